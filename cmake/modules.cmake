@@ -1,0 +1,57 @@
+# One CMake target per folder of src/.
+
+add_library(penstock_options INTERFACE)
+target_compile_options(penstock_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference -Wimplicit-fallthrough
+  -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 finds phantoms in inlined standard containers and coroutine frames.
+  target_compile_options(penstock_options INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference -Wno-array-bounds
+    -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+endif()
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+  target_compile_definitions(penstock_options INTERFACE PENSTOCK_SANITIZED)
+endif()
+target_compile_definitions(penstock_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_include_directories(penstock_options SYSTEM INTERFACE)
+target_include_directories(penstock_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(penstock_options INTERFACE Threads::Threads fmt::fmt spdlog::spdlog)
+
+if(PENSTOCK_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# penstock_module(rpc DEPENDS xdr [SOURCES a.cc ...] [TESTS a_test.cc ...] [TEST_DEPENDS ...])
+# A static library penstock_<name>; '/' in a name becomes '_'. Its tests become one executable <name>_test.
+function(penstock_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK;TESTS;TEST_DEPENDS" ${ARGN})
+  string(REPLACE "/" "_" target ${name})
+  list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
+  list(TRANSFORM ARG_TEST_DEPENDS PREPEND penstock_)
+  if(ARG_SOURCES)
+    add_library(penstock_${target} STATIC ${ARG_SOURCES})
+    target_link_libraries(penstock_${target} PUBLIC penstock_options ${ARG_DEPENDS} ${ARG_LINK})
+  else()
+    add_library(penstock_${target} INTERFACE)
+    target_link_libraries(penstock_${target} INTERFACE penstock_options ${ARG_DEPENDS} ${ARG_LINK})
+  endif()
+  if(PENSTOCK_BUILD_TESTS AND ARG_TESTS)
+    add_executable(${target}_test ${ARG_TESTS})
+    target_link_libraries(${target}_test PRIVATE penstock_${target} ${ARG_TEST_DEPENDS} GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${target}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+      PROPERTIES LABELS unit TIMEOUT 120)
+  endif()
+endfunction()
+
+# penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/<name>, with libFuzzer; seeds in fuzz/seeds/<name>.
+function(penstock_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
+  add_executable(fuzz_${name} ${ARG_SOURCES})
+  target_link_libraries(fuzz_${name} PRIVATE penstock_options ${ARG_DEPENDS})
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+endfunction()

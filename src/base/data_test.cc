@@ -1,0 +1,43 @@
+#include "base/data.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <string>
+
+namespace penstock {
+namespace {
+
+std::shared_ptr<const FileDescriptor> FileWith(std::string_view text) {
+  FileDescriptor file(::memfd_create("data_test", 0));
+  EXPECT_EQ(::write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  return std::make_shared<const FileDescriptor>(std::move(file));
+}
+
+std::string Text(const Data& data) {
+  std::string text(data.size(), '?');
+  data.CopyTo(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+TEST(Data, MayBeMemory) {
+  const Data data(Slice::Borrowed(AsBytes("turbine")));
+  EXPECT_FALSE(data.is_file());
+  EXPECT_EQ(Text(data.Sub(3, 4)), "bine");
+}
+
+TEST(Data, MayBePartOfAFile) {
+  const Data data(FileWith("turbine"), 1, 5);
+  EXPECT_TRUE(data.is_file());
+  EXPECT_EQ(Text(data), "urbin");
+  EXPECT_EQ(Text(data.Sub(2, 2)), "bi");
+}
+
+TEST(Data, ReadsZerosWhereTheFileHasBecomeShorter) {
+  EXPECT_EQ(Text(Data(FileWith("abc"), 1, 4)), std::string("bc\0\0", 4));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,41 @@
+// Errors as values. Three kinds, never mixed: what a peer sent (Result with the layer's own error), our own bug
+// (assert), and set-up (Result with SetupError, reported by main with what to do about it).
+#pragma once
+
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace penstock {
+
+template <class T, class E>
+using Result = std::expected<T, E>;
+
+// Something that the person who starts the program can act on; `message` is one line, without a full stop.
+struct SetupError {
+  std::string message;
+};
+
+template <class T>
+using SetupResult = std::expected<T, SetupError>;
+
+}  // namespace penstock
+
+#define PENSTOCK_CONCAT_(a, b) a##b
+#define PENSTOCK_CONCAT(a, b) PENSTOCK_CONCAT_(a, b)
+
+// PENSTOCK_TRY(auto value, Expression()); leaves the function with the error, or defines value.
+#define PENSTOCK_TRY_IMPL(ret, result, declaration, ...)      \
+  auto result = (__VA_ARGS__);                                \
+  if (!result) ret std::unexpected(std::move(result).error()); \
+  declaration = *std::move(result)
+#define PENSTOCK_TRY(declaration, ...) \
+  PENSTOCK_TRY_IMPL(return, PENSTOCK_CONCAT(result_, __LINE__), declaration, __VA_ARGS__)
+#define PENSTOCK_CO_TRY(declaration, ...) \
+  PENSTOCK_TRY_IMPL(co_return, PENSTOCK_CONCAT(result_, __LINE__), declaration, __VA_ARGS__)
+
+// The same for a Result<void, E>.
+#define PENSTOCK_CHECK_IMPL(ret, result, ...) \
+  if (auto result = (__VA_ARGS__); !result) ret std::unexpected(std::move(result).error())
+#define PENSTOCK_CHECK(...) PENSTOCK_CHECK_IMPL(return, PENSTOCK_CONCAT(result_, __LINE__), __VA_ARGS__)
+#define PENSTOCK_CO_CHECK(...) PENSTOCK_CHECK_IMPL(co_return, PENSTOCK_CONCAT(result_, __LINE__), __VA_ARGS__)

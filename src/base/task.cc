@@ -1,0 +1,60 @@
+#include "base/task.h"
+
+#include <array>
+#include <new>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+constexpr size_t kGranule = 128;
+constexpr size_t kClasses = 32;  // frames of up to 4 KiB are recycled
+#ifdef PENSTOCK_SANITIZED
+constexpr size_t kKeptPerClass = 0;  // let AddressSanitizer see a frame's end of life
+#else
+constexpr size_t kKeptPerClass = 512;
+#endif
+
+size_t ClassOf(size_t size) { return (size + kGranule - 1) / kGranule; }
+
+struct FreeLists {
+  std::array<std::vector<void*>, kClasses + 1> lists;
+  ~FreeLists() {
+    for (auto& list : lists) {
+      for (void* frame : list) ::operator delete(frame);
+      list.clear();
+    }
+    alive = false;
+  }
+  // Frames may be freed while the thread's other thread-local objects are torn down, after this one has gone.
+  static thread_local bool alive;
+};
+thread_local bool FreeLists::alive = true;
+thread_local FreeLists free_lists;
+
+}  // namespace
+
+void* FrameAllocator::Allocate(size_t size) {
+  const size_t size_class = ClassOf(size);
+  if (size_class > kClasses || !FreeLists::alive) return ::operator new(size_class * kGranule);
+  auto& list = free_lists.lists[size_class];
+  if (list.empty()) return ::operator new(size_class * kGranule);
+  void* frame = list.back();
+  list.pop_back();
+  return frame;
+}
+
+void FrameAllocator::Free(void* frame, size_t size) noexcept {
+  const size_t size_class = ClassOf(size);
+  if (size_class <= kClasses && FreeLists::alive) {
+    auto& list = free_lists.lists[size_class];
+    if (list.capacity() == 0) list.reserve(kKeptPerClass);
+    if (list.size() < kKeptPerClass) {
+      list.push_back(frame);
+      return;
+    }
+  }
+  ::operator delete(frame);
+}
+
+}  // namespace penstock
