@@ -1,0 +1,66 @@
+// Connection set-up: how endpoints come to be. See endpoint.h for what they do then.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rdma/endpoint.h"
+
+namespace penstock::rdma {
+
+struct PostedReceive {
+  Context context = 0;
+  BufferRef buffer;
+};
+
+struct ConnectOptions {
+  std::vector<std::byte> private_data;   // for the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 196 on verbs
+  uint16_t ird = 16;                     // at most so many of the peer's Reads at once
+  uint16_t ord = 16;                     // at most so many of ours
+  std::vector<PostedReceive> receives;   // in place before the peer can send
+};
+
+struct ConnectError {
+  enum class Kind : uint8_t { kUnreachable, kRefused, kRejected, kTimedOut, kProtocol, kCancelled };
+  Kind kind = Kind::kUnreachable;
+  std::string detail;                   // for the user: one line
+  std::vector<std::byte> private_data;  // kRejected: what the peer said
+};
+
+using ConnectResult = Result<std::unique_ptr<Endpoint>, ConnectError>;
+
+// A peer that wants to connect. Destroying it unanswered rejects it.
+class ConnectionRequest {
+ public:
+  virtual ~ConnectionRequest() = default;
+  virtual const Address& peer() const = 0;
+  virtual ConstBytes private_data() const = 0;
+  virtual Task<ConnectResult> Accept(ConnectOptions options) = 0;
+  virtual void Reject(std::vector<std::byte> private_data) = 0;
+};
+
+class Provider;
+
+class Listener {
+ public:
+  virtual ~Listener() = default;  // closes
+  virtual Address local() const = 0;
+  // The next peer whose request has come in whole; null after Close(). Slow or malformed peers hold up nobody.
+  virtual Task<std::unique_ptr<ConnectionRequest>> Next() = 0;
+  virtual void Close() = 0;
+  // The same listening address, served by the provider of another loop as well: whichever is free takes a peer.
+  virtual SetupResult<std::unique_ptr<Listener>> Share(Provider& other) = 0;
+};
+
+// Makes connections that live on one loop.
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual std::string_view name() const = 0;
+  virtual BufferPool& buffers() = 0;
+  virtual Task<ConnectResult> Connect(Address peer, ConnectOptions options) = 0;
+  virtual SetupResult<std::unique_ptr<Listener>> Listen(Address local) = 0;
+};
+
+}  // namespace penstock::rdma

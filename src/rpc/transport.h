@@ -1,0 +1,81 @@
+// What lies between ONC RPC and the wire: calls go out on a Channel, calls come in to a CallHandler. The TCP transport
+// (rpc/tcp) and RPC-over-RDMA (rpcrdma) both stand behind these two.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/strong.h"
+#include "base/task.h"
+#include "xdr/message.h"
+
+namespace penstock::rpc {
+
+using Message = xdr::Message;
+
+// Transaction id, RFC 5531 §9.
+using Xid = Strong<struct XidTag, uint32_t>;
+
+// ---- the calling side ----
+
+// One DDP-eligible result that a reply may carry.
+struct ResultSink {
+  // No more octets than this are expected.
+  size_t max_length = 0;
+  // Where they should go, at least max_length long; owned by the caller, who leaves it alone until the call is over. Empty:
+  // the transport finds memory. A transport that cannot place directly leaves it untouched: look at the payload's data().
+  Bytes destination;
+};
+
+// The largest reply that a call can have (reply size estimation, RFC 8267 §3).
+struct ReplyShape {
+  // Octets of the reply's XDR stream, RPC header included, payload bytes excluded.
+  size_t max_stream = 0;
+  // The DDP-eligible results in the order in which they are decoded.
+  std::vector<ResultSink> results;
+};
+
+enum class CallError : uint8_t {
+  kDisconnected,   // the connection was lost; whether the call was executed is unknown
+  kTimedOut,
+  kCancelled,
+  kTooLarge,       // the call or its reply does not fit what the transport or the peer can carry
+  kRefused,        // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
+  kMalformed,      // the reply cannot be decoded
+};
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // Sends `call`, whose stream begins with its XID, and gives the reply with the same XID. Borrowed memory in `call` and the
+  // sinks' destinations are free for other use when this returns, whatever the result. The XID must not be in use.
+  virtual Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) = 0;
+};
+
+// ---- the serving side ----
+
+enum class TransportKind : uint8_t { kTcp, kRdma };
+
+// Where a call came from.
+struct Peer {
+  TransportKind transport = TransportKind::kTcp;
+  asio::ip::tcp::endpoint address;
+  asio::ip::tcp::endpoint local;
+  uint64_t connection = 0;  // unique in the process
+};
+
+class CallHandler {
+ public:
+  virtual ~CallHandler() = default;
+
+  // Executes one call and gives its reply; an empty message means that nothing is to be sent. Never fails: what is wrong
+  // with the call is said in the reply. `peer` outlives the call. Calls of one connection run side by side.
+  virtual Task<Message> HandleCall(Message call, const Peer& peer) = 0;
+};
+
+}  // namespace penstock::rpc
