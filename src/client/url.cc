@@ -1,0 +1,111 @@
+#include "client/url.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace penstock::client {
+namespace {
+
+template <class T>
+std::optional<T> Number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Decodes %XX. Nothing where an escape is incomplete or stands for NUL.
+std::optional<std::string> PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    uint8_t value = 0;
+    const char* digits = text.data() + i + 1;
+    if (text.size() - i < 3 || std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2 || value == 0) {
+      return std::nullopt;
+    }
+    decoded += static_cast<char>(value);
+    i += 2;
+  }
+  return decoded;
+}
+
+// "host", "host:port", "[v6]" or "[v6]:port". The port, where there is one, goes to `port`.
+bool ParseAuthority(std::string_view text, std::string& host, std::optional<uint16_t>& port) {
+  std::string_view rest;
+  if (text.starts_with('[')) {
+    const size_t close = text.find(']');
+    if (close == text.npos) return false;
+    host = text.substr(1, close - 1);
+    rest = text.substr(close + 1);
+  } else {
+    const size_t colon = text.find(':');
+    host = text.substr(0, colon);
+    rest = colon == text.npos ? "" : text.substr(colon);
+  }
+  if (host.empty()) return false;
+  if (rest.empty()) return true;
+  if (!rest.starts_with(':')) return false;
+  port = Number<uint16_t>(rest.substr(1));
+  return port && *port != 0;
+}
+
+}  // namespace
+
+SetupResult<Url> Url::Parse(std::string_view text) {
+  const auto fail = [text](std::string_view why) {
+    return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
+  };
+  if (!LooksLikeOne(text)) return fail("not an nfs:// URL");
+  std::string_view rest = text.substr(6);
+  const size_t question = rest.find('?');
+  std::string_view query = question == rest.npos ? "" : rest.substr(question + 1);
+  rest = rest.substr(0, question);
+  const size_t slash = rest.find('/');
+
+  Url url;
+  std::optional<uint16_t> port;
+  if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("wants nfs://HOST[:PORT]/PATH");
+  if (slash != rest.npos) {
+    auto path = PercentDecoded(rest.substr(slash));
+    if (!path) return fail("has a wrong % escape in its path");
+    url.path = *std::move(path);
+  }
+  while (!query.empty()) {
+    const size_t ampersand = query.find('&');
+    const std::string_view option = query.substr(0, ampersand);
+    query = ampersand == query.npos ? "" : query.substr(ampersand + 1);
+    if (option.empty()) continue;
+    const size_t equals = option.find('=');
+    const std::string_view key = option.substr(0, equals);
+    const std::string_view value = equals == option.npos ? "" : option.substr(equals + 1);
+    const auto number = Number<uint32_t>(value);
+    const bool is_port = number && *number > 0 && *number <= 0xffff;
+    if (key == "proto") {
+      if (value != "tcp" && value != "rdma") return fail("proto must be tcp or rdma");
+      url.protocol = value == "rdma" ? Protocol::kRdma : Protocol::kTcp;
+    } else if (key == "vers" || key == "version") {
+      if (value != "3") return fail("vers must be 3");
+      url.version = 3;
+    } else if (key == "port" || key == "nfsport") {
+      if (!is_port) return fail(fmt::format("{} wants a port number", key));
+      port = static_cast<uint16_t>(*number);
+    } else if (key == "mountport") {
+      if (!is_port) return fail("mountport wants a port number");
+      url.mount_port = static_cast<uint16_t>(*number);
+    } else if (key == "uid" || key == "gid") {
+      if (!number) return fail(fmt::format("{} wants a number", key));
+      (key == "uid" ? url.uid : url.gid) = *number;
+    } else {
+      return fail(fmt::format("does not know the option '{}'", key));
+    }
+  }
+  url.port = port.value_or(url.protocol == Protocol::kRdma ? 20049 : 2049);
+  return url;
+}
+
+}  // namespace penstock::client

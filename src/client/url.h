@@ -1,0 +1,33 @@
+// nfs://host[:port]/path?vers=3&proto=rdma|tcp — where a file is, and how to get there; in the manner of libnfs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace penstock::client {
+
+enum class Protocol : uint8_t { kTcp, kRdma };
+
+struct Url {
+  std::string host;  // a name or an address; IPv6 without its brackets
+  uint16_t port = 2049;
+  std::string path = "/";  // absolute, percent-decoded
+  Protocol protocol = Protocol::kTcp;
+  unsigned version = 3;
+  uint16_t mount_port = 20048;
+  // The identity to present (AUTH_SYS); the process's own where absent.
+  std::optional<uint32_t> uid;
+  std::optional<uint32_t> gid;
+
+  static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
+
+  // Options: vers, proto, port or nfsport, mountport, uid, gid. Ports are by default 2049 over TCP, 20049 over RDMA
+  // (RFC 8267 §4), 20048 for MOUNT. The error says what is wrong with the text.
+  static SetupResult<Url> Parse(std::string_view text);
+};
+
+}  // namespace penstock::client
