@@ -51,6 +51,7 @@ enum class Access : uint8_t { kRemoteRead = 1, kRemoteWrite = 2 };
 // invalidated, by us or by the peer's Send with Invalidate, or until the connection is lost.
 class MemoryRegion {
  public:
+  // May be destroyed after its endpoint.
   // Invalidates. The memory is fenced when the destructor returns only if valid() was false before: otherwise wait for
   // PostInvalidate's completion first.
   virtual ~MemoryRegion() = default;
@@ -58,7 +59,7 @@ class MemoryRegion {
   // The offset that the first octet has for the peer ("tagged offset", RFC 5040 §2); not an address of ours.
   virtual uint64_t offset() const = 0;
   virtual size_t length() const = 0;
-  // False once invalidated: from then on nothing of the peer reaches the memory.
+  // False once invalidated or the connection is lost: from then on nothing of the peer reaches the memory.
   virtual bool valid() const = 0;
 
   // Part of the region as a segment to advertise. Requires offset + length <= length().
@@ -76,8 +77,16 @@ enum class Status : uint8_t {
   kLocalError,     // the request itself was impossible (a receive too small, for example); the connection is lost
 };
 
-// Why a connection ended. `detail` is for logs: one line, printable, bounded.
-enum class DisconnectReason : uint8_t { kNone, kLocal, kPeerClosed, kPeerReset, kPeerTerminated, kProtocolError, kFault };
+// Why a connection ended.
+enum class DisconnectReason : uint8_t {
+  kNone,
+  kLocal,           // our Disconnect()
+  kPeerClosed,      // the peer's Disconnect()
+  kPeerReset,       // it broke without a word: the peer's endpoint was destroyed, or the network failed
+  kPeerTerminated,  // the peer refused something of ours, said so and ended it
+  kProtocolError,   // we refused something of the peer's (an access, a Send without a receive) and ended it
+  kFault,           // something failed here: a request of ours was impossible (kLocalError), the system let us down
+};
 
 struct Completion {
   Operation operation = Operation::kReceive;
@@ -88,7 +97,8 @@ struct Completion {
   uint32_t length = 0;
   bool solicited = false;
   std::optional<Stag> invalidated;  // our region that the peer's Send has invalidated; already invalid
-  // kDisconnected: why. Comes once, after the connection is lost; `context` is 0.
+  // kDisconnected: why. Comes once, after the completions of everything that was posted before the loss: then all memory
+  // is fenced. `context` is 0. `detail` is for logs: one line, printable, bounded.
   DisconnectReason reason = DisconnectReason::kNone;
   std::string detail;
 };
@@ -143,8 +153,9 @@ class Endpoint {
   virtual const Limits& limits() const = 0;
   virtual BufferPool& buffers() = 0;
 
-  // Nothing is received before this. `on_completions` is called on the loop, at the latest in its next turn, when
-  // completions have become available; not again before Poll() has returned less than it was asked for.
+  // Nothing is received before this (nor the peer's Writes and Reads served); posting is allowed before.
+  // `on_completions` is called on the loop, at the latest in its next turn, when completions have become available, never
+  // from inside a call to this endpoint; not again before Poll() has returned less than it was asked for.
   virtual void Start(std::function<void()> on_completions) = 0;
 
   // The next Send of the peer goes to the oldest posted receive. One that finds none, or does not fit, ends the
@@ -152,21 +163,25 @@ class Endpoint {
   virtual void PostReceive(Context context, BufferRef buffer) = 0;
 
   // Requests reach the peer in the order in which they were posted; an RDMA Write's bytes are in place when a later Send
-  // is received. A Write or Send completes when its memory is free for other use, not when the peer has it. Requests
-  // posted in one turn of the loop leave together.
+  // is received. A Write or Send completes when its memory is free for other use, not when the peer has it; Sends and
+  // Writes complete in the order in which they were posted. Requests posted in one turn of the loop leave together.
+  // A Gather longer than Limits allow is kLocalError.
   virtual void PostSend(SendRequest request) = 0;
   virtual void PostWrite(WriteRequest request) = 0;
-  // Completes when the bytes are in place. A later Send may overtake it.
+  // Completes when the bytes are in place. A later Send or Write may overtake it, there and in completing. With an ORD of
+  // 0 it is kLocalError.
   virtual void PostRead(ReadRequest request) = 0;
 
   // Makes memory reachable for the peer from now on. The memory stays where it is, owned by the caller, until the region is
   // fenced. The stag is unpredictable (RFC 5042 §6.1.1) and is not given out again soon.
   virtual std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) = 0;
 
-  // Invalidates our own region; after the completion the memory is fenced.
+  // Invalidates our own region, which must live until the completion; after it, whatever its status, the memory is
+  // fenced. One that is invalid already (the peer may have been faster) succeeds.
   virtual void PostInvalidate(Context context, MemoryRegion& region) = 0;
 
-  // Sends what is posted, then closes in order; the peer sees kPeerClosed. kDisconnected follows with kLocal.
+  // Sends what is posted, then closes in order; the peer sees kPeerClosed. kDisconnected follows with kLocal. Reads that
+  // are not complete by then may be flushed, and so is what is posted later.
   virtual void Disconnect() = 0;
 
   // Moves up to out.size() completions to `out`; returns how many.
