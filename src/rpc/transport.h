@@ -13,6 +13,11 @@
 #include "base/task.h"
 #include "xdr/message.h"
 
+namespace penstock {
+class BufferPool;
+class Loop;
+}  // namespace penstock
+
 namespace penstock::rpc {
 
 using Message = xdr::Message;
@@ -67,6 +72,10 @@ struct Peer {
   asio::ip::tcp::endpoint address;
   asio::ip::tcp::endpoint local;
   uint64_t connection = 0;  // unique in the process
+  // Where replies find memory: the pool of the loop that the connection lives on.
+  BufferPool* buffers = nullptr;
+  // The loop that the connection lives on; none in a simulation.
+  Loop* loop = nullptr;
 };
 
 class CallHandler {
