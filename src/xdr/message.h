@@ -36,6 +36,13 @@ struct Message {
   std::vector<PlacedResult> placed;
 
   bool empty() const { return stream.empty(); }
+  // A message with everything in its stream.
+  static Message Whole(Slice stream) {
+    Message message;
+    message.stream = std::move(stream);
+    return message;
+  }
+
   // Octets of the unreduced stream: items and their padding included, placed results not.
   size_t flat_size() const;
 };

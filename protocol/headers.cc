@@ -1,0 +1,5 @@
+// Proves that the generated headers compile, together and under our warnings.
+#include "protocol/mount.h"
+#include "protocol/nfs3.h"
+#include "protocol/rpc.h"
+#include "protocol/rpcrdma.h"

@@ -1,0 +1,68 @@
+#include "xdr/decoder.h"
+
+namespace penstock::xdr {
+
+std::string_view ErrorName(Error error) {
+  switch (error) {
+    case Error::kNone: return "no error";
+    case Error::kTruncated: return "truncated";
+    case Error::kTooLong: return "length above its bound";
+    case Error::kBadBool: return "bad bool";
+    case Error::kBadEnum: return "bad enum";
+    case Error::kBadUnion: return "discriminant without an arm";
+    case Error::kPayloadMismatch: return "payload of another length than announced";
+    case Error::kStrayPayload: return "payload where none belongs";
+    case Error::kTrailing: return "octets left over";
+  }
+  return "unknown";
+}
+
+bool Decoder::Payload(Data& data, size_t max) {
+  size_t size;
+  if (!Length(size, max)) return false;
+  const size_t index = payloads_++;
+
+  if (next_item_ < message_.items.size()) {
+    const Item& item = message_.items[next_item_];
+    if (item.offset < reduced_position()) return Fail(Error::kStrayPayload);
+    if (item.offset == reduced_position()) {
+      ++next_item_;
+      return Beside(data, size, item.data);
+    }
+  }
+  // A Write chunk that came back with nothing in it was not used (RFC 8166 §4.3.2): the result is in the stream, if it is
+  // not empty itself.
+  if (index < message_.placed.size() && message_.placed[index] && !message_.placed[index]->empty()) {
+    return Beside(data, size, *message_.placed[index]);
+  }
+
+  ConstBytes bytes;
+  if (!Fixed(bytes, size)) return false;
+  data = Slice(message_.stream.owner(), bytes);
+  return true;
+}
+
+// A chunk may carry the padding as well (RFC 8166 §3.4.5.2: it should not, but has to be understood).
+bool Decoder::Beside(Data& data, size_t size, const Data& source) {
+  if (source.size() == size) {
+    data = source;
+  } else if (source.size() == RoundUp(size, 4)) {
+    data = source.Sub(0, size);
+  } else {
+    return Fail(Error::kPayloadMismatch);
+  }
+  beside_ += RoundUp(size, 4);
+  return true;
+}
+
+bool Decoder::Finish() {
+  if (error_ != Error::kNone) return false;
+  if (remaining() != 0) return Fail(Error::kTrailing);
+  if (next_item_ != message_.items.size()) return Fail(Error::kStrayPayload);
+  for (size_t i = payloads_; i < message_.placed.size(); ++i) {
+    if (message_.placed[i] && !message_.placed[i]->empty()) return Fail(Error::kStrayPayload);
+  }
+  return true;
+}
+
+}  // namespace penstock::xdr

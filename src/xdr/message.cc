@@ -1,0 +1,33 @@
+#include "xdr/message.h"
+
+#include <cassert>
+
+#include "xdr/flatten.h"
+
+namespace penstock::xdr {
+
+size_t Message::flat_size() const {
+  size_t size = stream.size();
+  for (const Item& item : items) size += RoundUp(item.data.size(), 4);
+  return size;
+}
+
+Slice Unreduce(BufferPool& pool, const Message& message) {
+  if (message.items.empty()) return message.stream;
+  BufferRef buffer = pool.Allocate(message.flat_size());
+  size_t filled = 0;
+  ForEachPiece(message, [&](const auto& piece) {
+    const Bytes to = buffer->bytes().subspan(filled, piece.size());
+    if constexpr (std::is_same_v<std::decay_t<decltype(piece)>, Data>) {
+      piece.CopyTo(to);
+    } else {
+      CopyBytes(to, piece);
+    }
+    filled += piece.size();
+  });
+  assert(filled == message.flat_size());
+  const ConstBytes bytes = buffer->bytes().first(filled);
+  return Slice(std::move(buffer), bytes);
+}
+
+}  // namespace penstock::xdr

@@ -1,0 +1,8 @@
+// Everything that users of generated types need: encode, decode, sizes, printing.
+#pragma once
+
+#include "xdr/decode.h"   // IWYU pragma: export
+#include "xdr/encode.h"   // IWYU pragma: export
+#include "xdr/flatten.h"  // IWYU pragma: export
+#include "xdr/message.h"  // IWYU pragma: export
+#include "xdr/print.h"    // IWYU pragma: export
