@@ -1,0 +1,38 @@
+// How a method of memory::FileSystem runs: under the lock, with attributes noted around it.
+#pragma once
+
+#include <mutex>
+
+#include "fs/memory/file_system.h"
+
+namespace penstock::fs::memory {
+
+inline constexpr uint64_t kRootId = 2;
+inline constexpr size_t kNameMax = 255;
+
+// Buffers come from the pool of the calling thread, and may outlive it.
+inline BufferPool& ThreadBuffers() {
+  static thread_local BufferPool pool;
+  return pool;
+}
+
+template <class T, class Function>
+Changed<T> FileSystem::Change(const Handle& object, Function change) {
+  std::lock_guard lock(mutex_);
+  const Result<Inode*> inode = Find(object);
+  if (!inode) return {std::unexpected(inode.error()), {}};
+  const PreAttributes before = BeforeOf((*inode)->attributes);
+  Result<T> result = change(**inode);
+  return {std::move(result), {before, (*inode)->attributes}};
+}
+
+template <class T, class Function>
+Observed<T> FileSystem::Observe(const Handle& object, Function look) {
+  std::lock_guard lock(mutex_);
+  const Result<Inode*> inode = Find(object);
+  if (!inode) return {std::unexpected(inode.error()), {}};
+  Result<T> result = look(**inode);
+  return {std::move(result), (*inode)->attributes};
+}
+
+}  // namespace penstock::fs::memory

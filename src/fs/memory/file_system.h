@@ -1,0 +1,105 @@
+// A file system in this process's memory: for tests, simulations and benchmarks. It never leaves the caller's thread and
+// needs no loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "fs/file_system.h"
+#include "fs/memory/inode.h"
+
+namespace penstock::fs::memory {
+
+struct Options {
+  uint64_t capacity = uint64_t{1} << 40;  // octets of data
+  // Two file systems know each other's handles only where this is the same; and it is their write verifier.
+  uint64_t instance = 1;
+  uint32_t root_mode = 0755;
+  uint32_t root_uid = 0;
+  uint32_t root_gid = 0;
+  std::function<Timestamp()> clock;  // the system's where empty
+};
+
+// Any thread may call, one at a time gets in: every operation is short.
+class FileSystem final : public fs::FileSystem {
+ public:
+  explicit FileSystem(Options options = {});
+
+  Handle Root() const override;
+  const Properties& GetProperties() const override { return properties_; }
+
+  Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) override;
+  Task<Changed<void>> SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
+                                    std::optional<Timestamp> guard) override;
+  Task<Observed<Node>> Lookup(const Context& context, const Handle& directory, std::string_view name) override;
+  Task<Observed<AccessMask>> Access(const Context& context, const Handle& object, AccessMask wanted) override;
+  Task<Observed<std::string>> ReadLink(const Context& context, const Handle& symlink) override;
+  Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override;
+  Task<Changed<WriteReply>> Write(const Context& context, const Handle& file, uint64_t offset, const Data& data,
+                                  Stability stability) override;
+  Task<Changed<WriteVerifier>> Commit(const Context& context, const Handle& file) override;
+  Task<Changed<Node>> Create(const Context& context, const Handle& directory, std::string_view name,
+                             const CreateHow& how) override;
+  Task<Changed<Node>> MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
+                                    const NewAttributes& attributes) override;
+  Task<Changed<Node>> MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
+                                  std::string_view target, const NewAttributes& attributes) override;
+  Task<Changed<Node>> MakeNode(const Context& context, const Handle& directory, std::string_view name,
+                               const NodeType& type, const NewAttributes& attributes) override;
+  Task<Changed<void>> Remove(const Context& context, const Handle& directory, std::string_view name) override;
+  Task<Changed<void>> RemoveDirectory(const Context& context, const Handle& directory, std::string_view name) override;
+  Task<Renamed> Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
+                       const Handle& to_directory, std::string_view to_name) override;
+  Task<Linked> Link(const Context& context, const Handle& file, const Handle& directory,
+                    std::string_view name) override;
+  Task<Observed<ReadDirectoryReply>> ReadDirectory(const Context& context, const Handle& directory,
+                                                   const ReadDirectoryArguments& arguments, EntrySink& sink) override;
+  Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
+
+ private:
+  // Everything below wants mutex_ held.
+  Handle HandleOf(uint64_t fileid) const;
+  Result<Inode*> Find(const Handle& handle);
+  Inode& At(uint64_t fileid) { return *inodes_.at(fileid); }
+  Node NodeOf(const Inode& inode) const { return {HandleOf(inode.attributes.fileid), inode.attributes}; }
+  Timestamp Now();
+  void Touch(Inode& inode, bool data);  // ctime, and mtime where data changed
+
+  // Runs `change(inode)` -> Result<T> on the object and notes what it was before and after.
+  template <class T, class Function>
+  Changed<T> Change(const Handle& object, Function change);
+  // Runs `look(inode)` -> Result<T>.
+  template <class T, class Function>
+  Observed<T> Observe(const Handle& object, Function look);
+
+  Result<void> Apply(const Credentials& caller, Inode& inode, const NewAttributes& values);
+  Result<void> Truncate(Inode& inode, uint64_t size);
+
+  // The entry's inode, null where there is none; the errors of searching.
+  Result<Inode*> Search(const Credentials& caller, Inode& directory, std::string_view name);
+  Result<void> MayChangeEntries(const Credentials& caller, const Inode& directory) const;
+  // Also where the entry is replaced: the sticky bit's rule.
+  Result<void> MayTakeAway(const Credentials& caller, const Inode& directory, const Inode& entry) const;
+  // What all the creating methods share. `type` and nlink of the new inode are set, no other attribute.
+  Result<Inode*> Make(const Credentials& caller, Inode& directory, std::string_view name, FileType type,
+                      const NewAttributes& attributes);
+  void Enter(Inode& directory, std::string_view name, Inode& inode);
+  void TakeOut(Inode& directory, std::string_view name);
+  void DropLink(Inode& inode);  // may free it
+  bool IsBelow(const Inode& directory, const Inode& ancestor);
+  Result<void> Move(const Credentials& caller, Inode& from, std::string_view from_name, Inode& to,
+                    std::string_view to_name);
+
+  const Options options_;
+  Properties properties_;
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;  // by fileid, which is never used again
+  uint64_t next_fileid_ = 2;
+  uint64_t used_ = 0;
+  Timestamp last_time_;
+  uint64_t last_change_ = 0;
+};
+
+}  // namespace penstock::fs::memory

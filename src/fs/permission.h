@@ -1,0 +1,63 @@
+// Unix permission from the mode bits, and what NFS makes of it.
+#pragma once
+
+#include <algorithm>
+
+#include "fs/types.h"
+
+namespace penstock::fs {
+
+struct Rights {
+  bool read = false;
+  bool write = false;
+  bool execute = false;  // of a directory: search
+};
+
+inline bool IsOwner(const Attributes& object, const Credentials& caller) {
+  return caller.uid == 0 || caller.uid == object.uid;
+}
+
+inline bool IsMember(const Credentials& caller, uint32_t gid) {
+  return caller.gid == gid || std::ranges::find(caller.groups, gid) != caller.groups.end();
+}
+
+inline Rights RightsOf(const Attributes& object, const Credentials& caller) {
+  if (caller.uid == 0) return {true, true, object.type == FileType::kDirectory || (object.mode & 0111) != 0};
+  const uint32_t bits = caller.uid == object.uid          ? object.mode >> 6
+                        : IsMember(caller, object.gid) ? object.mode >> 3
+                                                       : object.mode;
+  return {(bits & 4) != 0, (bits & 2) != 0, (bits & 1) != 0};
+}
+
+// What RFC 1813 §3.3.4 calls each right. Delete is a directory's: to delete entries of it. Execute makes sense for no
+// directory, lookup for nothing else.
+inline AccessMask AccessOf(FileType type, const Rights& rights) {
+  AccessMask mask = 0;
+  if (rights.read) mask |= kAccessRead;
+  if (type == FileType::kDirectory) {
+    if (rights.execute) mask |= kAccessLookup;
+    if (rights.write) mask |= kAccessModify | kAccessExtend;
+    if (rights.write && rights.execute) mask |= kAccessDelete;
+  } else {
+    if (rights.write) mask |= kAccessModify | kAccessExtend;
+    if (rights.execute) mask |= kAccessExecute;
+  }
+  return mask;
+}
+
+// NFS has no open: a client that opened a file checks once, and its owner may go on after taking the right away. So the
+// owner may always read and write; and whoever may execute a program may read it, to run it (RFC 1813 §4.4).
+inline bool MayReadData(const Attributes& file, const Credentials& caller, const Rights& rights) {
+  return IsOwner(file, caller) || rights.read || rights.execute;
+}
+inline bool MayWriteData(const Attributes& file, const Credentials& caller, const Rights& rights) {
+  return IsOwner(file, caller) || rights.write;
+}
+
+// RFC 1813 §3.3.6: READ of anything but a regular file is refused.
+inline Result<void> CheckRegular(FileType type) {
+  if (type == FileType::kRegular) return {};
+  return std::unexpected(type == FileType::kDirectory ? Error::kIsDir : Error::kInvalid);
+}
+
+}  // namespace penstock::fs
