@@ -1,0 +1,253 @@
+#include "rpc/record_marking.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <string>
+
+namespace penstock::rpc {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string Header(uint32_t length, bool last) {
+  std::byte header[4];
+  StoreBig(header, length | (last ? kLastFragment : 0));
+  return std::string(AsText(header));
+}
+std::string Fragment(std::string_view data, bool last) {
+  return Header(static_cast<uint32_t>(data.size()), last) + std::string(data);
+}
+std::string Pattern(size_t size) {
+  std::string text(size, '\0');
+  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + (i >> 8));
+  return text;
+}
+
+// Feeds a stream to a reader in pieces and collects the records.
+struct Feeder {
+  explicit Feeder(size_t max_record = 1 << 20) : reader(pool, max_record) {}
+
+  void Feed(std::string_view stream, size_t piece = SIZE_MAX) {
+    while (!stream.empty()) {
+      while (auto record = reader.TakeRecord()) records.emplace_back(AsText(record->bytes()));
+      if (reader.failed()) return;
+      const Bytes want = reader.Want();
+      ASSERT_FALSE(want.empty());
+      const size_t count = std::min({want.size(), piece, stream.size()});
+      CopyBytes(want, AsBytes(stream.substr(0, count)));
+      reader.Received(count);
+      stream.remove_prefix(count);
+    }
+    while (auto record = reader.TakeRecord()) records.emplace_back(AsText(record->bytes()));
+  }
+
+  BufferPool pool;
+  RecordReader reader;
+  std::vector<std::string> records;
+};
+
+TEST(RecordReader, GivesManyRecordsFromOneReceive) {
+  Feeder feeder;
+  feeder.Feed(Fragment("one", true) + Fragment("two", true) + Fragment("three", true));
+  EXPECT_THAT(feeder.records, ElementsAre("one", "two", "three"));
+  EXPECT_FALSE(feeder.reader.mid_record());
+}
+
+TEST(RecordReader, SmallRecordsAreViewsOfOneBuffer) {
+  Feeder feeder;
+  const std::string stream = Fragment("first", true) + Fragment("second", true);
+  CopyBytes(feeder.reader.Want(), AsBytes(stream));
+  feeder.reader.Received(stream.size());
+  const Slice first = *feeder.reader.TakeRecord();
+  const Slice second = *feeder.reader.TakeRecord();
+  EXPECT_EQ(first.owner(), second.owner());
+  // What is received meanwhile goes elsewhere.
+  EXPECT_GE(feeder.reader.Want().data(), second.data() + second.size());
+  EXPECT_EQ(AsText(first.bytes()), "first");
+}
+
+TEST(RecordReader, JoinsFragmentsEmptyOnesToo) {
+  Feeder feeder;
+  feeder.Feed(Fragment("", false) + Fragment("ab", false) + Fragment("", false) + Fragment("c", false) + Fragment("", true));
+  feeder.Feed(Fragment("", true) + Fragment("", false) + Fragment("", true) + Fragment("next", true));
+  EXPECT_THAT(feeder.records, ElementsAre("abc", "", "", "next"));
+  EXPECT_FALSE(feeder.reader.mid_record());
+}
+
+TEST(RecordReader, SplitsAnywhereMakeNoDifference) {
+  const std::string stream = Fragment("", false) + Fragment("hello ", false) + Fragment("world", true) +
+                             Fragment("", true) + Fragment("x", true) + Fragment("yz", false) + Fragment("!", true);
+  for (size_t first = 0; first <= stream.size(); ++first) {
+    for (size_t second = first; second <= stream.size(); ++second) {
+      Feeder feeder;
+      feeder.Feed(stream.substr(0, first));
+      feeder.Feed(stream.substr(first, second - first));
+      feeder.Feed(stream.substr(second));
+      ASSERT_THAT(feeder.records, ElementsAre("hello world", "", "x", "yz!")) << first << " " << second;
+    }
+  }
+}
+
+TEST(RecordReader, RecordsOfEverySizeAndPieceComeOutWhole) {
+  for (size_t size : {1u, 4000u, 16383u, 16384u, 16385u, 60000u, 65531u, 65532u, 65533u, 65536u, 200000u, 1048576u}) {
+    const std::string data = Pattern(size);
+    const std::string small = Fragment("small", true);
+    const std::string halves = Fragment(data.substr(0, size / 2), false) + Fragment(data.substr(size / 2), true);
+    for (size_t piece : {1000u, 4096u, 65536u, 1u << 21}) {
+      Feeder feeder(2 << 20);
+      feeder.Feed(small + Fragment(data, true) + small + Fragment(data, true) + halves + small, piece);
+      ASSERT_THAT(feeder.records, ElementsAre("small", data, "small", data, data, "small")) << size << " " << piece;
+    }
+  }
+}
+
+TEST(RecordReader, ManySmallFragmentsMakeALargeRecord) {
+  const std::string data = Pattern(100'000);
+  std::string stream;
+  for (size_t i = 0; i < data.size(); i += 10) stream += Fragment(data.substr(i, 10), i + 10 == data.size());
+  Feeder feeder;
+  feeder.Feed(stream + Fragment("after", true), 777);
+  EXPECT_THAT(feeder.records, ElementsAre(data, "after"));
+}
+
+TEST(RecordReader, ReceivesMostOfALargeRecordInPlace) {
+  Feeder feeder(2 << 20);
+  const std::string data = Pattern(1 << 20);
+  feeder.Feed(Fragment(data, true));
+  feeder.records.clear();
+  // The second time it expects another large one, and stages no more than it needs to believe it.
+  const std::string stream = Fragment(data, true);
+  const Bytes staged = feeder.reader.Want();
+  EXPECT_LE(staged.size(), RecordReader::kBelievedFrom + kRecordHeaderSize);
+  CopyBytes(staged, AsBytes(stream).first(staged.size()));
+  feeder.reader.Received(staged.size());
+  EXPECT_FALSE(feeder.reader.TakeRecord());
+  EXPECT_EQ(feeder.reader.Want().size(), stream.size() - staged.size());
+}
+
+TEST(RecordReader, RefusesARecordAboveTheLimit) {
+  Feeder feeder(100);
+  feeder.Feed(Fragment(Pattern(100), true));
+  EXPECT_EQ(feeder.records.size(), 1u);
+  feeder.Feed(Header(101, true));
+  EXPECT_TRUE(feeder.reader.failed());
+
+  Feeder sum(100);
+  sum.Feed(Fragment(Pattern(60), false) + Fragment(Pattern(41), true));
+  EXPECT_TRUE(sum.reader.failed());
+  EXPECT_THAT(sum.records, IsEmpty());
+
+  Feeder largest(100);
+  largest.Feed(Header(0x7fff'ffff, true));
+  EXPECT_TRUE(largest.reader.failed());
+}
+
+TEST(RecordReader, AnAnnouncedLengthCostsNothingBeforeItArrives) {
+  Feeder feeder(1 << 30);
+  feeder.Feed(Header(1 << 30, true) + std::string(1000, 'x'));
+  // Staging only.
+  EXPECT_EQ(feeder.pool.outstanding(), 1u);
+  EXPECT_LE(feeder.reader.Want().size(), RecordReader::kStagingSize);
+  EXPECT_TRUE(feeder.reader.mid_record());
+}
+
+TEST(RecordReader, KnowsThatARecordHasBegun) {
+  for (const std::string& begun : {std::string("\0", 1), Header(0, false), Header(5, true), Fragment("a", false)}) {
+    Feeder feeder;
+    EXPECT_FALSE(feeder.reader.mid_record());
+    feeder.Feed(begun);
+    EXPECT_TRUE(feeder.reader.mid_record());
+  }
+}
+
+Slice View(std::string_view text) { return Slice::Borrowed(AsBytes(text)); }
+
+std::string Drain(RecordWriter& writer, size_t step, size_t pieces) {
+  std::string out;
+  while (!writer.empty()) {
+    if (auto file = writer.NextFile()) {
+      const size_t length = std::min(step, file->length);
+      std::string bytes(length, '\0');
+      file->data->Sub(file->offset, length).CopyTo(std::as_writable_bytes(std::span(bytes)));
+      out += bytes;
+      writer.Sent(length);
+      continue;
+    }
+    std::vector<iovec> iov(pieces);
+    const auto gathered = writer.Gather(iov);
+    EXPECT_GT(gathered.octets, 0u);
+    std::string all;
+    for (size_t i = 0; i < gathered.count; ++i) all.append(static_cast<char*>(iov[i].iov_base), iov[i].iov_len);
+    EXPECT_EQ(all.size(), gathered.octets);
+    out += all.substr(0, step);
+    writer.Sent(std::min(step, all.size()));
+  }
+  return out;
+}
+
+std::shared_ptr<FileDescriptor> FileOf(std::string_view text) {
+  auto file = std::make_shared<FileDescriptor>(memfd_create("test", 0));
+  EXPECT_EQ(::write(file->get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  return file;
+}
+
+TEST(RecordWriter, PutsItemsWhereTheyBelongWhateverTheSystemTakes) {
+  xdr::Message with_items;
+  with_items.stream = View("AAAABBBBCCCC");
+  with_items.items.push_back({4, Data(View("12345"))});
+  with_items.items.push_back({8, Data(FileOf("__filebytes"), 2, 6)});
+  with_items.items.push_back({8, Data(View(""))});
+  with_items.items.push_back({12, Data(View("end!"))});
+  const std::string expected = Header(32, true) + "AAAA" + "12345" + std::string(3, '\0') + "BBBB" +
+                               "fileby" + std::string(2, '\0') + "CCCC" + "end!" + Header(3, true) + "two" + Header(0, true);
+  for (size_t step = 1; step <= expected.size(); ++step) {
+    for (size_t pieces : {1, 2, 64}) {
+      RecordWriter writer;
+      EXPECT_EQ(writer.Push(with_items), 1u);
+      EXPECT_EQ(writer.Push({View("two"), {}, {}}), 2u);
+      EXPECT_EQ(writer.Push({}), 3u);
+      EXPECT_EQ(writer.queued_octets(), expected.size());
+      ASSERT_EQ(Drain(writer, step, pieces), expected) << step << " " << pieces;
+      EXPECT_EQ(writer.sent(), 3u);
+      EXPECT_EQ(writer.queued_octets(), 0u);
+    }
+  }
+}
+
+TEST(RecordWriter, SaysWhenAFileFollowsAndWhenMoreFollowsTheFile) {
+  RecordWriter writer;
+  xdr::Message message;
+  message.stream = View("head");
+  message.items.push_back({4, Data(FileOf("12345678"), 0, 8)});
+  writer.Push(message);
+  iovec iov[8];
+  const auto pieces = writer.Gather(iov);
+  EXPECT_TRUE(pieces.more);
+  EXPECT_EQ(pieces.octets, 8u);
+  EXPECT_FALSE(writer.NextFile());
+  writer.Sent(8);
+  ASSERT_TRUE(writer.NextFile());
+  EXPECT_FALSE(writer.NextFile()->more);
+  writer.Push(message);
+  EXPECT_TRUE(writer.NextFile()->more);
+}
+
+TEST(RecordWriter, CountsWhatIsSentWhole) {
+  RecordWriter writer;
+  for (int i = 0; i < 1000; ++i) {
+    writer.Push({View("abcd"), {}, {}});
+    writer.Push({View("efgh"), {}, {}});
+    writer.Sent(12);
+    EXPECT_EQ(writer.sent(), static_cast<uint64_t>((i + 1) * 12 / 8));
+  }
+  writer.Clear();
+  EXPECT_TRUE(writer.empty());
+  EXPECT_EQ(writer.queued_octets(), 0u);
+}
+
+}  // namespace
+}  // namespace penstock::rpc

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cassert>
+
+#include "rpc/record_marking.h"
+
+namespace penstock::rpc {
+namespace {
+
+constexpr std::byte kPadding[3] = {};
+
+size_t PaddingOf(size_t size) { return RoundUp(size, 4) - size; }
+
+}  // namespace
+
+uint64_t RecordWriter::Push(xdr::Message message) {
+  const size_t size = message.flat_size();
+  assert(size < kLastFragment);
+  assert(message.placed.empty());
+  if (empty()) {
+    queue_.clear();
+    head_ = 0;
+  }
+  Queued& queued = queue_.emplace_back(std::move(message), size + kRecordHeaderSize);
+  StoreBig(queued.header, static_cast<uint32_t>(size) | kLastFragment);
+  queued_octets_ += queued.size;
+  return ++pushed_;
+}
+
+size_t RecordWriter::Queued::PartSize(size_t part) const {
+  if (part == 0) return kRecordHeaderSize;
+  const size_t item = (part - 1) / 3;
+  switch ((part - 1) % 3) {
+    case 0: {
+      const size_t begin = item == 0 ? 0 : message.items[item - 1].offset;
+      const size_t end = item == message.items.size() ? message.stream.size() : message.items[item].offset;
+      return end - begin;
+    }
+    case 1:
+      return message.items[item].data.size();
+    default:
+      return PaddingOf(message.items[item].data.size());
+  }
+}
+
+const Data* RecordWriter::Queued::FilePart(size_t part) const {
+  if (part == 0 || (part - 1) % 3 != 1) return nullptr;
+  const Data& data = message.items[(part - 1) / 3].data;
+  return data.is_file() ? &data : nullptr;
+}
+
+ConstBytes RecordWriter::Queued::MemoryPart(size_t part) const {
+  if (part == 0) return header;
+  const size_t item = (part - 1) / 3;
+  switch ((part - 1) % 3) {
+    case 0:
+      return message.stream.bytes().subspan(item == 0 ? 0 : message.items[item - 1].offset, PartSize(part));
+    case 1:
+      return message.items[item].data.bytes();
+    default:
+      return ConstBytes(kPadding).first(PartSize(part));
+  }
+}
+
+std::optional<RecordWriter::FileRange> RecordWriter::NextFile() const {
+  if (empty()) return std::nullopt;
+  const Data* data = queue_[head_].FilePart(part_);
+  if (!data) return std::nullopt;
+  const size_t length = data->size() - part_offset_;
+  return FileRange{data, part_offset_, length, queued_octets_ > length};
+}
+
+RecordWriter::Pieces RecordWriter::Gather(std::span<iovec> to) const {
+  Pieces pieces;
+  size_t part = part_;
+  size_t offset = part_offset_;
+  for (size_t i = head_; i < queue_.size(); ++i, part = 0) {
+    const Queued& queued = queue_[i];
+    for (; part < queued.parts(); ++part, offset = 0) {
+      const size_t size = queued.PartSize(part) - offset;
+      if (size == 0) continue;
+      if (queued.FilePart(part)) {
+        pieces.more = true;
+        return pieces;
+      }
+      if (pieces.count == to.size()) return pieces;
+      const ConstBytes bytes = queued.MemoryPart(part).subspan(offset);
+      to[pieces.count++] = {const_cast<std::byte*>(bytes.data()), size};
+      pieces.octets += size;
+    }
+  }
+  return pieces;
+}
+
+void RecordWriter::Sent(size_t octets) {
+  assert(octets <= queued_octets_);
+  queued_octets_ -= octets;
+  part_offset_ += octets;
+  while (!empty()) {
+    Queued& head = queue_[head_];
+    for (; part_ < head.parts(); ++part_) {
+      const size_t size = head.PartSize(part_);
+      if (part_offset_ < size) return;
+      part_offset_ -= size;
+    }
+    head.message = {};
+    part_ = 0;
+    ++head_;
+    ++sent_;
+  }
+  // Under steady load the queue never runs empty: drop its sent half now and then.
+  if (head_ >= 64 && head_ * 2 >= queue_.size()) {
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(head_));
+    head_ = 0;
+  }
+}
+
+void RecordWriter::Clear() {
+  queue_.clear();
+  head_ = part_ = part_offset_ = queued_octets_ = 0;
+}
+
+}  // namespace penstock::rpc
