@@ -1,0 +1,197 @@
+#!/usr/bin/python3
+"""The real program, end to end on loopback: its client against its server, and how both behave when something is wrong."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from cases import Skip, main  # noqa: E402
+from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
+from penstock import PENSTOCK, Server, free_ports, penstock  # noqa: E402
+
+
+def folders(scratch, *names):
+    for name in names:
+        os.makedirs(f"{scratch}/{name}")
+        os.chmod(f"{scratch}/{name}", 0o777)
+
+
+def ok(*arguments):
+    done = penstock(*arguments)
+    assert done.returncode == 0, f"penstock {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
+    return done.stdout
+
+
+def refused(*arguments, mentions=()):
+    """It ends with exit code 1 and one clear line on stderr, nothing else."""
+    done = penstock(*arguments, seconds=60)
+    lines = done.stderr.strip().splitlines()
+    print("refused|", *lines, sep="\n  ")
+    assert done.returncode == 1, f"exit code {done.returncode} of {arguments}: {done.stderr}"
+    assert len(lines) == 1, f"{len(lines)} lines on stderr: {done.stderr}"
+    for word in mentions:
+        assert word in lines[0], f"{word!r} is not in {lines[0]!r}"
+    return lines[0]
+
+
+def exchange(scratch, transport):
+    """ping, ls, cat, and cp of every file size both ways."""
+    folders(scratch, "export", "export/made", "export/put", "mine", "got")
+    make_sizes(f"{scratch}/export/made")
+    make_sizes(f"{scratch}/mine")
+    with Server({"/export": f"{scratch}/export:no_root_squash"}) as server:
+        ok("ping", server.url("/export", transport))
+        listed = ok("ls", server.url("/export/made", transport)).split()
+        assert all(name in listed for name in SIZES), listed
+        for name in SIZES:
+            ok("cp", server.url(f"/export/made/{name}", transport), f"{scratch}/got/{name}")
+            ok("cp", f"{scratch}/mine/{name}", server.url(f"/export/put/{name}", transport))
+        with open(f"{scratch}/export/text", "w") as text:
+            text.write("one\ntwo\n")
+        assert ok("cat", server.url("/export/text", transport)) == "one\ntwo\n"
+        refused("cat", server.url("/export/absent", transport), mentions=["absent"])
+        refused("ls", server.url("/elsewhere", transport), mentions=["elsewhere"])
+    assert_same(digests(f"{scratch}/got"), digests(f"{scratch}/export/made"), "copied from the server")
+    assert_same(digests(f"{scratch}/export/put"), digests(f"{scratch}/mine"), "copied to the server")
+
+
+def rdma(scratch):
+    exchange(scratch, "rdma")
+
+
+def tcp(scratch):
+    exchange(scratch, "tcp")
+
+
+def directory_argument(scratch):
+    """`penstock serve DIR` serves DIR, says where it listens, and prints a mount command for each transport."""
+    folders(scratch, "export")
+    make(f"{scratch}/export/file", 10)
+    server = Server({})
+    server.arguments.insert(1, f"{scratch}/export")
+    with server:
+        said = "\n".join(server.lines)
+        commands = re.findall(r"mount -t nfs -o (\S+) (\S+):(\S+) ", said)
+        assert {("rdma" if "proto=rdma" in options else "tcp") for options, _, _ in commands} >= {"rdma"}, said
+        for options, host, path in commands:
+            assert host == "127.0.0.1" and "vers=3" in options and f"mountport={server.mount}" in options, said
+            assert f"port={server.rdma if 'proto=rdma' in options else server.tcp}" in options, said
+            transport = "rdma" if "proto=rdma" in options else "tcp"
+            assert "file" in ok("ls", server.url(path, transport)).split()
+
+
+def bad_directory(scratch):
+    refused("serve", f"{scratch}/absent", "--tcp-port=0", mentions=[f"{scratch}/absent"])
+    make(f"{scratch}/file", 1)
+    refused("serve", f"{scratch}/file", "--tcp-port=0", mentions=[f"{scratch}/file"])
+
+
+def busy_port(scratch):
+    """Each of the three ports in use: one line that names it."""
+    folders(scratch, "export")
+    for role in range(3):
+        ports = free_ports(3)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", ports[role]))
+            taken.listen()
+            refused(*Server({"/": f"{scratch}/export"}, ports=ports).arguments, mentions=[str(ports[role])])
+
+
+def no_permission(scratch):
+    """A directory the user may not read: one line that names it. As root, tried as another user."""
+    folders(scratch, "closed")
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    if as_nobody and not shutil.which("setpriv"):
+        raise Skip("setpriv (package util-linux) is not installed")
+    program = f"{scratch}/penstock"  # the build folder may be closed to other users too
+    shutil.copy(PENSTOCK, program)
+    os.chmod(program, 0o755)
+    os.chmod(f"{scratch}/closed", 0)
+    arguments = Server({"/": f"{scratch}/closed"}).arguments
+    done = subprocess.run([*as_nobody, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    print(done.stderr)
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done
+    assert f"{scratch}/closed" in done.stderr
+
+
+def stops_cleanly(scratch):
+    """SIGINT and SIGTERM, idle and with clients connected: exit code 0."""
+    folders(scratch, "export")
+    for how in (signal.SIGINT, signal.SIGTERM):
+        with Server({"/": f"{scratch}/export"}) as server:
+            assert server.stop(how) == 0
+        with Server({"/": f"{scratch}/export"}) as server:
+            with socket.create_connection(("127.0.0.1", server.tcp)), \
+                 socket.create_connection(("127.0.0.1", server.rdma)), \
+                 socket.create_connection(("127.0.0.1", server.mount)):
+                assert server.stop(how) == 0
+
+
+def restarts_on_its_ports(scratch):
+    """A server that was killed with clients connected finds its ports again."""
+    folders(scratch, "export")
+    with Server({"/": f"{scratch}/export"}) as server:
+        for _ in range(3):
+            ok("ls", server.url("/", "rdma"))
+            with socket.create_connection(("127.0.0.1", server.tcp)):
+                server.kill()
+                server.start()
+
+
+def read_only(scratch):
+    folders(scratch, "export")
+    make(f"{scratch}/export/file", 5000)
+    with Server({"/ro": f"{scratch}/export:ro,no_root_squash", "/rw": f"{scratch}/export:rw,no_root_squash"}) as server:
+        for transport in ("rdma", "tcp"):
+            ok("cp", server.url("/ro/file", transport), f"{scratch}/got")
+            refused("cp", f"{scratch}/got", server.url("/ro/new", transport), mentions=["new"])
+            assert not os.path.exists(f"{scratch}/export/new")
+            ok("cp", f"{scratch}/got", server.url(f"/rw/{transport}", transport))
+
+
+def squash(scratch):
+    """Who a file belongs to that root made: root, the anonymous user, or the one that was named."""
+    if os.geteuid() != 0:
+        raise Skip("needs root: only root can be squashed")
+    folders(scratch, "export")
+    make(f"{scratch}/file", 10)
+    exports = {"/none": "no_root_squash", "/root": "root_squash", "/all": "all_squash,anonuid=1234,anongid=1235"}
+    with Server({path: f"{scratch}/export:{options}" for path, options in exports.items()}) as server:
+        for path, owner in (("/none", (0, 0)), ("/root", (65534, 65534)), ("/all", (1234, 1235))):
+            ok("cp", f"{scratch}/file", server.url(f"{path}{path}", "rdma"))
+            status = os.stat(f"{scratch}/export{path}")
+            assert (status.st_uid, status.st_gid) == owner, (path, status)
+        make(f"{scratch}/export/secret", 10)
+        os.chmod(f"{scratch}/export/secret", 0o600)
+        ok("cat", server.url("/none/secret", "tcp"))
+        refused("cat", server.url("/root/secret", "tcp"), mentions=["secret"])
+
+
+def networks(scratch):
+    """An export that names its clients is refused to others, and served to them."""
+    folders(scratch, "export")
+    make(f"{scratch}/export/file", 10)
+    exports = {"/near": "client=127.0.0.0/8", "/far": "client=192.0.2.0/24", "/both": "client=192.0.2.0/24,client=127.0.0.1"}
+    with Server({path: f"{scratch}/export:{options}" for path, options in exports.items()}) as server:
+        for transport in ("rdma", "tcp"):
+            assert "file" in ok("ls", server.url("/near", transport)).split()
+            assert "file" in ok("ls", server.url("/both", transport)).split()
+            refused("ls", server.url("/far", transport), mentions=["far"])
+
+
+def no_server(scratch):
+    """Nobody listens, or somebody who is no NFS server: one line, no hang."""
+    (port,) = free_ports(1)
+    for transport in ("rdma", "tcp"):
+        refused("ping", f"nfs://127.0.0.1:{port}/?vers=3&proto={transport}&mountport={port}", mentions=[str(port)])
+
+
+main({case.__name__: case for case in (
+    rdma, tcp, directory_argument, bad_directory, busy_port, no_permission, stops_cleanly, restarts_on_its_ports, read_only,
+    squash, networks, no_server)})

@@ -1,0 +1,67 @@
+"""Captures what goes over loopback on given ports while a test runs (dumpcap, so root or its capabilities)."""
+
+import json
+import os
+import subprocess
+import time
+
+import guest_image
+
+CAPTURE_DIR = f"{guest_image.IMAGE_DIR}/captures"
+START_SECONDS = 20
+
+
+class Capture:
+    """A context manager. Without the right to capture it records why instead, which the checking test then says."""
+
+    def __init__(self, name, server, restarted=False):
+        os.makedirs(CAPTURE_DIR, exist_ok=True)
+        self.path = f"{CAPTURE_DIR}/{name}.pcap"
+        self.about = {"tcp": server.tcp, "rdma": server.rdma, "mount": server.mount, "restarted": restarted}
+
+    def __enter__(self):
+        for old in (self.path, self.path + ".json"):
+            if os.path.exists(old):
+                os.unlink(old)
+        ports = " or ".join(f"tcp port {self.about[role]}" for role in ("tcp", "rdma", "mount"))
+        self.errors = open(self.path + ".log", "w+")
+        try:
+            self.process = subprocess.Popen(["dumpcap", "-q", "-P", "-i", "lo", "-B", "256", "-f", ports, "-w", self.path],
+                                            stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
+        except FileNotFoundError:
+            return self._without("dumpcap (package tshark) is not installed")
+        deadline = time.monotonic() + START_SECONDS
+        while "File: " not in self._said():  # said once the interface is open and the filter set
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
+                return self._without("dumpcap may not capture here: " + self._said())
+            time.sleep(0.01)
+        return self
+
+    def _without(self, reason):
+        print(f"NOT CAPTURED: {reason}", flush=True)
+        self.process, self.about["reason"] = None, reason
+        return self
+
+    def _said(self):
+        self.errors.seek(0)
+        return self.errors.read().strip().replace("\n", " ")
+
+    def __exit__(self, *_):
+        if self.process:
+            self._drain()
+            self.process.terminate()
+            self.process.wait()
+            print("capture|", self._said(), flush=True)
+        self.errors.close()
+        with open(self.path + ".json", "w") as out:
+            json.dump(self.about, out)
+
+    def _drain(self):
+        """Waits until dumpcap has written what it holds: its file stops growing for half a second."""
+        size, since = -1, time.monotonic()
+        while time.monotonic() - since < 0.5:
+            if os.path.getsize(self.path) != size:
+                size, since = os.path.getsize(self.path), time.monotonic()
+            time.sleep(0.05)

@@ -1,0 +1,54 @@
+"""Files to move, and comparing what came out with what went in."""
+
+import hashlib
+import os
+import stat
+
+MIB = 1024 * 1024
+# Empty, shorter than an XDR word, around a page, more than one chunk and unaligned, and large.
+SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4096": 4096, "4097": 4097, "1m3": MIB + 3, "64m": 64 * MIB}
+
+
+def make(path, size):
+    """A file of `size` bytes that no other file repeats."""
+    with open(path, "wb") as out:
+        while size:
+            out.write(os.urandom(min(size, MIB)))
+            size -= min(size, MIB)
+
+
+def make_sizes(folder):
+    for name, size in SIZES.items():
+        make(f"{folder}/{name}", size)
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests(folder):
+    return {name: digest(f"{folder}/{name}") for name in sorted(os.listdir(folder))}
+
+
+def describe(top):
+    """Everything `cp -a` keeps, by relative path: type, mode, mtime in seconds, and content or target."""
+    found = {}
+    for folder, folders, names in os.walk(top):
+        for name in folders + names:
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            kind, mode = stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                found[os.path.relpath(path, top)] = (kind, os.readlink(path))
+            elif stat.S_ISREG(status.st_mode):
+                found[os.path.relpath(path, top)] = (kind, mode, int(status.st_mtime), digest(path))
+            else:
+                found[os.path.relpath(path, top)] = (kind, mode, int(status.st_mtime))
+    return found
+
+
+def assert_same(got, wanted, what):
+    wrong = [f"{name}: got {got.get(name)}, wanted {wanted.get(name)}"
+             for name in sorted(set(got) | set(wanted)) if got.get(name) != wanted.get(name)]
+    assert not wrong, f"{what}: {len(wrong)} of {len(wanted)} differ\n" + "\n".join(wrong[:20])

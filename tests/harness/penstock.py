@@ -1,0 +1,99 @@
+"""Runs the real `penstock` program: a server on free loopback ports, and the client commands against it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
+START_SECONDS, STOP_SECONDS = 20, 20
+
+
+def free_ports(count):
+    """Loopback ports nobody listens on now, outside the range connections get theirs from, so that a server that is
+    stopped finds its ports again."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
+        ephemeral = range(int(limits.read().split()[0]), 65536)
+    found, port = [], 20000 + os.getpid() * 7 % 10000
+    while len(found) < count:
+        port = 20000 + (port + 1 - 20000) % 12000
+        if port in ephemeral:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+            except OSError:
+                pass
+    return found
+
+
+def penstock(*arguments, seconds=120):
+    """A client command, run to its end."""
+    return subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=seconds)
+
+
+class Server:
+    """`penstock serve`, ready when entered and stopped (and its exit code checked) when left."""
+
+    def __init__(self, exports, options=(), ports=None):
+        """`exports` is {exported path: "directory[:options]"}."""
+        self.tcp, self.rdma, self.mount = ports or free_ports(3)
+        self.arguments = ["serve", *(f"--export={path}={directory}" for path, directory in exports.items()),
+                          "--listen=127.0.0.1", f"--tcp-port={self.tcp}", f"--rdma-port={self.rdma}",
+                          f"--mount-port={self.mount}", *options]
+        self.lines = []
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, failure, *_):
+        code = self.stop()
+        if failure is None:
+            assert code == 0, f"the server ended with {code}; it said:\n" + "\n".join(self.lines[-30:])
+
+    @property
+    def ports(self):
+        return self.tcp, self.rdma, self.mount
+
+    def start(self):
+        self.process = subprocess.Popen([PENSTOCK, *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, errors="replace")
+        self.is_ready = threading.Event()
+        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
+        deadline = time.monotonic() + START_SECONDS
+        while not self.is_ready.wait(0.02):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("the server did not get ready; it said:\n" + "\n".join(self.lines))
+
+    def _read(self, process):
+        for line in process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            print("server|", line, end="", flush=True)
+            if re.match(r"ready\b", line):
+                self.is_ready.set()
+
+    def stop(self, how=signal.SIGTERM):
+        """Asks it to end; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the server did not stop within {STOP_SECONDS} s of {how!r}") from None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def url(self, path, transport):
+        port = self.rdma if transport == "rdma" else self.tcp
+        return f"nfs://127.0.0.1:{port}{path}?vers=3&proto={transport}&mountport={self.mount}"

@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""Refuses an include against the arrows between the layers (docs/architecture.md).
+
+    include_direction.py SOURCE_FOLDER     the repository's src/, which must obey ALLOWED
+    include_direction.py --self-test       that a forbidden include is found, and an allowed one is not
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+# A layer is a folder; the deepest one listed decides. A layer may always include itself. "protocol" is what xdrgen makes
+# of protocol/*.x, included as "protocol/x.h". Folders within a layer (fs/posix, nfs/v3, ...) belong to it.
+ALLOWED = {
+    "base": [],
+    "xdr": ["base"],
+    "protocol": ["xdr", "base"],
+    "rpc": ["xdr", "protocol", "base"],
+    "rdma": ["base"],
+    "rdma/sim": ["rdma", "base"],
+    "rdma/iwarp": ["rdma", "base"],
+    "rpcrdma": ["rpc", "rdma", "xdr", "protocol", "base"],
+    "fs": ["base"],
+    "nfs": ["rpc", "fs", "xdr", "protocol", "base"],
+    "client": ["rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "xdr", "protocol", "base"],
+    "server": ["nfs", "fs", "rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "xdr", "protocol", "base"],
+    "cli": ["server", "client", "base"],
+}
+ANYTHING = re.compile(r"(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include what they like
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+def layer_of(path):
+    parts = path.split("/")[:-1]
+    for depth in range(len(parts), 0, -1):
+        if "/".join(parts[:depth]) in ALLOWED:
+            return "/".join(parts[:depth])
+    return None
+
+
+def violations(source):
+    """(count of includes read, one line for each that is not allowed)."""
+    read, wrong = 0, []
+    for folder, _, names in os.walk(source):
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), source)
+            if not name.endswith((".h", ".cc")) or ANYTHING.search(name):
+                continue
+            layer = layer_of(path)
+            if layer is None:
+                wrong.append(f"{path}: its folder is no layer")
+                continue
+            with open(os.path.join(folder, name)) as file:
+                for included in INCLUDE.findall(file.read()):
+                    read += 1
+                    target = layer_of(included)
+                    if target is None:
+                        wrong.append(f'{path}: "{included}" is in no layer (paths are relative to src/)')
+                    elif target != layer and target not in ALLOWED[layer]:
+                        wrong.append(f'{path}: "{included}": {layer} may not include {target}')
+    return read, wrong
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as source:
+        for path, included in (("base/a.h", "rpc/b.h"), ("rdma/iwarp/c.cc", "rdma/sim/d.h"), ("fs/posix/e.cc", "nfs/f.h"),
+                               ("cli/g.cc", "nfs/v3/h.h"), ("nfs/v3/i.cc", "fs/j.h"), ("fs/posix/k.cc", "fs/l.h"),
+                               ("rpc/m.cc", "protocol/rpc.h"), ("base/n_test.cc", "server/o.h"), ("base/p.cc", "q.h")):
+            os.makedirs(f"{source}/{os.path.dirname(path)}", exist_ok=True)
+            with open(f"{source}/{path}", "w") as file:
+                file.write(f'#pragma once\n#include <vector>\n#include "{included}"\n')
+        read, wrong = violations(source)
+    found = sorted(line.split(":")[0] for line in wrong)
+    assert found == ["base/a.h", "base/p.cc", "cli/g.cc", "fs/posix/e.cc", "rdma/iwarp/c.cc"], wrong
+    assert read == 8, read
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    read, wrong = violations(sys.argv[1])
+    print(f"{read} includes read", *wrong, sep="\n")
+    if wrong or not read:
+        sys.exit(1)
+
+
+main()

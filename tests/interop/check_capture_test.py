@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""The capture checker against captures made by hand: it accepts a good conversation and finds each thing wrong."""
+
+import os
+import shutil
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cases import Skip, main  # noqa: E402
+from check_capture import check  # noqa: E402
+
+PORTS = {"tcp": 12049, "rdma": 12050, "mount": 12048}
+CLIENT, ACK, SYN, PSH = 40000, 16, 2, 8
+XID = 0x5EED0001
+
+
+def words(*values):
+    return struct.pack(f">{len(values)}I", *values)
+
+
+NULL_CALL = words(XID, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
+NULL_REPLY = words(XID, 1, 0, 0, 0, 0)
+
+
+def mpa_setup(reply):
+    """Revision 2, no markers, no CRC, four bytes of enhanced set-up data (RFC 6581 §4)."""
+    return (b"MPA ID Rep Frame" if reply else b"MPA ID Req Frame") + struct.pack(">BBH", 0x10, 2, 4) + words(0x00800000)
+
+
+def send_frame(message, msn=1):
+    """One FPDU: an untagged, last DDP segment of an RDMAP Send on queue 0 (RFC 5041 §4.2, RFC 5040 §4)."""
+    ulpdu = bytes([0x41, 0x43]) + words(0, 0, msn, 0) + message
+    frame = struct.pack(">H", len(ulpdu)) + ulpdu
+    return frame + bytes(-len(frame) % 4) + bytes(4)
+
+
+def rdma_msg(rpc, xid=XID):
+    return words(xid, 1, 32, 0, 0, 0, 0) + rpc
+
+
+def record(rpc):
+    return words(0x80000000 | len(rpc)) + rpc
+
+
+class Conversation:
+    """A pcap file of one TCP connection: what each side says, in turn."""
+
+    def __init__(self, port):
+        self.port, self.next, self.frames = port, {False: 1000, True: 9000}, []
+        self._add(False, SYN, b"")
+        self._add(True, SYN | ACK, b"")
+
+    def _add(self, from_server, flags, payload):
+        source, target = (self.port, CLIENT) if from_server else (CLIENT, self.port)
+        tcp = struct.pack(">HHIIBBHHH", source, target, self.next[from_server], self.next[not from_server], 5 << 4, flags,
+                          65535, 0, 0)
+        self.next[from_server] += len(payload) + bool(flags & SYN)
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, b"\x7f\0\0\1", b"\x7f\0\0\1")
+        self.frames.append(bytes(12) + b"\x08\x00" + ip + tcp + payload)
+
+    def client(self, payload):
+        self._add(False, ACK | PSH, payload)
+        return self
+
+    def server(self, payload):
+        self._add(True, ACK | PSH, payload)
+        return self
+
+
+def problems_of(scratch, *conversations, wanted=()):
+    if not shutil.which("tshark"):
+        raise Skip("tshark is not installed")
+    path = f"{scratch}/made.pcap"
+    frames = [frame for conversation in conversations for frame in conversation.frames]
+    with open(path, "wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for at, frame in enumerate(frames):
+            out.write(struct.pack("<IIII", 1, at, len(frame), len(frame)) + frame)
+    problems, summary = check(path, PORTS, wanted)
+    print(summary, *problems, sep="\n  ")
+    return problems
+
+
+def set_up():
+    return Conversation(PORTS["rdma"]).client(mpa_setup(False)).server(mpa_setup(True))
+
+
+def assert_found(problems, *parts):
+    for part in parts:
+        assert any(part in problem for problem in problems), f"{part!r} not found in {problems}"
+
+
+def good(scratch):
+    """Every layer over both transports; also with two MPA frames in one TCP segment."""
+    second = XID + 1
+    calls = send_frame(rdma_msg(NULL_CALL)) + send_frame(rdma_msg(words(second) + NULL_CALL[4:], second), 2)
+    rdma = set_up().client(calls).server(send_frame(rdma_msg(NULL_REPLY)))
+    rdma.server(send_frame(rdma_msg(words(second) + NULL_REPLY[4:], second), 2))
+    tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
+    assert problems_of(scratch, rdma, tcp, wanted=("mpa", "rdma-nfs", "tcp-nfs")) == []
+
+
+def nothing_to_see(scratch):
+    problems = problems_of(scratch, Conversation(PORTS["rdma"]), wanted=("mpa", "rdma-nfs"))
+    assert_found(problems, "no RPC reply", "no mpa", "no rdma-nfs")
+
+
+def reply_without_call(scratch):
+    stray = words(0xBAD) + NULL_REPLY[4:]
+    rdma = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(send_frame(rdma_msg(stray, 0xBAD)))
+    assert_found(problems_of(scratch, rdma), "a call without a reply", "a reply to no call")
+    tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(stray))
+    assert_found(problems_of(scratch, tcp), "a call without a reply")
+
+
+def cut_short(scratch):
+    """A LOOKUP whose name is longer than the message that carries it."""
+    lookup = NULL_CALL[:20] + words(3, 0, 0, 0, 0) + words(4, 0x01020304, 200) + b"name"
+    rdma = set_up().client(send_frame(rdma_msg(lookup))).server(send_frame(rdma_msg(NULL_REPLY)))
+    assert_found(problems_of(scratch, rdma), "Malformed")
+    tcp = Conversation(PORTS["tcp"]).client(record(lookup)).server(record(NULL_REPLY))
+    assert_found(problems_of(scratch, tcp), "Malformed")
+
+
+def broken_frame(scratch):
+    """A length that runs past the end of the connection."""
+    frame = send_frame(rdma_msg(NULL_REPLY))
+    rdma = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(b"\x40" + frame[1:])
+    assert_found(problems_of(scratch, rdma), "no whole MPA frame")
+
+
+def lost_packet(scratch):
+    rdma = set_up().client(send_frame(rdma_msg(NULL_CALL)))
+    rdma.next[True] += 100
+    assert_found(problems_of(scratch, rdma.server(send_frame(rdma_msg(NULL_REPLY)))), "lost packets")
+
+
+main({case.__name__: case for case in
+      (good, nothing_to_see, reply_without_call, cut_short, broken_frame, lost_packet)})

@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+"""A stock Linux kernel mounts what `penstock serve` exports, over RDMA and over TCP, and works in it.
+
+Each case leaves a capture of its traffic for check_capture.py.
+"""
+
+import os
+import stat
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from capture import Capture  # noqa: E402
+from cases import Skip, main  # noqa: E402
+from files import MIB, SIZES, assert_same, describe, digests, make, make_sizes  # noqa: E402
+from guest import Guest, GuestUnavailable, hashes, require  # noqa: E402
+from penstock import Server  # noqa: E402
+
+PRELUDE = """
+mount_export() {
+  mount -t nfs -o %(options)s 10.0.2.2:/export /mnt || exit 1
+  grep ' /mnt nfs ' /proc/mounts
+  grep -q ' /mnt nfs .*vers=3,.*proto=%(transport)s[, ]' /proc/mounts || exit 1
+}
+drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
+mount_export
+"""
+
+
+def script(server, transport, body):
+    port = server.rdma if transport == "rdma" else server.tcp
+    options = (f"vers=3,proto={transport},port={port},nolock,mountproto=tcp,mountport={server.mount},sec=sys,hard,"
+               "timeo=50")
+    return PRELUDE % {"options": options, "transport": transport} + body + "\numount /mnt || exit 1\n"
+
+
+def exported(scratch):
+    folder = f"{scratch}/export"
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    return folder
+
+
+def serve(folder):
+    try:
+        require()
+    except GuestUnavailable as why:
+        raise Skip(str(why)) from None
+    return Server({"/export": f"{folder}:no_root_squash"})
+
+
+FILES = """
+mkdir /mnt/guest /tmp/guest
+for size in %(sizes)s; do head -c ${size#*=} /dev/urandom >/tmp/guest/${size%%=*}; done
+for f in /tmp/guest/*; do cp $f /mnt/guest/ || exit 1; done
+for f in /tmp/guest/*; do echo "made $(sha256sum $f)"; done
+drop_caches
+for f in /mnt/guest/*; do echo "readback $(sha256sum $f)"; done
+for f in /mnt/host/*; do echo "read $(sha256sum $f)"; done
+"""
+
+
+def files(scratch, transport):
+    """Files of every size, written in the guest and read on the host, read back, and the other way round."""
+    folder = exported(scratch)
+    os.mkdir(f"{folder}/host")
+    make_sizes(f"{folder}/host")
+    sizes = " ".join(f"{name}={size}" for name, size in SIZES.items())
+    with serve(folder) as server, Capture(f"{transport}_files", server):
+        with Guest(script(server, transport, FILES % {"sizes": sizes})) as guest:
+            lines = guest.finish(300)
+    made = hashes(lines, "made")
+    assert set(made) == set(SIZES), made
+    assert_same(digests(f"{folder}/guest"), made, "what the guest wrote, read on the host")
+    assert_same(hashes(lines, "readback"), made, "what the guest wrote, read back by it")
+    assert_same(hashes(lines, "read"), digests(f"{folder}/host"), "what the host wrote, read by the guest")
+
+
+TREE = """
+cd /mnt
+d=0; while [ $d -lt 40 ]; do
+  dir=tree/a$((d % 4))/b$((d % 8))/c$((d % 16))/d/e/f/g$d; mkdir -p $dir || exit 1
+  f=0; while [ $f -lt 50 ]; do echo "$d $f" >$dir/file$f || exit 1; f=$((f + 1)); done
+  d=$((d + 1)); done
+drop_caches
+echo "created $(find tree -type f | wc -l)"
+ls -lR tree >/tmp/listing || exit 1; echo "listed $(grep -c '^-.*file' /tmp/listing)"
+find tree -type f -name 'file*5' | while read f; do mv $f ${f%/*}/moved${f##*/} || exit 1; done
+echo "renamed $(find tree -name 'movedfile*5' -type f | wc -l)"
+find tree -type d -name 'g1*' | while read d; do ln $d/file1 $d/hard && ln -s file2 $d/soft || exit 1; done
+mv tree/a3 tree/elsewhere || exit 1
+drop_caches
+echo "hardlinks $(find tree -name hard -links 2 | wc -l)"
+echo "symlinks $(find tree -name soft -type l | while read l; do readlink $l; cat $l >/dev/null || exit 1; done | wc -l)"
+echo "checked $(find tree -name file3 | while read f; do read d n <$f; [ $n = 3 ] && echo $d; done | sort -u | wc -l)"
+"""
+TREE_REMOVED = """
+rm -r /mnt/tree || exit 1
+drop_caches
+echo "left $(ls -A /mnt | wc -l)"
+cd /
+"""
+
+
+def tree(scratch, transport):
+    """2,000 files in deep directories: created, listed, renamed, hard- and symlinked, removed."""
+    folder = exported(scratch)
+    with serve(folder) as server, Capture(f"{transport}_tree", server):
+        # The host looks at the tree before the guest removes it.
+        body = TREE + "echo look; while [ ! -e /mnt/looked ]; do sleep 1; done; rm /mnt/looked\n" + TREE_REMOVED
+        with Guest(script(server, transport, body)) as guest:
+            guest.wait_for("^look$", 300)
+            on_host = describe(f"{folder}/tree")
+            names = [os.path.basename(path) for path in on_host]
+            assert sum(name.startswith(("file", "moved")) for name in names) == 2000
+            assert sum(name.startswith("movedfile") for name in names) == 200
+            assert names.count("hard") == names.count("soft") == 11
+            assert any(path.startswith("elsewhere/") for path in on_host) and not os.path.exists(f"{folder}/tree/a3")
+            open(f"{folder}/looked", "w").close()
+            lines = guest.finish(300)
+    for said in ("created 2000", "listed 2000", "renamed 200", "hardlinks 11", "symlinks 11", "checked 40", "left 0"):
+        assert any(line.strip() == said for line in lines), f"the guest did not say {said!r}"
+    assert os.listdir(folder) == []
+
+
+def real_tree(scratch, least=4 * MIB):
+    """Some megabytes of the host's documentation, with the links and modes it has."""
+    target, size = f"{scratch}/doc", 0
+    os.mkdir(target)
+    for name in sorted(os.listdir("/usr/share/doc")):
+        source = f"/usr/share/doc/{name}"
+        if not os.path.isdir(source) or os.path.islink(source):
+            continue
+        subprocess.run(["cp", "-a", source, target], check=True)
+        size += sum(os.lstat(os.path.join(top, file)).st_size for top, _, names in os.walk(source) for file in names)
+        if size >= least:
+            return target
+    raise AssertionError("/usr/share/doc is too small")
+
+
+COPY = """
+content() {
+  cd $1 || exit 1
+  find . -type f | sort | tr '\\n' '\\0' | xargs -0 sha256sum
+  find . -type l | sort | while read -r l; do echo "$l -> $(readlink "$l")"; done
+  cd /
+}
+compare() { content $1 >/tmp/one; content $2 >/tmp/other; cmp /tmp/one /tmp/other && echo "same $3 $(wc -l </tmp/one)"; }
+cp -a /doc /mnt/in || exit 1
+drop_caches
+compare /doc /mnt/in in
+cp -a /mnt/in /mnt/within || exit 1
+drop_caches
+compare /mnt/in /mnt/within within
+cp -a /mnt/within /tmp/out || exit 1
+compare /doc /tmp/out out
+"""
+
+
+def copy(scratch, transport):
+    """`cp -a` of a real tree into, within and out of the mount, compared there and on the host."""
+    folder, source = exported(scratch), real_tree(scratch)
+    wanted = describe(source)
+    with serve(folder) as server, Capture(f"{transport}_copy", server):
+        with Guest(script(server, transport, COPY), files={"doc": source}) as guest:
+            lines = guest.finish(300)
+    count = sum(kind[0] in (stat.S_IFREG, stat.S_IFLNK) for kind in wanted.values())
+    for said in (f"same in {count}", f"same within {count}", f"same out {count}"):
+        assert said in lines, f"the guest did not say {said!r}"
+    assert_same(describe(f"{folder}/in"), wanted, "copied in")
+    assert_same(describe(f"{folder}/within"), wanted, "copied within")
+
+
+COUNT = 40
+RESTART = """
+mkdir /tmp/from /mnt/to
+n=0; while [ $n -lt %(count)d ]; do head -c 1500001 /dev/urandom >/tmp/from/$n; n=$((n + 1)); done
+n=0; while [ $n -lt %(count)d ]; do cp /tmp/from/$n /mnt/to/$n || exit 1; echo "copied $n"; n=$((n + 1)); done
+for f in /tmp/from/*; do echo "made $(sha256sum $f)"; done
+drop_caches
+n=0; while [ $n -lt %(count)d ]; do
+  echo "readback $(sha256sum /mnt/to/$n)"; cmp /mnt/host/$n /mnt/host/$n.twin || exit 1; echo "compared $n"; n=$((n + 1)); done
+"""
+
+
+def restart(scratch, transport):
+    """The server is killed and started again under the mount, once while a copy writes and once while one reads."""
+    folder = exported(scratch)
+    os.mkdir(f"{folder}/host")
+    for number in range(COUNT):
+        make(f"{folder}/host/{number}", 300001)
+        subprocess.run(["cp", f"{folder}/host/{number}", f"{folder}/host/{number}.twin"], check=True)
+    with serve(folder) as server, Capture(f"{transport}_restart", server, restarted=True):
+        with Guest(script(server, transport, RESTART % {"count": COUNT})) as guest:
+            for moment in ("copied 5", "compared 5"):
+                guest.wait_for(f"^{moment}$", 300)
+                server.kill()
+                server.start()
+            lines = guest.finish(300)
+    made = hashes(lines, "made")
+    assert len(made) == COUNT
+    assert_same(digests(f"{folder}/to"), made, "what was copied while the server restarted, on the host")
+    assert_same(hashes(lines, "readback"), made, "what was copied while the server restarted, read back")
+
+
+def case(function, transport):
+    return f"{transport}_{function.__name__}", lambda scratch: function(scratch, transport)
+
+
+if __name__ == "__main__":
+    main(dict(case(function, transport) for transport in ("rdma", "tcp") for function in (files, tree, copy, restart)))
