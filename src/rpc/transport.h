@@ -3,6 +3,7 @@
 #pragma once
 
 #include <asio/ip/tcp.hpp>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -77,6 +78,12 @@ struct Peer {
   // The loop that the connection lives on; none in a simulation.
   Loop* loop = nullptr;
 };
+
+// A number for Peer::connection. Any thread.
+inline uint64_t NewConnectionNumber() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 class CallHandler {
  public:

@@ -1,0 +1,66 @@
+#include "rpc/auth.h"
+
+#include <algorithm>
+
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::rpc {
+namespace {
+
+constexpr size_t kMaxMachineName = 255;
+
+// authsys_parms of RFC 5531 appendix A. By hand, since its groups go to an array in place.
+bool DecodeAuthSys(ConstBytes body, Credential& credential) {
+  xdr::Message message;
+  message.stream = Slice::Borrowed(body);
+  xdr::Decoder decoder(message);
+  uint32_t stamp;
+  ConstBytes machine;
+  size_t count;
+  if (!decoder.U32(stamp) || !decoder.Opaque(machine, kMaxMachineName) || !decoder.U32(credential.uid) ||
+      !decoder.U32(credential.gid) || !decoder.Length(count, credential.group_ids.size())) {
+    return false;
+  }
+  credential.group_count = static_cast<uint8_t>(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!decoder.U32(credential.group_ids[i])) return false;
+  }
+  return decoder.Finish();
+}
+
+}  // namespace
+
+AuthStatus Authenticate(const CallHeader& header, Credential& credential) {
+  credential.flavor = header.credential.flavor;
+  switch (header.credential.flavor) {
+    case AuthFlavor::AUTH_NONE:
+      break;  // its body is undefined (RFC 5531 §10.1): whatever it holds is left alone
+    case AuthFlavor::AUTH_SYS:
+      if (!DecodeAuthSys(header.credential.body.bytes(), credential)) return AuthStatus::AUTH_BADCRED;
+      break;
+    case AuthFlavor::AUTH_SHORT:
+      // A shorthand stands for a credential that we gave it out for; we never do. The client has to send its own again.
+      return AuthStatus::AUTH_REJECTEDCRED;
+    default:
+      return AuthStatus::AUTH_BADCRED;  // as RFC 9289 §4.1 expects where AUTH_TLS is unknown
+  }
+  // Both flavors come with a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
+  return header.verifier.flavor == AuthFlavor::AUTH_NONE ? AuthStatus::AUTH_OK : AuthStatus::AUTH_BADVERF;
+}
+
+ClientCredential::ClientCredential(const SystemIdentity& identity) : flavor_(AuthFlavor::AUTH_SYS) {
+  rpcmsg::authsys_parms parameters;
+  parameters.machinename = std::string_view(identity.machine).substr(0, kMaxMachineName);
+  parameters.uid = identity.uid;
+  parameters.gid = identity.gid;
+  const size_t groups = std::min(identity.groups.size(), decltype(parameters.gids)::kMax);
+  parameters.gids.assign(identity.groups.begin(), identity.groups.begin() + static_cast<ptrdiff_t>(groups));
+  BufferPool pool;
+  xdr::Encoder encoder(pool);
+  xdr::Encode(encoder, parameters);
+  const Message message = encoder.Finish();
+  body_.assign(message.stream.bytes().begin(), message.stream.bytes().end());
+}
+
+}  // namespace penstock::rpc

@@ -1,0 +1,101 @@
+// Typed calls over a Channel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/auth.h"
+#include "rpc/header.h"
+#include "rpc/transport.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::rpc {
+
+// Why a call has no results.
+struct Error {
+  enum class Kind : uint8_t {
+    kTransport,             // `transport` says more
+    kProgramUnavailable,    // accepted, and not executed
+    kProgramMismatch,       // `versions`
+    kProcedureUnavailable,
+    kGarbageArguments,
+    kSystemError,
+    kRpcMismatch,           // denied; `versions`
+    kAuthentication,        // denied; `auth`
+    kMalformedReply,
+  };
+  Kind kind = Kind::kMalformedReply;
+  CallError transport = CallError::kMalformed;
+  AuthStatus auth = AuthStatus::AUTH_OK;
+  VersionRange versions{};
+};
+// For people.
+std::string Describe(const Error& error);
+
+// Results, and the message that their views refer to.
+template <class Results>
+struct Reply {
+  Message message;
+  Results results;
+};
+
+// What the types do not say of the largest possible reply.
+struct ReplyBounds {
+  // Octets of lists and unbounded opaques in the stream, e.g. READDIR's count.
+  size_t open = 0;
+  // As in ReplyShape.
+  std::vector<ResultSink> results;
+};
+
+// Belongs to the channel's loop. All programs that are called on one channel share one Client, which hands out its XIDs.
+class Client {
+ public:
+  // Both outlive the client. `first_xid` should be random: servers remember the XIDs of earlier connections.
+  Client(Channel& channel, BufferPool& buffers, Xid first_xid, ClientCredential credential = {})
+      : channel_(channel), buffers_(buffers), next_xid_(first_xid.value()), credential_(std::move(credential)) {}
+
+  // `arguments` (and what they refer to) are left alone until the call is over.
+  template <class Procedure>
+  Task<Result<Reply<typename Procedure::Results>, Error>> Call(const typename Procedure::Arguments& arguments,
+                                                              ReplyBounds bounds = {});
+
+ private:
+  static Error ErrorOf(const ReplyHeader& header);
+
+  Channel& channel_;
+  BufferPool& buffers_;
+  uint32_t next_xid_;
+  ClientCredential credential_;
+};
+
+template <class Procedure>
+Task<Result<Reply<typename Procedure::Results>, Error>> Client::Call(const typename Procedure::Arguments& arguments,
+                                                                    ReplyBounds bounds) {
+  using Results = typename Procedure::Results;
+  const Xid xid(next_xid_++);
+  xdr::Encoder encoder(buffers_);
+  EncodeCallHeader(encoder, {xid, Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, credential_.auth(), {}});
+  xdr::Encode(encoder, arguments);
+  Message call = encoder.Finish();
+
+  ReplyShape shape;
+  shape.max_stream = kMaxReplyHeader + xdr::MaxSize<Results>() + bounds.open;
+  shape.results = std::move(bounds.results);
+  Result<Message, CallError> answer = co_await channel_.Call(std::move(call), std::move(shape));
+  if (!answer) co_return std::unexpected(Error{.kind = Error::Kind::kTransport, .transport = answer.error()});
+
+  Reply<Results> reply{std::move(*answer), {}};
+  xdr::Decoder decoder(reply.message);
+  ReplyHeader header;
+  if (!DecodeReplyHeader(decoder, header) || header.xid != xid) co_return std::unexpected(Error{});
+  if (!header.body.is_areply() || header.body.areply().reply_data.discriminant() != AcceptStatus::SUCCESS) {
+    co_return std::unexpected(ErrorOf(header));
+  }
+  if (!xdr::Decode(decoder, reply.results) || !decoder.Finish()) co_return std::unexpected(Error{});
+  co_return reply;
+}
+
+}  // namespace penstock::rpc

@@ -1,0 +1,111 @@
+#include "rpc/dispatch.h"
+
+#include <cassert>
+
+namespace penstock::rpc {
+namespace {
+
+CallKey KeyOf(const CallHeader& header, const Message& call, size_t arguments_at, const Peer& peer) {
+  const ConstBytes arguments = call.stream.bytes().subspan(arguments_at);
+  return {.address = CacheAddress(peer.address.address()),
+          .xid = header.xid,
+          .program = header.program,
+          .version = header.version,
+          .procedure = header.procedure,
+          .length = static_cast<uint32_t>(call.flat_size() - arguments_at),
+          .checksum = ArgumentChecksum(arguments)};
+}
+
+}  // namespace
+
+void Dispatcher::Add(Program& program) {
+  assert(!Find(program.number()));
+  programs_.push_back(&program);
+}
+
+Program* Dispatcher::Find(uint32_t number) const {
+  for (Program* program : programs_) {
+    if (program->number() == number) return program;
+  }
+  return nullptr;
+}
+
+Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context,
+                           xdr::Encoder& reply) const {
+  switch (DecodeCallHeader(decoder, header)) {
+    case HeaderProblem::kNone:
+      break;
+    case HeaderProblem::kNotACall:
+      return nullptr;
+    case HeaderProblem::kRpcVersion:
+      EncodeRpcMismatch(reply, header.xid);
+      return nullptr;
+    case HeaderProblem::kTruncated:
+      EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
+      return nullptr;
+    case HeaderProblem::kBadCredential:
+      EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADCRED);
+      return nullptr;
+    case HeaderProblem::kBadVerifier:
+      EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADVERF);
+      return nullptr;
+  }
+  context.xid = header.xid;
+  context.version = header.version;
+  context.procedure = header.procedure;
+  if (const AuthStatus status = Authenticate(header, context.credential); status != AuthStatus::AUTH_OK) {
+    EncodeAuthError(reply, header.xid, status);
+    return nullptr;
+  }
+  Program* program = Find(header.program);
+  if (!program) {
+    EncodeAccepted(reply, header.xid, AcceptStatus::PROG_UNAVAIL);
+    return nullptr;
+  }
+  const VersionRange versions = program->versions();
+  if (header.version < versions.low || header.version > versions.high) {
+    EncodeProgramMismatch(reply, header.xid, versions);
+    return nullptr;
+  }
+  if (header.procedure != 0 &&
+      !program->AcceptsFlavor(context.credential.flavor, header.version, header.procedure)) {
+    EncodeAuthError(reply, header.xid, AuthStatus::AUTH_TOOWEAK);
+    return nullptr;
+  }
+  return program;
+}
+
+Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
+  assert(peer.buffers);
+  xdr::Decoder arguments(call);
+  xdr::Encoder reply(*peer.buffers);
+  CallHeader header;
+  CallContext context{.peer = peer};
+  Program* program = Route(arguments, header, context, reply);
+  if (!program) co_return reply.Finish();
+
+  auto outcome = ReplyCache::Outcome::kUncached;
+  uint32_t ticket = 0;
+  if (cache_ && !program->IsIdempotent(header.version, header.procedure)) {
+    const CallKey key = KeyOf(header, call, arguments.reduced_position(), peer);
+    ReplyCache::Waiter duplicate{.loop = peer.loop};
+    ReplyCache::Found found = cache_->Start(key, clock_->Now(), duplicate);
+    if (found.outcome == ReplyCache::Outcome::kReplay) co_return std::move(found.reply);
+    if (found.outcome == ReplyCache::Outcome::kWait) co_return co_await duplicate.reply;
+    outcome = found.outcome;
+    ticket = found.ticket;
+  }
+
+  const auto start = reply.mark();
+  EncodeAccepted(reply, header.xid, AcceptStatus::SUCCESS);
+  const AcceptStatus status = co_await program->Call(context, arguments, reply);
+  if (status != AcceptStatus::SUCCESS) {
+    reply.Rewind(start);
+    EncodeAccepted(reply, header.xid, status);
+  }
+  Message message = reply.Finish();
+  if (outcome == ReplyCache::Outcome::kExecute) cache_->Finish(ticket, message, clock_->Now(), peer.loop);
+  co_return message;
+}
+
+}  // namespace penstock::rpc

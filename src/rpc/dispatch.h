@@ -1,0 +1,65 @@
+// From a call's bytes to the procedure that it names, and back to a reply: RFC 5531 §9, its errors included.
+#pragma once
+
+#include <vector>
+
+#include "rpc/auth.h"
+#include "rpc/header.h"
+#include "rpc/reply_cache.h"
+#include "rpc/transport.h"
+
+namespace penstock::rpc {
+
+// One call, for the procedure that executes it.
+struct CallContext {
+  const Peer& peer;
+  Xid xid{};
+  uint32_t version = 0;
+  uint32_t procedure = 0;
+  Credential credential{};
+};
+
+// An RPC program of any number of versions. Shared by all loops.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual uint32_t number() const = 0;
+  virtual VersionRange versions() const = 0;
+
+  // False where a second execution of the same call would give another result: then its reply is remembered. A reply that
+  // is remembered must own its memory.
+  virtual bool IsIdempotent(uint32_t version, uint32_t procedure) const = 0;
+
+  // Whether a procedure takes calls of this flavor; the call is answered AUTH_TOOWEAK where not. Not asked for procedure 0,
+  // which never requires authentication (RFC 5531 §12.1).
+  virtual bool AcceptsFlavor(AuthFlavor /*flavor*/, uint32_t /*version*/, uint32_t /*procedure*/) const { return true; }
+
+  // Executes a call of one of versions(). Any status but SUCCESS discards the results, and is one of PROC_UNAVAIL,
+  // GARBAGE_ARGS and SYSTEM_ERR. See Handle() in rpc/handle.h.
+  virtual Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) = 0;
+};
+
+class Dispatcher : public CallHandler {
+ public:
+  // Without a reply cache: for programs whose procedures are all idempotent, or know duplicates themselves.
+  Dispatcher() = default;
+  // Both outlive the dispatcher; the clock may be asked on any thread.
+  Dispatcher(ReplyCache& cache, const TimerService& clock) : cache_(&cache), clock_(&clock) {}
+
+  // Before the first call. The program outlives the dispatcher.
+  void Add(Program& program);
+
+  // `peer.buffers` must be set.
+  Task<Message> HandleCall(Message call, const Peer& peer) override;
+
+ private:
+  Program* Find(uint32_t number) const;
+  // Writes the reply to a call that no procedure gets to see; null then.
+  Program* Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context, xdr::Encoder& reply) const;
+
+  std::vector<Program*> programs_;
+  ReplyCache* cache_ = nullptr;
+  const TimerService* clock_ = nullptr;
+};
+
+}  // namespace penstock::rpc

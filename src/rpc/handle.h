@@ -1,0 +1,44 @@
+// Binds a generated procedure to a function:
+//
+//   Task<AcceptStatus> MyProgram::Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
+//     switch (context.procedure) {
+//       case GETATTR::kNumber:
+//         return rpc::Handle<GETATTR>(context, arguments, results,
+//                                     [this](CallContext& c, GETATTR3args& a) { return GetAttr(c, a); });
+//       default:
+//         return rpc::Refuse(AcceptStatus::PROC_UNAVAIL);
+//     }
+//   }
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "rpc/dispatch.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::rpc {
+
+// `function(context, arguments)` returns the procedure's Results, or a Task of them. Views in the arguments are valid until
+// it is done; what the results refer to must live until then, and payloads must own their memory.
+template <class Procedure, class Function>
+Task<AcceptStatus> Handle(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder, Function function) {
+  using Arguments = typename Procedure::Arguments;
+  using Results = typename Procedure::Results;
+  Arguments arguments{};
+  if (!xdr::Decode(decoder, arguments) || !decoder.Finish()) co_return AcceptStatus::GARBAGE_ARGS;
+  if constexpr (std::same_as<std::invoke_result_t<Function&, CallContext&, Arguments&>, Task<Results>>) {
+    const Results results = co_await function(context, arguments);
+    xdr::Encode(encoder, results);
+  } else {
+    const Results results = function(context, arguments);
+    xdr::Encode(encoder, results);
+  }
+  co_return AcceptStatus::SUCCESS;
+}
+
+inline Task<AcceptStatus> Refuse(AcceptStatus status) { co_return status; }
+
+}  // namespace penstock::rpc

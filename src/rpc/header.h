@@ -1,0 +1,61 @@
+// The headers of RPC calls and replies, RFC 5531 §9.
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/rpc.h"
+#include "rpc/transport.h"
+#include "xdr/decoder.h"
+#include "xdr/encoder.h"
+
+namespace penstock::rpc {
+
+using AcceptStatus = rpcmsg::accept_stat;
+using AuthStatus = rpcmsg::auth_stat;
+using AuthFlavor = rpcmsg::auth_flavor;
+// A credential or verifier. From a decoded header its body refers to the message.
+using OpaqueAuth = rpcmsg::opaque_auth;
+using VersionRange = rpcmsg::version_range;
+
+struct CallHeader {
+  Xid xid;
+  uint32_t program = 0;
+  uint32_t version = 0;
+  uint32_t procedure = 0;
+  OpaqueAuth credential;
+  OpaqueAuth verifier;
+};
+
+// What may be wrong with a call's header, and so with which reply it is answered. Once it is not kNotACall, the header's
+// xid is valid.
+enum class HeaderProblem : uint8_t {
+  kNone,
+  kNotACall,       // too short to have an XID, or a reply: it is not answered
+  kRpcVersion,     // RPC_MISMATCH
+  kTruncated,      // GARBAGE_ARGS
+  kBadCredential,  // longer than RFC 5531 §8.2 allows
+  kBadVerifier,
+};
+
+// Leaves the decoder at the arguments.
+HeaderProblem DecodeCallHeader(xdr::Decoder& decoder, CallHeader& header);
+void EncodeCallHeader(xdr::Encoder& encoder, const CallHeader& header);
+
+// An accepted call's reply up to the place where results follow, if `status` is SUCCESS. Not for PROG_MISMATCH.
+void EncodeAccepted(xdr::Encoder& encoder, Xid xid, AcceptStatus status, const OpaqueAuth& verifier = {});
+void EncodeProgramMismatch(xdr::Encoder& encoder, Xid xid, VersionRange versions);
+// Denied calls.
+void EncodeRpcMismatch(xdr::Encoder& encoder, Xid xid);
+void EncodeAuthError(xdr::Encoder& encoder, Xid xid, AuthStatus why);
+
+struct ReplyHeader {
+  Xid xid;
+  rpcmsg::reply_body body;
+};
+// Leaves the decoder at the results. False where the message is no reply.
+bool DecodeReplyHeader(xdr::Decoder& decoder, ReplyHeader& header);
+
+// The longest reply header with an empty verifier: that of PROG_MISMATCH.
+inline constexpr size_t kMaxReplyHeader = 32;
+
+}  // namespace penstock::rpc
