@@ -1,0 +1,66 @@
+# A thin face over the CMake presets. Everything that is built lands in build/.
+#
+#   make serve DIR=./export [ARGS="..."]   build, then serve DIR over NFS/RDMA and NFS/TCP (ARGS: see penstock serve --help)
+#   make test                              build, then run every test
+#   make bench | fuzz | soak | coverage    measurements; FUZZ_SECONDS=600, SOAK_ROUNDS=20
+#   make format | lint                     mend, or check, the style
+#   make clean                             remove build/
+
+DIR ?= ./export
+ARGS ?=
+FUZZ_SECONDS ?= 60
+SOAK_ROUNDS ?= 20
+SOURCES = $(shell git ls-files '*.cc' '*.h')
+
+.PHONY: serve release test bench fuzz soak coverage format lint clean
+.DEFAULT_GOAL := release
+
+# Tests stay out, so that serving needs no test library.
+release:
+	@scripts/install-deps build
+	@cmake --preset release -DPENSTOCK_BUILD_TESTS=OFF >/dev/null
+	@cmake --build --preset release --target penstock
+
+serve: release
+	@[ -e "$(DIR)" ] || { echo "make serve: $(DIR) does not exist yet, making it"; mkdir -p "$(DIR)"; }
+	@exec build/release/src/cli/penstock serve "$(DIR)" $(ARGS)
+
+test:
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/run-tests
+
+fuzz:
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/run-tests fuzz
+
+bench:
+	@scripts/install-deps build test
+	@cmake --preset release -DPENSTOCK_BUILD_TESTS=ON >/dev/null
+	@cmake --build --preset release
+	@set -e; found=; for bench in build/release/bench/*_bench; do [ -x "$$bench" ] || continue; found=1; \
+	  echo "==== $$bench"; "$$bench"; done; [ "$$found" ] || { echo "make bench: no benchmark was built"; exit 1; }
+
+# The same tests again and again under AddressSanitizer: what fails one time in twenty shows itself here.
+soak:
+	@scripts/install-deps build test
+	@cmake --preset asan >/dev/null && cmake --build --preset asan
+	@ctest --preset asan -LE interop --repeat until-fail:$(SOAK_ROUNDS)
+
+coverage:
+	@scripts/install-deps build test lint
+	@cmake --preset debug -B build/coverage -DCMAKE_CXX_FLAGS=--coverage >/dev/null && cmake --build build/coverage
+	@ctest --test-dir build/coverage -LE interop --output-on-failure
+	@gcovr --root . --filter src/ --exclude '.*_test\.cc' --exclude-throw-branches --txt --html build/coverage/index.html \
+	  build/coverage
+
+format:
+	@scripts/install-deps lint
+	@clang-format-19 -i $(SOURCES)
+
+# clang's own build tree: the compile commands of g++ carry options clang does not know.
+lint:
+	@scripts/install-deps build test lint
+	@clang-format-19 --dry-run -Werror $(SOURCES)
+	@cmake --preset fuzz -B build/lint -DPENSTOCK_SANITIZE= >/dev/null && cmake --build build/lint
+	@run-clang-tidy-19 -quiet -p build/lint "$(CURDIR)/(src|fuzz)/.*"
+
+clean:
+	@rm -rf build
