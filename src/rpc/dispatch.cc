@@ -99,7 +99,10 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
   const auto start = reply.mark();
   EncodeAccepted(reply, header.xid, AcceptStatus::SUCCESS);
   const AcceptStatus status = co_await program->Call(context, arguments, reply);
-  if (status != AcceptStatus::SUCCESS) {
+  if (context.denial != AuthStatus::AUTH_OK) {
+    reply.Rewind(start);
+    EncodeAuthError(reply, header.xid, context.denial);
+  } else if (status != AcceptStatus::SUCCESS) {
     reply.Rewind(start);
     EncodeAccepted(reply, header.xid, status);
   }

@@ -17,6 +17,9 @@ struct CallContext {
   uint32_t version = 0;
   uint32_t procedure = 0;
   Credential credential{};
+  // Set by a program that finds only while it executes the call that the credential will not do (what is called has rules
+  // of its own): the call is then denied for this reason, and its results are discarded.
+  AuthStatus denial = AuthStatus::AUTH_OK;
 };
 
 // An RPC program of any number of versions. Shared by all loops.
