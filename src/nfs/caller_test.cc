@@ -1,0 +1,61 @@
+#include "nfs/caller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock::nfs {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+rpc::Credential System(uint32_t uid, uint32_t gid, std::initializer_list<uint32_t> groups = {}) {
+  rpc::Credential credential{.flavor = rpc::AuthFlavor::AUTH_SYS, .uid = uid, .gid = gid};
+  for (const uint32_t group : groups) credential.group_ids[credential.group_count++] = group;
+  return credential;
+}
+
+ExportOptions Options(Squash squash) { return {.squash = squash, .anonuid = 99, .anongid = 98}; }
+
+TEST(Caller, IsWhoTheCredentialSays) {
+  const Caller caller(Options(Squash::kRoot), System(1000, 100, {100, 27}), nullptr);
+  EXPECT_EQ(caller.context().credentials.uid, 1000u);
+  EXPECT_EQ(caller.context().credentials.gid, 100u);
+  EXPECT_THAT(caller.context().credentials.groups, ElementsAre(100, 27));
+}
+
+TEST(Caller, RootIsAnonymousWhereItIsSquashedInItsGroupsToo) {
+  const Caller root(Options(Squash::kRoot), System(0, 0, {0, 27}), nullptr);
+  EXPECT_EQ(root.context().credentials.uid, 99u);
+  EXPECT_EQ(root.context().credentials.gid, 98u);
+  EXPECT_THAT(root.context().credentials.groups, ElementsAre(98, 27));
+
+  const Caller user(Options(Squash::kRoot), System(1000, 0), nullptr);
+  EXPECT_EQ(user.context().credentials.uid, 1000u);
+  EXPECT_EQ(user.context().credentials.gid, 98u);
+}
+
+TEST(Caller, RootStaysRootWhereItIsTrusted) {
+  const Caller root(Options(Squash::kNone), System(0, 0, {0}), nullptr);
+  EXPECT_EQ(root.context().credentials.uid, 0u);
+  EXPECT_EQ(root.context().credentials.gid, 0u);
+  EXPECT_THAT(root.context().credentials.groups, ElementsAre(0));
+}
+
+TEST(Caller, EverybodyIsAnonymousWhereAllAreSquashed) {
+  const Caller caller(Options(Squash::kAll), System(1000, 100, {27}), nullptr);
+  EXPECT_EQ(caller.context().credentials.uid, 99u);
+  EXPECT_EQ(caller.context().credentials.gid, 98u);
+  EXPECT_THAT(caller.context().credentials.groups, IsEmpty());
+}
+
+TEST(Caller, WithoutAuthenticationIsAnonymousEverywhere) {
+  for (const Squash squash : {Squash::kNone, Squash::kRoot, Squash::kAll}) {
+    const Caller caller(Options(squash), rpc::Credential{}, nullptr);
+    EXPECT_EQ(caller.context().credentials.uid, 99u);
+    EXPECT_EQ(caller.context().credentials.gid, 98u);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::nfs

@@ -1,0 +1,43 @@
+// What the operator says about an export: where it is, who may use it, and as whom.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "nfs/network.h"
+
+namespace penstock::nfs {
+
+// Whose identity is not believed and becomes the anonymous one.
+enum class Squash : uint8_t { kNone, kRoot, kAll };
+
+struct ExportOptions {
+  bool read_only = false;
+  Squash squash = Squash::kRoot;
+  uint32_t anonuid = 65534;
+  uint32_t anongid = 65534;
+  std::vector<Network> clients;      // empty: every host
+  bool privileged_ports = false;     // calls must come from ports below 1024
+  bool authentication_none = true;   // AUTH_NONE is welcome, as the anonymous user
+};
+
+struct ExportSpec {
+  std::string path;       // as clients see it: absolute, without empty components, "." or ".."
+  std::string directory;  // as this host sees it
+  ExportOptions options;
+};
+
+// The path as Exports keeps it: one slash before each component, none after; the root is "/". An error where it is not
+// absolute, has a component "." or "..", or is longer than MOUNT can say (RFC 1813 §5.1.4).
+SetupResult<std::string> NormalizeExportPath(std::string_view path);
+
+// "PATH=DIR[:option,option,...]" with the options
+//   ro  rw  root_squash  no_root_squash  all_squash  anonuid=N  anongid=N  client=NETWORK (may be repeated)
+//   secure  insecure (ports)  sec=sys  sec=sys:none
+// A colon that belongs to DIR is written "\:".
+SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
+
+}  // namespace penstock::nfs

@@ -1,0 +1,110 @@
+#include "nfs/export_options.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::nfs {
+namespace {
+
+bool Contains(std::string_view network, const char* address) {
+  return Network::Parse(network)->Contains(asio::ip::make_address(address));
+}
+
+std::string ErrorOf(std::string_view spec) {
+  const auto parsed = ParseExportSpec(spec);
+  return parsed ? "no error" : parsed.error().message;
+}
+
+TEST(Network, HoldsTheAddressesThatShareItsPrefix) {
+  EXPECT_TRUE(Contains("10.0.0.0/8", "10.255.1.2"));
+  EXPECT_FALSE(Contains("10.0.0.0/8", "11.0.0.1"));
+  EXPECT_TRUE(Contains("192.0.2.128/25", "192.0.2.129"));
+  EXPECT_FALSE(Contains("192.0.2.128/25", "192.0.2.127"));
+  EXPECT_TRUE(Contains("fd00::/8", "fdff::1"));
+  EXPECT_FALSE(Contains("fd00::/8", "fe80::1"));
+  EXPECT_TRUE(Contains("0.0.0.0/0", "203.0.113.9"));
+}
+
+TEST(Network, AnAddressAloneIsOneHost) {
+  EXPECT_TRUE(Contains("192.0.2.7", "192.0.2.7"));
+  EXPECT_FALSE(Contains("192.0.2.7", "192.0.2.6"));
+  EXPECT_TRUE(Contains("::1", "::1"));
+}
+
+TEST(Network, TheVersionsOfIpAreApartButForMappedAddresses) {
+  EXPECT_FALSE(Contains("0.0.0.0/0", "::1"));
+  EXPECT_FALSE(Contains("::/0", "192.0.2.7"));
+  EXPECT_TRUE(Contains("192.0.2.0/24", "::ffff:192.0.2.7"));
+}
+
+TEST(Network, RefusesWhatIsNoNetwork) {
+  for (const char* text : {"", "10.0.0/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/8x", "10.0.0.0/-1", "host"}) {
+    EXPECT_FALSE(Network::Parse(text)) << text;
+  }
+}
+
+TEST(ExportPath, IsAbsoluteAndNormal) {
+  EXPECT_EQ(*NormalizeExportPath("/"), "/");
+  EXPECT_EQ(*NormalizeExportPath("//data///sub/"), "/data/sub");
+  EXPECT_FALSE(NormalizeExportPath("data"));
+  EXPECT_FALSE(NormalizeExportPath(""));
+  EXPECT_FALSE(NormalizeExportPath("/data/../etc"));
+  EXPECT_FALSE(NormalizeExportPath("/./data"));
+  EXPECT_TRUE(NormalizeExportPath("/" + std::string(1023, 'x')));
+  EXPECT_FALSE(NormalizeExportPath("/" + std::string(1024, 'x')));
+}
+
+TEST(ExportSpec, WithoutOptionsIsWritableForEverybodyWithRootSquashed) {
+  const auto spec = ParseExportSpec("/data=/srv/data");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->path, "/data");
+  EXPECT_EQ(spec->directory, "/srv/data");
+  EXPECT_FALSE(spec->options.read_only);
+  EXPECT_EQ(spec->options.squash, Squash::kRoot);
+  EXPECT_EQ(spec->options.anonuid, 65534u);
+  EXPECT_TRUE(spec->options.clients.empty());
+  EXPECT_FALSE(spec->options.privileged_ports);
+  EXPECT_TRUE(spec->options.authentication_none);
+}
+
+TEST(ExportSpec, TakesEveryOption) {
+  const auto spec = ParseExportSpec(
+      "/data=/srv/data:ro,all_squash,anonuid=1000,anongid=4294967295,client=10.0.0.0/8,client=fd00::/8,secure,sec=sys");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_TRUE(spec->options.read_only);
+  EXPECT_EQ(spec->options.squash, Squash::kAll);
+  EXPECT_EQ(spec->options.anonuid, 1000u);
+  EXPECT_EQ(spec->options.anongid, 4294967295u);
+  ASSERT_EQ(spec->options.clients.size(), 2u);
+  EXPECT_EQ(spec->options.clients[1].ToString(), "fd00::/8");
+  EXPECT_TRUE(spec->options.privileged_ports);
+  EXPECT_FALSE(spec->options.authentication_none);
+}
+
+TEST(ExportSpec, TheLastOfOppositeOptionsWins) {
+  EXPECT_FALSE(ParseExportSpec("/=/srv:ro,rw")->options.read_only);
+  EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash,root_squash")->options.squash, Squash::kRoot);
+  EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash")->options.squash, Squash::kNone);
+}
+
+TEST(ExportSpec, ADirectoryMayHaveEqualsSignsAndEscapedColons) {
+  const auto spec = ParseExportSpec(R"(/data=/srv/a=b\:c:ro)");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->directory, "/srv/a=b:c");
+  EXPECT_TRUE(spec->options.read_only);
+}
+
+TEST(ExportSpec, SaysWhatIsWrong) {
+  EXPECT_EQ(ErrorOf("/data"), "export \"/data\": write PATH=DIR[:options], for example /data=/srv/data:ro");
+  EXPECT_EQ(ErrorOf("data=/srv"), "export path \"data\" does not begin with a slash");
+  EXPECT_EQ(ErrorOf("/data="), "export \"/data=\" names no directory");
+  EXPECT_EQ(ErrorOf("/data=/srv:fast"), "unknown export option \"fast\"");
+  EXPECT_EQ(ErrorOf("/data=/srv:speed=9"), "unknown export option \"speed=9\"");
+  EXPECT_EQ(ErrorOf("/data=/srv:anonuid=root"), "export option anonuid=root: not a number from 0 to 4294967295");
+  EXPECT_EQ(ErrorOf("/data=/srv:anonuid"), "unknown export option \"anonuid\"");
+  EXPECT_EQ(ErrorOf("/data=/srv:client=10.0.0.0/99"),
+            "export option client=10.0.0.0/99: not an address or a network such as 10.0.0.0/8");
+  EXPECT_EQ(ErrorOf("/data=/srv:sec=krb5"), "export option sec=krb5: choose sys or sys:none");
+}
+
+}  // namespace
+}  // namespace penstock::nfs

@@ -1,0 +1,79 @@
+#include "nfs/exports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace penstock::nfs {
+namespace {
+
+// FNV-1a: written into handles that clients keep for years, so it must never change. No secret is hidden in it.
+ExportId IdOf(std::string_view path) {
+  uint32_t hash = 2166136261;
+  for (const char c : path) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  return ExportId(hash);
+}
+
+// What is left of `path` inside `prefix` (a normal export path); nothing where it does not lead there. A path of MOUNT is
+// the client's wording, with as many slashes as it likes.
+std::optional<std::string_view> RestBelow(std::string_view path, std::string_view prefix) {
+  const auto skip_slashes = [](std::string_view& text) { text.remove_prefix(std::min(text.find_first_not_of('/'), text.size())); };
+  skip_slashes(path);
+  skip_slashes(prefix);
+  while (!prefix.empty()) {
+    const std::string_view wanted = prefix.substr(0, prefix.find('/'));
+    if (path.substr(0, path.find('/')) != wanted) return std::nullopt;
+    prefix.remove_prefix(wanted.size());
+    path.remove_prefix(wanted.size());
+    skip_slashes(prefix);
+    skip_slashes(path);
+  }
+  return path;
+}
+
+bool ById(const std::unique_ptr<const Export>& candidate, ExportId id) { return candidate->id() < id; }
+
+}  // namespace
+
+bool Export::Admits(const asio::ip::tcp::endpoint& client) const {
+  constexpr uint16_t kFirstUnprivilegedPort = 1024;
+  if (options_.privileged_ports && client.port() >= kFirstUnprivilegedPort) return false;
+  return options_.clients.empty() ||
+         std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client.address()); });
+}
+
+SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,
+                               ExportOptions options) {
+  PENSTOCK_TRY(std::string normal, NormalizeExportPath(path));
+  const ExportId id = IdOf(normal);
+  const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
+  if (place != exports_.end() && (*place)->id() == id) {
+    if ((*place)->path() == normal) return std::unexpected(SetupError{fmt::format("\"{}\" is exported twice", normal)});
+    return std::unexpected(SetupError{fmt::format(
+        "exports \"{}\" and \"{}\" have the same handle prefix; choose another path for one of them", (*place)->path(),
+        normal)});
+  }
+  exports_.insert(place, std::make_unique<const Export>(id, std::move(normal), std::move(file_system), std::move(options)));
+  return {};
+}
+
+const Export* Exports::Find(ExportId id) const {
+  const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
+  return place != exports_.end() && (*place)->id() == id ? place->get() : nullptr;
+}
+
+Exports::Place Exports::Resolve(std::string_view path) const {
+  Place best;
+  if (!path.starts_with('/')) return best;
+  size_t depth = 0;
+  for (const auto& candidate : exports_) {
+    const auto rest = RestBelow(path, candidate->path());
+    if (!rest || (best.found && candidate->path().size() <= depth)) continue;
+    best = {candidate.get(), *rest};
+    depth = candidate->path().size();
+  }
+  return best;
+}
+
+}  // namespace penstock::nfs

@@ -1,0 +1,64 @@
+// The export table: which trees are served under which names, to whom, and as whom.
+//
+// Filled while the server is set up and never changed while it serves, so that any thread may read it without a lock.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "fs/file_system.h"
+#include "nfs/export_options.h"
+#include "nfs/file_handle.h"
+
+namespace penstock::nfs {
+
+class Export {
+ public:
+  Export(ExportId id, std::string path, std::shared_ptr<fs::FileSystem> file_system, ExportOptions options)
+      : id_(id), path_(std::move(path)), file_system_(std::move(file_system)), options_(std::move(options)) {}
+
+  ExportId id() const { return id_; }
+  const std::string& path() const { return path_; }
+  fs::FileSystem& file_system() const { return *file_system_; }
+  const ExportOptions& options() const { return options_; }
+
+  FileHandle root() const { return {id_, file_system_->Root()}; }
+
+  // Whether the host and port that a call came from may use this export.
+  bool Admits(const asio::ip::tcp::endpoint& client) const;
+
+ private:
+  ExportId id_;
+  std::string path_;
+  std::shared_ptr<fs::FileSystem> file_system_;
+  ExportOptions options_;
+};
+
+class Exports {
+ public:
+  // An error where the path is no export path, or is taken.
+  SetupResult<void> Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system, ExportOptions options);
+
+  // Null where no export has this id (any more).
+  const Export* Find(ExportId id) const;
+
+  // The export that a path leads into, the deepest one where exports are nested.
+  struct Place {
+    const Export* found = nullptr;  // null where the path leads into no export
+    std::string_view rest;          // what is left of the path inside of it; views the argument
+  };
+  Place Resolve(std::string_view path) const;
+
+  // In the order of their ids.
+  const std::vector<std::unique_ptr<const Export>>& all() const { return exports_; }
+
+ private:
+  std::vector<std::unique_ptr<const Export>> exports_;
+};
+
+}  // namespace penstock::nfs

@@ -1,0 +1,95 @@
+#include "nfs/exports.h"
+
+#include <gtest/gtest.h>
+
+#include "fs/memory/file_system.h"
+
+namespace penstock::nfs {
+namespace {
+
+class ExportsTest : public testing::Test {
+ protected:
+  SetupResult<void> Add(std::string_view path, ExportOptions options = {}) {
+    return exports_.Add(path, std::make_shared<fs::memory::FileSystem>(), std::move(options));
+  }
+  std::string Resolve(std::string_view path) {
+    const Exports::Place place = exports_.Resolve(path);
+    return place.found ? place.found->path() + " + " + std::string(place.rest) : "nowhere";
+  }
+
+  Exports exports_;
+};
+
+asio::ip::tcp::endpoint Client(const char* address, uint16_t port = 700) {
+  return {asio::ip::make_address(address), port};
+}
+
+TEST_F(ExportsTest, AnExportIsFoundByTheIdThatItsHandlesCarry) {
+  ASSERT_TRUE(Add("/data"));
+  ASSERT_TRUE(Add("/home"));
+  for (const auto& each : exports_.all()) {
+    EXPECT_EQ(exports_.Find(each->root().export_id), each.get());
+  }
+  EXPECT_EQ(exports_.Find(ExportId(12345)), nullptr);
+}
+
+TEST_F(ExportsTest, IdsDependOnThePathAloneSoThatHandlesOutliveTheServer) {
+  ASSERT_TRUE(Add("/data"));
+  EXPECT_EQ(exports_.all()[0]->id(), ExportId(0x49f653fe));
+  Exports other;
+  ASSERT_TRUE(other.Add("/home", std::make_shared<fs::memory::FileSystem>(), {}));
+  ASSERT_TRUE(other.Add("//data/", std::make_shared<fs::memory::FileSystem>(), {}));
+  EXPECT_NE(other.Find(exports_.all()[0]->id()), nullptr);
+}
+
+TEST_F(ExportsTest, APathIsExportedOnce) {
+  ASSERT_TRUE(Add("/data"));
+  EXPECT_EQ(Add("/data/").error().message, "\"/data\" is exported twice");
+  EXPECT_FALSE(Add("data"));
+}
+
+TEST_F(ExportsTest, APathLeadsIntoTheDeepestExport) {
+  ASSERT_TRUE(Add("/"));
+  ASSERT_TRUE(Add("/data"));
+  ASSERT_TRUE(Add("/data/deep"));
+  EXPECT_EQ(Resolve("/"), "/ + ");
+  EXPECT_EQ(Resolve("/other/file"), "/ + other/file");
+  EXPECT_EQ(Resolve("/data"), "/data + ");
+  EXPECT_EQ(Resolve("//data//"), "/data + ");
+  EXPECT_EQ(Resolve("/data/sub"), "/data + sub");
+  EXPECT_EQ(Resolve("/data/deep/sub"), "/data/deep + sub");
+  EXPECT_EQ(Resolve("/data/deeper"), "/data + deeper");
+}
+
+TEST_F(ExportsTest, ComponentsAreComparedWhole) {
+  ASSERT_TRUE(Add("/data"));
+  EXPECT_EQ(Resolve("/database"), "nowhere");
+  EXPECT_EQ(Resolve("/dat"), "nowhere");
+  EXPECT_EQ(Resolve("/"), "nowhere");
+  EXPECT_EQ(Resolve("data"), "nowhere");
+  EXPECT_EQ(Resolve(""), "nowhere");
+}
+
+TEST_F(ExportsTest, AdmitsEverybodyUnlessToldOtherwise) {
+  ASSERT_TRUE(Add("/data"));
+  EXPECT_TRUE(exports_.all()[0]->Admits(Client("203.0.113.1", 50000)));
+}
+
+TEST_F(ExportsTest, AdmitsTheNetworksItWasTold) {
+  ASSERT_TRUE(Add("/data", {.clients = {*Network::Parse("10.0.0.0/8"), *Network::Parse("::1")}}));
+  const Export& data = *exports_.all()[0];
+  EXPECT_TRUE(data.Admits(Client("10.1.2.3")));
+  EXPECT_TRUE(data.Admits(Client("::ffff:10.1.2.3")));
+  EXPECT_TRUE(data.Admits(Client("::1")));
+  EXPECT_FALSE(data.Admits(Client("192.0.2.1")));
+}
+
+TEST_F(ExportsTest, AdmitsPrivilegedPortsOnlyWhereItWasTold) {
+  ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
+  const Export& data = *exports_.all()[0];
+  EXPECT_TRUE(data.Admits(Client("192.0.2.1", 1023)));
+  EXPECT_FALSE(data.Admits(Client("192.0.2.1", 1024)));
+}
+
+}  // namespace
+}  // namespace penstock::nfs

@@ -1,0 +1,35 @@
+// MOUNT version 3 as an RPC program (RFC 1813, appendix I): how a client gets its first file handle. Over TCP.
+#pragma once
+
+#include "nfs/exports.h"
+#include "nfs/mount/mount_list.h"
+#include "protocol/mount.h"
+#include "rpc/dispatch.h"
+
+namespace penstock::nfs::mount {
+
+class Program final : public rpc::Program {
+ public:
+  // `exports` outlives the program, and does not change any more.
+  explicit Program(const Exports& exports) : exports_(exports) {}
+
+  uint32_t number() const override;
+  rpc::VersionRange versions() const override;
+  // MNT, UMNT and UMNTALL lead to the same list, however often they are executed.
+  bool IsIdempotent(uint32_t /*version*/, uint32_t /*procedure*/) const override { return true; }
+  Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
+
+  const MountList& mounts() const { return mounts_; }
+
+ private:
+  Task<mount3::mountres3> Mount(rpc::CallContext& context, const mount3::dirpath& path);
+  Task<rpc::AcceptStatus> Dump(xdr::Decoder& arguments, xdr::Encoder& results);
+  xdr::Void Unmount(rpc::CallContext& context, const mount3::dirpath& path);
+  xdr::Void UnmountAll(rpc::CallContext& context);
+  Task<rpc::AcceptStatus> ListExports(xdr::Decoder& arguments, xdr::Encoder& results);
+
+  const Exports& exports_;
+  MountList mounts_;
+};
+
+}  // namespace penstock::nfs::mount

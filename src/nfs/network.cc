@@ -1,0 +1,57 @@
+#include "nfs/network.h"
+
+#include <fmt/format.h>
+
+#include <asio/ip/address_v4.hpp>
+#include <asio/ip/address_v6.hpp>
+#include <charconv>
+#include <cstddef>
+
+namespace penstock::nfs {
+namespace {
+
+// Whether the first `bits` bits of two addresses in network byte order are the same.
+template <class Octets>
+bool SamePrefix(const Octets& a, const Octets& b, unsigned bits) {
+  const size_t whole = bits / 8;
+  for (size_t i = 0; i < whole; ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  const unsigned rest = bits % 8;
+  return rest == 0 || ((a[whole] ^ b[whole]) >> (8 - rest)) == 0;
+}
+
+}  // namespace
+
+asio::ip::address Unmapped(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  return address;
+}
+
+std::optional<Network> Network::Parse(std::string_view text) {
+  const size_t slash = text.find('/');
+  std::error_code error;
+  const asio::ip::address base = asio::ip::make_address(std::string(text.substr(0, slash)), error);
+  if (error) return std::nullopt;
+
+  const unsigned widest = base.is_v4() ? 32 : 128;
+  if (slash == std::string_view::npos) return Network(base, widest);
+  const std::string_view digits = text.substr(slash + 1);
+  unsigned prefix = 0;
+  const auto [end, failure] = std::from_chars(digits.begin(), digits.end(), prefix);
+  if (failure != std::errc() || end != digits.end() || prefix > widest) return std::nullopt;
+  return Network(base, prefix);
+}
+
+bool Network::Contains(const asio::ip::address& address) const {
+  const asio::ip::address host = Unmapped(address);
+  if (host.is_v4() != base_.is_v4()) return false;
+  if (host.is_v4()) return SamePrefix(host.to_v4().to_bytes(), base_.to_v4().to_bytes(), prefix_);
+  return SamePrefix(host.to_v6().to_bytes(), base_.to_v6().to_bytes(), prefix_);
+}
+
+std::string Network::ToString() const { return fmt::format("{}/{}", base_.to_string(), prefix_); }
+
+}  // namespace penstock::nfs

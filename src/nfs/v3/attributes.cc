@@ -1,0 +1,65 @@
+// GETATTR, SETATTR, ACCESS.
+#include "nfs/v3/convert.h"
+#include "nfs/v3/procedures.h"
+
+namespace penstock::nfs::v3 {
+
+using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
+
+// RFC 1813 §3.3.1
+Task<GETATTR3res> GetAttributes(Request request, const GETATTR3args& arguments) {
+  Target target(request, arguments.object);
+  if (!target) co_return GETATTR3res(target.status());
+
+  const auto attributes = co_await target.file_system().GetAttributes(target.context(), target.object());
+  if (!attributes) co_return GETATTR3res(ToStatus(attributes.error()));
+  co_return GETATTR3res(NFS3_OK, GETATTR3resok{.obj_attributes = ToAttributes(*attributes)});
+}
+
+// RFC 1813 §3.3.2
+Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) {
+  Target target(request, arguments.object);
+  if (!target) co_return SETATTR3res(target.status());
+
+  const auto values = FromNewAttributes(arguments.new_attributes);
+  nfsstat3 refusal = NFS3_OK;
+  if (target.read_only()) {
+    refusal = NFS3ERR_ROFS;
+  } else if (!values || values->size > target.file_system().GetProperties().max_file_size) {
+    refusal = NFS3ERR_INVAL;  // a size that cannot be represented; a time that is none
+  }
+  if (refusal != NFS3_OK) {
+    const auto unchanged = co_await target.Unchanged();
+    co_return SETATTR3res(refusal, SETATTR3resfail{.obj_wcc = ToWeakCacheData(unchanged)});
+  }
+
+  std::optional<fs::Timestamp> guard;
+  if (arguments.guard) guard = FromTime(*arguments.guard);
+  const auto changed =
+      co_await target.file_system().SetAttributes(target.context(), target.object(), *values, guard);
+  const wcc_data wcc = ToWeakCacheData(changed.object);
+  if (!changed.result) co_return SETATTR3res(ToStatus(changed.result.error()), SETATTR3resfail{.obj_wcc = wcc});
+  co_return SETATTR3res(NFS3_OK, SETATTR3resok{.obj_wcc = wcc});
+}
+
+// RFC 1813 §3.3.4: bits that are not asked for, or not known, are zero in the answer.
+Task<ACCESS3res> Access(Request request, const ACCESS3args& arguments) {
+  Target target(request, arguments.object);
+  if (!target) co_return ACCESS3res(target.status());
+
+  fs::AccessMask wanted = arguments.access & (fs::kAccessRead | fs::kAccessLookup | fs::kAccessModify |
+                                              fs::kAccessExtend | fs::kAccessDelete | fs::kAccessExecute);
+  if (target.read_only()) wanted &= ~(fs::kAccessModify | fs::kAccessExtend | fs::kAccessDelete);
+  const auto observed = co_await target.file_system().Access(target.context(), target.object(), wanted);
+  const post_op_attr attributes = ToPostAttributes(observed.attributes);
+  if (!observed.result) {
+    co_return ACCESS3res(ToStatus(observed.result.error()), ACCESS3resfail{.obj_attributes = attributes});
+  }
+  co_return ACCESS3res(NFS3_OK, ACCESS3resok{.obj_attributes = attributes, .access = *observed.result});
+}
+
+static_assert(fs::kAccessRead == ACCESS3_READ && fs::kAccessLookup == ACCESS3_LOOKUP &&
+              fs::kAccessModify == ACCESS3_MODIFY && fs::kAccessExtend == ACCESS3_EXTEND &&
+              fs::kAccessDelete == ACCESS3_DELETE && fs::kAccessExecute == ACCESS3_EXECUTE);
+
+}  // namespace penstock::nfs::v3

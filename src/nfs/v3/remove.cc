@@ -1,0 +1,90 @@
+// REMOVE, RMDIR, RENAME, LINK.
+#include "nfs/v3/convert.h"
+#include "nfs/v3/procedures.h"
+
+namespace penstock::nfs::v3 {
+
+using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
+
+// RFC 1813 §3.3.12. A directory is not removed this way: NFS3ERR_ISDIR, as other servers have it.
+Task<REMOVE3res> Remove(Request request, const REMOVE3args& arguments) {
+  Target target(request, arguments.object.dir);
+  if (!target) co_return REMOVE3res(target.status());
+  if (target.read_only()) {
+    const auto unchanged = co_await target.Unchanged();
+    co_return REMOVE3res(NFS3ERR_ROFS, REMOVE3resfail{.dir_wcc = ToWeakCacheData(unchanged)});
+  }
+
+  const auto changed = co_await target.file_system().Remove(target.context(), target.object(), arguments.object.name);
+  const wcc_data wcc = ToWeakCacheData(changed.object);
+  if (!changed.result) co_return REMOVE3res(ToStatus(changed.result.error()), REMOVE3resfail{.dir_wcc = wcc});
+  co_return REMOVE3res(NFS3_OK, REMOVE3resok{.dir_wcc = wcc});
+}
+
+// RFC 1813 §3.3.13
+Task<RMDIR3res> RemoveDirectory(Request request, const RMDIR3args& arguments) {
+  Target target(request, arguments.object.dir);
+  if (!target) co_return RMDIR3res(target.status());
+  if (target.read_only()) {
+    const auto unchanged = co_await target.Unchanged();
+    co_return RMDIR3res(NFS3ERR_ROFS, RMDIR3resfail{.dir_wcc = ToWeakCacheData(unchanged)});
+  }
+
+  const auto changed =
+      co_await target.file_system().RemoveDirectory(target.context(), target.object(), arguments.object.name);
+  const wcc_data wcc = ToWeakCacheData(changed.object);
+  if (!changed.result) co_return RMDIR3res(ToStatus(changed.result.error()), RMDIR3resfail{.dir_wcc = wcc});
+  co_return RMDIR3res(NFS3_OK, RMDIR3resok{.dir_wcc = wcc});
+}
+
+// RFC 1813 §3.3.14. Where source and target do not fit each other, the answer is NFS3ERR_ISDIR, NOTDIR or NOTEMPTY and
+// not the one NFS3ERR_EXIST for all of them: they are in the procedure's list, other servers give them, and programs on
+// the client expect rename(2) to tell these cases apart.
+Task<RENAME3res> Rename(Request request, const RENAME3args& arguments) {
+  Target target(request, arguments.from.dir);
+  if (!target) co_return RENAME3res(target.status());
+  const auto to = target.Other(arguments.to.dir);
+  if (!to || target.read_only()) {
+    const auto from_data = co_await target.Unchanged();
+    fs::WeakCacheData to_data;
+    if (to) to_data = co_await target.Unchanged(*to);
+    co_return RENAME3res(to ? NFS3ERR_ROFS : to.error(), RENAME3resfail{.fromdir_wcc = ToWeakCacheData(from_data),
+                                                                        .todir_wcc = ToWeakCacheData(to_data)});
+  }
+
+  const auto renamed = co_await target.file_system().Rename(target.context(), target.object(), arguments.from.name,
+                                                            *to, arguments.to.name);
+  const wcc_data from_wcc = ToWeakCacheData(renamed.from);
+  const wcc_data to_wcc = ToWeakCacheData(renamed.to);
+  if (!renamed.result) {
+    co_return RENAME3res(ToStatus(renamed.result.error()),
+                         RENAME3resfail{.fromdir_wcc = from_wcc, .todir_wcc = to_wcc});
+  }
+  co_return RENAME3res(NFS3_OK, RENAME3resok{.fromdir_wcc = from_wcc, .todir_wcc = to_wcc});
+}
+
+// RFC 1813 §3.3.15
+Task<LINK3res> Link(Request request, const LINK3args& arguments) {
+  Target target(request, arguments.file);
+  if (!target) co_return LINK3res(target.status());
+  const auto directory = target.Other(arguments.link.dir);
+  if (!directory || target.read_only()) {
+    const auto file = co_await target.Unchanged();
+    fs::WeakCacheData directory_data;
+    if (directory) directory_data = co_await target.Unchanged(*directory);
+    co_return LINK3res(directory ? NFS3ERR_ROFS : directory.error(),
+                       LINK3resfail{.file_attributes = ToPostAttributes(file.after),
+                                    .linkdir_wcc = ToWeakCacheData(directory_data)});
+  }
+
+  const auto linked =
+      co_await target.file_system().Link(target.context(), target.object(), *directory, arguments.link.name);
+  const post_op_attr file = ToPostAttributes(linked.file);
+  const wcc_data wcc = ToWeakCacheData(linked.directory);
+  if (!linked.result) {
+    co_return LINK3res(ToStatus(linked.result.error()), LINK3resfail{.file_attributes = file, .linkdir_wcc = wcc});
+  }
+  co_return LINK3res(NFS3_OK, LINK3resok{.file_attributes = file, .linkdir_wcc = wcc});
+}
+
+}  // namespace penstock::nfs::v3

@@ -1,0 +1,42 @@
+#include "nfs/v3/request.h"
+
+#include "nfs/v3/convert.h"
+
+namespace penstock::nfs::v3 {
+
+using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
+
+Target::Target(const Request& request, const nfs_fh3& handle) : status_(NFS3ERR_BADHANDLE) {
+  const auto parsed = FileHandle::Parse(handle.data.bytes());
+  if (!parsed) return;
+  // RFC 1813 §2.6 (nfs_fh3): access that was revoked, for everybody or for this client, makes a handle stale.
+  status_ = NFS3ERR_STALE;
+  export_ = request.exports.Find(parsed->export_id);
+  if (!export_ || !export_->Admits(request.call.peer.address)) return;
+
+  if (!export_->options().authentication_none && request.call.credential.flavor == rpc::AuthFlavor::AUTH_NONE) {
+    request.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
+    status_ = NFS3ERR_ACCES;
+    return;
+  }
+  caller_.emplace(export_->options(), request.call.credential, request.call.peer.loop);
+  object_ = parsed->object;
+  status_ = NFS3_OK;
+}
+
+nfs_fh3 Target::HandleOf(const fs::Handle& object) const { return ToFileHandle(export_->id(), object); }
+
+Result<fs::Handle, nfsstat3> Target::Other(const nfs_fh3& handle) const {
+  const auto parsed = FileHandle::Parse(handle.data.bytes());
+  if (!parsed) return std::unexpected(NFS3ERR_BADHANDLE);
+  if (parsed->export_id != export_->id()) return std::unexpected(NFS3ERR_XDEV);
+  return parsed->object;
+}
+
+Task<fs::WeakCacheData> Target::Unchanged(const fs::Handle& object) const {
+  const auto attributes = co_await file_system().GetAttributes(context(), object);
+  if (!attributes) co_return fs::WeakCacheData{};
+  co_return fs::WeakCacheData{fs::BeforeOf(*attributes), *attributes};
+}
+
+}  // namespace penstock::nfs::v3
