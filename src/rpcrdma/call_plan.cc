@@ -1,0 +1,92 @@
+#include "rpcrdma/call_plan.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "rpcrdma/payload.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+constexpr size_t kSegmentSize = 16;
+constexpr size_t kReadSegmentSize = 24;
+constexpr size_t kWriteChunkOverhead = 8;
+constexpr size_t kMaxLength = std::numeric_limits<uint32_t>::max();
+
+// Octets that a Write list for the first `count` results takes in a header.
+size_t WriteListSize(const rpc::ReplyShape& shape, size_t count) {
+  size_t size = 0;
+  for (size_t n = 0; n < count; ++n) size += kWriteChunkOverhead + (shape.results[n].max_length > 0 ? kSegmentSize : 0);
+  return size;
+}
+
+// Chooses what is offered for the reply; gives the octets that it takes in the header.
+std::optional<size_t> PlanReplyResources(const rpc::ReplyShape& shape, const CallConditions& conditions, CallPlan& plan) {
+  size_t results = 0;       // octets of all results inline
+  size_t expected = 0;      // results up to the last that may have any octets
+  size_t longest = 0;
+  for (size_t n = 0; n < shape.results.size(); ++n) {
+    const size_t length = shape.results[n].max_length;
+    if (length > kMaxLength) return std::nullopt;
+    results += RoundUp(length, 4);
+    longest = std::max(longest, length);
+    if (length > 0) expected = n + 1;
+  }
+  if (shape.max_stream > kMaxLength || results > kMaxLength) return std::nullopt;
+
+  const size_t threshold = conditions.reply_threshold;
+  const bool all_inline = kMinimalHeader + shape.max_stream + results <= threshold;
+  if (!conditions.chunks) return all_inline ? std::optional<size_t>(0) : std::nullopt;
+  if (all_inline && longest < conditions.min_chunk) return 0;
+
+  // All results or none: a responder may be unable to return one inline while another has a chunk.
+  const size_t list_size = WriteListSize(shape, expected);
+  const bool short_with_list = kMinimalHeader + list_size + shape.max_stream <= threshold;
+  if (short_with_list || longest >= conditions.min_chunk) plan.write_chunks = expected;
+  if (plan.write_chunks > 0 && short_with_list) return list_size;
+  // RFC 8166 §4.3.3: a Reply chunk where the largest possible reply does not fit inline, and only there.
+  plan.reply_chunk = shape.max_stream + (plan.write_chunks > 0 ? 0 : results);
+  return (plan.write_chunks > 0 ? list_size : 0) + 4 + kSegmentSize;
+}
+
+// Chooses how the call travels, in a header whose reply side takes `reply_size` octets.
+bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallConditions& conditions, CallPlan& plan) {
+  const size_t threshold = conditions.call_threshold;
+  size_t size = kMinimalHeader + reply_size + PayloadSize(call, [](size_t) { return false; });
+  if (!conditions.chunks) return size <= threshold;
+
+  std::vector<size_t> lengths;
+  for (const xdr::Item& item : call.items) {
+    if (item.data.size() > kMaxLength) return false;
+    if (item.data.size() > 0) lengths.push_back(item.data.size());
+  }
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+
+  // Reduce from the longest item on, as far as it takes to fit; and what is long in any case.
+  size_t reads = 0;
+  while (reads < lengths.size()) {
+    const size_t length = lengths[reads];
+    if (size <= threshold && length < conditions.min_chunk) break;
+    for (; reads < lengths.size() && lengths[reads] == length; ++reads) size += kReadSegmentSize - RoundUp(length, 4);
+    plan.reduce_from = length;
+  }
+  if (size <= threshold) return true;
+
+  // What is left is too long: it becomes a position-zero chunk, and short items stay with it.
+  plan.long_call = true;
+  plan.reduce_from = conditions.min_chunk;
+  reads = std::count_if(lengths.begin(), lengths.end(), [&](size_t length) { return length >= plan.reduce_from; });
+  const size_t payload = PayloadSize(call, [&](size_t n) { return plan.reduces(call.items[n]); });
+  return payload <= kMaxLength && kMinimalHeader + reply_size + (reads + 1) * kReadSegmentSize <= threshold;
+}
+
+}  // namespace
+
+std::optional<CallPlan> PlanCall(const rpc::Message& call, const rpc::ReplyShape& shape, const CallConditions& conditions) {
+  CallPlan plan;
+  std::optional<size_t> reply_size = PlanReplyResources(shape, conditions, plan);
+  if (!reply_size || !PlanCallStream(call, *reply_size, conditions, plan)) return std::nullopt;
+  return plan;
+}
+
+}  // namespace penstock::rpcrdma

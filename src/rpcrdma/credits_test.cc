@@ -1,0 +1,80 @@
+#include "rpcrdma/credits.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::rpcrdma {
+namespace {
+
+TEST(RequesterCredits, OneCallUntilTheFirstAnswer) {
+  RequesterCredits credits(16);
+  EXPECT_TRUE(credits.available());
+  credits.HandleSent();
+  EXPECT_FALSE(credits.available());
+  credits.HandleAnswered(8);
+  EXPECT_EQ(credits.limit(), 8u);
+}
+
+TEST(RequesterCredits, TheLowerOfRequestedAndGrantedMinusWhatIsInFlight) {
+  RequesterCredits credits(4);
+  credits.HandleSent();
+  credits.HandleAnswered(100);
+  EXPECT_EQ(credits.limit(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(credits.available());
+    credits.HandleSent();
+  }
+  EXPECT_FALSE(credits.available());
+  credits.HandleAnswered(2);  // three in flight, two allowed
+  EXPECT_FALSE(credits.available());
+  credits.HandleAnswered(2);
+  EXPECT_FALSE(credits.available());
+  credits.HandleAnswered(2);
+  EXPECT_TRUE(credits.available());
+  credits.set_requested(1);
+  EXPECT_FALSE(credits.available());
+}
+
+TEST(RequesterCredits, AGrantOfZeroIsTakenForOne) {
+  RequesterCredits credits(4);
+  credits.HandleSent();
+  credits.HandleAnswered(0);
+  EXPECT_TRUE(credits.available());
+  EXPECT_EQ(credits.limit(), 1u);
+}
+
+TEST(RequesterCredits, WhatWasNotSentCostsNothing) {
+  RequesterCredits credits(4);
+  credits.HandleSent();
+  credits.HandleUnsent();
+  EXPECT_TRUE(credits.available());
+}
+
+TEST(ResponderCredits, GrantsWhatIsAskedForUpToTheLimitAndNeverZero) {
+  ResponderCredits credits(32);
+  EXPECT_EQ(credits.Grant(0), 1u);
+  EXPECT_EQ(credits.Grant(16), 16u);
+  EXPECT_EQ(credits.Grant(128), 32u);
+  credits.set_limit(0);
+  EXPECT_EQ(credits.Grant(128), 1u);
+}
+
+TEST(ResponderCredits, ReceivesStayWhenTheLimitFalls) {
+  ResponderCredits credits(32);
+  const uint32_t receives = credits.receives_needed();
+  EXPECT_GE(receives, 32u);
+  credits.set_limit(8);
+  EXPECT_EQ(credits.receives_needed(), receives);
+  credits.set_limit(64);
+  EXPECT_GE(credits.receives_needed(), 64u);
+}
+
+TEST(ResponderCredits, NoticesAPeerThatHasMoreCallsUnansweredThanItMay) {
+  ResponderCredits credits(2);
+  for (uint32_t i = 0; i < 2 + ResponderCredits::kSlack; ++i) EXPECT_TRUE(credits.HandleCall());
+  EXPECT_FALSE(credits.HandleCall());
+  credits.HandleAnswered();
+  EXPECT_TRUE(credits.HandleCall());
+}
+
+}  // namespace
+}  // namespace penstock::rpcrdma

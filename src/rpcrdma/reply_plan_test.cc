@@ -1,0 +1,144 @@
+#include "rpcrdma/reply_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "rpcrdma/test_bytes.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+using rdma::Stag;
+
+// Write chunks by the lengths of their segments. Handles count from 1, through all chunks.
+Header Call(std::vector<std::vector<uint32_t>> writes, std::optional<std::vector<uint32_t>> reply = {}) {
+  Header header;
+  header.chunks.reads = {{80, {Stag(99), 4, 0}}};
+  uint32_t stag = 0;
+  for (const auto& chunk : writes) {
+    header.chunks.writes.AddChunk();
+    for (uint32_t length : chunk) header.chunks.writes.Add({Stag(++stag), length, 1000 * stag});
+  }
+  header.chunks.has_reply = reply.has_value();
+  for (uint32_t length : reply.value_or(std::vector<uint32_t>())) {
+    header.chunks.reply.push_back({Stag(++stag), length, 1000 * stag});
+  }
+  return header;
+}
+
+class ReplyPlan : public testing::Test {
+ protected:
+  rpc::Message Reply(size_t stream, std::vector<size_t> payloads) {
+    stream_ = Pattern(stream);
+    octets_ = Pattern(1 << 20);
+    rpc::Message message;
+    message.stream = Slice::Borrowed(stream_);
+    size_t offset = 28;
+    for (size_t size : payloads) message.items.push_back(ItemAt(offset += 4, ConstBytes(octets_).first(size)));
+    return message;
+  }
+  ReplyForm Plan(const rpc::Message& reply, Header call, uint32_t threshold = 1024) {
+    header_ = std::move(call);
+    return PlanReply(reply, threshold, header_);
+  }
+  std::vector<std::vector<uint32_t>> Writes() {
+    std::vector<std::vector<uint32_t>> out;
+    for (size_t n = 0; n < header_.chunks.writes.size(); ++n) {
+      out.emplace_back();
+      for (const Segment& segment : std::as_const(header_.chunks.writes).chunk(n)) out.back().push_back(segment.length);
+    }
+    return out;
+  }
+  std::vector<uint32_t> ReplyChunk() {
+    std::vector<uint32_t> out;
+    for (const Segment& segment : header_.chunks.reply) out.push_back(segment.length);
+    return out;
+  }
+
+  ByteVector stream_, octets_;
+  Header header_;
+};
+
+using Lists = std::vector<std::vector<uint32_t>>;
+
+TEST_F(ReplyPlan, AShortReplyToACallWithoutChunks) {
+  EXPECT_EQ(Plan(Reply(100, {}), Call({})), ReplyForm::kShort);
+  EXPECT_EQ(header_.fixed.procedure, Procedure::kMsg);
+  EXPECT_TRUE(header_.chunks.empty()) << "not even the Read list";
+}
+
+TEST_F(ReplyPlan, FillsSegmentsInOrderAndSetsTheRestToZero) {
+  EXPECT_EQ(Plan(Reply(100, {1500}), Call({{1000, 1000, 1000}})), ReplyForm::kShort);
+  EXPECT_EQ(Writes(), (Lists{{1000, 500, 0}}));
+  EXPECT_EQ(std::as_const(header_.chunks.writes).chunk(0)[1], (Segment{Stag(2), 500, 2000}));
+}
+
+TEST_F(ReplyPlan, NeverWritesPadding) {
+  EXPECT_EQ(Plan(Reply(100, {1001}), Call({{1001, 3}})), ReplyForm::kShort);
+  EXPECT_EQ(Writes(), (Lists{{1001, 0}}));
+}
+
+TEST_F(ReplyPlan, TheNthPayloadGoesToTheNthChunk) {
+  EXPECT_EQ(Plan(Reply(100, {10, 2000}), Call({{100}, {2000}, {300}})), ReplyForm::kShort);
+  EXPECT_EQ(Writes(), (Lists{{10}, {2000}, {0}}));
+}
+
+TEST_F(ReplyPlan, APayloadOfLengthZeroStillHasItsChunk) {
+  EXPECT_EQ(Plan(Reply(100, {0, 50}), Call({{100}, {100}})), ReplyForm::kShort);
+  EXPECT_EQ(Writes(), (Lists{{0}, {50}}));
+}
+
+TEST_F(ReplyPlan, AnEmptyChunkAsksForItsPayloadInline) {
+  EXPECT_EQ(Plan(Reply(100, {50, 60}), Call({{}, {100}})), ReplyForm::kShort);
+  EXPECT_EQ(Writes(), (Lists{{}, {60}}));
+  EXPECT_FALSE(IsPlaced(header_.chunks.writes, 0));
+  EXPECT_TRUE(IsPlaced(header_.chunks.writes, 1));
+  EXPECT_FALSE(IsPlaced(header_.chunks.writes, 2));
+}
+
+TEST_F(ReplyPlan, UnusedChunksGoBackWithAllTheirSegments) {
+  EXPECT_EQ(Plan(Reply(100, {}), Call({{100, 100}, {}, {300}}, {{500, 500}})), ReplyForm::kShort);
+  EXPECT_EQ(Writes(), (Lists{{0, 0}, {}, {0}}));
+  EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{0, 0}));
+  EXPECT_TRUE(header_.chunks.has_reply);
+}
+
+TEST_F(ReplyPlan, PayloadsWithoutChunksCountForTheInlineThreshold) {
+  const size_t room = 1024 - 28 - 100;
+  EXPECT_EQ(Plan(Reply(100, {room}), Call({})), ReplyForm::kShort);
+  EXPECT_EQ(Plan(Reply(100, {room + 1}), Call({})), ReplyForm::kImpossible);
+  EXPECT_EQ(Plan(Reply(100, {room - 3}), Call({})), ReplyForm::kShort) << "with three octets of padding";
+}
+
+TEST_F(ReplyPlan, TheReplyChunkIsUsedExactlyWhereTheReplyDoesNotFitInline) {
+  const size_t room = 1024 - 28 - 4 - 16;
+  EXPECT_EQ(Plan(Reply(room, {}), Call({}, {{4000}})), ReplyForm::kShort);
+  EXPECT_EQ(ReplyChunk(), std::vector<uint32_t>{0});
+  EXPECT_EQ(Plan(Reply(room + 4, {}), Call({}, {{4000}})), ReplyForm::kLong);
+  EXPECT_EQ(ReplyChunk(), std::vector<uint32_t>{static_cast<uint32_t>(room + 4)});
+  EXPECT_EQ(header_.fixed.procedure, Procedure::kNomsg);
+}
+
+TEST_F(ReplyPlan, WriteListAndReplyChunkTogether) {
+  EXPECT_EQ(Plan(Reply(2000, {5000, 7}), Call({{5000}}, {{1500, 1500}})), ReplyForm::kLong);
+  EXPECT_EQ(Writes(), (Lists{{5000}}));
+  EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{1500, 508})) << "the second payload, padded, is in the stream";
+}
+
+TEST_F(ReplyPlan, WhatFitsNowhereIsImpossible) {
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({})), ReplyForm::kImpossible);
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{}})), ReplyForm::kImpossible);
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{1000, 999}})), ReplyForm::kImpossible);
+  EXPECT_EQ(Plan(Reply(100, {101}), Call({{100}})), ReplyForm::kImpossible) << "though it would fit inline";
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({std::vector<uint32_t>(100, 1)}, {{4000}})), ReplyForm::kImpossible)
+      << "the header alone is too long";
+}
+
+TEST(HandleToInvalidate, IsThatOfAFirstSegment) {
+  EXPECT_EQ(HandleToInvalidate(Call({{}, {1, 2}}, {{3}})), Stag(1));
+  EXPECT_EQ(HandleToInvalidate(Call({}, {{3}})), Stag(1));
+  EXPECT_EQ(HandleToInvalidate(Call({})), Stag(99));
+  EXPECT_EQ(HandleToInvalidate(Header()), std::nullopt);
+}
+
+}  // namespace
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,44 @@
+// Bytes for tests.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "xdr/message.h"
+
+namespace penstock::rpcrdma {
+
+using ByteVector = std::vector<std::byte>;
+
+// 32-bit words in network byte order.
+inline ByteVector Words(std::initializer_list<uint32_t> words) {
+  ByteVector out(words.size() * 4);
+  std::byte* at = out.data();
+  for (uint32_t word : words) {
+    StoreBig(at, word);
+    at += 4;
+  }
+  return out;
+}
+
+inline ByteVector Concat(std::initializer_list<ConstBytes> parts) {
+  ByteVector out;
+  for (ConstBytes part : parts) out.insert(out.end(), part.begin(), part.end());
+  return out;
+}
+
+// Octets that depend on their place and on `seed`.
+inline ByteVector Pattern(size_t size, unsigned seed = 1) {
+  ByteVector out(size);
+  std::minstd_rand random(seed);
+  for (std::byte& octet : out) octet = static_cast<std::byte>(random() >> 8);
+  return out;
+}
+
+inline xdr::Item ItemAt(size_t offset, ConstBytes bytes) { return {offset, Data(Slice::Borrowed(bytes))}; }
+
+}  // namespace penstock::rpcrdma
