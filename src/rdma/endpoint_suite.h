@@ -33,6 +33,8 @@ class SuiteEnvironment {
   virtual Address ListenAddress() = 0;
   // Where nobody listens.
   virtual Address NobodyAddress() = 0;
+  // How much private data a connection request or its answer can carry.
+  virtual size_t max_private_data() = 0;
   virtual TimerService& timers() = 0;
   // Runs until `done`; false if that takes unreasonably long.
   virtual bool RunUntil(const std::function<bool()>& done) = 0;
@@ -149,11 +151,23 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   void RunUntilLost(SuitePeer& a, SuitePeer& b);
   // `request` of `initiator` was one that `target` must refuse: checks what both see of it.
   void ExpectRefused(SuitePeer& initiator, SuitePeer& target, Context request);
+  // Registers the server's memory for Writes, then for Reads, and lets `spoil` make of its segment, or of the connection,
+  // something that the client may not reach: it must be refused, and the memory stay as it is.
+  struct AccessTrial;
+  void ExpectAccessRefused(const std::function<RemoteSegment(AccessTrial&)>& spoil);
   // Closes in order if still connected, and checks that nothing posted was forgotten or completed twice.
   void Finish(SuitePeer& client, SuitePeer& server);
 
   // `size` octets that differ from their neighbours; another `seed` gives others.
   static std::vector<std::byte> Pattern(size_t size, unsigned seed = 0);
+
+  struct AccessTrial {
+    Pair pair;
+    Access access = Access::kRemoteRead;
+    std::vector<std::byte> memory;  // of the server; its middle is registered
+    std::unique_ptr<MemoryRegion> region;
+    RemoteSegment whole;  // the region's
+  };
 
   std::unique_ptr<SuiteEnvironment> env_;
   std::unique_ptr<Provider> server_provider_, client_provider_;

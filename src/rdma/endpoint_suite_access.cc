@@ -1,0 +1,216 @@
+// Memory is reachable as far as it was registered, and no further: endpoint.h, in tests. RFC 5040 §7.2 and RFC 5041 §7.1
+// say what has to be checked, RFC 5042 §6 why.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <set>
+
+#include "rdma/endpoint_suite.h"
+
+namespace penstock::rdma {
+namespace {
+
+constexpr size_t kSize = 64;
+constexpr std::byte kUntouched{0x77};
+
+Gather One(ConstBytes bytes) {
+  Gather gather;
+  gather.push_back(Slice::Borrowed(bytes));
+  return gather;
+}
+
+}  // namespace
+
+void EndpointSuite::ExpectAccessRefused(const std::function<RemoteSegment(AccessTrial&)>& spoil) {
+  for (Access access : {Access::kRemoteWrite, Access::kRemoteRead}) {
+    SCOPED_TRACE(access == Access::kRemoteWrite ? "Write" : "Read");
+    AccessTrial trial;
+    trial.pair = MakePair();
+    SuitePeer& client = *trial.pair.client;
+    SuitePeer& server = *trial.pair.server;
+    client.Start();
+    server.Start();
+    Context waiting = client.PostReceive(512);
+    Context at_server = server.PostReceives(2, 512);
+    trial.access = access;
+    trial.memory.assign(3 * kSize, kUntouched);
+    trial.region = server.endpoint().Register(Bytes(trial.memory).subspan(kSize, kSize), access);
+    trial.whole = trial.region->Segment(0, kSize);
+    RemoteSegment remote = spoil(trial);
+
+    auto local = Pattern(remote.length);
+    Context request = access == Access::kRemoteWrite ? client.PostWrite(One(local), remote)
+                                                     : client.PostRead(local, remote);
+    ExpectRefused(client, server, request);
+    EXPECT_EQ(trial.memory, std::vector<std::byte>(3 * kSize, kUntouched));
+    EXPECT_EQ(client.StatusOf(waiting), Status::kFlushed);
+    EXPECT_EQ(server.StatusOf(at_server + 1), Status::kFlushed);
+    EXPECT_FALSE(trial.region && trial.region->valid()) << "the connection is lost";
+    Finish(client, server);
+  }
+}
+
+TEST_P(EndpointSuite, AStagThatWasNeverGivenOut) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    RemoteSegment remote = trial.whole;
+    remote.stag = Stag(~remote.stag.value());
+    return remote;
+  });
+}
+
+TEST_P(EndpointSuite, OneOctetTooMany) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    RemoteSegment remote = trial.whole;
+    ++remote.length;
+    return remote;
+  });
+}
+
+TEST_P(EndpointSuite, OneOctetTooEarly) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    RemoteSegment remote = trial.whole;
+    --remote.offset;
+    return remote;
+  });
+}
+
+TEST_P(EndpointSuite, OneOctetTooLate) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    RemoteSegment remote = trial.whole;
+    ++remote.offset;
+    return remote;
+  });
+}
+
+TEST_P(EndpointSuite, TheOctetBehindTheEnd) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    return RemoteSegment{trial.whole.stag, 1, trial.whole.offset + kSize};
+  });
+}
+
+TEST_P(EndpointSuite, FarOutOfBounds) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    return RemoteSegment{trial.whole.stag, kSize, trial.whole.offset + (uint64_t{1} << 40)};
+  });
+}
+
+TEST_P(EndpointSuite, AnEndThatOverflows) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    // Its last octet would lie just in the region, if one added without care.
+    return RemoteSegment{trial.whole.stag, kSize, std::numeric_limits<uint64_t>::max() - kSize / 2};
+  });
+}
+
+TEST_P(EndpointSuite, TheOtherAccess) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    Access other = trial.access == Access::kRemoteRead ? Access::kRemoteWrite : Access::kRemoteRead;
+    trial.region = trial.pair.server->endpoint().Register(Bytes(trial.memory).subspan(kSize, kSize), other);
+    return trial.region->Segment(0, kSize);
+  });
+}
+
+TEST_P(EndpointSuite, TheStagOfAnotherConnection) {
+  Connect();
+  std::vector<std::byte> memory(kSize, kUntouched);
+  std::unique_ptr<MemoryRegion> region;
+  ExpectAccessRefused([&](AccessTrial& trial) {
+    region = server_->endpoint().Register(memory, trial.access);
+    return region->Segment(0, kSize);
+  });
+  EXPECT_EQ(memory, std::vector<std::byte>(kSize, kUntouched));
+  EXPECT_TRUE(region->valid()) << "the other connection goes on";
+}
+
+TEST_P(EndpointSuite, AfterInvalidation) {
+  ExpectAccessRefused([&](AccessTrial& trial) {
+    SuitePeer& server = *trial.pair.server;
+    Context invalidate = server.PostInvalidate(*trial.region);
+    RunUntilDone(server, invalidate);
+    EXPECT_EQ(server.StatusOf(invalidate), Status::kSuccess);
+    EXPECT_FALSE(trial.region->valid());
+    return trial.whole;
+  });
+}
+
+TEST_P(EndpointSuite, AfterRemoteInvalidation) {
+  ExpectAccessRefused([&](AccessTrial& trial) {
+    trial.pair.client->PostSend(Gather{}, false, trial.whole.stag);
+    return trial.whole;
+  });
+}
+
+TEST_P(EndpointSuite, AfterTheRegionWasDestroyed) {
+  ExpectAccessRefused([](AccessTrial& trial) {
+    trial.region.reset();
+    return trial.whole;
+  });
+}
+
+// A Send that invalidates names memory as well, and nobody else's.
+TEST_P(EndpointSuite, InvalidatingWhatIsNotValid) {
+  Connect();
+  server_->PostReceive(512);
+  std::vector<std::byte> memory(kSize);
+  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  ExpectRefused(*client_, *server_, client_->PostSend(Gather{}, false, Stag(~region->stag().value())));
+}
+
+TEST_P(EndpointSuite, ARegionThatThePeerHasInvalidatedMayBeInvalidatedAgain) {
+  Connect();
+  std::vector<std::byte> memory(kSize);
+  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  Context receive = server_->PostReceive(512);
+  client_->PostSend(Gather{}, false, region->stag());
+  RunUntilDone(*server_, receive);
+  Context invalidate = server_->PostInvalidate(*region);
+  RunUntilDone(*server_, invalidate);
+  EXPECT_EQ(server_->StatusOf(invalidate), Status::kSuccess);
+}
+
+// Two regions may cover the same memory; ending one does not end the other.
+TEST_P(EndpointSuite, RegionsAreInvalidatedOneByOne) {
+  Connect();
+  auto memory = Pattern(kSize);
+  auto first = server_->endpoint().Register(memory, Access::kRemoteRead);
+  auto second = server_->endpoint().Register(Bytes(memory).subspan(8), Access::kRemoteRead);
+  EXPECT_NE(first->stag(), second->stag());
+  EXPECT_EQ(second->length(), kSize - 8);
+  Context invalidate = server_->PostInvalidate(*first);
+  RunUntilDone(*server_, invalidate);
+  EXPECT_TRUE(second->valid());
+  std::vector<std::byte> local(8);
+  Context read = client_->PostRead(local, second->Segment(0, 8));
+  RunUntilDone(*client_, read);
+  EXPECT_EQ(client_->StatusOf(read), Status::kSuccess);
+  EXPECT_TRUE(Equal(local, ConstBytes(memory).subspan(8, 8)));
+}
+
+// RFC 5042 §6.1.1: a stag says nothing about the next one.
+TEST_P(EndpointSuite, StagsAreNotGivenOutInARow) {
+  Connect();
+  std::vector<std::byte> memory(kSize);
+  std::set<uint32_t> stags;
+  std::set<uint32_t> steps;
+  uint32_t last = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+    uint32_t stag = region->stag().value();
+    stags.insert(stag);
+    steps.insert(stag - last);
+    last = stag;
+  }
+  EXPECT_EQ(stags.size(), 100u) << "none comes again soon";
+  EXPECT_GT(steps.size(), 90u) << "no pattern in them";
+}
+
+TEST_P(EndpointSuite, ARegionMayOutliveItsEndpoint) {
+  Connect();
+  std::vector<std::byte> memory(kSize);
+  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  server_->Destroy();
+  EXPECT_FALSE(region->valid());
+  RunUntil([&] { return client_->disconnected() != nullptr; });
+  region.reset();
+}
+
+}  // namespace penstock::rdma

@@ -1,0 +1,177 @@
+// Connection set-up: provider.h, in tests.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "rdma/endpoint_suite.h"
+
+namespace penstock::rdma {
+namespace {
+
+std::vector<std::byte> Octets(std::string_view text) {
+  ConstBytes bytes = AsBytes(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST_P(EndpointSuite, PrivateDataReachesBothSides) {
+  for (size_t size : {size_t{0}, size_t{1}, env_->max_private_data()}) {
+    auto from_client = Pattern(size, 1);
+    auto from_server = Pattern(size, 2);
+    auto next = Begin(listener_->Next());
+    ConnectOptions asking;
+    asking.private_data = from_client;
+    auto connecting = Begin(client_provider_->Connect(listener_->local(), asking));
+    auto request = Await(next);
+    ASSERT_TRUE(request);
+    EXPECT_TRUE(Equal(request->private_data(), from_client)) << size;
+    ConnectOptions answering;
+    answering.private_data = from_server;
+    auto accepted = Await(request->Accept(answering));
+    ASSERT_TRUE(accepted);
+    auto connected = Await(connecting);
+    ASSERT_TRUE(connected);
+    EXPECT_TRUE(Equal((*accepted)->info().private_data, from_client)) << size;
+    EXPECT_TRUE(Equal((*connected)->info().private_data, from_server)) << size;
+  }
+}
+
+TEST_P(EndpointSuite, TheTwoSidesKnowEachOther) {
+  Connect();
+  const ConnectionInfo& client = client_->endpoint().info();
+  const ConnectionInfo& server = server_->endpoint().info();
+  EXPECT_EQ(client.provider, client_provider_->name());
+  EXPECT_EQ(server.provider, server_provider_->name());
+  EXPECT_EQ(client.peer, listener_->local());
+  EXPECT_EQ(server.peer, client.local);
+  EXPECT_GT(client_->endpoint().limits().max_message, 0u);
+  EXPECT_GT(client_->endpoint().limits().max_transfer, 0u);
+}
+
+TEST_P(EndpointSuite, NeitherSideAsksForMoreReadsThanTheOtherServes) {
+  ConnectOptions client, server;
+  client.ird = 3, client.ord = 9;
+  server.ird = 5, server.ord = 2;
+  Connect(client, server);
+  const ConnectionInfo& at_client = client_->endpoint().info();
+  const ConnectionInfo& at_server = server_->endpoint().info();
+  EXPECT_LE(at_client.ord, 5);
+  EXPECT_GE(at_client.ord, 1);
+  EXPECT_LE(at_client.ord, at_server.ird);
+  EXPECT_LE(at_server.ord, 2);
+  EXPECT_GE(at_server.ord, 1);
+  EXPECT_LE(at_server.ord, at_client.ird);
+}
+
+TEST_P(EndpointSuite, ARejectionCarriesPrivateData) {
+  auto next = Begin(listener_->Next());
+  auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
+  auto request = Await(next);
+  ASSERT_TRUE(request);
+  request->Reject(Octets("not today"));
+  request.reset();
+  auto connected = Await(connecting);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().kind, ConnectError::Kind::kRejected);
+  EXPECT_EQ(AsText(connected.error().private_data), "not today");
+}
+
+TEST_P(EndpointSuite, ARequestThatIsDroppedIsRejected) {
+  auto next = Begin(listener_->Next());
+  auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
+  Await(next).reset();
+  auto connected = Await(connecting);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().kind, ConnectError::Kind::kRejected);
+}
+
+TEST_P(EndpointSuite, NobodyListens) {
+  auto connected = Await(client_provider_->Connect(env_->NobodyAddress(), {}));
+  ASSERT_FALSE(connected);
+  EXPECT_THAT(connected.error().kind,
+              testing::AnyOf(ConnectError::Kind::kRefused, ConnectError::Kind::kUnreachable));
+  EXPECT_FALSE(connected.error().detail.empty());
+}
+
+TEST_P(EndpointSuite, AClosedListenerTakesNobody) {
+  auto next = Begin(listener_->Next());
+  Address address = listener_->local();
+  listener_->Close();
+  EXPECT_FALSE(Await(next)) << "Next() ends with null";
+  EXPECT_FALSE(Await(listener_->Next())) << "and so does every later one";
+  auto connected = Await(client_provider_->Connect(address, {}));
+  EXPECT_FALSE(connected);
+}
+
+TEST_P(EndpointSuite, ALaterListenerTakesTheAddressOver) {
+  Address address = listener_->local();
+  listener_.reset();
+  auto again = server_provider_->Listen(address);
+  ASSERT_TRUE(again) << again.error().message;
+  listener_ = *std::move(again);
+  Connect();
+}
+
+TEST_P(EndpointSuite, ASharedListenerServesBothProviders) {
+  auto other_provider = env_->MakeProvider();
+  auto shared = listener_->Share(*other_provider);
+  ASSERT_TRUE(shared) << shared.error().message;
+  EXPECT_EQ((*shared)->local(), listener_->local());
+
+  // With the first one closed, the other takes whoever comes.
+  listener_->Close();
+  std::swap(listener_, *shared);
+  for (int i = 0; i < 3; ++i) {
+    Pair pair = MakePair();
+    EXPECT_EQ(&pair.server->endpoint().buffers(), &other_provider->buffers());
+    pair.client->Start();
+    pair.server->Start();
+    Finish(*pair.client, *pair.server);
+  }
+  listener_.reset();
+}
+
+TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
+  constexpr size_t kPeers = 20;
+  std::vector<Pending<ConnectResult>> connecting;
+  for (size_t i = 0; i < kPeers; ++i) {
+    ConnectOptions options;
+    options.private_data = Octets(std::to_string(i));
+    options.receives = Receives(*client_provider_, 1, 512);
+    connecting.push_back(Begin(client_provider_->Connect(listener_->local(), std::move(options))));
+  }
+  std::vector<Pair> pairs(kPeers);
+  for (size_t i = 0; i < kPeers; ++i) {
+    auto request = Await(listener_->Next());
+    ASSERT_TRUE(request);
+    size_t index = std::stoul(std::string(AsText(request->private_data())));
+    ASSERT_LT(index, kPeers);
+    auto accepted = Await(request->Accept({}));
+    ASSERT_TRUE(accepted) << accepted.error().detail;
+    EXPECT_EQ(pairs[index].server, nullptr) << "each comes once";
+    pairs[index].server = std::make_unique<SuitePeer>(*std::move(accepted));
+  }
+  for (size_t i = 0; i < kPeers; ++i) {
+    auto connected = Await(connecting[i]);
+    ASSERT_TRUE(connected) << connected.error().detail;
+    pairs[i].client = std::make_unique<SuitePeer>(*std::move(connected), 1);
+  }
+  for (size_t i = 0; i < kPeers; ++i) {
+    pairs[i].client->Start();
+    pairs[i].server->Start();
+    pairs[i].server->PostSend("to " + std::to_string(i));
+  }
+  for (size_t i = 0; i < kPeers; ++i) {
+    RunUntilDone(*pairs[i].client, 1);
+    EXPECT_EQ(pairs[i].client->Text(1), "to " + std::to_string(i));
+    Finish(*pairs[i].client, *pairs[i].server);
+  }
+}
+
+TEST_P(EndpointSuite, AProviderThatGoesCancelsItsConnects) {
+  auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
+  client_provider_.reset();
+  EXPECT_FALSE(Await(connecting));
+}
+
+}  // namespace
+}  // namespace penstock::rdma

@@ -1,0 +1,34 @@
+// The only source of chance in a simulation: the same seed gives the same run on every machine.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <random>
+
+#include "base/timer.h"
+
+namespace penstock::rdma::sim {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+
+  uint64_t Next() { return engine_(); }
+  // Less than `bound`, which is not 0. (The distributions of <random> differ between libraries.)
+  uint64_t Below(uint64_t bound) {
+    assert(bound != 0);
+    return Next() % bound;
+  }
+  // `least` to `most`, both included.
+  uint64_t Between(uint64_t least, uint64_t most) { return least + Below(most - least + 1); }
+  // Zero up to and including `most`.
+  Duration UpTo(Duration most) { return Duration(Below(static_cast<uint64_t>(most.count()) + 1)); }
+  bool Chance(double probability) {
+    return static_cast<double>(Next() >> 11) * 0x1p-53 < probability;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace penstock::rdma::sim

@@ -1,0 +1,104 @@
+// Connection set-up on the simulated network. Internal to sim.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rdma/sim/network.h"
+#include "rdma/sim/side.h"
+
+namespace penstock::rdma::sim {
+
+// A Connect or an Accept that has not returned. Shared by the coroutine that waits and the events that decide.
+struct PendingConnection {
+  penstock::Completion<ConnectResult> done;
+
+  bool over() const { return done.is_set(); }
+  void Finish(ConnectResult result) {
+    if (!over()) done.Set(std::move(result));
+  }
+  void Fail(ConnectError::Kind kind, std::string detail, std::vector<std::byte> private_data = {}) {
+    Finish(std::unexpected(ConnectError{kind, std::move(detail), std::move(private_data)}));
+  }
+};
+
+// A connection on its way: what the client wants, as far as it has come.
+struct Attempt : PendingConnection {
+  Address from;
+  BufferPool* pool = nullptr;  // valid until over()
+  ConnectOptions options;
+};
+
+class SimProvider : public Provider {
+ public:
+  SimProvider(Network& network, asio::ip::address host) : network_(network), host_(host) {}
+  ~SimProvider() override;
+  std::string_view name() const override { return "sim"; }
+  BufferPool& buffers() override { return pool_; }
+  Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
+  SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
+
+  // Cancelled when this provider is destroyed.
+  void Watch(const std::shared_ptr<PendingConnection>& pending);
+
+ private:
+  void Request(const std::shared_ptr<Attempt>& attempt, const Address& peer);
+
+  Network& network_;
+  const asio::ip::address host_;
+  BufferPool pool_;
+  std::vector<std::weak_ptr<PendingConnection>> pending_;
+};
+
+class SimListener;
+
+// One listening address and everybody who serves it.
+class ListenQueue {
+ public:
+  std::deque<std::shared_ptr<Attempt>> waiting;
+  std::deque<SimListener*> free;  // listeners in Next(), the first in first
+  size_t listeners = 0;
+};
+
+class SimListener : public Listener {
+ public:
+  SimListener(Network& network, SimProvider& provider, Address local, std::shared_ptr<ListenQueue> queue);
+  ~SimListener() override { Close(); }
+  Address local() const override { return local_; }
+  Task<std::unique_ptr<ConnectionRequest>> Next() override;
+  void Close() override;
+  SetupResult<std::unique_ptr<Listener>> Share(Provider& other) override;
+
+  // A peer for the Next() that waits.
+  void Give(std::shared_ptr<Attempt> attempt);
+
+ private:
+  Network& network_;
+  SimProvider& provider_;
+  const Address local_;
+  const std::shared_ptr<ListenQueue> queue_;
+  penstock::Completion<std::unique_ptr<ConnectionRequest>>* next_ = nullptr;  // in the frame of Next()
+  bool closed_ = false;
+};
+
+class SimRequest : public ConnectionRequest {
+ public:
+  SimRequest(Network& network, SimProvider& provider, Address local, std::shared_ptr<Attempt> attempt)
+      : network_(network), provider_(provider), local_(local), attempt_(std::move(attempt)) {}
+  ~SimRequest() override;
+  const Address& peer() const override { return attempt_->from; }
+  ConstBytes private_data() const override { return attempt_->options.private_data; }
+  Task<ConnectResult> Accept(ConnectOptions options) override;
+  void Reject(std::vector<std::byte> private_data) override;
+
+ private:
+  Network& network_;
+  SimProvider& provider_;
+  const Address local_;
+  const std::shared_ptr<Attempt> attempt_;
+  bool answered_ = false;
+};
+
+}  // namespace penstock::rdma::sim

@@ -1,0 +1,81 @@
+// Virtual time. What happens in a simulation is an event of its World; events run one by one, ordered by their time and,
+// at the same time, by when they were scheduled. Nothing waits: time leaps to the next event.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/timer.h"
+#include "rdma/sim/random.h"
+
+namespace penstock::rdma::sim {
+
+class World : public TimerService {
+ public:
+  explicit World(uint64_t seed) : seed_(seed), random_(seed) {}
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  uint64_t seed() const { return seed_; }
+  Random& random() { return random_; }
+
+  TimePoint Now() const override { return now_; }
+  std::unique_ptr<Timer> MakeTimer(std::function<void()> on_expiry) override;
+
+  // Names an event that has not run yet.
+  struct EventId {
+    TimePoint time;
+    uint64_t sequence = 0;
+    auto operator<=>(const EventId&) const = default;
+  };
+  EventId Schedule(Duration delay, std::function<void()> event);
+  // Does nothing where the event has run or was cancelled.
+  void Cancel(EventId id) { events_.erase(id); }
+
+  // Runs the next event; false if there is none.
+  bool Step();
+  // Runs until there are no more events; false if there seems to be no end of them (`max_events` have run).
+  bool Run(uint64_t max_events = kManyEvents);
+  // Runs until `done`; false if events run out, or `max_events` have run, before that.
+  bool RunUntil(const std::function<bool()>& done, uint64_t max_events = kManyEvents);
+  // Runs everything of the next `duration`, and ends there.
+  void RunFor(Duration duration);
+
+  uint64_t events_run() const { return events_run_; }
+  size_t events_pending() const { return events_.size(); }
+
+  // What has happened, one line each, stamped with the time; for a seed that fails, and to compare runs.
+  template <class... Args>
+  void Trace(fmt::format_string<Args...> format, Args&&... args) {
+    if (tracing_) AddTrace(fmt::format(format, std::forward<Args>(args)...));
+  }
+  void set_tracing(bool on) { tracing_ = on; }
+  const std::vector<std::string>& trace() const { return trace_; }
+  std::string TraceText() const;
+
+  static constexpr uint64_t kManyEvents = 20'000'000;
+
+ private:
+  class SimTimer;
+  void AddTrace(std::string line);
+
+  const uint64_t seed_;
+  Random random_;
+  // Not zero, so that nobody takes a default TimePoint for now.
+  TimePoint now_{std::chrono::hours(1)};
+  std::map<EventId, std::function<void()>> events_;
+  uint64_t next_sequence_ = 1;
+  uint64_t events_run_ = 0;
+  bool tracing_ = true;
+  std::vector<std::string> trace_;
+};
+
+}  // namespace penstock::rdma::sim
