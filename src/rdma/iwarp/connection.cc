@@ -1,0 +1,339 @@
+#include "rdma/iwarp/connection.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/task.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+class Region : public MemoryRegion {
+ public:
+  Region(std::shared_ptr<StagTable> stags, const StagTable::Region& region)
+      : stags_(std::move(stags)), stag_(region.stag), offset_(region.offset), length_(region.memory.size()) {}
+  ~Region() override { stags_->Invalidate(stag_); }
+
+  Stag stag() const override { return stag_; }
+  uint64_t offset() const override { return offset_; }
+  size_t length() const override { return length_; }
+  bool valid() const override { return stags_->Find(stag_) != nullptr; }
+
+  // One per call of an RPC: recycled.
+  static void* operator new(size_t size) { return FrameAllocator::Allocate(size); }
+  static void operator delete(void* region, size_t size) noexcept { FrameAllocator::Free(region, size); }
+
+ private:
+  std::shared_ptr<StagTable> stags_;
+  Stag stag_;
+  uint64_t offset_;
+  size_t length_;
+};
+
+size_t SizeOf(const Gather& gather) {
+  size_t size = 0;
+  for (const Data& data : gather) size += data.size();
+  return size;
+}
+
+Opcode SendOpcode(bool solicited, bool invalidates) {
+  if (invalidates) return solicited ? Opcode::kSendSolicitedInvalidate : Opcode::kSendInvalidate;
+  return solicited ? Opcode::kSendSolicited : Opcode::kSend;
+}
+
+}  // namespace
+
+Connection::Connection(Options options, BufferPool& pool, Entropy entropy)
+    : options_(std::move(options)),
+      pool_(pool),
+      stags_(std::make_shared<StagTable>(std::move(entropy))),
+      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, completions_),
+      reader_({options_.agreement.crc, options_.agreement.receive_markers}, inbound_),
+      outbound_({options_.max_ulpdu, options_.agreement.ord},
+                {options_.agreement.crc, options_.agreement.send_markers}, pool, *stags_, inbound_, completions_) {
+  stags_->set_user(&outbound_.writer());
+  if (options_.initiator) outbound_.AllowSending();
+  if (options_.agreement.send_rtr) SendRtr(*options_.agreement.send_rtr);
+}
+
+Connection::~Connection() {
+  stags_->set_user(nullptr);
+  stags_->InvalidateAll();
+}
+
+// RFC 6581 §9.2: the initiator's first message, of length zero.
+void Connection::SendRtr(Rtr kind) {
+  Work work;
+  work.internal = true;
+  switch (kind) {
+    case Rtr::kSend: break;
+    case Rtr::kWrite: work.operation = Operation::kWrite; break;
+    case Rtr::kRead: work.operation = Operation::kRead; break;
+  }
+  outbound_.Post(std::move(work));
+}
+
+void Connection::Nudge() {
+  if (!unanswered() || state_ == State::kHalfClosed) return;
+  Work work;
+  work.internal = true;
+  work.operation = Operation::kWrite;
+  outbound_.Post(std::move(work));
+}
+
+void Connection::PostReceive(Context context, BufferRef buffer) {
+  if (state_ == State::kOpen) return inbound_.PostReceive({context, std::move(buffer)});
+  Completion completion;
+  completion.context = context;
+  completion.status = Status::kFlushed;
+  completion.buffer = std::move(buffer);
+  completions_.push_back(std::move(completion));
+}
+
+void Connection::PostSend(SendRequest request) {
+  if (!Accepts(Operation::kSend, request.context)) return;
+  const size_t size = SizeOf(request.gather);
+  if (size > kMaxMessage) return FailLocally(Operation::kSend, request.context, "a Send that is too long");
+  Work work;
+  work.context = request.context;
+  work.opcode = SendOpcode(request.solicited, request.invalidate.has_value());
+  work.stag = request.invalidate.value_or(Stag());
+  work.size = static_cast<uint32_t>(size);
+  work.gather = std::move(request.gather);
+  outbound_.Post(std::move(work));
+}
+
+void Connection::PostWrite(WriteRequest request) {
+  if (!Accepts(Operation::kWrite, request.context)) return;
+  const size_t size = SizeOf(request.gather);
+  if (size > std::min(kMaxTransfer, request.remote.length)) {
+    return FailLocally(Operation::kWrite, request.context, "an RDMA Write that is too long");
+  }
+  Work work;
+  work.operation = Operation::kWrite;
+  work.context = request.context;
+  work.stag = request.remote.stag;
+  work.offset = request.remote.offset;
+  work.size = static_cast<uint32_t>(size);
+  work.gather = std::move(request.gather);
+  outbound_.Post(std::move(work));
+}
+
+void Connection::PostRead(ReadRequest request) {
+  if (!Accepts(Operation::kRead, request.context)) return;
+  if (options_.agreement.ord == 0) return FailLocally(Operation::kRead, request.context, "an RDMA Read with ORD 0");
+  if (request.remote.length > kMaxTransfer || request.local.size() != request.remote.length) {
+    return FailLocally(Operation::kRead, request.context, "an RDMA Read of the wrong length");
+  }
+  Work work;
+  work.operation = Operation::kRead;
+  work.context = request.context;
+  work.stag = request.remote.stag;
+  work.offset = request.remote.offset;
+  work.size = request.remote.length;
+  work.sink = request.local;
+  work.owner = std::move(request.owner);
+  outbound_.Post(std::move(work));
+}
+
+std::unique_ptr<MemoryRegion> Connection::Register(Bytes memory, Access access) {
+  return std::make_unique<Region>(stags_, stags_->Register(memory, access));
+}
+
+void Connection::PostInvalidate(Context context, MemoryRegion& region) {
+  stags_->Invalidate(region.stag());
+  Complete(Operation::kInvalidate, context, Status::kSuccess);
+}
+
+void Connection::Disconnect() {
+  if (state_ != State::kOpen) return;
+  state_ = State::kDraining;
+  CheckDrained();
+}
+
+size_t Connection::Poll(std::span<Completion> out) {
+  size_t count = 0;
+  for (; count < out.size() && !completions_.empty(); ++count) out[count] = completions_.pop_front();
+  return count;
+}
+
+void Connection::HandleReceived(size_t size, ConstBytes staging) {
+  reader_.HandleReceived(size, staging);
+  CheckInput();
+}
+
+void Connection::CheckInput() {
+  if (state_ == State::kLost) return;
+  if (inbound_.failure()) {
+    const TerminateMessage message = *inbound_.failure();
+    // The receive that the Send did not fit is the one to blame.
+    if (message.code == terminate::kTooLong && !inbound_.receives().empty() && message.ddp_header_size > 0 &&
+        UntaggedHeader::Parse(message.ddp_header.data()).queue == kSendQueue) {
+      PostedReceive receive = inbound_.receives().pop_front();
+      Completion completion;
+      completion.context = receive.context;
+      completion.status = Status::kLocalError;
+      completion.buffer = std::move(receive.buffer);
+      completions_.push_back(std::move(completion));
+    }
+    return Fail(message, DisconnectReason::kProtocolError, message.ToString());
+  }
+  if (inbound_.peer_terminate()) return HandlePeerTerminate(*inbound_.peer_terminate());
+  if (!outbound_.allowed() && reader_.fpdus() > 0) outbound_.AllowSending();
+  CheckDrained();
+}
+
+void Connection::HandleEndOfStream() {
+  switch (state_) {
+    case State::kOpen:
+      if (reader_.at_boundary()) return Lose(DisconnectReason::kPeerClosed, "closed by the peer", Ending::kClose);
+      return Lose(DisconnectReason::kPeerReset, "closed by the peer in the middle of a frame", Ending::kClose);
+    case State::kDraining:
+    case State::kHalfClosed: return Lose(DisconnectReason::kLocal, "closed by us", Ending::kClose);
+    case State::kLost: ending_ = Ending::kClose; return;
+  }
+}
+
+void Connection::HandleBroken(std::string detail) {
+  if (state_ == State::kLost) {
+    ending_ = Ending::kReset;
+    return;
+  }
+  const bool ours = state_ == State::kHalfClosed;
+  Lose(ours ? DisconnectReason::kLocal : DisconnectReason::kPeerReset, std::move(detail), Ending::kReset);
+}
+
+void Connection::HandleFault(std::string detail) {
+  if (state_ == State::kLost) return;
+  Fail(MakeTerminate(terminate::kLocalCatastrophic), DisconnectReason::kFault, std::move(detail));
+}
+
+void Connection::Abandon() {
+  if (state_ != State::kLost) {
+    Lose(DisconnectReason::kLocal, "given up", state_ == State::kHalfClosed ? Ending::kShutdown : Ending::kReset);
+  }
+  completions_.clear();
+}
+
+void Connection::Refuse(TerminateCode code) {
+  Fail(MakeTerminate(code), DisconnectReason::kProtocolError, code.ToString());
+}
+
+void Connection::HandleCloseTimeout() {
+  if (state_ == State::kLost) {
+    ending_ = Ending::kReset;
+  } else {
+    Lose(DisconnectReason::kLocal, "closed by us; the peer has not closed its half", Ending::kReset);
+  }
+}
+
+FpduWriter::Part Connection::NextToSend() {
+  if ((state_ == State::kOpen || state_ == State::kDraining) && !outbound_.Fill()) {
+    const TerminateMessage message = *outbound_.failure();
+    Fail(message, DisconnectReason::kProtocolError, message.ToString());
+  }
+  return outbound_.writer().Next();
+}
+
+void Connection::HandleSent(size_t size) {
+  sent_something_ = true;
+  if (state_ == State::kLost) return outbound_.writer().HandleSent(size);
+  outbound_.HandleSent(size);
+  CheckDrained();
+}
+
+Connection::Ending Connection::ending() const {
+  switch (state_) {
+    case State::kOpen:
+    case State::kDraining: return Ending::kNone;
+    case State::kHalfClosed: return Ending::kShutdown;
+    case State::kLost: return ending_;
+  }
+  return Ending::kNone;
+}
+
+// Whether what Disconnect() waits for is done: everything is sent, our Reads are answered and the peer's too.
+void Connection::CheckDrained() {
+  if (state_ != State::kDraining) return;
+  // A responder that was never spoken to may not speak; what it has posted is flushed.
+  if (!outbound_.allowed() || (outbound_.idle() && inbound_.reads().empty())) state_ = State::kHalfClosed;
+}
+
+void Connection::Fail(const TerminateMessage& message, DisconnectReason reason, std::string detail) {
+  if (state_ == State::kHalfClosed) return Lose(DisconnectReason::kLocal, std::move(detail), Ending::kReset);
+  // RFC 5040 §5.4: the Terminate is the last thing sent. §6.2.1: then close in order, so that it arrives. A responder that
+  // was never spoken to may not speak (RFC 5044 §7.1.2 rule 4).
+  const bool spoken_to = outbound_.allowed() || inbound_.failure();
+  const bool can_send = outbound_.writer().Cut() && spoken_to;
+  if (can_send) outbound_.AddTerminate(message);
+  Lose(reason, std::move(detail), can_send ? Ending::kShutdown : Ending::kReset);
+}
+
+void Connection::HandlePeerTerminate(const TerminateMessage& message) {
+  blame_ = &message;
+  std::string detail = "the peer: " + message.ToString();
+  Lose(DisconnectReason::kPeerTerminated, std::move(detail), Ending::kClose);
+}
+
+void Connection::Lose(DisconnectReason reason, std::string detail, Ending ending) {
+  assert(state_ != State::kLost);
+  state_ = State::kLost;
+  ending_ = ending;
+  reader_.Stop();
+  if (ending != Ending::kShutdown) outbound_.writer().Drop();
+  stags_->InvalidateAll();
+  FlushAll();
+  Completion completion;
+  completion.operation = Operation::kDisconnected;
+  completion.reason = reason;
+  completion.detail = std::move(detail);
+  completions_.push_back(std::move(completion));
+}
+
+void Connection::FlushAll() {
+  const bool access = blame_ && blame_->code.is_remote_access();
+  for (Fifo<OutstandingRead>& reads = inbound_.reads(); !reads.empty();) {
+    const OutstandingRead read = reads.pop_front();
+    const bool blamed = access && blame_->read_request && blame_->read_request->sink_stag == read.sink_stag;
+    if (!read.internal) Complete(Operation::kRead, read.context, blamed ? Status::kRemoteAccess : Status::kFlushed);
+  }
+  for (Fifo<Work>& works = outbound_.works(); !works.empty();) {
+    const Work work = works.pop_front();
+    if (work.internal || (work.operation == Operation::kRead && work.built)) continue;
+    bool blamed = false;
+    if (access && work.operation == Operation::kWrite && blame_->ddp_header_size == TaggedHeader::kSize) {
+      blamed = TaggedHeader::Parse(blame_->ddp_header.data()).stag == work.stag;
+    }
+    Complete(work.operation, work.context, blamed ? Status::kRemoteAccess : Status::kFlushed);
+  }
+  for (Fifo<PostedReceive>& receives = inbound_.receives(); !receives.empty();) {
+    PostedReceive receive = receives.pop_front();
+    Completion completion;
+    completion.context = receive.context;
+    completion.status = Status::kFlushed;
+    completion.buffer = std::move(receive.buffer);
+    completions_.push_back(std::move(completion));
+  }
+  inbound_.read_requests().clear();
+}
+
+void Connection::FailLocally(Operation operation, Context context, std::string_view why) {
+  Complete(operation, context, Status::kLocalError);
+  HandleFault(std::string(why));
+}
+
+bool Connection::Accepts(Operation operation, Context context) {
+  if (state_ == State::kOpen) return true;
+  Complete(operation, context, Status::kFlushed);
+  return false;
+}
+
+void Connection::Complete(Operation operation, Context context, Status status) {
+  Completion completion;
+  completion.operation = operation;
+  completion.context = context;
+  completion.status = status;
+  completions_.push_back(std::move(completion));
+}
+
+}  // namespace penstock::rdma::iwarp

@@ -1,0 +1,133 @@
+#include "rdma/iwarp/crc32c.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41, reflected
+
+using Tables = std::array<std::array<uint32_t, 256>, 8>;
+
+// kTables[k][b]: what octet b contributes when k more octets follow it ("slicing by eight").
+constexpr Tables MakeTables() {
+  Tables tables{};
+  for (uint32_t b = 0; b < 256; ++b) {
+    uint32_t crc = b;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kPolynomial : 0);
+    tables[0][b] = crc;
+  }
+  for (size_t k = 1; k < 8; ++k) {
+    for (uint32_t b = 0; b < 256; ++b) tables[k][b] = (tables[k - 1][b] >> 8) ^ tables[0][tables[k - 1][b] & 0xff];
+  }
+  return tables;
+}
+
+constexpr Tables kTables = MakeTables();
+
+uint32_t LoadLittle32(const std::byte* at) { return std::byteswap(LoadBig<uint32_t>(at)); }
+uint64_t LoadLittle64(const std::byte* at) { return std::byteswap(LoadBig<uint64_t>(at)); }
+
+#ifdef __x86_64__
+// The instruction gives a result every cycle but takes three: so three parts are computed side by side, and joined by
+// moving the first two over the octets that follow them.
+constexpr size_t kPart = 512;
+
+// Moves a state over `octets` zeros, an octet of the state at a time.
+class Shift {
+ public:
+  explicit Shift(size_t octets) {
+    std::array<uint32_t, 32> of_bit;
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      uint32_t state = 1u << bit;
+      for (size_t i = 0; i < octets; ++i) state = (state >> 8) ^ kTables[0][state & 0xff];
+      of_bit[bit] = state;
+    }
+    for (unsigned k = 0; k < 4; ++k) {
+      for (unsigned b = 0; b < 256; ++b) {
+        for (unsigned bit = 0; bit < 8; ++bit) table_[k][b] ^= b >> bit & 1 ? of_bit[8 * k + bit] : 0;
+      }
+    }
+  }
+  uint32_t operator()(uint32_t state) const {
+    return table_[0][state & 0xff] ^ table_[1][state >> 8 & 0xff] ^ table_[2][state >> 16 & 0xff] ^
+           table_[3][state >> 24];
+  }
+
+ private:
+  std::array<std::array<uint32_t, 256>, 4> table_{};
+};
+
+const Shift& OverOnePart() {
+  static const Shift shift(kPart);
+  return shift;
+}
+const Shift& OverTwoParts() {
+  static const Shift shift(2 * kPart);
+  return shift;
+}
+
+__attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, ConstBytes bytes) {
+  const std::byte* at = bytes.data();
+  size_t left = bytes.size();
+  uint64_t crc = state;
+  if (left >= 3 * kPart) {
+    const Shift& over_one = OverOnePart();
+    const Shift& over_two = OverTwoParts();
+    for (; left >= 3 * kPart; at += 3 * kPart, left -= 3 * kPart) {
+      uint64_t second = 0;
+      uint64_t third = 0;
+      for (size_t i = 0; i < kPart; i += 8) {
+        crc = __builtin_ia32_crc32di(crc, LoadLittle64(at + i));
+        second = __builtin_ia32_crc32di(second, LoadLittle64(at + kPart + i));
+        third = __builtin_ia32_crc32di(third, LoadLittle64(at + 2 * kPart + i));
+      }
+      crc = over_two(static_cast<uint32_t>(crc)) ^ over_one(static_cast<uint32_t>(second)) ^ third;
+    }
+  }
+  for (; left >= 8; at += 8, left -= 8) crc = __builtin_ia32_crc32di(crc, LoadLittle64(at));
+  auto narrow = static_cast<uint32_t>(crc);
+  for (; left > 0; ++at, --left) narrow = __builtin_ia32_crc32qi(narrow, std::to_integer<uint8_t>(*at));
+  return narrow;
+}
+
+bool HaveInstruction() {
+  static const bool have = __builtin_cpu_supports("sse4.2");
+  return have;
+}
+#endif
+
+}  // namespace
+
+namespace internal {
+
+uint32_t ExtendCrc32cByTable(uint32_t state, ConstBytes bytes) {
+  const std::byte* at = bytes.data();
+  size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) {
+    const uint32_t low = state ^ LoadLittle32(at);
+    const uint32_t high = LoadLittle32(at + 4);
+    state = kTables[7][low & 0xff] ^ kTables[6][low >> 8 & 0xff] ^ kTables[5][low >> 16 & 0xff] ^
+            kTables[4][low >> 24] ^ kTables[3][high & 0xff] ^ kTables[2][high >> 8 & 0xff] ^
+            kTables[1][high >> 16 & 0xff] ^ kTables[0][high >> 24];
+  }
+  for (; left > 0; ++at, --left) state = (state >> 8) ^ kTables[0][(state ^ std::to_integer<uint8_t>(*at)) & 0xff];
+  return state;
+}
+
+uint32_t ExtendCrc32c(uint32_t state, ConstBytes bytes) {
+#ifdef __x86_64__
+  if (HaveInstruction()) return ExtendByInstruction(state, bytes);
+#endif
+  return ExtendCrc32cByTable(state, bytes);
+}
+
+}  // namespace internal
+
+void Crc32c::Update(ConstBytes bytes) { state_ = internal::ExtendCrc32c(state_, bytes); }
+
+std::array<std::byte, 4> Crc32c::Wire() const {
+  std::array<std::byte, 4> wire;
+  StoreBig(wire.data(), std::byteswap(value()));
+  return wire;
+}
+
+}  // namespace penstock::rdma::iwarp
