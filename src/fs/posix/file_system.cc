@@ -1,0 +1,201 @@
+// Which thread does what. Questions about objects that are open, reading what is in memory, and small writes that need
+// not reach the disk are done at once, on the caller's loop: going to another thread and back would cost more than they
+// do. What would wait goes to the pool, and so does everything that changes names or attributes.
+#include "fs/posix/file_system.h"
+
+#include <fcntl.h>
+
+#include <optional>
+
+#include "base/loop.h"
+#include "fs/posix/page_cache.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+constexpr size_t kLargestWriteOnLoop = 32 << 10;
+
+// co_await AtOnceOrElsewhere(loop, pool, attempt): what attempt(Patience::kNone) gives, where it gives something; else
+// what attempt(Patience::kMayBlock) gives on a thread of the pool.
+template <class Attempt>
+auto AtOnceOrElsewhere(Loop& loop, asio::thread_pool& pool, Attempt attempt) {
+  using Given = std::invoke_result_t<Attempt, Patience>;
+  struct Awaiter {
+    Loop& loop;
+    asio::thread_pool& pool;
+    Attempt attempt;
+    Given given;
+
+    bool await_ready() {
+      given = attempt(Patience::kNone);
+      return given.has_value();
+    }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      asio::post(pool, [this, waiter] {
+        given = attempt(Patience::kMayBlock);
+        loop.Post([waiter] { waiter.resume(); });
+      });
+    }
+    typename Given::value_type await_resume() { return std::move(*given); }
+  };
+  return Awaiter{loop, pool, std::move(attempt), std::nullopt};
+}
+
+}  // namespace
+
+Task<Result<Attributes>> FileSystem::GetAttributes(const Context& context, const Handle& object) {
+  const auto attempt = [&](Patience patience) { return tree_.GetAttributes(object, patience); };
+  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+}
+
+Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object,
+                                              const NewAttributes& values, std::optional<Timestamp> guard) {
+  const auto set = [&] { return tree_.SetAttributes(context.credentials, object, values, guard); };
+  co_return co_await Offload(*context.loop, pool_, set);
+}
+
+Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& directory, std::string_view name) {
+  const auto attempt = [&](Patience patience) {
+    return tree_.Lookup(context.credentials, directory, name, patience);
+  };
+  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+}
+
+Task<Observed<AccessMask>> FileSystem::Access(const Context& context, const Handle& object, AccessMask wanted) {
+  const auto attempt = [&](Patience patience) { return tree_.Access(context.credentials, object, wanted, patience); };
+  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+}
+
+Task<Observed<std::string>> FileSystem::ReadLink(const Context& context, const Handle& symlink) {
+  const auto attempt = [&](Patience patience) { return tree_.ReadLink(symlink, patience); };
+  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+}
+
+Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle& file, uint64_t offset,
+                                           uint32_t count) {
+  Loop& loop = *context.loop;
+  const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
+  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(loop, pool_, reach);
+  if (!object) co_return Observed<ReadReply>{std::unexpected(object.error()), {}};
+  const Observed<Tree::Extent> prepared = tree_.PrepareRead(context.credentials, **object, offset, count);
+  Observed<ReadReply> reply{std::unexpected(Error::kServerFault), prepared.attributes};
+  if (!prepared.result) {
+    reply.result = std::unexpected(prepared.result.error());
+    co_return reply;
+  }
+  const Tree::Extent& extent = *prepared.result;
+  if (extent.count == 0) {
+    reply.result = ReadReply{{}, extent.eof};
+    co_return reply;
+  }
+  const int fd = extent.file->get();
+
+  if (extent.count >= file_range_from_) {
+    reply.result = ReadReply{Data(extent.file, offset, extent.count), extent.eof};
+    if (!IsCached(fd, offset, extent.count, tree_.volume())) {
+      const auto pull_in = [&] { return PullIn(fd, offset, extent.count); };
+      const Result<void> pulled_in = co_await Offload(loop, pool_, pull_in);
+      if (!pulled_in) reply.result = std::unexpected(pulled_in.error());
+    }
+    co_return reply;
+  }
+
+  const BufferRef buffer = loop.buffers().Allocate(extent.count);
+  const Bytes wanted = buffer->bytes().first(extent.count);
+  size_t have = ReadCached(fd, wanted, offset, tree_.volume());
+  if (have < wanted.size()) {
+    const auto read_rest = [&] { return ReadWaiting(fd, wanted.subspan(have), offset + have); };
+    const Result<size_t> rest = co_await Offload(loop, pool_, read_rest);
+    if (!rest) {
+      reply.result = std::unexpected(rest.error());
+      co_return reply;
+    }
+    have += *rest;
+  }
+  // Less than there was when we looked: somebody has cut the file short.
+  const bool eof = extent.eof || have < extent.count;
+  reply.result = ReadReply{Slice(buffer, wanted.first(have)), eof};
+  co_return reply;
+}
+
+Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle& file, uint64_t offset,
+                                            const Data& data, Stability stability) {
+  Loop& loop = *context.loop;
+  const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
+  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(loop, pool_, reach);
+  if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
+  const bool at_once = stability == Stability::kUnstable && data.size() <= kLargestWriteOnLoop && !data.is_file();
+  const auto attempt = [&](Patience patience) -> std::optional<Changed<WriteReply>> {
+    if (patience == Patience::kNone && !at_once) return std::nullopt;
+    return tree_.Write(context.credentials, **object, offset, data, stability, patience);
+  };
+  co_return co_await AtOnceOrElsewhere(loop, pool_, attempt);
+}
+
+Task<Changed<WriteVerifier>> FileSystem::Commit(const Context& context, const Handle& file) {
+  const auto commit = [&] { return tree_.Commit(file); };
+  co_return co_await Offload(*context.loop, pool_, commit);
+}
+
+Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& directory, std::string_view name,
+                                       const CreateHow& how) {
+  const auto create = [&] { return tree_.Create(context.credentials, directory, name, how); };
+  co_return co_await Offload(*context.loop, pool_, create);
+}
+
+Task<Changed<Node>> FileSystem::MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
+                                              const NewAttributes& attributes) {
+  const auto make = [&] { return tree_.MakeDirectory(context.credentials, directory, name, attributes); };
+  co_return co_await Offload(*context.loop, pool_, make);
+}
+
+Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
+                                            std::string_view target, const NewAttributes& attributes) {
+  const auto make = [&] { return tree_.MakeSymlink(context.credentials, directory, name, target, attributes); };
+  co_return co_await Offload(*context.loop, pool_, make);
+}
+
+Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& directory, std::string_view name,
+                                         const NodeType& type, const NewAttributes& attributes) {
+  const auto make = [&] { return tree_.MakeNode(context.credentials, directory, name, type, attributes); };
+  co_return co_await Offload(*context.loop, pool_, make);
+}
+
+Task<Changed<void>> FileSystem::Remove(const Context& context, const Handle& directory, std::string_view name) {
+  const auto remove = [&] { return tree_.Unlink(context.credentials, directory, name, 0); };
+  co_return co_await Offload(*context.loop, pool_, remove);
+}
+
+Task<Changed<void>> FileSystem::RemoveDirectory(const Context& context, const Handle& directory,
+                                                std::string_view name) {
+  const auto remove = [&] { return tree_.Unlink(context.credentials, directory, name, AT_REMOVEDIR); };
+  co_return co_await Offload(*context.loop, pool_, remove);
+}
+
+Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
+                                 const Handle& to_directory, std::string_view to_name) {
+  const auto rename = [&] {
+    return tree_.Rename(context.credentials, from_directory, from_name, to_directory, to_name);
+  };
+  co_return co_await Offload(*context.loop, pool_, rename);
+}
+
+Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const Handle& directory,
+                              std::string_view name) {
+  const auto link = [&] { return tree_.Link(context.credentials, file, directory, name); };
+  co_return co_await Offload(*context.loop, pool_, link);
+}
+
+Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
+                                                             const ReadDirectoryArguments& arguments,
+                                                             EntrySink& sink) {
+  const auto list = [&] { return tree_.ReadDirectory(context.credentials, directory, arguments, sink); };
+  co_return co_await Offload(*context.loop, pool_, list);
+}
+
+Task<Observed<Space>> FileSystem::GetSpace(const Context& context, const Handle& object) {
+  const auto attempt = [&](Patience patience) { return tree_.GetSpace(object, patience); };
+  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,94 @@
+// A directory of this machine, served.
+#pragma once
+
+#include <asio/thread_pool.hpp>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "fs/file_system.h"
+#include "fs/posix/tree.h"
+
+namespace penstock::fs::posix {
+
+enum class HandleMethod {
+  kBest,    // the kernel's where it lets us, else a table
+  kKernel,  // or fail
+  kTable,
+};
+
+struct Options {
+  // Where handles are kept from one start to the next; DefaultStateDirectory() where empty.
+  std::filesystem::path state_directory;
+  HandleMethod handles = HandleMethod::kBest;
+  // Whether creating, removing, renaming and setting attributes reach the disk before they are answered, as RFC 1813
+  // §4.8 wants it.
+  bool sync_metadata = true;
+  // From this size on what is read is given as a range of the open file, for transports to send without a copy.
+  size_t file_range_from = 32 << 10;
+  // Objects kept open; an eighth of what the process may open where zero.
+  size_t max_objects = 0;
+};
+
+// $XDG_STATE_HOME/penstock, ~/.local/state/penstock, and root's /var/lib/penstock.
+std::filesystem::path DefaultStateDirectory();
+
+// Serves what is beneath its root on the root's own file system: another file system mounted there shows as a name that
+// cannot be looked up (kAccess), and a symbolic link is never followed.
+//
+// Started by root, it acts as each caller in turn; started by somebody else, as that user for all callers.
+//
+// Set-up makes two changes to the process: the file mode mask becomes zero (a client asks for exactly the mode it wants),
+// and the limit of open files the largest that is allowed.
+class FileSystem final : public fs::FileSystem {
+ public:
+  // `pool` runs what would block, and outlives the file system.
+  static SetupResult<std::unique_ptr<FileSystem>> Open(const std::filesystem::path& root, asio::thread_pool& pool,
+                                                       const Options& options = {});
+
+  Handle Root() const override { return tree_.root(); }
+  const Properties& GetProperties() const override { return properties_; }
+
+  Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) override;
+  Task<Changed<void>> SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
+                                    std::optional<Timestamp> guard) override;
+  Task<Observed<Node>> Lookup(const Context& context, const Handle& directory, std::string_view name) override;
+  Task<Observed<AccessMask>> Access(const Context& context, const Handle& object, AccessMask wanted) override;
+  Task<Observed<std::string>> ReadLink(const Context& context, const Handle& symlink) override;
+  Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override;
+  Task<Changed<WriteReply>> Write(const Context& context, const Handle& file, uint64_t offset, const Data& data,
+                                  Stability stability) override;
+  Task<Changed<WriteVerifier>> Commit(const Context& context, const Handle& file) override;
+  Task<Changed<Node>> Create(const Context& context, const Handle& directory, std::string_view name,
+                             const CreateHow& how) override;
+  Task<Changed<Node>> MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
+                                    const NewAttributes& attributes) override;
+  Task<Changed<Node>> MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
+                                  std::string_view target, const NewAttributes& attributes) override;
+  Task<Changed<Node>> MakeNode(const Context& context, const Handle& directory, std::string_view name,
+                               const NodeType& type, const NewAttributes& attributes) override;
+  Task<Changed<void>> Remove(const Context& context, const Handle& directory, std::string_view name) override;
+  Task<Changed<void>> RemoveDirectory(const Context& context, const Handle& directory, std::string_view name) override;
+  Task<Renamed> Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
+                       const Handle& to_directory, std::string_view to_name) override;
+  Task<Linked> Link(const Context& context, const Handle& file, const Handle& directory,
+                    std::string_view name) override;
+  Task<Observed<ReadDirectoryReply>> ReadDirectory(const Context& context, const Handle& directory,
+                                                   const ReadDirectoryArguments& arguments, EntrySink& sink) override;
+  Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
+
+  // How many objects are open in the cache now.
+  size_t open_objects() const { return tree_.open_objects(); }
+
+ private:
+  FileSystem(Tree::Parts parts, asio::thread_pool& pool, size_t file_range_from, const Properties& properties)
+      : tree_(std::move(parts)), pool_(pool), file_range_from_(file_range_from), properties_(properties) {}
+
+  Tree tree_;
+  asio::thread_pool& pool_;
+  const size_t file_range_from_;
+  const Properties properties_;
+};
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,71 @@
+#include "fs/posix/identity.h"
+
+#include <grp.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+namespace penstock::fs::posix {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+// What this thread's groups are now, where they have been set.
+thread_local std::optional<std::vector<uint32_t>> thread_groups;
+
+// glibc's setgroups() would change every thread. Groups that cannot be (unknown to a user namespace, or -1) leave none.
+bool SetThreadGroups(std::span<const uint32_t> groups) {
+  if (thread_groups && std::ranges::equal(*thread_groups, groups)) return true;
+  const bool done = ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
+  if (!done && ::syscall(SYS_setgroups, 0, nullptr) != 0) return false;
+  if (!thread_groups) thread_groups.emplace();
+  thread_groups->assign(groups.begin(), groups.end());
+  return true;
+}
+
+// setfsuid() does not tell whether it did anything: ask by setting what cannot be.
+bool SetFileSystemUid(uid_t uid) {
+  ::setfsuid(uid);
+  return static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) == uid;
+}
+bool SetFileSystemGid(gid_t gid) {
+  ::setfsgid(gid);
+  return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == gid;
+}
+
+bool CanActAsOthers() {
+  if (::geteuid() != 0) return false;
+  const bool can = SetThreadGroups({}) && SetFileSystemGid(kNobody) && SetFileSystemUid(kNobody);
+  ::setfsuid(0);
+  ::setfsgid(0);
+  return can;
+}
+
+}  // namespace
+
+ServerIdentity::ServerIdentity() : uid_(::geteuid()), gid_(::getegid()), acts_as_callers_(CanActAsOthers()) {
+  groups_.resize(std::max(::getgroups(0, nullptr), 0));
+  groups_.resize(std::max(::getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
+}
+
+AsCaller::AsCaller(const ServerIdentity& server, const Credentials& caller)
+    : active_(server.acts_as_callers() && (caller.uid != 0 || caller.gid != 0)) {
+  if (!active_) return;
+  // Whoever cannot be is nobody: to go on with root's rights instead would be a hole. Nobody can be, we tried at start.
+  if (!SetFileSystemGid(caller.gid)) SetFileSystemGid(kNobody);
+  if (caller.uid == 0) return;
+  SetThreadGroups(caller.groups);
+  if (!SetFileSystemUid(caller.uid)) SetFileSystemUid(kNobody);
+}
+
+AsCaller::~AsCaller() {
+  if (!active_) return;
+  ::setfsuid(0);
+  ::setfsgid(0);
+}
+
+}  // namespace penstock::fs::posix

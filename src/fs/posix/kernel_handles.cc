@@ -1,0 +1,126 @@
+#include "fs/posix/kernel_handles.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "fs/posix/error.h"
+#include "fs/posix/path.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+// { kind: 1, tag: 8, the kernel's type: 1, the kernel's octets }
+constexpr size_t kTagAt = 1;
+constexpr size_t kTypeAt = 9;
+constexpr size_t kOctetsAt = 10;
+constexpr size_t kMaxOctets = Handle::kMaxSize - kOctetsAt;
+
+struct KernelHandle {
+  alignas(struct file_handle) std::byte bytes[sizeof(struct file_handle) + kMaxOctets];
+  struct file_handle& get() { return *reinterpret_cast<struct file_handle*>(bytes); }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const SipKey& key) {
+  std::unique_ptr<KernelHandles> handles(new KernelHandles(root, key));
+  // The root's own signature cannot include it; what is hashed before every other handle is its unsigned form.
+  PENSTOCK_TRY(const Handle unbound, handles->Sign(root));
+  const ConstBytes identity = unbound.bytes().subspan(kTypeAt);
+  handles->root_identity_.assign(identity.begin(), identity.end());
+  PENSTOCK_TRY(handles->root_handle_, handles->Sign(root));
+  if (!handles->Open(handles->root_handle_)) return std::unexpected(Error::kNotSupported);
+  return handles;
+}
+
+uint64_t KernelHandles::Tag(ConstBytes kernel_part) const {
+  std::byte text[1 + 2 * (1 + kMaxOctets)];
+  size_t size = 0;
+  const auto append = [&](ConstBytes bytes) {
+    CopyBytes(Bytes(text).subspan(size), bytes);
+    size += bytes.size();
+  };
+  text[size++] = static_cast<std::byte>(root_identity_.size());
+  append(root_identity_);
+  append(kernel_part);
+  return SipHash(key_, ConstBytes(text).first(size));
+}
+
+Result<Handle> KernelHandles::Sign(int fd) const {
+  KernelHandle kernel;
+  kernel.get().handle_bytes = kMaxOctets;
+  int mount_id;
+  if (::name_to_handle_at(fd, "", &kernel.get(), &mount_id, AT_EMPTY_PATH) != 0) return LastError();
+  const int type = kernel.get().handle_type;
+  const size_t octets = kernel.get().handle_bytes;
+  if (type < 0 || type > 255) return std::unexpected(Error::kNotSupported);
+  std::byte bytes[Handle::kMaxSize];
+  bytes[0] = static_cast<std::byte>(HandleKind::kKernel);
+  bytes[kTypeAt] = static_cast<std::byte>(type);
+  std::memcpy(bytes + kOctetsAt, kernel.get().f_handle, octets);
+  StoreBig<uint64_t>(bytes + kTagAt, Tag(ConstBytes(bytes).subspan(kTypeAt, 1 + octets)));
+  return *Handle::FromBytes(ConstBytes(bytes).first(kOctetsAt + octets));
+}
+
+Result<Handle> KernelHandles::HandleOf(int fd, const Stat&, const Handle&, std::string_view) { return Sign(fd); }
+Result<Handle> KernelHandles::HandleOfParent(int fd, const Stat&) { return Sign(fd); }
+
+Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
+  const ConstBytes bytes = handle.bytes();
+  if (bytes.size() <= kOctetsAt || bytes[0] != static_cast<std::byte>(HandleKind::kKernel)) {
+    return std::unexpected(Error::kBadHandle);
+  }
+  const ConstBytes octets = bytes.subspan(kOctetsAt);
+  // Forged, another export's, or signed with a key that is lost.
+  if (LoadBig<uint64_t>(bytes.data() + kTagAt) != Tag(bytes.subspan(kTypeAt))) return std::unexpected(Error::kStale);
+
+  KernelHandle kernel;
+  kernel.get().handle_bytes = static_cast<unsigned>(octets.size());
+  kernel.get().handle_type = std::to_integer<int>(bytes[kTypeAt]);
+  std::memcpy(kernel.get().f_handle, octets.data(), octets.size());
+  FileDescriptor fd(::open_by_handle_at(root_, &kernel.get(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) {
+    // The kernel finds fault with a handle of ours where its inode is gone.
+    if (errno == EINVAL || errno == ENOENT) return std::unexpected(Error::kStale);
+    return LastError();
+  }
+  struct stat stat;
+  if (::fstat(fd.get(), &stat) != 0) return LastError();
+  if (S_ISDIR(stat.st_mode) && !IsBeneath(fd.get(), root_)) return std::unexpected(Error::kStale);
+  return fd;
+}
+
+SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "handle-key";
+  const auto failure = [&](const char* what) {
+    return std::unexpected(SetupError{fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(errno))});
+  };
+  SipKey key;
+  // Written elsewhere and linked into place, so that whoever else starts now sees a whole key or none.
+  const std::string fresh = fmt::format("{}.{}", path.string(), ::getpid());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file) {
+      if (::read(file.get(), key.data(), sizeof key) == static_cast<ssize_t>(sizeof key)) return key;
+      return std::unexpected(SetupError{fmt::format("{} is damaged; remove it (clients must mount again)",
+                                                    path.string())});
+    }
+    if (errno != ENOENT) return failure("read");
+    if (::getrandom(key.data(), sizeof key, 0) != static_cast<ssize_t>(sizeof key)) return failure("make");
+    const FileDescriptor made(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!made || ::write(made.get(), key.data(), sizeof key) != static_cast<ssize_t>(sizeof key) ||
+        ::fsync(made.get()) != 0) {
+      return failure("write");
+    }
+    if (::link(fresh.c_str(), path.c_str()) != 0 && errno != EEXIST) return failure("write");
+    ::unlink(fresh.c_str());
+  }
+  return failure("read");
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,45 @@
+// Handles made of the kernel's own (name_to_handle_at): they survive renames and restarts by themselves, and know when
+// an inode number has been used again. They need CAP_DAC_READ_SEARCH.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "fs/posix/handles.h"
+#include "fs/posix/siphash.h"
+
+namespace penstock::fs::posix {
+
+// The kernel opens any file of the file system for whoever can name its inode, so a handle is signed: with a key that is
+// kept in the state directory, over the exported directory's identity and the kernel's handle. Without the key nobody
+// makes a handle of a file that the server never showed. A directory is besides looked for beneath the root whenever it
+// is opened anew, which costs two readlinks and is remembered for as long as its descriptor is cached; a file needs none
+// (the kernel may not even know its name then), so one that was moved out of the tree stays open to those who had its
+// handle, as with the kernel server's no_subtree_check.
+class KernelHandles final : public HandleSource {
+ public:
+  // kNotSupported where the kernel or our rights do not allow it. `root` is open for reading and outlives this.
+  static Result<std::unique_ptr<KernelHandles>> Make(int root, const SipKey& key);
+
+  Handle Root() const override { return root_handle_; }
+  Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
+  Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
+  Result<FileDescriptor> Open(const Handle& handle) override;
+  void NameRemoved(const Handle&, std::string_view, const Handle&, bool) override {}
+  void NameMoved(const Handle&, std::string_view, const Handle&, std::string_view) override {}
+
+ private:
+  KernelHandles(int root, const SipKey& key) : root_(root), key_(key) {}
+  Result<Handle> Sign(int fd) const;
+  uint64_t Tag(ConstBytes kernel_part) const;
+
+  const int root_;
+  const SipKey key_;
+  std::vector<std::byte> root_identity_;
+  Handle root_handle_;
+};
+
+// The key in `directory`, made on first use.
+SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory);
+
+}  // namespace penstock::fs::posix

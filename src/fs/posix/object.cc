@@ -1,0 +1,102 @@
+#include "fs/posix/object.h"
+
+#include <sys/xattr.h>
+
+#include <cerrno>
+
+namespace penstock::fs::posix {
+
+// O_NONBLOCK: somebody's lease on the file makes us try again later, not wait.
+Result<SharedFile> Object::OpenOnce(SharedFile& file, int flags) {
+  std::lock_guard lock(mutex_);
+  if (!file) {
+    PENSTOCK_TRY(FileDescriptor opened, Reopen(fd(), flags | O_NONBLOCK));
+    file = std::make_shared<const FileDescriptor>(std::move(opened));
+  }
+  return file;
+}
+
+Result<SharedFile> Object::Reader() { return OpenOnce(reader_, O_RDONLY); }
+Result<SharedFile> Object::Writer() { return OpenOnce(writer_, O_WRONLY); }
+
+void Object::Adopt(SharedFile file) {
+  std::lock_guard lock(mutex_);
+  if (!reader_) reader_ = file;
+  if (!writer_) writer_ = std::move(file);
+}
+
+void Object::DropWriter() {
+  std::lock_guard lock(mutex_);
+  // An adopted file serves both.
+  if (reader_ == writer_) reader_.reset();
+  writer_.reset();
+}
+
+bool Object::HasAcl(const Timestamp& ctime) {
+  if (type_ == FileType::kSymlink) return false;
+  std::lock_guard lock(mutex_);
+  if (!acl_known_ || acl_ctime_ != ctime) {
+    has_acl_ = ::getxattr(ProcPath(fd()).c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    acl_ctime_ = ctime;
+    acl_known_ = true;
+  }
+  return has_acl_;
+}
+
+namespace {
+constexpr size_t kShards = 16;
+size_t ShardsFor(size_t capacity) { return capacity >= 64 * kShards ? kShards : 1; }
+}  // namespace
+
+ObjectCache::ObjectCache(size_t capacity)
+    : shards_(ShardsFor(capacity)), shard_capacity_(capacity / ShardsFor(capacity)) {}
+
+ObjectRef ObjectCache::Find(const Handle& handle) {
+  Shard& shard = ShardOf(handle);
+  std::lock_guard lock(shard.mutex);
+  const auto found = shard.by_handle.find(handle);
+  if (found == shard.by_handle.end()) return nullptr;
+  shard.by_use.splice(shard.by_use.begin(), shard.by_use, found->second);
+  return *found->second;
+}
+
+ObjectRef ObjectCache::Insert(ObjectRef object) {
+  Shard& shard = ShardOf(object->handle());
+  ObjectRef evicted;  // closes its descriptors when the lock is gone
+  std::lock_guard lock(shard.mutex);
+  const auto [at, is_new] = shard.by_handle.try_emplace(object->handle());
+  if (!is_new) {
+    shard.by_use.splice(shard.by_use.begin(), shard.by_use, at->second);
+    return *at->second;
+  }
+  shard.by_use.push_front(object);
+  at->second = shard.by_use.begin();
+  if (shard.by_use.size() > shard_capacity_) {
+    evicted = std::move(shard.by_use.back());
+    shard.by_use.pop_back();
+    shard.by_handle.erase(evicted->handle());
+  }
+  return object;
+}
+
+void ObjectCache::Erase(const Handle& handle) {
+  Shard& shard = ShardOf(handle);
+  ObjectRef erased;
+  std::lock_guard lock(shard.mutex);
+  const auto found = shard.by_handle.find(handle);
+  if (found == shard.by_handle.end()) return;
+  erased = std::move(*found->second);
+  shard.by_use.erase(found->second);
+  shard.by_handle.erase(found);
+}
+
+size_t ObjectCache::size() const {
+  size_t size = 0;
+  for (const Shard& shard : shards_) {
+    std::lock_guard lock(shard.mutex);
+    size += shard.by_use.size();
+  }
+  return size;
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,87 @@
+// An object of the served tree that is open, and the cache of them: a handle finds its descriptors in one hash look-up.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "fs/posix/path.h"
+#include "fs/posix/stat.h"
+
+namespace penstock::fs::posix {
+
+using SharedFile = std::shared_ptr<const FileDescriptor>;
+
+// Any thread. Up to three descriptors: the object itself (O_PATH), and, from first use on, one to read and one to write.
+class Object {
+ public:
+  Object(const Handle& handle, FileDescriptor path, FileType type)
+      : handle_(handle), path_(std::move(path)), type_(type) {}
+
+  const Handle& handle() const { return handle_; }
+  int fd() const { return path_.get(); }
+  FileType type() const { return type_; }
+  bool is_directory() const { return type_ == FileType::kDirectory; }
+
+  // For regular files and directories; opened with the server's own rights.
+  Result<SharedFile> Reader();
+  // For regular files.
+  Result<SharedFile> Writer();
+  // A file that was made just now is open already, whatever its mode allows.
+  void Adopt(SharedFile file);
+  // A file that is open for writing cannot be executed on the server's machine.
+  void DropWriter();
+
+  // Whether an access control list says more than the mode does. Known for as long as the ctime does not move.
+  bool HasAcl(const Timestamp& ctime);
+
+  // Held around a change and the attributes before and after it (wcc_data), so that no other change of this server's
+  // gets between them. Best effort: of others on the server's machine it knows nothing.
+  std::mutex changing;
+  // Held while a directory is read: its descriptor has one position.
+  std::mutex listing;
+
+ private:
+  Result<SharedFile> OpenOnce(SharedFile& file, int flags);
+
+  const Handle handle_;
+  const FileDescriptor path_;
+  const FileType type_;
+
+  std::mutex mutex_;  // guards what follows
+  SharedFile reader_;
+  SharedFile writer_;
+  bool acl_known_ = false;
+  bool has_acl_ = false;
+  Timestamp acl_ctime_;
+};
+
+using ObjectRef = std::shared_ptr<Object>;
+
+// The least recently used go when there are too many. An object that is in use meanwhile stays open until that ends.
+class ObjectCache {
+ public:
+  explicit ObjectCache(size_t capacity);
+
+  // Null where it is not there.
+  ObjectRef Find(const Handle& handle);
+  // `object`, or the one of the same handle that came first.
+  ObjectRef Insert(ObjectRef object);
+  void Erase(const Handle& handle);
+  size_t size() const;
+
+ private:
+  struct Shard {
+    mutable std::mutex mutex;
+    std::list<ObjectRef> by_use;  // the most recent first
+    std::unordered_map<Handle, std::list<ObjectRef>::iterator> by_handle;
+  };
+  Shard& ShardOf(const Handle& handle) { return shards_[(std::hash<Handle>{}(handle) >> 32) % shards_.size()]; }
+
+  std::vector<Shard> shards_;
+  const size_t shard_capacity_;
+};
+
+}  // namespace penstock::fs::posix

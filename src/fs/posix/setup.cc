@@ -1,0 +1,135 @@
+// posix::FileSystem::Open: what is looked at, made and found out before the first request.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "base/log.h"
+#include "fs/posix/file_system.h"
+#include "fs/posix/kernel_handles.h"
+#include "fs/posix/path.h"
+#include "fs/posix/table_handles.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+template <class... Arguments>
+std::unexpected<SetupError> Failure(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  return std::unexpected(SetupError{fmt::format(format, std::forward<Arguments>(arguments)...)});
+}
+
+SetupResult<FileDescriptor> OpenRoot(const stdfs::path& root) {
+  FileDescriptor fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd) return fd;
+  switch (errno) {
+    case ENOENT: return Failure("no such directory: {}", root.string());
+    case ENOTDIR: return Failure("not a directory: {}", root.string());
+    case EACCES: return Failure("no permission to read the directory {}", root.string());
+    default: return Failure("cannot open the directory {}: {}", root.string(), std::strerror(errno));
+  }
+}
+
+SetupResult<void> CheckKernel(int root) {
+  const Result<FileDescriptor> itself = *OpenEntry(root, ".", Patience::kMayBlock);
+  if (!itself) return Failure("cannot use openat2(): it needs Linux 5.12 or later, and a container that lets it through");
+  const Result<FileDescriptor> reopened = Reopen(root, O_PATH);
+  if (!reopened || !IsBeneath(root, root)) return Failure("cannot use /proc/self/fd: /proc has to be mounted");
+  return {};
+}
+
+SetupResult<stdfs::path> MakeStateDirectory(const stdfs::path& wanted) {
+  const stdfs::path directory = wanted.empty() ? DefaultStateDirectory() : wanted;
+  std::error_code error;
+  const bool is_new = stdfs::create_directories(directory, error);
+  if (error) return Failure("cannot make the state directory {}: {}", directory.string(), error.message());
+  if (is_new) stdfs::permissions(directory, stdfs::perms::owner_all, error);
+  return directory;
+}
+
+// Another table for each directory that is served.
+stdfs::path TableFile(const stdfs::path& state_directory, const stdfs::path& root) {
+  std::error_code error;
+  const stdfs::path canonical = stdfs::canonical(root, error);
+  const std::string& name = error ? root.native() : canonical.native();
+  return state_directory / fmt::format("handles-{:016x}.sqlite", SipHash({0, 0}, AsBytes(name)));
+}
+
+SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, int fd, const Volume& volume,
+                                                       const stdfs::path& state_directory, HandleMethod method) {
+  if (method != HandleMethod::kTable) {
+    PENSTOCK_TRY(const SipKey key, LoadHandleKey(state_directory));
+    Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, key);
+    if (kernel) return std::move(*kernel);
+    if (method == HandleMethod::kKernel) {
+      return Failure("the kernel gives no file handles for {}: it needs CAP_DAC_READ_SEARCH and a file system that can "
+                     "be exported", root.string());
+    }
+    log::debug("no kernel file handles for {}: keeping a table of them in {}", root.string(), state_directory.string());
+  }
+  PENSTOCK_TRY(std::unique_ptr<TableHandles> table,
+               TableHandles::Make(fd, volume, TableFile(state_directory, root)));
+  return table;
+}
+
+// Each object has up to three descriptors, and others need some too.
+size_t MaxObjects() {
+  constexpr size_t kAtLeast = 64;
+  constexpr size_t kAtMost = 64 << 10;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kAtLeast;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<size_t>(limit.rlim_cur / 8, kAtLeast, kAtMost);
+}
+
+Properties PropertiesOf(int fd) {
+  Properties properties;
+  struct statvfs fs;
+  if (::fstatvfs(fd, &fs) == 0) properties.name_max = static_cast<uint32_t>(fs.f_namemax);
+  const long link_max = ::fpathconf(fd, _PC_LINK_MAX);
+  properties.link_max = link_max > 0 ? static_cast<uint32_t>(std::min<long>(link_max, UINT32_MAX)) : UINT32_MAX;
+  return properties;
+}
+
+}  // namespace
+
+stdfs::path DefaultStateDirectory() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state) return stdfs::path(state) / "penstock";
+  if (::geteuid() == 0) return "/var/lib/penstock";
+  if (const char* home = std::getenv("HOME"); home && *home) return stdfs::path(home) / ".local/state/penstock";
+  return stdfs::temp_directory_path() / fmt::format("penstock-{}", ::geteuid());
+}
+
+SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& root, asio::thread_pool& pool,
+                                                          const Options& options) {
+  PENSTOCK_TRY(FileDescriptor fd, OpenRoot(root));
+  PENSTOCK_CHECK(CheckKernel(fd.get()));
+  const Result<Volume> volume = VolumeOf(fd.get());
+  if (!volume) return Failure("cannot look at {}: {}", root.string(), ToString(volume.error()));
+  PENSTOCK_TRY(const stdfs::path state_directory, MakeStateDirectory(options.state_directory));
+
+  Tree::Parts parts{std::move(fd), *volume, nullptr, 0, options.sync_metadata, WriteVerifier()};
+  PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, state_directory, options.handles));
+  const size_t max_objects = MaxObjects();
+  parts.max_objects = options.max_objects != 0 ? options.max_objects : max_objects;
+  uint64_t verifier = 0;
+  if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier) return Failure("no randomness to be had");
+  parts.verifier = WriteVerifier(verifier);
+  ::umask(0);
+  const Properties properties = PropertiesOf(parts.root.get());
+  return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options.file_range_from, properties));
+}
+
+}  // namespace penstock::fs::posix

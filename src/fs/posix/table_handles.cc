@@ -1,0 +1,241 @@
+#include "fs/posix/table_handles.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "fs/names.h"
+#include "fs/posix/error.h"
+#include "fs/posix/path.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+constexpr int64_t kRootId = 1;
+constexpr int kMaxDepth = 1000;
+// { kind: 1, secret: 8, id: 8 }
+constexpr size_t kHandleSize = 17;
+
+constexpr const char* kSchema = R"(
+  PRAGMA journal_mode = WAL;
+  PRAGMA synchronous = NORMAL;
+  CREATE TABLE IF NOT EXISTS objects (
+    id INTEGER PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, born INTEGER NOT NULL,
+    secret INTEGER NOT NULL, UNIQUE (device, inode));
+  CREATE TABLE IF NOT EXISTS names (
+    parent INTEGER NOT NULL, name BLOB NOT NULL, object INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS names_of_object ON names (object);
+)";
+
+int64_t Nanoseconds(const Timestamp& time) { return time.seconds * 1'000'000'000 + time.nanoseconds; }
+
+// The name of `inode` in the directory, by reading all of it.
+std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
+  Result<FileDescriptor> readable = Reopen(directory, O_RDONLY | O_DIRECTORY);
+  if (!readable) return std::nullopt;
+  struct Close {
+    void operator()(DIR* stream) const { ::closedir(stream); }
+  };
+  const std::unique_ptr<DIR, Close> stream(::fdopendir(::fcntl(readable->get(), F_DUPFD_CLOEXEC, 0)));
+  if (!stream) return std::nullopt;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    if (entry->d_ino == inode && !IsDots(entry->d_name)) return entry->d_name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Volume& volume,
+                                                              const std::filesystem::path& file) {
+  std::string message;
+  std::unique_ptr<Database> database = Database::Open(file.string(), message);
+  if (database && !database->Execute(kSchema)) {
+    message = database->message();
+    database.reset();
+  }
+  if (!database) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", file.string(), message)});
+  Database& opened = *database;
+  std::unique_ptr<TableHandles> handles(new TableHandles(root, volume, std::move(database)));
+
+  const Result<Stat> stat = StatOf(root, volume);
+  if (!stat) return std::unexpected(SetupError{fmt::format("cannot look at what is to be served: {}",
+                                                           ToString(stat.error()))});
+  std::optional<Row> row = handles->FindRow(kRootId);
+  // Another directory of the same path: nothing that the table knows is any good.
+  if (row && (row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != Nanoseconds(stat->born))) {
+    opened.Execute("DELETE FROM objects; DELETE FROM names;");
+    row.reset();
+  }
+  if (!row) {
+    const Result<Row> added = handles->AddRow(*stat);
+    if (!added) return std::unexpected(SetupError{fmt::format("cannot write {}: {}", file.string(), opened.message())});
+    assert(added->id == kRootId);
+    row = *added;
+  }
+  handles->root_handle_ = MakeHandle(*row);
+  return handles;
+}
+
+TableHandles::TableHandles(int root, const Volume& volume, std::unique_ptr<Database> database)
+    : root_(root),
+      volume_(volume),
+      database_(std::move(database)),
+      by_id_(*database_, "SELECT id, device, inode, born, secret FROM objects WHERE id = ?"),
+      by_inode_(*database_, "SELECT id, device, inode, born, secret FROM objects WHERE device = ? AND inode = ?"),
+      add_row_(*database_, "INSERT INTO objects (device, inode, born, secret) VALUES (?, ?, ?, ?)"),
+      drop_row_(*database_, "DELETE FROM objects WHERE id = ?"),
+      drop_names_(*database_, "DELETE FROM names WHERE object = ?1 OR parent = ?1"),
+      names_of_(*database_, "SELECT parent, name FROM names WHERE object = ?"),
+      name_at_(*database_, "SELECT object FROM names WHERE parent = ? AND name = ?"),
+      set_name_(*database_, "INSERT OR REPLACE INTO names (parent, name, object) VALUES (?, ?, ?)"),
+      drop_name_(*database_, "DELETE FROM names WHERE parent = ? AND name = ?"),
+      move_name_(*database_, "UPDATE OR REPLACE names SET parent = ?, name = ? WHERE parent = ? AND name = ?") {}
+
+Handle TableHandles::MakeHandle(const Row& row) {
+  std::byte bytes[kHandleSize];
+  bytes[0] = static_cast<std::byte>(HandleKind::kTable);
+  StoreBig<uint64_t>(bytes + 1, static_cast<uint64_t>(row.secret));
+  StoreBig<uint64_t>(bytes + 9, static_cast<uint64_t>(row.id));
+  return *Handle::FromBytes(bytes);
+}
+
+std::optional<TableHandles::Row> TableHandles::FindRow(int64_t id) {
+  std::optional<Row> row;
+  if (by_id_.Bind(id).Step()) {
+    row = Row{by_id_.Integer(0), by_id_.Integer(1), by_id_.Integer(2), by_id_.Integer(3), by_id_.Integer(4)};
+  }
+  by_id_.Reset();
+  return row;
+}
+
+std::optional<TableHandles::Row> TableHandles::RowOf(const Handle& handle) {
+  if (handle.size() != kHandleSize) return std::nullopt;
+  const std::byte* bytes = handle.bytes().data();
+  std::optional<Row> row = FindRow(static_cast<int64_t>(LoadBig<uint64_t>(bytes + 9)));
+  if (row && static_cast<uint64_t>(row->secret) != LoadBig<uint64_t>(bytes + 1)) row.reset();
+  return row;
+}
+
+// An inode number with another time of birth has been used again: what had it is no more.
+std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
+  std::optional<Row> row;
+  Statement& query = by_inode_;
+  if (query.Bind(static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid)).Step()) {
+    row = Row{query.Integer(0), query.Integer(1), query.Integer(2), query.Integer(3), query.Integer(4)};
+  }
+  query.Reset();
+  if (row && row->born != Nanoseconds(stat.born)) {
+    DropRow(row->id);
+    row.reset();
+  }
+  return row;
+}
+
+Result<TableHandles::Row> TableHandles::AddRow(const Stat& stat) {
+  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), Nanoseconds(stat.born), 0};
+  if (::getrandom(&row.secret, sizeof row.secret, 0) != sizeof row.secret) return std::unexpected(Error::kServerFault);
+  if (!add_row_.Bind(row.device, row.inode, row.born, row.secret).Run()) return std::unexpected(Error::kServerFault);
+  row.id = sqlite3_last_insert_rowid(database_->get());
+  return row;
+}
+
+void TableHandles::DropRow(int64_t id) {
+  drop_names_.Bind(id).Run();
+  drop_row_.Bind(id).Run();
+}
+
+std::vector<TableHandles::Name> TableHandles::NamesOf(int64_t id) {
+  std::vector<Name> names;
+  names_of_.Bind(id);
+  while (names_of_.Step()) names.push_back({names_of_.Integer(0), names_of_.Text(1)});
+  names_of_.Reset();
+  return names;
+}
+
+// Most names are known already, and reading is cheaper than writing.
+bool TableHandles::SetName(int64_t parent, std::string_view name, int64_t id) {
+  const bool known = name_at_.Bind(parent, name).Step() && name_at_.Integer(0) == id;
+  name_at_.Reset();
+  return known || set_name_.Bind(parent, name, id).Run();
+}
+
+Result<Handle> TableHandles::HandleOf(int, const Stat& stat, const Handle& parent, std::string_view name) {
+  std::lock_guard lock(mutex_);
+  const std::optional<Row> directory = RowOf(parent);
+  if (!directory) return std::unexpected(Error::kStale);
+  std::optional<Row> row = FindRow(stat);
+  if (!row) {
+    PENSTOCK_TRY(row, AddRow(stat));
+  }
+  if (row->id != kRootId && !SetName(directory->id, name, row->id)) return std::unexpected(Error::kServerFault);
+  return MakeHandle(*row);
+}
+
+// Every directory that the table knows was found in one that it knows.
+Result<Handle> TableHandles::HandleOfParent(int, const Stat& stat) {
+  std::lock_guard lock(mutex_);
+  const std::optional<Row> row = FindRow(stat);
+  if (!row) return std::unexpected(Error::kStale);
+  return MakeHandle(*row);
+}
+
+Result<FileDescriptor> TableHandles::Open(const Handle& handle) {
+  if (handle.size() != kHandleSize || handle.bytes()[0] != static_cast<std::byte>(HandleKind::kTable)) {
+    return std::unexpected(Error::kBadHandle);
+  }
+  std::lock_guard lock(mutex_);
+  const std::optional<Row> row = RowOf(handle);
+  if (!row) return std::unexpected(Error::kStale);
+  return OpenRow(*row, 0);
+}
+
+Result<FileDescriptor> TableHandles::OpenRow(const Row& row, int depth) {
+  if (row.id == kRootId) return Reopen(root_, O_PATH);
+  if (depth == kMaxDepth) return std::unexpected(Error::kStale);
+  for (const Name& name : NamesOf(row.id)) {
+    const std::optional<Row> parent = FindRow(name.parent);
+    if (!parent) continue;
+    const Result<FileDescriptor> directory = OpenRow(*parent, depth + 1);
+    if (!directory) continue;
+    Result<FileDescriptor> opened = OpenNamed(directory->get(), name.name, row);
+    if (opened || opened.error() == Error::kDelay || opened.error() == Error::kIo) return opened;
+    // Renamed by somebody else, perhaps.
+    drop_name_.Bind(name.parent, std::string_view(name.name)).Run();
+    if (const auto other = SearchDirectory(directory->get(), static_cast<uint64_t>(row.inode))) {
+      opened = OpenNamed(directory->get(), *other, row);
+      if (opened && SetName(name.parent, *other, row.id)) return opened;
+    }
+  }
+  return std::unexpected(Error::kStale);
+}
+
+Result<FileDescriptor> TableHandles::OpenNamed(int directory, const std::string& name, const Row& row) {
+  Result<FileDescriptor> opened = *OpenEntry(directory, name, Patience::kMayBlock);
+  if (!opened) return opened;
+  const Result<Stat> stat = StatOf(opened->get(), volume_);
+  if (!stat || static_cast<int64_t>(stat->attributes.fileid) != row.inode ||
+      static_cast<int64_t>(stat->device) != row.device || Nanoseconds(stat->born) != row.born) {
+    return std::unexpected(Error::kStale);
+  }
+  return opened;
+}
+
+void TableHandles::NameRemoved(const Handle& parent, std::string_view name, const Handle& object, bool last) {
+  std::lock_guard lock(mutex_);
+  if (const auto directory = RowOf(parent)) drop_name_.Bind(directory->id, name).Run();
+  if (!last) return;
+  if (const auto row = RowOf(object)) DropRow(row->id);
+}
+
+void TableHandles::NameMoved(const Handle& from, std::string_view from_name, const Handle& to,
+                             std::string_view to_name) {
+  std::lock_guard lock(mutex_);
+  const auto source = RowOf(from);
+  const auto target = RowOf(to);
+  if (source && target) move_name_.Bind(target->id, to_name, source->id, from_name).Run();
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,70 @@
+// Handles for where the kernel's own cannot be had: a number for each object that a client has seen, and a table, kept in
+// the state directory, of the names by which it was seen.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fs/posix/database.h"
+#include "fs/posix/handles.h"
+
+namespace penstock::fs::posix {
+
+// A handle leads back by its object's names, one directory at a time, and counts only where it comes to the same inode
+// with the same time of birth. What the server itself renames it enters. What others rename within its directory is
+// found again by its inode number, at the cost of reading that directory; what they move to another directory is stale
+// until a client comes across it there (then it has the same handle as before). A handle carries 64 random bits, so
+// that nobody guesses one.
+class TableHandles final : public HandleSource {
+ public:
+  // The table is `file`, made if it is not there. `root` outlives this.
+  static SetupResult<std::unique_ptr<TableHandles>> Make(int root, const Volume& volume,
+                                                         const std::filesystem::path& file);
+
+  Handle Root() const override { return root_handle_; }
+  Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
+  Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
+  Result<FileDescriptor> Open(const Handle& handle) override;
+  void NameRemoved(const Handle& parent, std::string_view name, const Handle& object, bool last) override;
+  void NameMoved(const Handle& from, std::string_view from_name, const Handle& to, std::string_view to_name) override;
+
+ private:
+  struct Row {
+    int64_t id = 0;
+    int64_t device = 0, inode = 0, born = 0;
+    int64_t secret = 0;
+  };
+  struct Name {
+    int64_t parent = 0;
+    std::string name;
+  };
+
+  TableHandles(int root, const Volume& volume, std::unique_ptr<Database> database);
+
+  // All of these want mutex_ held.
+  std::optional<Row> RowOf(const Handle& handle);
+  std::optional<Row> FindRow(int64_t id);
+  std::optional<Row> FindRow(const Stat& stat);
+  Result<Row> AddRow(const Stat& stat);
+  void DropRow(int64_t id);
+  std::vector<Name> NamesOf(int64_t id);
+  bool SetName(int64_t parent, std::string_view name, int64_t id);
+  Result<FileDescriptor> OpenRow(const Row& row, int depth);
+  Result<FileDescriptor> OpenNamed(int directory, const std::string& name, const Row& row);
+
+  static Handle MakeHandle(const Row& row);
+
+  const int root_;
+  const Volume volume_;
+  std::mutex mutex_;
+  std::unique_ptr<Database> database_;
+  Statement by_id_, by_inode_, add_row_, drop_row_, drop_names_;
+  Statement names_of_, name_at_, set_name_, drop_name_, move_name_;
+  Handle root_handle_;
+};
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,163 @@
+#include "fs/posix/tree.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fs/posix/error.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+timespec TimeSpecOf(const SetTime& time) {
+  switch (time.how) {
+    case SetTime::How::kKeep: return {0, UTIME_OMIT};
+    case SetTime::How::kServerTime: return {0, UTIME_NOW};
+    case SetTime::How::kGiven: break;
+  }
+  return {time.time.seconds, static_cast<long>(time.time.nanoseconds)};
+}
+
+bool MayAccess(int fd, int mode) { return ::syscall(SYS_faccessat2, fd, "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0; }
+
+}  // namespace
+
+Tree::Tree(Parts parts)
+    : parts_(std::move(parts)),
+      root_handle_(parts_.handles->Root()),
+      objects_(parts_.max_objects),
+      verifier_(parts_.verifier.value()) {}
+
+std::optional<Result<ObjectRef>> Tree::Reach(const Handle& handle, Patience patience) {
+  if (ObjectRef object = objects_.Find(handle)) return object;
+  if (patience == Patience::kNone) return std::nullopt;
+  Result<FileDescriptor> fd = parts_.handles->Open(handle);
+  if (!fd) return std::unexpected(fd.error());
+  const Result<Stat> stat = posix::StatOf(fd->get(), parts_.volume);
+  if (!stat) return std::unexpected(stat.error());
+  return Enter(handle, std::move(*fd), stat->attributes.type);
+}
+
+Result<ObjectRef> Tree::Enter(const Handle& handle, FileDescriptor fd, FileType type) {
+  return objects_.Insert(std::make_shared<Object>(handle, std::move(fd), type));
+}
+
+Result<Stat> Tree::StatOf(const Object& object) {
+  Result<Stat> stat = posix::StatOf(object.fd(), parts_.volume);
+  if (!stat && stat.error() == Error::kStale) objects_.Erase(object.handle());
+  return stat;
+}
+
+void Tree::NoteAfter(const Object& object, WeakCacheData& data) {
+  if (const Result<Stat> stat = StatOf(object)) data.after = stat->attributes;
+}
+
+// The mode bits decide here, without a system call, unless there is an access control list: that the kernel reads.
+Rights Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const {
+  const Credentials effective = server_.Effective(caller);
+  if (effective.uid == 0 || !object.HasAcl(attributes.ctime)) return RightsOf(attributes, effective);
+  const AsCaller as_caller(server_, caller);
+  return {MayAccess(object.fd(), R_OK), MayAccess(object.fd(), W_OK), MayAccess(object.fd(), X_OK)};
+}
+
+std::optional<Result<Attributes>> Tree::GetAttributes(const Handle& handle, Patience patience) {
+  const std::optional<Result<ObjectRef>> object = Reach(handle, patience);
+  if (!object) return std::nullopt;
+  if (!*object) return std::unexpected(object->error());
+  const Result<Stat> stat = StatOf(***object);
+  if (!stat) return std::unexpected(stat.error());
+  return stat->attributes;
+}
+
+std::optional<Observed<AccessMask>> Tree::Access(const Credentials& caller, const Handle& handle, AccessMask wanted,
+                                                 Patience patience) {
+  return Observe<AccessMask>(handle, patience, [&](Object& object, const Stat& stat) -> Result<AccessMask> {
+    AccessMask mask = AccessOf(object.type(), RightsTo(object, stat.attributes, caller));
+    const bool on_disk = object.type() == FileType::kRegular || object.is_directory();
+    if (on_disk && parts_.volume.read_only) mask &= ~(kAccessModify | kAccessExtend | kAccessDelete);
+    return mask & wanted;
+  });
+}
+
+std::optional<Observed<std::string>> Tree::ReadLink(const Handle& handle, Patience patience) {
+  return Observe<std::string>(handle, patience, [](Object& object, const Stat&) -> Result<std::string> {
+    if (object.type() != FileType::kSymlink) return std::unexpected(Error::kInvalid);
+    char target[PATH_MAX];
+    const ssize_t length = ::readlinkat(object.fd(), "", target, sizeof target);
+    if (length < 0) return LastError();
+    return std::string(target, static_cast<size_t>(length));
+  });
+}
+
+std::optional<Observed<Space>> Tree::GetSpace(const Handle& handle, Patience patience) {
+  return Observe<Space>(handle, patience, [](Object& object, const Stat&) -> Result<Space> {
+    struct statvfs fs;
+    if (::fstatvfs(object.fd(), &fs) != 0) return LastError();
+    return Space{fs.f_blocks * fs.f_frsize, fs.f_bfree * fs.f_frsize, fs.f_bavail * fs.f_frsize,
+                 fs.f_files,                fs.f_ffree,               fs.f_favail};
+  });
+}
+
+Changed<void> Tree::SetAttributes(const Credentials& caller, const Handle& handle, const NewAttributes& values,
+                                  std::optional<Timestamp> guard) {
+  return Change<void>(handle, [&](Object& object, const Stat& stat) -> Result<void> {
+    if (guard && *guard != stat.attributes.ctime) return std::unexpected(Error::kNotSync);
+    return Apply(caller, object, stat, values);
+  });
+}
+
+// One after the other: where the caller may not do a later one, an earlier one is done. The size goes first, since the
+// other rights may depend on what is then taken away.
+Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values) {
+  if (values.size) {
+    PENSTOCK_CHECK(CheckRegular(object.type()));
+    const Rights rights = RightsTo(object, stat.attributes, caller);
+    if (!MayWriteData(stat.attributes, server_.Effective(caller), rights)) return std::unexpected(Error::kAccess);
+    if (*values.size > INT64_MAX) return std::unexpected(Error::kFileTooBig);
+    PENSTOCK_TRY(const SharedFile file, object.Writer());
+    const AsCaller as_caller(server_, caller);  // so that set-id bits go
+    if (::ftruncate(file->get(), static_cast<off_t>(*values.size)) != 0) return LastError();
+  }
+  return Set(caller, object.fd(), object.type(), values);
+}
+
+Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const {
+  const AsCaller as_caller(server_, caller);
+  if (values.uid || values.gid) {
+    const uid_t uid = values.uid.value_or(static_cast<uid_t>(-1));
+    const gid_t gid = values.gid.value_or(static_cast<gid_t>(-1));
+    if (::fchownat(fd, "", uid, gid, AT_EMPTY_PATH) != 0) return LastError();
+  }
+  // A symbolic link has no mode of its own.
+  if (values.mode && type != FileType::kSymlink && ::chmod(ProcPath(fd).c_str(), *values.mode & 07777) != 0) {
+    return LastError();
+  }
+  if (values.atime.how != SetTime::How::kKeep || values.mtime.how != SetTime::How::kKeep) {
+    const timespec times[2] = {TimeSpecOf(values.atime), TimeSpecOf(values.mtime)};
+    if (::utimensat(fd, "", times, AT_EMPTY_PATH) != 0) return LastError();
+  }
+  return {};
+}
+
+// Links, devices and the like have no descriptor to sync by; neither has a file that an unprivileged server may not
+// open. Theirs goes to the disk with the next sync of anything else.
+Result<void> Tree::SyncMetadata(Object& object) {
+  if (!parts_.sync_metadata || parts_.volume.in_memory) return {};
+  if (object.type() != FileType::kRegular && !object.is_directory()) return {};
+  const Result<SharedFile> file = object.Reader();
+  if (!file) return {};
+  return Sync((*file)->get(), false);
+}
+
+Result<void> Tree::Sync(int fd, bool data_only) {
+  if ((data_only ? ::fdatasync(fd) : ::fsync(fd)) == 0) return {};
+  const auto error = LastError();
+  // What was written unstably may be lost: clients that see another verifier send it again (RFC 1813 §3.3.7).
+  verifier_.fetch_add(1);
+  return error;
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,171 @@
+// A served tree, by system calls: what posix::FileSystem's methods do, on whatever thread it has chosen for them.
+//
+// Those that take a Patience are quick where the kernel and we have everything in memory; impatient, they give nothing
+// where they would have to ask the disk. All others may block.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fs/file_system.h"
+#include "fs/permission.h"
+#include "fs/posix/handles.h"
+#include "fs/posix/identity.h"
+#include "fs/posix/object.h"
+
+namespace penstock::fs::posix {
+
+class Tree {
+ public:
+  struct Parts {
+    FileDescriptor root;  // open for reading; what `handles` was given
+    Volume volume;
+    std::unique_ptr<HandleSource> handles;
+    size_t max_objects = 0;
+    bool sync_metadata = true;
+    WriteVerifier verifier;
+  };
+  explicit Tree(Parts parts);
+
+  const Handle& root() const { return root_handle_; }
+  const Volume& volume() const { return parts_.volume; }
+  size_t open_objects() const { return objects_.size(); }
+
+  // --- Any object (tree.cc)
+  std::optional<Result<ObjectRef>> Reach(const Handle& handle, Patience patience);
+  std::optional<Result<Attributes>> GetAttributes(const Handle& handle, Patience patience);
+  std::optional<Observed<AccessMask>> Access(const Credentials& caller, const Handle& handle, AccessMask wanted,
+                                             Patience patience);
+  std::optional<Observed<std::string>> ReadLink(const Handle& handle, Patience patience);
+  std::optional<Observed<Space>> GetSpace(const Handle& handle, Patience patience);
+  Changed<void> SetAttributes(const Credentials& caller, const Handle& handle, const NewAttributes& values,
+                              std::optional<Timestamp> guard);
+
+  // --- Names (tree_names.cc, tree_create.cc)
+  std::optional<Observed<Node>> Lookup(const Credentials& caller, const Handle& directory, std::string_view name,
+                                       Patience patience);
+  Changed<Node> Create(const Credentials& caller, const Handle& directory, std::string_view name,
+                       const CreateHow& how);
+  Changed<Node> MakeDirectory(const Credentials& caller, const Handle& directory, std::string_view name,
+                              const NewAttributes& attributes);
+  Changed<Node> MakeSymlink(const Credentials& caller, const Handle& directory, std::string_view name,
+                            std::string_view target, const NewAttributes& attributes);
+  Changed<Node> MakeNode(const Credentials& caller, const Handle& directory, std::string_view name,
+                         const NodeType& type, const NewAttributes& attributes);
+  // `flags` as unlinkat() has them.
+  Changed<void> Unlink(const Credentials& caller, const Handle& directory, std::string_view name, int flags);
+  Renamed Rename(const Credentials& caller, const Handle& from_directory, std::string_view from_name,
+                 const Handle& to_directory, std::string_view to_name);
+  Linked Link(const Credentials& caller, const Handle& file, const Handle& directory, std::string_view name);
+  Observed<ReadDirectoryReply> ReadDirectory(const Credentials& caller, const Handle& directory,
+                                             const ReadDirectoryArguments& arguments, EntrySink& sink);
+
+  // --- Data (tree_data.cc)
+  // What of the file is to be read, by whom it may be: or why not.
+  struct Extent {
+    SharedFile file;
+    size_t count = 0;  // shorter than asked where the file ends
+    bool eof = false;
+  };
+  Observed<Extent> PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count);
+  // Absent where impatient and somebody else is changing the file.
+  std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset,
+                                           const Data& data, Stability stability, Patience patience);
+  Changed<WriteVerifier> Commit(const Handle& handle);
+
+ private:
+  struct Found {
+    FileDescriptor fd;
+    Stat stat;
+  };
+
+  // A removed object's descriptors are closed: they would keep its space.
+  Result<Stat> StatOf(const Object& object);
+  std::optional<Result<Found>> Find(const Object& directory, std::string_view name, Patience patience) const;
+  Result<ObjectRef> Enter(const Handle& handle, FileDescriptor fd, FileType type);
+  // The handle of what was found in the directory as `name`.
+  Result<Handle> HandleOf(const Object& directory, std::string_view name, const Found& found);
+  std::optional<Result<Node>> FindNode(const Object& directory, std::string_view name, Patience patience);
+  Result<Node> FindParent(const Object& directory, const Stat& stat);
+
+  Rights RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const;
+
+  // Runs `look(object, stat)` -> std::optional<Result<T>>.
+  template <class T, class Function>
+  std::optional<Observed<T>> Observe(const Handle& handle, Patience patience, Function look);
+  // Runs `change(object, stat)` -> Result<T> with attributes noted around it; then what changed is put on the disk.
+  template <class T, class Function>
+  Changed<T> Change(const Handle& handle, Function change);
+  template <class T, class Function>
+  Changed<T> ChangeDirectory(const Handle& handle, Function change);
+  void NoteAfter(const Object& object, WeakCacheData& data);
+
+  Result<void> Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values);
+  // Owner, mode and times, as the kernel allows them to the caller.
+  Result<void> Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const;
+  // Gives a new object the attributes that it could not be made with. Takes it away again where that fails.
+  Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name,
+                         const NewAttributes& rest);
+  Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name,
+                          const CreateHow& how);
+  Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
+  Result<Node> GivenToSink(const Object& directory, const Stat& stat, std::string_view name);
+  Result<void> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
+                           const std::string& to_name);
+
+  // RFC 1813 §4.8: what a reply says was done survives a crash.
+  Result<void> SyncMetadata(Object& object);
+  Result<void> Sync(int fd, bool data_only);
+  Result<uint32_t> WriteAll(int fd, uint64_t offset, ConstBytes bytes) const;
+
+  Parts parts_;
+  const ServerIdentity server_;
+  const Handle root_handle_;
+  ObjectCache objects_;
+  std::atomic<uint64_t> verifier_;
+};
+
+template <class T, class Function>
+std::optional<Observed<T>> Tree::Observe(const Handle& handle, Patience patience, Function look) {
+  const std::optional<Result<ObjectRef>> object = Reach(handle, patience);
+  if (!object) return std::nullopt;
+  if (!*object) return Observed<T>{std::unexpected(object->error()), {}};
+  const Result<Stat> stat = StatOf(***object);
+  if (!stat) return Observed<T>{std::unexpected(stat.error()), {}};
+  std::optional<Result<T>> result = look(***object, *stat);
+  if (!result) return std::nullopt;
+  return Observed<T>{std::move(*result), stat->attributes};
+}
+
+template <class T, class Function>
+Changed<T> Tree::Change(const Handle& handle, Function change) {
+  const Result<ObjectRef> object = *Reach(handle, Patience::kMayBlock);
+  if (!object) return {std::unexpected(object.error()), {}};
+  Changed<T> changed{std::unexpected(Error::kStale), {}};
+  {
+    std::lock_guard lock((*object)->changing);
+    const Result<Stat> stat = StatOf(**object);
+    if (!stat) return {std::unexpected(stat.error()), {}};
+    changed.object.before = BeforeOf(stat->attributes);
+    changed.result = change(**object, *stat);
+    NoteAfter(**object, changed.object);
+  }
+  if (changed.result) {
+    if (const Result<void> synced = SyncMetadata(**object); !synced) changed.result = std::unexpected(synced.error());
+  }
+  return changed;
+}
+
+template <class T, class Function>
+Changed<T> Tree::ChangeDirectory(const Handle& handle, Function change) {
+  return Change<T>(handle, [&](Object& directory, const Stat&) -> Result<T> {
+    if (!directory.is_directory()) return std::unexpected(Error::kNotDir);
+    return change(directory);
+  });
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,186 @@
+// The methods of Tree that make new objects.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "fs/names.h"
+#include "fs/posix/error.h"
+#include "fs/posix/tree.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+constexpr uint32_t kFileMode = 0600;
+constexpr uint32_t kDirectoryMode = 0700;
+
+// Where an exclusive Create keeps its verifier until the client sets the file's times (RFC 1813 §3.3.8): 31 bits in the
+// seconds of each, which every file system can hold, and the two that remain in their nanoseconds.
+struct VerifierTimes {
+  SetTime atime, mtime;
+
+  explicit VerifierTimes(CreateVerifier verifier) {
+    atime = mtime = SetTime{SetTime::How::kGiven, {}};
+    atime.time = Half(static_cast<uint32_t>(verifier.value()));
+    mtime.time = Half(static_cast<uint32_t>(verifier.value() >> 32));
+  }
+  bool Match(const Attributes& file) const { return file.atime == atime.time && file.mtime == mtime.time; }
+
+ private:
+  static Timestamp Half(uint32_t bits) { return {bits & 0x7fffffff, bits >> 31}; }
+};
+
+// Without what mkdir() and the like do by themselves.
+NewAttributes WithoutMode(NewAttributes attributes, bool keep_set_id) {
+  if (!keep_set_id || (attributes.mode.value_or(0) & 06000) == 0) attributes.mode.reset();
+  return attributes;
+}
+
+mode_t FormatOf(FileType type) {
+  switch (type) {
+    case FileType::kBlock: return S_IFBLK;
+    case FileType::kCharacter: return S_IFCHR;
+    case FileType::kSocket: return S_IFSOCK;
+    default: return S_IFIFO;
+  }
+}
+
+}  // namespace
+
+Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name,
+                             const NewAttributes& rest) {
+  PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
+  const FileType type = found.stat.attributes.type;
+  if (const Result<void> set = Set(caller, found.fd.get(), type, rest); !set) {
+    ::unlinkat(directory.fd(), name.c_str(), type == FileType::kDirectory ? AT_REMOVEDIR : 0);
+    return std::unexpected(set.error());
+  }
+  return *FindNode(directory, name, Patience::kMayBlock);
+}
+
+Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std::string_view name,
+                           const CreateHow& how) {
+  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+    PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
+    const std::string entry(name);
+    // Somebody else on this machine may remove what was in our way before we have looked at it.
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      Result<Node> created = CreateFile(caller, directory, entry, how);
+      if (created || created.error() != Error::kExist || how.mode == CreateMode::kGuarded) return created;
+      Result<Node> reused = ReuseFile(caller, directory, entry, how);
+      if (reused || reused.error() != Error::kNoEnt) return reused;
+    }
+    return std::unexpected(Error::kDelay);
+  });
+}
+
+Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, const std::string& name,
+                              const CreateHow& how) {
+  NewAttributes attributes = how.attributes;
+  if (how.mode == CreateMode::kExclusive) {
+    const VerifierTimes times(how.verifier);
+    attributes = {};
+    attributes.atime = times.atime;
+    attributes.mtime = times.mtime;
+  }
+  SharedFile file;
+  {
+    const AsCaller as_caller(server_, caller);
+    FileDescriptor made(::openat(directory.fd(), name.c_str(),
+                                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                                 attributes.mode.value_or(kFileMode) & 07777));
+    if (!made) return LastError();
+    file = std::make_shared<const FileDescriptor>(std::move(made));
+  }
+  const auto give_up = [&](Error error) -> Result<Node> {
+    ::unlinkat(directory.fd(), name.c_str(), 0);
+    return std::unexpected(error);
+  };
+  if (attributes.size.value_or(0) != 0) {
+    if (*attributes.size > INT64_MAX) return give_up(Error::kFileTooBig);
+    if (::ftruncate(file->get(), static_cast<off_t>(*attributes.size)) != 0) return give_up(FromErrno(errno));
+  }
+  if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, WithoutMode(attributes, false)); !set) {
+    return give_up(set.error());
+  }
+  PENSTOCK_TRY(const Stat stat, posix::StatOf(file->get(), parts_.volume));
+  PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOf(file->get(), stat, directory.handle(), name));
+  PENSTOCK_TRY(FileDescriptor path, Reopen(file->get(), O_PATH));
+  PENSTOCK_TRY(const ObjectRef object, Enter(handle, std::move(path), FileType::kRegular));
+  object->Adopt(std::move(file));
+  return Node{handle, stat.attributes};
+}
+
+// The name is taken: for two of the three modes that may be good enough.
+Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const std::string& name,
+                             const CreateHow& how) {
+  PENSTOCK_TRY(Node node, *FindNode(directory, name, Patience::kMayBlock));
+  if (node.attributes.type != FileType::kRegular) return std::unexpected(Error::kExist);
+  if (how.mode == CreateMode::kExclusive) {
+    if (!VerifierTimes(how.verifier).Match(node.attributes)) return std::unexpected(Error::kExist);
+    return node;
+  }
+  PENSTOCK_TRY(const Stat parent, StatOf(directory));
+  if (!RightsTo(directory, parent.attributes, caller).execute) return std::unexpected(Error::kAccess);
+  if (how.attributes.size != 0) return node;
+  PENSTOCK_TRY(const ObjectRef object, *Reach(node.handle, Patience::kMayBlock));
+  PENSTOCK_TRY(const Stat stat, StatOf(*object));
+  NewAttributes truncate;
+  truncate.size = 0;
+  PENSTOCK_CHECK(Apply(caller, *object, stat, truncate));
+  PENSTOCK_CHECK(SyncMetadata(*object));
+  PENSTOCK_TRY(const Stat truncated, StatOf(*object));
+  node.attributes = truncated.attributes;
+  return node;
+}
+
+Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handle, std::string_view name,
+                                  const NewAttributes& attributes) {
+  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+    PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
+    if (attributes.size) return std::unexpected(Error::kInvalid);
+    const std::string entry(name);
+    {
+      const AsCaller as_caller(server_, caller);
+      if (::mkdirat(directory.fd(), entry.c_str(), attributes.mode.value_or(kDirectoryMode) & 01777) != 0) {
+        return LastError();
+      }
+    }
+    return FinishNew(caller, directory, entry, WithoutMode(attributes, true));
+  });
+}
+
+Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle, std::string_view name,
+                                std::string_view target, const NewAttributes& attributes) {
+  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+    PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
+    if (target.empty() || target.find('\0') != target.npos) return std::unexpected(Error::kInvalid);
+    const std::string entry(name);
+    {
+      const AsCaller as_caller(server_, caller);
+      if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
+    }
+    return FinishNew(caller, directory, entry, WithoutMode(attributes, false));
+  });
+}
+
+Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, std::string_view name,
+                             const NodeType& type, const NewAttributes& attributes) {
+  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+    const bool device = type.type == FileType::kBlock || type.type == FileType::kCharacter;
+    if (!device && type.type != FileType::kFifo && type.type != FileType::kSocket) {
+      return std::unexpected(Error::kBadType);
+    }
+    PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
+    const std::string entry(name);
+    const mode_t mode = FormatOf(type.type) | (attributes.mode.value_or(kFileMode) & 07777);
+    const dev_t number = device ? makedev(type.device.major, type.device.minor) : 0;
+    {
+      const AsCaller as_caller(server_, caller);
+      if (::mknodat(directory.fd(), entry.c_str(), mode, number) != 0) return LastError();
+    }
+    return FinishNew(caller, directory, entry, WithoutMode(attributes, false));
+  });
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,119 @@
+// The methods of Tree that move data.
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "fs/posix/error.h"
+#include "fs/posix/tree.h"
+
+namespace penstock::fs::posix {
+
+// NFS has no open: each call is checked against the mode as it is now, whatever the descriptor was opened for.
+Observed<Tree::Extent> Tree::PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count) {
+  const Result<Stat> stat = StatOf(object);
+  if (!stat) return {std::unexpected(stat.error()), {}};
+  const Attributes& attributes = stat->attributes;
+  const auto prepare = [&]() -> Result<Extent> {
+    PENSTOCK_CHECK(CheckRegular(object.type()));
+    if (!MayReadData(attributes, server_.Effective(caller), RightsTo(object, attributes, caller))) {
+      return std::unexpected(Error::kAccess);
+    }
+    PENSTOCK_TRY(SharedFile file, object.Reader());
+    const uint64_t left = offset < attributes.size ? attributes.size - offset : 0;
+    return Extent{std::move(file), static_cast<size_t>(std::min<uint64_t>(left, count)), left <= count};
+  };
+  return {prepare(), attributes};
+}
+
+Result<uint32_t> Tree::WriteAll(int fd, uint64_t offset, ConstBytes bytes) const {
+  size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t count =
+        ::pwrite(fd, bytes.data() + written, bytes.size() - written, static_cast<off_t>(offset + written));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && written == 0) return LastError();
+    if (count <= 0) break;  // what was written counts; the client learns the reason with its next request
+    written += static_cast<size_t>(count);
+  }
+  return static_cast<uint32_t>(written);
+}
+
+std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object& object, uint64_t offset,
+                                               const Data& data, Stability stability, Patience patience) {
+  std::unique_lock lock(object.changing, std::defer_lock);
+  if (patience == Patience::kMayBlock) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return std::nullopt;
+  }
+  const Result<Stat> stat = StatOf(object);
+  if (!stat) return Changed<WriteReply>{std::unexpected(stat.error()), {}};
+  const Attributes& before = stat->attributes;
+  Changed<WriteReply> changed{std::unexpected(Error::kServerFault), {BeforeOf(before), {}}};
+  SharedFile file;
+
+  const auto write = [&]() -> Result<WriteReply> {
+    PENSTOCK_CHECK(CheckRegular(object.type()));
+    const Credentials effective = server_.Effective(caller);
+    if (!MayWriteData(before, effective, RightsTo(object, before, caller))) return std::unexpected(Error::kAccess);
+    if (offset > INT64_MAX || data.size() > INT64_MAX - offset) return std::unexpected(Error::kFileTooBig);
+    PENSTOCK_TRY(file, object.Writer());
+    // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
+    const WriteVerifier verifier(verifier_.load());
+    std::vector<std::byte> copy;
+    ConstBytes bytes;
+    if (data.is_file()) {
+      copy.resize(data.size());
+      data.CopyTo(copy);
+      bytes = copy;
+    } else {
+      bytes = data.bytes();
+    }
+    PENSTOCK_TRY(const uint32_t count, WriteAll(file->get(), offset, bytes));
+    // We have root's rights here, and the kernel leaves these bits to root.
+    const bool set_id = (before.mode & 04000) != 0 || (before.mode & 02010) == 02010;
+    if (set_id && effective.uid != 0 && count != 0) {
+      const uint32_t kept = before.mode & ~((before.mode & 0010) != 0 ? 06000u : 04000u);
+      ::fchmod(file->get(), kept);
+    }
+    return WriteReply{count, stability, verifier};
+  };
+  changed.result = write();
+  NoteAfter(object, changed.object);
+  lock.unlock();
+
+  // Not under the lock: others may write meanwhile, and share the disk's work.
+  if (changed.result && stability != Stability::kUnstable) {
+    const Result<void> synced = Sync(file->get(), stability == Stability::kDataSync);
+    if (!synced) changed.result = std::unexpected(synced.error());
+  }
+  return changed;
+}
+
+// RFC 1813 §3.3.21. All of the file: a range alone would leave out what leads to it.
+Changed<WriteVerifier> Tree::Commit(const Handle& handle) {
+  const Result<ObjectRef> object = *Reach(handle, Patience::kMayBlock);
+  if (!object) return {std::unexpected(object.error()), {}};
+  const Result<Stat> stat = StatOf(**object);
+  if (!stat) return {std::unexpected(stat.error()), {}};
+  Changed<WriteVerifier> changed{std::unexpected(Error::kServerFault), {BeforeOf(stat->attributes), {}}};
+  const auto commit = [&]() -> Result<WriteVerifier> {
+    PENSTOCK_CHECK(CheckRegular((*object)->type()));
+    const WriteVerifier verifier(verifier_.load());
+    // Any descriptor of the file will do, where we may open one.
+    Result<SharedFile> file = (*object)->Writer();
+    if (!file) file = (*object)->Reader();
+    if (!file) return std::unexpected(file.error());
+    PENSTOCK_CHECK(Sync((*file)->get(), true));
+    (*object)->DropWriter();  // a client commits when it has done with a file
+    return verifier;
+  };
+  changed.result = commit();
+  NoteAfter(**object, changed.object);
+  return changed;
+}
+
+}  // namespace penstock::fs::posix

@@ -1,0 +1,229 @@
+// The methods of Tree that find, move, take away and list names. (Those that make new objects are in tree_create.cc.)
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+#include "fs/names.h"
+#include "fs/posix/error.h"
+#include "fs/posix/tree.h"
+
+namespace penstock::fs::posix {
+
+std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::string_view name,
+                                              Patience patience) const {
+  std::optional<Result<FileDescriptor>> fd = OpenEntry(directory.fd(), std::string(name), patience);
+  if (!fd) return std::nullopt;
+  if (!*fd) return std::unexpected(fd->error());
+  const Result<Stat> stat = posix::StatOf((*fd)->get(), parts_.volume);
+  // It was removed between the two calls.
+  if (!stat) return std::unexpected(stat.error() == Error::kStale ? Error::kNoEnt : stat.error());
+  return Found{std::move(**fd), *stat};
+}
+
+Result<Handle> Tree::HandleOf(const Object& directory, std::string_view name, const Found& found) {
+  return parts_.handles->HandleOf(found.fd.get(), found.stat, directory.handle(), name);
+}
+
+// What is found stays open: whoever looks something up is about to use it.
+std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_view name, Patience patience) {
+  std::optional<Result<Found>> found = Find(directory, name, patience);
+  if (!found) return std::nullopt;
+  if (!*found) return std::unexpected(found->error());
+  const Result<Handle> handle = HandleOf(directory, name, **found);
+  if (!handle) return std::unexpected(handle.error());
+  const Attributes& attributes = (*found)->stat.attributes;
+  if (!objects_.Find(*handle)) {
+    const Result<ObjectRef> entered = Enter(*handle, std::move((*found)->fd), attributes.type);
+    if (!entered) return std::unexpected(entered.error());
+  }
+  return Node{*handle, attributes};
+}
+
+// The way up ends at the root, also for a directory that somebody has moved out of the tree.
+Result<Node> Tree::FindParent(const Object& directory, const Stat& stat) {
+  if (directory.handle() == root_handle_) return Node{root_handle_, stat.attributes};
+  FileDescriptor fd(::openat(directory.fd(), "..", O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return LastError();
+  if (!IsBeneath(fd.get(), parts_.root.get())) return std::unexpected(Error::kStale);
+  PENSTOCK_TRY(const Stat parent, posix::StatOf(fd.get(), parts_.volume));
+  PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOfParent(fd.get(), parent));
+  return Node{handle, parent.attributes};
+}
+
+std::optional<Observed<Node>> Tree::Lookup(const Credentials& caller, const Handle& handle, std::string_view name,
+                                           Patience patience) {
+  return Observe<Node>(handle, patience, [&](Object& directory, const Stat& stat) -> std::optional<Result<Node>> {
+    if (!directory.is_directory()) return std::unexpected(Error::kNotDir);
+    if (const Result<void> good = CheckName(name, NAME_MAX); !good) return std::unexpected(good.error());
+    if (!RightsTo(directory, stat.attributes, caller).execute) return std::unexpected(Error::kAccess);
+    if (name == ".") return Node{handle, stat.attributes};
+    if (name == "..") return FindParent(directory, stat);
+    return FindNode(directory, name, patience);
+  });
+}
+
+Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std::string_view name, int flags) {
+  return ChangeDirectory<void>(handle, [&](Object& directory) -> Result<void> {
+    const Error dots = flags == AT_REMOVEDIR ? DotsWhenRemovingDirectory(name) : kDotsWhenRemoving;
+    PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, dots));
+    const std::string entry(name);
+    // Whom it concerns, for the cache and the handles. Whether it may be removed, or is there at all, the kernel says.
+    const Result<Found> victim = *Find(directory, name, Patience::kMayBlock);
+    const Result<Handle> gone =
+        victim ? HandleOf(directory, name, *victim) : Result<Handle>(std::unexpected(victim.error()));
+    {
+      const AsCaller as_caller(server_, caller);
+      if (::unlinkat(directory.fd(), entry.c_str(), flags) != 0) return LastError();
+    }
+    if (gone) {
+      const bool last = flags == AT_REMOVEDIR || victim->stat.attributes.nlink == 1;
+      if (last) objects_.Erase(*gone);  // an open descriptor would keep its space
+      parts_.handles->NameRemoved(directory.handle(), name, *gone, last);
+    }
+    return {};
+  });
+}
+
+Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
+                               const std::string& to_name) {
+  if (!from.is_directory() || !to.is_directory()) return std::unexpected(Error::kNotDir);
+  PENSTOCK_CHECK(CheckOrdinaryName(from_name, NAME_MAX, kDotsWhenRenaming));
+  PENSTOCK_CHECK(CheckOrdinaryName(to_name, NAME_MAX, kDotsWhenRenaming));
+  const Result<Found> moved = *Find(from, from_name, Patience::kMayBlock);
+  const Result<Found> replaced = *Find(to, to_name, Patience::kMayBlock);
+  const bool same = moved && replaced && moved->stat.device == replaced->stat.device &&
+                    moved->stat.attributes.fileid == replaced->stat.attributes.fileid;
+  Result<Handle> gone = std::unexpected(Error::kNoEnt);
+  if (replaced && !same) gone = HandleOf(to, to_name, *replaced);
+  {
+    const AsCaller as_caller(server_, caller);
+    if (::renameat(from.fd(), from_name.c_str(), to.fd(), to_name.c_str()) != 0) {
+      // RFC 1813 §3.3.14: not compatible, or not empty.
+      if (errno == EISDIR || errno == ENOTDIR || errno == ENOTEMPTY) return std::unexpected(Error::kExist);
+      return LastError();
+    }
+  }
+  if (same) return {};  // two links of one file: nothing has happened
+  if (gone) {
+    const Attributes& attributes = replaced->stat.attributes;
+    const bool last = attributes.type == FileType::kDirectory || attributes.nlink == 1;
+    if (last) objects_.Erase(*gone);
+    parts_.handles->NameRemoved(to.handle(), to_name, *gone, last);
+  }
+  parts_.handles->NameMoved(from.handle(), from_name, to.handle(), to_name);
+  return {};
+}
+
+Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, std::string_view from_name,
+                     const Handle& to_directory, std::string_view to_name) {
+  Renamed renamed{std::unexpected(Error::kStale), {}, {}};
+  const Result<ObjectRef> from = *Reach(from_directory, Patience::kMayBlock);
+  const Result<ObjectRef> to = *Reach(to_directory, Patience::kMayBlock);
+  const Result<Stat> from_stat = from ? StatOf(**from) : std::unexpected(from.error());
+  const Result<Stat> to_stat = to ? StatOf(**to) : std::unexpected(to.error());
+  if (!from_stat || !to_stat) {
+    renamed.result = std::unexpected(from_stat ? to_stat.error() : from_stat.error());
+    if (from_stat) renamed.from = {BeforeOf(from_stat->attributes), from_stat->attributes};
+    if (to_stat) renamed.to = {BeforeOf(to_stat->attributes), to_stat->attributes};
+    return renamed;
+  }
+  Object& source = **from;
+  Object& target = **to;
+  {
+    std::unique_lock first(source.changing, std::defer_lock);
+    std::unique_lock second(target.changing, std::defer_lock);
+    if (&source == &target) {
+      first.lock();
+    } else {
+      std::lock(first, second);
+    }
+    if (const Result<Stat> stat = StatOf(source)) renamed.from.before = BeforeOf(stat->attributes);
+    if (const Result<Stat> stat = StatOf(target)) renamed.to.before = BeforeOf(stat->attributes);
+    renamed.result = RenameEntry(caller, source, std::string(from_name), target, std::string(to_name));
+    NoteAfter(source, renamed.from);
+    NoteAfter(target, renamed.to);
+  }
+  if (renamed.result) renamed.result = SyncMetadata(source);
+  if (renamed.result && &source != &target) renamed.result = SyncMetadata(target);
+  return renamed;
+}
+
+Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& directory, std::string_view name) {
+  Linked linked{std::unexpected(Error::kStale), {}, {}};
+  const Result<ObjectRef> object = *Reach(file, Patience::kMayBlock);
+  Changed<void> changed = ChangeDirectory<void>(directory, [&](Object& to) -> Result<void> {
+    if (!object) return std::unexpected(object.error());
+    PENSTOCK_TRY(const Stat stat, StatOf(**object));
+    PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
+    if ((*object)->is_directory()) return std::unexpected(Error::kIsDir);
+    const std::string entry(name);
+    {
+      const AsCaller as_caller(server_, caller);
+      if (::linkat(AT_FDCWD, ProcPath((*object)->fd()).c_str(), to.fd(), entry.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+        return LastError();
+      }
+    }
+    // The new name leads to it as well.
+    PENSTOCK_TRY([[maybe_unused]] const Handle same,
+                 parts_.handles->HandleOf((*object)->fd(), stat, to.handle(), name));
+    return {};
+  });
+  linked.result = object ? std::move(changed.result) : std::unexpected(object.error());
+  linked.directory = changed.object;
+  if (object) {
+    if (const Result<Stat> stat = StatOf(**object)) linked.file = stat->attributes;
+  }
+  return linked;
+}
+
+// What READDIRPLUS tells of an entry beyond its name.
+Result<Node> Tree::GivenToSink(const Object& directory, const Stat& stat, std::string_view name) {
+  if (name == ".") return Node{directory.handle(), stat.attributes};
+  if (name == "..") return FindParent(directory, stat);
+  PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
+  PENSTOCK_TRY(const Handle handle, HandleOf(directory, name, found));
+  return Node{handle, found.stat.attributes};
+}
+
+// A cookie is the kernel's own position, which ext4, xfs, btrfs and tmpfs (from Linux 6.6 on) keep stable whatever else
+// is made or removed. It needs no verifier, so ours is always zero.
+Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, const Handle& handle,
+                                                 const ReadDirectoryArguments& arguments, EntrySink& sink) {
+  const auto list = [&](Object& directory, const Stat& stat) -> Result<ReadDirectoryReply> {
+    if (!directory.is_directory()) return std::unexpected(Error::kNotDir);
+    const Rights rights = RightsTo(directory, stat.attributes, caller);
+    if (!rights.read) return std::unexpected(Error::kAccess);
+    PENSTOCK_TRY(const SharedFile file, directory.Reader());
+    const bool is_root = handle == root_handle_;
+
+    std::lock_guard lock(directory.listing);
+    const auto place = static_cast<off_t>(arguments.cookie.value());
+    if (place < 0 || ::lseek(file->get(), place, SEEK_SET) < 0) return std::unexpected(Error::kBadCookie);
+    alignas(dirent64) std::byte buffer[16 << 10];
+    for (;;) {
+      const long filled = ::syscall(SYS_getdents64, file->get(), buffer, sizeof buffer);
+      if (filled < 0) return LastError();
+      if (filled == 0) return ReadDirectoryReply{CookieVerifier(), true};
+      for (long at = 0; at < filled;) {
+        const auto* raw = reinterpret_cast<const dirent64*>(buffer + at);
+        at += raw->d_reclen;
+        DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off)), {}, {}};
+        if (is_root && entry.name == "..") entry.fileid = stat.attributes.fileid;
+        if (arguments.with_nodes && rights.execute) {
+          if (const Result<Node> node = GivenToSink(directory, stat, entry.name)) {
+            entry.attributes = node->attributes;
+            entry.handle = node->handle;
+          }
+        }
+        if (!sink.Add(entry)) return ReadDirectoryReply{};
+      }
+    }
+  };
+  return *Observe<ReadDirectoryReply>(handle, Patience::kMayBlock, list);
+}
+
+}  // namespace penstock::fs::posix
