@@ -1,0 +1,157 @@
+#include "rpc/dispatch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <optional>
+
+#include "rpc/test_program.h"
+
+namespace penstock::rpc {
+namespace {
+
+using testing::kTestProgram;
+using testing::SlowAdd;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using W = std::vector<uint32_t>;
+
+// Time that stands still unless told otherwise.
+struct ManualClock : TimerService {
+  TimePoint Now() const override { return now; }
+  std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
+  TimePoint now{};
+};
+
+class DispatcherTest : public ::testing::Test {
+ protected:
+  DispatcherTest() {
+    dispatcher.Add(program);
+    peer.buffers = &pool;
+    peer.address = {asio::ip::make_address("192.0.2.1"), 700};
+  }
+
+  Message Words(const W& words) {
+    xdr::Encoder encoder(pool);
+    for (uint32_t word : words) encoder.U32(word);
+    return encoder.Finish();
+  }
+  // The reply's words arrive in `reply` when the call is done.
+  void Start(const W& call, std::optional<W>& reply) {
+    Spawn([](DispatcherTest& self, Message message, std::optional<W>& out) -> Task<void> {
+      const Message answer = co_await self.dispatcher.HandleCall(std::move(message), self.peer);
+      const ConstBytes bytes = answer.stream.bytes();
+      W words;
+      for (size_t i = 0; i < bytes.size(); i += 4) words.push_back(LoadBig<uint32_t>(bytes.data() + i));
+      out = std::move(words);
+    }(*this, Words(call), reply));
+  }
+  W Reply(const W& call) {
+    std::optional<W> reply;
+    Start(call, reply);
+    EXPECT_TRUE(reply);
+    return reply.value_or(W{});
+  }
+  static W Call(uint32_t procedure, std::initializer_list<uint32_t> arguments = {}, uint32_t xid = 5) {
+    W words = {xid, 0, 2, kTestProgram, 3, procedure, 0, 0, 0, 0};
+    words.insert(words.end(), arguments);
+    return words;
+  }
+
+  BufferPool pool;
+  ManualClock clock;
+  ReplyCache cache;
+  testing::TestProgram program;
+  Dispatcher dispatcher{cache, clock};
+  Peer peer;
+};
+
+TEST_F(DispatcherTest, ExecutesACall) {
+  EXPECT_THAT(Reply(Call(0)), ElementsAre(5, 1, 0, 0, 0, 0));
+  EXPECT_THAT(Reply(Call(1, {3, 0x61626300})), ElementsAre(5, 1, 0, 0, 0, 0, 3, 0x61626300));
+}
+
+TEST_F(DispatcherTest, AnswersEveryErrorOfTheSpecification) {
+  EXPECT_THAT(Reply({5, 0, 3, kTestProgram, 3, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 1, 0, 2, 2));
+  EXPECT_THAT(Reply({5, 0, 2, 99, 3, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 1));
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 1, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 2, 2, 3));
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 4, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 2, 2, 3));
+  EXPECT_THAT(Reply(Call(77)), ElementsAre(5, 1, 0, 0, 0, 3));
+  EXPECT_THAT(Reply(Call(1, {3})), ElementsAre(5, 1, 0, 0, 0, 4));
+  EXPECT_THAT(Reply(Call(0, {1})), ElementsAre(5, 1, 0, 0, 0, 4)) << "octets left over";
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram}), ElementsAre(5, 1, 0, 0, 0, 4));
+  EXPECT_THAT(Reply(Call(5)), ElementsAre(5, 1, 0, 0, 0, 5));
+}
+
+TEST_F(DispatcherTest, DeniesWhatIsNotAuthenticated) {
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 1, 4, 0, 0, 0}), ElementsAre(5, 1, 1, 1, 1)) << "AUTH_BADCRED";
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 2, 0, 0, 0}), ElementsAre(5, 1, 1, 1, 2)) << "AUTH_REJECTEDCRED";
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 0, 0, 1, 0}), ElementsAre(5, 1, 1, 1, 3)) << "AUTH_BADVERF";
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 0, 0, 0, 404}), ElementsAre(5, 1, 1, 1, 3)) << "AUTH_BADVERF";
+  EXPECT_THAT(Reply(Call(6)), ElementsAre(5, 1, 1, 1, 5)) << "AUTH_TOOWEAK";
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 6, 1, 20, 0, 0, 1000, 100, 0, 0, 0}),
+              ElementsAre(5, 1, 0, 0, 0, 0, 1000));
+}
+
+TEST_F(DispatcherTest, DropsWhatIsNoCall) {
+  EXPECT_THAT(Reply({}), IsEmpty());
+  EXPECT_THAT(Reply({5}), IsEmpty());
+  EXPECT_THAT(Reply({5, 1, 0, 0, 0, 0}), IsEmpty());
+}
+
+TEST_F(DispatcherTest, ExecutesACallThatIsSentAgainOnce) {
+  const W first = Reply(Call(2, {10}));
+  EXPECT_THAT(first, ElementsAre(5, 1, 0, 0, 0, 0, 10));
+  EXPECT_EQ(Reply(Call(2, {10})), first);
+  peer.address.port(701);  // on another connection
+  EXPECT_EQ(Reply(Call(2, {10})), first);
+  EXPECT_EQ(program.sum, 10u);
+}
+
+TEST_F(DispatcherTest, TellsCallsApart) {
+  Reply(Call(2, {10}));
+  EXPECT_EQ(Reply(Call(2, {10}, 6)).back(), 20u) << "another XID";
+  EXPECT_EQ(Reply(Call(2, {11})).back(), 31u) << "other arguments";
+  peer.address.address(asio::ip::make_address("192.0.2.2"));
+  EXPECT_EQ(Reply(Call(2, {10})).back(), 41u) << "another client";
+  clock.now += std::chrono::hours(1);
+  EXPECT_EQ(Reply(Call(2, {10})).back(), 51u) << "too long ago";
+}
+
+TEST_F(DispatcherTest, ADuplicateOfACallInProgressWaitsForItsReply) {
+  std::optional<W> first;
+  std::optional<W> second;
+  std::optional<W> third;
+  Start(Call(SlowAdd::kNumber, {1}), first);
+  Start(Call(SlowAdd::kNumber, {1}), second);
+  Start(Call(SlowAdd::kNumber, {1}), third);
+  EXPECT_EQ(program.waiting.size(), 1u);
+  EXPECT_FALSE(first || second || third);
+  program.Release();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->back(), 1u);
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(third, first);
+}
+
+TEST_F(DispatcherTest, RemembersFailuresToo) {
+  const W garbage = Call(2, {});
+  EXPECT_THAT(Reply(garbage), ElementsAre(5, 1, 0, 0, 0, 4));
+  EXPECT_THAT(Reply(garbage), ElementsAre(5, 1, 0, 0, 0, 4));
+  EXPECT_EQ(cache.entries(), 1u);
+}
+
+TEST_F(DispatcherTest, IdempotentCallsAreNotRemembered) {
+  Reply(Call(0));
+  Reply(Call(1, {0}));
+  EXPECT_EQ(cache.entries(), 0u);
+}
+
+TEST_F(DispatcherTest, RepliesOwnTheirMemoryAndGiveItBack) {
+  { Reply(Call(0)); }
+  EXPECT_EQ(pool.outstanding(), 0u);
+}
+
+}  // namespace
+}  // namespace penstock::rpc

@@ -1,0 +1,48 @@
+// The calling side of RPC over TCP.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <memory>
+#include <system_error>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "rpc/transport.h"
+
+namespace penstock::rpc::tcp {
+
+struct ChannelOptions {
+  // The largest reply: 1 MiB of payload, and what surrounds it.
+  size_t max_record = 2 << 20;
+  Duration connect_limit = std::chrono::seconds(10);
+  // A call without a reply for so long fails (an eighth later at the latest).
+  Duration call_limit = std::chrono::seconds(60);
+  // Connect from a port below 1024, for servers that insist on it. Needs root, or CAP_NET_BIND_SERVICE.
+  bool privileged_port = false;
+};
+
+// One connection. Calls share it, as many at a time as one likes, and are answered in any order. Belongs to its loop, which
+// must take a last turn after the channel has been closed.
+class Channel final : public rpc::Channel {
+ public:
+  // `loop` outlives the channel.
+  static Task<Result<std::unique_ptr<Channel>, std::error_code>> Connect(Loop& loop, asio::ip::tcp::endpoint server,
+                                                                         ChannelOptions options = {});
+  // Closes.
+  ~Channel() override;
+
+  // Payloads of the reply are in its stream; the sinks' destinations are left alone.
+  Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
+
+  bool connected() const;
+  // Every call that waits fails with kDisconnected, before this returns. So do later ones.
+  void Close();
+
+ private:
+  class Connection;
+  explicit Channel(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+
+  std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace penstock::rpc::tcp

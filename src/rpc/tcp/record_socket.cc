@@ -1,0 +1,214 @@
+#include "rpc/tcp/record_socket.h"
+
+#include <netinet/tcp.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/log.h"
+
+namespace penstock::rpc::tcp {
+namespace {
+
+constexpr size_t kPiecesPerCall = 128;
+constexpr size_t kCopyPiece = 128 << 10;
+
+bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+}  // namespace
+
+void Configure(asio::ip::tcp::socket& socket) {
+  asio::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  const auto set = [&](int option, int value) {
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  };
+  set(TCP_KEEPIDLE, 60);
+  set(TCP_KEEPINTVL, 10);
+  set(TCP_KEEPCNT, 6);
+}
+
+RecordSocket::RecordSocket(Loop& loop, asio::ip::tcp::socket socket, size_t max_record, Owner& owner)
+    : loop_(loop), socket_(std::move(socket)), owner_(&owner), reader_(loop.buffers(), max_record) {}
+
+Task<std::optional<Slice>> RecordSocket::Receive() {
+  while (!ended_) {
+    if (auto record = TakeReceived()) co_return record;
+    if (reader_.failed()) {
+      if (log::debugging()) log::debug("a TCP peer sent a record above the limit: its connection is closed");
+      Close();
+      break;
+    }
+    Flush();
+    if (ended_) break;
+    const Io io = ReceiveSome();
+    if (io == Io::kWouldBlock) {
+      receiving_ = true;
+      co_await Ready(socket_, asio::ip::tcp::socket::wait_read);
+      receiving_ = false;
+    } else if (io == Io::kEnd) {
+      ended_ = true;
+    }
+  }
+  co_return std::nullopt;
+}
+
+std::optional<Slice> RecordSocket::TakeReceived() {
+  if (ended_) return std::nullopt;
+  auto record = reader_.TakeRecord();
+  if (record) {
+    ++received_;
+    batching_ = true;
+  }
+  return record;
+}
+
+RecordSocket::Io RecordSocket::ReceiveSome() {
+  const Bytes want = reader_.Want();
+  for (;;) {
+    const ssize_t n = ::recv(socket_.native_handle(), want.data(), want.size(), MSG_DONTWAIT);
+    if (n > 0) {
+      reader_.Received(static_cast<size_t>(n));
+      return Io::kProgress;
+    }
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && WouldBlock(errno)) return Io::kWouldBlock;
+    if (n < 0) Close();
+    return Io::kEnd;
+  }
+}
+
+uint64_t RecordSocket::Send(Message message) {
+  assert(!closed_);
+  const uint64_t number = writer_.Push(std::move(message));
+  if (!batching_ && !flush_posted_ && !sending_) {
+    flush_posted_ = true;
+    loop_.Post([self = shared_from_this()] {
+      self->flush_posted_ = false;
+      self->Flush();
+    });
+  }
+  return number;
+}
+
+void RecordSocket::Flush() {
+  batching_ = false;
+  if (closed_ || sending_ || writer_.empty()) return;
+  switch (SendSome()) {
+    case Io::kProgress:
+      if (owner_) owner_->OnSent();
+      return;
+    case Io::kWouldBlock:
+      sending_ = true;
+      Spawn(SendRest(shared_from_this()));
+      return;
+    case Io::kEnd:
+      Close();
+  }
+}
+
+Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self) {
+  Io io = Io::kWouldBlock;
+  while (io == Io::kWouldBlock && !self->closed_) {
+    co_await Ready(self->socket_, asio::ip::tcp::socket::wait_write);
+    if (!self->closed_) io = self->SendSome();
+  }
+  self->sending_ = false;
+  if (self->closed_) co_return;
+  if (io == Io::kEnd) {
+    self->Close();
+  } else if (self->owner_) {
+    self->owner_->OnSent();
+  }
+}
+
+// kProgress: everything is sent.
+RecordSocket::Io RecordSocket::SendSome() {
+  while (!writer_.empty()) {
+    const auto file = writer_.NextFile();
+    const Io io = file ? SendFile(*file) : SendMemory();
+    if (io != Io::kProgress) return io;
+  }
+  return Io::kProgress;
+}
+
+RecordSocket::Io RecordSocket::SendMemory() {
+  std::array<iovec, kPiecesPerCall> pieces;
+  const RecordWriter::Pieces gathered = writer_.Gather(pieces);
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = gathered.count;
+  const int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (gathered.more ? MSG_MORE : 0);
+  for (;;) {
+    const ssize_t n = ::sendmsg(socket_.native_handle(), &message, flags);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return WouldBlock(errno) ? Io::kWouldBlock : Io::kEnd;
+    writer_.Sent(static_cast<size_t>(n));
+    return static_cast<size_t>(n) == gathered.octets ? Io::kProgress : Io::kWouldBlock;
+  }
+}
+
+RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
+  // sendfile knows no MSG_MORE: what follows the range leaves in segments of its own.
+  auto offset = static_cast<off_t>(range.data->file_offset() + range.offset);
+  for (;;) {
+    const ssize_t n = ::sendfile(socket_.native_handle(), range.data->file()->get(), &offset, range.length);
+    if (n > 0) {
+      writer_.Sent(static_cast<size_t>(n));
+      return Io::kProgress;
+    }
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && WouldBlock(errno)) return Io::kWouldBlock;
+    // The file has become shorter, or cannot be sent from: Data says what to put there.
+    if (n == 0 || errno == EINVAL || errno == ENOSYS) return SendCopy(range);
+    return Io::kEnd;
+  }
+}
+
+RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
+  const size_t length = std::min(range.length, kCopyPiece);
+  const BufferRef buffer = loop_.buffers().Allocate(length);
+  range.data->Sub(range.offset, length).CopyTo(buffer->bytes().first(length));
+  const bool more = range.more || length < range.length;
+  for (;;) {
+    const ssize_t n = ::send(socket_.native_handle(), buffer->data(), length,
+                             MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return WouldBlock(errno) ? Io::kWouldBlock : Io::kEnd;
+    writer_.Sent(static_cast<size_t>(n));
+    return Io::kProgress;
+  }
+}
+
+void RecordSocket::StopReceiving() {
+  ended_ = true;
+  asio::error_code ignored;
+  socket_.cancel(ignored);  // wakes Receive(), and SendRest() which goes on
+}
+
+void RecordSocket::Close() {
+  if (closed_) return;
+  closed_ = true;
+  ended_ = true;
+  writer_.Clear();
+  asio::error_code ignored;
+  socket_.close(ignored);
+  if (owner_) owner_->OnClosed();
+}
+
+int RecordSocket::StalledIntervals() {
+  const bool receive_stalled = receiving_ && reader_.mid_record() && received_ == received_seen_;
+  const bool send_stalled = sending_ && writer_.sent() == sent_seen_;
+  received_seen_ = received_;
+  sent_seen_ = writer_.sent();
+  receive_stalled_ = receive_stalled ? receive_stalled_ + 1 : 0;
+  send_stalled_ = send_stalled ? send_stalled_ + 1 : 0;
+  return std::max(receive_stalled_, send_stalled_);
+}
+
+}  // namespace penstock::rpc::tcp

@@ -1,0 +1,243 @@
+#include "rpc/tcp/server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace penstock::rpc::tcp {
+namespace {
+
+// The stall limit is counted in so many sweeps.
+constexpr int kSweepsPerLimit = 4;
+// How long to leave a listener alone that has no file descriptor for a connection.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
+
+struct Accepted {
+  asio::error_code error;
+  asio::ip::tcp::socket socket;
+};
+
+// co_await AcceptOne(acceptor)
+class AcceptOne {
+ public:
+  explicit AcceptOne(asio::ip::tcp::acceptor& acceptor)
+      : acceptor_(acceptor), accepted_{{}, asio::ip::tcp::socket(acceptor.get_executor())} {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    acceptor_.async_accept(accepted_.socket, [this, waiter](const asio::error_code& error) {
+      accepted_.error = error;
+      waiter.resume();
+    });
+  }
+  Accepted await_resume() { return std::move(accepted_); }
+
+ private:
+  asio::ip::tcp::acceptor& acceptor_;
+  Accepted accepted_;
+};
+
+std::unexpected<SetupError> Failure(const asio::ip::tcp::endpoint& endpoint, int error) {
+  std::string message = fmt::format("cannot listen on {} port {}: {}", endpoint.address().to_string(), endpoint.port(),
+                                    std::strerror(error));
+  if (error == EADDRINUSE) message += "; is another server running there?";
+  if (error == EACCES) message += "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
+  return std::unexpected(SetupError{std::move(message)});
+}
+
+}  // namespace
+
+SetupResult<FileDescriptor> OpenListener(const asio::ip::tcp::endpoint& endpoint) {
+  FileDescriptor fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return Failure(endpoint, errno);
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 || ::listen(fd.get(), 1024) != 0) {
+    return Failure(endpoint, errno);
+  }
+  return fd;
+}
+
+asio::ip::tcp::endpoint LocalEndpoint(const FileDescriptor& listener) {
+  asio::ip::tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  const int result = ::getsockname(listener.get(), endpoint.data(), &size);
+  assert(result == 0);
+  (void)result;
+  endpoint.resize(size);
+  return endpoint;
+}
+
+// One connection, from its acceptance until nothing of it is left.
+class Server::Connection final : public RecordSocket::Owner {
+ public:
+  Connection(Server& server, asio::ip::tcp::socket socket, Peer peer)
+      : server_(server),
+        peer_(std::move(peer)),
+        socket_(std::make_shared<RecordSocket>(server.loop_, std::move(socket), server.options_.max_record, *this)) {}
+  ~Connection() { socket_->Abandon(); }
+
+  // Receives calls and starts them, until there are no more; then waits for the last reply to leave.
+  Task<void> Run() {
+    while (!draining_) {
+      auto record = socket_->TakeReceived();
+      if (!record) record = co_await socket_->Receive();
+      if (!record) break;
+      // What cannot hold an XID is no call, and not worth a coroutine.
+      if (record->size() < 4) continue;
+      ++calls_;
+      Spawn(Serve(std::move(*record)));
+      while (Full() && !socket_->closed()) {
+        socket_->Flush();
+        if (Full() && !socket_->closed()) co_await changed_;
+      }
+    }
+    socket_->Flush();
+    while (calls_ > 0 || (!socket_->closed() && socket_->queued_octets() > 0)) co_await changed_;
+    socket_->Close();
+  }
+
+  // No more calls are taken. Run() ends once those that run are done and their replies are out.
+  void Drain() {
+    draining_ = true;
+    socket_->StopReceiving();
+  }
+  void Close() { socket_->Close(); }
+  int StalledIntervals() { return socket_->StalledIntervals(); }
+  const Peer& peer() const { return peer_; }
+
+ private:
+  bool Full() const {
+    return calls_ >= server_.options_.max_calls || socket_->queued_octets() >= server_.options_.max_queued_octets;
+  }
+
+  Task<void> Serve(Slice record) {
+    Message call;
+    call.stream = std::move(record);
+    Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
+    --calls_;
+    if (!reply.empty() && !socket_->closed()) socket_->Send(std::move(reply));
+    changed_.Notify();  // last: it may end the connection
+  }
+
+  void OnClosed() override { changed_.Notify(); }
+  void OnSent() override { changed_.Notify(); }
+
+  Server& server_;
+  const Peer peer_;
+  std::shared_ptr<RecordSocket> socket_;
+  Signal changed_;  // calls_, or what socket_ has queued
+  size_t calls_ = 0;
+  bool draining_ = false;
+};
+
+Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
+    : loop_(loop),
+      handler_(handler),
+      options_(std::move(options)),
+      acceptor_(loop.context()),
+      sweep_(loop.MakeTimer([this] { Sweep(); })),
+      accept_again_(loop.MakeTimer([this] { accept_signal_.Notify(); })) {}
+
+Server::~Server() { assert(!accepting_ && connections_.empty()); }
+
+SetupResult<void> Server::Start(const FileDescriptor& listener) {
+  const int duplicate = ::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0);
+  const auto endpoint = LocalEndpoint(listener);
+  if (duplicate < 0) return Failure(endpoint, errno);
+  asio::error_code error;
+  acceptor_.assign(endpoint.protocol(), duplicate, error);
+  if (error) {
+    ::close(duplicate);
+    return Failure(endpoint, error.value());
+  }
+  accepting_ = true;
+  Spawn(Accept());
+  return {};
+}
+
+Task<void> Server::Accept() {
+  while (!stopping_) {
+    AcceptOne next(acceptor_);
+    Accepted accepted = co_await next;
+    if (stopping_) break;
+    if (!accepted.error) {
+      Adopt(std::move(accepted.socket));
+    } else if (accepted.error.value() == EMFILE || accepted.error.value() == ENFILE ||
+               accepted.error.value() == ENOBUFS || accepted.error.value() == ENOMEM) {
+      log::warn("cannot accept a TCP connection: {}", accepted.error.message());
+      accept_again_->ExpireAfter(kAcceptPause);
+      co_await accept_signal_;
+    }
+  }
+  accepting_ = false;
+  changed_.Notify();
+}
+
+void Server::Adopt(asio::ip::tcp::socket socket) {
+  Configure(socket);
+  asio::error_code error;
+  Peer peer;
+  peer.transport = TransportKind::kTcp;
+  peer.address = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  peer.local = socket.local_endpoint(error);
+  peer.connection = NewConnectionNumber();
+  peer.buffers = &loop_.buffers();
+  peer.loop = &loop_;
+  if (options_.allow && !options_.allow(peer.address.address())) {
+    log::info("refused a connection from {}: not allowed", peer.address.address().to_string());
+    return;
+  }
+  if (connections_.size() >= options_.max_connections) {
+    log::warn("refused a connection from {}: there are {} already", peer.address.address().to_string(),
+              connections_.size());
+    return;
+  }
+  if (connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
+  Spawn(RunConnection(std::make_unique<Connection>(*this, std::move(socket), std::move(peer))));
+}
+
+Task<void> Server::RunConnection(std::unique_ptr<Connection> connection) {
+  connections_.push_back(connection.get());
+  co_await connection->Run();
+  std::erase(connections_, connection.get());
+  connection.reset();
+  changed_.Notify();
+}
+
+void Server::Sweep() {
+  if (connections_.empty()) return;
+  sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
+  const std::vector<Connection*> all = connections_;
+  for (Connection* connection : all) {
+    // Closing one may end it, and with it no other.
+    if (connection->StalledIntervals() < kSweepsPerLimit) continue;
+    log::info("closed the connection of {}: it stalled in the middle of a message",
+              connection->peer().address.address().to_string());
+    connection->Close();
+  }
+}
+
+Task<void> Server::Stop(Duration drain_limit) {
+  stopping_ = true;
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+  accept_again_->Cancel();
+  accept_signal_.Notify();
+  for (Connection* connection : std::vector<Connection*>(connections_)) connection->Drain();
+  auto limit = loop_.MakeTimer([this] {
+    for (Connection* connection : std::vector<Connection*>(connections_)) connection->Close();
+  });
+  limit->ExpireAfter(drain_limit);
+  while (accepting_ || !connections_.empty()) co_await changed_;
+  sweep_->Cancel();
+}
+
+}  // namespace penstock::rpc::tcp

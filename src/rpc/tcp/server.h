@@ -1,0 +1,73 @@
+// The serving side of RPC over TCP.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "rpc/tcp/record_socket.h"
+#include "rpc/transport.h"
+
+namespace penstock::rpc::tcp {
+
+struct ServerOptions {
+  // The largest call: 1 MiB of payload, and what surrounds it.
+  size_t max_record = 2 << 20;
+  size_t max_connections = 1024;
+  // Of one connection. Above either it is not read from until it is below both again.
+  size_t max_calls = 128;
+  size_t max_queued_octets = 8 << 20;
+  // A record that a peer has begun to send, or to take, must get to its end within this time.
+  Duration stall_limit = std::chrono::seconds(60);
+  // Who may connect. Empty: everybody.
+  std::function<bool(const asio::ip::address&)> allow;
+};
+
+// A listening socket. Several servers, each on its loop, may accept from the same.
+SetupResult<FileDescriptor> OpenListener(const asio::ip::tcp::endpoint& endpoint);
+// Where it listens: the port that the system chose, for port 0.
+asio::ip::tcp::endpoint LocalEndpoint(const FileDescriptor& listener);
+
+// Serves the connections that it accepts on one loop, and belongs to that loop.
+class Server {
+ public:
+  // All outlive the server.
+  Server(Loop& loop, CallHandler& handler, ServerOptions options = {});
+  // Requires that Stop() is done, or Start() was never called.
+  ~Server();
+
+  // Accepts from a duplicate of `listener`.
+  SetupResult<void> Start(const FileDescriptor& listener);
+
+  // Takes no more connections and no more calls, lets those that run end and their replies go out, and cuts off after
+  // `drain_limit` whoever does not take them. Done when nothing of the server is left on the loop; that is not before the
+  // handler has finished its calls.
+  Task<void> Stop(Duration drain_limit);
+
+  size_t connections() const { return connections_.size(); }
+
+ private:
+  class Connection;
+
+  Task<void> Accept();
+  void Adopt(asio::ip::tcp::socket socket);
+  Task<void> RunConnection(std::unique_ptr<Connection> connection);
+  void Sweep();
+
+  Loop& loop_;
+  CallHandler& handler_;
+  const ServerOptions options_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::vector<Connection*> connections_;
+  bool accepting_ = false;
+  bool stopping_ = false;
+  Signal changed_;
+  std::unique_ptr<Timer> sweep_;
+  std::unique_ptr<Timer> accept_again_;
+  Signal accept_signal_;
+};
+
+}  // namespace penstock::rpc::tcp

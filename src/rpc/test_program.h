@@ -1,0 +1,86 @@
+// A program for tests and fuzzers: a few procedures that show what the RPC layer does with them.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "rpc/handle.h"
+
+namespace penstock::rpc::testing {
+
+inline constexpr uint32_t kTestProgram = 0x2000'0001;
+
+template <uint32_t kProcedure, class A, class R>
+struct Procedure {
+  static constexpr uint32_t kProgram = kTestProgram;
+  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kNumber = kProcedure;
+  using Arguments = A;
+  using Results = R;
+};
+struct Null : Procedure<0, xdr::Void, xdr::Void> {};
+// Gives back its argument.
+struct Echo : Procedure<1, xdr::StringView<2'000'000>, xdr::StringView<2'000'000>> {};
+// Adds to a sum and gives it; not idempotent.
+struct Add : Procedure<2, uint32_t, uint32_t> {};
+// As Add, but waits for TestProgram::Release().
+struct SlowAdd : Procedure<3, uint32_t, uint32_t> {};
+// Gives the first octets of TestProgram::data.
+struct Read : Procedure<4, uint32_t, xdr::Payload<>> {};
+struct Fail : Procedure<5, xdr::Void, xdr::Void> {};
+// The caller's uid; takes AUTH_SYS only.
+struct WhoAmI : Procedure<6, xdr::Void, uint32_t> {};
+
+class TestProgram : public Program {
+ public:
+  uint32_t number() const override { return kTestProgram; }
+  VersionRange versions() const override { return {2, 3}; }
+  bool IsIdempotent(uint32_t, uint32_t procedure) const override {
+    return procedure != Add::kNumber && procedure != SlowAdd::kNumber;
+  }
+  bool AcceptsFlavor(AuthFlavor flavor, uint32_t, uint32_t procedure) const override {
+    return procedure != WhoAmI::kNumber || flavor == AuthFlavor::AUTH_SYS;
+  }
+
+  Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder) override {
+    switch (context.procedure) {
+      case Null::kNumber:
+        return Handle<Null>(context, decoder, encoder, [](auto&, auto&) { return xdr::Void(); });
+      case Echo::kNumber:
+        return Handle<Echo>(context, decoder, encoder, [](auto&, auto& text) { return text; });
+      case Add::kNumber:
+        return Handle<Add>(context, decoder, encoder, [this](auto&, auto& number) { return sum += number; });
+      case SlowAdd::kNumber:
+        return Handle<SlowAdd>(context, decoder, encoder, [this](auto&, auto& number) { return Slow(number); });
+      case Read::kNumber:
+        return Handle<Read>(context, decoder, encoder, [this](auto&, auto& count) {
+          return xdr::Payload<>(data.Sub(0, std::min<size_t>(count, data.size())));
+        });
+      case Fail::kNumber:
+        return Refuse(AcceptStatus::SYSTEM_ERR);
+      case WhoAmI::kNumber:
+        return Handle<WhoAmI>(context, decoder, encoder, [](auto& c, auto&) { return c.credential.uid; });
+      default:
+        return Refuse(AcceptStatus::PROC_UNAVAIL);
+    }
+  }
+
+  // Lets the calls of SlowAdd go on that wait now.
+  void Release() {
+    for (Completion<>* completion : std::exchange(waiting, {})) completion->Set();
+  }
+
+  uint32_t sum = 0;
+  Data data;
+  std::vector<Completion<>*> waiting;
+
+ private:
+  Task<uint32_t> Slow(uint32_t number) {
+    Completion<> released;
+    waiting.push_back(&released);
+    co_await released;
+    co_return sum += number;
+  }
+};
+
+}  // namespace penstock::rpc::testing
