@@ -1,4 +1,4 @@
-// Proves that the generated headers compile, together and under our warnings.
+// Proves that the generated headers compile together.
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "protocol/rpc.h"

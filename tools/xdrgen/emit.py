@@ -40,7 +40,8 @@ def emit(scope, source):
     )
     writer = _Writer(scope)
     return environment.get_template("header.h.j2").render(
-        source=source,
+        source=source.name,
+        folder=source.absolute().parent.name,
         namespace=scope.module.namespace,
         imports=[name for name, _ in scope.module.imports],
         constants=[writer.const(d) for d in scope.module.definitions if isinstance(d, model.Const)],
@@ -182,8 +183,7 @@ class _Writer:
         home = self._scope.home.get(name)
         if home is None and name in shadowed:
             home = self._scope.module.namespace
-            return f"::penstock::{home}::{name}"
-        return f"{home}::{name}" if home else name
+        return f"::penstock::{home}::{name}" if home else name
 
     def _type(self, type_, shadowed=()):
         return _BUILTIN[type_.name] if type_.builtin else self._named(type_.name, shadowed)

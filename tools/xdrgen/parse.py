@@ -65,7 +65,7 @@ class _Reader:
         name = tree.children[0]
         if self._module.namespace is not None:
             raise XdrError(name.line, "a second namespace")
-        self._module.namespace = name.value
+        self._module.namespace = "::".join(part.value for part in tree.children)
 
     def _import(self, tree):
         self._module.imports.append((tree.children[0].value, tree.children[0].line))

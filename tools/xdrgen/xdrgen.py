@@ -34,7 +34,7 @@ def main():
     parser.add_argument("output", type=pathlib.Path)
     arguments = parser.parse_args()
     try:
-        text = emit.emit(load(arguments.input), arguments.input.name)
+        text = emit.emit(load(arguments.input), arguments.input)
     except XdrError as error:
         print(f"{arguments.input}:{error.line}: error: {error.message}", file=sys.stderr)
         return 1

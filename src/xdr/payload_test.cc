@@ -1,0 +1,162 @@
+// How payloads beside the stream find their places in it.
+#include <gtest/gtest.h>
+
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+#include "xdr/example.h"
+#include "xdr/testing.h"
+
+namespace penstock::xdr {
+namespace {
+
+using example::payloads;
+using testing::Octets;
+
+class PayloadTest : public ::testing::Test {
+ protected:
+  // A `payloads` without those beside it: one<> has five octets, two<> has two.
+  Slice Reduced() { return Octets(pool_, "00000001 00000005 00000002 00000002 00000003"); }
+
+  Message WithItems(std::initializer_list<std::pair<size_t, std::string_view>> items) {
+    Message message = Message::Whole(Reduced());
+    for (const auto& [offset, text] : items) message.items.push_back({offset, Slice::Borrowed(AsBytes(text))});
+    return message;
+  }
+
+  static PlacedResult Placed(std::string_view text) { return Slice::Borrowed(AsBytes(text)); }
+
+  static void ExpectIsRight(const Message& message) {
+    const auto decoded = DecodeWhole<payloads>(message);
+    ASSERT_TRUE(decoded) << ErrorName(decoded.error());
+    EXPECT_EQ(decoded->before, 1);
+    EXPECT_EQ(decoded->one.text(), "hello");
+    EXPECT_EQ(decoded->between, 2);
+    EXPECT_EQ(decoded->two.text(), "hi");
+    EXPECT_EQ(decoded->after, 3);
+  }
+
+  static void ExpectError(const Message& message, Error error) {
+    const auto decoded = DecodeWhole<payloads>(message);
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(ErrorName(decoded.error()), ErrorName(error));
+  }
+
+  BufferPool pool_;
+};
+
+TEST_F(PayloadTest, MayAllBeInTheStream) {
+  ExpectIsRight(Message::Whole(
+      Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 68690000 00000003")));
+}
+
+TEST_F(PayloadTest, MayAllBeItems) { ExpectIsRight(WithItems({{8, "hello"}, {16, "hi"}})); }
+
+TEST_F(PayloadTest, MayBeHere_AndThere) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
+  message.items.push_back({24, Slice::Borrowed(AsBytes("hi"))});
+  ExpectIsRight(message);
+}
+
+// RFC 8166 §3.4.5.2: a Read chunk should not carry the padding, but may.
+TEST_F(PayloadTest, ItemsMayBringTheirPadding) {
+  ExpectIsRight(WithItems({{8, std::string_view("hello\0\0\0", 8)}, {16, std::string_view("hi\0\0", 4)}}));
+}
+
+TEST_F(PayloadTest, ItemsAreAsLongAsTheStreamSays) {
+  ExpectError(WithItems({{8, "hell"}, {16, "hi"}}), Error::kPayloadMismatch);
+  ExpectError(WithItems({{8, "hello!"}, {16, "hi"}}), Error::kPayloadMismatch);
+  ExpectError(WithItems({{8, "hello!!!!"}, {16, "hi"}}), Error::kPayloadMismatch);
+  ExpectError(WithItems({{8, ""}, {16, "hi"}}), Error::kPayloadMismatch);
+}
+
+TEST_F(PayloadTest, ItemsStandWhereAPayloadBelongs) {
+  ExpectError(WithItems({{4, "before the length"}, {8, "hello"}, {16, "hi"}}), Error::kStrayPayload);
+  ExpectError(WithItems({{8, "hello"}, {8, "hello"}, {16, "hi"}}), Error::kStrayPayload);
+  ExpectError(WithItems({{8, "hello"}, {16, "hi"}, {20, "at the end"}}), Error::kStrayPayload);
+  ExpectError(WithItems({{8, "hello"}, {16, "hi"}, {400, "behind the end"}}), Error::kStrayPayload);
+}
+
+TEST_F(PayloadTest, ABoundHoldsForItemsToo) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000000 00000002 00000009 00000003"));
+  message.items.push_back({16, Slice::Borrowed(AsBytes("ninebytes"))});
+  ExpectError(message, Error::kTooLong);
+}
+
+TEST_F(PayloadTest, EmptyItemsCount) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000000 00000002 00000002 00000003"));
+  message.items.push_back({8, Data()});
+  message.items.push_back({16, Slice::Borrowed(AsBytes("hi"))});
+  EXPECT_TRUE(DecodeWhole<payloads>(message));
+}
+
+// RFC 8166 §4.3.2: the n-th Write chunk is for the n-th DDP-eligible result.
+TEST_F(PayloadTest, PlacedResultsAreTakenInOrder) {
+  Message message = Message::Whole(Reduced());
+  message.placed = {Placed("hello"), Placed("hi")};
+  ExpectIsRight(message);
+}
+
+TEST_F(PayloadTest, AResultThatWasNotPlacedIsInTheStream) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
+  message.placed = {std::nullopt, Placed("hi")};
+  ExpectIsRight(message);
+  message.placed = {Placed(""), Placed("hi")};  // the chunk came back unused
+  ExpectIsRight(message);
+}
+
+TEST_F(PayloadTest, PlacedResultsMayRunOut) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000005 00000002 00000002 68690000 00000003"));
+  message.placed = {Placed("hello")};
+  ExpectIsRight(message);
+}
+
+TEST_F(PayloadTest, ChunksLeftOverAreUnused) {
+  Message message = Message::Whole(Reduced());
+  message.placed = {Placed("hello"), Placed("hi"), Placed(""), std::nullopt};
+  ExpectIsRight(message);
+  message.placed = {Placed("hello"), Placed("hi"), Placed("stray")};
+  ExpectError(message, Error::kStrayPayload);
+}
+
+TEST_F(PayloadTest, PlacedResultsAreAsLongAsTheStreamSays) {
+  Message message = Message::Whole(Reduced());
+  message.placed = {Placed("hell"), Placed("hi")};
+  ExpectError(message, Error::kPayloadMismatch);
+}
+
+// RFC 8166 §3.4.4: positions are those of the unreduced stream.
+TEST_F(PayloadTest, PositionsCountWhatIsBesideTheStream) {
+  const Message message = WithItems({{8, "hello"}, {16, "hi"}});
+  Decoder decoder(message);
+  payloads value;
+  ASSERT_TRUE(Decode(decoder, value));
+  EXPECT_EQ(decoder.position(), 32u);
+  EXPECT_EQ(decoder.reduced_position(), 20u);
+  EXPECT_EQ(decoder.payload_count(), 2u);
+}
+
+TEST_F(PayloadTest, KeepsTheBuffersThatItCameFrom) {
+  Payload<> kept;
+  {
+    const Message message = Message::Whole(Octets(pool_, "00000005 68656c6c 6f000000"));
+    auto decoded = DecodeWhole<Payload<>>(message);
+    ASSERT_TRUE(decoded);
+    kept = *decoded;
+  }
+  const BufferRef other = pool_.Allocate(16);
+  std::fill(other->bytes().begin(), other->bytes().end(), std::byte{'x'});
+  EXPECT_EQ(kept.text(), "hello");
+}
+
+TEST_F(PayloadTest, IsNotCopiedOnItsWayOutAndIn) {
+  const std::string text(100'000, 'x');
+  example::read_ok read{.eof = true, .data = Payload<>::Borrowed(text)};
+  const Message message = testing::Encoded(pool_, read);
+  EXPECT_EQ(message.stream.size(), 8u);
+  const auto decoded = DecodeWhole<example::read_ok>(message);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(static_cast<const void*>(decoded->data.bytes().data()), text.data());
+}
+
+}  // namespace
+}  // namespace penstock::xdr

@@ -1,0 +1,68 @@
+#include "xdr/types.h"
+
+#include <gtest/gtest.h>
+
+#include <unordered_set>
+
+#include "xdr/example.h"
+
+namespace penstock::xdr {
+namespace {
+
+TEST(Opaque, IsAValue) {
+  const Opaque<8> a(AsBytes("abc"));
+  Opaque<8> b(AsBytes("abcdefgh"));
+  EXPECT_LT(a, b);
+  b.Assign(AsBytes("abc"));
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(std::unordered_set<Opaque<8>>({a, b, Opaque<8>()}).size(), 2u);
+}
+
+TEST(Opaque, TakesNoMoreThanItsBound) {
+  EXPECT_TRUE(Opaque<3>::From(AsBytes("abc")));
+  EXPECT_FALSE(Opaque<3>::From(AsBytes("abcd")));
+}
+
+TEST(Opaque, OrdersByUnsignedOctets) {
+  EXPECT_LT(Opaque<1>(AsBytes("\x7f")), Opaque<1>(AsBytes("\x80")));
+}
+
+TEST(Union, StartsWithItsFirstCase) {
+  const example::by_number number;
+  EXPECT_EQ(number.which(), -1);
+  EXPECT_TRUE(number.is_minus());
+  EXPECT_EQ(number.minus(), 0);
+}
+
+TEST(Union, ChangesArmAndDiscriminantTogether) {
+  example::by_number number;
+  EXPECT_TRUE(number.TrySelect(2));
+  EXPECT_TRUE(number.is_read());
+  number.read().eof = true;
+  EXPECT_FALSE(number.TrySelect(99));
+  EXPECT_TRUE(number.read().eof);
+}
+
+TEST(Union, ComparesDiscriminantsToo) {
+  EXPECT_NE(example::by_number(0), example::by_number(1));
+  EXPECT_EQ(example::by_number(1), example::by_number(1, Void()));
+}
+
+#ifndef NDEBUG
+TEST(UnionDeathTest, RefusesAnArmThatIsNotSelected) {
+  EXPECT_DEATH(example::by_number(0, int64_t{1}), "assigned");
+  EXPECT_DEATH(example::by_number(5), "selected");
+  EXPECT_DEATH(example::by_number(0).minus(), "arm");
+}
+#endif
+
+TEST(Payload, ComparesItsOctets) {
+  EXPECT_EQ(Payload<>::Borrowed("abc"), Payload<>::Borrowed(std::string("abc")));
+  EXPECT_NE(Payload<>::Borrowed("abc"), Payload<>::Borrowed("abd"));
+  const Payload<> file(Data(std::make_shared<const FileDescriptor>(-1), 0, 3));
+  EXPECT_EQ(file, file);
+  EXPECT_NE(file, Payload<>::Borrowed("abc"));
+}
+
+}  // namespace
+}  // namespace penstock::xdr
