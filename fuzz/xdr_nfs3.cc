@@ -1,0 +1,16 @@
+// Bytes into every argument and result of NFS version 3 and MOUNT: the first octet chooses which.
+#include "protocol/mount.h"
+#include "protocol/nfs3.h"
+#include "xdr_types.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace penstock;
+  if (size == 0) return 0;
+  const xdr::Message message = fuzz::AsMessage(data + 1, size - 1);
+  if (data[0] < 128) {
+    fuzz::CheckProcedure<nfs3::NFS_V3_procedures>(data[0], message);
+  } else {
+    fuzz::CheckProcedure<mount3::MOUNT_V3_procedures>(data[0] - 128, message);
+  }
+  return 0;
+}
