@@ -1,0 +1,35 @@
+#include "cli/client_runtime.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "rdma/iwarp/provider.h"
+
+namespace penstock::cli {
+
+ClientRuntime::ClientRuntime() : provider_(std::make_unique<rdma::iwarp::Provider>(loop_)) {}
+ClientRuntime::~ClientRuntime() { workers_.join(); }
+
+Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::Mount(const client::Url& url) {
+  return client::Mount::Open(loop_, workers_, url, {.retry = {}, .provider = provider_.get()});
+}
+
+int ClientRuntime::Run(Task<client::Result<void>> command) {
+  std::optional<client::Result<void>> result;
+  Spawn([](Task<client::Result<void>> task, Loop& loop, std::optional<client::Result<void>>& out) -> Task<void> {
+    out.emplace(co_await std::move(task));
+    // In another turn, so that what the command closed has gone.
+    co_await Sleep(loop, Duration::zero());
+    loop.Stop();
+  }(std::move(command), loop_, result));
+  loop_.Run();
+  if (*result) return 0;
+  PrintError(result->error().message);
+  return 1;
+}
+
+void PrintError(const std::string& message) { fmt::print(stderr, "penstock: {}\n", message); }
+
+}  // namespace penstock::cli

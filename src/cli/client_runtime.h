@@ -1,0 +1,39 @@
+// What a client command runs in: one loop on this thread, a few threads for calls that block, and RDMA by software iWARP.
+#pragma once
+
+#include <asio/thread_pool.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/loop.h"
+#include "client/mount.h"
+#include "rdma/provider.h"
+
+namespace penstock::cli {
+
+class ClientRuntime {
+ public:
+  ClientRuntime();
+  ~ClientRuntime();
+
+  Loop& loop() { return loop_; }
+  asio::thread_pool& workers() { return workers_; }
+  rdma::Provider& provider() { return *provider_; }
+
+  // Mounts the export that `url` leads into.
+  Task<client::Result<std::unique_ptr<client::Mount>>> Mount(const client::Url& url);
+
+  // Runs `command` to its end, and gives the exit code; an error is printed to stderr as one line.
+  int Run(Task<client::Result<void>> command);
+
+ private:
+  Loop loop_;
+  asio::thread_pool workers_{4};
+  std::unique_ptr<rdma::Provider> provider_;
+};
+
+// One line on stderr, with the program's name.
+void PrintError(const std::string& message);
+
+}  // namespace penstock::cli

@@ -1,0 +1,108 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/data.h"
+#include "cli/client_runtime.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "client/copy.h"
+
+namespace penstock::cli {
+namespace {
+
+using client::Error;
+template <class T>
+using Result = client::Result<T>;
+
+std::unexpected<Error> Failure(std::string_view what, int error) {
+  return std::unexpected(Error{fmt::format("{}: {}", what, std::strerror(error)), std::nullopt});
+}
+
+std::string BaseName(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+client::CopyOptions TransferOptions(const CopyCommandOptions& options, ProgressBar& bar) {
+  client::CopyOptions transfer;
+  transfer.in_flight = options.in_flight;
+  if (!options.quiet) transfer.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
+  return transfer;
+}
+
+Task<Result<void>> DownloadTask(ClientRuntime& runtime, const CopyCommandOptions& options, const client::Url& url) {
+  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
+  PENSTOCK_CO_TRY(const client::Node node, co_await mount->Resolve(mount->path()));
+  if (node.attributes.type != nfs3::ftype3::NF3REG) {
+    co_return std::unexpected(Error{url.path + ": not a regular file", std::nullopt});
+  }
+  std::filesystem::path to = options.to;
+  if (std::filesystem::is_directory(to)) to /= BaseName(url.path);
+  const FileDescriptor file(::open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, node.attributes.mode & 0777));
+  if (!file) co_return Failure(to.native(), errno);
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) co_return Failure(to.native(), EINVAL);
+
+  ProgressBar bar;
+  PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t copied,
+                  co_await client::Download(*mount, runtime.workers(), node, url.path, file.get(),
+                                            TransferOptions(options, bar)));
+  co_return Result<void>();
+}
+
+// The regular file that an upload writes to: `path` itself, or of the source's name where `path` is a directory.
+Task<Result<client::Node>> UploadTarget(client::Mount& mount, std::string path, const std::string& source_name,
+                                        uint32_t mode) {
+  auto target = co_await mount.Resolve(path);
+  if (target && target->attributes.type == nfs3::ftype3::NF3DIR) {
+    co_return co_await mount.CreateFile(target->handle, source_name, mode);
+  }
+  if (!target && target.error().status != nfs3::nfsstat3::NFS3ERR_NOENT) co_return target;
+  while (path.ends_with('/')) path.pop_back();
+  const size_t slash = path.rfind('/');
+  const std::string parent_path = slash == path.npos ? "" : path.substr(0, slash);
+  PENSTOCK_CO_TRY(const client::Node parent, co_await mount.Resolve(parent_path));
+  co_return co_await mount.CreateFile(parent.handle, BaseName(path), mode);
+}
+
+Task<Result<void>> UploadTask(ClientRuntime& runtime, const CopyCommandOptions& options, const client::Url& url) {
+  const FileDescriptor file(::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) co_return Failure(options.from, errno);
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) co_return Failure(options.from, errno);
+  if (!S_ISREG(status.st_mode)) {
+    co_return std::unexpected(Error{options.from + ": not a regular file", std::nullopt});
+  }
+  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
+  PENSTOCK_CO_TRY(const client::Node node, co_await UploadTarget(*mount, mount->path(), BaseName(options.from),
+                                                                 status.st_mode & 0777));
+  ProgressBar bar;
+  PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t copied,
+                  co_await client::Upload(*mount, runtime.workers(), file.get(), static_cast<uint64_t>(status.st_size),
+                                          node, url.path, TransferOptions(options, bar)));
+  co_return Result<void>();
+}
+
+}  // namespace
+
+int Copy(const CopyCommandOptions& options) {
+  const bool download = client::Url::LooksLikeOne(options.from);
+  if (download == client::Url::LooksLikeOne(options.to)) {
+    PrintError("cp: one of the two must be an nfs:// URL, the other a local file");
+    return 1;
+  }
+  const auto url = client::Url::Parse(download ? options.from : options.to);
+  if (!url) {
+    PrintError(url.error().message);
+    return 1;
+  }
+  ClientRuntime runtime;
+  return runtime.Run(download ? DownloadTask(runtime, options, *url) : UploadTask(runtime, options, *url));
+}
+
+}  // namespace penstock::cli

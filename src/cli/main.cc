@@ -1,0 +1,82 @@
+// penstock: NFS over RDMA in user space. See README.md.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <memory>
+
+#include "cli/commands.h"
+
+namespace {
+
+using namespace penstock::cli;  // NOLINT: main knows nothing but the commands
+
+void SetUpLogging(unsigned verbosity) {
+  auto logger = std::make_shared<spdlog::logger>("penstock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  spdlog::set_default_logger(std::move(logger));
+  spdlog::set_level(verbosity == 0   ? spdlog::level::warn
+                    : verbosity == 1 ? spdlog::level::info
+                    : verbosity == 2 ? spdlog::level::debug
+                                     : spdlog::level::trace);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("NFS over RDMA in user space: server and client");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", PENSTOCK_VERSION);
+  unsigned verbosity = 0;
+  app.add_flag("-v,--verbose", verbosity, "Say more on stderr; twice or three times for debugging");
+  app.fallthrough();
+
+  ServeOptions serve_options;
+  auto* serve = app.add_subcommand("serve", "Serve directories over NFS/RDMA (software iWARP) and NFS/TCP");
+  serve->add_option("DIR", serve_options.directory, "Serve this directory as /, read and write");
+  serve->add_option("--export", serve_options.exports,
+                    "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash,\n"
+                    "anonuid=N, anongid=N, client=NETWORK, secure, insecure; may be repeated");
+  serve->add_option("--listen", serve_options.listen, "Address to listen on")->capture_default_str();
+  serve->add_option("--tcp-port", serve_options.tcp_port, "NFS over TCP")->capture_default_str();
+  serve->add_option("--rdma-port", serve_options.rdma_port, "NFS over RDMA")->capture_default_str();
+  serve->add_option("--mount-port", serve_options.mount_port, "MOUNT over TCP")->capture_default_str();
+  serve->add_option("--threads", serve_options.threads, "Event loops; 0: one for each processor")->capture_default_str();
+  serve->add_option("--state-dir", serve_options.state_directory,
+                    "What must survive a restart is kept here; by default below $XDG_STATE_HOME");
+
+  PingOptions ping_options;
+  auto* ping = app.add_subcommand("ping", "Measure how long an NFS server takes to answer NULL calls");
+  ping->add_option("URL", ping_options.url, "nfs://HOST[:PORT]/PATH[?proto=rdma|tcp]")->required();
+  ping->add_option("-c,--count", ping_options.count, "How many")->capture_default_str();
+  ping->add_option("-i,--interval", ping_options.interval_ms, "Milliseconds between them")->capture_default_str();
+
+  ListOptions list_options;
+  auto* list = app.add_subcommand("ls", "List a directory of an NFS server");
+  list->add_option("URL", list_options.url)->required();
+  list->add_flag("-l", list_options.long_format, "With mode, links, owner, group, size and time");
+
+  CatOptions cat_options;
+  auto* cat = app.add_subcommand("cat", "Write files of an NFS server to standard output");
+  cat->add_option("URL", cat_options.urls)->required();
+
+  CopyCommandOptions copy_options;
+  auto* copy = app.add_subcommand("cp", "Copy a file from an NFS server, or to it");
+  copy->add_option("FROM", copy_options.from, "A file or an nfs:// URL")->required();
+  copy->add_option("TO", copy_options.to, "A file, a directory or an nfs:// URL")->required();
+  copy->add_option("--in-flight", copy_options.in_flight, "READs or WRITEs at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 64u));
+  copy->add_flag("-q,--quiet", copy_options.quiet, "No progress bar");
+
+  CLI11_PARSE(app, argc, argv);
+  SetUpLogging(verbosity);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  if (serve->parsed()) return Serve(serve_options);
+  if (ping->parsed()) return Ping(ping_options);
+  if (list->parsed()) return List(list_options);
+  if (cat->parsed()) return Cat(cat_options);
+  return Copy(copy_options);
+}

@@ -1,0 +1,35 @@
+#include <fmt/format.h>
+
+#include "cli/client_runtime.h"
+#include "cli/commands.h"
+
+namespace penstock::cli {
+namespace {
+
+Task<client::Result<void>> PingTask(ClientRuntime& runtime, const PingOptions& options, const client::Url& url) {
+  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
+  for (unsigned i = 0; i < options.count; ++i) {
+    if (i > 0) co_await Sleep(runtime.loop(), std::chrono::milliseconds(options.interval_ms));
+    const TimePoint sent = runtime.loop().Now();
+    PENSTOCK_CO_CHECK(co_await mount->Ping());
+    const std::chrono::duration<double, std::micro> took = runtime.loop().Now() - sent;
+    fmt::print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, url.version,
+               url.protocol == client::Protocol::kRdma ? "RDMA" : "TCP", took.count());
+    std::fflush(stdout);
+  }
+  co_return client::Result<void>();
+}
+
+}  // namespace
+
+int Ping(const PingOptions& options) {
+  const auto url = client::Url::Parse(options.url);
+  if (!url) {
+    PrintError(url.error().message);
+    return 1;
+  }
+  ClientRuntime runtime;
+  return runtime.Run(PingTask(runtime, options, *url));
+}
+
+}  // namespace penstock::cli

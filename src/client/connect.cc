@@ -1,0 +1,82 @@
+#include "client/connect.h"
+
+#include <fmt/format.h>
+
+#include <asio/ip/tcp.hpp>
+#include <cassert>
+#include <vector>
+
+#include "rpc/tcp/channel.h"
+#include "rpcrdma/client.h"
+
+namespace penstock::client {
+namespace {
+
+using Opened = Result<std::unique_ptr<rpc::Channel>, std::string>;
+
+// Blocks.
+Result<std::vector<asio::ip::tcp::endpoint>, std::string> LookUp(const std::string& host, uint16_t port) {
+  asio::io_context context;
+  asio::ip::tcp::resolver resolver(context);
+  asio::error_code error;
+  const auto found = resolver.resolve(host, "", error);
+  if (error) return std::unexpected(error.message());
+  std::vector<asio::ip::tcp::endpoint> endpoints;
+  for (const auto& entry : found) endpoints.emplace_back(entry.endpoint().address(), port);
+  return endpoints;
+}
+
+std::string_view Describe(rdma::ConnectError::Kind kind) {
+  using Kind = rdma::ConnectError::Kind;
+  switch (kind) {
+    case Kind::kUnreachable: return "cannot be reached";
+    case Kind::kRefused: return "connection refused";
+    case Kind::kRejected: return "the server rejected the connection";
+    case Kind::kTimedOut: return "timed out";
+    case Kind::kProtocol: return "does not speak RDMA as it should";
+    case Kind::kCancelled: return "cancelled";
+  }
+  return "failed";
+}
+
+Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpoint server) {
+  rpcrdma::ClientOptions options;
+  options.loop = &loop;
+  auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
+  if (connected) co_return *std::move(connected);
+  const rdma::ConnectError& error = connected.error();
+  if (error.detail.empty()) co_return std::unexpected(std::string(Describe(error.kind)));
+  co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
+}
+
+Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server) {
+  rpc::tcp::ChannelOptions options;
+  auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
+  if (!connected) co_return std::unexpected(connected.error().message());
+  co_return *std::move(connected);
+}
+
+}  // namespace
+
+Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::Provider* provider) {
+  const auto fail = [&url](const std::string& why) {
+    return std::unexpected(fmt::format("{} port {}: {}", url.host, url.port, why));
+  };
+  const auto endpoints = co_await Offload(loop, workers, [&url] { return LookUp(url.host, url.port); });
+  if (!endpoints) co_return fail(endpoints.error());
+  std::string why = "has no address";
+  for (const asio::ip::tcp::endpoint& endpoint : *endpoints) {
+    Opened opened = std::unexpected(std::string());
+    if (url.protocol == Protocol::kRdma) {
+      assert(provider);
+      opened = co_await OpenRdma(loop, *provider, endpoint);
+    } else {
+      opened = co_await OpenTcp(loop, endpoint);
+    }
+    if (opened) co_return opened;
+    why = std::move(opened).error();
+  }
+  co_return fail(why);
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,205 @@
+#include "client/copy.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace penstock::client {
+namespace {
+
+// What the lanes of one copy share: each takes the next piece until there is none, or one of them has failed.
+struct Pieces {
+  uint64_t next = 0;
+  uint64_t end = 0;
+  uint64_t done = 0;
+  unsigned lanes = 0;
+  std::optional<Error> error;
+  Completion<> finished;
+
+  void Fail(Error why) {
+    if (!error) error = std::move(why);
+    next = end;
+  }
+  void LaneEnds() {
+    if (--lanes == 0) finished.Set();
+  }
+};
+
+// One copy of one file; a lane's work on a piece is Transfer.
+class Copy {
+ public:
+  Copy(Mount& mount, asio::thread_pool& workers, const nfs3::nfs_fh3& file, std::string_view what, int local_fd,
+       const CopyOptions& options)
+      : mount_(mount), workers_(workers), file_(file), what_(what), local_fd_(local_fd), options_(options) {}
+  virtual ~Copy() = default;
+
+  // Transfers [0, size) in pieces of `piece` octets.
+  Task<Result<void>> Run(uint64_t size, uint32_t piece) {
+    Pieces pieces;
+    pieces.end = size;
+    const uint64_t wanted = std::clamp<uint64_t>((size + piece - 1) / piece, 1, std::max(1u, options_.in_flight));
+    pieces.lanes = static_cast<unsigned>(wanted);
+    for (uint64_t i = 0; i < wanted; ++i) Spawn(Lane(pieces, piece));
+    co_await pieces.finished;
+    if (pieces.error) co_return std::unexpected(*std::move(pieces.error));
+    co_return Result<void>();
+  }
+
+ protected:
+  // Gives how many octets it moved, at least one; none: the file ends here.
+  virtual Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) = 0;
+
+  Error LocalError(const char* verb, int error) const {
+    return {fmt::format("cannot {} the local file: {}", verb, std::strerror(error)), std::nullopt};
+  }
+
+  Task<Result<void>> WriteLocal(uint64_t offset, ConstBytes bytes) {
+    const int error = co_await Offload(mount_.loop(), workers_, [fd = local_fd_, offset, bytes]() mutable {
+      while (!bytes.empty()) {
+        const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        bytes = bytes.subspan(static_cast<size_t>(n));
+        offset += static_cast<uint64_t>(n);
+      }
+      return 0;
+    });
+    if (error != 0) co_return std::unexpected(LocalError("write", error));
+    co_return Result<void>();
+  }
+
+  Task<Result<void>> ReadLocal(uint64_t offset, Bytes bytes) {
+    const int error = co_await Offload(mount_.loop(), workers_, [fd = local_fd_, offset, bytes]() mutable {
+      while (!bytes.empty()) {
+        const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        if (n == 0) return ENODATA;
+        bytes = bytes.subspan(static_cast<size_t>(n));
+        offset += static_cast<uint64_t>(n);
+      }
+      return 0;
+    });
+    if (error == ENODATA) co_return std::unexpected(Error{"the local file became shorter", std::nullopt});
+    if (error != 0) co_return std::unexpected(LocalError("read", error));
+    co_return Result<void>();
+  }
+
+  Mount& mount_;
+  asio::thread_pool& workers_;
+  const nfs3::nfs_fh3 file_;
+  const std::string_view what_;
+  const int local_fd_;
+  const CopyOptions& options_;
+
+ private:
+  Task<void> Lane(Pieces& pieces, uint32_t piece) {
+    const BufferRef buffer = mount_.loop().buffers().Allocate(piece);
+    while (pieces.next < pieces.end) {
+      uint64_t at = pieces.next;
+      const uint64_t end = std::min(pieces.end, at + piece);
+      pieces.next = end;
+      while (at < end && !pieces.error) {
+        const auto moved = co_await Transfer(at, buffer->bytes().first(end - at));
+        if (!moved) {
+          pieces.Fail(moved.error());
+          break;
+        }
+        if (*moved == 0) break;
+        at += *moved;
+        pieces.done += *moved;
+        if (options_.progress) options_.progress(pieces.done, pieces.end);
+      }
+    }
+    pieces.LaneEnds();
+  }
+};
+
+class DownloadCopy final : public Copy {
+ public:
+  using Copy::Copy;
+
+  // What lies behind `offset`, which the file had not when the copy began; gives where it ends.
+  Task<Result<uint64_t>> Rest(uint64_t offset) {
+    const BufferRef buffer = mount_.loop().buffers().Allocate(mount_.sizes().read);
+    for (;;) {
+      PENSTOCK_CO_TRY(const uint32_t moved, co_await Transfer(offset, buffer->bytes().first(mount_.sizes().read)));
+      if (moved == 0) co_return offset;
+      offset += moved;
+      end_ = std::max(end_, offset);
+    }
+  }
+  uint64_t end() const { return end_; }
+
+ private:
+  Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) override {
+    PENSTOCK_CO_TRY(const Mount::ReadReply read, co_await mount_.Read(file_, offset, buffer, what_));
+    if (read.count > 0) PENSTOCK_CO_CHECK(co_await WriteLocal(offset, buffer.first(read.count)));
+    end_ = std::max(end_, offset + read.count);
+    co_return read.count;
+  }
+
+  uint64_t end_ = 0;
+};
+
+class UploadCopy final : public Copy {
+ public:
+  using Copy::Copy;
+
+  // Whether everything written since the last call is on stable storage once `committed` is the verifier of a COMMIT.
+  bool Holds(const nfs3::writeverf3& committed) {
+    const bool holds = !mixed_ && (!verifier_ || *verifier_ == committed);
+    verifier_.reset();
+    mixed_ = false;
+    return holds;
+  }
+
+ private:
+  Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) override {
+    PENSTOCK_CO_CHECK(co_await ReadLocal(offset, buffer));
+    PENSTOCK_CO_TRY(const nfs3::WRITE3resok written, co_await mount_.Write(file_, offset, buffer, what_));
+    if (verifier_ && *verifier_ != written.verf) mixed_ = true;
+    verifier_ = written.verf;
+    co_return written.count;
+  }
+
+  std::optional<nfs3::writeverf3> verifier_;
+  bool mixed_ = false;
+};
+
+}  // namespace
+
+Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, const Node& from, std::string_view what,
+                                int local_fd, CopyOptions options) {
+  DownloadCopy copy(mount, workers, from.handle, what, local_fd, options);
+  const uint64_t size = from.attributes.size;
+  PENSTOCK_CO_CHECK(co_await copy.Run(size, mount.sizes().read));
+  uint64_t end = copy.end();
+  if (end == size) {
+    PENSTOCK_CO_TRY(end, co_await copy.Rest(size));
+  }
+  const int error = co_await Offload(mount.loop(), workers, [local_fd, end] {
+    return ::ftruncate(local_fd, static_cast<off_t>(end)) == 0 ? 0 : errno;
+  });
+  if (error != 0) {
+    co_return std::unexpected(Error{fmt::format("cannot write the local file: {}", std::strerror(error)), std::nullopt});
+  }
+  co_return end;
+}
+
+Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int local_fd, uint64_t size, const Node& to,
+                              std::string_view what, CopyOptions options) {
+  constexpr int kMostPasses = 5;
+  UploadCopy copy(mount, workers, to.handle, what, local_fd, options);
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    PENSTOCK_CO_CHECK(co_await copy.Run(size, mount.sizes().write));
+    PENSTOCK_CO_TRY(const nfs3::writeverf3 committed, co_await mount.Commit(to.handle, what));
+    if (copy.Holds(committed)) co_return size;
+  }
+  co_return std::unexpected(Error{fmt::format("{}: the server keeps losing what it has not committed", what), std::nullopt});
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,57 @@
+#include "client/reconnecting_channel.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace penstock::client {
+
+Task<Result<void, std::string>> ReconnectingChannel::Connect() {
+  auto opened = co_await opener_();
+  if (!opened) co_return std::unexpected(std::move(opened).error());
+  channel_ = *std::move(opened);
+  co_return Result<void, std::string>();
+}
+
+Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Message call, rpc::ReplyShape shape) {
+  const TimePoint give_up = timers_.Now() + policy_.give_up_after;
+  for (;;) {
+    while (!channel_) {
+      if (timers_.Now() >= give_up) co_return std::unexpected(rpc::CallError::kDisconnected);
+      if (reconnecting_) {
+        co_await changed_;
+      } else {
+        co_await Reconnect(give_up);
+      }
+    }
+    const std::shared_ptr<rpc::Channel> channel = channel_;
+    auto reply = co_await channel->Call(call, shape);
+    // A reply that is overdue means a connection that is no good any more.
+    if (reply || (reply.error() != rpc::CallError::kDisconnected && reply.error() != rpc::CallError::kTimedOut)) {
+      co_return reply;
+    }
+    // The first of the calls that lost it takes it away.
+    if (channel == channel_) lost_ = std::exchange(channel_, nullptr);
+  }
+}
+
+Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
+  reconnecting_ = true;
+  // We may be inside the lost channel's own code: not so in the next turn.
+  co_await Sleep(timers_, Duration::zero());
+  lost_.reset();
+  for (Duration delay = policy_.first_delay; timers_.Now() < give_up; delay = std::min(delay * 2, policy_.longest_delay)) {
+    auto opened = co_await opener_();
+    if (opened) {
+      channel_ = *std::move(opened);
+      ++reconnections_;
+      break;
+    }
+    log::debug("no connection yet: {}", opened.error());
+    co_await Sleep(timers_, delay);
+  }
+  reconnecting_ = false;
+  changed_.Notify();
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,54 @@
+// A Channel that outlives its connections: when one is lost, it makes another and sends again what had no reply.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/signal.h"
+#include "base/timer.h"
+#include "rpc/transport.h"
+
+namespace penstock::client {
+
+struct RetryPolicy {
+  Duration first_delay = std::chrono::milliseconds(100);
+  Duration longest_delay = std::chrono::seconds(10);  // each delay is twice the one before, up to this
+  // How long a call is tried, measured from its beginning; after that it fails with kDisconnected.
+  Duration give_up_after = std::chrono::minutes(10);
+};
+
+// A call is sent again with the XID that it had: a server that remembers replies executes it once (RFC 1813 §4.3 and
+// RFC 5531 §9). Only over a new connection; over the same one nothing is ever sent twice.
+//
+// Belongs to one loop. Must not be destroyed while a call is under way.
+class ReconnectingChannel final : public rpc::Channel {
+ public:
+  // Makes one connection; the error is for people.
+  using Opener = std::function<Task<Result<std::unique_ptr<rpc::Channel>, std::string>>()>;
+
+  ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy = {})
+      : timers_(timers), opener_(std::move(opener)), policy_(policy) {}
+
+  // The first connection: tried once, so that a wrong address is told at once.
+  Task<Result<void, std::string>> Connect();
+
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
+
+  // How often a lost connection was replaced.
+  uint64_t reconnections() const { return reconnections_; }
+
+ private:
+  Task<void> Reconnect(TimePoint give_up);
+
+  TimerService& timers_;
+  const Opener opener_;
+  const RetryPolicy policy_;
+  std::shared_ptr<rpc::Channel> channel_;  // null while there is no connection
+  std::shared_ptr<rpc::Channel> lost_;     // the one before, until no code of its own can be running
+  bool reconnecting_ = false;
+  uint64_t reconnections_ = 0;
+  Signal changed_;
+};
+
+}  // namespace penstock::client

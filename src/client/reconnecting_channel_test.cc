@@ -1,0 +1,114 @@
+#include "client/reconnecting_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/loop.h"
+
+namespace penstock::client {
+namespace {
+
+using namespace std::chrono_literals;
+using Answer = Result<rpc::Message, rpc::CallError>;
+
+// What the connections of a test do, and what they saw.
+struct Script {
+  std::vector<bool> opens;                    // whether each attempt to connect succeeds; more attempts do
+  std::vector<rpc::CallError> failures;       // of the first calls; later ones get their own message back
+  size_t attempts = 0;
+  std::vector<std::string> calls;
+};
+
+class ScriptedChannel : public rpc::Channel {
+ public:
+  explicit ScriptedChannel(Script& script) : script_(script) {}
+  Task<Answer> Call(rpc::Message call, rpc::ReplyShape) override {
+    script_.calls.emplace_back(AsText(call.stream.bytes()));
+    if (script_.calls.size() <= script_.failures.size()) {
+      co_return std::unexpected(script_.failures[script_.calls.size() - 1]);
+    }
+    co_return call;
+  }
+
+ private:
+  Script& script_;
+};
+
+class ReconnectingChannelTest : public testing::Test {
+ protected:
+  ReconnectingChannel::Opener Opener() {
+    return [this] { return Open(script_); };
+  }
+  static Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(Script& script) {
+    const size_t attempt = script.attempts++;
+    if (attempt < script.opens.size() && !script.opens[attempt]) co_return std::unexpected("nobody there");
+    co_return std::make_unique<ScriptedChannel>(script);
+  }
+
+  // Calls with `text` and gives the answer.
+  std::optional<Answer> Call(ReconnectingChannel& channel, std::string_view text) {
+    std::optional<Answer> answer;
+    Spawn([](ReconnectingChannel& c, std::string_view t, Loop& loop, std::optional<Answer>& out) -> Task<void> {
+      rpc::Message message{.stream = Slice::Borrowed(AsBytes(t)), .items = {}, .placed = {}};
+      out.emplace(co_await c.Call(std::move(message), {}));
+      loop.Stop();
+    }(channel, text, loop_, answer));
+    if (!answer) loop_.Run();
+    loop_.context().restart();
+    return answer;
+  }
+
+  Loop loop_;
+  Script script_;
+  const RetryPolicy policy_{.first_delay = 1ms, .longest_delay = 2ms, .give_up_after = 50ms};
+};
+
+TEST_F(ReconnectingChannelTest, SendsAgainWhatHadNoReply) {
+  script_.failures = {rpc::CallError::kDisconnected, rpc::CallError::kTimedOut};
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  const auto answer = Call(channel, "once");
+  ASSERT_TRUE(answer->has_value());
+  EXPECT_EQ(AsText((*answer)->stream.bytes()), "once");
+  EXPECT_EQ(script_.calls, (std::vector<std::string>{"once", "once", "once"}));
+  EXPECT_EQ(script_.attempts, 3u);
+}
+
+TEST_F(ReconnectingChannelTest, WaitsForTheServerToComeBack) {
+  script_.opens = {true, false, false, true};
+  script_.failures = {rpc::CallError::kDisconnected};
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  EXPECT_TRUE(Call(channel, "patience")->has_value());
+  EXPECT_EQ(script_.attempts, 4u);
+}
+
+TEST_F(ReconnectingChannelTest, GivesUpInTheEnd) {
+  script_.opens = std::vector<bool>(10000, false);
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  const auto answer = Call(channel, "hopeless");
+  ASSERT_FALSE(answer->has_value());
+  EXPECT_EQ(answer->error(), rpc::CallError::kDisconnected);
+  EXPECT_TRUE(script_.calls.empty());
+}
+
+TEST_F(ReconnectingChannelTest, LeavesOtherErrorsToTheCaller) {
+  script_.failures = {rpc::CallError::kRefused};
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  EXPECT_EQ(Call(channel, "refused")->error(), rpc::CallError::kRefused);
+  EXPECT_EQ(script_.calls.size(), 1u);
+}
+
+TEST_F(ReconnectingChannelTest, ConnectTriesOnceAndSaysWhy) {
+  script_.opens = {false};
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  std::string error;
+  Spawn([](ReconnectingChannel& c, std::string& out) -> Task<void> {
+    const auto connected = co_await c.Connect();
+    if (!connected) out = connected.error();
+  }(channel, error));
+  EXPECT_EQ(error, "nobody there");
+  EXPECT_EQ(script_.attempts, 1u);
+}
+
+}  // namespace
+}  // namespace penstock::client

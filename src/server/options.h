@@ -1,0 +1,32 @@
+// What the operator may set about a server.
+#pragma once
+
+#include <asio/ip/address.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "base/timer.h"
+#include "nfs/export_options.h"
+#include "rdma/iwarp/options.h"
+
+namespace penstock::server {
+
+struct Options {
+  std::vector<nfs::ExportSpec> exports;
+  asio::ip::address listen = asio::ip::address_v4::loopback();
+  // Port 0: one that the system chooses.
+  uint16_t tcp_port = 2049;
+  uint16_t rdma_port = 20049;
+  uint16_t mount_port = 20048;
+  // Event loops, each on a thread of its own; at least one.
+  unsigned threads = 1;
+  // Threads for file-system calls that block; at least one.
+  unsigned workers = 8;
+  std::filesystem::path state_directory;  // see fs::posix::Options
+  rdma::iwarp::Options iwarp;
+  // How long Stop() waits for replies that peers do not take.
+  Duration drain_limit = std::chrono::seconds(5);
+};
+
+}  // namespace penstock::server

@@ -1,0 +1,138 @@
+#include "server/server.h"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <optional>
+#include <thread>
+
+#include "base/loop.h"
+#include "fs/posix/file_system.h"
+#include "rdma/iwarp/provider.h"
+#include "rpc/tcp/server.h"
+#include "rpcrdma/server.h"
+
+namespace penstock::server {
+
+// One event loop, its thread, and what is served on it. Set up and torn down by the thread that owns the Server, while the
+// loop does not run; in between everything but loop() belongs to the loop's thread.
+class Server::Worker {
+ public:
+  explicit Worker(const rdma::iwarp::Options& options) : provider_(loop_, options) {}
+
+  Loop& loop() { return loop_; }
+  rdma::Provider& provider() { return provider_; }
+
+  // All that follow are called once, in this order.
+  SetupResult<void> Prepare(rpc::CallHandler& handler, const FileDescriptor& tcp, const FileDescriptor& mount,
+                            std::unique_ptr<rdma::Listener> rdma) {
+    tcp_.emplace(loop_, handler);
+    mount_.emplace(loop_, handler);
+    rpcrdma::ServerOptions options;
+    options.loop = &loop_;
+    rdma_.emplace(provider_, loop_, handler, std::move(options));
+    PENSTOCK_CHECK(tcp_->Start(tcp));
+    PENSTOCK_CHECK(mount_->Start(mount));
+    rdma_->Start(std::move(rdma));
+    return {};
+  }
+  void Start() {
+    started_ = true;
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  // Ends serving on the loop; Join() returns when it has ended.
+  void Stop(Duration drain_limit) {
+    loop_.Post([this, drain_limit] { Spawn(StopServing(drain_limit)); });
+    // Where set-up failed half-way, the listeners must be closed all the same, on the loop.
+    if (!started_) Start();
+  }
+  void Join() { thread_.join(); }
+  bool prepared() const { return rdma_.has_value(); }
+
+ private:
+  Task<void> StopServing(Duration drain_limit) {
+    co_await tcp_->Stop(drain_limit);
+    co_await mount_->Stop(drain_limit);
+    co_await rdma_->Stop(drain_limit);
+    // A last turn for what has been closed.
+    loop_.Post([this] { loop_.Stop(); });
+  }
+
+  Loop loop_;
+  rdma::iwarp::Provider provider_;
+  std::optional<rpc::tcp::Server> tcp_;
+  std::optional<rpc::tcp::Server> mount_;
+  std::optional<rpcrdma::Server> rdma_;
+  std::thread thread_;
+  bool started_ = false;
+};
+
+Server::Server(const Options& options) : options_(options), pool_(options.workers) {}
+
+Server::~Server() {
+  if (!workers_.empty()) Stop();
+  pool_.join();
+}
+
+SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
+  assert(options.threads > 0 && options.workers > 0);
+  std::unique_ptr<Server> server(new Server(options));
+  PENSTOCK_CHECK(server->OpenExports());
+  PENSTOCK_CHECK(server->Listen());
+  return server;
+}
+
+SetupResult<void> Server::OpenExports() {
+  for (const nfs::ExportSpec& spec : options_.exports) {
+    fs::posix::Options options;
+    options.state_directory = options_.state_directory;
+    PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
+                 fs::posix::FileSystem::Open(spec.directory, pool_, options));
+    PENSTOCK_CHECK(exports_.Add(spec.path, std::move(file_system), spec.options));
+  }
+  return {};
+}
+
+SetupResult<void> Server::Listen() {
+  PENSTOCK_TRY(const FileDescriptor tcp, rpc::tcp::OpenListener({options_.listen, options_.tcp_port}));
+  PENSTOCK_TRY(const FileDescriptor mount, rpc::tcp::OpenListener({options_.listen, options_.mount_port}));
+  addresses_.tcp = rpc::tcp::LocalEndpoint(tcp);
+  addresses_.mount = rpc::tcp::LocalEndpoint(mount);
+
+  for (unsigned i = 0; i < options_.threads; ++i) workers_.push_back(std::make_unique<Worker>(options_.iwarp));
+  dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, workers_.front()->loop());
+  dispatcher_->Add(nfs3_);
+  dispatcher_->Add(mount3_);
+
+  const auto set_up = [&]() -> SetupResult<void> {
+    PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
+                 workers_.front()->provider().Listen({options_.listen, options_.rdma_port}));
+    addresses_.rdma = rdma->local();
+    std::vector<std::unique_ptr<rdma::Listener>> listeners;
+    for (size_t i = 1; i < workers_.size(); ++i) {
+      PENSTOCK_TRY(std::unique_ptr<rdma::Listener> shared, rdma->Share(workers_[i]->provider()));
+      listeners.push_back(std::move(shared));
+    }
+    listeners.push_back(std::move(rdma));
+    for (auto& worker : workers_) {
+      PENSTOCK_CHECK(worker->Prepare(*dispatcher_, tcp, mount, std::move(listeners.back())));
+      listeners.pop_back();
+    }
+    return {};
+  };
+  auto result = set_up();
+  if (!result) std::erase_if(workers_, [](const auto& worker) { return !worker->prepared(); });
+  return result;
+}
+
+void Server::Start() {
+  for (auto& worker : workers_) worker->Start();
+}
+
+void Server::Stop() {
+  for (auto& worker : workers_) worker->Stop(options_.drain_limit);
+  for (auto& worker : workers_) worker->Join();
+  workers_.clear();
+}
+
+}  // namespace penstock::server

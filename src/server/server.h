@@ -1,0 +1,60 @@
+// A whole server: exports, programs, listeners and threads, put together.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <asio/thread_pool.hpp>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "nfs/exports.h"
+#include "nfs/mount/program.h"
+#include "nfs/v3/program.h"
+#include "rpc/dispatch.h"
+#include "rpc/reply_cache.h"
+#include "server/options.h"
+
+namespace penstock::server {
+
+struct Addresses {
+  asio::ip::tcp::endpoint tcp;
+  asio::ip::tcp::endpoint rdma;
+  asio::ip::tcp::endpoint mount;
+};
+
+// Serves from Start() to Stop(). NFS and MOUNT are answered on every port alike; the MOUNT port is there for clients that
+// want one of its own. To be used by one thread.
+class Server {
+ public:
+  // Opens the exported directories and listens. The error is for the operator: a directory that is not there, a port that
+  // is taken, and so on.
+  static SetupResult<std::unique_ptr<Server>> Make(const Options& options);
+  ~Server();
+
+  const nfs::Exports& exports() const { return exports_; }
+  const Addresses& addresses() const { return addresses_; }
+
+  // Connections are accepted and served from now on, on threads of the server's own.
+  void Start();
+  // Takes no more calls, lets those that run end, and closes all connections. Done when no thread is left. Once.
+  void Stop();
+
+ private:
+  class Worker;
+
+  explicit Server(const Options& options);
+  SetupResult<void> OpenExports();
+  SetupResult<void> Listen();
+
+  const Options options_;
+  asio::thread_pool pool_;
+  nfs::Exports exports_;
+  nfs::v3::Program nfs3_{exports_};
+  nfs::mount::Program mount3_{exports_};
+  rpc::ReplyCache replies_;
+  Addresses addresses_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<rpc::Dispatcher> dispatcher_;  // after workers_, whose clock it uses
+};
+
+}  // namespace penstock::server
