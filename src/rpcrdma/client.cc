@@ -1,0 +1,92 @@
+#include "rpcrdma/client.h"
+
+#include <optional>
+#include <utility>
+
+namespace penstock::rpcrdma {
+namespace {
+
+uint32_t ReceivesFor(const ClientOptions& options) {
+  const uint32_t replies = RequesterCredits(options.requester.credits).requested();
+  return options.back_channel ? replies + ResponderCredits(options.responder.credits).receives_needed() : replies;
+}
+
+rpc::Peer PeerOf(rdma::Endpoint& endpoint, Loop* loop) {
+  rpc::Peer peer;
+  peer.transport = rpc::TransportKind::kRdma;
+  peer.address = endpoint.info().peer;
+  peer.local = endpoint.info().local;
+  peer.connection = rpc::NewConnectionNumber();
+  peer.buffers = &endpoint.buffers();
+  peer.loop = loop;
+  return peer;
+}
+
+}  // namespace
+
+// The connection and its roles. Goes when the Client has gone and nothing is under way any more.
+class Client::Link {
+ public:
+  Link(std::unique_ptr<rdma::Endpoint> endpoint, const ClientOptions& options, TimerService& timers)
+      : peer_(PeerOf(*endpoint, options.loop)),
+        connection_(std::move(endpoint), options.private_data, ReceivesFor(options), options.limits, timers,
+                    [this] { HandleFinished(); }),
+        requester_(connection_, options.requester) {
+    connection_.set_requester(requester_);
+    if (options.back_channel) {
+      responder_.emplace(connection_, *options.back_channel, peer_, options.responder);
+      connection_.set_responder(*responder_);
+    }
+    connection_.Start();
+  }
+
+  void Abandon() {
+    abandoned_ = true;
+    if (finished_) {
+      delete this;
+    } else {
+      connection_.Disconnect("closed");
+    }
+  }
+
+  rpc::Peer peer_;
+  Connection connection_;
+  Requester requester_;
+  std::optional<Responder> responder_;
+
+ private:
+  void HandleFinished() {
+    finished_ = true;
+    if (abandoned_) delete this;
+  }
+
+  bool finished_ = false;
+  bool abandoned_ = false;
+};
+
+Client::~Client() { link_.Abandon(); }
+
+Task<Result<rpc::Message, rpc::CallError>> Client::Call(rpc::Message call, rpc::ReplyShape shape) {
+  return link_.requester_.Call(std::move(call), std::move(shape));
+}
+
+Requester& Client::requester() { return link_.requester_; }
+const rpc::Peer& Client::peer() const { return link_.peer_; }
+const Thresholds& Client::thresholds() const { return link_.connection_.thresholds(); }
+bool Client::lost() const { return link_.connection_.lost(); }
+const std::string& Client::end() const { return link_.connection_.end(); }
+
+Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider& provider, rdma::Address server,
+                                                                  ClientOptions options, TimerService& timers) {
+  rdma::ConnectOptions connect;
+  connect.private_data = options.private_data.Serialize();
+  connect.ird = options.ird;
+  connect.ord = options.ord;
+  connect.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesFor(options));
+  rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
+  if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
+  auto* link = new Client::Link(*std::move(endpoint), options, timers);
+  co_return std::unique_ptr<Client>(new Client(*link));
+}
+
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,140 @@
+#include "rpcrdma/connection.h"
+
+#include <cassert>
+#include <utility>
+
+#include "base/log.h"
+#include "rpcrdma/requester.h"
+#include "rpcrdma/responder.h"
+#include "rpcrdma/work.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+enum class Direction : uint8_t { kCall, kReply, kUnknown };
+
+// A header does not say whether it belongs to a call or to a reply; what it describes does (RFC 8167 §4.1).
+Direction DirectionOf(const Received& message) {
+  const Header& header = message.header;
+  if (header.fixed.procedure == Procedure::kError) return Direction::kReply;
+  if (!header.chunks.reads.empty()) return Direction::kCall;  // RFC 8166 §4.3.1
+  if (header.fixed.procedure == Procedure::kNomsg) return Direction::kReply;
+  ConstBytes payload = message.bytes.bytes().subspan(message.header_size);
+  if (payload.size() < 8) return Direction::kUnknown;
+  switch (LoadBig<uint32_t>(payload.data() + 4)) {  // msg_type, RFC 5531 §9
+    case 0: return Direction::kCall;
+    case 1: return Direction::kReply;
+    default: return Direction::kUnknown;
+  }
+}
+
+}  // namespace
+
+Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateData& own, uint32_t posted,
+                       const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished)
+    : endpoint_(std::move(endpoint)),
+      limits_(limits),
+      timers_(timers),
+      receive_size_(own.receive_size),
+      thresholds_(Thresholds::Agree(own, PrivateData::Parse(endpoint_->info().private_data),
+                                    endpoint_->limits().max_message)),
+      posted_(posted),
+      finish_(timers.MakeTimer(std::move(on_finished))) {}
+
+Connection::~Connection() { assert(activities_ == 0); }
+
+std::vector<rdma::PostedReceive> Connection::MakeReceives(BufferPool& buffers, const PrivateData& own, uint32_t count) {
+  std::vector<rdma::PostedReceive> receives(count);
+  for (rdma::PostedReceive& receive : receives) receive.buffer = buffers.Allocate(own.receive_size);
+  return receives;
+}
+
+void Connection::Start() {
+  endpoint_->Start([this] { Drain(); });
+}
+
+Slice Connection::Serialize(const Header& header) {
+  const size_t size = header.serialized_size();
+  BufferRef buffer = buffers().Allocate(size);
+  header.Serialize(buffer->bytes());
+  ConstBytes bytes = buffer->bytes().first(size);
+  return Slice(std::move(buffer), bytes);
+}
+
+void Connection::AddReceives(uint32_t count) {
+  needed_ += count;
+  for (; posted_ < needed_; ++posted_) endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
+}
+
+void Connection::Disconnect(std::string why) {
+  if (lost_ || disconnecting_) return;
+  disconnecting_ = true;
+  end_ = std::move(why);
+  endpoint_->Disconnect();
+}
+
+void Connection::Drain() {
+  size_t count;
+  do {
+    count = endpoint_->Poll(batch_);
+    for (size_t i = 0; i < count; ++i) HandleCompletion(batch_[i]);
+  } while (count == batch_.size());
+}
+
+void Connection::HandleCompletion(rdma::Completion& completion) {
+  switch (completion.operation) {
+    case rdma::Operation::kReceive: {
+      BufferRef buffer = std::move(completion.buffer);
+      if (completion.status != rdma::Status::kSuccess) return;
+      // Before anything is answered: whoever reads a credit in the answer may use it at once (RFC 8166 §3.3.1).
+      endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
+      ConstBytes bytes = buffer->bytes().first(completion.length);
+      HandleMessage(Slice(std::move(buffer), bytes));
+      return;
+    }
+    case rdma::Operation::kDisconnected:
+      HandleLost(completion);
+      return;
+    default:
+      if (Work* work = Work::Of(completion.context)) work->HandleCompletion(completion.status);
+      return;
+  }
+}
+
+void Connection::HandleMessage(Slice bytes) {
+  std::optional<FixedHeader> fixed = FixedHeader::Parse(bytes.bytes());
+  if (!fixed) return;
+  Received message;
+  Result<size_t, HeaderError> size = message.header.Parse(*fixed, bytes.bytes(), limits_);
+  if (!size) {
+    log::debug("{}: header of {:08x} refused: {}", endpoint_->info().provider, fixed->xid.value(), ToString(size.error()));
+    // RFC 8166 §4.5: errors in replies are passed over in silence.
+    const bool reply = fixed->procedure == Procedure::kError || !responder_ || (requester_ && requester_->Expects(fixed->xid));
+    if (!reply) responder_->HandleBadHeader(*fixed, size.error());
+    return;
+  }
+  // RFC 8166 §4.6.2
+  if (fixed->procedure == Procedure::kDone) return;
+  message.bytes = std::move(bytes);
+  message.header_size = *size;
+  const Direction direction = DirectionOf(message);
+  if (direction == Direction::kReply) {
+    if (requester_) requester_->HandleReply(std::move(message));
+  } else {
+    if (responder_) responder_->HandleCall(std::move(message));
+  }
+}
+
+void Connection::HandleLost(const rdma::Completion& completion) {
+  lost_ = true;
+  if (!disconnecting_) end_ = completion.detail;
+  Activity activity(*this);
+  if (requester_) requester_->HandleLost();
+  if (responder_) responder_->HandleLost();
+}
+
+void Connection::CheckFinished() {
+  if (lost_) finish_->ExpireAfter(Duration::zero());
+}
+
+}  // namespace penstock::rpcrdma

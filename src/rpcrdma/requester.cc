@@ -1,0 +1,321 @@
+#include "rpcrdma/requester.h"
+
+#include <cassert>
+#include <utility>
+
+#include "base/log.h"
+#include "rpcrdma/payload.h"
+#include "rpcrdma/reply_check.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+using rpc::CallError;
+
+constexpr uint64_t kTicksPerTimeout = 4;
+// Repeated calls have XIDs as far from each other as can be, where no other call will be for a long time.
+constexpr unsigned kMaxRetries = 3;
+constexpr uint32_t kXidDistance = 1u << 30;
+
+rpc::Xid XidOf(const Slice& stream) {
+  assert(stream.size() >= 4);
+  return rpc::Xid(LoadBig<uint32_t>(stream.data()));
+}
+
+// Overwrites the XID of a reply, which is in a buffer of ours that nobody else has seen.
+void SetXid(Slice& stream, rpc::Xid xid) { StoreBig(const_cast<std::byte*>(stream.data()), xid.value()); }
+
+}  // namespace
+
+Requester::Requester(Connection& connection, const RequesterOptions& options)
+    : connection_(connection),
+      options_(options),
+      conditions_{connection.thresholds().send, connection.thresholds().receive, options.min_chunk, options.chunks},
+      credits_(options.credits),
+      receives_(credits_.requested()) {
+  assert(options_.reply_retries <= kMaxRetries);
+  connection_.AddReceives(receives_);
+  if (options_.call_timeout > Duration::zero()) {
+    ticker_ = connection.timers().MakeTimer([this] { Tick(); });
+  }
+}
+
+Requester::~Requester() { assert(waiting_.empty()); }
+
+Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::ReplyShape shape) {
+  Connection::Activity activity(connection_);
+  const rpc::Xid xid = XidOf(call.stream);
+  for (unsigned retries = 0;; ++retries) {
+    Attempt attempt;
+    std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
+    if (!plan) co_return std::unexpected(CallError::kTooLarge);
+    attempt.plan = *plan;
+
+    // A credit (RFC 8166 §3.3.1).
+    bool credit = !connection_.lost() && waiting_.empty() && credits_.available();
+    if (credit) {
+      credits_.HandleSent();
+    } else if (!connection_.lost()) {
+      credit = co_await waiting_.Wait({});
+    }
+    if (!credit) co_return std::unexpected(CallError::kDisconnected);
+
+    // Memory for the peer to read and write, and the call.
+    attempt.header.fixed.xid = XidOf(call.stream);
+    pending_.Insert(attempt.header.fixed.xid, &attempt);
+    Offer(attempt, call, shape);
+    PostCall(attempt, call);
+
+    Outcome outcome = co_await attempt.outcome;
+
+    // Fence: nothing of the peer reaches the memory any more (RFC 8166 §4.4.1).
+    PostInvalidations(attempt);
+    co_await attempt.work;
+
+    if (outcome.reply) {
+      Result<rpc::Message, CallError> reply = TakeReply(attempt, *outcome.reply);
+      if (reply && retries > 0) SetXid(reply->stream, xid);
+      co_return reply;
+    }
+    // Perhaps the reply did not fit: ask again, as a new transaction, with more room (RFC 8267 §3.1).
+    if (!outcome.too_complex || shape.max_stream >= shape.stream_limit || retries == options_.reply_retries) {
+      co_return std::unexpected(outcome.reply.error());
+    }
+    shape.max_stream = std::min(4 * std::max<size_t>(shape.max_stream, conditions_.reply_threshold), shape.stream_limit);
+    call = WithXid(call, rpc::Xid(xid.value() + (retries + 1) * kXidDistance));
+  }
+}
+
+// ---- the call ----
+
+void Requester::Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
+  attempt.header.fixed.credits = credits_.requested();
+  attempt.header.fixed.procedure = attempt.plan.long_call ? Procedure::kNomsg : Procedure::kMsg;
+  OfferCall(attempt, call);
+  OfferReply(attempt, shape);
+}
+
+// RFC 8166 §3.4.5, §3.5.3
+void Requester::OfferCall(Attempt& attempt, rpc::Message& call) {
+  std::vector<ReadSegment>& reads = attempt.header.chunks.reads;
+  auto reduced = [&](size_t n) { return attempt.plan.reduces(call.items[n]); };
+  if (attempt.plan.long_call) {
+    Slice stream = call.stream;
+    if (const size_t size = PayloadSize(call, reduced); size != stream.size()) {
+      // Short payloads travel in the stream: the only ones that are ever copied.
+      BufferRef buffer = connection_.buffers().Allocate(size);
+      rdma::Gather pieces;
+      AppendPayload(call, reduced, pieces);
+      std::byte* to = buffer->data();
+      for (const Data& piece : pieces) {
+        piece.CopyTo({to, piece.size()});
+        to += piece.size();
+      }
+      ConstBytes bytes = buffer->bytes().first(size);
+      stream = Slice(buffer, bytes);
+      attempt.arguments.push_back(std::move(buffer));
+    }
+    reads.push_back({0, Register(attempt, stream.bytes(), rdma::Access::kRemoteRead)});
+  }
+  if (attempt.plan.reduce_from == CallPlan::kNone) return;
+  size_t before = 0;  // octets of the items so far: positions count in the unreduced stream
+  for (size_t n = 0; n < call.items.size(); ++n) {
+    const xdr::Item& item = call.items[n];
+    if (reduced(n)) {
+      Slice memory = InMemory(attempt, item.data);
+      // Without padding (§3.4.5.2).
+      reads.push_back({static_cast<uint32_t>(item.offset + before),
+                       Register(attempt, memory.bytes(), rdma::Access::kRemoteRead)});
+    }
+    before += RoundUp(item.data.size(), 4);
+  }
+}
+
+// RFC 8166 §3.4.6, §4.3.2, §4.3.3
+void Requester::OfferReply(Attempt& attempt, const rpc::ReplyShape& shape) {
+  ChunkLists& chunks = attempt.header.chunks;
+  for (size_t n = 0; n < attempt.plan.write_chunks; ++n) {
+    const rpc::ResultSink& result = shape.results[n];
+    chunks.writes.AddChunk();
+    attempt.sinks.emplace_back();
+    if (result.max_length == 0) continue;
+    assert(result.destination.empty() || result.destination.size() >= result.max_length);
+    Slice& sink = attempt.sinks.back();
+    if (!result.destination.empty()) {
+      sink = Slice::Borrowed(result.destination.first(result.max_length));
+    } else {
+      BufferRef buffer = connection_.buffers().Allocate(result.max_length);
+      ConstBytes bytes = buffer->bytes().first(result.max_length);
+      sink = Slice(std::move(buffer), bytes);
+    }
+    chunks.writes.Add(Register(attempt, sink.bytes(), rdma::Access::kRemoteWrite));
+  }
+  if (attempt.plan.reply_chunk > 0) {
+    BufferRef buffer = connection_.buffers().Allocate(attempt.plan.reply_chunk);
+    ConstBytes bytes = buffer->bytes().first(attempt.plan.reply_chunk);
+    attempt.reply_chunk = Slice(std::move(buffer), bytes);
+    chunks.has_reply = true;
+    chunks.reply.push_back(Register(attempt, bytes, rdma::Access::kRemoteWrite));
+  }
+}
+
+Segment Requester::Register(Attempt& attempt, ConstBytes memory, rdma::Access access) {
+  // What is registered for reading is only read, although the interface has one type of memory for both.
+  Bytes bytes(const_cast<std::byte*>(memory.data()), memory.size());
+  attempt.regions.push_back(connection_.endpoint().Register(bytes, access));
+  return attempt.regions.back()->Segment(0, memory.size());
+}
+
+Slice Requester::InMemory(Attempt& attempt, const Data& data) {
+  if (!data.is_file()) return data.memory();
+  BufferRef buffer = connection_.buffers().Allocate(data.size());
+  Bytes bytes = buffer->bytes().first(data.size());
+  data.CopyTo(bytes);
+  attempt.arguments.push_back(buffer);
+  return Slice(std::move(buffer), bytes);
+}
+
+void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
+  rdma::SendRequest send;
+  send.gather.reserve(2);
+  send.gather.push_back(connection_.Serialize(attempt.header));
+  if (!attempt.plan.long_call) {
+    AppendPayload(call, [&](size_t n) { return attempt.plan.reduces(call.items[n]); }, send.gather);
+    if (!connection_.endpoint().limits().file_data) LoadFiles(send.gather, connection_.buffers());
+  }
+  send.context = attempt.work.Add();
+  connection_.endpoint().PostSend(std::move(send));
+
+  attempt.sent_at = ticks_;
+  if (ticker_ && !ticking_) {
+    ticking_ = true;
+    ticker_->ExpireAfter(options_.call_timeout / kTicksPerTimeout);
+  }
+}
+
+rpc::Message Requester::WithXid(const rpc::Message& call, rpc::Xid xid) {
+  BufferRef buffer = connection_.buffers().Allocate(call.stream.size());
+  CopyBytes(buffer->bytes(), call.stream.bytes());
+  ConstBytes bytes = buffer->bytes().first(call.stream.size());
+  rpc::Message copy;
+  copy.stream = Slice(std::move(buffer), bytes);
+  copy.items = call.items;
+  SetXid(copy.stream, xid);
+  return copy;
+}
+
+// ---- the reply ----
+
+void Requester::HandleReply(Received message) {
+  const FixedHeader fixed = message.header.fixed;
+  if (!pending_.Contains(fixed.xid)) return;
+  // RFC 8166 §4.5: a faulty reply is passed over in silence.
+  if (fixed.procedure == Procedure::kMsg && XidOf(message.payload()) != fixed.xid) return;
+
+  Attempt* attempt = pending_.Remove(fixed.xid);
+  credits_.HandleAnswered(fixed.credits);
+  PassCreditsOn();
+  if (!attempt) return;  // given up, its memory fenced
+  Outcome outcome;
+  if (fixed.procedure == Procedure::kError) {
+    outcome.reply = std::unexpected(CallError::kRefused);
+    outcome.too_complex = message.header.error == ErrorCode::kChunk;
+  } else {
+    outcome.reply = std::move(message);
+  }
+  attempt->outcome.Set(std::move(outcome));
+}
+
+void Requester::PostInvalidations(Attempt& attempt) {
+  for (const std::unique_ptr<rdma::MemoryRegion>& region : attempt.regions) {
+    // Invalid already: the peer's Send with Invalidate did it (RFC 8797 §4.1), or the connection is lost.
+    if (region->valid()) connection_.endpoint().PostInvalidate(attempt.work.Add(), *region);
+  }
+}
+
+Result<rpc::Message, CallError> Requester::TakeReply(Attempt& attempt, Received& reply) {
+  if (Result<void, ReplyError> check = CheckReply(attempt.header.chunks, reply.header); !check) {
+    log::debug("reply {:08x} refused: {}", reply.header.fixed.xid.value(), ToString(check.error()));
+    return std::unexpected(CallError::kMalformed);
+  }
+  const ChunkLists& chunks = reply.header.chunks;
+  rpc::Message message;
+  if (reply.header.fixed.procedure == Procedure::kMsg) {
+    message.stream = reply.payload();
+  } else {
+    message.stream = attempt.reply_chunk.Sub(0, TotalLength(chunks.reply));
+    if (message.stream.size() < 4 || XidOf(message.stream) != reply.header.fixed.xid) {
+      return std::unexpected(CallError::kMalformed);
+    }
+  }
+  message.placed.reserve(attempt.sinks.size());
+  for (size_t n = 0; n < attempt.sinks.size(); ++n) {
+    if (chunks.writes.chunk(n).empty()) {
+      message.placed.emplace_back();
+    } else {
+      message.placed.push_back(attempt.sinks[n].Sub(0, TotalLength(chunks.writes.chunk(n))));
+    }
+  }
+  return message;
+}
+
+// ---- credits and ends ----
+
+void Requester::PassCreditsOn() {
+  while (!waiting_.empty() && credits_.available()) {
+    credits_.HandleSent();
+    waiting_.WakeFront();
+  }
+}
+
+void Requester::set_credits(uint32_t credits) {
+  if (credits > receives_) {
+    connection_.AddReceives(credits - receives_);
+    receives_ = credits;
+  }
+  credits_.set_requested(credits);
+  PassCreditsOn();
+}
+
+void Requester::Cancel(rpc::Xid xid) { GiveUp(xid, CallError::kCancelled); }
+
+void Requester::GiveUp(rpc::Xid xid, CallError error) {
+  if (!pending_.Contains(xid)) return;
+  Attempt* attempt = pending_.Get(xid);
+  if (!attempt) return;
+  pending_.GiveUp(xid);
+  Outcome outcome;
+  outcome.reply = std::unexpected(error);
+  attempt->outcome.Set(std::move(outcome));
+}
+
+void Requester::HandleLost() {
+  std::vector<Attempt*> attempts;
+  pending_.ForEach([&](rpc::Xid, Attempt* attempt) {
+    if (attempt) attempts.push_back(attempt);
+  });
+  pending_.Clear();
+  if (ticker_) ticker_->Cancel();
+  // From here on new calls fail at once: whatever a caller does when it is resumed changes nothing in these lists.
+  waiting_.Close();
+  for (Attempt* attempt : attempts) attempt->outcome.Set({});
+}
+
+void Requester::Tick() {
+  ++ticks_;
+  std::vector<rpc::Xid> late;
+  bool waiting = false;
+  pending_.ForEach([&](rpc::Xid xid, const Attempt* attempt) {
+    if (!attempt) return;
+    if (ticks_ - attempt->sent_at > kTicksPerTimeout) {
+      late.push_back(xid);
+    } else {
+      waiting = true;
+    }
+  });
+  ticking_ = waiting;
+  if (ticking_) ticker_->ExpireAfter(options_.call_timeout / kTicksPerTimeout);
+  for (rpc::Xid xid : late) GiveUp(xid, CallError::kTimedOut);
+}
+
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,103 @@
+// The side that calls: RFC 8166 §3.5, §4; RFC 8267 §3. One coroutine per call, Call(), is the call's whole life.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/task.h"
+#include "base/timer.h"
+#include "rpc/transport.h"
+#include "rpcrdma/call_plan.h"
+#include "rpcrdma/connection.h"
+#include "rpcrdma/credits.h"
+#include "rpcrdma/pending_calls.h"
+#include "rpcrdma/wait_queue.h"
+#include "rpcrdma/work.h"
+
+namespace penstock::rpcrdma {
+
+struct RequesterOptions {
+  uint32_t credits = 64;     // asked for; so many receives are posted for replies
+  size_t min_chunk = 4096;   // payloads of so many octets move by RDMA even where they would fit inline
+  bool chunks = true;        // false: short messages only (RFC 8167 §5.3)
+  // How often a call is repeated with room for a longer reply (RFC 8267 §3.1), where its ReplyShape allows that; at most 3.
+  unsigned reply_retries = 3;
+  // A call that has no reply after this time (and up to a quarter more) has failed with kTimedOut. Zero: waits for ever.
+  Duration call_timeout = Duration::zero();
+};
+
+class Requester : public rpc::Channel {
+ public:
+  // `connection` outlives the requester.
+  Requester(Connection& connection, const RequesterOptions& options);
+  ~Requester() override;
+
+  // While the call is under way the peer may read the call's payloads and write to the sinks' destinations. Before this
+  // returns, whatever the result, all of that memory is fenced: invalidated by the peer or by us, or the connection is lost.
+  // The XID of a call that was cancelled or has timed out stays in use until the connection ends.
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
+
+  // Ends a call that has been sent with kCancelled; does nothing to one that is not under way. Should the peer still
+  // access its memory, then that is refused, which costs the connection. The credit comes back with the late reply.
+  void Cancel(rpc::Xid xid);
+
+  // May change at any time: the next calls say so.
+  void set_credits(uint32_t credits);
+  const RequesterCredits& credits() const { return credits_; }
+
+  // For the connection.
+  void HandleReply(Received message);
+  void HandleLost();
+  bool Expects(rpc::Xid xid) const { return pending_.Contains(xid); }
+
+ private:
+  // What came of a call that was sent.
+  struct Outcome {
+    Result<Received, rpc::CallError> reply = std::unexpected(rpc::CallError::kDisconnected);
+    bool too_complex = false;  // kRefused with ERR_CHUNK
+  };
+
+  // A call on its way, once. Lives in the frame of Call().
+  struct Attempt {
+    Header header;
+    CallPlan plan;
+    std::vector<std::unique_ptr<rdma::MemoryRegion>> regions;
+    std::vector<Slice> sinks;          // memory of the Write chunks
+    std::vector<BufferRef> arguments;  // memory of ours in Read chunks
+    Slice reply_chunk;
+    Work work;
+    penstock::Completion<Outcome> outcome;
+    uint64_t sent_at = 0;  // in ticks
+  };
+
+  void Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
+  void OfferCall(Attempt& attempt, rpc::Message& call);
+  void OfferReply(Attempt& attempt, const rpc::ReplyShape& shape);
+  Segment Register(Attempt& attempt, ConstBytes memory, rdma::Access access);
+  Slice InMemory(Attempt& attempt, const Data& data);
+  void PostCall(Attempt& attempt, const rpc::Message& call);
+  void PostInvalidations(Attempt& attempt);
+  Result<rpc::Message, rpc::CallError> TakeReply(Attempt& attempt, Received& reply);
+  // Takes a call's new XID into its stream: memory of ours.
+  rpc::Message WithXid(const rpc::Message& call, rpc::Xid xid);
+
+  void GiveUp(rpc::Xid xid, rpc::CallError error);
+  void PassCreditsOn();
+  void Tick();
+
+  Connection& connection_;
+  const RequesterOptions options_;
+  const CallConditions conditions_;
+  RequesterCredits credits_;
+  uint32_t receives_;
+  PendingCalls<Attempt> pending_;
+  struct Nothing {};
+  WaitQueue<Nothing> waiting_;
+  // Time for the calls, in quarters of the timeout; runs only while calls are under way.
+  std::unique_ptr<Timer> ticker_;
+  bool ticking_ = false;
+  uint64_t ticks_ = 0;
+};
+
+}  // namespace penstock::rpcrdma

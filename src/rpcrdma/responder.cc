@@ -1,0 +1,206 @@
+#include "rpcrdma/responder.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "base/log.h"
+#include "rpcrdma/payload.h"
+#include "rpcrdma/reply_plan.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+bool BeginsWith(const Slice& stream, rpc::Xid xid) {
+  return stream.size() >= 4 && LoadBig<uint32_t>(stream.data()) == xid.value();
+}
+
+}  // namespace
+
+Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer,
+                     const ResponderOptions& options)
+    : connection_(connection), handler_(handler), peer_(peer), options_(options), credits_(options.credits) {
+  assert(options_.max_pulled_octets >= options_.max_call_octets);
+  connection_.AddReceives(credits_.receives_needed());
+}
+
+void Responder::set_credits(uint32_t credits) {
+  const uint32_t before = credits_.receives_needed();
+  credits_.set_limit(credits);
+  connection_.AddReceives(credits_.receives_needed() - before);
+}
+
+void Responder::Stop() {
+  stopping_ = true;
+  if (credits_.unanswered() == 0) connection_.Disconnect("stopped");
+}
+
+void Responder::EndCall() {
+  credits_.HandleAnswered();
+  if (stopping_ && credits_.unanswered() == 0) connection_.Disconnect("stopped");
+}
+
+void Responder::HandleCall(Received message) {
+  if (stopping_) return;  // the requester sends it again to whoever comes after us
+  if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
+  Spawn(Serve(std::move(message)));
+}
+
+void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
+  PostError(fixed, error == HeaderError::kVersion ? ErrorCode::kVersion : ErrorCode::kChunk);
+}
+
+void Responder::HandleLost() { room_.Close(); }
+
+Task<void> Responder::Serve(Received message) {
+  Connection::Activity activity(connection_);
+  Header& header = message.header;
+  const FixedHeader request = header.fixed;
+  auto refuse = [this, &request](std::string_view why) {
+    log::debug("call {:08x} refused: {}", request.xid.value(), why);
+    PostError(request, ErrorCode::kChunk);
+    EndCall();
+  };
+
+  // Reassemble: the Payload stream from the Send or the position-zero chunk, the items from the other Read chunks.
+  rpc::Message call;
+  size_t pulled = 0;
+  if (request.procedure == Procedure::kMsg) call.stream = message.payload();
+  if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported here");
+  if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {
+    Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
+    if (!plan) co_return refuse(ToString(plan.error()));
+    pulled = plan->total;
+    bool ready = TakeRoom(pulled);
+    if (!ready) ready = co_await room_.Wait(pulled);
+    if (ready) {
+      ready = co_await Pull(*plan, call);
+      if (!ready) ReleaseRoom(pulled);
+    }
+    if (!ready) co_return EndCall();  // the connection is lost
+  }
+  message.bytes = {};
+  // RFC 8166 §4.5.2
+  if (!BeginsWith(call.stream, request.xid)) {
+    ReleaseRoom(pulled);
+    co_return refuse("its XID is another in its stream");
+  }
+
+  rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
+
+  ReleaseRoom(pulled);
+  Work work;
+  if (!reply.empty() && !connection_.lost()) PostReply(reply, header, work);
+  EndCall();
+  co_await work;  // what is borrowed in `reply` is free again
+}
+
+// ---- the call ----
+
+bool Responder::TakeRoom(size_t octets) {
+  if (!room_.empty() || pulled_octets_ + octets > options_.max_pulled_octets) return false;
+  pulled_octets_ += octets;
+  return true;
+}
+
+void Responder::ReleaseRoom(size_t octets) {
+  pulled_octets_ -= octets;
+  while (!room_.empty() && pulled_octets_ + room_.front() <= options_.max_pulled_octets) {
+    pulled_octets_ += room_.front();
+    room_.WakeFront();
+  }
+}
+
+Task<bool> Responder::Pull(const ReadPlan& plan, rpc::Message& call) {
+  Work work;
+  auto pull = [&](const ReadChunk& chunk) {
+    BufferRef buffer = connection_.buffers().Allocate(chunk.length);
+    PostReads(plan.SegmentsOf(chunk), buffer, work);
+    ConstBytes bytes = buffer->bytes().first(chunk.length);
+    return Slice(std::move(buffer), bytes);
+  };
+  if (plan.long_call) call.stream = pull(plan.stream);
+  call.items.reserve(plan.items.size());
+  for (const ReadChunk& chunk : plan.items) call.items.push_back({chunk.offset, pull(chunk)});
+  co_return co_await work;
+}
+
+void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work) {
+  const uint32_t max_transfer = connection_.endpoint().limits().max_transfer;
+  std::byte* to = buffer->data();
+  for (const Segment& segment : segments) {
+    for (uint32_t done = 0; done < segment.length;) {
+      const uint32_t part = std::min(segment.length - done, max_transfer);
+      rdma::ReadRequest request;
+      request.context = work.Add();
+      request.local = {to, part};
+      request.owner = buffer;
+      request.remote = {segment.stag, part, segment.offset + done};
+      connection_.endpoint().PostRead(std::move(request));
+      to += part;
+      done += part;
+    }
+  }
+}
+
+// ---- the reply ----
+
+void Responder::PostReply(const rpc::Message& reply, Header& header, Work& work) {
+  rdma::SendRequest send;
+  // RFC 8797 §4.1
+  if (connection_.thresholds().remote_invalidation) send.invalidate = HandleToInvalidate(header);
+
+  const FixedHeader request = header.fixed;
+  const ReplyForm form = PlanReply(reply, connection_.thresholds().send, header);
+  if (form == ReplyForm::kImpossible) return PostError(request, ErrorCode::kChunk);
+
+  // All Writes before the Send: then their bytes are in place when the Send is received (RFC 8166 §3.4.6).
+  const WriteList& writes = header.chunks.writes;
+  auto placed = [&writes](size_t n) { return IsPlaced(writes, n); };
+  for (size_t n = 0; n < reply.items.size() && n < writes.size(); ++n) {
+    if (placed(n)) PostWrites({reply.items[n].data}, writes.chunk(n), work);
+  }
+  if (form == ReplyForm::kLong) {
+    rdma::Gather stream;
+    AppendPayload(reply, placed, stream);
+    PostWrites(std::move(stream), header.chunks.reply, work);
+  }
+
+  header.fixed.credits = credits_.Grant(request.credits);
+  send.gather.push_back(connection_.Serialize(header));
+  if (form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
+  if (!connection_.endpoint().limits().file_data) LoadFiles(send.gather, connection_.buffers());
+  send.context = work.Add();
+  connection_.endpoint().PostSend(std::move(send));
+}
+
+void Responder::PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work) {
+  const rdma::Limits& limits = connection_.endpoint().limits();
+  if (!limits.file_data) LoadFiles(gather, connection_.buffers());
+  GatherCursor cursor(gather);
+  for (const Segment& segment : segments) {
+    for (uint32_t done = 0; done < segment.length;) {
+      const uint32_t part = std::min(segment.length - done, limits.max_transfer);
+      rdma::WriteRequest request;
+      request.context = work.Add();
+      request.gather = cursor.Take(part);
+      request.remote = {segment.stag, part, segment.offset + done};
+      connection_.endpoint().PostWrite(std::move(request));
+      done += part;
+    }
+  }
+}
+
+void Responder::PostError(const FixedHeader& request, ErrorCode error) {
+  if (connection_.lost()) return;
+  // RFC 8166 §4.5: XID and version are those of the request, even if it is a version that we do not speak.
+  Header header;
+  header.fixed = {request.xid, request.version, credits_.Grant(request.credits), Procedure::kError};
+  header.error = error;
+  header.lowest_version = header.highest_version = kProtocolVersion;
+  rdma::SendRequest send;
+  send.gather.push_back(connection_.Serialize(header));
+  connection_.endpoint().PostSend(std::move(send));
+}
+
+}  // namespace penstock::rpcrdma

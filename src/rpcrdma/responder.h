@@ -1,0 +1,64 @@
+// The side that answers: RFC 8166 §3.5, §4. One coroutine per call, Serve(), is the call's whole life.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/task.h"
+#include "rpc/transport.h"
+#include "rpcrdma/connection.h"
+#include "rpcrdma/credits.h"
+#include "rpcrdma/read_plan.h"
+#include "rpcrdma/wait_queue.h"
+#include "rpcrdma/work.h"
+
+namespace penstock::rpcrdma {
+
+struct ResponderOptions {
+  uint32_t credits = 64;               // calls of one connection that may be unanswered
+  size_t max_call_octets = 4 << 20;    // that a call may make us pull by its Read chunks; more is answered with ERR_CHUNK
+  size_t max_pulled_octets = 32 << 20; // that all calls of a connection together may; more has to wait. At least as many
+  bool chunks = true;                  // false: a call with chunks is answered with ERR_CHUNK (RFC 8167 §5.3)
+};
+
+class Responder {
+ public:
+  // All outlive the responder.
+  Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer, const ResponderOptions& options);
+
+  // May change at any time: the next replies say so.
+  void set_credits(uint32_t credits);
+  const ResponderCredits& credits() const { return credits_; }
+
+  // Takes no more calls, and disconnects when those that have been taken are answered.
+  void Stop();
+
+  // For the connection.
+  void HandleCall(Received message);
+  void HandleBadHeader(const FixedHeader& fixed, HeaderError error);
+  void HandleLost();
+
+ private:
+  Task<void> Serve(Received message);
+  Task<bool> Pull(const ReadPlan& plan, rpc::Message& call);
+  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
+  void PostReply(const rpc::Message& reply, Header& header, Work& work);
+  void PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work);
+  void PostError(const FixedHeader& request, ErrorCode error);
+  // A call's answer is posted, or there will be none.
+  void EndCall();
+  // Takes `octets` from what may be pulled at once; to be given back with ReleaseRoom.
+  bool TakeRoom(size_t octets);
+  void ReleaseRoom(size_t octets);
+
+  Connection& connection_;
+  rpc::CallHandler& handler_;
+  const rpc::Peer& peer_;
+  const ResponderOptions options_;
+  ResponderCredits credits_;
+  size_t pulled_octets_ = 0;
+  WaitQueue<size_t> room_;
+  bool stopping_ = false;
+};
+
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,126 @@
+#include "rpcrdma/server.h"
+
+#include <cassert>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+
+namespace penstock::rpcrdma {
+
+// A connection and its roles.
+class Server::Link {
+ public:
+  Link(std::unique_ptr<rdma::Endpoint> endpoint, const rpc::Peer& peer, uint32_t receives, const ServerOptions& options,
+       TimerService& timers, rpc::CallHandler& handler, std::function<void()> on_finished)
+      : peer_(peer),
+        connection_(std::move(endpoint), options.private_data, receives, options.limits, timers, std::move(on_finished)),
+        responder_(connection_, handler, peer_, options.responder) {
+    connection_.set_responder(responder_);
+    if (options.back_channel) {
+      requester_.emplace(connection_, options.requester);
+      connection_.set_requester(*requester_);
+    }
+    connection_.Start();
+  }
+
+  const rpc::Peer peer_;
+  Connection connection_;
+  Responder responder_;
+  std::optional<Requester> requester_;
+};
+
+Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
+    : provider_(provider), timers_(timers), handler_(handler), options_(std::move(options)) {}
+
+Server::~Server() { assert(links_.empty() && accepting_ == 0); }
+
+void Server::Start(std::unique_ptr<rdma::Listener> listener) {
+  listener_ = std::move(listener);
+  Spawn(AcceptAll());
+}
+
+Task<void> Server::AcceptAll() {
+  ++accepting_;
+  for (;;) {
+    std::unique_ptr<rdma::ConnectionRequest> request = co_await listener_->Next();
+    if (!request) break;
+    if (stopping_ || links_.size() + accepting_ > options_.max_connections ||
+        (options_.allow && !options_.allow(request->peer().address()))) {
+      request->Reject({});
+      continue;
+    }
+    Spawn(Accept(std::move(request)));
+  }
+  --accepting_;
+  CheckStopped();
+}
+
+Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request) {
+  ++accepting_;
+  rdma::ConnectOptions accept;
+  accept.private_data = options_.private_data.Serialize();
+  accept.ird = options_.ird;
+  accept.ord = options_.ord;
+  accept.receives = Connection::MakeReceives(provider_.buffers(), options_.private_data, ReceivesPerConnection());
+  rdma::ConnectResult endpoint = co_await request->Accept(std::move(accept));
+  --accepting_;
+  if (!endpoint) {
+    log::debug("connection not set up: {}", endpoint.error().detail);
+  } else if (!stopping_) {
+    Adopt(*std::move(endpoint));
+  }
+  CheckStopped();
+}
+
+uint32_t Server::ReceivesPerConnection() const {
+  const uint32_t calls = ResponderCredits(options_.responder.credits).receives_needed();
+  return options_.back_channel ? calls + RequesterCredits(options_.requester.credits).requested() : calls;
+}
+
+void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint) {
+  rpc::Peer peer;
+  peer.transport = rpc::TransportKind::kRdma;
+  peer.address = endpoint->info().peer;
+  peer.local = endpoint->info().local;
+  peer.connection = rpc::NewConnectionNumber();
+  peer.buffers = &endpoint->buffers();
+  peer.loop = options_.loop;
+  auto finished = [this, number = peer.connection] {
+    auto link = links_.extract(number);
+    log::debug("connection {} has ended: {}", number, link.mapped()->connection_.end());
+    link = {};
+    CheckStopped();
+  };
+  links_.emplace(peer.connection, std::make_unique<Link>(std::move(endpoint), peer, ReceivesPerConnection(), options_,
+                                                         timers_, handler_, std::move(finished)));
+}
+
+rpc::Channel* Server::BackChannel(uint64_t connection) {
+  auto link = links_.find(connection);
+  if (link == links_.end() || !link->second->requester_) return nullptr;
+  return &*link->second->requester_;
+}
+
+void Server::SetCredits(uint32_t credits) {
+  options_.responder.credits = credits;
+  for (auto& [number, link] : links_) link->responder_.set_credits(credits);
+}
+
+Task<void> Server::Stop(Duration drain_limit) {
+  stopping_ = true;
+  if (listener_) listener_->Close();
+  for (auto& [number, link] : links_) link->responder_.Stop();
+  std::unique_ptr<Timer> limit = timers_.MakeTimer([this] {
+    for (auto& [number, link] : links_) link->connection_.Disconnect("stopped");
+  });
+  limit->ExpireAfter(drain_limit);
+  CheckStopped();
+  co_await stopped_;
+}
+
+void Server::CheckStopped() {
+  if (stopping_ && links_.empty() && accepting_ == 0 && !stopped_.is_set()) stopped_.Set();
+}
+
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,74 @@
+// The serving side: takes the peers of a listener and answers their calls.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "base/task.h"
+#include "rdma/provider.h"
+#include "rpc/transport.h"
+#include "rpcrdma/requester.h"
+#include "rpcrdma/responder.h"
+
+namespace penstock::rpcrdma {
+
+struct ServerOptions {
+  // Sizes of Send and Receive, KiB: RFC 8797.
+  PrivateData private_data{.remote_invalidation = true, .send_size = 4096, .receive_size = 4096};
+  uint16_t ird = 16;
+  uint16_t ord = 16;
+  HeaderLimits limits;
+  ResponderOptions responder;
+  // Calls to the clients (RFC 8167): receives are kept for their replies where this is set.
+  bool back_channel = false;
+  RequesterOptions requester{.credits = 8, .chunks = false};
+  size_t max_connections = 1024;
+  // Who may connect. Empty: everybody.
+  std::function<bool(const asio::ip::address&)> allow;
+  Loop* loop = nullptr;  // for rpc::Peer
+};
+
+// Belongs to the loop of its provider.
+class Server {
+ public:
+  // All outlive the server.
+  Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options = {});
+  // Requires that Stop() is done, or Start() was never called.
+  ~Server();
+
+  void Start(std::unique_ptr<rdma::Listener> listener);
+
+  // Takes no more connections and no more calls, lets those that run end and their replies go out, and ends after
+  // `drain_limit` what is still connected then. Done when every connection has gone, which is not before the handler has
+  // finished its calls.
+  Task<void> Stop(Duration drain_limit);
+
+  size_t connections() const { return links_.size(); }
+  // For calls to the client of a connection (rpc::Peer::connection); null where there is none any more. Such calls may be
+  // made once the client has made one.
+  rpc::Channel* BackChannel(uint64_t connection);
+  // As many credits for every connection, from now on.
+  void SetCredits(uint32_t credits);
+
+ private:
+  class Link;
+
+  Task<void> AcceptAll();
+  Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request);
+  void Adopt(std::unique_ptr<rdma::Endpoint> endpoint);
+  uint32_t ReceivesPerConnection() const;
+  void CheckStopped();
+
+  rdma::Provider& provider_;
+  TimerService& timers_;
+  rpc::CallHandler& handler_;
+  ServerOptions options_;
+  std::unique_ptr<rdma::Listener> listener_;
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // by rpc::Peer::connection
+  size_t accepting_ = 0;                             // AcceptAll() and connections being set up
+  bool stopping_ = false;
+  Completion<> stopped_;
+};
+
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,60 @@
+// Coroutines that wait for their turn, first come, first served.
+#pragma once
+
+#include <cassert>
+#include <coroutine>
+
+namespace penstock::rpcrdma {
+
+// Each waiter says with a Request how much it wants. Whoever has something to give away looks at front(), takes it out of
+// its account on the waiter's behalf, and calls WakeFront().
+template <class Request>
+class WaitQueue {
+ public:
+  WaitQueue() = default;
+  WaitQueue(const WaitQueue&) = delete;
+  WaitQueue& operator=(const WaitQueue&) = delete;
+  ~WaitQueue() { assert(empty()); }
+
+  bool empty() const { return first_ == nullptr; }
+  const Request& front() const { return first_->request; }
+
+  // co_await queue.Wait(request): true when woken in its turn, false where nobody will be any more.
+  auto Wait(Request request) { return Waiter{*this, std::move(request)}; }
+
+  // Resumes the first waiter before it returns.
+  void WakeFront() { Wake(true); }
+  // Sends all waiters away.
+  void Close() {
+    while (!empty()) Wake(false);
+  }
+
+ private:
+  struct Waiter {
+    WaitQueue& queue;
+    Request request;
+    bool turn = false;
+    Waiter* next = nullptr;
+    std::coroutine_handle<> handle = nullptr;
+
+    bool await_ready() noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) noexcept {
+      handle = waiter;
+      (queue.first_ ? queue.last_->next : queue.first_) = this;
+      queue.last_ = this;
+    }
+    bool await_resume() noexcept { return turn; }
+  };
+
+  void Wake(bool turn) {
+    Waiter* waiter = first_;
+    first_ = waiter->next;
+    waiter->turn = turn;
+    waiter->handle.resume();
+  }
+
+  Waiter* first_ = nullptr;
+  Waiter* last_ = nullptr;
+};
+
+}  // namespace penstock::rpcrdma
