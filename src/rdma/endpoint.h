@@ -1,8 +1,8 @@
 // The provider interface: reliable connections with the semantics of RDMA verbs.
 //
-// Three providers implement it: sim (two endpoints in one process, deterministic, with faults), iwarp (in user space, over
-// an ordinary TCP socket) and verbs (hardware). One conformance suite, endpoint_suite.h, runs over all of them and says
-// in tests what this page says in words.
+// Three providers implement it: sim (two endpoints in one process, deterministic, with faults), iwarp (in user space,
+// over an ordinary TCP socket) and verbs (hardware). One conformance suite, endpoint_suite.h, runs over all of them and
+// says in tests what this page says in words.
 //
 // Work is posted and completes later. Every posted request gives exactly one completion, even when the connection is
 // lost (kFlushed) and even when it was posted after that. Completions are queued, never called back: the owner is told
@@ -97,8 +97,8 @@ struct Completion {
   uint32_t length = 0;
   bool solicited = false;
   std::optional<Stag> invalidated;  // our region that the peer's Send has invalidated; already invalid
-  // kDisconnected: why. Comes once, after the completions of everything that was posted before the loss: then all memory
-  // is fenced. `context` is 0. `detail` is for logs: one line, printable, bounded.
+  // kDisconnected: why. Comes once, after the completions of everything that was posted before the loss: then all
+  // memory is fenced. `context` is 0. `detail` is for logs: one line, printable, bounded.
   DisconnectReason reason = DisconnectReason::kNone;
   std::string detail;
 };
@@ -122,8 +122,8 @@ struct WriteRequest {
 
 struct ReadRequest {
   Context context = 0;
-  // Where the bytes go: memory from the endpoint's BufferPool, or any memory where the provider does not mind. Its size is
-  // remote.length. `owner` keeps it alive.
+  // Where the bytes go: memory from the endpoint's BufferPool, or any memory where the provider does not mind. Its size
+  // is remote.length. `owner` keeps it alive.
   Bytes local;
   BufferRef owner;
   RemoteSegment remote;
@@ -154,34 +154,34 @@ class Endpoint {
   virtual BufferPool& buffers() = 0;
 
   // Nothing is received before this (nor the peer's Writes and Reads served); posting is allowed before.
-  // `on_completions` is called on the loop, at the latest in its next turn, when completions have become available, never
-  // from inside a call to this endpoint; not again before Poll() has returned less than it was asked for.
+  // `on_completions` is called on the loop, at the latest in its next turn, when completions have become available,
+  // never from inside a call to this endpoint; not again before Poll() has returned less than it was asked for.
   virtual void Start(std::function<void()> on_completions) = 0;
 
   // The next Send of the peer goes to the oldest posted receive. One that finds none, or does not fit, ends the
   // connection (iWARP and reliable connections without RNR retry agree).
   virtual void PostReceive(Context context, BufferRef buffer) = 0;
 
-  // Requests reach the peer in the order in which they were posted; an RDMA Write's bytes are in place when a later Send
-  // is received. A Write or Send completes when its memory is free for other use, not when the peer has it; Sends and
-  // Writes complete in the order in which they were posted. Requests posted in one turn of the loop leave together.
+  // Requests reach the peer in the order in which they were posted; an RDMA Write's bytes are in place when a later
+  // Send is received. A Write or Send completes when its memory is free for other use, not when the peer has it; Sends
+  // and Writes complete in the order in which they were posted. Requests posted in one turn of the loop leave together.
   // A Gather longer than Limits allow is kLocalError.
   virtual void PostSend(SendRequest request) = 0;
   virtual void PostWrite(WriteRequest request) = 0;
-  // Completes when the bytes are in place. A later Send or Write may overtake it, there and in completing. With an ORD of
-  // 0 it is kLocalError.
+  // Completes when the bytes are in place. A later Send or Write may overtake it, there and in completing. With an ORD
+  // of 0 it is kLocalError.
   virtual void PostRead(ReadRequest request) = 0;
 
-  // Makes memory reachable for the peer from now on. The memory stays where it is, owned by the caller, until the region is
-  // fenced. The stag is unpredictable (RFC 5042 §6.1.1) and is not given out again soon.
+  // Makes memory reachable for the peer from now on. The memory stays where it is, owned by the caller, until the
+  // region is fenced. The stag is unpredictable (RFC 5042 §6.1.1) and is not given out again soon.
   virtual std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) = 0;
 
   // Invalidates our own region, which must live until the completion; after it, whatever its status, the memory is
   // fenced. One that is invalid already (the peer may have been faster) succeeds.
   virtual void PostInvalidate(Context context, MemoryRegion& region) = 0;
 
-  // Sends what is posted, then closes in order; the peer sees kPeerClosed. kDisconnected follows with kLocal. Reads that
-  // are not complete by then may be flushed, and so is what is posted later.
+  // Sends what is posted, then closes in order; the peer sees kPeerClosed. kDisconnected follows with kLocal. Reads
+  // that are not complete by then may be flushed, and so is what is posted later.
   virtual void Disconnect() = 0;
 
   // Moves up to out.size() completions to `out`; returns how many.

@@ -149,7 +149,9 @@ void EndpointSuite::TearDown() {
 
 std::vector<PostedReceive> EndpointSuite::Receives(Provider& provider, size_t count, size_t size) {
   std::vector<PostedReceive> receives;
-  for (Context context = 1; context <= count; ++context) receives.push_back({context, provider.buffers().Allocate(size)});
+  for (Context context = 1; context <= count; ++context) {
+    receives.push_back({context, provider.buffers().Allocate(size)});
+  }
   return receives;
 }
 

@@ -1,5 +1,5 @@
-// The conformance suite of the provider interface: what endpoint.h and provider.h promise, as tests. A provider runs it by
-// linking penstock_rdma_suite and instantiating it over its own environment:
+// The conformance suite of the provider interface: what endpoint.h and provider.h promise, as tests. A provider runs it
+// by linking penstock_rdma_suite and instantiating it over its own environment:
 //
 //   INSTANTIATE_TEST_SUITE_P(Sim, EndpointSuite, testing::Values(SuiteFactory{"sim", MakeSimEnvironment}));
 //
@@ -151,8 +151,8 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   void RunUntilLost(SuitePeer& a, SuitePeer& b);
   // `request` of `initiator` was one that `target` must refuse: checks what both see of it.
   void ExpectRefused(SuitePeer& initiator, SuitePeer& target, Context request);
-  // Registers the server's memory for Writes, then for Reads, and lets `spoil` make of its segment, or of the connection,
-  // something that the client may not reach: it must be refused, and the memory stay as it is.
+  // Registers the server's memory for Writes, then for Reads, and lets `spoil` make of its segment, or of the
+  // connection, something that the client may not reach: it must be refused, and the memory stay as it is.
   struct AccessTrial;
   void ExpectAccessRefused(const std::function<RemoteSegment(AccessTrial&)>& spoil);
   // Closes in order if still connected, and checks that nothing posted was forgotten or completed twice.

@@ -1,5 +1,5 @@
-// Memory is reachable as far as it was registered, and no further: endpoint.h, in tests. RFC 5040 §7.2 and RFC 5041 §7.1
-// say what has to be checked, RFC 5042 §6 why.
+// Memory is reachable as far as it was registered, and no further: endpoint.h, in tests. RFC 5040 §7.2 and RFC 5041
+// §7.1 say what has to be checked, RFC 5042 §6 why.
 #include <gmock/gmock.h>
 
 #include <limits>

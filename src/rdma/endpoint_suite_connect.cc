@@ -170,7 +170,9 @@ TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
 TEST_P(EndpointSuite, AProviderThatGoesCancelsItsConnects) {
   auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
   client_provider_.reset();
-  EXPECT_FALSE(Await(connecting));
+  auto connected = Await(connecting);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().kind, ConnectError::Kind::kCancelled);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class ConnectionRequest {
   virtual ~ConnectionRequest() = default;
   virtual const Address& peer() const = 0;
   virtual ConstBytes private_data() const = 0;
+  // The request must live until this has returned. May fail: the peer may have given up meanwhile.
   virtual Task<ConnectResult> Accept(ConnectOptions options) = 0;
   virtual void Reject(std::vector<std::byte> private_data) = 0;
 };
@@ -46,16 +47,18 @@ class Listener {
  public:
   virtual ~Listener() = default;  // closes
   virtual Address local() const = 0;
-  // The next peer whose request has come in whole; null after Close(). Slow or malformed peers hold up nobody.
+  // The next peer whose request has come in whole; null after Close(), which also ends a Next() that waits. One at a
+  // time. Slow or malformed peers hold up nobody.
   virtual Task<std::unique_ptr<ConnectionRequest>> Next() = 0;
   virtual void Close() = 0;
   // The same listening address, served by the provider of another loop as well: whichever is free takes a peer.
   virtual SetupResult<std::unique_ptr<Listener>> Share(Provider& other) = 0;
 };
 
-// Makes connections that live on one loop.
+// Makes connections that live on one loop. Outlives its listeners, requests and endpoints.
 class Provider {
  public:
+  // Calls of Connect and Accept that have not returned do so now, with kCancelled.
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;
   virtual BufferPool& buffers() = 0;

@@ -1,8 +1,8 @@
-// A network in one process: the sim provider. Everything that happens on it is an event of a World, so a run is decided by
-// the World's seed, and virtual time is all the time it takes.
+// A network in one process: the sim provider. Everything that happens on it is an event of a World, so a run is decided
+// by the World's seed, and virtual time is all the time it takes.
 //
-// It is as unkind as endpoint.h allows. Bytes move when they are delivered, not when they are posted, in segments; posted
-// buffers are poisoned; completions come late, those of Sends sometimes early; Reads are overtaken; memory stays
+// It is as unkind as endpoint.h allows. Bytes move when they are delivered, not when they are posted, in segments;
+// posted buffers are poisoned; completions come late, those of Sends sometimes early; Reads are overtaken; memory stays
 // reachable until an invalidation has completed. On top of that come the faults: see Faults.
 #pragma once
 
@@ -32,9 +32,10 @@ struct Options {
   Limits limits{.max_message = 1 << 20, .max_transfer = 1 << 30, .file_data = true};
 };
 
-// What goes wrong. A step is a delivery: of a segment, of a Read Request, of a close, of a message of connection set-up.
+// What goes wrong. A step is a delivery: of a segment, of a Read Request, of a close, of a message of connection
+// set-up.
 struct Faults {
-  std::optional<uint64_t> lose_at;    // the connection whose step this is is lost instead; Network::steps() counts from 1
+  std::optional<uint64_t> lose_at;    // at this step its connection is lost instead; Network::steps() counts from 1
   double lose = 0;                    // the same by chance, at each step
   std::optional<uint64_t> refuse_at;  // this access (of a Write or Read to memory) is refused; accesses() counts from 1
   double refuse = 0;

@@ -7,7 +7,9 @@
 namespace penstock::rdma::sim {
 namespace {
 
-std::string Text(const Address& address) { return address.address().to_string() + ":" + std::to_string(address.port()); }
+std::string Text(const Address& address) {
+  return fmt::format("{}:{}", address.address().to_string(), address.port());
+}
 
 }  // namespace
 

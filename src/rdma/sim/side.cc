@@ -210,7 +210,9 @@ void Side::Invalidate(RegionState& region) {
 }
 
 void Side::RegionDestroyed(RegionState& region) {
-  if (region.invalidating && !lost_) network_.Violation(name_ + ": a region is destroyed while it is being invalidated");
+  if (region.invalidating && !lost_) {
+    network_.Violation(name_ + ": a region is destroyed while it is being invalidated");
+  }
   Invalidate(region);
 }
 
@@ -275,7 +277,9 @@ void Side::Break(DisconnectReason here, DisconnectReason there, std::string deta
 }
 
 void Side::LoseAfter(Duration delay, DisconnectReason reason, std::string detail) {
-  world_.Schedule(delay, [self = shared_from_this(), reason, detail = std::move(detail)] { self->Lost(reason, detail); });
+  world_.Schedule(delay, [self = shared_from_this(), reason, detail = std::move(detail)] {
+    self->Lost(reason, detail);
+  });
 }
 
 void Side::Lost(DisconnectReason reason, std::string detail) {

@@ -1,5 +1,6 @@
 // What moves between the two ends of a connection. Each event is one step: a segment, a Read Request, the close.
 #include <algorithm>
+#include <cassert>
 
 #include "rdma/sim/side.h"
 
@@ -79,6 +80,7 @@ void Side::DeliverNext() {
     case Message::Kind::kReadRequest:
       if (StepLoses("Read Request")) return;
       ++reads_arrived_;
+      assert(reads_arrived_ <= peer->info_.ird);
       KickReads();
       break;
     case Message::Kind::kClose:

@@ -1,5 +1,5 @@
-// Virtual time. What happens in a simulation is an event of its World; events run one by one, ordered by their time and,
-// at the same time, by when they were scheduled. Nothing waits: time leaps to the next event.
+// Virtual time. What happens in a simulation is an event of its World; events run one by one, ordered by their time
+// and, at the same time, by when they were scheduled. Nothing waits: time leaps to the next event.
 #pragma once
 
 #include <fmt/format.h>
