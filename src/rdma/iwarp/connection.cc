@@ -236,7 +236,6 @@ FpduWriter::Part Connection::NextToSend() {
 }
 
 void Connection::HandleSent(size_t size) {
-  sent_something_ = true;
   if (state_ == State::kLost) return outbound_.writer().HandleSent(size);
   outbound_.HandleSent(size);
   CheckDrained();

@@ -71,9 +71,10 @@ class Connection {
   Ending ending() const;
   bool lost() const { return state_ == State::kLost; }
 
-  // We have spoken first and heard nothing yet. Linux's siw, as responder, may leave an FPDU unread that comes within
-  // microseconds of its MPA reply, until more octets come: Nudge() sends it some, a zero-length RDMA Write.
-  bool unanswered() const { return options_.initiator && !lost() && reader_.fpdus() == 0 && sent_something_; }
+  // As initiator we have heard nothing yet. The peer may be waiting: one that may not speak before it is spoken to (RFC 5044
+  // §7.1.2 rule 4), or Linux's siw, which as responder may leave an FPDU that comes within microseconds of its MPA reply
+  // unread until more octets come. Nudge() says something that means nothing: a zero-length RDMA Write.
+  bool unanswered() const { return options_.initiator && state_ != State::kLost && reader_.fpdus() == 0; }
   void Nudge();
 
   const FpduReader& reader() const { return reader_; }
@@ -102,7 +103,6 @@ class Connection {
   Outbound outbound_;
   State state_ = State::kOpen;
   Ending ending_ = Ending::kNone;
-  bool sent_something_ = false;
   // What the peer's Terminate was about, for the status of the request concerned.
   const TerminateMessage* blame_ = nullptr;
 };

@@ -1,0 +1,197 @@
+#include "rdma/iwarp/listener.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/log.h"
+#include "rdma/iwarp/fifo.h"
+#include "rdma/iwarp/mpa_negotiation.h"
+#include "rdma/iwarp/provider.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+using asio::ip::tcp;
+
+// Out of descriptors, most likely: others must end first.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+class Request;
+
+// What the listener and the coroutines that work for it share.
+struct ListenerState {
+  ListenerState(std::shared_ptr<ProviderState> provider_state, tcp::acceptor listening)
+      : provider(std::move(provider_state)), acceptor(std::move(listening)) {}
+
+  std::shared_ptr<ProviderState> provider;
+  tcp::acceptor acceptor;
+  Address local;
+  bool closed = false;
+  bool accepting = false;                    // a wait for the next peer is under way
+  std::unique_ptr<Timer> pause;
+  std::unordered_set<Exchange*> exchanges;   // whose requests are coming in
+  Fifo<std::unique_ptr<Request>> requests;   // that have come in
+  penstock::Completion<std::monostate>* waiting = nullptr;
+
+  size_t pending() { return exchanges.size() + requests.size(); }
+};
+
+class Request : public ConnectionRequest {
+ public:
+  Request(std::shared_ptr<ProviderState> state, std::unique_ptr<Exchange> exchange, Address peer, MpaFrame frame)
+      : state_(std::move(state)), exchange_(std::move(exchange)), peer_(std::move(peer)), frame_(std::move(frame)) {}
+  ~Request() override {
+    if (exchange_) RejectNow({});
+  }
+
+  const Address& peer() const override { return peer_; }
+  ConstBytes private_data() const override { return frame_.private_data; }
+
+  Task<ConnectResult> Accept(ConnectOptions options) override {
+    if (options.private_data.size() > MaxPrivateData(frame_.enhanced.has_value())) {
+      co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, "too much private data", {}});
+    }
+    // What follows may outlive this request.
+    std::shared_ptr<ProviderState> state = state_;
+    std::unique_ptr<Exchange> exchange = std::move(exchange_);
+    std::vector<std::byte> theirs = frame_.private_data;
+    MpaAnswer answer = AcceptRequest(PreferencesOf(state->options, options), frame_, std::move(options.private_data));
+    auto written = co_await exchange->Write(answer.reply.Serialize());
+    if (!written) co_return std::unexpected(std::move(written).error());
+    co_return MakeEndpoint(state, *exchange, answer.agreement, false, std::move(options), std::move(theirs));
+  }
+
+  void Reject(std::vector<std::byte> private_data) override {
+    if (exchange_) RejectNow(std::move(private_data));
+  }
+
+ private:
+  void RejectNow(std::vector<std::byte> private_data) {
+    private_data.resize(std::min(private_data.size(), MaxPrivateData(frame_.enhanced.has_value())));
+    const MpaFrame reply = RejectRequest(PreferencesOf(state_->options, {}), frame_, std::move(private_data));
+    exchange_->WriteNow(reply.Serialize());
+    exchange_.reset();
+  }
+
+  std::shared_ptr<ProviderState> state_;
+  std::unique_ptr<Exchange> exchange_;  // gone once answered
+  Address peer_;
+  MpaFrame frame_;
+};
+
+void AcceptMore(const std::shared_ptr<ListenerState>& state);
+
+// One peer, until its request has come in.
+Task<void> Greet(std::shared_ptr<ListenerState> state, std::unique_ptr<Exchange> exchange, Address peer) {
+  state->exchanges.insert(exchange.get());
+  auto frame = co_await exchange->Read(MpaFrame::Kind::kRequest);
+  state->exchanges.erase(exchange.get());
+  if (frame && !state->closed) {
+    exchange->StopClock();
+    state->requests.push_back(
+        std::make_unique<Request>(state->provider, std::move(exchange), std::move(peer), *std::move(frame)));
+    if (auto* waiting = std::exchange(state->waiting, nullptr)) waiting->Set();
+  } else if (!frame && !state->closed) {
+    // RFC 5044 §7.1.2: a malformed request closes the connection.
+    log::debug("iwarp: {}:{}: {}", peer.address().to_string(), peer.port(), frame.error().detail);
+  }
+  exchange.reset();
+  AcceptMore(state);
+}
+
+// Takes who is there. False where it should be tried again later.
+bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
+  while (!state->closed && state->pending() < state->provider->options.max_pending) {
+    tcp::socket socket(state->provider->loop.context());
+    Address peer;
+    asio::error_code error;
+    state->acceptor.accept(socket, peer, error);
+    if (error == asio::error::would_block || error == asio::error::try_again) return true;
+    if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+    if (error) {
+      log::warn("iwarp: cannot accept: {}", error.message());
+      return false;
+    }
+    socket.set_option(tcp::no_delay(true), error);
+    socket.set_option(asio::socket_base::keep_alive(true), error);
+    socket.native_non_blocking(true, error);
+    auto exchange =
+        std::make_unique<Exchange>(state->provider, std::move(socket), state->provider->options.request_timeout);
+    Spawn(Greet(state, std::move(exchange), std::move(peer)));
+  }
+  return true;
+}
+
+void AcceptMore(const std::shared_ptr<ListenerState>& state) {
+  if (state->closed || state->accepting || state->pending() >= state->provider->options.max_pending) return;
+  state->accepting = true;
+  state->acceptor.async_wait(tcp::acceptor::wait_read, [state](const asio::error_code& error) {
+    state->accepting = false;
+    if (state->closed || error == asio::error::operation_aborted) return;
+    if (AcceptAll(state)) return AcceptMore(state);
+    if (!state->pause) {
+      state->pause = state->provider->loop.MakeTimer([weak = std::weak_ptr(state)] {
+        if (auto live = weak.lock()) AcceptMore(live);
+      });
+    }
+    state->pause->ExpireAfter(kAcceptPause);
+  });
+}
+
+class SocketListener : public Listener {
+ public:
+  explicit SocketListener(std::shared_ptr<ListenerState> state) : state_(std::move(state)) { AcceptMore(state_); }
+  ~SocketListener() override { Close(); }
+
+  Address local() const override { return state_->local; }
+
+  Task<std::unique_ptr<ConnectionRequest>> Next() override {
+    std::shared_ptr<ListenerState> state = state_;  // this may go meanwhile
+    while (!state->closed && state->requests.empty()) {
+      penstock::Completion<std::monostate> arrived;
+      state->waiting = &arrived;
+      co_await arrived;
+    }
+    if (state->closed) co_return nullptr;
+    std::unique_ptr<ConnectionRequest> request = state->requests.pop_front();
+    AcceptMore(state);
+    co_return request;
+  }
+
+  void Close() override {
+    if (state_->closed) return;
+    std::shared_ptr<ListenerState> state = state_;
+    state->closed = true;
+    state->pause.reset();
+    asio::error_code ignored;
+    state->acceptor.close(ignored);
+    const auto exchanges = state->exchanges;
+    for (Exchange* exchange : exchanges) exchange->Cancel();
+    state->requests.clear();
+    if (auto* waiting = std::exchange(state->waiting, nullptr)) waiting->Set();
+  }
+
+  SetupResult<std::unique_ptr<Listener>> Share(rdma::Provider& other) override {
+    auto* provider = dynamic_cast<Provider*>(&other);
+    if (!provider) return std::unexpected(SetupError{"an iWARP listener cannot be shared with another kind of provider"});
+    if (state_->closed) return std::unexpected(SetupError{"the listener is closed"});
+    return provider->Adopt(state_->acceptor.native_handle());
+  }
+
+ private:
+  std::shared_ptr<ListenerState> state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Listener> MakeListener(std::shared_ptr<ProviderState> state, tcp::acceptor acceptor) {
+  auto listener = std::make_shared<ListenerState>(std::move(state), std::move(acceptor));
+  asio::error_code ignored;
+  listener->local = listener->acceptor.local_endpoint(ignored);
+  listener->acceptor.non_blocking(true, ignored);
+  return std::make_unique<SocketListener>(std::move(listener));
+}
+
+}  // namespace penstock::rdma::iwarp

@@ -1,0 +1,126 @@
+#include "rdma/iwarp/provider.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "rdma/iwarp/listener.h"
+#include "rdma/iwarp/mpa_exchange.h"
+#include "rdma/iwarp/mpa_negotiation.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+using asio::ip::tcp;
+
+void IgnoreSigpipe() {
+  struct sigaction action{};
+  if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
+}
+
+// One attempt. `closed_unanswered` tells a peer that has closed without an MPA reply.
+Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, MpaPreferences preferences,
+                            ConnectOptions& options, Duration time_limit, bool& closed_unanswered) {
+  tcp::socket socket(state->loop.context());
+  asio::error_code error;
+  socket.open(peer.protocol(), error);
+  if (error) co_return std::unexpected(ConnectError{ConnectError::Kind::kUnreachable, error.message(), {}});
+  Exchange exchange(state, std::move(socket), time_limit);
+  auto done = co_await exchange.Connect(peer);
+  if (!done) co_return std::unexpected(std::move(done).error());
+
+  const MpaFrame request = MakeRequest(preferences, options.private_data);
+  done = co_await exchange.Write(request.Serialize());
+  if (!done) co_return std::unexpected(std::move(done).error());
+  auto reply = co_await exchange.Read(MpaFrame::Kind::kReply);
+  if (!reply) {
+    closed_unanswered = reply.error().kind == ConnectError::Kind::kProtocol;
+    co_return std::unexpected(std::move(reply).error());
+  }
+  if (reply->rejected) {
+    co_return std::unexpected(
+        ConnectError{ConnectError::Kind::kRejected, "rejected by the peer", std::move(reply->private_data)});
+  }
+  auto agreement = HandleReply(preferences, request, *reply);
+  if (!agreement) {
+    SendRefusal(state, exchange, agreement.error());
+    co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, agreement.error().code.ToString(), {}});
+  }
+  co_return MakeEndpoint(state, exchange, *agreement, true, std::move(options), std::move(reply->private_data));
+}
+
+Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer, ConnectOptions options) {
+  MpaPreferences preferences = PreferencesOf(state->options, options);
+  if (options.private_data.size() > MaxPrivateData(preferences.revision >= 2)) {
+    co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, "too much private data", {}});
+  }
+  const TimePoint deadline = state->loop.Now() + state->options.connect_timeout;
+  bool closed_unanswered = false;
+  ConnectResult result =
+      co_await Attempt(state, peer, preferences, options, state->options.connect_timeout, closed_unanswered);
+  if (result || !closed_unanswered || preferences.revision < 2 || !state->options.fall_back_to_revision_1) {
+    co_return result;
+  }
+  // RFC 6581 §10: to a peer without the enhancements our request was malformed, and it has closed.
+  const Duration left = deadline - state->loop.Now();
+  if (left <= Duration::zero()) co_return result;
+  preferences.revision = 1;
+  ConnectResult second = co_await Attempt(state, peer, preferences, options, left, closed_unanswered);
+  co_return second;
+}
+
+SetupError CannotListen(const Address& local, const asio::error_code& error) {
+  return {fmt::format("cannot listen on {}:{}: {}", local.address().to_string(), local.port(), error.message())};
+}
+
+}  // namespace
+
+Provider::Provider(Loop& loop, Options options) : state_(std::make_shared<ProviderState>(loop, options)) {
+  IgnoreSigpipe();
+}
+
+Provider::~Provider() {
+  state_->gone = true;
+  const auto exchanges = state_->exchanges;
+  for (Exchange* exchange : exchanges) exchange->Cancel();
+}
+
+BufferPool& Provider::buffers() { return state_->loop.buffers(); }
+
+Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
+  return ConnectTo(state_, std::move(peer), std::move(options));
+}
+
+SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
+  tcp::acceptor acceptor(state_->loop.context());
+  asio::error_code error;
+  acceptor.open(local.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(local, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return std::unexpected(CannotListen(local, error));
+  return MakeListener(state_, std::move(acceptor));
+}
+
+SetupResult<std::unique_ptr<Listener>> Provider::Adopt(int listening_socket) {
+  const int fd = ::dup(listening_socket);
+  if (fd < 0) {
+    return std::unexpected(SetupError{"cannot share a listener: " + std::system_category().message(errno)});
+  }
+  tcp::acceptor acceptor(state_->loop.context());
+  asio::error_code error;
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  acceptor.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, error);
+  if (error) {
+    ::close(fd);
+    return std::unexpected(SetupError{"cannot share a listener: " + error.message()});
+  }
+  return MakeListener(state_, std::move(acceptor));
+}
+
+}  // namespace penstock::rdma::iwarp

@@ -1,0 +1,257 @@
+#include "rdma/iwarp/socket_driver.h"
+
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/log.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+// One connection's share of a turn.
+constexpr int kReceivesPerTurn = 32;
+constexpr size_t kOctetsSentPerTurn = 8 << 20;
+constexpr int kRoundsPerTurn = 4;
+constexpr unsigned kMaxNudges = 3;
+
+bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+std::string Describe(int error) { return std::system_category().message(error); }
+
+ssize_t SendPart(int socket, const FpduWriter::Part& part) {
+  if (part.file >= 0) {
+    off_t offset = static_cast<off_t>(part.file_offset);
+    return ::sendfile(socket, part.file, &offset, part.size);
+  }
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(part.memory.data());
+  message.msg_iovlen = part.memory.size();
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (part.more ? MSG_MORE : 0));
+}
+
+// The file is shorter than promised, or cannot be sent as it is: its octets, and zeros for those that are not there.
+BufferRef LoadFile(BufferPool& pool, const FpduWriter::Part& part) {
+  BufferRef buffer = pool.Allocate(part.size);
+  size_t done = 0;
+  while (done < part.size) {
+    const ssize_t n = ::pread(part.file, buffer->data() + done, part.size - done,
+                              static_cast<off_t>(part.file_offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += static_cast<size_t>(n);
+  }
+  std::memset(buffer->data() + done, 0, part.size - done);
+  return buffer;
+}
+
+}  // namespace
+
+SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options,
+                           Connection::Options connection, Entropy entropy, std::shared_ptr<StagingArea> staging)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      options_(options),
+      connection_(std::move(connection), loop.buffers(), std::move(entropy)),
+      staging_(std::move(staging)) {}
+
+void SocketDriver::Begin() {
+  if (connection_.unanswered()) {
+    nudge_timer_ = MakeTimer(&SocketDriver::HandleNudge);
+    nudge_timer_->ExpireAfter(options_.nudge_after);
+  }
+  Touch();  // there may be a readiness indication to be sent
+}
+
+void SocketDriver::Start(std::function<void()> on_completions) {
+  on_completions_ = std::move(on_completions);
+  started_ = true;
+  Touch();
+}
+
+void SocketDriver::Touch() {
+  if (in_turn_ || turn_posted_) return;
+  turn_posted_ = true;
+  loop_.Post([self = shared_from_this()] {
+    self->turn_posted_ = false;
+    self->BeginTurn();
+    self->EndTurn();
+  });
+}
+
+size_t SocketDriver::Poll(std::span<Completion> out) {
+  const size_t count = connection_.Poll(out);
+  if (count < out.size()) armed_ = true;
+  return count;
+}
+
+void SocketDriver::BeginTurn() { in_turn_ = true; }
+
+void SocketDriver::EndTurn() {
+  for (int round = 0; round < kRoundsPerTurn; ++round) {
+    Notify();
+    Send();
+    if (!(started_ && armed_ && connection_.has_completions())) break;
+  }
+  Settle();
+  in_turn_ = false;
+  if (more_to_send_ || (started_ && armed_ && connection_.has_completions())) Touch();
+}
+
+void SocketDriver::Notify() {
+  if (!started_ || !armed_ || !connection_.has_completions() || !on_completions_) return;
+  armed_ = false;
+  on_completions_();
+}
+
+void SocketDriver::Receive(EndOfStream end_of_stream) {
+  for (int i = 0; i < kReceivesPerTurn && !closed_; ++i) {
+    const FpduReader::Places places = connection_.Wants(*staging_);
+    iovec iov[2] = {{places.direct.data(), places.direct.size()}, {places.staging.data(), places.staging.size()}};
+    msghdr message{};
+    message.msg_iov = places.direct.empty() ? iov + 1 : iov;
+    message.msg_iovlen = places.direct.empty() ? 1 : 2;
+    const ssize_t n = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      if (!WouldBlock(errno)) connection_.HandleBroken(Describe(errno));
+      return;
+    }
+    if (n == 0) {
+      if (end_of_stream == EndOfStream::kHandle) connection_.HandleEndOfStream();
+      return;
+    }
+    connection_.HandleReceived(static_cast<size_t>(n), *staging_);
+    if (connection_.lost() && connection_.ending() != Connection::Ending::kShutdown) return;
+    if (static_cast<size_t>(n) < places.direct.size() + places.staging.size()) return;
+  }
+}
+
+void SocketDriver::Send() {
+  more_to_send_ = false;
+  size_t octets = 0;
+  while (!closed_ && !waiting_to_write_) {
+    const FpduWriter::Part part = connection_.NextToSend();
+    if (part.memory.empty() && part.file < 0) return;
+    if (octets >= kOctetsSentPerTurn) {
+      more_to_send_ = true;
+      return;
+    }
+    const ssize_t n = SendPart(socket_.native_handle(), part);
+    if (n > 0) {
+      octets += static_cast<size_t>(n);
+      connection_.HandleSent(static_cast<size_t>(n));
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else if (n < 0 && WouldBlock(errno)) {
+      ArmWrite();
+    } else if (part.file >= 0 && (n == 0 || (errno != EPIPE && errno != ECONNRESET))) {
+      connection_.ReplaceFile(LoadFile(loop_.buffers(), part));
+    } else {
+      HandleSendError(errno);
+      return;
+    }
+  }
+}
+
+// The peer may have said why before it went: what it has sent comes first.
+void SocketDriver::HandleSendError(int error) {
+  if (started_) Receive(EndOfStream::kIgnore);
+  if (!connection_.lost() || connection_.ending() == Connection::Ending::kShutdown) {
+    connection_.HandleBroken(Describe(error));
+  }
+}
+
+void SocketDriver::Settle() {
+  if (closed_) return;
+  switch (connection_.ending()) {
+    case Connection::Ending::kNone: break;
+    case Connection::Ending::kShutdown: {
+      ArmCloseTimer();
+      const FpduWriter::Part part = connection_.NextToSend();
+      if (!shut_ && part.memory.empty() && part.file < 0) {
+        shut_ = true;
+        asio::error_code ignored;
+        socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+      }
+      break;
+    }
+    case Connection::Ending::kReset: {
+      asio::error_code ignored;
+      socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+      Close();
+      return;
+    }
+    case Connection::Ending::kClose: Close(); return;
+  }
+  ArmRead();
+}
+
+void SocketDriver::ArmRead() {
+  if (waiting_to_read_ || (!started_ && !connection_.lost())) return;
+  waiting_to_read_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
+    self->waiting_to_read_ = false;
+    if (self->closed_ || error == asio::error::operation_aborted) return;
+    self->BeginTurn();
+    self->Receive(EndOfStream::kHandle);
+    self->EndTurn();
+  });
+}
+
+void SocketDriver::ArmWrite() {
+  waiting_to_write_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
+    self->waiting_to_write_ = false;
+    if (self->closed_ || error == asio::error::operation_aborted) return;
+    self->BeginTurn();
+    self->EndTurn();
+  });
+}
+
+void SocketDriver::HandleNudge() {
+  if (!connection_.unanswered()) return;
+  BeginTurn();
+  connection_.Nudge();
+  EndTurn();
+  if (++nudges_ < kMaxNudges) nudge_timer_->ExpireAfter(options_.nudge_after * (1 << 2 * nudges_));
+}
+
+void SocketDriver::ArmCloseTimer() {
+  if (close_timer_armed_) return;
+  close_timer_armed_ = true;
+  close_timer_ = MakeTimer(&SocketDriver::HandleCloseTimeout);
+  close_timer_->ExpireAfter(options_.close_timeout);
+}
+
+void SocketDriver::HandleCloseTimeout() {
+  BeginTurn();
+  connection_.HandleCloseTimeout();
+  EndTurn();
+}
+
+std::unique_ptr<Timer> SocketDriver::MakeTimer(void (SocketDriver::*on_expiry)()) {
+  return loop_.MakeTimer([weak = weak_from_this(), on_expiry] {
+    if (auto self = weak.lock(); self && !self->closed_) (self.get()->*on_expiry)();
+  });
+}
+
+void SocketDriver::Close() {
+  closed_ = true;
+  if (nudge_timer_) nudge_timer_->Cancel();
+  if (close_timer_) close_timer_->Cancel();
+  asio::error_code ignored;
+  socket_.close(ignored);
+}
+
+void SocketDriver::Abandon() {
+  on_completions_ = nullptr;
+  connection_.Abandon();
+  if (!in_turn_) Settle();
+}
+
+}  // namespace penstock::rdma::iwarp

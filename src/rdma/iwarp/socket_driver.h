@@ -1,0 +1,77 @@
+// Between a Connection and its TCP socket, on a loop.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "rdma/iwarp/connection.h"
+#include "rdma/iwarp/options.h"
+
+namespace penstock::rdma::iwarp {
+
+// Where octets pass through on their way in; shared by all connections of a loop, since nothing stays in it.
+using StagingArea = std::vector<std::byte>;
+constexpr size_t kStagingSize = 64 << 10;
+
+// Asio says when the socket is ready; recvmsg, sendmsg and sendfile do the rest. Everything happens in turns of the loop:
+// what was posted during a turn is sent at its end.
+//
+// Lives until the socket is closed: after Abandon(), in the background, as long as it takes to close in order.
+class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
+ public:
+  SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options, Connection::Options connection,
+               Entropy entropy, std::shared_ptr<StagingArea> staging);
+
+  // Once, before anything else.
+  void Begin();
+  Connection& connection() { return connection_; }
+  void Start(std::function<void()> on_completions);
+  // Something was posted: it is sent at the end of this turn, or in the next.
+  void Touch();
+  size_t Poll(std::span<Completion> out);
+  void Abandon();
+
+ private:
+  void BeginTurn();
+  void EndTurn();
+  void Notify();
+  enum class EndOfStream : uint8_t { kHandle, kIgnore };
+  void Receive(EndOfStream end_of_stream);
+  void Send();
+  void HandleSendError(int error);
+  void Settle();
+  void ArmRead();
+  void ArmWrite();
+  void ArmCloseTimer();
+  void Close();
+  std::unique_ptr<Timer> MakeTimer(void (SocketDriver::*on_expiry)());
+  void HandleNudge();
+  void HandleCloseTimeout();
+
+  Loop& loop_;
+  asio::ip::tcp::socket socket_;
+  const Options options_;
+  Connection connection_;
+  std::shared_ptr<StagingArea> staging_;
+  std::function<void()> on_completions_;
+
+  bool started_ = false;
+  bool armed_ = true;            // on_completions may be called
+  bool in_turn_ = false;
+  bool turn_posted_ = false;
+  bool waiting_to_read_ = false;
+  bool waiting_to_write_ = false;
+  bool more_to_send_ = false;    // the turn has sent its share; the next goes on
+  bool shut_ = false;            // our half of the connection is closed
+  bool closed_ = false;
+  bool close_timer_armed_ = false;
+  std::unique_ptr<Timer> nudge_timer_;
+  unsigned nudges_ = 0;
+  std::unique_ptr<Timer> close_timer_;
+};
+
+}  // namespace penstock::rdma::iwarp
