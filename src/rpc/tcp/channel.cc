@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cassert>
+#include <cerrno>
 #include <utility>
 
 #include "rpc/tcp/record_socket.h"
@@ -15,6 +16,13 @@ using asio::ip::tcp;
 
 // The ticks that call_limit is counted in.
 constexpr uint64_t kTicksPerLimit = 8;
+
+// asio's own category does not compare with std::errc.
+std::error_code Portable(const asio::error_code& error) {
+  return error.category() == asio::error::get_system_category()
+             ? std::error_code(error.value(), std::generic_category())
+             : error;
+}
 
 // co_await ConnectTo(socket, server)
 class ConnectTo {
@@ -56,6 +64,7 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
  public:
   Connection(Loop& loop, tcp::socket socket, const ChannelOptions& options)
       : socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
+        local_(socket_->local()),
         tick_length_(options.call_limit / kTicksPerLimit),
         timer_(loop.MakeTimer([this] { Tick(); })) {}
   ~Connection() { socket_->Abandon(); }
@@ -83,6 +92,7 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
   }
 
   bool connected() const { return !socket_->closed(); }
+  const tcp::endpoint& local() const { return local_; }
   void Close() {
     auto self = shared_from_this();
     socket_->Close();
@@ -172,6 +182,7 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
   std::shared_ptr<RecordSocket> socket_;
   std::array<Pending*, 256> buckets_{};
   size_t pending_count_ = 0;
+  const tcp::endpoint local_;
   const Duration tick_length_;
   uint64_t tick_ = 0;
   std::unique_ptr<Timer> timer_;
@@ -196,14 +207,14 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
     if (error) break;
     ConnectTo connect(socket, server);
     error = co_await connect;
-    const bool port_taken = error == std::errc::address_not_available || error == std::errc::address_in_use;
+    const bool port_taken = error == asio::error::address_in_use || error.value() == EADDRNOTAVAIL;
     if (!options.privileged_port || !port_taken) break;
     asio::error_code ignored;
     socket.close(ignored);
   }
   limit->Cancel();
   if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
-  if (error) co_return std::unexpected(error);
+  if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
   auto connection = std::make_shared<Connection>(loop, std::move(socket), options);
   Spawn(Connection::Run(connection));
@@ -217,6 +228,7 @@ Task<Result<Message, CallError>> Channel::Call(Message call, ReplyShape /*shape*
 }
 
 bool Channel::connected() const { return connection_->connected(); }
+tcp::endpoint Channel::local() const { return connection_->local(); }
 void Channel::Close() { connection_->Close(); }
 
 }  // namespace penstock::rpc::tcp

@@ -35,6 +35,7 @@ class Channel final : public rpc::Channel {
   Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
 
   bool connected() const;
+  asio::ip::tcp::endpoint local() const;
   // Every call that waits fails with kDisconnected, before this returns. So do later ones.
   void Close();
 

@@ -201,6 +201,11 @@ void RecordSocket::Close() {
   if (owner_) owner_->OnClosed();
 }
 
+asio::ip::tcp::endpoint RecordSocket::local() const {
+  asio::error_code ignored;
+  return socket_.local_endpoint(ignored);
+}
+
 int RecordSocket::StalledIntervals() {
   const bool receive_stalled = receiving_ && reader_.mid_record() && received_ == received_seen_;
   const bool send_stalled = sending_ && writer_.sent() == sent_seen_;

@@ -30,26 +30,6 @@ class Ready {
   typename Socket::wait_type wait_;
 };
 
-// Wakes one coroutine, again and again. It looks for itself at what has changed.
-class Signal {
- public:
-  void Notify() {
-    if (auto waiter = std::exchange(waiter_, nullptr)) waiter.resume();
-  }
-  auto operator co_await() noexcept {
-    struct Awaiter {
-      Signal& signal;
-      bool await_ready() const noexcept { return false; }
-      void await_suspend(std::coroutine_handle<> waiter) noexcept { signal.waiter_ = waiter; }
-      void await_resume() const noexcept {}
-    };
-    return Awaiter{*this};
-  }
-
- private:
-  std::coroutine_handle<> waiter_;
-};
-
 // Belongs to its loop. Held by its owner, and by itself while something of it is on its way.
 class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
  public:
@@ -86,6 +66,7 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // Forgets what was queued, and ends what waits. OnClosed() is called, before this returns, if it was not before.
   void Close();
   bool closed() const { return closed_; }
+  asio::ip::tcp::endpoint local() const;
   void Abandon() { owner_ = nullptr; }
 
   // To be called at regular intervals: for how many of them in a row a record has begun to be received or sent and not got

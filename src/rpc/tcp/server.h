@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "base/result.h"
+#include "base/signal.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/transport.h"
 
@@ -23,7 +24,7 @@ struct ServerOptions {
   // A record that a peer has begun to send, or to take, must get to its end within this time.
   Duration stall_limit = std::chrono::seconds(60);
   // Who may connect. Empty: everybody.
-  std::function<bool(const asio::ip::address&)> allow;
+  std::function<bool(const asio::ip::address&)> allow{};
 };
 
 // A listening socket. Several servers, each on its loop, may accept from the same.
@@ -43,8 +44,8 @@ class Server {
   SetupResult<void> Start(const FileDescriptor& listener);
 
   // Takes no more connections and no more calls, lets those that run end and their replies go out, and cuts off after
-  // `drain_limit` whoever does not take them. Done when nothing of the server is left on the loop; that is not before the
-  // handler has finished its calls.
+  // `drain_limit` whoever does not take them. Not done before the handler has finished its calls. The loop must take one
+  // more turn after that, in which closed sockets let go of their memory.
   Task<void> Stop(Duration drain_limit);
 
   size_t connections() const { return connections_.size(); }

@@ -1,0 +1,489 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <optional>
+
+#include "rpc/client.h"
+#include "rpc/dispatch.h"
+#include "rpc/tcp/channel.h"
+#include "rpc/tcp/server.h"
+#include "rpc/test_program.h"
+
+namespace penstock::rpc::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Echo;
+using testing::SlowAdd;
+using asio::ip::make_address;
+using Kind = Error::Kind;
+
+std::string Pattern(size_t size) {
+  std::string text(size, '\0');
+  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + (i >> 8));
+  return text;
+}
+
+// A server and its clients on one loop, which a test turns until what it waits for has come.
+class TcpTest : public ::testing::Test {
+ protected:
+  TcpTest() {
+    dispatcher.Add(program);
+    SetupResult<FileDescriptor> opened = OpenListener({make_address("127.0.0.1"), 0});
+    EXPECT_TRUE(opened);
+    listener.emplace(std::move(*opened));
+    address = LocalEndpoint(*listener);
+  }
+  ~TcpTest() override {
+    channel.reset();
+    program.Release();
+    StopServer(1s);
+    Turn();
+    EXPECT_EQ(loop.buffers().outstanding(), cache.entries());
+  }
+
+  void StartServer(ServerOptions options = {}) {
+    server = std::make_unique<Server>(loop, dispatcher, std::move(options));
+    ASSERT_TRUE(server->Start(*listener));
+  }
+  void StopServer(Duration limit) {
+    if (!server) return;
+    Wait([](TcpTest& self, Duration drain) { return self.server->Stop(drain); }, limit);
+    server.reset();
+  }
+  // Runs until the task that `start(*this, arguments...)` gives is done.
+  template <class Start, class... Arguments>
+  void Wait(Start start, Arguments... arguments) {
+    bool done = false;
+    Spawn([](Task<void> task, bool& flag) -> Task<void> {
+      co_await std::move(task);
+      flag = true;
+    }(start(*this, arguments...), done));
+    TurnUntil([&] { return done; });
+  }
+  void TurnUntil(const std::function<bool()>& done) {
+    const auto limit = loop.Now() + 20s;
+    loop.context().restart();
+    while (!done() && loop.Now() < limit) {
+      loop.context().run_one_for(10ms);
+      loop.context().restart();
+    }
+    EXPECT_TRUE(done());
+  }
+  void Turn(Duration time = 5ms) {
+    const auto limit = loop.Now() + time;
+    while (loop.Now() < limit) {
+      loop.context().restart();
+      loop.context().run_one_for(1ms);
+    }
+  }
+
+  Result<std::unique_ptr<Channel>, std::error_code> TryConnect(ChannelOptions options = {}) {
+    std::optional<Result<std::unique_ptr<Channel>, std::error_code>> result;
+    Spawn([](Loop& on, asio::ip::tcp::endpoint to, ChannelOptions with, auto& out) -> Task<void> {
+      out.emplace(co_await Channel::Connect(on, to, with));
+    }(loop, address, options, result));
+    TurnUntil([&] { return result.has_value(); });
+    return std::move(*result);
+  }
+  std::unique_ptr<Channel> Connect(ChannelOptions options = {}) {
+    auto connected = TryConnect(options);
+    EXPECT_TRUE(connected);
+    return connected ? std::move(*connected) : nullptr;
+  }
+  void ConnectClient(ChannelOptions options = {}) {
+    channel = Connect(options);
+    ASSERT_TRUE(channel);
+    client.emplace(*channel, loop.buffers(), Xid(1000));
+  }
+
+  // Starts a call, whose outcome arrives in `out`.
+  template <class Procedure>
+  void Start(typename Procedure::Arguments arguments,
+             std::optional<Result<Reply<typename Procedure::Results>, Error>>& out) {
+    Spawn([](Client& caller, typename Procedure::Arguments with, auto& result) -> Task<void> {
+      result.emplace(co_await caller.Call<Procedure>(with));
+    }(*client, arguments, out));
+  }
+  template <class Procedure>
+  Result<Reply<typename Procedure::Results>, Error> Call(typename Procedure::Arguments arguments = {}) {
+    std::optional<Result<Reply<typename Procedure::Results>, Error>> out;
+    Start<Procedure>(arguments, out);
+    TurnUntil([&] { return out.has_value(); });
+    return std::move(*out);
+  }
+
+  // A connection of its own, for peers that misbehave.
+  FileDescriptor RawConnection() {
+    FileDescriptor fd(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())), 0);
+    TurnUntil([this, before = server->connections()] { return server->connections() > before; });
+    return fd;
+  }
+  static void Write(const FileDescriptor& fd, std::string_view bytes) {
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  // What the server sends until it has sent `size` octets, or closes.
+  std::string ReadFrom(const FileDescriptor& fd, size_t size) {
+    std::string all;
+    TurnUntil([&] {
+      char buffer[4096];
+      const ssize_t n = ::recv(fd.get(), buffer, std::min(sizeof buffer, size - all.size()), MSG_DONTWAIT);
+      if (n > 0) all.append(buffer, static_cast<size_t>(n));
+      return all.size() == size || n == 0 || (n < 0 && errno == ECONNRESET);
+    });
+    return all;
+  }
+  bool ClosedByServer(const FileDescriptor& fd) { return ReadFrom(fd, 1).empty(); }
+
+  static std::string Words(std::initializer_list<uint32_t> words) {
+    std::string bytes;
+    for (uint32_t word : words) {
+      std::byte big[4];
+      StoreBig(big, word);
+      bytes += AsText(big);
+    }
+    return bytes;
+  }
+  static std::string NullCall(uint32_t xid) {
+    return Words({xid, 0, 2, testing::kTestProgram, 3, 0, 0, 0, 0, 0});
+  }
+  static std::string NullReply(uint32_t xid) { return Words({0x8000'0018, xid, 1, 0, 0, 0, 0}); }
+
+  Loop loop;
+  ReplyCache cache;
+  testing::TestProgram program;
+  Dispatcher dispatcher{cache, loop};
+  std::optional<FileDescriptor> listener;
+  asio::ip::tcp::endpoint address;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Channel> channel;
+  std::optional<Client> client;
+};
+
+TEST_F(TcpTest, CallsAndReplies) {
+  StartServer();
+  ConnectClient();
+  EXPECT_TRUE(Call<testing::Null>());
+  const auto reply = Call<Echo>("hello");
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->results, "hello");
+}
+
+struct Later : testing::Procedure<0, xdr::Void, xdr::Void> {
+  static constexpr uint32_t kVersion = 9;
+};
+struct Other : testing::Procedure<0, xdr::Void, xdr::Void> {
+  static constexpr uint32_t kProgram = 9;
+};
+
+TEST_F(TcpTest, ErrorsOfThePeerReachTheCaller) {
+  StartServer();
+  ConnectClient();
+  EXPECT_EQ(Call<testing::Fail>().error().kind, Kind::kSystemError);
+  const auto weak = Call<testing::WhoAmI>();
+  ASSERT_FALSE(weak);
+  EXPECT_EQ(weak.error().kind, Kind::kAuthentication);
+  EXPECT_EQ(weak.error().auth, AuthStatus::AUTH_TOOWEAK);
+  EXPECT_EQ(Describe(weak.error()), "the server rejects our credentials (AUTH_TOOWEAK)");
+  const auto later = Call<Later>();
+  EXPECT_EQ(later.error().kind, Kind::kProgramMismatch);
+  EXPECT_EQ(later.error().versions, (VersionRange{2, 3}));
+  EXPECT_EQ(Call<Other>().error().kind, Kind::kProgramUnavailable);
+  EXPECT_EQ((Call<testing::Procedure<99, xdr::Void, xdr::Void>>().error().kind), Kind::kProcedureUnavailable);
+  EXPECT_EQ((Call<testing::Procedure<0, uint32_t, xdr::Void>>().error().kind), Kind::kGarbageArguments);
+  EXPECT_EQ((Call<testing::Procedure<0, xdr::Void, uint32_t>>().error().kind), Kind::kMalformedReply);
+}
+
+TEST_F(TcpTest, SaysWhoItIs) {
+  StartServer();
+  ConnectClient();
+  client.emplace(*channel, loop.buffers(), Xid(1), ClientCredential(SystemIdentity{"host", 1234, 100, {}}));
+  EXPECT_EQ(Call<testing::WhoAmI>()->results, 1234u);
+}
+
+TEST_F(TcpTest, LargeCallsAndRepliesGoBothWays) {
+  StartServer();
+  ConnectClient();
+  for (size_t size : {1u, 65530u, 65536u, 300'000u, 1u << 20, 1'900'000u}) {
+    const std::string text = Pattern(size);
+    const auto reply = Call<Echo>(text);
+    ASSERT_TRUE(reply) << size;
+    EXPECT_EQ(reply->results, text);
+  }
+}
+
+TEST_F(TcpTest, PayloadsComeFromMemoryAndFiles) {
+  StartServer();
+  ConnectClient();
+  const std::string bytes = Pattern(1'000'003);
+  program.data = Data(Slice::Borrowed(AsBytes(bytes)));
+  EXPECT_EQ(Call<testing::Read>(999)->results.text(), bytes.substr(0, 999));
+
+  auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
+  ASSERT_EQ(::write(file->get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  program.data = Data(file, 0, bytes.size());
+  for (uint32_t size : {0u, 1u, 3u, 4096u, 1'000'003u}) {
+    const auto reply = Call<testing::Read>(size);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->results.text(), bytes.substr(0, size));
+  }
+  // Cut short between READ and reply: the octets that are gone are zeros.
+  ASSERT_EQ(::ftruncate(file->get(), 1000), 0);
+  EXPECT_EQ(Call<testing::Read>(300'001)->results.text(), bytes.substr(0, 1000) + std::string(299'001, '\0'));
+}
+
+TEST_F(TcpTest, AThousandCallsShareTheConnection) {
+  StartServer({.max_calls = 16});
+  ConnectClient();
+  std::vector<std::optional<Result<Reply<Echo::Results>, Error>>> replies(1000);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < replies.size(); ++i) texts.push_back(std::to_string(i) + Pattern(i * 7));
+  for (size_t i = 0; i < replies.size(); ++i) Start<Echo>(texts[i], replies[i]);
+  TurnUntil([&] { return std::ranges::all_of(replies, [](auto& reply) { return reply.has_value(); }); });
+  for (size_t i = 0; i < replies.size(); ++i) {
+    ASSERT_TRUE(*replies[i]);
+    EXPECT_EQ((*replies[i])->results, texts[i]);
+  }
+}
+
+TEST_F(TcpTest, SlowCallsDoNotHoldUpOthers) {
+  StartServer();
+  ConnectClient();
+  std::optional<Result<Reply<uint32_t>, Error>> slow;
+  Start<SlowAdd>(1, slow);
+  EXPECT_TRUE(Call<Echo>("quick"));
+  EXPECT_FALSE(slow);
+  program.Release();
+  TurnUntil([&] { return slow.has_value(); });
+  EXPECT_EQ((*slow)->results, 1u);
+}
+
+TEST_F(TcpTest, ACallSentAgainOnAnotherConnectionIsExecutedOnce) {
+  StartServer();
+  ConnectClient();
+  std::optional<Result<Reply<uint32_t>, Error>> lost;
+  Start<SlowAdd>(5, lost);
+  TurnUntil([&] { return program.waiting.size() == 1; });
+  channel->Close();
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->error().transport, CallError::kDisconnected);
+  // The same XID again, first while the call is executed, then after.
+  ConnectClient();
+  std::optional<Result<Reply<uint32_t>, Error>> again;
+  Start<SlowAdd>(5, again);
+  Turn();
+  EXPECT_EQ(program.waiting.size(), 1u);
+  program.Release();
+  TurnUntil([&] { return again.has_value(); });
+  EXPECT_EQ((*again)->results, 5u);
+  ConnectClient();
+  EXPECT_EQ(Call<SlowAdd>(5)->results, 5u);
+  EXPECT_EQ(program.sum, 5u);
+}
+
+TEST_F(TcpTest, ReadsNoMoreThanItMayHaveInFlight) {
+  StartServer({.max_calls = 4});
+  ConnectClient();
+  std::vector<std::optional<Result<Reply<uint32_t>, Error>>> replies(10);
+  for (uint32_t i = 0; i < replies.size(); ++i) Start<SlowAdd>(i, replies[i]);
+  Turn(20ms);
+  EXPECT_EQ(program.waiting.size(), 4u);
+  for (int i = 0; i < 3; ++i) {
+    program.Release();
+    Turn(20ms);
+  }
+  EXPECT_TRUE(std::ranges::all_of(replies, [](auto& reply) { return reply.has_value(); }));
+}
+
+TEST_F(TcpTest, AClientThatTakesNoRepliesIsNotReadFromAndThenClosed) {
+  StartServer({.max_queued_octets = 100'000, .stall_limit = 200ms});
+  const std::string bytes = Pattern(1 << 20);
+  program.data = Data(Slice::Borrowed(AsBytes(bytes)));
+  const FileDescriptor peer = RawConnection();
+  std::string calls;
+  for (uint32_t xid = 0; xid < 200; ++xid) {
+    calls += Words({0x8000'002c, xid, 0, 2, testing::kTestProgram, 3, 4, 0, 0, 0, 0, 1 << 20});
+  }
+  Write(peer, calls);
+  TurnUntil([&] { return server->connections() == 0; });
+}
+
+TEST_F(TcpTest, ARecordThatDoesNotEndIsNotWaitedForForEver) {
+  StartServer({.stall_limit = 100ms});
+  const FileDescriptor idle = RawConnection();
+  const FileDescriptor stalled = RawConnection();
+  Write(stalled, Words({0x8000'0028, 1, 0}));
+  EXPECT_TRUE(ClosedByServer(stalled));
+  TurnUntil([&] { return server->connections() == 1; });
+  Turn(200ms);
+  EXPECT_EQ(server->connections(), 1u) << "a connection without a call is left alone";
+}
+
+TEST_F(TcpTest, ARecordAboveTheLimitEndsItsConnectionOnly) {
+  StartServer({.max_record = 1000});
+  ConnectClient();
+  const FileDescriptor hostile = RawConnection();
+  Write(hostile, Words({0xffff'ffff}));
+  EXPECT_TRUE(ClosedByServer(hostile));
+  EXPECT_EQ(Call<Echo>(std::string(2000, 'x')).error().transport, CallError::kDisconnected);
+  EXPECT_FALSE(channel->connected());
+  ConnectClient();
+  EXPECT_TRUE(Call<Echo>("still here"));
+}
+
+TEST_F(TcpTest, UnderstandsFragmentsHoweverTheyAreCut) {
+  StartServer();
+  const FileDescriptor peer = RawConnection();
+  const std::string call = NullCall(77);
+  // Each octet its own fragment and its own segment, with empty fragments in between; then garbage that is no call.
+  for (char octet : call) {
+    Write(peer, Words({0, 1}) + octet);
+    Turn(100us);
+  }
+  Write(peer, Words({0x8000'0000}) + Words({0x8000'0000}) + Words({0x8000'0003}) + "abc");
+  Write(peer, Words({0x8000'0028}) + NullCall(78));
+  EXPECT_EQ(ReadFrom(peer, 56), NullReply(77) + NullReply(78));
+}
+
+TEST_F(TcpTest, AnswersAPeerThatHasClosedItsHalf) {
+  StartServer();
+  const FileDescriptor peer = RawConnection();
+  Write(peer, Words({0x8000'002c, 5, 0, 2, testing::kTestProgram, 3, 3, 0, 0, 0, 0, 42}));
+  ::shutdown(peer.get(), SHUT_WR);
+  TurnUntil([&] { return program.waiting.size() == 1; });
+  Turn();
+  EXPECT_EQ(server->connections(), 1u);
+  program.Release();
+  EXPECT_EQ(ReadFrom(peer, 100), Words({0x8000'001c, 5, 1, 0, 0, 0, 0, 42}));
+  TurnUntil([&] { return server->connections() == 0; });
+}
+
+TEST_F(TcpTest, ADisconnectFailsTheCallsThatWait) {
+  StartServer();
+  ConnectClient();
+  std::vector<std::optional<Result<Reply<uint32_t>, Error>>> replies(3);
+  for (uint32_t i = 0; i < replies.size(); ++i) Start<SlowAdd>(i, replies[i]);
+  TurnUntil([&] { return program.waiting.size() == 3; });
+  // The server gives up on them; their executions end later.
+  Spawn([](Server& stopped) -> Task<void> { co_await stopped.Stop(1ms); }(*server));
+  TurnUntil([&] { return replies[0] && replies[1] && replies[2]; });
+  for (auto& reply : replies) EXPECT_EQ(reply->error().transport, CallError::kDisconnected);
+  EXPECT_FALSE(channel->connected());
+  EXPECT_EQ(Call<Echo>("late").error().transport, CallError::kDisconnected);
+  EXPECT_EQ(server->connections(), 1u);
+  program.Release();
+  EXPECT_EQ(server->connections(), 0u);
+}
+
+TEST_F(TcpTest, StoppingLetsCallsEnd) {
+  StartServer();
+  ConnectClient();
+  std::optional<Result<Reply<uint32_t>, Error>> slow;
+  Start<SlowAdd>(1, slow);
+  TurnUntil([&] { return program.waiting.size() == 1; });
+  bool stopped = false;
+  Spawn([](Server& from, bool& done) -> Task<void> {
+    co_await from.Stop(10s);
+    done = true;
+  }(*server, stopped));
+  Turn();
+  EXPECT_FALSE(stopped);
+  program.Release();
+  TurnUntil([&] { return stopped && slow; });
+  EXPECT_TRUE(*slow);
+}
+
+TEST_F(TcpTest, ACallWithoutAReplyTimesOutAlone) {
+  StartServer();
+  ConnectClient({.call_limit = 80ms});
+  std::optional<Result<Reply<uint32_t>, Error>> slow;
+  Start<SlowAdd>(1, slow);
+  TurnUntil([&] { return slow.has_value(); });
+  EXPECT_EQ(slow->error().transport, CallError::kTimedOut);
+  program.Release();  // the reply that comes now finds nobody
+  EXPECT_EQ(Call<Echo>("next")->results, "next");
+}
+
+TEST_F(TcpTest, CallsThatTheServerDoesNotTakeTimeOutAndCloseTheConnection) {
+  // A listener that nobody accepts from.
+  ConnectClient({.call_limit = 80ms});
+  const std::string text = Pattern(1'900'000);
+  std::vector<std::optional<Result<Reply<Echo::Results>, Error>>> replies(20);
+  for (auto& reply : replies) Start<Echo>(text, reply);
+  TurnUntil([&] { return std::ranges::all_of(replies, [](auto& reply) { return reply.has_value(); }); });
+  EXPECT_FALSE(channel->connected());
+}
+
+TEST_F(TcpTest, RefusesWhomItShall) {
+  StartServer({.allow = [](const asio::ip::address& from) { return !from.is_loopback(); }});
+  ConnectClient();
+  EXPECT_EQ(Call<testing::Null>().error().transport, CallError::kDisconnected);
+}
+
+TEST_F(TcpTest, KeepsToItsNumberOfConnections) {
+  StartServer({.max_connections = 1});
+  ConnectClient();
+  EXPECT_TRUE(Call<testing::Null>());
+  const auto second = Connect();
+  TurnUntil([&] { return !second->connected(); });
+  EXPECT_TRUE(Call<testing::Null>());
+}
+
+TEST_F(TcpTest, ConnectingToNobodyFails) {
+  listener.reset();
+  EXPECT_EQ(TryConnect().error(), std::errc::connection_refused);
+}
+
+TEST_F(TcpTest, UsesAPrivilegedPortWhereItMay) {
+  StartServer();
+  auto connected = TryConnect({.privileged_port = true});
+  if (!connected && connected.error() == std::errc::permission_denied) GTEST_SKIP() << "needs CAP_NET_BIND_SERVICE";
+  ASSERT_TRUE(connected);
+  EXPECT_LT((*connected)->local().port(), 1024);
+  // A second one does not collide with it.
+  EXPECT_TRUE(TryConnect({.privileged_port = true}));
+}
+
+TEST_F(TcpTest, RepliesToNobodyAndGarbageDoNoHarmToOtherCalls) {
+  // A server made by hand.
+  ConnectClient();
+  const FileDescriptor peer(::accept(listener->get(), nullptr, nullptr));
+  std::optional<Result<Reply<xdr::Void>, Error>> first;
+  std::optional<Result<Reply<xdr::Void>, Error>> second;
+  Start<testing::Null>({}, first);
+  Start<testing::Null>({}, second);
+  ReadFrom(peer, 88);
+  Write(peer, NullReply(9999) + Words({0x8000'0000}) + NullReply(1001) + Words({0x8000'0008, 1000, 7}));
+  TurnUntil([&] { return first && second; });
+  EXPECT_EQ(first->error().kind, Kind::kMalformedReply);
+  EXPECT_TRUE(*second);
+  EXPECT_TRUE(channel->connected());
+}
+
+TEST_F(TcpTest, AnAnswerBeforeTheQuestionIsSentEndsTheConnection) {
+  ConnectClient();
+  FileDescriptor peer(::accept(listener->get(), nullptr, nullptr));
+  const std::string text = Pattern(1'900'000);
+  std::vector<std::optional<Result<Reply<Echo::Results>, Error>>> replies(10);
+  for (auto& reply : replies) Start<Echo>(text, reply);
+  Turn();
+  Write(peer, NullReply(1009));
+  TurnUntil([&] { return replies[9].has_value(); });
+  EXPECT_EQ(replies[9]->error().transport, CallError::kDisconnected);
+}
+
+TEST(OpenListener, SaysWhyItCannot) {
+  const auto first = OpenListener({make_address("127.0.0.1"), 0});
+  ASSERT_TRUE(first);
+  const auto second = OpenListener(LocalEndpoint(*first));
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, ::testing::HasSubstr("Address already in use"));
+  EXPECT_FALSE(OpenListener({make_address("192.0.2.1"), 0}));
+}
+
+}  // namespace
+}  // namespace penstock::rpc::tcp
