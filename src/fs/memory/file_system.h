@@ -19,7 +19,7 @@ struct Options {
   uint32_t root_mode = 0755;
   uint32_t root_uid = 0;
   uint32_t root_gid = 0;
-  std::function<Timestamp()> clock;  // the system's where empty
+  std::function<Timestamp()> clock{};  // the system's where empty
 };
 
 // Any thread may call, one at a time gets in: every operation is short.

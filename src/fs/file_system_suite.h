@@ -1,0 +1,16 @@
+// One suite over every file system. A backend's test includes this once and says:
+//   PENSTOCK_FILE_SYSTEM_SUITE(Memory, testing::Values(Parameter{"Memory", MakeMemory}));
+#pragma once
+
+#include "fs/suite/attributes_suite.h"
+#include "fs/suite/data_suite.h"
+#include "fs/suite/directory_suite.h"
+#include "fs/suite/names_suite.h"
+
+#define PENSTOCK_FILE_SYSTEM_SUITE(prefix, ...)                                \
+  namespace penstock::fs::suite {                                              \
+  INSTANTIATE_TEST_SUITE_P(prefix, AttributesSuite, __VA_ARGS__, NameOf);      \
+  INSTANTIATE_TEST_SUITE_P(prefix, NamesSuite, __VA_ARGS__, NameOf);           \
+  INSTANTIATE_TEST_SUITE_P(prefix, DataSuite, __VA_ARGS__, NameOf);            \
+  INSTANTIATE_TEST_SUITE_P(prefix, DirectorySuite, __VA_ARGS__, NameOf);       \
+  }
