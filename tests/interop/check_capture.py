@@ -5,7 +5,6 @@ layer (MPA, DDP, RDMAP, RPC-over-RDMA, RPC, MOUNT, NFS), every RPC reply matched
     check_capture.py NAME [WHAT...]     the capture NAME that a test left; each WHAT must occur in it (see OCCURRENCES)
 """
 
-import collections
 import json
 import os
 import subprocess
@@ -13,98 +12,125 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import capture  # noqa: E402
-from refragment import BadFraming, refragment  # noqa: E402
+from mpa_frames import BadFraming, FramesView, Listeners, MpaFrames  # noqa: E402
+from pcap import BadCapture, Writer  # noqa: E402
+from rdma_messages import MessagesView  # noqa: E402
 
-# What must have been seen, so that a check of nothing never passes: a display filter for each.
+# The capture is read in three views, each for the layers tshark reads in it without fault of its own:
+#   captured  as it is: MPA, DDP, RDMAP; and all of RPC, MOUNT and NFS that came over TCP
+#   frames    an MPA frame a packet: RPC-over-RDMA, and the RPC headers above it      (see mpa_frames.py)
+#   messages  the RPC messages that came over RDMA, put back together: RPC and NFS    (see rdma_messages.py)
+VIEWS = {
+    "captured": ("--disable-protocol", "rpcordma"),
+    "frames": ("--disable-protocol", "nfs", "--disable-protocol", "nfsacl", "--disable-protocol", "mount", "-o",
+               "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE"),
+    "messages": (),
+}
+# What must have been seen, so that a check of nothing never passes: in which view, and which field says so.
 OCCURRENCES = {
-    "mpa": "iwarp_mpa.rep",
-    "rdma-write": "iwarp_rdma.opcode == 0",
-    "rdma-read": "iwarp_rdma.opcode == 2",
-    "rdma-read-call": "rpcordma and nfs and rpc.msgtyp == 0",
-    "rdma-nfs": "rpcordma and nfs and rpc.msgtyp == 1",
-    "tcp-nfs": "not iwarp_mpa and nfs and rpc.msgtyp == 1",
-    "mount": "mount and rpc.msgtyp == 1",
+    "mpa": ("captured", "iwarp_mpa.rep", None),
+    "rdma-write": ("frames", "iwarp_rdma.opcode", "0x00"),
+    "rdma-read": ("frames", "iwarp_rdma.opcode", "0x02"),
+    "rpc-over-rdma": ("frames", "rpcordma.xid", None),
+    "rdma-nfs": ("messages", "nfs.procedure_v3", None),
+    "tcp-nfs": ("captured", "nfs.procedure_v3", None),
+    "mount": ("captured", "mount.procedure_v3", None),
 }
 # RFC 6581 §4 (revision 2 and the enhanced-mode flag) is younger than this dissector, which knows RFC 5044 alone.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044")
 WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are no errors of ours
-FIELDS = ["frame.number", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
-          "_ws.expert.message", "iwarp_mpa.crc_check", "tcp.stream", "rpc.program", "rpc.procedure"]
+FIELDS = ["frame.number", "tcp.stream", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
+          "_ws.expert.message", "iwarp_mpa.crc_check"]
 
 
-class Tshark:
-    def __init__(self, path, ports, options=()):
-        # Two passes: a READ's reply is put together from its RDMA Writes in the second only.
-        self.command = ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d",
-                        f"tcp.port=={ports['mount']},rpc", "-o", "tcp.try_heuristic_first:TRUE", *options]
-
-    def rows(self, display_filter, fields):
-        wanted = [word for field in fields for word in ("-e", field)]
-        done = subprocess.run([*self.command, "-Y", display_filter, "-T", "fields", "-E", "aggregator=|", *wanted],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
-        if done.returncode != 0:
-            raise RuntimeError(f"tshark failed: {done.stderr}")
-        for line in done.stdout.splitlines():
-            yield {field: [value for value in column.split("|") if value]
-                   for field, column in zip(fields, line.split("\t"))}
-
-
-def number(text):
-    return int(text, 0)
+def rows(path, ports, view):
+    """{field: [values]} of each packet that has to do with RPC or RDMA, or that tshark complains of."""
+    fields = FIELDS + sorted({field for _, field, _ in OCCURRENCES.values()})
+    wanted = [word for field in fields for word in ("-e", field)]
+    done = subprocess.run(
+        # Two passes: what is put together from several packets is complete in the second only.
+        ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d", f"tcp.port=={ports['mount']},rpc",
+         "-o", "tcp.try_heuristic_first:TRUE", *VIEWS[view], "-Y",
+         f"rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}", "-T", "fields", "-E", "aggregator=|",
+         *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+    if done.returncode != 0:
+        raise RuntimeError(f"tshark failed: {done.stderr}")
+    for line in done.stdout.splitlines():
+        yield {field: [value for value in column.split("|") if value] for field, column in zip(fields, line.split("\t"))}
 
 
 def expert_findings(row):
     """What tshark complains of in a packet, but for what is allowed."""
     for severity, group, message in zip(row["_ws.expert.severity"], row["_ws.expert.group"], row["_ws.expert.message"]):
-        if number(severity) >= WARNING and number(group) != SEQUENCE_GROUP and message not in ALLOWED:
+        if int(severity, 0) >= WARNING and int(group, 0) != SEQUENCE_GROUP and message not in ALLOWED:
             yield message
     if any(check.lower() in ("bad", "0", "false") for check in row["iwarp_mpa.crc_check"]):
         yield "bad MPA CRC"
 
 
-def check_layers(path, ports, options=()):
-    """Complaints of every layer, and the calls and replies seen."""
-    problems, calls, replies, answered = [], {}, 0, set()
-    for row in Tshark(path, ports, options).rows(f"rpc or _ws.expert.severity >= {WARNING}", FIELDS):
-        frame = row["frame.number"][0]
-        problems += [f"packet {frame}: {finding}" for finding in expert_findings(row)]
+class View:
+    """What tshark says of one view: complaints, calls and replies, and how often each occurrence was seen."""
+
+    def __init__(self, path, ports, name):
+        self.problems, self.replies, self.seen = [], 0, dict.fromkeys(OCCURRENCES, 0)
+        self.calls, self.answered = {}, set()
+        for row in rows(path, ports, name):
+            where = f"{name}, packet {row['frame.number'][0]}"
+            self.problems += [f"{where}: {finding}" for finding in expert_findings(row)]
+            if name != "frames":
+                self._match(row, where)
+            for what, (view, field, value) in OCCURRENCES.items():
+                if view == name:
+                    self.seen[what] += row[field].count(value) if value else len(row[field])
+
+    def _match(self, row, where):
         if len(row["rpc.time"]) < row["rpc.msgtyp"].count("1"):
-            problems.append(f"packet {frame}: a reply to no call, XID {' '.join(row['rpc.xid'])}")
+            self.problems.append(f"{where}: a reply to no call, XID {' '.join(row['rpc.xid'])}")
         for kind, xid in zip(row["rpc.msgtyp"], row["rpc.xid"]):
+            call = row["tcp.stream"][0], xid
             if kind == "0":
-                calls[row["tcp.stream"][0], xid] = f"packet {frame}: a call without a reply, XID {xid}"
+                self.calls[call] = f"{where}: a call without a reply, XID {xid}"
             else:
-                replies += 1
-                answered.add((row["tcp.stream"][0], xid))
-    return problems, len(calls), replies, [line for call, line in calls.items() if call not in answered]
+                self.replies += 1
+                self.answered.add(call)
+
+    def unanswered(self):
+        return [line for call, line in self.calls.items() if call not in self.answered]
+
+
+def write_views(path, ports, may_break_off):
+    """Writes the other two views beside the capture: ({view: path}, problems)."""
+    paths = {"captured": path, "frames": path + ".frames", "messages": path + ".messages"}
+    writers = [Writer(paths[view], path) for view in ("frames", "messages")]
+    frames = MpaFrames(path, ports["rdma"])
+    messages = MessagesView(writers[1], ports["rdma"], ports["tcp"])
+    try:
+        frames.read(Listeners(FramesView(writers[0]), messages))
+    finally:
+        for writer in writers:
+            writer.close()
+    return paths, [*frames.problems(may_break_off), *messages.problems]
 
 
 def check(path, ports, wanted, restarted=False):
     """(problems, summary) of a capture file; `restarted` allows for a connection that broke off in the middle."""
-    problems, rewritten = [], path + ".frames"
     try:
-        frames = refragment(path, rewritten, ports["rdma"], may_break_off=restarted)
-        # As captured, up to RDMAP; and with a packet a frame, through to NFS. See refragment.py.
-        raw, _, _, _ = check_layers(path, ports, ("--disable-protocol", "rpcordma"))
-        whole, calls, replies, unanswered = check_layers(rewritten, ports)
-        problems += raw + whole
-        if not restarted:
-            problems += unanswered
-        if not replies:
-            problems.append("no RPC reply in the whole capture")
-        shown, seen = Tshark(rewritten, ports), collections.OrderedDict()
-        for what in wanted:
-            seen[what] = sum(1 for _ in shown.rows(OCCURRENCES[what], ["frame.number"]))
-            if not seen[what]:
-                problems.append(f"no {what} in the whole capture ({OCCURRENCES[what]})")
-        summary = f"{frames} MPA frames, {calls} calls, {replies} replies" + "".join(
-            f", {count} {what}" for what, count in seen.items())
-    except BadFraming as why:
-        problems, summary = [str(why)], "not read"
+        paths, problems = write_views(path, ports, restarted)
+        views = [View(paths[name], ports, name) for name in VIEWS]
+    except (BadFraming, BadCapture) as why:
+        return [str(why)], "not read"
     finally:
-        if os.path.exists(rewritten):
-            os.unlink(rewritten)
-    return problems, summary
+        for view in (path + ".frames", path + ".messages"):
+            if os.path.exists(view):
+                os.unlink(view)
+    for view in views:
+        problems += view.problems + ([] if restarted else view.unanswered())
+    replies, seen = sum(view.replies for view in views), {what: sum(view.seen[what] for view in views) for what in wanted}
+    if not replies:
+        problems.append("no RPC reply in the whole capture")
+    problems += [f"no {what} in the whole capture" for what, count in seen.items() if not count]
+    return problems, f"{sum(len(view.calls) for view in views)} calls, {replies} replies" + "".join(
+        f", {count} {what}" for what, count in seen.items())
 
 
 def main():

@@ -124,6 +124,36 @@ def cut_short(scratch):
     assert_found(problems_of(scratch, tcp), "Malformed")
 
 
+def chunks(scratch):
+    """A WRITE whose payload is read by the server, and a READ whose payload is written by it: neither a word long."""
+    handle, payload, stag = words(4, 0x01020304), b"hello", 0x5EED00
+    write = words(XID, 0, 2, 100003, 3, 7, 0, 0, 0, 0) + handle + words(0, 0, 5, 2, 5)
+    wrote = words(XID, 1, 0, 0, 0, 0) + words(0, 0, 0, 5, 2, 1, 2)
+    read = words(XID + 1, 0, 2, 100003, 3, 6, 0, 0, 0, 0) + handle + words(0, 0, 8)
+    was_read = words(XID + 1, 1, 0, 0, 0, 0) + words(0, 0, 5, 1, 5)
+
+    def with_lists(rpc, xid, *lists):
+        return words(xid, 1, 32, 0, *lists) + rpc
+
+    def tagged(opcode, stag, payload):
+        ulpdu = bytes([0xC1, 0x40 | opcode]) + words(stag, 0, 0) + payload
+        frame = struct.pack(">H", len(ulpdu)) + ulpdu
+        return frame + bytes(-len(frame) % 4) + bytes(4)
+
+    def conversation(length_written):
+        ulpdu = bytes([0x41, 0x41]) + words(0, 1, 1, 0) + words(0x99, 0, 0, 5, stag, 0, 0)
+        request = struct.pack(">H", len(ulpdu)) + ulpdu
+        made = set_up().client(send_frame(with_lists(write, XID, 1, len(write), stag, 5, 0, 0, 0, 0, 0)))
+        made.server(request + bytes(-len(request) % 4) + bytes(4)).client(tagged(2, 0x99, payload))
+        made.server(send_frame(with_lists(wrote, XID, 0, 0, 0)))
+        made.client(send_frame(with_lists(read, XID + 1, 0, 1, 1, stag + 1, 8, 0, 0, 0, 0), 2))
+        made.server(tagged(0, stag + 1, payload[:length_written]))
+        return made.server(send_frame(with_lists(was_read, XID + 1, 0, 1, 1, stag + 1, 5, 0, 0, 0, 0), 2))
+
+    assert problems_of(scratch, conversation(5), wanted=("rdma-read", "rdma-write", "rdma-nfs")) == []
+    assert_found(problems_of(scratch, conversation(4)), "said to be written")
+
+
 def broken_frame(scratch):
     """A length that runs past the end of the connection."""
     frame = send_frame(rdma_msg(NULL_REPLY))
@@ -138,4 +168,4 @@ def lost_packet(scratch):
 
 
 main({case.__name__: case for case in
-      (good, nothing_to_see, reply_without_call, cut_short, broken_frame, lost_packet)})
+      (good, nothing_to_see, reply_without_call, cut_short, chunks, broken_frame, lost_packet)})

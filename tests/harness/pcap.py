@@ -1,0 +1,94 @@
+"""Classic pcap files of loopback TCP: reading packets, following streams, and writing packets of our own."""
+
+import struct
+
+ETHERNET = 14
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+LARGEST_SEGMENT = 60000
+LOOPBACK = bytes([127, 0, 0, 1])
+MODULUS = 1 << 32
+
+
+class BadCapture(Exception):
+    """The capture is not whole: nothing can be said of what it shows."""
+
+
+def packets(path):
+    """(time, frame) of each packet."""
+    with open(path, "rb") as file:
+        data = file.read()
+    order = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<"}[data[:4]]
+    at = 24
+    while at + 16 <= len(data):
+        seconds, fraction, length, original = struct.unpack_from(order + "IIII", data, at)
+        if length != original:
+            raise BadCapture(f"packet cut short in the capture ({length} of {original} bytes)")
+        yield (seconds, fraction), data[at + 16:at + 16 + length]
+        at += 16 + length
+
+
+class Segment:
+    """What of a TCP segment matters here."""
+
+    def __init__(self, frame):
+        start = ETHERNET + (frame[ETHERNET] & 15) * 4
+        source, target, self.sequence, _, offset, self.flags = struct.unpack_from(">HHIIBB", frame, start)
+        total = struct.unpack_from(">H", frame, ETHERNET + 2)[0]  # zero where the kernel left segmentation to no one
+        self.ports = (source, target)
+        self.payload = frame[start + (offset >> 4) * 4:ETHERNET + total if total else len(frame)]
+
+
+class Stream:
+    """One direction of a connection: puts segments in order."""
+
+    def __init__(self, sequence):
+        self.expected, self.early = (sequence + 1) % MODULUS, {}
+
+    def add(self, segment):
+        """The bytes that are in order now."""
+        self.early[segment.sequence] = max(segment.payload, self.early.get(segment.sequence, b""), key=len)
+        ready = bytearray()
+        while True:
+            for start in list(self.early):
+                behind = (self.expected - start) % MODULUS
+                if behind < MODULUS // 2:
+                    fresh = self.early.pop(start)[behind:]
+                    ready += fresh
+                    self.expected = (self.expected + len(fresh)) % MODULUS
+                    break
+            else:
+                return ready
+
+
+class Writer:
+    """Writes a pcap file of connections that are numbered anew: each `say` stands in packets of its own."""
+
+    def __init__(self, path, header_from):
+        self.out = open(path, "wb")
+        with open(header_from, "rb") as file:
+            self.out.write(file.read(24))
+        self.sequence = {}
+
+    def close(self):
+        self.out.close()
+
+    def packet(self, stamp, frame):
+        self.out.write(struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame)
+
+    def segment(self, stamp, ports, flags, payload=b""):
+        source, target = ports
+        if flags & SYN:
+            self.sequence[ports] = 0
+        tcp = struct.pack(">HHIIBBHHH", source, target, self.sequence[ports], self.sequence.get((target, source), 0),
+                          5 << 4, flags, 65535, 0, 0)
+        self.sequence[ports] = (self.sequence[ports] + len(payload) + bool(flags & (SYN | FIN))) % MODULUS
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, LOOPBACK, LOOPBACK)
+        self.packet(stamp, bytes(12) + b"\x08\x00" + ip + tcp + payload)
+
+    def open_connection(self, stamp, client, server):
+        self.segment(stamp, (client, server), SYN)
+        self.segment(stamp, (server, client), SYN | ACK)
+
+    def say(self, stamp, ports, message):
+        for at in range(0, len(message), LARGEST_SEGMENT):
+            self.segment(stamp, ports, ACK | PSH, message[at:at + LARGEST_SEGMENT])
