@@ -73,6 +73,7 @@ Task<Result<rpc::Message, rpc::CallError>> Client::Call(rpc::Message call, rpc::
 Requester& Client::requester() { return link_.requester_; }
 const rpc::Peer& Client::peer() const { return link_.peer_; }
 const Thresholds& Client::thresholds() const { return link_.connection_.thresholds(); }
+const rdma::Endpoint& Client::endpoint() const { return link_.connection_.endpoint(); }
 bool Client::lost() const { return link_.connection_.lost(); }
 const std::string& Client::end() const { return link_.connection_.end(); }
 

@@ -13,7 +13,7 @@
 namespace penstock::rpcrdma {
 
 struct ClientOptions {
-  // Sizes of Send and Receive, KiB: RFC 8797.
+  // RFC 8797. No longer Sends than the provider can make.
   PrivateData private_data{.remote_invalidation = true, .send_size = 4096, .receive_size = 4096};
   uint16_t ird = 16;
   uint16_t ord = 16;
@@ -35,6 +35,7 @@ class Client : public rpc::Channel {
   Requester& requester();
   const rpc::Peer& peer() const;
   const Thresholds& thresholds() const;
+  const rdma::Endpoint& endpoint() const;
   // Once this is true all calls fail; connect anew.
   bool lost() const;
   // Why, for people.

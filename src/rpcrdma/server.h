@@ -14,7 +14,7 @@
 namespace penstock::rpcrdma {
 
 struct ServerOptions {
-  // Sizes of Send and Receive, KiB: RFC 8797.
+  // RFC 8797. No longer Sends than the provider can make.
   PrivateData private_data{.remote_invalidation = true, .send_size = 4096, .receive_size = 4096};
   uint16_t ird = 16;
   uint16_t ord = 16;

@@ -1,0 +1,271 @@
+// A requester, whole, against replies made by hand.
+#include "rpcrdma/requester.h"
+
+#include <gtest/gtest.h>
+
+#include "rpcrdma/test_rig.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+using rpc::CallError;
+
+constexpr uint32_t kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError = 4;
+constexpr uint32_t kXid = 0x1234;
+
+// The client of a Rig, connected to a bare endpoint.
+class RequesterTest : public testing::Test {
+ protected:
+  void Connect(PrivateData data = {true, 4096, 4096}) {
+    SetupResult<std::unique_ptr<rdma::Listener>> listener = rig_.server_provider->Listen({asio::ip::address_v4::any(), 20049});
+    ASSERT_TRUE(listener);
+    rig_.address = (*listener)->local();
+    Spawn(AcceptTask(**listener, data));
+    ASSERT_TRUE(rig_.Connect());
+    ASSERT_TRUE(rig_.world.RunUntil([&] { return endpoint_ != nullptr; }));
+    endpoint_->Start([this] { Drain(); });
+  }
+  void TearDown() override {
+    calls_.clear();
+    rig_.client.reset();
+    rig_.world.RunFor(std::chrono::seconds(1));
+    endpoint_.reset();
+    rig_.Finish();
+  }
+
+  // A call, and its header as it arrives.
+  Header Begin(const TestCall& call, CallResult& result, std::optional<rpc::ReplyShape> shape = {}) {
+    calls_.clear();
+    Spawn(Store(rig_.client->Call(EncodeCall(rig_.client_provider->buffers(), call), shape ? *shape : rig_.ShapeOf(call)),
+                result));
+    EXPECT_TRUE(rig_.world.RunUntil([&] { return !calls_.empty(); }));
+    Header header;
+    EXPECT_TRUE(header.Parse(*FixedHeader::Parse(calls_[0]), calls_[0], {}));
+    return header;
+  }
+  void Send(ConstBytes message, std::optional<rdma::Stag> invalidate = {}) {
+    endpoint_->PostSend({.context = 0,
+                         .gather = {Data(Owned(rig_.server_provider->buffers(), message))},
+                         .solicited = false,
+                         .invalidate = invalidate});
+    rig_.world.RunFor(std::chrono::milliseconds(10));
+  }
+  void Write(const Segment& to, ConstBytes octets) {
+    endpoint_->PostWrite({.context = 0,
+                          .gather = {Data(Owned(rig_.server_provider->buffers(), octets))},
+                          .remote = {to.stag, static_cast<uint32_t>(octets.size()), to.offset}});
+  }
+  static ByteVector Reply(Procedure procedure, const ChunkLists& chunks, ConstBytes payload) {
+    Header header;
+    header.fixed = {rpc::Xid(kXid), 1, 10, procedure};
+    header.chunks = chunks;
+    ByteVector bytes(header.serialized_size());
+    header.Serialize(bytes);
+    return Concat({bytes, payload});
+  }
+
+  Rig rig_;
+  std::unique_ptr<rdma::Endpoint> endpoint_;
+  std::vector<ByteVector> calls_;  // as they arrive
+
+ private:
+  Task<void> AcceptTask(rdma::Listener& listener, PrivateData data) {
+    std::unique_ptr<rdma::ConnectionRequest> request = co_await listener.Next();
+    rdma::ConnectOptions options;
+    options.private_data = data.Serialize();
+    options.receives = Connection::MakeReceives(rig_.server_provider->buffers(), {false, 4096, 4096}, 64);
+    rdma::ConnectResult result = co_await request->Accept(std::move(options));
+    endpoint_ = *std::move(result);
+  }
+  void Drain() {
+    std::array<rdma::Completion, 4> batch;
+    size_t count;
+    do {
+      count = endpoint_->Poll(batch);
+      for (size_t i = 0; i < count; ++i) {
+        if (batch[i].operation != rdma::Operation::kReceive || batch[i].status != rdma::Status::kSuccess) continue;
+        ConstBytes bytes = batch[i].buffer->bytes().first(batch[i].length);
+        calls_.emplace_back(bytes.begin(), bytes.end());
+        endpoint_->PostReceive(0, std::move(batch[i].buffer));
+      }
+    } while (count == batch.size());
+  }
+};
+
+TEST_F(RequesterTest, ACallWithoutChunks) {
+  Connect();
+  CallResult result;
+  Begin({.xid = kXid}, result);
+  EXPECT_EQ(calls_[0], Words({kXid, 1, 64, kMsg, 0, 0, 0, kXid, 0, 0, 0, 0, 0}));
+  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  ASSERT_TRUE(result && *result);
+  EXPECT_TRUE(IsReplyTo({.xid = kXid}, **result));
+  EXPECT_EQ(rig_.client->requester().credits().granted(), 10u);
+}
+
+TEST_F(RequesterTest, WhatACallOffers) {
+  Connect();
+  CallResult result;
+  Header call = Begin({.xid = kXid, .arguments = {5001, 5}, .reply_filler = 9000, .results = {0, 6001, 10, 0}}, result);
+  ASSERT_EQ(call.chunks.reads.size(), 1u);
+  EXPECT_EQ(call.chunks.reads[0].position % 4, 0u);
+  EXPECT_EQ(call.chunks.reads[0].target.length, 5001u) << "without padding";
+  ASSERT_EQ(call.chunks.writes.size(), 3u);
+  EXPECT_TRUE(call.chunks.writes.chunk(0).empty());
+  EXPECT_EQ(TotalLength(std::as_const(call.chunks.writes).chunk(1)), 6001u);
+  EXPECT_EQ(TotalLength(std::as_const(call.chunks.writes).chunk(2)), 10u);
+  ASSERT_TRUE(call.chunks.has_reply);
+  EXPECT_GE(TotalLength(call.chunks.reply), 9016u);
+  rig_.client.reset();
+  rig_.world.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(result->error(), CallError::kDisconnected);
+}
+
+// RFC 8166 §4.5: passed over in silence; the call goes on.
+TEST_F(RequesterTest, RepliesThatCannotBeUnderstoodAreDiscarded) {
+  Connect();
+  CallResult result;
+  Begin({.xid = kXid}, result);
+  for (const ByteVector& message : {
+           Words({kXid, 1, 10, kMsg, 0, 0}),                           // too short
+           Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}),         // version
+           Words({kXid, 2, 10, kError, 1, 1, 1}),                      //
+           Words({kXid, 1, 10, kMsgp, 0, 0, 0, 0, 0, kXid, 1, 0, 0}),  //
+           Words({kXid, 1, 10, kDone, 0, 0, 0}),                       //
+           Words({kXid, 1, 10, 7, 0, 0, 0, kXid, 1, 0, 0}),            //
+           Words({kXid, 1, 10, kMsg, 0, 0, 2, kXid, 1, 0, 0}),         //
+           Words({kXid, 1, 10, kMsg, 0, 0, 0}),                        //
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),     // another XID in its stream
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 0, 0, 0}),         // a call
+           Words({kXid, 1, 10, kNomsg, 0, 0, 0}),                      //
+           Words({kXid, 1, 10, kError, 3, 0, 0}),                      // unknown error
+           Words({kXid, 1, 10, kError, 1, 1}),                         //
+           Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),  // nobody has asked
+           Words({kXid + 1, 1, 10, kError, 2}),
+       }) {
+    Send(message);
+    ASSERT_FALSE(result) << "discarded";
+    ASSERT_FALSE(rig_.client->lost());
+  }
+  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  ASSERT_TRUE(result && *result);
+  // And once more: a reply that was had already.
+  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
+}
+
+TEST_F(RequesterTest, ErrorsEndTheCall) {
+  Connect();
+  for (const ByteVector& error : {Words({kXid, 1, 10, kError, 2}), Words({kXid, 1, 10, kError, 1, 2, 3})}) {
+    CallResult result;
+    Begin({.xid = kXid, .results = {5000}}, result);
+    Send(error);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->error(), CallError::kRefused);
+    EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
+  }
+}
+
+TEST_F(RequesterTest, ListsThatAreNotTheOfferedOnesEndTheCall) {
+  Connect();
+  const TestCall call{.xid = kXid, .reply_filler = 9000, .results = {6000}};
+  for (void (*change)(Header&) : {
+           +[](Header& reply) { reply.chunks.reads = {{0, {}}}; },
+           +[](Header& reply) { reply.chunks.writes.Clear(); },
+           +[](Header& reply) { reply.chunks.writes.Add({}); },
+           +[](Header& reply) { reply.chunks.writes.chunk(0)[0].length = 6001; },
+           +[](Header& reply) { reply.chunks.writes.chunk(0)[0].length = 0xffffffff; },
+           +[](Header& reply) { reply.chunks.writes.chunk(0)[0].offset += 1; },
+           +[](Header& reply) { reply.chunks.writes.chunk(0)[0].stag = rdma::Stag(1); },
+           +[](Header& reply) { reply.chunks.reply[0].length = 16; },
+           +[](Header& reply) { reply.fixed.procedure = Procedure::kNomsg; reply.chunks.reply[0].length = 0; },
+           +[](Header& reply) { reply.fixed.procedure = Procedure::kNomsg; reply.chunks.reply[0].length = 0xffffff; },
+       }) {
+    CallResult result;
+    Header reply = Begin(call, result);
+    reply.chunks.reads.clear();
+    reply.chunks.writes.chunk(0)[0].length = 0;
+    reply.chunks.reply[0].length = 0;
+    change(reply);
+    const bool has_payload = reply.fixed.procedure == Procedure::kMsg;
+    const bool is_call = !reply.chunks.reads.empty();
+    Send(Reply(reply.fixed.procedure, reply.chunks, has_payload ? Words({kXid, 1, 0, 0}) : ByteVector()));
+    if (is_call) {  // and nobody here takes calls
+      ASSERT_FALSE(result);
+      rig_.client->requester().Cancel(rpc::Xid(kXid));
+      rig_.world.RunFor(std::chrono::milliseconds(10));
+      Send(Words({kXid, 1, 10, kError, 2}));
+      continue;
+    }
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->error(), CallError::kMalformed);
+    EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
+    EXPECT_FALSE(rig_.client->lost());
+  }
+}
+
+TEST_F(RequesterTest, ALongReplyBeginsWithItsXid) {
+  Connect();
+  for (uint32_t xid : {kXid, kXid + 1}) {
+    CallResult result;
+    TestCall call{.xid = kXid, .reply_filler = 9000};
+    Header reply = Begin(call, result);
+    const ByteVector stream = Concat({Words({xid, 1, 9000}), Pattern(9000, kXid), Words({0})});
+    Write(reply.chunks.reply[0], stream);
+    reply.chunks.reply[0].length = static_cast<uint32_t>(stream.size());
+    Send(Reply(Procedure::kNomsg, reply.chunks, {}));
+    ASSERT_TRUE(result);
+    if (xid == kXid) {
+      ASSERT_TRUE(*result);
+      EXPECT_TRUE(IsReplyTo(call, **result));
+    } else {
+      EXPECT_EQ(result->error(), CallError::kMalformed);
+    }
+  }
+}
+
+TEST_F(RequesterTest, TheRightHandleInvalidatedByThePeer) {
+  Connect();
+  CallResult result;
+  TestCall call{.xid = kXid, .arguments = {5000}, .results = {5000}};
+  Header reply = Begin(call, result);
+  EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 2u);
+  Write(reply.chunks.writes.chunk(0)[0], ResultOctets(kXid, 0, 5000));
+  reply.chunks.reads.clear();
+  Send(Reply(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 5000})), reply.chunks.writes.chunk(0)[0].stag);
+  ASSERT_TRUE(result && *result);
+  EXPECT_TRUE(IsReplyTo(call, **result));
+  EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
+}
+
+TEST_F(RequesterTest, MemoryOfACancelledCallIsOutOfReach) {
+  Connect();
+  CallResult result;
+  ByteVector destination(5000, std::byte{0xaa});
+  TestCall call{.xid = kXid, .results = {5000}};
+  rpc::ReplyShape shape = rig_.ShapeOf(call);
+  shape.results[0].destination = destination;
+  Header reply = Begin(call, result, shape);
+  rig_.client->requester().Cancel(rpc::Xid(kXid));
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
+  EXPECT_EQ(result->error(), CallError::kCancelled);
+  // The caller has its memory back. A responder that knows nothing of it is refused, and the connection ends.
+  destination.assign(5000, std::byte{0xaa});
+  Write(reply.chunks.writes.chunk(0)[0], ResultOctets(kXid, 0, 5000));
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.client->lost(); }));
+  EXPECT_EQ(destination, ByteVector(5000, std::byte{0xaa}));
+}
+
+TEST_F(RequesterTest, AFloodOfRepliesHarmsNobody) {
+  Connect();
+  CallResult result;
+  Begin({.xid = kXid}, result);
+  for (uint32_t i = 0; i < 1000; ++i) Send(Words({i, 1, 0xffffffff, kMsg, 0, 0, 0, i, 1, 0, 0}));
+  EXPECT_FALSE(result);
+  Send(Words({kXid, 1, 0, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
+  ASSERT_TRUE(result && *result);
+  EXPECT_EQ(rig_.client->requester().credits().limit(), 1u) << "a grant of zero is one";
+}
+
+}  // namespace
+}  // namespace penstock::rpcrdma

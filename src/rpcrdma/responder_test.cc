@@ -1,0 +1,379 @@
+// A responder, whole, against calls made by hand. Each case says which answer it expects.
+#include "rpcrdma/responder.h"
+
+#include <gtest/gtest.h>
+
+#include "rpcrdma/test_rig.h"
+
+namespace penstock::rpcrdma {
+namespace {
+
+constexpr uint32_t kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError = 4;
+constexpr uint32_t kXid = 0x1234;
+
+// The server of a Rig, and a bare endpoint connected to it.
+class ResponderTest : public testing::Test {
+ protected:
+  void Connect(PrivateData data = {true, 4096, 4096}) {
+    rig_.StartServer();
+    rdma::ConnectOptions options;
+    options.private_data = data.Serialize();
+    options.receives = Connection::MakeReceives(rig_.client_provider->buffers(), {false, 4096, 4096}, 64);
+    Spawn(ConnectTask(std::move(options)));
+    ASSERT_TRUE(rig_.world.RunUntil([&] { return endpoint_ != nullptr; }));
+    endpoint_->Start([this] { Drain(); });
+  }
+  void TearDown() override {
+    regions_.clear();
+    received_.clear();
+    endpoint_.reset();
+    rig_.Finish();
+  }
+
+  void Send(ConstBytes message) {
+    endpoint_->PostSend({.context = 0, .gather = {Data(Owned(rig_.client_provider->buffers(), message))}, .solicited = false, .invalidate = {}});
+  }
+  // The answers that come to `message`, after everything has calmed down.
+  std::vector<ByteVector> Answers(ConstBytes message) {
+    received_.clear();
+    Send(message);
+    rig_.world.RunFor(std::chrono::seconds(1));
+    return std::move(received_);
+  }
+  Segment Register(Bytes memory, rdma::Access access) {
+    regions_.push_back(endpoint_->Register(memory, access));
+    return regions_.back()->Segment(0, memory.size());
+  }
+
+  // The stream of a call of TestHandler's protocol, payloads left out.
+  ByteVector Stream(const TestCall& call) {
+    rpc::Message message = EncodeCall(rig_.client_provider->buffers(), call);
+    return {message.stream.bytes().begin(), message.stream.bytes().end()};
+  }
+  static ByteVector Whole(Procedure procedure, const ChunkLists& chunks, ConstBytes payload, uint32_t xid = kXid) {
+    Header header;
+    header.fixed = {rpc::Xid(xid), 1, 10, procedure};
+    header.chunks = chunks;
+    ByteVector bytes(header.serialized_size());
+    header.Serialize(bytes);
+    return Concat({bytes, payload});
+  }
+
+  void ExpectChunkError(ConstBytes message) { ExpectAnswer(message, Words({kXid, 1, 10, kError, 2})); }
+  void ExpectAnswer(ConstBytes message, const ByteVector& answer) {
+    EXPECT_EQ(Answers(message), std::vector<ByteVector>{answer});
+    EXPECT_FALSE(lost_);
+  }
+  void ExpectSilence(ConstBytes message) {
+    EXPECT_EQ(Answers(message), std::vector<ByteVector>());
+    EXPECT_FALSE(lost_);
+  }
+  // The server is as it was: it answers a plain call.
+  void ExpectGoodHealth() {
+    std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, {}, Stream({.xid = 0x77}), 0x77));
+    ASSERT_EQ(answers.size(), 1u);
+    EXPECT_EQ(answers[0], Words({0x77, 1, 10, kMsg, 0, 0, 0, 0x77, 1, 0, 0}));
+  }
+
+  Rig rig_;
+  std::unique_ptr<rdma::Endpoint> endpoint_;
+  std::vector<std::unique_ptr<rdma::MemoryRegion>> regions_;
+  std::vector<ByteVector> received_;
+  std::optional<rdma::Stag> invalidated_;
+  bool lost_ = false;
+
+ private:
+  Task<void> ConnectTask(rdma::ConnectOptions options) {
+    rdma::ConnectResult result = co_await rig_.client_provider->Connect(rig_.address, std::move(options));
+    endpoint_ = *std::move(result);
+  }
+  void Drain() {
+    std::array<rdma::Completion, 4> batch;
+    size_t count;
+    do {
+      count = endpoint_->Poll(batch);
+      for (size_t i = 0; i < count; ++i) {
+        if (batch[i].operation == rdma::Operation::kDisconnected) lost_ = true;
+        if (batch[i].operation != rdma::Operation::kReceive || batch[i].status != rdma::Status::kSuccess) continue;
+        ConstBytes bytes = batch[i].buffer->bytes().first(batch[i].length);
+        received_.emplace_back(bytes.begin(), bytes.end());
+        invalidated_ = batch[i].invalidated;
+        endpoint_->PostReceive(0, std::move(batch[i].buffer));
+      }
+    } while (count == batch.size());
+  }
+};
+
+TEST_F(ResponderTest, AnswersAPlainCall) {
+  Connect();
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, GrantsWhatIsAskedForUpToItsLimitAndNeverZero) {
+  rig_.server_options.responder.credits = 16;
+  Connect();
+  ByteVector call = Whole(Procedure::kMsg, {}, Stream({.xid = kXid}));
+  for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {16u, 16u}, {128u, 16u}, {0xffffffffu, 16u}}) {
+    StoreBig(call.data() + 8, asked);
+    std::vector<ByteVector> answers = Answers(call);
+    ASSERT_EQ(answers.size(), 1u);
+    EXPECT_EQ(LoadBig<uint32_t>(answers[0].data() + 8), granted);
+  }
+}
+
+TEST_F(ResponderTest, WhatIsTooShortIsDiscarded) {
+  Connect();
+  const ByteVector header = Words({kXid, 1, 10, kMsg, 0, 0, 0});
+  for (size_t size = 0; size < header.size(); ++size) ExpectSilence(ConstBytes(header).first(size));
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, OtherVersionsAreToldTheRange) {
+  Connect();
+  ExpectAnswer(Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 0}), Words({kXid, 2, 10, kError, 1, 1, 1}));
+  ExpectAnswer(Words({kXid, 0, 10, kMsg, 0, 0, 0, kXid, 0}), Words({kXid, 0, 10, kError, 1, 1, 1}));
+  ExpectAnswer(Words({kXid, 2, 10, 99, 0, 0, 0, kXid, 0}), Words({kXid, 2, 10, kError, 1, 1, 1}));
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, ErrorsAndDoneAreDiscarded) {
+  Connect();
+  ExpectSilence(Words({kXid, 1, 10, kError, 2}));
+  ExpectSilence(Words({kXid, 1, 10, kError, 1, 1, 1}));
+  ExpectSilence(Words({kXid, 1, 10, kError, 9, 1, 1}));
+  ExpectSilence(Words({kXid, 2, 10, kError, 1, 1, 1}));
+  ExpectSilence(Words({kXid, 1, 10, kDone}));
+  ExpectSilence(Words({kXid, 1, 10, kDone, 0, 0, 0, 0}));
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1}));  // a reply
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, HeadersThatCannotBeUnderstoodAreAnsweredWithErrChunk) {
+  Connect();
+  ExpectChunkError(Words({kXid, 1, 10, 5, 0, 0, 0, kXid, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, 0xffffffff, 0, 0, 0, kXid, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsgp, 4, 4, 0, 0, 0, kXid, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, kNomsg, 0, 0, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 0, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 2, 0, 0, kXid, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 0, 7, kXid, 0}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 1, 0x10000000, 1, 2, 3}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 1, 0xffffffff, 1, 2, 3}));
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 1, 40, 1, 2, 3}));
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, XidsThatDoNotMatchAreAnsweredWithErrChunk) {
+  Connect();
+  ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 0}));
+  // The same, where the stream has to be read first.
+  ByteVector stream = Words({kXid + 1, 0, 0, 0, 0, 0});
+  ChunkLists chunks;
+  chunks.reads = {{0, Register(stream, rdma::Access::kRemoteRead)}};
+  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  chunks.reads[0].target.length = 3;
+  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  chunks.reads[0].target.length = 0;
+  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, ImpossibleReadListsAreRefusedWithoutReading) {
+  Connect();
+  const ByteVector stream = Stream({.xid = kXid, .arguments = {100}});
+  auto with = [](std::vector<ReadSegment> reads) {
+    ChunkLists chunks;
+    chunks.reads = std::move(reads);
+    return chunks;
+  };
+  const Segment some{rdma::Stag(1), 100, 0}, huge{rdma::Stag(1), 0xffffffff, 0xffffffffffffffff};
+  ExpectChunkError(Whole(Procedure::kMsg, with({{30, some}}), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with({{0, some}}), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with({{4000, some}}), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with({{0xfffffffc, some}}), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with({{8, some}, {12, some}}), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with({{8, huge}}), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(100, {8, huge})), stream));
+  ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(150, {8, {}})), {}));  // no stream
+  ExpectChunkError(Whole(Procedure::kNomsg, with({{8, some}}), {}));
+  EXPECT_EQ(rig_.network.stats().reads, 0u);
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, TooManySegmentsAreRefused) {
+  rig_.server_options.limits = {.max_read_segments = 3, .max_write_chunks = 3, .max_write_segments = 3,
+                                .max_reply_segments = 3};
+  Connect();
+  const ByteVector stream = Stream({.xid = kXid});
+  ChunkLists chunks;
+  chunks.reads.resize(4, {8, {}});
+  ExpectChunkError(Whole(Procedure::kMsg, chunks, stream));
+  chunks.Clear();
+  for (int i = 0; i < 4; ++i) chunks.writes.AddChunk();
+  ExpectChunkError(Whole(Procedure::kMsg, chunks, stream));
+  chunks.Clear();
+  chunks.has_reply = true;
+  chunks.reply.resize(4);
+  ExpectChunkError(Whole(Procedure::kMsg, chunks, stream));
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, ACallInSegmentsOfAllSizesIsPutTogether) {
+  Connect();
+  TestCall call{.xid = kXid, .filler = 50, .arguments = {11, 3, 2000}};
+  ByteVector stream = Stream(call);
+  std::vector<ByteVector> arguments;
+  for (size_t n = 0; n < 3; ++n) arguments.push_back(ArgumentOctets(kXid, n, call.arguments[n]));
+  const uint32_t first = static_cast<uint32_t>(stream.size()) - 8;  // position of the first payload: two lengths follow
+  for (bool long_call : {false, true}) {
+    for (bool padded : {false, true}) {
+      ChunkLists chunks;
+      auto add = [&](uint32_t position, ByteVector& memory) {
+        // Single octets, then the rest.
+        Segment all = Register(memory, rdma::Access::kRemoteRead);
+        for (uint32_t i = 0; i < std::min(all.length, 5u); ++i) {
+          chunks.reads.push_back({position, {all.stag, 1, all.offset + i}});
+        }
+        if (all.length > 5) chunks.reads.push_back({position, {all.stag, all.length - 5, all.offset + 5}});
+      };
+      std::vector<ByteVector> memory = arguments;
+      if (padded) {
+        for (ByteVector& octets : memory) octets.resize(RoundUp(octets.size(), 4));
+      }
+      add(first + 12 + 4 + 4 + 4, memory[2]);  // not in the order of the positions
+      add(first, memory[0]);
+      add(first + 12 + 4, memory[1]);
+      if (long_call) add(0, stream);
+      std::vector<ByteVector> answers = Answers(
+          Whole(long_call ? Procedure::kNomsg : Procedure::kMsg, chunks, long_call ? ByteVector() : stream));
+      ASSERT_EQ(answers.size(), 1u);
+      EXPECT_EQ(answers[0], Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
+      EXPECT_EQ(rig_.handler.faults(), 0u) << long_call << padded;
+      rig_.world.RunFor(std::chrono::seconds(1));
+      regions_.clear();
+      rig_.world.RunFor(std::chrono::seconds(1));
+    }
+  }
+}
+
+TEST_F(ResponderTest, WriteChunksAreFilledInOrderAndEchoed) {
+  Connect();
+  ByteVector memory(3000, std::byte{0xee});
+  const Segment all = Register(memory, rdma::Access::kRemoteWrite);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add({all.stag, 1000, all.offset});
+  chunks.writes.Add({all.stag, 1000, all.offset + 1000});
+  // The Linux client's place for padding: under a handle that lives as long as the connection does.
+  ByteVector pad(4, std::byte{0xee});
+  chunks.writes.Add(Register(pad, rdma::Access::kRemoteWrite));
+  chunks.writes.AddChunk();
+  chunks.writes.Add({all.stag, 1000, all.offset + 2000});
+  chunks.has_reply = true;
+  chunks.reply = {{rdma::Stag(9), 100, 9}};
+
+  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {1501}})));
+  ASSERT_EQ(answers.size(), 1u);
+  chunks.writes.chunk(0)[1].length = 501;
+  chunks.writes.chunk(0)[2].length = 0;
+  chunks.writes.chunk(1)[0].length = 0;
+  chunks.reply[0].length = 0;
+  EXPECT_EQ(answers[0], Whole(Procedure::kMsg, chunks, Words({kXid, 1, 0, 1, 1501})));
+  EXPECT_TRUE(Equal(ConstBytes(memory).first(1501), ResultOctets(kXid, 0, 1501)));
+  EXPECT_EQ(ByteVector(memory.begin() + 1501, memory.end()), ByteVector(1499, std::byte{0xee})) << "no padding";
+  EXPECT_EQ(pad, ByteVector(4, std::byte{0xee}));
+  EXPECT_EQ(invalidated_, all.stag);
+  EXPECT_TRUE(regions_[1]->valid()) << "the place for padding is not of this call alone";
+}
+
+TEST_F(ResponderTest, WithoutTheConsentOfBothNothingIsInvalidated) {
+  Connect({false, 4096, 4096});
+  ByteVector memory(100);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add(Register(memory, rdma::Access::kRemoteWrite));
+  ASSERT_EQ(Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {50}}))).size(), 1u);
+  EXPECT_EQ(invalidated_, std::nullopt);
+  EXPECT_TRUE(regions_[0]->valid());
+}
+
+TEST_F(ResponderTest, AnEmptyWriteChunkAsksForItsResultInline) {
+  Connect();
+  ByteVector memory(100);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.AddChunk();
+  chunks.writes.Add(Register(memory, rdma::Access::kRemoteWrite));
+  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {5, 6}})));
+  ASSERT_EQ(answers.size(), 1u);
+  chunks.writes.chunk(1)[0].length = 6;
+  EXPECT_EQ(answers[0], Whole(Procedure::kMsg, chunks,
+                              Concat({Words({kXid, 1, 0, 2, 5}), ResultOctets(kXid, 0, 5), ByteVector(3), Words({6})})));
+  EXPECT_TRUE(Equal(ConstBytes(memory).first(6), ResultOctets(kXid, 1, 6)));
+}
+
+TEST_F(ResponderTest, ALongReplyGoesToTheReplyChunkSegmentBySegment) {
+  Connect();
+  ByteVector memory(6000);
+  const Segment all = Register(memory, rdma::Access::kRemoteWrite);
+  ChunkLists chunks;
+  chunks.has_reply = true;
+  chunks.reply = {{all.stag, 1, all.offset}, {all.stag, 4999, all.offset + 1}, {all.stag, 1000, all.offset + 5000}};
+  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .reply_filler = 5001})));
+  ASSERT_EQ(answers.size(), 1u);
+  chunks.reply[2].length = 16 + 5004 - 5000;
+  EXPECT_EQ(answers[0], Whole(Procedure::kNomsg, chunks, {}));
+  EXPECT_TRUE(Equal(ConstBytes(memory).first(5020),
+                    Concat({Words({kXid, 1, 5001}), Pattern(5001, kXid), ByteVector(3), Words({0})})));
+}
+
+TEST_F(ResponderTest, ThePeersThresholdIsObeyed) {
+  Connect({false, 4096, 1024});
+  const size_t room = 1024 - 28 - 16;
+  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room})));
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].size(), 1024u);
+  ExpectChunkError(Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room + 1})));
+}
+
+TEST_F(ResponderTest, MemoryThatIsNotThereCostsTheConnectionButNotTheServer) {
+  for (bool read : {false, true}) {
+    Connect();
+    ChunkLists chunks;
+    if (read) {
+      chunks.reads = {{24, {rdma::Stag(0xbad), 100, 0}}};
+    } else {
+      chunks.writes.AddChunk();
+      chunks.writes.Add({rdma::Stag(0xbad), 100, 0});
+    }
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .arguments = std::vector<size_t>(read, 100), .results = {100}})));
+    ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
+    TearDown();
+    lost_ = false;
+  }
+  Connect();
+  ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, APeerThatIgnoresItsCreditsLosesItsConnection) {
+  rig_.server_options.responder.credits = 4;
+  rig_.handler.set_max_delay(std::chrono::seconds(10));
+  Connect();
+  for (uint32_t i = 0; i < 4 + ResponderCredits::kSlack + 1; ++i) {
+    Send(Whole(Procedure::kMsg, {}, Stream({.xid = kXid + i}), kXid + i));
+  }
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
+  EXPECT_LE(rig_.handler.most_running(), 4 + ResponderCredits::kSlack);
+}
+
+TEST_F(ResponderTest, CallsThatAreDroppedCostNothing) {
+  rig_.server_options.responder.credits = 10;
+  rig_.handler.set_drop(true);
+  Connect();
+  for (uint32_t i = 0; i < 50; ++i) ExpectSilence(Whole(Procedure::kMsg, {}, Stream({.xid = kXid})));
+  rig_.handler.set_drop(false);
+  ExpectGoodHealth();
+}
+
+}  // namespace
+}  // namespace penstock::rpcrdma

@@ -1,0 +1,253 @@
+// A server and a client in a simulated network, and a protocol of their own to try everything that a transport may carry.
+//
+// A call asks for a reply of a certain shape and brings payloads; a reply brings payloads. The octets of all payloads follow
+// from the XID, so that either side notices whatever went astray:
+//
+//   call:  xid, 0, octets of filler in the reply, lengths of the results<>, filler<>, arguments<> (payloads)
+//   reply: xid, 1, filler<>, results<> (payloads)
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rdma/sim/network.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+#include "rpcrdma/test_bytes.h"
+#include "xdr/decoder.h"
+#include "xdr/encoder.h"
+
+namespace penstock::rpcrdma {
+
+struct TestCall {
+  uint32_t xid = 1;
+  size_t filler = 0;                // octets in the call's stream
+  std::vector<size_t> arguments = {};  // lengths of payloads
+  size_t reply_filler = 0;
+  std::vector<size_t> results = {};    // lengths of payloads in the reply
+};
+
+inline ByteVector ArgumentOctets(uint32_t xid, size_t n, size_t length) {
+  return Pattern(length, xid * 64 + static_cast<unsigned>(n) + 1);
+}
+inline ByteVector ResultOctets(uint32_t xid, size_t n, size_t length) {
+  return Pattern(length, xid * 64 + static_cast<unsigned>(n) + 33);
+}
+
+// Octets in memory of their own.
+inline Slice Owned(BufferPool& buffers, ConstBytes octets) {
+  BufferRef buffer = buffers.Allocate(octets.size());
+  CopyBytes(buffer->bytes(), octets);
+  ConstBytes bytes = buffer->bytes().first(octets.size());
+  return Slice(std::move(buffer), bytes);
+}
+
+inline rpc::Message EncodeCall(BufferPool& buffers, const TestCall& call) {
+  xdr::Encoder encoder(buffers);
+  encoder.U32(call.xid);
+  encoder.U32(0);
+  encoder.U32(static_cast<uint32_t>(call.reply_filler));
+  encoder.U32(static_cast<uint32_t>(call.results.size()));
+  for (size_t length : call.results) encoder.U32(static_cast<uint32_t>(length));
+  encoder.Opaque(Pattern(call.filler, call.xid));
+  encoder.U32(static_cast<uint32_t>(call.arguments.size()));
+  for (size_t n = 0; n < call.arguments.size(); ++n) {
+    encoder.Payload(Owned(buffers, ArgumentOctets(call.xid, n, call.arguments[n])));
+  }
+  return encoder.Finish();
+}
+
+// Octets of the reply's stream, payloads excluded.
+inline size_t ReplyStreamSize(const TestCall& call) {
+  return 16 + RoundUp(call.reply_filler, 4) + 4 * call.results.size();
+}
+
+inline bool SameOctets(const Data& data, ConstBytes octets) {
+  return !data.is_file() && Equal(data.bytes(), octets);
+}
+
+// Executes such calls, each after a delay of its own.
+class TestHandler : public rpc::CallHandler {
+ public:
+  explicit TestHandler(rdma::sim::World& world) : world_(world) {}
+
+  Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
+    ++running_;
+    most_running_ = std::max(most_running_, running_);
+    if (max_delay_ > Duration::zero()) {
+      penstock::Completion<> later;
+      world_.Schedule(world_.random().UpTo(max_delay_), [&later] { later.Set(); });
+      co_await later;
+    }
+    --running_;
+    ++calls_;
+    co_return Execute(call, *peer.buffers);
+  }
+
+  void set_max_delay(Duration delay) { max_delay_ = delay; }
+  // Calls are not answered, or with bytes that make no sense.
+  void set_drop(bool drop) { drop_ = drop; }
+  size_t calls() const { return calls_; }
+  size_t faults() const { return faults_; }  // calls that did not arrive as they were sent
+  size_t running() const { return running_; }
+  size_t most_running() const { return most_running_; }
+
+ private:
+  rpc::Message Execute(const rpc::Message& call, BufferPool& buffers) {
+    if (drop_) return {};
+    xdr::Decoder decoder(call);
+    uint32_t xid = 0, type = 0, reply_filler = 0, count = 0;
+    std::vector<uint32_t> lengths;
+    bool good = decoder.U32(xid) && decoder.U32(type) && decoder.U32(reply_filler) && decoder.U32(count) && count <= 64;
+    for (uint32_t n = 0; good && n < count; ++n) good = decoder.U32(lengths.emplace_back());
+    ConstBytes filler;
+    good = good && type == 0 && decoder.Opaque(filler, 1 << 24) && decoder.U32(count);
+    if (good) good = Equal(filler, Pattern(filler.size(), xid & 0x3fffffff));
+    for (uint32_t n = 0; good && n < count; ++n) {
+      Data data;
+      good = decoder.Payload(data, 1 << 24) && SameOctets(data, ArgumentOctets(xid & 0x3fffffff, n, data.size()));
+    }
+    if (!good || !decoder.Finish()) {
+      ++faults_;
+      lengths.clear();
+      reply_filler = 0;
+    }
+    xdr::Encoder encoder(buffers);
+    encoder.U32(xid);
+    encoder.U32(1);
+    encoder.Opaque(Pattern(std::min(reply_filler, 1u << 24), xid & 0x3fffffff));
+    encoder.U32(static_cast<uint32_t>(lengths.size()));
+    for (size_t n = 0; n < lengths.size(); ++n) {
+      encoder.Payload(Owned(buffers, ResultOctets(xid & 0x3fffffff, n, std::min(lengths[n], 1u << 24))));
+    }
+    return encoder.Finish();
+  }
+
+  rdma::sim::World& world_;
+  Duration max_delay_ = Duration::zero();
+  bool drop_ = false;
+  size_t calls_ = 0;
+  size_t faults_ = 0;
+  size_t running_ = 0;
+  size_t most_running_ = 0;
+};
+
+// Whether `reply` is the one that TestHandler gives to `call`. Where the results were to be placed, if anywhere, is not
+// looked at: `reply` says where they are.
+inline testing::AssertionResult IsReplyTo(const TestCall& call, const rpc::Message& reply) {
+  xdr::Decoder decoder(reply);
+  uint32_t xid, type, count;
+  ConstBytes filler;
+  if (!decoder.U32(xid) || !decoder.U32(type) || !decoder.Opaque(filler, 1 << 24) || !decoder.U32(count)) {
+    return testing::AssertionFailure() << xdr::ErrorName(decoder.error());
+  }
+  if (xid != call.xid || type != 1) return testing::AssertionFailure() << "xid " << xid << " type " << type;
+  if (!Equal(filler, Pattern(call.reply_filler, xid))) return testing::AssertionFailure() << "filler of " << filler.size();
+  if (count != call.results.size()) return testing::AssertionFailure() << count << " results";
+  for (uint32_t n = 0; n < count; ++n) {
+    Data data;
+    if (!decoder.Payload(data, 1 << 24)) return testing::AssertionFailure() << n << ": " << xdr::ErrorName(decoder.error());
+    if (!SameOctets(data, ResultOctets(xid, n, call.results[n]))) {
+      return testing::AssertionFailure() << "result " << n << " of " << data.size() << " octets differs";
+    }
+  }
+  if (!decoder.Finish()) return testing::AssertionFailure() << xdr::ErrorName(decoder.error());
+  return testing::AssertionSuccess();
+}
+
+// What a call has come to, once it has.
+using CallResult = std::optional<Result<rpc::Message, rpc::CallError>>;
+
+inline Task<void> Store(Task<Result<rpc::Message, rpc::CallError>> task, CallResult& result) {
+  Result<rpc::Message, rpc::CallError> value = co_await std::move(task);
+  result.emplace(std::move(value));
+}
+
+struct Rig {
+  explicit Rig(uint64_t seed = 1, rdma::sim::Options options = {}) : world(seed), network(world, options) {}
+  ~Rig() {
+    EXPECT_TRUE(network.violations().empty()) << network.violations().front();
+    EXPECT_EQ(handler.faults(), 0u);
+  }
+  Rig(const Rig&) = delete;
+
+  void StartServer() {
+    server.emplace(*server_provider, world, handler, server_options);
+    SetupResult<std::unique_ptr<rdma::Listener>> listener = server_provider->Listen({asio::ip::address_v4::any(), 20049});
+    ASSERT_TRUE(listener) << listener.error().message;
+    address = (*listener)->local();
+    server->Start(*std::move(listener));
+  }
+  // False where the network was not willing.
+  bool Connect() {
+    bool done = false;
+    Spawn(ConnectTask(done));
+    EXPECT_TRUE(world.RunUntil([&] { return done; }));
+    return client != nullptr;
+  }
+  void Start() {
+    StartServer();
+    ASSERT_TRUE(Connect());
+  }
+
+  rpc::ReplyShape ShapeOf(const TestCall& call) {
+    rpc::ReplyShape shape;
+    shape.max_stream = ReplyStreamSize(call);
+    for (size_t length : call.results) shape.results.push_back({length, {}});
+    return shape;
+  }
+  void Begin(const TestCall& call, CallResult& result) {
+    Spawn(Store(client->Call(EncodeCall(client_provider->buffers(), call), ShapeOf(call)), result));
+  }
+  Result<rpc::Message, rpc::CallError> Call(const TestCall& call) {
+    CallResult result;
+    Begin(call, result);
+    EXPECT_TRUE(world.RunUntil([&] { return result.has_value(); })) << "a call without an end";
+    if (!result) return std::unexpected(rpc::CallError::kMalformed);
+    return *std::move(result);
+  }
+  testing::AssertionResult CallAndCheck(const TestCall& call) {
+    Result<rpc::Message, rpc::CallError> reply = Call(call);
+    if (!reply) return testing::AssertionFailure() << "error " << static_cast<int>(reply.error());
+    return IsReplyTo(call, *reply);
+  }
+  // Ends everything; fails where something is left over.
+  void Finish() {
+    client.reset();
+    bool stopped = !server;
+    if (server) Spawn(StopTask(stopped));
+    EXPECT_TRUE(world.RunUntil([&] { return stopped; }));
+    EXPECT_TRUE(world.Run());
+    server.reset();
+    EXPECT_EQ(client_provider->buffers().outstanding(), 0u);
+    EXPECT_EQ(server_provider->buffers().outstanding(), 0u);
+  }
+
+  rdma::sim::World world;
+  rdma::sim::Network network;
+  std::unique_ptr<rdma::Provider> server_provider = network.MakeProvider();
+  std::unique_ptr<rdma::Provider> client_provider = network.MakeProvider();
+  TestHandler handler{world};
+  ServerOptions server_options;
+  ClientOptions client_options;
+  std::optional<Server> server;
+  rdma::Address address;
+  std::unique_ptr<Client> client;
+
+ private:
+  Task<void> ConnectTask(bool& done) {
+    auto connected = co_await rpcrdma::Connect(*client_provider, address, client_options, world);
+    if (connected) client = *std::move(connected);
+    done = true;
+  }
+  Task<void> StopTask(bool& stopped) {
+    co_await server->Stop(std::chrono::seconds(1));
+    stopped = true;
+  }
+};
+
+}  // namespace penstock::rpcrdma
