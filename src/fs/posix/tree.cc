@@ -21,6 +21,8 @@ timespec TimeSpecOf(const SetTime& time) {
   return {time.time.seconds, static_cast<long>(time.time.nanoseconds)};
 }
 
+bool Sets(const NewAttributes& values, SetTime::How how) { return values.atime.how == how || values.mtime.how == how; }
+
 bool MayAccess(int fd, int mode) { return ::syscall(SYS_faccessat2, fd, "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0; }
 
 }  // namespace
@@ -121,11 +123,16 @@ Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& 
     const AsCaller as_caller(server_, caller);  // so that set-id bits go
     if (::ftruncate(file->get(), static_cast<off_t>(*values.size)) != 0) return LastError();
   }
+  // Whoever may write may say that it was now; Set() lets the kernel decide about any other time.
+  if (Sets(values, SetTime::How::kServerTime)) {
+    const Rights rights = RightsTo(object, stat.attributes, caller);
+    if (!MayWriteData(stat.attributes, server_.Effective(caller), rights)) return std::unexpected(Error::kAccess);
+  }
   return Set(caller, object.fd(), object.type(), values);
 }
 
 Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const {
-  const AsCaller as_caller(server_, caller);
+  std::optional<AsCaller> as_caller(std::in_place, server_, caller);
   if (values.uid || values.gid) {
     const uid_t uid = values.uid.value_or(static_cast<uid_t>(-1));
     const gid_t gid = values.gid.value_or(static_cast<gid_t>(-1));
@@ -135,7 +142,8 @@ Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const N
   if (values.mode && type != FileType::kSymlink && ::chmod(ProcPath(fd).c_str(), *values.mode & 07777) != 0) {
     return LastError();
   }
-  if (values.atime.how != SetTime::How::kKeep || values.mtime.how != SetTime::How::kKeep) {
+  if (!Sets(values, SetTime::How::kGiven)) as_caller.reset();  // the kernel wants an owner who sets one time alone
+  if (Sets(values, SetTime::How::kGiven) || Sets(values, SetTime::How::kServerTime)) {
     const timespec times[2] = {TimeSpecOf(values.atime), TimeSpecOf(values.mtime)};
     if (::utimensat(fd, "", times, AT_EMPTY_PATH) != 0) return LastError();
   }

@@ -123,6 +123,17 @@ TEST_P(AttributesSuite, OthersNeitherChangeNorGiveAwayAFile) {
   EXPECT_EQ(ErrorOf(Set(file, size).result), Error::kAccess);
 }
 
+TEST_P(AttributesSuite, WhoeverMayWriteMaySayThatItWasNow) {
+  PENSTOCK_NEEDS_CALLERS();
+  const Handle file = Make(root_, "file", 0666);
+  caller_ = As(1003, 1003);
+  NewAttributes now;
+  now.mtime = {SetTime::How::kServerTime, {}};
+  EXPECT_TRUE(Set(file, now).result);
+  now.atime = {SetTime::How::kGiven, {1, 0}};
+  EXPECT_EQ(ErrorOf(Set(file, now).result), Error::kPerm);
+}
+
 TEST_P(AttributesSuite, AnOwnerChangesToGroupsItIsIn) {
   PENSTOCK_NEEDS_CALLERS();
   const uint32_t groups[] = {2001, 2002};

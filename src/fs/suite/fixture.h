@@ -12,6 +12,12 @@
 
 #include "fs/file_system.h"
 
+namespace penstock::fs {
+
+inline void PrintTo(Error error, std::ostream* out) { *out << ToString(error); }
+
+}  // namespace penstock::fs
+
 namespace penstock::fs::suite {
 
 // A file system with an empty root directory that anybody may write to.
@@ -34,6 +40,8 @@ struct Parameter {
 };
 
 inline std::string NameOf(const testing::TestParamInfo<Parameter>& info) { return info.param.name; }
+
+inline void PrintTo(const Parameter& parameter, std::ostream* out) { *out << parameter.name; }
 
 // One listing as a client makes it: entry by entry, `room` of them at a time.
 struct Listed {

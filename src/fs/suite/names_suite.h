@@ -1,6 +1,9 @@
 // Finding, making, moving and removing names.
 #pragma once
 
+#include <chrono>
+#include <thread>
+
 #include "fs/suite/fixture.h"
 
 namespace penstock::fs::suite {
@@ -86,10 +89,12 @@ TEST_P(NamesSuite, DotsAreNeitherMadeNorMovedNorRemoved) {
 TEST_P(NamesSuite, CreatingChangesTheDirectoryAndTellsSo) {
   const Handle directory = MakeDirectory(root_, "directory");
   Attributes before = Stat(directory);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const auto expect_noted = [&](const WeakCacheData& noted) {
     ExpectNoted(noted, before, directory);
     EXPECT_NE(noted.after->change, noted.before->change);
     before = Stat(directory);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // some file systems' clocks are coarse
   };
   expect_noted(Await(fs().Create(caller_, directory, "file", {})).object);
   expect_noted(Await(fs().MakeDirectory(caller_, directory, "inner", {})).object);

@@ -1,0 +1,380 @@
+// The suite over a served directory: on this machine's disk and in its memory, with the kernel's handles and with a
+// table; and what only a served directory has.
+#include "fs/posix/file_system.h"
+
+#include <asio/executor_work_guard.hpp>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "base/loop.h"
+#include "fs/file_system_suite.h"
+
+namespace penstock::fs {
+namespace {
+
+namespace stdfs = std::filesystem;
+using posix::HandleMethod;
+
+// A directory of its own, gone with it.
+class Scratch {
+ public:
+  explicit Scratch(const stdfs::path& where) {
+    std::string name = where / "penstock-test-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+    stdfs::create_directory(exported());
+    stdfs::permissions(exported(), stdfs::perms::all);
+  }
+  ~Scratch() {
+    std::error_code error;
+    stdfs::remove_all(path_, error);
+  }
+  stdfs::path exported() const { return path_ / "export"; }
+  stdfs::path outside() const { return path_; }
+  stdfs::path state() const { return path_ / "state"; }
+
+ private:
+  stdfs::path path_;
+};
+
+class PosixBackend : public suite::Backend {
+ public:
+  PosixBackend(const stdfs::path& where, posix::Options options) : scratch_(where), options_(std::move(options)) {
+    options_.state_directory = scratch_.state();
+    Start();
+  }
+  fs::FileSystem& fs() override { return *file_system_; }
+  Loop* loop() override { return &loop_; }
+  void RunOnce() override { loop_.context().run_one(); }
+  bool Restart() override {
+    file_system_.reset();
+    Start();
+    return true;
+  }
+  bool has_callers() const override { return ::geteuid() == 0; }
+
+  posix::FileSystem& posix_fs() { return *file_system_; }
+  const Scratch& scratch() const { return scratch_; }
+
+ private:
+  void Start() {
+    auto opened = posix::FileSystem::Open(scratch_.exported(), pool_, options_);
+    ASSERT_TRUE(opened) << opened.error().message;
+    file_system_ = std::move(*opened);
+  }
+
+  Scratch scratch_;
+  posix::Options options_;
+  Loop loop_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
+  asio::thread_pool pool_{2};
+  std::unique_ptr<posix::FileSystem> file_system_;
+};
+
+const char* const kDisk = "/var/tmp";
+const char* const kMemory = "/dev/shm";
+
+posix::Options With(HandleMethod handles) {
+  posix::Options options;
+  options.handles = handles;
+  options.sync_metadata = false;  // the disk's speed is not what is tried
+  return options;
+}
+
+suite::Parameter On(std::string name, const char* where, posix::Options options) {
+  return {std::move(name), [where, options] { return std::make_unique<PosixBackend>(where, options); }};
+}
+
+// The loop at which nothing stays open, nothing is small and nothing is quick: every path to the disk is taken.
+posix::Options Reluctant() {
+  posix::Options options = With(HandleMethod::kBest);
+  options.max_objects = 1;
+  options.file_range_from = SIZE_MAX;
+  return options;
+}
+
+const auto kPlaces = testing::Values(On("Disk", kDisk, With(HandleMethod::kBest)),
+                                     On("Memory", kMemory, With(HandleMethod::kBest)),
+                                     On("DiskWithTable", kDisk, With(HandleMethod::kTable)),
+                                     On("MemoryWithTable", kMemory, With(HandleMethod::kTable)),
+                                     On("DiskWithoutCache", kDisk, Reluctant()));
+
+// --- What only a served directory has
+
+class PosixTest : public suite::FileSystemSuite {
+ protected:
+  PosixBackend& backend() { return static_cast<PosixBackend&>(*backend_); }
+  stdfs::path exported() { return backend().scratch().exported(); }
+  stdfs::path outside() { return backend().scratch().outside(); }
+  // For a test that wants other options than its parameter says.
+  void Replace(const char* where, const posix::Options& options) {
+    backend_ = std::make_unique<PosixBackend>(where, options);
+    root_ = fs().Root();
+    caller_ = As(0, 0);
+  }
+  static void WriteFile(const stdfs::path& path, std::string_view text) { std::ofstream(path) << text; }
+};
+
+TEST_P(PosixTest, WhatOthersMakeIsFound) {
+  WriteFile(exported() / "theirs", "text");
+  EXPECT_EQ(ReadText(Lookup(root_, "theirs").result->handle), "text");
+}
+
+TEST_P(PosixTest, WhatOthersRenameKeepsItsHandle) {
+  const Handle directory = MakeDirectory(root_, "directory");
+  const Handle file = Make(directory, "file");
+  stdfs::rename(exported() / "directory" / "file", exported() / "directory" / "renamed");
+  stdfs::rename(exported() / "directory", exported() / "moved");
+  ASSERT_TRUE(backend_->Restart());
+  EXPECT_FALSE(StatError(file));
+  EXPECT_EQ(Lookup(directory, "renamed").result->handle, file);
+}
+
+TEST_P(PosixTest, WhatOthersRemoveIsStale) {
+  const Handle file = Make(root_, "file");
+  stdfs::remove(exported() / "file");
+  EXPECT_EQ(StatError(file), Error::kStale);
+  WriteFile(exported() / "file", "another");
+  EXPECT_EQ(StatError(file), Error::kStale);
+  ASSERT_TRUE(backend_->Restart());
+  EXPECT_EQ(StatError(file), Error::kStale);
+}
+
+TEST_P(PosixTest, ADirectoryThatWasMovedOutIsNoWayOut) {
+  const Handle directory = MakeDirectory(root_, "directory");
+  WriteFile(outside() / "secret", "text");
+  stdfs::rename(exported() / "directory", outside() / "directory");
+  EXPECT_EQ(LookupError(directory, ".."), Error::kStale);
+  for (const suite::Listed& entry : List(directory, 10, true)) {
+    EXPECT_EQ(entry.handle.has_value(), entry.name != "..") << entry.name;
+  }
+  ASSERT_TRUE(backend_->Restart());
+  EXPECT_EQ(StatError(directory), Error::kStale);
+}
+
+TEST_P(PosixTest, ASiblingWhoseNameBeginsLikeTheRootsIsOutside) {
+  const Handle directory = MakeDirectory(root_, "directory");
+  stdfs::create_directory(outside() / "export2");
+  stdfs::rename(exported() / "directory", outside() / "export2" / "directory");
+  ASSERT_TRUE(backend_->Restart());
+  EXPECT_EQ(StatError(directory), Error::kStale);
+}
+
+// The same file system, the same state directory, the same kernel: but what was shown by one export is not by the other.
+TEST_P(PosixTest, TheHandleOfAnotherExportIsStale) {
+  stdfs::create_directory(outside() / "other");
+  posix::Options options;
+  options.state_directory = backend().scratch().state();
+  asio::thread_pool pool(1);
+  auto other = posix::FileSystem::Open(outside() / "other", pool, options);
+  ASSERT_TRUE(other);
+  WriteFile(outside() / "other" / "file", "text");
+  const Context& caller = caller_;
+  const Observed<Node> found = Await((*other)->Lookup(caller, (*other)->Root(), "file"));
+  ASSERT_TRUE(found.result);
+  EXPECT_TRUE(StatError(found.result->handle));
+  EXPECT_TRUE(StatError((*other)->Root()));
+}
+
+TEST_P(PosixTest, AMountPointIsSeenButNotEntered) {
+  stdfs::create_directory(exported() / "mounted");
+  if (::mount("tmpfs", (exported() / "mounted").c_str(), "tmpfs", 0, nullptr) != 0) {
+    GTEST_SKIP() << "may not mount: run as root to try this";
+  }
+  EXPECT_EQ(LookupError(root_, "mounted"), Error::kAccess);
+  const std::vector<suite::Listed> entries = List(root_, 10, true);
+  EXPECT_EQ(CountNames(entries).count("mounted"), 1u);
+  for (const suite::Listed& entry : entries) EXPECT_EQ(entry.handle.has_value(), entry.name != "mounted");
+  EXPECT_EQ(suite::ErrorOf(RemoveDirectory(root_, "mounted").result), Error::kAccess);
+  ::umount((exported() / "mounted").c_str());
+  EXPECT_FALSE(LookupError(root_, "mounted"));
+}
+
+TEST_P(PosixTest, AFileThatWasCommittedCanBeExecuted) {
+  const Handle file = Make(root_, "script", 0755);
+  ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n").result);
+  ASSERT_TRUE(Await(fs().Commit(caller_, file)).result);
+  EXPECT_EQ(WEXITSTATUS(std::system((exported() / "script").c_str())), 7);
+}
+
+// Octets of an access control list as the kernel takes it: version 2, then { tag, permissions, id } each.
+std::string AclOf(std::initializer_list<std::array<uint32_t, 3>> entries) {
+  std::string octets("\2\0\0\0", 4);
+  for (const auto& [tag, permissions, id] : entries) {
+    for (const auto& [value, size] : {std::pair{tag, 2}, {permissions, 2}, {id, 4}}) {
+      for (int i = 0; i < size; ++i) octets.push_back(static_cast<char>(value >> (8 * i)));
+    }
+  }
+  return octets;
+}
+
+TEST_P(PosixTest, AccessControlListsCount) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+  const Handle file = Make(root_, "file", 0600);
+  constexpr uint32_t kNoId = UINT32_MAX;
+  const std::string acl = AclOf({{0x01, 6, kNoId}, {0x02, 4, 1003}, {0x04, 0, kNoId}, {0x10, 4, kNoId}, {0x20, 0, kNoId}});
+  caller_ = As(1003, 1);
+  EXPECT_EQ(suite::ErrorOf(Read(file, 0, 10).result), Error::kAccess);
+  if (::setxattr((exported() / "file").c_str(), "system.posix_acl_access", acl.data(), acl.size(), 0) != 0) {
+    GTEST_SKIP() << "no access control lists on this file system";
+  }
+  EXPECT_TRUE(Read(file, 0, 10).result);
+  EXPECT_EQ(Await(fs().Access(caller_, file, 0x3f)).result, kAccessRead);
+  EXPECT_EQ(suite::ErrorOf(Write(file, 0, "x").result), Error::kAccess);
+  caller_ = As(1004, 1);
+  EXPECT_EQ(suite::ErrorOf(Read(file, 0, 10).result), Error::kAccess);
+}
+
+// Each thread with a loop of its own, as a server's are; all in one directory.
+TEST_P(PosixTest, SeveralLoopsShareIt) {
+  constexpr int kThreads = 3, kRounds = 30;
+  const Handle shared = Make(root_, "shared", 0666);
+  std::atomic<int> failures = 0;
+  const auto work = [](fs::FileSystem& fs, Loop& loop, Handle root, Handle file, int number,
+                       std::atomic<int>& failed) -> Task<void> {
+    const Context caller{{0, 0, {}}, &loop};
+    const Data data(Slice::Borrowed(AsBytes("text")));
+    const CreateHow how;
+    for (int i = 0; i < kRounds; ++i) {
+      const std::string name = std::to_string(number) + "-" + std::to_string(i), moved = name + "-moved";
+      const Changed<Node> made = co_await fs.Create(caller, root, name, how);
+      const Handle mine = made.result ? made.result->handle : Handle();
+      const Changed<WriteReply> wrote = co_await fs.Write(caller, mine, 0, data, Stability::kUnstable);
+      const Changed<WriteReply> both = co_await fs.Write(caller, file, 0, data, Stability::kUnstable);
+      const Observed<ReadReply> read = co_await fs.Read(caller, mine, 0, 100);
+      const Renamed renamed = co_await fs.Rename(caller, root, name, root, moved);
+      const Observed<Node> found = co_await fs.Lookup(caller, root, moved);
+      suite::Collector collector(1000);
+      const ReadDirectoryArguments arguments{Cookie(), CookieVerifier(), true};
+      const auto listed = co_await fs.ReadDirectory(caller, root, arguments, collector);
+      const Changed<void> removed = co_await fs.Remove(caller, root, moved);
+      if (!made.result || !wrote.result || !both.result || !read.result || !renamed.result || !found.result ||
+          !listed.result || !removed.result || suite::TextOf(read.result->data) != "text") {
+        ++failed;
+      }
+    }
+    loop.Stop();
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      Loop loop;
+      Spawn(work(fs(), loop, root_, shared, i, failures));
+      loop.Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(List(root_).size(), 3u) << "dots, and what they shared";
+}
+
+TEST_P(PosixTest, TheCacheIsBounded) {
+  posix::Options options = With(HandleMethod::kBest);
+  options.max_objects = 10;
+  Replace(kDisk, options);
+  for (int i = 0; i < 50; ++i) Make(root_, "file" + std::to_string(i));
+  EXPECT_LE(backend().posix_fs().open_objects(), 10u);
+}
+
+TEST_P(PosixTest, LargeReadsAreRangesOfTheFile) {
+  const Handle file = Make(root_, "file");
+  ASSERT_TRUE(Write(file, 0, suite::Pattern(200'000)).result);
+  const Observed<ReadReply> large = Read(file, 100, 100'000);
+  const Observed<ReadReply> small = Read(file, 100, 1000);
+  if (GetParam().name == "DiskWithoutCache") {
+    EXPECT_FALSE(large.result->data.is_file()) << "it was told not to";
+  } else {
+    EXPECT_TRUE(large.result->data.is_file());
+  }
+  EXPECT_FALSE(small.result->data.is_file());
+  EXPECT_TRUE(suite::TextOf(large.result->data) == suite::Pattern(200'000).substr(100, 100'000));
+}
+
+TEST_P(PosixTest, WhatIsNotInMemoryIsReadFromTheDisk) {
+  const Handle file = Make(root_, "file");
+  ASSERT_TRUE(Write(file, 0, suite::Pattern(2'000'000), Stability::kFileSync).result);
+  const auto forget = [&] {
+    const FileDescriptor fd(::open((exported() / "file").c_str(), O_RDONLY));
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+  };
+  forget();
+  EXPECT_TRUE(ReadText(file, 1000, 1'500'000) == suite::Pattern(2'000'000).substr(1000, 1'500'000));
+  forget();
+  EXPECT_TRUE(ReadText(file, 4000, 1000) == suite::Pattern(2'000'000).substr(4000, 1000));
+}
+
+TEST_P(PosixTest, SyncedMetadataIsNoDifferentToLookAt) {
+  posix::Options options = With(HandleMethod::kBest);
+  options.sync_metadata = true;
+  Replace(kDisk, options);
+  const Handle file = Make(root_, "file");
+  const Handle directory = MakeDirectory(root_, "directory");
+  MakeSymlink(root_, "link", "x");
+  NewAttributes values;
+  values.mode = 0600;
+  EXPECT_TRUE(Set(file, values).result);
+  EXPECT_TRUE(Link(file, directory, "second").result);
+  EXPECT_TRUE(Rename(root_, "file", directory, "third").result);
+  EXPECT_TRUE(Remove(directory, "third").result);
+  EXPECT_EQ(Stat(file).nlink, 1u);
+}
+
+// --- Set-up
+
+class SetupTest : public testing::Test {
+ protected:
+  std::string Refusal(const stdfs::path& root, posix::Options options) {
+    const auto opened = posix::FileSystem::Open(root, pool_, options);
+    return opened ? "" : opened.error().message;
+  }
+  Scratch scratch_{kDisk};
+  asio::thread_pool pool_{1};
+};
+
+TEST_F(SetupTest, SaysWhatIsWrongWithWhatIsToBeServed) {
+  posix::Options options;
+  options.state_directory = scratch_.state();
+  EXPECT_EQ(Refusal("/no/such/place", options), "no such directory: /no/such/place");
+  EXPECT_EQ(Refusal("/etc/passwd", options), "not a directory: /etc/passwd");
+  EXPECT_EQ(Refusal(scratch_.exported(), options), "");
+}
+
+TEST_F(SetupTest, SaysWhatIsWrongWithTheStateDirectory) {
+  posix::Options options;
+  options.state_directory = "/dev/null/state";
+  EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("cannot make the state directory"));
+  options.state_directory = scratch_.state();
+  stdfs::create_directory(scratch_.state());
+  std::ofstream(scratch_.state() / "handle-key") << "short";
+  EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("is damaged"));
+}
+
+TEST_F(SetupTest, KeepsItsSecretsToItself) {
+  for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
+    posix::Options options;
+    options.state_directory = scratch_.state();
+    options.handles = method;
+    ASSERT_EQ(Refusal(scratch_.exported(), options), "");
+  }
+  for (const auto& entry : stdfs::directory_iterator(scratch_.state())) {
+    EXPECT_EQ(entry.status().permissions() & ~stdfs::perms::owner_all, stdfs::perms::none) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace penstock::fs
+
+PENSTOCK_FILE_SYSTEM_SUITE(Posix, penstock::fs::kPlaces);
+
+namespace penstock::fs {
+namespace {
+INSTANTIATE_TEST_SUITE_P(Posix, PosixTest, kPlaces, suite::NameOf);
+}
+}  // namespace penstock::fs
