@@ -10,7 +10,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 rpc::Credential System(uint32_t uid, uint32_t gid, std::initializer_list<uint32_t> groups = {}) {
-  rpc::Credential credential{.flavor = rpc::AuthFlavor::AUTH_SYS, .uid = uid, .gid = gid};
+  rpc::Credential credential;
+  credential.flavor = rpc::AuthFlavor::AUTH_SYS;
+  credential.uid = uid;
+  credential.gid = gid;
   for (const uint32_t group : groups) credential.group_ids[credential.group_count++] = group;
   return credential;
 }

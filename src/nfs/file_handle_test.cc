@@ -12,7 +12,8 @@ FileHandle HandleOf(uint32_t export_id, std::string_view object) {
 }
 
 TEST(FileHandle, ComesBackAsItWasGivenOut) {
-  for (const std::string object : {std::string("x"), std::string("inode 42"), std::string(fs::Handle::kMaxSize, 'h')}) {
+  const std::string longest(fs::Handle::kMaxSize, 'h');
+  for (const std::string_view object : {std::string_view("x"), std::string_view("inode 42"), std::string_view(longest)}) {
     const FileHandle handle = HandleOf(0x01020304, object);
     EXPECT_EQ(FileHandle::Parse(EncodedHandle(handle).bytes()), handle);
   }

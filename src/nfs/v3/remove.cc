@@ -37,9 +37,7 @@ Task<RMDIR3res> RemoveDirectory(Request request, const RMDIR3args& arguments) {
   co_return RMDIR3res(NFS3_OK, RMDIR3resok{.dir_wcc = wcc});
 }
 
-// RFC 1813 §3.3.14. Where source and target do not fit each other, the answer is NFS3ERR_ISDIR, NOTDIR or NOTEMPTY and
-// not the one NFS3ERR_EXIST for all of them: they are in the procedure's list, other servers give them, and programs on
-// the client expect rename(2) to tell these cases apart.
+// RFC 1813 §3.3.14
 Task<RENAME3res> Rename(Request request, const RENAME3args& arguments) {
   Target target(request, arguments.from.dir);
   if (!target) co_return RENAME3res(target.status());

@@ -1,0 +1,159 @@
+#include "nfs/mount/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "nfs/test_server.h"
+
+namespace penstock::nfs::mount {
+namespace {
+
+using namespace mount3;  // NOLINT: the protocol's own names, RFC 1813 §5
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class MountTest : public testing::Test {
+ protected:
+  MountTest() {
+    fs::memory::FileSystem& tree = server.Export("/data");
+    const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::Node deep = *Now(tree.MakeDirectory(root, tree.Root(), "deep", {.mode = 0755})).result;
+    Now(tree.MakeDirectory(root, deep.handle, "deeper", {.mode = 0755}));
+    Now(tree.MakeDirectory(root, tree.Root(), "private", {.mode = 0700}));
+    Now(tree.MakeSymlink(root, tree.Root(), "link", "deep", {}));
+    Now(tree.Create(root, tree.Root(), "file", {}));
+  }
+
+  mountres3 Mount(std::string_view path) { return server.Call<MOUNTPROC3_MNT>(path); }
+  mountstat3 StatusOf(std::string_view path) { return Mount(path).fhs_status(); }
+
+  // "host directory"
+  std::vector<std::string> Mounts() {
+    std::vector<std::string> mounts;
+    for (const auto& entry : server.Call<MOUNTPROC3_DUMP>({})) {
+      mounts.push_back(std::string(entry.ml_hostname) + " " + std::string(entry.ml_directory));
+    }
+    return mounts;
+  }
+
+  TestServer server;
+};
+
+TEST_F(MountTest, GivesTheHandleOfAnExport) {
+  const auto mounted = Mount("/data");
+  ASSERT_EQ(mounted.fhs_status(), MNT3_OK);
+  EXPECT_EQ(mounted.mountinfo().fhandle, server.RootOf("/data").data);
+  EXPECT_THAT(mounted.mountinfo().auth_flavors, ElementsAre(1, 0));  // AUTH_SYS is preferred to AUTH_NONE
+  const auto got = server.Call<nfs3::NFSPROC3_GETATTR>({{mounted.mountinfo().fhandle}});
+  EXPECT_EQ(got.status(), nfs3::NFS3_OK);
+}
+
+TEST_F(MountTest, ADirectoryInsideAnExportMayBeMountedToo) {
+  const auto mounted = Mount("//data/deep/./deeper/");
+  ASSERT_EQ(mounted.fhs_status(), MNT3_OK);
+  const auto parent = server.Call<nfs3::NFSPROC3_LOOKUP>({{{mounted.mountinfo().fhandle}, ".."}});
+  EXPECT_EQ(parent.resok().object.data, Mount("/data/deep").mountinfo().fhandle);
+}
+
+TEST_F(MountTest, OnlyExportsAreThere) {
+  EXPECT_EQ(StatusOf("/"), MNT3ERR_NOENT);
+  EXPECT_EQ(StatusOf(""), MNT3ERR_NOENT);
+  EXPECT_EQ(StatusOf("data"), MNT3ERR_NOENT);
+  EXPECT_EQ(StatusOf("/other"), MNT3ERR_NOENT);
+  EXPECT_EQ(StatusOf("/data/missing/deeper"), MNT3ERR_NOENT);
+}
+
+TEST_F(MountTest, OnlyDirectoriesAreMountedAndLinksAreNotFollowed) {
+  EXPECT_EQ(StatusOf("/data/file"), MNT3ERR_NOTDIR);
+  EXPECT_EQ(StatusOf("/data/file/below"), MNT3ERR_NOTDIR);
+  EXPECT_EQ(StatusOf("/data/link"), MNT3ERR_NOTDIR);
+  EXPECT_EQ(StatusOf("/data/link/deeper"), MNT3ERR_NOTDIR);
+}
+
+TEST_F(MountTest, NoPathLeadsUp) {
+  EXPECT_EQ(StatusOf("/data/.."), MNT3ERR_ACCES);
+  EXPECT_EQ(StatusOf("/data/deep/../deep"), MNT3ERR_ACCES);
+}
+
+TEST_F(MountTest, NamesAndPathsAreLimited) {
+  EXPECT_EQ(StatusOf("/data/" + std::string(256, 'x')), MNT3ERR_NAMETOOLONG);
+  std::string longest = "/data";
+  longest.append(1024 - longest.size(), '/');
+  EXPECT_EQ(StatusOf(longest), MNT3_OK);
+  // What is longer is no dirpath at all (RFC 1813 §5.1.4).
+  const Answer longer = server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT::kNumber,
+                                                 xdr::StringView<2048>(longest + "/")));
+  EXPECT_EQ(longer.accept_status(), rpcmsg::GARBAGE_ARGS);
+}
+
+TEST_F(MountTest, TheWayMustBeOpenToTheCaller) {
+  EXPECT_EQ(StatusOf("/data/private/below"), MNT3ERR_NOENT);
+  server.SetUser(1000);
+  EXPECT_EQ(StatusOf("/data/private/below"), MNT3ERR_ACCES);
+}
+
+TEST_F(MountTest, HostsThatAreNotAdmittedAreRefused) {
+  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  EXPECT_EQ(StatusOf("/inside"), MNT3ERR_ACCES);
+  server.peer.address = {asio::ip::make_address("10.1.2.3"), 700};
+  EXPECT_EQ(StatusOf("/inside"), MNT3_OK);
+}
+
+TEST_F(MountTest, AnExportMayWantMoreThanNoAuthentication) {
+  server.Export("/strict", {.authentication_none = false});
+  EXPECT_THAT(Mount("/strict").mountinfo().auth_flavors, ElementsAre(1));
+  server.SetNoIdentity();
+  EXPECT_EQ(StatusOf("/data"), MNT3_OK);
+  EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC3_MNT>("/strict")).auth_status(), rpcmsg::AUTH_TOOWEAK);
+}
+
+TEST_F(MountTest, TellsWhoHasMountedWhat) {
+  EXPECT_THAT(Mounts(), IsEmpty());
+  Mount("/data");
+  Mount("/data/deep");
+  Mount("/data/missing");
+  EXPECT_THAT(Mounts(), ElementsAre("192.0.2.1 /data", "192.0.2.1 /data/deep"));
+}
+
+TEST_F(MountTest, ForgetsWhatTheClientUnmounts) {
+  Mount("/data");
+  Mount("/data/deep");
+  server.Call<MOUNTPROC3_UMNT>("/data");
+  EXPECT_THAT(Mounts(), ElementsAre("192.0.2.1 /data/deep"));
+
+  server.peer.address = {asio::ip::make_address("192.0.2.2"), 700};
+  server.Call<MOUNTPROC3_UMNTALL>({});  // its own, of which there are none
+  EXPECT_THAT(Mounts(), ElementsAre("192.0.2.1 /data/deep"));
+  server.peer.address = {asio::ip::make_address("::ffff:192.0.2.1"), 900};
+  server.Call<MOUNTPROC3_UMNTALL>({});
+  EXPECT_THAT(Mounts(), IsEmpty());
+}
+
+TEST_F(MountTest, ListsExportsWithThoseWhoMayMountThem) {
+  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8"), *Network::Parse("fd00::/8")}});
+  std::map<std::string, std::vector<std::string>> listed;
+  for (const auto& node : server.Call<MOUNTPROC3_EXPORT>({})) {
+    auto& groups = listed[std::string(node.ex_dir)];
+    for (const auto& group : node.ex_groups) groups.emplace_back(group.gr_name);
+  }
+  EXPECT_EQ(listed.size(), 2u);
+  EXPECT_THAT(listed["/data"], IsEmpty());
+  EXPECT_THAT(listed["/inside"], ElementsAre("10.0.0.0/8", "fd00::/8"));
+}
+
+TEST_F(MountTest, ThereIsVersionThreeOnly) {
+  for (const uint32_t version : {1u, 2u, 4u}) {
+    const Answer answer = server.Ask(
+        server.Encode(rpc::Xid(1), MOUNT_PROGRAM, version, MOUNTPROC3_MNT::kNumber, dirpath("/data")));
+    EXPECT_EQ(answer.accept_status(), rpcmsg::PROG_MISMATCH);
+    EXPECT_EQ(answer.header.body.areply().reply_data.mismatch_info(), (rpcmsg::version_range{3, 3}));
+  }
+  EXPECT_TRUE(server.Ask(server.EncodeCall<MOUNTPROC3_NULL>({})).succeeded());
+  EXPECT_EQ(server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, MOUNT_V3, 6, xdr::Void())).accept_status(),
+            rpcmsg::PROC_UNAVAIL);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::mount

@@ -1,0 +1,198 @@
+#include <map>
+#include <set>
+
+#include "nfs/v3/nfs_test.h"
+
+namespace penstock::nfs::v3 {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+class ReadDirectoryTest : public NfsTest {
+ protected:
+  READDIR3res Read(const nfs_fh3& directory, cookie3 cookie, const cookieverf3& verifier, uint32_t count) {
+    return Call<NFSPROC3_READDIR>({directory, cookie, verifier, count});
+  }
+
+  // Names in the order in which a client meets them that goes from cookie to cookie; `between` runs after each call.
+  template <class Between>
+  std::vector<std::string> ReadAllNames(uint32_t count, Between between) {
+    std::vector<std::string> names;
+    cookie3 cookie = 0;
+    cookieverf3 verifier{};
+    for (int calls = 0; calls < 1000; ++calls) {
+      const auto read = Read(root, cookie, verifier, count);
+      EXPECT_EQ(read.status(), NFS3_OK);
+      if (read.status() != NFS3_OK) return names;
+      for (const auto& entry : read.resok().reply.entries) {
+        names.emplace_back(entry.name);
+        cookie = entry.cookie;
+      }
+      verifier = read.resok().cookieverf;
+      if (read.resok().reply.eof) return names;
+      between();
+    }
+    ADD_FAILURE() << "no end of the directory";
+    return names;
+  }
+  std::vector<std::string> ReadAllNames(uint32_t count) {
+    return ReadAllNames(count, [] {});
+  }
+};
+
+class ReadDirectoryPlusTest : public NfsTest {
+ protected:
+  READDIRPLUS3res Read(uint32_t dircount, uint32_t maxcount) {
+    return Call<NFSPROC3_READDIRPLUS>({root, 0, {}, dircount, maxcount});
+  }
+};
+
+TEST_F(ReadDirectoryTest, GivesEveryEntry) {
+  const nfs_fh3 file = MakeFile("file");
+  MakeDirectory("directory");
+  const auto read = Read(root, 0, {}, 4096);
+  ASSERT_EQ(read.status(), NFS3_OK);
+  EXPECT_EQ(read.resok().dir_attributes->type, NF3DIR);
+  EXPECT_TRUE(read.resok().reply.eof);
+  std::map<std::string, uint64_t> ids;
+  for (const auto& entry : read.resok().reply.entries) ids[std::string(entry.name)] = entry.fileid;
+  EXPECT_EQ(ids.size(), 4u);
+  EXPECT_EQ(ids.at("file"), AttributesOf(file).fileid);
+  EXPECT_EQ(ids.at("."), AttributesOf(root).fileid);
+  EXPECT_EQ(ids.at(".."), AttributesOf(root).fileid);
+  EXPECT_TRUE(ids.contains("directory"));
+}
+
+TEST_F(ReadDirectoryTest, TheCountBoundsTheWholeResult) {
+  for (int i = 0; i < 40; ++i) MakeFile("file with a name of length " + std::to_string(i));
+  for (const uint32_t count : {200u, 201u, 202u, 203u, 512u, 1000u}) {
+    const auto read = Read(root, 0, {}, count);
+    ASSERT_EQ(read.status(), NFS3_OK);
+    EXPECT_FALSE(read.resok().reply.entries.empty());
+    EXPECT_FALSE(read.resok().reply.eof);
+    const size_t size = xdr::EncodedSize(read.resok());
+    EXPECT_LE(size, count);
+    EXPECT_GT(size + 60, count);  // and is made use of
+  }
+}
+
+TEST_F(ReadDirectoryTest, IsReadInPiecesOfAnySize) {
+  std::set<std::string> expected{".", ".."};
+  for (int i = 0; i < 60; ++i) MakeFile(*expected.insert("file " + std::to_string(i)).first);
+  for (const uint32_t count : {150u, 300u, 777u, 4096u, UINT32_MAX}) {
+    const auto names = ReadAllNames(count);
+    EXPECT_EQ(names.size(), expected.size());
+    EXPECT_EQ(std::set(names.begin(), names.end()), expected);
+  }
+}
+
+TEST_F(ReadDirectoryTest, TheEndCanBeAskedForAgain) {
+  MakeFile("file");
+  const auto all = Read(root, 0, {}, 4096);
+  const auto again = Read(root, all.resok().reply.entries.back().cookie, all.resok().cookieverf, 4096);
+  ASSERT_EQ(again.status(), NFS3_OK);
+  EXPECT_TRUE(again.resok().reply.entries.empty());
+  EXPECT_TRUE(again.resok().reply.eof);
+}
+
+TEST_F(ReadDirectoryTest, WhatStaysIsSeenOnceWhileOtherEntriesComeAndGo) {
+  std::vector<std::string> stays;
+  for (int i = 0; i < 40; ++i) {
+    MakeFile(stays.emplace_back("stays " + std::to_string(i)));
+    MakeFile("goes " + std::to_string(i));
+  }
+  int round = 0;
+  const auto names = ReadAllNames(300, [&] {
+    if (round < 40) Remove("goes " + std::to_string(round));
+    MakeFile("comes " + std::to_string(round++));
+  });
+  EXPECT_GT(round, 5);
+  EXPECT_THAT(names, IsSupersetOf(stays));
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+}
+
+TEST_F(ReadDirectoryTest, ADirectoryCanBeEmptiedWhileItIsRead) {
+  for (int i = 0; i < 60; ++i) MakeFile("file " + std::to_string(i));
+  cookie3 cookie = 0;
+  cookieverf3 verifier{};
+  for (bool eof = false; !eof;) {
+    const auto read = Read(root, cookie, verifier, 300);
+    ASSERT_EQ(read.status(), NFS3_OK);
+    for (const auto& entry : read.resok().reply.entries) {
+      cookie = entry.cookie;
+      if (!entry.name.starts_with('.')) Remove(entry.name);
+    }
+    verifier = read.resok().cookieverf;
+    eof = read.resok().reply.eof;
+  }
+  EXPECT_THAT(ReadAllNames(4096), UnorderedElementsAre(".", ".."));
+}
+
+TEST_F(ReadDirectoryTest, OneEntryMustFit) {
+  const auto read = Read(root, 0, {}, 104 + 4 + 8 + 4 + 4 + 8 - 1);
+  EXPECT_EQ(read.status(), NFS3ERR_TOOSMALL);
+  EXPECT_TRUE(read.resfail().dir_attributes);
+  EXPECT_EQ(Read(root, 0, {}, 104 + 4 + 8 + 4 + 4 + 8).status(), NFS3_OK);
+  EXPECT_EQ(Read(root, 0, {}, 0).status(), NFS3ERR_TOOSMALL);
+}
+
+TEST_F(ReadDirectoryTest, NeedsADirectoryThatTheCallerMayRead) {
+  EXPECT_EQ(Read(MakeFile("file"), 0, {}, 4096).status(), NFS3ERR_NOTDIR);
+  EXPECT_EQ(Read(StaleHandle(), 0, {}, 4096).status(), NFS3ERR_STALE);
+  EXPECT_EQ(Read(NoHandle(), 0, {}, 4096).status(), NFS3ERR_BADHANDLE);
+  const nfs_fh3 directory = MakeDirectory("private", 0700);
+  memory.SetUser(1000);
+  const auto denied = Read(directory, 0, {}, 4096);
+  EXPECT_EQ(denied.status(), NFS3ERR_ACCES);
+  EXPECT_TRUE(denied.resfail().dir_attributes);
+}
+
+TEST_F(ReadDirectoryPlusTest, GivesWhatLookupWould) {
+  MakeFile("file", "contents");
+  MakeDirectory("directory");
+  const auto read = Read(4096, 4096);
+  ASSERT_EQ(read.status(), NFS3_OK);
+  EXPECT_TRUE(read.resok().reply.eof);
+  EXPECT_EQ(read.resok().reply.entries.size(), 4u);
+  for (const auto& entry : read.resok().reply.entries) {
+    const auto found = Call<NFSPROC3_LOOKUP>({{root, entry.name}});
+    EXPECT_EQ(entry.name_handle, found.resok().object) << entry.name;
+    EXPECT_EQ(entry.name_attributes, found.resok().obj_attributes) << entry.name;
+    EXPECT_EQ(entry.fileid, found.resok().obj_attributes->fileid) << entry.name;
+  }
+}
+
+TEST_F(ReadDirectoryPlusTest, MaxcountBoundsTheWholeResult) {
+  for (int i = 0; i < 40; ++i) MakeFile("file " + std::to_string(i));
+  for (const uint32_t maxcount : {300u, 1001u, 2002u, 4003u}) {
+    const auto read = Read(4096, maxcount);
+    ASSERT_EQ(read.status(), NFS3_OK);
+    EXPECT_FALSE(read.resok().reply.entries.empty());
+    EXPECT_LE(xdr::EncodedSize(read.resok()), maxcount);
+  }
+}
+
+TEST_F(ReadDirectoryPlusTest, DircountBoundsTheNamesButForTheFirst) {
+  for (int i = 0; i < 40; ++i) MakeFile("file " + std::to_string(i));
+  EXPECT_EQ(Read(0, 4096).resok().reply.entries.size(), 1u);
+  EXPECT_EQ(Read(24 + 24 + 28, 4096).resok().reply.entries.size(), 3u);  // ".", ".." and a longer name
+  EXPECT_EQ(Read(24 + 24 + 27, 4096).resok().reply.entries.size(), 2u);
+  EXPECT_FALSE(Read(0, 4096).resok().reply.eof);
+}
+
+TEST_F(ReadDirectoryPlusTest, OneEntryMustFit) {
+  EXPECT_EQ(Read(4096, 200).status(), NFS3ERR_TOOSMALL);
+  EXPECT_TRUE(Read(4096, 200).resfail().dir_attributes);
+}
+
+TEST_F(ReadDirectoryPlusTest, NeedsADirectory) {
+  EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({MakeFile("file"), 0, {}, 4096, 4096}).status()), NFS3ERR_NOTDIR);
+  EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({NoHandle(), 0, {}, 4096, 4096}).status()), NFS3ERR_BADHANDLE);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v3

@@ -1,0 +1,100 @@
+// NFSv3 as a program: versions, procedures, flavours, who is admitted, and calls that come twice.
+#include <set>
+
+#include "nfs/v3/nfs_test.h"
+
+namespace penstock::nfs::v3 {
+namespace {
+
+class ProgramTest : public NfsTest {
+ protected:
+  Answer AskRaw(uint32_t version, uint32_t procedure, const GETATTR3args& arguments) {
+    return memory.Ask(memory.Encode(rpc::Xid(1), NFS_PROGRAM, version, procedure, arguments));
+  }
+};
+
+TEST_F(ProgramTest, NullDoesNothingForAnybody) {
+  EXPECT_TRUE(memory.Ask(memory.EncodeCall<NFSPROC3_NULL>({})).succeeded());
+  memory.SetNoIdentity();
+  EXPECT_TRUE(memory.Ask(memory.EncodeCall<NFSPROC3_NULL>({})).succeeded());
+}
+
+TEST_F(ProgramTest, OtherVersionsAndProceduresAreNotThere) {
+  EXPECT_EQ(AskRaw(2, 1, {root}).accept_status(), rpcmsg::PROG_MISMATCH);
+  EXPECT_EQ(AskRaw(4, 1, {root}).accept_status(), rpcmsg::PROG_MISMATCH);
+  EXPECT_EQ(AskRaw(3, 22, {root}).accept_status(), rpcmsg::PROC_UNAVAIL);
+}
+
+TEST_F(ProgramTest, ArgumentsThatCannotBeReadAreGarbage) {
+  EXPECT_EQ(AskRaw(3, NFSPROC3_NULL::kNumber, {root}).accept_status(), rpcmsg::GARBAGE_ARGS);    // too many
+  EXPECT_EQ(AskRaw(3, NFSPROC3_LOOKUP::kNumber, {root}).accept_status(), rpcmsg::GARBAGE_ARGS);  // too few
+  EXPECT_EQ(AskRaw(3, NFSPROC3_READDIR::kNumber, {root}).accept_status(), rpcmsg::GARBAGE_ARGS);
+  rpc::Message bad_enum = memory.Encode(rpc::Xid(1), NFS_PROGRAM, NFS_V3, NFSPROC3_CREATE::kNumber,
+                                        symlinkdata3{{}, xdr::Payload<>::Borrowed("not a CREATE")});
+  EXPECT_EQ(memory.Ask(std::move(bad_enum)).accept_status(), rpcmsg::GARBAGE_ARGS);
+}
+
+TEST_F(ProgramTest, WithoutAuthenticationTheCallerIsAnonymous) {
+  const nfs_fh3 file = MakeFile("file", "secret", 0600);
+  const nfs_fh3 open_file = MakeFile("open", "known", 0644);
+  memory.SetNoIdentity();
+  EXPECT_EQ(Call<NFSPROC3_READ>({file, 0, 10}).status(), NFS3ERR_ACCES);
+  EXPECT_EQ(Call<NFSPROC3_READ>({open_file, 0, 10}).status(), NFS3_OK);
+}
+
+TEST_F(ProgramTest, AnExportMayWantMoreThanNoAuthentication) {
+  memory.Export("/strict", {.authentication_none = false});
+  const nfs_fh3 strict = memory.RootOf("/strict");
+  memory.SetNoIdentity();
+  const Answer get = memory.Ask(memory.EncodeCall<NFSPROC3_GETATTR>({strict}));
+  EXPECT_TRUE(get.header.body.is_rreply());
+  EXPECT_EQ(get.auth_status(), rpcmsg::AUTH_TOOWEAK);
+  const Answer list = memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({strict, 0, {}, 4096}));
+  EXPECT_EQ(list.auth_status(), rpcmsg::AUTH_TOOWEAK);
+  memory.SetUser(1000);
+  EXPECT_EQ(Call<NFSPROC3_GETATTR>({strict}).status(), NFS3_OK);
+}
+
+TEST_F(ProgramTest, RootIsSquashedWhereTheExportSaysSo) {
+  memory.Export("/squashed", {.squash = Squash::kRoot});
+  const nfs_fh3 squashed = memory.RootOf("/squashed");
+  EXPECT_EQ((Call<NFSPROC3_MKDIR>({{squashed, "name"}, {}}).status()), NFS3ERR_ACCES);
+  EXPECT_EQ((Call<NFSPROC3_MKDIR>({{root, "name"}, {}}).status()), NFS3_OK);
+}
+
+TEST_F(ProgramTest, AHostThatIsNotAdmittedHoldsStaleHandles) {
+  memory.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  const nfs_fh3 inside = memory.RootOf("/inside");
+  EXPECT_EQ(Call<NFSPROC3_GETATTR>({inside}).status(), NFS3ERR_STALE);
+  memory.peer.address = {asio::ip::make_address("10.1.2.3"), 700};
+  EXPECT_EQ(Call<NFSPROC3_GETATTR>({inside}).status(), NFS3_OK);
+}
+
+TEST_F(ProgramTest, ACallThatComesTwiceIsExecutedOnce) {
+  MakeFile("file");
+  const REMOVE3args arguments{{root, "file"}};
+  const auto remove = [&] {
+    return memory.Ask(memory.Encode(rpc::Xid(77), NFS_PROGRAM, NFS_V3, NFSPROC3_REMOVE::kNumber, arguments));
+  };
+  const Answer first = remove();
+  memory.peer.address.port(701);  // on another connection
+  memory.peer.connection = 2;
+  const Answer second = remove();
+  EXPECT_TRUE(Equal(first.message.stream.bytes(), second.message.stream.bytes()));
+  EXPECT_EQ(memory.ResultsOf<NFSPROC3_REMOVE>(second).status(), NFS3_OK);
+  EXPECT_EQ(Call<NFSPROC3_REMOVE>(arguments).status(), NFS3ERR_NOENT);  // a new call
+}
+
+TEST_F(ProgramTest, OnlyWhatWouldEndOtherwiseIsRemembered) {
+  using P = NFS_V3_procedure;
+  const std::set<P> remembered{P::NFSPROC3_SETATTR, P::NFSPROC3_CREATE, P::NFSPROC3_MKDIR,
+                               P::NFSPROC3_SYMLINK, P::NFSPROC3_MKNOD,  P::NFSPROC3_REMOVE,
+                               P::NFSPROC3_RMDIR,   P::NFSPROC3_RENAME, P::NFSPROC3_LINK};
+  for (uint32_t procedure = 0; procedure <= NFSPROC3_COMMIT::kNumber; ++procedure) {
+    EXPECT_EQ(memory.nfs.IsIdempotent(NFS_V3, procedure), !remembered.contains(static_cast<P>(procedure)))
+        << XdrName(static_cast<P>(procedure));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v3
