@@ -21,11 +21,11 @@ namespace penstock::rdma::iwarp {
 class Connection {
  public:
   struct Options {
-    MpaAgreement agreement;
+    MpaAgreement agreement = {};
     bool initiator = false;
     size_t max_ulpdu = kMaxUlpdu;
   };
-  static constexpr uint32_t kMaxMessage = 16 << 20;
+  static constexpr uint32_t kMaxMessage = 4 << 20;
   static constexpr uint32_t kMaxTransfer = 1 << 30;
 
   // `pool` must outlive it.

@@ -35,7 +35,7 @@ struct EnhancedData {
   static constexpr uint16_t kNoNegotiation = 0x3fff;
 
   bool peer_to_peer = false;
-  RtrKinds rtr;
+  RtrKinds rtr = {};
   uint16_t ird = 0;
   uint16_t ord = 0;
 

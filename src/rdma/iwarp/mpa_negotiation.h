@@ -34,7 +34,7 @@ struct MpaAgreement {
   uint16_t ird = 0;
   uint16_t ord = 0;
   // Initiator: the message with which we open. Responder: never set.
-  std::optional<Rtr> send_rtr;
+  std::optional<Rtr> send_rtr = {};
   // Responder: the peer may open with a zero-length Send that is meant for nobody.
   bool absorb_rtr_send = false;
   bool operator==(const MpaAgreement&) const = default;

@@ -1,0 +1,372 @@
+#include "rdma/iwarp/connection.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "rdma/iwarp/test_wire.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+struct Agreed {
+  bool crc = false;
+  bool markers_to_server = false;
+  bool markers_to_client = false;
+  size_t max_ulpdu = kMaxUlpdu;
+  uint16_t depth = 2;
+  std::optional<Rtr> rtr = {};
+};
+
+// Two connections and the stream between them.
+class PairTest : public testing::Test {
+ protected:
+  void Connect(const Agreed& agreed = {}) {
+    Connection::Options client, server;
+    client.agreement = {.crc = agreed.crc,
+                        .send_markers = agreed.markers_to_server,
+                        .receive_markers = agreed.markers_to_client,
+                        .ird = agreed.depth,
+                        .ord = agreed.depth,
+                        .send_rtr = agreed.rtr,
+                        .absorb_rtr_send = false};
+    server.agreement = {.crc = agreed.crc,
+                        .send_markers = agreed.markers_to_client,
+                        .receive_markers = agreed.markers_to_server,
+                        .ird = agreed.depth,
+                        .ord = agreed.depth,
+                        .send_rtr = {},
+                        .absorb_rtr_send = agreed.rtr == Rtr::kSend};
+    client.initiator = true;
+    client.max_ulpdu = server.max_ulpdu = agreed.max_ulpdu;
+    client_ = std::make_unique<Connection>(client, pool_, TestEntropy(1));
+    server_ = std::make_unique<Connection>(server, pool_, TestEntropy(2));
+  }
+  // Lets both talk until neither has anything to say. Returns how many octets went to the server.
+  size_t Run(const std::function<size_t(size_t)>& step = [](size_t left) { return left; }) {
+    size_t to_server = 0;
+    for (;;) {
+      const Octets up = TakeOutput(*client_, 5000);
+      Feed(*server_, up, step);
+      const Octets down = TakeOutput(*server_);
+      Feed(*client_, down, step);
+      to_server += up.size();
+      if (up.empty() && down.empty()) return to_server;
+    }
+  }
+  // The server may not speak first.
+  void Greet() {
+    server_->PostReceive(900, pool_.Allocate(512));
+    client_->PostSend({900, GatherOf(AsBytes("hello")), false, {}});
+    Run();
+    EXPECT_EQ(PollAll(*server_).size(), 1u);
+    EXPECT_EQ(PollAll(*client_).size(), 1u);
+  }
+
+  BufferPool pool_;
+  std::unique_ptr<Connection> client_, server_;
+};
+
+TEST_F(PairTest, TheFirstSendIsAsLinuxSendsIt) {
+  Connect();
+  client_->PostSend({1, GatherOf(AsBytes("abcd")), false, {}});
+  EXPECT_EQ(TakeOutput(*client_),
+            FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
+}
+
+TEST_F(PairTest, EveryKindOfSendArrives) {
+  Connect();
+  Octets memory(10);
+  for (Context context = 1; context <= 4; ++context) server_->PostReceive(context, pool_.Allocate(512));
+  auto one = server_->Register(memory, Access::kRemoteRead);
+  auto two = server_->Register(memory, Access::kRemoteWrite);
+  client_->PostSend({1, GatherOf(AsBytes("plain")), false, {}});
+  client_->PostSend({2, GatherOf(AsBytes("solicited")), true, {}});
+  client_->PostSend({3, GatherOf(AsBytes("invalidating")), false, one->stag()});
+  client_->PostSend({4, {}, true, two->stag()});
+  Run([](size_t) { return 3; });
+  auto received = PollAll(*server_);
+  ASSERT_EQ(received.size(), 4u);
+  EXPECT_EQ(AsText(received[0].buffer->bytes().first(received[0].length)), "plain");
+  EXPECT_FALSE(received[0].solicited || received[0].invalidated);
+  EXPECT_TRUE(received[1].solicited);
+  EXPECT_EQ(received[2].invalidated, one->stag());
+  EXPECT_EQ(received[3].invalidated, two->stag());
+  EXPECT_TRUE(received[3].solicited);
+  EXPECT_EQ(received[3].length, 0u);
+  EXPECT_FALSE(one->valid() || two->valid());
+  EXPECT_EQ(PollAll(*client_).size(), 4u);
+}
+
+class FramingTest : public PairTest, public testing::WithParamInterface<std::tuple<bool, int, size_t>> {
+ protected:
+  void Connect() {
+    auto [crc, markers, max_ulpdu] = GetParam();
+    PairTest::Connect({.crc = crc,
+                       .markers_to_server = (markers & 1) != 0,
+                       .markers_to_client = (markers & 2) != 0,
+                       .max_ulpdu = max_ulpdu,
+                       .depth = 2,
+                       .rtr = {}});
+  }
+};
+
+// Writes, Reads and Sends of many sizes in both directions give the same however the stream is cut.
+TEST_P(FramingTest, TheResultDoesNotDependOnHowTheStreamIsCut) {
+  std::mt19937 random(5);
+  const std::function<size_t(size_t)> steps[] = {[](size_t left) { return left; }, [](size_t) { return 1; },
+                                                 [&](size_t) { return random() % 100 + 1; },
+                                                 [&](size_t) { return random() % 70000 + 1; }};
+  for (const auto& step : steps) {
+    Connect();
+    const Octets data = Pattern(100000);
+    Octets target(100000), sink(100000);
+    auto writable = server_->Register(target, Access::kRemoteWrite);
+    auto readable = server_->Register(target, Access::kRemoteRead);
+    for (Context context = 1; context <= 3; ++context) server_->PostReceive(context, pool_.Allocate(70000));
+    client_->PostWrite({11, GatherOf(ConstBytes(data).first(1)), writable->Segment(0, 1)});
+    client_->PostSend({12, GatherOf(ConstBytes(data).first(66000)), false, {}});
+    client_->PostWrite({13, GatherOf(ConstBytes(data).subspan(1)), writable->Segment(1, 99999)});
+    client_->PostSend({14, GatherOf(AsBytes("written")), false, {}});
+    for (Context context = 21; context <= 25; ++context) {
+      const size_t at = (context - 21) * 20000;
+      client_->PostRead({context, Bytes(sink).subspan(at, 20000), {}, readable->Segment(at, 20000)});
+    }
+    client_->PostSend({15, {}, false, {}});
+    Run(step);
+    EXPECT_EQ(target, data);
+    EXPECT_EQ(sink, data);
+    auto received = PollAll(*server_);
+    ASSERT_EQ(received.size(), 3u);
+    EXPECT_TRUE(Equal(received[0].buffer->bytes().first(66000), ConstBytes(data).first(66000)));
+    EXPECT_EQ(received[0].length, 66000u);
+    auto done = PollAll(*client_);
+    EXPECT_EQ(done.size(), 10u);
+    for (const auto& completion : done) EXPECT_EQ(completion.status, Status::kSuccess);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FramingTest,
+                         testing::Combine(testing::Bool(), testing::Values(0, 1, 2, 3),
+                                          testing::Values(size_t{128}, size_t{1442}, kMaxUlpdu)));
+
+TEST_F(PairTest, LargePayloadsAreReceivedWhereTheyBelong) {
+  for (bool crc : {false, true}) {
+    Connect({.crc = crc});
+    const Octets data = Pattern(4 << 20);
+    Octets target(data.size()), sink(data.size());
+    auto writable = server_->Register(target, Access::kRemoteWrite);
+    auto readable = server_->Register(target, Access::kRemoteRead);
+    client_->PostWrite({1, GatherOf(data), writable->Segment(0, data.size())});
+    client_->PostRead({2, sink, {}, readable->Segment(0, data.size())});
+    // As a socket would that holds some 200 KiB.
+    Run([](size_t) { return 200 << 10; });
+    EXPECT_EQ(sink, data);
+    EXPECT_GT(server_->reader().octets_direct(), data.size() * 95 / 100);
+    EXPECT_GT(client_->reader().octets_direct(), data.size() * 95 / 100);
+  }
+}
+
+TEST_F(PairTest, AWriteAndTheSendAfterItLeaveInOneCall) {
+  Connect();
+  client_->PostWrite({1, GatherOf(Octets(0)), {Stag(1), 0, 0}});
+  client_->PostSend({2, GatherOf(AsBytes("done")), false, {}});
+  Octets out;
+  Drain(client_->NextToSend(), ~size_t{0}, out);
+  client_->HandleSent(out.size());
+  EXPECT_TRUE(client_->NextToSend().memory.empty());
+  EXPECT_EQ(PollAll(*client_).size(), 2u);
+}
+
+TEST_F(PairTest, ASendCompletesWhenItsLastOctetIsWithTheSystem) {
+  Connect();
+  const Octets data(100);
+  client_->PostSend({1, GatherOf(data), false, {}});
+  Octets out;
+  Drain(client_->NextToSend(), 123, out);
+  client_->HandleSent(123);
+  EXPECT_FALSE(client_->has_completions());
+  client_->NextToSend();
+  client_->HandleSent(1);
+  EXPECT_TRUE(client_->has_completions());
+}
+
+TEST_F(PairTest, NoMoreReadsAreUnderWayThanAgreed) {
+  Connect();
+  Octets memory = Pattern(10), sink(10);
+  auto region = server_->Register(memory, Access::kRemoteRead);
+  for (Context context = 1; context <= 5; ++context) client_->PostRead({context, sink, {}, region->Segment(0, 10)});
+  client_->PostSend({6, {}, false, {}});
+  constexpr size_t kRequest = 2 + UntaggedHeader::kSize + ReadRequestHeader::kSize + kCrcSize;
+  EXPECT_EQ(TakeOutput(*client_).size(), 2 * kRequest);
+  // Lost on the way; what follows never leaves before a Read has been answered.
+  EXPECT_TRUE(TakeOutput(*client_).empty());
+}
+
+TEST_F(PairTest, AResponderDoesNotSpeakFirst) {
+  Connect();
+  client_->PostReceive(1, pool_.Allocate(512));
+  server_->PostSend({1, GatherOf(AsBytes("hi")), false, {}});
+  EXPECT_TRUE(TakeOutput(*server_).empty());
+  EXPECT_TRUE(client_->unanswered());
+  client_->Nudge();
+  EXPECT_EQ(Run(), 2 + TaggedHeader::kSize + kCrcSize);
+  EXPECT_EQ(PollAll(*client_).size(), 1u) << "the receive, and nothing about the nudge";
+  EXPECT_EQ(PollAll(*server_).size(), 1u);
+  EXPECT_FALSE(client_->unanswered());
+}
+
+TEST_F(PairTest, ReadinessIsShownInEachWayAndIsMeantForNobody) {
+  for (Rtr rtr : {Rtr::kSend, Rtr::kWrite, Rtr::kRead}) {
+    Connect({.rtr = rtr});
+    server_->PostReceive(1, pool_.Allocate(512));
+    client_->PostReceive(2, pool_.Allocate(512));
+    server_->PostSend({3, GatherOf(AsBytes("hi")), false, {}});
+    Run();
+    EXPECT_EQ(PollAll(*client_).size(), 1u);
+    EXPECT_EQ(PollAll(*server_).size(), 1u);
+    client_->PostSend({4, GatherOf(AsBytes("there")), false, {}});
+    Run();
+    auto received = PollAll(*server_);
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_EQ(received[0].length, 5u);
+  }
+}
+
+TEST_F(PairTest, WhatComesForARegionThatGoesMeanwhileIsNotPlaced) {
+  for (bool crc : {false, true}) {
+    Connect({.crc = crc});
+    const Octets data = Pattern(60000);
+    Octets target(60000);
+    auto region = server_->Register(target, Access::kRemoteWrite);
+    client_->PostWrite({1, GatherOf(data), region->Segment(0, 60000)});
+    const Octets out = TakeOutput(*client_);
+    Feed(*server_, ConstBytes(out).first(30000));
+    server_->PostInvalidate(2, *region);
+    const Octets before = target;
+    EXPECT_TRUE(Equal(ConstBytes(before).first(20000), ConstBytes(data).first(20000)));
+    Feed(*server_, ConstBytes(out).subspan(30000));
+    EXPECT_EQ(target, before);
+    EXPECT_TRUE(server_->lost());
+    EXPECT_EQ(PollAll(*server_).back().detail.substr(0, 33), "DDP tagged buffer: invalid STag (");
+    Run();
+    EXPECT_EQ(PollAll(*client_).back().reason, DisconnectReason::kPeerTerminated);
+  }
+}
+
+TEST_F(PairTest, ARegionThatGoesWhileItIsReadEndsTheConnection) {
+  Connect();
+  Greet();
+  Octets memory = Pattern(3 << 20), sink(3 << 20);
+  const Octets before = memory;
+  auto region = server_->Register(memory, Access::kRemoteRead);
+  client_->PostRead({1, sink, {}, region->Segment(0, memory.size())});
+  Feed(*server_, TakeOutput(*client_));
+  Octets some;
+  Drain(server_->NextToSend(), 100000, some);
+  server_->HandleSent(some.size());
+  server_->PostInvalidate(2, *region);
+  memory.assign(memory.size(), std::byte{0xee});  // somebody else's now
+  Octets rest = TakeOutput(*server_);
+  some.insert(some.end(), rest.begin(), rest.end());
+  Feed(*client_, some);
+  EXPECT_EQ(std::count(sink.begin(), sink.end(), std::byte{0xee}),
+            std::count(before.begin(), before.begin() + 18 * 61440, std::byte{0xee}))
+      << "nothing of the new contents has left";
+  auto done = PollAll(*client_);
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].status, Status::kRemoteAccess);
+  EXPECT_EQ(done[1].reason, DisconnectReason::kPeerTerminated);
+}
+
+TEST_F(PairTest, DisconnectFirstDoesWhatWasPosted) {
+  Connect();
+  Octets memory = Pattern(100), sink(100);
+  auto region = server_->Register(memory, Access::kRemoteRead);
+  server_->PostReceive(1, pool_.Allocate(512));
+  client_->PostReceive(2, pool_.Allocate(512));
+  client_->PostRead({3, sink, {}, region->Segment(0, 100)});
+  client_->PostSend({4, GatherOf(AsBytes("bye")), false, {}});
+  client_->Disconnect();
+  client_->PostSend({5, GatherOf(AsBytes("too late")), false, {}});
+  client_->PostReceive(6, pool_.Allocate(512));
+  EXPECT_EQ(client_->ending(), Connection::Ending::kNone);
+  Run();
+  EXPECT_EQ(sink, memory);
+  EXPECT_EQ(client_->ending(), Connection::Ending::kShutdown);
+  server_->HandleEndOfStream();
+  EXPECT_EQ(server_->ending(), Connection::Ending::kClose);
+  client_->HandleEndOfStream();
+  EXPECT_EQ(client_->ending(), Connection::Ending::kClose);
+  EXPECT_EQ(PollAll(*server_).back().reason, DisconnectReason::kPeerClosed);
+  auto done = PollAll(*client_);
+  ASSERT_EQ(done.size(), 6u);
+  EXPECT_EQ(done.back().reason, DisconnectReason::kLocal);
+}
+
+TEST_F(PairTest, AStreamThatEndsInsideAFrameWasNotClosedInOrder) {
+  Connect();
+  client_->PostSend({1, GatherOf(AsBytes("abc")), false, {}});
+  const Octets out = TakeOutput(*client_);
+  for (size_t size = 0; size <= out.size(); ++size) {
+    Connect();
+    server_->PostReceive(1, pool_.Allocate(512));
+    Feed(*server_, ConstBytes(out).first(size));
+    server_->HandleEndOfStream();
+    const auto done = PollAll(*server_);
+    ASSERT_EQ(done.size(), 2u);
+    EXPECT_EQ(done[0].status, size == out.size() ? Status::kSuccess : Status::kFlushed);
+    EXPECT_EQ(done[1].reason,
+              size == 0 || size == out.size() ? DisconnectReason::kPeerClosed : DisconnectReason::kPeerReset);
+  }
+}
+
+TEST_F(PairTest, EverythingPostedCompletesWhenTheConnectionBreaks) {
+  Connect();
+  Octets sink(10);
+  for (Context context = 1; context <= 4; ++context) client_->PostRead({context, sink, {}, {Stag(1), 10, 0}});
+  client_->PostSend({5, GatherOf(AsBytes("abc")), false, {}});
+  client_->PostWrite({6, GatherOf(AsBytes("abc")), {Stag(1), 3, 0}});
+  client_->PostReceive(7, pool_.Allocate(512));
+  TakeOutput(*client_);
+  client_->HandleBroken("unplugged");
+  auto done = PollAll(*client_);
+  ASSERT_EQ(done.size(), 8u);
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(done[i].status, Status::kFlushed);
+  EXPECT_EQ(done[7].reason, DisconnectReason::kPeerReset);
+  EXPECT_EQ(done[7].detail, "unplugged");
+  EXPECT_EQ(client_->ending(), Connection::Ending::kReset);
+  client_->PostSend({8, {}, false, {}});
+  EXPECT_EQ(PollAll(*client_).size(), 1u);
+  EXPECT_TRUE(TakeOutput(*client_).empty());
+}
+
+TEST_F(PairTest, WhatCannotBeDoneFailsHereAndEndsTheConnection) {
+  auto expect_fault = [&](auto post) {
+    Connect();
+    post();
+    auto done = PollAll(*client_);
+    ASSERT_EQ(done.size(), 2u);
+    EXPECT_EQ(done[0].status, Status::kLocalError);
+    EXPECT_EQ(done[1].reason, DisconnectReason::kFault);
+    Run();
+    EXPECT_EQ(PollAll(*server_).back().detail, "the peer: RDMAP local catastrophic error");
+  };
+  const Octets data(100);
+  Octets sink(100);
+  Gather huge;
+  for (size_t i = 0; i <= Connection::kMaxMessage / 100; ++i) huge.push_back(Slice::Borrowed(data));
+  expect_fault([&] { client_->PostSend({1, std::move(huge), false, {}}); });
+  expect_fault([&] { client_->PostWrite({1, GatherOf(data), {Stag(1), 99, 0}}); });
+  expect_fault([&] { client_->PostRead({1, sink, {}, {Stag(1), 99, 0}}); });
+}
+
+TEST_F(PairTest, ARefusedAgreementIsSaidToThePeer) {
+  Connect();
+  client_->Refuse(terminate::kInsufficientIrd);
+  Run();
+  EXPECT_EQ(PollAll(*server_).back().detail, "the peer: MPA insufficient IRD");
+}
+
+}  // namespace
+}  // namespace penstock::rdma::iwarp
