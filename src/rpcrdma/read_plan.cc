@@ -19,8 +19,8 @@ Result<ReadPlan, ReadError> PlanReads(const Header& call, size_t inline_size, si
   // Segments with one position make one chunk, in list order; chunks may come in any order (RFC 8166 §4.3.1).
   std::vector<ReadSegment> reads = call.chunks.reads;
   auto by_position = [](const ReadSegment& a, const ReadSegment& b) { return a.position < b.position; };
-  if (!std::is_sorted(reads.begin(), reads.end(), by_position)) {
-    std::stable_sort(reads.begin(), reads.end(), by_position);
+  for (auto next = reads.begin(); next != reads.end(); ++next) {
+    std::rotate(std::upper_bound(reads.begin(), next, *next, by_position), next, next + 1);
   }
 
   ReadPlan plan;
