@@ -1,0 +1,345 @@
+// Set-up and sockets against peers that are not our own: plain TCP sockets played by the test.
+#include "rdma/iwarp/provider.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/write.hpp>
+#include <cstdio>
+
+#include "rdma/iwarp/mpa_negotiation.h"
+#include "rdma/iwarp/test_wire.h"
+
+namespace penstock::rdma::iwarp {
+namespace {
+
+using asio::ip::tcp;
+
+class ProviderTest : public testing::Test {
+ protected:
+  ProviderTest() { Use({}); }
+  ~ProviderTest() override {
+    listener_.reset();
+    provider_.reset();
+    loop_.context().run_for(std::chrono::milliseconds(5));
+  }
+
+  void Use(Options options) {
+    listener_.reset();
+    provider_ = std::make_unique<Provider>(loop_, options);
+    listener_ = *provider_->Listen(Address(asio::ip::address_v4::loopback(), 0));
+  }
+  template <class Done>
+  bool RunUntil(Done done) {
+    const TimePoint limit = loop_.Now() + std::chrono::seconds(20);
+    while (!done()) {
+      if (loop_.Now() > limit) return false;
+      loop_.context().run_one_for(std::chrono::milliseconds(50));
+    }
+    return true;
+  }
+  template <class T>
+  T Await(Task<T> task) {
+    auto result = std::make_shared<std::optional<T>>();
+    Spawn(Store(std::move(task), result));
+    EXPECT_TRUE(RunUntil([&] { return result->has_value(); }));
+    return std::move(**result);
+  }
+  template <class T>
+  static Task<void> Store(Task<T> task, std::shared_ptr<std::optional<T>> result) {
+    T value = co_await std::move(task);
+    result->emplace(std::move(value));
+  }
+
+  // A peer by hand, on a blocking socket.
+  tcp::socket Dial() {
+    tcp::socket socket(loop_.context());
+    socket.connect(listener_->local());
+    return socket;
+  }
+  void Write(tcp::socket& socket, ConstBytes bytes) { asio::write(socket, asio::buffer(bytes.data(), bytes.size())); }
+  // What has come within a moment.
+  Octets Read(tcp::socket& socket, size_t size) {
+    Octets bytes(size);
+    size_t have = 0;
+    bool ended = false;
+    RunUntil([&] {
+      const ssize_t n = ::recv(socket.native_handle(), bytes.data() + have, size - have, MSG_DONTWAIT);
+      if (n > 0) have += static_cast<size_t>(n);
+      ended = n == 0 || (n < 0 && errno != EAGAIN);
+      return have == size || ended;
+    });
+    bytes.resize(have);
+    return bytes;
+  }
+  bool Closes(tcp::socket& socket) { return Read(socket, 1).empty(); }
+
+  // Accepts a hand-made request, and starts the endpoint.
+  std::unique_ptr<Endpoint> AcceptFrom(tcp::socket& socket, const MpaFrame& request) {
+    Write(socket, request.Serialize());
+    auto incoming = Await(listener_->Next());
+    auto endpoint = Await(incoming->Accept({}));
+    EXPECT_TRUE(endpoint);
+    const Octets head = Read(socket, MpaFrame::kHeaderSize);
+    auto rest = MpaFrame::PrivateDataSize(head, MpaFrame::Kind::kReply);
+    EXPECT_TRUE(rest);
+    Octets whole = head;
+    const Octets tail = Read(socket, rest.value_or(0));
+    whole.insert(whole.end(), tail.begin(), tail.end());
+    reply_ = MpaFrame::Parse(whole, MpaFrame::Kind::kReply).value();
+    (*endpoint)->Start([] {});
+    return *std::move(endpoint);
+  }
+  std::vector<rdma::Completion> Poll(Endpoint& endpoint) {
+    std::vector<rdma::Completion> some(100);
+    some.resize(endpoint.Poll(some));
+    return some;
+  }
+  // Until the endpoint has told its end.
+  std::vector<rdma::Completion> PollToTheEnd(Endpoint& endpoint) {
+    std::vector<rdma::Completion> all;
+    RunUntil([&] {
+      for (auto& completion : Poll(endpoint)) all.push_back(std::move(completion));
+      return !all.empty() && all.back().operation == Operation::kDisconnected;
+    });
+    return all;
+  }
+
+  Loop loop_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
+  std::unique_ptr<Provider> provider_;
+  std::unique_ptr<Listener> listener_;
+  MpaFrame reply_;
+};
+
+TEST_F(ProviderTest, ALinuxClientIsAnsweredInItsOwnWay) {
+  Options options;
+  options.crc = false;
+  Use(options);
+  tcp::socket peer = Dial();
+  const Octets request =
+      FromHex("4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03");
+  auto endpoint = AcceptFrom(peer, *MpaFrame::Parse(request, MpaFrame::Kind::kRequest));
+  // Enhanced, revision 2; it reads nothing of ours, and we at most 16 at once of the 128 that it serves.
+  EXPECT_EQ(reply_.revision, 2);
+  EXPECT_FALSE(reply_.crc || reply_.markers || reply_.rejected);
+  EXPECT_EQ(reply_.enhanced, (EnhancedData{.ird = 0, .ord = 16}));
+  EXPECT_EQ(endpoint->info().ord, 16);
+  EXPECT_TRUE(Equal(endpoint->info().private_data, FromHex("f6ab0e18 01010303")));
+
+  endpoint->PostReceive(5, endpoint->buffers().Allocate(1024));
+  Write(peer, FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
+  std::vector<rdma::Completion> received;
+  RunUntil([&] {
+    received = Poll(*endpoint);
+    return !received.empty();
+  });
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(AsText(received[0].buffer->bytes().first(received[0].length)), "abcd");
+  endpoint->PostSend({6, GatherOf(AsBytes("efgh")), false, {}});
+  EXPECT_EQ(Read(peer, 28), FromHex("0016 41 43 00000000 00000000 00000001 00000000 65666768 00000000"));
+  peer.close();
+  EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kPeerClosed);
+}
+
+TEST_F(ProviderTest, MalformedRequestsAreClosedAndHoldUpNobody) {
+  tcp::socket silent = Dial(), slow = Dial(), garbage = Dial(), reply = Dial();
+  Write(slow, AsBytes("MPA ID R"));
+  Write(garbage, AsBytes("GET / HTTP/1.1\r\nHost: nobody\r\n\r\n"));
+  MpaFrame wrong;
+  wrong.kind = MpaFrame::Kind::kReply;
+  Write(reply, wrong.Serialize());
+  tcp::socket good = Dial();
+  auto endpoint = AcceptFrom(good, MakeRequest({}, {}));
+  EXPECT_TRUE(Closes(garbage));
+  EXPECT_TRUE(Closes(reply));
+}
+
+TEST_F(ProviderTest, APeerThatDoesNotAskInTimeIsClosed) {
+  Options options;
+  options.request_timeout = std::chrono::milliseconds(20);
+  options.max_pending = 1;  // the second has to wait for the first to go
+  Use(options);
+  tcp::socket first = Dial(), second = Dial();
+  EXPECT_TRUE(Closes(first));
+  EXPECT_TRUE(Closes(second));
+}
+
+TEST_F(ProviderTest, ARevisionOnePeerIsServed) {
+  tcp::socket peer = Dial();
+  auto endpoint = AcceptFrom(peer, MakeRequest({.revision = 1}, {}));
+  EXPECT_EQ(reply_.revision, 1);
+  EXPECT_FALSE(reply_.enhanced);
+  EXPECT_TRUE(reply_.crc);
+}
+
+// RFC 6581 §10: an old responder takes an enhanced request for malformed.
+TEST_F(ProviderTest, AResponderWithoutTheEnhancementsIsTriedWithRevisionOne) {
+  tcp::acceptor old(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(old.local_endpoint(), {}), result));
+  tcp::socket first = old.accept();
+  EXPECT_EQ(std::to_integer<int>(Read(first, 24)[17]), 2);
+  first.close();
+  tcp::socket second(loop_.context());
+  old.non_blocking(true);
+  asio::error_code error;
+  ASSERT_TRUE(RunUntil([&] {
+    old.accept(second, error);
+    return !error;
+  }));
+  const Octets request = Read(second, MpaFrame::kHeaderSize);
+  EXPECT_EQ(MpaFrame::Parse(request, MpaFrame::Kind::kRequest)->revision, 1);
+  MpaFrame reply;
+  reply.kind = MpaFrame::Kind::kReply;
+  reply.crc = true;
+  Write(second, reply.Serialize());
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+  ASSERT_TRUE(**result) << (**result).error().detail;
+  EXPECT_EQ((***result)->info().ord, 16);
+}
+
+TEST_F(ProviderTest, AResponderThatSaysNothingIsGivenUpInTime) {
+  Options options;
+  options.connect_timeout = std::chrono::milliseconds(30);
+  Use(options);
+  tcp::acceptor silent(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  auto result = Await(provider_->Connect(silent.local_endpoint(), {}));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ConnectError::Kind::kTimedOut);
+}
+
+TEST_F(ProviderTest, AReplyThatWillNotDoIsAnsweredByATerminate) {
+  tcp::acceptor acceptor(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(acceptor.local_endpoint(), {}), result));
+  tcp::socket peer = acceptor.accept();
+  const Octets bytes = Read(peer, 24);
+  const MpaFrame request = MpaFrame::Parse(bytes, MpaFrame::Kind::kRequest).value();
+  MpaFrame reply = AcceptRequest({}, request, {}).reply;
+  reply.enhanced->ord = 17;  // more than we serve
+  Write(peer, reply.Serialize());
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+  ASSERT_FALSE(**result);
+  EXPECT_EQ((**result).error().detail, "MPA insufficient IRD");
+  const Octets terminate = Read(peer, 2 + 18 + 4 + 4);
+  ASSERT_EQ(terminate.size(), 28u);
+  EXPECT_EQ(TerminateMessage::Parse(ConstBytes(terminate).subspan(20, 4))->code, terminate::kInsufficientIrd);
+}
+
+// The siw race: the peer has our first FPDU and does nothing about it until more octets come.
+TEST_F(ProviderTest, APeerThatDoesNotAnswerIsNudged) {
+  Options options;
+  options.crc = false;
+  options.nudge_after = std::chrono::milliseconds(5);
+  Use(options);
+  tcp::acceptor acceptor(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(acceptor.local_endpoint(), {}), result));
+  tcp::socket peer = acceptor.accept();
+  const Octets bytes = Read(peer, 24);
+  const MpaFrame request = MpaFrame::Parse(bytes, MpaFrame::Kind::kRequest).value();
+  Write(peer, AcceptRequest({.crc = false}, request, {}).reply.Serialize());
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+  auto& endpoint = ***result;
+  endpoint->Start([] {});
+  endpoint->PostSend({1, GatherOf(AsBytes("abcd")), false, {}});
+  EXPECT_EQ(Read(peer, 28), FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
+  // Three times, and no more.
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Read(peer, 20), FromHex("000e c1 40 00000000 0000000000000000 00000000"));
+  loop_.context().run_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(Poll(*endpoint).size(), 1u) << "the Send; nothing about nudges";
+}
+
+TEST_F(ProviderTest, AConnectionThatIsResetAtAnyOctetLosesNoCompletion) {
+  Forge forge(Framing{});
+  Octets stream = forge.Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("abc"));
+  for (size_t size = 0; size <= stream.size(); ++size) {
+    tcp::socket peer = Dial();
+    auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+    endpoint->PostReceive(1, endpoint->buffers().Allocate(512));
+    endpoint->PostSend({2, GatherOf(AsBytes("abc")), false, {}});
+    Write(peer, ConstBytes(stream).first(size));
+    loop_.context().run_for(std::chrono::milliseconds(1));
+    peer.set_option(asio::socket_base::linger(true, 0));
+    peer.close();
+    const auto done = PollToTheEnd(*endpoint);
+    ASSERT_EQ(done.size(), 3u) << size;
+    EXPECT_EQ(done.back().reason, DisconnectReason::kPeerReset);
+  }
+}
+
+TEST_F(ProviderTest, ARefusedPeerGetsTheTerminateAndThenTheEnd) {
+  tcp::socket peer = Dial();
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+  Forge forge(Framing{});
+  Write(peer, forge.Segment(Tagged(Opcode::kWrite, Stag(1), 0), AsBytes("abc")));
+  const auto done = PollToTheEnd(*endpoint);
+  EXPECT_EQ(done.back().reason, DisconnectReason::kProtocolError);
+  endpoint.reset();  // the farewell goes on without it
+  const Octets terminate = Read(peer, 2 + 18 + 4 + 2 + 14 + 4);
+  ASSERT_EQ(terminate.size(), 44u);
+  EXPECT_EQ(TerminateMessage::Parse(ConstBytes(terminate).subspan(20, 20))->code, terminate::kInvalidStag);
+  EXPECT_TRUE(Closes(peer));
+}
+
+TEST_F(ProviderTest, APeerThatNeverClosesItsHalfIsNotWaitedForLong) {
+  Options options;
+  options.close_timeout = std::chrono::milliseconds(20);
+  Use(options);
+  tcp::socket peer = Dial();
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+  endpoint->Disconnect();
+  EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kLocal);
+}
+
+class FileTest : public ProviderTest, public testing::WithParamInterface<std::tuple<bool, bool>> {};
+
+TEST_P(FileTest, FilesAreSentWithZerosForWhatIsNotThere) {
+  Options options;
+  options.crc = std::get<0>(GetParam());
+  options.markers = std::get<1>(GetParam());
+  Use(options);
+  const Octets contents = Pattern(200000);
+  std::FILE* temporary = std::tmpfile();
+  ASSERT_EQ(std::fwrite(contents.data(), 1, contents.size(), temporary), contents.size());
+  std::fflush(temporary);
+  auto file = std::make_shared<const FileDescriptor>(::dup(::fileno(temporary)));
+  std::fclose(temporary);
+
+  auto connecting = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(listener_->local(), {}), connecting));
+  auto request = Await(listener_->Next());
+  auto server = *Await(request->Accept({}));
+  ASSERT_TRUE(RunUntil([&] { return connecting->has_value(); }));
+  auto client = **std::move(*connecting);
+  client->Start([] {});
+  server->Start([] {});
+
+  Octets target(250020), expected(250020);
+  std::ranges::copy(AsBytes("head: "), expected.begin());
+  std::copy(contents.begin() + 1000, contents.end(), expected.begin() + 6);
+  auto region = server->Register(target, Access::kRemoteWrite);
+  server->PostReceive(1, server->buffers().Allocate(64));
+  Gather gather = GatherOf(AsBytes("head: "));
+  gather.push_back(Data(file, 1000, 250000));
+  const Octets tail(14);
+  gather.push_back(Slice::Borrowed(tail));
+  client->PostWrite({2, std::move(gather), region->Segment(0, 250020)});
+  client->PostSend({3, GatherOf(AsBytes("done")), false, {}});
+  std::vector<rdma::Completion> received;
+  ASSERT_TRUE(RunUntil([&] {
+    received = Poll(*server);
+    return !received.empty();
+  }));
+  EXPECT_EQ(received[0].context, 1u);
+  EXPECT_EQ(target, expected);
+  EXPECT_EQ(Poll(*client).size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Framings, FileTest, testing::Combine(testing::Bool(), testing::Bool()));
+
+}  // namespace
+}  // namespace penstock::rdma::iwarp
