@@ -91,7 +91,7 @@ void Converse(unsigned options, ConstBytes stream, ConstBytes cuts) {
     TakeOutput(connection);
     connection.HandleEndOfStream();
     // Everything that was posted has completed, once, and then the end was told.
-    std::vector<Completion> done(posted + 2);
+    std::vector<rdma::Completion> done(posted + 2);
     Check(connection.Poll(done) == posted + 1);
     Check(done[posted].operation == Operation::kDisconnected);
   }

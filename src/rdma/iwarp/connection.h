@@ -95,7 +95,6 @@ class Connection {
   void FlushAll();
 
   const Options options_;
-  BufferPool& pool_;
   std::shared_ptr<StagTable> stags_;  // shared with the regions, which may live longer
   Fifo<Completion> completions_;
   Inbound inbound_;

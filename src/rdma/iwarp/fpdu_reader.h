@@ -103,7 +103,6 @@ class FpduReader {
   uint64_t position_ = 0;    // in the stream
   uint64_t fpdu_start_ = 0;  // position of the length field of the FPDU under way
   std::array<std::byte, kMarkerSize> marker_;
-  uint8_t marker_have_ = 0;
 
   uint64_t fpdus_ = 0;
   uint64_t octets_direct_ = 0;

@@ -18,26 +18,6 @@ using asio::ip::tcp;
 // Out of descriptors, most likely: others must end first.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
-class Request;
-
-// What the listener and the coroutines that work for it share.
-struct ListenerState {
-  ListenerState(std::shared_ptr<ProviderState> provider_state, tcp::acceptor listening)
-      : provider(std::move(provider_state)), acceptor(std::move(listening)) {}
-
-  std::shared_ptr<ProviderState> provider;
-  tcp::acceptor acceptor;
-  Address local;
-  bool closed = false;
-  bool accepting = false;                    // a wait for the next peer is under way
-  std::unique_ptr<Timer> pause;
-  std::unordered_set<Exchange*> exchanges;   // whose requests are coming in
-  Fifo<std::unique_ptr<Request>> requests;   // that have come in
-  penstock::Completion<std::monostate>* waiting = nullptr;
-
-  size_t pending() { return exchanges.size() + requests.size(); }
-};
-
 class Request : public ConnectionRequest {
  public:
   Request(std::shared_ptr<ProviderState> state, std::unique_ptr<Exchange> exchange, Address peer, MpaFrame frame)
@@ -79,6 +59,24 @@ class Request : public ConnectionRequest {
   std::unique_ptr<Exchange> exchange_;  // gone once answered
   Address peer_;
   MpaFrame frame_;
+};
+
+// What the listener and the coroutines that work for it share.
+struct ListenerState {
+  ListenerState(std::shared_ptr<ProviderState> provider_state, tcp::acceptor listening)
+      : provider(std::move(provider_state)), acceptor(std::move(listening)) {}
+
+  std::shared_ptr<ProviderState> provider;
+  tcp::acceptor acceptor;
+  Address local;
+  bool closed = false;
+  bool accepting = false;                    // a wait for the next peer is under way
+  std::unique_ptr<Timer> pause;
+  std::unordered_set<Exchange*> exchanges;   // whose requests are coming in
+  Fifo<std::unique_ptr<Request>> requests;   // that have come in
+  penstock::Completion<std::monostate>* waiting = nullptr;
+
+  size_t pending() { return exchanges.size() + requests.size(); }
 };
 
 void AcceptMore(const std::shared_ptr<ListenerState>& state);
