@@ -12,19 +12,13 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
-from penstock import PENSTOCK, Server, free_ports, penstock  # noqa: E402
+from penstock import PENSTOCK, Server, free_ports, penstock, penstock_ok as ok  # noqa: E402
 
 
 def folders(scratch, *names):
     for name in names:
         os.makedirs(f"{scratch}/{name}")
         os.chmod(f"{scratch}/{name}", 0o777)
-
-
-def ok(*arguments):
-    done = penstock(*arguments)
-    assert done.returncode == 0, f"penstock {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
-    return done.stdout
 
 
 def refused(*arguments, mentions=()):
@@ -46,14 +40,14 @@ def exchange(scratch, transport):
     make_sizes(f"{scratch}/mine")
     with Server({"/export": f"{scratch}/export:no_root_squash"}) as server:
         ok("ping", server.url("/export", transport))
-        listed = ok("ls", server.url("/export/made", transport)).split()
+        listed = ok("ls", server.url("/export/made", transport)).decode().split()
         assert all(name in listed for name in SIZES), listed
         for name in SIZES:
             ok("cp", server.url(f"/export/made/{name}", transport), f"{scratch}/got/{name}")
             ok("cp", f"{scratch}/mine/{name}", server.url(f"/export/put/{name}", transport))
         with open(f"{scratch}/export/text", "w") as text:
             text.write("one\ntwo\n")
-        assert ok("cat", server.url("/export/text", transport)) == "one\ntwo\n"
+        assert ok("cat", server.url("/export/text", transport)) == b"one\ntwo\n"
         refused("cat", server.url("/export/absent", transport), mentions=["absent"])
         refused("ls", server.url("/elsewhere", transport), mentions=["elsewhere"])
     assert_same(digests(f"{scratch}/got"), digests(f"{scratch}/export/made"), "copied from the server")
@@ -82,7 +76,7 @@ def directory_argument(scratch):
             assert host == "127.0.0.1" and "vers=3" in options and f"mountport={server.mount}" in options, said
             assert f"port={server.rdma if 'proto=rdma' in options else server.tcp}" in options, said
             transport = "rdma" if "proto=rdma" in options else "tcp"
-            assert "file" in ok("ls", server.url(path, transport)).split()
+            assert b"file" in ok("ls", server.url(path, transport)).split()
 
 
 def bad_directory(scratch):
@@ -180,8 +174,8 @@ def networks(scratch):
     exports = {"/near": "client=127.0.0.0/8", "/far": "client=192.0.2.0/24", "/both": "client=192.0.2.0/24,client=127.0.0.1"}
     with Server({path: f"{scratch}/export:{options}" for path, options in exports.items()}) as server:
         for transport in ("rdma", "tcp"):
-            assert "file" in ok("ls", server.url("/near", transport)).split()
-            assert "file" in ok("ls", server.url("/both", transport)).split()
+            assert b"file" in ok("ls", server.url("/near", transport)).split()
+            assert b"file" in ok("ls", server.url("/both", transport)).split()
             refused("ls", server.url("/far", transport), mentions=["far"])
 
 

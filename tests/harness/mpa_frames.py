@@ -74,8 +74,8 @@ class MpaFrames:
 class FramesView:
     """Listener: the same capture with every MPA frame in a TCP segment of its own.
 
-    tshark 4.0 keeps what it knows of an RDMA segment per captured packet: where a packet carries several frames, and the
-    kernel joins them as it likes, it loses all but one of their payloads.
+    The kernel joins and cuts frames as it likes. tshark 4.0 then takes the beginning of a TCP segment for the beginning of
+    a frame, and of several frames in a packet it keeps the payload of one alone.
     """
 
     def __init__(self, writer):

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -33,9 +34,18 @@ def free_ports(count):
 
 
 def penstock(*arguments, seconds=120):
-    """A client command, run to its end."""
-    return subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=seconds)
+    """A client command, run to its end. What it puts out are bytes; what it complains of is text."""
+    done = subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=seconds)
+    done.stderr = done.stderr.decode(errors="replace")
+    return done
+
+
+def penstock_ok(*arguments):
+    """A client command that must succeed; its output."""
+    done = penstock(*arguments)
+    assert done.returncode == 0, f"penstock {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
+    return done.stdout
 
 
 class Server:
@@ -50,11 +60,14 @@ class Server:
         self.lines = []
 
     def __enter__(self):
+        self.state = tempfile.TemporaryDirectory(prefix="penstock-state-")  # what survives a restart
+        self.arguments.append(f"--state-dir={self.state.name}")
         self.start()
         return self
 
     def __exit__(self, failure, *_):
         code = self.stop()
+        self.state.cleanup()
         if failure is None:
             assert code == 0, f"the server ended with {code}; it said:\n" + "\n".join(self.lines[-30:])
 

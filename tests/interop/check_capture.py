@@ -17,18 +17,18 @@ from pcap import BadCapture, Writer  # noqa: E402
 from rdma_messages import MessagesView  # noqa: E402
 
 # The capture is read in three views, each for the layers tshark reads in it without fault of its own:
-#   captured  as it is: MPA, DDP, RDMAP; and all of RPC, MOUNT and NFS that came over TCP
-#   frames    an MPA frame a packet: RPC-over-RDMA, and the RPC headers above it      (see mpa_frames.py)
-#   messages  the RPC messages that came over RDMA, put back together: RPC and NFS    (see rdma_messages.py)
+#   captured  as it is: RPC, MOUNT and NFS that came over TCP
+#   frames    an MPA frame a packet: MPA, DDP, RDMAP, RPC-over-RDMA, and the RPC headers above  (see mpa_frames.py)
+#   messages  the RPC messages that came over RDMA, put back together: RPC and NFS              (see rdma_messages.py)
 VIEWS = {
-    "captured": ("--disable-protocol", "rpcordma"),
+    "captured": (),
     "frames": ("--disable-protocol", "nfs", "--disable-protocol", "nfsacl", "--disable-protocol", "mount", "-o",
                "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE"),
     "messages": (),
 }
 # What must have been seen, so that a check of nothing never passes: in which view, and which field says so.
 OCCURRENCES = {
-    "mpa": ("captured", "iwarp_mpa.rep", None),
+    "mpa": ("frames", "iwarp_mpa.rep", None),
     "rdma-write": ("frames", "iwarp_rdma.opcode", "0x00"),
     "rdma-read": ("frames", "iwarp_rdma.opcode", "0x02"),
     "rpc-over-rdma": ("frames", "rpcordma.xid", None),
@@ -47,12 +47,13 @@ def rows(path, ports, view):
     """{field: [values]} of each packet that has to do with RPC or RDMA, or that tshark complains of."""
     fields = FIELDS + sorted({field for _, field, _ in OCCURRENCES.values()})
     wanted = [word for field in fields for word in ("-e", field)]
+    judged = f" and not tcp.port == {ports['rdma']}" if view == "captured" else ""
     done = subprocess.run(
         # Two passes: what is put together from several packets is complete in the second only.
         ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d", f"tcp.port=={ports['mount']},rpc",
          "-o", "tcp.try_heuristic_first:TRUE", *VIEWS[view], "-Y",
-         f"rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}", "-T", "fields", "-E", "aggregator=|",
-         *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+         f"(rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}){judged}", "-T", "fields", "-E",
+         "aggregator=|", *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
     if done.returncode != 0:
         raise RuntimeError(f"tshark failed: {done.stderr}")
     for line in done.stdout.splitlines():

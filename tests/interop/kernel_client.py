@@ -29,8 +29,7 @@ mount_export
 
 def script(server, transport, body):
     port = server.rdma if transport == "rdma" else server.tcp
-    options = (f"vers=3,proto={transport},port={port},nolock,mountproto=tcp,mountport={server.mount},sec=sys,hard,"
-               "timeo=50")
+    options = f"vers=3,proto={transport},port={port},nolock,mountproto=tcp,mountport={server.mount},sec=sys,hard"
     return PRELUDE % {"options": options, "transport": transport} + body + "\numount /mnt || exit 1\n"
 
 
