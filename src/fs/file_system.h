@@ -75,8 +75,8 @@ class EntrySink {
 
 struct ReadDirectoryArguments {
   Cookie cookie;
-  CookieVerifier verifier;       // zero with a cookie of zero
-  bool with_nodes = false;       // READDIRPLUS: attributes and handles
+  CookieVerifier verifier;  // zero with a cookie of zero
+  bool with_nodes = false;  // READDIRPLUS: attributes and handles
 };
 
 struct ReadDirectoryReply {
@@ -101,16 +101,16 @@ struct Properties {
   uint32_t name_max = 255;
   bool hard_links = true;
   bool symlinks = true;
-  bool homogeneous = true;      // the same for every object
+  bool homogeneous = true;  // the same for every object
   bool can_set_time = true;
-  bool no_truncate = true;      // long names are refused, not cut
+  bool no_truncate = true;  // long names are refused, not cut
   bool chown_restricted = true;
   bool case_insensitive = false;
   bool case_preserving = true;
 };
 
-// Names are one component: a name that is empty or holds '/' or NUL is kBadName. Lookup knows "." and ".."; what creates
-// or removes refuses both (kExist, kInvalid, kNotEmpty as RFC 1813 has it).
+// Names are one component: a name that is empty or holds '/' or NUL is kBadName. Lookup knows "." and ".."; what
+// creates or removes refuses both (kExist, kInvalid, kIsDir: fs/names.h).
 class FileSystem {
  public:
   virtual ~FileSystem() = default;

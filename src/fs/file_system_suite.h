@@ -7,10 +7,10 @@
 #include "fs/suite/directory_suite.h"
 #include "fs/suite/names_suite.h"
 
-#define PENSTOCK_FILE_SYSTEM_SUITE(prefix, ...)                                \
-  namespace penstock::fs::suite {                                              \
-  INSTANTIATE_TEST_SUITE_P(prefix, AttributesSuite, __VA_ARGS__, NameOf);      \
-  INSTANTIATE_TEST_SUITE_P(prefix, NamesSuite, __VA_ARGS__, NameOf);           \
-  INSTANTIATE_TEST_SUITE_P(prefix, DataSuite, __VA_ARGS__, NameOf);            \
-  INSTANTIATE_TEST_SUITE_P(prefix, DirectorySuite, __VA_ARGS__, NameOf);       \
+#define PENSTOCK_FILE_SYSTEM_SUITE(prefix, ...)                           \
+  namespace penstock::fs::suite {                                         \
+  INSTANTIATE_TEST_SUITE_P(prefix, AttributesSuite, __VA_ARGS__, NameOf); \
+  INSTANTIATE_TEST_SUITE_P(prefix, NamesSuite, __VA_ARGS__, NameOf);      \
+  INSTANTIATE_TEST_SUITE_P(prefix, DataSuite, __VA_ARGS__, NameOf);       \
+  INSTANTIATE_TEST_SUITE_P(prefix, DirectorySuite, __VA_ARGS__, NameOf);  \
   }

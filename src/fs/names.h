@@ -29,9 +29,7 @@ inline constexpr Error kDotsWhenCreating = Error::kExist;
 // RFC 1813 §3.3.14.
 inline constexpr Error kDotsWhenRenaming = Error::kInvalid;
 // RFC 1813 §3.3.13 has one error for each of the two; a plain Remove meets directories.
-inline Error DotsWhenRemovingDirectory(std::string_view name) {
-  return name == "." ? Error::kInvalid : Error::kExist;
-}
+inline Error DotsWhenRemovingDirectory(std::string_view name) { return name == "." ? Error::kInvalid : Error::kExist; }
 inline constexpr Error kDotsWhenRemoving = Error::kIsDir;
 
 }  // namespace penstock::fs

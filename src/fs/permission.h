@@ -23,7 +23,7 @@ inline bool IsMember(const Credentials& caller, uint32_t gid) {
 
 inline Rights RightsOf(const Attributes& object, const Credentials& caller) {
   if (caller.uid == 0) return {true, true, object.type == FileType::kDirectory || (object.mode & 0111) != 0};
-  const uint32_t bits = caller.uid == object.uid          ? object.mode >> 6
+  const uint32_t bits = caller.uid == object.uid       ? object.mode >> 6
                         : IsMember(caller, object.gid) ? object.mode >> 3
                                                        : object.mode;
   return {(bits & 4) != 0, (bits & 2) != 0, (bits & 1) != 0};

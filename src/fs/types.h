@@ -18,8 +18,8 @@
 
 namespace penstock::fs {
 
-// What a file system calls one of its objects: opaque to everybody else, the same after a restart, never given to another
-// object. Short enough that an export's prefix fits beside it into the 64 octets of RFC 1813 §2.4.
+// What a file system calls one of its objects: opaque to everybody else, the same after a restart, never given to
+// another object. Short enough that an export's prefix fits beside it into the 64 octets of RFC 1813 §2.4.
 class Handle {
  public:
   static constexpr size_t kMaxSize = 48;

@@ -9,7 +9,8 @@
 
 namespace penstock::fs::memory {
 
-// Not thread-safe. What Read gave out stays as it was: a block that a reader still holds is copied before it is changed.
+// Not thread-safe. What Read gave out stays as it was: a block that a reader still holds is copied before it is
+// changed.
 class Content {
  public:
   static constexpr uint64_t kBlockSize = 1 << 20;

@@ -10,8 +10,8 @@ namespace penstock::fs::memory {
 namespace {
 
 Timestamp SystemTime() {
-  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                       std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   return {now / 1'000'000'000, static_cast<uint32_t>(now % 1'000'000'000)};
 }
 
@@ -93,8 +93,8 @@ Task<Result<Attributes>> FileSystem::GetAttributes(const Context&, const Handle&
   co_return (*inode)->attributes;
 }
 
-Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object,
-                                              const NewAttributes& values, std::optional<Timestamp> guard) {
+Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
+                                              std::optional<Timestamp> guard) {
   co_return Change<void>(object, [&](Inode& inode) -> Result<void> {
     if (guard && *guard != inode.attributes.ctime) return std::unexpected(Error::kNotSync);
     return Apply(context.credentials, inode, values);

@@ -1,5 +1,5 @@
-// A file system in this process's memory: for tests, simulations and benchmarks. It never leaves the caller's thread and
-// needs no loop.
+// A file system in this process's memory: for tests, simulations and benchmarks. It never leaves the caller's thread
+// and needs no loop.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,8 @@ struct Inode {
   std::optional<CreateVerifier> creator;  // of one that an exclusive Create made
   std::string target;                     // of a symbolic link
 
-  // Of a directory. A new entry's place is after all that ever were, so a cookie means the same whatever comes and goes.
+  // Of a directory. A new entry's place is after all that ever were, so a cookie means the same whatever comes and
+  // goes.
   struct Entry {
     std::string name;
     uint64_t fileid;

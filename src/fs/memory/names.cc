@@ -276,8 +276,7 @@ Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const 
 }
 
 Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
-                                                             const ReadDirectoryArguments& arguments,
-                                                             EntrySink& sink) {
+                                                             const ReadDirectoryArguments& arguments, EntrySink& sink) {
   co_return Observe<ReadDirectoryReply>(directory, [&](Inode& inode) -> Result<ReadDirectoryReply> {
     if (!inode.is_directory()) return std::unexpected(Error::kNotDir);
     const Rights rights = RightsOf(inode.attributes, context.credentials);

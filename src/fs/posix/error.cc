@@ -4,36 +4,62 @@ namespace penstock::fs::posix {
 
 Error FromErrno(int number) {
   switch (number) {
-    case EPERM: return Error::kPerm;
-    case ENOENT: return Error::kNoEnt;
-    case EIO: return Error::kIo;
-    case ENXIO: return Error::kNxIo;
-    case EACCES: return Error::kAccess;
-    case EBUSY: return Error::kAccess;    // a mount point
-    case ETXTBSY: return Error::kAccess;  // a program that runs
-    case EEXIST: return Error::kExist;
-    case EXDEV: return Error::kXDev;
-    case ENODEV: return Error::kNoDev;
-    case ENOTDIR: return Error::kNotDir;
-    case EISDIR: return Error::kIsDir;
-    case EINVAL: return Error::kInvalid;
-    case ELOOP: return Error::kInvalid;
-    case EFBIG: return Error::kFileTooBig;
-    case EOVERFLOW: return Error::kFileTooBig;
-    case ENOSPC: return Error::kNoSpace;
-    case EROFS: return Error::kReadOnly;
-    case EMLINK: return Error::kTooManyLinks;
-    case ENAMETOOLONG: return Error::kNameTooLong;
-    case ENOTEMPTY: return Error::kNotEmpty;
-    case EDQUOT: return Error::kQuota;
-    case ESTALE: return Error::kStale;
-    case EOPNOTSUPP: return Error::kNotSupported;
+    case EPERM:
+      return Error::kPerm;
+    case ENOENT:
+      return Error::kNoEnt;
+    case EIO:
+      return Error::kIo;
+    case ENXIO:
+      return Error::kNxIo;
+    case EACCES:
+      return Error::kAccess;
+    case EBUSY:
+      return Error::kAccess;  // a mount point
+    case ETXTBSY:
+      return Error::kAccess;  // a program that runs
+    case EEXIST:
+      return Error::kExist;
+    case EXDEV:
+      return Error::kXDev;
+    case ENODEV:
+      return Error::kNoDev;
+    case ENOTDIR:
+      return Error::kNotDir;
+    case EISDIR:
+      return Error::kIsDir;
+    case EINVAL:
+      return Error::kInvalid;
+    case ELOOP:
+      return Error::kInvalid;
+    case EFBIG:
+      return Error::kFileTooBig;
+    case EOVERFLOW:
+      return Error::kFileTooBig;
+    case ENOSPC:
+      return Error::kNoSpace;
+    case EROFS:
+      return Error::kReadOnly;
+    case EMLINK:
+      return Error::kTooManyLinks;
+    case ENAMETOOLONG:
+      return Error::kNameTooLong;
+    case ENOTEMPTY:
+      return Error::kNotEmpty;
+    case EDQUOT:
+      return Error::kQuota;
+    case ESTALE:
+      return Error::kStale;
+    case EOPNOTSUPP:
+      return Error::kNotSupported;
     // Out of something that others are about to give back.
     case EAGAIN:
     case EMFILE:
     case ENFILE:
-    case ENOMEM: return Error::kDelay;
-    default: return Error::kServerFault;
+    case ENOMEM:
+      return Error::kDelay;
+    default:
+      return Error::kServerFault;
   }
 }
 

@@ -48,16 +48,14 @@ Task<Result<Attributes>> FileSystem::GetAttributes(const Context& context, const
   co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
 }
 
-Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object,
-                                              const NewAttributes& values, std::optional<Timestamp> guard) {
+Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
+                                              std::optional<Timestamp> guard) {
   const auto set = [&] { return tree_.SetAttributes(context.credentials, object, values, guard); };
   co_return co_await Offload(*context.loop, pool_, set);
 }
 
 Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& directory, std::string_view name) {
-  const auto attempt = [&](Patience patience) {
-    return tree_.Lookup(context.credentials, directory, name, patience);
-  };
+  const auto attempt = [&](Patience patience) { return tree_.Lookup(context.credentials, directory, name, patience); };
   co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
 }
 
@@ -187,8 +185,7 @@ Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const 
 }
 
 Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
-                                                             const ReadDirectoryArguments& arguments,
-                                                             EntrySink& sink) {
+                                                             const ReadDirectoryArguments& arguments, EntrySink& sink) {
   const auto list = [&] { return tree_.ReadDirectory(context.credentials, directory, arguments, sink); };
   co_return co_await Offload(*context.loop, pool_, list);
 }

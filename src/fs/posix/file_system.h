@@ -39,8 +39,8 @@ std::filesystem::path DefaultStateDirectory();
 //
 // Started by root, it acts as each caller in turn; started by somebody else, as that user for all callers.
 //
-// Set-up makes two changes to the process: the file mode mask becomes zero (a client asks for exactly the mode it wants),
-// and the limit of open files the largest that is allowed.
+// Set-up makes two changes to the process: the file mode mask becomes zero (a client asks for exactly the mode it
+// wants), and the limit of open files the largest that is allowed.
 class FileSystem final : public fs::FileSystem {
  public:
   // `pool` runs what would block, and outlives the file system.

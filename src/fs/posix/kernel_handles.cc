@@ -107,8 +107,8 @@ SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file) {
       if (::read(file.get(), key.data(), sizeof key) == static_cast<ssize_t>(sizeof key)) return key;
-      return std::unexpected(SetupError{fmt::format("{} is damaged; remove it (clients must mount again)",
-                                                    path.string())});
+      return std::unexpected(
+          SetupError{fmt::format("{} is damaged; remove it (clients must mount again)", path.string())});
     }
     if (errno != ENOENT) return failure("read");
     if (::getrandom(key.data(), sizeof key, 0) != static_cast<ssize_t>(sizeof key)) return failure("make");

@@ -10,12 +10,12 @@
 
 namespace penstock::fs::posix {
 
-// The kernel opens any file of the file system for whoever can name its inode, so a handle is signed: with a key that is
-// kept in the state directory, over the exported directory's identity and the kernel's handle. Without the key nobody
-// makes a handle of a file that the server never showed. A directory is besides looked for beneath the root whenever it
-// is opened anew, which costs two readlinks and is remembered for as long as its descriptor is cached; a file needs none
-// (the kernel may not even know its name then), so one that was moved out of the tree stays open to those who had its
-// handle, as with the kernel server's no_subtree_check.
+// The kernel opens any file of the file system for whoever can name its inode, so a handle is signed: with a key that
+// is kept in the state directory, over the exported directory's identity and the kernel's handle. Without the key
+// nobody makes a handle of a file that the server never showed. A directory is besides looked for beneath the root
+// whenever it is opened anew, which costs two readlinks and is remembered for as long as its descriptor is cached; a
+// file needs none (the kernel may not even know its name then), so one that was moved out of the tree stays open to
+// those who had its handle, as with the kernel server's no_subtree_check.
 class KernelHandles final : public HandleSource {
  public:
   // kNotSupported where the kernel or our rights do not allow it. `root` is open for reading and outlives this.

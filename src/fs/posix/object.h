@@ -14,7 +14,8 @@ namespace penstock::fs::posix {
 
 using SharedFile = std::shared_ptr<const FileDescriptor>;
 
-// Any thread. Up to three descriptors: the object itself (O_PATH), and, from first use on, one to read and one to write.
+// Any thread. Up to three descriptors: the object itself (O_PATH), and, from first use on, one to read and one to
+// write.
 class Object {
  public:
   Object(const Handle& handle, FileDescriptor path, FileType type)

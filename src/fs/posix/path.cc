@@ -48,11 +48,11 @@ Result<FileDescriptor> Reopen(int fd, int flags) {
 
 bool IsBeneath(int fd, int root) {
   const std::optional<std::string> path = PathOf(fd);
-  const std::optional<std::string> root_path = PathOf(root);
+  std::optional<std::string> root_path = PathOf(root);
   if (!path || !root_path) return false;
   if (*path == *root_path) return true;
-  const bool at_slash = root_path->back() == '/' || (path->size() > root_path->size() && (*path)[root_path->size()] == '/');
-  return path->starts_with(*root_path) && at_slash;
+  if (root_path->back() != '/') *root_path += '/';
+  return path->starts_with(*root_path);
 }
 
 }  // namespace penstock::fs::posix

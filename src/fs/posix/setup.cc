@@ -33,16 +33,21 @@ SetupResult<FileDescriptor> OpenRoot(const stdfs::path& root) {
   FileDescriptor fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd) return fd;
   switch (errno) {
-    case ENOENT: return Failure("no such directory: {}", root.string());
-    case ENOTDIR: return Failure("not a directory: {}", root.string());
-    case EACCES: return Failure("no permission to read the directory {}", root.string());
-    default: return Failure("cannot open the directory {}: {}", root.string(), std::strerror(errno));
+    case ENOENT:
+      return Failure("no such directory: {}", root.string());
+    case ENOTDIR:
+      return Failure("not a directory: {}", root.string());
+    case EACCES:
+      return Failure("no permission to read the directory {}", root.string());
+    default:
+      return Failure("cannot open the directory {}: {}", root.string(), std::strerror(errno));
   }
 }
 
 SetupResult<void> CheckKernel(int root) {
   const Result<FileDescriptor> itself = *OpenEntry(root, ".", Patience::kMayBlock);
-  if (!itself) return Failure("cannot use openat2(): it needs Linux 5.12 or later, and a container that lets it through");
+  if (!itself)
+    return Failure("cannot use openat2(): it needs Linux 5.12 or later, and a container that lets it through");
   const Result<FileDescriptor> reopened = Reopen(root, O_PATH);
   if (!reopened || !IsBeneath(root, root)) return Failure("cannot use /proc/self/fd: /proc has to be mounted");
   return {};
@@ -72,13 +77,14 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
     Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, key);
     if (kernel) return std::move(*kernel);
     if (method == HandleMethod::kKernel) {
-      return Failure("the kernel gives no file handles for {}: it needs CAP_DAC_READ_SEARCH and a file system that can "
-                     "be exported", root.string());
+      return Failure(
+          "the kernel gives no file handles for {}: it needs CAP_DAC_READ_SEARCH and a file system that can "
+          "be exported",
+          root.string());
     }
     log::debug("no kernel file handles for {}: keeping a table of them in {}", root.string(), state_directory.string());
   }
-  PENSTOCK_TRY(std::unique_ptr<TableHandles> table,
-               TableHandles::Make(fd, volume, TableFile(state_directory, root)));
+  PENSTOCK_TRY(std::unique_ptr<TableHandles> table, TableHandles::Make(fd, volume, TableFile(state_directory, root)));
   return table;
 }
 

@@ -9,8 +9,8 @@ namespace penstock::fs::posix {
 
 // The file system that the served tree is on.
 struct Volume {
-  uint64_t device = 0;  // the root directory's st_dev
-  uint64_t fsid = 0;    // what we call it: the same after a restart where the kernel can tell
+  uint64_t device = 0;     // the root directory's st_dev
+  uint64_t fsid = 0;       // what we call it: the same after a restart where the kernel can tell
   bool in_memory = false;  // tmpfs and ramfs: nothing there waits for a disk
   bool read_only = false;
 };

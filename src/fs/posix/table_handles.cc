@@ -61,8 +61,8 @@ SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Vo
   std::unique_ptr<TableHandles> handles(new TableHandles(root, volume, std::move(database)));
 
   const Result<Stat> stat = StatOf(root, volume);
-  if (!stat) return std::unexpected(SetupError{fmt::format("cannot look at what is to be served: {}",
-                                                           ToString(stat.error()))});
+  if (!stat)
+    return std::unexpected(SetupError{fmt::format("cannot look at what is to be served: {}", ToString(stat.error()))});
   std::optional<Row> row = handles->FindRow(kRootId);
   // Another directory of the same path: nothing that the table knows is any good.
   if (row && (row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != Nanoseconds(stat->born))) {
@@ -135,7 +135,8 @@ std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
 }
 
 Result<TableHandles::Row> TableHandles::AddRow(const Stat& stat) {
-  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), Nanoseconds(stat.born), 0};
+  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), Nanoseconds(stat.born),
+          0};
   if (::getrandom(&row.secret, sizeof row.secret, 0) != sizeof row.secret) return std::unexpected(Error::kServerFault);
   if (!add_row_.Bind(row.device, row.inode, row.born, row.secret).Run()) return std::unexpected(Error::kServerFault);
   row.id = sqlite3_last_insert_rowid(database_->get());

@@ -1,5 +1,5 @@
-// Handles for where the kernel's own cannot be had: a number for each object that a client has seen, and a table, kept in
-// the state directory, of the names by which it was seen.
+// Handles for where the kernel's own cannot be had: a number for each object that a client has seen, and a table, kept
+// in the state directory, of the names by which it was seen.
 #pragma once
 
 #include <filesystem>

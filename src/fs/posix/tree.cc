@@ -14,9 +14,12 @@ namespace {
 
 timespec TimeSpecOf(const SetTime& time) {
   switch (time.how) {
-    case SetTime::How::kKeep: return {0, UTIME_OMIT};
-    case SetTime::How::kServerTime: return {0, UTIME_NOW};
-    case SetTime::How::kGiven: break;
+    case SetTime::How::kKeep:
+      return {0, UTIME_OMIT};
+    case SetTime::How::kServerTime:
+      return {0, UTIME_NOW};
+    case SetTime::How::kGiven:
+      break;
   }
   return {time.time.seconds, static_cast<long>(time.time.nanoseconds)};
 }
@@ -98,8 +101,12 @@ std::optional<Observed<Space>> Tree::GetSpace(const Handle& handle, Patience pat
   return Observe<Space>(handle, patience, [](Object& object, const Stat&) -> Result<Space> {
     struct statvfs fs;
     if (::fstatvfs(object.fd(), &fs) != 0) return LastError();
-    return Space{fs.f_blocks * fs.f_frsize, fs.f_bfree * fs.f_frsize, fs.f_bavail * fs.f_frsize,
-                 fs.f_files,                fs.f_ffree,               fs.f_favail};
+    return Space{fs.f_blocks * fs.f_frsize,
+                 fs.f_bfree * fs.f_frsize,
+                 fs.f_bavail * fs.f_frsize,
+                 fs.f_files,
+                 fs.f_ffree,
+                 fs.f_favail};
   });
 }
 

@@ -48,8 +48,7 @@ class Tree {
   // --- Names (tree_names.cc, tree_create.cc)
   std::optional<Observed<Node>> Lookup(const Credentials& caller, const Handle& directory, std::string_view name,
                                        Patience patience);
-  Changed<Node> Create(const Credentials& caller, const Handle& directory, std::string_view name,
-                       const CreateHow& how);
+  Changed<Node> Create(const Credentials& caller, const Handle& directory, std::string_view name, const CreateHow& how);
   Changed<Node> MakeDirectory(const Credentials& caller, const Handle& directory, std::string_view name,
                               const NewAttributes& attributes);
   Changed<Node> MakeSymlink(const Credentials& caller, const Handle& directory, std::string_view name,
@@ -73,8 +72,8 @@ class Tree {
   };
   Observed<Extent> PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count);
   // Absent where impatient and somebody else is changing the file.
-  std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset,
-                                           const Data& data, Stability stability, Patience patience);
+  std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
+                                           Stability stability, Patience patience);
   Changed<WriteVerifier> Commit(const Handle& handle);
 
  private:
@@ -110,10 +109,9 @@ class Tree {
   // Gives a new object the attributes that it could not be made with. Takes it away again where that fails.
   Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name,
                          const NewAttributes& rest);
-  Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name,
-                          const CreateHow& how);
+  Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
   Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
-  Result<Node> GivenToSink(const Object& directory, const Stat& stat, std::string_view name);
+  Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
   Result<void> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);
 

@@ -38,10 +38,14 @@ NewAttributes WithoutMode(NewAttributes attributes, bool keep_set_id) {
 
 mode_t FormatOf(FileType type) {
   switch (type) {
-    case FileType::kBlock: return S_IFBLK;
-    case FileType::kCharacter: return S_IFCHR;
-    case FileType::kSocket: return S_IFSOCK;
-    default: return S_IFIFO;
+    case FileType::kBlock:
+      return S_IFBLK;
+    case FileType::kCharacter:
+      return S_IFCHR;
+    case FileType::kSocket:
+      return S_IFSOCK;
+    default:
+      return S_IFIFO;
   }
 }
 

@@ -13,8 +13,7 @@
 
 namespace penstock::fs::posix {
 
-std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::string_view name,
-                                              Patience patience) const {
+std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::string_view name, Patience patience) const {
   std::optional<Result<FileDescriptor>> fd = OpenEntry(directory.fd(), std::string(name), patience);
   if (!fd) return std::nullopt;
   if (!*fd) return std::unexpected(fd->error());
@@ -181,7 +180,7 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
 }
 
 // What READDIRPLUS tells of an entry beyond its name.
-Result<Node> Tree::GivenToSink(const Object& directory, const Stat& stat, std::string_view name) {
+Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name) {
   if (name == ".") return Node{directory.handle(), stat.attributes};
   if (name == "..") return FindParent(directory, stat);
   PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
@@ -214,7 +213,7 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
         DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off)), {}, {}};
         if (is_root && entry.name == "..") entry.fileid = stat.attributes.fileid;
         if (arguments.with_nodes && rights.execute) {
-          if (const Result<Node> node = GivenToSink(directory, stat, entry.name)) {
+          if (const Result<Node> node = NodeOfEntry(directory, stat, entry.name)) {
             entry.attributes = node->attributes;
             entry.handle = node->handle;
           }

@@ -164,8 +164,7 @@ TEST_P(AttributesSuite, AccessIsWhatTheModeGives) {
   EXPECT_EQ(access(file, other), 0u);
   EXPECT_EQ(access(file, root), kAccessRead | kAccessModify | kAccessExtend | kAccessExecute);
   EXPECT_EQ(access(file, owner, kAccessRead | kAccessLookup), kAccessRead) << "only what was asked";
-  EXPECT_EQ(access(directory, owner),
-            kAccessRead | kAccessLookup | kAccessModify | kAccessExtend | kAccessDelete);
+  EXPECT_EQ(access(directory, owner), kAccessRead | kAccessLookup | kAccessModify | kAccessExtend | kAccessDelete);
   EXPECT_EQ(access(directory, member), kAccessRead | kAccessLookup);
   EXPECT_EQ(access(directory, other), kAccessLookup);
 }

@@ -16,7 +16,8 @@ inline std::string Pattern(size_t size, unsigned seed = 0) {
 
 TEST_P(DataSuite, WhatIsWrittenIsRead) {
   const Handle file = Make(root_, "file");
-  for (const size_t size : {size_t{1}, size_t{4095}, size_t{4096}, size_t{100'000}, size_t{1} << 20, (size_t{1} << 20) + 1}) {
+  for (const size_t size :
+       {size_t{1}, size_t{4095}, size_t{4096}, size_t{100'000}, size_t{1} << 20, (size_t{1} << 20) + 1}) {
     const std::string text = Pattern(size, static_cast<unsigned>(size));
     const Changed<WriteReply> wrote = Write(file, 0, text);
     ASSERT_TRUE(wrote.result);

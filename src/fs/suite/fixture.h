@@ -125,9 +125,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
     EXPECT_TRUE(attributes) << ToString(attributes.error());
     return attributes.value_or(Attributes{});
   }
-  std::optional<Error> StatError(const Handle& object) {
-    return ErrorOf(Await(fs().GetAttributes(caller_, object)));
-  }
+  std::optional<Error> StatError(const Handle& object) { return ErrorOf(Await(fs().GetAttributes(caller_, object))); }
   Changed<void> Set(const Handle& object, const NewAttributes& values, std::optional<Timestamp> guard = {}) {
     return Await(fs().SetAttributes(caller_, object, values, guard));
   }

@@ -111,11 +111,10 @@ TEST_P(NamesSuite, AFailedCreationTellsThatNothingChanged) {
   const Handle directory = MakeDirectory(root_, "directory");
   Make(directory, "file");
   const Attributes before = Stat(directory);
-  for (const Changed<Node>& failed :
-       {Await(fs().Create(caller_, directory, "file", HowOf(CreateMode::kGuarded))),
-        Await(fs().MakeDirectory(caller_, directory, "file", {})),
-        Await(fs().MakeSymlink(caller_, directory, "file", "x", {})),
-        Await(fs().MakeNode(caller_, directory, "file", {}, {}))}) {
+  for (const Changed<Node>& failed : {Await(fs().Create(caller_, directory, "file", HowOf(CreateMode::kGuarded))),
+                                      Await(fs().MakeDirectory(caller_, directory, "file", {})),
+                                      Await(fs().MakeSymlink(caller_, directory, "file", "x", {})),
+                                      Await(fs().MakeNode(caller_, directory, "file", {}, {}))}) {
     EXPECT_EQ(ErrorOf(failed.result), Error::kExist);
     ExpectNoted(failed.object, before, directory);
     EXPECT_EQ(failed.object.before->ctime, failed.object.after->ctime);
@@ -166,7 +165,8 @@ TEST_P(NamesSuite, AnUncheckedCreateTakesNothingButAFile) {
 
 // RFC 1813 §3.3.8: a client that saw no answer asks again; another client, or a new attempt, is told no.
 TEST_P(NamesSuite, AnExclusiveCreateSucceedsForItsVerifierAlone) {
-  for (const uint64_t verifier : {uint64_t{1}, uint64_t{0x0123456789abcdef}, ~uint64_t{0}, uint64_t{0x8000000080000000}}) {
+  for (const uint64_t verifier :
+       {uint64_t{1}, uint64_t{0x0123456789abcdef}, ~uint64_t{0}, uint64_t{0x8000000080000000}}) {
     const std::string name = "file" + std::to_string(verifier);
     const Changed<Node> made = Await(fs().Create(caller_, root_, name, HowOf(CreateMode::kExclusive, verifier)));
     ASSERT_TRUE(made.result);
