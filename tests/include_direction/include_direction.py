@@ -20,11 +20,12 @@ ALLOWED = {
     "rdma": ["base"],
     "rdma/sim": ["rdma", "base"],
     "rdma/iwarp": ["rdma", "base"],
+    "rdma/trace": ["rdma", "rdma/iwarp", "base"],
     "rpcrdma": ["rpc", "rdma", "xdr", "protocol", "base"],
     "fs": ["base"],
     "nfs": ["rpc", "fs", "xdr", "protocol", "base"],
     "client": ["rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "xdr", "protocol", "base"],
-    "server": ["nfs", "fs", "rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "xdr", "protocol", "base"],
+    "server": ["nfs", "fs", "rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/trace", "xdr", "protocol", "base"],
     "cli": ["server", "client", "base"],
 }
 ANYTHING = re.compile(r"(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include what they like

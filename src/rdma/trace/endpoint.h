@@ -1,0 +1,53 @@
+// An endpoint that records what its owner posts and what completes, and leaves the rest to the one within.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "rdma/trace/recorder.h"
+
+namespace penstock::rdma::trace {
+
+class Endpoint : public rdma::Endpoint {
+ public:
+  // `set_up.client` and `.server` are taken from the endpoint.
+  Endpoint(std::unique_ptr<rdma::Endpoint> inner, const Sink& sink, SetUp set_up);
+  ~Endpoint() override;
+
+  const ConnectionInfo& info() const override { return inner_->info(); }
+  const Limits& limits() const override { return inner_->limits(); }
+  BufferPool& buffers() override { return inner_->buffers(); }
+  void Start(std::function<void()> on_completions) override { inner_->Start(std::move(on_completions)); }
+  void PostReceive(Context context, BufferRef buffer) override { inner_->PostReceive(context, std::move(buffer)); }
+  void PostSend(SendRequest request) override;
+  void PostWrite(WriteRequest request) override;
+  void PostRead(ReadRequest request) override;
+  std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) override {
+    return inner_->Register(memory, access);
+  }
+  void PostInvalidate(Context context, MemoryRegion& region) override { inner_->PostInvalidate(context, region); }
+  void Disconnect() override;
+  size_t Poll(std::span<rdma::Completion> out) override;
+
+ private:
+  struct Read {
+    Context context = 0;  // the owner's
+    Bytes local;
+    BufferRef owner;
+    Stag sink;
+    bool recorded = false;
+  };
+  void Record(rdma::Completion& completion);
+  void FinishRead(rdma::Completion& completion);
+  // Whether the gather is one that the provider will not refuse, on a connection that is not over as far as we know.
+  bool WillLeave(const Gather& gather, uint32_t limit) const;
+
+  std::unique_ptr<rdma::Endpoint> inner_;
+  Recorder recorder_;
+  std::unordered_map<Context, Read> reads_;  // by the context that the inner endpoint knows
+  Context last_read_ = 0;
+  bool closing_ = false;  // nothing that is posted from now on leaves
+  bool ended_ = false;
+};
+
+}  // namespace penstock::rdma::trace

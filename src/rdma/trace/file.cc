@@ -1,0 +1,117 @@
+#include "rdma/trace/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "rdma/trace/pcapng.h"
+
+namespace penstock::rdma::trace {
+namespace {
+
+constexpr std::string_view kComment =
+    "What crosses RDMA endpoints of this program, written as iWARP over a TCP connection that is made up (TCP check "
+    "sums "
+    "are zero). What the peer reads and writes in our memory by itself is not seen here.";
+// Room that packets leave: for the blocks at the beginning and at the end.
+constexpr size_t kReserve = 1024;
+
+// errno, or 0.
+int WriteAll(int fd, ConstBytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
+}  // namespace
+
+SetupResult<std::unique_ptr<File>> File::Open(const std::filesystem::path& path, Duration epoch, Options options) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file)
+    return std::unexpected(
+        SetupError{fmt::format("cannot write the trace {}: {}", path.native(), std::strerror(errno))});
+  return std::unique_ptr<File>(new File(std::move(file), path, epoch, options));
+}
+
+Duration File::RealEpoch() {
+  return std::chrono::system_clock::now().time_since_epoch() - std::chrono::steady_clock::now().time_since_epoch();
+}
+
+File::File(FileDescriptor file, std::filesystem::path path, Duration epoch, Options options)
+    : file_(std::move(file)), path_(std::move(path)), epoch_(epoch), options_(options) {
+  queue_.reserve(options_.max_queued + kReserve);
+  writing_.reserve(options_.max_queued + kReserve);
+  AppendSectionHeader(queue_, "penstock");
+  AppendInterface(queue_, "rdma", kComment);
+  assert(queue_.size() < kReserve / 2);
+  thread_ = std::thread([this] { Run(); });
+}
+
+File::~File() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failed_) AppendStatistics(queue_, last_stamp_, received_, lost_);
+    closing_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+  if (lost_ > 0)
+    log::warn("trace {}: {} of {} packets left out: the disk was too slow", path_.native(), lost_, received_);
+}
+
+void File::Add(TimePoint when, ConstBytes packet, std::string_view comment) {
+  bool wake;
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_) return;
+    wake = queue_.empty();
+    Push(when, packet, comment);
+  }
+  if (wake) changed_.notify_one();
+}
+
+void File::Push(TimePoint when, ConstBytes packet, std::string_view comment) {
+  ++received_;
+  if (queue_.size() + PacketBlockBound(packet, comment) > options_.max_queued) {
+    ++lost_;
+    ++lost_untold_;
+    return;
+  }
+  last_stamp_ = static_cast<uint64_t>((when.time_since_epoch() + epoch_).count());
+  AppendPacket(queue_, last_stamp_, packet, comment, std::exchange(lost_untold_, 0));
+}
+
+uint64_t File::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void File::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !queue_.empty() || closing_; });
+    if (queue_.empty()) return;
+    std::swap(queue_, writing_);
+    lock.unlock();
+    const int error = WriteAll(file_.get(), writing_);
+    writing_.clear();
+    lock.lock();
+    if (error == 0) continue;
+    failed_ = true;
+    queue_.clear();
+    log::warn("trace {}: {}: tracing has stopped", path_.native(), std::strerror(error));
+    return;
+  }
+}
+
+}  // namespace penstock::rdma::trace

@@ -1,0 +1,38 @@
+// The TCP connection that a trace pretends: headers with sequence numbers that fit, for octets that never were in one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "rdma/endpoint.h"
+
+namespace penstock::rdma::trace {
+
+enum class From : uint8_t { kClient, kServer };
+constexpr From Opposite(From from) { return from == From::kClient ? From::kServer : From::kClient; }
+
+class TcpStream {
+ public:
+  // RFC 9293 §3.1
+  enum Flag : uint8_t { kFin = 1, kSyn = 2, kReset = 4, kPush = 8, kAck = 16 };
+  // Octets that fit in one packet, of either version of IP.
+  static constexpr size_t kMaxPayload = 65535 - 40 - 20;
+
+  TcpStream(const Address& client, const Address& server, uint32_t initial_sequence);
+
+  // Appends Ethernet, IP and TCP headers for `payload` octets, which are to follow; requires payload <= kMaxPayload.
+  void AppendHeaders(From from, uint8_t flags, size_t payload, std::vector<std::byte>& packet);
+
+ private:
+  struct Side {
+    asio::ip::address address;
+    uint16_t port = 0;
+    uint32_t next = 0;  // sequence number
+  };
+  Side& side(From from) { return sides_[static_cast<size_t>(from)]; }
+
+  std::array<Side, 2> sides_;
+};
+
+}  // namespace penstock::rdma::trace
