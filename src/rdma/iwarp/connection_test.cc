@@ -191,6 +191,23 @@ TEST_F(PairTest, ASendCompletesWhenItsLastOctetIsWithTheSystem) {
   EXPECT_TRUE(client_->has_completions());
 }
 
+// RFC 5044 §3, although the length field could say more.
+TEST_F(PairTest, NoUlpduIsLongerThan64768Octets) {
+  Connect();
+  const Octets data(66000);
+  for (size_t size : {64750, 64751, 65517, 66000}) {
+    client_->PostSend({size, GatherOf(ConstBytes(data).first(size)), false, {}});
+  }
+  client_->PostWrite({1, GatherOf(ConstBytes(data).first(65521)), {Stag(1), 65521, 0}});
+  const Octets out = TakeOutput(*client_);
+  EXPECT_EQ(LoadBig<uint16_t>(out.data()), 64768);
+  for (size_t at = 0; at < out.size();) {
+    const size_t ulpdu = LoadBig<uint16_t>(&out[at]);
+    EXPECT_LE(ulpdu, 64768u);
+    at += kLengthSize + ulpdu + PadSize(ulpdu) + kCrcSize;
+  }
+}
+
 TEST_F(PairTest, NoMoreReadsAreUnderWayThanAgreed) {
   Connect();
   Octets memory = Pattern(10), sink(10);

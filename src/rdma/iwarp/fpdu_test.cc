@@ -146,6 +146,21 @@ TEST_P(FpduTest, ADamagedMarkerIsNoticed) {
   EXPECT_TRUE(reader.stopped());
 }
 
+// RFC 5044 §4.2: sixteen bits, and the low two of the pointer.
+TEST_P(FpduTest, ReservedBitsOfMarkersAreNotLookedAt) {
+  if (!framing().markers || framing().crc) return;
+  Make();
+  for (size_t at = 0; at + kMarkerSize <= stream_.size(); at += kMarkerInterval) {
+    stream_[at] = stream_[at + 1] = std::byte{0xff};
+    stream_[at + 3] |= std::byte{3};
+  }
+  Keeper keeper;
+  FpduReader reader(framing(), keeper);
+  FeedReader(reader, stream_, [] { return size_t{100}; });
+  EXPECT_FALSE(keeper.error);
+  EXPECT_EQ(keeper.ulpdus, ulpdus_);
+}
+
 INSTANTIATE_TEST_SUITE_P(Framings, FpduTest, testing::Combine(testing::Bool(), testing::Bool()));
 
 class FpduWriterMemoryTest : public testing::Test {

@@ -133,6 +133,23 @@ TEST_F(HostilePeerTest, TheVersionOfTheRdmaConsortiumIsValid) {
   EXPECT_FALSE(connection_.lost());
 }
 
+// Reserved bits of DDP and RDMAP, the STag of a Send that invalidates nothing, pad, and a check value not agreed on.
+TEST_F(HostilePeerTest, WhatMeansNothingMayHoldAnything) {
+  Octets fpdu = forge_.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(15));
+  fpdu[2] |= std::byte{0x3c};
+  fpdu[3] |= std::byte{0x30};
+  StoreBig(&fpdu[4], writable_->stag().value());
+  ASSERT_EQ(fpdu.size(), 2 + UntaggedHeader::kSize + 15 + 1 + kCrcSize);
+  std::fill(fpdu.end() - 1 - kCrcSize, fpdu.end(), std::byte{0xee});
+  Feed(connection_, fpdu);
+  const auto received = PollAll(connection_);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].status, Status::kSuccess);
+  EXPECT_EQ(received[0].length, 15u);
+  EXPECT_FALSE(received[0].invalidated);
+  EXPECT_TRUE(writable_->valid());
+}
+
 TEST_F(HostilePeerTest, EveryOpcodeOnTheWrongQueue) {
   for (bool tagged : {false, true}) {
     for (uint8_t opcode = 0; opcode < 16; ++opcode) {

@@ -70,6 +70,8 @@ Result<MpaAgreement, MpaRefusal> HandleReply(const MpaPreferences& preferences, 
   if (request.enhanced->peer_to_peer && theirs.peer_to_peer) {
     agreement.send_rtr = ChooseRtr(request.enhanced->rtr, theirs.rtr);
     if (!agreement.send_rtr) return std::unexpected(MpaRefusal{terminate::kNoMatchingRtr, agreement});
+    // §9.1: the responder has room for this one even where no others were asked for.
+    if (agreement.send_rtr == Rtr::kRead) agreement.ord = std::max<uint16_t>(agreement.ord, 1);
   }
   return agreement;
 }

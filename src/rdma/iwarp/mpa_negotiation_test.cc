@@ -99,6 +99,7 @@ TEST(MpaNegotiationTest, EveryCommonReadinessIndicationIsFound) {
         // RFC 6581 §9.1: there is room for the Read even where no others are wanted.
         if (rtr == Rtr::kRead) {
           EXPECT_GE(outcome.responder.agreement.ird, 1);
+          EXPECT_GE(outcome.initiator->ord, 1) << "or it could never leave";
         }
       } else {
         ASSERT_FALSE(outcome.initiator);
@@ -115,6 +116,13 @@ TEST(MpaNegotiationTest, RevisionOneIsAnsweredWithRevisionOne) {
   EXPECT_FALSE(outcome.responder.reply.enhanced);
   EXPECT_EQ(outcome.responder.agreement.ird, 5);
   EXPECT_EQ(outcome.initiator->ord, 6);
+}
+
+TEST(MpaNegotiationTest, ARequestWithoutTheEnhancementsIsAnsweredWithoutThem) {
+  MpaFrame request = MakeRequest({.revision = 2}, {});
+  request.enhanced.reset();
+  EXPECT_FALSE(AcceptRequest({}, request, {}).reply.enhanced);
+  EXPECT_FALSE(RejectRequest({}, request, {}).enhanced);
 }
 
 TEST(MpaNegotiationTest, ARevisionOneReplyToAnEnhancedRequestIsTaken) {

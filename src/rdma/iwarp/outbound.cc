@@ -8,11 +8,12 @@ namespace {
 
 // A marker points back by sixteen bits at most, markers included.
 constexpr size_t kMaxUlpduWithMarkers = 32 << 10;
-constexpr size_t kMinUlpdu = 128;  // RFC 5044 §4.5
+constexpr size_t kMinUlpdu = 128;      // RFC 5044 §4.5
+constexpr size_t kMaxMulpdu = 64768;   // RFC 5044 §3; longer ones are taken all the same
 constexpr size_t kPage = 4096;
 
 size_t EffectiveMaxUlpdu(size_t wanted, const Framing& framing) {
-  return std::clamp(wanted, kMinUlpdu, framing.markers ? kMaxUlpduWithMarkers : kMaxUlpdu);
+  return std::clamp(wanted, kMinUlpdu, framing.markers ? kMaxUlpduWithMarkers : kMaxMulpdu);
 }
 
 }  // namespace

@@ -92,6 +92,10 @@ TEST(TerminateTest, EveryFormIsReadAsItWasWritten) {
   }
 }
 
+TEST(TerminateTest, ReservedBitsAreNotLookedAt) {
+  EXPECT_EQ(TerminateMessage::Parse(FromHex("20 02 1f ff")), MakeTerminate(terminate::kCrc));
+}
+
 TEST(TerminateTest, WhatItSaysCanBeRead) {
   EXPECT_EQ(terminate::kCrc.ToString(), "MPA wrong check value");
   EXPECT_EQ((TerminateCode{7, 3, 9}.ToString()), "unknown layer error type 0x3 code 0x09");
