@@ -101,7 +101,7 @@ class Guest:
              "-kernel", self.kernel, "-initrd", f"{folder}/initrd", "-append",
              "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off", "-netdev", f"user,id=net{forwards}", "-device",
              "virtio-net-pci,netdev=net"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         try:
@@ -116,6 +116,7 @@ class Guest:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.process.stdin.close()
         self.reader.join(10)
         self.scratch.cleanup()
 
@@ -153,6 +154,11 @@ class Guest:
                     raise GuestFailed(f"guest {why} and never said /{pattern}/; its last lines:\n" +
                                       "\n".join(self.lines[-40:]))
                 self.changed.wait(left)
+
+    def go_on(self):
+        """Lets a script continue that waits in `read`."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
 
     def finish(self, seconds):
         """Waits for the script's end; it must have succeeded. Returns what the guest printed."""
