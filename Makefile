@@ -2,7 +2,8 @@
 #
 #   make serve DIR=./export [ARGS="..."]   build, then serve DIR over NFS/RDMA and NFS/TCP (ARGS: see penstock serve --help)
 #   make test                              build, then run every test
-#   make bench | fuzz | soak | coverage    measurements; FUZZ_SECONDS=600, SOAK_ROUNDS=20
+#   make bench                             measure, against what the machine can do (BENCH: see bench/run --help)
+#   make fuzz | soak | coverage            FUZZ_SECONDS=600, SOAK_ROUNDS=20
 #   make format | lint                     mend, or check, the style
 #   make clean                             remove build/
 
@@ -32,11 +33,10 @@ fuzz:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/run-tests fuzz
 
 bench:
-	@scripts/install-deps build test
-	@cmake --preset release -DPENSTOCK_BUILD_TESTS=ON >/dev/null
-	@cmake --build --preset release
-	@set -e; found=; for bench in build/release/bench/*_bench; do [ -x "$$bench" ] || continue; found=1; \
-	  echo "==== $$bench"; "$$bench"; done; [ "$$found" ] || { echo "make bench: no benchmark was built"; exit 1; }
+	@scripts/install-deps build bench
+	@cmake --preset release -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCHMARKS=ON >/dev/null
+	@cmake --build --preset release --target penstock penstock_bench tcp_pingpong
+	@bench/run $(BENCH)
 
 # The same tests again and again under AddressSanitizer: what fails one time in twenty shows itself here.
 soak:

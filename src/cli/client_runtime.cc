@@ -9,11 +9,14 @@
 
 namespace penstock::cli {
 
-ClientRuntime::ClientRuntime() : provider_(std::make_unique<rdma::iwarp::Provider>(loop_)) {}
+ClientRuntime::ClientRuntime() = default;
 ClientRuntime::~ClientRuntime() { workers_.join(); }
 
 Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::Mount(const client::Url& url) {
-  return client::Mount::Open(loop_, workers_, url, {.retry = {}, .provider = provider_.get()});
+  rdma::iwarp::Options options;
+  options.crc = url.crc;
+  providers_.push_back(std::make_unique<rdma::iwarp::Provider>(loop_, options));
+  return client::Mount::Open(loop_, workers_, url, {.retry = {}, .provider = providers_.back().get()});
 }
 
 int ClientRuntime::Run(Task<client::Result<void>> command) {

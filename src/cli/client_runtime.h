@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/loop.h"
 #include "client/mount.h"
@@ -19,7 +20,6 @@ class ClientRuntime {
 
   Loop& loop() { return loop_; }
   asio::thread_pool& workers() { return workers_; }
-  rdma::Provider& provider() { return *provider_; }
 
   // Mounts the export that `url` leads into.
   Task<client::Result<std::unique_ptr<client::Mount>>> Mount(const client::Url& url);
@@ -30,7 +30,7 @@ class ClientRuntime {
  private:
   Loop loop_;
   asio::thread_pool workers_{4};
-  std::unique_ptr<rdma::Provider> provider_;
+  std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
 
 // One line on stderr, with the program's name.

@@ -33,6 +33,17 @@ struct CopyCommandOptions {
 };
 int Copy(const CopyCommandOptions& options);
 
+struct BenchOptions {
+  std::string url;  // of a directory
+  std::vector<std::string> operations = {"null", "getattr", "read1m", "write1m", "read4k", "write4k"};
+  std::vector<unsigned> depths = {1, 8, 32};
+  double seconds = 1;  // for each measurement
+  uint64_t file_size = 64 << 20;
+  std::string json;         // a file; empty: none
+  int32_t server_pid = 0;   // 0: the server is elsewhere, or of no interest
+};
+int Bench(const BenchOptions& options);
+
 struct ServeOptions {
   std::string directory;
   std::vector<std::string> exports;
@@ -42,6 +53,7 @@ struct ServeOptions {
   uint16_t mount_port = 20048;
   unsigned threads = 0;  // 0: one for each processor
   std::string state_directory;
+  bool crc = true;
 };
 int Serve(const ServeOptions& options);
 

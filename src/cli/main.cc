@@ -45,6 +45,8 @@ int main(int argc, char** argv) {
   serve->add_option("--threads", serve_options.threads, "Event loops; 0: one for each processor")->capture_default_str();
   serve->add_option("--state-dir", serve_options.state_directory,
                     "What must survive a restart is kept here; by default below $XDG_STATE_HOME");
+  serve->add_option("--crc", serve_options.crc, "on, off: check values over iWARP; off, for clients that do without as well")
+      ->capture_default_str();
 
   PingOptions ping_options;
   auto* ping = app.add_subcommand("ping", "Measure how long an NFS server takes to answer NULL calls");
@@ -70,6 +72,26 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 64u));
   copy->add_flag("-q,--quiet", copy_options.quiet, "No progress bar");
 
+  BenchOptions bench_options;
+  auto* bench = app.add_subcommand("bench", "Measure what an NFS server gives to one client on one connection");
+  bench->add_option("URL", bench_options.url, "A directory, where a file is made and removed")->required();
+  bench->add_option("--ops", bench_options.operations, "Of null, getattr, read1m, write1m, read4k, write4k")
+      ->delimiter(',')
+      ->capture_default_str();
+  bench->add_option("--depth", bench_options.depths, "Operations under way at a time")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  bench->add_option("--seconds", bench_options.seconds, "For each measurement")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  bench->add_option("--size", bench_options.file_size, "Of the file, e.g. 64MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
+      ->capture_default_str();
+  bench->add_option("--json", bench_options.json, "Write the results to this file, too");
+  bench->add_option("--server-pid", bench_options.server_pid, "Tell the CPU time of this process, too");
+
   CLI11_PARSE(app, argc, argv);
   SetUpLogging(verbosity);
   std::signal(SIGPIPE, SIG_IGN);
@@ -78,5 +100,6 @@ int main(int argc, char** argv) {
   if (ping->parsed()) return Ping(ping_options);
   if (list->parsed()) return List(list_options);
   if (cat->parsed()) return Cat(cat_options);
+  if (bench->parsed()) return Bench(bench_options);
   return Copy(copy_options);
 }

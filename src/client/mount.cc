@@ -245,6 +245,13 @@ Task<Result<Node>> Mount::CreateFile(const nfs3::nfs_fh3& directory, std::string
   co_return Node{*created.obj, *created.obj_attributes};
 }
 
+Task<Result<void>> Mount::Remove(const nfs3::nfs_fh3& directory, std::string_view name) {
+  const nfs3::REMOVE3args arguments{{directory, name}};
+  auto reply = co_await Call<nfs3::NFSPROC3_REMOVE>(arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return Result<void>();
+}
+
 Task<Result<Mount::ReadReply>> Mount::Read(const nfs3::nfs_fh3& file, uint64_t offset, Bytes into, std::string_view what) {
   const nfs3::READ3args arguments{file, offset, static_cast<uint32_t>(std::min<size_t>(into.size(), sizes_.read))};
   auto reply = co_await Call<nfs3::NFSPROC3_READ>(arguments, what, into);

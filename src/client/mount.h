@@ -75,6 +75,8 @@ class Mount {
   // The regular file `name`, made where it is not there, cut to nothing where it is.
   Task<Result<Node>> CreateFile(const nfs3::nfs_fh3& directory, std::string_view name, uint32_t mode);
 
+  Task<Result<void>> Remove(const nfs3::nfs_fh3& directory, std::string_view name);
+
   struct ReadReply {
     uint32_t count = 0;
     bool eof = false;

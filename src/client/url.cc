@@ -100,6 +100,9 @@ SetupResult<Url> Url::Parse(std::string_view text) {
     } else if (key == "uid" || key == "gid") {
       if (!number) return fail(fmt::format("{} wants a number", key));
       (key == "uid" ? url.uid : url.gid) = *number;
+    } else if (key == "crc") {
+      if (value != "on" && value != "off") return fail("crc must be on or off");
+      url.crc = value == "on";
     } else {
       return fail(fmt::format("does not know the option '{}'", key));
     }

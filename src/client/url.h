@@ -22,10 +22,12 @@ struct Url {
   // The identity to present (AUTH_SYS); the process's own where absent.
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
+  // Over iWARP: ask for check values. Without them, and with a server that does without, data is sent without a copy.
+  bool crc = true;
 
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
-  // Options: vers, proto, port or nfsport, mountport, uid, gid. Ports are by default 2049 over TCP, 20049 over RDMA
+  // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off. Ports are by default 2049 over TCP, 20049 over RDMA
   // (RFC 8267 §4), 20048 for MOUNT. The error says what is wrong with the text.
   static SetupResult<Url> Parse(std::string_view text);
 };

@@ -1,0 +1,298 @@
+// penstock bench: what a server gives to one client on one connection.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "base/signal.h"
+#include "cli/client_runtime.h"
+#include "cli/commands.h"
+#include "cli/latency_histogram.h"
+
+namespace penstock::cli {
+namespace {
+
+enum class Operation : uint8_t { kNull, kGetAttributes, kReadLarge, kWriteLarge, kReadSmall, kWriteSmall };
+
+struct OperationName {
+  std::string_view name;
+  Operation operation;
+};
+constexpr OperationName kOperations[] = {
+    {"null", Operation::kNull},          {"getattr", Operation::kGetAttributes}, {"read1m", Operation::kReadLarge},
+    {"write1m", Operation::kWriteLarge}, {"read4k", Operation::kReadSmall},      {"write4k", Operation::kWriteSmall},
+};
+
+std::string_view NameOf(Operation operation) {
+  return std::ranges::find(kOperations, operation, &OperationName::operation)->name;
+}
+
+constexpr uint32_t kLarge = 1 << 20;
+constexpr uint32_t kSmall = 4 << 10;
+// Share of the time for which operations run before they count.
+constexpr double kWarmUp = 0.1;
+
+using Microseconds = std::chrono::duration<double, std::micro>;
+
+// One operation at one depth.
+struct Measurement {
+  Operation operation;
+  unsigned depth;
+  double seconds = 0;
+  uint64_t octets = 0;
+  LatencyHistogram latency{};
+  double client_cpu_us = 0;  // per operation
+  std::optional<double> server_cpu_us{};
+
+  double per_second() const { return static_cast<double>(latency.count()) / seconds; }
+  double mib_per_second() const { return static_cast<double>(octets) / seconds / (1 << 20); }
+};
+
+double OwnCpuSeconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Of all threads of a process on this machine.
+std::optional<double> CpuSecondsOf(pid_t process) {
+  clockid_t clock{};
+  timespec time{};
+  if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return std::nullopt;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Keeps `depth` operations under way for the time of a measurement.
+class Run {
+ public:
+  Run(client::Mount& mount, const nfs3::nfs_fh3& file, uint64_t file_size, Measurement& measurement)
+      : mount_(mount), file_(file), file_size_(file_size), measurement_(measurement) {
+    switch (measurement.operation) {
+      case Operation::kNull:
+      case Operation::kGetAttributes:
+        break;
+      case Operation::kReadLarge:
+        size_ = std::min(kLarge, mount.sizes().read);
+        break;
+      case Operation::kWriteLarge:
+        size_ = std::min(kLarge, mount.sizes().write);
+        break;
+      case Operation::kReadSmall:
+      case Operation::kWriteSmall:
+        size_ = kSmall;
+        break;
+    }
+  }
+
+  Task<client::Result<void>> For(double seconds, pid_t server) {
+    for (unsigned i = 0; i < measurement_.depth; ++i) {
+      ++working_;
+      Spawn(Work());
+    }
+    co_await Sleep(mount_.loop(), Seconds(seconds * kWarmUp));
+    const TimePoint began = mount_.loop().Now();
+    const double own_began = OwnCpuSeconds();
+    const std::optional<double> server_began = server ? CpuSecondsOf(server) : std::nullopt;
+    counting_ = true;
+    co_await Sleep(mount_.loop(), Seconds(seconds));
+    counting_ = false;
+    stopping_ = true;
+    const double own = OwnCpuSeconds() - own_began;
+    const std::optional<double> server_ended = server ? CpuSecondsOf(server) : std::nullopt;
+    measurement_.seconds = std::chrono::duration<double>(mount_.loop().Now() - began).count();
+    while (working_ > 0) co_await ended_;
+
+    if (error_) co_return std::unexpected(*std::move(error_));
+    const double count = static_cast<double>(measurement_.latency.count());
+    if (count == 0) {
+      co_return std::unexpected(client::Error{fmt::format("{} at depth {}: nothing was done within {} s",
+                                                          NameOf(measurement_.operation), measurement_.depth, seconds),
+                                              std::nullopt});
+    }
+    measurement_.octets = size_ * measurement_.latency.count();
+    measurement_.client_cpu_us = own / count * 1e6;
+    if (server_began && server_ended) measurement_.server_cpu_us = (*server_ended - *server_began) / count * 1e6;
+    co_return client::Result<void>();
+  }
+
+ private:
+  static Duration Seconds(double seconds) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  }
+
+  Task<void> Work() {
+    const BufferRef buffer = mount_.loop().buffers().Allocate(std::max<uint32_t>(size_, 1));
+    std::memset(buffer->data(), 0x5a, size_);
+    while (!stopping_) {
+      const TimePoint began = mount_.loop().Now();
+      client::Result<void> done = co_await One(buffer->bytes().first(size_));
+      if (!done) {
+        error_ = std::move(done).error();
+        stopping_ = true;
+      } else if (counting_) {
+        measurement_.latency.Add(mount_.loop().Now() - began);
+      }
+    }
+    --working_;
+    ended_.Notify();
+  }
+
+  Task<client::Result<void>> One(Bytes buffer) {
+    switch (measurement_.operation) {
+      case Operation::kNull:
+        co_return co_await mount_.Ping();
+      case Operation::kGetAttributes: {
+        PENSTOCK_CO_TRY([[maybe_unused]] const auto attributes, co_await mount_.GetAttributes(file_, "GETATTR"));
+        break;
+      }
+      case Operation::kReadLarge:
+      case Operation::kReadSmall: {
+        PENSTOCK_CO_TRY(const auto read, co_await mount_.Read(file_, NextOffset(), buffer, "READ"));
+        if (read.count != buffer.size()) co_return std::unexpected(client::Error{"READ: short", std::nullopt});
+        break;
+      }
+      case Operation::kWriteLarge:
+      case Operation::kWriteSmall: {
+        PENSTOCK_CO_TRY(const auto written, co_await mount_.Write(file_, NextOffset(), buffer, "WRITE"));
+        if (written.count != buffer.size()) co_return std::unexpected(client::Error{"WRITE: short", std::nullopt});
+        break;
+      }
+    }
+    co_return client::Result<void>();
+  }
+
+  // Large ones go through the file from its beginning, small ones anywhere (by xorshift, the same every time).
+  uint64_t NextOffset() {
+    const uint64_t places = file_size_ / size_;
+    if (size_ != kSmall) return sequence_++ % places * size_;
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return random_ % places * size_;
+  }
+
+  client::Mount& mount_;
+  const nfs3::nfs_fh3& file_;
+  const uint64_t file_size_;
+  Measurement& measurement_;
+  uint32_t size_ = 0;
+  uint64_t sequence_ = 0;
+  uint64_t random_ = 0x9e3779b97f4a7c15;
+  bool counting_ = false;
+  bool stopping_ = false;
+  unsigned working_ = 0;
+  Signal ended_;
+  std::optional<client::Error> error_;
+};
+
+Task<client::Result<void>> Fill(client::Mount& mount, const nfs3::nfs_fh3& file, uint64_t size) {
+  const BufferRef buffer = mount.loop().buffers().Allocate(kLarge);
+  std::memset(buffer->data(), 0x5a, kLarge);
+  for (uint64_t done = 0; done < size;) {
+    const Bytes part = buffer->bytes().first(std::min<uint64_t>(kLarge, size - done));
+    PENSTOCK_CO_TRY(const auto written, co_await mount.Write(file, done, part, "filling the file"));
+    done += written.count;
+  }
+  PENSTOCK_CO_TRY([[maybe_unused]] const auto verifier, co_await mount.Commit(file, "filling the file"));
+  co_return client::Result<void>();
+}
+
+void PrintTable(const std::vector<Measurement>& measurements) {
+  fmt::print("{:>8} {:>5} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "", "depth", "per s", "MiB/s",
+             "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "client us", "server us");
+  for (const Measurement& m : measurements) {
+    const auto at = [&m](double quantile) { return Microseconds(m.latency.Percentile(quantile)).count(); };
+    fmt::print("{:>8} {:>5} {:>10.0f} {:>9.0f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.2f} {:>10}\n",
+               NameOf(m.operation), m.depth, m.per_second(), m.mib_per_second(), at(0.5), at(0.9), at(0.99), at(0.999),
+               Microseconds(m.latency.largest()).count(), m.client_cpu_us,
+               m.server_cpu_us ? fmt::format("{:.2f}", *m.server_cpu_us) : "-");
+  }
+}
+
+std::string Json(const std::vector<Measurement>& measurements, const client::Url& url, uint64_t file_size) {
+  std::string text = fmt::format("{{\"transport\": \"{}\", \"crc\": {}, \"file_size\": {}, \"measurements\": [",
+                                 url.protocol == client::Protocol::kRdma ? "rdma" : "tcp", url.crc, file_size);
+  const char* separator = "";
+  for (const Measurement& m : measurements) {
+    const auto at = [&m](double quantile) { return Microseconds(m.latency.Percentile(quantile)).count(); };
+    text += fmt::format(
+        "{}\n  {{\"operation\": \"{}\", \"depth\": {}, \"seconds\": {:.3f}, \"count\": {}, \"per_second\": {:.1f}, "
+        "\"mib_per_second\": {:.1f}, \"latency_us\": {{\"p50\": {:.2f}, \"p90\": {:.2f}, \"p99\": {:.2f}, \"p99.9\": "
+        "{:.2f}, \"max\": {:.2f}}}, \"client_cpu_us\": {:.3f}, \"server_cpu_us\": {}}}",
+        separator, NameOf(m.operation), m.depth, m.seconds, m.latency.count(), m.per_second(), m.mib_per_second(),
+        at(0.5), at(0.9), at(0.99), at(0.999), Microseconds(m.latency.largest()).count(), m.client_cpu_us,
+        m.server_cpu_us ? fmt::format("{:.3f}", *m.server_cpu_us) : "null");
+    separator = ",";
+  }
+  return text + "\n]}\n";
+}
+
+Task<client::Result<void>> Measure(client::Mount& mount, const nfs3::nfs_fh3& file, const BenchOptions& options,
+                                   std::vector<Measurement>& measurements) {
+  PENSTOCK_CO_CHECK(co_await Fill(mount, file, options.file_size));
+  for (Measurement& measurement : measurements) {
+    Run run(mount, file, options.file_size, measurement);
+    PENSTOCK_CO_CHECK(co_await run.For(options.seconds, options.server_pid));
+  }
+  co_return client::Result<void>();
+}
+
+Task<client::Result<void>> BenchTask(ClientRuntime& runtime, const BenchOptions& options, const client::Url& url,
+                                     std::vector<Measurement>& measurements) {
+  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
+  PENSTOCK_CO_TRY(const client::Node directory, co_await mount->Resolve(mount->path()));
+  const std::string name = fmt::format(".penstock-bench-{}", ::getpid());
+  PENSTOCK_CO_TRY(const client::Node file, co_await mount->CreateFile(directory.handle, name, 0600));
+  client::Result<void> measured = co_await Measure(*mount, file.handle, options, measurements);
+  client::Result<void> removed = co_await mount->Remove(directory.handle, name);
+  if (!measured) co_return measured;
+  co_return removed;
+}
+
+}  // namespace
+
+int Bench(const BenchOptions& options) {
+  const auto url = client::Url::Parse(options.url);
+  if (!url) {
+    PrintError(url.error().message);
+    return 1;
+  }
+  std::vector<Measurement> measurements;
+  for (const std::string& name : options.operations) {
+    const auto found = std::ranges::find(kOperations, name, &OperationName::name);
+    if (found == std::end(kOperations)) {
+      PrintError(fmt::format("--ops {}: wants null, getattr, read1m, write1m, read4k or write4k", name));
+      return 1;
+    }
+    for (const unsigned depth : options.depths) measurements.push_back({.operation = found->operation, .depth = depth});
+  }
+  if (options.server_pid != 0 && !CpuSecondsOf(options.server_pid)) {
+    PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
+    return 1;
+  }
+  ClientRuntime runtime;
+  if (const int code = runtime.Run(BenchTask(runtime, options, *url, measurements)); code != 0) return code;
+  PrintTable(measurements);
+  if (options.json.empty()) return 0;
+  const std::string text = Json(measurements, *url, options.file_size);
+  std::FILE* out = std::fopen(options.json.c_str(), "w");
+  const bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (!out || std::fclose(out) != 0 || !written) {
+    PrintError(fmt::format("{}: {}", options.json, std::strerror(errno)));
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace penstock::cli
