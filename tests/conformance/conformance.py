@@ -12,7 +12,7 @@ An entry of conformance.toml:
   level = "MUST NOT"                     # as in the document, or "recommendation"
   text = "what it asks of us, in our words, one line"
   code = ["src/rpcrdma/credits.h:CreditWindow"]        # file:symbol, where it is obeyed
-  test = ["rpcrdma.CreditWindow.NeverExceedsTheGrant"] # names as ctest has them
+  test = ["rpcrdma.CreditWindow.NeverExceedsTheGrant"] # as ctest has them; with parameters: "rdma/iwarp.All/Suite.Case/0"
   exception = "why it is not done, or not tested"      # only then may code or test be missing
 """
 import argparse
@@ -49,14 +49,26 @@ def symbol_problem(root, reference):
 
 def ctest_names(build):
     listing = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], check=True, capture_output=True)
-    return {test["name"] for test in json.loads(listing.stdout)["tests"]}
+    return {ctest_name(test) for test in json.loads(listing.stdout)["tests"]}
+
+
+def ctest_name(test):
+    """Its name, with the case as GoogleTest has it where CMake puts the value of a parameter instead of its number."""
+    name = test["name"]
+    for argument in test.get("command", []):
+        option, _, case = argument.partition("=")
+        suite = case.partition(".")[0] + "."
+        if option == "--gtest_filter" and suite in name:
+            return name[:name.index(suite)] + case
+    return name
 
 
 def tests_that_ran(build):
     """Names of the GoogleTest cases that have a result that is neither a failure nor a skip."""
     ran = set()
-    for path in (build / "results").glob("**/*.xml"):
-        module = path.parent.name.removesuffix("_test")
+    results = build / "results"
+    for path in results.glob("**/*.xml"):
+        module = path.relative_to(results).parts[0].removesuffix("_test")  # names of tests have slashes, too
         for case in ElementTree.parse(path).iter("testcase"):
             skipped = case.find("skipped") is not None or case.get("status") == "notrun"
             if not skipped and case.find("failure") is None:

@@ -48,5 +48,25 @@ class Problems(unittest.TestCase):
         self.assertTrue(self.find(entry(level="PERHAPS")))
 
 
+class Names(unittest.TestCase):
+    def test_a_case_with_a_parameter(self):
+        command = ["m_test", "--gtest_filter=All/S.Case/1", "--gtest_also_run_disabled_tests"]
+        for shown in ("/(false, 128)", "/1  # GetParam() = one", "/1"):
+            self.assertEqual(conformance.ctest_name({"name": "a/m.All/S.Case" + shown, "command": command}), "a/m.All/S.Case/1")
+
+    def test_what_is_no_unit_test(self):
+        self.assertEqual(conformance.ctest_name({"name": "e2e.rdma", "command": ["python3", "e2e.py", "rdma"]}), "e2e.rdma")
+        self.assertEqual(conformance.ctest_name({"name": "a.B_NOT_BUILT"}), "a.B_NOT_BUILT")
+
+    def test_results_of_a_module_with_a_slash(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder)
+            result = build / "results" / "a_m_test" / "a" / "m.All" / "S.Case" / "1.xml"
+            result.parent.mkdir(parents=True)
+            result.write_text('<testsuites><testsuite><testcase name="Case/1" status="run" classname="All/S"/>'
+                              '<testcase name="Case/2" status="notrun" classname="All/S"/></testsuite></testsuites>')
+            self.assertEqual(conformance.tests_that_ran(build), {("a_m", "All/S.Case/1")})
+
+
 if __name__ == "__main__":
     unittest.main()
