@@ -6,6 +6,8 @@
 #include <cassert>
 #include <vector>
 
+#include "protocol/nfs3.h"
+#include "rpc/header.h"
 #include "rpc/tcp/channel.h"
 #include "rpcrdma/client.h"
 
@@ -39,9 +41,20 @@ std::string_view Describe(rdma::ConnectError::Kind kind) {
   return "failed";
 }
 
-Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpoint server) {
+// Every NFS server answers this at once.
+rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
+  using Null = nfs3::NFSPROC3_NULL;
+  xdr::Encoder encoder(buffers);
+  rpc::EncodeCallHeader(encoder, {xid, Null::kProgram, Null::kVersion, Null::kNumber, {}, {}});
+  return encoder.Finish();
+}
+
+Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpoint server, ChannelOptions channel) {
   rpcrdma::ClientOptions options;
   options.loop = &loop;
+  if (channel.probe_after > Duration::zero()) {
+    options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};
+  }
   auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
   if (connected) co_return *std::move(connected);
   const rdma::ConnectError& error = connected.error();
@@ -58,7 +71,8 @@ Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server) {
 
 }  // namespace
 
-Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::Provider* provider) {
+Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::Provider* provider,
+                         ChannelOptions options) {
   const auto fail = [&url](const std::string& why) {
     return std::unexpected(fmt::format("{} port {}: {}", url.host, url.port, why));
   };
@@ -69,7 +83,7 @@ Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::
     Opened opened = std::unexpected(std::string());
     if (url.protocol == Protocol::kRdma) {
       assert(provider);
-      opened = co_await OpenRdma(loop, *provider, endpoint);
+      opened = co_await OpenRdma(loop, *provider, endpoint, options);
     } else {
       opened = co_await OpenTcp(loop, endpoint);
     }

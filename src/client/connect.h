@@ -6,15 +6,24 @@
 #include <string>
 
 #include "base/loop.h"
+#include "base/timer.h"
 #include "client/url.h"
 #include "rdma/provider.h"
 #include "rpc/transport.h"
 
 namespace penstock::client {
 
+struct ChannelOptions {
+  // Over RDMA: a server that has not answered anything for this long is asked for a sign of life, and when then it gives none
+  // for `probe_limit` the connection is ended (RFC 8267 §6.7.2). Zero: it is never asked.
+  Duration probe_after = std::chrono::seconds(15);
+  Duration probe_limit = std::chrono::seconds(15);
+};
+
 // Looks up url.host (on a thread of `workers`, since that may block), and connects to url.port of the first of its addresses
 // that answers; over RDMA by `provider`, which must be there then. The error is for people.
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url,
-                                                                     rdma::Provider* provider);
+                                                                     rdma::Provider* provider,
+                                                                     ChannelOptions options = {});
 
 }  // namespace penstock::client

@@ -1,4 +1,4 @@
-// RPC-over-RDMA credits: RFC 8166 §3.3.1, §3.3.3. A credit is the right to have one call unanswered.
+// RPC-over-RDMA credits: RFC 8166 §3.3.1, §3.3.3, RFC 8267 §6.7.2. A credit is the right to have one call unanswered.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,10 @@ namespace penstock::rpcrdma {
 // The requester's account.
 class RequesterCredits {
  public:
-  // `requested` is what the receives that are posted can take in replies.
-  explicit RequesterCredits(uint32_t requested) : requested_(std::max(requested, 1u)) {}
+  // `requested` is what the receives that are posted can take in replies. `reserve`: of several credits the last is kept for
+  // probes of the peer's health (RFC 8267 §6.7.2).
+  explicit RequesterCredits(uint32_t requested, bool reserve = false)
+      : requested_(std::max(requested, 1u)), reserve_(reserve) {}
 
   // What goes into the header of a call.
   uint32_t requested() const { return requested_; }
@@ -19,10 +21,12 @@ class RequesterCredits {
   uint32_t in_flight() const { return in_flight_; }
   // How many calls may be unanswered at once.
   uint32_t limit() const { return std::min(requested_, granted_); }
-  bool available() const { return in_flight_ < limit(); }
+  // For an ordinary call.
+  bool available() const { return in_flight_ < (reserve_ && limit() > 1 ? limit() - 1 : limit()); }
+  bool available_for_probe() const { return in_flight_ < limit(); }
 
   void HandleSent() {
-    assert(available());
+    assert(available_for_probe());
     ++in_flight_;
   }
   // A call was answered. A grant of zero would end all traffic, and is forbidden: taken for one.
@@ -40,6 +44,7 @@ class RequesterCredits {
 
  private:
   uint32_t requested_;
+  const bool reserve_;
   // One until the peer's first answer says more (RFC 8166 §3.3.3).
   uint32_t granted_ = 1;
   uint32_t in_flight_ = 0;

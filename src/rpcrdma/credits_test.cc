@@ -34,6 +34,21 @@ TEST(RequesterCredits, TheLowerOfRequestedAndGrantedMinusWhatIsInFlight) {
   EXPECT_FALSE(credits.available());
 }
 
+TEST(RequesterCredits, TheLastOfSeveralIsKeptForAProbe) {
+  RequesterCredits credits(8, true);
+  EXPECT_TRUE(credits.available()) << "the only one is not kept";
+  credits.HandleSent();
+  EXPECT_FALSE(credits.available_for_probe());
+  credits.HandleAnswered(3);
+  credits.HandleSent();
+  EXPECT_TRUE(credits.available());
+  credits.HandleSent();
+  EXPECT_FALSE(credits.available());
+  EXPECT_TRUE(credits.available_for_probe());
+  credits.HandleSent();
+  EXPECT_FALSE(credits.available_for_probe());
+}
+
 TEST(RequesterCredits, AGrantOfZeroIsTakenForOne) {
   RequesterCredits credits(4);
   credits.HandleSent();

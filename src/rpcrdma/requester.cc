@@ -1,5 +1,6 @@
 #include "rpcrdma/requester.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -12,10 +13,24 @@ namespace {
 
 using rpc::CallError;
 
-constexpr uint64_t kTicksPerTimeout = 4;
+constexpr int kTicksPerLimit = 4;
 // Repeated calls have XIDs as far from each other as can be, where no other call will be for a long time.
 constexpr unsigned kMaxRetries = 3;
 constexpr uint32_t kXidDistance = 1u << 30;
+
+// Of what is to be watched; zero where that is nothing.
+Duration TickFor(const RequesterOptions& options) {
+  Duration shortest = options.call_timeout;
+  if (options.health.probe) {
+    for (Duration limit : {options.health.after, options.health.limit}) {
+      assert(limit > Duration::zero());
+      shortest = shortest > Duration::zero() ? std::min(shortest, limit) : limit;
+    }
+  }
+  return shortest / kTicksPerLimit;
+}
+
+uint64_t TicksIn(Duration limit, Duration tick) { return static_cast<uint64_t>((limit + tick - Duration(1)) / tick); }
 
 rpc::Xid XidOf(const Slice& stream) {
   assert(stream.size() >= 4);
@@ -31,12 +46,15 @@ Requester::Requester(Connection& connection, const RequesterOptions& options)
     : connection_(connection),
       options_(options),
       conditions_{connection.thresholds().send, connection.thresholds().receive, options.min_chunk, options.chunks},
-      credits_(options.credits),
-      receives_(credits_.requested()) {
+      credits_(options.credits, options.health.probe != nullptr),
+      receives_(credits_.requested()),
+      tick_(TickFor(options)) {
   assert(options_.reply_retries <= kMaxRetries);
   connection_.AddReceives(receives_);
-  if (options_.call_timeout > Duration::zero()) {
-    ticker_ = connection.timers().MakeTimer([this] { Tick(); });
+  if (tick_ > Duration::zero()) ticker_ = connection.timers().MakeTimer([this] { Tick(); });
+  if (checks_health()) {
+    ticking_ = true;
+    ticker_->ExpireAfter(tick_);
   }
 }
 
@@ -45,6 +63,7 @@ Requester::~Requester() { assert(waiting_.empty()); }
 Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::ReplyShape shape) {
   Connection::Activity activity(connection_);
   const rpc::Xid xid = XidOf(call.stream);
+  last_xid_ = xid;
   for (unsigned retries = 0;; ++retries) {
     Attempt attempt;
     std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
@@ -60,12 +79,7 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
     }
     if (!credit) co_return std::unexpected(CallError::kDisconnected);
 
-    // Memory for the peer to read and write, and the call.
-    attempt.header.fixed.xid = XidOf(call.stream);
-    pending_.Insert(attempt.header.fixed.xid, &attempt);
-    Offer(attempt, call, shape);
-    PostCall(attempt, call);
-
+    Begin(attempt, call, shape);
     Outcome outcome = co_await attempt.outcome;
 
     // Fence: nothing of the peer reaches the memory any more (RFC 8166 §4.4.1).
@@ -87,6 +101,13 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
 }
 
 // ---- the call ----
+
+void Requester::Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
+  attempt.header.fixed.xid = XidOf(call.stream);
+  pending_.Insert(attempt.header.fixed.xid, &attempt);
+  Offer(attempt, call, shape);
+  PostCall(attempt, call);
+}
 
 void Requester::Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
   attempt.header.fixed.credits = credits_.requested();
@@ -189,7 +210,7 @@ void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
   attempt.sent_at = ticks_;
   if (ticker_ && !ticking_) {
     ticking_ = true;
-    ticker_->ExpireAfter(options_.call_timeout / kTicksPerTimeout);
+    ticker_->ExpireAfter(tick_);
   }
 }
 
@@ -207,6 +228,7 @@ rpc::Message Requester::WithXid(const rpc::Message& call, rpc::Xid xid) {
 // ---- the reply ----
 
 void Requester::HandleReply(Received message) {
+  heard_ = true;
   const FixedHeader fixed = message.header.fixed;
   if (!pending_.Contains(fixed.xid)) return;
   // RFC 8166 §4.5: a faulty reply is passed over in silence.
@@ -301,21 +323,49 @@ void Requester::HandleLost() {
   for (Attempt* attempt : attempts) attempt->outcome.Set({});
 }
 
+// ---- time ----
+
 void Requester::Tick() {
   ++ticks_;
+  const bool waiting = options_.call_timeout > Duration::zero() && !pending_.empty();
+  ticking_ = waiting || checks_health();
+  if (ticking_) ticker_->ExpireAfter(tick_);
+  if (waiting) GiveUpLateCalls();
+  if (checks_health()) CheckHealth();
+}
+
+void Requester::GiveUpLateCalls() {
+  const uint64_t limit = TicksIn(options_.call_timeout, tick_);
   std::vector<rpc::Xid> late;
-  bool waiting = false;
   pending_.ForEach([&](rpc::Xid xid, const Attempt* attempt) {
-    if (!attempt) return;
-    if (ticks_ - attempt->sent_at > kTicksPerTimeout) {
-      late.push_back(xid);
-    } else {
-      waiting = true;
-    }
+    if (attempt && ticks_ - attempt->sent_at > limit) late.push_back(xid);
   });
-  ticking_ = waiting;
-  if (ticking_) ticker_->ExpireAfter(options_.call_timeout / kTicksPerTimeout);
   for (rpc::Xid xid : late) GiveUp(xid, CallError::kTimedOut);
+}
+
+void Requester::CheckHealth() {
+  if (std::exchange(heard_, false)) {
+    heard_at_ = ticks_;
+    probed_at_.reset();
+  } else if (probed_at_) {
+    if (ticks_ - *probed_at_ >= TicksIn(options_.health.limit, tick_)) connection_.Disconnect("the peer does not answer");
+  } else if (ticks_ - heard_at_ >= TicksIn(options_.health.after, tick_)) {
+    probed_at_ = ticks_;
+    if (credits_.available_for_probe()) Spawn(Probe());
+  }
+}
+
+Task<void> Requester::Probe() {
+  Connection::Activity activity(connection_);
+  // Between the XIDs of calls and those of calls that are repeated.
+  rpc::Xid xid(last_xid_.value() + kXidDistance / 2);
+  while (pending_.Contains(xid)) xid = rpc::Xid(xid.value() + 1);
+  rpc::Message call = options_.health.probe(connection_.buffers(), xid);
+  Attempt attempt;  // as planned by default: a short message, and room for a short reply
+  credits_.HandleSent();
+  Begin(attempt, call, {});
+  co_await attempt.outcome;
+  co_await attempt.work;
 }
 
 }  // namespace penstock::rpcrdma

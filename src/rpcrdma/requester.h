@@ -1,8 +1,10 @@
-// The side that calls: RFC 8166 §3.5, §4; RFC 8267 §3. One coroutine per call, Call(), is the call's whole life.
+// The side that calls: RFC 8166 §3.5, §4; RFC 8267 §3, §6.7.2. One coroutine per call, Call(), is the call's whole life.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/task.h"
@@ -17,6 +19,18 @@
 
 namespace penstock::rpcrdma {
 
+// Whether the peer is still there: RFC 8267 §6.7.2.
+struct HealthCheck {
+  // Makes a call with this XID that every server answers at once, briefly, and without doing anything: procedure 0 of a
+  // program. Where there is such a function, one credit is kept for it, of two or more. Empty: no checks.
+  std::function<rpc::Message(BufferPool&, rpc::Xid)> probe;
+  // When no reply has come for this long (and up to a quarter more), whether calls are under way or not, a probe is sent. A
+  // peer that grants one credit gets none while a call has it, and has to answer that call instead.
+  Duration after = std::chrono::seconds(15);
+  // When still none comes for this long, the connection is ended.
+  Duration limit = std::chrono::seconds(15);
+};
+
 struct RequesterOptions {
   uint32_t credits = 64;     // asked for; so many receives are posted for replies
   size_t min_chunk = 4096;   // payloads of so many octets move by RDMA even where they would fit inline
@@ -25,6 +39,7 @@ struct RequesterOptions {
   unsigned reply_retries = 3;
   // A call that has no reply after this time (and up to a quarter more) has failed with kTimedOut. Zero: waits for ever.
   Duration call_timeout = Duration::zero();
+  HealthCheck health = {};
 };
 
 class Requester : public rpc::Channel {
@@ -76,6 +91,8 @@ class Requester : public rpc::Channel {
   void OfferReply(Attempt& attempt, const rpc::ReplyShape& shape);
   Segment Register(Attempt& attempt, ConstBytes memory, rdma::Access access);
   Slice InMemory(Attempt& attempt, const Data& data);
+  // Offers memory and sends the call, whose credit is taken.
+  void Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
   void PostCall(Attempt& attempt, const rpc::Message& call);
   void PostInvalidations(Attempt& attempt);
   Result<rpc::Message, rpc::CallError> TakeReply(Attempt& attempt, Received& reply);
@@ -84,7 +101,12 @@ class Requester : public rpc::Channel {
 
   void GiveUp(rpc::Xid xid, rpc::CallError error);
   void PassCreditsOn();
+
+  bool checks_health() const { return options_.health.probe != nullptr; }
   void Tick();
+  void GiveUpLateCalls();
+  void CheckHealth();
+  Task<void> Probe();
 
   Connection& connection_;
   const RequesterOptions options_;
@@ -94,10 +116,16 @@ class Requester : public rpc::Channel {
   PendingCalls<Attempt> pending_;
   struct Nothing {};
   WaitQueue<Nothing> waiting_;
-  // Time for the calls, in quarters of the timeout; runs only while calls are under way.
+  // Time, coarse: in quarters of the shortest of the limits. Runs only while there is something to be watched.
+  const Duration tick_;
   std::unique_ptr<Timer> ticker_;
   bool ticking_ = false;
   uint64_t ticks_ = 0;
+  // For the health check.
+  rpc::Xid last_xid_{};
+  bool heard_ = false;  // something, since the last tick
+  uint64_t heard_at_ = 0;
+  std::optional<uint64_t> probed_at_;  // and nothing was heard since
 };
 
 }  // namespace penstock::rpcrdma

@@ -267,5 +267,124 @@ TEST_F(RequesterTest, AFloodOfRepliesHarmsNobody) {
   EXPECT_EQ(rig_.client->requester().credits().limit(), 1u) << "a grant of zero is one";
 }
 
+// ---- health, RFC 8267 §6.7.2 ----
+
+using std::chrono::seconds;
+
+class HealthTest : public RequesterTest {
+ protected:
+  void SetUp() override {
+    rig_.client_options.requester.health = {
+        .probe = [](BufferPool& buffers, rpc::Xid xid) { return EncodeCall(buffers, {.xid = xid.value()}); },
+        .after = seconds(15),
+        .limit = seconds(10)};
+    Connect();
+  }
+  void Answer(uint32_t xid, uint32_t credits) { Send(Words({xid, 1, credits, kMsg, 0, 0, 0, xid, 1, 0, 0})); }
+  // One call is answered, and grants `credits`.
+  void Grant(uint32_t credits) {
+    CallResult result;
+    Begin({.xid = kXid - 1}, result);
+    Answer(kXid - 1, credits);
+    ASSERT_TRUE(result && *result);
+    calls_.clear();
+  }
+  uint32_t XidOfCall(size_t n) const { return LoadBig<uint32_t>(calls_.at(n).data()); }
+  // What the peer receives of `count` calls within a second.
+  size_t Arriving(uint32_t count, std::vector<CallResult>& results) {
+    results.resize(count);
+    for (uint32_t i = 0; i < count; ++i) rig_.Begin({.xid = kXid + i}, results[i]);
+    rig_.world.RunFor(seconds(1));
+    return calls_.size();
+  }
+};
+
+TEST_F(HealthTest, AHungPeerIsNoticed) {
+  Grant(10);
+  std::vector<CallResult> results;
+  ASSERT_EQ(Arriving(2, results), 2u);
+  rig_.world.RunFor(seconds(18));
+  ASSERT_EQ(calls_.size(), 3u) << "a probe";
+  EXPECT_FALSE(rig_.client->lost());
+  rig_.world.RunFor(seconds(10));
+  EXPECT_TRUE(rig_.client->lost());
+  EXPECT_EQ(rig_.client->end(), "the peer does not answer");
+  for (CallResult& result : results) EXPECT_EQ(result->error(), CallError::kDisconnected);
+}
+
+TEST_F(HealthTest, APeerThatWasNeverHeardIsNoticed) {
+  std::vector<CallResult> results;
+  ASSERT_EQ(Arriving(1, results), 1u);
+  rig_.world.RunFor(seconds(23));
+  EXPECT_EQ(calls_.size(), 1u) << "there is no credit for a probe";
+  EXPECT_FALSE(rig_.client->lost());
+  rig_.world.RunFor(seconds(6));
+  EXPECT_TRUE(rig_.client->lost());
+  EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
+}
+
+TEST_F(HealthTest, AnIdleConnectionIsProbedAndKept) {
+  for (int i = 0; i < 20; ++i) {
+    calls_.clear();
+    rig_.world.RunFor(seconds(19));
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    Answer(XidOfCall(0), 10);
+  }
+  EXPECT_FALSE(rig_.client->lost());
+  EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
+}
+
+TEST_F(HealthTest, AnIdleConnectionWhosePeerHasGoneEnds) {
+  rig_.world.RunFor(seconds(30));
+  EXPECT_TRUE(rig_.client->lost());
+}
+
+TEST_F(HealthTest, ASlowCallIsWaitedForWhileThePeerAnswersProbes) {
+  Grant(2);
+  std::vector<CallResult> results;
+  ASSERT_EQ(Arriving(1, results), 1u);
+  for (int i = 0; i < 10; ++i) {
+    calls_.clear();
+    rig_.world.RunFor(seconds(19));
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    Answer(XidOfCall(0), 2);
+  }
+  ASSERT_FALSE(results[0]);
+  Answer(kXid, 2);
+  ASSERT_TRUE(results[0] && *results[0]);
+}
+
+TEST_F(HealthTest, TheLastCreditIsKeptForTheProbe) {
+  Grant(3);
+  std::vector<CallResult> results;
+  EXPECT_EQ(Arriving(5, results), 2u);
+  rig_.world.RunFor(seconds(18));
+  ASSERT_EQ(calls_.size(), 3u);
+  const uint32_t probe = XidOfCall(2);
+  EXPECT_TRUE(probe < kXid || probe >= kXid + 5);
+  Answer(probe, 3);
+  EXPECT_EQ(calls_.size(), 3u);
+  for (uint32_t i = 0; i < 5; ++i) {
+    Answer(kXid + i, 3);
+    EXPECT_TRUE(results[i] && *results[i]) << i;
+    EXPECT_LE(calls_.size() - i - 2, 2u) << "unanswered";
+  }
+}
+
+TEST_F(HealthTest, WithASingleCreditCallsGoOn) {
+  Grant(1);
+  std::vector<CallResult> results;
+  EXPECT_EQ(Arriving(3, results), 1u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    Answer(kXid + i, 1);
+    EXPECT_TRUE(results[i] && *results[i]) << i;
+  }
+  calls_.clear();
+  rig_.world.RunFor(seconds(19));
+  ASSERT_EQ(calls_.size(), 1u) << "idle: the credit is free for a probe";
+  Answer(XidOfCall(0), 1);
+  EXPECT_FALSE(rig_.client->lost());
+}
+
 }  // namespace
 }  // namespace penstock::rpcrdma
