@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -70,6 +72,41 @@ TEST(FpduWriterTest, WithoutCheckValuesTheFieldIsThereAndZero) {
   // The first FPDU of a Linux client looks like this.
   EXPECT_EQ(Forge().Segment(Untagged(Opcode::kSend, kSendQueue, 1), FromHex("0102030405")),
             FromHex("0017 4143 00000000 00000000 00000001 00000000 0102030405 000000 00000000"));
+}
+
+TEST(FpduWriterTest, FilesThatNeedCheckValuesPassThroughAFewBuffersOnly) {
+  const Octets content = Pattern(1 << 20);
+  FileDescriptor file(::memfd_create("fpdu_test", 0));
+  ASSERT_EQ(::write(file.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
+  const Data data(std::make_shared<const FileDescriptor>(std::move(file)), 0, content.size());
+  GatherCursor cursor(std::span(&data, 1));
+
+  const Framing framing{.crc = true, .markers = false};
+  BufferPool pool;
+  FpduWriter writer(framing, pool);
+  Keeper keeper;
+  FpduReader reader(framing, keeper);
+  constexpr size_t kPart = 60 << 10;
+  for (size_t left = content.size(); left > 0;) {
+    while (left > 0 && writer.has_room()) {
+      const size_t size = std::min(left, kPart);
+      writer.Add(HeaderOctets(Untagged(Opcode::kSend, kSendQueue, 1)), {}, &cursor, size);
+      left -= size;
+    }
+    EXPECT_LE(pool.outstanding(), 5u);
+    while (!writer.batch_sent()) {
+      Octets out;
+      Drain(writer.Next(), ~size_t{0}, out);
+      writer.HandleSent(out.size());
+      FeedReader(reader, out, [] { return ~size_t{0}; });
+    }
+  }
+  Octets received;
+  for (const Octets& ulpdu : keeper.ulpdus) {
+    received.insert(received.end(), ulpdu.begin() + UntaggedHeader::kSize, ulpdu.end());
+  }
+  EXPECT_FALSE(keeper.error);
+  EXPECT_EQ(received, content);
 }
 
 class FpduTest : public testing::TestWithParam<std::tuple<bool, bool>> {

@@ -91,6 +91,7 @@ class FpduWriter : public StagTable::User {
   std::vector<BufferRef> owned_;     // what this batch has copies in
   std::vector<iovec> iov_;
   size_t batch_octets_ = 0;
+  size_t copied_octets_ = 0;  // of them, out of files
   uint64_t added_ = 0;
   uint64_t sent_ = 0;
 };
