@@ -28,6 +28,7 @@ class Work {
   // May resume the waiter, which may destroy this.
   void HandleCompletion(rdma::Status status) {
     if (status != rdma::Status::kSuccess) failed_ = true;
+    if (status == rdma::Status::kRemoteAccess) refused_ = true;
     if (--pending_ == 0) {
       if (auto waiter = std::exchange(waiter_, nullptr)) waiter.resume();
     }
@@ -35,6 +36,8 @@ class Work {
 
   // True while no request has failed.
   bool ok() const { return !failed_; }
+  // True where the peer has refused us an access to its memory.
+  bool refused() const { return refused_; }
 
   auto operator co_await() noexcept {
     struct Awaiter {
@@ -49,6 +52,7 @@ class Work {
  private:
   size_t pending_ = 0;
   bool failed_ = false;
+  bool refused_ = false;
   std::coroutine_handle<> waiter_;
 };
 
