@@ -55,7 +55,7 @@ int Cat(const CatOptions& options) {
     }
     urls.push_back(*std::move(url));
   }
-  ClientRuntime runtime;
+  ClientRuntime runtime(options.trace);
   return runtime.Run(CatTask(runtime, urls));
 }
 

@@ -10,12 +10,14 @@
 #include "base/loop.h"
 #include "client/mount.h"
 #include "rdma/provider.h"
+#include "rdma/trace/file.h"
 
 namespace penstock::cli {
 
 class ClientRuntime {
  public:
-  ClientRuntime();
+  // `trace`: a capture file of the RDMA connections; empty: none.
+  explicit ClientRuntime(const std::string& trace = {});
   ~ClientRuntime();
 
   Loop& loop() { return loop_; }
@@ -24,12 +26,13 @@ class ClientRuntime {
   // Mounts the export that `url` leads into.
   Task<client::Result<std::unique_ptr<client::Mount>>> Mount(const client::Url& url);
 
-  // Runs `command` to its end, and gives the exit code; an error is printed to stderr as one line.
+  // Runs `command` to its end, and gives the exit code; an error, of the set-up too, is printed to stderr as one line.
   int Run(Task<client::Result<void>> command);
 
  private:
   Loop loop_;
   asio::thread_pool workers_{4};
+  SetupResult<std::unique_ptr<rdma::trace::File>> trace_;  // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
 

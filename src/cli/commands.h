@@ -1,4 +1,5 @@
 // The commands of the program. Each takes its options, parsed, and gives an exit code: 0, or 1 after one line on stderr.
+// `trace`: a capture file to be made of what the command's RDMA connections carry; empty: none.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,20 @@ struct PingOptions {
   std::string url;
   unsigned count = 4;
   unsigned interval_ms = 1000;
+  std::string trace;
 };
 int Ping(const PingOptions& options);
 
 struct ListOptions {
   std::string url;
   bool long_format = false;
+  std::string trace;
 };
 int List(const ListOptions& options);
 
 struct CatOptions {
   std::vector<std::string> urls;
+  std::string trace;
 };
 int Cat(const CatOptions& options);
 
@@ -30,6 +34,7 @@ struct CopyCommandOptions {
   std::string to;
   unsigned in_flight = 8;
   bool quiet = false;
+  std::string trace;
 };
 int Copy(const CopyCommandOptions& options);
 
@@ -54,6 +59,7 @@ struct ServeOptions {
   unsigned threads = 0;  // 0: one for each processor
   std::string state_directory;
   bool crc = true;
+  std::string trace;
 };
 int Serve(const ServeOptions& options);
 

@@ -101,7 +101,7 @@ int Copy(const CopyCommandOptions& options) {
     PrintError(url.error().message);
     return 1;
   }
-  ClientRuntime runtime;
+  ClientRuntime runtime(options.trace);
   return runtime.Run(download ? DownloadTask(runtime, options, *url) : UploadTask(runtime, options, *url));
 }
 

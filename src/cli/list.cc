@@ -77,7 +77,7 @@ int List(const ListOptions& options) {
     PrintError(url.error().message);
     return 1;
   }
-  ClientRuntime runtime;
+  ClientRuntime runtime(options.trace);
   return runtime.Run(ListTask(runtime, options, *url));
 }
 

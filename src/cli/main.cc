@@ -92,6 +92,12 @@ int main(int argc, char** argv) {
   bench->add_option("--json", bench_options.json, "Write the results to this file, too");
   bench->add_option("--server-pid", bench_options.server_pid, "Tell the CPU time of this process, too");
 
+  for (const auto& [command, file] : {std::pair(serve, &serve_options.trace), std::pair(ping, &ping_options.trace),
+                                      std::pair(list, &list_options.trace), std::pair(cat, &cat_options.trace),
+                                      std::pair(copy, &copy_options.trace)}) {
+    command->add_option("--trace", *file, "Write what crosses RDMA connections to this file, for Wireshark (pcapng)");
+  }
+
   CLI11_PARSE(app, argc, argv);
   SetUpLogging(verbosity);
   std::signal(SIGPIPE, SIG_IGN);

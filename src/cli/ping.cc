@@ -28,7 +28,7 @@ int Ping(const PingOptions& options) {
     PrintError(url.error().message);
     return 1;
   }
-  ClientRuntime runtime;
+  ClientRuntime runtime(options.trace);
   return runtime.Run(PingTask(runtime, options, *url));
 }
 

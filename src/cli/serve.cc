@@ -37,6 +37,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.mount_port = arguments.mount_port;
   options.threads = arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
   options.state_directory = arguments.state_directory;
+  options.trace = arguments.trace;
   options.iwarp.crc = arguments.crc;
   return options;
 }

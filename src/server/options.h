@@ -25,6 +25,8 @@ struct Options {
   unsigned workers = 8;
   std::filesystem::path state_directory;  // see fs::posix::Options
   rdma::iwarp::Options iwarp;
+  // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.
+  std::filesystem::path trace;
   // How long Stop() waits for replies that peers do not take.
   Duration drain_limit = std::chrono::seconds(5);
 };

@@ -9,6 +9,7 @@
 #include "base/loop.h"
 #include "fs/posix/file_system.h"
 #include "rdma/iwarp/provider.h"
+#include "rdma/trace/provider.h"
 #include "rpc/tcp/server.h"
 #include "rpcrdma/server.h"
 
@@ -18,10 +19,13 @@ namespace penstock::server {
 // loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
-  explicit Worker(const rdma::iwarp::Options& options) : provider_(loop_, options) {}
+  Worker(const rdma::iwarp::Options& options, rdma::trace::File* trace)
+      : provider_(std::make_unique<rdma::iwarp::Provider>(loop_, options)) {
+    if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
+  }
 
   Loop& loop() { return loop_; }
-  rdma::Provider& provider() { return provider_; }
+  rdma::Provider& provider() { return *provider_; }
 
   // All that follow are called once, in this order.
   SetupResult<void> Prepare(rpc::CallHandler& handler, const FileDescriptor& tcp, const FileDescriptor& mount,
@@ -30,7 +34,7 @@ class Server::Worker {
     mount_.emplace(loop_, handler);
     rpcrdma::ServerOptions options;
     options.loop = &loop_;
-    rdma_.emplace(provider_, loop_, handler, std::move(options));
+    rdma_.emplace(*provider_, loop_, handler, std::move(options));
     PENSTOCK_CHECK(tcp_->Start(tcp));
     PENSTOCK_CHECK(mount_->Start(mount));
     rdma_->Start(std::move(rdma));
@@ -59,7 +63,7 @@ class Server::Worker {
   }
 
   Loop loop_;
-  rdma::iwarp::Provider provider_;
+  std::unique_ptr<rdma::Provider> provider_;
   std::optional<rpc::tcp::Server> tcp_;
   std::optional<rpc::tcp::Server> mount_;
   std::optional<rpcrdma::Server> rdma_;
@@ -77,6 +81,9 @@ Server::~Server() {
 SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   assert(options.threads > 0 && options.workers > 0);
   std::unique_ptr<Server> server(new Server(options));
+  if (!options.trace.empty()) {
+    PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
+  }
   PENSTOCK_CHECK(server->OpenExports());
   PENSTOCK_CHECK(server->Listen());
   return server;
@@ -99,7 +106,9 @@ SetupResult<void> Server::Listen() {
   addresses_.tcp = rpc::tcp::LocalEndpoint(tcp);
   addresses_.mount = rpc::tcp::LocalEndpoint(mount);
 
-  for (unsigned i = 0; i < options_.threads; ++i) workers_.push_back(std::make_unique<Worker>(options_.iwarp));
+  for (unsigned i = 0; i < options_.threads; ++i) {
+    workers_.push_back(std::make_unique<Worker>(options_.iwarp, trace_.get()));
+  }
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, workers_.front()->loop());
   dispatcher_->Add(nfs3_);
   dispatcher_->Add(mount3_);

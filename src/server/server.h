@@ -10,6 +10,7 @@
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/v3/program.h"
+#include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
 #include "rpc/reply_cache.h"
 #include "server/options.h"
@@ -53,6 +54,7 @@ class Server {
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
   Addresses addresses_;
+  std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<rpc::Dispatcher> dispatcher_;  // after workers_, whose clock it uses
 };

@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""What `--trace` writes, read by tshark as anybody would: without options, without knowing ports."""
+
+import collections
+import os
+import shutil
+import subprocess
+import sys
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path[:0] = [os.path.join(TESTS, "harness"), os.path.join(TESTS, "interop")]
+import check_capture  # noqa: E402
+from cases import Skip, main  # noqa: E402
+from files import make  # noqa: E402
+from penstock import Server, penstock  # noqa: E402
+
+SIZE = 3_000_000  # READs and WRITEs of a megabyte, and a rest
+
+
+def ok(*arguments):
+    done = penstock(*arguments)
+    assert done.returncode == 0, f"penstock {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
+
+
+def transfers(scratch):
+    """One file from the server and one to it, and a listing; every process with a trace. {whose: path}, and the server."""
+    if not (shutil.which("tshark") and shutil.which("editcap")):
+        raise Skip("tshark and editcap (package tshark) are not installed")
+    os.makedirs(f"{scratch}/export")
+    os.chmod(f"{scratch}/export", 0o777)
+    make(f"{scratch}/export/file", SIZE)
+    traces = {whose: f"{scratch}/{whose}.pcapng" for whose in ("server", "download", "upload", "ls")}
+    with Server({"/": f"{scratch}/export:no_root_squash"}, [f"--trace={traces['server']}"]) as server:
+        ok("cp", server.url("/file", "rdma"), f"{scratch}/got", f"--trace={traces['download']}")
+        ok("cp", f"{scratch}/got", server.url("/put", "rdma"), f"--trace={traces['upload']}")
+        ok("ls", "-l", server.url("/", "rdma"), f"--trace={traces['ls']}")
+    return traces, server
+
+
+def rows(path, *fields, wanted):
+    """The values of `fields` in the packets that are `wanted`, one tuple a packet."""
+    words = [word for field in fields for word in ("-e", field)]
+    done = subprocess.run(["tshark", "-n", "-2", "-r", path, "-Y", wanted, "-T", "fields", *words], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=True)
+    return [tuple(line.split("\t")) for line in done.stdout.splitlines()]
+
+
+def procedures(path, kind):
+    """{NFS procedure: how often} of what tshark reads as calls (0) or replies (1)."""
+    return collections.Counter(number for (number,) in rows(path, "nfs.procedure_v3",
+                                                              wanted=f"nfs and rpc.msgtyp == {kind}"))
+
+
+def complaints(path, *but):
+    found = rows(path, "frame.number", "_ws.expert.message",
+                 wanted=" and ".join([f"_ws.expert.severity >= {check_capture.WARNING}", "not tcp.flags.reset == 1", *but]))
+    return [f"{os.path.basename(path)}, packet {number}: {message}" for number, message in found]
+
+
+LOOKUP, READ, WRITE, CREATE, READDIRPLUS, COMMIT = "3", "6", "7", "8", "17", "21"
+
+
+def server(scratch):
+    """The server's is whole: each RPC message can be put back together, with every byte that moved in chunks."""
+    traces, about = transfers(scratch)
+    path = traces["server"]
+    assert not complaints(path), complaints(path)
+    calls, replies = procedures(path, 0), procedures(path, 1)
+    assert calls == replies and {LOOKUP, READ, WRITE, CREATE, READDIRPLUS, COMMIT} <= set(calls), (calls, replies)
+    assert not rows(path, "frame.number", wanted="rpc.msgtyp == 1 and not rpc.time"), "a reply to no call"
+    said = [comment for (comment,) in rows(path, "frame.comment", wanted="frame.comment")]
+    print(*said, sep="\n")
+    assert sum("iwarp, up to" in each for each in said) == 3 and len(said) == 6, said
+    # For checks stricter than tshark's own, whose reader knows the older format.
+    subprocess.run(["editcap", "-F", "nsecpcap", path, f"{scratch}/server.pcap"], check=True)
+    problems, summary = check_capture.check(f"{scratch}/server.pcap",
+                                            {"tcp": about.tcp, "rdma": about.rdma, "mount": about.mount},
+                                            ["mpa", "rpc-over-rdma", "rdma-nfs", "rdma-write", "rdma-read"])
+    print(summary)
+    assert not problems, "\n".join(problems[:20])
+
+
+def client(scratch):
+    """A client's has all that it sends and receives, but not what the server alone moves: the data of READ and WRITE."""
+    traces, _ = transfers(scratch)
+    for whose, inline in (("download", LOOKUP), ("upload", CREATE), ("upload", COMMIT), ("ls", READDIRPLUS)):
+        path = traces[whose]
+        # A READ reply without its data looks cut short.
+        found = complaints(path, f"not (rpc.msgtyp == 1 and nfs.procedure_v3 == {READ})")
+        assert not found, found
+        messages = collections.Counter(xid for (xid,) in rows(path, "rpcordma.xid", wanted="rpcordma.xid"))
+        assert messages and set(messages.values()) == {2}, f"{whose}: messages by XID {messages}"
+        assert procedures(path, 0)[inline] == procedures(path, 1)[inline] == 1, (whose, inline)
+        assert len(rows(path, "frame.number", wanted="iwarp_mpa.req or iwarp_mpa.rep")) == 2
+        assert os.path.getsize(path) < 100_000
+
+
+def cannot_be_made(scratch):
+    """One line that names the file, before anything is done."""
+    for arguments in (["serve", scratch, "--tcp-port=0", "--rdma-port=0", "--mount-port=0"],
+                      ["ping", "nfs://127.0.0.1:1/?vers=3&proto=rdma"]):
+        done = penstock(*arguments, f"--trace={scratch}/absent/trace.pcapng")
+        assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done
+        assert f"{scratch}/absent/trace.pcapng" in done.stderr, done.stderr
+
+
+main({case.__name__: case for case in (server, client, cannot_be_made)})
