@@ -113,8 +113,9 @@ void Recorder::RecordEnd(DisconnectReason reason, std::string_view detail) {
   const bool ours = reason == DisconnectReason::kLocal || reason == DisconnectReason::kProtocolError ||
                     reason == DisconnectReason::kFault;
   const From first = ours ? self_ : peer();
-  const std::string comment =
-      fmt::format("connection {}: {}{}{}", number_, ToString(reason), detail.empty() ? "" : ": ", detail);
+  const std::string_view how = ToString(reason);
+  const bool more = !detail.empty() && detail != how;
+  const std::string comment = fmt::format("connection {}: {}{}{}", number_, how, more ? ": " : "", more ? detail : "");
   if (reason == DisconnectReason::kLocal || reason == DisconnectReason::kPeerClosed) {
     RecordTcp(first, TcpStream::kFin | TcpStream::kAck, {}, comment);
     RecordTcp(Opposite(first), TcpStream::kFin | TcpStream::kAck, {});
