@@ -95,7 +95,9 @@ SetupResult<std::string> NormalizeExportPath(std::string_view path) {
   for (std::string_view rest = path; !rest.empty();) {
     const std::string_view component = TakeUntil(rest, '/');
     if (component.empty()) continue;
-    if (component == "." || component == "..") return Fail("export path \"{}\" has a component \"{}\"", path, component);
+    if (component == "." || component == "..") {
+      return Fail("export path \"{}\" has a component \"{}\"", path, component);
+    }
     normal += '/';
     normal += component;
   }

@@ -37,7 +37,8 @@ TEST(Network, TheVersionsOfIpAreApartButForMappedAddresses) {
 }
 
 TEST(Network, RefusesWhatIsNoNetwork) {
-  for (const char* text : {"", "10.0.0/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/8x", "10.0.0.0/-1", "host"}) {
+  for (const char* text :
+       {"", "10.0.0/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/8x", "10.0.0.0/-1", "host"}) {
     EXPECT_FALSE(Network::Parse(text)) << text;
   }
 }

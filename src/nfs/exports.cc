@@ -15,10 +15,12 @@ ExportId IdOf(std::string_view path) {
   return ExportId(hash);
 }
 
-// What is left of `path` inside `prefix` (a normal export path); nothing where it does not lead there. A path of MOUNT is
-// the client's wording, with as many slashes as it likes.
+// What is left of `path` inside `prefix` (a normal export path); nothing where it does not lead there. A path of MOUNT
+// is the client's wording, with as many slashes as it likes.
 std::optional<std::string_view> RestBelow(std::string_view path, std::string_view prefix) {
-  const auto skip_slashes = [](std::string_view& text) { text.remove_prefix(std::min(text.find_first_not_of('/'), text.size())); };
+  const auto skip_slashes = [](std::string_view& text) {
+    text.remove_prefix(std::min(text.find_first_not_of('/'), text.size()));
+  };
   skip_slashes(path);
   skip_slashes(prefix);
   while (!prefix.empty()) {
@@ -54,7 +56,8 @@ SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSy
         "exports \"{}\" and \"{}\" have the same handle prefix; choose another path for one of them", (*place)->path(),
         normal)});
   }
-  exports_.insert(place, std::make_unique<const Export>(id, std::move(normal), std::move(file_system), std::move(options)));
+  exports_.insert(place,
+                  std::make_unique<const Export>(id, std::move(normal), std::move(file_system), std::move(options)));
   return {};
 }
 

@@ -5,8 +5,8 @@
 //  | version |             export id, big-endian     | the file system's handle  |
 //  +---------+---------+---------+---------+---------+---------------------------+
 //
-// Nothing in it changes when the server starts again. At most 53 octets: version 3 carries 64 (RFC 1813 §2.4), version 4
-// carries 128 (RFC 8881 §3.2).
+// Nothing in it changes when the server starts again. At most 53 octets: version 3 carries 64 (RFC 1813 §2.4), version
+// 4 carries 128 (RFC 8881 §3.2).
 #pragma once
 
 #include <array>

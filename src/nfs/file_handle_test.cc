@@ -13,7 +13,7 @@ FileHandle HandleOf(uint32_t export_id, std::string_view object) {
 
 TEST(FileHandle, ComesBackAsItWasGivenOut) {
   const std::string longest(fs::Handle::kMaxSize, 'h');
-  for (const std::string_view object : {std::string_view("x"), std::string_view("inode 42"), std::string_view(longest)}) {
+  for (const auto object : {std::string_view("x"), std::string_view("inode 42"), std::string_view(longest)}) {
     const FileHandle handle = HandleOf(0x01020304, object);
     EXPECT_EQ(FileHandle::Parse(EncodedHandle(handle).bytes()), handle);
   }

@@ -82,7 +82,8 @@ class TestServer {
   void SetNoIdentity() { credential_ = rpc::ClientCredential(); }
 
   template <class Arguments>
-  rpc::Message Encode(rpc::Xid xid, uint32_t program, uint32_t version, uint32_t procedure, const Arguments& arguments) {
+  rpc::Message Encode(rpc::Xid xid, uint32_t program, uint32_t version, uint32_t procedure,
+                      const Arguments& arguments) {
     xdr::Encoder encoder(buffers);
     rpc::EncodeCallHeader(encoder, {xid, program, version, procedure, credential_.auth(), {}});
     xdr::Encode(encoder, arguments);

@@ -19,9 +19,13 @@ class MountTest : public testing::Test {
   MountTest() {
     fs::memory::FileSystem& tree = server.Export("/data");
     const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
-    const fs::Node deep = *Now(tree.MakeDirectory(root, tree.Root(), "deep", {.mode = 0755})).result;
-    Now(tree.MakeDirectory(root, deep.handle, "deeper", {.mode = 0755}));
-    Now(tree.MakeDirectory(root, tree.Root(), "private", {.mode = 0700}));
+    const auto make = [&](const fs::Handle& in, std::string_view name, uint32_t mode) {
+      fs::NewAttributes attributes;
+      attributes.mode = mode;
+      return Now(tree.MakeDirectory(root, in, name, attributes)).result->handle;
+    };
+    make(make(tree.Root(), "deep", 0755), "deeper", 0755);
+    make(tree.Root(), "private", 0700);
     Now(tree.MakeSymlink(root, tree.Root(), "link", "deep", {}));
     Now(tree.Create(root, tree.Root(), "file", {}));
   }

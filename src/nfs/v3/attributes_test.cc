@@ -60,7 +60,8 @@ TEST_F(SetAttributesTest, CutsAndExtendsFiles) {
 TEST_F(SetAttributesTest, TimesAreTheClientsOrTheServers) {
   const nfs_fh3 file = MakeFile("file");
   const fattr3 before = AttributesOf(file);
-  const sattr3 both{.atime = set_atime(SET_TO_CLIENT_TIME, nfstime3{1, 999'999'999}), .mtime = set_mtime(SET_TO_SERVER_TIME)};
+  const sattr3 both{.atime = set_atime(SET_TO_CLIENT_TIME, nfstime3{1, 999'999'999}),
+                    .mtime = set_mtime(SET_TO_SERVER_TIME)};
   EXPECT_EQ(Status(Call<NFSPROC3_SETATTR>({file, both, {}})), NFS3_OK);
   const fattr3 after = AttributesOf(file);
   EXPECT_EQ(after.atime, (nfstime3{1, 999'999'999}));

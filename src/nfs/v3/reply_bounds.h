@@ -1,6 +1,6 @@
 // How large the reply to a call of NFSv3 can be: what a client must know before it sends the call over RDMA, to provide
-// the chunks that the reply may need (RFC 8267 §3 and §4.1). rpc::Client adds what the types bound by themselves. Needs the
-// protocol's definition alone, no server.
+// the chunks that the reply may need (RFC 8267 §3 and §4.1). rpc::Client adds what the types bound by themselves. Needs
+// the protocol's definition alone, no server.
 #pragma once
 
 #include <concepts>
@@ -26,8 +26,8 @@ constexpr size_t OpenOctets(uint32_t count) {
 
 }  // namespace internal
 
-// `client.Call<Procedure>(arguments, ReplyBoundsOf<Procedure>(arguments))`. `destination`: where the DDP-eligible result, of
-// the two procedures that have one, is to go; empty leaves that to the transport.
+// client.Call<Procedure>(arguments, ReplyBoundsOf<Procedure>(arguments)). `destination`: where the DDP-eligible result,
+// of the two procedures that have one, is to go; empty leaves that to the transport.
 template <class Procedure>
 rpc::ReplyBounds ReplyBoundsOf(const typename Procedure::Arguments& arguments, Bytes destination = {}) {
   using Results = typename Procedure::Results;

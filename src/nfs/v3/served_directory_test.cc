@@ -1,5 +1,5 @@
-// NFSv3 over a directory of this machine: what a file system in memory cannot show. Its calls wait for a thread pool, its
-// data stays in files, and its handles outlive the server.
+// NFSv3 over a directory of this machine: what a file system in memory cannot show. Its calls wait for a thread pool,
+// its data stays in files, and its handles outlive the server.
 #include <asio/executor_work_guard.hpp>
 #include <unistd.h>
 
@@ -47,7 +47,6 @@ class ServedDirectoryTest : public testing::Test {
     Spawn([](TestServer& to, rpc::Message call, std::optional<rpc::Message>& into) -> Task<> {
       into.emplace(co_await to.dispatcher.HandleCall(std::move(call), to.peer));
     }(*server, server->EncodeCall<Procedure>(arguments), reply));
-    const auto work = asio::make_work_guard(loop_.context());
     while (!reply) loop_.context().run_one();
     Answer answer{.message = std::move(*reply), .header = {}};
     xdr::Decoder decoder(answer.message);
@@ -75,6 +74,7 @@ class ServedDirectoryTest : public testing::Test {
   std::filesystem::path scratch_;
   asio::thread_pool pool_{2};
   Loop loop_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_.context());
 };
 
 TEST_F(ServedDirectoryTest, LargeReadsStayInTheFileForTheTransport) {
