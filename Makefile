@@ -3,7 +3,7 @@
 #   make serve DIR=./export [ARGS="..."]   build, then serve DIR over NFS/RDMA and NFS/TCP (ARGS: see penstock serve --help)
 #   make test                              build, then run every test
 #   make bench                             measure, against what the machine can do (BENCH: see bench/run --help)
-#   make fuzz | soak | coverage            FUZZ_SECONDS=600, SOAK_ROUNDS=20
+#   make fuzz | soak | coverage            FUZZ_SECONDS=600, SOAK_ROUNDS=20, SOAK_SCHEDULES=1000000
 #   make format | lint                     mend, or check, the style
 #   make clean                             remove build/
 
@@ -11,6 +11,7 @@ DIR ?= ./export
 ARGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_ROUNDS ?= 20
+SOAK_SCHEDULES ?= 200000
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .PHONY: serve release test bench fuzz soak coverage format lint clean
@@ -42,7 +43,8 @@ bench:
 soak:
 	@scripts/install-deps build test
 	@cmake --preset asan >/dev/null && cmake --build --preset asan
-	@ctest --preset asan -LE interop --repeat until-fail:$(SOAK_ROUNDS)
+	@build/asan/tests/sim/sim_schedules --seed $$(date +%s%N) --count $(SOAK_SCHEDULES)
+	@ctest --preset asan -LE 'interop|sim' --repeat until-fail:$(SOAK_ROUNDS)
 
 coverage:
 	@scripts/install-deps build test lint
