@@ -86,7 +86,8 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
 
   auto outcome = ReplyCache::Outcome::kUncached;
   uint32_t ticket = 0;
-  if (cache_ && !program->IsIdempotent(header.version, header.procedure)) {
+  const bool remember = !program->IsIdempotent(header.version, header.procedure);
+  if (cache_ && (remember || program->IsHarmfulLate(header.version, header.procedure))) {
     const CallKey key = KeyOf(header, call, arguments.reduced_position(), peer);
     ReplyCache::Waiter duplicate{.loop = peer.loop};
     ReplyCache::Found found = cache_->Start(key, clock_->Now(), duplicate);
@@ -107,7 +108,7 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
     EncodeAccepted(reply, header.xid, status);
   }
   Message message = reply.Finish();
-  if (outcome == ReplyCache::Outcome::kExecute) cache_->Finish(ticket, message, clock_->Now(), peer.loop);
+  if (outcome == ReplyCache::Outcome::kExecute) cache_->Finish(ticket, message, clock_->Now(), peer.loop, remember);
   co_return message;
 }
 

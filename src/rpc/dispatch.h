@@ -33,6 +33,11 @@ class Program {
   // is remembered must own its memory.
   virtual bool IsIdempotent(uint32_t version, uint32_t procedure) const = 0;
 
+  // True where an idempotent call must not be executed late, when its client has the reply of a second execution already and
+  // has gone on: it would undo what came after. A duplicate then waits for the execution that is under way, and its reply is
+  // not remembered.
+  virtual bool IsHarmfulLate(uint32_t /*version*/, uint32_t /*procedure*/) const { return false; }
+
   // Whether a procedure takes calls of this flavor; the call is answered AUTH_TOOWEAK where not. Not asked for procedure 0,
   // which never requires authentication (RFC 5531 §12.1).
   virtual bool AcceptsFlavor(AuthFlavor /*flavor*/, uint32_t /*version*/, uint32_t /*procedure*/) const { return true; }

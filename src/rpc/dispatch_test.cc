@@ -13,6 +13,7 @@ namespace {
 
 using testing::kTestProgram;
 using testing::SlowAdd;
+using testing::SlowSet;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using W = std::vector<uint32_t>;
@@ -132,6 +133,24 @@ TEST_F(DispatcherTest, ADuplicateOfACallInProgressWaitsForItsReply) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->back(), 1u);
   EXPECT_EQ(second, first);
+  EXPECT_EQ(third, first);
+}
+
+// Found by simulation: a WRITE whose connection was lost while it was executed ended after its repetition, and after the next.
+TEST_F(DispatcherTest, ADuplicateOfACallThatIsHarmfulLateWaitsForTheFirstExecution) {
+  std::optional<W> first;
+  std::optional<W> second;
+  Start(Call(SlowSet::kNumber, {1}), first);
+  Start(Call(SlowSet::kNumber, {1}), second);
+  EXPECT_EQ(program.waiting.size(), 1u);
+  program.Release();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(cache.entries(), 0u) << "not remembered";
+  std::optional<W> third;
+  Start(Call(SlowSet::kNumber, {1}), third);
+  EXPECT_EQ(program.waiting.size(), 1u) << "executed again";
+  program.Release();
   EXPECT_EQ(third, first);
 }
 

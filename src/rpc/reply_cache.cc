@@ -71,14 +71,14 @@ class ReplyCache::Shard {
     return {Outcome::kExecute, at, {}};
   }
 
-  void Finish(uint32_t at, const Message& reply, TimePoint now, Loop* here) {
+  void Finish(uint32_t at, const Message& reply, TimePoint now, Loop* here, bool remember) {
     Waiter* waiters;
     {
       std::lock_guard lock(mutex_);
       Entry& entry = entries_[at];
       assert(!entry.done);
       waiters = std::exchange(entry.waiters, nullptr);
-      if (reply.empty()) {
+      if (reply.empty() || !remember) {
         Remove(at);
       } else {
         entry.reply = reply;
@@ -183,8 +183,8 @@ ReplyCache::Found ReplyCache::Start(const CallKey& key, TimePoint now, Waiter& w
   return found;
 }
 
-void ReplyCache::Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here) {
-  shards_[ticket % kShards]->Finish(ticket / kShards, reply, now, here);
+void ReplyCache::Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, bool remember) {
+  shards_[ticket % kShards]->Finish(ticket / kShards, reply, now, here, remember);
 }
 
 size_t ReplyCache::entries() const {

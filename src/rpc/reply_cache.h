@@ -70,9 +70,9 @@ class ReplyCache {
   // `waiter.loop` is the calling loop. The waiter is used with kWait only.
   Found Start(const CallKey& key, TimePoint now, Waiter& waiter);
 
-  // Ends the execution that `ticket` stands for. `reply` owns its memory; an empty one is forgotten. Duplicates that wait
-  // are resumed: inside this call those of the loop `here`, later the others.
-  void Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here);
+  // Ends the execution that `ticket` stands for. `reply` owns its memory; it is forgotten where it is empty or not to be
+  // remembered. Duplicates that wait are resumed: inside this call those of the loop `here`, later the others.
+  void Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, bool remember = true);
 
   // Replies remembered now, and the memory that they hold.
   size_t entries() const;

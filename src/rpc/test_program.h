@@ -30,6 +30,8 @@ struct Read : Procedure<4, uint32_t, xdr::Payload<>> {};
 struct Fail : Procedure<5, xdr::Void, xdr::Void> {};
 // The caller's uid; takes AUTH_SYS only.
 struct WhoAmI : Procedure<6, xdr::Void, uint32_t> {};
+// Sets the sum, but waits for TestProgram::Release(); idempotent, and harmful late.
+struct SlowSet : Procedure<7, uint32_t, uint32_t> {};
 
 class TestProgram : public Program {
  public:
@@ -38,6 +40,7 @@ class TestProgram : public Program {
   bool IsIdempotent(uint32_t, uint32_t procedure) const override {
     return procedure != Add::kNumber && procedure != SlowAdd::kNumber;
   }
+  bool IsHarmfulLate(uint32_t, uint32_t procedure) const override { return procedure == SlowSet::kNumber; }
   bool AcceptsFlavor(AuthFlavor flavor, uint32_t, uint32_t procedure) const override {
     return procedure != WhoAmI::kNumber || flavor == AuthFlavor::AUTH_SYS;
   }
@@ -60,6 +63,8 @@ class TestProgram : public Program {
         return Refuse(AcceptStatus::SYSTEM_ERR);
       case WhoAmI::kNumber:
         return Handle<WhoAmI>(context, decoder, encoder, [](auto& c, auto&) { return c.credential.uid; });
+      case SlowSet::kNumber:
+        return Handle<SlowSet>(context, decoder, encoder, [this](auto&, auto& number) { return SetSlowly(number); });
       default:
         return Refuse(AcceptStatus::PROC_UNAVAIL);
     }
@@ -80,6 +85,12 @@ class TestProgram : public Program {
     waiting.push_back(&released);
     co_await released;
     co_return sum += number;
+  }
+  Task<uint32_t> SetSlowly(uint32_t number) {
+    Completion<> released;
+    waiting.push_back(&released);
+    co_await released;
+    co_return sum = number;
   }
 };
 

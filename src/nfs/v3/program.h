@@ -15,6 +15,7 @@ class Program final : public rpc::Program {
   uint32_t number() const override;
   rpc::VersionRange versions() const override;
   bool IsIdempotent(uint32_t version, uint32_t procedure) const override;
+  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:
