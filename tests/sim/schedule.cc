@@ -1,0 +1,100 @@
+#include "schedule.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "rdma/sim/random.h"
+
+namespace penstock::simulation {
+namespace {
+
+using rdma::sim::Random;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+template <class T, size_t N>
+T OneOf(Random& random, const std::array<T, N>& values) {
+  return values[random.Below(N)];
+}
+
+// The small ones more often: they bring the chunks.
+uint32_t DrawThreshold(Random& random) {
+  return OneOf(random, std::array<uint32_t, 10>{1024, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 16384, 65536});
+}
+
+rpcrdma::PrivateData DrawPrivateData(Random& random) {
+  return {.remote_invalidation = random.Chance(0.6), .send_size = DrawThreshold(random), .receive_size = DrawThreshold(random)};
+}
+
+// Receives of 64 KiB cost, not least the simulation.
+uint32_t DrawCredits(Random& random, const rpcrdma::PrivateData& data) {
+  return static_cast<uint32_t>(random.Between(1, data.receive_size > 8192 ? 4 : 12));
+}
+
+ClientPlan DrawClient(Random& random) {
+  ClientPlan plan;
+  plan.options.private_data = DrawPrivateData(random);
+  plan.options.ird = static_cast<uint16_t>(random.Between(1, 4));
+  plan.options.requester.credits = DrawCredits(random, plan.options.private_data);
+  plan.options.requester.min_chunk = OneOf(random, std::array<size_t, 5>{1, 100, 512, 4096, 4096});
+  plan.probes = random.Chance(0.5);
+  plan.workers = static_cast<unsigned>(random.Between(1, 4));
+  return plan;
+}
+
+}  // namespace
+
+Schedule::Schedule(uint64_t seed) {
+  // Not the numbers that the World of this seed draws.
+  Random random(seed ^ 0x5eed'0f5c'4ed0'1e00);
+
+  network.latency = microseconds(random.Between(1, 50));
+  network.jitter = microseconds(random.Below(200));
+  network.completion_delay = microseconds(random.Below(100));
+  network.connect_timeout = milliseconds(20);
+  network.early_completion = OneOf(random, std::array<double, 3>{0, 0.3, 1});
+  network.max_segment = OneOf(random, std::array<uint32_t, 4>{700, 1460, 4096, 16384});
+  network.limits.file_data = random.Chance(0.5);
+  network.limits.max_transfer = OneOf(random, std::array<uint32_t, 3>{1 << 30, 1 << 30, 4096});
+
+  server.private_data = DrawPrivateData(random);
+  server.ord = static_cast<uint16_t>(random.Between(1, 4));
+  server.responder.credits = DrawCredits(random, server.private_data);
+  server.responder.max_call_octets = 128 << 10;
+  server.responder.max_pulled_octets = OneOf(random, std::array<size_t, 2>{128 << 10, 32 << 20});
+
+  clients.push_back(DrawClient(random));
+  if (random.Chance(0.3)) clients.push_back(DrawClient(random));
+
+  calls = static_cast<unsigned>(random.Between(15, 35));
+  max_payload = OneOf(random, std::array<size_t, 5>{300, 5000, 5000, 9000, 40'000});
+  max_service = random.Chance(0.7) ? microseconds(random.Below(2000)) : Duration::zero();
+
+  if (random.Chance(0.25)) return;  // nothing goes wrong
+  lose = OneOf(random, std::array<double, 4>{0, 0.002, 0.01, 0.03});
+  refuse_after = random.Chance(0.3) ? random.Between(2, 20) : 0;
+  loses_all = random.Chance(0.5);
+  hangs = random.Chance(0.25);
+  refuses_connections = random.Chance(0.5);
+  changes_credits = random.Chance(0.6);
+  meddlings = static_cast<unsigned>(random.Between(5, 40));
+}
+
+std::string Schedule::ToString() const {
+  std::string text = fmt::format(
+      "{} calls, payloads up to {}, segments of {}, server: {}/{} octets, {} credits, R={}", calls, max_payload,
+      network.max_segment, server.private_data.send_size, server.private_data.receive_size, server.responder.credits,
+      server.private_data.remote_invalidation);
+  for (const ClientPlan& client : clients) {
+    const rpcrdma::PrivateData& data = client.options.private_data;
+    text += fmt::format("; client: {} workers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers, data.send_size,
+                        data.receive_size, client.options.requester.credits, data.remote_invalidation,
+                        client.options.requester.min_chunk, client.probes ? ", probes" : "");
+  }
+  return text + fmt::format("; faults: lose {} refuse {}{}{}{}{}", lose, refuse_after, loses_all ? ", loses all" : "",
+                            hangs ? ", hangs" : "", refuses_connections ? ", refuses connections" : "",
+                            changes_credits ? ", changes credits" : "");
+}
+
+}  // namespace penstock::simulation

@@ -1,0 +1,47 @@
+// Everything about a simulation that is decided before it begins, drawn from its seed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/reconnecting_channel.h"
+#include "rdma/sim/network.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+
+namespace penstock::simulation {
+
+struct ClientPlan {
+  rpcrdma::ClientOptions options;  // without a probe
+  bool probes = false;
+  unsigned workers = 1;
+};
+
+struct Schedule {
+  explicit Schedule(uint64_t seed);
+  std::string ToString() const;
+
+  rdma::sim::Options network;
+  rpcrdma::ServerOptions server;
+  std::vector<ClientPlan> clients;
+  client::RetryPolicy retry{.first_delay = std::chrono::milliseconds(1),
+                            .longest_delay = std::chrono::milliseconds(50),
+                            .give_up_after = std::chrono::hours(24)};
+
+  unsigned calls = 0;        // at least, of all workers together
+  size_t max_payload = 0;
+  Duration max_service{};    // before and after a call is executed
+
+  // Faults. They end when there were enough of them, so that every run comes to an end.
+  double lose = 0;           // a connection, at each step
+  uint64_t refuse_after = 0; // about so many accesses to memory one is refused; 0: never
+  bool loses_all = false;    // connections, now and then
+  bool hangs = false;        // the server, now and then
+  bool refuses_connections = false;
+  bool changes_credits = false;
+  unsigned meddlings = 0;
+};
+
+}  // namespace penstock::simulation

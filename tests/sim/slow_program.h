@@ -1,0 +1,62 @@
+// A program of the server, with what a real server has besides: calls take their time and end in any order, and now and then
+// nothing is done at all for a while. It counts executions.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "base/signal.h"
+#include "findings.h"
+#include "rpc/dispatch.h"
+
+namespace penstock::simulation {
+
+class SlowProgram final : public rpc::Program {
+ public:
+  SlowProgram(rpc::Program& inner, rdma::sim::World& world, Findings& findings, Duration max_delay)
+      : inner_(inner), world_(world), findings_(findings), max_delay_(max_delay) {}
+
+  uint32_t number() const override { return inner_.number(); }
+  rpc::VersionRange versions() const override { return inner_.versions(); }
+  bool IsIdempotent(uint32_t version, uint32_t procedure) const override { return inner_.IsIdempotent(version, procedure); }
+  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override { return inner_.IsHarmfulLate(version, procedure); }
+  bool AcceptsFlavor(rpc::AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
+    return inner_.AcceptsFlavor(flavor, version, procedure);
+  }
+
+  Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
+    ++running_;
+    world_.Trace("server: call {:08x} of procedure {}", context.xid.value(), context.procedure);
+    co_await Dawdle();
+    if (!IsIdempotent(context.version, context.procedure)) {
+      const unsigned times = ++executions_[{context.peer.address.address(), context.xid.value()}];
+      if (times > 1) findings_.Add("call {:08x} of procedure {} was executed twice", context.xid.value(), context.procedure);
+    }
+    const rpc::AcceptStatus status = co_await inner_.Call(context, arguments, results);
+    co_await Dawdle();
+    world_.Trace("server: call {:08x} is executed", context.xid.value());
+    --running_;
+    co_return status;
+  }
+
+  void HangFor(Duration duration) { hung_until_ = world_.Now() + duration; }
+  size_t running() const { return running_; }
+
+ private:
+  Task<void> Dawdle() {
+    if (hung_until_ > world_.Now()) co_await Sleep(world_, hung_until_ - world_.Now());
+    if (max_delay_ > Duration::zero() && world_.random().Chance(0.7)) {
+      co_await Sleep(world_, world_.random().UpTo(max_delay_));
+    }
+  }
+
+  rpc::Program& inner_;
+  rdma::sim::World& world_;
+  Findings& findings_;
+  const Duration max_delay_;
+  TimePoint hung_until_{};
+  size_t running_ = 0;
+  std::map<std::pair<asio::ip::address, uint32_t>, unsigned> executions_;
+};
+
+}  // namespace penstock::simulation
