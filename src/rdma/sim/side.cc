@@ -323,8 +323,9 @@ void Side::FlushAll() {
 
 void Side::Ready(Completion completion) {
   if (destroyed_) return;
-  world_.Trace("{} completes {} {} status {} reason {}", name_, static_cast<int>(completion.operation),
-               completion.context, static_cast<int>(completion.status), static_cast<int>(completion.reason));
+  // Without its context, which may be a pointer: the trace of a seed is always the same.
+  world_.Trace("{} completes {} status {} reason {}", name_, static_cast<int>(completion.operation),
+               static_cast<int>(completion.status), static_cast<int>(completion.reason));
   ready_.push_back(std::move(completion));
   NotifySoon();
 }
