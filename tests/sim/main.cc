@@ -1,7 +1,11 @@
 // sim_schedules: as many simulations as wished, each decided by its seed alone. The first that finds something wrong is run
 // again with a trace, printed, and ends it all: `sim_schedules --seed N --trace` shows the same for ever.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "simulation.h"
 
@@ -21,11 +25,17 @@ void Print(const Simulation& simulation, const Schedule& schedule) {
 }
 
 bool SameAgain(const Schedule& schedule, uint64_t seed) {
-  Simulation first(schedule, seed, true);
-  Simulation second(schedule, seed, true);
-  first.Run();
-  second.Run();
-  return first.world().TraceText() == second.world().TraceText();
+  std::vector<std::string> traces[2];
+  for (auto& trace : traces) {
+    Simulation simulation(schedule, seed, true);
+    simulation.Run();
+    trace = simulation.world().trace();
+  }
+  const auto [one, other] = std::ranges::mismatch(traces[0], traces[1]);
+  if (one == traces[0].end() && other == traces[1].end()) return true;
+  fmt::print("seed {} does not give the same run each time:\n{}\n{}\n", seed, one == traces[0].end() ? "the end" : *one,
+             other == traces[1].end() ? "the end" : *other);
+  return false;
 }
 
 int Run(const Arguments& arguments) {
@@ -36,21 +46,19 @@ int Run(const Arguments& arguments) {
     simulation->Run();
     if (arguments.trace) Print(*simulation, schedule);
     if (!simulation->findings().empty()) {
+      const std::string found = simulation->findings().lines().front();
       if (!arguments.trace) {
-        Simulation again(schedule, seed, true);
-        again.Run();
-        Print(again, schedule);
+        simulation.release();
+        simulation = std::make_unique<Simulation>(schedule, seed, true);
+        simulation->Run();
+        Print(*simulation, schedule);
       }
-      fmt::print("seed {} fails: {}\nagain: sim_schedules --seed {} --trace\n", seed, simulation->findings().lines().front(),
-                 seed);
+      fmt::print("seed {} fails: {}\nagain: sim_schedules --seed {} --trace\n", seed, found, seed);
       // What waits for ever in such a run cannot be taken down in order.
       std::fflush(stdout);
       std::_Exit(1);
     }
-    if (arguments.twice && !SameAgain(schedule, seed)) {
-      fmt::print("seed {} does not give the same run each time\n", seed);
-      return 1;
-    }
+    if (arguments.twice && !SameAgain(schedule, seed)) return 1;
     const Totals totals = simulation->totals();
     all.calls += totals.calls;
     all.events += totals.events;
