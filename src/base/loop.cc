@@ -1,6 +1,5 @@
 #include "base/loop.h"
 
-#include <asio/executor_work_guard.hpp>
 #include <asio/steady_timer.hpp>
 
 namespace penstock {
@@ -38,8 +37,9 @@ class LoopTimer : public Timer {
 }  // namespace
 
 void Loop::Run() {
-  auto work = asio::make_work_guard(context_);
+  work_.emplace(asio::make_work_guard(context_));
   context_.run();
+  work_.reset();
 }
 
 std::unique_ptr<Timer> Loop::MakeTimer(std::function<void()> on_expiry) {

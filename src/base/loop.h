@@ -1,6 +1,7 @@
 // The event loop of one thread: what a connection and everything that serves it live on.
 #pragma once
 
+#include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/thread_pool.hpp>
@@ -22,8 +23,10 @@ class Loop : public TimerService {
   asio::io_context& context() { return context_; }
   BufferPool& buffers() { return buffers_; }
 
-  // Runs what is posted and what becomes ready until Stop().
+  // Runs what is posted and what becomes ready until Stop(), or until nothing is left after Finish().
   void Run();
+  // On the loop: Run() returns once nothing is under way any more, so that what has been closed can come to its end.
+  void Finish() { work_.reset(); }
   // Any thread. Run() returns soon after.
   void Stop() { context_.stop(); }
 
@@ -38,6 +41,7 @@ class Loop : public TimerService {
 
  private:
   asio::io_context context_{1};
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;  // while Run() is to wait for more
   BufferPool buffers_;
 };
 

@@ -48,6 +48,16 @@ TEST(Loop, ACancelledTimerStaysSilent) {
   EXPECT_FALSE(expired);
 }
 
+TEST(Loop, FinishesWhatIsUnderWay) {
+  Loop loop;
+  bool expired = false;
+  auto timer = loop.MakeTimer([&] { expired = true; });
+  timer->ExpireAfter(5ms);
+  loop.Post([&] { loop.Finish(); });
+  loop.Run();
+  EXPECT_TRUE(expired);
+}
+
 TEST(Offload, RunsElsewhereAndComesBack) {
   Loop loop;
   asio::thread_pool pool(1);
