@@ -45,6 +45,8 @@ class MpaFrames:
             listener.opened(stamp, ports, segment.flags & (SYN | ACK))
             return
         if ports not in self.streams:
+            if segment.flags & RST and not segment.payload:
+                return  # nobody listened
             raise BadFraming(f"connection {ports[0]} -> {ports[1]} without its beginning")
         if segment.payload:
             pending = self.pending[ports]

@@ -12,7 +12,7 @@ from cases import Skip, main  # noqa: E402
 from check_capture import check  # noqa: E402
 
 PORTS = {"tcp": 12049, "rdma": 12050, "mount": 12048}
-CLIENT, ACK, SYN, PSH = 40000, 16, 2, 8
+CLIENT, ACK, SYN, RST, PSH = 40000, 16, 2, 4, 8
 XID = 0x5EED0001
 
 
@@ -124,6 +124,15 @@ def cut_short(scratch):
     assert_found(problems_of(scratch, tcp), "Malformed")
 
 
+def refused_connection(scratch):
+    """A connection that nobody answered, as while a server restarts, is no fault of a later one."""
+    refused = Conversation(PORTS["rdma"])
+    del refused.frames[1:]
+    refused._add(True, ACK | RST, b"")
+    good = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(send_frame(rdma_msg(NULL_REPLY)))
+    assert problems_of(scratch, refused, good) == []
+
+
 def chunks(scratch):
     """A WRITE whose payload is read by the server, and a READ whose payload is written by it: neither a word long."""
     handle, payload, stag = words(4, 0x01020304), b"hello", 0x5EED00
@@ -168,4 +177,4 @@ def lost_packet(scratch):
 
 
 main({case.__name__: case for case in
-      (good, nothing_to_see, reply_without_call, cut_short, chunks, broken_frame, lost_packet)})
+      (good, nothing_to_see, reply_without_call, cut_short, refused_connection, chunks, broken_frame, lost_packet)})
