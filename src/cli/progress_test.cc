@@ -13,7 +13,7 @@ TEST(ProgressLine, SaysHowFarHowFastAndHowLong) {
 }
 
 TEST(ProgressLine, IsFullAtTheEnd) {
-  EXPECT_EQ(ProgressLine(10, 10, 1s, 60), "100 % [############################]  10 B of 10 B  10 B/s  0:00");
+  EXPECT_EQ(ProgressLine(10, 10, 1s, 60), "100 % [########################]  10 B of 10 B  10 B/s  0:00");
 }
 
 TEST(ProgressLine, TakesAnEmptyFileAsDone) { EXPECT_TRUE(ProgressLine(0, 0, 0s, 60).starts_with("100 %")); }
