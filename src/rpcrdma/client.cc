@@ -37,6 +37,7 @@ class Client::Link {
       responder_.emplace(connection_, *options.back_channel, peer_, options.responder);
       connection_.set_responder(*responder_);
     }
+    connection_.set_number(peer_.connection);
     connection_.Start();
   }
 

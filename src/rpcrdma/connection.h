@@ -9,13 +9,17 @@
 // message in it and whoever holds a Slice of that. A fresh one is posted in its place at once.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/timer.h"
 #include "rdma/provider.h"
 #include "rpcrdma/header.h"
@@ -51,6 +55,8 @@ class Connection {
   // The roles outlive the connection. Before Start().
   void set_requester(Requester& requester) { requester_ = &requester; }
   void set_responder(Responder& responder) { responder_ = &responder; }
+  // rpc::Peer::connection, for logs.
+  void set_number(uint64_t number) { number_ = number; }
   void Start();
 
   rdma::Endpoint& endpoint() { return *endpoint_; }
@@ -70,6 +76,13 @@ class Connection {
   bool lost() const { return lost_; }
   // Why, for logs.
   const std::string& end() const { return end_; }
+
+  // One line at debug level for each state that a call is in, named after what it waits for.
+  template <class... Args>
+  void LogState(rpc::Xid xid, fmt::format_string<Args...> state, Args&&... args) const {
+    if (!log::debugging()) return;
+    log::debug("connection {}, call {:08x}: {}", number_, xid.value(), fmt::format(state, std::forward<Args>(args)...));
+  }
 
   // Something under way. The connection is not finished while there is one.
   class Activity {
@@ -100,6 +113,7 @@ class Connection {
   TimerService& timers_;
   const uint32_t receive_size_;
   const Thresholds thresholds_;
+  uint64_t number_ = 0;
   Requester* requester_ = nullptr;
   Responder* responder_ = nullptr;
   uint32_t posted_;   // receives that are posted, or are being replaced

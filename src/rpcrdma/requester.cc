@@ -75,16 +75,23 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
     if (credit) {
       credits_.HandleSent();
     } else if (!connection_.lost()) {
+      connection_.LogState(XidOf(call.stream), "waiting for a credit, {} of {} in use", pending_.size(),
+                           credits_.limit());
       credit = co_await waiting_.Wait({});
     }
     if (!credit) co_return std::unexpected(CallError::kDisconnected);
 
     Begin(attempt, call, shape);
+    const rpc::Xid sent = attempt.header.fixed.xid;
+    connection_.LogState(sent, "sent, {} octets, {} regions offered", call.stream.size(), attempt.regions.size());
     Outcome outcome = co_await attempt.outcome;
 
     // Fence: nothing of the peer reaches the memory any more (RFC 8166 §4.4.1).
     PostInvalidations(attempt);
+    connection_.LogState(sent, "{}, invalidating {} regions", outcome.reply ? "reply" : "no reply",
+                         attempt.regions.size());
     co_await attempt.work;
+    connection_.LogState(sent, "done");
 
     if (outcome.reply) {
       Result<rpc::Message, CallError> reply = TakeReply(attempt, *outcome.reply);

@@ -62,6 +62,9 @@ Task<void> Responder::Serve(Received message) {
     EndCall();
   };
 
+  connection_.LogState(request.xid, "received, {} octets, {} Read segments, {} Write chunks{}", message.bytes.size(),
+                       header.chunks.reads.size(), header.chunks.writes.size(),
+                       header.chunks.has_reply ? ", a Reply chunk" : "");
   // Reassemble: the Payload stream from the Send or the position-zero chunk, the items from the other Read chunks.
   rpc::Message call;
   size_t pulled = 0;
@@ -72,8 +75,12 @@ Task<void> Responder::Serve(Received message) {
     if (!plan) co_return refuse(ToString(plan.error()));
     pulled = plan->total;
     bool ready = TakeRoom(pulled);
-    if (!ready) ready = co_await room_.Wait(pulled);
+    if (!ready) {
+      connection_.LogState(request.xid, "waiting for room to pull {} octets", pulled);
+      ready = co_await room_.Wait(pulled);
+    }
     if (ready) {
+      connection_.LogState(request.xid, "pulling {} octets", pulled);
       ready = co_await Pull(*plan, call);
       if (!ready) ReleaseRoom(pulled);
     }
@@ -86,13 +93,17 @@ Task<void> Responder::Serve(Received message) {
     co_return refuse("its XID is another in its stream");
   }
 
+  connection_.LogState(request.xid, "executing");
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   ReleaseRoom(pulled);
   Work work;
   if (!reply.empty() && !connection_.lost()) PostReply(reply, header, work);
+  connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
+                       reply.items.size());
   EndCall();
   co_await work;  // what is borrowed in `reply` is free again
+  connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
 }
 
 // ---- the call ----

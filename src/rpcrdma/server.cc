@@ -21,6 +21,7 @@ class Server::Link {
       requester_.emplace(connection_, options.requester);
       connection_.set_requester(*requester_);
     }
+    connection_.set_number(peer_.connection);
     connection_.Start();
   }
 
