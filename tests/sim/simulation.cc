@@ -269,6 +269,8 @@ void Simulation::CheckRefusals() {
   if (network_.stats().refused_accesses != refusals_) {
     findings_.Add("{} accesses were refused, not {}", network_.stats().refused_accesses, refusals_);
   }
+  // RFC 8166 §4.4.1
+  if (network_.stats().unfenced_regions > 0) findings_.Add("memory was given back that the peer could still reach");
 }
 
 void Simulation::CheckCredits() {

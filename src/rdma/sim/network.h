@@ -55,6 +55,7 @@ struct Stats {
   uint64_t sends = 0, writes = 0, reads = 0, invalidations = 0;  // delivered whole
   uint64_t octets = 0;
   uint64_t refused_accesses = 0;  // for whatever reason, planned or deserved
+  uint64_t unfenced_regions = 0;  // destroyed while the peer could still reach them
 };
 
 class Side;

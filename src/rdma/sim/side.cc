@@ -210,6 +210,7 @@ void Side::Invalidate(RegionState& region) {
 }
 
 void Side::RegionDestroyed(RegionState& region) {
+  if (region.valid && !broken_) ++network_.stats_.unfenced_regions;
   if (region.invalidating && !lost_) {
     network_.Violation(name_ + ": a region is destroyed while it is being invalidated");
   }
