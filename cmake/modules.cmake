@@ -48,7 +48,7 @@ function(penstock_module name)
     add_executable(${target}_test ${ARG_TESTS})
     target_link_libraries(${target}_test PRIVATE penstock_${target} ${ARG_TEST_DEPENDS} GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${target}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-      XML_OUTPUT_DIR ${PROJECT_BINARY_DIR}/results/${target}_test PROPERTIES LABELS unit TIMEOUT 120)
+      XML_OUTPUT_DIR ${PROJECT_BINARY_DIR}/results/${target}_test PROPERTIES LABELS unit TIMEOUT 120 FIXTURES_REQUIRED conformance)
   endif()
 endfunction()
 
