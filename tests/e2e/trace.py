@@ -92,6 +92,8 @@ def client(scratch):
         assert messages and set(messages.values()) == {2}, f"{whose}: messages by XID {messages}"
         assert procedures(path, 0)[inline] == procedures(path, 1)[inline] == 1, (whose, inline)
         assert len(rows(path, "frame.number", wanted="iwarp_mpa.req or iwarp_mpa.rep")) == 2
+        said = [comment for (comment,) in rows(path, "frame.comment", wanted="frame.comment")]
+        assert len(said) == 2 and "iwarp, up to" in said[0] and "closed from here" in said[1], said
         assert os.path.getsize(path) < 100_000
 
 
