@@ -75,6 +75,38 @@ TEST(Loss, AtEveryAccessThatIsRefused) {
   }
 }
 
+// RFC 8166 §4.5.3: nobody loses one connection after the other by the same call.
+TEST(Loss, ACallWhoseMemoryCouldNotBeReachedIsRefusedWhenItComesAgain) {
+  for (const TestCall& call : {TestCall{.xid = 7, .results = {5000}}, TestCall{.xid = 7, .arguments = {5000}}}) {
+    Rig rig;
+    rig.network.faults().refuse_at = 1;
+    rig.Start();
+    EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kDisconnected);
+    rig.client.reset();
+    ASSERT_TRUE(rig.Connect());
+    EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kRefused);
+    EXPECT_TRUE(rig.CallAndCheck({.xid = 8, .arguments = {5000}, .results = {5000}}));
+    EXPECT_FALSE(rig.client->lost());
+    rig.world.RunFor(RefusedCalls::kAge);
+    EXPECT_TRUE(rig.CallAndCheck(call)) << "its XID is another call's by now";
+    rig.Finish();
+  }
+}
+
+TEST(Loss, AnotherClientsCallsAreNotRefused) {
+  Rig rig;
+  rig.network.faults().refuse_at = 1;
+  rig.Start();
+  const TestCall call{.xid = 7, .results = {5000}};
+  EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kDisconnected);
+  rig.client.reset();
+  rig.world.RunFor(std::chrono::seconds(1));
+  rig.client_provider = rig.network.MakeProvider();
+  ASSERT_TRUE(rig.Connect());
+  EXPECT_TRUE(rig.CallAndCheck(call));
+  rig.Finish();
+}
+
 // A client that connects again as often as it has to gets everything done.
 TEST(Loss, ConnectingAgainUntilAllIsDone) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {

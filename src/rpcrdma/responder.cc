@@ -18,8 +18,13 @@ bool BeginsWith(const Slice& stream, rpc::Xid xid) {
 }  // namespace
 
 Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer,
-                     const ResponderOptions& options)
-    : connection_(connection), handler_(handler), peer_(peer), options_(options), credits_(options.credits) {
+                     const ResponderOptions& options, RefusedCalls* refused)
+    : connection_(connection),
+      handler_(handler),
+      peer_(peer),
+      options_(options),
+      refused_(refused),
+      credits_(options.credits) {
   assert(options_.max_pulled_octets >= options_.max_call_octets);
   connection_.AddReceives(credits_.receives_needed());
 }
@@ -41,6 +46,10 @@ void Responder::EndCall() {
 }
 
 void Responder::HandleCall(Received message) {
+  if (WasRefused(message.header.fixed.xid)) {
+    log::debug("call {:08x} refused: its memory could not be reached before", message.header.fixed.xid.value());
+    return PostError(message.header.fixed, ErrorCode::kChunk);
+  }
   if (stopping_) return;  // the requester sends it again to whoever comes after us
   if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
   Spawn(Serve(std::move(message)));
@@ -81,7 +90,7 @@ Task<void> Responder::Serve(Received message) {
     }
     if (ready) {
       connection_.LogState(request.xid, "pulling {} octets", pulled);
-      ready = co_await Pull(*plan, call);
+      ready = co_await Pull(request.xid, *plan, call);
       if (!ready) ReleaseRoom(pulled);
     }
     if (!ready) co_return EndCall();  // the connection is lost
@@ -103,6 +112,7 @@ Task<void> Responder::Serve(Received message) {
                        reply.items.size());
   EndCall();
   co_await work;  // what is borrowed in `reply` is free again
+  Remember(request.xid, work);
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
 }
 
@@ -122,7 +132,7 @@ void Responder::ReleaseRoom(size_t octets) {
   }
 }
 
-Task<bool> Responder::Pull(const ReadPlan& plan, rpc::Message& call) {
+Task<bool> Responder::Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& call) {
   Work work;
   auto pull = [&](const ReadChunk& chunk) {
     BufferRef buffer = connection_.buffers().Allocate(chunk.length);
@@ -133,7 +143,17 @@ Task<bool> Responder::Pull(const ReadPlan& plan, rpc::Message& call) {
   if (plan.long_call) call.stream = pull(plan.stream);
   call.items.reserve(plan.items.size());
   for (const ReadChunk& chunk : plan.items) call.items.push_back({chunk.offset, pull(chunk)});
-  co_return co_await work;
+  const bool pulled = co_await work;
+  Remember(xid, work);
+  co_return pulled;
+}
+
+void Responder::Remember(rpc::Xid xid, const Work& work) {
+  if (work.refused() && refused_) refused_->Add(peer_.address.address(), xid, connection_.timers().Now());
+}
+
+bool Responder::WasRefused(rpc::Xid xid) const {
+  return refused_ && !refused_->empty() && refused_->Contains(peer_.address.address(), xid, connection_.timers().Now());
 }
 
 void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work) {

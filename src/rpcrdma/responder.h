@@ -9,6 +9,7 @@
 #include "rpcrdma/connection.h"
 #include "rpcrdma/credits.h"
 #include "rpcrdma/read_plan.h"
+#include "rpcrdma/refused_calls.h"
 #include "rpcrdma/wait_queue.h"
 #include "rpcrdma/work.h"
 
@@ -23,8 +24,9 @@ struct ResponderOptions {
 
 class Responder {
  public:
-  // All outlive the responder.
-  Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer, const ResponderOptions& options);
+  // All outlive the responder. `refused`: those of its clients' other connections; may be null.
+  Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer, const ResponderOptions& options,
+            RefusedCalls* refused = nullptr);
 
   // May change at any time: the next replies say so.
   void set_credits(uint32_t credits);
@@ -40,11 +42,14 @@ class Responder {
 
  private:
   Task<void> Serve(Received message);
-  Task<bool> Pull(const ReadPlan& plan, rpc::Message& call);
+  Task<bool> Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
   void PostReply(const rpc::Message& reply, Header& header, Work& work);
   void PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work);
   void PostError(const FixedHeader& request, ErrorCode error);
+  // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered, and is refused when it comes again.
+  void Remember(rpc::Xid xid, const Work& work);
+  bool WasRefused(rpc::Xid xid) const;
   // A call's answer is posted, or there will be none.
   void EndCall();
   // Takes `octets` from what may be pulled at once; to be given back with ReleaseRoom.
@@ -55,6 +60,7 @@ class Responder {
   rpc::CallHandler& handler_;
   const rpc::Peer& peer_;
   const ResponderOptions options_;
+  RefusedCalls* const refused_;
   ResponderCredits credits_;
   size_t pulled_octets_ = 0;
   WaitQueue<size_t> room_;

@@ -12,10 +12,10 @@ namespace penstock::rpcrdma {
 class Server::Link {
  public:
   Link(std::unique_ptr<rdma::Endpoint> endpoint, const rpc::Peer& peer, uint32_t receives, const ServerOptions& options,
-       TimerService& timers, rpc::CallHandler& handler, std::function<void()> on_finished)
+       TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused, std::function<void()> on_finished)
       : peer_(peer),
         connection_(std::move(endpoint), options.private_data, receives, options.limits, timers, std::move(on_finished)),
-        responder_(connection_, handler, peer_, options.responder) {
+        responder_(connection_, handler, peer_, options.responder, &refused) {
     connection_.set_responder(responder_);
     if (options.back_channel) {
       requester_.emplace(connection_, options.requester);
@@ -94,7 +94,7 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint) {
     CheckStopped();
   };
   links_.emplace(peer.connection, std::make_unique<Link>(std::move(endpoint), peer, ReceivesPerConnection(), options_,
-                                                         timers_, handler_, std::move(finished)));
+                                                         timers_, handler_, refused_, std::move(finished)));
 }
 
 rpc::Channel* Server::BackChannel(uint64_t connection) {

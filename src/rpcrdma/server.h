@@ -65,6 +65,7 @@ class Server {
   rpc::CallHandler& handler_;
   ServerOptions options_;
   std::unique_ptr<rdma::Listener> listener_;
+  RefusedCalls refused_;
   std::map<uint64_t, std::unique_ptr<Link>> links_;  // by rpc::Peer::connection
   size_t accepting_ = 0;                             // AcceptAll() and connections being set up
   bool stopping_ = false;
