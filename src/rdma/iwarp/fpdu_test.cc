@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <random>
 
 #include "rdma/iwarp/fpdu_reader.h"
@@ -243,6 +244,28 @@ TEST_F(FpduWriterMemoryTest, CuttingKeepsTheFpduThatIsHalfSentAndNoMemoryOfOther
   twice.insert(twice.end(), expected.begin(), expected.end());
   EXPECT_EQ(out, twice);
   EXPECT_EQ(writer_.added(), writer_.sent());
+}
+
+// A peer that leaves a batch of file data untaken, and then is told why its connection ends.
+TEST(FpduWriter, CuttingABatchOfCopiesLeavesRoomForATerminate) {
+  std::FILE* temporary = std::tmpfile();
+  ASSERT_TRUE(temporary);
+  auto file = std::make_shared<const FileDescriptor>(::dup(::fileno(temporary)));
+  std::fclose(temporary);
+  BufferPool pool;
+  FpduWriter writer({.crc = true, .markers = false}, pool);
+  std::array<std::byte, UntaggedHeader::kSize> header;
+  Untagged(Opcode::kSend, kSendQueue, 1).Serialize(header.data());
+  constexpr size_t kPayload = 60000;
+  const Data payload(file, 0, kPayload);
+  while (writer.has_room()) {
+    GatherCursor cursor(std::span(&payload, 1));
+    writer.Add(header, {}, &cursor, kPayload);
+  }
+  writer.HandleSent(100);
+  EXPECT_TRUE(writer.Cut());
+  ASSERT_TRUE(writer.has_room());
+  writer.Add(header, {}, nullptr, 0);
 }
 
 TEST_F(FpduWriterMemoryTest, CuttingBetweenFpdusKeepsNothing) {

@@ -255,6 +255,7 @@ bool FpduWriter::Cut() {
   pieces_.clear();
   next_ = 0;
   batch_octets_ = 0;
+  copied_octets_ = 0;  // what is copied below is of one FPDU, and leaves room for the Terminate
   bool complete = true;
   for (Piece& piece : rest) {
     batch_octets_ += piece.size;
