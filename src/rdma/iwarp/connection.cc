@@ -226,6 +226,22 @@ void Connection::HandleCloseTimeout() {
   }
 }
 
+int Connection::StalledIntervals() {
+  const auto look = [](Progress& progress, bool owed, uint64_t now) {
+    progress.stalled = owed && now == progress.seen ? progress.stalled + 1 : 0;
+    progress.seen = now;
+    return progress.stalled;
+  };
+  const bool in_message = !reader_.at_boundary() || inbound_.in_message();
+  return std::max({look(sending_, in_message, reader_.fpdus()),
+                   look(taking_, !outbound_.writer().batch_sent(), outbound_.writer().sent()),
+                   look(answering_, !inbound_.reads().empty(), inbound_.octets_read())});
+}
+
+void Connection::HandleStall() {
+  if (state_ != State::kLost) Lose(DisconnectReason::kPeerReset, "the peer stalled", Ending::kReset);
+}
+
 FpduWriter::Part Connection::NextToSend() {
   if ((state_ == State::kOpen || state_ == State::kDraining) && !outbound_.Fill()) {
     const TerminateMessage message = *outbound_.failure();

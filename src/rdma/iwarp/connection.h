@@ -70,6 +70,13 @@ class Connection {
   };
   Ending ending() const;
   bool lost() const { return state_ == State::kLost; }
+  // Disconnect() was called, and there is still something to be sent.
+  bool draining() const { return state_ == State::kDraining; }
+  // To be called at regular intervals: for how many of them in a row the peer has owed us something (see
+  // Options::stall_limit) without getting on with it.
+  int StalledIntervals();
+  // Ends it, since it stalled for too long.
+  void HandleStall();
 
   // As initiator we have heard nothing yet. The peer may be waiting: one that may not speak before it is spoken to (RFC 5044
   // §7.1.2 rule 4), or Linux's siw, which as responder may leave an FPDU that comes within microseconds of its MPA reply
@@ -78,6 +85,7 @@ class Connection {
   void Nudge();
 
   const FpduReader& reader() const { return reader_; }
+  uint64_t sent() { return outbound_.writer().sent(); }
 
  private:
   // kOpen -> kDraining (Disconnect) -> kHalfClosed (all is sent) -> kLost, and from each to kLost.
@@ -102,6 +110,12 @@ class Connection {
   Outbound outbound_;
   State state_ = State::kOpen;
   Ending ending_ = Ending::kNone;
+  // For StalledIntervals(): how far the peer had got, and since when no further.
+  struct Progress {
+    uint64_t seen = 0;
+    int stalled = 0;
+  };
+  Progress sending_, taking_, answering_;
   // What the peer's Terminate was about, for the status of the request concerned.
   const TerminateMessage* blame_ = nullptr;
 };

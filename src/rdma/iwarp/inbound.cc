@@ -133,6 +133,7 @@ bool Inbound::HandleEnd() {
   if (segment_.opcode == Opcode::kWrite) return true;
   if (segment_.opcode == Opcode::kReadResponse) {
     reads_.front().received += segment_.size;
+    octets_read_ += segment_.size + (segment_.last ? 1 : 0);
     if (segment_.last) CompleteRead();
     return true;
   }

@@ -2,6 +2,7 @@
 // (RFC 5041 §7.1, RFC 5040 §7.2)
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -43,6 +44,12 @@ class Inbound : public UlpduSink {
   Fifo<ReadRequestHeader>& read_requests() { return read_requests_; }
   // Ours, in order.
   Fifo<OutstandingRead>& reads() { return reads_; }
+  // Octets that have come in answer to them, and one for each that is answered.
+  uint64_t octets_read() const { return octets_read_; }
+  // A message of several segments has begun and not ended.
+  bool in_message() const {
+    return std::ranges::any_of(queues_, [](const Queue& queue) { return queue.in_message; });
+  }
   Fifo<PostedReceive>& receives() { return receives_; }
 
   // Why we take no more from this peer.
@@ -97,6 +104,7 @@ class Inbound : public UlpduSink {
 
   Fifo<PostedReceive> receives_;
   Fifo<OutstandingRead> reads_;
+  uint64_t octets_read_ = 0;
   Fifo<ReadRequestHeader> read_requests_;
   std::array<Queue, kQueues> queues_;
   Segment segment_;

@@ -229,6 +229,22 @@ TEST_F(ProviderTest, AReplyThatWillNotDoIsAnsweredByATerminate) {
   EXPECT_EQ(TerminateMessage::Parse(ConstBytes(terminate).subspan(20, 4))->code, terminate::kInsufficientIrd);
 }
 
+// RFC 5044 §7.1.2 rules 5 and 8: our own request comes back, the peer takes itself for the initiator.
+TEST_F(ProviderTest, AMalformedReplyIsClosed) {
+  Options options;
+  options.fall_back_to_revision_1 = false;
+  Use(options);
+  tcp::acceptor acceptor(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(acceptor.local_endpoint(), {}), result));
+  tcp::socket peer = acceptor.accept();
+  Write(peer, Read(peer, 24));
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+  ASSERT_FALSE(**result);
+  EXPECT_EQ((**result).error().kind, ConnectError::Kind::kProtocol);
+  EXPECT_TRUE(Closes(peer));
+}
+
 // The siw race: the peer has our first FPDU and does nothing about it until more octets come.
 TEST_F(ProviderTest, APeerThatDoesNotAnswerIsNudged) {
   Options options;
@@ -291,6 +307,66 @@ TEST_F(ProviderTest, APeerThatNeverClosesItsHalfIsNotWaitedForLong) {
   Use(options);
   tcp::socket peer = Dial();
   auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+  endpoint->Disconnect();
+  EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kLocal);
+}
+
+TEST_F(ProviderTest, APeerThatLeavesSomethingHalfDoneIsNotWaitedForLong) {
+  Options options;
+  options.stall_limit = std::chrono::milliseconds(80);
+  Use(options);
+  Forge forge({.crc = true, .markers = false});
+  const Octets segment = forge.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(40));
+  const Octets half_message = forge.Segment(Untagged(Opcode::kSend, kSendQueue, 1, 0, false), Octets(8));
+  const std::pair<std::string_view, ConstBytes> cases[] = {
+      {"one octet of a frame", ConstBytes(segment).first(1)},
+      {"a header", ConstBytes(segment).first(20)},
+      {"a frame without its check value", ConstBytes(segment).first(segment.size() - 4)},
+      {"a message without its end", half_message},
+  };
+  for (const auto& [name, octets] : cases) {
+    tcp::socket peer = Dial();
+    auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+    endpoint->PostReceive(1, endpoint->buffers().Allocate(64));
+    Write(peer, octets);
+    EXPECT_EQ(PollToTheEnd(*endpoint).back().detail, "the peer stalled") << name;
+  }
+
+  // A Read of ours that is never answered; and octets that are never taken.
+  for (bool read : {true, false}) {
+    tcp::socket peer = Dial();
+    auto endpoint = AcceptFrom(peer, MakeRequest({.ird = 4, .ord = 4}, {}));
+    Octets memory(read ? 64 : 64 << 20);
+    Write(peer, Forge({.crc = true, .markers = false}).Segment(Tagged(Opcode::kWrite, Stag(0), 0)));  // we may speak now
+    if (read) {
+      endpoint->PostRead({.context = 2, .local = memory, .owner = {}, .remote = {Stag(1), 64, 0}});
+    } else {
+      endpoint->PostWrite({2, GatherOf(memory), {Stag(1), static_cast<uint32_t>(memory.size()), 0}});
+    }
+    EXPECT_EQ(PollToTheEnd(*endpoint).back().detail, "the peer stalled") << read;
+  }
+}
+
+TEST_F(ProviderTest, AnIdlePeerIsLeftAlone) {
+  Options options;
+  options.stall_limit = std::chrono::milliseconds(20);
+  Use(options);
+  tcp::socket peer = Dial();
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+  const TimePoint until = loop_.Now() + std::chrono::milliseconds(200);
+  RunUntil([&] { return loop_.Now() > until; });
+  EXPECT_TRUE(Poll(*endpoint).empty());
+}
+
+TEST_F(ProviderTest, APeerThatTakesNothingDoesNotHoldUpTheEnd) {
+  Options options;
+  options.close_timeout = std::chrono::milliseconds(20);
+  Use(options);
+  tcp::socket peer = Dial();
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
+  const Octets memory(64 << 20);
+  Write(peer, Forge({.crc = true, .markers = false}).Segment(Tagged(Opcode::kWrite, Stag(0), 0)));
+  endpoint->PostWrite({2, GatherOf(memory), {Stag(1), static_cast<uint32_t>(memory.size()), 0}});
   endpoint->Disconnect();
   EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kLocal);
 }

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "base/log.h"
 
@@ -18,6 +19,10 @@ constexpr int kReceivesPerTurn = 32;
 constexpr size_t kOctetsSentPerTurn = 8 << 20;
 constexpr int kRoundsPerTurn = 4;
 constexpr unsigned kMaxNudges = 3;
+// The stall limit is counted in so many intervals.
+constexpr int kIntervalsPerLimit = 4;
+// A peer that keeps taking octets is given the time to drain this often.
+constexpr unsigned kMaxDrainExtensions = 4;
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -64,6 +69,8 @@ void SocketDriver::Begin() {
     nudge_timer_ = MakeTimer(&SocketDriver::HandleNudge);
     nudge_timer_->ExpireAfter(options_.nudge_after);
   }
+  stall_timer_ = MakeTimer(&SocketDriver::HandleStallTimer);
+  stall_timer_->ExpireAfter(options_.stall_limit / kIntervalsPerLimit);
   Touch();  // there may be a readiness indication to be sent
 }
 
@@ -169,9 +176,11 @@ void SocketDriver::HandleSendError(int error) {
 void SocketDriver::Settle() {
   if (closed_) return;
   switch (connection_.ending()) {
-    case Connection::Ending::kNone: break;
+    case Connection::Ending::kNone:
+      if (connection_.draining()) ArmCloseTimer(drain_timer_armed_);
+      break;
     case Connection::Ending::kShutdown: {
-      ArmCloseTimer();
+      ArmCloseTimer(close_timer_armed_);
       const FpduWriter::Part part = connection_.NextToSend();
       if (!shut_ && part.memory.empty() && part.file < 0) {
         shut_ = true;
@@ -221,16 +230,30 @@ void SocketDriver::HandleNudge() {
   if (++nudges_ < kMaxNudges) nudge_timer_->ExpireAfter(options_.nudge_after * (1 << 2 * nudges_));
 }
 
-void SocketDriver::ArmCloseTimer() {
-  if (close_timer_armed_) return;
-  close_timer_armed_ = true;
+void SocketDriver::ArmCloseTimer(bool& armed) {
+  if (armed) return;
+  armed = true;
+  sent_while_draining_ = connection_.sent();
   close_timer_ = MakeTimer(&SocketDriver::HandleCloseTimeout);
   close_timer_->ExpireAfter(options_.close_timeout);
 }
 
 void SocketDriver::HandleCloseTimeout() {
+  const uint64_t sent_before = std::exchange(sent_while_draining_, connection_.sent());
+  if (connection_.draining() && connection_.sent() != sent_before && drain_extensions_++ < kMaxDrainExtensions) {
+    return close_timer_->ExpireAfter(options_.close_timeout);
+  }
   BeginTurn();
   connection_.HandleCloseTimeout();
+  EndTurn();
+}
+
+void SocketDriver::HandleStallTimer() {
+  if (connection_.StalledIntervals() < kIntervalsPerLimit) {
+    return stall_timer_->ExpireAfter(options_.stall_limit / kIntervalsPerLimit);
+  }
+  BeginTurn();
+  connection_.HandleStall();
   EndTurn();
 }
 
@@ -244,6 +267,7 @@ void SocketDriver::Close() {
   closed_ = true;
   if (nudge_timer_) nudge_timer_->Cancel();
   if (close_timer_) close_timer_->Cancel();
+  if (stall_timer_) stall_timer_->Cancel();
   asio::error_code ignored;
   socket_.close(ignored);
 }

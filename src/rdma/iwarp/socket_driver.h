@@ -46,11 +46,12 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   void Settle();
   void ArmRead();
   void ArmWrite();
-  void ArmCloseTimer();
+  void ArmCloseTimer(bool& armed);
   void Close();
   std::unique_ptr<Timer> MakeTimer(void (SocketDriver::*on_expiry)());
   void HandleNudge();
   void HandleCloseTimeout();
+  void HandleStallTimer();
 
   Loop& loop_;
   asio::ip::tcp::socket socket_;
@@ -68,10 +69,14 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   bool more_to_send_ = false;    // the turn has sent its share; the next goes on
   bool shut_ = false;            // our half of the connection is closed
   bool closed_ = false;
+  bool drain_timer_armed_ = false;
   bool close_timer_armed_ = false;
   std::unique_ptr<Timer> nudge_timer_;
   unsigned nudges_ = 0;
   std::unique_ptr<Timer> close_timer_;
+  std::unique_ptr<Timer> stall_timer_;
+  uint64_t sent_while_draining_ = 0;
+  unsigned drain_extensions_ = 0;
 };
 
 }  // namespace penstock::rdma::iwarp
