@@ -119,6 +119,10 @@ void Connection::HandleMessage(Slice bytes) {
   message.header_size = *size;
   const Direction direction = DirectionOf(message);
   if (direction == Direction::kReply) {
+    // A Long Call must have a Read list (RFC 8166 §4.5.2); what has none is a reply, if one is expected.
+    const bool expected = requester_ && requester_->Expects(fixed->xid);
+    const bool long_message = fixed->procedure == Procedure::kNomsg;
+    if (long_message && responder_ && !expected) return responder_->HandleBadHeader(*fixed, HeaderError::kNoPayload);
     if (requester_) requester_->HandleReply(std::move(message));
   } else {
     if (responder_) responder_->HandleCall(std::move(message));

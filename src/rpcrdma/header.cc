@@ -33,6 +33,14 @@ class WordReader {
     if (word > 1) return std::unexpected(HeaderError::kMalformed);
     return word == 1;
   }
+  // RFC 8166 §3.4.3: a segment is one contiguous piece of the requester's address space.
+  Result<void, HeaderError> ReadSegment(Segment& segment) {
+    if (!Read(segment)) return std::unexpected(HeaderError::kTruncated);
+    if (segment.length > 0 && segment.offset + (segment.length - 1) < segment.offset) {
+      return std::unexpected(HeaderError::kWraps);
+    }
+    return {};
+  }
   size_t position() const { return position_; }
   size_t remaining() const { return bytes_.size() - position_; }
 
@@ -71,7 +79,8 @@ Result<void, HeaderError> ParseReadList(WordReader& reader, ChunkLists& chunks, 
     if (!present) return {};
     if (chunks.reads.size() == limits.max_read_segments) return std::unexpected(HeaderError::kTooComplex);
     ReadSegment segment;
-    if (!reader.Read(segment.position) || !reader.Read(segment.target)) return std::unexpected(HeaderError::kTruncated);
+    if (!reader.Read(segment.position)) return std::unexpected(HeaderError::kTruncated);
+    PENSTOCK_CHECK(reader.ReadSegment(segment.target));
     chunks.reads.push_back(segment);
   }
 }
@@ -85,7 +94,7 @@ Result<void, HeaderError> ParseSegments(WordReader& reader, size_t max_segments,
   if (count > max_segments) return std::unexpected(HeaderError::kTooComplex);
   for (uint32_t i = 0; i < count; ++i) {
     Segment segment;
-    if (!reader.Read(segment)) return std::unexpected(HeaderError::kTruncated);
+    PENSTOCK_CHECK(reader.ReadSegment(segment));
     add(segment);
   }
   return {};
@@ -120,6 +129,7 @@ std::string_view ToString(HeaderError error) {
     case HeaderError::kTruncated: return "truncated";
     case HeaderError::kMalformed: return "malformed";
     case HeaderError::kTooComplex: return "too many chunks or segments";
+    case HeaderError::kWraps: return "a segment that wraps its address space";
     case HeaderError::kNoPayload: return "no payload stream";
     case HeaderError::kTrailing: return "octets after the header";
   }

@@ -70,6 +70,7 @@ enum class HeaderError : uint8_t {
   kTruncated,         // ends inside a field
   kMalformed,         // an optional-data word that is neither 0 nor 1, or an unknown error code
   kTooComplex,        // above HeaderLimits
+  kWraps,             // a segment whose end lies before its beginning
   kNoPayload,         // RDMA_NOMSG without chunks, or RDMA_MSG without a Payload stream
   kTrailing,          // octets after a header that is the whole message
 };

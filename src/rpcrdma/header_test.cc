@@ -159,6 +159,18 @@ TEST(Header, EachErrorHasItsName) {
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 1, 0, 0, 1, 0, kXid})), HeaderError::kTrailing);
 }
 
+TEST(Header, ASegmentLiesInOnePieceOfTheAddressSpace) {
+  auto segment_at = [](uint32_t length, uint32_t offset_low) {
+    return Words({kXid, 1, 32, 0, 1, 40, 7, length, 0xffffffff, offset_low, 0, 0, 0, kXid, 0});
+  };
+  EXPECT_TRUE(ParseWhole(segment_at(16, 0xfffffff0)));
+  EXPECT_TRUE(ParseWhole(segment_at(0, 0xffffffff)));
+  EXPECT_EQ(ErrorOf(segment_at(17, 0xfffffff0)), HeaderError::kWraps);
+  EXPECT_EQ(ErrorOf(segment_at(0xffffffff, 0xffffffff)), HeaderError::kWraps);
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, 0, 0, kXid, 0})), HeaderError::kWraps);
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, kXid, 0})), HeaderError::kWraps);
+}
+
 TEST(Header, CountsAreBelievedOnlyAsFarAsThereAreOctets) {
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 0xffffffff, 0})), HeaderError::kTruncated);
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 0x10000000, 0})), HeaderError::kTruncated);

@@ -11,6 +11,15 @@
 namespace penstock::rpcrdma {
 namespace {
 
+// Memory that a reply holds until it is sent.
+size_t OctetsHeld(const rpc::Message& reply) {
+  size_t octets = reply.stream.size();
+  for (const xdr::Item& item : reply.items) {
+    if (!item.data.is_file()) octets += item.data.size();
+  }
+  return octets;
+}
+
 bool BeginsWith(const Slice& stream, rpc::Xid xid) {
   return stream.size() >= 4 && LoadBig<uint32_t>(stream.data()) == xid.value();
 }
@@ -46,9 +55,11 @@ void Responder::EndCall() {
 }
 
 void Responder::HandleCall(Received message) {
+  if (!TakesAnswers()) return;
   if (WasRefused(message.header.fixed.xid)) {
     log::debug("call {:08x} refused: its memory could not be reached before", message.header.fixed.xid.value());
-    return PostError(message.header.fixed, ErrorCode::kChunk);
+    Spawn(SendError(message.header.fixed, ErrorCode::kChunk));
+    return;
   }
   if (stopping_) return;  // the requester sends it again to whoever comes after us
   if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
@@ -56,10 +67,22 @@ void Responder::HandleCall(Received message) {
 }
 
 void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
-  PostError(fixed, error == HeaderError::kVersion ? ErrorCode::kVersion : ErrorCode::kChunk);
+  if (TakesAnswers()) Spawn(SendError(fixed, error == HeaderError::kVersion ? ErrorCode::kVersion : ErrorCode::kChunk));
 }
 
-void Responder::HandleLost() { room_.Close(); }
+// Credits alone do not bound what is queued for a peer that never receives: an answer that is posted gives its credit back.
+// One that keeps to its credits has seen the answer to each call but the last credits_.receives_needed(); as many again may
+// have left without our knowing yet.
+bool Responder::TakesAnswers() {
+  if (answers_queued_ < 2 * credits_.receives_needed()) return true;
+  connection_.Disconnect("the peer does not take its answers");
+  return false;
+}
+
+void Responder::HandleLost() {
+  room_.Close();
+  queue_room_.Close();
+}
 
 Task<void> Responder::Serve(Received message) {
   Connection::Activity activity(connection_);
@@ -67,7 +90,7 @@ Task<void> Responder::Serve(Received message) {
   const FixedHeader request = header.fixed;
   auto refuse = [this, &request](std::string_view why) {
     log::debug("call {:08x} refused: {}", request.xid.value(), why);
-    PostError(request, ErrorCode::kChunk);
+    Spawn(SendError(request, ErrorCode::kChunk));
     EndCall();
   };
 
@@ -102,18 +125,34 @@ Task<void> Responder::Serve(Received message) {
     co_return refuse("its XID is another in its stream");
   }
 
+  if (queued_octets_ > options_.max_queued_octets) {
+    connection_.LogState(request.xid, "waiting for the peer to take replies");
+    const bool ready = co_await queue_room_.Wait({});
+    if (!ready) {
+      ReleaseRoom(pulled);
+      co_return EndCall();
+    }
+  }
   connection_.LogState(request.xid, "executing");
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   ReleaseRoom(pulled);
   Work work;
-  if (!reply.empty() && !connection_.lost()) PostReply(reply, header, work);
+  const size_t held = OctetsHeld(reply);
+  if (!reply.empty() && !connection_.lost()) {
+    if (!PostReply(reply, header, work)) co_return refuse("its chunks cannot take the reply");
+  }
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
+  ++answers_queued_;
+  queued_octets_ += held;
   EndCall();
   co_await work;  // what is borrowed in `reply` is free again
-  Remember(request.xid, work);
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
+  Remember(request.xid, work);
+  --answers_queued_;
+  queued_octets_ -= held;
+  while (!queue_room_.empty() && queued_octets_ <= options_.max_queued_octets) queue_room_.WakeFront();
 }
 
 // ---- the call ----
@@ -176,14 +215,13 @@ void Responder::PostReads(std::span<const Segment> segments, const BufferRef& bu
 
 // ---- the reply ----
 
-void Responder::PostReply(const rpc::Message& reply, Header& header, Work& work) {
+bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work) {
   rdma::SendRequest send;
   // RFC 8797 §4.1
   if (connection_.thresholds().remote_invalidation) send.invalidate = HandleToInvalidate(header);
 
-  const FixedHeader request = header.fixed;
   const ReplyForm form = PlanReply(reply, connection_.thresholds().send, header);
-  if (form == ReplyForm::kImpossible) return PostError(request, ErrorCode::kChunk);
+  if (form == ReplyForm::kImpossible) return false;
 
   // All Writes before the Send: then their bytes are in place when the Send is received (RFC 8166 §3.4.6).
   const WriteList& writes = header.chunks.writes;
@@ -197,12 +235,13 @@ void Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
     PostWrites(std::move(stream), header.chunks.reply, work);
   }
 
-  header.fixed.credits = credits_.Grant(request.credits);
+  header.fixed.credits = credits_.Grant(header.fixed.credits);
   send.gather.push_back(connection_.Serialize(header));
   if (form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
   if (!connection_.endpoint().limits().file_data) LoadFiles(send.gather, connection_.buffers());
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
+  return true;
 }
 
 void Responder::PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work) {
@@ -222,8 +261,9 @@ void Responder::PostWrites(rdma::Gather gather, std::span<const Segment> segment
   }
 }
 
-void Responder::PostError(const FixedHeader& request, ErrorCode error) {
-  if (connection_.lost()) return;
+Task<void> Responder::SendError(FixedHeader request, ErrorCode error) {
+  if (connection_.lost()) co_return;
+  Connection::Activity activity(connection_);
   // RFC 8166 §4.5: XID and version are those of the request, even if it is a version that we do not speak.
   Header header;
   header.fixed = {request.xid, request.version, credits_.Grant(request.credits), Procedure::kError};
@@ -231,7 +271,12 @@ void Responder::PostError(const FixedHeader& request, ErrorCode error) {
   header.lowest_version = header.highest_version = kProtocolVersion;
   rdma::SendRequest send;
   send.gather.push_back(connection_.Serialize(header));
+  Work work;
+  send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
+  ++answers_queued_;
+  co_await work;
+  --answers_queued_;
 }
 
 }  // namespace penstock::rpcrdma

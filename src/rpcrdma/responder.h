@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <variant>
 
 #include "base/task.h"
 #include "rpc/transport.h"
@@ -19,6 +20,8 @@ struct ResponderOptions {
   uint32_t credits = 64;               // calls of one connection that may be unanswered
   size_t max_call_octets = 4 << 20;    // that a call may make us pull by its Read chunks; more is answered with ERR_CHUNK
   size_t max_pulled_octets = 32 << 20; // that all calls of a connection together may; more has to wait. At least as many
+  // Memory of replies that the peer has not taken; above it calls have to wait. Files are sent from where they are.
+  size_t max_queued_octets = 8 << 20;
   bool chunks = true;                  // false: a call with chunks is answered with ERR_CHUNK (RFC 8167 §5.3)
 };
 
@@ -44,9 +47,13 @@ class Responder {
   Task<void> Serve(Received message);
   Task<bool> Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
-  void PostReply(const rpc::Message& reply, Header& header, Work& work);
+  // False where the reply cannot be sent in the chunks that the call has offered.
+  bool PostReply(const rpc::Message& reply, Header& header, Work& work);
   void PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work);
-  void PostError(const FixedHeader& request, ErrorCode error);
+  // Answers with RDMA_ERROR; done when it is sent.
+  Task<void> SendError(FixedHeader request, ErrorCode error);
+  // True while the peer has not left more answers untaken than it could have calls unanswered.
+  bool TakesAnswers();
   // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered, and is refused when it comes again.
   void Remember(rpc::Xid xid, const Work& work);
   bool WasRefused(rpc::Xid xid) const;
@@ -64,6 +71,9 @@ class Responder {
   ResponderCredits credits_;
   size_t pulled_octets_ = 0;
   WaitQueue<size_t> room_;
+  uint32_t answers_queued_ = 0;  // that are posted and have not left
+  size_t queued_octets_ = 0;     // of memory, in those
+  WaitQueue<std::monostate> queue_room_;
   bool stopping_ = false;
 };
 

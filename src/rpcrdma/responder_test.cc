@@ -163,6 +163,20 @@ TEST_F(ResponderTest, HeadersThatCannotBeUnderstoodAreAnsweredWithErrChunk) {
   ExpectGoodHealth();
 }
 
+TEST_F(ResponderTest, ALongCallWithoutAReadListIsAnsweredWithErrChunk) {
+  Connect();
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add({rdma::Stag(1), 100, 0});
+  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  chunks.writes.Clear();
+  chunks.has_reply = true;
+  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  chunks.reply = {{rdma::Stag(1), 100, 0}};
+  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectGoodHealth();
+}
+
 TEST_F(ResponderTest, XidsThatDoNotMatchAreAnsweredWithErrChunk) {
   Connect();
   ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 0}));
@@ -364,6 +378,42 @@ TEST_F(ResponderTest, APeerThatIgnoresItsCreditsLosesItsConnection) {
   }
   ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
   EXPECT_LE(rig_.handler.most_running(), 4 + ResponderCredits::kSlack);
+}
+
+// Its calls are answered at once, but the answers, megabytes of them, leave more slowly than calls come.
+TEST_F(ResponderTest, APeerThatDoesNotTakeItsAnswersLosesItsConnection) {
+  rig_.server_options.responder.credits = 4;
+  rig_.server_options.responder.max_queued_octets = size_t{1} << 30;
+  Connect({false, 4096, 4096});
+  ByteVector sink(1 << 20);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
+  for (uint32_t i = 0; i < 100; ++i) {
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
+  }
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
+  EXPECT_LE(rig_.handler.calls(), 3 * (4 + ResponderCredits::kSlack));
+}
+
+TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
+  rig_.server_options.responder.credits = 32;
+  rig_.server_options.responder.max_queued_octets = 2 << 20;
+  Connect({false, 4096, 4096});
+  ByteVector sink(1 << 20);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
+  for (uint32_t i = 0; i < 32; ++i) {
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
+  }
+  size_t most = 0;
+  ASSERT_TRUE(rig_.world.RunUntil([&] {
+    most = std::max(most, rig_.handler.calls() - received_.size());
+    return received_.size() == 32;
+  }));
+  EXPECT_LE(most, 6u) << "two megabytes that are queued, one more, and what has left and not arrived";
+  ExpectGoodHealth();
 }
 
 TEST_F(ResponderTest, CallsThatAreDroppedCostNothing) {
