@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <cassert>
 #include <vector>
@@ -49,9 +50,17 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   return encoder.Finish();
 }
 
-Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpoint server, ChannelOptions channel) {
+// A call that takes longer is tried again over another connection: a server may be alive enough to answer probes, and never
+// answer this.
+constexpr Duration kLongestReply = std::chrono::seconds(60);
+
+Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }
+
+Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpoint server, Duration reply_limit,
+                      ChannelOptions channel) {
   rpcrdma::ClientOptions options;
   options.loop = &loop;
+  options.requester.call_timeout = reply_limit;
   if (channel.probe_after > Duration::zero()) {
     options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};
   }
@@ -62,8 +71,9 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpo
   co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
 }
 
-Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server) {
+Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server, Duration reply_limit) {
   rpc::tcp::ChannelOptions options;
+  options.call_limit = reply_limit;
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
   if (!connected) co_return std::unexpected(connected.error().message());
   co_return *std::move(connected);
@@ -83,9 +93,9 @@ Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::
     Opened opened = std::unexpected(std::string());
     if (url.protocol == Protocol::kRdma) {
       assert(provider);
-      opened = co_await OpenRdma(loop, *provider, endpoint, options);
+      opened = co_await OpenRdma(loop, *provider, endpoint, ReplyLimit(url), options);
     } else {
-      opened = co_await OpenTcp(loop, endpoint);
+      opened = co_await OpenTcp(loop, endpoint, ReplyLimit(url));
     }
     if (opened) co_return opened;
     why = std::move(opened).error();

@@ -88,6 +88,11 @@ std::string_view Describe(mount3::mountstat3 status) {
   }
 }
 
+RetryPolicy Limited(RetryPolicy policy, const Url& url) {
+  policy.give_up_after = std::min<Duration>(policy.give_up_after, std::chrono::seconds(url.timeout));
+  return policy;
+}
+
 }  // namespace
 
 Error ErrorOf(nfsstat3 status, std::string_view what) {
@@ -100,7 +105,7 @@ Error ErrorOf(const rpc::Error& error, std::string_view what) {
 Mount::Mount(Loop& loop, Url url, MountOptions options, ReconnectingChannel::Opener opener)
     : loop_(loop),
       url_(std::move(url)),
-      channel_(loop, std::move(opener), options.retry),
+      channel_(loop, std::move(opener), Limited(options.retry, url_)),
       client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {}
 
 Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, asio::thread_pool& workers, const Url& url,
@@ -258,7 +263,8 @@ Task<Result<Mount::ReadReply>> Mount::Read(const nfs3::nfs_fh3& file, uint64_t o
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::READ3resok& read = reply->results.resok();
   const ConstBytes data = read.data.bytes();
-  if (data.size() > arguments.count || data.size() != read.count) {
+  const bool ends = read.eof || arguments.count == 0;
+  if (data.size() > arguments.count || data.size() != read.count || (read.count == 0 && !ends)) {
     co_return std::unexpected(Error{fmt::format("{}: the server's READ reply contradicts itself", what), std::nullopt});
   }
   if (data.data() != into.data()) CopyBytes(into, data);
@@ -292,6 +298,7 @@ Task<Result<void>> Mount::List(const nfs3::nfs_fh3& directory, std::string_view 
     auto reply = co_await Call<nfs3::NFSPROC3_READDIRPLUS>(arguments, what);
     if (!reply) co_return std::unexpected(std::move(reply).error());
     const nfs3::READDIRPLUS3resok& listed = reply->results.resok();
+    const nfs3::cookie3 before = arguments.cookie;
     for (const nfs3::entryplus3& found : listed.reply.entries) {
       arguments.cookie = found.cookie;
       const std::string_view name = found.name;
@@ -300,7 +307,7 @@ Task<Result<void>> Mount::List(const nfs3::nfs_fh3& directory, std::string_view 
     }
     arguments.cookieverf = listed.cookieverf;
     if (listed.reply.eof) co_return Result<void>();
-    if (listed.reply.entries.empty()) {
+    if (arguments.cookie == before) {
       co_return std::unexpected(Error{fmt::format("{}: the server lists it without an end", what), std::nullopt});
     }
   }

@@ -26,6 +26,7 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
     }
     const std::shared_ptr<rpc::Channel> channel = channel_;
     auto reply = co_await channel->Call(call, shape);
+    if (reply) delay_ = Duration::zero();
     // A reply that is overdue means a connection that is no good any more.
     if (reply || (reply.error() != rpc::CallError::kDisconnected && reply.error() != rpc::CallError::kTimedOut)) {
       co_return reply;
@@ -40,7 +41,9 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
   // We may be inside the lost channel's own code: not so in the next turn.
   co_await Sleep(timers_, Duration::zero());
   lost_.reset();
-  for (Duration delay = policy_.first_delay; timers_.Now() < give_up; delay = std::min(delay * 2, policy_.longest_delay)) {
+  if (delay_ > Duration::zero()) co_await Wait(give_up);
+  while (timers_.Now() < give_up) {
+    delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
     auto opened = co_await opener_();
     if (opened) {
       channel_ = *std::move(opened);
@@ -48,10 +51,15 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
       break;
     }
     log::debug("no connection yet: {}", opened.error());
-    co_await Sleep(timers_, delay);
+    co_await Wait(give_up);
   }
   reconnecting_ = false;
   changed_.Notify();
+}
+
+Task<void> ReconnectingChannel::Wait(TimePoint give_up) {
+  const Duration left = std::max(give_up - timers_.Now(), Duration::zero());
+  co_await Sleep(timers_, std::min(delay_, left));
 }
 
 }  // namespace penstock::client

@@ -12,8 +12,10 @@
 namespace penstock::client {
 
 struct RetryPolicy {
+  // Before a connection is tried again: one that was refused, or was lost before it carried a reply. Each delay is twice the
+  // one before, up to the longest.
   Duration first_delay = std::chrono::milliseconds(100);
-  Duration longest_delay = std::chrono::seconds(10);  // each delay is twice the one before, up to this
+  Duration longest_delay = std::chrono::seconds(10);
   // How long a call is tried, measured from its beginning; after that it fails with kDisconnected.
   Duration give_up_after = std::chrono::minutes(10);
 };
@@ -40,6 +42,7 @@ class ReconnectingChannel final : public rpc::Channel {
 
  private:
   Task<void> Reconnect(TimePoint give_up);
+  Task<void> Wait(TimePoint give_up);
 
   TimerService& timers_;
   const Opener opener_;
@@ -47,6 +50,7 @@ class ReconnectingChannel final : public rpc::Channel {
   std::shared_ptr<rpc::Channel> channel_;  // null while there is no connection
   std::shared_ptr<rpc::Channel> lost_;     // the one before, until no code of its own can be running
   bool reconnecting_ = false;
+  Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;
   Signal changed_;
 };

@@ -82,6 +82,13 @@ TEST_F(ReconnectingChannelTest, WaitsForTheServerToComeBack) {
   EXPECT_EQ(script_.attempts, 4u);
 }
 
+TEST_F(ReconnectingChannelTest, AServerThatTakesConnectionsOnlyToLoseThemIsNotHammered) {
+  script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kDisconnected);
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  EXPECT_EQ(Call(channel, "again")->error(), rpc::CallError::kDisconnected);
+  EXPECT_LE(script_.attempts, 50u / 2 + 3) << "one each 2 ms for 50 ms";
+}
+
 TEST_F(ReconnectingChannelTest, GivesUpInTheEnd) {
   script_.opens = std::vector<bool>(10000, false);
   ReconnectingChannel channel(loop_, Opener(), policy_);

@@ -100,6 +100,9 @@ SetupResult<Url> Url::Parse(std::string_view text) {
     } else if (key == "uid" || key == "gid") {
       if (!number) return fail(fmt::format("{} wants a number", key));
       (key == "uid" ? url.uid : url.gid) = *number;
+    } else if (key == "timeout") {
+      if (!number || *number == 0) return fail("timeout wants a number of seconds");
+      url.timeout = *number;
     } else if (key == "crc") {
       if (value != "on" && value != "off") return fail("crc must be on or off");
       url.crc = value == "on";

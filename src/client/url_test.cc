@@ -24,7 +24,7 @@ TEST(Url, OverRdmaHasItsOwnPort) {
 }
 
 TEST(Url, TakesOptions) {
-  const auto url = Url::Parse("nfs://h/x?vers=3&proto=rdma&nfsport=1&mountport=2&uid=3&gid=4&crc=off");
+  const auto url = Url::Parse("nfs://h/x?vers=3&proto=rdma&nfsport=1&mountport=2&uid=3&gid=4&crc=off&timeout=5");
   ASSERT_TRUE(url);
   EXPECT_EQ(url->protocol, Protocol::kRdma);
   EXPECT_EQ(url->port, 1);
@@ -32,6 +32,7 @@ TEST(Url, TakesOptions) {
   EXPECT_EQ(url->uid, 3u);
   EXPECT_EQ(url->gid, 4u);
   EXPECT_FALSE(url->crc);
+  EXPECT_EQ(url->timeout, 5u);
   EXPECT_TRUE(Url::Parse("nfs://h/?crc=on")->crc);
 }
 
@@ -46,7 +47,8 @@ TEST(Url, DecodesEscapesInThePath) { EXPECT_EQ(Url::Parse("nfs://h/a%20b%3f")->p
 TEST(Url, SaysWhatIsWrong) {
   for (const char* text : {"http://h/", "nfs://", "nfs:///x", "nfs://h:0/", "nfs://h:70000/", "nfs://h:/", "nfs://[::1/",
                            "nfs://[::1]x/", "nfs://h/%", "nfs://h/%2", "nfs://h/%zz", "nfs://h/%00", "nfs://h/?proto=udp",
-                           "nfs://h/?vers=9", "nfs://h/?mountport=x", "nfs://h/?uid=", "nfs://h/?crc=maybe", "nfs://h/?colour=blue"}) {
+                           "nfs://h/?vers=9", "nfs://h/?mountport=x", "nfs://h/?uid=", "nfs://h/?crc=maybe", "nfs://h/?timeout=0",
+                           "nfs://h/?colour=blue"}) {
     const auto url = Url::Parse(text);
     ASSERT_FALSE(url) << text;
     EXPECT_NE(url.error().message.find(text), std::string::npos) << url.error().message;
