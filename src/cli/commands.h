@@ -58,6 +58,8 @@ struct ServeOptions {
   uint16_t mount_port = 20048;
   unsigned threads = 0;  // 0: one for each processor
   std::string state_directory;
+  size_t max_connections = 1024;
+  double stall_seconds = 60;
   bool crc = true;
   std::string trace;
 };

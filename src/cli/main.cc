@@ -45,6 +45,13 @@ int main(int argc, char** argv) {
   serve->add_option("--threads", serve_options.threads, "Event loops; 0: one for each processor")->capture_default_str();
   serve->add_option("--state-dir", serve_options.state_directory,
                     "What must survive a restart is kept here; by default below $XDG_STATE_HOME");
+  serve->add_option("--max-connections", serve_options.max_connections, "For each event loop, on each port")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  serve->add_option("--stall-limit", serve_options.stall_seconds,
+                    "Seconds after which a peer that leaves a message or a reply half done is disconnected")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
   serve->add_option("--crc", serve_options.crc, "on, off: check values over iWARP; off, for clients that do without as well")
       ->capture_default_str();
 

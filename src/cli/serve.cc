@@ -38,6 +38,8 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.threads = arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
   options.state_directory = arguments.state_directory;
   options.trace = arguments.trace;
+  options.max_connections = arguments.max_connections;
+  options.stall_limit = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.stall_seconds));
   options.iwarp.crc = arguments.crc;
   return options;
 }

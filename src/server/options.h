@@ -27,6 +27,10 @@ struct Options {
   rdma::iwarp::Options iwarp;
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.
   std::filesystem::path trace;
+  // Connections that one event loop serves on one port; who comes after that is refused.
+  size_t max_connections = 1024;
+  // How long a peer may leave a message, a reply or an RDMA Read half done; then its connection is ended.
+  Duration stall_limit = std::chrono::seconds(60);
   // How long Stop() waits for replies that peers do not take.
   Duration drain_limit = std::chrono::seconds(5);
 };

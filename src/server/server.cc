@@ -19,8 +19,8 @@ namespace penstock::server {
 // loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
-  Worker(const rdma::iwarp::Options& options, rdma::trace::File* trace)
-      : provider_(std::make_unique<rdma::iwarp::Provider>(loop_, options)) {
+  Worker(const Options& options, rdma::trace::File* trace)
+      : options_(options), provider_(std::make_unique<rdma::iwarp::Provider>(loop_, IwarpOptions(options))) {
     if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
   }
 
@@ -30,9 +30,13 @@ class Server::Worker {
   // All that follow are called once, in this order.
   SetupResult<void> Prepare(rpc::CallHandler& handler, const FileDescriptor& tcp, const FileDescriptor& mount,
                             std::unique_ptr<rdma::Listener> rdma) {
-    tcp_.emplace(loop_, handler);
-    mount_.emplace(loop_, handler);
+    rpc::tcp::ServerOptions tcp_options;
+    tcp_options.max_connections = options_.max_connections;
+    tcp_options.stall_limit = options_.stall_limit;
+    tcp_.emplace(loop_, handler, tcp_options);
+    mount_.emplace(loop_, handler, tcp_options);
     rpcrdma::ServerOptions options;
+    options.max_connections = options_.max_connections;
     options.loop = &loop_;
     rdma_.emplace(*provider_, loop_, handler, std::move(options));
     PENSTOCK_CHECK(tcp_->Start(tcp));
@@ -54,14 +58,29 @@ class Server::Worker {
   bool prepared() const { return rdma_.has_value(); }
 
  private:
+  static rdma::iwarp::Options IwarpOptions(const Options& options) {
+    rdma::iwarp::Options iwarp = options.iwarp;
+    iwarp.stall_limit = options.stall_limit;
+    return iwarp;
+  }
+
+  static Task<void> Count(Task<void> task, unsigned& left, Completion<>& all) {
+    co_await std::move(task);
+    if (--left == 0) all.Set();
+  }
   Task<void> StopServing(Duration drain_limit) {
-    co_await tcp_->Stop(drain_limit);
-    co_await mount_->Stop(drain_limit);
-    co_await rdma_->Stop(drain_limit);
+    // Side by side: on each of them a peer may use up the limit.
+    unsigned left = 3;
+    Completion<> all;
+    Spawn(Count(tcp_->Stop(drain_limit), left, all));
+    Spawn(Count(mount_->Stop(drain_limit), left, all));
+    Spawn(Count(rdma_->Stop(drain_limit), left, all));
+    co_await all;
     // A last turn for what has been closed.
     loop_.Post([this] { loop_.Stop(); });
   }
 
+  const Options& options_;
   Loop loop_;
   std::unique_ptr<rdma::Provider> provider_;
   std::optional<rpc::tcp::Server> tcp_;
@@ -75,7 +94,6 @@ Server::Server(const Options& options) : options_(options), pool_(options.worker
 
 Server::~Server() {
   if (!workers_.empty()) Stop();
-  pool_.join();
 }
 
 SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
@@ -107,7 +125,7 @@ SetupResult<void> Server::Listen() {
   addresses_.mount = rpc::tcp::LocalEndpoint(mount);
 
   for (unsigned i = 0; i < options_.threads; ++i) {
-    workers_.push_back(std::make_unique<Worker>(options_.iwarp, trace_.get()));
+    workers_.push_back(std::make_unique<Worker>(options_, trace_.get()));
   }
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, workers_.front()->loop());
   dispatcher_->Add(nfs3_);
@@ -141,6 +159,8 @@ void Server::Start() {
 void Server::Stop() {
   for (auto& worker : workers_) worker->Stop(options_.drain_limit);
   for (auto& worker : workers_) worker->Join();
+  // A thread of the pool may still be in a loop's Post(), though nobody waits for it any more.
+  pool_.join();
   workers_.clear();
 }
 
