@@ -1,0 +1,46 @@
+"""Runs a group of attacks on the real program: `adversary.py GROUP`, or all of them. See docs/limits.md."""
+
+import iwarp_cases  # first: it finds the harness
+import cases
+import client_cases
+import flow_cases
+import mpa_cases
+import nfs_cases
+import record_cases
+import rpcrdma_cases
+from attack import Attacked, Dialled
+
+
+def on_a_server(group, connect=None, **how):
+    """A group whose cases each take a connection to one server."""
+    def run(scratch):
+        with Attacked(scratch, **how) as server:
+            server.run(group(), connect)
+    return run
+
+
+def records(scratch):
+    with Attacked(scratch) as server:
+        for port in (server.tcp, server.mount):
+            server.run(record_cases.cases(), lambda _, port=port: record_cases.TcpClient(port))
+
+
+GROUPS = {
+    "mpa": on_a_server(mpa_cases.cases, Dialled),
+    "iwarp": on_a_server(iwarp_cases.cases),
+    "record_marking": records,
+    "nfs": on_a_server(nfs_cases.cases),
+    "client_headers": client_cases.group(client_cases.header_cases),
+    "client_rpc": client_cases.group(client_cases.rpc_cases),
+    "client_wire": client_cases.group(client_cases.wire_cases),
+    "client_memory": client_cases.group(client_cases.memory_cases),
+    "stalls": flow_cases.stalls,
+    "floods": flow_cases.floods,
+    "crowds": flow_cases.crowds,
+    "connections": flow_cases.many,
+    "stop": flow_cases.stopped_among_them,
+    "rpcrdma": on_a_server(rpcrdma_cases.cases),
+}
+
+if __name__ == "__main__":
+    cases.main(GROUPS)
