@@ -61,7 +61,8 @@ void Run(ConstBytes input) {
       random = random * 1664525 + 1013904223;
       const Bytes want = reader.Want();
       Require(!want.empty());
-      const size_t piece = std::min({want.size(), stream.size(), size_t{1} + (random >> 16) % (random % 3 ? 16 : 100'000)});
+      const size_t piece =
+          std::min({want.size(), stream.size(), size_t{1} + (random >> 16) % (random % 3 ? 16 : 100'000)});
       CopyBytes(want, stream.first(piece));
       reader.Received(piece);
       stream = stream.subspan(piece);

@@ -80,7 +80,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::optional<FixedHeader> fixed = FixedHeader::Parse(message);
   if (!fixed) return 0;
   Header header;
-  const HeaderLimits limits{.max_read_segments = 8, .max_write_chunks = 4, .max_write_segments = 8, .max_reply_segments = 4};
+  const HeaderLimits limits{
+      .max_read_segments = 8, .max_write_chunks = 4, .max_write_segments = 8, .max_reply_segments = 4};
   const Result<size_t, HeaderError> parsed = header.Parse(*fixed, message, limits);
   Require(!ToString(header).empty());
   if (!parsed) {

@@ -8,9 +8,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const xdr::Message message = fuzz::AsMessage(data + 1, size - 1);
   switch (data[0] % 3) {
-    case 0: fuzz::CheckType<rpcmsg::rpc_msg>(message); break;
-    case 1: fuzz::CheckType<rpcmsg::authsys_parms>(message); break;
-    default: fuzz::CheckType<rpcrdma1::rdma_msg>(message); break;
+    case 0:
+      fuzz::CheckType<rpcmsg::rpc_msg>(message);
+      break;
+    case 1:
+      fuzz::CheckType<rpcmsg::authsys_parms>(message);
+      break;
+    default:
+      fuzz::CheckType<rpcrdma1::rdma_msg>(message);
+      break;
   }
   return 0;
 }

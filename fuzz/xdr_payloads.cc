@@ -53,10 +53,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   message.stream = input.Some(input.size());
   switch (type % 4) {
-    case 0: fuzz::CheckType<nfs3::WRITE3args>(message); break;
-    case 1: fuzz::CheckType<nfs3::SYMLINK3args>(message); break;
-    case 2: fuzz::CheckType<nfs3::READ3res>(message); break;
-    default: fuzz::CheckType<nfs3::READLINK3res>(message); break;
+    case 0:
+      fuzz::CheckType<nfs3::WRITE3args>(message);
+      break;
+    case 1:
+      fuzz::CheckType<nfs3::SYMLINK3args>(message);
+      break;
+    case 2:
+      fuzz::CheckType<nfs3::READ3res>(message);
+      break;
+    default:
+      fuzz::CheckType<nfs3::READLINK3res>(message);
+      break;
   }
   return 0;
 }

@@ -17,9 +17,7 @@ using ConstBytes = std::span<const std::byte>;
 // The bytes of a string, without its terminator. The view lives as long as `text`.
 inline ConstBytes AsBytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
-inline std::string_view AsText(ConstBytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view AsText(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 inline bool Equal(ConstBytes a, ConstBytes b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);

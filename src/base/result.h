@@ -25,8 +25,8 @@ using SetupResult = std::expected<T, SetupError>;
 #define PENSTOCK_CONCAT(a, b) PENSTOCK_CONCAT_(a, b)
 
 // PENSTOCK_TRY(auto value, Expression()); leaves the function with the error, or defines value.
-#define PENSTOCK_TRY_IMPL(ret, result, declaration, ...)      \
-  auto result = (__VA_ARGS__);                                \
+#define PENSTOCK_TRY_IMPL(ret, result, declaration, ...)       \
+  auto result = (__VA_ARGS__);                                 \
   if (!result) ret std::unexpected(std::move(result).error()); \
   declaration = *std::move(result)
 #define PENSTOCK_TRY(declaration, ...) \

@@ -29,7 +29,8 @@ Task<client::Result<void>> CatOne(ClientRuntime& runtime, const client::Url& url
     PENSTOCK_CO_TRY(const client::Mount::ReadReply read,
                     co_await mount->Read(node.handle, offset, buffer->bytes().first(mount->sizes().read), url.path));
     const ConstBytes bytes = buffer->bytes().first(read.count);
-    const int error = co_await Offload(runtime.loop(), runtime.workers(), [bytes] { return WriteAll(STDOUT_FILENO, bytes); });
+    const int error =
+        co_await Offload(runtime.loop(), runtime.workers(), [bytes] { return WriteAll(STDOUT_FILENO, bytes); });
     if (error != 0) {
       co_return std::unexpected(client::Error{fmt::format("standard output: {}", std::strerror(error)), std::nullopt});
     }

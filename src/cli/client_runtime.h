@@ -32,7 +32,7 @@ class ClientRuntime {
  private:
   Loop loop_;
   asio::thread_pool workers_{4};
-  SetupResult<std::unique_ptr<rdma::trace::File>> trace_;  // null without a trace
+  SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
 

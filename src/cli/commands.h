@@ -44,8 +44,8 @@ struct BenchOptions {
   std::vector<unsigned> depths = {1, 8, 32};
   double seconds = 1;  // for each measurement
   uint64_t file_size = 64 << 20;
-  std::string json;         // a file; empty: none
-  int32_t server_pid = 0;   // 0: the server is elsewhere, or of no interest
+  std::string json;        // a file; empty: none
+  int32_t server_pid = 0;  // 0: the server is elsewhere, or of no interest
 };
 int Bench(const BenchOptions& options);
 

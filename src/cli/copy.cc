@@ -49,9 +49,9 @@ Task<Result<void>> DownloadTask(ClientRuntime& runtime, const CopyCommandOptions
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) co_return Failure(to.native(), EINVAL);
 
   ProgressBar bar;
-  PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t copied,
-                  co_await client::Download(*mount, runtime.workers(), node, url.path, file.get(),
-                                            TransferOptions(options, bar)));
+  PENSTOCK_CO_TRY(
+      [[maybe_unused]] const uint64_t copied,
+      co_await client::Download(*mount, runtime.workers(), node, url.path, file.get(), TransferOptions(options, bar)));
   co_return Result<void>();
 }
 
@@ -79,8 +79,8 @@ Task<Result<void>> UploadTask(ClientRuntime& runtime, const CopyCommandOptions& 
     co_return std::unexpected(Error{options.from + ": not a regular file", std::nullopt});
   }
   PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
-  PENSTOCK_CO_TRY(const client::Node node, co_await UploadTarget(*mount, mount->path(), BaseName(options.from),
-                                                                 status.st_mode & 0777));
+  PENSTOCK_CO_TRY(const client::Node node,
+                  co_await UploadTarget(*mount, mount->path(), BaseName(options.from), status.st_mode & 0777));
   ProgressBar bar;
   PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t copied,
                   co_await client::Upload(*mount, runtime.workers(), file.get(), static_cast<uint64_t>(status.st_size),

@@ -14,13 +14,20 @@ namespace {
 std::string ModeText(const nfs3::fattr3& attributes) {
   const auto type = [&] {
     switch (attributes.type) {
-      case nfs3::ftype3::NF3DIR: return 'd';
-      case nfs3::ftype3::NF3BLK: return 'b';
-      case nfs3::ftype3::NF3CHR: return 'c';
-      case nfs3::ftype3::NF3LNK: return 'l';
-      case nfs3::ftype3::NF3SOCK: return 's';
-      case nfs3::ftype3::NF3FIFO: return 'p';
-      case nfs3::ftype3::NF3REG: break;
+      case nfs3::ftype3::NF3DIR:
+        return 'd';
+      case nfs3::ftype3::NF3BLK:
+        return 'b';
+      case nfs3::ftype3::NF3CHR:
+        return 'c';
+      case nfs3::ftype3::NF3LNK:
+        return 'l';
+      case nfs3::ftype3::NF3SOCK:
+        return 's';
+      case nfs3::ftype3::NF3FIFO:
+        return 'p';
+      case nfs3::ftype3::NF3REG:
+        break;
     }
     return '-';
   };

@@ -35,24 +35,29 @@ int main(int argc, char** argv) {
   ServeOptions serve_options;
   auto* serve = app.add_subcommand("serve", "Serve directories over NFS/RDMA (software iWARP) and NFS/TCP");
   serve->add_option("DIR", serve_options.directory, "Serve this directory as /, read and write");
-  serve->add_option("--export", serve_options.exports,
-                    "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash,\n"
-                    "anonuid=N, anongid=N, client=NETWORK, secure, insecure; may be repeated");
+  serve->add_option(
+      "--export", serve_options.exports,
+      "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash,\n"
+      "anonuid=N, anongid=N, client=NETWORK, secure, insecure; may be repeated");
   serve->add_option("--listen", serve_options.listen, "Address to listen on")->capture_default_str();
   serve->add_option("--tcp-port", serve_options.tcp_port, "NFS over TCP")->capture_default_str();
   serve->add_option("--rdma-port", serve_options.rdma_port, "NFS over RDMA")->capture_default_str();
   serve->add_option("--mount-port", serve_options.mount_port, "MOUNT over TCP")->capture_default_str();
-  serve->add_option("--threads", serve_options.threads, "Event loops; 0: one for each processor")->capture_default_str();
+  serve->add_option("--threads", serve_options.threads, "Event loops; 0: one for each processor")
+      ->capture_default_str();
   serve->add_option("--state-dir", serve_options.state_directory,
                     "What must survive a restart is kept here; by default below $XDG_STATE_HOME");
   serve->add_option("--max-connections", serve_options.max_connections, "For each event loop, on each port")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str();
-  serve->add_option("--stall-limit", serve_options.stall_seconds,
-                    "Seconds after which a peer that leaves a message or a reply half done is disconnected")
+  serve
+      ->add_option("--stall-limit", serve_options.stall_seconds,
+                   "Seconds after which a peer that leaves a message or a reply half done is disconnected")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
-  serve->add_option("--crc", serve_options.crc, "on, off: check values over iWARP; off, for clients that do without as well")
+  serve
+      ->add_option("--crc", serve_options.crc,
+                   "on, off: check values over iWARP; off, for clients that do without as well")
       ->capture_default_str();
 
   PingOptions ping_options;

@@ -46,7 +46,8 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
 
 // What a client is to call this host: the address where there is one, else the host's name.
 std::string ClientsNameFor(const asio::ip::address& address) {
-  if (!address.is_unspecified()) return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
+  if (!address.is_unspecified())
+    return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
   char name[256] = "localhost";
   ::gethostname(name, sizeof name - 1);
   return name;
@@ -59,8 +60,8 @@ void PrintHowToMount(const server::Server& server) {
   fmt::print("On a Linux client, as root:\n");
   for (const auto& exported : server.exports().all()) {
     for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
-      fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={} {}:{} /mnt\n", protocol, port,
-                 at.mount.port(), host, exported->path());
+      fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={} {}:{} /mnt\n", protocol,
+                 port, at.mount.port(), host, exported->path());
     }
   }
   fmt::print("ready\n");

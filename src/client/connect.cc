@@ -32,12 +32,18 @@ Result<std::vector<asio::ip::tcp::endpoint>, std::string> LookUp(const std::stri
 std::string_view Describe(rdma::ConnectError::Kind kind) {
   using Kind = rdma::ConnectError::Kind;
   switch (kind) {
-    case Kind::kUnreachable: return "cannot be reached";
-    case Kind::kRefused: return "connection refused";
-    case Kind::kRejected: return "the server rejected the connection";
-    case Kind::kTimedOut: return "timed out";
-    case Kind::kProtocol: return "does not speak RDMA as it should";
-    case Kind::kCancelled: return "cancelled";
+    case Kind::kUnreachable:
+      return "cannot be reached";
+    case Kind::kRefused:
+      return "connection refused";
+    case Kind::kRejected:
+      return "the server rejected the connection";
+    case Kind::kTimedOut:
+      return "timed out";
+    case Kind::kProtocol:
+      return "does not speak RDMA as it should";
+    case Kind::kCancelled:
+      return "cancelled";
   }
   return "failed";
 }

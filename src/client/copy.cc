@@ -185,7 +185,8 @@ Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, const 
     return ::ftruncate(local_fd, static_cast<off_t>(end)) == 0 ? 0 : errno;
   });
   if (error != 0) {
-    co_return std::unexpected(Error{fmt::format("cannot write the local file: {}", std::strerror(error)), std::nullopt});
+    co_return std::unexpected(
+        Error{fmt::format("cannot write the local file: {}", std::strerror(error)), std::nullopt});
   }
   co_return end;
 }
@@ -199,7 +200,8 @@ Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int loca
     PENSTOCK_CO_TRY(const nfs3::writeverf3 committed, co_await mount.Commit(to.handle, what));
     if (copy.Holds(committed)) co_return size;
   }
-  co_return std::unexpected(Error{fmt::format("{}: the server keeps losing what it has not committed", what), std::nullopt});
+  co_return std::unexpected(
+      Error{fmt::format("{}: the server keeps losing what it has not committed", what), std::nullopt});
 }
 
 }  // namespace penstock::client

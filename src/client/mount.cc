@@ -44,47 +44,81 @@ std::optional<std::string_view> Below(std::string_view path, std::string_view pr
 
 std::string_view Describe(nfsstat3 status) {
   switch (status) {
-    case nfsstat3::NFS3_OK: return "no error";
-    case nfsstat3::NFS3ERR_PERM: return "not permitted";
-    case nfsstat3::NFS3ERR_NOENT: return "no such file or directory";
-    case nfsstat3::NFS3ERR_IO: return "input/output error on the server";
-    case nfsstat3::NFS3ERR_NXIO: return "no such device";
-    case nfsstat3::NFS3ERR_ACCES: return "permission denied";
-    case nfsstat3::NFS3ERR_EXIST: return "exists already";
-    case nfsstat3::NFS3ERR_XDEV: return "on another file system";
-    case nfsstat3::NFS3ERR_NODEV: return "no such device";
-    case nfsstat3::NFS3ERR_NOTDIR: return "not a directory";
-    case nfsstat3::NFS3ERR_ISDIR: return "is a directory";
-    case nfsstat3::NFS3ERR_INVAL: return "invalid argument";
-    case nfsstat3::NFS3ERR_FBIG: return "file too large";
-    case nfsstat3::NFS3ERR_NOSPC: return "no space left on the server";
-    case nfsstat3::NFS3ERR_ROFS: return "read-only file system";
-    case nfsstat3::NFS3ERR_MLINK: return "too many links";
-    case nfsstat3::NFS3ERR_NAMETOOLONG: return "name too long";
-    case nfsstat3::NFS3ERR_NOTEMPTY: return "directory not empty";
-    case nfsstat3::NFS3ERR_DQUOT: return "quota exceeded";
-    case nfsstat3::NFS3ERR_STALE: return "stale file handle";
-    case nfsstat3::NFS3ERR_REMOTE: return "is remote to the server";
-    case nfsstat3::NFS3ERR_BADHANDLE: return "bad file handle";
-    case nfsstat3::NFS3ERR_NOT_SYNC: return "changed meanwhile";
-    case nfsstat3::NFS3ERR_BAD_COOKIE: return "the directory changed while it was read";
-    case nfsstat3::NFS3ERR_NOTSUPP: return "not supported by the server";
-    case nfsstat3::NFS3ERR_TOOSMALL: return "buffer too small";
-    case nfsstat3::NFS3ERR_SERVERFAULT: return "server fault";
-    case nfsstat3::NFS3ERR_BADTYPE: return "type not supported by the server";
-    case nfsstat3::NFS3ERR_JUKEBOX: return "not available now, try again later";
+    case nfsstat3::NFS3_OK:
+      return "no error";
+    case nfsstat3::NFS3ERR_PERM:
+      return "not permitted";
+    case nfsstat3::NFS3ERR_NOENT:
+      return "no such file or directory";
+    case nfsstat3::NFS3ERR_IO:
+      return "input/output error on the server";
+    case nfsstat3::NFS3ERR_NXIO:
+      return "no such device";
+    case nfsstat3::NFS3ERR_ACCES:
+      return "permission denied";
+    case nfsstat3::NFS3ERR_EXIST:
+      return "exists already";
+    case nfsstat3::NFS3ERR_XDEV:
+      return "on another file system";
+    case nfsstat3::NFS3ERR_NODEV:
+      return "no such device";
+    case nfsstat3::NFS3ERR_NOTDIR:
+      return "not a directory";
+    case nfsstat3::NFS3ERR_ISDIR:
+      return "is a directory";
+    case nfsstat3::NFS3ERR_INVAL:
+      return "invalid argument";
+    case nfsstat3::NFS3ERR_FBIG:
+      return "file too large";
+    case nfsstat3::NFS3ERR_NOSPC:
+      return "no space left on the server";
+    case nfsstat3::NFS3ERR_ROFS:
+      return "read-only file system";
+    case nfsstat3::NFS3ERR_MLINK:
+      return "too many links";
+    case nfsstat3::NFS3ERR_NAMETOOLONG:
+      return "name too long";
+    case nfsstat3::NFS3ERR_NOTEMPTY:
+      return "directory not empty";
+    case nfsstat3::NFS3ERR_DQUOT:
+      return "quota exceeded";
+    case nfsstat3::NFS3ERR_STALE:
+      return "stale file handle";
+    case nfsstat3::NFS3ERR_REMOTE:
+      return "is remote to the server";
+    case nfsstat3::NFS3ERR_BADHANDLE:
+      return "bad file handle";
+    case nfsstat3::NFS3ERR_NOT_SYNC:
+      return "changed meanwhile";
+    case nfsstat3::NFS3ERR_BAD_COOKIE:
+      return "the directory changed while it was read";
+    case nfsstat3::NFS3ERR_NOTSUPP:
+      return "not supported by the server";
+    case nfsstat3::NFS3ERR_TOOSMALL:
+      return "buffer too small";
+    case nfsstat3::NFS3ERR_SERVERFAULT:
+      return "server fault";
+    case nfsstat3::NFS3ERR_BADTYPE:
+      return "type not supported by the server";
+    case nfsstat3::NFS3ERR_JUKEBOX:
+      return "not available now, try again later";
   }
   return "unknown error";
 }
 
 std::string_view Describe(mount3::mountstat3 status) {
   switch (status) {
-    case mount3::mountstat3::MNT3_OK: return "no error";
-    case mount3::mountstat3::MNT3ERR_NOENT: return "no such directory";
-    case mount3::mountstat3::MNT3ERR_NOTDIR: return "not a directory";
+    case mount3::mountstat3::MNT3_OK:
+      return "no error";
+    case mount3::mountstat3::MNT3ERR_NOENT:
+      return "no such directory";
+    case mount3::mountstat3::MNT3ERR_NOTDIR:
+      return "not a directory";
     case mount3::mountstat3::MNT3ERR_PERM:
-    case mount3::mountstat3::MNT3ERR_ACCES: return "the server does not export it to this host";
-    default: return "the server cannot mount it";
+    case mount3::mountstat3::MNT3ERR_ACCES:
+      return "the server does not export it to this host";
+    default:
+      return "the server cannot mount it";
   }
 }
 
@@ -141,14 +175,14 @@ Task<Result<void>> Mount::MountExport(asio::thread_pool& workers) {
     }
   }
   if (export_path_.empty()) {
-    co_return std::unexpected(Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path),
-                                    std::nullopt});
+    co_return std::unexpected(
+        Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt});
   }
   auto mounted = co_await mount_client.Call<mount3::MOUNTPROC3_MNT>(export_path_, {.open = 1024, .results = {}});
   if (!mounted) co_return std::unexpected(ErrorOf(mounted.error(), url_.host));
   if (mounted->results.fhs_status() != mount3::mountstat3::MNT3_OK) {
-    co_return std::unexpected(Error{fmt::format("{}: {}", export_path_, Describe(mounted->results.fhs_status())),
-                                    std::nullopt});
+    co_return std::unexpected(
+        Error{fmt::format("{}: {}", export_path_, Describe(mounted->results.fhs_status())), std::nullopt});
   }
   root_.data.Assign(mounted->results.mountinfo().fhandle.bytes());
   // The server's list of mounts is a courtesy (RFC 1813 §5.2.3): a client of files has nothing mounted.
@@ -257,7 +291,8 @@ Task<Result<void>> Mount::Remove(const nfs3::nfs_fh3& directory, std::string_vie
   co_return Result<void>();
 }
 
-Task<Result<Mount::ReadReply>> Mount::Read(const nfs3::nfs_fh3& file, uint64_t offset, Bytes into, std::string_view what) {
+Task<Result<Mount::ReadReply>> Mount::Read(const nfs3::nfs_fh3& file, uint64_t offset, Bytes into,
+                                           std::string_view what) {
   const nfs3::READ3args arguments{file, offset, static_cast<uint32_t>(std::min<size_t>(into.size(), sizes_.read))};
   auto reply = co_await Call<nfs3::NFSPROC3_READ>(arguments, what, into);
   if (!reply) co_return std::unexpected(std::move(reply).error());
@@ -280,7 +315,8 @@ Task<Result<nfs3::WRITE3resok>> Mount::Write(const nfs3::nfs_fh3& file, uint64_t
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::WRITE3resok& written = reply->results.resok();
   if (written.count > part.size() || (written.count == 0 && !part.empty())) {
-    co_return std::unexpected(Error{fmt::format("{}: the server's WRITE reply contradicts itself", what), std::nullopt});
+    co_return std::unexpected(
+        Error{fmt::format("{}: the server's WRITE reply contradicts itself", what), std::nullopt});
   }
   co_return written;
 }
@@ -292,7 +328,8 @@ Task<Result<nfs3::writeverf3>> Mount::Commit(const nfs3::nfs_fh3& file, std::str
   co_return reply->results.resok().verf;
 }
 
-Task<Result<void>> Mount::List(const nfs3::nfs_fh3& directory, std::string_view what, std::function<void(Entry)> entry) {
+Task<Result<void>> Mount::List(const nfs3::nfs_fh3& directory, std::string_view what,
+                               std::function<void(Entry)> entry) {
   nfs3::READDIRPLUS3args arguments{directory, 0, {}, sizes_.directory, sizes_.directory};
   for (;;) {
     auto reply = co_await Call<nfs3::NFSPROC3_READDIRPLUS>(arguments, what);

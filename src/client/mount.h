@@ -60,7 +60,7 @@ class Mount {
   // DDP-eligible result is to go, if anywhere; over RDMA it is placed there directly, over TCP it must be copied.
   template <class Procedure>
   Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const typename Procedure::Arguments& arguments,
-                                                            std::string_view what, Bytes destination = {});
+                                                             std::string_view what, Bytes destination = {});
 
   // Asks nothing of the server but an answer (procedure 0).
   Task<Result<void>> Ping();
@@ -86,7 +86,8 @@ class Mount {
 
   // Unstable: Commit() afterwards, and write again where it does not give the same verifier. `from` stays where it is until
   // this is done; at most sizes().write octets.
-  Task<Result<nfs3::WRITE3resok>> Write(const nfs3::nfs_fh3& file, uint64_t offset, ConstBytes from, std::string_view what);
+  Task<Result<nfs3::WRITE3resok>> Write(const nfs3::nfs_fh3& file, uint64_t offset, ConstBytes from,
+                                        std::string_view what);
   Task<Result<nfs3::writeverf3>> Commit(const nfs3::nfs_fh3& file, std::string_view what);
 
   struct Entry {
@@ -119,10 +120,11 @@ Error ErrorOf(const rpc::Error& error, std::string_view what);
 
 template <class Procedure>
 Task<Result<rpc::Reply<typename Procedure::Results>>> Mount::Call(const typename Procedure::Arguments& arguments,
-                                                                 std::string_view what, Bytes destination) {
+                                                                  std::string_view what, Bytes destination) {
   auto reply = co_await client_.Call<Procedure>(arguments, nfs::v3::ReplyBoundsOf<Procedure>(arguments, destination));
   if (!reply) co_return std::unexpected(ErrorOf(reply.error(), what));
-  if (reply->results.status() != nfs3::nfsstat3::NFS3_OK) co_return std::unexpected(ErrorOf(reply->results.status(), what));
+  if (reply->results.status() != nfs3::nfsstat3::NFS3_OK)
+    co_return std::unexpected(ErrorOf(reply->results.status(), what));
   co_return *std::move(reply);
 }
 

@@ -14,8 +14,8 @@ using Answer = Result<rpc::Message, rpc::CallError>;
 
 // What the connections of a test do, and what they saw.
 struct Script {
-  std::vector<bool> opens;                    // whether each attempt to connect succeeds; more attempts do
-  std::vector<rpc::CallError> failures;       // of the first calls; later ones get their own message back
+  std::vector<bool> opens;               // whether each attempt to connect succeeds; more attempts do
+  std::vector<rpc::CallError> failures;  // of the first calls; later ones get their own message back
   size_t attempts = 0;
   std::vector<std::string> calls;
 };

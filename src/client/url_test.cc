@@ -45,10 +45,10 @@ TEST(Url, TakesAnIpv6Address) {
 TEST(Url, DecodesEscapesInThePath) { EXPECT_EQ(Url::Parse("nfs://h/a%20b%3f")->path, "/a b?"); }
 
 TEST(Url, SaysWhatIsWrong) {
-  for (const char* text : {"http://h/", "nfs://", "nfs:///x", "nfs://h:0/", "nfs://h:70000/", "nfs://h:/", "nfs://[::1/",
-                           "nfs://[::1]x/", "nfs://h/%", "nfs://h/%2", "nfs://h/%zz", "nfs://h/%00", "nfs://h/?proto=udp",
-                           "nfs://h/?vers=9", "nfs://h/?mountport=x", "nfs://h/?uid=", "nfs://h/?crc=maybe", "nfs://h/?timeout=0",
-                           "nfs://h/?colour=blue"}) {
+  for (const char* text :
+       {"http://h/", "nfs://", "nfs:///x", "nfs://h:0/", "nfs://h:70000/", "nfs://h:/", "nfs://[::1/", "nfs://[::1]x/",
+        "nfs://h/%", "nfs://h/%2", "nfs://h/%zz", "nfs://h/%00", "nfs://h/?proto=udp", "nfs://h/?vers=9",
+        "nfs://h/?mountport=x", "nfs://h/?uid=", "nfs://h/?crc=maybe", "nfs://h/?timeout=0", "nfs://h/?colour=blue"}) {
     const auto url = Url::Parse(text);
     ASSERT_FALSE(url) << text;
     EXPECT_NE(url.error().message.find(text), std::string::npos) << url.error().message;

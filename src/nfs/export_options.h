@@ -19,9 +19,9 @@ struct ExportOptions {
   Squash squash = Squash::kRoot;
   uint32_t anonuid = 65534;
   uint32_t anongid = 65534;
-  std::vector<Network> clients{};    // empty: every host
-  bool privileged_ports = false;     // calls must come from ports below 1024
-  bool authentication_none = true;   // AUTH_NONE is welcome, as the anonymous user
+  std::vector<Network> clients{};   // empty: every host
+  bool privileged_ports = false;    // calls must come from ports below 1024
+  bool authentication_none = true;  // AUTH_NONE is welcome, as the anonymous user
 };
 
 struct ExportSpec {

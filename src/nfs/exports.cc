@@ -52,9 +52,9 @@ SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSy
   const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
   if (place != exports_.end() && (*place)->id() == id) {
     if ((*place)->path() == normal) return std::unexpected(SetupError{fmt::format("\"{}\" is exported twice", normal)});
-    return std::unexpected(SetupError{fmt::format(
-        "exports \"{}\" and \"{}\" have the same handle prefix; choose another path for one of them", (*place)->path(),
-        normal)});
+    return std::unexpected(SetupError{
+        fmt::format("exports \"{}\" and \"{}\" have the same handle prefix; choose another path for one of them",
+                    (*place)->path(), normal)});
   }
   exports_.insert(place,
                   std::make_unique<const Export>(id, std::move(normal), std::move(file_system), std::move(options)));

@@ -28,9 +28,9 @@ TEST(FileHandle, HasALayoutThatClientsMayKeepForYears) {
 TEST(FileHandle, OtherBytesAreNoHandle) {
   using std::string_view_literals::operator""sv;
   EXPECT_FALSE(FileHandle::Parse({}));
-  EXPECT_FALSE(FileHandle::Parse(AsBytes("\x01\x01\x02\x03")));              // cut off in the export id
-  EXPECT_FALSE(FileHandle::Parse(AsBytes("\x01\x01\x02\x03\x04")));          // no object
-  EXPECT_FALSE(FileHandle::Parse(AsBytes("\x02\x01\x02\x03\x04object")));    // a version that never was
+  EXPECT_FALSE(FileHandle::Parse(AsBytes("\x01\x01\x02\x03")));            // cut off in the export id
+  EXPECT_FALSE(FileHandle::Parse(AsBytes("\x01\x01\x02\x03\x04")));        // no object
+  EXPECT_FALSE(FileHandle::Parse(AsBytes("\x02\x01\x02\x03\x04object")));  // a version that never was
   EXPECT_FALSE(FileHandle::Parse(AsBytes("\x00\x01\x02\x03\x04object"sv)));
   const std::string too_long = "\x01\x01\x02\x03\x04" + std::string(fs::Handle::kMaxSize + 1, 'h');
   EXPECT_FALSE(FileHandle::Parse(AsBytes(too_long)));

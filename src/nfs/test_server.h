@@ -27,7 +27,7 @@ template <class T>
 T Now(Task<T> task) {
   std::optional<T> result;
   Spawn([](Task<T> inner, std::optional<T>& to) -> Task<> { to.emplace(co_await std::move(inner)); }(std::move(task),
-                                                                                                      result));
+                                                                                                     result));
   assert(result);
   return std::move(*result);
 }
@@ -64,8 +64,8 @@ class TestServer {
   // An export of a fresh file system whose clock ticks once a second. Before the first call.
   fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
     auto ticks = std::make_shared<int64_t>(1'000'000);
-    auto file_system = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
-        .instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
+    auto file_system = std::make_shared<fs::memory::FileSystem>(
+        fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
     const auto added = exports.Add(path, file_system, std::move(options));
     assert(added);
     (void)added;

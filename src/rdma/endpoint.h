@@ -63,18 +63,16 @@ class MemoryRegion {
   virtual bool valid() const = 0;
 
   // Part of the region as a segment to advertise. Requires offset + length <= length().
-  RemoteSegment Segment(size_t at, size_t size) const {
-    return {stag(), static_cast<uint32_t>(size), offset() + at};
-  }
+  RemoteSegment Segment(size_t at, size_t size) const { return {stag(), static_cast<uint32_t>(size), offset() + at}; }
 };
 
 enum class Operation : uint8_t { kReceive, kSend, kWrite, kRead, kInvalidate, kDisconnected };
 
 enum class Status : uint8_t {
   kSuccess,
-  kFlushed,        // the connection was lost before the request was done
-  kRemoteAccess,   // the peer refused the access (stag, bounds, rights); the connection is lost
-  kLocalError,     // the request itself was impossible (a receive too small, for example); the connection is lost
+  kFlushed,       // the connection was lost before the request was done
+  kRemoteAccess,  // the peer refused the access (stag, bounds, rights); the connection is lost
+  kLocalError,    // the request itself was impossible (a receive too small, for example); the connection is lost
 };
 
 // Why a connection ended.
@@ -130,9 +128,9 @@ struct ReadRequest {
 };
 
 struct Limits {
-  uint32_t max_message = 0;    // octets in one Send
-  uint32_t max_transfer = 0;   // octets in one RDMA Read or Write
-  bool file_data = false;      // Gather may hold file ranges
+  uint32_t max_message = 0;   // octets in one Send
+  uint32_t max_transfer = 0;  // octets in one RDMA Read or Write
+  bool file_data = false;     // Gather may hold file ranges
 };
 
 struct ConnectionInfo {

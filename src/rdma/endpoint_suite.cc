@@ -197,9 +197,8 @@ void EndpointSuite::ExpectRefused(SuitePeer& initiator, SuitePeer& target, Conte
 
 void EndpointSuite::Finish(SuitePeer& client, SuitePeer& server) {
   if (!client.destroyed() && !client.disconnected()) client.endpoint().Disconnect();
-  RunUntil([&] {
-    return (client.destroyed() || client.disconnected()) && (server.destroyed() || server.disconnected());
-  });
+  RunUntil(
+      [&] { return (client.destroyed() || client.disconnected()) && (server.destroyed() || server.disconnected()); });
   env_->Settle();
   for (SuitePeer* peer : {&client, &server}) {
     if (peer->destroyed()) continue;

@@ -39,8 +39,8 @@ void EndpointSuite::ExpectAccessRefused(const std::function<RemoteSegment(Access
     RemoteSegment remote = spoil(trial);
 
     auto local = Pattern(remote.length);
-    Context request = access == Access::kRemoteWrite ? client.PostWrite(One(local), remote)
-                                                     : client.PostRead(local, remote);
+    Context request =
+        access == Access::kRemoteWrite ? client.PostWrite(One(local), remote) : client.PostRead(local, remote);
     ExpectRefused(client, server, request);
     EXPECT_EQ(trial.memory, std::vector<std::byte>(3 * kSize, kUntouched));
     EXPECT_EQ(client.StatusOf(waiting), Status::kFlushed);
@@ -83,9 +83,8 @@ TEST_P(EndpointSuite, OneOctetTooLate) {
 }
 
 TEST_P(EndpointSuite, TheOctetBehindTheEnd) {
-  ExpectAccessRefused([](AccessTrial& trial) {
-    return RemoteSegment{trial.whole.stag, 1, trial.whole.offset + kSize};
-  });
+  ExpectAccessRefused(
+      [](AccessTrial& trial) { return RemoteSegment{trial.whole.stag, 1, trial.whole.offset + kSize}; });
 }
 
 TEST_P(EndpointSuite, FarOutOfBounds) {

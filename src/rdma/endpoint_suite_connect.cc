@@ -87,8 +87,7 @@ TEST_P(EndpointSuite, ARequestThatIsDroppedIsRejected) {
 TEST_P(EndpointSuite, NobodyListens) {
   auto connected = Await(client_provider_->Connect(env_->NobodyAddress(), {}));
   ASSERT_FALSE(connected);
-  EXPECT_THAT(connected.error().kind,
-              testing::AnyOf(ConnectError::Kind::kRefused, ConnectError::Kind::kUnreachable));
+  EXPECT_THAT(connected.error().kind, testing::AnyOf(ConnectError::Kind::kRefused, ConnectError::Kind::kUnreachable));
   EXPECT_FALSE(connected.error().detail.empty());
 }
 

@@ -15,10 +15,10 @@ struct PostedReceive {
 };
 
 struct ConnectOptions {
-  std::vector<std::byte> private_data;   // for the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 196 on verbs
-  uint16_t ird = 16;                     // at most so many of the peer's Reads at once
-  uint16_t ord = 16;                     // at most so many of ours
-  std::vector<PostedReceive> receives;   // in place before the peer can send
+  std::vector<std::byte> private_data;  // for the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 196 on verbs
+  uint16_t ird = 16;                    // at most so many of the peer's Reads at once
+  uint16_t ord = 16;                    // at most so many of ours
+  std::vector<PostedReceive> receives;  // in place before the peer can send
 };
 
 struct ConnectError {

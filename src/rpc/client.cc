@@ -13,12 +13,18 @@ Error Client::ErrorOf(const ReplyHeader& header) {
   }
   const rpcmsg::accepted_data& accepted = header.body.areply().reply_data;
   switch (accepted.discriminant()) {
-    case AcceptStatus::PROG_UNAVAIL: return {.kind = Kind::kProgramUnavailable};
-    case AcceptStatus::PROG_MISMATCH: return {.kind = Kind::kProgramMismatch, .versions = accepted.mismatch_info()};
-    case AcceptStatus::PROC_UNAVAIL: return {.kind = Kind::kProcedureUnavailable};
-    case AcceptStatus::GARBAGE_ARGS: return {.kind = Kind::kGarbageArguments};
-    case AcceptStatus::SYSTEM_ERR: return {.kind = Kind::kSystemError};
-    case AcceptStatus::SUCCESS: break;
+    case AcceptStatus::PROG_UNAVAIL:
+      return {.kind = Kind::kProgramUnavailable};
+    case AcceptStatus::PROG_MISMATCH:
+      return {.kind = Kind::kProgramMismatch, .versions = accepted.mismatch_info()};
+    case AcceptStatus::PROC_UNAVAIL:
+      return {.kind = Kind::kProcedureUnavailable};
+    case AcceptStatus::GARBAGE_ARGS:
+      return {.kind = Kind::kGarbageArguments};
+    case AcceptStatus::SYSTEM_ERR:
+      return {.kind = Kind::kSystemError};
+    case AcceptStatus::SUCCESS:
+      break;
   }
   return {};
 }
@@ -27,29 +33,41 @@ std::string Describe(const Error& error) {
   switch (error.kind) {
     case Error::Kind::kTransport:
       switch (error.transport) {
-        case CallError::kDisconnected: return "the connection was lost";
-        case CallError::kTimedOut: return "the server did not answer in time";
-        case CallError::kCancelled: return "the call was cancelled";
-        case CallError::kTooLarge: return "the call or its reply is too large for the connection";
-        case CallError::kRefused: return "the server's transport refused the call";
-        case CallError::kMalformed: return "the server's reply is malformed";
+        case CallError::kDisconnected:
+          return "the connection was lost";
+        case CallError::kTimedOut:
+          return "the server did not answer in time";
+        case CallError::kCancelled:
+          return "the call was cancelled";
+        case CallError::kTooLarge:
+          return "the call or its reply is too large for the connection";
+        case CallError::kRefused:
+          return "the server's transport refused the call";
+        case CallError::kMalformed:
+          return "the server's reply is malformed";
       }
       break;
-    case Error::Kind::kProgramUnavailable: return "the server does not offer this service";
+    case Error::Kind::kProgramUnavailable:
+      return "the server does not offer this service";
     case Error::Kind::kProgramMismatch:
       return fmt::format("the server offers versions {} to {} of this service only", error.versions.low,
                          error.versions.high);
-    case Error::Kind::kProcedureUnavailable: return "the server does not offer this procedure";
-    case Error::Kind::kGarbageArguments: return "the server did not understand the arguments";
-    case Error::Kind::kSystemError: return "the server failed to execute the call";
+    case Error::Kind::kProcedureUnavailable:
+      return "the server does not offer this procedure";
+    case Error::Kind::kGarbageArguments:
+      return "the server did not understand the arguments";
+    case Error::Kind::kSystemError:
+      return "the server failed to execute the call";
     case Error::Kind::kRpcMismatch:
       return fmt::format("the server speaks versions {} to {} of RPC only", error.versions.low, error.versions.high);
     case Error::Kind::kAuthentication: {
       const std::string_view name = XdrName(error.auth);
-      return name.empty() ? fmt::format("the server rejects our credentials (auth_stat {})", static_cast<int>(error.auth))
-                          : fmt::format("the server rejects our credentials ({})", name);
+      return name.empty()
+                 ? fmt::format("the server rejects our credentials (auth_stat {})", static_cast<int>(error.auth))
+                 : fmt::format("the server rejects our credentials ({})", name);
     }
-    case Error::Kind::kMalformedReply: return "the server's reply is malformed";
+    case Error::Kind::kMalformedReply:
+      return "the server's reply is malformed";
   }
   return "unknown error";
 }

@@ -17,14 +17,14 @@ namespace penstock::rpc {
 // Why a call has no results.
 struct Error {
   enum class Kind : uint8_t {
-    kTransport,             // `transport` says more
-    kProgramUnavailable,    // accepted, and not executed
-    kProgramMismatch,       // `versions`
+    kTransport,           // `transport` says more
+    kProgramUnavailable,  // accepted, and not executed
+    kProgramMismatch,     // `versions`
     kProcedureUnavailable,
     kGarbageArguments,
     kSystemError,
-    kRpcMismatch,           // denied; `versions`
-    kAuthentication,        // denied; `auth`
+    kRpcMismatch,     // denied; `versions`
+    kAuthentication,  // denied; `auth`
     kMalformedReply,
   };
   Kind kind = Kind::kMalformedReply;
@@ -60,7 +60,7 @@ class Client {
   // `arguments` (and what they refer to) are left alone until the call is over.
   template <class Procedure>
   Task<Result<Reply<typename Procedure::Results>, Error>> Call(const typename Procedure::Arguments& arguments,
-                                                              ReplyBounds bounds = {});
+                                                               ReplyBounds bounds = {});
 
  private:
   static Error ErrorOf(const ReplyHeader& header);
@@ -73,11 +73,12 @@ class Client {
 
 template <class Procedure>
 Task<Result<Reply<typename Procedure::Results>, Error>> Client::Call(const typename Procedure::Arguments& arguments,
-                                                                    ReplyBounds bounds) {
+                                                                     ReplyBounds bounds) {
   using Results = typename Procedure::Results;
   const Xid xid(next_xid_++);
   xdr::Encoder encoder(buffers_);
-  EncodeCallHeader(encoder, {xid, Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, credential_.auth(), {}});
+  EncodeCallHeader(encoder,
+                   {xid, Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, credential_.auth(), {}});
   xdr::Encode(encoder, arguments);
   Message call = encoder.Finish();
 

@@ -30,8 +30,7 @@ Program* Dispatcher::Find(uint32_t number) const {
   return nullptr;
 }
 
-Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context,
-                           xdr::Encoder& reply) const {
+Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context, xdr::Encoder& reply) const {
   switch (DecodeCallHeader(decoder, header)) {
     case HeaderProblem::kNone:
       break;
@@ -67,8 +66,7 @@ Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContex
     EncodeProgramMismatch(reply, header.xid, versions);
     return nullptr;
   }
-  if (header.procedure != 0 &&
-      !program->AcceptsFlavor(context.credential.flavor, header.version, header.procedure)) {
+  if (header.procedure != 0 && !program->AcceptsFlavor(context.credential.flavor, header.version, header.procedure)) {
     EncodeAuthError(reply, header.xid, AuthStatus::AUTH_TOOWEAK);
     return nullptr;
   }

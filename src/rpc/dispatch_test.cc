@@ -11,11 +11,11 @@
 namespace penstock::rpc {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::kTestProgram;
 using testing::SlowAdd;
 using testing::SlowSet;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using W = std::vector<uint32_t>;
 
 // Time that stands still unless told otherwise.
@@ -168,7 +168,9 @@ TEST_F(DispatcherTest, IdempotentCallsAreNotRemembered) {
 }
 
 TEST_F(DispatcherTest, RepliesOwnTheirMemoryAndGiveItBack) {
-  { Reply(Call(0)); }
+  {
+    Reply(Call(0));
+  }
   EXPECT_EQ(pool.outstanding(), 0u);
 }
 

@@ -106,7 +106,8 @@ TEST(ReplyHeader, IsReadBack) {
   EXPECT_EQ(read(Words({9, 1, 1, 1, 5})).rreply().why(), AuthStatus::AUTH_TOOWEAK);
   EXPECT_EQ(static_cast<int>(read(Words({9, 1, 1, 1, 99})).rreply().why()), 99);
 
-  for (const Message& bad : {Words({9}), Words({9, 0}), Words({9, 1, 2}), Words({9, 1, 0, 0, 0, 6}), Words({9, 1, 1, 2})}) {
+  for (const Message& bad :
+       {Words({9}), Words({9, 0}), Words({9, 1, 2}), Words({9, 1, 0, 0, 0, 6}), Words({9, 1, 1, 2})}) {
     xdr::Decoder decoder(bad);
     ReplyHeader header;
     EXPECT_FALSE(DecodeReplyHeader(decoder, header));

@@ -72,7 +72,8 @@ TEST(RecordReader, SmallRecordsAreViewsOfOneBuffer) {
 
 TEST(RecordReader, JoinsFragmentsEmptyOnesToo) {
   Feeder feeder;
-  feeder.Feed(Fragment("", false) + Fragment("ab", false) + Fragment("", false) + Fragment("c", false) + Fragment("", true));
+  feeder.Feed(Fragment("", false) + Fragment("ab", false) + Fragment("", false) + Fragment("c", false) +
+              Fragment("", true));
   feeder.Feed(Fragment("", true) + Fragment("", false) + Fragment("", true) + Fragment("next", true));
   EXPECT_THAT(feeder.records, ElementsAre("abc", "", "", "next"));
   EXPECT_FALSE(feeder.reader.mid_record());
@@ -202,8 +203,8 @@ TEST(RecordWriter, PutsItemsWhereTheyBelongWhateverTheSystemTakes) {
   with_items.items.push_back({8, Data(FileOf("__filebytes"), 2, 6)});
   with_items.items.push_back({8, Data(View(""))});
   with_items.items.push_back({12, Data(View("end!"))});
-  const std::string expected = Header(32, true) + "AAAA" + "12345" + std::string(3, '\0') + "BBBB" +
-                               "fileby" + std::string(2, '\0') + "CCCC" + "end!" + Header(3, true) + "two" + Header(0, true);
+  const std::string expected = Header(32, true) + "AAAA" + "12345" + std::string(3, '\0') + "BBBB" + "fileby" +
+                               std::string(2, '\0') + "CCCC" + "end!" + Header(3, true) + "two" + Header(0, true);
   for (size_t step = 1; step <= expected.size(); ++step) {
     for (size_t pieces : {1, 2, 64}) {
       RecordWriter writer;

@@ -52,10 +52,10 @@ class ReplyCache {
   };
 
   enum class Outcome : uint8_t {
-    kExecute,    // a new call: execute it, then Finish(ticket)
-    kWait,       // it is being executed: co_await waiter.reply
-    kReplay,     // here is the reply
-    kUncached,   // a new call, and no room to remember it: execute it
+    kExecute,   // a new call: execute it, then Finish(ticket)
+    kWait,      // it is being executed: co_await waiter.reply
+    kReplay,    // here is the reply
+    kUncached,  // a new call, and no room to remember it: execute it
   };
   struct Found {
     Outcome outcome;

@@ -120,7 +120,8 @@ TEST(ArgumentChecksum, CoversTheBeginningAndEveryOctetOfIt) {
 }
 
 TEST(CacheAddress, TreatsMappedAddressesAsTheSameClient) {
-  EXPECT_EQ(CacheAddress(asio::ip::make_address("192.0.2.1")), CacheAddress(asio::ip::make_address("::ffff:192.0.2.1")));
+  EXPECT_EQ(CacheAddress(asio::ip::make_address("192.0.2.1")),
+            CacheAddress(asio::ip::make_address("::ffff:192.0.2.1")));
   EXPECT_NE(CacheAddress(asio::ip::make_address("192.0.2.1")), CacheAddress(asio::ip::make_address("192.0.2.2")));
 }
 

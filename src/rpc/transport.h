@@ -49,12 +49,12 @@ struct ReplyShape {
 };
 
 enum class CallError : uint8_t {
-  kDisconnected,   // the connection was lost; whether the call was executed is unknown
+  kDisconnected,  // the connection was lost; whether the call was executed is unknown
   kTimedOut,
   kCancelled,
-  kTooLarge,       // the call or its reply does not fit what the transport or the peer can carry
-  kRefused,        // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
-  kMalformed,      // the reply cannot be decoded
+  kTooLarge,   // the call or its reply does not fit what the transport or the peer can carry
+  kRefused,    // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
+  kMalformed,  // the reply cannot be decoded
 };
 
 class Channel {

@@ -21,9 +21,10 @@ size_t WriteListSize(const rpc::ReplyShape& shape, size_t count) {
 }
 
 // Chooses what is offered for the reply; gives the octets that it takes in the header.
-std::optional<size_t> PlanReplyResources(const rpc::ReplyShape& shape, const CallConditions& conditions, CallPlan& plan) {
-  size_t results = 0;       // octets of all results inline
-  size_t expected = 0;      // results up to the last that may have any octets
+std::optional<size_t> PlanReplyResources(const rpc::ReplyShape& shape, const CallConditions& conditions,
+                                         CallPlan& plan) {
+  size_t results = 0;   // octets of all results inline
+  size_t expected = 0;  // results up to the last that may have any octets
   size_t longest = 0;
   for (size_t n = 0; n < shape.results.size(); ++n) {
     const size_t length = shape.results[n].max_length;
@@ -82,7 +83,8 @@ bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallCondi
 
 }  // namespace
 
-std::optional<CallPlan> PlanCall(const rpc::Message& call, const rpc::ReplyShape& shape, const CallConditions& conditions) {
+std::optional<CallPlan> PlanCall(const rpc::Message& call, const rpc::ReplyShape& shape,
+                                 const CallConditions& conditions) {
   CallPlan plan;
   std::optional<size_t> reply_size = PlanReplyResources(shape, conditions, plan);
   if (!reply_size || !PlanCallStream(call, *reply_size, conditions, plan)) return std::nullopt;

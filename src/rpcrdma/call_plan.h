@@ -36,6 +36,7 @@ struct CallPlan {
 };
 
 // None where the call or its reply cannot be conveyed.
-std::optional<CallPlan> PlanCall(const rpc::Message& call, const rpc::ReplyShape& shape, const CallConditions& conditions);
+std::optional<CallPlan> PlanCall(const rpc::Message& call, const rpc::ReplyShape& shape,
+                                 const CallConditions& conditions);
 
 }  // namespace penstock::rpcrdma

@@ -42,8 +42,8 @@ class Client : public rpc::Channel {
   const std::string& end() const;
 
  private:
-  friend Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider&, rdma::Address, ClientOptions,
-                                                                           TimerService&);
+  friend Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider&, rdma::Address,
+                                                                           ClientOptions, TimerService&);
   class Link;
   explicit Client(Link& link) : link_(link) {}
   Link& link_;  // owns itself until it has finished

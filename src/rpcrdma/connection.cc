@@ -22,9 +22,12 @@ Direction DirectionOf(const Received& message) {
   ConstBytes payload = message.bytes.bytes().subspan(message.header_size);
   if (payload.size() < 8) return Direction::kUnknown;
   switch (LoadBig<uint32_t>(payload.data() + 4)) {  // msg_type, RFC 5531 §9
-    case 0: return Direction::kCall;
-    case 1: return Direction::kReply;
-    default: return Direction::kUnknown;
+    case 0:
+      return Direction::kCall;
+    case 1:
+      return Direction::kReply;
+    default:
+      return Direction::kUnknown;
   }
 }
 
@@ -36,8 +39,8 @@ Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateDa
       limits_(limits),
       timers_(timers),
       receive_size_(own.receive_size),
-      thresholds_(Thresholds::Agree(own, PrivateData::Parse(endpoint_->info().private_data),
-                                    endpoint_->limits().max_message)),
+      thresholds_(
+          Thresholds::Agree(own, PrivateData::Parse(endpoint_->info().private_data), endpoint_->limits().max_message)),
       posted_(posted),
       finish_(timers.MakeTimer(std::move(on_finished))) {}
 
@@ -107,9 +110,11 @@ void Connection::HandleMessage(Slice bytes) {
   Received message;
   Result<size_t, HeaderError> size = message.header.Parse(*fixed, bytes.bytes(), limits_);
   if (!size) {
-    log::debug("{}: header of {:08x} refused: {}", endpoint_->info().provider, fixed->xid.value(), ToString(size.error()));
+    log::debug("{}: header of {:08x} refused: {}", endpoint_->info().provider, fixed->xid.value(),
+               ToString(size.error()));
     // RFC 8166 §4.5: errors in replies are passed over in silence.
-    const bool reply = fixed->procedure == Procedure::kError || !responder_ || (requester_ && requester_->Expects(fixed->xid));
+    const bool reply =
+        fixed->procedure == Procedure::kError || !responder_ || (requester_ && requester_->Expects(fixed->xid));
     if (!reply) responder_->HandleBadHeader(*fixed, size.error());
     return;
   }

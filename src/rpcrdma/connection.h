@@ -43,8 +43,8 @@ struct Received {
 class Connection {
  public:
   // `posted`: receives of own.receive_size octets that the endpoint was made with. `timers` outlives this.
-  Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateData& own, uint32_t posted, const HeaderLimits& limits,
-             TimerService& timers, std::function<void()> on_finished);
+  Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateData& own, uint32_t posted,
+             const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -116,7 +116,7 @@ class Connection {
   uint64_t number_ = 0;
   Requester* requester_ = nullptr;
   Responder* responder_ = nullptr;
-  uint32_t posted_;   // receives that are posted, or are being replaced
+  uint32_t posted_;  // receives that are posted, or are being replaced
   uint32_t needed_ = 0;
   size_t activities_ = 0;
   bool lost_ = false;

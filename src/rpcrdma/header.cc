@@ -123,15 +123,24 @@ Result<void, HeaderError> ParseReplyChunk(WordReader& reader, ChunkLists& chunks
 
 std::string_view ToString(HeaderError error) {
   switch (error) {
-    case HeaderError::kVersion: return "unsupported version";
-    case HeaderError::kProcedure: return "unknown procedure";
-    case HeaderError::kPadded: return "RDMA_MSGP";
-    case HeaderError::kTruncated: return "truncated";
-    case HeaderError::kMalformed: return "malformed";
-    case HeaderError::kTooComplex: return "too many chunks or segments";
-    case HeaderError::kWraps: return "a segment that wraps its address space";
-    case HeaderError::kNoPayload: return "no payload stream";
-    case HeaderError::kTrailing: return "octets after the header";
+    case HeaderError::kVersion:
+      return "unsupported version";
+    case HeaderError::kProcedure:
+      return "unknown procedure";
+    case HeaderError::kPadded:
+      return "RDMA_MSGP";
+    case HeaderError::kTruncated:
+      return "truncated";
+    case HeaderError::kMalformed:
+      return "malformed";
+    case HeaderError::kTooComplex:
+      return "too many chunks or segments";
+    case HeaderError::kWraps:
+      return "a segment that wraps its address space";
+    case HeaderError::kNoPayload:
+      return "no payload stream";
+    case HeaderError::kTrailing:
+      return "octets after the header";
   }
   return "?";
 }
@@ -187,16 +196,19 @@ Result<size_t, HeaderError> Header::Parse(const FixedHeader& fixed_header, Const
 }
 
 size_t HeaderSize(const ChunkLists& chunks) {
-  return kMinimalHeader + chunks.reads.size() * (kWord + kWord + kSegmentSize) + chunks.writes.size() * (kWord + kWord) +
-         chunks.writes.segment_count() * kSegmentSize +
+  return kMinimalHeader + chunks.reads.size() * (kWord + kWord + kSegmentSize) +
+         chunks.writes.size() * (kWord + kWord) + chunks.writes.segment_count() * kSegmentSize +
          (chunks.has_reply ? kWord + chunks.reply.size() * kSegmentSize : 0);
 }
 
 size_t Header::serialized_size() const {
   switch (fixed.procedure) {
-    case Procedure::kError: return error == ErrorCode::kVersion ? kMinimalError + 2 * kWord : kMinimalError;
-    case Procedure::kDone: return kFixedSize;
-    default: return HeaderSize(chunks);
+    case Procedure::kError:
+      return error == ErrorCode::kVersion ? kMinimalError + 2 * kWord : kMinimalError;
+    case Procedure::kDone:
+      return kFixedSize;
+    default:
+      return HeaderSize(chunks);
   }
 }
 

@@ -64,21 +64,21 @@ struct HeaderLimits {
 
 // Why a header cannot be understood.
 enum class HeaderError : uint8_t {
-  kVersion,           // answered with ERR_VERS; all others with ERR_CHUNK
-  kProcedure,         // not one of the five
-  kPadded,            // RDMA_MSGP, which is no longer used (§4.6.1)
-  kTruncated,         // ends inside a field
-  kMalformed,         // an optional-data word that is neither 0 nor 1, or an unknown error code
-  kTooComplex,        // above HeaderLimits
-  kWraps,             // a segment whose end lies before its beginning
-  kNoPayload,         // RDMA_NOMSG without chunks, or RDMA_MSG without a Payload stream
-  kTrailing,          // octets after a header that is the whole message
+  kVersion,     // answered with ERR_VERS; all others with ERR_CHUNK
+  kProcedure,   // not one of the five
+  kPadded,      // RDMA_MSGP, which is no longer used (§4.6.1)
+  kTruncated,   // ends inside a field
+  kMalformed,   // an optional-data word that is neither 0 nor 1, or an unknown error code
+  kTooComplex,  // above HeaderLimits
+  kWraps,       // a segment whose end lies before its beginning
+  kNoPayload,   // RDMA_NOMSG without chunks, or RDMA_MSG without a Payload stream
+  kTrailing,    // octets after a header that is the whole message
 };
 std::string_view ToString(HeaderError error);
 
 struct Header {
   FixedHeader fixed;
-  ChunkLists chunks;  // RDMA_MSG, RDMA_NOMSG
+  ChunkLists chunks;                    // RDMA_MSG, RDMA_NOMSG
   ErrorCode error = ErrorCode::kChunk;  // RDMA_ERROR
   uint32_t lowest_version = 0;          // RDMA_ERROR with kVersion
   uint32_t highest_version = 0;

@@ -54,11 +54,11 @@ TEST(Header, ReadListIsOnePhlooForEachSegmentAndAZero) {
   ChunkLists chunks;
   chunks.reads = {{0, {Stag(0xA1), 100, 0x1'0000'0001}}, {0, {Stag(0xA2), 200, 2}}, {64, {Stag(0xA3), 300, 3}}};
   Header header = Message(Procedure::kNomsg, chunks);
-  ByteVector words = Words({kXid, 1, 32, 1,                    //
-                            1, 0, 0xA1, 100, 1, 1,             // 1 PHLOO
-                            1, 0, 0xA2, 200, 0, 2,             // 1 PHLOO
-                            1, 64, 0xA3, 300, 0, 3, 0,         // 1 PHLOO 0
-                            0, 0});
+  ByteVector words = Words({kXid, 1,  32,   1,             //
+                            1,    0,  0xA1, 100, 1, 1,     // 1 PHLOO
+                            1,    0,  0xA2, 200, 0, 2,     // 1 PHLOO
+                            1,    64, 0xA3, 300, 0, 3, 0,  // 1 PHLOO 0
+                            0,    0});
   EXPECT_EQ(SerializeWhole(header), words);
   EXPECT_EQ(ParseWhole(words), header);
 }
@@ -70,9 +70,9 @@ TEST(Header, WriteListOfThreeSegmentsAndTwoSegments) {
   chunks.writes.AddChunk();
   for (uint32_t i = 4; i <= 5; ++i) chunks.writes.Add({Stag(i), 10 * i, 0x700000000ULL + i});
   Header header = Message(Procedure::kMsg, chunks);
-  ByteVector words = Words({kXid, 1, 32, 0, 0,                                 //
-                            1, 3, 1, 10, 7, 1, 2, 20, 7, 2, 3, 30, 7, 3,       // 1 3 HLOO HLOO HLOO
-                            1, 2, 4, 40, 7, 4, 5, 50, 7, 5, 0,                 // 1 2 HLOO HLOO 0
+  ByteVector words = Words({kXid, 1, 32, 0,  0,                               //
+                            1,    3, 1,  10, 7, 1, 2, 20, 7, 2, 3, 30, 7, 3,  // 1 3 HLOO HLOO HLOO
+                            1,    2, 4,  40, 7, 4, 5, 50, 7, 5, 0,            // 1 2 HLOO HLOO 0
                             0});
   EXPECT_EQ(SerializeWhole(header), words);
   EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})})), header);
@@ -83,8 +83,8 @@ TEST(Header, ReplyChunkOfTwoSegments) {
   chunks.has_reply = true;
   chunks.reply = {{Stag(1), 10, 100}, {Stag(2), 20, 200}};
   Header header = Message(Procedure::kNomsg, chunks);
-  ByteVector words = Words({kXid, 1, 32, 1, 0, 0,                     //
-                            1, 2, 1, 10, 0, 100, 2, 20, 0, 200});     // 1 2 HLOO HLOO
+  ByteVector words = Words({kXid, 1, 32, 1, 0, 0,                  //
+                            1, 2, 1, 10, 0, 100, 2, 20, 0, 200});  // 1 2 HLOO HLOO
   EXPECT_EQ(SerializeWhole(header), words);
   EXPECT_EQ(ParseWhole(words), header);
 }
@@ -167,7 +167,8 @@ TEST(Header, ASegmentLiesInOnePieceOfTheAddressSpace) {
   EXPECT_TRUE(ParseWhole(segment_at(0, 0xffffffff)));
   EXPECT_EQ(ErrorOf(segment_at(17, 0xfffffff0)), HeaderError::kWraps);
   EXPECT_EQ(ErrorOf(segment_at(0xffffffff, 0xffffffff)), HeaderError::kWraps);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, 0, 0, kXid, 0})), HeaderError::kWraps);
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, 0, 0, kXid, 0})),
+            HeaderError::kWraps);
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, kXid, 0})), HeaderError::kWraps);
 }
 

@@ -30,7 +30,8 @@ uint64_t RunWithFault(uint64_t lose_at, uint64_t refuse_at) {
         destinations[i].resize(shape.results.back().max_length);
         shape.results.back().destination = destinations[i];
       }
-      Spawn(Store(rig.client->Call(EncodeCall(rig.client_provider->buffers(), calls[i]), std::move(shape)), results[i]));
+      Spawn(
+          Store(rig.client->Call(EncodeCall(rig.client_provider->buffers(), calls[i]), std::move(shape)), results[i]));
     }
     size_t returned = 0;
     EXPECT_TRUE(rig.world.RunUntil([&] {

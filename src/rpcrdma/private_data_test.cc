@@ -49,7 +49,8 @@ TEST(PrivateData, OtherVersionsAreNotOurs) {
   EXPECT_EQ(PrivateData::Parse(Words({0xf6ab0e18, 0x02010303})), PrivateData());
   EXPECT_EQ(PrivateData::Parse(Words({0xf6ab0e18, 0x00010303})), PrivateData());
   // One of ours behind it is.
-  EXPECT_EQ(PrivateData::Parse(Concat({Words({0xf6ab0e18, 0x02010303}), kLinuxClient})), (PrivateData{true, 4096, 4096}));
+  EXPECT_EQ(PrivateData::Parse(Concat({Words({0xf6ab0e18, 0x02010303}), kLinuxClient})),
+            (PrivateData{true, 4096, 4096}));
 }
 
 TEST(PrivateData, ReservedBitsAreIgnored) {

@@ -6,11 +6,16 @@ namespace penstock::rpcrdma {
 
 std::string_view ToString(ReadError error) {
   switch (error) {
-    case ReadError::kMisaligned: return "misaligned position";
-    case ReadError::kPositionZero: return "position zero beside an inline stream, or neither";
-    case ReadError::kTooLong: return "Read chunks too long";
-    case ReadError::kOverlap: return "overlapping Read chunks";
-    case ReadError::kBeyondStream: return "Read chunk beyond the stream";
+    case ReadError::kMisaligned:
+      return "misaligned position";
+    case ReadError::kPositionZero:
+      return "position zero beside an inline stream, or neither";
+    case ReadError::kTooLong:
+      return "Read chunks too long";
+    case ReadError::kOverlap:
+      return "overlapping Read chunks";
+    case ReadError::kBeyondStream:
+      return "Read chunk beyond the stream";
   }
   return "?";
 }

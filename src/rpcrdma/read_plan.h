@@ -15,11 +15,11 @@ namespace penstock::rpcrdma {
 
 // Why a Read list is refused; each is answered with ERR_CHUNK.
 enum class ReadError : uint8_t {
-  kMisaligned,      // a position that is not a multiple of four
-  kPositionZero,    // a position-zero chunk beside an inline Payload stream, or neither of the two
-  kTooLong,         // more octets than a call may have
-  kOverlap,         // a chunk that begins inside another
-  kBeyondStream,    // a chunk that begins behind the end of the Payload stream
+  kMisaligned,    // a position that is not a multiple of four
+  kPositionZero,  // a position-zero chunk beside an inline Payload stream, or neither of the two
+  kTooLong,       // more octets than a call may have
+  kOverlap,       // a chunk that begins inside another
+  kBeyondStream,  // a chunk that begins behind the end of the Payload stream
 };
 std::string_view ToString(ReadError error);
 
@@ -37,8 +37,8 @@ struct ReadPlan {
   std::vector<Segment> segments;  // sorted by chunk, in list order within
   bool long_call = false;         // the reduced stream comes in a position-zero chunk: `stream`
   ReadChunk stream;
-  std::vector<ReadChunk> items;   // by ascending offset; without chunks of length zero
-  size_t total = 0;               // octets to pull
+  std::vector<ReadChunk> items;  // by ascending offset; without chunks of length zero
+  size_t total = 0;              // octets to pull
 
   std::span<const Segment> SegmentsOf(const ReadChunk& chunk) const {
     return std::span(segments).subspan(chunk.first_segment, chunk.segment_count);

@@ -22,7 +22,8 @@ constexpr size_t kMax = 1 << 20;
 std::vector<std::pair<size_t, size_t>> OffsetsAndLengths(const Result<ReadPlan, ReadError>& plan) {
   EXPECT_TRUE(plan) << ToString(plan.error());
   std::vector<std::pair<size_t, size_t>> out;
-  if (plan) for (const ReadChunk& chunk : plan->items) out.emplace_back(chunk.offset, chunk.length);
+  if (plan)
+    for (const ReadChunk& chunk : plan->items) out.emplace_back(chunk.offset, chunk.length);
   return out;
 }
 

@@ -20,12 +20,18 @@ Result<void, ReplyError> CheckSegments(std::span<const Segment> offered, std::sp
 
 std::string_view ToString(ReplyError error) {
   switch (error) {
-    case ReplyError::kReadList: return "Read list in a reply";
-    case ReplyError::kWriteList: return "Write list is not the one offered";
-    case ReplyError::kReplyChunk: return "Reply chunk is not the one offered";
-    case ReplyError::kSegment: return "segment is not the one offered";
-    case ReplyError::kNotInOrder: return "segments not filled in order";
-    case ReplyError::kProcedure: return "procedure and Reply chunk contradict each other";
+    case ReplyError::kReadList:
+      return "Read list in a reply";
+    case ReplyError::kWriteList:
+      return "Write list is not the one offered";
+    case ReplyError::kReplyChunk:
+      return "Reply chunk is not the one offered";
+    case ReplyError::kSegment:
+      return "segment is not the one offered";
+    case ReplyError::kNotInOrder:
+      return "segments not filled in order";
+    case ReplyError::kProcedure:
+      return "procedure and Reply chunk contradict each other";
   }
   return "?";
 }

@@ -11,12 +11,12 @@
 namespace penstock::rpcrdma {
 
 enum class ReplyError : uint8_t {
-  kReadList,      // a Read list in a reply
-  kWriteList,     // another number of Write chunks or of segments than offered
-  kReplyChunk,    // a Reply chunk that was not offered, or with other segments
-  kSegment,       // a handle or an offset that was not offered, or more octets
-  kNotInOrder,    // octets in a segment behind one that is not full
-  kProcedure,     // RDMA_NOMSG without octets in the Reply chunk, RDMA_MSG with some
+  kReadList,    // a Read list in a reply
+  kWriteList,   // another number of Write chunks or of segments than offered
+  kReplyChunk,  // a Reply chunk that was not offered, or with other segments
+  kSegment,     // a handle or an offset that was not offered, or more octets
+  kNotInOrder,  // octets in a segment behind one that is not full
+  kProcedure,   // RDMA_NOMSG without octets in the Reply chunk, RDMA_MSG with some
 };
 std::string_view ToString(ReplyError error);
 

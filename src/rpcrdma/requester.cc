@@ -102,7 +102,8 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
     if (!outcome.too_complex || shape.max_stream >= shape.stream_limit || retries == options_.reply_retries) {
       co_return std::unexpected(outcome.reply.error());
     }
-    shape.max_stream = std::min(4 * std::max<size_t>(shape.max_stream, conditions_.reply_threshold), shape.stream_limit);
+    shape.max_stream =
+        std::min(4 * std::max<size_t>(shape.max_stream, conditions_.reply_threshold), shape.stream_limit);
     call = WithXid(call, rpc::Xid(xid.value() + (retries + 1) * kXidDistance));
   }
 }
@@ -152,8 +153,8 @@ void Requester::OfferCall(Attempt& attempt, rpc::Message& call) {
     if (reduced(n)) {
       Slice memory = InMemory(attempt, item.data);
       // Without padding (§3.4.5.2).
-      reads.push_back({static_cast<uint32_t>(item.offset + before),
-                       Register(attempt, memory.bytes(), rdma::Access::kRemoteRead)});
+      reads.push_back(
+          {static_cast<uint32_t>(item.offset + before), Register(attempt, memory.bytes(), rdma::Access::kRemoteRead)});
     }
     before += RoundUp(item.data.size(), 4);
   }
@@ -355,7 +356,8 @@ void Requester::CheckHealth() {
     heard_at_ = ticks_;
     probed_at_.reset();
   } else if (probed_at_) {
-    if (ticks_ - *probed_at_ >= TicksIn(options_.health.limit, tick_)) connection_.Disconnect("the peer does not answer");
+    if (ticks_ - *probed_at_ >= TicksIn(options_.health.limit, tick_))
+      connection_.Disconnect("the peer does not answer");
   } else if (ticks_ - heard_at_ >= TicksIn(options_.health.after, tick_)) {
     probed_at_ = ticks_;
     if (credits_.available_for_probe()) Spawn(Probe());

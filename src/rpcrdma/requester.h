@@ -32,9 +32,9 @@ struct HealthCheck {
 };
 
 struct RequesterOptions {
-  uint32_t credits = 64;     // asked for; so many receives are posted for replies
-  size_t min_chunk = 4096;   // payloads of so many octets move by RDMA even where they would fit inline
-  bool chunks = true;        // false: short messages only (RFC 8167 §5.3)
+  uint32_t credits = 64;    // asked for; so many receives are posted for replies
+  size_t min_chunk = 4096;  // payloads of so many octets move by RDMA even where they would fit inline
+  bool chunks = true;       // false: short messages only (RFC 8167 §5.3)
   // How often a call is repeated with room for a longer reply (RFC 8267 §3.1), where its ReplyShape allows that; at most 3.
   unsigned reply_retries = 3;
   // A call that has no reply after this time (and up to a quarter more) has failed with kTimedOut. Zero: waits for ever.

@@ -17,7 +17,8 @@ constexpr uint32_t kXid = 0x1234;
 class RequesterTest : public testing::Test {
  protected:
   void Connect(PrivateData data = {true, 4096, 4096}) {
-    SetupResult<std::unique_ptr<rdma::Listener>> listener = rig_.server_provider->Listen({asio::ip::address_v4::any(), 20049});
+    SetupResult<std::unique_ptr<rdma::Listener>> listener =
+        rig_.server_provider->Listen({asio::ip::address_v4::any(), 20049});
     ASSERT_TRUE(listener);
     rig_.address = (*listener)->local();
     Spawn(AcceptTask(**listener, data));
@@ -36,8 +37,9 @@ class RequesterTest : public testing::Test {
   // A call, and its header as it arrives.
   Header Begin(const TestCall& call, CallResult& result, std::optional<rpc::ReplyShape> shape = {}) {
     calls_.clear();
-    Spawn(Store(rig_.client->Call(EncodeCall(rig_.client_provider->buffers(), call), shape ? *shape : rig_.ShapeOf(call)),
-                result));
+    Spawn(
+        Store(rig_.client->Call(EncodeCall(rig_.client_provider->buffers(), call), shape ? *shape : rig_.ShapeOf(call)),
+              result));
     EXPECT_TRUE(rig_.world.RunUntil([&] { return !calls_.empty(); }));
     Header header;
     EXPECT_TRUE(header.Parse(*FixedHeader::Parse(calls_[0]), calls_[0], {}));
@@ -127,19 +129,19 @@ TEST_F(RequesterTest, RepliesThatCannotBeUnderstoodAreDiscarded) {
   CallResult result;
   Begin({.xid = kXid}, result);
   for (const ByteVector& message : {
-           Words({kXid, 1, 10, kMsg, 0, 0}),                           // too short
-           Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}),         // version
-           Words({kXid, 2, 10, kError, 1, 1, 1}),                      //
-           Words({kXid, 1, 10, kMsgp, 0, 0, 0, 0, 0, kXid, 1, 0, 0}),  //
-           Words({kXid, 1, 10, kDone, 0, 0, 0}),                       //
-           Words({kXid, 1, 10, 7, 0, 0, 0, kXid, 1, 0, 0}),            //
-           Words({kXid, 1, 10, kMsg, 0, 0, 2, kXid, 1, 0, 0}),         //
-           Words({kXid, 1, 10, kMsg, 0, 0, 0}),                        //
-           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),     // another XID in its stream
-           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 0, 0, 0}),         // a call
-           Words({kXid, 1, 10, kNomsg, 0, 0, 0}),                      //
-           Words({kXid, 1, 10, kError, 3, 0, 0}),                      // unknown error
-           Words({kXid, 1, 10, kError, 1, 1}),                         //
+           Words({kXid, 1, 10, kMsg, 0, 0}),                            // too short
+           Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}),          // version
+           Words({kXid, 2, 10, kError, 1, 1, 1}),                       //
+           Words({kXid, 1, 10, kMsgp, 0, 0, 0, 0, 0, kXid, 1, 0, 0}),   //
+           Words({kXid, 1, 10, kDone, 0, 0, 0}),                        //
+           Words({kXid, 1, 10, 7, 0, 0, 0, kXid, 1, 0, 0}),             //
+           Words({kXid, 1, 10, kMsg, 0, 0, 2, kXid, 1, 0, 0}),          //
+           Words({kXid, 1, 10, kMsg, 0, 0, 0}),                         //
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),      // another XID in its stream
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 0, 0, 0}),          // a call
+           Words({kXid, 1, 10, kNomsg, 0, 0, 0}),                       //
+           Words({kXid, 1, 10, kError, 3, 0, 0}),                       // unknown error
+           Words({kXid, 1, 10, kError, 1, 1}),                          //
            Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),  // nobody has asked
            Words({kXid + 1, 1, 10, kError, 2}),
        }) {
@@ -178,8 +180,14 @@ TEST_F(RequesterTest, ListsThatAreNotTheOfferedOnesEndTheCall) {
            +[](Header& reply) { reply.chunks.writes.chunk(0)[0].offset += 1; },
            +[](Header& reply) { reply.chunks.writes.chunk(0)[0].stag = rdma::Stag(1); },
            +[](Header& reply) { reply.chunks.reply[0].length = 16; },
-           +[](Header& reply) { reply.fixed.procedure = Procedure::kNomsg; reply.chunks.reply[0].length = 0; },
-           +[](Header& reply) { reply.fixed.procedure = Procedure::kNomsg; reply.chunks.reply[0].length = 0xffffff; },
+           +[](Header& reply) {
+             reply.fixed.procedure = Procedure::kNomsg;
+             reply.chunks.reply[0].length = 0;
+           },
+           +[](Header& reply) {
+             reply.fixed.procedure = Procedure::kNomsg;
+             reply.chunks.reply[0].length = 0xffffff;
+           },
        }) {
     CallResult result;
     Header reply = Begin(call, result);

@@ -17,12 +17,13 @@
 namespace penstock::rpcrdma {
 
 struct ResponderOptions {
-  uint32_t credits = 64;               // calls of one connection that may be unanswered
-  size_t max_call_octets = 4 << 20;    // that a call may make us pull by its Read chunks; more is answered with ERR_CHUNK
-  size_t max_pulled_octets = 32 << 20; // that all calls of a connection together may; more has to wait. At least as many
+  uint32_t credits = 64;             // calls of one connection that may be unanswered
+  size_t max_call_octets = 4 << 20;  // that a call may make us pull by its Read chunks; more is answered with ERR_CHUNK
+  size_t max_pulled_octets =
+      32 << 20;  // that all calls of a connection together may; more has to wait. At least as many
   // Memory of replies that the peer has not taken; above it calls have to wait. Files are sent from where they are.
   size_t max_queued_octets = 8 << 20;
-  bool chunks = true;                  // false: a call with chunks is answered with ERR_CHUNK (RFC 8167 §5.3)
+  bool chunks = true;  // false: a call with chunks is answered with ERR_CHUNK (RFC 8167 §5.3)
 };
 
 class Responder {

@@ -31,7 +31,10 @@ class ResponderTest : public testing::Test {
   }
 
   void Send(ConstBytes message) {
-    endpoint_->PostSend({.context = 0, .gather = {Data(Owned(rig_.client_provider->buffers(), message))}, .solicited = false, .invalidate = {}});
+    endpoint_->PostSend({.context = 0,
+                         .gather = {Data(Owned(rig_.client_provider->buffers(), message))},
+                         .solicited = false,
+                         .invalidate = {}});
   }
   // The answers that come to `message`, after everything has calmed down.
   std::vector<ByteVector> Answers(ConstBytes message) {
@@ -215,8 +218,8 @@ TEST_F(ResponderTest, ImpossibleReadListsAreRefusedWithoutReading) {
 }
 
 TEST_F(ResponderTest, TooManySegmentsAreRefused) {
-  rig_.server_options.limits = {.max_read_segments = 3, .max_write_chunks = 3, .max_write_segments = 3,
-                                .max_reply_segments = 3};
+  rig_.server_options.limits = {
+      .max_read_segments = 3, .max_write_chunks = 3, .max_write_segments = 3, .max_reply_segments = 3};
   Connect();
   const ByteVector stream = Stream({.xid = kXid});
   ChunkLists chunks;
@@ -258,8 +261,8 @@ TEST_F(ResponderTest, ACallInSegmentsOfAllSizesIsPutTogether) {
       add(first, memory[0]);
       add(first + 12 + 4, memory[1]);
       if (long_call) add(0, stream);
-      std::vector<ByteVector> answers = Answers(
-          Whole(long_call ? Procedure::kNomsg : Procedure::kMsg, chunks, long_call ? ByteVector() : stream));
+      std::vector<ByteVector> answers =
+          Answers(Whole(long_call ? Procedure::kNomsg : Procedure::kMsg, chunks, long_call ? ByteVector() : stream));
       ASSERT_EQ(answers.size(), 1u);
       EXPECT_EQ(answers[0], Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
       EXPECT_EQ(rig_.handler.faults(), 0u) << long_call << padded;
@@ -321,8 +324,9 @@ TEST_F(ResponderTest, AnEmptyWriteChunkAsksForItsResultInline) {
   std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {5, 6}})));
   ASSERT_EQ(answers.size(), 1u);
   chunks.writes.chunk(1)[0].length = 6;
-  EXPECT_EQ(answers[0], Whole(Procedure::kMsg, chunks,
-                              Concat({Words({kXid, 1, 0, 2, 5}), ResultOctets(kXid, 0, 5), ByteVector(3), Words({6})})));
+  EXPECT_EQ(answers[0],
+            Whole(Procedure::kMsg, chunks,
+                  Concat({Words({kXid, 1, 0, 2, 5}), ResultOctets(kXid, 0, 5), ByteVector(3), Words({6})})));
   EXPECT_TRUE(Equal(ConstBytes(memory).first(6), ResultOctets(kXid, 1, 6)));
 }
 
@@ -333,7 +337,8 @@ TEST_F(ResponderTest, ALongReplyGoesToTheReplyChunkSegmentBySegment) {
   ChunkLists chunks;
   chunks.has_reply = true;
   chunks.reply = {{all.stag, 1, all.offset}, {all.stag, 4999, all.offset + 1}, {all.stag, 1000, all.offset + 5000}};
-  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .reply_filler = 5001})));
+  std::vector<ByteVector> answers =
+      Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .reply_filler = 5001})));
   ASSERT_EQ(answers.size(), 1u);
   chunks.reply[2].length = 16 + 5004 - 5000;
   EXPECT_EQ(answers[0], Whole(Procedure::kNomsg, chunks, {}));
@@ -360,7 +365,8 @@ TEST_F(ResponderTest, MemoryThatIsNotThereCostsTheConnectionButNotTheServer) {
       chunks.writes.AddChunk();
       chunks.writes.Add({rdma::Stag(0xbad), 100, 0});
     }
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .arguments = std::vector<size_t>(read, 100), .results = {100}})));
+    Send(Whole(Procedure::kMsg, chunks,
+               Stream({.xid = kXid, .arguments = std::vector<size_t>(read, 100), .results = {100}})));
     ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
     TearDown();
     lost_ = false;

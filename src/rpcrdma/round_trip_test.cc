@@ -41,7 +41,8 @@ TEST_P(RoundTripSizes, EveryShapeOfCallAndReply) {
           (xid % 2 ? call.filler : call.reply_filler) = filler;
           (xid % 3 ? call.arguments : call.results).assign(count, length);
           if (count == 3) call.results = {length, 0, 5};
-          ASSERT_TRUE(rig.CallAndCheck(call)) << filler << " " << length << " x " << count << " invalidation " << invalidation;
+          ASSERT_TRUE(rig.CallAndCheck(call))
+              << filler << " " << length << " x " << count << " invalidation " << invalidation;
         }
       }
     }
@@ -54,8 +55,10 @@ INSTANTIATE_TEST_SUITE_P(Thresholds, RoundTripSizes,
                                          Sizes{1024, 65536, 65536, 65536}, Sizes{65536, 65536, 65536, 1024},
                                          Sizes{65536, 2048, 65536, 4096}, Sizes{65536, 65536, 65536, 65536}),
                          [](const auto& test) {
-                           return std::to_string(test.param.client_send) + "_" + std::to_string(test.param.client_receive) + "_" +
-                                  std::to_string(test.param.server_send) + "_" + std::to_string(test.param.server_receive);
+                           return std::to_string(test.param.client_send) + "_" +
+                                  std::to_string(test.param.client_receive) + "_" +
+                                  std::to_string(test.param.server_send) + "_" +
+                                  std::to_string(test.param.server_receive);
                          });
 
 TEST(RoundTrip, APeerWithoutPrivateDataGetsTheDefaults) {
@@ -122,7 +125,8 @@ TEST(RoundTrip, ManyCallsAtOnceStayWithinTheCredits) {
   rig.handler.set_max_delay(std::chrono::milliseconds(1));
   rig.Start();
   std::vector<TestCall> calls;
-  for (uint32_t xid = 1; xid <= 200; ++xid) calls.push_back({.xid = xid, .arguments = {xid * 20}, .results = {xid * 30}});
+  for (uint32_t xid = 1; xid <= 200; ++xid)
+    calls.push_back({.xid = xid, .arguments = {xid * 20}, .results = {xid * 30}});
   std::vector<CallResult> results(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) rig.Begin(calls[i], results[i]);
   EXPECT_EQ(rig.client->requester().credits().in_flight(), 1u) << "before the first reply";
@@ -343,13 +347,17 @@ TEST(RoundTrip, BothDirections) {
     // The same XIDs in both directions at the same time.
     std::vector<CallResult> forth(50), backwards(50);
     std::vector<TestCall> calls;
-    for (uint32_t i = 0; i < 50; ++i) calls.push_back({.xid = i + 1, .arguments = {chunks ? i * 300 : 100}, .results = {7}});
+    for (uint32_t i = 0; i < 50; ++i)
+      calls.push_back({.xid = i + 1, .arguments = {chunks ? i * 300 : 100}, .results = {7}});
     for (uint32_t i = 0; i < 50; ++i) {
       rig.Begin(calls[i], forth[i]);
-      Spawn(Store(back->Call(EncodeCall(rig.server_provider->buffers(), calls[i]), rig.ShapeOf(calls[i])), backwards[i]));
+      Spawn(
+          Store(back->Call(EncodeCall(rig.server_provider->buffers(), calls[i]), rig.ShapeOf(calls[i])), backwards[i]));
     }
-    auto done = [&] { return std::ranges::all_of(forth, [](auto& r) { return r.has_value(); }) &&
-                             std::ranges::all_of(backwards, [](auto& r) { return r.has_value(); }); };
+    auto done = [&] {
+      return std::ranges::all_of(forth, [](auto& r) { return r.has_value(); }) &&
+             std::ranges::all_of(backwards, [](auto& r) { return r.has_value(); });
+    };
     ASSERT_TRUE(rig.world.RunUntil(done));
     for (uint32_t i = 0; i < 50; ++i) {
       ASSERT_TRUE(*forth[i] && *backwards[i]) << i;
@@ -393,7 +401,8 @@ TEST(RoundTrip, ManySeeds) {
     }
     std::vector<CallResult> results(calls.size());
     for (size_t i = 0; i < calls.size(); ++i) rig.Begin(calls[i], results[i]);
-    ASSERT_TRUE(rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
+    ASSERT_TRUE(
+        rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
     for (size_t i = 0; i < calls.size(); ++i) {
       ASSERT_TRUE(*results[i]) << "seed " << seed << " call " << i;
       ASSERT_TRUE(IsReplyTo(calls[i], **results[i])) << "seed " << seed << " call " << i;

@@ -14,7 +14,8 @@ class Server::Link {
   Link(std::unique_ptr<rdma::Endpoint> endpoint, const rpc::Peer& peer, uint32_t receives, const ServerOptions& options,
        TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused, std::function<void()> on_finished)
       : peer_(peer),
-        connection_(std::move(endpoint), options.private_data, receives, options.limits, timers, std::move(on_finished)),
+        connection_(std::move(endpoint), options.private_data, receives, options.limits, timers,
+                    std::move(on_finished)),
         responder_(connection_, handler, peer_, options.responder, &refused) {
     connection_.set_responder(responder_);
     if (options.back_channel) {

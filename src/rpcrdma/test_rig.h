@@ -25,10 +25,10 @@ namespace penstock::rpcrdma {
 
 struct TestCall {
   uint32_t xid = 1;
-  size_t filler = 0;                // octets in the call's stream
+  size_t filler = 0;                   // octets in the call's stream
   std::vector<size_t> arguments = {};  // lengths of payloads
   size_t reply_filler = 0;
-  std::vector<size_t> results = {};    // lengths of payloads in the reply
+  std::vector<size_t> results = {};  // lengths of payloads in the reply
 };
 
 inline ByteVector ArgumentOctets(uint32_t xid, size_t n, size_t length) {
@@ -66,9 +66,7 @@ inline size_t ReplyStreamSize(const TestCall& call) {
   return 16 + RoundUp(call.reply_filler, 4) + 4 * call.results.size();
 }
 
-inline bool SameOctets(const Data& data, ConstBytes octets) {
-  return !data.is_file() && Equal(data.bytes(), octets);
-}
+inline bool SameOctets(const Data& data, ConstBytes octets) { return !data.is_file() && Equal(data.bytes(), octets); }
 
 // Executes such calls, each after a delay of its own.
 class TestHandler : public rpc::CallHandler {
@@ -146,11 +144,13 @@ inline testing::AssertionResult IsReplyTo(const TestCall& call, const rpc::Messa
     return testing::AssertionFailure() << xdr::ErrorName(decoder.error());
   }
   if (xid != call.xid || type != 1) return testing::AssertionFailure() << "xid " << xid << " type " << type;
-  if (!Equal(filler, Pattern(call.reply_filler, xid))) return testing::AssertionFailure() << "filler of " << filler.size();
+  if (!Equal(filler, Pattern(call.reply_filler, xid)))
+    return testing::AssertionFailure() << "filler of " << filler.size();
   if (count != call.results.size()) return testing::AssertionFailure() << count << " results";
   for (uint32_t n = 0; n < count; ++n) {
     Data data;
-    if (!decoder.Payload(data, 1 << 24)) return testing::AssertionFailure() << n << ": " << xdr::ErrorName(decoder.error());
+    if (!decoder.Payload(data, 1 << 24))
+      return testing::AssertionFailure() << n << ": " << xdr::ErrorName(decoder.error());
     if (!SameOctets(data, ResultOctets(xid, n, call.results[n]))) {
       return testing::AssertionFailure() << "result " << n << " of " << data.size() << " octets differs";
     }
@@ -177,7 +177,8 @@ struct Rig {
 
   void StartServer() {
     server.emplace(*server_provider, world, handler, server_options);
-    SetupResult<std::unique_ptr<rdma::Listener>> listener = server_provider->Listen({asio::ip::address_v4::any(), 20049});
+    SetupResult<std::unique_ptr<rdma::Listener>> listener =
+        server_provider->Listen({asio::ip::address_v4::any(), 20049});
     ASSERT_TRUE(listener) << listener.error().message;
     address = (*listener)->local();
     server->Start(*std::move(listener));

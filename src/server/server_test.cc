@@ -124,21 +124,23 @@ class ServerTest : public testing::TestWithParam<Protocol> {
 };
 
 struct OpenFile {
-  explicit OpenFile(const std::filesystem::path& path) : file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
+  explicit OpenFile(const std::filesystem::path& path)
+      : file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
   FileDescriptor file;
 };
 
-Task<client::Result<void>> Put(client::Mount& mount, asio::thread_pool& workers, std::filesystem::path from, std::string name,
-                               client::CopyOptions options) {
+Task<client::Result<void>> Put(client::Mount& mount, asio::thread_pool& workers, std::filesystem::path from,
+                               std::string name, client::CopyOptions options) {
   const OpenFile source(from);
   PENSTOCK_CO_TRY(const client::Node node, co_await mount.CreateFile(mount.root(), name, 0640));
   PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t size,
-                  co_await client::Upload(mount, workers, source.file.get(), std::filesystem::file_size(from), node, name,
-                                          std::move(options)));
+                  co_await client::Upload(mount, workers, source.file.get(), std::filesystem::file_size(from), node,
+                                          name, std::move(options)));
   co_return client::Result<void>();
 }
 
-Task<client::Result<void>> Get(client::Mount& mount, asio::thread_pool& workers, std::string name, std::filesystem::path to) {
+Task<client::Result<void>> Get(client::Mount& mount, asio::thread_pool& workers, std::string name,
+                               std::filesystem::path to) {
   const OpenFile target(to);
   PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(name));
   PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t size,

@@ -97,9 +97,7 @@ TEST_F(Codec, AListIsAChainOfOptionals) {
                  "00000000");
 }
 
-TEST_F(Codec, ALongListNeedsNoStack) {
-  ExpectRoundTrip(List<example::node>(200'000));
-}
+TEST_F(Codec, ALongListNeedsNoStack) { ExpectRoundTrip(List<example::node>(200'000)); }
 
 TEST_F(Codec, VoidIsNothing) { ExpectEncoding(Void(), ""); }
 

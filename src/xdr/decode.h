@@ -41,9 +41,8 @@ bool Load(Decoder& decoder, const std::byte*& at, T& value) {
     }
     return true;
   } else if constexpr (StructType<T>) {
-    return T::Members([&](std::string_view, auto member) __attribute__((always_inline)) {
-      return Load(decoder, at, value.*member);
-    });
+    return T::Members([&](std::string_view, auto member)
+                          __attribute__((always_inline)) { return Load(decoder, at, value.*member); });
   } else {
     static_assert(std::same_as<T, Void>);
     return true;

@@ -4,15 +4,24 @@ namespace penstock::xdr {
 
 std::string_view ErrorName(Error error) {
   switch (error) {
-    case Error::kNone: return "no error";
-    case Error::kTruncated: return "truncated";
-    case Error::kTooLong: return "length above its bound";
-    case Error::kBadBool: return "bad bool";
-    case Error::kBadEnum: return "bad enum";
-    case Error::kBadUnion: return "discriminant without an arm";
-    case Error::kPayloadMismatch: return "payload of another length than announced";
-    case Error::kStrayPayload: return "payload where none belongs";
-    case Error::kTrailing: return "octets left over";
+    case Error::kNone:
+      return "no error";
+    case Error::kTruncated:
+      return "truncated";
+    case Error::kTooLong:
+      return "length above its bound";
+    case Error::kBadBool:
+      return "bad bool";
+    case Error::kBadEnum:
+      return "bad enum";
+    case Error::kBadUnion:
+      return "discriminant without an arm";
+    case Error::kPayloadMismatch:
+      return "payload of another length than announced";
+    case Error::kStrayPayload:
+      return "payload where none belongs";
+    case Error::kTrailing:
+      return "octets left over";
   }
   return "unknown";
 }

@@ -49,8 +49,7 @@ TEST_F(Flatten, ItemsAreInTheirPlacesWithTheirPadding) {
   const Message message = encoder_.Finish();
   EXPECT_THAT(Pieces(message),
               ElementsAre("00000005", "data abcde", "000000", "00000001 00000000", "00000004", "data fghi"));
-  EXPECT_EQ(Hex(Unreduce(pool_, message).bytes()),
-            "00000005 61626364 65000000 00000001 00000000 00000004 66676869");
+  EXPECT_EQ(Hex(Unreduce(pool_, message).bytes()), "00000005 61626364 65000000 00000001 00000000 00000004 66676869");
 }
 
 TEST_F(Flatten, FilesAreReadOnlyWhenUnreduced) {

@@ -45,8 +45,8 @@ class PayloadTest : public ::testing::Test {
 };
 
 TEST_F(PayloadTest, MayAllBeInTheStream) {
-  ExpectIsRight(Message::Whole(
-      Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 68690000 00000003")));
+  ExpectIsRight(
+      Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 68690000 00000003")));
 }
 
 TEST_F(PayloadTest, MayAllBeItems) { ExpectIsRight(WithItems({{8, "hello"}, {16, "hi"}})); }

@@ -60,9 +60,7 @@ class Opaque {
   bool empty() const { return size_ == 0; }
 
   bool operator==(const Opaque& other) const { return Equal(bytes(), other.bytes()); }
-  std::strong_ordering operator<=>(const Opaque& other) const {
-    return AsText(bytes()) <=> AsText(other.bytes());
-  }
+  std::strong_ordering operator<=>(const Opaque& other) const { return AsText(bytes()) <=> AsText(other.bytes()); }
 
  private:
   std::array<std::byte, N> bytes_{};
@@ -108,7 +106,7 @@ class Payload {
   static constexpr size_t kMax = N;
 
   Payload() = default;
-  Payload(Data data) : data_(std::move(data)) {}           // NOLINT: a payload is data
+  Payload(Data data) : data_(std::move(data)) {}             // NOLINT: a payload is data
   Payload(Slice memory) : data_(Data(std::move(memory))) {}  // NOLINT
   // For bytes that outlive the payload, and the message that it is encoded into.
   static Payload Borrowed(ConstBytes bytes) { return Payload(Slice::Borrowed(bytes)); }

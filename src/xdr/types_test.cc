@@ -23,9 +23,7 @@ TEST(Opaque, TakesNoMoreThanItsBound) {
   EXPECT_FALSE(Opaque<3>::From(AsBytes("abcd")));
 }
 
-TEST(Opaque, OrdersByUnsignedOctets) {
-  EXPECT_LT(Opaque<1>(AsBytes("\x7f")), Opaque<1>(AsBytes("\x80")));
-}
+TEST(Opaque, OrdersByUnsignedOctets) { EXPECT_LT(Opaque<1>(AsBytes("\x7f")), Opaque<1>(AsBytes("\x80"))); }
 
 TEST(Union, StartsWithItsFirstCase) {
   const example::by_number number;

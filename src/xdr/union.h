@@ -41,8 +41,8 @@ class Union {
   template <class Arm>
     requires(std::same_as<std::remove_cvref_t<Arm>, Arms> || ...)
   Union(D discriminant, Arm&& value) : discriminant_(discriminant) {
-    const bool assigned = Assign(Derived::ArmOf(discriminant), std::forward<Arm>(value),
-                                 std::index_sequence_for<Arms...>());
+    const bool assigned =
+        Assign(Derived::ArmOf(discriminant), std::forward<Arm>(value), std::index_sequence_for<Arms...>());
     assert(assigned);
     (void)assigned;
   }

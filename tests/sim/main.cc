@@ -75,7 +75,8 @@ int Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   penstock::simulation::Arguments arguments;
-  CLI::App app("Simulates clients and a server in virtual time, by random schedules, and checks that all goes as it must");
+  CLI::App app(
+      "Simulates clients and a server in virtual time, by random schedules, and checks that all goes as it must");
   app.add_option("--seed", arguments.seed, "of the first schedule")->capture_default_str();
   app.add_option("--count", arguments.count, "how many schedules, of successive seeds")->capture_default_str();
   app.add_flag("--trace", arguments.trace, "print everything that happens");

@@ -24,7 +24,9 @@ uint32_t DrawThreshold(Random& random) {
 }
 
 rpcrdma::PrivateData DrawPrivateData(Random& random) {
-  return {.remote_invalidation = random.Chance(0.6), .send_size = DrawThreshold(random), .receive_size = DrawThreshold(random)};
+  return {.remote_invalidation = random.Chance(0.6),
+          .send_size = DrawThreshold(random),
+          .receive_size = DrawThreshold(random)};
 }
 
 // Receives of 64 KiB cost, not least the simulation.
@@ -82,14 +84,14 @@ Schedule::Schedule(uint64_t seed) {
 }
 
 std::string Schedule::ToString() const {
-  std::string text = fmt::format(
-      "{} calls, payloads up to {}, segments of {}, server: {}/{} octets, {} credits, R={}", calls, max_payload,
-      network.max_segment, server.private_data.send_size, server.private_data.receive_size, server.responder.credits,
-      server.private_data.remote_invalidation);
+  std::string text =
+      fmt::format("{} calls, payloads up to {}, segments of {}, server: {}/{} octets, {} credits, R={}", calls,
+                  max_payload, network.max_segment, server.private_data.send_size, server.private_data.receive_size,
+                  server.responder.credits, server.private_data.remote_invalidation);
   for (const ClientPlan& client : clients) {
     const rpcrdma::PrivateData& data = client.options.private_data;
-    text += fmt::format("; client: {} workers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers, data.send_size,
-                        data.receive_size, client.options.requester.credits, data.remote_invalidation,
+    text += fmt::format("; client: {} workers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers,
+                        data.send_size, data.receive_size, client.options.requester.credits, data.remote_invalidation,
                         client.options.requester.min_chunk, client.probes ? ", probes" : "");
   }
   return text + fmt::format("; faults: lose {} refuse {}{}{}{}{}", lose, refuse_after, loses_all ? ", loses all" : "",

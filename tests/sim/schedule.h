@@ -30,15 +30,15 @@ struct Schedule {
                             .longest_delay = std::chrono::milliseconds(50),
                             .give_up_after = std::chrono::hours(24)};
 
-  unsigned calls = 0;        // at least, of all workers together
+  unsigned calls = 0;  // at least, of all workers together
   size_t max_payload = 0;
-  Duration max_service{};    // before and after a call is executed
+  Duration max_service{};  // before and after a call is executed
 
   // Faults. They end when there were enough of them, so that every run comes to an end.
-  double lose = 0;           // a connection, at each step
-  uint64_t refuse_after = 0; // about so many accesses to memory one is refused; 0: never
-  bool loses_all = false;    // connections, now and then
-  bool hangs = false;        // the server, now and then
+  double lose = 0;            // a connection, at each step
+  uint64_t refuse_after = 0;  // about so many accesses to memory one is refused; 0: never
+  bool loses_all = false;     // connections, now and then
+  bool hangs = false;         // the server, now and then
   bool refuses_connections = false;
   bool changes_credits = false;
   unsigned meddlings = 0;

@@ -27,7 +27,7 @@ template <class T>
 T Now(Task<T> task) {
   std::optional<T> result;
   Spawn([](Task<T> inner, std::optional<T>& to) -> Task<> { to.emplace(co_await std::move(inner)); }(std::move(task),
-                                                                                                      result));
+                                                                                                     result));
   assert(result);
   return std::move(*result);
 }
@@ -119,15 +119,15 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing)
   for (const ClientPlan& plan : schedule.clients) {
     auto& client = *clients_.emplace_back(std::make_unique<Client>(plan, network_.MakeProvider()));
     client.most_requested = plan.options.requester.credits;
-    client.channel = std::make_unique<client::ReconnectingChannel>(
-        world_, [this, &client] { return Open(client); }, schedule.retry);
+    client.channel =
+        std::make_unique<client::ReconnectingChannel>(world_, [this, &client] { return Open(client); }, schedule.retry);
     client.calls = std::make_unique<rpc::Client>(
         *client.channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())),
         rpc::ClientCredential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}}));
     for (unsigned i = 0; i < plan.workers; ++i) {
       client.workers.push_back(std::make_unique<Worker>(world_, findings_, *client.calls, server_->root(),
-                                                        fmt::format("worker{}.{}", clients_.size(), i), schedule.max_payload,
-                                                        schedule.refuse_after > 0));
+                                                        fmt::format("worker{}.{}", clients_.size(), i),
+                                                        schedule.max_payload, schedule.refuse_after > 0));
     }
   }
 }
@@ -135,7 +135,9 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing)
 Simulation::~Simulation() = default;
 
 Totals Simulation::totals() const {
-  Totals totals{.events = world_.events_run(), .connections = network_.stats().connections, .refusals = refusals_,
+  Totals totals{.events = world_.events_run(),
+                .connections = network_.stats().connections,
+                .refusals = refusals_,
                 .network = network_.stats()};
   for (const auto& client : clients_) {
     for (const auto& worker : client->workers) totals.calls += worker->calls();
@@ -166,7 +168,8 @@ void Simulation::Run() {
       },
       kManyEvents);
   // Coroutines that wait for ever would not survive what follows.
-  if (!ended) findings_.Add("calls without an end: {}", world_.events_pending() ? "they go on and on" : "nothing happens");
+  if (!ended)
+    findings_.Add("calls without an end: {}", world_.events_pending() ? "they go on and on" : "nothing happens");
   if (!findings_.empty()) return;
   faults_over_ = true;
   network_.faults() = {};
@@ -322,7 +325,8 @@ void Simulation::CheckFiles() {
           findings_.Add("{}/{} is not there", worker->name(), name);
         } else if (entry.symlink) {
           auto target = Now(files.ReadLink(context, found.result->handle));
-          if (!target.result || *target.result != entry.content) findings_.Add("{}/{} is another link", worker->name(), name);
+          if (!target.result || *target.result != entry.content)
+            findings_.Add("{}/{} is another link", worker->name(), name);
         } else {
           auto read = Now(files.Read(context, found.result->handle, 0, 1 << 24));
           if (!read.result || AsText(read.result->data.bytes()) != entry.content) {
@@ -349,12 +353,15 @@ void Simulation::Close() {
   }
   if (!world_.Run(kManyEvents)) return findings_.Add("events without an end");
   CheckStep();
-  if (server_->program().running() > 0) return findings_.Add("{} calls are still executed", server_->program().running());
+  if (server_->program().running() > 0)
+    return findings_.Add("{} calls are still executed", server_->program().running());
   for (auto& client : clients_) {
-    if (const size_t left = client->provider->buffers().outstanding()) findings_.Add("{} buffers left at a client", left);
+    if (const size_t left = client->provider->buffers().outstanding())
+      findings_.Add("{} buffers left at a client", left);
   }
   server_->ForgetReplies();
-  if (const size_t left = server_->provider().buffers().outstanding()) findings_.Add("{} buffers left at the server", left);
+  if (const size_t left = server_->provider().buffers().outstanding())
+    findings_.Add("{} buffers left at the server", left);
   server_.reset();
   if (const size_t left = fs::memory::ThreadBuffers().outstanding()) findings_.Add("{} buffers of files left", left);
 }

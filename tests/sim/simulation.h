@@ -65,8 +65,8 @@ class Simulation {
   unsigned meddlings_left_;
   bool faults_over_ = false;
   bool has_hung_ = false;
-  uint64_t refusals_ = 0;             // that were planned, and have happened
-  uint32_t most_granted_ = 0;         // that the server has ever been willing to grant
+  uint64_t refusals_ = 0;      // that were planned, and have happened
+  uint32_t most_granted_ = 0;  // that the server has ever been willing to grant
 };
 
 }  // namespace penstock::simulation

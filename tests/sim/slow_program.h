@@ -18,8 +18,12 @@ class SlowProgram final : public rpc::Program {
 
   uint32_t number() const override { return inner_.number(); }
   rpc::VersionRange versions() const override { return inner_.versions(); }
-  bool IsIdempotent(uint32_t version, uint32_t procedure) const override { return inner_.IsIdempotent(version, procedure); }
-  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override { return inner_.IsHarmfulLate(version, procedure); }
+  bool IsIdempotent(uint32_t version, uint32_t procedure) const override {
+    return inner_.IsIdempotent(version, procedure);
+  }
+  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override {
+    return inner_.IsHarmfulLate(version, procedure);
+  }
   bool AcceptsFlavor(rpc::AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
     return inner_.AcceptsFlavor(flavor, version, procedure);
   }
@@ -30,7 +34,8 @@ class SlowProgram final : public rpc::Program {
     co_await Dawdle();
     if (!IsIdempotent(context.version, context.procedure)) {
       const unsigned times = ++executions_[{context.peer.address.address(), context.xid.value()}];
-      if (times > 1) findings_.Add("call {:08x} of procedure {} was executed twice", context.xid.value(), context.procedure);
+      if (times > 1)
+        findings_.Add("call {:08x} of procedure {} was executed twice", context.xid.value(), context.procedure);
     }
     const rpc::AcceptStatus status = co_await inner_.Call(context, arguments, results);
     co_await Dawdle();

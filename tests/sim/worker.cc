@@ -18,8 +18,8 @@ Task<std::optional<rpc::Reply<typename Procedure::Results>>> Worker::Ask(typenam
   }
   auto reply = co_await client_.Call<Procedure>(arguments, std::move(bounds));
   if (reply) co_return *std::move(reply);
-  const bool refused = reply.error().kind == rpc::Error::Kind::kTransport &&
-                       reply.error().transport == rpc::CallError::kRefused;
+  const bool refused =
+      reply.error().kind == rpc::Error::Kind::kTransport && reply.error().transport == rpc::CallError::kRefused;
   if (!refused || !may_be_refused_) {
     findings_.Add("{}: {} failed: {}", name_, Procedure::kName, rpc::Describe(reply.error()));
   }
@@ -40,31 +40,44 @@ Task<void> Worker::Run(unsigned calls) {
 Task<void> Worker::MakeDirectory() {
   auto reply = co_await Ask<NFSPROC3_MKDIR>({{root_, name_}, {.mode = 0755}});
   if (!reply) co_return;
-  if (reply->results.status() != NFS3_OK) co_return findings_.Add("{}: MKDIR: {}", name_, XdrName(reply->results.status()));
+  if (reply->results.status() != NFS3_OK)
+    co_return findings_.Add("{}: MKDIR: {}", name_, XdrName(reply->results.status()));
   directory_ = *reply->results.resok().obj;
 }
 
 Task<void> Worker::Act() {
   switch (world_.random().Below(20)) {
-    case 0: return Ping();
-    case 1: return GetAttributes();
-    case 2: return Lookup();
-    case 3: return Commit();
+    case 0:
+      return Ping();
+    case 1:
+      return GetAttributes();
+    case 2:
+      return Lookup();
+    case 3:
+      return Commit();
     case 4:
-    case 5: return Remove();
+    case 5:
+      return Remove();
     case 6:
-    case 7: return Rename();
+    case 7:
+      return Rename();
     case 8:
     case 9:
-    case 10: return Create();
+    case 10:
+      return Create();
     case 11:
     case 12:
-    case 13: return Write();
+    case 13:
+      return Write();
     case 14:
-    case 15: return Read();
-    case 16: return MakeSymlink();
-    case 17: return ReadLink();
-    default: return List();
+    case 15:
+      return Read();
+    case 16:
+      return MakeSymlink();
+    case 17:
+      return ReadLink();
+    default:
+      return List();
   }
 }
 
@@ -75,8 +88,9 @@ Task<void> Worker::GetAttributes() {
   if (!entry) co_return;
   auto reply = co_await Ask<NFSPROC3_GETATTR>({entry->second.handle});
   if (!reply) co_return;
-  Expect(reply->results.status() == NFS3_OK && reply->results.resok().obj_attributes.size == entry->second.content.size(),
-         "GETATTR gives another size");
+  Expect(
+      reply->results.status() == NFS3_OK && reply->results.resok().obj_attributes.size == entry->second.content.size(),
+      "GETATTR gives another size");
 }
 
 Task<void> Worker::Lookup() {
@@ -97,7 +111,8 @@ Task<void> Worker::Create() {
   const std::string name = NewName();
   auto reply = co_await Ask<NFSPROC3_CREATE>({{directory_, name}, createhow3(GUARDED, sattr3{.mode = 0644})});
   if (!reply) co_return;
-  if (reply->results.status() != NFS3_OK) co_return findings_.Add("{}: CREATE: {}", name_, XdrName(reply->results.status()));
+  if (reply->results.status() != NFS3_OK)
+    co_return findings_.Add("{}: CREATE: {}", name_, XdrName(reply->results.status()));
   entries_[name] = {false, {}, *reply->results.resok().obj};
 }
 
@@ -108,7 +123,8 @@ Task<void> Worker::Remove() {
   const std::string name = entry->first;
   auto reply = co_await Ask<NFSPROC3_REMOVE>({{directory_, name}});
   if (!reply) co_return;
-  if (reply->results.status() != NFS3_OK) co_return findings_.Add("{}: REMOVE: {}", name_, XdrName(reply->results.status()));
+  if (reply->results.status() != NFS3_OK)
+    co_return findings_.Add("{}: REMOVE: {}", name_, XdrName(reply->results.status()));
   entries_.erase(name);
 }
 
@@ -120,7 +136,8 @@ Task<void> Worker::Rename() {
   const std::string to = over && over != entry ? over->first : NewName();
   auto reply = co_await Ask<NFSPROC3_RENAME>({{directory_, from}, {directory_, to}});
   if (!reply) co_return;
-  if (reply->results.status() != NFS3_OK) co_return findings_.Add("{}: RENAME: {}", name_, XdrName(reply->results.status()));
+  if (reply->results.status() != NFS3_OK)
+    co_return findings_.Add("{}: RENAME: {}", name_, XdrName(reply->results.status()));
   entries_[to] = entries_.extract(from).mapped();
 }
 
@@ -138,7 +155,8 @@ Task<void> Worker::Write() {
     reply = co_await Ask<NFSPROC3_WRITE>({entry->second.handle, offset, count, stable, xdr::Payload<>::Borrowed(text)});
   }
   if (!reply) co_return;
-  if (reply->results.status() != NFS3_OK) co_return findings_.Add("{}: WRITE: {}", name_, XdrName(reply->results.status()));
+  if (reply->results.status() != NFS3_OK)
+    co_return findings_.Add("{}: WRITE: {}", name_, XdrName(reply->results.status()));
   Expect(reply->results.resok().count == count, "WRITE has written less");
   if (content.size() < offset + count) content.resize(offset + count);
   content.replace(offset, count, text);
@@ -156,7 +174,8 @@ Task<void> Worker::Read() {
     destination = {};  // whoever writes to it now is noticed
     co_return;
   }
-  if (reply->results.status() != NFS3_OK) co_return findings_.Add("{}: READ: {}", name_, XdrName(reply->results.status()));
+  if (reply->results.status() != NFS3_OK)
+    co_return findings_.Add("{}: READ: {}", name_, XdrName(reply->results.status()));
   const READ3resok& read = reply->results.resok();
   const std::string_view right =
       offset < content.size() ? std::string_view(content).substr(offset, count) : std::string_view();
@@ -167,8 +186,7 @@ Task<void> Worker::Read() {
 Task<void> Worker::MakeSymlink() {
   const std::string name = NewName();
   const std::string target = Text(std::min<size_t>(max_payload_, 4000));
-  auto reply =
-      co_await Ask<NFSPROC3_SYMLINK>({{directory_, name}, {{.mode = 0777}, xdr::Payload<>::Borrowed(target)}});
+  auto reply = co_await Ask<NFSPROC3_SYMLINK>({{directory_, name}, {{.mode = 0777}, xdr::Payload<>::Borrowed(target)}});
   if (reply) {
     if (reply->results.status() != NFS3_OK) {
       co_return findings_.Add("{}: SYMLINK: {}", name_, XdrName(reply->results.status()));

@@ -14,17 +14,26 @@ namespace {
 
 mountstat3 ToStatus(fs::Error error) {
   switch (error) {
-    case fs::Error::kPerm: return MNT3ERR_PERM;
+    case fs::Error::kPerm:
+      return MNT3ERR_PERM;
     case fs::Error::kNoEnt:
-    case fs::Error::kStale: return MNT3ERR_NOENT;
-    case fs::Error::kIo: return MNT3ERR_IO;
-    case fs::Error::kAccess: return MNT3ERR_ACCES;
-    case fs::Error::kNotDir: return MNT3ERR_NOTDIR;
+    case fs::Error::kStale:
+      return MNT3ERR_NOENT;
+    case fs::Error::kIo:
+      return MNT3ERR_IO;
+    case fs::Error::kAccess:
+      return MNT3ERR_ACCES;
+    case fs::Error::kNotDir:
+      return MNT3ERR_NOTDIR;
     case fs::Error::kInvalid:
-    case fs::Error::kBadName: return MNT3ERR_INVAL;
-    case fs::Error::kNameTooLong: return MNT3ERR_NAMETOOLONG;
-    case fs::Error::kNotSupported: return MNT3ERR_NOTSUPP;
-    default: return MNT3ERR_SERVERFAULT;
+    case fs::Error::kBadName:
+      return MNT3ERR_INVAL;
+    case fs::Error::kNameTooLong:
+      return MNT3ERR_NAMETOOLONG;
+    case fs::Error::kNotSupported:
+      return MNT3ERR_NOTSUPP;
+    default:
+      return MNT3ERR_SERVERFAULT;
   }
 }
 
@@ -70,8 +79,8 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
       return rpc::Handle<MOUNTPROC3_UMNT>(
           context, arguments, results, [this](rpc::CallContext& c, const dirpath& path) { return Unmount(c, path); });
     case MOUNTPROC3_UMNTALL::kNumber:
-      return rpc::Handle<MOUNTPROC3_UMNTALL>(
-          context, arguments, results, [this](rpc::CallContext& c, const xdr::Void&) { return UnmountAll(c); });
+      return rpc::Handle<MOUNTPROC3_UMNTALL>(context, arguments, results,
+                                             [this](rpc::CallContext& c, const xdr::Void&) { return UnmountAll(c); });
     case MOUNTPROC3_EXPORT::kNumber:
       return ListExports(arguments, results);
     default:

@@ -149,8 +149,8 @@ TEST_F(MountTest, ListsExportsWithThoseWhoMayMountThem) {
 
 TEST_F(MountTest, ThereIsVersionThreeOnly) {
   for (const uint32_t version : {1u, 2u, 4u}) {
-    const Answer answer = server.Ask(
-        server.Encode(rpc::Xid(1), MOUNT_PROGRAM, version, MOUNTPROC3_MNT::kNumber, dirpath("/data")));
+    const Answer answer =
+        server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, version, MOUNTPROC3_MNT::kNumber, dirpath("/data")));
     EXPECT_EQ(answer.accept_status(), rpcmsg::PROG_MISMATCH);
     EXPECT_EQ(answer.header.body.areply().reply_data.mismatch_info(), (rpcmsg::version_range{3, 3}));
   }

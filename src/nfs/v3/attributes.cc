@@ -35,8 +35,7 @@ Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) 
 
   std::optional<fs::Timestamp> guard;
   if (arguments.guard) guard = FromTime(*arguments.guard);
-  const auto changed =
-      co_await target.file_system().SetAttributes(target.context(), target.object(), *values, guard);
+  const auto changed = co_await target.file_system().SetAttributes(target.context(), target.object(), *values, guard);
   const wcc_data wcc = ToWeakCacheData(changed.object);
   if (!changed.result) co_return SETATTR3res(ToStatus(changed.result.error()), SETATTR3resfail{.obj_wcc = wcc});
   co_return SETATTR3res(NFS3_OK, SETATTR3resok{.obj_wcc = wcc});

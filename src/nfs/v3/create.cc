@@ -62,11 +62,20 @@ Task<fs::Changed<fs::Node>> CreateNode(const Target& target, const MKNOD3args& a
   const mknoddata3& what = arguments.what;
   fs::NodeType type;
   switch (what.type()) {
-    case NF3CHR: type.type = fs::FileType::kCharacter; break;
-    case NF3BLK: type.type = fs::FileType::kBlock; break;
-    case NF3SOCK: type.type = fs::FileType::kSocket; break;
-    case NF3FIFO: type.type = fs::FileType::kFifo; break;
-    default: co_return co_await Refuse(target, fs::Error::kBadType);  // these have procedures of their own
+    case NF3CHR:
+      type.type = fs::FileType::kCharacter;
+      break;
+    case NF3BLK:
+      type.type = fs::FileType::kBlock;
+      break;
+    case NF3SOCK:
+      type.type = fs::FileType::kSocket;
+      break;
+    case NF3FIFO:
+      type.type = fs::FileType::kFifo;
+      break;
+    default:
+      co_return co_await Refuse(target, fs::Error::kBadType);  // these have procedures of their own
   }
   if (what.is_device()) type.device = {what.device().spec.specdata1, what.device().spec.specdata2};
   const auto values = FromNewAttributes(what.is_device() ? what.device().dev_attributes : what.pipe_attributes());

@@ -21,9 +21,7 @@ TEST_F(LookupTest, KnowsTheDirectoryItselfAndItsParent) {
   EXPECT_EQ((Call<NFSPROC3_LOOKUP>({{directory, ".."}}).resok().object), root);
 }
 
-TEST_F(LookupTest, NobodyGetsOutOfAnExport) {
-  EXPECT_EQ((Call<NFSPROC3_LOOKUP>({{root, ".."}}).resok().object), root);
-}
+TEST_F(LookupTest, NobodyGetsOutOfAnExport) { EXPECT_EQ((Call<NFSPROC3_LOOKUP>({{root, ".."}}).resok().object), root); }
 
 TEST_F(LookupTest, DoesNotFollowSymbolicLinks) {
   MakeSymlink("link", "target");

@@ -53,9 +53,7 @@ class NfsTest : public testing::Test {
     EXPECT_EQ(made.status(), NFS3_OK);
     return *made.resok().obj;
   }
-  void Remove(std::string_view name) {
-    EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root, name}}).status(), NFS3_OK);
-  }
+  void Remove(std::string_view name) { EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root, name}}).status(), NFS3_OK); }
   fattr3 AttributesOf(const nfs_fh3& object) {
     const auto got = Call<NFSPROC3_GETATTR>({object});
     EXPECT_EQ(got.status(), NFS3_OK);
@@ -69,9 +67,7 @@ class NfsTest : public testing::Test {
     Remove("to be removed");
     return handle;
   }
-  static nfs_fh3 ToHandle(const FileHandle& handle) {
-    return {.data = xdr::Opaque<64>(EncodedHandle(handle).bytes())};
-  }
+  static nfs_fh3 ToHandle(const FileHandle& handle) { return {.data = xdr::Opaque<64>(EncodedHandle(handle).bytes())}; }
   // Bytes that were never a handle.
   static nfs_fh3 NoHandle() { return {.data = xdr::Opaque<64>(AsBytes("no handle of this server"))}; }
 

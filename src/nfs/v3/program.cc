@@ -15,11 +15,10 @@ using ProcedureFunction = Task<typename Procedure::Results> (*)(Request, const t
 template <class Procedure>
 Task<rpc::AcceptStatus> Run(const Request& request, xdr::Decoder& arguments, xdr::Encoder& results,
                             ProcedureFunction<Procedure> procedure) {
-  return rpc::Handle<Procedure>(
-      request.call, arguments, results,
-      [request, procedure](rpc::CallContext&, const typename Procedure::Arguments& decoded) {
-        return procedure(request, decoded);
-      });
+  return rpc::Handle<Procedure>(request.call, arguments, results,
+                                [request, procedure](rpc::CallContext&, const typename Procedure::Arguments& decoded) {
+                                  return procedure(request, decoded);
+                                });
 }
 
 // Of a procedure that writes its results itself.
@@ -60,7 +59,9 @@ bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
 
 // A WRITE that is still under way when it comes a second time (over a new connection) must not end after the second: its client
 // may have written something else to the same place by then.
-bool Program::IsHarmfulLate(uint32_t /*version*/, uint32_t procedure) const { return procedure == NFSPROC3_WRITE::kNumber; }
+bool Program::IsHarmfulLate(uint32_t /*version*/, uint32_t procedure) const {
+  return procedure == NFSPROC3_WRITE::kNumber;
+}
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
   const Request request{exports_, settings_, context};
@@ -68,28 +69,50 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
     case NFSPROC3_NULL::kNumber:
       return rpc::Handle<NFSPROC3_NULL>(context, arguments, results,
                                         [](rpc::CallContext&, const xdr::Void&) { return xdr::Void(); });
-    case NFSPROC3_GETATTR::kNumber: return Run<NFSPROC3_GETATTR>(request, arguments, results, GetAttributes);
-    case NFSPROC3_SETATTR::kNumber: return Run<NFSPROC3_SETATTR>(request, arguments, results, SetAttributes);
-    case NFSPROC3_LOOKUP::kNumber: return Run<NFSPROC3_LOOKUP>(request, arguments, results, Lookup);
-    case NFSPROC3_ACCESS::kNumber: return Run<NFSPROC3_ACCESS>(request, arguments, results, Access);
-    case NFSPROC3_READLINK::kNumber: return Run<NFSPROC3_READLINK>(request, arguments, results, ReadLink);
-    case NFSPROC3_READ::kNumber: return Run<NFSPROC3_READ>(request, arguments, results, Read);
-    case NFSPROC3_WRITE::kNumber: return Run<NFSPROC3_WRITE>(request, arguments, results, Write);
-    case NFSPROC3_CREATE::kNumber: return Run<NFSPROC3_CREATE>(request, arguments, results, Create);
-    case NFSPROC3_MKDIR::kNumber: return Run<NFSPROC3_MKDIR>(request, arguments, results, MakeDirectory);
-    case NFSPROC3_SYMLINK::kNumber: return Run<NFSPROC3_SYMLINK>(request, arguments, results, MakeSymlink);
-    case NFSPROC3_MKNOD::kNumber: return Run<NFSPROC3_MKNOD>(request, arguments, results, MakeNode);
-    case NFSPROC3_REMOVE::kNumber: return Run<NFSPROC3_REMOVE>(request, arguments, results, Remove);
-    case NFSPROC3_RMDIR::kNumber: return Run<NFSPROC3_RMDIR>(request, arguments, results, RemoveDirectory);
-    case NFSPROC3_RENAME::kNumber: return Run<NFSPROC3_RENAME>(request, arguments, results, Rename);
-    case NFSPROC3_LINK::kNumber: return Run<NFSPROC3_LINK>(request, arguments, results, Link);
-    case NFSPROC3_READDIR::kNumber: return RunWriting(request, arguments, results, ReadDirectory);
-    case NFSPROC3_READDIRPLUS::kNumber: return RunWriting(request, arguments, results, ReadDirectoryPlus);
-    case NFSPROC3_FSSTAT::kNumber: return Run<NFSPROC3_FSSTAT>(request, arguments, results, FileSystemStatus);
-    case NFSPROC3_FSINFO::kNumber: return Run<NFSPROC3_FSINFO>(request, arguments, results, FileSystemInformation);
-    case NFSPROC3_PATHCONF::kNumber: return Run<NFSPROC3_PATHCONF>(request, arguments, results, PathConfiguration);
-    case NFSPROC3_COMMIT::kNumber: return Run<NFSPROC3_COMMIT>(request, arguments, results, Commit);
-    default: return rpc::Refuse(rpc::AcceptStatus::PROC_UNAVAIL);
+    case NFSPROC3_GETATTR::kNumber:
+      return Run<NFSPROC3_GETATTR>(request, arguments, results, GetAttributes);
+    case NFSPROC3_SETATTR::kNumber:
+      return Run<NFSPROC3_SETATTR>(request, arguments, results, SetAttributes);
+    case NFSPROC3_LOOKUP::kNumber:
+      return Run<NFSPROC3_LOOKUP>(request, arguments, results, Lookup);
+    case NFSPROC3_ACCESS::kNumber:
+      return Run<NFSPROC3_ACCESS>(request, arguments, results, Access);
+    case NFSPROC3_READLINK::kNumber:
+      return Run<NFSPROC3_READLINK>(request, arguments, results, ReadLink);
+    case NFSPROC3_READ::kNumber:
+      return Run<NFSPROC3_READ>(request, arguments, results, Read);
+    case NFSPROC3_WRITE::kNumber:
+      return Run<NFSPROC3_WRITE>(request, arguments, results, Write);
+    case NFSPROC3_CREATE::kNumber:
+      return Run<NFSPROC3_CREATE>(request, arguments, results, Create);
+    case NFSPROC3_MKDIR::kNumber:
+      return Run<NFSPROC3_MKDIR>(request, arguments, results, MakeDirectory);
+    case NFSPROC3_SYMLINK::kNumber:
+      return Run<NFSPROC3_SYMLINK>(request, arguments, results, MakeSymlink);
+    case NFSPROC3_MKNOD::kNumber:
+      return Run<NFSPROC3_MKNOD>(request, arguments, results, MakeNode);
+    case NFSPROC3_REMOVE::kNumber:
+      return Run<NFSPROC3_REMOVE>(request, arguments, results, Remove);
+    case NFSPROC3_RMDIR::kNumber:
+      return Run<NFSPROC3_RMDIR>(request, arguments, results, RemoveDirectory);
+    case NFSPROC3_RENAME::kNumber:
+      return Run<NFSPROC3_RENAME>(request, arguments, results, Rename);
+    case NFSPROC3_LINK::kNumber:
+      return Run<NFSPROC3_LINK>(request, arguments, results, Link);
+    case NFSPROC3_READDIR::kNumber:
+      return RunWriting(request, arguments, results, ReadDirectory);
+    case NFSPROC3_READDIRPLUS::kNumber:
+      return RunWriting(request, arguments, results, ReadDirectoryPlus);
+    case NFSPROC3_FSSTAT::kNumber:
+      return Run<NFSPROC3_FSSTAT>(request, arguments, results, FileSystemStatus);
+    case NFSPROC3_FSINFO::kNumber:
+      return Run<NFSPROC3_FSINFO>(request, arguments, results, FileSystemInformation);
+    case NFSPROC3_PATHCONF::kNumber:
+      return Run<NFSPROC3_PATHCONF>(request, arguments, results, PathConfiguration);
+    case NFSPROC3_COMMIT::kNumber:
+      return Run<NFSPROC3_COMMIT>(request, arguments, results, Commit);
+    default:
+      return rpc::Refuse(rpc::AcceptStatus::PROC_UNAVAIL);
   }
 }
 

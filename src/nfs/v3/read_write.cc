@@ -15,18 +15,24 @@ nfsstat3 DataStatus(fs::Error error) { return error == fs::Error::kIsDir ? NFS3E
 
 stable_how ToStability(fs::Stability stability) {
   switch (stability) {
-    case fs::Stability::kUnstable: return UNSTABLE;
-    case fs::Stability::kDataSync: return DATA_SYNC;
-    case fs::Stability::kFileSync: return FILE_SYNC;
+    case fs::Stability::kUnstable:
+      return UNSTABLE;
+    case fs::Stability::kDataSync:
+      return DATA_SYNC;
+    case fs::Stability::kFileSync:
+      return FILE_SYNC;
   }
   return UNSTABLE;
 }
 
 fs::Stability FromStability(stable_how how) {
   switch (how) {
-    case UNSTABLE: return fs::Stability::kUnstable;
-    case DATA_SYNC: return fs::Stability::kDataSync;
-    case FILE_SYNC: return fs::Stability::kFileSync;
+    case UNSTABLE:
+      return fs::Stability::kUnstable;
+    case DATA_SYNC:
+      return fs::Stability::kDataSync;
+    case FILE_SYNC:
+      return fs::Stability::kFileSync;
   }
   return fs::Stability::kFileSync;
 }
@@ -41,8 +47,8 @@ Task<READ3res> Read(Request request, const READ3args& arguments) {
   // No file reaches beyond the largest size, so that reading there is reading at the end.
   const uint64_t limit = target.file_system().GetProperties().max_file_size;
   const uint64_t offset = std::min(arguments.offset, limit);
-  const auto count = static_cast<uint32_t>(
-      std::min<uint64_t>({arguments.count, request.settings.max_read, limit - offset}));
+  const auto count =
+      static_cast<uint32_t>(std::min<uint64_t>({arguments.count, request.settings.max_read, limit - offset}));
 
   auto observed = co_await target.file_system().Read(target.context(), target.object(), offset, count);
   const post_op_attr attributes = ToPostAttributes(observed.attributes);

@@ -163,8 +163,7 @@ TEST_F(WriteTest, NoFileGrowsBeyondTheLargestSize) {
 
 TEST_F(WriteTest, DataBesideTheCallAndInItAreTheSame) {
   const nfs_fh3 file = MakeFile("file");
-  rpc::Message beside =
-      memory.EncodeCall<NFSPROC3_WRITE>({file, 0, 5, FILE_SYNC, xdr::Payload<>::Borrowed("abcde")});
+  rpc::Message beside = memory.EncodeCall<NFSPROC3_WRITE>({file, 0, 5, FILE_SYNC, xdr::Payload<>::Borrowed("abcde")});
   ASSERT_EQ(beside.items.size(), 1u);
   // What a stream transport receives: the data with its padding behind its length.
   std::string flat(AsText(beside.stream.bytes()));

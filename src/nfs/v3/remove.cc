@@ -50,8 +50,8 @@ Task<RENAME3res> Rename(Request request, const RENAME3args& arguments) {
                                                                         .todir_wcc = ToWeakCacheData(to_data)});
   }
 
-  const auto renamed = co_await target.file_system().Rename(target.context(), target.object(), arguments.from.name,
-                                                            *to, arguments.to.name);
+  const auto renamed = co_await target.file_system().Rename(target.context(), target.object(), arguments.from.name, *to,
+                                                            arguments.to.name);
   const wcc_data from_wcc = ToWeakCacheData(renamed.from);
   const wcc_data to_wcc = ToWeakCacheData(renamed.to);
   if (!renamed.result) {
@@ -70,9 +70,9 @@ Task<LINK3res> Link(Request request, const LINK3args& arguments) {
     const auto file = co_await target.Unchanged();
     fs::WeakCacheData directory_data;
     if (directory) directory_data = co_await target.Unchanged(*directory);
-    co_return LINK3res(directory ? NFS3ERR_ROFS : directory.error(),
-                       LINK3resfail{.file_attributes = ToPostAttributes(file.after),
-                                    .linkdir_wcc = ToWeakCacheData(directory_data)});
+    co_return LINK3res(
+        directory ? NFS3ERR_ROFS : directory.error(),
+        LINK3resfail{.file_attributes = ToPostAttributes(file.after), .linkdir_wcc = ToWeakCacheData(directory_data)});
   }
 
   const auto linked =

@@ -1,7 +1,7 @@
 // NFSv3 over a directory of this machine: what a file system in memory cannot show. Its calls wait for a thread pool,
 // its data stays in files, and its handles outlive the server.
-#include <asio/executor_work_guard.hpp>
 #include <unistd.h>
+#include <asio/executor_work_guard.hpp>
 
 #include <filesystem>
 #include <set>

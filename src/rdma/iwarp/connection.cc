@@ -48,8 +48,8 @@ Connection::Connection(Options options, BufferPool& pool, Entropy entropy)
       stags_(std::make_shared<StagTable>(std::move(entropy))),
       inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, completions_),
       reader_({options_.agreement.crc, options_.agreement.receive_markers}, inbound_),
-      outbound_({options_.max_ulpdu, options_.agreement.ord},
-                {options_.agreement.crc, options_.agreement.send_markers}, pool, *stags_, inbound_, completions_) {
+      outbound_({options_.max_ulpdu, options_.agreement.ord}, {options_.agreement.crc, options_.agreement.send_markers},
+                pool, *stags_, inbound_, completions_) {
   stags_->set_user(&outbound_.writer());
   if (options_.initiator) outbound_.AllowSending();
   if (options_.agreement.send_rtr) SendRtr(*options_.agreement.send_rtr);
@@ -65,9 +65,14 @@ void Connection::SendRtr(Rtr kind) {
   Work work;
   work.internal = true;
   switch (kind) {
-    case Rtr::kSend: break;
-    case Rtr::kWrite: work.operation = Operation::kWrite; break;
-    case Rtr::kRead: work.operation = Operation::kRead; break;
+    case Rtr::kSend:
+      break;
+    case Rtr::kWrite:
+      work.operation = Operation::kWrite;
+      break;
+    case Rtr::kRead:
+      work.operation = Operation::kRead;
+      break;
   }
   outbound_.Post(std::move(work));
 }
@@ -188,8 +193,11 @@ void Connection::HandleEndOfStream() {
       if (reader_.at_boundary()) return Lose(DisconnectReason::kPeerClosed, "closed by the peer", Ending::kClose);
       return Lose(DisconnectReason::kPeerReset, "closed by the peer in the middle of a frame", Ending::kClose);
     case State::kDraining:
-    case State::kHalfClosed: return Lose(DisconnectReason::kLocal, "closed by us", Ending::kClose);
-    case State::kLost: ending_ = Ending::kClose; return;
+    case State::kHalfClosed:
+      return Lose(DisconnectReason::kLocal, "closed by us", Ending::kClose);
+    case State::kLost:
+      ending_ = Ending::kClose;
+      return;
   }
 }
 
@@ -259,9 +267,12 @@ void Connection::HandleSent(size_t size) {
 Connection::Ending Connection::ending() const {
   switch (state_) {
     case State::kOpen:
-    case State::kDraining: return Ending::kNone;
-    case State::kHalfClosed: return Ending::kShutdown;
-    case State::kLost: return ending_;
+    case State::kDraining:
+      return Ending::kNone;
+    case State::kHalfClosed:
+      return Ending::kShutdown;
+    case State::kLost:
+      return ending_;
   }
   return Ending::kNone;
 }

@@ -66,7 +66,7 @@ class Connection {
     kNone,
     kShutdown,  // close our half, then read (and hand in) what comes until the peer's half is closed too
     kClose,
-    kReset,     // at once
+    kReset,  // at once
   };
   Ending ending() const;
   bool lost() const { return state_ == State::kLost; }

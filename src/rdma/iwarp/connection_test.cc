@@ -70,8 +70,7 @@ class PairTest : public testing::Test {
 TEST_F(PairTest, TheFirstSendIsAsLinuxSendsIt) {
   Connect();
   client_->PostSend({1, GatherOf(AsBytes("abcd")), false, {}});
-  EXPECT_EQ(TakeOutput(*client_),
-            FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
+  EXPECT_EQ(TakeOutput(*client_), FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
 }
 
 TEST_F(PairTest, EveryKindOfSendArrives) {

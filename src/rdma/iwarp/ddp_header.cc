@@ -4,14 +4,22 @@ namespace penstock::rdma::iwarp {
 
 std::string_view ToString(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kWrite: return "RDMA Write";
-    case Opcode::kReadRequest: return "RDMA Read Request";
-    case Opcode::kReadResponse: return "RDMA Read Response";
-    case Opcode::kSend: return "Send";
-    case Opcode::kSendInvalidate: return "Send with Invalidate";
-    case Opcode::kSendSolicited: return "Send with Solicited Event";
-    case Opcode::kSendSolicitedInvalidate: return "Send with Solicited Event and Invalidate";
-    case Opcode::kTerminate: return "Terminate";
+    case Opcode::kWrite:
+      return "RDMA Write";
+    case Opcode::kReadRequest:
+      return "RDMA Read Request";
+    case Opcode::kReadResponse:
+      return "RDMA Read Response";
+    case Opcode::kSend:
+      return "Send";
+    case Opcode::kSendInvalidate:
+      return "Send with Invalidate";
+    case Opcode::kSendSolicited:
+      return "Send with Solicited Event";
+    case Opcode::kSendSolicitedInvalidate:
+      return "Send with Solicited Event and Invalidate";
+    case Opcode::kTerminate:
+      return "Terminate";
   }
   return "reserved";
 }

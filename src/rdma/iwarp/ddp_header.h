@@ -44,7 +44,7 @@ enum QueueNumber : uint32_t { kSendQueue = 0, kReadRequestQueue = 1, kTerminateQ
 struct SegmentControl {
   static constexpr size_t kSize = 2;
   static constexpr uint8_t kDdpVersion = 1;
-  static constexpr uint8_t kRdmapVersion = 1;     // 0, of the RDMA Consortium, is valid too (RFC 5040 §4.1)
+  static constexpr uint8_t kRdmapVersion = 1;  // 0, of the RDMA Consortium, is valid too (RFC 5040 §4.1)
 
   bool tagged = false;
   bool last = true;

@@ -42,24 +42,27 @@ SuiteFactory Variant(std::string name, void (*change)(Options&)) {
   return {std::move(name), [options] { return std::make_unique<LoopbackEnvironment>(options); }};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Iwarp, EndpointSuite,
-    testing::Values(Variant("plain", [](Options& o) { o.crc = false; }), Variant("crc", [](Options&) {}),
-                    Variant("markers", [](Options& o) { o.markers = true; }),
-                    Variant("rtr_write", [](Options& o) {
-                      o.peer_to_peer = true;
-                      o.rtr = {.send = false, .write = true, .read = false};
-                    }),
-                    Variant("rtr_read", [](Options& o) {
-                      o.peer_to_peer = true;
-                      o.rtr = {.send = false, .write = false, .read = true};
-                    }),
-                    Variant("rtr_send", [](Options& o) {
-                      o.peer_to_peer = true;
-                      o.rtr = {.send = true, .write = false, .read = false};
-                    }),
-                    Variant("small_fpdus", [](Options& o) { o.max_ulpdu = 1400; })),
-    [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Iwarp, EndpointSuite,
+                         testing::Values(Variant("plain", [](Options& o) { o.crc = false; }),
+                                         Variant("crc", [](Options&) {}),
+                                         Variant("markers", [](Options& o) { o.markers = true; }),
+                                         Variant("rtr_write",
+                                                 [](Options& o) {
+                                                   o.peer_to_peer = true;
+                                                   o.rtr = {.send = false, .write = true, .read = false};
+                                                 }),
+                                         Variant("rtr_read",
+                                                 [](Options& o) {
+                                                   o.peer_to_peer = true;
+                                                   o.rtr = {.send = false, .write = false, .read = true};
+                                                 }),
+                                         Variant("rtr_send",
+                                                 [](Options& o) {
+                                                   o.peer_to_peer = true;
+                                                   o.rtr = {.send = true, .write = false, .read = false};
+                                                 }),
+                                         Variant("small_fpdus", [](Options& o) { o.max_ulpdu = 1400; })),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace penstock::rdma

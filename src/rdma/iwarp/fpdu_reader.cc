@@ -63,9 +63,15 @@ void FpduReader::TakeWithMarkers(ConstBytes bytes) {
         if (at_boundary()) fpdu_start_ = position_;
         size_t taken = 0;
         switch (state_) {
-          case State::kHeader: taken = TakeHeader(part); break;
-          case State::kPayload: taken = TakePayload(part); break;
-          case State::kTrailer: taken = TakeTrailer(part); break;
+          case State::kHeader:
+            taken = TakeHeader(part);
+            break;
+          case State::kPayload:
+            taken = TakePayload(part);
+            break;
+          case State::kTrailer:
+            taken = TakeTrailer(part);
+            break;
         }
         position_ += taken;
         part = part.subspan(taken);
@@ -89,9 +95,15 @@ void FpduReader::Take(ConstBytes bytes) {
   while (!bytes.empty() && !stopped_) {
     size_t taken = 0;
     switch (state_) {
-      case State::kHeader: taken = TakeHeader(bytes); break;
-      case State::kPayload: taken = TakePayload(bytes); break;
-      case State::kTrailer: taken = TakeTrailer(bytes); break;
+      case State::kHeader:
+        taken = TakeHeader(bytes);
+        break;
+      case State::kPayload:
+        taken = TakePayload(bytes);
+        break;
+      case State::kTrailer:
+        taken = TakeTrailer(bytes);
+        break;
     }
     bytes = bytes.subspan(taken);
   }

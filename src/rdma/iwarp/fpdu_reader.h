@@ -89,10 +89,10 @@ class FpduReader {
   std::array<std::byte, 3 + kCrcSize> trailer_;
   uint8_t trailer_have_ = 0;
   bool refused_ = false;
-  bool verified_ = false;      // its check value was compared before placing
+  bool verified_ = false;  // its check value was compared before placing
   bool marker_wrong_ = false;
   size_t payload_left_ = 0;
-  Bytes destination_;          // of what is left of the payload; empty where it is dropped
+  Bytes destination_;  // of what is left of the payload; empty where it is dropped
   Crc32c crc_;
 
   // FPDUs since the last large one. Soon after one another is to be expected, and little is read ahead of it, so that its

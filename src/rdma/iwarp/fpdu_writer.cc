@@ -249,7 +249,8 @@ void FpduWriter::HandleInvalidated(Stag region) {
 bool FpduWriter::Cut() {
   size_t end = next_;
   while (end < pieces_.size() && !pieces_[end].begins_fpdu) ++end;
-  std::vector<Piece> rest(pieces_.begin() + static_cast<ptrdiff_t>(next_), pieces_.begin() + static_cast<ptrdiff_t>(end));
+  std::vector<Piece> rest(pieces_.begin() + static_cast<ptrdiff_t>(next_),
+                          pieces_.begin() + static_cast<ptrdiff_t>(end));
   for (size_t i = end; i < pieces_.size(); ++i) added_ -= pieces_[i].size;
   std::vector<BufferRef> released = std::exchange(owned_, {});
   pieces_.clear();

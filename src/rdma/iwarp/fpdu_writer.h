@@ -85,10 +85,10 @@ class FpduWriter : public StagTable::User {
   const Framing framing_;
   BufferPool& pool_;
   std::vector<Piece> pieces_;
-  size_t next_ = 0;                  // of pieces_; the ones before it are sent, and of it the part that is gone already
-  std::vector<std::byte> scratch_;   // headers and trailers of this batch; never reallocated
+  size_t next_ = 0;                 // of pieces_; the ones before it are sent, and of it the part that is gone already
+  std::vector<std::byte> scratch_;  // headers and trailers of this batch; never reallocated
   size_t scratch_used_ = 0;
-  std::vector<BufferRef> owned_;     // what this batch has copies in
+  std::vector<BufferRef> owned_;  // what this batch has copies in
   std::vector<iovec> iov_;
   size_t batch_octets_ = 0;
   size_t copied_octets_ = 0;  // of them, out of files

@@ -18,10 +18,14 @@ bool BelongsTo(Opcode opcode, uint32_t queue) {
     case Opcode::kSend:
     case Opcode::kSendInvalidate:
     case Opcode::kSendSolicited:
-    case Opcode::kSendSolicitedInvalidate: return queue == kSendQueue;
-    case Opcode::kReadRequest: return queue == kReadRequestQueue;
-    case Opcode::kTerminate: return queue == kTerminateQueue;
-    default: return false;
+    case Opcode::kSendSolicitedInvalidate:
+      return queue == kSendQueue;
+    case Opcode::kReadRequest:
+      return queue == kReadRequestQueue;
+    case Opcode::kTerminate:
+      return queue == kTerminateQueue;
+    default:
+      return false;
   }
 }
 
@@ -47,9 +51,12 @@ bool Inbound::HandleTagged(const TaggedHeader& header, Bytes& destination) {
   if (header.control.rdmap_version > SegmentControl::kRdmapVersion) return Refuse(terminate::kRdmapVersion);
   segment_.stag = header.stag;
   switch (segment_.opcode) {
-    case Opcode::kWrite: return HandleWrite(header, destination);
-    case Opcode::kReadResponse: return HandleReadResponse(header, destination);
-    default: return Refuse(terminate::kUnexpectedOpcode);
+    case Opcode::kWrite:
+      return HandleWrite(header, destination);
+    case Opcode::kReadResponse:
+      return HandleReadResponse(header, destination);
+    default:
+      return Refuse(terminate::kUnexpectedOpcode);
   }
 }
 
@@ -119,7 +126,9 @@ std::optional<TerminateCode> Inbound::FindBuffer(uint32_t queue, Bytes& buffer) 
       if (read_requests_.size() >= options_.ird) return terminate::kNoBuffer;
       buffer = read_request_buffer_;
       return std::nullopt;
-    default: buffer = terminate_buffer_; return std::nullopt;
+    default:
+      buffer = terminate_buffer_;
+      return std::nullopt;
   }
 }
 
@@ -144,9 +153,12 @@ bool Inbound::HandleEnd() {
   queue.expected = Msn(queue.expected.value() + 1);
   queue.in_message = false;
   switch (segment_.queue) {
-    case kSendQueue: return segment_.absorbed || DeliverSend(size);
-    case kReadRequestQueue: return DeliverReadRequest(size);
-    default: return DeliverTerminate(size);
+    case kSendQueue:
+      return segment_.absorbed || DeliverSend(size);
+    case kReadRequestQueue:
+      return DeliverReadRequest(size);
+    default:
+      return DeliverTerminate(size);
   }
 }
 
@@ -183,7 +195,8 @@ bool Inbound::DeliverReadRequest(uint32_t size) {
 
 bool Inbound::DeliverTerminate(uint32_t size) {
   peer_terminate_ = TerminateMessage::Parse(ConstBytes(terminate_buffer_).first(size));
-  if (!peer_terminate_) peer_terminate_ = MakeTerminate(terminate::kUnspecified);  // it ends the connection all the same
+  if (!peer_terminate_)
+    peer_terminate_ = MakeTerminate(terminate::kUnspecified);  // it ends the connection all the same
   return false;
 }
 

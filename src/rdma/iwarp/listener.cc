@@ -70,10 +70,10 @@ struct ListenerState {
   tcp::acceptor acceptor;
   Address local;
   bool closed = false;
-  bool accepting = false;                    // a wait for the next peer is under way
+  bool accepting = false;  // a wait for the next peer is under way
   std::unique_ptr<Timer> pause;
-  std::unordered_set<Exchange*> exchanges;   // whose requests are coming in
-  Fifo<std::unique_ptr<Request>> requests;   // that have come in
+  std::unordered_set<Exchange*> exchanges;  // whose requests are coming in
+  Fifo<std::unique_ptr<Request>> requests;  // that have come in
   penstock::Completion<std::monostate>* waiting = nullptr;
 
   size_t pending() { return exchanges.size() + requests.size(); }
@@ -173,7 +173,8 @@ class SocketListener : public Listener {
 
   SetupResult<std::unique_ptr<Listener>> Share(rdma::Provider& other) override {
     auto* provider = dynamic_cast<Provider*>(&other);
-    if (!provider) return std::unexpected(SetupError{"an iWARP listener cannot be shared with another kind of provider"});
+    if (!provider)
+      return std::unexpected(SetupError{"an iWARP listener cannot be shared with another kind of provider"});
     if (state_->closed) return std::unexpected(SetupError{"the listener is closed"});
     return provider->Adopt(state_->acceptor.native_handle());
   }

@@ -54,10 +54,7 @@ class Ready {
 }  // namespace
 
 ProviderState::ProviderState(Loop& event_loop, Options chosen)
-    : loop(event_loop),
-      options(chosen),
-      entropy(MakeEntropy()),
-      staging(std::make_shared<StagingArea>(kStagingSize)) {}
+    : loop(event_loop), options(chosen), entropy(MakeEntropy()), staging(std::make_shared<StagingArea>(kStagingSize)) {}
 
 Exchange::Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit)
     : state_(std::move(state)), socket_(std::move(socket)) {
@@ -147,8 +144,7 @@ Task<Result<std::monostate, ConnectError>> Exchange::Write(std::vector<std::byte
 
 void Exchange::WriteNow(ConstBytes bytes) {
   if (!socket_.is_open()) return;
-  [[maybe_unused]] ssize_t n =
-      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  [[maybe_unused]] ssize_t n = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   asio::error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
 }
@@ -188,9 +184,9 @@ std::unique_ptr<Endpoint> MakeEndpoint(const std::shared_ptr<ProviderState>& sta
   info.private_data = std::move(peers_private_data);
   info.ird = agreement.ird;
   info.ord = agreement.ord;
-  auto driver = std::make_shared<SocketDriver>(state->loop, exchange.Release(), state->options,
-                                               ConnectionOptions(*state, agreement, initiator), state->entropy,
-                                               state->staging);
+  auto driver =
+      std::make_shared<SocketDriver>(state->loop, exchange.Release(), state->options,
+                                     ConnectionOptions(*state, agreement, initiator), state->entropy, state->staging);
   for (PostedReceive& receive : options.receives) {
     driver->connection().PostReceive(receive.context, std::move(receive.buffer));
   }
@@ -221,8 +217,6 @@ MpaPreferences PreferencesOf(const Options& options, const ConnectOptions& conne
   return preferences;
 }
 
-size_t MaxPrivateData(bool enhanced) {
-  return MpaFrame::kMaxPrivateData - (enhanced ? EnhancedData::kSize : 0);
-}
+size_t MaxPrivateData(bool enhanced) { return MpaFrame::kMaxPrivateData - (enhanced ? EnhancedData::kSize : 0); }
 
 }  // namespace penstock::rdma::iwarp

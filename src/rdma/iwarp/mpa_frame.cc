@@ -44,10 +44,14 @@ void SerializeEnhanced(const EnhancedData& data, std::byte* at) {
 
 std::string_view ToString(MpaFrameError error) {
   switch (error) {
-    case MpaFrameError::kWrongKey: return "not an MPA frame of the kind expected";
-    case MpaFrameError::kUnknownRevision: return "unknown MPA revision";
-    case MpaFrameError::kPrivateDataTooLong: return "more than 512 octets of private data";
-    case MpaFrameError::kEnhancedDataMissing: return "enhanced connection data announced but missing";
+    case MpaFrameError::kWrongKey:
+      return "not an MPA frame of the kind expected";
+    case MpaFrameError::kUnknownRevision:
+      return "unknown MPA revision";
+    case MpaFrameError::kPrivateDataTooLong:
+      return "more than 512 octets of private data";
+    case MpaFrameError::kEnhancedDataMissing:
+      return "enhanced connection data announced but missing";
   }
   return "?";
 }

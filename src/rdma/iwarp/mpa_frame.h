@@ -65,9 +65,9 @@ struct MpaFrame {
 
   Kind kind = Kind::kRequest;
   uint8_t revision = 1;
-  bool markers = false;   // M: the sender wants markers in what it receives
-  bool crc = false;       // C: the sender wants check values both ways
-  bool rejected = false;  // R: in a reply
+  bool markers = false;                  // M: the sender wants markers in what it receives
+  bool crc = false;                      // C: the sender wants check values both ways
+  bool rejected = false;                 // R: in a reply
   std::optional<EnhancedData> enhanced;  // S
   std::vector<std::byte> private_data;   // what the upper layer sees, without the enhanced data
 

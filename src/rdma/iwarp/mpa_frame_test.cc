@@ -9,8 +9,7 @@ namespace {
 
 // As Linux 6.1 sends it with siw, for NFS:
 //   MPA request, enhanced, revision 2, 12 octets of private data: IRD 128, ORD 0; RPC-over-RDMA's private data
-constexpr std::string_view kSiwRequest =
-    "4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03";
+constexpr std::string_view kSiwRequest = "4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03";
 // And as its server answers: IRD 0, ORD 128.
 constexpr std::string_view kSiwReply = "4d504120494420526570204672616d65 10 02 000c 0000 0080 f6ab0e18 01 00 03 03";
 
@@ -50,13 +49,15 @@ TEST(MpaFrameTest, EveryFlagIsKept) {
 }
 
 TEST(MpaFrameTest, WithoutPeerToPeerTheReadinessFlagsMeanNothing) {
-  auto frame = MpaFrame::Parse(FromHex("4d504120494420526571204672616d65 10 02 0004 4001 c002"), MpaFrame::Kind::kRequest);
+  auto frame =
+      MpaFrame::Parse(FromHex("4d504120494420526571204672616d65 10 02 0004 4001 c002"), MpaFrame::Kind::kRequest);
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->enhanced, (EnhancedData{.ird = 1, .ord = 2}));
 }
 
 TEST(MpaFrameTest, RevisionOneHasNoEnhancedData) {
-  auto frame = MpaFrame::Parse(FromHex("4d504120494420526571204672616d65 5f 01 0004 00800000"), MpaFrame::Kind::kRequest);
+  auto frame =
+      MpaFrame::Parse(FromHex("4d504120494420526571204672616d65 5f 01 0004 00800000"), MpaFrame::Kind::kRequest);
   ASSERT_TRUE(frame);
   EXPECT_TRUE(frame->crc);
   EXPECT_FALSE(frame->enhanced);

@@ -58,7 +58,6 @@ struct MpaAnswer {
 };
 MpaAnswer AcceptRequest(const MpaPreferences& preferences, const MpaFrame& request,
                         std::vector<std::byte> private_data);
-MpaFrame RejectRequest(const MpaPreferences& preferences, const MpaFrame& request,
-                       std::vector<std::byte> private_data);
+MpaFrame RejectRequest(const MpaPreferences& preferences, const MpaFrame& request, std::vector<std::byte> private_data);
 
 }  // namespace penstock::rdma::iwarp

@@ -27,7 +27,7 @@ struct Options {
 
   Duration connect_timeout = std::chrono::seconds(10);  // TCP and MPA together
   Duration request_timeout = std::chrono::seconds(5);   // for a peer's MPA request to come in
-  Duration close_timeout = std::chrono::seconds(2);     // for the peer to take what is left, and again to close its half
+  Duration close_timeout = std::chrono::seconds(2);  // for the peer to take what is left, and again to close its half
   // A message that the peer has begun to send, octets of ours that it has yet to take, and a Read that it has yet to answer:
   // when there is nothing new of one of them for this long (up to a quarter more), the connection is ended.
   Duration stall_limit = std::chrono::seconds(60);

@@ -8,8 +8,8 @@ namespace {
 
 // A marker points back by sixteen bits at most, markers included.
 constexpr size_t kMaxUlpduWithMarkers = 32 << 10;
-constexpr size_t kMinUlpdu = 128;      // RFC 5044 §4.5
-constexpr size_t kMaxMulpdu = 64768;   // RFC 5044 §3; longer ones are taken all the same
+constexpr size_t kMinUlpdu = 128;     // RFC 5044 §4.5
+constexpr size_t kMaxMulpdu = 64768;  // RFC 5044 §3; longer ones are taken all the same
 constexpr size_t kPage = 4096;
 
 size_t EffectiveMaxUlpdu(size_t wanted, const Framing& framing) {
@@ -64,9 +64,15 @@ bool Outbound::WorkReady() {
 void Outbound::AddWork() {
   Work& work = works_[built_];
   switch (work.operation) {
-    case Operation::kSend: AddSend(work); break;
-    case Operation::kWrite: AddWrite(work); break;
-    default: AddRead(work); break;
+    case Operation::kSend:
+      AddSend(work);
+      break;
+    case Operation::kWrite:
+      AddWrite(work);
+      break;
+    default:
+      AddRead(work);
+      break;
   }
   if (work.done < work.size && work.operation != Operation::kRead) return;
   work.built = true;
@@ -141,8 +147,8 @@ bool Outbound::AddResponse() {
       failure_ = MakeTerminate(terminate::kSourceInvalidStag, {}, 0, rest);
       return false;
     }
-    payload = Data(Slice::Borrowed(
-        region->memory.subspan(request.source_offset - region->offset + response_done_, size)));
+    payload =
+        Data(Slice::Borrowed(region->memory.subspan(request.source_offset - region->offset + response_done_, size)));
   }
   TaggedHeader header;
   header.control = Control(true, Opcode::kReadResponse, size == left);

@@ -20,7 +20,7 @@ struct Work {
   Context context = 0;
   bool internal = false;  // completes for nobody
   Opcode opcode = Opcode::kSend;
-  Stag stag;              // Write: the target; Send with Invalidate: what to invalidate; Read: the source
+  Stag stag;  // Write: the target; Send with Invalidate: what to invalidate; Read: the source
   uint64_t offset = 0;
   uint32_t size = 0;
   Gather gather;
@@ -87,7 +87,7 @@ class Outbound {
   bool allowed_ = false;
 
   Fifo<Work> works_;
-  size_t built_ = 0;  // works at the front of works_ that are all in segments
+  size_t built_ = 0;                // works at the front of works_ that are all in segments
   Source current_ = Source::kNone;  // whose message is under way; messages are not mixed (RFC 5041 §5.3)
   Source last_ = Source::kNone;     // whose turn was last: requests and responses take turns
   uint32_t response_done_ = 0;

@@ -119,8 +119,7 @@ TEST_F(ProviderTest, ALinuxClientIsAnsweredInItsOwnWay) {
   options.crc = false;
   Use(options);
   tcp::socket peer = Dial();
-  const Octets request =
-      FromHex("4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03");
+  const Octets request = FromHex("4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03");
   auto endpoint = AcceptFrom(peer, *MpaFrame::Parse(request, MpaFrame::Kind::kRequest));
   // Enhanced, revision 2; it reads nothing of ours, and we at most 16 at once of the 128 that it serves.
   EXPECT_EQ(reply_.revision, 2);
@@ -337,7 +336,8 @@ TEST_F(ProviderTest, APeerThatLeavesSomethingHalfDoneIsNotWaitedForLong) {
     tcp::socket peer = Dial();
     auto endpoint = AcceptFrom(peer, MakeRequest({.ird = 4, .ord = 4}, {}));
     Octets memory(read ? 64 : 64 << 20);
-    Write(peer, Forge({.crc = true, .markers = false}).Segment(Tagged(Opcode::kWrite, Stag(0), 0)));  // we may speak now
+    Write(peer,
+          Forge({.crc = true, .markers = false}).Segment(Tagged(Opcode::kWrite, Stag(0), 0)));  // we may speak now
     if (read) {
       endpoint->PostRead({.context = 2, .local = memory, .owner = {}, .remote = {Stag(1), 64, 0}});
     } else {

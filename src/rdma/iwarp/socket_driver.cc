@@ -44,8 +44,8 @@ BufferRef LoadFile(BufferPool& pool, const FpduWriter::Part& part) {
   BufferRef buffer = pool.Allocate(part.size);
   size_t done = 0;
   while (done < part.size) {
-    const ssize_t n = ::pread(part.file, buffer->data() + done, part.size - done,
-                              static_cast<off_t>(part.file_offset + done));
+    const ssize_t n =
+        ::pread(part.file, buffer->data() + done, part.size - done, static_cast<off_t>(part.file_offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     done += static_cast<size_t>(n);
@@ -195,7 +195,9 @@ void SocketDriver::Settle() {
       Close();
       return;
     }
-    case Connection::Ending::kClose: Close(); return;
+    case Connection::Ending::kClose:
+      Close();
+      return;
   }
   ArmRead();
 }

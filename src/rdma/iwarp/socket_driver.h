@@ -61,13 +61,13 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   std::function<void()> on_completions_;
 
   bool started_ = false;
-  bool armed_ = true;            // on_completions may be called
+  bool armed_ = true;  // on_completions may be called
   bool in_turn_ = false;
   bool turn_posted_ = false;
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
-  bool more_to_send_ = false;    // the turn has sent its share; the next goes on
-  bool shut_ = false;            // our half of the connection is closed
+  bool more_to_send_ = false;  // the turn has sent its share; the next goes on
+  bool shut_ = false;          // our half of the connection is closed
   bool closed_ = false;
   bool drain_timer_armed_ = false;
   bool close_timer_armed_ = false;

@@ -77,8 +77,8 @@ void Feed(Connection& connection, ConstBytes bytes, Step step) {
   Octets staging(kMaxUlpdu + 1000);
   while (!bytes.empty()) {
     const FpduReader::Places places = connection.Wants(staging);
-    const size_t size = std::min({bytes.size(), places.direct.size() + places.staging.size(),
-                                  std::max<size_t>(step(bytes.size()), 1)});
+    const size_t size =
+        std::min({bytes.size(), places.direct.size() + places.staging.size(), std::max<size_t>(step(bytes.size()), 1)});
     const size_t direct = std::min(size, places.direct.size());
     CopyBytes(places.direct, bytes.first(direct));
     CopyBytes(places.staging, bytes.subspan(direct, size - direct));

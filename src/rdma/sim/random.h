@@ -23,9 +23,7 @@ class Random {
   uint64_t Between(uint64_t least, uint64_t most) { return least + Below(most - least + 1); }
   // Zero up to and including `most`.
   Duration UpTo(Duration most) { return Duration(Below(static_cast<uint64_t>(most.count()) + 1)); }
-  bool Chance(double probability) {
-    return static_cast<double>(Next() >> 11) * 0x1p-53 < probability;
-  }
+  bool Chance(double probability) { return static_cast<double>(Next() >> 11) * 0x1p-53 < probability; }
 
  private:
   std::mt19937_64 engine_;

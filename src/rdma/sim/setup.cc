@@ -7,9 +7,7 @@
 namespace penstock::rdma::sim {
 namespace {
 
-std::string Text(const Address& address) {
-  return fmt::format("{}:{}", address.address().to_string(), address.port());
-}
+std::string Text(const Address& address) { return fmt::format("{}:{}", address.address().to_string(), address.port()); }
 
 }  // namespace
 
@@ -32,9 +30,8 @@ Task<ConnectResult> SimProvider::Connect(Address peer, ConnectOptions options) {
   attempt->options = std::move(options);
   Watch(attempt);
   World& world = network_.world_;
-  auto timeout = world.Schedule(network_.options_.connect_timeout, [attempt] {
-    attempt->Fail(ConnectError::Kind::kTimedOut, "no answer in time");
-  });
+  auto timeout = world.Schedule(network_.options_.connect_timeout,
+                                [attempt] { attempt->Fail(ConnectError::Kind::kTimedOut, "no answer in time"); });
   world.Schedule(network_.Latency(), [this, attempt, peer] {
     if (!attempt->over()) Request(attempt, peer);
   });
@@ -142,10 +139,14 @@ Task<ConnectResult> SimRequest::Accept(ConnectOptions options) {
     World& world = network.world_;
     uint64_t number = ++network.stats_.connections;
     ConnectOptions& theirs = attempt_->options;
-    ConnectionInfo at_server{"sim", local_, attempt_->from, theirs.private_data, std::min(options.ird, theirs.ord),
+    ConnectionInfo at_server{"sim",
+                             local_,
+                             attempt_->from,
+                             theirs.private_data,
+                             std::min(options.ird, theirs.ord),
                              std::min(options.ord, theirs.ird)};
-    ConnectionInfo at_client{"sim", attempt_->from, local_, std::move(options.private_data), at_server.ord,
-                             at_server.ird};
+    ConnectionInfo at_client{"sim",         attempt_->from, local_, std::move(options.private_data),
+                             at_server.ord, at_server.ird};
     auto server = std::make_shared<Side>(network, provider_.buffers(), fmt::format("{}.server", number),
                                          std::move(at_server), std::move(options.receives));
     auto client = std::make_shared<Side>(network, *attempt_->pool, fmt::format("{}.client", number),

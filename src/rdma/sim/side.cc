@@ -278,9 +278,8 @@ void Side::Break(DisconnectReason here, DisconnectReason there, std::string deta
 }
 
 void Side::LoseAfter(Duration delay, DisconnectReason reason, std::string detail) {
-  world_.Schedule(delay, [self = shared_from_this(), reason, detail = std::move(detail)] {
-    self->Lost(reason, detail);
-  });
+  world_.Schedule(delay,
+                  [self = shared_from_this(), reason, detail = std::move(detail)] { self->Lost(reason, detail); });
 }
 
 void Side::Lost(DisconnectReason reason, std::string detail) {

@@ -120,9 +120,9 @@ class Side : public std::enable_shared_from_this<Side> {
   std::weak_ptr<Side> peer_;
 
   bool started_ = false;
-  bool closing_ = false;    // Disconnect() was called
-  bool broken_ = false;     // nothing moves any more
-  bool lost_ = false;       // and the owner has been told
+  bool closing_ = false;  // Disconnect() was called
+  bool broken_ = false;   // nothing moves any more
+  bool lost_ = false;     // and the owner has been told
   bool destroyed_ = false;
 
   std::deque<PostedReceive> receives_;

@@ -189,7 +189,7 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
 };
 
 Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& loop, tcp::endpoint server,
-                                                                        ChannelOptions options) {
+                                                                         ChannelOptions options) {
   tcp::socket socket(loop.context());
   bool timed_out = false;
   auto limit = loop.MakeTimer([&] {

@@ -176,8 +176,8 @@ RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
   range.data->Sub(range.offset, length).CopyTo(buffer->bytes().first(length));
   const bool more = range.more || length < range.length;
   for (;;) {
-    const ssize_t n = ::send(socket_.native_handle(), buffer->data(), length,
-                             MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    const ssize_t n =
+        ::send(socket_.native_handle(), buffer->data(), length, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return WouldBlock(errno) ? Io::kWouldBlock : Io::kEnd;
     writer_.Sent(static_cast<size_t>(n));

@@ -91,8 +91,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
 
   bool ended_ = false;  // nothing more is received
   bool closed_ = false;
-  bool sending_ = false;       // SendRest() waits for the peer to make room
-  bool batching_ = false;      // a record was taken, and Flush() not called since
+  bool sending_ = false;   // SendRest() waits for the peer to make room
+  bool batching_ = false;  // a record was taken, and Flush() not called since
   bool flush_posted_ = false;
 
   // For StalledIntervals().

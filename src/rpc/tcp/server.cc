@@ -58,7 +58,8 @@ SetupResult<FileDescriptor> OpenListener(const asio::ip::tcp::endpoint& endpoint
   if (!fd) return Failure(endpoint, errno);
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 || ::listen(fd.get(), 1024) != 0) {
+  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      ::listen(fd.get(), 1024) != 0) {
     return Failure(endpoint, errno);
   }
   return fd;

@@ -16,9 +16,9 @@ namespace penstock::rpc::tcp {
 namespace {
 
 using namespace std::chrono_literals;
+using asio::ip::make_address;
 using testing::Echo;
 using testing::SlowAdd;
-using asio::ip::make_address;
 using Kind = Error::Kind;
 
 std::string Pattern(size_t size) {
@@ -148,9 +148,7 @@ class TcpTest : public ::testing::Test {
     }
     return bytes;
   }
-  static std::string NullCall(uint32_t xid) {
-    return Words({xid, 0, 2, testing::kTestProgram, 3, 0, 0, 0, 0, 0});
-  }
+  static std::string NullCall(uint32_t xid) { return Words({xid, 0, 2, testing::kTestProgram, 3, 0, 0, 0, 0, 0}); }
   static std::string NullReply(uint32_t xid) { return Words({0x8000'0018, xid, 1, 0, 0, 0, 0}); }
 
   Loop loop;
