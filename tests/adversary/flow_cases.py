@@ -108,6 +108,7 @@ def flood(client, message_of, count):
 
 
 def never_reads(server, message_of, count=4000):
+    """`count` must be enough for the answers to fill what the kernel keeps for a socket (tcp_wmem: some megabytes)."""
     client = Client(server.port, receive_buffer=SMALL_BUFFER)
     flood(client, lambda: message_of(client), count)
     assert over(client.endpoint), "the server puts up with a peer that takes no answers"
@@ -189,11 +190,11 @@ def floods(scratch):
             return message
 
         for name, attack in (
-                ("NULL calls whose answers are not read", lambda: never_reads(server, lambda _: rpc.rdma_call(rpc.call()), 20000)),
+                ("NULL calls whose answers are not read", lambda: never_reads(server, lambda _: rpc.rdma_call(rpc.call()), 200000)),
                 ("bad headers whose answers are not read", lambda: never_reads(
-                    server, lambda _: rpc.rdma_call(rpc.call(), version=9), 20000)),
+                    server, lambda _: rpc.rdma_call(rpc.call(), version=9), 200000)),
                 ("bad chunk lists whose answers are not read", lambda: never_reads(
-                    server, lambda _: rpc.rdma_call(rpc.call(), reads=words(7)), 20000)),
+                    server, lambda _: rpc.rdma_call(rpc.call(), reads=words(7)), 200000)),
                 ("READs whose data is not read", lambda: never_reads(server, on_files(read_call))),
                 ("folders that are not read", lambda: never_reads(server, on_files(folder_call))),
                 ("credits ignored", lambda: credits_ignored(server)),
