@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/ready.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/socket_endpoint.h"
 
@@ -39,17 +40,6 @@ class SystemEntropy {
 Entropy MakeEntropy() {
   return [pool = std::make_shared<SystemEntropy>()] { return (*pool)(); };
 }
-
-class Ready {
- public:
-  Ready(asio::ip::tcp::socket& socket, asio::ip::tcp::socket::wait_type what) {
-    socket.async_wait(what, [this](const asio::error_code& error) { done_.Set(error); });
-  }
-  auto operator co_await() { return done_.operator co_await(); }
-
- private:
-  penstock::Completion<asio::error_code> done_;
-};
 
 }  // namespace
 

@@ -3,32 +3,16 @@
 #pragma once
 
 #include <asio/ip/tcp.hpp>
-#include <coroutine>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "base/loop.h"
+#include "base/ready.h"
 #include "rpc/record_marking.h"
 #include "rpc/transport.h"
 
 namespace penstock::rpc::tcp {
-
-// co_await Ready(socket, wait): until the socket can be read from or written to, or an error (also that of close()).
-template <class Socket>
-class Ready {
- public:
-  Ready(Socket& socket, typename Socket::wait_type wait) : socket_(socket), wait_(wait) {}
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) {
-    socket_.async_wait(wait_, [waiter](const asio::error_code&) { waiter.resume(); });
-  }
-  void await_resume() const noexcept {}
-
- private:
-  Socket& socket_;
-  typename Socket::wait_type wait_;
-};
 
 // Belongs to its loop. Held by its owner, and by itself while something of it is on its way.
 class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
