@@ -70,7 +70,8 @@ class _Writer:
             cpp = "int32_t" if value >= -(2**31) else "int64_t"
         else:
             cpp = "uint32_t" if value < 2**32 else "uint64_t"
-        return {"type": cpp, "name": _safe(const.name), "value": value}
+        # C++ has no decimal literal without a suffix for what only uint64_t can hold.
+        return {"type": cpp, "name": _safe(const.name), "value": f"{value}u" if value >= 2**63 else value}
 
     def type_definition(self, definition):
         arm = self._scope.optional_arm(definition)
