@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/posix/database.h"
+#include "base/database/database.h"
 #include "fs/posix/handles.h"
 
 namespace penstock::fs::posix {

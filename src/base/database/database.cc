@@ -1,10 +1,10 @@
-#include "fs/posix/database.h"
+#include "base/database/database.h"
 
 #include <fcntl.h>
 
 #include "base/data.h"
 
-namespace penstock::fs::posix {
+namespace penstock {
 
 std::unique_ptr<Database> Database::Open(const std::string& path, std::string& message) {
   // SQLite would let everybody read what we keep secret.
@@ -18,4 +18,4 @@ std::unique_ptr<Database> Database::Open(const std::string& path, std::string& m
   return nullptr;
 }
 
-}  // namespace penstock::fs::posix
+}  // namespace penstock

@@ -1,4 +1,4 @@
-// As much of SQLite as a table of handles needs.
+// As much of SQLite as we need for what must outlive the program.
 #pragma once
 
 #include <sqlite3.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace penstock::fs::posix {
+namespace penstock {
 
 class Database {
  public:
@@ -76,4 +76,4 @@ class Statement {
   int status_ = SQLITE_OK;
 };
 
-}  // namespace penstock::fs::posix
+}  // namespace penstock
