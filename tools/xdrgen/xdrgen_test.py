@@ -48,6 +48,11 @@ class Mapping(unittest.TestCase):
     def test_a_bound_may_be_an_enumerator(self):
         self.assertMember("opaque a<LIMIT>", "xdr::Opaque<12> a{}", "enum e { LIMIT = 12 };")
 
+    def test_constants_have_the_smallest_type_and_what_only_uint64_holds_a_suffix(self):
+        self.assertIn("inline constexpr uint32_t N = 4294967295;", generate("const N = 0xffffffff;"))
+        self.assertIn("inline constexpr uint64_t N = 4294967296;", generate("const N = 0x100000000;"))
+        self.assertIn("inline constexpr uint64_t N = 18446744073709551615u;", generate("const N = 0xffffffffffffffff;"))
+
     def test_chains_become_lists_without_links(self):
         text = generate("struct s { node *all; }; struct node { int a; node *next; };")
         self.assertIn("xdr::List<node> all{};", text)
