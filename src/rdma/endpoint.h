@@ -133,6 +133,13 @@ struct Limits {
   bool file_data = false;     // Gather may hold file ranges
 };
 
+// The RDMA Reads that a side can serve (IRD) and may have under way (ORD) at once.
+struct ReadDepths {
+  uint16_t ird = 0;
+  uint16_t ord = 0;
+  bool operator==(const ReadDepths&) const = default;
+};
+
 struct ConnectionInfo {
   std::string_view provider;
   Address local;
@@ -140,6 +147,8 @@ struct ConnectionInfo {
   std::vector<std::byte> private_data;  // the peer's
   uint16_t ird = 0;                     // Reads of the peer that we serve at once
   uint16_t ord = 0;                     // Reads of ours that may be outstanding; more are queued by the endpoint
+  // What the peer has said of itself (RFC 6581 §9.1); nothing where the provider does not carry it.
+  std::optional<ReadDepths> peer_depths;
 };
 
 class Endpoint {

@@ -60,6 +60,9 @@ TEST_P(EndpointSuite, NeitherSideAsksForMoreReadsThanTheOtherServes) {
   EXPECT_LE(at_server.ord, 2);
   EXPECT_GE(at_server.ord, 1);
   EXPECT_LE(at_server.ord, at_client.ird);
+  EXPECT_EQ(at_server.peer_depths, (ReadDepths{.ird = 3, .ord = 9}));
+  ASSERT_TRUE(at_client.peer_depths);
+  EXPECT_EQ(*at_client.peer_depths, (ReadDepths{.ird = at_server.ird, .ord = at_server.ord}));
 }
 
 TEST_P(EndpointSuite, ARejectionCarriesPrivateData) {

@@ -26,6 +26,8 @@ struct ConnectError {
   Kind kind = Kind::kUnreachable;
   std::string detail;                   // for the user: one line
   std::vector<std::byte> private_data;  // kRejected: what the peer said
+  // kRejected: what the peer would have wanted (RFC 6581 §9.1), where the provider carries it.
+  std::optional<ReadDepths> peer_depths = {};
 };
 
 using ConnectResult = Result<std::unique_ptr<Endpoint>, ConnectError>;
@@ -36,6 +38,8 @@ class ConnectionRequest {
   virtual ~ConnectionRequest() = default;
   virtual const Address& peer() const = 0;
   virtual ConstBytes private_data() const = 0;
+  // What the peer asks for; nothing where the provider does not carry it.
+  virtual std::optional<ReadDepths> read_depths() const = 0;
   // The request must live until this has returned. May fail: the peer may have given up meanwhile.
   virtual Task<ConnectResult> Accept(ConnectOptions options) = 0;
   virtual void Reject(std::vector<std::byte> private_data) = 0;

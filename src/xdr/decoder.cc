@@ -39,9 +39,9 @@ bool Decoder::Payload(Data& data, size_t max) {
       return Beside(data, size, item.data);
     }
   }
-  // A Write chunk that came back with nothing in it was not used (RFC 8166 §4.3.2): the result is in the stream, if it is
-  // not empty itself.
-  if (index < message_.placed.size() && message_.placed[index] && !message_.placed[index]->empty()) {
+  // A Write chunk that came back with nothing in it stands for a result of no octets: one that has some must be in the chunk
+  // that was there for it (RFC 8166 §6.1).
+  if (index < message_.placed.size() && message_.placed[index]) {
     return Beside(data, size, *message_.placed[index]);
   }
 

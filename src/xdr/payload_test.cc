@@ -100,8 +100,19 @@ TEST_F(PayloadTest, AResultThatWasNotPlacedIsInTheStream) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
   message.placed = {std::nullopt, Placed("hi")};
   ExpectIsRight(message);
-  message.placed = {Placed(""), Placed("hi")};  // the chunk came back unused
-  ExpectIsRight(message);
+}
+
+// RFC 8166 §6.1: whoever sends a result in the stream, past the chunk that was there for it, breaks the binding.
+TEST_F(PayloadTest, AResultThatHadAChunkMustBeInIt) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
+  message.placed = {Placed(""), Placed("hi")};
+  ExpectError(message, Error::kPayloadMismatch);
+}
+
+TEST_F(PayloadTest, AnEmptyResultLeavesItsChunkEmpty) {
+  Message message = Message::Whole(Octets(pool_, "00000001 00000000 00000002 00000002 00000003"));
+  message.placed = {Placed(""), Placed("hi")};
+  EXPECT_TRUE(DecodeWhole<payloads>(message));
 }
 
 TEST_F(PayloadTest, PlacedResultsMayRunOut) {

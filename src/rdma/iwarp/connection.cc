@@ -287,8 +287,8 @@ void Connection::CheckDrained() {
 void Connection::Fail(const TerminateMessage& message, DisconnectReason reason, std::string detail) {
   if (state_ == State::kHalfClosed) return Lose(DisconnectReason::kLocal, std::move(detail), Ending::kReset);
   // RFC 5040 §5.4: the Terminate is the last thing sent. §6.2.1: then close in order, so that it arrives. A responder that
-  // was never spoken to may not speak (RFC 5044 §7.1.2 rule 4).
-  const bool spoken_to = outbound_.allowed() || inbound_.failure();
+  // has had no valid FPDU may not send one (RFC 5044 §7.1.2 rule 4).
+  const bool spoken_to = outbound_.allowed() || reader_.fpdus() > 0;
   const bool can_send = outbound_.writer().Cut() && spoken_to;
   if (can_send) outbound_.AddTerminate(message);
   Lose(reason, std::move(detail), can_send ? Ending::kShutdown : Ending::kReset);

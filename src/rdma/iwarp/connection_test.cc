@@ -232,6 +232,19 @@ TEST_F(PairTest, AResponderDoesNotSpeakFirst) {
   EXPECT_FALSE(client_->unanswered());
 }
 
+// RFC 5044 §7.1.2 rule 4 wants a valid FPDU: to one with a wrong check value there is nothing to say.
+TEST_F(PairTest, AResponderSaysNothingToAFirstFpduThatIsNotValid) {
+  Connect({.crc = true});
+  server_->PostReceive(1, pool_.Allocate(512));
+  client_->PostSend({1, GatherOf(AsBytes("hi")), false, {}});
+  std::vector<std::byte> octets = TakeOutput(*client_);
+  ASSERT_FALSE(octets.empty());
+  octets.back() ^= std::byte{1};
+  Feed(*server_, octets);
+  EXPECT_TRUE(server_->lost());
+  EXPECT_TRUE(TakeOutput(*server_).empty());
+}
+
 TEST_F(PairTest, ReadinessIsShownInEachWayAndIsMeantForNobody) {
   for (Rtr rtr : {Rtr::kSend, Rtr::kWrite, Rtr::kRead}) {
     Connect({.rtr = rtr});

@@ -299,6 +299,7 @@ TEST_F(HostilePeerTest, FpduWithoutRoomForAHeader) {
     Feed(fresh, bytes);
     EXPECT_TRUE(fresh.lost()) << length;
   }
+  Send(Tagged(Opcode::kWrite, Stag(0), 0));  // a valid one first: without it we may not speak (RFC 5044 §7.1.2)
   Octets bytes(32);
   StoreBig<uint16_t>(bytes.data(), 17);  // enough for a tagged header, but this one is not
   bytes[2] = std::byte{0x41};
@@ -392,7 +393,9 @@ class WrongCheckValueTest : public HostilePeerTest {
 };
 
 TEST_F(WrongCheckValueTest, NothingOfAnFpduThatIsWholeIsPlaced) {
-  Octets fpdu = Forge(Framing{}).Segment(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset()), payload_);
+  Forge forge(Framing{});
+  Feed(connection_, forge.Segment(Tagged(Opcode::kWrite, Stag(0), 0), {}));
+  Octets fpdu = forge.Segment(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset()), payload_);
   fpdu[20] ^= std::byte{1};
   Feed(connection_, fpdu);
   ExpectTerminate(terminate::kCrc, 0);

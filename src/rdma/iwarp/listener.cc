@@ -28,6 +28,7 @@ class Request : public ConnectionRequest {
 
   const Address& peer() const override { return peer_; }
   ConstBytes private_data() const override { return frame_.private_data; }
+  std::optional<ReadDepths> read_depths() const override { return DepthsOf(frame_); }
 
   Task<ConnectResult> Accept(ConnectOptions options) override {
     if (options.private_data.size() > MaxPrivateData(frame_.enhanced.has_value())) {
@@ -36,7 +37,7 @@ class Request : public ConnectionRequest {
     // What follows may outlive this request.
     std::shared_ptr<ProviderState> state = state_;
     std::unique_ptr<Exchange> exchange = std::move(exchange_);
-    std::vector<std::byte> theirs = frame_.private_data;
+    MpaFrame theirs = frame_;
     MpaAnswer answer = AcceptRequest(PreferencesOf(state->options, options), frame_, std::move(options.private_data));
     auto written = co_await exchange->Write(answer.reply.Serialize());
     if (!written) co_return std::unexpected(std::move(written).error());

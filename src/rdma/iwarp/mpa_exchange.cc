@@ -164,14 +164,15 @@ Connection::Options ConnectionOptions(const ProviderState& state, const MpaAgree
 
 std::unique_ptr<Endpoint> MakeEndpoint(const std::shared_ptr<ProviderState>& state, Exchange& exchange,
                                        const MpaAgreement& agreement, bool initiator, ConnectOptions options,
-                                       std::vector<std::byte> peers_private_data) {
+                                       MpaFrame peers) {
   exchange.StopClock();
   ConnectionInfo info;
   info.provider = "iwarp";
   asio::error_code ignored;
   info.local = exchange.socket().local_endpoint(ignored);
   info.peer = exchange.socket().remote_endpoint(ignored);
-  info.private_data = std::move(peers_private_data);
+  info.peer_depths = DepthsOf(peers);
+  info.private_data = std::move(peers.private_data);
   info.ird = agreement.ird;
   info.ord = agreement.ord;
   auto driver =

@@ -66,7 +66,7 @@ class Exchange {
 // Sets the endpoint up on a socket whose exchange is over.
 std::unique_ptr<Endpoint> MakeEndpoint(const std::shared_ptr<ProviderState>& state, Exchange& exchange,
                                        const MpaAgreement& agreement, bool initiator, ConnectOptions options,
-                                       std::vector<std::byte> peers_private_data);
+                                       MpaFrame peers);
 
 // Tells the peer, as well as can be done at once, that what was agreed on will not do.
 void SendRefusal(const std::shared_ptr<ProviderState>& state, Exchange& exchange, const MpaRefusal& refusal);

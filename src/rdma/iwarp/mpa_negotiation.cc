@@ -31,6 +31,11 @@ MpaFrame MakeReply(const MpaPreferences& preferences, const MpaFrame& request, s
 
 }  // namespace
 
+std::optional<ReadDepths> DepthsOf(const MpaFrame& frame) {
+  if (!frame.enhanced || (frame.enhanced->ird == kNoNegotiation && frame.enhanced->ord == kNoNegotiation)) return {};
+  return ReadDepths{frame.enhanced->ird, frame.enhanced->ord};
+}
+
 MpaFrame MakeRequest(const MpaPreferences& preferences, std::vector<std::byte> private_data) {
   MpaFrame request;
   request.revision = preferences.revision;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "rdma/endpoint.h"
 #include "rdma/iwarp/mpa_frame.h"
 #include "rdma/iwarp/terminate.h"
 
@@ -39,6 +40,9 @@ struct MpaAgreement {
   bool absorb_rtr_send = false;
   bool operator==(const MpaAgreement&) const = default;
 };
+
+// What a frame says of its sender; nothing where it says nothing, or leaves it to the upper layers.
+std::optional<ReadDepths> DepthsOf(const MpaFrame& frame);
 
 MpaFrame MakeRequest(const MpaPreferences& preferences, std::vector<std::byte> private_data);
 

@@ -41,15 +41,15 @@ Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, 
     co_return std::unexpected(std::move(reply).error());
   }
   if (reply->rejected) {
-    co_return std::unexpected(
-        ConnectError{ConnectError::Kind::kRejected, "rejected by the peer", std::move(reply->private_data)});
+    co_return std::unexpected(ConnectError{ConnectError::Kind::kRejected, "rejected by the peer",
+                                           std::move(reply->private_data), DepthsOf(*reply)});
   }
   auto agreement = HandleReply(preferences, request, *reply);
   if (!agreement) {
     SendRefusal(state, exchange, agreement.error());
     co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, agreement.error().code.ToString(), {}});
   }
-  co_return MakeEndpoint(state, exchange, *agreement, true, std::move(options), std::move(reply->private_data));
+  co_return MakeEndpoint(state, exchange, *agreement, true, std::move(options), *std::move(reply));
 }
 
 Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer, ConnectOptions options) {

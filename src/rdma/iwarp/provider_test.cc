@@ -228,6 +228,21 @@ TEST_F(ProviderTest, AReplyThatWillNotDoIsAnsweredByATerminate) {
   EXPECT_EQ(TerminateMessage::Parse(ConstBytes(terminate).subspan(20, 4))->code, terminate::kInsufficientIrd);
 }
 
+// RFC 6581 §9.1
+TEST_F(ProviderTest, ARejectionSaysWhatDepthsThePeerWanted) {
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  ConnectOptions options;
+  options.ird = 3, options.ord = 4;
+  Spawn(Store(provider_->Connect(listener_->local(), options), result));
+  auto request = Await(listener_->Next());
+  EXPECT_EQ(request->read_depths(), (ReadDepths{.ird = 3, .ord = 4}));
+  request->Reject({});
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+  ASSERT_FALSE(**result);
+  EXPECT_EQ((**result).error().kind, ConnectError::Kind::kRejected);
+  EXPECT_EQ((**result).error().peer_depths, (ReadDepths{.ird = 16, .ord = 16}));
+}
+
 // RFC 5044 §7.1.2 rules 5 and 8: our own request comes back, the peer takes itself for the initiator.
 TEST_F(ProviderTest, AMalformedReplyIsClosed) {
   Options options;

@@ -144,9 +144,15 @@ Task<ConnectResult> SimRequest::Accept(ConnectOptions options) {
                              attempt_->from,
                              theirs.private_data,
                              std::min(options.ird, theirs.ord),
-                             std::min(options.ord, theirs.ird)};
-    ConnectionInfo at_client{"sim",         attempt_->from, local_, std::move(options.private_data),
-                             at_server.ord, at_server.ird};
+                             std::min(options.ord, theirs.ird),
+                             read_depths()};
+    ConnectionInfo at_client{"sim",
+                             attempt_->from,
+                             local_,
+                             std::move(options.private_data),
+                             at_server.ord,
+                             at_server.ird,
+                             ReadDepths{at_server.ird, at_server.ord}};
     auto server = std::make_shared<Side>(network, provider_.buffers(), fmt::format("{}.server", number),
                                          std::move(at_server), std::move(options.receives));
     auto client = std::make_shared<Side>(network, *attempt_->pool, fmt::format("{}.client", number),

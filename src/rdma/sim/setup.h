@@ -90,6 +90,9 @@ class SimRequest : public ConnectionRequest {
   ~SimRequest() override;
   const Address& peer() const override { return attempt_->from; }
   ConstBytes private_data() const override { return attempt_->options.private_data; }
+  std::optional<ReadDepths> read_depths() const override {
+    return ReadDepths{attempt_->options.ird, attempt_->options.ord};
+  }
   Task<ConnectResult> Accept(ConnectOptions options) override;
   void Reject(std::vector<std::byte> private_data) override;
 

@@ -35,6 +35,7 @@ class TracedRequest : public ConnectionRequest {
 
   const Address& peer() const override { return inner_->peer(); }
   ConstBytes private_data() const override { return inner_->private_data(); }
+  std::optional<ReadDepths> read_depths() const override { return inner_->read_depths(); }
 
   Task<ConnectResult> Accept(ConnectOptions options) override {
     answered_ = true;
