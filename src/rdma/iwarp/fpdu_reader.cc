@@ -141,6 +141,7 @@ void FpduReader::EndHeader(ConstBytes following) {
   refused_ = !sink_.HandleHeader(ddp_header, ulpdu_length(), destination_);
   assert(refused_ || destination_.size() == payload_left_);
   if (refused_ && !checking()) {
+    ++fpdus_;  // as valid as can be told: there is no check value, or it was right
     stopped_ = true;
     sink_.HandleRefused();
     return;
