@@ -12,7 +12,7 @@
 
 namespace penstock::nfs {
 
-// The file system's context of one call. Stays where it is made: its groups are a view of its own array.
+// The file system's context of one call. Its groups are a view of its own array.
 class Caller {
  public:
   Caller(const ExportOptions& options, const rpc::Credential& credential, Loop* loop) {
@@ -30,12 +30,22 @@ class Caller {
     identity.groups = std::span(groups_).first(credential.groups().size());
   }
 
-  Caller(const Caller&) = delete;
-  Caller& operator=(const Caller&) = delete;
+  Caller(const Caller& other) : groups_(other.groups_), context_(other.context_) { OwnGroups(); }
+  Caller& operator=(const Caller& other) {
+    groups_ = other.groups_;
+    context_ = other.context_;
+    OwnGroups();
+    return *this;
+  }
 
   const fs::Context& context() const { return context_; }
 
  private:
+  void OwnGroups() {
+    fs::Credentials& identity = context_.credentials;
+    identity.groups = std::span(groups_).first(identity.groups.size());
+  }
+
   decltype(rpc::Credential::group_ids) groups_;
   fs::Context context_;
 };

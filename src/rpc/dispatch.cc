@@ -1,5 +1,6 @@
 #include "rpc/dispatch.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace penstock::rpc {
@@ -19,13 +20,19 @@ CallKey KeyOf(const CallHeader& header, const Message& call, size_t arguments_at
 }  // namespace
 
 void Dispatcher::Add(Program& program) {
-  assert(!Find(program.number()));
+  std::optional<VersionRange> known;
+  assert(!Find(program.number(), program.versions().low, known) &&
+         !Find(program.number(), program.versions().high, known));
   programs_.push_back(&program);
 }
 
-Program* Dispatcher::Find(uint32_t number) const {
+Program* Dispatcher::Find(uint32_t number, uint32_t version, std::optional<VersionRange>& known) const {
   for (Program* program : programs_) {
-    if (program->number() == number) return program;
+    if (program->number() != number) continue;
+    const VersionRange versions = program->versions();
+    if (version >= versions.low && version <= versions.high) return program;
+    if (!known) known = versions;
+    known = {std::min(known->low, versions.low), std::max(known->high, versions.high)};
   }
   return nullptr;
 }
@@ -56,14 +63,14 @@ Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContex
     EncodeAuthError(reply, header.xid, status);
     return nullptr;
   }
-  Program* program = Find(header.program);
+  std::optional<VersionRange> known;
+  Program* program = Find(header.program, header.version, known);
   if (!program) {
-    EncodeAccepted(reply, header.xid, AcceptStatus::PROG_UNAVAIL);
-    return nullptr;
-  }
-  const VersionRange versions = program->versions();
-  if (header.version < versions.low || header.version > versions.high) {
-    EncodeProgramMismatch(reply, header.xid, versions);
+    if (known) {
+      EncodeProgramMismatch(reply, header.xid, *known);
+    } else {
+      EncodeAccepted(reply, header.xid, AcceptStatus::PROG_UNAVAIL);
+    }
     return nullptr;
   }
   if (header.procedure != 0 && !program->AcceptsFlavor(context.credential.flavor, header.version, header.procedure)) {
@@ -85,7 +92,10 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
   auto outcome = ReplyCache::Outcome::kUncached;
   uint32_t ticket = 0;
   const bool remember = !program->IsIdempotent(header.version, header.procedure);
-  if (cache_ && (remember || program->IsHarmfulLate(header.version, header.procedure))) {
+  const bool cached = remember || program->IsHarmfulLate(header.version, header.procedure);
+  if (cache_ && cached &&
+      !program->MeetsDuplicates(header.version, header.procedure,
+                                call.stream.bytes().subspan(arguments.reduced_position()))) {
     const CallKey key = KeyOf(header, call, arguments.reduced_position(), peer);
     ReplyCache::Waiter duplicate{.loop = peer.loop};
     ReplyCache::Found found = cache_->Start(key, clock_->Now(), duplicate);
@@ -106,7 +116,9 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
     EncodeAccepted(reply, header.xid, status);
   }
   Message message = reply.Finish();
-  if (outcome == ReplyCache::Outcome::kExecute) cache_->Finish(ticket, message, clock_->Now(), peer.loop, remember);
+  if (outcome == ReplyCache::Outcome::kExecute) {
+    cache_->Finish(ticket, message, clock_->Now(), peer.loop, remember && context.remember);
+  }
   co_return message;
 }
 

@@ -1,6 +1,7 @@
 // From a call's bytes to the procedure that it names, and back to a reply: RFC 5531 §9, its errors included.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "rpc/auth.h"
@@ -20,9 +21,12 @@ struct CallContext {
   // Set by a program that finds only while it executes the call that the credential will not do (what is called has rules
   // of its own): the call is then denied for this reason, and its results are discarded.
   AuthStatus denial = AuthStatus::AUTH_OK;
+  // Cleared by a program that finds while it executes a call that is not idempotent by its procedure's number that this one was
+  // harmless: its reply is then not remembered.
+  bool remember = true;
 };
 
-// An RPC program of any number of versions. Shared by all loops.
+// An RPC program of any number of versions; several of them, of different versions, may have the same number. Shared by all loops.
 class Program {
  public:
   virtual ~Program() = default;
@@ -37,6 +41,12 @@ class Program {
   // has gone on: it would undo what came after. A duplicate then waits for the execution that is under way, and its reply is
   // not remembered.
   virtual bool IsHarmfulLate(uint32_t /*version*/, uint32_t /*procedure*/) const { return false; }
+
+  // Whether the program itself meets duplicates of a call, given its arguments (the reduced stream), as the sessions of NFSv4.1 do: then
+  // nothing is remembered of it here.
+  virtual bool MeetsDuplicates(uint32_t /*version*/, uint32_t /*procedure*/, ConstBytes /*arguments*/) const {
+    return false;
+  }
 
   // Whether a procedure takes calls of this flavor; the call is answered AUTH_TOOWEAK where not. Not asked for procedure 0,
   // which never requires authentication (RFC 5531 §12.1).
@@ -54,14 +64,15 @@ class Dispatcher : public CallHandler {
   // Both outlive the dispatcher; the clock may be asked on any thread.
   Dispatcher(ReplyCache& cache, const TimerService& clock) : cache_(&cache), clock_(&clock) {}
 
-  // Before the first call. The program outlives the dispatcher.
+  // Before the first call. The program outlives the dispatcher. No two programs of the same number have a version in common.
   void Add(Program& program);
 
   // `peer.buffers` must be set.
   Task<Message> HandleCall(Message call, const Peer& peer) override;
 
  private:
-  Program* Find(uint32_t number) const;
+  // Null where there is none; `known` are then the versions that there are, if any.
+  Program* Find(uint32_t number, uint32_t version, std::optional<VersionRange>& known) const;
   // Writes the reply to a call that no procedure gets to see; null then.
   Program* Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context, xdr::Encoder& reply) const;
 

@@ -167,6 +167,48 @@ TEST_F(DispatcherTest, IdempotentCallsAreNotRemembered) {
   EXPECT_EQ(cache.entries(), 0u);
 }
 
+// Another version of the same program: it counts its calls, and says of each what is to be made of a duplicate.
+class LaterVersion : public Program {
+ public:
+  uint32_t number() const override { return kTestProgram; }
+  VersionRange versions() const override { return {5, 5}; }
+  bool IsIdempotent(uint32_t, uint32_t) const override { return false; }
+  bool MeetsDuplicates(uint32_t, uint32_t, ConstBytes arguments) const override {
+    return LoadBig<uint32_t>(arguments.data()) == kMeets;
+  }
+  Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
+    uint32_t argument;
+    if (!arguments.U32(argument)) co_return AcceptStatus::GARBAGE_ARGS;
+    context.remember = argument != kHarmless;
+    results.U32(++calls);
+    co_return AcceptStatus::SUCCESS;
+  }
+
+  static constexpr uint32_t kHarmless = 1;
+  static constexpr uint32_t kMeets = 2;
+  static constexpr uint32_t kOther = 3;
+  uint32_t calls = 0;
+};
+
+TEST_F(DispatcherTest, VersionsOfOneProgramMayBeServedByDifferentOnes) {
+  LaterVersion later;
+  dispatcher.Add(later);
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 5, 1, 0, 0, 0, 0, LaterVersion::kOther}), ElementsAre(5, 1, 0, 0, 0, 0, 1));
+  EXPECT_THAT(Reply(Call(0)), ElementsAre(5, 1, 0, 0, 0, 0));
+  EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 4, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 2, 2, 5));
+}
+
+TEST_F(DispatcherTest, AProgramSaysWhatIsRememberedOfItsCalls) {
+  LaterVersion later;
+  dispatcher.Add(later);
+  const auto last_word = [&](uint32_t xid, uint32_t argument) {
+    return Reply({xid, 0, 2, kTestProgram, 5, 1, 0, 0, 0, 0, argument}).back();
+  };
+  EXPECT_EQ(last_word(1, LaterVersion::kOther), last_word(1, LaterVersion::kOther));
+  EXPECT_NE(last_word(2, LaterVersion::kHarmless), last_word(2, LaterVersion::kHarmless));
+  EXPECT_NE(last_word(3, LaterVersion::kMeets), last_word(3, LaterVersion::kMeets));
+}
+
 TEST_F(DispatcherTest, RepliesOwnTheirMemoryAndGiveItBack) {
   {
     Reply(Call(0));

@@ -43,6 +43,11 @@ class Decoder {
     at_ += 4;
     return true;
   }
+  // The next number, which stays to be read. Nothing where the stream has ended; that is no error.
+  std::optional<uint32_t> PeekU32() const {
+    if (remaining() < 4) return std::nullopt;
+    return LoadBig<uint32_t>(at_);
+  }
   bool U64(uint64_t& value) {
     if (remaining() < 8) return Fail(Error::kTruncated);
     value = LoadBig<uint64_t>(at_);
@@ -88,6 +93,10 @@ class Decoder {
   // A DDP-eligible opaque<max>: from the message's items or placed results if it is there, otherwise from the stream.
   bool Payload(Data& data, size_t max);
 
+  // What was not read yet of the reduced stream.
+  ConstBytes rest() const { return {at_, remaining()}; }
+  // Octets of the whole unreduced stream.
+  size_t flat_size() const { return message_.flat_size(); }
   // Octets of the reduced stream not read yet, and the position in it.
   size_t remaining() const { return static_cast<size_t>(end_ - at_); }
   size_t reduced_position() const { return static_cast<size_t>(at_ - begin_); }

@@ -85,6 +85,17 @@ TEST_F(DecoderTest, AnEmptyMessageIsWellFormed) {
   EXPECT_FALSE(decoder.U32(word));
 }
 
+TEST_F(DecoderTest, PeeksAtTheNextNumber) {
+  const Message message = Whole("0000002a 00000007");
+  Decoder decoder(message);
+  uint32_t value;
+  EXPECT_EQ(decoder.PeekU32(), 42u);
+  EXPECT_TRUE(decoder.U32(value) && decoder.U32(value));
+  EXPECT_EQ(value, 7u);
+  EXPECT_EQ(decoder.PeekU32(), std::nullopt);
+  EXPECT_TRUE(decoder.Finish());
+}
+
 TEST_F(DecoderTest, EveryErrorHasAName) {
   for (int i = 0; i <= static_cast<int>(Error::kTrailing); ++i) {
     EXPECT_NE(ErrorName(static_cast<Error>(i)), "unknown") << i;

@@ -90,6 +90,12 @@ class Encoder {
     beside_ = mark.beside;
   }
 
+  // A copy of what was written since, payloads that are still in files included, in memory of its own: for a reply that is kept. May
+  // block where there are such payloads.
+  Message CopySince(const Mark& mark) const;
+  // Writes what was copied.
+  void Append(const Message& copy);
+
   // What was written. The encoder is empty afterwards and may write the next message.
   Message Finish();
 

@@ -89,6 +89,35 @@ TEST_F(EncoderTest, StartsAnewAfterFinish) {
   EXPECT_TRUE(second.items.empty());
 }
 
+TEST_F(EncoderTest, CopiesWhatWasWrittenSince) {
+  encoder_.U32(1);
+  const auto mark = encoder_.mark();
+  std::string data = "abc";
+  encoder_.Payload(Slice::Borrowed(AsBytes(data)));
+  encoder_.U32(2);
+  const Message copy = encoder_.CopySince(mark);
+  data = "xyz";
+  EXPECT_EQ(Hex(copy.stream.bytes()), "00000003 00000002");
+  ASSERT_EQ(copy.items.size(), 1u);
+  EXPECT_EQ(copy.items[0].offset, 4u);
+  EXPECT_EQ(AsText(copy.items[0].data.bytes()), "abc");
+  EXPECT_EQ(encoder_.size(), 4u + 8u + 4u);
+}
+
+TEST_F(EncoderTest, AppendsACopyWithItsPayloads) {
+  encoder_.U32(1);
+  encoder_.Payload(Slice::Borrowed(AsBytes("abc")));
+  const Message copy = encoder_.CopySince({});
+  Encoder other(pool_);
+  other.U64(7);
+  other.Append(copy);
+  EXPECT_EQ(other.size(), 8u + 4u + 8u);
+  const Message message = other.Finish();
+  EXPECT_EQ(Hex(message.stream.bytes()), "00000000 00000007 00000001 00000003");
+  ASSERT_EQ(message.items.size(), 1u);
+  EXPECT_EQ(message.items[0].offset, 16u);
+}
+
 TEST_F(EncoderTest, TakesNoBufferForNothing) {
   const size_t before = pool_.outstanding();
   EXPECT_TRUE(encoder_.Finish().empty());
