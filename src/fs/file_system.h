@@ -6,11 +6,14 @@
 // decided before.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/data.h"
 #include "base/task.h"
+#include "fs/acl.h"
 #include "fs/types.h"
 
 namespace penstock {
@@ -47,8 +50,10 @@ enum class CreateMode : uint8_t {
 
 struct CreateHow {
   CreateMode mode = CreateMode::kUnchecked;
-  NewAttributes attributes;  // not of kExclusive: there the client sets them afterwards
-  CreateVerifier verifier;   // of kExclusive
+  // All are obeyed where the file is new (Node::existed says), or there is no file. Of kExclusive without times
+  // (kInvalid), which the verifier may be kept in: the client sets them afterwards (RFC 8881 §18.16.3).
+  NewAttributes attributes;
+  CreateVerifier verifier;  // of kExclusive
 };
 
 struct NodeType {
@@ -93,6 +98,31 @@ struct Space {
   uint64_t available_files = 0;
 };
 
+// An object that stays usable by its handle although its last name is removed: for as long as somebody has this.
+using Pinned = std::shared_ptr<const void>;
+
+enum class SeekWhat : uint8_t { kData, kHole };
+
+struct SeekReply {
+  bool found = false;   // there is such a place before the file's end, or a hole at its end
+  uint64_t offset = 0;  // where it begins; the file's size where there is none
+};
+
+// What a client is about to do with a range of a file.
+enum class Advice : uint8_t { kWillNeed, kDontNeed };
+
+struct CopyReply {
+  uint64_t count = 0;  // of octets; zero only where the source ends
+  WriteVerifier verifier;
+};
+
+// How SetXattr meets an attribute that exists, or does not (RFC 8276 §8.4.2).
+enum class XattrMode : uint8_t {
+  kEither,
+  kCreate,   // else kExist
+  kReplace,  // else kNoXattr
+};
+
 // What does not change while the file system is served (the file system's part of FSINFO and PATHCONF).
 struct Properties {
   uint64_t max_file_size = INT64_MAX;
@@ -107,6 +137,10 @@ struct Properties {
   bool chown_restricted = true;
   bool case_insensitive = false;
   bool case_preserving = true;
+  bool read_only = false;         // the file system itself is: nothing in it can be changed
+  bool xattrs = false;            // extended attributes are kept
+  bool acls = false;              // access control lists are kept
+  uint32_t clone_block_size = 0;  // what a cloned range is made of; zero where files cannot be cloned
 };
 
 // Names are one component: a name that is empty or holds '/' or NUL is kBadName. Lookup knows "." and ".."; what
@@ -125,7 +159,9 @@ class FileSystem {
                                             std::optional<Timestamp> guard) = 0;
   // Observes the directory.
   virtual Task<Observed<Node>> Lookup(const Context& context, const Handle& directory, std::string_view name) = 0;
-  // Those of the rights in `wanted` that the caller has, of those that make sense for the object.
+  // Those of the rights in `wanted` that the caller has, of those that make sense for the object. It is what OPEN asks
+  // too: kAccessRead or kAccessExecute to read (whoever may execute a program may read it, to run it), kAccessModify to
+  // write. It does not know whose files are whose: Read and Write let a file's owner, whatever its mode.
   virtual Task<Observed<AccessMask>> Access(const Context& context, const Handle& object, AccessMask wanted) = 0;
   virtual Task<Observed<std::string>> ReadLink(const Context& context, const Handle& symlink) = 0;
   virtual Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset,
@@ -161,6 +197,57 @@ class FileSystem {
                                                            EntrySink& sink) = 0;
 
   virtual Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) = 0;
+
+  // --- For those that open files and keep them so (version 4)
+
+  // Of a regular file. While somebody has what this gives, a file whose last name goes (its nlink is then zero) can be
+  // used on by its handle, by everybody. A file that is pinned takes up to three file descriptors (posix/), however
+  // often it is pinned; kDelay where too many files are. Let go of it before the file system ends. That may be done under
+  // a lock: what it frees is freed elsewhere.
+  virtual Task<Result<Pinned>> Pin(const Context& context, const Handle& file) = 0;
+
+  // --- Space (RFC 7862). Rights are those of Read and of Write.
+
+  // The first octet at or after `offset` that is data, or in a hole. Every file has a hole at its end. kNxIo where the offset is
+  // beyond the end. Where holes are not known, everything is data.
+  virtual Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset,
+                                         SeekWhat what) = 0;
+  // Space for the range, so that writing there cannot fail for lack of it. The file grows to hold it. Ranges are not empty
+  // (kInvalid).
+  virtual Task<Changed<void>> Allocate(const Context& context, const Handle& file, uint64_t offset,
+                                       uint64_t length) = 0;
+  // Zeros instead of the range, and their space given back. The size stays.
+  virtual Task<Changed<void>> Deallocate(const Context& context, const Handle& file, uint64_t offset,
+                                         uint64_t length) = 0;
+  // Copies up to `count` octets, as many of them as take a moment: call it again for the rest. As an unstable Write is. Ranges of
+  // one file that overlap are kInvalid.
+  virtual Task<Changed<CopyReply>> Copy(const Context& context, const Handle& from, uint64_t from_offset,
+                                        const Handle& to, uint64_t to_offset, uint64_t count) = 0;
+  // At once and as a whole, by sharing what is stored. A count of zero reaches to the end. kInvalid where an offset is not a
+  // multiple of the clone block size, nor the count, except at the source's end; kNotSupported where files cannot be cloned.
+  virtual Task<Changed<void>> Clone(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
+                                    uint64_t to_offset, uint64_t count) = 0;
+  virtual Task<Result<void>> Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
+                                    Advice advice) = 0;
+
+  // --- Extended attributes of files and directories (RFC 8276), by names without any prefix. kNoXattr for what other objects are
+  // asked, kPerm for what they are told; kNotSupported where they are not kept.
+
+  virtual Task<Observed<std::vector<std::byte>>> GetXattr(const Context& context, const Handle& object,
+                                                          std::string_view name) = 0;
+  virtual Task<Changed<void>> SetXattr(const Context& context, const Handle& object, std::string_view name,
+                                       ConstBytes value, XattrMode mode) = 0;
+  virtual Task<Changed<void>> RemoveXattr(const Context& context, const Handle& object, std::string_view name) = 0;
+  // All of them, in the order of their names.
+  virtual Task<Observed<std::vector<std::string>>> ListXattrs(const Context& context, const Handle& object) = 0;
+
+  // --- Access control lists. What they say counts wherever permission is decided.
+
+  virtual Task<Observed<Acls>> GetAcls(const Context& context, const Handle& object) = 0;
+  // Sets those that are given. The mode follows the list as the kernel's does: the permissions of its owner, of its mask (else of its
+  // group), and of others. kInvalid for a list that is none, and for a default where there is no directory; kNotSupported where
+  // lists are not kept and this one says more than a mode.
+  virtual Task<Changed<void>> SetAcls(const Context& context, const Handle& object, const NewAcls& acls) = 0;
 };
 
 }  // namespace penstock::fs

@@ -6,6 +6,9 @@
 #include "fs/suite/data_suite.h"
 #include "fs/suite/directory_suite.h"
 #include "fs/suite/names_suite.h"
+#include "fs/suite/open_suite.h"
+#include "fs/suite/space_suite.h"
+#include "fs/suite/xattrs_suite.h"
 
 #define PENSTOCK_FILE_SYSTEM_SUITE(prefix, ...)                           \
   namespace penstock::fs::suite {                                         \
@@ -13,4 +16,8 @@
   INSTANTIATE_TEST_SUITE_P(prefix, NamesSuite, __VA_ARGS__, NameOf);      \
   INSTANTIATE_TEST_SUITE_P(prefix, DataSuite, __VA_ARGS__, NameOf);       \
   INSTANTIATE_TEST_SUITE_P(prefix, DirectorySuite, __VA_ARGS__, NameOf);  \
+  INSTANTIATE_TEST_SUITE_P(prefix, OpenSuite, __VA_ARGS__, NameOf);       \
+  INSTANTIATE_TEST_SUITE_P(prefix, SpaceSuite, __VA_ARGS__, NameOf);      \
+  INSTANTIATE_TEST_SUITE_P(prefix, XattrsSuite, __VA_ARGS__, NameOf);     \
+  INSTANTIATE_TEST_SUITE_P(prefix, AclsSuite, __VA_ARGS__, NameOf);       \
   }

@@ -24,6 +24,14 @@ inline Result<void> CheckOrdinaryName(std::string_view name, size_t name_max, Er
   return CheckName(name, name_max);
 }
 
+// Of an extended attribute, whose name stands alone: "user." goes before it where it is kept.
+inline constexpr size_t kXattrNameMax = 255 - 5;
+inline Result<void> CheckXattrName(std::string_view name) {
+  if (name.empty() || name.find('\0') != name.npos) return std::unexpected(Error::kInvalid);
+  if (name.size() > kXattrNameMax) return std::unexpected(Error::kNameTooLong);
+  return {};
+}
+
 // RFC 1813 §3.3.8 to §3.3.11, §3.3.15: both are there already.
 inline constexpr Error kDotsWhenCreating = Error::kExist;
 // RFC 1813 §3.3.14.

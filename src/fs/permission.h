@@ -34,6 +34,11 @@ inline Rights RightsOf(const Attributes& object, const Credentials& caller) {
 inline AccessMask AccessOf(FileType type, const Rights& rights) {
   AccessMask mask = 0;
   if (rights.read) mask |= kAccessRead;
+  // RFC 8276 §8.5: what has extended attributes, and for whom the data is.
+  if (type == FileType::kRegular || type == FileType::kDirectory) {
+    if (rights.read) mask |= kAccessXattrRead | kAccessXattrList;
+    if (rights.write) mask |= kAccessXattrWrite;
+  }
   if (type == FileType::kDirectory) {
     if (rights.execute) mask |= kAccessLookup;
     if (rights.write) mask |= kAccessModify | kAccessExtend;

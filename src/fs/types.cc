@@ -58,6 +58,10 @@ std::string_view ToString(Error error) {
       return "try again later";
     case Error::kBadName:
       return "bad name";
+    case Error::kNoXattr:
+      return "no such extended attribute";
+    case Error::kXattrTooBig:
+      return "extended attribute too big";
   }
   return "unknown error";
 }

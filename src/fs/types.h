@@ -73,6 +73,8 @@ enum class Error : uint8_t {
   kBadType,       // a type of object that cannot be made
   kDelay,         // try again later
   kBadName,       // an empty name, '.' or '..' where they make no sense, '/' or NUL in it
+  kNoXattr,       // no extended attribute of that name
+  kXattrTooBig,   // a larger extended attribute than can be kept
 };
 
 std::string_view ToString(Error error);
@@ -108,7 +110,8 @@ struct Attributes {
   Timestamp atime;
   Timestamp mtime;
   Timestamp ctime;
-  uint64_t change = 0;  // differs whenever data or attributes do (RFC 8881 §5.8.1.4)
+  std::optional<Timestamp> born;  // where the file system knows
+  uint64_t change = 0;            // differs whenever data or attributes do (RFC 8881 §5.8.1.4)
 };
 
 // Who asks. `groups` is borrowed for as long as the call lasts.
@@ -127,12 +130,19 @@ struct SetTime {
 // What SetAttributes and the methods that create are to set; everything else stays.
 struct NewAttributes {
   std::optional<uint32_t> mode;
+  // Of those that create: bits that go from the mode, unless the directory hands an access control list down
+  // (RFC 8275 §4). Set() has no use for it.
+  uint32_t umask = 0;
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
   std::optional<uint64_t> size;
   SetTime atime;
   SetTime mtime;
 };
+
+inline bool SetsTimes(const NewAttributes& values) {
+  return values.atime.how != SetTime::How::kKeep || values.mtime.how != SetTime::How::kKeep;
+}
 
 // RFC 1813 §2.6: what a client compares with its cache to learn whether somebody else changed the object meanwhile.
 struct PreAttributes {
@@ -180,6 +190,7 @@ struct Linked {
 struct Node {
   Handle handle;
   Attributes attributes;
+  bool existed = false;  // of Create: the file was there before, and of its attributes a size of zero alone was obeyed
 };
 
 struct WriteVerifierTag;
@@ -191,7 +202,7 @@ using Cookie = Strong<CookieTag, uint64_t>;  // a place in a directory; zero is 
 struct CookieVerifierTag;
 using CookieVerifier = Strong<CookieVerifierTag, uint64_t>;
 
-// A bit for each right that Access asks about (RFC 1813 §3.3.4, same values).
+// A bit for each right that Access asks about (RFC 1813 §3.3.4, RFC 8276 §8.5; same values).
 using AccessMask = uint32_t;
 inline constexpr AccessMask kAccessRead = 0x01;
 inline constexpr AccessMask kAccessLookup = 0x02;
@@ -199,6 +210,9 @@ inline constexpr AccessMask kAccessModify = 0x04;
 inline constexpr AccessMask kAccessExtend = 0x08;
 inline constexpr AccessMask kAccessDelete = 0x10;
 inline constexpr AccessMask kAccessExecute = 0x20;
+inline constexpr AccessMask kAccessXattrRead = 0x40;
+inline constexpr AccessMask kAccessXattrWrite = 0x80;
+inline constexpr AccessMask kAccessXattrList = 0x100;
 
 enum class Stability : uint8_t { kUnstable, kDataSync, kFileSync };
 

@@ -1,6 +1,7 @@
 // How a method of memory::FileSystem runs: under the lock, with attributes noted around it.
 #pragma once
 
+#include <algorithm>
 #include <mutex>
 
 #include "fs/memory/file_system.h"
@@ -9,6 +10,13 @@ namespace penstock::fs::memory {
 
 inline constexpr uint64_t kRootId = 2;
 inline constexpr size_t kNameMax = 255;
+inline constexpr uint32_t kCloneBlockSize = 4096;
+
+// Writing by anybody but root, like a change of owner, takes the set-id bits from a program.
+inline void DropSetId(Attributes& file) {
+  file.mode &= ~04000u;
+  if ((file.mode & 0010) != 0) file.mode &= ~02000u;
+}
 
 // Buffers come from the pool of the calling thread, and may outlive it.
 inline BufferPool& ThreadBuffers() {
@@ -33,6 +41,17 @@ Observed<T> FileSystem::Observe(const Handle& object, Function look) {
   if (!inode) return {std::unexpected(inode.error()), {}};
   Result<T> result = look(**inode);
   return {std::move(result), (*inode)->attributes};
+}
+
+template <class Function>
+void FileSystem::WriteRange(const Credentials& caller, Inode& file, uint64_t end, Function write) {
+  used_ -= file.content.used();
+  write(file.content);
+  used_ += file.content.used();
+  file.attributes.size = std::max(file.attributes.size, end);
+  file.attributes.used = file.content.used();
+  if (caller.uid != 0) DropSetId(file.attributes);
+  Touch(file, true);
 }
 
 }  // namespace penstock::fs::memory

@@ -84,4 +84,79 @@ void Content::Truncate(uint64_t size) {
   }
 }
 
+void Content::Drop(uint64_t block) {
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return;
+  used_ -= found->second.filled;
+  blocks_.erase(found);
+}
+
+void Content::Reserve(uint64_t offset, uint64_t count, BufferPool& pool) {
+  for (uint64_t done = 0; done < count;) {
+    const Piece piece = FirstPiece(offset + done, count - done);
+    Block& block = blocks_[piece.block];
+    if (piece.end > block.filled) {
+      const Bytes room = Prepare(block, block.filled, piece.end, pool);
+      std::memset(room.data(), 0, room.size());
+    }
+    done += piece.end - piece.begin;
+  }
+}
+
+void Content::Clear(uint64_t offset, uint64_t count, BufferPool& pool) {
+  for (uint64_t done = 0; done < count;) {
+    const Piece piece = FirstPiece(offset + done, count - done);
+    done += piece.end - piece.begin;
+    const auto found = blocks_.find(piece.block);
+    if (found == blocks_.end() || found->second.filled <= piece.begin) continue;
+    Block& block = found->second;
+    if (piece.end < block.filled) {
+      const Bytes room = Prepare(block, piece.begin, piece.end, pool);
+      std::memset(room.data(), 0, room.size());
+    } else if (piece.begin == 0) {
+      Drop(piece.block);
+    } else {
+      used_ -= block.filled - piece.begin;
+      block.filled = piece.begin;
+    }
+  }
+}
+
+void Content::Share(uint64_t offset, const Content& from, uint64_t from_offset, uint64_t count, BufferPool& pool) {
+  for (uint64_t done = 0; done < count;) {
+    const uint64_t at = offset + done;
+    const uint64_t from_at = from_offset + done;
+    // As much as lies in one block of each.
+    const uint64_t size = std::min({kBlockSize - at % kBlockSize, kBlockSize - from_at % kBlockSize, count - done});
+    done += size;
+    if (size < kBlockSize) {
+      Write(at, from.Read(from_at, size, pool), pool);
+      continue;
+    }
+    Drop(at / kBlockSize);
+    const auto found = from.blocks_.find(from_at / kBlockSize);
+    if (found == from.blocks_.end()) continue;
+    blocks_[at / kBlockSize] = found->second;
+    used_ += found->second.filled;
+  }
+}
+
+std::optional<uint64_t> Content::FindData(uint64_t offset) const {
+  for (auto at = blocks_.lower_bound(offset / kBlockSize); at != blocks_.end(); ++at) {
+    const uint64_t begin = at->first * kBlockSize;
+    const uint64_t from = std::max(begin, offset);
+    if (from < begin + at->second.filled) return from;
+  }
+  return std::nullopt;
+}
+
+uint64_t Content::FindHole(uint64_t offset) const {
+  for (auto at = blocks_.find(offset / kBlockSize); at != blocks_.end(); at = blocks_.find(offset / kBlockSize)) {
+    const uint64_t end = at->first * kBlockSize + at->second.filled;
+    if (offset >= end) break;
+    offset = end;
+  }
+  return offset;
+}
+
 }  // namespace penstock::fs::memory

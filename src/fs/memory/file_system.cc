@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "fs/memory/change.h"
-#include "fs/permission.h"
 
 namespace penstock::fs::memory {
 namespace {
@@ -23,18 +22,15 @@ void SetTo(Timestamp& time, const SetTime& value, Timestamp now) {
 bool IsGiven(const SetTime& value) { return value.how == SetTime::How::kGiven; }
 bool IsKept(const SetTime& value) { return value.how == SetTime::How::kKeep; }
 
-// Writing by anybody but root, like a change of owner, takes the set-id bits from a program.
-void DropSetId(Attributes& file) {
-  file.mode &= ~04000u;
-  if ((file.mode & 0010) != 0) file.mode &= ~02000u;
-}
-
 }  // namespace
 
 FileSystem::FileSystem(Options options) : options_(std::move(options)) {
   properties_.link_max = UINT32_MAX;
   properties_.name_max = kNameMax;
   properties_.max_file_size = INT64_MAX;
+  properties_.xattrs = true;
+  properties_.acls = true;
+  properties_.clone_block_size = kCloneBlockSize;
   auto root = std::make_unique<Inode>();
   root->attributes.type = FileType::kDirectory;
   root->attributes.mode = options_.root_mode;
@@ -46,6 +42,7 @@ FileSystem::FileSystem(Options options) : options_(std::move(options)) {
   root->parent = kRootId;
   Touch(*root, true);
   root->attributes.atime = last_time_;
+  root->attributes.born = last_time_;
   inodes_.emplace(kRootId, std::move(root));
   next_fileid_ = kRootId + 1;
 }
@@ -105,7 +102,7 @@ Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Hand
 Result<void> FileSystem::Apply(const Credentials& caller, Inode& inode, const NewAttributes& values) {
   Attributes& attributes = inode.attributes;
   const bool owner = IsOwner(attributes, caller);
-  const Rights rights = RightsOf(attributes, caller);
+  const Rights rights = inode.RightsOf(caller);
   if (values.uid && caller.uid != 0 && (!owner || *values.uid != attributes.uid)) return std::unexpected(Error::kPerm);
   if (values.gid && caller.uid != 0 && (!owner || !IsMember(caller, *values.gid))) return std::unexpected(Error::kPerm);
   if (values.mode && !owner) return std::unexpected(Error::kPerm);
@@ -126,6 +123,7 @@ Result<void> FileSystem::Apply(const Credentials& caller, Inode& inode, const Ne
   }
   if (values.mode && attributes.type != FileType::kSymlink) {
     attributes.mode = *values.mode & 07777;
+    if (!inode.acl.empty()) SetMode(inode.acl, attributes.mode);
     if (caller.uid != 0 && !IsMember(caller, attributes.gid)) attributes.mode &= ~02000u;
   }
   Touch(inode, values.size.has_value());
@@ -146,7 +144,7 @@ Result<void> FileSystem::Truncate(Inode& inode, uint64_t size) {
 
 Task<Observed<AccessMask>> FileSystem::Access(const Context& context, const Handle& object, AccessMask wanted) {
   co_return Observe<AccessMask>(object, [&](Inode& inode) -> Result<AccessMask> {
-    return wanted & AccessOf(inode.attributes.type, RightsOf(inode.attributes, context.credentials));
+    return wanted & AccessOf(inode.attributes.type, inode.RightsOf(context.credentials));
   });
 }
 
@@ -161,39 +159,44 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
                                            uint32_t count) {
   co_return Observe<ReadReply>(file, [&](Inode& inode) -> Result<ReadReply> {
     const Attributes& attributes = inode.attributes;
-    PENSTOCK_CHECK(CheckRegular(attributes.type));
-    if (!MayReadData(attributes, context.credentials, RightsOf(attributes, context.credentials))) {
-      return std::unexpected(Error::kAccess);
-    }
+    PENSTOCK_CHECK(MayRead(context.credentials, inode));
     const uint64_t left = offset < attributes.size ? attributes.size - offset : 0;
     const auto length = static_cast<size_t>(std::min<uint64_t>(count, left));
     return ReadReply{inode.content.Read(offset, length, ThreadBuffers()), length == left};
   });
 }
 
+Result<void> FileSystem::MayRead(const Credentials& caller, const Inode& file) const {
+  PENSTOCK_CHECK(CheckRegular(file.attributes.type));
+  if (MayReadData(file.attributes, caller, file.RightsOf(caller))) return {};
+  return std::unexpected(Error::kAccess);
+}
+
+Result<void> FileSystem::MayWrite(const Credentials& caller, const Inode& file) const {
+  PENSTOCK_CHECK(CheckRegular(file.attributes.type));
+  if (MayWriteData(file.attributes, caller, file.RightsOf(caller))) return {};
+  return std::unexpected(Error::kAccess);
+}
+
+// What fills a hole is counted when it has been written: the limit may be passed by one request's data.
+Result<void> FileSystem::MayGrow(const Inode& file, uint64_t offset, uint64_t length) const {
+  if (offset > properties_.max_file_size || length > properties_.max_file_size - offset) {
+    return std::unexpected(Error::kFileTooBig);
+  }
+  const uint64_t end = offset + length;
+  const uint64_t growth = end > file.attributes.size ? std::min(end - file.attributes.size, length) : 0;
+  if (growth > options_.capacity || used_ > options_.capacity - growth) return std::unexpected(Error::kNoSpace);
+  return {};
+}
+
 Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle& file, uint64_t offset,
                                             const Data& data, Stability) {
   co_return Change<WriteReply>(file, [&](Inode& inode) -> Result<WriteReply> {
-    Attributes& attributes = inode.attributes;
-    PENSTOCK_CHECK(CheckRegular(attributes.type));
-    if (!MayWriteData(attributes, context.credentials, RightsOf(attributes, context.credentials))) {
-      return std::unexpected(Error::kAccess);
-    }
-    if (offset > properties_.max_file_size || data.size() > properties_.max_file_size - offset) {
-      return std::unexpected(Error::kFileTooBig);
-    }
-    // What fills a hole is counted when it has been written: the limit may be passed by one request's data.
-    const uint64_t end = offset + data.size();
-    const uint64_t growth = end > attributes.size ? std::min<uint64_t>(end - attributes.size, data.size()) : 0;
-    if (used_ + growth > options_.capacity) return std::unexpected(Error::kNoSpace);
+    PENSTOCK_CHECK(MayWrite(context.credentials, inode));
+    PENSTOCK_CHECK(MayGrow(inode, offset, data.size()));
     if (!data.empty()) {
-      used_ -= inode.content.used();
-      inode.content.Write(offset, data, ThreadBuffers());
-      used_ += inode.content.used();
-      attributes.size = std::max(attributes.size, end);
-      attributes.used = inode.content.used();
-      if (context.credentials.uid != 0) DropSetId(attributes);
-      Touch(inode, true);
+      WriteRange(context.credentials, inode, offset + data.size(),
+                 [&](Content& content) { content.Write(offset, data, ThreadBuffers()); });
     }
     // There is no storage more stable than this one.
     return WriteReply{static_cast<uint32_t>(data.size()), Stability::kFileSync, WriteVerifier(options_.instance)};

@@ -57,6 +57,26 @@ class FileSystem final : public fs::FileSystem {
   Task<Observed<ReadDirectoryReply>> ReadDirectory(const Context& context, const Handle& directory,
                                                    const ReadDirectoryArguments& arguments, EntrySink& sink) override;
   Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
+  Task<Result<Pinned>> Pin(const Context& context, const Handle& file) override;
+
+  Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) override;
+  Task<Changed<void>> Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
+  Task<Changed<void>> Deallocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
+  Task<Changed<CopyReply>> Copy(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
+                                uint64_t to_offset, uint64_t count) override;
+  Task<Changed<void>> Clone(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
+                            uint64_t to_offset, uint64_t count) override;
+  Task<Result<void>> Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
+                            Advice advice) override;
+
+  Task<Observed<std::vector<std::byte>>> GetXattr(const Context& context, const Handle& object,
+                                                  std::string_view name) override;
+  Task<Changed<void>> SetXattr(const Context& context, const Handle& object, std::string_view name, ConstBytes value,
+                               XattrMode mode) override;
+  Task<Changed<void>> RemoveXattr(const Context& context, const Handle& object, std::string_view name) override;
+  Task<Observed<std::vector<std::string>>> ListXattrs(const Context& context, const Handle& object) override;
+  Task<Observed<Acls>> GetAcls(const Context& context, const Handle& object) override;
+  Task<Changed<void>> SetAcls(const Context& context, const Handle& object, const NewAcls& acls) override;
 
  private:
   // Everything below wants mutex_ held.
@@ -76,6 +96,19 @@ class FileSystem final : public fs::FileSystem {
 
   Result<void> Apply(const Credentials& caller, Inode& inode, const NewAttributes& values);
   Result<void> Truncate(Inode& inode, uint64_t size);
+  Result<void> MayRead(const Credentials& caller, const Inode& file) const;
+  Result<void> MayWrite(const Credentials& caller, const Inode& file) const;
+  // Whether the range can be in a file, and what it would add to one has room.
+  Result<void> MayGrow(const Inode& file, uint64_t offset, uint64_t length) const;
+  // Runs `write(content)` over the range, which then is within the file.
+  template <class Function>
+  void WriteRange(const Credentials& caller, Inode& file, uint64_t end, Function write);
+  Result<uint64_t> CopyRange(const Credentials& caller, Inode& from, uint64_t from_offset, Inode& to,
+                             uint64_t to_offset, uint64_t count);
+  Result<void> CloneRange(const Credentials& caller, Inode& from, uint64_t from_offset, Inode& to, uint64_t to_offset,
+                          uint64_t count);
+  void Unpin(uint64_t fileid);
+  void Forget(Inode& inode);  // its last name and its last pin are gone
 
   // The entry's inode, null where there is none; the errors of searching.
   Result<Inode*> Search(const Credentials& caller, Inode& directory, std::string_view name);

@@ -3,19 +3,32 @@
 
 #include "fs/memory/change.h"
 #include "fs/names.h"
-#include "fs/permission.h"
 
 namespace penstock::fs::memory {
 namespace {
 
 constexpr size_t kTargetMax = 4096;
 
+// RFC 8275 §4: what the directory hands down stands in the umask's place.
+uint32_t FirstMode(const Inode& directory, FileType type, const NewAttributes& asked) {
+  if (type == FileType::kSymlink) return 0777;
+  const uint32_t mode = asked.mode.value_or(type == FileType::kDirectory ? 0700 : 0600) & 07777;
+  return mode & ~(directory.defaults.empty() ? asked.umask : 0777 & ~ModeOfAcl(directory.defaults));
+}
+
+void InheritAcls(const Inode& directory, Inode& made) {
+  if (directory.defaults.empty() || made.attributes.type == FileType::kSymlink) return;
+  Acl acl = Inherit(directory.defaults, made.attributes.mode);
+  if (!IsMinimal(acl)) made.acl = std::move(acl);
+  if (made.is_directory()) made.defaults = directory.defaults;
+}
+
 }  // namespace
 
 Result<Inode*> FileSystem::Search(const Credentials& caller, Inode& directory, std::string_view name) {
   if (!directory.is_directory()) return std::unexpected(Error::kNotDir);
   PENSTOCK_CHECK(CheckName(name, kNameMax));
-  if (!RightsOf(directory.attributes, caller).execute) return std::unexpected(Error::kAccess);
+  if (!directory.RightsOf(caller).execute) return std::unexpected(Error::kAccess);
   if (name == ".") return &directory;
   if (name == "..") return &At(directory.parent);
   const auto place = directory.places.find(std::string(name));
@@ -32,7 +45,7 @@ Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& di
 }
 
 Result<void> FileSystem::MayChangeEntries(const Credentials& caller, const Inode& directory) const {
-  const Rights rights = RightsOf(directory.attributes, caller);
+  const Rights rights = directory.RightsOf(caller);
   if (!rights.write || !rights.execute) return std::unexpected(Error::kAccess);
   return {};
 }
@@ -70,12 +83,33 @@ void FileSystem::TakeOut(Inode& directory, std::string_view name) {
 
 void FileSystem::DropLink(Inode& inode) {
   inode.attributes.nlink = inode.is_directory() ? 0 : inode.attributes.nlink - 1;
-  if (inode.attributes.nlink == 0) {
-    used_ -= inode.content.used();
-    inodes_.erase(inode.attributes.fileid);
+  if (inode.attributes.nlink == 0 && inode.pins == 0) {
+    Forget(inode);
   } else {
     Touch(inode, false);
   }
+}
+
+void FileSystem::Forget(Inode& inode) {
+  used_ -= inode.content.used();
+  inodes_.erase(inode.attributes.fileid);
+}
+
+// Of a regular file alone, so that no directory without a name has to be thought of.
+Task<Result<Pinned>> FileSystem::Pin(const Context&, const Handle& file) {
+  std::lock_guard lock(mutex_);
+  const Result<Inode*> inode = Find(file);
+  if (!inode) co_return std::unexpected(inode.error());
+  PENSTOCK_CO_CHECK(CheckRegular((*inode)->attributes.type));
+  ++(*inode)->pins;
+  const uint64_t fileid = (*inode)->attributes.fileid;
+  co_return Pinned(*inode, [this, fileid](const void*) { Unpin(fileid); });
+}
+
+void FileSystem::Unpin(uint64_t fileid) {
+  std::lock_guard lock(mutex_);
+  Inode& inode = At(fileid);
+  if (--inode.pins == 0 && inode.attributes.nlink == 0) Forget(inode);
 }
 
 Result<Inode*> FileSystem::Make(const Credentials& caller, Inode& directory, std::string_view name, FileType type,
@@ -89,7 +123,6 @@ Result<Inode*> FileSystem::Make(const Credentials& caller, Inode& directory, std
   Attributes& made = inode->attributes;
   const bool inherits_group = (directory.attributes.mode & 02000) != 0;
   made.type = type;
-  made.mode = type == FileType::kSymlink ? 0777 : type == FileType::kDirectory ? 0700 : 0600;
   made.nlink = type == FileType::kDirectory ? 2 : 1;
   made.uid = caller.uid;
   made.gid = inherits_group ? directory.attributes.gid : caller.gid;
@@ -97,7 +130,12 @@ Result<Inode*> FileSystem::Make(const Credentials& caller, Inode& directory, std
   made.fileid = next_fileid_;
   Touch(*inode, true);
   made.atime = made.ctime;
-  PENSTOCK_CHECK(Apply(caller, *inode, attributes));
+  made.born = made.ctime;
+  NewAttributes values = attributes;
+  values.mode = FirstMode(directory, type, attributes);
+  made.mode = *values.mode;  // also of a symbolic link, which no mode is set of
+  PENSTOCK_CHECK(Apply(caller, *inode, values));
+  InheritAcls(directory, *inode);
   if (inherits_group && type == FileType::kDirectory) made.mode |= 02000;
   ++next_fileid_;
   Inode* const entered = inodes_.emplace(made.fileid, std::move(inode)).first->second.get();
@@ -110,8 +148,8 @@ Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& dir
   const Credentials& caller = context.credentials;
   co_return Change<Node>(directory, [&](Inode& inode) -> Result<Node> {
     const bool exclusive = how.mode == CreateMode::kExclusive;
-    const Result<Inode*> made =
-        Make(caller, inode, name, FileType::kRegular, exclusive ? NewAttributes{} : how.attributes);
+    if (exclusive && SetsTimes(how.attributes)) return std::unexpected(Error::kInvalid);
+    const Result<Inode*> made = Make(caller, inode, name, FileType::kRegular, how.attributes);
     if (made) {
       if (exclusive) (*made)->creator = how.verifier;
       return NodeOf(**made);
@@ -128,7 +166,7 @@ Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& dir
       truncate.size = 0;
       PENSTOCK_CHECK(Apply(caller, *existing, truncate));
     }
-    return NodeOf(*existing);
+    return Node{HandleOf(existing->attributes.fileid), existing->attributes, true};
   });
 }
 
@@ -260,6 +298,7 @@ Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const 
     if (!to) return std::unexpected(to.error());
     PENSTOCK_CHECK(CheckOrdinaryName(name, kNameMax, kDotsWhenCreating));
     if ((*inode)->is_directory()) return std::unexpected(Error::kIsDir);
+    if ((*inode)->attributes.nlink == 0) return std::unexpected(Error::kStale);  // pinned, never to have a name again
     PENSTOCK_TRY(Inode* const existing, Search(context.credentials, **to, name));
     if (existing) return std::unexpected(Error::kExist);
     PENSTOCK_CHECK(MayChangeEntries(context.credentials, **to));
@@ -279,7 +318,7 @@ Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& cont
                                                              const ReadDirectoryArguments& arguments, EntrySink& sink) {
   co_return Observe<ReadDirectoryReply>(directory, [&](Inode& inode) -> Result<ReadDirectoryReply> {
     if (!inode.is_directory()) return std::unexpected(Error::kNotDir);
-    const Rights rights = RightsOf(inode.attributes, context.credentials);
+    const Rights rights = inode.RightsOf(context.credentials);
     if (!rights.read) return std::unexpected(Error::kAccess);
     const uint64_t after = arguments.cookie.value();
     if (after >= inode.next_place) return std::unexpected(Error::kBadCookie);

@@ -52,6 +52,11 @@ Error FromErrno(int number) {
       return Error::kStale;
     case EOPNOTSUPP:
       return Error::kNotSupported;
+    case ENODATA:
+      return Error::kNoXattr;
+    case E2BIG:
+    case ERANGE:
+      return Error::kXattrTooBig;
     // Out of something that others are about to give back.
     case EAGAIN:
     case EMFILE:

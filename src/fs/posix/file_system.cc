@@ -195,4 +195,82 @@ Task<Observed<Space>> FileSystem::GetSpace(const Context& context, const Handle&
   co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
 }
 
+Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file) {
+  const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
+  PENSTOCK_CO_TRY(const ObjectRef object, co_await AtOnceOrElsewhere(*context.loop, pool_, reach));
+  PENSTOCK_CO_CHECK(tree_.Pin(object));
+  const auto unpin = [this, object](const void*) mutable {
+    tree_.Unpin(object->handle());
+    asio::post(pool_, [last = std::move(object)] {});  // closing a removed file frees its space, which takes time
+  };
+  co_return Pinned(object.get(), unpin);
+}
+
+Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {
+  const auto seek = [&] { return tree_.Seek(context.credentials, file, offset, what); };
+  co_return co_await Offload(*context.loop, pool_, seek);
+}
+
+Task<Changed<void>> FileSystem::Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) {
+  const auto allocate = [&] { return tree_.ChangeSpace(context.credentials, file, offset, length, 0); };
+  co_return co_await Offload(*context.loop, pool_, allocate);
+}
+
+Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle& file, uint64_t offset,
+                                           uint64_t length) {
+  constexpr int kFlags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  const auto punch = [&] { return tree_.ChangeSpace(context.credentials, file, offset, length, kFlags); };
+  co_return co_await Offload(*context.loop, pool_, punch);
+}
+
+Task<Changed<CopyReply>> FileSystem::Copy(const Context& context, const Handle& from, uint64_t from_offset,
+                                          const Handle& to, uint64_t to_offset, uint64_t count) {
+  const auto copy = [&] { return tree_.Copy(context.credentials, from, from_offset, to, to_offset, count); };
+  co_return co_await Offload(*context.loop, pool_, copy);
+}
+
+Task<Changed<void>> FileSystem::Clone(const Context& context, const Handle& from, uint64_t from_offset,
+                                      const Handle& to, uint64_t to_offset, uint64_t count) {
+  const auto clone = [&] { return tree_.Clone(context.credentials, from, from_offset, to, to_offset, count); };
+  co_return co_await Offload(*context.loop, pool_, clone);
+}
+
+Task<Result<void>> FileSystem::Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
+                                      Advice advice) {
+  const auto advise = [&] { return tree_.Advise(context.credentials, file, offset, count, advice); };
+  co_return co_await Offload(*context.loop, pool_, advise);
+}
+
+Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const Context& context, const Handle& object,
+                                                            std::string_view name) {
+  const auto get = [&] { return tree_.GetXattr(context.credentials, object, name); };
+  co_return co_await Offload(*context.loop, pool_, get);
+}
+
+Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& object, std::string_view name,
+                                         ConstBytes value, XattrMode mode) {
+  const auto set = [&] { return tree_.SetXattr(context.credentials, object, name, value, mode); };
+  co_return co_await Offload(*context.loop, pool_, set);
+}
+
+Task<Changed<void>> FileSystem::RemoveXattr(const Context& context, const Handle& object, std::string_view name) {
+  const auto remove = [&] { return tree_.RemoveXattr(context.credentials, object, name); };
+  co_return co_await Offload(*context.loop, pool_, remove);
+}
+
+Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const Context& context, const Handle& object) {
+  const auto list = [&] { return tree_.ListXattrs(context.credentials, object); };
+  co_return co_await Offload(*context.loop, pool_, list);
+}
+
+Task<Observed<Acls>> FileSystem::GetAcls(const Context& context, const Handle& object) {
+  const auto get = [&] { return tree_.GetAcls(object); };
+  co_return co_await Offload(*context.loop, pool_, get);
+}
+
+Task<Changed<void>> FileSystem::SetAcls(const Context& context, const Handle& object, const NewAcls& acls) {
+  const auto set = [&] { return tree_.SetAcls(context.credentials, object, acls); };
+  co_return co_await Offload(*context.loop, pool_, set);
+}
+
 }  // namespace penstock::fs::posix

@@ -27,7 +27,7 @@ struct Options {
   bool sync_metadata = true;
   // From this size on what is read is given as a range of the open file, for transports to send without a copy.
   size_t file_range_from = 32 << 10;
-  // Objects kept open; an eighth of what the process may open where zero.
+  // Objects kept open, and as many besides while they are pinned; an eighth of what the process may open where zero.
   size_t max_objects = 0;
 };
 
@@ -77,6 +77,26 @@ class FileSystem final : public fs::FileSystem {
   Task<Observed<ReadDirectoryReply>> ReadDirectory(const Context& context, const Handle& directory,
                                                    const ReadDirectoryArguments& arguments, EntrySink& sink) override;
   Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
+  Task<Result<Pinned>> Pin(const Context& context, const Handle& file) override;
+
+  Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) override;
+  Task<Changed<void>> Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
+  Task<Changed<void>> Deallocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
+  Task<Changed<CopyReply>> Copy(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
+                                uint64_t to_offset, uint64_t count) override;
+  Task<Changed<void>> Clone(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
+                            uint64_t to_offset, uint64_t count) override;
+  Task<Result<void>> Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
+                            Advice advice) override;
+
+  Task<Observed<std::vector<std::byte>>> GetXattr(const Context& context, const Handle& object,
+                                                  std::string_view name) override;
+  Task<Changed<void>> SetXattr(const Context& context, const Handle& object, std::string_view name, ConstBytes value,
+                               XattrMode mode) override;
+  Task<Changed<void>> RemoveXattr(const Context& context, const Handle& object, std::string_view name) override;
+  Task<Observed<std::vector<std::string>>> ListXattrs(const Context& context, const Handle& object) override;
+  Task<Observed<Acls>> GetAcls(const Context& context, const Handle& object) override;
+  Task<Changed<void>> SetAcls(const Context& context, const Handle& object, const NewAcls& acls) override;
 
   // How many objects are open in the cache now.
   size_t open_objects() const { return tree_.open_objects(); }

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "fs/posix/acl_octets.h"
+
 namespace penstock::fs::posix {
 
 // O_NONBLOCK: somebody's lease on the file makes us try again later, not wait.
@@ -36,11 +38,16 @@ bool Object::HasAcl(const Timestamp& ctime) {
   if (type_ == FileType::kSymlink) return false;
   std::lock_guard lock(mutex_);
   if (!acl_known_ || acl_ctime_ != ctime) {
-    has_acl_ = ::getxattr(ProcPath(fd()).c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    has_acl_ = ::getxattr(ProcPath(fd()).c_str(), kAccessAcl, nullptr, 0) > 0;
     acl_ctime_ = ctime;
     acl_known_ = true;
   }
   return has_acl_;
+}
+
+void Object::ForgetAcl() {
+  std::lock_guard lock(mutex_);
+  acl_known_ = false;
 }
 
 namespace {
@@ -55,7 +62,10 @@ ObjectRef ObjectCache::Find(const Handle& handle) {
   Shard& shard = ShardOf(handle);
   std::lock_guard lock(shard.mutex);
   const auto found = shard.by_handle.find(handle);
-  if (found == shard.by_handle.end()) return nullptr;
+  if (found == shard.by_handle.end()) {
+    const auto pinned = shard.pinned.find(handle);
+    return pinned == shard.pinned.end() ? nullptr : pinned->second.object;
+  }
   shard.by_use.splice(shard.by_use.begin(), shard.by_use, found->second);
   return *found->second;
 }
@@ -64,6 +74,9 @@ ObjectRef ObjectCache::Insert(ObjectRef object) {
   Shard& shard = ShardOf(object->handle());
   ObjectRef evicted;  // closes its descriptors when the lock is gone
   std::lock_guard lock(shard.mutex);
+  if (const auto pinned = shard.pinned.find(object->handle()); pinned != shard.pinned.end()) {
+    object = pinned->second.object;
+  }
   const auto [at, is_new] = shard.by_handle.try_emplace(object->handle());
   if (!is_new) {
     shard.by_use.splice(shard.by_use.begin(), shard.by_use, at->second);
@@ -88,6 +101,32 @@ void ObjectCache::Erase(const Handle& handle) {
   erased = std::move(*found->second);
   shard.by_use.erase(found->second);
   shard.by_handle.erase(found);
+}
+
+bool ObjectCache::Pin(const ObjectRef& object) {
+  Shard& shard = ShardOf(object->handle());
+  std::lock_guard lock(shard.mutex);
+  if (shard.pinned.size() >= shard_capacity_ && !shard.pinned.contains(object->handle())) return false;
+  const auto [at, is_new] = shard.pinned.try_emplace(object->handle());
+  if (is_new) {
+    // `object` may have been evicted meanwhile, and opened once more.
+    const auto cached = shard.by_handle.find(object->handle());
+    at->second.object = cached == shard.by_handle.end() ? object : *cached->second;
+    at->second.object->pinned_ = true;
+  }
+  ++at->second.pins;
+  return true;
+}
+
+void ObjectCache::Unpin(const Handle& handle) {
+  Shard& shard = ShardOf(handle);
+  ObjectRef last;
+  std::lock_guard lock(shard.mutex);
+  const auto found = shard.pinned.find(handle);
+  if (--found->second.pins != 0) return;
+  last = std::move(found->second.object);
+  last->pinned_ = false;
+  shard.pinned.erase(found);
 }
 
 size_t ObjectCache::size() const {

@@ -1,6 +1,7 @@
 // An object of the served tree that is open, and the cache of them: a handle finds its descriptors in one hash look-up.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,11 @@ class Object {
 
   // Whether an access control list says more than the mode does. Known for as long as the ctime does not move.
   bool HasAcl(const Timestamp& ctime);
+  // It is about to be changed here, perhaps faster than the kernel's clock shows.
+  void ForgetAcl();
+
+  // Whether it is to stay although its last name goes.
+  bool pinned() const { return pinned_.load(std::memory_order_relaxed); }
 
   // Held around a change and the attributes before and after it (wcc_data), so that no other change of this server's
   // gets between them. Best effort: of others on the server's machine it knows nothing.
@@ -50,6 +56,8 @@ class Object {
   const Handle handle_;
   const FileDescriptor path_;
   const FileType type_;
+  friend class ObjectCache;
+  std::atomic<bool> pinned_ = false;
 
   std::mutex mutex_;  // guards what follows
   SharedFile reader_;
@@ -61,7 +69,8 @@ class Object {
 
 using ObjectRef = std::shared_ptr<Object>;
 
-// The least recently used go when there are too many. An object that is in use meanwhile stays open until that ends.
+// The least recently used go when there are too many. An object that is in use meanwhile stays open until that ends. Those that are
+// pinned stay in any case: the cache has no other object of their handle.
 class ObjectCache {
  public:
   explicit ObjectCache(size_t capacity);
@@ -70,14 +79,23 @@ class ObjectCache {
   ObjectRef Find(const Handle& handle);
   // `object`, or the one of the same handle that came first.
   ObjectRef Insert(ObjectRef object);
+  // Forgets it, unless it is pinned.
   void Erase(const Handle& handle);
+  // The object of that handle is found until Unpin, which is called as often. False where as many are pinned as may be cached.
+  bool Pin(const ObjectRef& object);
+  void Unpin(const Handle& handle);
   size_t size() const;
 
  private:
+  struct PinnedObject {
+    ObjectRef object;
+    size_t pins = 0;
+  };
   struct Shard {
     mutable std::mutex mutex;
     std::list<ObjectRef> by_use;  // the most recent first
     std::unordered_map<Handle, std::list<ObjectRef>::iterator> by_handle;
+    std::unordered_map<Handle, PinnedObject> pinned;
   };
   Shard& ShardOf(const Handle& handle) { return shards_[(std::hash<Handle>{}(handle) >> 32) % shards_.size()]; }
 

@@ -1,10 +1,13 @@
 // posix::FileSystem::Open: what is looked at, made and found out before the first request.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "fs/posix/acl_octets.h"
 #include "fs/posix/file_system.h"
 #include "fs/posix/kernel_handles.h"
 #include "fs/posix/path.h"
@@ -88,7 +92,7 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
   return table;
 }
 
-// Each object has up to three descriptors, and others need some too.
+// Each object has up to three descriptors, as many objects may be pinned as cached, and others need some too.
 size_t MaxObjects() {
   constexpr size_t kAtLeast = 64;
   constexpr size_t kAtMost = 64 << 10;
@@ -100,10 +104,25 @@ size_t MaxObjects() {
   return std::clamp<size_t>(limit.rlim_cur / 8, kAtLeast, kAtMost);
 }
 
-Properties PropertiesOf(int fd) {
+bool KeepsXattr(int fd, const char* name) { return ::fgetxattr(fd, name, nullptr, 0) >= 0 || errno == ENODATA; }
+
+// Whether files can be cloned is found out by trying, with two that have no name.
+bool CanClone(int directory) {
+  const FileDescriptor from(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const FileDescriptor to(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  return from && to && ::ioctl(to.get(), FICLONE, from.get()) == 0;
+}
+
+Properties PropertiesOf(int fd, const Volume& volume) {
   Properties properties;
+  properties.read_only = volume.read_only;
+  properties.xattrs = KeepsXattr(fd, "user.penstock");
+  properties.acls = KeepsXattr(fd, kAccessAcl);
   struct statvfs fs;
-  if (::fstatvfs(fd, &fs) == 0) properties.name_max = static_cast<uint32_t>(fs.f_namemax);
+  if (::fstatvfs(fd, &fs) == 0) {
+    properties.name_max = static_cast<uint32_t>(fs.f_namemax);
+    if (CanClone(fd)) properties.clone_block_size = static_cast<uint32_t>(fs.f_bsize);
+  }
   const long link_max = ::fpathconf(fd, _PC_LINK_MAX);
   properties.link_max = link_max > 0 ? static_cast<uint32_t>(std::min<long>(link_max, UINT32_MAX)) : UINT32_MAX;
   return properties;
@@ -134,7 +153,7 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier) return Failure("no randomness to be had");
   parts.verifier = WriteVerifier(verifier);
   ::umask(0);
-  const Properties properties = PropertiesOf(parts.root.get());
+  const Properties properties = PropertiesOf(parts.root.get(), *volume);
   return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options.file_range_from, properties));
 }
 

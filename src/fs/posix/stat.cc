@@ -53,13 +53,17 @@ Result<Volume> VolumeOf(int fd) {
 }
 
 Result<Stat> StatOf(int fd, const Volume& volume) {
+  Result<Stat> stat = StatOfNameless(fd, volume);
+  if (stat && stat->attributes.nlink == 0) return std::unexpected(Error::kStale);
+  return stat;
+}
+
+Result<Stat> StatOfNameless(int fd, const Volume& volume) {
   struct statx stat;
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &stat) != 0) return LastError();
-  if (stat.stx_nlink == 0) return std::unexpected(Error::kStale);
   const uint64_t device = DeviceOf(stat);
   Stat result;
   result.device = device == volume.device ? 0 : device;
-  if ((stat.stx_mask & STATX_BTIME) != 0) result.born = TimeOf(stat.stx_btime);
   Attributes& a = result.attributes;
   a.type = TypeOf(stat.stx_mode);
   a.mode = stat.stx_mode & 07777;
@@ -74,6 +78,7 @@ Result<Stat> StatOf(int fd, const Volume& volume) {
   a.atime = TimeOf(stat.stx_atime);
   a.mtime = TimeOf(stat.stx_mtime);
   a.ctime = TimeOf(stat.stx_ctime);
+  if ((stat.stx_mask & STATX_BTIME) != 0) a.born = TimeOf(stat.stx_btime);
   // The kernel keeps its own counter to itself; ctime moves with every change, as finely as the kernel's clock does.
   a.change = static_cast<uint64_t>(a.ctime.seconds) * 1'000'000'000 + a.ctime.nanoseconds;
   return result;

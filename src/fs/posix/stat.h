@@ -18,12 +18,13 @@ struct Volume {
 struct Stat {
   Attributes attributes;
   uint64_t device = 0;  // zero on the volume's own device, which may have another number after a restart
-  Timestamp born;       // zero where the file system does not know
 };
 
 Result<Volume> VolumeOf(int fd);
 
 // kStale where the object has been removed from its last directory.
 Result<Stat> StatOf(int fd, const Volume& volume);
+// Of an object without a name too: its nlink is then zero.
+Result<Stat> StatOfNameless(int fd, const Volume& volume);
 
 }  // namespace penstock::fs::posix

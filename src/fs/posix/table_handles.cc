@@ -29,7 +29,11 @@ constexpr const char* kSchema = R"(
   CREATE INDEX IF NOT EXISTS names_of_object ON names (object);
 )";
 
-int64_t Nanoseconds(const Timestamp& time) { return time.seconds * 1'000'000'000 + time.nanoseconds; }
+// Nanoseconds; zero where the file system does not know.
+int64_t BirthOf(const Stat& stat) {
+  const Timestamp born = stat.attributes.born.value_or(Timestamp());
+  return born.seconds * 1'000'000'000 + born.nanoseconds;
+}
 
 // The name of `inode` in the directory, by reading all of it.
 std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
@@ -65,7 +69,7 @@ SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Vo
     return std::unexpected(SetupError{fmt::format("cannot look at what is to be served: {}", ToString(stat.error()))});
   std::optional<Row> row = handles->FindRow(kRootId);
   // Another directory of the same path: nothing that the table knows is any good.
-  if (row && (row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != Nanoseconds(stat->born))) {
+  if (row && (row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != BirthOf(*stat))) {
     opened.Execute("DELETE FROM objects; DELETE FROM names;");
     row.reset();
   }
@@ -127,7 +131,7 @@ std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
     row = Row{query.Integer(0), query.Integer(1), query.Integer(2), query.Integer(3), query.Integer(4)};
   }
   query.Reset();
-  if (row && row->born != Nanoseconds(stat.born)) {
+  if (row && row->born != BirthOf(stat)) {
     DropRow(row->id);
     row.reset();
   }
@@ -135,8 +139,7 @@ std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
 }
 
 Result<TableHandles::Row> TableHandles::AddRow(const Stat& stat) {
-  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), Nanoseconds(stat.born),
-          0};
+  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), BirthOf(stat), 0};
   if (::getrandom(&row.secret, sizeof row.secret, 0) != sizeof row.secret) return std::unexpected(Error::kServerFault);
   if (!add_row_.Bind(row.device, row.inode, row.born, row.secret).Run()) return std::unexpected(Error::kServerFault);
   row.id = sqlite3_last_insert_rowid(database_->get());
@@ -218,7 +221,7 @@ Result<FileDescriptor> TableHandles::OpenNamed(int directory, const std::string&
   if (!opened) return opened;
   const Result<Stat> stat = StatOf(opened->get(), volume_);
   if (!stat || static_cast<int64_t>(stat->attributes.fileid) != row.inode ||
-      static_cast<int64_t>(stat->device) != row.device || Nanoseconds(stat->born) != row.born) {
+      static_cast<int64_t>(stat->device) != row.device || BirthOf(*stat) != row.born) {
     return std::unexpected(Error::kStale);
   }
   return opened;

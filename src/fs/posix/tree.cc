@@ -51,9 +51,18 @@ Result<ObjectRef> Tree::Enter(const Handle& handle, FileDescriptor fd, FileType 
 }
 
 Result<Stat> Tree::StatOf(const Object& object) {
-  Result<Stat> stat = posix::StatOf(object.fd(), parts_.volume);
-  if (!stat && stat.error() == Error::kStale) objects_.Erase(object.handle());
-  return stat;
+  Result<Stat> stat = StatOfNameless(object.fd(), parts_.volume);
+  if (!stat || stat->attributes.nlink != 0 || object.pinned()) return stat;
+  objects_.Erase(object.handle());
+  return std::unexpected(Error::kStale);
+}
+
+// Of a regular file alone: a directory without a name is no place to make anything in.
+Result<void> Tree::Pin(const ObjectRef& object) {
+  PENSTOCK_CHECK(CheckRegular(object->type()));
+  PENSTOCK_TRY([[maybe_unused]] const Stat stat, StatOf(*object));
+  if (!objects_.Pin(object)) return std::unexpected(Error::kDelay);
+  return {};
 }
 
 void Tree::NoteAfter(const Object& object, WeakCacheData& data) {
@@ -82,7 +91,8 @@ std::optional<Observed<AccessMask>> Tree::Access(const Credentials& caller, cons
   return Observe<AccessMask>(handle, patience, [&](Object& object, const Stat& stat) -> Result<AccessMask> {
     AccessMask mask = AccessOf(object.type(), RightsTo(object, stat.attributes, caller));
     const bool on_disk = object.type() == FileType::kRegular || object.is_directory();
-    if (on_disk && parts_.volume.read_only) mask &= ~(kAccessModify | kAccessExtend | kAccessDelete);
+    constexpr AccessMask kChanges = kAccessModify | kAccessExtend | kAccessDelete | kAccessXattrWrite;
+    if (on_disk && parts_.volume.read_only) mask &= ~kChanges;
     return mask & wanted;
   });
 }

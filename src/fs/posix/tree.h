@@ -76,13 +76,37 @@ class Tree {
                                            Stability stability, Patience patience);
   Changed<WriteVerifier> Commit(const Handle& handle);
 
+  // --- Space (tree_space.cc)
+  Observed<SeekReply> Seek(const Credentials& caller, const Handle& handle, uint64_t offset, SeekWhat what);
+  // `flags` as fallocate() has them.
+  Changed<void> ChangeSpace(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t length,
+                            int flags);
+  Changed<CopyReply> Copy(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
+                          uint64_t to_offset, uint64_t count);
+  Changed<void> Clone(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
+                      uint64_t to_offset, uint64_t count);
+  Result<void> Advise(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t count, Advice advice);
+
+  // --- What is kept beside the data (tree_xattrs.cc, tree_acls.cc)
+  Observed<std::vector<std::byte>> GetXattr(const Credentials& caller, const Handle& handle, std::string_view name);
+  Changed<void> SetXattr(const Credentials& caller, const Handle& handle, std::string_view name, ConstBytes value,
+                         XattrMode mode);
+  Changed<void> RemoveXattr(const Credentials& caller, const Handle& handle, std::string_view name);
+  Observed<std::vector<std::string>> ListXattrs(const Credentials& caller, const Handle& handle);
+  Observed<Acls> GetAcls(const Handle& handle);
+  Changed<void> SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls);
+
+  // --- Files that are to stay (tree.cc)
+  Result<void> Pin(const ObjectRef& object);
+  void Unpin(const Handle& handle) { objects_.Unpin(handle); }
+
  private:
   struct Found {
     FileDescriptor fd;
     Stat stat;
   };
 
-  // A removed object's descriptors are closed: they would keep its space.
+  // A removed object's descriptors are closed, unless it is pinned: they would keep its space.
   Result<Stat> StatOf(const Object& object);
   std::optional<Result<Found>> Find(const Object& directory, std::string_view name, Patience patience) const;
   Result<ObjectRef> Enter(const Handle& handle, FileDescriptor fd, FileType type);
@@ -92,6 +116,11 @@ class Tree {
   Result<Node> FindParent(const Object& directory, const Stat& stat);
 
   Rights RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const;
+  // A descriptor of the regular file, for a caller who may read or write its data.
+  Result<SharedFile> OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes);
+  Result<SharedFile> OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes);
+  // Writing by anybody but root takes the set-id bits from a program.
+  void DropSetId(const Credentials& caller, int fd, const Attributes& before) const;
 
   // Runs `look(object, stat)` -> std::optional<Result<T>>.
   template <class T, class Function>
@@ -111,6 +140,8 @@ class Tree {
                          const NewAttributes& rest);
   Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
   Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
+  // What a new object is to be made with in the directory, where the client asked for `mode`.
+  static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
   Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
   Result<void> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);
@@ -119,6 +150,13 @@ class Tree {
   Result<void> SyncMetadata(Object& object);
   Result<void> Sync(int fd, bool data_only);
   Result<uint32_t> WriteAll(int fd, uint64_t offset, ConstBytes bytes) const;
+  Result<CopyReply> CopyRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
+                              const Attributes& before, uint64_t to_offset, uint64_t count);
+  Result<void> CloneRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
+                          const Attributes& before, uint64_t to_offset, uint64_t count);
+  Result<void> SetAccessAcl(const Credentials& caller, const Object& object, const Attributes& attributes,
+                            const Acl& acl) const;
+  Result<void> SetDefaultAcl(const Credentials& caller, const Object& object, const Acl& acl) const;
 
   Parts parts_;
   const ServerIdentity server_;

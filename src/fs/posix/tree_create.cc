@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "fs/names.h"
+#include "fs/posix/acl_octets.h"
 #include "fs/posix/error.h"
 #include "fs/posix/tree.h"
 
@@ -31,8 +33,8 @@ struct VerifierTimes {
 };
 
 // Without what mkdir() and the like do by themselves.
-NewAttributes WithoutMode(NewAttributes attributes, bool keep_set_id) {
-  if (!keep_set_id || (attributes.mode.value_or(0) & 06000) == 0) attributes.mode.reset();
+NewAttributes WithoutMode(NewAttributes attributes) {
+  attributes.mode.reset();
   return attributes;
 }
 
@@ -50,6 +52,14 @@ mode_t FormatOf(FileType type) {
 }
 
 }  // namespace
+
+// RFC 8275 §4: where the directory hands an access control list down, the kernel makes the mode of it; and where it does not,
+// of the umask, which ours is zero (one for all threads).
+uint32_t Tree::FirstMode(const Object& directory, uint32_t mode, uint32_t umask) {
+  if (umask == 0) return mode;
+  const bool hands_down = ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;
+  return hands_down ? mode : mode & ~umask;
+}
 
 Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name,
                              const NewAttributes& rest) {
@@ -82,8 +92,8 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
                               const CreateHow& how) {
   NewAttributes attributes = how.attributes;
   if (how.mode == CreateMode::kExclusive) {
+    if (SetsTimes(attributes)) return std::unexpected(Error::kInvalid);
     const VerifierTimes times(how.verifier);
-    attributes = {};
     attributes.atime = times.atime;
     attributes.mtime = times.mtime;
   }
@@ -92,7 +102,7 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     const AsCaller as_caller(server_, caller);
     FileDescriptor made(::openat(directory.fd(), name.c_str(),
                                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                                 attributes.mode.value_or(kFileMode) & 07777));
+                                 FirstMode(directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask)));
     if (!made) return LastError();
     file = std::make_shared<const FileDescriptor>(std::move(made));
   }
@@ -104,7 +114,7 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     if (*attributes.size > INT64_MAX) return give_up(Error::kFileTooBig);
     if (::ftruncate(file->get(), static_cast<off_t>(*attributes.size)) != 0) return give_up(FromErrno(errno));
   }
-  if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, WithoutMode(attributes, false)); !set) {
+  if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, WithoutMode(attributes)); !set) {
     return give_up(set.error());
   }
   PENSTOCK_TRY(const Stat stat, posix::StatOf(file->get(), parts_.volume));
@@ -122,10 +132,12 @@ Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const
   if (node.attributes.type != FileType::kRegular) return std::unexpected(Error::kExist);
   if (how.mode == CreateMode::kExclusive) {
     if (!VerifierTimes(how.verifier).Match(node.attributes)) return std::unexpected(Error::kExist);
+    node.existed = true;
     return node;
   }
   PENSTOCK_TRY(const Stat parent, StatOf(directory));
   if (!RightsTo(directory, parent.attributes, caller).execute) return std::unexpected(Error::kAccess);
+  node.existed = true;
   if (how.attributes.size != 0) return node;
   PENSTOCK_TRY(const ObjectRef object, *Reach(node.handle, Patience::kMayBlock));
   PENSTOCK_TRY(const Stat stat, StatOf(*object));
@@ -146,11 +158,15 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
     const std::string entry(name);
     {
       const AsCaller as_caller(server_, caller);
-      if (::mkdirat(directory.fd(), entry.c_str(), attributes.mode.value_or(kDirectoryMode) & 01777) != 0) {
-        return LastError();
-      }
+      const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kDirectoryMode) & 01777, attributes.umask);
+      if (::mkdirat(directory.fd(), entry.c_str(), mode) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes, true));
+    NewAttributes rest = WithoutMode(attributes);
+    if (const uint32_t set_id = attributes.mode.value_or(0) & 06000; set_id != 0) {
+      PENSTOCK_TRY(const Found made, *Find(directory, name, Patience::kMayBlock));
+      rest.mode = made.stat.attributes.mode | set_id;
+    }
+    return FinishNew(caller, directory, entry, rest);
   });
 }
 
@@ -164,7 +180,7 @@ Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle,
       const AsCaller as_caller(server_, caller);
       if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes, false));
+    return FinishNew(caller, directory, entry, WithoutMode(attributes));
   });
 }
 
@@ -177,13 +193,14 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
     }
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     const std::string entry(name);
-    const mode_t mode = FormatOf(type.type) | (attributes.mode.value_or(kFileMode) & 07777);
+    const uint32_t wanted = attributes.mode.value_or(kFileMode) & 07777;
+    const mode_t mode = FormatOf(type.type) | FirstMode(directory, wanted, attributes.umask);
     const dev_t number = device ? makedev(type.device.major, type.device.minor) : 0;
     {
       const AsCaller as_caller(server_, caller);
       if (::mknodat(directory.fd(), entry.c_str(), mode, number) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes, false));
+    return FinishNew(caller, directory, entry, WithoutMode(attributes));
   });
 }
 

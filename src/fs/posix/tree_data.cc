@@ -11,17 +11,36 @@
 
 namespace penstock::fs::posix {
 
+Result<SharedFile> Tree::OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes) {
+  PENSTOCK_CHECK(CheckRegular(object.type()));
+  if (!MayReadData(attributes, server_.Effective(caller), RightsTo(object, attributes, caller))) {
+    return std::unexpected(Error::kAccess);
+  }
+  return object.Reader();
+}
+
+Result<SharedFile> Tree::OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes) {
+  PENSTOCK_CHECK(CheckRegular(object.type()));
+  if (!MayWriteData(attributes, server_.Effective(caller), RightsTo(object, attributes, caller))) {
+    return std::unexpected(Error::kAccess);
+  }
+  return object.Writer();
+}
+
+// We have root's rights here, and the kernel leaves these bits to root.
+void Tree::DropSetId(const Credentials& caller, int fd, const Attributes& before) const {
+  const bool set_id = (before.mode & 04000) != 0 || (before.mode & 02010) == 02010;
+  if (!set_id || server_.Effective(caller).uid == 0) return;
+  ::fchmod(fd, before.mode & ~((before.mode & 0010) != 0 ? 06000u : 04000u));
+}
+
 // NFS has no open: each call is checked against the mode as it is now, whatever the descriptor was opened for.
 Observed<Tree::Extent> Tree::PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count) {
   const Result<Stat> stat = StatOf(object);
   if (!stat) return {std::unexpected(stat.error()), {}};
   const Attributes& attributes = stat->attributes;
   const auto prepare = [&]() -> Result<Extent> {
-    PENSTOCK_CHECK(CheckRegular(object.type()));
-    if (!MayReadData(attributes, server_.Effective(caller), RightsTo(object, attributes, caller))) {
-      return std::unexpected(Error::kAccess);
-    }
-    PENSTOCK_TRY(SharedFile file, object.Reader());
+    PENSTOCK_TRY(SharedFile file, OpenToRead(caller, object, attributes));
     const uint64_t left = offset < attributes.size ? attributes.size - offset : 0;
     return Extent{std::move(file), static_cast<size_t>(std::min<uint64_t>(left, count)), left <= count};
   };
@@ -56,11 +75,8 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
   SharedFile file;
 
   const auto write = [&]() -> Result<WriteReply> {
-    PENSTOCK_CHECK(CheckRegular(object.type()));
-    const Credentials effective = server_.Effective(caller);
-    if (!MayWriteData(before, effective, RightsTo(object, before, caller))) return std::unexpected(Error::kAccess);
     if (offset > INT64_MAX || data.size() > INT64_MAX - offset) return std::unexpected(Error::kFileTooBig);
-    PENSTOCK_TRY(file, object.Writer());
+    PENSTOCK_TRY(file, OpenToWrite(caller, object, before));
     // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
     const WriteVerifier verifier(verifier_.load());
     std::vector<std::byte> copy;
@@ -73,12 +89,7 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
       bytes = data.bytes();
     }
     PENSTOCK_TRY(const uint32_t count, WriteAll(file->get(), offset, bytes));
-    // We have root's rights here, and the kernel leaves these bits to root.
-    const bool set_id = (before.mode & 04000) != 0 || (before.mode & 02010) == 02010;
-    if (set_id && effective.uid != 0 && count != 0) {
-      const uint32_t kept = before.mode & ~((before.mode & 0010) != 0 ? 06000u : 04000u);
-      ::fchmod(file->get(), kept);
-    }
+    if (count != 0) DropSetId(caller, file->get(), before);
     return WriteReply{count, stability, verifier};
   };
   changed.result = write();

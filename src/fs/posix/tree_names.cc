@@ -159,6 +159,7 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
     PENSTOCK_TRY(const Stat stat, StatOf(**object));
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     if ((*object)->is_directory()) return std::unexpected(Error::kIsDir);
+    if (stat.attributes.nlink == 0) return std::unexpected(Error::kStale);  // pinned, and never to have a name again
     const std::string entry(name);
     {
       const AsCaller as_caller(server_, caller);

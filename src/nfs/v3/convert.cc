@@ -60,6 +60,9 @@ nfsstat3 ToStatus(fs::Error error) {
       return NFS3ERR_JUKEBOX;
     case fs::Error::kBadName:
       return NFS3ERR_ACCES;  // RFC 1813 §3.2, points 1 and 5
+    case fs::Error::kNoXattr:
+    case fs::Error::kXattrTooBig:
+      break;  // no procedure of this version meets them
   }
   return NFS3ERR_SERVERFAULT;
 }
