@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The real program, end to end on loopback: its client against its server, and how both behave when something is wrong."""
 
+import json
 import os
 import re
 import shutil
@@ -179,6 +180,30 @@ def networks(scratch):
             refused("ls", server.url("/far", transport), mentions=["far"])
 
 
+def bench(scratch):
+    """Every operation at every depth has its row, in the table and in the JSON; nothing stays behind on the server."""
+    folders(scratch, "export")
+    operations, depths, file_size = ("null", "getattr", "read1m", "write1m", "read4k", "write4k"), (1, 4), 2 << 20
+    rows = [(operation, depth) for operation in operations for depth in depths]
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        for transport in ("rdma", "tcp"):
+            file = f"{scratch}/{transport}.json"
+            table = ok("bench", server.url("/", transport), "--ops", ",".join(operations), "--depth",
+                       ",".join(map(str, depths)), "--seconds", 0.3, "--size", file_size, "--json", file,
+                       "--server-pid", server.process.pid).decode()
+            assert [(row[0], int(row[1])) for row in map(str.split, table.splitlines()[1:])] == rows, table
+            with open(file) as written:
+                record = json.load(written)
+            assert record["transport"] == transport and record["file_size"] == file_size, record
+            assert [(m["operation"], m["depth"]) for m in record["measurements"]] == rows, record
+            for m in record["measurements"]:
+                assert m["count"] > 0 and m["per_second"] > 0 and m["client_cpu_us"] > 0 and m["server_cpu_us"] > 0, m
+                assert 0 < m["latency_us"]["p50"] <= m["latency_us"]["p99"] <= m["latency_us"]["max"], m
+                assert (m["mib_per_second"] > 0) == ("read" in m["operation"] or "write" in m["operation"]), m
+        assert os.listdir(f"{scratch}/export") == []
+        refused("bench", server.url("/", "rdma"), "--ops", "read1m,erase", mentions=["erase"])
+
+
 def no_server(scratch):
     """Nobody listens, or somebody who is no NFS server: one line, no hang."""
     (port,) = free_ports(1)
@@ -188,4 +213,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, directory_argument, bad_directory, busy_port, no_permission, stops_cleanly, restarts_on_its_ports, read_only,
-    squash, networks, no_server)})
+    squash, networks, bench, no_server)})
