@@ -8,6 +8,7 @@
 
 #include "rdma/sim/network.h"
 #include "rpcrdma/server.h"
+#include "xdr/encoder.h"
 
 using namespace penstock;
 using namespace penstock::rpcrdma;
@@ -18,10 +19,21 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
+Task<void> CallBack(std::shared_ptr<rpc::BackChannel> back) {
+  xdr::Encoder encoder(back->buffers());
+  encoder.U32(back->xids().Next().value());
+  encoder.U32(0);
+  // Whatever the peer makes of it.
+  (void)co_await back->Call(encoder.Finish(), {.max_stream = 100});
+}
+
 // Replies as long, and with such payloads, as the call says.
 class Handler : public rpc::CallHandler {
  public:
+  explicit Handler(bool calls_back) : calls_back_(calls_back) {}
+
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
+    if (calls_back_) Spawn(CallBack(peer.back_channel));
     const ConstBytes stream = call.stream.bytes();
     auto octet = [&](size_t i) { return i < stream.size() ? static_cast<size_t>(stream[i]) : 0; };
     size_t sum = 0;
@@ -44,6 +56,9 @@ class Handler : public rpc::CallHandler {
     }
     co_return reply;
   }
+
+ private:
+  const bool calls_back_;
 };
 
 // The peer: a bare endpoint with receives, and memory.
@@ -99,13 +114,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   world.set_tracing(false);
   rdma::sim::Network network(world);
   auto server_provider = network.MakeProvider(), client_provider = network.MakeProvider();
-  Handler handler;
+  Handler handler(data[2] % 2);
   ServerOptions options;
   options.responder.credits = 1 + data[1] % 8;
   options.responder.max_call_octets = 4000;
   options.responder.max_pulled_octets = 6000;
   options.responder.chunks = data[2] % 8 != 0;
-  options.back_channel = data[2] % 2;
   Server server(*server_provider, world, handler, options);
   auto listener = server_provider->Listen({asio::ip::address_v4::any(), 20049});
   const rdma::Address address = (*listener)->local();

@@ -45,6 +45,19 @@ class Loop : public TimerService {
   BufferPool buffers_;
 };
 
+// co_await SwitchTo(loop): goes on, on that loop; at once where it is there already. The loop must run until then.
+inline auto SwitchTo(Loop& loop) {
+  struct Awaiter {
+    Loop& loop;
+    bool await_ready() const noexcept { return loop.context().get_executor().running_in_this_thread(); }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      loop.Post([waiter] { waiter.resume(); });
+    }
+    void await_resume() const noexcept {}
+  };
+  return Awaiter{loop};
+}
+
 // co_await Offload(loop, pool, f): runs f() on a thread of `pool` while `loop` goes on, and resumes on `loop` with what
 // it returned. For calls that block. `loop` and `pool` must outlive the call.
 template <class Function>

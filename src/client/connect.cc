@@ -67,6 +67,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpo
   rpcrdma::ClientOptions options;
   options.loop = &loop;
   options.requester.call_timeout = reply_limit;
+  options.back_channel = channel.back_channel;
   if (channel.probe_after > Duration::zero()) {
     options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};
   }
@@ -77,9 +78,10 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpo
   co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
 }
 
-Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server, Duration reply_limit) {
+Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server, Duration reply_limit, ChannelOptions channel) {
   rpc::tcp::ChannelOptions options;
   options.call_limit = reply_limit;
+  options.back_channel = channel.back_channel;
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
   if (!connected) co_return std::unexpected(connected.error().message());
   co_return *std::move(connected);
@@ -101,7 +103,7 @@ Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::
       assert(provider);
       opened = co_await OpenRdma(loop, *provider, endpoint, ReplyLimit(url), options);
     } else {
-      opened = co_await OpenTcp(loop, endpoint, ReplyLimit(url));
+      opened = co_await OpenTcp(loop, endpoint, ReplyLimit(url), options);
     }
     if (opened) co_return opened;
     why = std::move(opened).error();

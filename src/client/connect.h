@@ -18,6 +18,9 @@ struct ChannelOptions {
   // for `probe_limit` the connection is ended (RFC 8267 §6.7.2). Zero: it is never asked.
   Duration probe_after = std::chrono::seconds(15);
   Duration probe_limit = std::chrono::seconds(15);
+  // Executes what the server calls over the connection (NFS version 4.1 callbacks); outlives the channel, and every call that it
+  // was given. Null: there is nothing to be called.
+  rpc::CallHandler* back_channel = nullptr;
 };
 
 // Looks up url.host (on a thread of `workers`, since that may block), and connects to url.port of the first of its addresses

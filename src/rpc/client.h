@@ -50,12 +50,22 @@ struct ReplyBounds {
   std::vector<ResultSink> results;
 };
 
-// Belongs to the channel's loop. All programs that are called on one channel share one Client, which hands out its XIDs.
+// Belongs to the channel's loop. All programs that are called on one channel share one Client, which hands out its XIDs;
+// those of a BackChannel hand out themselves.
 class Client {
  public:
   // Both outlive the client. `first_xid` should be random: servers remember the XIDs of earlier connections.
   Client(Channel& channel, BufferPool& buffers, Xid first_xid, ClientCredential credential = {})
-      : channel_(channel), buffers_(buffers), next_xid_(first_xid.value()), credential_(std::move(credential)) {}
+      : channel_(channel),
+        buffers_(buffers),
+        own_xids_(first_xid),
+        xids_(own_xids_),
+        credential_(std::move(credential)) {}
+  // The other way. As many clients as one likes may share the channel.
+  explicit Client(BackChannel& channel, ClientCredential credential = {})
+      : channel_(channel), buffers_(channel.buffers()), xids_(channel.xids()), credential_(std::move(credential)) {}
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   // `arguments` (and what they refer to) are left alone until the call is over.
   template <class Procedure>
@@ -67,7 +77,8 @@ class Client {
 
   Channel& channel_;
   BufferPool& buffers_;
-  uint32_t next_xid_;
+  XidSequence own_xids_{Xid(0)};
+  XidSequence& xids_;
   ClientCredential credential_;
 };
 
@@ -75,7 +86,7 @@ template <class Procedure>
 Task<Result<Reply<typename Procedure::Results>, Error>> Client::Call(const typename Procedure::Arguments& arguments,
                                                                      ReplyBounds bounds) {
   using Results = typename Procedure::Results;
-  const Xid xid(next_xid_++);
+  const Xid xid = xids_.Next();
   xdr::Encoder encoder(buffers_);
   EncodeCallHeader(encoder,
                    {xid, Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, credential_.auth(), {}});

@@ -22,6 +22,17 @@ void EncodeReplyStart(xdr::Encoder& encoder, Xid xid, rpcmsg::reply_stat status)
 
 }  // namespace
 
+Direction DirectionOf(ConstBytes stream) {
+  if (stream.size() < 8) return Direction::kUnknown;
+  switch (static_cast<rpcmsg::msg_type>(LoadBig<uint32_t>(stream.data() + 4))) {
+    case rpcmsg::msg_type::CALL:
+      return Direction::kCall;
+    case rpcmsg::msg_type::REPLY:
+      return Direction::kReply;
+  }
+  return Direction::kUnknown;
+}
+
 HeaderProblem DecodeCallHeader(xdr::Decoder& decoder, CallHeader& header) {
   uint32_t xid;
   uint32_t type;

@@ -17,6 +17,10 @@ using AuthFlavor = rpcmsg::auth_flavor;
 using OpaqueAuth = rpcmsg::opaque_auth;
 using VersionRange = rpcmsg::version_range;
 
+// What a message says it is, in its second word.
+enum class Direction : uint8_t { kCall, kReply, kUnknown };
+Direction DirectionOf(ConstBytes stream);
+
 struct CallHeader {
   Xid xid;
   uint32_t program = 0;

@@ -5,6 +5,7 @@
 #include <asio/ip/tcp.hpp>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,16 @@ using Message = xdr::Message;
 
 // Transaction id, RFC 5531 §9.
 using Xid = Strong<struct XidTag, uint32_t>;
+
+// Hands out the XIDs of a connection's calls, in one direction: no two that are under way have the same.
+class XidSequence {
+ public:
+  explicit XidSequence(Xid first) : next_(first.value()) {}
+  Xid Next() { return Xid(next_++); }
+
+ private:
+  uint32_t next_;
+};
 
 // ---- the calling side ----
 
@@ -70,6 +81,8 @@ class Channel {
 
 enum class TransportKind : uint8_t { kTcp, kRdma };
 
+class BackChannel;
+
 // Where a call came from.
 struct Peer {
   TransportKind transport = TransportKind::kTcp;
@@ -80,6 +93,8 @@ struct Peer {
   BufferPool* buffers = nullptr;
   // The loop that the connection lives on; none in a simulation.
   Loop* loop = nullptr;
+  // For calls the other way. Null where this side has made the connection: there its Channel is for that.
+  std::shared_ptr<BackChannel> back_channel;
 };
 
 // A number for Peer::connection. Any thread.
@@ -87,6 +102,39 @@ inline uint64_t NewConnectionNumber() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
+
+// Calls to the peer over a connection that the peer has made (RFC 8881 §2.10.3.1, RFC 8167), once the peer has said, by the
+// means of the protocol above, that it takes any. May be held by whoever wants to call, also when the connection has gone:
+// calls then end with kDisconnected. What has no reply within the time that the transport was set up with fails with kTimedOut.
+//
+// Call() belongs to the connection's loop; callers that live elsewhere go there:
+//
+//   co_await SwitchTo(*channel->loop());
+//   rpc::Client client(*channel, credential);
+//   auto reply = co_await client.Call<Procedure>(arguments);
+//   co_await SwitchTo(home);
+class BackChannel : public Channel {
+ public:
+  // None in a simulation, which has but one thread. Any thread.
+  Loop* loop() const { return loop_; }
+  // False once the connection is lost. Any thread.
+  bool connected() const { return connected_.load(std::memory_order_acquire); }
+  // Memory for calls.
+  BufferPool& buffers() const { return buffers_; }
+  // All calls over the connection, of whatever program, have their XIDs from here.
+  XidSequence& xids() { return xids_; }
+
+ protected:
+  explicit BackChannel(const Peer& peer)
+      : loop_(peer.loop), buffers_(*peer.buffers), xids_(Xid(static_cast<uint32_t>(peer.connection) << 16)) {}
+  void set_disconnected() { connected_.store(false, std::memory_order_release); }
+
+ private:
+  Loop* const loop_;
+  BufferPool& buffers_;
+  XidSequence xids_;
+  std::atomic<bool> connected_{true};
+};
 
 class CallHandler {
  public:

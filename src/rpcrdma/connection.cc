@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "rpc/header.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
 #include "rpcrdma/work.h"
@@ -11,7 +12,7 @@
 namespace penstock::rpcrdma {
 namespace {
 
-enum class Direction : uint8_t { kCall, kReply, kUnknown };
+using rpc::Direction;
 
 // A header does not say whether it belongs to a call or to a reply; what it describes does (RFC 8167 §4.1).
 Direction DirectionOf(const Received& message) {
@@ -19,16 +20,7 @@ Direction DirectionOf(const Received& message) {
   if (header.fixed.procedure == Procedure::kError) return Direction::kReply;
   if (!header.chunks.reads.empty()) return Direction::kCall;  // RFC 8166 §4.3.1
   if (header.fixed.procedure == Procedure::kNomsg) return Direction::kReply;
-  ConstBytes payload = message.bytes.bytes().subspan(message.header_size);
-  if (payload.size() < 8) return Direction::kUnknown;
-  switch (LoadBig<uint32_t>(payload.data() + 4)) {  // msg_type, RFC 5531 §9
-    case 0:
-      return Direction::kCall;
-    case 1:
-      return Direction::kReply;
-    default:
-      return Direction::kUnknown;
-  }
+  return rpc::DirectionOf(message.bytes.bytes().subspan(message.header_size));
 }
 
 }  // namespace
@@ -138,6 +130,7 @@ void Connection::HandleLost(const rdma::Completion& completion) {
   lost_ = true;
   if (!disconnecting_) end_ = completion.detail;
   Activity activity(*this);
+  if (on_lost_) on_lost_();
   if (requester_) requester_->HandleLost();
   if (responder_) responder_->HandleLost();
 }

@@ -52,9 +52,11 @@ class Connection {
   // Receives for ConnectOptions.
   static std::vector<rdma::PostedReceive> MakeReceives(BufferPool& buffers, const PrivateData& own, uint32_t count);
 
-  // The roles outlive the connection. Before Start().
+  // The roles outlive the connection's last event. The responder is given before Start(), the requester before its first call.
   void set_requester(Requester& requester) { requester_ = &requester; }
   void set_responder(Responder& responder) { responder_ = &responder; }
+  // Called when the connection is lost, before the roles are told. Before Start().
+  void set_on_lost(std::function<void()> on_lost) { on_lost_ = std::move(on_lost); }
   // rpc::Peer::connection, for logs.
   void set_number(uint64_t number) { number_ = number; }
   void Start();
@@ -116,6 +118,7 @@ class Connection {
   uint64_t number_ = 0;
   Requester* requester_ = nullptr;
   Responder* responder_ = nullptr;
+  std::function<void()> on_lost_;
   uint32_t posted_;  // receives that are posted, or are being replaced
   uint32_t needed_ = 0;
   size_t activities_ = 0;

@@ -431,5 +431,32 @@ TEST_F(ResponderTest, CallsThatAreDroppedCostNothing) {
   ExpectGoodHealth();
 }
 
+// RFC 8167 §4.1
+TEST_F(ResponderTest, WhatAnswersTheServersOwnCallsIsToldFromCalls) {
+  Connect();
+  ExpectGoodHealth();
+  rpc::BackChannel& back = *rig_.handler.back_channel();
+  const TestCall call{.xid = kXid, .reply_filler = 4};
+  CallResult result;
+  Spawn(Store(back.Call(EncodeCall(rig_.server_provider->buffers(), call), rig_.ShapeOf(call)), result));
+  rig_.world.RunFor(std::chrono::milliseconds(1));
+  ASSERT_EQ(received_.size(), 1u);
+  EXPECT_EQ(received_[0],
+            Concat({Words({kXid, 1, rig_.server_options.requester.credits, kMsg, 0, 0, 0}), Stream(call)}));
+
+  ExpectSilence(Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1}));  // of a call that was never made
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1}));      // two XIDs
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 7, 0, 0, kXid, 1}));          // a header that makes no sense
+  EXPECT_FALSE(result);
+  // The same XID the other way is another call.
+  EXPECT_EQ(Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid}))).size(), 1u);
+  EXPECT_FALSE(result);
+  ExpectSilence(Concat({Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 4}), Pattern(4, kXid), Words({0})}));
+  ASSERT_TRUE(result && *result);
+  EXPECT_TRUE(IsReplyTo(call, **result));
+  result.reset();
+  ExpectGoodHealth();
+}
+
 }  // namespace
 }  // namespace penstock::rpcrdma

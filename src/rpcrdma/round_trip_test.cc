@@ -335,14 +335,11 @@ TEST(RoundTrip, BothDirections) {
     rig.handler.set_max_delay(std::chrono::microseconds(300));
     rig.client_options.back_channel = &back_handler;
     rig.client_options.responder = {.credits = 3, .chunks = chunks};
-    rig.server_options.back_channel = true;
     rig.server_options.requester.chunks = chunks;
     rig.Start();
     ASSERT_TRUE(rig.CallAndCheck({.xid = 1000}));
-    uint64_t connection = 0;
-    while (!rig.server->BackChannel(connection) && connection < 10000) ++connection;
-    rpc::Channel* back = rig.server->BackChannel(connection);
-    ASSERT_TRUE(back);
+    const std::shared_ptr<rpc::BackChannel> back = rig.handler.back_channel();
+    ASSERT_TRUE(back && back->connected());
 
     // The same XIDs in both directions at the same time.
     std::vector<CallResult> forth(50), backwards(50);

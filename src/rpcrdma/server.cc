@@ -8,28 +8,57 @@
 
 namespace penstock::rpcrdma {
 
+// What others hold for calls to a client. Becomes a requester with the first of them.
+class Server::BackChannel final : public rpc::BackChannel {
+ public:
+  BackChannel(const rpc::Peer& peer, Connection& connection, const RequesterOptions& options)
+      : rpc::BackChannel(peer), connection_(&connection), options_(options) {}
+
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
+    if (!connected()) co_return std::unexpected(rpc::CallError::kDisconnected);
+    if (!requester_) {
+      requester_.emplace(*connection_, options_);
+      connection_->set_requester(*requester_);
+    }
+    co_return co_await requester_->Call(std::move(call), std::move(shape));
+  }
+
+  void HandleLost() { set_disconnected(); }
+  // The connection is about to go; nothing is under way on it.
+  void Detach() {
+    set_disconnected();
+    requester_.reset();
+    connection_ = nullptr;
+  }
+
+ private:
+  Connection* connection_;
+  const RequesterOptions options_;
+  std::optional<Requester> requester_;
+};
+
 // A connection and its roles.
 class Server::Link {
  public:
-  Link(std::unique_ptr<rdma::Endpoint> endpoint, const rpc::Peer& peer, uint32_t receives, const ServerOptions& options,
+  Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, uint32_t receives, const ServerOptions& options,
        TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused, std::function<void()> on_finished)
-      : peer_(peer),
+      : peer_(std::move(peer)),
         connection_(std::move(endpoint), options.private_data, receives, options.limits, timers,
                     std::move(on_finished)),
-        responder_(connection_, handler, peer_, options.responder, &refused) {
+        responder_(connection_, handler, peer_, options.responder, &refused),
+        back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester)) {
+    peer_.back_channel = back_channel_;
     connection_.set_responder(responder_);
-    if (options.back_channel) {
-      requester_.emplace(connection_, options.requester);
-      connection_.set_requester(*requester_);
-    }
+    connection_.set_on_lost([this] { back_channel_->HandleLost(); });
     connection_.set_number(peer_.connection);
     connection_.Start();
   }
+  ~Link() { back_channel_->Detach(); }
 
-  const rpc::Peer peer_;
+  rpc::Peer peer_;
   Connection connection_;
   Responder responder_;
-  std::optional<Requester> requester_;
+  const std::shared_ptr<BackChannel> back_channel_;
 };
 
 Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
@@ -76,8 +105,7 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request) {
 }
 
 uint32_t Server::ReceivesPerConnection() const {
-  const uint32_t calls = ResponderCredits(options_.responder.credits).receives_needed();
-  return options_.back_channel ? calls + RequesterCredits(options_.requester.credits).requested() : calls;
+  return ResponderCredits(options_.responder.credits).receives_needed();
 }
 
 void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint) {
@@ -88,20 +116,15 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint) {
   peer.connection = rpc::NewConnectionNumber();
   peer.buffers = &endpoint->buffers();
   peer.loop = options_.loop;
-  auto finished = [this, number = peer.connection] {
+  const uint64_t number = peer.connection;
+  auto finished = [this, number] {
     auto link = links_.extract(number);
     log::debug("connection {} has ended: {}", number, link.mapped()->connection_.end());
     link = {};
     CheckStopped();
   };
-  links_.emplace(peer.connection, std::make_unique<Link>(std::move(endpoint), peer, ReceivesPerConnection(), options_,
-                                                         timers_, handler_, refused_, std::move(finished)));
-}
-
-rpc::Channel* Server::BackChannel(uint64_t connection) {
-  auto link = links_.find(connection);
-  if (link == links_.end() || !link->second->requester_) return nullptr;
-  return &*link->second->requester_;
+  links_.emplace(number, std::make_unique<Link>(std::move(endpoint), std::move(peer), ReceivesPerConnection(), options_,
+                                                timers_, handler_, refused_, std::move(finished)));
 }
 
 void Server::SetCredits(uint32_t credits) {

@@ -20,9 +20,9 @@ struct ServerOptions {
   uint16_t ord = 16;
   HeaderLimits limits;
   ResponderOptions responder;
-  // Calls to the clients (RFC 8167): receives are kept for their replies where this is set.
-  bool back_channel = false;
-  RequesterOptions requester{.credits = 8, .chunks = false};
+  // Calls to the clients (RFC 8167; rpc::Peer::back_channel). Receives for their replies are posted, for each client, with the
+  // first call to it. Short messages only, as clients announce it (RFC 8267 §6.5.2).
+  RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};
   size_t max_connections = 1024;
   // Who may connect. Empty: everybody.
   std::function<bool(const asio::ip::address&)> allow;
@@ -45,13 +45,11 @@ class Server {
   Task<void> Stop(Duration drain_limit);
 
   size_t connections() const { return links_.size(); }
-  // For calls to the client of a connection (rpc::Peer::connection); null where there is none any more. Such calls may be
-  // made once the client has made one.
-  rpc::Channel* BackChannel(uint64_t connection);
   // As many credits for every connection, from now on.
   void SetCredits(uint32_t credits);
 
  private:
+  class BackChannel;
   class Link;
 
   Task<void> AcceptAll();

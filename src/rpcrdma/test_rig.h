@@ -74,6 +74,7 @@ class TestHandler : public rpc::CallHandler {
   explicit TestHandler(rdma::sim::World& world) : world_(world) {}
 
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
+    back_channel_ = peer.back_channel;
     ++running_;
     most_running_ = std::max(most_running_, running_);
     if (max_delay_ > Duration::zero()) {
@@ -89,6 +90,8 @@ class TestHandler : public rpc::CallHandler {
   void set_max_delay(Duration delay) { max_delay_ = delay; }
   // Calls are not answered, or with bytes that make no sense.
   void set_drop(bool drop) { drop_ = drop; }
+  // For calls to whoever called last.
+  const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
   size_t faults() const { return faults_; }  // calls that did not arrive as they were sent
   size_t running() const { return running_; }
@@ -128,6 +131,7 @@ class TestHandler : public rpc::CallHandler {
   rdma::sim::World& world_;
   Duration max_delay_ = Duration::zero();
   bool drop_ = false;
+  std::shared_ptr<rpc::BackChannel> back_channel_;
   size_t calls_ = 0;
   size_t faults_ = 0;
   size_t running_ = 0;

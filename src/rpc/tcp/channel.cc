@@ -2,20 +2,19 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cassert>
 #include <cerrno>
+#include <deque>
 #include <utility>
 
+#include "base/log.h"
+#include "rpc/header.h"
 #include "rpc/tcp/record_socket.h"
+#include "rpc/tcp/requester.h"
 
 namespace penstock::rpc::tcp {
 namespace {
 
 using asio::ip::tcp;
-
-// The ticks that call_limit is counted in.
-constexpr uint64_t kTicksPerLimit = 8;
 
 // asio's own category does not compare with std::errc.
 std::error_code Portable(const asio::error_code& error) {
@@ -62,11 +61,11 @@ asio::error_code BindPrivileged(tcp::socket& socket, const tcp& protocol, uint16
 
 class Channel::Connection final : public std::enable_shared_from_this<Connection>, public RecordSocket::Owner {
  public:
-  Connection(Loop& loop, tcp::socket socket, const ChannelOptions& options)
-      : socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
-        local_(socket_->local()),
-        tick_length_(options.call_limit / kTicksPerLimit),
-        timer_(loop.MakeTimer([this] { Tick(); })) {}
+  Connection(Loop& loop, tcp::socket socket, const tcp::endpoint& server, const ChannelOptions& options)
+      : options_(options),
+        socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
+        peer_(PeerOf(loop, server, socket_->local())),
+        requester_(loop, *socket_, options.call_limit) {}
   ~Connection() { socket_->Abandon(); }
 
   static Task<void> Run(std::shared_ptr<Connection> self) {
@@ -74,118 +73,64 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
       auto record = self->socket_->TakeReceived();
       if (!record) record = co_await self->socket_->Receive();
       if (!record) break;
-      self->HandleReply(std::move(*record));
+      if (DirectionOf(record->bytes()) == Direction::kCall) {
+        self->HandleCall(std::move(*record));
+      } else {
+        self->requester_.HandleReply(std::move(*record));
+      }
     }
     self->socket_->Close();
   }
 
-  static Task<Result<Message, CallError>> Call(std::shared_ptr<Connection> self, Message call) {
-    const size_t size = call.flat_size();
-    if (size < 4 || size >= kLastFragment) co_return std::unexpected(CallError::kTooLarge);
-    if (self->socket_->closed()) co_return std::unexpected(CallError::kDisconnected);
-    Pending pending;
-    pending.xid = LoadBig<uint32_t>(call.stream.data());
-    pending.started = self->tick_;
-    self->Insert(pending);
-    pending.number = self->socket_->Send(std::move(call));
-    co_return co_await pending.reply;
-  }
-
+  Task<Result<Message, CallError>> Call(Message call) { return requester_.Call(std::move(call)); }
   bool connected() const { return !socket_->closed(); }
-  const tcp::endpoint& local() const { return local_; }
+  const tcp::endpoint& local() const { return peer_.local; }
   void Close() {
     auto self = shared_from_this();
     socket_->Close();
   }
 
  private:
-  // A call that waits for its reply; in its coroutine's frame.
-  struct Pending {
-    uint32_t xid = 0;
-    uint64_t number = 0;  // of the message, in the socket
-    uint64_t started = 0;
-    Pending* next = nullptr;  // in its bucket
-    Completion<Result<Message, CallError>> reply;
-  };
-
-  Pending** BucketOf(uint32_t xid) { return &buckets_[xid % buckets_.size()]; }
-  void Insert(Pending& pending) {
-    assert(!*Find(pending.xid));
-    Pending** bucket = BucketOf(pending.xid);
-    pending.next = std::exchange(*bucket, &pending);
-    if (pending_count_++ == 0) timer_->ExpireAfter(tick_length_);
-  }
-  Pending** Find(uint32_t xid) {
-    Pending** link = BucketOf(xid);
-    while (*link && (*link)->xid != xid) link = &(*link)->next;
-    return link;
-  }
-  Pending* Unlink(Pending** link) {
-    --pending_count_;
-    return std::exchange(*link, (*link)->next);
+  static Peer PeerOf(Loop& loop, const tcp::endpoint& server, const tcp::endpoint& local) {
+    Peer peer;
+    peer.transport = TransportKind::kTcp;
+    peer.address = server;
+    peer.local = local;
+    peer.connection = NewConnectionNumber();
+    peer.buffers = &loop.buffers();
+    peer.loop = &loop;
+    return peer;
   }
 
-  void HandleReply(Slice record) {
-    if (record.size() < 4) return;
-    Pending** link = Find(LoadBig<uint32_t>(record.data()));
-    if (!*link) return;  // of a call that has timed out
-    // An answer to a call that it has not seen the end of: the caller's memory is still being read from.
-    if (!socket_->IsSent((*link)->number)) return socket_->Close();
-    Pending* pending = Unlink(link);
-    Message reply;
-    reply.stream = std::move(record);
-    pending->reply.Set(std::move(reply));
-  }
-
-  // Once in tick_length_ while calls wait.
-  void Tick() {
-    auto self = shared_from_this();
-    ++tick_;
-    Pending* expired = nullptr;
-    bool unsent = false;
-    for (Pending*& bucket : buckets_) {
-      for (Pending** link = &bucket; *link;) {
-        if (tick_ - (*link)->started <= kTicksPerLimit) {
-          link = &(*link)->next;
-          continue;
-        }
-        Pending* pending = Unlink(link);
-        unsent |= !socket_->IsSent(pending->number);
-        pending->next = std::exchange(expired, pending);
-      }
+  // One that the server makes.
+  void HandleCall(Slice record) {
+    if (!options_.back_channel) return;
+    while (!answers_.empty() && socket_->IsSent(answers_.front())) answers_.pop_front();
+    if (back_calls_ + answers_.size() >= options_.max_back_calls) {
+      log::debug("a server calls back more often than it listens: its connection is closed");
+      return socket_->Close();
     }
-    if (pending_count_ > 0) timer_->ExpireAfter(tick_length_);
-    // The server does not even take calls; the caller's memory must not be read from any more.
-    if (unsent) socket_->Close();
-    FailAll(expired, CallError::kTimedOut);
+    ++back_calls_;
+    Spawn(Answer(shared_from_this(), std::move(record)));
+  }
+  static Task<void> Answer(std::shared_ptr<Connection> self, Slice record) {
+    Message call;
+    call.stream = std::move(record);
+    Message reply = co_await self->options_.back_channel->HandleCall(std::move(call), self->peer_);
+    --self->back_calls_;
+    if (reply.empty() || self->socket_->closed()) co_return;
+    self->answers_.push_back(self->socket_->Send(std::move(reply)));
   }
 
-  static void FailAll(Pending* list, CallError error) {
-    while (list) {
-      Pending* pending = std::exchange(list, list->next);
-      pending->reply.Set(std::unexpected(error));
-    }
-  }
+  void OnSent() override { requester_.HandleSent(); }
+  void OnClosed() override { requester_.HandleClosed(); }
 
-  void OnClosed() override {
-    timer_->Cancel();
-    Pending* all = nullptr;
-    for (Pending*& bucket : buckets_) {
-      while (bucket) {
-        Pending* pending = Unlink(&bucket);
-        pending->next = std::exchange(all, pending);
-      }
-    }
-    FailAll(all, CallError::kDisconnected);
-  }
-
+  const ChannelOptions options_;
   std::shared_ptr<RecordSocket> socket_;
-  std::array<Pending*, 256> buckets_{};
-  size_t pending_count_ = 0;
-  const tcp::endpoint local_;
-  const Duration tick_length_;
-  uint64_t tick_ = 0;
-  std::unique_ptr<Timer> timer_;
+  const Peer peer_;
+  Requester requester_;
+  size_t back_calls_ = 0;         // that are executed now
+  std::deque<uint64_t> answers_;  // their numbers in the socket, until they are sent
 };
 
 Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& loop, tcp::endpoint server,
@@ -216,7 +161,7 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
   if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
   if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
-  auto connection = std::make_shared<Connection>(loop, std::move(socket), options);
+  auto connection = std::make_shared<Connection>(loop, std::move(socket), server, options);
   Spawn(Connection::Run(connection));
   co_return std::unique_ptr<Channel>(new Channel(std::move(connection)));
 }
@@ -224,7 +169,7 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
 Channel::~Channel() { Close(); }
 
 Task<Result<Message, CallError>> Channel::Call(Message call, ReplyShape /*shape*/) {
-  return Connection::Call(connection_, std::move(call));
+  return connection_->Call(std::move(call));
 }
 
 bool Channel::connected() const { return connection_->connected(); }

@@ -19,6 +19,11 @@ struct ChannelOptions {
   Duration call_limit = std::chrono::seconds(60);
   // Connect from a port below 1024, for servers that insist on it. Needs root, or CAP_NET_BIND_SERVICE.
   bool privileged_port = false;
+  // Executes the server's calls, once it has been told by the protocol above that it may make any (RFC 8881 §2.10.3.1); outlives
+  // the channel, and every call that it was given. Null: they are dropped.
+  CallHandler* back_channel = nullptr;
+  // A server that has more of them unanswered, or does not take our answers, is let go.
+  size_t max_back_calls = 64;
 };
 
 // One connection. Calls share it, as many at a time as one likes, and are answered in any order. Belongs to its loop, which

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "rpc/header.h"
+#include "rpc/tcp/requester.h"
 
 namespace penstock::rpc::tcp {
 namespace {
@@ -81,8 +83,14 @@ class Server::Connection final : public RecordSocket::Owner {
   Connection(Server& server, asio::ip::tcp::socket socket, Peer peer)
       : server_(server),
         peer_(std::move(peer)),
-        socket_(std::make_shared<RecordSocket>(server.loop_, std::move(socket), server.options_.max_record, *this)) {}
-  ~Connection() { socket_->Abandon(); }
+        socket_(std::make_shared<RecordSocket>(server.loop_, std::move(socket), server.options_.max_record, *this)),
+        back_channel_(std::make_shared<Back>(*this)) {
+    peer_.back_channel = back_channel_;
+  }
+  ~Connection() {
+    back_channel_->Detach();
+    socket_->Abandon();
+  }
 
   // Receives calls and starts them, until there are no more; then waits for the last reply to leave.
   Task<void> Run() {
@@ -90,15 +98,14 @@ class Server::Connection final : public RecordSocket::Owner {
       auto record = socket_->TakeReceived();
       if (!record) record = co_await socket_->Receive();
       if (!record) break;
-      // What cannot hold an XID is no call, and not worth a coroutine.
-      if (record->size() < 4) continue;
-      ++calls_;
-      Spawn(Serve(std::move(*record)));
+      Handle(std::move(*record));
       while (Full() && !socket_->closed()) {
         socket_->Flush();
         if (Full() && !socket_->closed()) co_await changed_;
       }
     }
+    if (requester_) requester_->HandleEnd();
+    back_channel_->Detach();
     socket_->Flush();
     while (calls_ > 0 || (!socket_->closed() && socket_->queued_octets() > 0)) co_await changed_;
     socket_->Close();
@@ -114,8 +121,40 @@ class Server::Connection final : public RecordSocket::Owner {
   const Peer& peer() const { return peer_; }
 
  private:
+  // What others hold for calls to the peer.
+  class Back final : public BackChannel {
+   public:
+    explicit Back(Connection& connection) : BackChannel(connection.peer_), connection_(&connection) {}
+
+    Task<Result<Message, CallError>> Call(Message call, ReplyShape /*shape*/) override {
+      if (!connection_) co_return std::unexpected(CallError::kDisconnected);
+      co_return co_await connection_->requester().Call(std::move(call));
+    }
+    // Nothing more is received.
+    void Detach() {
+      connection_ = nullptr;
+      set_disconnected();
+    }
+
+   private:
+    Connection* connection_;
+  };
+
   bool Full() const {
-    return calls_ >= server_.options_.max_calls || socket_->queued_octets() >= server_.options_.max_queued_octets;
+    const bool awaiting = requester_ && !requester_->idle();
+    return calls_ >= server_.options_.max_calls * (awaiting ? 2 : 1) ||
+           socket_->queued_octets() >= server_.options_.max_queued_octets;
+  }
+
+  void Handle(Slice record) {
+    if (DirectionOf(record.bytes()) == Direction::kReply) {
+      if (requester_) requester_->HandleReply(std::move(record));
+      return;
+    }
+    // What cannot hold an XID is no call, and not worth a coroutine.
+    if (record.size() < 4) return;
+    ++calls_;
+    Spawn(Serve(std::move(record)));
   }
 
   Task<void> Serve(Slice record) {
@@ -127,13 +166,31 @@ class Server::Connection final : public RecordSocket::Owner {
     changed_.Notify();  // last: it may end the connection
   }
 
-  void OnClosed() override { changed_.Notify(); }
-  void OnSent() override { changed_.Notify(); }
+  Requester& requester() {
+    if (!requester_) {
+      requester_ = std::make_unique<Requester>(server_.loop_, *socket_, server_.options_.back_call_limit);
+    }
+    return *requester_;
+  }
+
+  void OnClosed() override {
+    ++calls_;  // whoever called the peer is resumed now, and must not end the connection yet
+    back_channel_->Detach();
+    if (requester_) requester_->HandleClosed();
+    --calls_;
+    changed_.Notify();
+  }
+  void OnSent() override {
+    if (requester_) requester_->HandleSent();
+    changed_.Notify();
+  }
 
   Server& server_;
-  const Peer peer_;
+  Peer peer_;
   std::shared_ptr<RecordSocket> socket_;
-  Signal changed_;  // calls_, or what socket_ has queued
+  const std::shared_ptr<Back> back_channel_;
+  std::unique_ptr<Requester> requester_;  // from the first call to the peer on
+  Signal changed_;                        // calls_, or what socket_ has queued
   size_t calls_ = 0;
   bool draining_ = false;
 };

@@ -18,11 +18,14 @@ struct ServerOptions {
   // The largest call: 1 MiB of payload, and what surrounds it.
   size_t max_record = 2 << 20;
   size_t max_connections = 1024;
-  // Of one connection. Above either it is not read from until it is below both again.
+  // Of one connection. Above either it is not read from until it is below both again. While we wait for answers of its peer
+  // (see BackChannel) twice as many calls are taken, lest the answers be stuck behind calls that wait for them.
   size_t max_calls = 128;
   size_t max_queued_octets = 8 << 20;
   // A record that a peer has begun to send, or to take, must get to its end within this time.
   Duration stall_limit = std::chrono::seconds(60);
+  // A call to the peer without a reply for so long fails.
+  Duration back_call_limit = std::chrono::seconds(15);
   // Who may connect. Empty: everybody.
   std::function<bool(const asio::ip::address&)> allow{};
 };

@@ -1,0 +1,161 @@
+// A server and its clients over the loopback interface, for the tests of this folder.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <optional>
+
+#include "rpc/client.h"
+#include "rpc/dispatch.h"
+#include "rpc/tcp/channel.h"
+#include "rpc/tcp/server.h"
+#include "rpc/test_program.h"
+
+namespace penstock::rpc::tcp {
+
+using namespace std::chrono_literals;
+using asio::ip::make_address;
+
+// A server and its clients on one loop, which a test turns until what it waits for has come.
+class TcpTest : public ::testing::Test {
+ protected:
+  TcpTest() {
+    dispatcher.Add(program);
+    SetupResult<FileDescriptor> opened = OpenListener({make_address("127.0.0.1"), 0});
+    EXPECT_TRUE(opened);
+    listener.emplace(std::move(*opened));
+    address = LocalEndpoint(*listener);
+  }
+  ~TcpTest() override {
+    channel.reset();
+    program.Release();
+    StopServer(1s);
+    Turn();
+    EXPECT_EQ(loop.buffers().outstanding(), cache.entries());
+  }
+
+  void StartServer(ServerOptions options = {}) {
+    server = std::make_unique<Server>(loop, dispatcher, std::move(options));
+    ASSERT_TRUE(server->Start(*listener));
+  }
+  void StopServer(Duration limit) {
+    if (!server) return;
+    Wait([](TcpTest& self, Duration drain) { return self.server->Stop(drain); }, limit);
+    server.reset();
+  }
+  // Runs until the task that `start(*this, arguments...)` gives is done.
+  template <class Start, class... Arguments>
+  void Wait(Start start, Arguments... arguments) {
+    bool done = false;
+    Spawn([](Task<void> task, bool& flag) -> Task<void> {
+      co_await std::move(task);
+      flag = true;
+    }(start(*this, arguments...), done));
+    TurnUntil([&] { return done; });
+  }
+  void TurnUntil(const std::function<bool()>& done) {
+    const auto limit = loop.Now() + 20s;
+    loop.context().restart();
+    while (!done() && loop.Now() < limit) {
+      loop.context().run_one_for(10ms);
+      loop.context().restart();
+    }
+    EXPECT_TRUE(done());
+  }
+  void Turn(Duration time = 5ms) {
+    const auto limit = loop.Now() + time;
+    while (loop.Now() < limit) {
+      loop.context().restart();
+      loop.context().run_one_for(1ms);
+    }
+  }
+
+  Result<std::unique_ptr<Channel>, std::error_code> TryConnect(ChannelOptions options = {}) {
+    std::optional<Result<std::unique_ptr<Channel>, std::error_code>> result;
+    Spawn([](Loop& on, asio::ip::tcp::endpoint to, ChannelOptions with, auto& out) -> Task<void> {
+      out.emplace(co_await Channel::Connect(on, to, with));
+    }(loop, address, options, result));
+    TurnUntil([&] { return result.has_value(); });
+    return std::move(*result);
+  }
+  std::unique_ptr<Channel> Connect(ChannelOptions options = {}) {
+    auto connected = TryConnect(options);
+    EXPECT_TRUE(connected);
+    return connected ? std::move(*connected) : nullptr;
+  }
+  void ConnectClient(ChannelOptions options = {}) {
+    channel = Connect(options);
+    ASSERT_TRUE(channel);
+    client.emplace(*channel, loop.buffers(), Xid(1000));
+  }
+
+  // Starts a call, whose outcome arrives in `out`.
+  template <class Procedure>
+  void Start(typename Procedure::Arguments arguments,
+             std::optional<Result<Reply<typename Procedure::Results>, Error>>& out) {
+    Spawn([](Client& caller, typename Procedure::Arguments with, auto& result) -> Task<void> {
+      result.emplace(co_await caller.Call<Procedure>(with));
+    }(*client, arguments, out));
+  }
+  template <class Procedure>
+  Result<Reply<typename Procedure::Results>, Error> Call(typename Procedure::Arguments arguments = {}) {
+    std::optional<Result<Reply<typename Procedure::Results>, Error>> out;
+    Start<Procedure>(arguments, out);
+    TurnUntil([&] { return out.has_value(); });
+    return std::move(*out);
+  }
+
+  // A connection of its own, for peers that misbehave.
+  FileDescriptor RawConnection() {
+    FileDescriptor fd(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())), 0);
+    TurnUntil([this, before = server->connections()] { return server->connections() > before; });
+    return fd;
+  }
+  static void Write(const FileDescriptor& fd, std::string_view bytes) {
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  // What the server sends until it has sent `size` octets, or closes.
+  std::string ReadFrom(const FileDescriptor& fd, size_t size) {
+    std::string all;
+    TurnUntil([&] {
+      char buffer[4096];
+      const ssize_t n = ::recv(fd.get(), buffer, std::min(sizeof buffer, size - all.size()), MSG_DONTWAIT);
+      if (n > 0) all.append(buffer, static_cast<size_t>(n));
+      return all.size() == size || n == 0 || (n < 0 && errno == ECONNRESET);
+    });
+    return all;
+  }
+  bool ClosedByServer(const FileDescriptor& fd) { return ReadFrom(fd, 1).empty(); }
+
+  static std::string Pattern(size_t size) {
+    std::string text(size, '\0');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + (i >> 8));
+    return text;
+  }
+  static std::string Words(std::initializer_list<uint32_t> words) {
+    std::string bytes;
+    for (uint32_t word : words) {
+      std::byte big[4];
+      StoreBig(big, word);
+      bytes += AsText(big);
+    }
+    return bytes;
+  }
+  static std::string NullCall(uint32_t xid) { return Words({xid, 0, 2, testing::kTestProgram, 3, 0, 0, 0, 0, 0}); }
+  static std::string NullReply(uint32_t xid) { return Words({0x8000'0018, xid, 1, 0, 0, 0, 0}); }
+
+  Loop loop;
+  ReplyCache cache;
+  testing::TestProgram program;
+  Dispatcher dispatcher{cache, loop};
+  std::optional<FileDescriptor> listener;
+  asio::ip::tcp::endpoint address;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Channel> channel;
+  std::optional<Client> client;
+};
+
+}  // namespace penstock::rpc::tcp
