@@ -1,9 +1,9 @@
 #include "rdma/iwarp/crc32c.h"
 
+#include "rdma/iwarp/crc32c_folding.h"
+
 namespace penstock::rdma::iwarp {
 namespace {
-
-constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41, reflected
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
@@ -12,7 +12,7 @@ constexpr Tables MakeTables() {
   Tables tables{};
   for (uint32_t b = 0; b < 256; ++b) {
     uint32_t crc = b;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kPolynomial : 0);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? internal::kCrc32cPolynomial : 0);
     tables[0][b] = crc;
   }
   for (size_t k = 1; k < 8; ++k) {
@@ -113,11 +113,19 @@ uint32_t ExtendCrc32cByTable(uint32_t state, ConstBytes bytes) {
   return state;
 }
 
-uint32_t ExtendCrc32c(uint32_t state, ConstBytes bytes) {
+uint32_t ExtendCrc32cByInstruction(uint32_t state, ConstBytes bytes) {
 #ifdef __x86_64__
   if (HaveInstruction()) return ExtendByInstruction(state, bytes);
 #endif
   return ExtendCrc32cByTable(state, bytes);
+}
+
+uint32_t ExtendCrc32c(uint32_t state, ConstBytes bytes) {
+  if (const size_t folded = bytes.size() / kFoldedBlock * kFoldedBlock; folded > 0 && CanFold()) {
+    state = ExtendByFolding(state, bytes.first(folded));
+    bytes = bytes.subspan(folded);
+  }
+  return ExtendCrc32cByInstruction(state, bytes);
 }
 
 }  // namespace internal

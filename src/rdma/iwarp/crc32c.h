@@ -1,4 +1,5 @@
-// CRC32c, the check value of an FPDU (RFC 5044 §4.4; computed as iSCSI does). Uses the processor's instruction where there is one.
+// CRC32c, the check value of an FPDU (RFC 5044 §4.4; computed as iSCSI does). Uses what instructions the
+// processor has for it.
 #pragma once
 
 #include <array>
@@ -21,8 +22,9 @@ class Crc32c {
 
 namespace internal {
 
-// Both go on from `state` (not inverted); for tests, which compare them.
+// All go on from `state` (not inverted); for tests, which compare them. The last takes the best way for each part.
 uint32_t ExtendCrc32cByTable(uint32_t state, ConstBytes bytes);
+uint32_t ExtendCrc32cByInstruction(uint32_t state, ConstBytes bytes);
 uint32_t ExtendCrc32c(uint32_t state, ConstBytes bytes);
 
 }  // namespace internal
