@@ -22,10 +22,19 @@ class GatherCursor {
   explicit GatherCursor(std::span<const Data> gather) : rest_(gather) {}
   // The next octets, as many as are in one piece but at most `size`. Requires that there are some.
   Data Take(size_t size);
+  // Whether the next octets are in a file. Requires that there are some.
+  bool in_file() { return Piece().is_file(); }
+  // As Take(), but a copy; where none is left of the last one, as many as `ahead` octets are read at once. Requires that all
+  // of a piece is taken in this way.
+  Slice TakeCopy(size_t size, size_t ahead, BufferPool& pool);
 
  private:
+  // The one with the next octets.
+  const Data& Piece();
+
   std::span<const Data> rest_;
   size_t taken_ = 0;  // of rest_[0]
+  Slice copied_;      // of rest_[0], from taken_ on
 };
 
 // FPDUs are added to a batch; the batch is sent, in as many calls as it takes; then the next one is begun. The memory
@@ -77,10 +86,12 @@ class FpduWriter : public StagTable::User {
     bool begins_fpdu = false;
   };
   void AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* payload, size_t payload_size);
+  static Piece PieceInPlace(GatherCursor& payload, size_t most);
+  Piece CopiedPiece(GatherCursor& payload, size_t most);
   void StartBatch();
   std::byte* Scratch(size_t size);
   Bytes Own(size_t size);
-  void Push(Piece piece);
+  Piece& Push(const Piece& piece);
 
   const Framing framing_;
   BufferPool& pool_;
