@@ -1,5 +1,7 @@
 #include "rdma/iwarp/socket_driver.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -18,6 +20,9 @@ namespace {
 constexpr int kReceivesPerTurn = 32;
 constexpr size_t kOctetsSentPerTurn = 8 << 20;
 constexpr int kRoundsPerTurn = 4;
+// What may lie in the socket unsent. Enough for TCP to go on with while we are waited for; no more than the processor's
+// cache keeps, with what is to follow, from our copy to the kernel's and on to the adapter's, or a local peer's.
+constexpr int kMaxUnsent = 768 << 10;
 constexpr unsigned kMaxNudges = 3;
 // The stall limit is counted in so many intervals.
 constexpr int kIntervalsPerLimit = 4;
@@ -62,7 +67,10 @@ SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Optio
       socket_(std::move(socket)),
       options_(options),
       connection_(std::move(connection), loop.buffers(), std::move(entropy)),
-      staging_(std::move(staging)) {}
+      staging_(std::move(staging)) {
+  // An optimization: where it cannot be had, the socket's buffer is the limit.
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMaxUnsent, sizeof kMaxUnsent);
+}
 
 void SocketDriver::Begin() {
   if (connection_.unanswered()) {
