@@ -1,0 +1,163 @@
+// Delegations: given, recalled, revoked (RFC 8881 §10.4, RFC 7530 §10.4).
+#include <algorithm>
+
+#include "nfs/v4/state/files.h"
+
+namespace penstock::nfs::v4 {
+
+using nfs4::open_delegation4;
+
+namespace {
+
+// RFC 8881 §18.16.3: users whom the client may let in without asking. There are none: permission is for the file system to decide.
+nfs4::nfsace4 NobodyUnasked() {
+  return {.type = nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = 0, .who = "EVERYONE@"};
+}
+
+open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
+  if (!write) {
+    return {nfs4::OPEN_DELEGATE_READ,
+            nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NobodyUnasked()}};
+  }
+  // Clients need not flush what they wrote when they close: the file system has no promise to give about space.
+  return {nfs4::OPEN_DELEGATE_WRITE, nfs4::open_write_delegation4{.stateid = id,
+                                                                  .recall = recall,
+                                                                  .space_limit = {nfs4::NFS_LIMIT_SIZE, UINT64_MAX},
+                                                                  .permissions = NobodyUnasked()}};
+}
+
+// Version 4.0, and clients that did not say what they want, know no reasons (RFC 8881 §18.16.3).
+open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, uint32_t minor_version, Want want) {
+  if (minor_version == 0 || want == Want::kNoPreference) return open_delegation4(nfs4::OPEN_DELEGATE_NONE);
+  // Nobody is told when there could be one after all.
+  const bool with_promise = why == nfs4::WND4_CONTENTION || why == nfs4::WND4_RESOURCE;
+  return {nfs4::OPEN_DELEGATE_NONE_EXT,
+          with_promise ? nfs4::open_none_delegation4{why, false} : nfs4::open_none_delegation4{why}};
+}
+
+}  // namespace
+
+open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now) {
+  ClientFiles& client = GetClient(request.client);
+  DelegationFacts facts = request.facts;
+  facts.recent_conflict = conflicts_.Has(FileHandleHash()(request.file), now);
+  facts.room = HasRoom(client) && delegations_ < limits_.delegations;
+  if (const FileState* const file = FindFile(request.file)) {
+    for (const OpenState* open : file->opens) {
+      if (open->client == &client) continue;
+      facts.others_open = true;
+      facts.others_write = facts.others_write || open->share.writes();
+    }
+    for (const DelegationState* delegation : file->delegations) {
+      if (delegation->client == &client) {
+        facts.own_is_write = delegation->write;
+        continue;
+      }
+      facts.others_hold = true;
+      facts.others_hold_write = facts.others_hold_write || delegation->write;
+    }
+  }
+  const DelegationDecision decision = Decide(facts);
+  if (decision.type == nfs4::OPEN_DELEGATE_NONE) {
+    return NoDelegation(decision.why, request.minor_version, facts.want);
+  }
+  const bool write = decision.type == nfs4::OPEN_DELEGATE_WRITE;
+  return ToAnswer(IdOf(AddDelegation(client, request.file, write, request.minor_version)), write, false);
+}
+
+open_delegation4 Files::ReclaimDelegation(ClientId holder, const FileHandle& handle, bool write, bool can_call_back,
+                                          uint32_t minor_version, TimePoint now) {
+  ClientFiles& client = GetClient(holder);
+  FileState& file = GetFile(handle);
+  const auto known = std::ranges::find(file.delegations, &client, &DelegationState::client);
+  if (known != file.delegations.end()) return ToAnswer(IdOf(**known), (*known)->write, !can_call_back);
+  if (!HasRoom(client)) {
+    ForgetFileIfUnused(file);
+    return NoDelegation(nfs4::WND4_RESOURCE, minor_version, Want::kNoPreference);
+  }
+  DelegationState& delegation = AddDelegation(client, handle, write, minor_version);
+  if (!can_call_back) delegation.recalled_at = now;
+  return ToAnswer(IdOf(delegation), write, !can_call_back);
+}
+
+DelegationState& Files::AddDelegation(ClientFiles& client, const FileHandle& handle, bool write,
+                                      uint32_t minor_version) {
+  FileState& file = GetFile(handle);
+  DelegationState& delegation = AddState(std::make_unique<DelegationState>(client, file, write, minor_version));
+  file.delegations.push_back(&delegation);
+  ++delegations_;
+  ++client.delegations;
+  return delegation;
+}
+
+void Files::Detach(DelegationState& delegation) {
+  if (!delegation.file) return;
+  FileState& file = *std::exchange(delegation.file, nullptr);
+  std::erase(file.delegations, &delegation);
+  --delegations_;
+  --delegation.client->delegations;
+  ForgetFileIfUnused(file);
+}
+
+void Files::RemoveDelegation(DelegationState& delegation, Ending ending) {
+  Detach(delegation);
+  if (delegation.revoked) --delegation.client->revoked;
+  RemoveState(delegation, ending);
+}
+
+void Files::Revoke(DelegationState& delegation) {
+  // Version 4.0 has no FREE_STATEID by which a client could say that it knows; its error is NFS4ERR_ADMIN_REVOKED
+  // (RFC 7530 §13.1.5.1).
+  if (delegation.minor_version == 0 || delegation.client->revoked >= limits_.revoked_per_client) {
+    RemoveDelegation(delegation, Ending::kRevoked);
+    return;
+  }
+  Detach(delegation);
+  delegation.revoked = true;
+  ++delegation.client->revoked;
+}
+
+void Files::Return(DelegationState& delegation, TimePoint now) {
+  // The one in whose way it was has not come back yet.
+  if (delegation.recalled_at) conflicts_.Note(FileHandleHash()(delegation.handle), now);
+  RemoveDelegation(delegation, Ending::kReleased);
+}
+
+Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<ClientId> except, Use use, TimePoint now) {
+  RecallResult result;
+  const FileState* const file = FindFile(handle);
+  if (!file) return result;
+  const std::vector<DelegationState*> all = file->delegations;
+  for (DelegationState* delegation : all) {
+    if (delegation->client->id == except || (use == Use::kRead && !delegation->write)) continue;
+    if (delegation->recalled_at && now - *delegation->recalled_at >= limits_.lease) {
+      Revoke(*delegation);  // RFC 8881 §10.4.6
+      continue;
+    }
+    conflicts_.Note(FileHandleHash()(handle), now);
+    result.holders.push_back(delegation->client->id);
+    if (delegation->recall_sent) continue;
+    delegation->recall_sent = true;
+    if (!delegation->recalled_at) delegation->recalled_at = now;
+    nfs4::stateid4 id = IdOf(*delegation);
+    // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
+    if (delegation->minor_version > 0) id.seqid = 0;
+    outgoing_.recalls.push_back({delegation->client->id, id, handle});
+  }
+  return result;
+}
+
+bool Files::IsDelegated(const FileHandle& file) const {
+  const FileState* const state = FindFile(file);
+  return state && !state->delegations.empty();
+}
+
+std::optional<ClientId> Files::WriteHolder(const FileHandle& file) const {
+  const FileState* const state = FindFile(file);
+  if (!state) return std::nullopt;
+  const auto at = std::ranges::find(state->delegations, true, &DelegationState::write);
+  if (at == state->delegations.end()) return std::nullopt;
+  return (*at)->client->id;
+}
+
+}  // namespace penstock::nfs::v4

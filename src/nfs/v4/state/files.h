@@ -1,0 +1,263 @@
+// Opens, byte-range locks and delegations, by file and by client (RFC 8881 §9 and §10, RFC 7530 §9 and §10).
+//
+// A plain table: no I/O, no clock, no lock of its own. Recalls and notices that it finds necessary are queued, and sent by whoever takes
+// them (TakeOutgoing) when the lock of State is gone. Where a client is in the way of another one, the answer names it (`blocker`):
+// whether its lease still counts is for Clients to say, and where it does not, both tables forget it and the request is tried again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/timer.h"
+#include "fs/file_system.h"
+#include "nfs/v4/state/delegation_policy.h"
+#include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/lock_ranges.h"
+#include "nfs/v4/state/records.h"
+#include "nfs/v4/state/share.h"
+#include "nfs/v4/state/state_ids.h"
+#include "protocol/nfs4_0.h"
+
+namespace penstock::nfs::v4 {
+
+class Files {
+ public:
+  struct Limits {
+    size_t states = 1 << 20;  // opens, lock stateids and delegations of all clients
+    size_t states_per_client = 1 << 16;
+    size_t owners_per_client = 1 << 16;
+    size_t ranges_per_client = 1 << 16;
+    size_t delegations = 1 << 17;
+    size_t revoked_per_client = 1 << 12;
+    // For so long recalled delegations may stay out, those who wait for a lock need not ask again, and owners without opens are known.
+    Duration lease = std::chrono::seconds(90);
+    Duration conflict_memory = std::chrono::seconds(30);
+  };
+
+  // `instance` is another one each time the server starts; neither zero nor all ones.
+  Files(uint32_t instance, const Limits& limits);
+  Files(Files&&) = default;
+
+  // --- Clients
+
+  // Forgets all that a client has; its stateids are answered as `ending` says.
+  void ForgetClient(ClientId client, Ending ending, TimePoint now);
+  // Opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).
+  bool HasState(ClientId client) const;
+  // Of delegations, those that can still be recalled (RENEW: NFS4ERR_CB_PATH_DOWN).
+  bool HasDelegations(ClientId client) const;
+  // Delegations that were revoked, which the client has not acknowledged by FREE_STATEID:
+  // SEQ4_STATUS_RECALLABLE_STATE_REVOKED.
+  bool HasRevoked(ClientId client) const;
+
+  // --- Stateids (files.cc)
+
+  // The state that a stateid stands for, where it is for `file` and of this kind; whatever its seqid. A delegation that was revoked is
+  // NFS4ERR_DELEG_REVOKED (version 4.0: NFS4ERR_ADMIN_REVOKED).
+  template <class Record>
+  Result<Record*, nfs4::nfsstat4> Find(const Presenter& who, const nfs4::stateid4& id, const FileHandle& file) const {
+    PENSTOCK_TRY(StateRecord * record, FindRecord(who, id, &file));
+    if (auto* const found = dynamic_cast<Record*>(record)) return found;
+    return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  }
+  // Version 4.0: the owner of an open that was closed by that owner's last request, for a CLOSE that is sent again.
+  OpenOwner* FindOwnerOfClosed(const nfs4::stateid4& id) const;
+  nfs4::nfsstat4 CheckSeqid(const Presenter& who, const StateRecord& record, const nfs4::stateid4& id) const {
+    return StateIdTable::CheckSeqid(who, record, id.seqid);
+  }
+  nfs4::stateid4 IdOf(const StateRecord& record) const { return ids_.IdOf(record); }
+
+  // Whose stateid it is, of any kind, where it is good for anything.
+  std::optional<ClientId> ClientOf(const Presenter& who, const nfs4::stateid4& id) const;
+
+  // TEST_STATEID (RFC 8881 §18.48): what would be said to it, wherever it is used.
+  nfs4::nfsstat4 Test(const Presenter& who, const nfs4::stateid4& id) const;
+  // FREE_STATEID (RFC 8881 §18.38)
+  nfs4::nfsstat4 Free(const Presenter& who, const nfs4::stateid4& id);
+
+  // --- Reading and writing
+
+  struct IoVerdict {
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    std::optional<ClientId> client{};   // who it is, where that is known: its lease is to be renewed (version 4.0)
+    std::optional<ClientId> blocker{};  // of NFS4ERR_LOCKED
+  };
+  // Whether a file may be read or written under a stateid, special ones included (RFC 8881 §8.2.3, §9.1.2). Delegations of others
+  // are another matter: see RecallFor.
+  IoVerdict CheckIo(const Presenter& who, const nfs4::stateid4& id, const FileHandle& file, bool write) const;
+
+  // --- Opens (opens.cc)
+
+  // The open-owner of a client, made where there is none. Null where the client has too many.
+  OpenOwner* GetOpenOwner(ClientId client, ConstBytes name, TimePoint now);
+  OpenOwner* FindOpenOwner(ClientId client, ConstBytes name);
+  // Version 4.0, an open-owner that was never confirmed and comes with something else (RFC 7530 §16.18.5): it begins anew.
+  void RestartOwner(OpenOwner& owner, TimePoint now);
+  // Ends what GetOpenOwner began where no open came of it.
+  void ReleaseOwner(OpenOwner& owner, TimePoint now);
+
+  // Who has the file open in a way that forbids another open with `share`, its own client included.
+  std::optional<ClientId> FindShareConflict(const FileHandle& file, const Share& share) const;
+  bool IsPinned(const FileHandle& file) const;
+
+  struct OpenResult {
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    nfs4::stateid4 stateid{};
+    bool is_new = false;  // false: what was open already has more shares now
+    ShareHistory before{};
+    std::optional<ClientId> blocker{};  // of NFS4ERR_SHARE_DENIED
+  };
+  // `minor_version` says which error stands for "no room". `pinned` is kept where the file has none yet.
+  OpenResult AddOpen(OpenOwner& owner, const FileHandle& file, const Share& share, const fs::Pinned& pinned,
+                     uint32_t minor_version);
+  // As if AddOpen had not been, unless something was done with the open since.
+  void UndoOpen(const OpenResult& opened, TimePoint now);
+
+  // NFS4ERR_INVAL where no set of OPENs adds up to `share`.
+  nfs4::nfsstat4 Downgrade(OpenState& open, const Share& share);
+  // With the locks that were taken under it. In version 4.0 the stateid is known to its owner for one more request.
+  void Close(OpenState& open, uint32_t minor_version, TimePoint now);
+
+  // --- Byte-range locks (locks.cc)
+
+  struct LockConflict {
+    LockedRange held;
+    ClientId client;
+    std::string owner;
+  };
+  struct LockRequest {
+    LockRange range;
+    bool exclusive = false;
+    bool blocking = false;     // READW_LT, WRITEW_LT
+    bool can_be_told = false;  // by CB_NOTIFY_LOCK
+  };
+  struct LockResult {
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    nfs4::stateid4 stateid{};
+    std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
+    std::optional<ClientId> blocker{};       // its client, where a lock is held rather than waited for
+  };
+  LockOwner* FindLockOwner(ClientId client, ConstBytes name);
+  // A lock-owner's first lock on the file, or not its first after all. NFS4ERR_OPENMODE where the open does not allow the lock.
+  LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  LockResult Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  // NFS4_OK, or no room for one more range where one is cut in two.
+  nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
+  std::optional<LockConflict> TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
+                                       const LockRange& range, bool exclusive) const;
+  // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD where it holds any.
+  nfs4::nfsstat4 ReleaseLockOwner(ClientId client, ConstBytes owner);
+
+  // --- Delegations (delegations.cc)
+
+  struct DelegationRequest {
+    ClientId client;
+    FileHandle file;
+    uint32_t minor_version = 0;
+    DelegationFacts facts;  // what only the caller knows: want, share, offered, can_call_back, writable
+  };
+  // The delegation as OPEN and WANT_DELEGATION answer it.
+  nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
+  // One that was held before the server started again (CLAIM_PREVIOUS); to be returned at once where it could not be recalled.
+  nfs4::open_delegation4 ReclaimDelegation(ClientId client, const FileHandle& file, bool write, bool can_call_back,
+                                           uint32_t minor_version, TimePoint now);
+
+  // What somebody is about to do with a file.
+  enum class Use : uint8_t {
+    kRead,      // in the way: others' write delegations
+    kDenyRead,  // an open that denies reading: all of others' delegations
+    kWrite,     // and so
+    kChange,    // and so: the file is removed, renamed, linked, or its attributes are set
+  };
+  struct RecallResult {
+    bool clear = true;                // nothing is in the way (any more)
+    std::vector<ClientId> holders{};  // those whose delegations are
+  };
+  // Recalls what is in the way, and revokes what was recalled a lease time ago. `except` is who does it, where that is known.
+  RecallResult RecallFor(const FileHandle& file, std::optional<ClientId> except, Use use, TimePoint now);
+  // Whether RecallFor would find anything: the fast path.
+  bool IsDelegated(const FileHandle& file) const;
+  // Who holds a write delegation, and thus knows the file's size and change attribute better (CB_GETATTR).
+  std::optional<ClientId> WriteHolder(const FileHandle& file) const;
+  // DELEGRETURN
+  void Return(DelegationState& delegation, TimePoint now);
+
+  // --- What is to be sent
+
+  struct Recall {
+    ClientId client;
+    nfs4::stateid4 stateid;
+    FileHandle file;
+  };
+  struct LockNotice {
+    ClientId client;
+    FileHandle file;
+    std::string owner;
+  };
+  struct Outgoing {
+    std::vector<Recall> recalls{};
+    std::vector<LockNotice> notices{};
+    bool empty() const { return recalls.empty() && notices.empty(); }
+  };
+  Outgoing TakeOutgoing() { return std::exchange(outgoing_, {}); }
+
+  size_t size() const { return ids_.size(); }
+
+ private:
+  FileState* FindFile(const FileHandle& handle) const;
+  FileState& GetFile(const FileHandle& handle);
+  void ForgetFileIfUnused(FileState& file);
+  ClientFiles* FindClient(ClientId client) const;
+  ClientFiles& GetClient(ClientId client);
+  bool HasRoom(const ClientFiles& client) const;
+  // Version 4.0 has a word for it.
+  static nfs4::nfsstat4 NoRoom(uint32_t minor_version) {
+    return minor_version == 0 ? nfs4::NFS4ERR_RESOURCE : nfs4::NFS4ERR_SERVERFAULT;
+  }
+
+  // As Find, of any kind, and on any file where `file` is null.
+  Result<StateRecord*, nfs4::nfsstat4> FindRecord(const Presenter& who, const nfs4::stateid4& id,
+                                                  const FileHandle* file) const;
+  template <class Record>
+  Record& AddState(std::unique_ptr<Record> record) {
+    ClientFiles& client = *record->client;
+    record->in_client = client.states.insert(client.states.end(), record.get());
+    return ids_.Add(std::move(record));
+  }
+  void RemoveState(StateRecord& record, Ending ending);
+  void RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePoint now);
+  void RemoveLocks(LockState& locks, Ending ending);
+  void ForgetClosed(OpenOwner& owner);
+  DelegationState& AddDelegation(ClientFiles& client, const FileHandle& handle, bool write, uint32_t minor_version);
+  void Detach(DelegationState& delegation);
+  void RemoveDelegation(DelegationState& delegation, Ending ending);
+  void Revoke(DelegationState& delegation);
+  void DropLockOwnerIfUnused(LockOwner& owner);
+  void SweepIdleOwners(ClientFiles& client, TimePoint now);
+
+  static std::optional<LockConflict> FindHeldConflict(const FileState& file, ClientId client, std::string_view owner,
+                                                      const LockRange& range, bool exclusive);
+  static std::optional<LockConflict> FindWaiterAhead(const FileState& file, ClientId client, std::string_view owner,
+                                                     const LockRequest& request);
+  std::optional<LockConflict> FindObstacle(FileState& file, ClientId client, std::string_view owner,
+                                           const LockRequest& request, TimePoint now);
+  LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  static LockResult Denied(std::optional<LockConflict> obstacle);
+  void TellWaiters(FileState& file, TimePoint now);
+
+  Limits limits_;
+  StateIdTable ids_;
+  std::unordered_map<FileHandle, std::unique_ptr<FileState>, FileHandleHash> files_;
+  std::unordered_map<ClientId, std::unique_ptr<ClientFiles>> clients_;
+  size_t delegations_ = 0;
+  RecentConflicts conflicts_;
+  Outgoing outgoing_;
+};
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,178 @@
+// Byte-range locks: RFC 8881 §9.1 to §9.6, §18.10 to §18.12.
+#include <algorithm>
+
+#include "nfs/v4/state/files.h"
+
+namespace penstock::nfs::v4 {
+
+using nfs4::nfsstat4;
+
+namespace {
+
+// One who was told that his lock is free should be back soon; others are kept from it no longer than that.
+constexpr Duration kTurn = std::chrono::seconds(5);
+
+// RFC 8881 §18.10.3
+bool Allows(const Share& share, bool exclusive) { return exclusive ? share.writes() : share.reads(); }
+
+}  // namespace
+
+LockOwner* Files::FindLockOwner(ClientId client, ConstBytes name) {
+  ClientFiles* const files = FindClient(client);
+  if (!files) return nullptr;
+  const auto at = files->lock_owners.find(AsText(name));
+  return at == files->lock_owners.end() ? nullptr : at->second.get();
+}
+
+void Files::DropLockOwnerIfUnused(LockOwner& owner) {
+  if (owner.locks.empty()) owner.client->lock_owners.erase(std::string(owner.name));
+}
+
+void Files::RemoveLocks(LockState& locks, Ending ending) {
+  LockOwner& owner = *locks.owner;
+  locks.client->ranges -= locks.ranges.size();
+  std::erase(locks.file->locks, &locks);
+  std::erase(owner.locks, &locks);
+  RemoveState(locks, ending);
+  DropLockOwnerIfUnused(owner);
+}
+
+std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file, ClientId client,
+                                                           std::string_view owner, const LockRange& range,
+                                                           bool exclusive) {
+  for (const LockState* locks : file.locks) {
+    if (locks->client->id == client && locks->owner->name == owner) continue;
+    if (const auto held = locks->ranges.FindConflict(range, exclusive)) {
+      return LockConflict{*held, locks->client->id, locks->owner->name};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Files::LockConflict> Files::TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
+                                                   const LockRange& range, bool exclusive) const {
+  const FileState* const state = FindFile(file);
+  return state ? FindHeldConflict(*state, client, AsText(owner), range, exclusive) : std::nullopt;
+}
+
+// Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
+std::optional<Files::LockConflict> Files::FindWaiterAhead(const FileState& file, ClientId client,
+                                                          std::string_view owner, const LockRequest& request) {
+  for (const LockWaiter& waiter : file.queue.waiters()) {
+    if (waiter.IsOf(client, owner)) {
+      if (waiter.range.Overlaps(request.range)) break;
+      continue;
+    }
+    if (waiter.ConflictsWith(request.range, request.exclusive) &&
+        !FindHeldConflict(file, waiter.client, waiter.owner, waiter.range, waiter.exclusive)) {
+      return LockConflict{{waiter.range, waiter.exclusive}, waiter.client, waiter.owner};
+    }
+  }
+  return std::nullopt;
+}
+
+void Files::TellWaiters(FileState& file, TimePoint now) {
+  file.queue.RemoveExpired(now);
+  auto& waiters = file.queue.waiters();
+  for (auto at = waiters.begin(); at != waiters.end(); ++at) {
+    if (!at->can_be_told) continue;
+    const bool behind = std::any_of(waiters.begin(), at, [&](const LockWaiter& ahead) {
+      return !ahead.IsOf(at->client, at->owner) && ahead.ConflictsWith(at->range, at->exclusive);
+    });
+    if (behind || FindHeldConflict(file, at->client, at->owner, at->range, at->exclusive)) continue;
+    outgoing_.notices.push_back({at->client, file.handle, at->owner});
+    at->can_be_told = false;  // until it asks again
+    at->until = std::min(at->until, now + kTurn);
+  }
+}
+
+std::optional<Files::LockConflict> Files::FindObstacle(FileState& file, ClientId client, std::string_view owner,
+                                                       const LockRequest& request, TimePoint now) {
+  file.queue.RemoveExpired(now);
+  auto obstacle = FindHeldConflict(file, client, owner, request.range, request.exclusive);
+  if (!obstacle) obstacle = FindWaiterAhead(file, client, owner, request);
+  if (!obstacle || !request.blocking) {
+    // It has the lock, or says that it does not wait any longer (RFC 8881 §9.6).
+    file.queue.Remove(client, owner, request.range);
+  } else {
+    file.queue.Add(
+        {client, std::string(owner), request.range, request.exclusive, request.can_be_told, now + limits_.lease});
+  }
+  return obstacle;
+}
+
+Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockRequest& request, uint32_t minor_version,
+                              TimePoint now) {
+  if (!Allows(open.share, request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
+  ClientFiles& client = *open.client;
+  FileState& file = *open.file;
+  if (LockOwner* const known = FindLockOwner(client.id, name)) {
+    const auto at = std::ranges::find(known->locks, &file, &LockState::file);
+    if (at != known->locks.end()) return Extend(**at, request, minor_version, now);
+  }
+  if (auto obstacle = FindObstacle(file, client.id, AsText(name), request, now)) return Denied(std::move(obstacle));
+  if (!HasRoom(client) || client.ranges >= limits_.ranges_per_client) return {.status = NoRoom(minor_version)};
+
+  auto& owner = client.lock_owners[std::string(AsText(name))];
+  if (!owner) owner = std::make_unique<LockOwner>(client, std::string(AsText(name)));
+  LockState& locks = AddState(std::make_unique<LockState>(*owner, open));
+  owner->locks.push_back(&locks);
+  file.locks.push_back(&locks);
+  locks.ranges.Lock(request.range, request.exclusive);
+  ++client.ranges;
+  return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
+}
+
+Files::LockResult Files::Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
+  if (!Allows(locks.open->share, request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
+  return Extend(locks, request, minor_version, now);
+}
+
+Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
+  ClientFiles& client = *locks.client;
+  if (auto obstacle = FindObstacle(*locks.file, client.id, locks.owner->name, request, now)) {
+    return Denied(std::move(obstacle));
+  }
+  // It may cut one in two, and add itself between them.
+  if (client.ranges + 2 > limits_.ranges_per_client) return {.status = NoRoom(minor_version)};
+  client.ranges -= locks.ranges.size();
+  locks.ranges.Lock(request.range, request.exclusive);
+  client.ranges += locks.ranges.size();
+  locks.Advance();
+  // A write lock that became a read lock lets other readers in.
+  if (!request.exclusive) TellWaiters(*locks.file, now);
+  return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
+}
+
+Files::LockResult Files::Denied(std::optional<LockConflict> obstacle) {
+  const ClientId holder = obstacle->client;
+  return {.status = nfs4::NFS4ERR_DENIED, .conflict = std::move(obstacle), .blocker = holder};
+}
+
+nfsstat4 Files::Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now) {
+  ClientFiles& client = *locks.client;
+  if (client.ranges + 1 > limits_.ranges_per_client) {
+    LockRanges left = locks.ranges;
+    left.Unlock(range);
+    if (left.size() > locks.ranges.size()) return NoRoom(minor_version);
+  }
+  client.ranges -= locks.ranges.size();
+  locks.ranges.Unlock(range);
+  client.ranges += locks.ranges.size();
+  locks.Advance();
+  locks.file->queue.Remove(client.id, locks.owner->name, range);
+  TellWaiters(*locks.file, now);
+  return nfs4::NFS4_OK;
+}
+
+nfsstat4 Files::ReleaseLockOwner(ClientId client, ConstBytes name) {
+  LockOwner* const owner = FindLockOwner(client, name);
+  if (!owner) return nfs4::NFS4_OK;
+  const auto holds = [](const LockState* locks) { return !locks->ranges.empty(); };
+  if (std::ranges::any_of(owner->locks, holds)) return nfs4::NFS4ERR_LOCKS_HELD;
+  const std::vector<LockState*> all = owner->locks;
+  for (LockState* locks : all) RemoveLocks(*locks, Ending::kReleased);
+  return nfs4::NFS4_OK;
+}
+
+}  // namespace penstock::nfs::v4

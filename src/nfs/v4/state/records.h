@@ -1,0 +1,112 @@
+// What Files keeps: of each file, of each client, of each owner, and the states themselves. Plain data; class Files sees to it that it fits
+// together.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/timer.h"
+#include "fs/file_system.h"
+#include "nfs/v4/state/lock_queue.h"
+#include "nfs/v4/state/lock_ranges.h"
+#include "nfs/v4/state/owners.h"
+#include "nfs/v4/state/share.h"
+#include "nfs/v4/state/state_ids.h"
+
+namespace penstock::nfs::v4 {
+
+struct DelegationState;
+struct LockState;
+struct OpenState;
+
+// A file that anybody has any state for.
+struct FileState {
+  explicit FileState(const FileHandle& of) : handle(of) {}
+  const FileHandle handle;
+  fs::Pinned pinned;  // while it is open
+  std::vector<OpenState*> opens;
+  std::vector<LockState*> locks;
+  std::vector<DelegationState*> delegations;
+  LockQueue queue;
+};
+
+struct OpenOwner {
+  OpenOwner(ClientFiles& of, std::string called) : client(&of), name(std::move(called)) {}
+  ClientFiles* const client;
+  const std::string name;
+  size_t opens = 0;
+  // The rest is version 4.0's.
+  OwnerSequence sequence;
+  bool confirmed = false;
+  OpenState* closed =
+      nullptr;  // the last that was closed: its stateid still leads here, for a CLOSE that is sent again
+  std::optional<std::list<OpenOwner*>::iterator> idle;  // its place among those without opens
+  TimePoint idle_since;
+};
+
+struct LockOwner {
+  LockOwner(ClientFiles& of, std::string called) : client(&of), name(std::move(called)) {}
+  ClientFiles* const client;
+  const std::string name;
+  std::vector<LockState*> locks;
+  OwnerSequence sequence;  // version 4.0
+};
+
+struct OpenState : StateRecord {
+  OpenState(OpenOwner& by, FileState& on) : StateRecord(StateKind::kOpen, *by.client, on), owner(&by) {}
+  OpenOwner* const owner;
+  ShareHistory history;
+  Share share;  // the union of history
+};
+
+// The byte-range locks of one owner on one file. They go with the open that they were first taken under.
+struct LockState : StateRecord {
+  LockState(LockOwner& by, OpenState& under)
+      : StateRecord(StateKind::kLocks, *by.client, *under.file), owner(&by), open(&under) {}
+  LockOwner* const owner;
+  OpenState* const open;
+  LockRanges ranges;
+};
+
+struct DelegationState : StateRecord {
+  DelegationState(ClientFiles& to, FileState& on, bool writes, uint32_t minor)
+      : StateRecord(StateKind::kDelegation, to, on), handle(on.handle), write(writes), minor_version(minor) {}
+  const FileHandle handle;
+  const bool write;
+  const uint32_t minor_version;
+  bool recall_sent = false;
+  std::optional<TimePoint> recalled_at;
+  bool revoked = false;  // no longer its file's; kept until the client says that it knows (FREE_STATEID)
+};
+
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+template <class Owner>
+using Owners = std::unordered_map<std::string, std::unique_ptr<Owner>, TextHash, std::equal_to<>>;
+
+struct ClientFiles {
+  explicit ClientFiles(ClientId of) : id(of) {}
+  const ClientId id;
+  Owners<OpenOwner> open_owners;
+  Owners<LockOwner> lock_owners;
+  std::list<StateRecord*> states;
+  std::list<OpenOwner*> idle;  // the one that is so longest comes first
+  size_t ranges = 0;
+  size_t delegations = 0;  // that can be recalled
+  size_t revoked = 0;
+};
+
+struct FileHandleHash {
+  size_t operator()(const FileHandle& handle) const {
+    return std::hash<fs::Handle>{}(handle.object) ^ (std::hash<ExportId>{}(handle.export_id) * 0x9e3779b97f4a7c15u);
+  }
+};
+
+}  // namespace penstock::nfs::v4

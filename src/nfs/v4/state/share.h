@@ -1,0 +1,65 @@
+// Share reservations: which access an open has, and which it denies to others (RFC 8881 §9.7, RFC 7530 §9.9).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "protocol/nfs4_0.h"
+
+namespace penstock::nfs::v4 {
+
+// Both are sets of the bits READ and WRITE: OPEN4_SHARE_ACCESS_BOTH and OPEN4_SHARE_DENY_BOTH are all of them.
+struct Share {
+  uint32_t access = 0;
+  uint32_t deny = 0;
+
+  bool reads() const { return access & nfs4::OPEN4_SHARE_ACCESS_READ; }
+  bool writes() const { return access & nfs4::OPEN4_SHARE_ACCESS_WRITE; }
+  bool operator==(const Share&) const = default;
+};
+
+// RFC 8881 §9.7: what one wants the other denies, in either direction.
+inline bool Conflict(const Share& a, const Share& b) { return (a.access & b.deny) || (a.deny & b.access); }
+
+// All the OPENs that one open stands for. OPEN_DOWNGRADE may go back to what some of them add up to, and to nothing else
+// (RFC 8881 §18.18.3: of accesses and of denials, each by themselves).
+class ShareHistory {
+ public:
+  void Add(const Share& share) {
+    accesses_ |= 1u << share.access;
+    denials_ |= 1u << share.deny;
+  }
+
+  Share Union() const { return {UnionWithin(accesses_, 3), UnionWithin(denials_, 3)}; }
+
+  // False, and nothing is changed, where no set of OPENs adds up to `share`.
+  bool Downgrade(const Share& share) {
+    if (UnionWithin(accesses_, share.access) != share.access) return false;
+    if (UnionWithin(denials_, share.deny) != share.deny) return false;
+    accesses_ &= SubsetsOf(share.access);
+    denials_ &= SubsetsOf(share.deny);
+    return true;
+  }
+
+ private:
+  // A bit for each of the four sets of READ and WRITE: those that have nothing that is not in `limit`.
+  static uint32_t SubsetsOf(uint32_t limit) {
+    uint32_t subsets = 0;
+    for (uint32_t set = 0; set < 4; ++set) {
+      if (!(set & ~limit)) subsets |= 1u << set;
+    }
+    return subsets;
+  }
+  static uint32_t UnionWithin(uint32_t sets, uint32_t limit) {
+    uint32_t all = 0;
+    for (uint32_t left = sets & SubsetsOf(limit); left != 0; left &= left - 1) {
+      all |= static_cast<uint32_t>(std::countr_zero(left));
+    }
+    return all;
+  }
+
+  uint32_t accesses_ = 0;  // a bit for each set that was opened
+  uint32_t denials_ = 0;
+};
+
+}  // namespace penstock::nfs::v4
