@@ -27,6 +27,11 @@ def raw(data):
     return lambda client: client.endpoint.raw(data)
 
 
+def after_a_good_one(data):
+    """Until it has had a valid FPDU, the server may not speak (RFC 5044 §7.1.2 rule 4)."""
+    return raw(fpdu(tagged()) + data)
+
+
 def call_in_parts(*cuts, **frame_fields):
     """A good NULL call in several DDP segments."""
     def act(client):
@@ -88,20 +93,25 @@ def unasked_reads(count, request=None):
 
 def fpdu_cases():
     for size in range(14):
-        yield Case(f"tagged ULPDU of {size} octets", "RFC 5041 §4.2", raw(fpdu(tagged()[:size])), Terminated(*UNSPECIFIED))
+        yield Case(f"tagged ULPDU of {size} octets", "RFC 5041 §4.2",
+                   after_a_good_one(fpdu(tagged()[:size])), Terminated(*UNSPECIFIED))
     for size in range(18):
-        yield Case(f"untagged ULPDU of {size} octets", "RFC 5041 §4.3", raw(fpdu(untagged()[:size])),
-                   Terminated(*UNSPECIFIED))
+        yield Case(f"untagged ULPDU of {size} octets", "RFC 5041 §4.3",
+                   after_a_good_one(fpdu(untagged()[:size])), Terminated(*UNSPECIFIED))
     good = untagged(payload=rpc.rdma_call(rpc.call()))
     for bit in (0, 7, 16, 31):
         crc = bytearray(fpdu(good)[-4:])
         crc[bit // 8] ^= 1 << bit % 8
-        yield Case(f"check value wrong in bit {bit}", "RFC 5044 §8", raw(fpdu(good, crc=bytes(crc))), Terminated(*BAD_CRC))
+        yield Case(f"check value wrong in bit {bit}", "RFC 5044 §8", after_a_good_one(fpdu(good, crc=bytes(crc))),
+                   Terminated(*BAD_CRC))
     for at in range(2, len(good), 7):
         broken = bytearray(fpdu(good))
         broken[at] ^= 1
-        yield Case(f"octet {at} changed on its way", "RFC 5044 §8", raw(bytes(broken)), Terminated(*BAD_CRC))
-    yield Case("no check value", "RFC 5044 §4.4", raw(fpdu(good, crc=bytes(4))), Terminated(*BAD_CRC))
+        yield Case(f"octet {at} changed on its way", "RFC 5044 §8", after_a_good_one(bytes(broken)),
+                   Terminated(*BAD_CRC))
+    yield Case("no check value", "RFC 5044 §4.4", after_a_good_one(fpdu(good, crc=bytes(4))), Terminated(*BAD_CRC))
+    yield Case("the first of all without check value", "RFC 5044 §7.1.2", raw(fpdu(good, crc=bytes(4))), Closed())
+    yield Case("the first of all without room for a header", "RFC 5044 §7.1.2", raw(fpdu(bytes(4))), Closed())
     yield Case("padding that is not zero", "RFC 5044 §4.1",
                lambda client: client.endpoint.raw(fpdu(untagged(msn=client.endpoint.next_msn(0), payload=bytes(3)),
                                                        pad=b"\xff" * (-(2 + 18 + 3) % 4))), Served())
@@ -193,7 +203,8 @@ def rdmap_cases():
                    frames(untagged(TERMINATE, 2, payload=bytes([0xFF, 0xFF, flags, 0xFF]))), Closed())
     yield Case("Terminate longer than any", "RFC 5041 §7.2", frames(untagged(TERMINATE, 2, payload=bytes(60))),
                Terminated(*TOO_LONG))
-    yield Case("control bits without a header", "RFC 5041 §4.2", raw(fpdu(control(True, WRITE) + bytes(11))),
+    yield Case("control bits without a header", "RFC 5041 §4.2",
+               after_a_good_one(fpdu(control(True, WRITE) + bytes(11))),
                Terminated(*UNSPECIFIED))
 
 
