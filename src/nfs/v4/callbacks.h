@@ -1,0 +1,45 @@
+// What the server asks of its clients (RFC 8881 §20, RFC 7530 §15, RFC 7862 §16). An interface, so that the operations can be tested
+// without a client; callback/ has the real one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/loop.h"
+#include "base/task.h"
+#include "nfs/v4/state/ids.h"
+#include "protocol/nfs4_callback.h"
+
+namespace penstock::nfs::v4 {
+
+struct HolderAttributes {
+  std::optional<uint64_t> change;
+  std::optional<uint64_t> size;
+};
+
+// All methods may be called on any thread, and none while State is locked.
+class Callbacks {
+ public:
+  virtual ~Callbacks() = default;
+
+  // Minor version 0, when a client has said where it is to be called: whether it is there (CB_NULL). Returns at once; what comes
+  // of it is Clients::CanCall().
+  virtual void Probe(ClientId /*client*/) {}
+
+  // CB_RECALL. Returns at once. Repeated while the client's back channel is down; what comes of it is seen when the delegation is returned, or
+  // revoked because the lease time has passed since (RFC 8881 §10.4.6).
+  virtual void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file, bool truncate) = 0;
+
+  // CB_GETATTR to the holder of a write delegation (RFC 8881 §20.1). Nothing where the client does not answer in time.
+  // Comes back on `loop`, the caller's (none in a simulation).
+  virtual Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) = 0;
+
+  // CB_NOTIFY_LOCK (RFC 8881 §20.11): a blocked lock may be there to be had now. Minor version 1 and later; returns at once.
+  virtual void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) = 0;
+
+  // CB_OFFLOAD (RFC 7862 §16.1): an asynchronous COPY is done. Returns at once.
+  virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
+                           const nfs4::offload_info4& information) = 0;
+};
+
+}  // namespace penstock::nfs::v4

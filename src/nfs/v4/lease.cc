@@ -1,0 +1,67 @@
+#include "nfs/v4/lease.h"
+
+#include <spdlog/spdlog.h>
+
+#include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client) {
+  RecoveryRecord record;
+  {
+    auto state = services.state.Lock();
+    if (!state->clients.NeedsRecord(client)) co_return nfs4::NFS4_OK;
+    const Client& known = *state->clients.Find(client);
+    record = {known.key(), known.principal};
+  }
+  if (!co_await services.recovery.Record(loop, record)) {
+    spdlog::error("the table of clients cannot be written: no new client may open files");
+    co_return nfs4::NFS4ERR_DELAY;
+  }
+  services.state.Lock()->clients.SetRecorded(client);
+  co_return nfs4::NFS4_OK;
+}
+
+Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) {
+  std::optional<OldRecord> doomed;
+  {
+    auto state = services.state.Lock();
+    doomed = state->clients.Doom(client, services.clock.Now());
+    if (!doomed) co_return !state->clients.Has(client);
+  }
+  // RFC 8881 §8.4.3, the first edge condition: once another client has what this one held, it must not reclaim it after
+  // a restart.
+  const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
+  auto state = services.state.Lock();
+  if (!removed) {
+    spdlog::error("the table of clients cannot be written: a silent client keeps its locks");
+    state->clients.Reprieve(client);
+    co_return false;
+  }
+  state->ForgetHoldings(client, Ending::kExpired, services.clock.Now());
+  state->clients.Remove(client);
+  co_return true;
+}
+
+Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
+  if (!services.state.Lock()->clients.grace().IsDue(services.clock.Now())) co_return;
+  // RFC 8881 §8.4.3, the second edge condition: from here on others may get what those held who did not come.
+  if (!co_await services.recovery.EndGrace(loop)) {
+    spdlog::error("the table of clients cannot be written: the grace period goes on");
+    co_return;
+  }
+  services.state.Lock()->clients.grace().End();
+}
+
+Task<void> KeepLeases(const Services& services, Loop* loop) {
+  co_await EndGraceIfDue(services, loop);
+  std::vector<ClientId> over;
+  {
+    auto state = services.state.Lock();
+    over = state->clients.Sweep(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
+  }
+  for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,27 @@
+// What must happen to the tables and to the recovery store together: a client is recorded before it holds anything, and
+// what it held goes to nobody else before its record has gone (RFC 8881 §8.4.3).
+#pragma once
+
+#include "base/task.h"
+#include "nfs/v4/compound.h"
+
+namespace penstock::nfs::v4 {
+
+// Before an open is given to `client` (also one that it reclaims). Cheap where it has been done before. NFS4ERR_DELAY
+// where the store cannot be written: a client that could not reclaim is better told to wait.
+Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client);
+
+// Where a client's state stands in the way of another's and its lease is over: takes all of it away. True where it is
+// gone now, and the operation may try again; false where the client came back just before, or the store could not be
+// written (NFS4ERR_DELAY then).
+Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client);
+
+// Ends the grace period where it is over or nobody is waited for. NFS4ERR_GRACE is the answer until the store has
+// forgotten those who did not come.
+Task<void> EndGraceIfDue(const Services& services, Loop* loop);
+
+// From time to time, once a second say, on any loop: ends the grace period when it is due, and forgets the clients
+// whose courtesy is over.
+Task<void> KeepLeases(const Services& services, Loop* loop);
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,191 @@
+// EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION, DESTROY_CLIENTID, SET_SSV,
+// RECLAIM_COMPLETE: clients and sessions of minor version 1 and later.
+#include <algorithm>
+
+#include "nfs/v4/lease.h"
+#include "nfs/v4/operations.h"
+#include "nfs/v4/state/channel_attributes.h"
+#include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+constexpr uint32_t kExchangeFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG_SUPP_MOVED_MIGR |
+                                    EXCHGID4_FLAG_BIND_PRINC_STATEID | EXCHGID4_FLAG_MASK_PNFS |
+                                    EXCHGID4_FLAG_UPD_CONFIRMED_REC_A;
+constexpr uint32_t kSessionFlags =
+    CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
+
+// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, which nobody does here.
+nfsstat4 CheckProtection(const state_protect4_a& asked) {
+  switch (asked.spa_how()) {
+    case SP4_NONE:
+      return NFS4_OK;
+    case SP4_MACH_CRED:
+      return NFS4ERR_INVAL;
+    case SP4_SSV:
+      break;
+  }
+  const ssv_sp_parms4& parameters = asked.spa_ssv_parms();
+  const bool offers = !parameters.ssp_hash_algs.empty() && !parameters.ssp_encr_algs.empty();
+  return offers ? NFS4ERR_HASH_ALG_UNSUPP : NFS4ERR_INVAL;
+}
+
+rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
+  return rpc::ClientCredential(rpc::SystemIdentity{.machine = std::string(asked.machinename),
+                                                   .uid = asked.uid,
+                                                   .gid = asked.gid,
+                                                   .groups = {asked.gids.begin(), asked.gids.end()}});
+}
+
+// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE; one of
+// nothing but RPCSEC_GSS names handles that we never gave (NFS4ERR_NOENT, RFC 8881 §18.36.3).
+Result<rpc::ClientCredential, nfsstat4> CallbackCredential(
+    const decltype(CREATE_SESSION4args::csa_sec_parms)& offered) {
+  for (const callback_sec_parms4& each : offered) {
+    if (each.cb_secflavor() == rpcmsg::AUTH_NONE) return rpc::ClientCredential();
+    if (each.cb_secflavor() == rpcmsg::AUTH_SYS) return CredentialOf(each.cbsp_sys_cred());
+  }
+  if (!offered.empty()) return std::unexpected(NFS4ERR_NOENT);
+  return rpc::ClientCredential();
+}
+
+}  // namespace
+
+// RFC 8881 §18.35
+EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments) {
+  const uint32_t known = kExchangeFlags | (compound.minor_version >= 2 ? EXCHGID4_FLAG_SUPP_FENCE_OPS : 0);
+  if (arguments.eia_flags & ~known) return EXCHANGE_ID4res(NFS4ERR_INVAL);
+  if (const nfsstat4 status = CheckProtection(arguments.eia_state_protect); status != NFS4_OK) {
+    return EXCHANGE_ID4res(status);
+  }
+  const Settings& settings = compound.services.settings;
+  const Clients::ExchangeId asked{.verifier = arguments.eia_clientowner.co_verifier,
+                                  .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
+                                  .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
+                                  .minor_version = compound.minor_version};
+  auto state = compound.services.state.Lock();
+  const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
+  const auto exchanged =
+      state->clients.Exchange(asked, Principal::Of(compound.call.credential), compound.now(), has_state);
+  if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
+  if (exchanged->gone) {
+    state->ForgetHoldings(*exchanged->gone, Ending::kExpired, compound.now());
+    compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.minor_version, asked.owner));
+  }
+  EXCHANGE_ID4resok result{
+      .eir_clientid = exchanged->id.value(),
+      .eir_sequenceid = exchanged->sequence.value(),
+      .eir_flags = EXCHGID4_FLAG_USE_NON_PNFS,
+      .eir_state_protect = state_protect4_r(SP4_NONE),
+      .eir_server_owner = {.so_minor_id = 0, .so_major_id = AsBytes(settings.server_owner)},
+      .eir_server_scope = AsBytes(settings.server_scope),
+      .eir_server_impl_id = nfs_impl_id4{
+          .nii_domain = settings.implementation_domain, .nii_name = settings.implementation_name, .nii_date = {}}};
+  if (exchanged->confirmed) result.eir_flags |= EXCHGID4_FLAG_CONFIRMED_R;
+  return EXCHANGE_ID4res(NFS4_OK, std::move(result));
+}
+
+// RFC 8881 §18.36. What cannot be served at all is said before the client's slot is looked at, so that it need not be
+// asked again under another number. No reply cache outlives the server (PERSIST), and no connection changes its
+// transport (CONN_RDMA).
+CREATE_SESSION4res CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
+  if (arguments.csa_flags & ~kSessionFlags) return CREATE_SESSION4res(NFS4ERR_INVAL);
+  const auto fore = NegotiateFore(arguments.csa_fore_chan_attrs, compound.services.settings);
+  if (!fore) return CREATE_SESSION4res(fore.error());
+  const auto back = NegotiateBack(arguments.csa_back_chan_attrs);
+  if (!back) return CREATE_SESSION4res(back.error());
+  auto credential = CallbackCredential(arguments.csa_sec_parms);
+  if (!credential) return CREATE_SESSION4res(credential.error());
+
+  Clients::CreateSession asked{.client = ClientId(arguments.csa_clientid),
+                               .sequence = SequenceId(arguments.csa_sequence),
+                               .minor_version = compound.minor_version,
+                               .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
+                               .fore = *fore,
+                               .back = *back,
+                               .callback_program = arguments.csa_cb_program,
+                               .callback_credential = *std::move(credential)};
+  auto state = compound.services.state.Lock();
+  auto created =
+      state->clients.Create(std::move(asked), Connection::Of(compound.call.peer),
+                            Principal::Of(compound.call.credential), compound.services.random(), compound.now());
+  if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
+  return std::move(created.reply);
+}
+
+// RFC 8881 §18.34
+BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
+  const auto bound = compound.services.state.Lock()->clients.Bind(
+      arguments.bctsa_sessid, Connection::Of(compound.call.peer), arguments.bctsa_dir);
+  if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
+  return BIND_CONN_TO_SESSION4res(
+      NFS4_OK, BIND_CONN_TO_SESSION4resok{
+                   .bctsr_sessid = arguments.bctsa_sessid, .bctsr_dir = *bound, .bctsr_use_conn_in_rdma_mode = false});
+}
+
+// RFC 8881 §18.33: of RPCSEC_GSS handles all must be known here.
+BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL4args& arguments) {
+  const auto of_gss = [](const callback_sec_parms4& each) { return each.cb_secflavor() == rpcmsg::RPCSEC_GSS; };
+  if (std::ranges::any_of(arguments.bca_sec_parms, of_gss)) return {NFS4ERR_NOENT};
+  auto credential = CallbackCredential(arguments.bca_sec_parms);
+  if (!credential) return {credential.error()};
+  return {compound.services.state.Lock()->clients.ControlBackChannel(compound.slot->session, arguments.bca_cb_program,
+                                                                     *std::move(credential))};
+}
+
+// RFC 8881 §18.37
+DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4args& arguments) {
+  const bool own = compound.slot && compound.slot->session == arguments.dsa_sessionid;
+  if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
+  return {
+      compound.services.state.Lock()->clients.DestroySession(arguments.dsa_sessionid, compound.call.peer.connection)};
+}
+
+// RFC 8881 §18.50
+DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const DESTROY_CLIENTID4args& arguments) {
+  const ClientId id(arguments.dca_clientid);
+  auto state = compound.services.state.Lock();
+  const auto has_state = [&](ClientId client) { return state->files.HasState(client); };
+  const auto destroyed = state->clients.Destroy(id, compound.now(), has_state);
+  if (!destroyed) return {destroyed.error()};
+  state->ForgetHoldings(id, Ending::kExpired, compound.now());
+  if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
+  return {NFS4_OK};
+}
+
+// RFC 8881 §18.47: only for clients with SP4_SSV, of which there are none.
+SET_SSV4res SetSecret(Compound&, const SET_SSV4args&) { return SET_SSV4res(NFS4ERR_INVAL); }
+
+// RFC 8881 §18.51. No file system ever moves here: to be done with one of them means nothing.
+Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COMPLETE4args& arguments) {
+  if (arguments.rca_one_fs) {
+    co_return RECLAIM_COMPLETE4res{compound.current ? NFS4_OK : NFS4ERR_NOFILEHANDLE};
+  }
+  const Services& services = compound.services;
+  Loop* loop = compound.call.peer.loop;
+  const ClientId client = compound.slot->client;
+  Result<OldRecord, nfsstat4> old;
+  bool holds = false;
+  {
+    auto state = services.state.Lock();
+    old = state->clients.CompleteReclaim(client);
+    holds = state->files.HasState(client);
+  }
+  if (!old) co_return RECLAIM_COMPLETE4res{old.error()};
+  if (holds) {
+    // What it has reclaimed it may reclaim again. Should the store fail, its next open will tell; it is done all the
+    // same.
+    co_await RecordClient(services, loop, client);
+  } else if (*old) {
+    services.recovery.RemoveLater(loop, **old);
+  }
+  co_await EndGraceIfDue(services, loop);
+  co_return RECLAIM_COMPLETE4res{NFS4_OK};
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,64 @@
+// What is known of one client, under one client ID.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/timer.h"
+#include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/principal.h"
+#include "nfs/v4/state/recovery.h"
+
+namespace penstock::nfs::v4 {
+
+// Where a client of minor version 0 listens for callbacks (RFC 7530 §16.33): a program at a universal address.
+struct CallbackAddress {
+  uint32_t program = 0;
+  std::string network_id;
+  std::string address;
+  uint32_t identifier = 0;
+
+  bool operator==(const CallbackAddress&) const = default;
+};
+
+// Whether calls reach the client.
+enum class PathState : uint8_t { kUnknown, kWorks, kDown };
+
+struct Client {
+  ClientId id;
+  uint32_t minor_version = 0;
+  std::string owner;
+  nfs4::verifier4 verifier{};
+  Principal principal;
+  bool confirmed = false;
+  // Its state is being given away: nothing renews it any more, and it is answered as if it were gone.
+  bool doomed = false;
+  // The recovery store has it, of this run of the server.
+  bool recorded = false;
+  // When the lease was last renewed; of an unconfirmed record, when it was made.
+  TimePoint renewed{};
+  PathState path = PathState::kUnknown;
+
+  // ---- minor version 0 ----
+  nfs4::verifier4 confirmation{};
+  CallbackAddress callback{};
+  // Of a confirmed record whose client wants its callbacks elsewhere: not before it has confirmed that.
+  struct CallbackUpdate {
+    nfs4::verifier4 confirmation;
+    CallbackAddress callback;
+  };
+  std::optional<CallbackUpdate> update{};
+
+  // ---- minor version 1 and later ----
+  bool reclaim_complete = false;
+  // The one slot of CREATE_SESSION (RFC 8881 §18.36.4).
+  SequenceId create_sequence{0};
+  std::optional<nfs4::CREATE_SESSION4res> create_reply{};
+  std::vector<SessionId> sessions{};
+
+  std::string key() const { return OwnerKey(minor_version, owner); }
+};
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,42 @@
+// The grace period after a restart, in which clients reclaim what they held and nobody gets anything new (RFC 8881
+// §8.4.2.1).
+//
+//   off                      nobody had anything, or the period is over
+//   on, not due              some who may reclaim have not said that they are done, and there is still time
+//   on, due                  the store is to forget those who did not come (RecoveryStore::EndGrace); then End()
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/timer.h"
+#include "nfs/v4/state/recovery.h"
+
+namespace penstock::nfs::v4 {
+
+class Grace {
+ public:
+  // Off.
+  Grace() = default;
+  // On for at most until `end`, where there is anybody to wait for.
+  Grace(const std::vector<RecoveryRecord>& clients, TimePoint end);
+
+  bool on() const { return on_; }
+  bool IsDue(TimePoint now) const { return on_ && (waiting_for_.empty() || now >= end_); }
+  void End();
+
+  // Whether the store knew this client, by this principal, when the server started.
+  bool MayReclaim(const std::string& owner, const Principal& principal) const;
+  // A global RECLAIM_COMPLETE. Minor version 0 has none: its clients are waited for.
+  void Complete(const std::string& owner) { waiting_for_.erase(owner); }
+
+ private:
+  bool on_ = false;
+  TimePoint end_{};
+  std::unordered_map<std::string, Principal> reclaimers_;
+  std::unordered_set<std::string> waiting_for_;
+};
+
+}  // namespace penstock::nfs::v4

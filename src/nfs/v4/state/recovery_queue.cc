@@ -1,0 +1,34 @@
+#include "nfs/v4/state/recovery_queue.h"
+
+#include <asio/post.hpp>
+
+namespace penstock::nfs::v4 {
+
+RecoveryQueue::~RecoveryQueue() { pool_.join(); }
+
+Task<bool> RecoveryQueue::Run(Loop* loop, std::function<bool(RecoveryStore&)> change) {
+  if (!loop) co_return change(*store_);
+  co_return co_await Offload(*loop, pool_, [this, &change] { return change(*store_); });
+}
+
+Task<bool> RecoveryQueue::Record(Loop* loop, const RecoveryRecord& client) {
+  return Run(loop, [client](RecoveryStore& store) { return store.Record(client); });
+}
+
+Task<bool> RecoveryQueue::Remove(Loop* loop, const std::string& owner) {
+  return Run(loop, [owner](RecoveryStore& store) { return store.Remove(owner); });
+}
+
+Task<bool> RecoveryQueue::EndGrace(Loop* loop) {
+  return Run(loop, [](RecoveryStore& store) { return store.EndGrace(); });
+}
+
+void RecoveryQueue::RemoveLater(Loop* loop, const std::string& owner) {
+  if (!loop) {
+    store_->Remove(owner);
+    return;
+  }
+  asio::post(pool_, [this, owner] { store_->Remove(owner); });
+}
+
+}  // namespace penstock::nfs::v4
