@@ -17,6 +17,7 @@ struct Arguments {
   uint64_t count = 1;
   bool trace = false;
   bool twice = false;
+  std::string capture;
 };
 
 void Print(const Simulation& simulation, const Schedule& schedule) {
@@ -38,11 +39,21 @@ bool SameAgain(const Schedule& schedule, uint64_t seed) {
   return false;
 }
 
+// What `--capture` names, for the simulation of one seed; null without.
+std::unique_ptr<rdma::trace::File> OpenCapture(const Arguments& arguments, uint64_t seed) {
+  if (arguments.capture.empty()) return nullptr;
+  auto file = rdma::trace::File::Open(fmt::format("{}/{}.pcapng", arguments.capture, seed), Duration::zero());
+  if (file) return *std::move(file);
+  fmt::print(stderr, "{}\n", file.error().message);
+  std::exit(2);
+}
+
 int Run(const Arguments& arguments) {
   Totals all;
   for (uint64_t seed = arguments.seed; seed < arguments.seed + arguments.count; ++seed) {
     const Schedule schedule(seed);
-    auto simulation = std::make_unique<Simulation>(schedule, seed, arguments.trace);
+    const auto capture = OpenCapture(arguments, seed);
+    auto simulation = std::make_unique<Simulation>(schedule, seed, arguments.trace, capture.get());
     simulation->Run();
     if (arguments.trace) Print(*simulation, schedule);
     if (!simulation->findings().empty()) {
@@ -79,6 +90,7 @@ int main(int argc, char** argv) {
       "Simulates clients and a server in virtual time, by random schedules, and checks that all goes as it must");
   app.add_option("--seed", arguments.seed, "of the first schedule")->capture_default_str();
   app.add_option("--count", arguments.count, "how many schedules, of successive seeds")->capture_default_str();
+  app.add_option("--capture", arguments.capture, "a folder that gets a file for Wireshark for each schedule");
   app.add_flag("--trace", arguments.trace, "print everything that happens");
   app.add_flag("--twice", arguments.twice, "run each again, and see whether it gives the same trace");
   CLI11_PARSE(app, argc, argv);

@@ -5,6 +5,7 @@
 
 #include "fs/memory/change.h"
 #include "nfs/file_handle.h"
+#include "rdma/trace/provider.h"
 
 namespace penstock::simulation {
 namespace {
@@ -36,9 +37,9 @@ T Now(Task<T> task) {
 
 class Simulation::ServerSide {
  public:
-  ServerSide(Simulation& simulation, const rpcrdma::ServerOptions& options)
+  ServerSide(Simulation& simulation, const rpcrdma::ServerOptions& options, rdma::trace::File* capture)
       : world_(simulation.world_),
-        provider_(simulation.network_.MakeProvider()),
+        provider_(MakeProvider(simulation, capture)),
         program_(nfs_, world_, simulation.findings_, simulation.schedule_.max_service),
         server_(*provider_, world_, dispatcher_, options) {
     const auto added = exports_.Add("/", files_, {.squash = nfs::Squash::kNone});
@@ -62,6 +63,12 @@ class Simulation::ServerSide {
   void ForgetReplies() { cache_.reset(); }
 
  private:
+  static std::unique_ptr<rdma::Provider> MakeProvider(Simulation& simulation, rdma::trace::File* capture) {
+    std::unique_ptr<rdma::Provider> provider = simulation.network_.MakeProvider();
+    if (capture) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), *capture, simulation.world_);
+    return provider;
+  }
+
   rdma::sim::World& world_;
   int64_t ticks_ = 1'000'000;
   std::unique_ptr<rdma::Provider> provider_;
@@ -107,7 +114,7 @@ class Simulation::TrackedChannel final : public rpc::Channel {
   std::unique_ptr<rpcrdma::Client> connection_;
 };
 
-Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing)
+Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rdma::trace::File* capture)
     : schedule_(schedule),
       world_(seed),
       findings_(world_),
@@ -115,7 +122,7 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing)
       meddlings_left_(schedule.meddlings),
       most_granted_(schedule.server.responder.credits) {
   world_.set_tracing(tracing);
-  server_ = std::make_unique<ServerSide>(*this, schedule.server);
+  server_ = std::make_unique<ServerSide>(*this, schedule.server, capture);
   for (const ClientPlan& plan : schedule.clients) {
     auto& client = *clients_.emplace_back(std::make_unique<Client>(plan, network_.MakeProvider()));
     client.most_requested = plan.options.requester.credits;

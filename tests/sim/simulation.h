@@ -10,6 +10,7 @@
 #include "fs/memory/file_system.h"
 #include "nfs/exports.h"
 #include "nfs/v3/program.h"
+#include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
 #include "schedule.h"
 #include "slow_program.h"
@@ -27,7 +28,8 @@ struct Totals {
 
 class Simulation {
  public:
-  Simulation(const Schedule& schedule, uint64_t seed, bool tracing);
+  // With a file, what crosses the server's endpoints is written to it; it outlives the simulation.
+  Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rdma::trace::File* capture = nullptr);
   ~Simulation();
 
   // Runs it from beginning to end; once.

@@ -1,0 +1,40 @@
+#!/usr/bin/python3
+"""What crosses the simulated network, read by tshark: connections that are lost at any place, and nothing malformed.
+
+    captures.py SIM_SCHEDULES
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path[:0] = [os.path.join(TESTS, "harness"), os.path.join(TESTS, "interop")]
+import check_capture  # noqa: E402
+
+SCHEDULES = 12
+PORTS = {"rdma": 20049, "tcp": 2049, "mount": 20048}  # the simulated server has the first of them alone
+
+
+def main():
+    if not (shutil.which("tshark") and shutil.which("editcap")):
+        print("SKIPPED: tshark and editcap (package tshark) are not installed")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
+        subprocess.run([sys.argv[1], f"--count={SCHEDULES}", f"--capture={folder}"], check=True)
+        failed = False
+        for seed in range(1, SCHEDULES + 1):
+            path = f"{folder}/{seed}"
+            subprocess.run(["editcap", "-F", "nsecpcap", path + ".pcapng", path + ".pcap"], check=True)
+            # Whoever loses its connection leaves calls without replies.
+            problems, summary = check_capture.check(path + ".pcap", PORTS, ["mpa", "rpc-over-rdma", "rdma-nfs"], restarted=True)
+            # Reply chunks that are too short are part of the schedules: the call is then repeated with a longer one.
+            problems = [problem for problem in problems if not problem.endswith(": RDMA_ERROR")]
+            print(f"seed {seed}: {summary}", *problems[:20], sep="\n  ", flush=True)
+            failed = failed or bool(problems)
+    sys.exit(1 if failed else 0)
+
+
+main()
