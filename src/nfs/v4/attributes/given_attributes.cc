@@ -1,0 +1,58 @@
+#include "nfs/v4/attributes/given_attributes.h"
+
+#include "nfs/v4/attributes/attribute_values.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/convert.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// Which attributes may be given (RFC 8881 §5.5, §18.30.3; RFC 8275 §4).
+nfsstat4 CheckGiven(const AttributeSet& set, const fs::Properties& properties, uint32_t minor_version,
+                    AttributeUse use) {
+  if (!SupportedAttributes(properties, minor_version).Contains(set)) return NFS4ERR_ATTRNOTSUPP;
+  if (!WritableAttributes().Contains(set)) return NFS4ERR_INVAL;
+  if (use == AttributeUse::kSet && set.Has(FATTR4_MODE_UMASK)) return NFS4ERR_INVAL;
+  if (use == AttributeUse::kExclusiveCreate && !ExclusiveCreateAttributes(properties, minor_version).Contains(set)) {
+    return NFS4ERR_INVAL;
+  }
+  return NFS4_OK;
+}
+
+}  // namespace
+
+Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const fattr4& given, AttributeUse use) {
+  const Object& object = *compound.current;
+  const AttributeSet set(given.attrmask);
+  const fs::Properties& properties = object.file_system().GetProperties();
+  if (const nfsstat4 status = CheckGiven(set, properties, compound.minor_version, use); status != NFS4_OK) {
+    co_return std::unexpected(status);
+  }
+  DecodedAttributes decoded;
+  if (const nfsstat4 status = DecodeAttributes(set, given.attr_vals.bytes(), decoded); status != NFS4_OK) {
+    co_return std::unexpected(status);
+  }
+  if (decoded.values.size && *decoded.values.size > properties.max_file_size) co_return std::unexpected(NFS4ERR_FBIG);
+
+  GivenAttributes result{.values = decoded.values, .masked_mode = decoded.masked_mode, .set = set};
+  OwnerNames& owners = compound.services.owners;
+  Loop* loop = object.context().loop;
+  if (decoded.owner) {
+    result.values.uid = co_await owners.UserOf(*decoded.owner, loop);
+    if (!result.values.uid) co_return std::unexpected(NFS4ERR_BADOWNER);
+  }
+  if (decoded.owner_group) {
+    result.values.gid = co_await owners.GroupOf(*decoded.owner_group, loop);
+    if (!result.values.gid) co_return std::unexpected(NFS4ERR_BADOWNER);
+  }
+  if (result.masked_mode && use != AttributeUse::kSet) {
+    result.values.mode = result.masked_mode->mm_value_to_set & result.masked_mode->mm_mask_bits;
+    result.masked_mode.reset();
+  }
+  co_return result;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,107 @@
+// One COMPOUND while it is executed: what its operations share (RFC 8881 §16.2.3).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/timer.h"
+#include "fs/file_system.h"
+#include "nfs/caller.h"
+#include "nfs/exports.h"
+#include "nfs/v4/settings.h"
+#include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/random.h"
+#include "protocol/nfs4_types.h"
+#include "rpc/dispatch.h"
+
+namespace penstock::nfs::v4 {
+
+class Callbacks;
+class Namespace;
+class OwnerNames;
+class RecoveryQueue;
+class State;
+
+// What outlives every call. Shared by all loops.
+struct Services {
+  const Namespace& names;
+  const Settings& settings;
+  OwnerNames& owners;
+  State& state;
+  Callbacks& callbacks;
+  RecoveryQueue& recovery;
+  const TimerService& clock;  // Now() may be asked on any thread
+  // Numbers that nobody can guess; any thread.
+  uint64_t (*random)() = SystemRandom;
+};
+
+// A filehandle, the export that it leads into, and the caller as that export sees it.
+class Object {
+ public:
+  Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call)
+      : export_(&in), object_(object), caller_(in.options(), call.credential, call.peer.loop) {}
+
+  const Export& in() const { return *export_; }
+  fs::FileSystem& file_system() const { return export_->file_system(); }
+  const fs::Context& context() const { return caller_.context(); }
+  const fs::Handle& object() const { return object_; }
+  FileHandle handle() const { return {export_->id(), object_}; }
+  bool read_only() const { return export_->options().read_only; }
+
+ private:
+  const Export* export_;
+  fs::Handle object_;
+  Caller caller_;
+};
+
+// The slot that a COMPOUND of a session occupies.
+struct SlotUse {
+  ClientId client;
+  SessionId session;
+  SlotId slot;
+  SequenceId sequence;
+};
+
+struct Compound {
+  const Services& services;
+  rpc::CallContext& call;
+  const uint32_t minor_version;
+
+  // The current and the saved filehandle (RFC 8881 §2.6.1 errors are answered before an operation that needs one runs).
+  std::optional<Object> current{};
+  std::optional<Object> saved{};
+  // The stateids that go with them (RFC 8881 §16.2.3.1.2), in minor version 1 and later. Operations that give a stateid
+  // set the current one.
+  std::optional<nfs4::stateid4> current_stateid{};
+  std::optional<nfs4::stateid4> saved_stateid{};
+
+  // In minor version 0, and in what comes without SEQUENCE: none.
+  std::optional<SlotUse> slot{};
+
+  // Octets that the result of the operation that is executed may have.
+  size_t room = 0;
+  // Where the operation after it begins, once its own arguments are decoded; null where there is none.
+  const xdr::Decoder* following = nullptr;
+
+  // The owner that the result of a LOCK or LOCKT refers to which was denied: such a result is a COMPOUND's last.
+  std::string denied_owner{};
+
+  // The operation after the one that is executed, if there is one (RFC 8881 §2.6.3.1.1).
+  std::optional<nfs4::nfs_opnum4> next_operation() const;
+
+  BufferPool& buffers() const { return *call.peer.buffers; }
+  TimePoint now() const { return services.clock.Now(); }
+
+  // Makes `handle` the current filehandle, and forgets the current stateid. The errors of PUTFH: NFS4ERR_STALE (its
+  // export is gone, or not for this client), NFS4ERR_WRONGSEC (unless the next operation makes up for it).
+  nfs4::nfsstat4 SetCurrent(const FileHandle& handle);
+  nfs4::nfsstat4 SetCurrent(const Export& in, const fs::Handle& object);
+  // NFS4ERR_WRONGSEC where the export does not take calls of this flavor.
+  nfs4::nfsstat4 CheckFlavor(const Export& in) const;
+
+  // The stateid that an operation was called with: the current one where it stands for that (RFC 8881 §8.2.3).
+  // NFS4ERR_BAD_STATEID where there is no current one.
+  Result<nfs4::stateid4, nfs4::nfsstat4> Resolve(const nfs4::stateid4& given) const;
+};
+
+}  // namespace penstock::nfs::v4

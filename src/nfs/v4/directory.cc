@@ -1,0 +1,233 @@
+// READDIR.
+//
+// Entries are encoded as the file system gives them, into memory set aside before (it may give them on another thread).
+#include <algorithm>
+#include <optional>
+
+#include "nfs/v4/attributes.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/convert.h"
+#include "nfs/v4/namespace.h"
+#include "nfs/v4/operations.h"
+#include "xdr/encode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// What READDIR4resok holds besides entries: verifier, the end of the list, eof.
+constexpr size_t kOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
+// More than the longest entry: a name of any file system, every attribute, owners with their domains.
+constexpr size_t kLongestEntry = 8192;
+constexpr size_t kLongestName = 4096;
+
+// Zero is the beginning; 1 and 2 stand for "." and "..", which are not given, and never come from a client
+// (RFC 8881 §18.23.3). So these are the file system's cookies, moved up.
+constexpr uint64_t kReservedCookies = 2;
+
+// What can be told of an entry from its directory alone.
+constexpr AttributeSet kEntryAttributes{FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID};
+
+// An entry whose export's root is shown rather than what is there.
+struct Entrance {
+  Junction junction;
+  std::optional<AttributeValues> values{};  // none where it is not to be seen
+};
+
+struct Owners {
+  uint32_t uid;
+  uint32_t gid;
+};
+
+class Entries : public fs::EntrySink {
+ public:
+  // `room` octets for entries; `names` of them (as dircount counts) without attributes, no limit where that is zero.
+  Entries(const AttributeSet& wanted, const AttributeValues& directory, const std::vector<Entrance>& entrances,
+          BufferPool& buffers, size_t room, uint32_t names)
+      : wanted_(wanted),
+        directory_(directory),
+        entrances_(entrances),
+        room_(room),
+        names_(names == 0 ? SIZE_MAX : names),
+        encoder_(buffers, room + kLongestEntry) {
+    const auto start = encoder_.mark();
+    encoder_.Extend(RoundUp(room + kLongestEntry, 4));
+    encoder_.Rewind(start);
+  }
+
+  bool Add(const fs::DirectoryEntry& entry) override {
+    unknown_.reset();
+    if (entry.name == "." || entry.name == ".." || entry.name.size() > kLongestName) return Pass(entry);
+    const auto entrance = std::ranges::find(entrances_, entry.name, [](const Entrance& e) { return e.junction.name; });
+    if (entrance != entrances_.end()) {
+      if (!entrance->values) return Pass(entry);
+      AttributeValues values = *entrance->values;
+      values.mounted_on_fileid = entry.fileid;
+      return Put(entry, values);
+    }
+    AttributeValues values = directory_;
+    values.mounted_on_fileid = entry.fileid;
+    if (entry.attributes && entry.handle) {
+      values.attributes = *entry.attributes;
+      values.handle.object = *entry.handle;
+      if (!KnowsOwners(values.attributes)) return false;
+    } else if (!kEntryAttributes.Contains(wanted_)) {
+      return Pass(entry);  // it vanished meanwhile, or is not of this export
+    }
+    return Put(entry, values);
+  }
+
+  // There was an entry, and even the first one was too long.
+  bool too_small() const { return full_ && encoder_.size() == 0; }
+  // Reading ended because the names of these are not known yet.
+  const std::optional<Owners>& unknown_owners() const { return unknown_; }
+  // Behind the last entry that was given.
+  fs::Cookie cookie() const { return cookie_; }
+  void MoveTo(xdr::Encoder& results) {
+    const xdr::Message entries = encoder_.Finish();
+    results.Fixed(entries.stream.bytes());
+  }
+
+ private:
+  bool Pass(const fs::DirectoryEntry& entry) {
+    cookie_ = entry.cookie;
+    return true;
+  }
+
+  bool KnowsOwners(const fs::Attributes& attributes) {
+    if (!wanted_.Intersects(kOwnerAttributes) || directory_.owners.Knows(attributes.uid, attributes.gid)) return true;
+    unknown_ = {attributes.uid, attributes.gid};
+    return false;
+  }
+
+  bool Put(const fs::DirectoryEntry& entry, const AttributeValues& values) {
+    const size_t named = 8 + 4 + RoundUp(entry.name.size(), 4);
+    const auto before = encoder_.mark();
+    encoder_.Bool(true);
+    encoder_.U64(entry.cookie.value() + kReservedCookies);
+    encoder_.String(entry.name);
+    const bool failed = values.error != NFS4_OK;
+    EncodeAttributes(encoder_, failed ? wanted_ & kEntryAttributes : wanted_, values);
+    // The client's wish for names is no limit for the first of them.
+    if (encoder_.size() > room_ || (before.size != 0 && named > names_)) {
+      encoder_.Rewind(before);
+      full_ = true;
+      return false;
+    }
+    names_ -= std::min(named, names_);
+    return Pass(entry);
+  }
+
+  const AttributeSet wanted_;
+  const AttributeValues directory_;
+  const std::vector<Entrance>& entrances_;
+  const size_t room_;
+  size_t names_;
+  bool full_ = false;
+  std::optional<Owners> unknown_;
+  fs::Cookie cookie_;
+  xdr::Encoder encoder_;
+};
+
+// The roots of exports that stand in the directory. An error where one cannot be told about, and rdattr_error is not
+// wanted.
+Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, const Object& directory,
+                                                            const AttributeSet& set) {
+  std::vector<Entrance> entrances;
+  AttributeSet own = set;
+  own.Remove(FATTR4_MOUNTED_ON_FILEID);  // told by the directory
+  auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer.address);
+  for (Junction& junction : junctions) {
+    Entrance& entrance = entrances.emplace_back(Entrance{std::move(junction)});
+    const Export* leads_to = entrance.junction.leads_to;
+    if (!leads_to) continue;
+    const Object root(*leads_to, leads_to->file_system().Root(), compound.call);
+    AttributeValues& values = entrance.values.emplace(ValuesOf(compound, root));
+    values.error = co_await LoadAttributes(compound, root, own, values);
+    if (values.error != NFS4_OK && !set.Has(FATTR4_RDATTR_ERROR)) co_return std::unexpected(values.error);
+  }
+  co_return entrances;
+}
+
+// Reads on where names of owners had to be looked up.
+Task<fs::Observed<fs::ReadDirectoryReply>> ReadEntries(Compound& compound, const Object& directory,
+                                                       fs::ReadDirectoryArguments arguments, Entries& entries) {
+  for (;;) {
+    auto observed =
+        co_await directory.file_system().ReadDirectory(directory.context(), directory.object(), arguments, entries);
+    const auto unknown = entries.unknown_owners();
+    if (!observed.result || !unknown) co_return observed;
+    co_await compound.services.owners.Load(directory.context().loop, unknown->uid, unknown->gid);
+    arguments.verifier = observed.result->verifier;
+    if (entries.cookie() != fs::Cookie()) arguments.cookie = entries.cookie();
+  }
+}
+
+// The arguments that the file system does not see.
+nfsstat4 CheckArguments(const READDIR4args& arguments, const AttributeSet& known) {
+  if (arguments.cookie != 0 && arguments.cookie <= kReservedCookies) return NFS4ERR_BAD_COOKIE;
+  if (!ReadableAttributes().Contains(known)) return NFS4ERR_INVAL;
+  return arguments.maxcount < kOverhead ? NFS4ERR_TOOSMALL : NFS4_OK;
+}
+
+struct Outcome {
+  nfsstat4 status;
+  fs::ReadDirectoryReply reply{};
+};
+
+Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDIR4args& arguments, Entries& entries,
+                       bool with_nodes) {
+  const bool at_beginning = arguments.cookie == 0;
+  const fs::ReadDirectoryArguments from{.cookie = fs::Cookie(at_beginning ? 0 : arguments.cookie - kReservedCookies),
+                                        .verifier = FromVerifier<fs::CookieVerifier>(arguments.cookieverf),
+                                        .with_nodes = with_nodes};
+  const auto observed = co_await ReadEntries(compound, directory, from, entries);
+  if (!observed.result) {
+    const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
+    const fs::Error error = observed.result.error();
+    co_return Outcome{is_link && error == fs::Error::kNotDir && compound.minor_version > 0 ? NFS4ERR_SYMLINK
+                                                                                           : ToStatus(error)};
+  }
+  // The directory's cookies are not what they were.
+  if (!at_beginning && observed.result->verifier != from.verifier) co_return Outcome{NFS4ERR_NOT_SAME};
+  co_return Outcome{entries.too_small() ? NFS4ERR_TOOSMALL : NFS4_OK, *observed.result};
+}
+
+}  // namespace
+
+// RFC 8881 §18.23
+Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, xdr::Encoder& results) {
+  const Object& directory = *compound.current;
+  AttributeValues values = ValuesOf(compound, directory);
+  const AttributeSet known =
+      AttributeSet(arguments.attr_request) & SupportedAttributes(values.properties, compound.minor_version);
+  nfsstat4 status = CheckArguments(arguments, known);
+  if (status == NFS4_OK && known.Intersects(kSpaceAttributes)) {
+    status = co_await LoadAttributes(compound, directory, known & kSpaceAttributes, values);
+  }
+  std::optional<std::vector<Entrance>> entrances;
+  if (status == NFS4_OK) {
+    auto found = co_await FindEntrances(compound, directory, known);
+    status = found ? NFS4_OK : found.error();
+    if (found) entrances = std::move(*found);
+  }
+  if (status != NFS4_OK) {
+    xdr::Encode(results, status);
+    co_return status;
+  }
+  // The status comes before what maxcount counts.
+  const size_t room = std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4}));
+  Entries entries(known, values, *entrances, compound.buffers(), room - std::min(room, kOverhead), arguments.dircount);
+  const Outcome outcome = co_await ReadInto(compound, directory, arguments, entries, !kEntryAttributes.Contains(known));
+  xdr::Encode(results, outcome.status);
+  if (outcome.status != NFS4_OK) co_return outcome.status;
+  xdr::Encode(results, ToVerifier(outcome.reply.verifier));
+  entries.MoveTo(results);
+  results.Bool(false);
+  results.Bool(outcome.reply.eof);
+  co_return NFS4_OK;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,133 @@
+#include <map>
+
+#include "nfs/v4/nfs4_test.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr uint32_t kPlenty = 1 << 16;
+
+class ReadDirectoryTest : public Nfs4Test {
+ protected:
+  CompoundReply Read(const nfs_fh4& directory, uint64_t cookie = 0, const verifier4& verifier = {},
+                     uint32_t maxcount = kPlenty, const AttributeSet& set = {}, uint32_t dircount = 0) {
+    return Run0(PutFh(directory), Op(OP_READDIR, READDIR4args{cookie, verifier, dircount, maxcount, set.ToBitmap()}));
+  }
+  READDIR4resok ReadOk(const nfs_fh4& directory, const AttributeSet& set = {}) {
+    auto reply = Read(directory, 0, {}, kPlenty, set);
+    EXPECT_EQ(reply.status, NFS4_OK);
+    return reply.Skip().Next<READDIR4res>().resok4();
+  }
+  static std::vector<std::string> NamesOf(const READDIR4resok& read) {
+    std::vector<std::string> names;
+    for (const entry4& entry : read.reply.entries) names.emplace_back(entry.name);
+    return names;
+  }
+};
+
+TEST_F(ReadDirectoryTest, GivesEveryNameButTheDots) {
+  MakeFile("a");
+  MakeDirectory("b");
+  const READDIR4resok read = ReadOk(Root());
+  EXPECT_THAT(NamesOf(read), ElementsAre("a", "b"));
+  EXPECT_TRUE(read.reply.eof);
+  for (const entry4& entry : read.reply.entries) EXPECT_GT(entry.cookie, 2u);
+}
+
+TEST_F(ReadDirectoryTest, NothingInItIsNoError) {
+  const READDIR4resok read = ReadOk(MakeDirectory("empty"));
+  EXPECT_THAT(read.reply.entries, IsEmpty());
+  EXPECT_TRUE(read.reply.eof);
+}
+
+TEST_F(ReadDirectoryTest, GoesOnFromACookieWithoutRepeatingAnything) {
+  std::vector<std::string> expected;
+  for (int i = 0; i < 30; ++i) MakeFile(expected.emplace_back("file " + std::to_string(i)));
+  std::vector<std::string> names;
+  uint64_t cookie = 0;
+  verifier4 verifier{};
+  for (bool eof = false; !eof;) {
+    auto reply = Read(Root(), cookie, verifier, 200);
+    ASSERT_EQ(reply.status, NFS4_OK);
+    const READDIR4resok read = reply.Skip().Next<READDIR4res>().resok4();
+    ASSERT_THAT(read.reply.entries, testing::Not(IsEmpty()));
+    for (const std::string& name : NamesOf(read)) names.push_back(name);
+    cookie = read.reply.entries.back().cookie;
+    verifier = read.cookieverf;
+    eof = read.reply.eof;
+  }
+  EXPECT_EQ(names, expected);
+}
+
+TEST_F(ReadDirectoryTest, TheResultsAreNoLongerThanTheClientWants) {
+  for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
+  for (uint32_t maxcount = 100; maxcount < 600; maxcount += 7) {
+    auto reply = Read(Root(), 0, {}, maxcount, {FATTR4_TYPE, FATTR4_SIZE});
+    const READDIR4resok read = reply.Skip().Next<READDIR4res>().resok4();
+    EXPECT_LE(xdr::EncodedSize(read), maxcount);
+    EXPECT_THAT(read.reply.entries, testing::Not(IsEmpty())) << maxcount;
+  }
+}
+
+TEST_F(ReadDirectoryTest, RoomForLessThanOneEntryIsTooSmall) {
+  EXPECT_EQ(Read(Root(), 0, {}, 0).status, NFS4ERR_TOOSMALL);
+  EXPECT_EQ(Read(Root(), 0, {}, 15).status, NFS4ERR_TOOSMALL);
+  EXPECT_EQ(Read(Root(), 0, {}, 16).status, NFS4_OK);  // there is none
+  MakeFile("file");
+  EXPECT_EQ(Read(Root(), 0, {}, 40).status, NFS4ERR_TOOSMALL);
+}
+
+TEST_F(ReadDirectoryTest, NamesAloneAreLimitedByTheOtherCount) {
+  for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
+  auto reply = Read(Root(), 0, {}, kPlenty, {FATTR4_SIZE}, 64);
+  EXPECT_THAT(reply.Skip().Next<READDIR4res>().resok4().reply.entries, SizeIs(3));  // 20 octets each
+}
+
+TEST_F(ReadDirectoryTest, ReservedCookiesAndThoseOfNoEntryAreBad) {
+  EXPECT_EQ(Read(Root(), 1).status, NFS4ERR_BAD_COOKIE);
+  EXPECT_EQ(Read(Root(), 2).status, NFS4ERR_BAD_COOKIE);
+  EXPECT_EQ(Read(Root(), 4711).status, NFS4ERR_BAD_COOKIE);
+}
+
+TEST_F(ReadDirectoryTest, CookiesBelongToAVerifier) {
+  MakeFile("a");
+  MakeFile("b");
+  const uint64_t cookie = ReadOk(Root()).reply.entries[0].cookie;
+  const verifier4 other{std::byte{1}, std::byte{2}};
+  EXPECT_EQ(Read(Root(), cookie, other).status, NFS4ERR_NOT_SAME);
+}
+
+TEST_F(ReadDirectoryTest, EntriesHaveTheAttributesAskedFor) {
+  const nfs_fh4 file = MakeFile("file", "contents");
+  const READDIR4resok read = ReadOk(Root(), {FATTR4_SIZE, FATTR4_FILEHANDLE, FATTR4_OWNER});
+  ASSERT_THAT(read.reply.entries, SizeIs(1));
+  const fattr4& attributes = read.reply.entries[0].attrs;
+  EXPECT_EQ(AttributeSet(attributes.attrmask), (AttributeSet{FATTR4_SIZE, FATTR4_FILEHANDLE, FATTR4_OWNER}));
+  const xdr::Message message = xdr::Message::Whole(Slice::Borrowed(attributes.attr_vals.bytes()));
+  xdr::Decoder decoder(message);
+  uint64_t size = 0;
+  nfs_fh4 handle;
+  fattr4_owner owner;
+  EXPECT_TRUE(decoder.U64(size) && xdr::Decode(decoder, handle) && xdr::Decode(decoder, owner) && decoder.Finish());
+  EXPECT_EQ(size, 8u);
+  EXPECT_EQ(handle, file);
+  EXPECT_EQ(owner, "0");
+}
+
+TEST_F(ReadDirectoryTest, AttributesThatAreOnlySetAreInvalid) {
+  EXPECT_EQ(Read(Root(), 0, {}, kPlenty, {FATTR4_TIME_ACCESS_SET}).status, NFS4ERR_INVAL);
+}
+
+TEST_F(ReadDirectoryTest, NeedsADirectoryAndTheRight) {
+  EXPECT_EQ(Read(MakeFile("file")).status, NFS4ERR_NOTDIR);
+  const nfs_fh4 secret = MakeDirectory("secret", 0700);
+  server.SetUser(1000);
+  EXPECT_EQ(Read(secret).status, NFS4ERR_ACCESS);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,52 @@
+// PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH.
+#include "nfs/v4/convert.h"
+#include "nfs/v4/namespace.h"
+#include "nfs/v4/operations.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+nfsstat4 PutRoot(Compound& compound) {
+  const Place root = compound.services.names.Root(compound.call.peer.address);
+  return compound.SetCurrent(*root.in, root.object);
+}
+
+}  // namespace
+
+// RFC 8881 §18.19. Whether the object is still there shows when something is done with it.
+PUTFH4res PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
+  const auto parsed = FileHandle::Parse(arguments.object.bytes());
+  if (!parsed) return {.status = NFS4ERR_BADHANDLE};
+  return {.status = compound.SetCurrent(*parsed)};
+}
+
+// RFC 8881 §18.21
+PUTROOTFH4res PutRootFileHandle(Compound& compound) { return {.status = PutRoot(compound)}; }
+
+// RFC 8881 §18.20: where a server has no public filehandle of its own, it is the root.
+PUTPUBFH4res PutPublicFileHandle(Compound& compound) { return {.status = PutRoot(compound)}; }
+
+// RFC 8881 §18.8
+GETFH4res GetFileHandle(Compound& compound) {
+  return GETFH4res(NFS4_OK, GETFH4resok{.object = ToFileHandle(compound.current->handle())});
+}
+
+// RFC 8881 §18.28; the stateid goes with it (§16.2.3.1.2).
+SAVEFH4res SaveFileHandle(Compound& compound) {
+  compound.saved = compound.current;
+  compound.saved_stateid = compound.current_stateid;
+  return {.status = NFS4_OK};
+}
+
+// RFC 8881 §18.27
+RESTOREFH4res RestoreFileHandle(Compound& compound) {
+  if (!compound.saved) return {.status = compound.minor_version == 0 ? NFS4ERR_RESTOREFH : NFS4ERR_NOFILEHANDLE};
+  const nfsstat4 status = compound.SetCurrent(compound.saved->in(), compound.saved->object());
+  if (status == NFS4_OK) compound.current_stateid = compound.saved_stateid;
+  return {.status = status};
+}
+
+}  // namespace penstock::nfs::v4

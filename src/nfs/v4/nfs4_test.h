@@ -1,0 +1,389 @@
+// For tests of the operations: a server of NFSv4 over memory file systems, and a client that sends it COMPOUNDs as
+// encoded calls.
+//
+//   class LookupTest : public Nfs4Test {};
+//   TEST_F(LookupTest, ...) {
+//     auto reply = Run(PutRoot(), LookUp("file"), GetFh());
+//     EXPECT_EQ(reply.status, NFS4_OK);
+//     const nfs_fh4 handle = reply.Skip(2).Next<GETFH4res>().resok4().object;
+//   }
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fs/memory/file_system.h"
+#include "nfs/test_server.h"
+#include "nfs/v4/attributes/attribute_set.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/callbacks.h"
+#include "nfs/v4/convert.h"
+#include "nfs/v4/namespace.h"
+#include "nfs/v4/program.h"
+#include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/state.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+// Notes what the server wants of its clients.
+class RecordedCallbacks : public Callbacks {
+ public:
+  struct RecallOf {
+    ClientId client;
+    stateid4 delegation;
+    FileHandle file;
+  };
+  struct LockNotice {
+    ClientId client;
+    FileHandle file;
+    std::string owner;
+  };
+  struct CopyDone {
+    ClientId client;
+    FileHandle file;
+    stateid4 copy;
+    offload_info4 information;
+  };
+
+  void Probe(ClientId client) override { probes.push_back(client); }
+  void Recall(ClientId client, const stateid4& delegation, const FileHandle& file, bool) override {
+    recalls.push_back({client, delegation, file});
+  }
+  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override { co_return held; }
+  void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override {
+    notices.push_back({client, file, std::string(AsText(owner))});
+  }
+  void OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
+                   const offload_info4& information) override {
+    copies.push_back({client, file, copy, information});
+  }
+
+  std::vector<ClientId> probes;
+  std::vector<RecallOf> recalls;
+  std::vector<LockNotice> notices;
+  std::vector<CopyDone> copies;
+  HolderAttributes held;  // what the holder of a delegation answers
+};
+
+// An operation as a client sends it.
+template <class Arguments>
+struct Sent {
+  nfs_opnum4 number;
+  Arguments arguments;
+};
+
+template <class Arguments>
+Sent<Arguments> Op(nfs_opnum4 number, Arguments arguments) {
+  return {number, std::move(arguments)};
+}
+inline Sent<xdr::Void> Op(nfs_opnum4 number) { return {number, {}}; }
+
+inline auto PutFh(const nfs_fh4& handle) { return Op(OP_PUTFH, PUTFH4args{handle}); }
+inline auto PutRoot() { return Op(OP_PUTROOTFH); }
+inline auto GetFh() { return Op(OP_GETFH); }
+inline auto SaveFh() { return Op(OP_SAVEFH); }
+inline auto RestoreFh() { return Op(OP_RESTOREFH); }
+inline auto LookUp(std::string_view name) { return Op(OP_LOOKUP, LOOKUP4args{name}); }
+inline auto LookUpParent() { return Op(OP_LOOKUPP); }
+inline auto GetAttr(const AttributeSet& set) { return Op(OP_GETATTR, GETATTR4args{set.ToBitmap()}); }
+
+// The attributes of a fattr4, in ascending order: AttributesOf(FATTR4_SIZE, uint64_t{7}, ...). Owns its values.
+class GivenValues {
+ public:
+  explicit GivenValues(BufferPool& pool) : encoder_(pool) {}
+  template <class T>
+  GivenValues& Add(uint32_t number, const T& value) {
+    set_.Add(number);
+    xdr::Encode(encoder_, value);
+    return *this;
+  }
+  // Views this object.
+  fattr4 Take() {
+    message_ = encoder_.Finish();
+    return {.attrmask = set_.ToBitmap(), .attr_vals = attrlist4(message_.stream.bytes())};
+  }
+
+ private:
+  AttributeSet set_;
+  xdr::Encoder encoder_;
+  xdr::Message message_;
+};
+
+// What came back. Views in the results live as long as the server.
+class CompoundReply {
+ public:
+  explicit CompoundReply(const Answer& answer)
+      : answer_(&answer), decoder_(std::make_unique<xdr::Decoder>(answer.message)) {
+    rpc::ReplyHeader header;
+    COMPOUND4res_head head{};
+    EXPECT_TRUE(answer.succeeded());
+    EXPECT_TRUE(rpc::DecodeReplyHeader(*decoder_, header) && xdr::Decode(*decoder_, head));
+    status = head.status;
+    tag = head.tag;
+    count = head.count;
+  }
+
+  // The results one by one, from the first on.
+  template <class T>
+  T Next() {
+    uint32_t number = 0;
+    T result{};
+    EXPECT_LT(taken_, count);
+    EXPECT_TRUE(decoder_->U32(number) && xdr::Decode(*decoder_, result)) << xdr::ErrorName(decoder_->error());
+    last_ = static_cast<nfs_opnum4>(number);
+    ++taken_;
+    EXPECT_TRUE(taken_ < count || decoder_->Finish());
+    return result;
+  }
+  // Passes over results that are a status, which is NFS4_OK.
+  CompoundReply& Skip(uint32_t results = 1) {
+    for (uint32_t i = 0; i < results; ++i) EXPECT_EQ(Next<nfsstat4>(), NFS4_OK);
+    return *this;
+  }
+  nfs_opnum4 last_number() const { return last_; }
+  const Answer& answer() const { return *answer_; }
+
+  nfsstat4 status{};
+  std::string_view tag;
+  uint32_t count = 0;
+
+ private:
+  const Answer* answer_;
+  std::unique_ptr<xdr::Decoder> decoder_;
+  uint32_t taken_ = 0;
+  nfs_opnum4 last_{};
+};
+
+// A server, and who calls it. Exports are made before the first call.
+class Nfs4Server {
+ public:
+  explicit Nfs4Server(Settings chosen = {}) : settings(std::move(chosen)) {
+    peer.address = {asio::ip::make_address("192.0.2.1"), 700};
+    peer.buffers = &buffers;
+    peer.connection = 1;
+    SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
+    dispatcher_.emplace(cache, clock);
+  }
+
+  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
+    auto ticks = std::make_shared<int64_t>(1'000'000);
+    auto file_system = std::make_shared<fs::memory::FileSystem>(
+        fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
+    EXPECT_TRUE(exports.Add(path, file_system, std::move(options)));
+    return *file_system;
+  }
+
+  void SetIdentity(const rpc::SystemIdentity& identity) { credential_ = rpc::ClientCredential(identity); }
+  void SetUser(uint32_t uid) { SetIdentity({.machine = "client", .uid = uid, .gid = uid, .groups = {}}); }
+  void SetNoIdentity() { credential_ = rpc::ClientCredential(); }
+
+  template <class... Arguments>
+  rpc::Message Encode(uint32_t minor_version, const Sent<Arguments>&... operations) {
+    return EncodeTagged(minor_version, "", operations...);
+  }
+  template <class... Arguments>
+  rpc::Message EncodeTagged(uint32_t minor_version, std::string_view tag, const Sent<Arguments>&... operations) {
+    xdr::Encoder encoder(buffers);
+    rpc::EncodeCallHeader(encoder, {rpc::Xid(++last_xid), NFS4_PROGRAM, NFS_V4, 1, credential_.auth(), {}});
+    xdr::Encode(encoder, COMPOUND4args_head{tag, minor_version, sizeof...(operations)});
+    ((encoder.U32(static_cast<uint32_t>(operations.number)), xdr::Encode(encoder, operations.arguments)), ...);
+    return encoder.Finish();
+  }
+
+  const Answer& Ask(rpc::Message call) {
+    if (!program_) Start();
+    Answer& answer =
+        answers_.emplace_back(Answer{.message = Now(dispatcher_->HandleCall(std::move(call), peer)), .header = {}});
+    xdr::Decoder decoder(answer.message);
+    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, answer.header));
+    answer.results_at = decoder.reduced_position();
+    return answer;
+  }
+  template <class... Arguments>
+  CompoundReply Run(uint32_t minor_version, const Sent<Arguments>&... operations) {
+    return CompoundReply(Ask(Encode(minor_version, operations...)));
+  }
+
+  BufferPool buffers;
+  const Settings settings;
+  Exports exports;
+  std::unique_ptr<const Namespace> names;
+  OwnerNames owners;
+  RecordedCallbacks callbacks;
+  RecoveryQueue recovery{std::make_unique<MemoryRecoveryStore>()};
+  StoppedClock clock;
+  State state{StateTables{Clients(settings, kInstance), Files(kInstance, Files::Limits{.lease = settings.lease})}};
+  rpc::ReplyCache cache;
+  rpc::Peer peer;
+  uint32_t last_xid = 0;
+
+ private:
+  static constexpr uint32_t kInstance = 7;
+
+  void Start() {
+    auto made = Namespace::Make(exports, {1000, 0});
+    assert(made);
+    names = std::move(*made);
+    program_.emplace(Services{.names = *names,
+                              .settings = settings,
+                              .owners = owners,
+                              .state = state,
+                              .callbacks = callbacks,
+                              .recovery = recovery,
+                              .clock = clock});
+    dispatcher_->Add(*program_);
+  }
+
+  uint64_t instances_ = 0;
+  rpc::ClientCredential credential_;
+  std::optional<Program> program_;
+  std::optional<rpc::Dispatcher> dispatcher_;
+  std::deque<Answer> answers_;
+};
+
+// A client of minor version 1 or 2 with a session of one slot.
+class SessionClient {
+ public:
+  SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2)
+      : server_(server), minor_version_(minor_version) {
+    const EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = owner_of(owner)},
+                               .eia_flags = 0,
+                               .eia_state_protect = state_protect4_a(SP4_NONE),
+                               .eia_client_impl_id = {}};
+    const auto known = server.Run(minor_version, Op(OP_EXCHANGE_ID, who)).Next<EXCHANGE_ID4res>();
+    EXPECT_EQ(known.eir_status(), NFS4_OK);
+    client_ = ClientId(known.eir_resok4().eir_clientid);
+    const channel_attrs4 channel{.ca_headerpadsize = 0,
+                                 .ca_maxrequestsize = 1 << 20,
+                                 .ca_maxresponsesize = 1 << 20,
+                                 .ca_maxresponsesize_cached = 4096,
+                                 .ca_maxoperations = 32,
+                                 .ca_maxrequests = 4,
+                                 .ca_rdma_ird = {}};
+    const CREATE_SESSION4args wanted{.csa_clientid = client_.value(),
+                                     .csa_sequence = known.eir_resok4().eir_sequenceid,
+                                     .csa_flags = 0,
+                                     .csa_fore_chan_attrs = channel,
+                                     .csa_back_chan_attrs = channel,
+                                     .csa_cb_program = 0x40000000,
+                                     .csa_sec_parms = {}};
+    const auto made = server.Run(minor_version, Op(OP_CREATE_SESSION, wanted)).Next<CREATE_SESSION4res>();
+    EXPECT_EQ(made.csr_status(), NFS4_OK);
+    session_ = made.csr_resok4().csr_sessionid;
+    EXPECT_EQ(Run(Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{false})).status, NFS4_OK);
+  }
+
+  // The next SEQUENCE of slot zero.
+  auto Sequence(bool keep = false) {
+    return Op(OP_SEQUENCE, SEQUENCE4args{.sa_sessionid = session_,
+                                         .sa_sequenceid = ++sequence_,
+                                         .sa_slotid = 0,
+                                         .sa_highest_slotid = 0,
+                                         .sa_cachethis = keep});
+  }
+  // After SEQUENCE, whose result is taken already.
+  template <class... Arguments>
+  CompoundReply Run(const Sent<Arguments>&... operations) {
+    auto reply = server_.Run(minor_version_, Sequence(), operations...);
+    EXPECT_EQ(reply.template Next<SEQUENCE4res>().sr_status(), NFS4_OK);
+    return reply;
+  }
+
+  ClientId client() const { return client_; }
+  const SessionId& session() const { return session_; }
+  uint32_t minor_version() const { return minor_version_; }
+  uint32_t sequence() const { return sequence_; }
+
+ private:
+  static decltype(client_owner4::co_ownerid) owner_of(std::string_view name) { return {AsBytes(name)}; }
+
+  Nfs4Server& server_;
+  const uint32_t minor_version_;
+  ClientId client_;
+  SessionId session_{};
+  uint32_t sequence_ = 0;
+};
+
+// One export, "/", called by root: in minor version 0 without any state (Run0), and in minor version 2 in a session
+// (Run).
+class Nfs4Test : public testing::Test {
+ protected:
+  explicit Nfs4Test(Settings settings = {}) : server(std::move(settings)), tree(server.Export("/")) {}
+
+  template <class... Arguments>
+  CompoundReply Run0(const Sent<Arguments>&... operations) {
+    return server.Run(0, operations...);
+  }
+  template <class... Arguments>
+  CompoundReply Run(const Sent<Arguments>&... operations) {
+    return Client().Run(operations...);
+  }
+  SessionClient& Client() {
+    if (!client_) client_.emplace(server, "client");
+    return *client_;
+  }
+
+  // What is there, without asking the server.
+  nfs_fh4 MakeFile(std::string_view name, std::string_view contents = {}, uint32_t mode = 0644) {
+    fs::CreateHow how;
+    how.mode = fs::CreateMode::kGuarded;
+    how.attributes.mode = mode;
+    const auto made = Now(tree.Create(AsRoot(), tree.Root(), name, how));
+    EXPECT_TRUE(made.result);
+    if (!contents.empty()) {
+      const Data data = Slice::Borrowed(AsBytes(contents));
+      EXPECT_TRUE(Now(tree.Write(AsRoot(), made.result->handle, 0, data, fs::Stability::kFileSync)).result);
+    }
+    return HandleOf(made.result->handle);
+  }
+  nfs_fh4 MakeDirectory(std::string_view name, uint32_t mode = 0755) {
+    fs::NewAttributes attributes;
+    attributes.mode = mode;
+    return HandleOf(Now(tree.MakeDirectory(AsRoot(), tree.Root(), name, attributes)).result->handle);
+  }
+  nfs_fh4 MakeSymlink(std::string_view name, std::string_view target) {
+    return HandleOf(Now(tree.MakeSymlink(AsRoot(), tree.Root(), name, target, {})).result->handle);
+  }
+  nfs_fh4 MakeFifo(std::string_view name) {
+    return HandleOf(Now(tree.MakeNode(AsRoot(), tree.Root(), name, {.type = fs::FileType::kFifo, .device = {}}, {})).result->handle);
+  }
+  nfs_fh4 Root() { return HandleOf(tree.Root()); }
+  nfs_fh4 HandleOf(const fs::Handle& object) { return ToFileHandle({server.exports.Resolve("/").found->id(), object}); }
+  std::string ContentsOf(std::string_view name) {
+    const auto found = Now(tree.Lookup(AsRoot(), tree.Root(), name));
+    const auto read = Now(tree.Read(AsRoot(), found.result->handle, 0, 1 << 20));
+    return std::string(AsText(read.result->data.bytes()));
+  }
+  std::optional<fs::Attributes> AttributesOf(std::string_view name) {
+    const auto found = Now(tree.Lookup(AsRoot(), tree.Root(), name));
+    if (!found.result) return std::nullopt;
+    return found.result->attributes;
+  }
+  static fs::Context AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
+
+  // A well-formed handle whose object was removed.
+  nfs_fh4 StaleHandle() {
+    const nfs_fh4 handle = MakeFile("to be removed");
+    EXPECT_TRUE(Now(tree.Remove(AsRoot(), tree.Root(), "to be removed")).result);
+    return handle;
+  }
+
+  Nfs4Server server;
+  fs::memory::FileSystem& tree;
+
+ private:
+  std::optional<SessionClient> client_;
+};
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,115 @@
+// The directories above exports, which no file system has (RFC 8881 §7.3, RFC 7530 §7.3): one for each component of an
+// export's path, read-only, with handles and fileids that are hashes of their paths and so outlive the server.
+//
+// It holds all of them. Which of them a client sees, and where one stands for an export, is Namespace's to say.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "fs/file_system.h"
+
+namespace penstock::nfs::v4 {
+
+class PseudoFileSystem final : public fs::FileSystem {
+ public:
+  struct Node {
+    std::string name;
+    std::string path;
+    uint64_t id = 0;
+    Node* parent = nullptr;         // of the root: none
+    std::vector<Node*> children{};  // by id, which is the order of their cookies
+  };
+
+  // `started` is what its times show: what there is may change from one start of the server to the next.
+  explicit PseudoFileSystem(fs::Timestamp started);
+
+  // The directory of a path that an export may have, made where it is not there yet. Before the first call of any
+  // other. Null where its id is another's already.
+  Node* Make(std::string_view path);
+  // Null where there is none.
+  const Node* Find(const fs::Handle& handle) const;
+  const Node* Find(std::string_view path) const;
+  const Node& root() const { return *nodes_.front(); }
+  static fs::Handle HandleOf(const Node& node);
+
+  fs::Handle Root() const override { return HandleOf(root()); }
+  const fs::Properties& GetProperties() const override { return properties_; }
+  Task<fs::Result<fs::Attributes>> GetAttributes(const fs::Context& context, const fs::Handle& object) override;
+  Task<fs::Observed<fs::Node>> Lookup(const fs::Context& context, const fs::Handle& directory,
+                                      std::string_view name) override;
+  Task<fs::Observed<fs::AccessMask>> Access(const fs::Context& context, const fs::Handle& object,
+                                            fs::AccessMask wanted) override;
+  Task<fs::Observed<fs::ReadDirectoryReply>> ReadDirectory(const fs::Context& context, const fs::Handle& directory,
+                                                           const fs::ReadDirectoryArguments& arguments,
+                                                           fs::EntrySink& sink) override;
+  Task<fs::Observed<fs::Space>> GetSpace(const fs::Context& context, const fs::Handle& object) override;
+
+  // It has nothing but directories, and nobody may change them.
+  Task<fs::Changed<void>> SetAttributes(const fs::Context& context, const fs::Handle& object,
+                                        const fs::NewAttributes& values, std::optional<fs::Timestamp> guard) override;
+  Task<fs::Observed<std::string>> ReadLink(const fs::Context& context, const fs::Handle& symlink) override;
+  Task<fs::Observed<fs::ReadReply>> Read(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+                                         uint32_t count) override;
+  Task<fs::Changed<fs::WriteReply>> Write(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+                                          const Data& data, fs::Stability stability) override;
+  Task<fs::Changed<fs::WriteVerifier>> Commit(const fs::Context& context, const fs::Handle& file) override;
+  Task<fs::Changed<fs::Node>> Create(const fs::Context& context, const fs::Handle& directory, std::string_view name,
+                                     const fs::CreateHow& how) override;
+  Task<fs::Changed<fs::Node>> MakeDirectory(const fs::Context& context, const fs::Handle& directory,
+                                            std::string_view name, const fs::NewAttributes& attributes) override;
+  Task<fs::Changed<fs::Node>> MakeSymlink(const fs::Context& context, const fs::Handle& directory,
+                                          std::string_view name, std::string_view target,
+                                          const fs::NewAttributes& attributes) override;
+  Task<fs::Changed<fs::Node>> MakeNode(const fs::Context& context, const fs::Handle& directory, std::string_view name,
+                                       const fs::NodeType& type, const fs::NewAttributes& attributes) override;
+  Task<fs::Changed<void>> Remove(const fs::Context& context, const fs::Handle& directory,
+                                 std::string_view name) override;
+  Task<fs::Changed<void>> RemoveDirectory(const fs::Context& context, const fs::Handle& directory,
+                                          std::string_view name) override;
+  Task<fs::Renamed> Rename(const fs::Context& context, const fs::Handle& from_directory, std::string_view from_name,
+                           const fs::Handle& to_directory, std::string_view to_name) override;
+  Task<fs::Linked> Link(const fs::Context& context, const fs::Handle& file, const fs::Handle& directory,
+                        std::string_view name) override;
+  Task<fs::Result<fs::Pinned>> Pin(const fs::Context& context, const fs::Handle& file) override;
+  Task<fs::Observed<fs::SeekReply>> Seek(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+                                         fs::SeekWhat what) override;
+  Task<fs::Changed<void>> Allocate(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+                                   uint64_t length) override;
+  Task<fs::Changed<void>> Deallocate(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+                                     uint64_t length) override;
+  Task<fs::Changed<fs::CopyReply>> Copy(const fs::Context& context, const fs::Handle& from, uint64_t from_offset,
+                                        const fs::Handle& to, uint64_t to_offset, uint64_t count) override;
+  Task<fs::Changed<void>> Clone(const fs::Context& context, const fs::Handle& from, uint64_t from_offset,
+                                const fs::Handle& to, uint64_t to_offset, uint64_t count) override;
+  Task<fs::Result<void>> Advise(const fs::Context& context, const fs::Handle& file, uint64_t offset, uint64_t count,
+                                fs::Advice advice) override;
+  Task<fs::Observed<std::vector<std::byte>>> GetXattr(const fs::Context& context, const fs::Handle& object,
+                                                      std::string_view name) override;
+  Task<fs::Changed<void>> SetXattr(const fs::Context& context, const fs::Handle& object, std::string_view name,
+                                   ConstBytes value, fs::XattrMode mode) override;
+  Task<fs::Changed<void>> RemoveXattr(const fs::Context& context, const fs::Handle& object,
+                                      std::string_view name) override;
+  Task<fs::Observed<std::vector<std::string>>> ListXattrs(const fs::Context& context,
+                                                          const fs::Handle& object) override;
+  Task<fs::Observed<fs::Acls>> GetAcls(const fs::Context& context, const fs::Handle& object) override;
+  Task<fs::Changed<void>> SetAcls(const fs::Context& context, const fs::Handle& object,
+                                  const fs::NewAcls& acls) override;
+
+ private:
+  fs::Attributes AttributesOf(const Node& node) const;
+  std::optional<fs::Attributes> AttributesOf(const fs::Handle& handle) const;
+  fs::WeakCacheData Unchanged(const fs::Handle& handle) const;
+  template <class T>
+  fs::Changed<T> Refuse(const fs::Handle& handle, fs::Error error = fs::Error::kReadOnly) const;
+
+  const fs::Timestamp started_;
+  fs::Properties properties_;
+  std::vector<std::unique_ptr<Node>> nodes_;  // the root first
+  std::unordered_map<uint64_t, Node*> by_id_;
+};
+
+}  // namespace penstock::nfs::v4
