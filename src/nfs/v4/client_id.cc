@@ -2,6 +2,8 @@
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/operations.h"
 #include "nfs/v4/state/state.h"
+#include "nfs/v4/state/universal_address.h"
+#include "rpc/reply_cache.h"
 
 namespace penstock::nfs::v4 {
 
@@ -9,24 +11,21 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7530
 
 namespace {
 
-// A client that names no address, or none that can be one, is not called.
-CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier) {
-  constexpr size_t kLongest = 128;
-  const netaddr4& at = callback.cb_location;
-  if (at.na_r_netid.size() > kLongest || at.na_r_addr.size() > kLongest) return {};
-  return {.program = callback.cb_program,
-          .network_id = std::string(at.na_r_netid),
-          .address = std::string(at.na_r_addr),
-          .identifier = identifier};
+// A client is called where it calls from, or not at all: else anybody could have us knock at any door.
+CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const rpc::Peer& peer) {
+  const auto endpoint = ParseUniversalAddress(callback.cb_location.na_r_netid, callback.cb_location.na_r_addr);
+  const bool same = endpoint && rpc::CacheAddress(endpoint->address()) == rpc::CacheAddress(peer.address.address());
+  return {.program = callback.cb_program, .endpoint = same ? endpoint : std::nullopt, .identifier = identifier};
 }
 
 }  // namespace
 
 // RFC 7530 §16.33
 SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& arguments) {
-  const Clients::SetClientId asked{.verifier = arguments.client.verifier,
-                                   .id = AsText(arguments.client.id.bytes()),
-                                   .callback = AddressOf(arguments.callback, arguments.callback_ident)};
+  const Clients::SetClientId asked{
+      .verifier = arguments.client.verifier,
+      .id = AsText(arguments.client.id.bytes()),
+      .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call.peer)};
   auto state = compound.services.state.Lock();
   const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
   const auto set = state->clients.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),

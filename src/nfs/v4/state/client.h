@@ -1,6 +1,7 @@
 // What is known of one client, under one client ID.
 #pragma once
 
+#include <asio/ip/tcp.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,11 +14,10 @@
 
 namespace penstock::nfs::v4 {
 
-// Where a client of minor version 0 listens for callbacks (RFC 7530 §16.33): a program at a universal address.
+// Where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
 struct CallbackAddress {
   uint32_t program = 0;
-  std::string network_id;
-  std::string address;
+  std::optional<asio::ip::tcp::endpoint> endpoint{};  // none: it is not called
   uint32_t identifier = 0;
 
   bool operator==(const CallbackAddress&) const = default;

@@ -34,12 +34,12 @@ TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
 // { v, x, c, l, s } is confirmed, and { v, x, k } comes.
 TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
   const ClientId id = OpenMinorZero("x");
-  const auto update = Set("x", 1, 0, "127.0.0.1.9.9");
+  const auto update = Set("x", 1, 0, 4711);
   ASSERT_TRUE(update);
   EXPECT_EQ(update->id, id);
-  EXPECT_EQ(clients_.Find(id)->callback.address, "127.0.0.1.8.1");
+  EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 2049);
   EXPECT_EQ(Confirm(*update).value(), Gone());
-  EXPECT_EQ(clients_.Find(id)->callback.address, "127.0.0.1.9.9");
+  EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 4711);
 }
 
 TEST_F(SetClientIdTest, TheConfirmationIsAnotherThanBefore) {
@@ -130,9 +130,9 @@ TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
 TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
   const auto set = Set("x");
   ASSERT_TRUE(Confirm(*set));
-  const auto update = Set("x", 1, 0, "127.0.0.1.9.9");
+  const auto update = Set("x", 1, 0, 4711);
   EXPECT_EQ(Confirm(*set).value(), Gone());
-  EXPECT_EQ(clients_.Find(set->id)->callback.address, "127.0.0.1.8.1");
+  EXPECT_EQ(clients_.Find(set->id)->callback.endpoint->port(), 2049);
   EXPECT_EQ(Confirm(*update).value(), Gone());
 }
 
@@ -183,7 +183,7 @@ TEST_F(MinorZeroTest, DelegationsNeedACallbackThatWorks) {
   EXPECT_FALSE(clients_.CanCall(id));
   clients_.SetPath(id, PathState::kWorks);
   EXPECT_TRUE(clients_.CanCall(id));
-  ASSERT_TRUE(Confirm(*Set("x", 1, 0, "127.0.0.1.9.9")));
+  ASSERT_TRUE(Confirm(*Set("x", 1, 0, 4711)));
   EXPECT_FALSE(clients_.CanCall(id));
 }
 

@@ -6,6 +6,7 @@
 //   on, due                  the store is to forget those who did not come (RecoveryStore::EndGrace); then End()
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,6 +21,9 @@ class Grace {
  public:
   // Off.
   Grace() = default;
+  // For a server that starts: at least as long as the lease that clients were told before (RFC 8881 §8.4.2.1).
+  Grace(const RecoveryStore::Restart& restart, Duration length, TimePoint now)
+      : Grace(restart.clients, now + std::max(length, restart.last_lease)) {}
   // On for at most until `end`, where there is anybody to wait for.
   Grace(const std::vector<RecoveryRecord>& clients, TimePoint end);
 

@@ -48,6 +48,14 @@ TEST(Grace, WaitsForClientsOfMinorVersionZero) {
   EXPECT_TRUE(grace.IsDue(kEnd));
 }
 
+TEST(Grace, IsNoShorterThanTheLeaseThatClientsWereTold) {
+  const RecoveryStore::Restart restart{
+      .instance = 1, .last_lease = std::chrono::seconds(60), .clients = {Record(1, "a")}};
+  EXPECT_FALSE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(59)));
+  EXPECT_TRUE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
+  EXPECT_FALSE(Grace(restart, std::chrono::seconds(90), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
+}
+
 TEST(Grace, OnlyThoseWhomTheStoreKnewMayReclaim) {
   Grace grace({Record(1, "owner", 5)}, kEnd);
   EXPECT_TRUE(grace.MayReclaim(OwnerKey(1, "owner"), User(5)));

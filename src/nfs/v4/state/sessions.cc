@@ -69,6 +69,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
   }
   Gone gone;
   if (!client->confirmed) gone = MakeConfirmed(*client, now);
+  client->renewed = std::max(client->renewed, now);
 
   // 4. Session creation.
   const bool back_channel = asked.back_channel;

@@ -113,8 +113,10 @@ class ClientsTest : public testing::Test {
   // ---- minor version 0 ----
 
   Result<Clients::SetClientIdResult, nfs4::nfsstat4> Set(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0,
-                                                         const std::string& callback = "127.0.0.1.8.1") {
-    const CallbackAddress address{.program = 0x40000000, .network_id = "tcp", .address = callback, .identifier = 7};
+                                                         uint16_t callback_port = 2049) {
+    const CallbackAddress address{.program = 0x40000000,
+                                  .endpoint = asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), callback_port),
+                                  .identifier = 7};
     return clients_.Set({.verifier = Verifier(verifier), .id = id, .callback = address}, User(uid), ++random_, now_,
                         holds_);
   }

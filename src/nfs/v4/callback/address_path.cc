@@ -1,0 +1,74 @@
+// Calls to clients of minor version 0, which listen somewhere (RFC 7530 §16.33, §15.1).
+#include "nfs/v4/callback/caller.h"
+#include "rpc/tcp/channel.h"
+
+namespace penstock::nfs::v4 {
+
+Caller::Connect ConnectByTcp(Loop& loop) {
+  return [&loop](asio::ip::tcp::endpoint client) -> Task<std::shared_ptr<rpc::Channel>> {
+    rpc::tcp::ChannelOptions options;
+    options.max_record = 64 << 10;
+    options.connect_limit = std::chrono::seconds(5);
+    options.call_limit = std::chrono::seconds(15);
+    auto connected = co_await rpc::tcp::Channel::Connect(loop, client, options);
+    if (!connected) co_return nullptr;
+    co_return std::shared_ptr<rpc::Channel>(*std::move(connected));
+  };
+}
+
+void Caller::Probe(ClientId client) {
+  Run([](Caller& caller, ClientId id) -> Task<void> {
+    CallbackAddress address;
+    {
+      auto state = caller.state_.Lock();
+      const Client* known = state->clients.Find(id);
+      if (!known) co_return;
+      address = known->callback;
+    }
+    co_await caller.CallByAddress(id, std::move(address), nullptr);
+  }(*this, client));
+}
+
+// Without `operation`: CB_NULL. What comes of it is the state of the path.
+Task<Caller::Answer> Caller::CallByAddress(ClientId client, CallbackAddress address,
+                                           const CallbackOperation* operation) {
+  // Clients take callbacks from those who say who they are, and nobody else than root is the server.
+  const rpc::ClientCredential root(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
+  const CallbackCall call{.program = address.program,
+                          .credential = operation ? root.auth() : rpc::OpaqueAuth{},
+                          .minor_version = 0,
+                          .identifier = address.identifier,
+                          .operation = operation};
+  Answer answer = std::unexpected(Failure::kNoPath);
+  if (const auto channel = co_await ChannelTo(client, address)) {
+    const rpc::Xid xid = xids_.Next();
+    const auto reply = co_await channel->Call(EncodeCallback(buffers_, xid, call), ShapeOfCallbackReply());
+    if (reply) {
+      const auto decoded = DecodeCallbackReply(*reply, xid, call);
+      answer = decoded ? Answer(*decoded) : std::unexpected(Failure::kRefused);
+    } else if (const auto path = addresses_.find(client); path != addresses_.end() && path->second.channel == channel) {
+      addresses_.erase(path);
+    }
+  }
+  state_.Lock()->clients.SetPath(client, answer ? PathState::kWorks : PathState::kDown);
+  co_return answer;
+}
+
+// The connection that there is, or a new one.
+Task<std::shared_ptr<rpc::Channel>> Caller::ChannelTo(ClientId client, const CallbackAddress& address) {
+  if (const auto path = addresses_.find(client); path != addresses_.end()) {
+    if (path->second.address == address) co_return path->second.channel;
+    addresses_.erase(path);
+  }
+  if (!address.endpoint || stopping_) co_return nullptr;
+  const auto channel = co_await connect_(*address.endpoint);
+  if (!channel || stopping_) co_return nullptr;
+  {
+    auto state = state_.Lock();
+    std::erase_if(addresses_, [&](const auto& path) { return !state->clients.Has(path.first); });
+  }
+  addresses_.insert_or_assign(client, AddressPath{address, channel});
+  co_return channel;
+}
+
+}  // namespace penstock::nfs::v4

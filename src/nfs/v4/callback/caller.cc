@@ -1,0 +1,148 @@
+#include "nfs/v4/callback/caller.h"
+
+#include <algorithm>
+
+#include "nfs/v4/state/random.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+nfs_fh4 HandleOf(const FileHandle& file) { return nfs_fh4(EncodedHandle(file).bytes()); }
+
+// A client that does not know the file or the stateid may just not have seen the answer to its OPEN yet (RFC 8881
+// §20.2.3).
+bool MayHaveBeenEarly(nfsstat4 status) {
+  return status == NFS4ERR_DELAY || status == NFS4ERR_BADHANDLE || status == NFS4ERR_BAD_STATEID;
+}
+
+}  // namespace
+
+Caller::Caller(State& state, Loop* home, TimerService& timers, BufferPool& buffers, Connect connect, Options options)
+    : state_(state),
+      home_(home),
+      timers_(timers),
+      buffers_(buffers),
+      connect_(std::move(connect)),
+      options_(options),
+      xids_(rpc::Xid(static_cast<uint32_t>(SystemRandom()))) {}
+
+void Caller::Stop() {
+  stopping_ = true;
+  for (Completion<>* pause : std::exchange(pauses_, {})) pause->Set();
+  addresses_.clear();
+}
+
+// ---- running ----
+
+void Caller::Run(Task<void> task) {
+  if (!home_) {
+    Spawn(Count(std::move(task)));
+    return;
+  }
+  home_->Post([this, task = std::move(task)]() mutable { Spawn(Count(std::move(task))); });
+}
+
+Task<void> Caller::Count(Task<void> task) {
+  if (stopping_ || under_way_ >= options_.max_calls) co_return;
+  ++under_way_;
+  co_await std::move(task);
+  --under_way_;
+}
+
+Task<void> Caller::Pause(Duration duration) {
+  if (stopping_) co_return;
+  Completion<> over;
+  pauses_.push_back(&over);
+  auto timer = timers_.MakeTimer([&over] {
+    if (!over.is_set()) over.Set();
+  });
+  timer->ExpireAfter(duration);
+  co_await over;
+  std::erase(pauses_, &over);
+}
+
+Task<void> Caller::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted) {
+  for (const TimePoint end = timers_.Now() + options_.patience; !IsOver(end) && wanted();) {
+    const Answer answer = co_await CallOnce(client, operation, end);
+    if (answer && !MayHaveBeenEarly(answer->status)) co_return;
+    if (!answer && (answer.error() == Failure::kNoClient || answer.error() == Failure::kRefused)) co_return;
+    co_await Pause(options_.again);
+  }
+}
+
+Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end) {
+  std::optional<CallbackAddress> address;
+  {
+    auto state = state_.Lock();
+    const Client* known = state->clients.Find(client);
+    if (!known) co_return std::unexpected(Failure::kNoClient);
+    if (known->minor_version == 0) address = known->callback;
+  }
+  if (address) co_return co_await CallByAddress(client, *std::move(address), &operation);
+  co_return co_await CallBySession(client, operation, end);
+}
+
+// ---- what clients are called for ----
+
+void Caller::Recall(ClientId client, const stateid4& delegation, const FileHandle& file, bool truncate) {
+  Run(DeliverRecall(client, delegation,
+                    CallbackOperation::Of(OP_CB_RECALL, CB_RECALL4args{delegation, truncate, HandleOf(file)})));
+}
+
+// Whoever runs into the delegation again while it is being recalled asks for nothing new.
+Task<void> Caller::DeliverRecall(ClientId client, stateid4 delegation, CallbackOperation operation) {
+  const auto recalled = recalled_.emplace(client, delegation.other);
+  if (!recalled.second) co_return;
+  const auto wanted = [this, client, delegation] {
+    auto state = state_.Lock();
+    const Client* known = state->clients.Find(client);
+    return known && state->files.Test({known->minor_version, client}, delegation) == NFS4_OK;
+  };
+  co_await Deliver(client, std::move(operation), wanted);
+  recalled_.erase({client, delegation.other});
+}
+
+void Caller::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) {
+  const CB_NOTIFY_LOCK4args arguments{.cnla_fh = HandleOf(file),
+                                      .cnla_lock_owner = {.clientid = client.value(), .owner = owner}};
+  // A hint, good while it is fresh (RFC 8881 §20.11.4): tried once. The client asks again by itself.
+  Run(Deliver(client, CallbackOperation::Of(OP_CB_NOTIFY_LOCK, arguments),
+              [first = true]() mutable { return std::exchange(first, false); }));
+}
+
+void Caller::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
+                         const offload_info4& information) {
+  const CB_OFFLOAD4args arguments{.coa_fh = HandleOf(file), .coa_stateid = copy, .coa_offload_info = information};
+  Run(Deliver(client, CallbackOperation::Of(OP_CB_OFFLOAD, arguments), [] { return true; }));
+}
+
+Task<HolderAttributes> Caller::GetAttributes(Loop* loop, ClientId client, const FileHandle& file) {
+  struct Asked {
+    Completion<> over;
+    HolderAttributes attributes;
+  };
+  if (home_) co_await SwitchTo(*home_);
+  const auto asked = std::make_shared<Asked>();
+  auto timer = timers_.MakeTimer([asked] {
+    if (!asked->over.is_set()) asked->over.Set();
+  });
+  timer->ExpireAfter(options_.for_attributes);
+  // The answer may come when nobody waits for it any more.
+  Spawn(Count(
+      [](Caller& caller, ClientId holder, CallbackOperation operation, std::shared_ptr<Asked> asks) -> Task<void> {
+        const TimePoint end = caller.timers_.Now() + caller.options_.for_attributes;
+        const Answer answer = co_await caller.CallOnce(holder, operation, end);
+        if (asks->over.is_set()) co_return;
+        if (answer && answer->status == NFS4_OK) asks->attributes = answer->attributes;
+        asks->over.Set();
+      }(*this, client, MakeGetAttributes(file), asked)));
+  co_await asked->over;
+  const HolderAttributes attributes = asked->attributes;
+  if (loop) co_await SwitchTo(*loop);
+  co_return attributes;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,338 @@
+#include "nfs/v4/callback/caller.h"
+
+#include <gtest/gtest.h>
+
+#include "nfs/v4/callback/test_client.h"
+#include "nfs/v4/state/test_clients.h"
+#include "rdma/sim/world.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
+
+const asio::ip::tcp::endpoint kListener(asio::ip::make_address("127.0.0.1"), 2049);
+
+// A connection whose client answers by `answer`; without one it does not answer, until the connection is lost or the
+// call times out.
+class ScriptedChannel : public rpc::BackChannel {
+ public:
+  using Answer = std::function<std::optional<CallbackReply>(const ReceivedCallback&)>;
+
+  ScriptedChannel(BufferPool& buffers, Answer answer) : BackChannel(PeerWith(buffers)), answer_(std::move(answer)) {}
+
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape) override {
+    if (!connected()) co_return std::unexpected(rpc::CallError::kDisconnected);
+    received.push_back(Receive(call));
+    if (const auto reply = answer_(received.back())) co_return ReplyTo(buffers(), received.back(), *reply);
+    Completion<rpc::CallError> failed;
+    waiting_.push_back(&failed);
+    co_return std::unexpected(co_await failed);
+  }
+  void Fail(rpc::CallError error) {
+    if (error == rpc::CallError::kDisconnected) set_disconnected();
+    for (auto* failed : std::exchange(waiting_, {})) failed->Set(error);
+  }
+
+  std::vector<ReceivedCallback> received;
+
+ private:
+  static rpc::Peer PeerWith(BufferPool& buffers) {
+    rpc::Peer peer;
+    peer.buffers = &buffers;
+    return peer;
+  }
+  Answer answer_;
+  std::vector<Completion<rpc::CallError>*> waiting_;
+};
+
+std::optional<CallbackReply> Good(const ReceivedCallback&) { return CallbackReply{}; }
+std::optional<CallbackReply> Silent(const ReceivedCallback&) { return std::nullopt; }
+
+class CallerTest : public testing::Test {
+ protected:
+  ~CallerTest() override {
+    caller_.Stop();
+    for (const auto& channel : channels_) channel->Fail(rpc::CallError::kDisconnected);
+    EXPECT_EQ(caller_.under_way(), 0u);
+  }
+
+  std::shared_ptr<ScriptedChannel> MakeChannel(ScriptedChannel::Answer answer) {
+    channels_.push_back(std::make_shared<ScriptedChannel>(buffers_, std::move(answer)));
+    return channels_.back();
+  }
+  // A client of minor version 1, with a session over that connection.
+  void Open(const std::shared_ptr<ScriptedChannel>& channel) {
+    auto state = state_.Lock();
+    const auto made =
+        state->clients.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now(), none_);
+    client_ = made->id;
+    session_ = AddSession(*state, made->sequence, channel);
+  }
+  SessionId AddSession(StateTables& state, SequenceId sequence, const std::shared_ptr<ScriptedChannel>& channel) {
+    const auto created = state.clients.Create({.client = client_,
+                                               .sequence = sequence,
+                                               .back_channel = true,
+                                               .fore = PlainChannel(),
+                                               .back = PlainChannel(2),
+                                               .callback_program = 0x40000005},
+                                              {++connections_, channel}, User(0), connections_, world_.Now());
+    return created.reply.csr_resok4().csr_sessionid;
+  }
+  // A client of minor version 0, whose delegation is as good as that of any.
+  void OpenMinorZero(std::optional<asio::ip::tcp::endpoint> endpoint = kListener) {
+    auto state = state_.Lock();
+    const CallbackAddress callback{.program = 0x40000009, .endpoint = endpoint, .identifier = 3};
+    const auto set = state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0),
+                                        ++connections_, world_.Now(), none_);
+    client_ = set->id;
+    ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), world_.Now(), none_));
+  }
+  void Bind(const std::shared_ptr<ScriptedChannel>& channel) {
+    ASSERT_TRUE(state_.Lock()->clients.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH));
+  }
+  PathState Path() { return state_.Lock()->clients.Find(client_)->path; }
+  void OffloadDone() { caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5})); }
+
+  rdma::sim::World world_{1};
+  BufferPool buffers_;
+  Settings settings_{};
+  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {})}};
+  HasState none_ = [](ClientId) { return false; };
+  uint64_t connections_ = 0;
+  ClientId client_;
+  SessionId session_{};
+  std::vector<std::shared_ptr<ScriptedChannel>> channels_;
+  std::vector<asio::ip::tcp::endpoint> connected_to_;
+  std::shared_ptr<ScriptedChannel> listener_;  // what a connection to a client of minor version 0 comes to
+  Caller caller_{state_,
+                 nullptr,
+                 world_,
+                 buffers_,
+                 [this](asio::ip::tcp::endpoint to) -> Task<std::shared_ptr<rpc::Channel>> {
+                   connected_to_.push_back(to);
+                   co_return listener_;
+                 },
+                 {.again = std::chrono::seconds(1),
+                  .patience = std::chrono::seconds(90),
+                  .for_attributes = std::chrono::seconds(3),
+                  .max_calls = 8}};
+};
+
+TEST_F(CallerTest, CallsOverTheBackchannelOfASession) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  OffloadDone();
+  OffloadDone();
+  ASSERT_EQ(channel->received.size(), 2u);
+  EXPECT_EQ(channel->received[0].header.program, 0x40000005u);
+  EXPECT_EQ(channel->received[0].head.minorversion, 1u);
+  EXPECT_EQ(channel->received[0].sequence->csa_sessionid, session_);
+  EXPECT_EQ(channel->received[0].sequence->csa_sequenceid, 1u);
+  EXPECT_EQ(channel->received[1].sequence->csa_sequenceid, 2u);
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+// RFC 8881 §2.10.6.2: over another connection, on the same slot with the same number.
+TEST_F(CallerTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) {
+  const auto first = MakeChannel(Silent), second = MakeChannel(Good);
+  Open(first);
+  OffloadDone();
+  first->Fail(rpc::CallError::kDisconnected);
+  world_.RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(caller_.under_way(), 1u);
+  EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
+  Bind(second);
+  world_.RunFor(std::chrono::seconds(2));
+  ASSERT_EQ(second->received.size(), 1u);
+  EXPECT_EQ(second->received[0].sequence, first->received[0].sequence);
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+TEST_F(CallerTest, AConnectionThatDoesNotAnswerIsLeftAloneUntilItIsBoundAgain) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  OffloadDone();
+  channel->Fail(rpc::CallError::kTimedOut);
+  world_.RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(channel->received.size(), 1u);
+  Bind(channel);
+  world_.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(channel->received.size(), 2u);
+}
+
+TEST_F(CallerTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
+  const auto first = MakeChannel(Silent), second = MakeChannel(Good);
+  Open(first);
+  OffloadDone();
+  {
+    auto state = state_.Lock();
+    ASSERT_EQ(state->clients.DestroySession(session_, connections_), NFS4_OK);
+    AddSession(*state, SequenceId(2), second);
+  }
+  first->Fail(rpc::CallError::kTimedOut);
+  world_.RunFor(std::chrono::seconds(3));
+  ASSERT_EQ(second->received.size(), 1u);
+  EXPECT_EQ(second->received[0].sequence->csa_sequenceid, 1u);
+}
+
+TEST_F(CallerTest, AClientThatIsBusyIsAskedAgainOnTheSameSlot) {
+  int delays = 2;
+  const auto channel = MakeChannel([&](const ReceivedCallback&) -> std::optional<CallbackReply> {
+    return CallbackReply{.sequence = delays-- > 0 ? NFS4ERR_DELAY : NFS4_OK};
+  });
+  Open(channel);
+  OffloadDone();
+  world_.RunFor(std::chrono::seconds(5));
+  ASSERT_EQ(channel->received.size(), 3u);
+  EXPECT_EQ(channel->received[2].sequence, channel->received[0].sequence);
+}
+
+TEST_F(CallerTest, AClientThatDoesNotKnowTheStateYetIsAskedAgain) {
+  int unknown = 1;
+  const auto channel = MakeChannel([&](const ReceivedCallback&) -> std::optional<CallbackReply> {
+    return CallbackReply{.status = unknown-- > 0 ? NFS4ERR_BAD_STATEID : NFS4_OK};
+  });
+  Open(channel);
+  OffloadDone();
+  world_.RunFor(std::chrono::seconds(5));
+  ASSERT_EQ(channel->received.size(), 2u);
+  EXPECT_EQ(channel->received[1].sequence->csa_sequenceid, 2u);
+}
+
+TEST_F(CallerTest, ASlotThatTheClientSeesOtherwiseIsNotUsedAgain) {
+  const auto channel = MakeChannel([](const ReceivedCallback& call) -> std::optional<CallbackReply> {
+    return CallbackReply{.sequence = call.sequence->csa_slotid == 0 ? NFS4ERR_SEQ_MISORDERED : NFS4_OK};
+  });
+  Open(channel);
+  OffloadDone();
+  world_.RunFor(std::chrono::seconds(5));
+  ASSERT_EQ(channel->received.size(), 2u);
+  EXPECT_EQ(channel->received[1].sequence->csa_slotid, 1u);
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+TEST_F(CallerTest, NoMoreCallsThanTheClientHasSlotsFor) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  for (int i = 0; i < 4; ++i) OffloadDone();
+  EXPECT_EQ(channel->received.size(), 2u);
+  EXPECT_EQ(channel->received[1].sequence->csa_highest_slotid, 1u);
+  EXPECT_EQ(caller_.under_way(), 4u);
+}
+
+TEST_F(CallerTest, NobodyWaitsForEver) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  OffloadDone();
+  channel->Fail(rpc::CallError::kDisconnected);
+  world_.RunFor(std::chrono::seconds(100));
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+TEST_F(CallerTest, CallsUnderWayAreLimited) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  for (int i = 0; i < 20; ++i) OffloadDone();
+  EXPECT_EQ(caller_.under_way(), 8u);
+}
+
+// A delegation that has gone needs no recall; B's tables say so.
+TEST_F(CallerTest, WhatIsNotHeldIsNotRecalled) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  caller_.Recall(client_, stateid4{.seqid = 1, .other = {}}, kFile, false);
+  EXPECT_TRUE(channel->received.empty());
+}
+
+TEST_F(CallerTest, AHintIsGivenOnce) {
+  const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
+  Open(channel);
+  caller_.NotifyLock(client_, kFile, AsBytes("owner"));
+  world_.RunFor(std::chrono::seconds(10));
+  EXPECT_EQ(channel->received.size(), 1u);
+  EXPECT_EQ(channel->received[0].operation, OP_CB_NOTIFY_LOCK);
+}
+
+TEST_F(CallerTest, TheHolderTellsChangeAndSize) {
+  std::array<std::byte, 16> values{};
+  StoreBig<uint64_t>(&values[0], 11);
+  StoreBig<uint64_t>(&values[8], 22);
+  const auto channel = MakeChannel([&](const ReceivedCallback& call) -> std::optional<CallbackReply> {
+    EXPECT_EQ(FileHandle::Parse(call.get_attributes.fh.bytes()), kFile);
+    return CallbackReply{
+        .attributes = fattr4{.attrmask = call.get_attributes.attr_request, .attr_vals = attrlist4(ConstBytes(values))}};
+  });
+  Open(channel);
+  HolderAttributes held;
+  Spawn([](Caller& caller, ClientId client, HolderAttributes& out) -> Task<void> {
+    out = co_await caller.GetAttributes(nullptr, client, kFile);
+  }(caller_, client_, held));
+  EXPECT_EQ(held.change, 11u);
+  EXPECT_EQ(held.size, 22u);
+}
+
+TEST_F(CallerTest, NobodyWaitsLongForAttributes) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  bool done = false;
+  Spawn([](Caller& caller, ClientId client, bool& out) -> Task<void> {
+    const HolderAttributes held = co_await caller.GetAttributes(nullptr, client, kFile);
+    out = !held.change && !held.size;
+  }(caller_, client_, done));
+  world_.RunFor(std::chrono::seconds(2));
+  EXPECT_FALSE(done);
+  world_.RunFor(std::chrono::seconds(2));
+  EXPECT_TRUE(done);
+}
+
+// ---- minor version 0 ----
+
+TEST_F(CallerTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
+  listener_ = MakeChannel(Good);
+  OpenMinorZero();
+  EXPECT_EQ(Path(), PathState::kUnknown);
+  caller_.Probe(client_);
+  ASSERT_EQ(connected_to_.size(), 1u);
+  EXPECT_EQ(connected_to_[0], kListener);
+  EXPECT_EQ(listener_->received.at(0).header.procedure, 0u);
+  EXPECT_EQ(Path(), PathState::kWorks);
+
+  OffloadDone();
+  EXPECT_EQ(connected_to_.size(), 1u);
+  ASSERT_EQ(listener_->received.size(), 2u);
+  EXPECT_EQ(listener_->received[1].header.program, 0x40000009u);
+  EXPECT_EQ(listener_->received[1].head.callback_ident, 3u);
+  EXPECT_EQ(listener_->received[1].head.minorversion, 0u);
+}
+
+TEST_F(CallerTest, AClientThatCannotBeReachedHasNoPath) {
+  OpenMinorZero();
+  caller_.Probe(client_);
+  EXPECT_EQ(Path(), PathState::kDown);
+}
+
+TEST_F(CallerTest, AClientThatListensNowhereIsNotCalled) {
+  OpenMinorZero(std::nullopt);
+  caller_.Probe(client_);
+  EXPECT_TRUE(connected_to_.empty());
+  EXPECT_EQ(Path(), PathState::kDown);
+}
+
+TEST_F(CallerTest, AConnectionToAClientThatIsLostIsMadeAgain) {
+  listener_ = MakeChannel(Silent);
+  OpenMinorZero();
+  OffloadDone();
+  channels_[0]->Fail(rpc::CallError::kDisconnected);
+  EXPECT_EQ(Path(), PathState::kDown);
+  listener_ = MakeChannel(Good);
+  world_.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(connected_to_.size(), 2u);
+  EXPECT_EQ(listener_->received.size(), 1u);
+  EXPECT_EQ(Path(), PathState::kWorks);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

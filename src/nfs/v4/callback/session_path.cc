@@ -1,0 +1,95 @@
+// Calls to clients of minor version 1 and later.
+#include "nfs/v4/callback/caller.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+using Fate = CallbackSlots::Fate;
+
+enum class Lost : uint8_t {
+  kRefused,   // executed by nobody
+  kUnsent,    // not even sent
+  kNoAnswer,  // executed or not
+};
+
+Lost WhyLost(rpc::CallError error) { return error == rpc::CallError::kTooLarge ? Lost::kUnsent : Lost::kNoAnswer; }
+
+// Over one connection, on its loop.
+Task<Result<CallbackAnswer, Lost>> CallOver(rpc::BackChannel& channel, const CallbackCall& call) {
+  const rpc::Xid xid = channel.xids().Next();
+  const auto reply = co_await channel.Call(EncodeCallback(channel.buffers(), xid, call), ShapeOfCallbackReply());
+  if (!reply) co_return std::unexpected(WhyLost(reply.error()));
+  const auto answer = DecodeCallbackReply(*reply, xid, call);
+  if (answer) co_return *answer;
+  co_return std::unexpected(answer.error() == CallbackProblem::kRefused ? Lost::kRefused : Lost::kNoAnswer);
+}
+
+}  // namespace
+
+Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end) {
+  const auto started = state_.Lock()->clients.StartCallback(client);
+  if (!started) {
+    using enum Clients::NoCallback;
+    co_return std::unexpected(started.error() == kNoClient ? Failure::kNoClient
+                              : started.error() == kBusy   ? Failure::kBusy
+                                                           : Failure::kNoPath);
+  }
+  const CallbackCall call{.program = started->program,
+                          .credential = started->credential.auth(),
+                          .minor_version = started->minor_version,
+                          .sequence = CB_SEQUENCE4args{.csa_sessionid = started->session,
+                                                       .csa_sequenceid = started->slot.sequence.value(),
+                                                       .csa_slotid = started->slot.id.value(),
+                                                       .csa_highest_slotid = started->highest_slot.value(),
+                                                       .csa_cachethis = false,
+                                                       .csa_referring_call_lists = {}},
+                          .operation = &operation};
+  const auto finish = [&](Fate fate) { state_.Lock()->clients.FinishCallback(*started, fate); };
+
+  std::shared_ptr<rpc::BackChannel> channel = started->channel;
+  while (channel) {
+    if (channel->loop()) co_await SwitchTo(*channel->loop());
+    const auto answer = co_await CallOver(*channel, call);
+    if (home_) co_await SwitchTo(*home_);
+
+    if (answer && answer->sequence == NFS4_OK) {
+      finish(Fate::kSeen);
+      co_return *answer;
+    }
+    if (answer && answer->sequence != NFS4ERR_DELAY) {
+      // NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED, ...: the client's slot is not as we think.
+      finish(Fate::kUnknown);
+      co_return std::unexpected(Failure::kNoPath);
+    }
+    if (!answer && answer.error() != Lost::kNoAnswer) {
+      // A client that refuses what it has asked for, or cannot be sent a call of that size, will not be called
+      // otherwise.
+      finish(Fate::kUnseen);
+      co_return std::unexpected(Failure::kRefused);
+    }
+    // NFS4ERR_DELAY: not now, but on the same slot. No answer: the connection is to be replaced.
+    if (!answer) state_.Lock()->clients.SuspectChannel(started->session, *channel);
+    if (answer) co_await Pause(options_.again);
+    channel = co_await NextChannel(started->session, end);
+  }
+  finish(Fate::kUnknown);
+  co_return std::unexpected(Failure::kNoPath);
+}
+
+// Null where the session has gone, or nobody waits any more.
+Task<std::shared_ptr<rpc::BackChannel>> Caller::NextChannel(const SessionId& session, TimePoint end) {
+  while (!IsOver(end)) {
+    {
+      auto state = state_.Lock();
+      if (!state->clients.HasSession(session)) break;
+      if (auto channel = state->clients.CallbackChannel(session)) co_return channel;
+    }
+    co_await Pause(options_.again);
+  }
+  co_return nullptr;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,78 @@
+// A client that answers callbacks as a test tells it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "nfs/v4/callback/wire.h"
+#include "rpc/header.h"
+#include "xdr/decode.h"
+
+namespace penstock::nfs::v4 {
+
+// What a client has received.
+struct ReceivedCallback {
+  rpc::CallHeader header;
+  nfs4::CB_COMPOUND4args_head head{};
+  std::optional<nfs4::CB_SEQUENCE4args> sequence{};
+  nfs4::nfs_cb_opnum4 operation{};  // none: CB_NULL
+  nfs4::CB_RECALL4args recall{};
+  nfs4::CB_GETATTR4args get_attributes{};
+};
+
+inline ReceivedCallback Receive(const rpc::Message& call) {
+  ReceivedCallback received;
+  xdr::Decoder decoder(call);
+  EXPECT_EQ(rpc::DecodeCallHeader(decoder, received.header), rpc::HeaderProblem::kNone);
+  if (received.header.procedure == nfs4::CB_NULL::kNumber) {
+    EXPECT_TRUE(decoder.Finish());
+    return received;
+  }
+  EXPECT_TRUE(xdr::Decode(decoder, received.head));
+  for (uint32_t i = 0; i < received.head.count; ++i) {
+    EXPECT_TRUE(xdr::Decode(decoder, received.operation));
+    if (received.operation == nfs4::OP_CB_SEQUENCE) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.sequence.emplace()));
+    } else if (received.operation == nfs4::OP_CB_RECALL) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.recall));
+    } else if (received.operation == nfs4::OP_CB_GETATTR) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.get_attributes));
+    }
+  }
+  return received;
+}
+
+// What it says to that.
+struct CallbackReply {
+  nfs4::nfsstat4 sequence = nfs4::NFS4_OK;
+  nfs4::nfsstat4 status = nfs4::NFS4_OK;
+  std::optional<nfs4::fattr4> attributes{};  // CB_GETATTR
+};
+
+inline rpc::Message ReplyTo(BufferPool& buffers, const ReceivedCallback& call, const CallbackReply& reply) {
+  xdr::Encoder encoder(buffers);
+  rpc::EncodeAccepted(encoder, call.header.xid, rpc::AcceptStatus::SUCCESS);
+  if (call.header.procedure == nfs4::CB_NULL::kNumber) return encoder.Finish();
+  const bool refused = reply.sequence != nfs4::NFS4_OK;
+  const uint32_t count = call.sequence && !refused ? 2 : 1;
+  xdr::Encode(encoder,
+              nfs4::CB_COMPOUND4res_head{.status = refused ? reply.sequence : reply.status, .tag = {}, .count = count});
+  if (call.sequence) {
+    xdr::Encode(encoder, nfs4::OP_CB_SEQUENCE);
+    xdr::Encode(encoder, reply.sequence);
+    if (refused) return encoder.Finish();
+    xdr::Encode(encoder, nfs4::CB_SEQUENCE4resok{.csr_sessionid = call.sequence->csa_sessionid,
+                                                 .csr_sequenceid = call.sequence->csa_sequenceid,
+                                                 .csr_slotid = call.sequence->csa_slotid,
+                                                 .csr_highest_slotid = 0,
+                                                 .csr_target_highest_slotid = 0});
+  }
+  xdr::Encode(encoder, call.operation);
+  xdr::Encode(encoder, reply.status);
+  if (reply.attributes) xdr::Encode(encoder, *reply.attributes);
+  return encoder.Finish();
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,123 @@
+#include "nfs/v4/callback/wire.h"
+
+#include "nfs/v4/attributes/attribute_set.h"
+#include "rpc/header.h"
+#include "xdr/decode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// RFC 8881 §18.36.3 speaks of version 4, but the definition of the program (RFC 5662 §1, RFC 7531 §2) has version 1
+// only, and that is what clients listen for.
+constexpr uint32_t kVersion = NFS_CB;
+constexpr size_t kLargestReply = 512;
+const AttributeSet kAsked{FATTR4_CHANGE, FATTR4_SIZE};
+
+bool DecodeAttributes(xdr::Decoder& decoder, HolderAttributes& attributes) {
+  CB_GETATTR4resok result{};
+  if (!xdr::Decode(decoder, result)) return false;
+  const AttributeSet set(result.obj_attributes.attrmask);
+  if (!kAsked.Contains(set)) return false;
+  const xdr::Message octets = xdr::Message::Whole(Slice::Borrowed(result.obj_attributes.attr_vals.bytes()));
+  xdr::Decoder values(octets);
+  // In ascending order (RFC 8881 §5): change is 3, size 4.
+  uint64_t value = 0;
+  if (set.Has(FATTR4_CHANGE)) {
+    if (!values.U64(value)) return false;
+    attributes.change = value;
+  }
+  if (set.Has(FATTR4_SIZE)) {
+    if (!values.U64(value)) return false;
+    attributes.size = value;
+  }
+  return values.Finish();
+}
+
+// The next result, which must be of `number`.
+bool DecodeStatus(xdr::Decoder& decoder, nfs_cb_opnum4 number, nfsstat4& status) {
+  nfs_cb_opnum4 found{};
+  return xdr::Decode(decoder, found) && xdr::Decode(decoder, status) &&
+         (found == number || (found == OP_CB_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
+}
+
+// CB_SEQUENCE's results must name what was sent (RFC 8881 §20.9.3).
+bool DecodeSequence(xdr::Decoder& decoder, const CB_SEQUENCE4args& sent, nfsstat4& status) {
+  if (!DecodeStatus(decoder, OP_CB_SEQUENCE, status)) return false;
+  if (status != NFS4_OK) return true;
+  CB_SEQUENCE4resok result{};
+  return xdr::Decode(decoder, result) && result.csr_sessionid == sent.csa_sessionid &&
+         result.csr_sequenceid == sent.csa_sequenceid && result.csr_slotid == sent.csa_slotid;
+}
+
+bool DecodeResults(xdr::Decoder& decoder, const CallbackCall& call, CallbackAnswer& answer) {
+  CB_COMPOUND4res_head head{};
+  if (!xdr::Decode(decoder, head)) return false;
+  answer.status = head.status;
+  uint32_t left = head.count;
+  if (call.sequence) {
+    if (left == 0) {
+      // Not even CB_SEQUENCE was looked at (NFS4ERR_MINOR_VERS_MISMATCH): whatever it says, it is no success.
+      answer.sequence = head.status;
+      return head.status != NFS4_OK;
+    }
+    --left;
+    if (!DecodeSequence(decoder, *call.sequence, answer.sequence)) return false;
+    if (answer.sequence != NFS4_OK) return left == 0;
+  }
+  if (left == 0) return head.status != NFS4_OK;
+  if (!DecodeStatus(decoder, call.operation->number, answer.status)) return false;
+  if (call.operation->number == OP_CB_GETATTR && answer.status == NFS4_OK) {
+    return DecodeAttributes(decoder, answer.attributes);
+  }
+  return true;
+}
+
+}  // namespace
+
+CallbackOperation MakeGetAttributes(const FileHandle& file) {
+  return CallbackOperation::Of(
+      OP_CB_GETATTR, CB_GETATTR4args{.fh = nfs_fh4(EncodedHandle(file).bytes()), .attr_request = kAsked.ToBitmap()});
+}
+
+rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCall& call) {
+  xdr::Encoder encoder(buffers);
+  const auto procedure = call.operation ? CB_COMPOUND::kNumber : CB_NULL::kNumber;
+  rpc::EncodeCallHeader(encoder, {xid, call.program, kVersion, procedure, call.credential, {}});
+  if (!call.operation) return encoder.Finish();
+  xdr::Encode(encoder, CB_COMPOUND4args_head{.tag = {},
+                                             .minorversion = call.minor_version,
+                                             .callback_ident = call.identifier,
+                                             .count = call.sequence ? 2u : 1u});
+  if (call.sequence) {
+    xdr::Encode(encoder, OP_CB_SEQUENCE);
+    xdr::Encode(encoder, *call.sequence);
+  }
+  xdr::Encode(encoder, call.operation->number);
+  encoder.Fixed(call.operation->arguments);
+  return encoder.Finish();
+}
+
+rpc::ReplyShape ShapeOfCallbackReply() {
+  rpc::ReplyShape shape;
+  shape.max_stream = kLargestReply;
+  return shape;
+}
+
+Result<CallbackAnswer, CallbackProblem> DecodeCallbackReply(const rpc::Message& reply, rpc::Xid xid,
+                                                            const CallbackCall& call) {
+  xdr::Decoder decoder(reply);
+  rpc::ReplyHeader header;
+  if (!rpc::DecodeReplyHeader(decoder, header) || header.xid != xid)
+    return std::unexpected(CallbackProblem::kMalformed);
+  if (!header.body.is_areply() || header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) {
+    return std::unexpected(CallbackProblem::kRefused);
+  }
+  CallbackAnswer answer;
+  if (call.operation && !DecodeResults(decoder, call, answer)) return std::unexpected(CallbackProblem::kMalformed);
+  return answer;
+}
+
+}  // namespace penstock::nfs::v4
