@@ -28,12 +28,13 @@ stateid4 InvalidStateId() { return {.seqid = kAllOnes, .other = {}}; }
 StateIdTable::StateIdTable(uint32_t instance) : instance_(instance) { assert(instance != 0 && instance != kAllOnes); }
 
 void StateIdTable::Place(std::unique_ptr<StateRecord> record) {
-  if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(slots_.size()));
+  if (free_.size() <= kRemembered) {
+    record->index = static_cast<uint32_t>(slots_.size());
     slots_.emplace_back();
+  } else {
+    record->index = free_.front();
+    free_.pop_front();
   }
-  record->index = free_.front();
-  free_.pop_front();
   Slot& slot = slots_[record->index];
   record->generation = ++slot.generation;
   slot.record = std::move(record);

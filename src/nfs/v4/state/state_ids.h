@@ -90,6 +90,9 @@ class StateIdTable {
   size_t size() const { return size_; }
 
  private:
+  // Of so many states at least that are gone it is remembered how they ended.
+  static constexpr size_t kRemembered = 4096;
+
   struct Slot {
     std::unique_ptr<StateRecord> record;
     uint32_t generation = 0;
@@ -100,7 +103,7 @@ class StateIdTable {
 
   uint32_t instance_;
   std::vector<Slot> slots_;
-  std::deque<uint32_t> free_;  // the one that is free longest comes first, so that endings are long remembered
+  std::deque<uint32_t> free_;  // the one that is free longest comes first
   size_t size_ = 0;
 };
 

@@ -101,6 +101,17 @@ TEST_F(StateIdsTest, SayWhyTheirStateHasGone) {
   }
 }
 
+TEST_F(StateIdsTest, SayItForAWhile) {
+  const stateid4 lost = OpenBy(alice, "owner", {kRead, 0});
+  files.ForgetClient(alice, Ending::kExpired, now);
+  for (int i = 0; i < 4096; ++i) Close(OpenBy(bob, "owner", {kRead, 0}));
+  EXPECT_EQ(Test(In0(), lost), NFS4ERR_EXPIRED);
+  Close(OpenBy(bob, "owner", {kRead, 0}));
+  const stateid4 reused = OpenBy(bob, "owner", {kRead, 0});
+  EXPECT_EQ(Test(In0(), lost), NFS4ERR_BAD_STATEID);
+  EXPECT_NE(reused.other, lost.other);
+}
+
 TEST_F(StateIdsTest, SpecialOnesStandForNoState) {
   for (const stateid4& id : {kAnonymous, ReadBypass(), InvalidStateId(), stateid4{.seqid = 1, .other = {}}}) {
     EXPECT_EQ(Test(In1(alice), id), NFS4ERR_BAD_STATEID);

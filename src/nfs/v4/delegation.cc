@@ -1,0 +1,114 @@
+// DELEGRETURN, DELEGPURGE, WANT_DELEGATION, GET_DIR_DELEGATION.
+#include "nfs/v4/convert.h"
+#include "nfs/v4/lease.h"
+#include "nfs/v4/share_arguments.h"
+#include "nfs/v4/stateful.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+open_delegation4 Refuse(why_no_delegation4 why) {
+  return open_delegation4(OPEN_DELEGATE_NONE_EXT, open_none_delegation4(why));
+}
+
+// RFC 8881 §18.49.3: what has none, and why.
+std::optional<open_delegation4> RefuseType(fs::FileType type, Want want) {
+  switch (type) {
+    case fs::FileType::kRegular:
+      return std::nullopt;
+    case fs::FileType::kDirectory:
+      return Refuse(WND4_IS_DIR);
+    default:
+      return Refuse(want == Want::kWrite ? WND4_WRITE_DELEG_NOT_SUPP_FTYPE : WND4_NOT_SUPP_FTYPE);
+  }
+}
+
+// One that the client wants for a file that it need not have open. Those who may not read the file have no business with it.
+Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
+  const Object& file = *compound.current;
+  const auto access = co_await file.file_system().Access(file.context(), file.object(), fs::kAccessRead);
+  if (!access.result) co_return WANT_DELEGATION4res(ToStatus(access.result.error()));
+  if (auto refused = RefuseType(access.attributes->type, want)) co_return WANT_DELEGATION4res(NFS4_OK, *refused);
+  if (!(*access.result & fs::kAccessRead)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
+  const ClientId client = compound.slot->client;
+  const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
+  if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
+
+  auto state = compound.services.state.Lock();
+  if (const nfsstat4 status = state->clients.CheckNew(client); status != NFS4_OK) {
+    co_return WANT_DELEGATION4res(status);
+  }
+  const Files::DelegationRequest request{.client = client,
+                                         .file = file.handle(),
+                                         .minor_version = compound.minor_version,
+                                         .facts = {.want = want,
+                                                   .offered = compound.services.settings.delegations,
+                                                   .can_call_back = state->clients.CanCall(client),
+                                                   .writable = !file.read_only()}};
+  co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
+}
+
+Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 type) {
+  if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
+  const ClientId client = compound.slot->client;
+  {
+    auto state = compound.services.state.Lock();
+    if (const nfsstat4 status = state->clients.CheckReclaim(client); status != NFS4_OK) {
+      co_return WANT_DELEGATION4res(status);
+    }
+  }
+  const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
+  if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
+
+  auto state = compound.services.state.Lock();
+  co_return WANT_DELEGATION4res(
+      NFS4_OK, state->files.ReclaimDelegation(client, compound.current->handle(), type == OPEN_DELEGATE_WRITE,
+                                              state->clients.CanCall(client), compound.minor_version, compound.now()));
+}
+
+}  // namespace
+
+// RFC 8881 §18.6
+DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arguments) {
+  const auto id = ResolveStateId(compound, arguments.deleg_stateid);
+  if (!id) return {.status = id.error()};
+  const Presenter who = PresenterOf(compound);
+  auto state = compound.services.state.Lock();
+  const auto found = state->files.Find<DelegationState>(who, *id, compound.current->handle());
+  if (!found) return {.status = found.error()};
+  RenewLease(compound, *state, **found);
+  const nfsstat4 status = state->files.CheckSeqid(who, **found, *id);
+  if (status == NFS4_OK) state->files.Return(**found, compound.now());
+  return {.status = status};
+}
+
+// RFC 8881 §18.5.3: not without CLAIM_DELEGATE_PREV, since delegations do not outlive their client here.
+DELEGPURGE4res PurgeDelegations(Compound& /*compound*/, const DELEGPURGE4args& /*arguments*/) {
+  return {.status = NFS4ERR_NOTSUPP};
+}
+
+// RFC 8881 §18.49
+Task<WANT_DELEGATION4res> WantDelegation(Compound& compound, const WANT_DELEGATION4args& arguments) {
+  // What is no wish for a delegation is ignored; without any wish it makes no sense.
+  const auto want = WantOf(arguments.wda_want & ~OPEN4_SHARE_ACCESS_BOTH);
+  if (!want || *want == Want::kNoPreference || *want == Want::kNone) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
+  switch (arguments.wda_claim.dc_claim()) {
+    case CLAIM_FH:
+      co_return co_await GiveWanted(compound, *want);
+    case CLAIM_PREVIOUS:
+      co_return co_await GiveBack(compound, arguments.wda_claim.dc_delegate_type());
+    default:
+      co_return WANT_DELEGATION4res(NFS4ERR_NOTSUPP);
+  }
+}
+
+// RFC 8881 §18.39: an optional feature (§17, "DDELG").
+Task<GET_DIR_DELEGATION4res> GetDirectoryDelegation(Compound& /*compound*/,
+                                                    const GET_DIR_DELEGATION4args& /*arguments*/) {
+  co_return GET_DIR_DELEGATION4res(NFS4ERR_NOTSUPP);
+}
+
+}  // namespace penstock::nfs::v4

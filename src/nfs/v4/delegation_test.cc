@@ -1,0 +1,248 @@
+#include "nfs/v4/stateful_test.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr uint32_t kWantRead = OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
+constexpr uint32_t kWantWrite = OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
+
+class DelegationTest : public StatefulTest {
+ protected:
+  DelegationTest() {
+    file = MakeFile("file", "data", 0666);
+    LetCall(Client());
+    LetCall(Other());
+  }
+
+  open_delegation4 Given(SessionClient& client, uint32_t access, std::string_view owner = "owner") {
+    const auto opened = TryOpen(client, "file", access, 0, {}, owner);
+    EXPECT_EQ(opened.status(), NFS4_OK);
+    return opened.resok4().delegation;
+  }
+  stateid4 ReadDelegation() {
+    const auto given = Given(Client(), kRead | kWantRead);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
+    return given.read().stateid;
+  }
+  stateid4 WriteDelegation() {
+    const auto given = Given(Client(), kBoth | kWantWrite);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
+    return given.write().stateid;
+  }
+  nfsstat4 Return(const stateid4& id) { return Run(PutFh(file), Op(OP_DELEGRETURN, DELEGRETURN4args{id})).status; }
+  auto Wanting(uint32_t want, deleg_claim4 claim = deleg_claim4(CLAIM_FH)) {
+    return Op(OP_WANT_DELEGATION, WANT_DELEGATION4args{want, std::move(claim)});
+  }
+
+  nfs_fh4 file;
+};
+
+TEST_F(DelegationTest, IsGivenToTheOnlyOneThere) {
+  EXPECT_EQ(Given(Client(), kBoth).delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
+TEST_F(DelegationTest, IsNotGivenToWhoWantsNone) {
+  const auto none = Given(Client(), kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(none.od_whynone().ond_why(), WND4_NOT_WANTED);
+}
+
+TEST_F(DelegationTest, IsNotGivenToWhoCannotBeCalled) {
+  SessionClient mute(server, "mute");
+  const auto none = Given(mute, kRead | kWantRead);
+  ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(none.od_whynone().ond_why(), WND4_RESOURCE);
+}
+
+class NoDelegationTest : public StatefulTest {
+ protected:
+  NoDelegationTest() : StatefulTest(Without()) {}
+
+ private:
+  static Settings Without() {
+    Settings settings;
+    settings.delegations = false;
+    return settings;
+  }
+};
+
+TEST_F(NoDelegationTest, IsGivenWhereTheOperatorWantsNone) {
+  MakeFile("file");
+  LetCall(Client());
+  const auto opened = TryOpen(Client(), "file", kRead | kWantRead);
+  EXPECT_EQ(opened.resok4().delegation.od_whynone().ond_why(), WND4_RESOURCE);
+}
+
+TEST_F(DelegationTest, IsNotGivenWhereAnotherWrites) {
+  Given(Other(), kWrite | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  EXPECT_EQ(Given(Client(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
+}
+
+TEST_F(DelegationTest, IsRecalledForAWriter) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
+  EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
+  ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+  EXPECT_EQ(server.callbacks.recalls[0].client, Client().client());
+  EXPECT_EQ(server.callbacks.recalls[0].delegation.other, id.other);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4_OK);
+}
+
+TEST_F(DelegationTest, StaysWithReaders) {
+  ReadDelegation();
+  EXPECT_EQ(Given(Other(), kRead).delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+TEST_F(DelegationTest, ForWritingIsRecalledForAReader) {
+  WriteDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4ERR_DELAY);
+  EXPECT_EQ(Other().Run(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Run(PutFh(file), Reading(kAnonymous)).status, NFS4_OK);
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+}
+
+// RFC 8881 §10.4.4
+TEST_F(DelegationTest, IsRecalledBeforeTheFileChanges) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Other().Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Mode(0600)})).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+}
+
+TEST_F(DelegationTest, IsNotInItsHoldersWay) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Client(), "file", kBoth, 0, {}, "another owner").status(), NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{id, Mode(0600)})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+// Where an open is denied anyway, nothing is called back for it.
+TEST_F(DelegationTest, IsNotRecalledForWhoIsDenied) {
+  EXPECT_EQ(TryOpen(Client(), "file", kRead | kWantRead, OPEN4_SHARE_DENY_WRITE).resok4().delegation.delegation_type(),
+            OPEN_DELEGATE_READ);
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+TEST_F(DelegationTest, NotReturnedInTimeIsRevoked) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_DELAY);
+  for (int i = 0; i < 2; ++i) {
+    Pass(server.settings.lease / 2);
+    EXPECT_EQ(Run().status, NFS4_OK);
+  }
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4_OK);
+
+  EXPECT_EQ(Run(PutFh(file), Reading(id)).status, NFS4ERR_DELEG_REVOKED);
+  EXPECT_EQ(Return(id), NFS4ERR_DELEG_REVOKED);
+  const auto test = Op(OP_TEST_STATEID, TEST_STATEID4args{{id, kAnonymous, kCurrent}});
+  auto reply = Run(test);
+  EXPECT_THAT(reply.Next<TEST_STATEID4res>().tsr_resok4().tsr_status_codes,
+              testing::ElementsAre(NFS4ERR_DELEG_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_BAD_STATEID));
+  EXPECT_TRUE(server.state.Lock()->files.HasRevoked(Client().client()));
+  EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{id})).status, NFS4_OK);
+  EXPECT_FALSE(server.state.Lock()->files.HasRevoked(Client().client()));
+}
+
+TEST_F(DelegationTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
+  WriteDelegation();
+  PassLease();
+  EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4_OK);
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+}
+
+TEST_F(DelegationTest, IsTurnedIntoOpens) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_DELAY);
+  const auto claim = [&](uint32_t access, const stateid4& delegation) {
+    return Opening(Client().client(), 0, "another owner", access, 0,
+                   open_claim4(CLAIM_DELEGATE_CUR, open_claim_delegate_cur4{delegation, component4("file")}));
+  };
+  EXPECT_EQ(Run(PutRoot(), claim(kRead, id)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), claim(kWrite, id)).status, NFS4ERR_OPENMODE);
+  EXPECT_EQ(Run(PutRoot(), claim(kRead, kAnonymous)).status, NFS4ERR_BAD_STATEID);
+  const auto by_handle = Opening(Client().client(), 0, "third owner", kRead, 0, open_claim4(CLAIM_DELEG_CUR_FH, id));
+  EXPECT_EQ(Run(PutFh(file), by_handle).status, NFS4_OK);
+  EXPECT_EQ(Return(id), NFS4_OK);
+}
+
+TEST_F(DelegationTest, IsReturnedByItsHolderForItsFile) {
+  const stateid4 id = ReadDelegation();
+  const auto give_back = Op(OP_DELEGRETURN, DELEGRETURN4args{id});
+  EXPECT_EQ(Other().Run(PutFh(file), give_back).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run(PutRoot(), give_back).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Return(OpenBy(Client(), "file", kRead)), NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  EXPECT_EQ(Return(id), NFS4ERR_BAD_STATEID);
+}
+
+TEST_F(DelegationTest, HeldIsNotFreed) {
+  EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{ReadDelegation()})).status, NFS4ERR_LOCKS_HELD);
+}
+
+// RFC 8881 §18.49
+TEST_F(DelegationTest, IsGivenToWhoAsksForNothingElse) {
+  auto reply = Run(PutFh(file), Wanting(kWantRead));
+  EXPECT_EQ(reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_EQ(Run(PutFh(file), Wanting(0)).status, NFS4ERR_INVAL);
+  EXPECT_EQ(Run(PutFh(file), Wanting(OPEN4_SHARE_ACCESS_WANT_NO_DELEG)).status, NFS4ERR_INVAL);
+  EXPECT_EQ(Run(PutFh(file), Wanting(kWantRead, deleg_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_READ))).status,
+            NFS4ERR_NO_GRACE);
+  EXPECT_EQ(Run(PutFh(file), Wanting(kWantRead, deleg_claim4(CLAIM_DELEG_PREV_FH))).status, NFS4ERR_NOTSUPP);
+}
+
+TEST_F(DelegationTest, IsNotGivenForWhatIsNoFile) {
+  const auto why = [&](const nfs_fh4& object, uint32_t want) {
+    auto reply = Run(PutFh(object), Wanting(want));
+    return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().od_whynone().ond_why();
+  };
+  EXPECT_EQ(why(MakeDirectory("directory"), kWantRead), WND4_IS_DIR);
+  EXPECT_EQ(why(MakeFifo("fifo"), kWantRead), WND4_NOT_SUPP_FTYPE);
+  EXPECT_EQ(why(MakeFifo("pipe"), kWantWrite), WND4_WRITE_DELEG_NOT_SUPP_FTYPE);
+}
+
+TEST_F(DelegationTest, IsNotGivenToWhoMayNotRead) {
+  const nfs_fh4 secret = MakeFile("secret", "data", 0600);
+  server.SetUser(1000);
+  EXPECT_EQ(Run(PutFh(secret), Wanting(kWantRead)).status, NFS4ERR_ACCESS);
+}
+
+TEST_F(DelegationTest, OfDirectoriesAreNotOffered) {
+  EXPECT_EQ(Run(PutRoot(), Op(OP_GET_DIR_DELEGATION, GET_DIR_DELEGATION4args{})).status, NFS4ERR_NOTSUPP);
+}
+
+// --- Version 4.0
+
+TEST_F(DelegationTest, IsNotGivenBeforeTheOpenIsConfirmed) {
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  EXPECT_EQ(client.TryOpen("owner", "file", kRead).resok4().delegation.delegation_type(), OPEN_DELEGATE_NONE);
+  client.Open("another", "file", kRead);
+  const auto opened = client.TryOpen("another", "file", kRead);
+  EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, OfVersion40IsRecalledWhoeverRemovesTheFile) {
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  client.Open("owner", "file", kRead);
+  const auto opened = client.TryOpen("owner", "file", kRead);
+  const stateid4 id = opened.resok4().delegation.read().stateid;
+  EXPECT_EQ(Run0(PutFh(file), Op(OP_SETATTR, SETATTR4args{id, Mode(0600)})).status, NFS4_OK);
+  EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_DELAY);
+  ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+  EXPECT_EQ(server.callbacks.recalls[0].delegation, id);
+  EXPECT_EQ(Run0(PutFh(file), Op(OP_DELEGRETURN, DELEGRETURN4args{id})).status, NFS4_OK);
+  EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,139 @@
+#include "nfs/v4/io_state.h"
+
+#include <algorithm>
+
+#include "nfs/v4/lease.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// What came of one look at the tables: a status, and the clients that it is due to.
+struct Look {
+  nfsstat4 status = NFS4_OK;
+  std::vector<ClientId> holders{};
+};
+
+// RFC 8881 §8.4.2.1: who knows which denials and delegations are still to be reclaimed?
+bool IsTooEarly(const StateTables& state, const stateid4& id, bool write) {
+  if (!state.clients.InGrace()) return false;
+  return IsAnonymous(id) || (IsReadBypass(id) && write);
+}
+
+Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const FileHandle& file, bool write,
+            TimePoint now) {
+  if (IsTooEarly(state, id, write)) return {NFS4ERR_GRACE};
+  const Files::IoVerdict verdict = state.files.CheckIo(who, id, file, write);
+  if (who.minor_version == 0 && verdict.client) state.clients.Renew(*verdict.client, now);
+  if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
+  if (verdict.status != NFS4_OK || !state.files.IsDelegated(file)) return {verdict.status};
+  auto recall = state.files.RecallFor(file, verdict.client, write ? Files::Use::kWrite : Files::Use::kRead, now);
+  if (recall.holders.empty()) return {};
+  return {NFS4ERR_DELAY, std::move(recall.holders)};
+}
+
+Task<nfsstat4> CheckIo(Compound& compound, const stateid4& given, FileHandle file, bool write) {
+  const auto id = ResolveStateId(compound, given);
+  if (!id) co_return id.error();
+  for (;;) {
+    Look look;
+    Files::Outgoing outgoing;
+    {
+      auto state = compound.services.state.Lock();
+      look = LookAt(*state, PresenterOf(compound), *id, file, write, compound.now());
+      outgoing = state->files.TakeOutgoing();
+    }
+    Send(compound, outgoing);
+    if (look.holders.empty()) co_return look.status;
+    if (!co_await ForgetExpiredHolders(compound, std::move(look.holders))) co_return look.status;
+  }
+}
+
+Task<nfsstat4> RecallForChange(Compound& compound, FileHandle file, std::optional<stateid4> given) {
+  for (;;) {
+    Files::RecallResult recall;
+    Files::Outgoing outgoing;
+    {
+      auto state = compound.services.state.Lock();
+      if (state->clients.InGrace()) co_return NFS4ERR_GRACE;
+      if (!state->files.IsDelegated(file)) co_return NFS4_OK;
+      const Presenter who = PresenterOf(compound);
+      // RFC 8881 §8.2.6
+      std::optional<ClientId> client = who.client;
+      if (!client && given) client = state->files.ClientOf(who, *given);
+      recall = state->files.RecallFor(file, client, Files::Use::kChange, compound.now());
+      outgoing = state->files.TakeOutgoing();
+    }
+    Send(compound, outgoing);
+    if (recall.holders.empty()) co_return NFS4_OK;
+    if (!co_await ForgetExpiredHolders(compound, std::move(recall.holders))) co_return NFS4ERR_DELAY;
+  }
+}
+
+}  // namespace
+
+Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, const Object& file) {
+  return CheckIo(compound, given, file.handle(), false);
+}
+Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Object& file) {
+  return CheckIo(compound, given, file.handle(), true);
+}
+
+Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file) {
+  return RecallForChange(compound, file, std::nullopt);
+}
+Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, const stateid4& given) {
+  return RecallForChange(compound, file, given);
+}
+
+Task<HolderAttributes> AskHolder(Compound& compound, const FileHandle& file) {
+  std::optional<ClientId> holder;
+  {
+    auto state = compound.services.state.Lock();
+    holder = state->files.WriteHolder(file);
+    if (!holder) co_return HolderAttributes{};
+    // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
+    const Client* const client = state->clients.Find(*holder);
+    if (compound.slot ? *holder == compound.slot->client : !client || client->minor_version == 0) {
+      co_return HolderAttributes{};
+    }
+  }
+  co_return co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, *holder, file);
+}
+
+Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {
+  auto id = compound.Resolve(given);
+  if (id && !exact && compound.minor_version > 0 && IsCurrent(given)) {
+    // RFC 8881 §8.2.3: where the current one is a special one, it is none.
+    if (IsReadBypass(*id) || *id == InvalidStateId()) return std::unexpected(NFS4ERR_BAD_STATEID);
+    id->seqid = 0;
+  }
+  return id;
+}
+
+void Send(Compound& compound, const Files::Outgoing& outgoing) {
+  Callbacks& callbacks = compound.services.callbacks;
+  for (const Files::Recall& recall : outgoing.recalls) {
+    callbacks.Recall(recall.client, recall.stateid, recall.file, false);
+  }
+  for (const Files::LockNotice& notice : outgoing.notices) {
+    callbacks.NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
+  }
+}
+
+Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders) {
+  {
+    auto state = compound.services.state.Lock();
+    std::erase_if(holders, [&](ClientId holder) { return !state->clients.IsExpired(holder, compound.now()); });
+  }
+  bool forgot = false;
+  for (const ClientId holder : holders) {
+    forgot |= co_await ForgetExpired(compound.services, compound.call.peer.loop, holder);
+  }
+  co_return forgot;
+}
+
+}  // namespace penstock::nfs::v4

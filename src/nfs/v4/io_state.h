@@ -1,0 +1,55 @@
+// What stands between an operation and a file: opens, share denials, delegations (RFC 8881 §9.1, §9.7, §10.4).
+#pragma once
+
+#include "base/task.h"
+#include "nfs/v4/callbacks.h"
+#include "nfs/v4/compound.h"
+#include "nfs/v4/state/files.h"
+
+namespace penstock::nfs::v4 {
+
+// Whether a file may be read or written under a stateid, as RFC 8881 §8.2.5 and §9.1.2 (RFC 7530 §9.1.6) have it, special stateids
+// included; `given` is as the client wrote it (Compound::Resolve is done here). Renews the lease. Delegations of other clients that
+// stand in the way are recalled, and the answer is NFS4ERR_DELAY until they are gone. A size in SETATTR is a write.
+Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
+Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
+
+// Of the current file.
+inline Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given) {
+  return CheckRead(compound, given, *compound.current);
+}
+inline Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given) {
+  return CheckWrite(compound, given, *compound.current);
+}
+
+// Before `file` is changed otherwise: removed, renamed, replaced, linked, its attributes set (RFC 8881 §10.4.4). NFS4ERR_DELAY while other
+// clients' delegations on it are being recalled, NFS4ERR_GRACE while they might still be reclaimed. In version 4.0 nobody can tell
+// whose request it is: there the holder's own is recalled, too, unless its stateid is `given` (SETATTR).
+Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file);
+Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, const nfs4::stateid4& given);
+
+// What the holder of a write delegation, if it is another client, says about the file's size and change attribute (CB_GETATTR,
+// RFC 8881 §10.4.3). Nothing where there is none, or it does not answer.
+Task<HolderAttributes> AskHolder(Compound& compound, const FileHandle& file);
+
+// --- For the operations that keep state
+
+// Who presents stateids in this COMPOUND.
+inline Presenter PresenterOf(const Compound& compound) {
+  if (!compound.slot) return {compound.minor_version, std::nullopt};
+  return {compound.minor_version, compound.slot->client};
+}
+
+// The stateid that an operation was called with. Where it is the current one, its seqid does not count, except in CLOSE and
+// OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
+Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, const nfs4::stateid4& given,
+                                                      bool exact = false);
+
+// To be called when the lock of State is gone: sends what Files found necessary.
+void Send(Compound& compound, const Files::Outgoing& outgoing);
+
+// Clients stand in the way of this request. True where it may be tried again at once: the lease of one of them was over, and it is
+// forgotten. False where they are alive.
+Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders);
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,263 @@
+// LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
+#include "nfs/v4/convert.h"
+#include "nfs/v4/stateful.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// The owner's name is kept with the COMPOUND, which the result is a view of.
+LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
+  compound.denied_owner = conflict.owner;
+  return {.offset = conflict.held.range.first,
+          .length = conflict.held.range.length(),
+          .locktype = conflict.held.exclusive ? WRITE_LT : READ_LT,
+          .owner = {.clientid = conflict.client.value(), .owner = AsBytes(compound.denied_owner)}};
+}
+
+// One attempt at LOCK, with the tables locked.
+class LockAttempt {
+ public:
+  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments)
+      : compound_(compound), state_(state), arguments_(arguments), who_(PresenterOf(compound)) {}
+
+  LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
+
+  // The lease of the client that is in the way is over. Nothing has been done: forget it, and try again.
+  std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
+
+ private:
+  LOCK4res RunOfNewOwner();
+  LOCK4res RunOfKnownOwner();
+  LOCK4res Take(ClientId client, const StateRecord& record, const stateid4& id, auto lock);
+  void Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& results);
+  LOCK4res Replay(const LOCK4res& results, const OwnerSequence& sequence);
+
+  bool is_sequenced() const { return who_.minor_version == 0; }
+
+  Compound& compound_;
+  StateTables& state_;
+  const LOCK4args& arguments_;
+  const Presenter who_;
+  std::optional<ClientId> expired_blocker_;
+};
+
+LOCK4res LockAttempt::Replay(const LOCK4res& results, const OwnerSequence& sequence) {
+  if (!results.is_denied()) return results;
+  compound_.denied_owner = sequence.last().denied_owner;
+  LOCK4denied denied = results.denied();
+  denied.owner.owner = AsBytes(compound_.denied_owner);
+  return LOCK4res(NFS4ERR_DENIED, denied);
+}
+
+void LockAttempt::Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& results) {
+  sequence.Finish(SequenceId(given), results, std::nullopt, results.is_denied() ? compound_.denied_owner : "");
+}
+
+// What both ways of LOCK have in common: `lock` asks the table for it.
+LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const stateid4& id, auto lock) {
+  const auto range = LockRange::From(arguments_.offset, arguments_.length);
+  if (!range) return LOCK4res(NFS4ERR_INVAL);
+  if (const nfsstat4 status = state_.files.CheckSeqid(who_, record, id); status != NFS4_OK) return LOCK4res(status);
+  const nfsstat4 early = arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client);
+  if (early != NFS4_OK) return LOCK4res(early);
+
+  const Files::LockResult result = lock(Files::LockRequest{.range = *range,
+                                                           .exclusive = IsExclusive(arguments_.locktype),
+                                                           .blocking = IsBlocking(arguments_.locktype),
+                                                           .can_be_told = who_.minor_version > 0});
+  if (result.status == NFS4_OK) {
+    SetCurrentStateId(compound_, result.stateid);
+    return LOCK4res(NFS4_OK, LOCK4resok{.lock_stateid = result.stateid});
+  }
+  if (result.status != NFS4ERR_DENIED) return LOCK4res(result.status);
+  if (state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
+  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly.
+  if (arguments_.reclaim) return LOCK4res(NFS4ERR_RECLAIM_CONFLICT);
+  return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));
+}
+
+// By a lock-owner that the client calls new: under an open, in the turn of its open-owner (RFC 8881 §18.10.3).
+LOCK4res LockAttempt::RunOfNewOwner() {
+  const open_to_lock_owner4& locker = arguments_.locker.open_owner();
+  const auto id = ResolveStateId(compound_, locker.open_stateid);
+  if (!id) return LOCK4res(id.error());
+  const auto found = state_.files.Find<OpenState>(who_, *id, compound_.current->handle());
+  if (!found) return LOCK4res(found.error());
+  OpenState& open = **found;
+  const ClientId client = open.client->id;
+  const ConstBytes name = locker.lock_owner.owner.bytes();
+  if (is_sequenced()) {
+    const ClientId named(locker.lock_owner.clientid);
+    if (const nfsstat4 status = state_.clients.Check(named); status != NFS4_OK) return LOCK4res(status);
+    if (named != client || !open.owner->confirmed) return LOCK4res(NFS4ERR_BAD_STATEID);
+    RenewLease(compound_, state_, open);
+
+    // RFC 7530 §9.1.9: there may be two sequences.
+    const OwnerSequence& opens = open.owner->sequence;
+    if (auto answer = AnswerOutOfTurn<LOCK4res>(opens, SequenceId(locker.open_seqid))) return Replay(*answer, opens);
+    if (const LockOwner* const known = state_.files.FindLockOwner(client, name)) {
+      const OwnerSequence& locks = known->sequence;
+      if (auto answer = AnswerOutOfTurn<LOCK4res>(locks, SequenceId(locker.lock_seqid))) return Replay(*answer, locks);
+    }
+  }
+  LOCK4res results = Take(client, open, *id, [&](const Files::LockRequest& request) {
+    return state_.files.Lock(open, name, request, who_.minor_version, compound_.now());
+  });
+  if (!is_sequenced() || expired_blocker_) return results;
+  Finish(open.owner->sequence, locker.open_seqid, results);
+  if (LockOwner* const owner = state_.files.FindLockOwner(client, name)) {
+    Finish(owner->sequence, locker.lock_seqid, results);
+  }
+  return results;
+}
+
+LOCK4res LockAttempt::RunOfKnownOwner() {
+  const exist_lock_owner4& locker = arguments_.locker.lock_owner();
+  const auto id = ResolveStateId(compound_, locker.lock_stateid);
+  if (!id) return LOCK4res(id.error());
+  const auto found = state_.files.Find<LockState>(who_, *id, compound_.current->handle());
+  if (!found) return LOCK4res(found.error());
+  LockState& locks = **found;
+  OwnerSequence& sequence = locks.owner->sequence;
+  if (is_sequenced()) {
+    RenewLease(compound_, state_, locks);
+    if (auto answer = AnswerOutOfTurn<LOCK4res>(sequence, SequenceId(locker.lock_seqid))) {
+      return Replay(*answer, sequence);
+    }
+  }
+  LOCK4res results = Take(locks.client->id, locks, *id, [&](const Files::LockRequest& request) {
+    return state_.files.Lock(locks, request, who_.minor_version, compound_.now());
+  });
+  if (is_sequenced() && !expired_blocker_) Finish(sequence, locker.lock_seqid, results);
+  return results;
+}
+
+// RFC 8881 §18.11.4, RFC 7530 §16.11.4
+nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
+  switch (type) {
+    case fs::FileType::kRegular:
+      return NFS4_OK;
+    case fs::FileType::kDirectory:
+      return NFS4ERR_ISDIR;
+    case fs::FileType::kSymlink:
+      return compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_SYMLINK;
+    default:
+      return compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_WRONG_TYPE;
+  }
+}
+
+struct TestOutcome {
+  nfsstat4 status = NFS4_OK;
+  std::optional<Files::LockConflict> conflict{};
+};
+
+TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range) {
+  auto state = compound.services.state.Lock();
+  const auto client = ClientOf(compound, *state, arguments.owner.clientid);
+  if (!client) return {client.error()};
+  if (state->clients.InGrace()) return {NFS4ERR_GRACE};
+  auto conflict = state->files.TestLock(compound.current->handle(), *client, arguments.owner.owner.bytes(), range,
+                                        IsExclusive(arguments.locktype));
+  return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
+}
+
+}  // namespace
+
+// RFC 8881 §18.10
+Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
+  for (;;) {
+    LOCK4res results(NFS4ERR_SERVERFAULT);
+    std::optional<ClientId> blocker;
+    Files::Outgoing outgoing;
+    {
+      auto state = compound.services.state.Lock();
+      LockAttempt attempt(compound, *state, arguments);
+      results = attempt.Run();
+      blocker = attempt.expired_blocker();
+      outgoing = state->files.TakeOutgoing();
+    }
+    Send(compound, outgoing);
+    if (!blocker) co_return results;
+    // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence stays.
+    if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
+      co_return LOCK4res(compound.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_DELAY);
+    }
+  }
+}
+
+// RFC 8881 §18.11
+Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
+  const Object& file = *compound.current;
+  const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
+  if (!attributes) co_return LOCKT4res(ToStatus(attributes.error()));
+  if (const nfsstat4 status = CheckLockable(compound, attributes->type); status != NFS4_OK) {
+    co_return LOCKT4res(status);
+  }
+  const auto range = LockRange::From(arguments.offset, arguments.length);
+  if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
+  for (;;) {
+    const TestOutcome outcome = TestNow(compound, arguments, *range);
+    if (!outcome.conflict) co_return LOCKT4res(outcome.status);
+    if (co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;
+    co_return LOCKT4res(NFS4ERR_DENIED, ToDenied(compound, *outcome.conflict));
+  }
+}
+
+namespace {
+
+LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const auto id = ResolveStateId(compound, arguments.lock_stateid);
+  if (!id) return LOCKU4res(id.error());
+  const auto found = state.files.Find<LockState>(who, *id, compound.current->handle());
+  if (!found) return LOCKU4res(found.error());
+  LockState& locks = **found;
+  RenewLease(compound, state, locks);
+
+  const auto run = [&]() -> LOCKU4res {
+    const auto range = LockRange::From(arguments.offset, arguments.length);
+    if (!range) return LOCKU4res(NFS4ERR_INVAL);
+    if (const auto status = state.files.CheckSeqid(who, locks, *id); status != NFS4_OK) return LOCKU4res(status);
+    const auto status = state.files.Unlock(locks, *range, who.minor_version, compound.now());
+    return status == NFS4_OK ? LOCKU4res(NFS4_OK, state.files.IdOf(locks)) : LOCKU4res(status);
+  };
+  LOCKU4res results(NFS4ERR_SERVERFAULT);
+  if (who.minor_version > 0) {
+    results = run();
+  } else {
+    const SequenceId sequence(arguments.seqid);
+    if (auto answer = AnswerOutOfTurn<LOCKU4res>(locks.owner->sequence, sequence)) return *std::move(answer);
+    results = run();
+    locks.owner->sequence.Finish(sequence, results);
+  }
+  if (results.is_lock_stateid()) SetCurrentStateId(compound, results.lock_stateid());
+  return results;
+}
+
+}  // namespace
+
+// RFC 8881 §18.12
+LOCKU4res Unlock(Compound& compound, const LOCKU4args& arguments) {
+  LOCKU4res results(NFS4ERR_SERVERFAULT);
+  Files::Outgoing outgoing;
+  {
+    auto state = compound.services.state.Lock();
+    results = UnlockNow(compound, *state, arguments);
+    outgoing = state->files.TakeOutgoing();
+  }
+  Send(compound, outgoing);
+  return results;
+}
+
+// RFC 7530 §16.37
+RELEASE_LOCKOWNER4res ReleaseLockOwner(Compound& compound, const RELEASE_LOCKOWNER4args& arguments) {
+  auto state = compound.services.state.Lock();
+  const auto client = ClientOf(compound, *state, arguments.lock_owner.clientid);
+  if (!client) return {.status = client.error()};
+  return {.status = state->files.ReleaseLockOwner(*client, arguments.lock_owner.owner.bytes())};
+}
+
+}  // namespace penstock::nfs::v4
