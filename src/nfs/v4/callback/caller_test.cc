@@ -93,6 +93,13 @@ class CallerTest : public testing::Test {
   void Bind(const std::shared_ptr<ScriptedChannel>& channel) {
     ASSERT_TRUE(state_.Lock()->clients.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH));
   }
+  stateid4 Delegate() {
+    auto state = state_.Lock();
+    const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
+    const auto given =
+        state->files.Delegate({.client = client_, .file = kFile, .minor_version = 1, .facts = facts}, world_.Now());
+    return given.read().stateid;
+  }
   PathState Path() { return state_.Lock()->clients.Find(client_)->path; }
   void OffloadDone() { caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5})); }
 
@@ -239,7 +246,43 @@ TEST_F(CallerTest, CallsUnderWayAreLimited) {
   EXPECT_EQ(caller_.under_way(), 8u);
 }
 
-// A delegation that has gone needs no recall; B's tables say so.
+TEST_F(CallerTest, ADelegationIsRecalled) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  const stateid4 delegation = Delegate();
+  caller_.Recall(client_, delegation, kFile, true);
+  ASSERT_EQ(channel->received.size(), 1u);
+  EXPECT_EQ(channel->received[0].recall.stateid, delegation);
+  EXPECT_TRUE(channel->received[0].recall.truncate);
+  EXPECT_EQ(FileHandle::Parse(channel->received[0].recall.fh.bytes()), kFile);
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+TEST_F(CallerTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  const stateid4 delegation = Delegate();
+  channel->Fail(rpc::CallError::kDisconnected);
+  caller_.Recall(client_, delegation, kFile, false);
+  world_.RunFor(std::chrono::seconds(10));
+  EXPECT_EQ(caller_.under_way(), 1u);
+  {
+    auto state = state_.Lock();
+    state->files.ForgetClient(client_, Ending::kReleased, world_.Now());
+  }
+  world_.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+TEST_F(CallerTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  const stateid4 delegation = Delegate();
+  for (int i = 0; i < 3; ++i) caller_.Recall(client_, delegation, kFile, false);
+  EXPECT_EQ(channel->received.size(), 1u);
+  EXPECT_EQ(caller_.under_way(), 1u);
+}
+
 TEST_F(CallerTest, WhatIsNotHeldIsNotRecalled) {
   const auto channel = MakeChannel(Good);
   Open(channel);

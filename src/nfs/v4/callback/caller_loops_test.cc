@@ -1,0 +1,190 @@
+// The caller among real loops and connections: its own, that of the connections that clients have made, and the clients'.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "nfs/v4/attributes/attribute_set.h"
+#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/test_client.h"
+#include "nfs/v4/state/test_clients.h"
+#include "rpc/tcp/channel.h"
+#include "rpc/tcp/server.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+using asio::ip::tcp;
+
+const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
+
+// Answers callbacks, on its client's loop.
+class CallbackService : public rpc::CallHandler {
+ public:
+  Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
+    const ReceivedCallback received = Receive(call);
+    CallbackReply reply;
+    std::array<std::byte, 8> size{};
+    StoreBig<uint64_t>(size.data(), 4711);
+    const AttributeSet only_size{FATTR4_SIZE};
+    if (received.operation == OP_CB_GETATTR) {
+      reply.attributes = fattr4{.attrmask = only_size.ToBitmap(), .attr_vals = attrlist4(ConstBytes(size))};
+    }
+    if (received.operation == OP_CB_OFFLOAD) offloads.set_value();
+    co_return ReplyTo(*peer.buffers, received, reply);
+  }
+  std::promise<void> offloads;
+};
+
+// A server of nothing, that sees who calls.
+class Doorman : public rpc::CallHandler {
+ public:
+  Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
+    back_channel = peer.back_channel;
+    xdr::Decoder decoder(call);
+    rpc::CallHeader header;
+    EXPECT_EQ(rpc::DecodeCallHeader(decoder, header), rpc::HeaderProblem::kNone);
+    xdr::Encoder encoder(*peer.buffers);
+    rpc::EncodeAccepted(encoder, header.xid, rpc::AcceptStatus::SUCCESS);
+    co_return encoder.Finish();
+  }
+  std::shared_ptr<rpc::BackChannel> back_channel;
+};
+
+class CallerLoopsTest : public testing::Test {
+ protected:
+  struct RunningLoop {
+    Loop loop;
+    std::thread thread{[this] { loop.Run(); }};
+  };
+
+  CallerLoopsTest() : listener_(*rpc::tcp::OpenListener({asio::ip::address_v4::loopback(), 0})) {}
+  ~CallerLoopsTest() override {
+    Do(home_, [this] { caller_.Stop(); });
+    Do(theirs_, [this] { channel_.reset(); });
+    const auto stopped = std::make_shared<std::promise<void>>();
+    serving_.loop.Post([this, stopped] {
+      Spawn([](std::unique_ptr<rpc::tcp::Server>& server, std::shared_ptr<std::promise<void>> done) -> Task<void> {
+        if (server) co_await server->Stop(std::chrono::seconds(1));
+        done->set_value();
+      }(server_, stopped));
+    });
+    stopped->get_future().wait();
+    Do(serving_, [this] { server_.reset(); });
+    // The home loop goes last: what was called elsewhere comes back to it.
+    for (RunningLoop* running : {&theirs_, &serving_, &home_}) {
+      running->loop.Post([running] { running->loop.Finish(); });
+      running->thread.join();
+    }
+    EXPECT_EQ(caller_.under_way(), 0u);
+  }
+
+  // On that loop, and done when this returns.
+  template <class Function>
+  static void Do(RunningLoop& running, Function function) {
+    std::promise<void> done;
+    running.loop.Post([&] {
+      function();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  void Serve(rpc::CallHandler& handler) {
+    Do(serving_, [&] {
+      server_ = std::make_unique<rpc::tcp::Server>(serving_.loop, handler);
+      EXPECT_TRUE(server_->Start(listener_));
+    });
+  }
+  tcp::endpoint Where() const { return rpc::tcp::LocalEndpoint(listener_); }
+
+  // A client connects, and is answered once.
+  void Connect() {
+    std::promise<void> answered;
+    theirs_.loop.Post([&] {
+      Spawn([](CallerLoopsTest& test, std::promise<void>& done) -> Task<void> {
+        rpc::tcp::ChannelOptions options;
+        options.back_channel = &test.service_;
+        auto connected = co_await rpc::tcp::Channel::Connect(test.theirs_.loop, test.Where(), options);
+        EXPECT_TRUE(connected);
+        test.channel_ = *std::move(connected);
+        xdr::Encoder encoder(test.theirs_.loop.buffers());
+        rpc::EncodeCallHeader(encoder, {rpc::Xid(1), NFS4_PROGRAM, NFS_V4, 0, {}, {}});
+        EXPECT_TRUE(
+            co_await test.channel_->Call(encoder.Finish(), {.max_stream = 512, .stream_limit = 0, .results = {}}));
+        done.set_value();
+      }(*this, answered));
+    });
+    answered.get_future().wait();
+  }
+  HolderAttributes AskForAttributes() {
+    std::promise<HolderAttributes> asked;
+    theirs_.loop.Post([&] {
+      Spawn([](CallerLoopsTest& test, std::promise<HolderAttributes>& out) -> Task<void> {
+        const HolderAttributes held = co_await test.caller_.GetAttributes(&test.theirs_.loop, test.client_, kFile);
+        EXPECT_TRUE(test.theirs_.loop.context().get_executor().running_in_this_thread());
+        out.set_value(held);
+      }(*this, asked));
+    });
+    return asked.get_future().get();
+  }
+  void OffloadDone() {
+    caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}));
+    EXPECT_EQ(service_.offloads.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  }
+
+  RunningLoop home_, serving_, theirs_;
+  Settings settings_{};
+  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {})}};
+  HasState none_ = [](ClientId) { return false; };
+  CallbackService service_;
+  Doorman doorman_;
+  FileDescriptor listener_;
+  std::unique_ptr<rpc::tcp::Server> server_;
+  std::unique_ptr<rpc::tcp::Channel> channel_;
+  ClientId client_;
+  Caller caller_{state_, &home_.loop, home_.loop, home_.loop.buffers(), ConnectByTcp(home_.loop), {}};
+};
+
+TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
+  Serve(doorman_);
+  Connect();
+  ASSERT_TRUE(doorman_.back_channel);
+  {
+    auto state = state_.Lock();
+    const TimePoint now = home_.loop.Now();
+    const auto made = state->clients.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now, none_);
+    client_ = made->id;
+    Clients::CreateSession asked{.client = client_,
+                                 .sequence = made->sequence,
+                                 .back_channel = true,
+                                 .fore = PlainChannel(),
+                                 .back = PlainChannel(),
+                                 .callback_program = 0x40000005};
+    const Connection connection{1, doorman_.back_channel};
+    ASSERT_EQ(state->clients.Create(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
+  }
+  doorman_.back_channel.reset();
+  OffloadDone();
+  EXPECT_EQ(AskForAttributes().size, 4711u);
+}
+
+TEST_F(CallerLoopsTest, CallsAClientOfMinorVersionZeroOverAConnectionOfItsOwn) {
+  Serve(service_);
+  {
+    auto state = state_.Lock();
+    const TimePoint now = home_.loop.Now();
+    const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
+    const auto set =
+        state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now, none_);
+    ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), now, none_));
+    client_ = set->id;
+  }
+  OffloadDone();
+  EXPECT_EQ(AskForAttributes().size, 4711u);
+  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4
