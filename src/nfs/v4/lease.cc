@@ -6,11 +6,6 @@
 #include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
-namespace {
-
-constexpr std::chrono::seconds kLeasePeriod{1};
-
-}  // namespace
 
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client) {
   RecoveryRecord record;
@@ -70,21 +65,6 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
     over = state->clients.Sweep(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
   }
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
-}
-
-LeaseKeeper::LeaseKeeper(const Services& services, Loop* loop, TimerService& timers)
-    : services_(services), loop_(loop), timer_(timers.MakeTimer([this] { Start(); })) {
-  timer_->ExpireAfter(kLeasePeriod);
-}
-
-void LeaseKeeper::Start() {
-  timer_->ExpireAfter(kLeasePeriod);
-  // The store may be slow.
-  if (std::exchange(*busy_, true)) return;
-  Spawn([](const Services& services, Loop* loop, std::shared_ptr<bool> busy) -> Task<void> {
-    co_await KeepLeases(services, loop);
-    *busy = false;
-  }(services_, loop_, busy_));
 }
 
 }  // namespace penstock::nfs::v4

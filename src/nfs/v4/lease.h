@@ -2,8 +2,6 @@
 // what it held goes to nobody else before its record has gone (RFC 8881 §8.4.3).
 #pragma once
 
-#include <memory>
-
 #include "base/task.h"
 #include "nfs/v4/compound.h"
 
@@ -24,20 +22,5 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop);
 
 // Ends the grace period when it is due, and forgets the clients whose courtesy is over. To be done from time to time.
 Task<void> KeepLeases(const Services& services, Loop* loop);
-
-// Does that once a second, on the loop of `timers` (`loop`; null in a simulation), for as long as it lives.
-class LeaseKeeper {
- public:
-  // All outlive the keeper, and what it has begun.
-  LeaseKeeper(const Services& services, Loop* loop, TimerService& timers);
-
- private:
-  void Start();
-
-  const Services& services_;
-  Loop* const loop_;
-  std::shared_ptr<bool> busy_ = std::make_shared<bool>(false);
-  std::unique_ptr<Timer> timer_;
-};
 
 }  // namespace penstock::nfs::v4

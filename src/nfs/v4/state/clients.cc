@@ -27,7 +27,9 @@ const Client* Clients::Find(ClientId id) const {
 }
 
 nfs4::nfsstat4 Clients::Check(ClientId id) const {
-  if (Find(id)) return nfs4::NFS4_OK;
+  if (const Client* client = Find(id)) {
+    return client->minor_version == 0 ? nfs4::NFS4_OK : nfs4::NFS4ERR_STALE_CLIENTID;
+  }
   const bool ours = id.value() >> 32 == instance_ && static_cast<uint32_t>(id.value()) <= last_client_;
   return ours && static_cast<uint32_t>(id.value()) != 0 ? nfs4::NFS4ERR_EXPIRED : nfs4::NFS4ERR_STALE_CLIENTID;
 }

@@ -170,6 +170,7 @@ TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
   EXPECT_EQ(clients_.Check(ClientId(id.value() + 1)), nfs4::NFS4ERR_STALE_CLIENTID);
   clients_.Remove(id);
   EXPECT_EQ(clients_.Check(id), nfs4::NFS4ERR_EXPIRED);
+  EXPECT_EQ(clients_.Check(Open("of another minor version").client), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
 TEST_F(MinorZeroTest, NothingHasToBeCompletedBeforeTheFirstOpen) {

@@ -1,6 +1,4 @@
 // The client IDs of minor version 1 and later. The cases of EXCHANGE_ID are numbered as in RFC 8881 §18.35.4.
-#include <cassert>
-
 #include "nfs/v4/state/clients.h"
 
 namespace penstock::nfs::v4 {
@@ -60,7 +58,8 @@ Result<OldRecord, nfs4::nfsstat4> Clients::Destroy(ClientId id, TimePoint now, c
 
 Result<OldRecord, nfs4::nfsstat4> Clients::CompleteReclaim(ClientId id) {
   Client* client = FindAny(id);
-  assert(client);  // the caller has a session of it
+  // Its new incarnation may have come over another connection since SEQUENCE.
+  if (!client || client->doomed) return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
   if (client->reclaim_complete) return std::unexpected(nfs4::NFS4ERR_COMPLETE_ALREADY);
   const OldRecord record = RecordOf(*client);
   client->reclaim_complete = true;

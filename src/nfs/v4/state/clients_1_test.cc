@@ -213,6 +213,12 @@ TEST_F(ReclaimCompleteTest, OnceOnly) {
   EXPECT_EQ(clients_.CompleteReclaim(client.client).error(), nfs4::NFS4ERR_COMPLETE_ALREADY);
 }
 
+TEST_F(ReclaimCompleteTest, OfAClientThatHasGoneMeanwhile) {
+  const Opened client = Open("owner", 1);
+  Open("owner", 2);
+  EXPECT_EQ(clients_.CompleteReclaim(client.client).error(), nfs4::NFS4ERR_DEADSESSION);
+}
+
 TEST_F(ReclaimCompleteTest, ANewIncarnationBeginsAnew) {
   ASSERT_TRUE(clients_.CompleteReclaim(Open("owner", 1).client));
   const Opened restarted = Open("owner", 2);

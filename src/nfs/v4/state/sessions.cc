@@ -143,7 +143,7 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const Sessi
 nfs4::nfsstat4 Clients::ControlBackChannel(const SessionId& id, uint32_t callback_program,
                                            rpc::ClientCredential credential) {
   Session* session = FindSession(id);
-  assert(session);  // of the SEQUENCE before it
+  if (!session) return nfs4::NFS4ERR_DEADSESSION;  // destroyed over another connection since SEQUENCE
   session->callback_program = callback_program;
   session->callback_credential = std::move(credential);
   return nfs4::NFS4_OK;

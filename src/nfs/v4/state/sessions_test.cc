@@ -139,6 +139,12 @@ TEST_F(BindTest, OfAnUnknownSession) {
   EXPECT_EQ(clients_.Bind(SessionId(), connection_, nfs4::CDFC4_FORE).error(), nfs4::NFS4ERR_BADSESSION);
 }
 
+TEST_F(BindTest, ABackchannelThatHasGoneMeanwhileIsNotControlled) {
+  const Opened client = Open("owner");
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.ControlBackChannel(client.session, 1, {}), nfs4::NFS4ERR_DEADSESSION);
+}
+
 TEST_F(BindTest, GivesTheSessionABackchannel) {
   BufferPool buffers;
   const Opened client = Open("owner");
