@@ -62,6 +62,9 @@ struct ServeOptions {
   double stall_seconds = 60;
   bool crc = true;
   std::string trace;
+  double lease_seconds = 90;
+  double grace_seconds = 90;
+  std::string nfs4_domain;
 };
 int Serve(const ServeOptions& options);
 

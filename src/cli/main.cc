@@ -55,6 +55,16 @@ int main(int argc, char** argv) {
                    "Seconds after which a peer that leaves a message or a reply half done is disconnected")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  serve->add_option("--lease", serve_options.lease_seconds, "NFSv4: seconds for which a silent client keeps its state")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  serve
+      ->add_option("--grace", serve_options.grace_seconds,
+                   "NFSv4: seconds after a restart in which clients reclaim what they held")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  serve->add_option("--nfs4-domain", serve_options.nfs4_domain,
+                    "NFSv4: write owners as name@DOMAIN; as numbers where it is not given");
   serve
       ->add_option("--crc", serve_options.crc,
                    "on, off: check values over iWARP; off, for clients that do without as well")

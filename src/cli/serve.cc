@@ -39,8 +39,14 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.state_directory = arguments.state_directory;
   options.trace = arguments.trace;
   options.max_connections = arguments.max_connections;
-  options.stall_limit = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.stall_seconds));
+  const auto seconds = [](double count) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+  };
+  options.stall_limit = seconds(arguments.stall_seconds);
   options.iwarp.crc = arguments.crc;
+  options.nfs4.lease = seconds(arguments.lease_seconds);
+  options.nfs4.grace = seconds(arguments.grace_seconds);
+  options.nfs4.domain = arguments.nfs4_domain;
   return options;
 }
 

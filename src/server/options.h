@@ -8,6 +8,7 @@
 
 #include "base/timer.h"
 #include "nfs/export_options.h"
+#include "nfs/v4/settings.h"
 #include "rdma/iwarp/options.h"
 
 namespace penstock::server {
@@ -24,6 +25,7 @@ struct Options {
   // Threads for file-system calls that block; at least one.
   unsigned workers = 8;
   std::filesystem::path state_directory;  // see fs::posix::Options
+  nfs::v4::Settings nfs4;
   rdma::iwarp::Options iwarp;
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.
   std::filesystem::path trace;

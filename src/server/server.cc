@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cassert>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -15,8 +17,8 @@
 
 namespace penstock::server {
 
-// One event loop, its thread, and what is served on it. Set up and torn down by the thread that owns the Server, while the
-// loop does not run; in between everything but loop() belongs to the loop's thread.
+// One event loop, its thread, and what is served on it. Set up and torn down by the thread that owns the Server, while
+// the loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
   Worker(const Options& options, rdma::trace::File* trace)
@@ -48,11 +50,17 @@ class Server::Worker {
     started_ = true;
     thread_ = std::thread([this] { loop_.Run(); });
   }
-  // Ends serving on the loop; Join() returns when it has ended.
-  void Stop(Duration drain_limit) {
-    loop_.Post([this, drain_limit] { Spawn(StopServing(drain_limit)); });
+  // Ends serving on the loop, and then calls `on_ended` on it. The loop goes on: what another loop serves may still
+  // come here.
+  void StopServing(Duration drain_limit, std::function<void()> on_ended) {
+    loop_.Post(
+        [this, drain_limit, ended = std::move(on_ended)]() mutable { Spawn(Drain(drain_limit, std::move(ended))); });
     // Where set-up failed half-way, the listeners must be closed all the same, on the loop.
     if (!started_) Start();
+  }
+  // Any thread, when nothing is served any more on any loop. Join() returns soon after.
+  void Stop() {
+    loop_.Post([this] { loop_.Stop(); });
   }
   void Join() { thread_.join(); }
   bool prepared() const { return rdma_.has_value(); }
@@ -68,7 +76,7 @@ class Server::Worker {
     co_await std::move(task);
     if (--left == 0) all.Set();
   }
-  Task<void> StopServing(Duration drain_limit) {
+  Task<void> Drain(Duration drain_limit, std::function<void()> on_ended) {
     // Side by side: on each of them a peer may use up the limit.
     unsigned left = 3;
     Completion<> all;
@@ -76,8 +84,8 @@ class Server::Worker {
     Spawn(Count(mount_->Stop(drain_limit), left, all));
     Spawn(Count(rdma_->Stop(drain_limit), left, all));
     co_await all;
-    // A last turn for what has been closed.
-    loop_.Post([this] { loop_.Stop(); });
+    // After a last turn for what has been closed.
+    loop_.Post(std::move(on_ended));
   }
 
   const Options& options_;
@@ -128,10 +136,14 @@ SetupResult<void> Server::Listen() {
     workers_.push_back(std::make_unique<Worker>(options_, trace_.get()));
   }
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, workers_.front()->loop());
-  dispatcher_->Add(nfs3_);
-  dispatcher_->Add(mount3_);
-
   const auto set_up = [&]() -> SetupResult<void> {
+    PENSTOCK_TRY(nfs4_, Nfs4::Make(options_.nfs4, {.exports = exports_,
+                                                   .pool = pool_,
+                                                   .home = workers_.front()->loop(),
+                                                   .state_directory = StateDirectory()}));
+    dispatcher_->Add(nfs3_);
+    dispatcher_->Add(nfs4_->program());
+    dispatcher_->Add(mount3_);
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
                  workers_.front()->provider().Listen({options_.listen, options_.rdma_port}));
     addresses_.rdma = rdma->local();
@@ -148,17 +160,38 @@ SetupResult<void> Server::Listen() {
     return {};
   };
   auto result = set_up();
-  if (!result) std::erase_if(workers_, [](const auto& worker) { return !worker->prepared(); });
+  if (!result) {
+    if (!workers_.front()->prepared()) nfs4_.reset();
+    std::erase_if(workers_, [](const auto& worker) { return !worker->prepared(); });
+  }
   return result;
 }
 
 void Server::Start() {
   for (auto& worker : workers_) worker->Start();
+  workers_.front()->loop().Post([this] { nfs4_->Start(); });
+}
+
+std::filesystem::path Server::StateDirectory() const {
+  return options_.state_directory.empty() ? fs::posix::DefaultStateDirectory() : options_.state_directory;
 }
 
 void Server::Stop() {
-  for (auto& worker : workers_) worker->Stop(options_.drain_limit);
+  std::atomic<size_t> serving = workers_.size() + 1;
+  const std::function<void()> ended = [this, &serving] {
+    if (--serving > 0) return;
+    for (auto& all : workers_) all->Stop();
+  };
+  for (auto& worker : workers_) worker->StopServing(options_.drain_limit, ended);
+  workers_.front()->loop().Post([this, ended] {
+    Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
+      co_await nfs4.Stop();
+      then();
+    }(*nfs4_, ended));
+  });
   for (auto& worker : workers_) worker->Join();
+  // It holds files, which are closed on the pool.
+  nfs4_.reset();
   // A thread of the pool may still be in a loop's Post(), though nobody waits for it any more.
   pool_.join();
   workers_.clear();

@@ -13,6 +13,7 @@
 #include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
 #include "rpc/reply_cache.h"
+#include "server/nfs4.h"
 #include "server/options.h"
 
 namespace penstock::server {
@@ -23,12 +24,12 @@ struct Addresses {
   asio::ip::tcp::endpoint mount;
 };
 
-// Serves from Start() to Stop(). NFS and MOUNT are answered on every port alike; the MOUNT port is there for clients that
-// want one of its own. To be used by one thread.
+// Serves from Start() to Stop(). All versions of NFS, and MOUNT, are answered on every port alike; the MOUNT port is
+// there for clients that want one of its own. To be used by one thread.
 class Server {
  public:
-  // Opens the exported directories and listens. The error is for the operator: a directory that is not there, a port that
-  // is taken, and so on.
+  // Opens the exported directories and listens. The error is for the operator: a directory that is not there, a port
+  // that is taken, and so on.
   static SetupResult<std::unique_ptr<Server>> Make(const Options& options);
   ~Server();
 
@@ -46,6 +47,7 @@ class Server {
   explicit Server(const Options& options);
   SetupResult<void> OpenExports();
   SetupResult<void> Listen();
+  std::filesystem::path StateDirectory() const;
 
   const Options options_;
   asio::thread_pool pool_;
@@ -56,6 +58,7 @@ class Server {
   Addresses addresses_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Nfs4> nfs4_;                   // lives on the first worker's loop
   std::unique_ptr<rpc::Dispatcher> dispatcher_;  // after workers_, whose clock it uses
 };
 

@@ -51,7 +51,7 @@ class Object {
  private:
   const Export* export_;
   fs::Handle object_;
-  Caller caller_;
+  nfs::Caller caller_;  // not the one that calls clients back
 };
 
 // The slot that a COMPOUND of a session occupies.

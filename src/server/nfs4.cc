@@ -1,0 +1,105 @@
+#include "server/nfs4.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "nfs/v4/lease.h"
+#include "nfs/v4/state/random.h"
+
+namespace penstock::server {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+// How often leases are looked at.
+constexpr Duration kLook = std::chrono::seconds(1);
+
+nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const TimerService& clock,
+                                   asio::thread_pool& pool) {
+  return {settings.domain, nfs::v4::IdentityDatabase::OfSystem(), clock, &pool};
+}
+
+nfs::v4::StateTables MakeTables(const nfs::v4::Settings& settings, const nfs::v4::RecoveryStore::Restart& restart,
+                                TimePoint now) {
+  return {.clients = nfs::v4::Clients(settings, restart.instance, nfs::v4::Grace(restart, settings.grace, now)),
+          .files = nfs::v4::Files(restart.instance, nfs::v4::Files::Limits{.lease = settings.lease})};
+}
+
+// What tells this server from all others, whatever its addresses (RFC 8881 §2.10.4): made up once, and kept.
+SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
+  const stdfs::path file = directory / "server-id";
+  std::string id;
+  if (std::ifstream(file) >> id) return id;
+  id = fmt::format("penstock-{:016x}{:016x}", nfs::v4::SystemRandom(), nfs::v4::SystemRandom());
+  if (!(std::ofstream(file) << id << '\n')) {
+    return std::unexpected(SetupError{fmt::format("cannot write {}", file.string())});
+  }
+  return id;
+}
+
+}  // namespace
+
+SetupResult<std::unique_ptr<Nfs4>> Nfs4::Make(nfs::v4::Settings settings, const Surroundings& surroundings) {
+  const auto now = std::chrono::system_clock::now();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
+  const fs::Timestamp started{.seconds = seconds.time_since_epoch().count(),
+                              .nanoseconds = static_cast<uint32_t>(Duration(now - seconds).count())};
+  PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, started));
+  PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
+  settings.server_scope = settings.server_owner;
+  PENSTOCK_TRY(auto store, nfs::v4::OpenRecoveryStore((surroundings.state_directory / "nfs4-clients.sqlite").string()));
+  PENSTOCK_TRY(const auto restart, store->Begin(settings.lease, seconds));
+  return std::unique_ptr<Nfs4>(
+      new Nfs4(std::move(settings), surroundings, std::move(names), std::move(store), restart));
+}
+
+Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
+           std::unique_ptr<const nfs::v4::Namespace> names, std::unique_ptr<nfs::v4::RecoveryStore> store,
+           const nfs::v4::RecoveryStore::Restart& restart)
+    : settings_(std::move(settings)),
+      home_(surroundings.home),
+      names_(std::move(names)),
+      owners_(MakeOwnerNames(settings_, home_, surroundings.pool)),
+      state_(MakeTables(settings_, restart, home_.Now())),
+      recovery_(std::move(store)),
+      caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_), {.patience = settings_.lease}),
+      program_(MakeServices()),
+      timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {}
+
+nfs::v4::Services Nfs4::MakeServices() {
+  return {.names = *names_,
+          .settings = settings_,
+          .owners = owners_,
+          .state = state_,
+          .callbacks = caller_,
+          .recovery = recovery_,
+          .clock = home_};
+}
+
+void Nfs4::Start() {
+  if (!stopping_) timer_->ExpireAfter(kLook);
+}
+
+Task<> Nfs4::KeepLeases() {
+  keeping_ = true;
+  co_await nfs::v4::KeepLeases(MakeServices(), &home_);
+  keeping_ = false;
+  if (kept_) {
+    kept_->Set();
+  } else if (!stopping_) {
+    timer_->ExpireAfter(kLook);
+  }
+}
+
+Task<> Nfs4::Stop() {
+  stopping_ = true;
+  timer_->Cancel();
+  caller_.Stop();
+  if (!keeping_) co_return;
+  Completion<> kept;
+  kept_ = &kept;
+  co_await kept;
+}
+
+}  // namespace penstock::server

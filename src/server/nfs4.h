@@ -1,0 +1,64 @@
+// NFS version 4 of a server, put together: the tree of exports, what is remembered of clients and files, the store that
+// outlives the process, and what clients are called back with.
+#pragma once
+
+#include <asio/thread_pool.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "base/task.h"
+#include "nfs/exports.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/namespace.h"
+#include "nfs/v4/program.h"
+#include "nfs/v4/settings.h"
+#include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::server {
+
+class Nfs4 {
+ public:
+  struct Surroundings {
+    const nfs::Exports& exports;  // complete
+    asio::thread_pool& pool;      // for what blocks
+    Loop& home;                   // where clients are called from, and their leases kept
+    std::filesystem::path state_directory;
+  };
+  // Begins a run of the server: clients of the last one may reclaim what they held. The surroundings outlive it.
+  static SetupResult<std::unique_ptr<Nfs4>> Make(nfs::v4::Settings settings, const Surroundings& surroundings);
+
+  rpc::Program& program() { return program_; }
+
+  // On the home loop, when it runs: leases are kept from now on.
+  void Start();
+  // On the home loop, once: no client is called any more, nor its lease looked at. The loops go on until nothing is
+  // served any more.
+  Task<> Stop();
+
+ private:
+  Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::unique_ptr<const nfs::v4::Namespace> names,
+       std::unique_ptr<nfs::v4::RecoveryStore> store, const nfs::v4::RecoveryStore::Restart& restart);
+  nfs::v4::Services MakeServices();
+  Task<> KeepLeases();
+
+  const nfs::v4::Settings settings_;
+  Loop& home_;
+  std::unique_ptr<const nfs::v4::Namespace> names_;
+  nfs::v4::OwnerNames owners_;
+  nfs::v4::State state_;
+  nfs::v4::RecoveryQueue recovery_;
+  nfs::v4::Caller caller_;
+  nfs::v4::Program program_;
+  std::unique_ptr<Timer> timer_;
+
+  // While leases are being looked at; Stop() waits for its end.
+  Completion<>* kept_ = nullptr;
+  bool keeping_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace penstock::server
