@@ -411,5 +411,55 @@ TEST_F(Open0Test, StateIdsRenewTheLease) {
   EXPECT_EQ(TryOpen(Client(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
 }
 
+// --- After a restart: RFC 8881 §8.4.2.1, RFC 7530 §9.6.2
+
+class GraceTest : public Open0Test {
+ protected:
+  GraceTest() {
+    // As if the server had started just before its client came, whom it had before.
+    server.state.Lock()->clients.grace() =
+        Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
+              server.clock.now + std::chrono::seconds(90));
+  }
+  OPEN4res Reclaim(uint32_t seqid, uint32_t access, open_delegation_type4 type = OPEN_DELEGATE_NONE) {
+    auto reply = Run0(PutFh(file), Opening(client.id(), seqid, "owner", access, 0, open_claim4(CLAIM_PREVIOUS, type)));
+    return reply.Skip().Next<OPEN4res>();
+  }
+};
+
+TEST_F(GraceTest, WhatWasHeldIsReclaimed) {
+  const auto opened = Reclaim(1, kBoth);
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_FALSE(opened.resok4().rflags & OPEN4_RESULT_CONFIRM);
+  const stateid4 id = opened.resok4().stateid;
+  EXPECT_EQ(Run0(PutFh(file), Writing(id)).status, NFS4_OK);
+  const auto lock = [&](bool reclaim, uint32_t seqid) {
+    return Run0(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(client.id(), id, "locker", seqid), reclaim)).status;
+  };
+  EXPECT_EQ(lock(false, 2), NFS4ERR_GRACE);
+  EXPECT_EQ(lock(true, 3), NFS4_OK);
+}
+
+TEST_F(GraceTest, DelegationsAreReclaimedAndAskedForAtOnceWhereTheyCannotBeRecalled) {
+  const auto opened = Reclaim(1, kRead, OPEN_DELEGATE_READ);
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  ASSERT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_TRUE(opened.resok4().delegation.read().recall);
+}
+
+TEST_F(GraceTest, NobodyGetsAnythingNew) {
+  EXPECT_EQ(client.TryOpen("owner", "file", kRead).status(), NFS4ERR_GRACE);
+  EXPECT_EQ(Run0(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_GRACE);
+  EXPECT_EQ(Run0(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_GRACE);
+  EXPECT_EQ(Run0(PutFh(file), TestingLock(client.id(), "tester", 0, 10)).status, NFS4ERR_GRACE);
+  EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_GRACE);
+}
+
+TEST_F(GraceTest, StrangersReclaimNothing) {
+  Client0 stranger(server, "stranger");
+  const auto open = Opening(stranger.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE));
+  EXPECT_EQ(Run0(PutFh(file), open).status, NFS4ERR_NO_GRACE);
+}
+
 }  // namespace
 }  // namespace penstock::nfs::v4

@@ -75,7 +75,7 @@ void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
 
 bool Files::HasState(ClientId client) const {
   const ClientFiles* const files = FindClient(client);
-  return files && files->states.size() > files->revoked;
+  return files && files->states.size() > files->revoked + files->closed;
 }
 
 bool Files::HasDelegations(ClientId client) const {

@@ -43,7 +43,10 @@ void Files::SweepIdleOwners(ClientFiles& client, TimePoint now) {
 }
 
 void Files::ForgetClosed(OpenOwner& owner) {
-  if (OpenState* const closed = std::exchange(owner.closed, nullptr)) RemoveState(*closed, Ending::kReleased);
+  OpenState* const closed = std::exchange(owner.closed, nullptr);
+  if (!closed) return;
+  --owner.client->closed;
+  RemoveState(*closed, Ending::kReleased);
 }
 
 void Files::RestartOwner(OpenOwner& owner, TimePoint now) {
@@ -147,6 +150,7 @@ void Files::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePo
   FileState* const file = open.file;
   if (!file) {  // it was closed before
     owner.closed = nullptr;
+    --owner.client->closed;
     RemoveState(open, ending);
     return;
   }
@@ -160,6 +164,7 @@ void Files::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePo
     ForgetClosed(owner);
     open.file = nullptr;
     owner.closed = &open;
+    ++owner.client->closed;
   } else {
     RemoveState(open, ending);
   }

@@ -146,6 +146,7 @@ TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
   EXPECT_EQ(files.FindOwnerOfClosed(opened.stateid), owner);
+  EXPECT_FALSE(files.HasState(alice));
   EXPECT_EQ(files.Test(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(pin.use_count(), 1);
 

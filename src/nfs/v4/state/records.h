@@ -101,6 +101,7 @@ struct ClientFiles {
   size_t ranges = 0;
   size_t delegations = 0;  // that can be recalled
   size_t revoked = 0;
+  size_t closed = 0;  // opens whose stateid alone is still known
 };
 
 struct FileHandleHash {
