@@ -104,6 +104,16 @@ TEST_F(BackChannelTest, CallsEndWithTheConnection) {
   EXPECT_FALSE(back->connected());
 }
 
+TEST_F(BackChannelTest, ACallThatComesWhenTheClientHasGoneReachesNobody) {
+  StartAnswering();
+  CallResult result;
+  Begin({.xid = 1}, result);
+  rig.client.reset();
+  ASSERT_TRUE(rig.world.RunUntil([&] { return result.has_value(); }));
+  EXPECT_EQ(result->error(), CallError::kDisconnected);
+  EXPECT_EQ(client_handler.calls(), 0u);
+}
+
 TEST_F(BackChannelTest, MayBeHeldAfterTheConnectionAndTheServer) {
   StartAnswering();
   rig.client.reset();

@@ -47,6 +47,8 @@ class Client::Link {
       delete this;
     } else {
       connection_.Disconnect("closed");
+      // What the server has sent already may still arrive; the handler is not there for it any more.
+      if (responder_) responder_->Stop();
     }
   }
 

@@ -19,7 +19,8 @@ struct ClientOptions {
   uint16_t ord = 16;
   HeaderLimits limits;
   RequesterOptions requester;
-  // Calls of the server (RFC 8167) go to this handler, which outlives the connection. Null: there are none.
+  // Calls of the server (RFC 8167) go to this handler, which outlives the Client, and every call that it was given.
+  // Null: there are none.
   rpc::CallHandler* back_channel = nullptr;
   ResponderOptions responder{.credits = 8, .chunks = false};
   Loop* loop = nullptr;  // for rpc::Peer
