@@ -76,7 +76,7 @@ std::optional<double> CpuSecondsOf(pid_t process) {
 // Keeps `depth` operations under way for the time of a measurement.
 class Run {
  public:
-  Run(client::Mount& mount, const nfs3::nfs_fh3& file, uint64_t file_size, Measurement& measurement)
+  Run(client::Mount& mount, client::File& file, uint64_t file_size, Measurement& measurement)
       : mount_(mount), file_(file), file_size_(file_size), measurement_(measurement) {
     switch (measurement.operation) {
       case Operation::kNull:
@@ -151,18 +151,19 @@ class Run {
       case Operation::kNull:
         co_return co_await mount_.Ping();
       case Operation::kGetAttributes: {
-        PENSTOCK_CO_TRY([[maybe_unused]] const auto attributes, co_await mount_.GetAttributes(file_, "GETATTR"));
+        PENSTOCK_CO_TRY([[maybe_unused]] const auto attributes,
+                        co_await mount_.GetAttributes(file_.node().handle, "GETATTR"));
         break;
       }
       case Operation::kReadLarge:
       case Operation::kReadSmall: {
-        PENSTOCK_CO_TRY(const auto read, co_await mount_.Read(file_, NextOffset(), buffer, "READ"));
+        PENSTOCK_CO_TRY(const auto read, co_await file_.Read(NextOffset(), buffer));
         if (read.count != buffer.size()) co_return std::unexpected(client::Error{"READ: short", std::nullopt});
         break;
       }
       case Operation::kWriteLarge:
       case Operation::kWriteSmall: {
-        PENSTOCK_CO_TRY(const auto written, co_await mount_.Write(file_, NextOffset(), buffer, "WRITE"));
+        PENSTOCK_CO_TRY(const auto written, co_await file_.Write(NextOffset(), buffer));
         if (written.count != buffer.size()) co_return std::unexpected(client::Error{"WRITE: short", std::nullopt});
         break;
       }
@@ -181,7 +182,7 @@ class Run {
   }
 
   client::Mount& mount_;
-  const nfs3::nfs_fh3& file_;
+  client::File& file_;
   const uint64_t file_size_;
   Measurement& measurement_;
   uint32_t size_ = 0;
@@ -194,15 +195,15 @@ class Run {
   std::optional<client::Error> error_;
 };
 
-Task<client::Result<void>> Fill(client::Mount& mount, const nfs3::nfs_fh3& file, uint64_t size) {
+Task<client::Result<void>> Fill(client::Mount& mount, client::File& file, uint64_t size) {
   const BufferRef buffer = mount.loop().buffers().Allocate(kLarge);
   std::memset(buffer->data(), 0x5a, kLarge);
   for (uint64_t done = 0; done < size;) {
     const Bytes part = buffer->bytes().first(std::min<uint64_t>(kLarge, size - done));
-    PENSTOCK_CO_TRY(const auto written, co_await mount.Write(file, done, part, "filling the file"));
+    PENSTOCK_CO_TRY(const auto written, co_await file.Write(done, part));
     done += written.count;
   }
-  PENSTOCK_CO_TRY([[maybe_unused]] const auto verifier, co_await mount.Commit(file, "filling the file"));
+  PENSTOCK_CO_TRY([[maybe_unused]] const auto verifier, co_await file.Commit());
   co_return client::Result<void>();
 }
 
@@ -236,7 +237,7 @@ std::string Json(const std::vector<Measurement>& measurements, const client::Url
   return text + "\n]}\n";
 }
 
-Task<client::Result<void>> Measure(client::Mount& mount, const nfs3::nfs_fh3& file, const BenchOptions& options,
+Task<client::Result<void>> Measure(client::Mount& mount, client::File& file, const BenchOptions& options,
                                    std::vector<Measurement>& measurements) {
   PENSTOCK_CO_CHECK(co_await Fill(mount, file, options.file_size));
   for (Measurement& measurement : measurements) {
@@ -246,15 +247,16 @@ Task<client::Result<void>> Measure(client::Mount& mount, const nfs3::nfs_fh3& fi
   co_return client::Result<void>();
 }
 
-Task<client::Result<void>> BenchTask(ClientRuntime& runtime, const BenchOptions& options, const client::Url& url,
+Task<client::Result<void>> BenchTask(client::Mount& mount, const BenchOptions& options,
                                      std::vector<Measurement>& measurements) {
-  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
-  PENSTOCK_CO_TRY(const client::Node directory, co_await mount->Resolve(mount->path()));
+  PENSTOCK_CO_TRY(const client::Node directory, co_await mount.Resolve(mount.path()));
   const std::string name = fmt::format(".penstock-bench-{}", ::getpid());
-  PENSTOCK_CO_TRY(const client::Node file, co_await mount->CreateFile(directory.handle, name, 0600));
-  client::Result<void> measured = co_await Measure(*mount, file.handle, options, measurements);
-  client::Result<void> removed = co_await mount->Remove(directory.handle, name);
+  PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(directory.handle, name, 0600));
+  client::Result<void> measured = co_await Measure(mount, *file, options, measurements);
+  client::Result<void> closed = co_await file->Close();
+  client::Result<void> removed = co_await mount.Remove(directory.handle, name);
   if (!measured) co_return measured;
+  if (!closed) co_return closed;
   co_return removed;
 }
 
@@ -280,7 +282,10 @@ int Bench(const BenchOptions& options) {
     return 1;
   }
   ClientRuntime runtime;
-  if (const int code = runtime.Run(BenchTask(runtime, options, *url, measurements)); code != 0) return code;
+  if (const int code = runtime.Run(
+          runtime.WithMount(*url, [&](client::Mount& mount) { return BenchTask(mount, options, measurements); }));
+      code != 0)
+    return code;
   PrintTable(measurements);
   if (options.json.empty()) return 0;
   const std::string text = Json(measurements, *url, options.file_size);

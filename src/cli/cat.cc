@@ -21,13 +21,11 @@ int WriteAll(int fd, ConstBytes bytes) {
   return 0;
 }
 
-Task<client::Result<void>> CatOne(ClientRuntime& runtime, const client::Url& url) {
-  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount->Resolve(mount->path()));
-  const BufferRef buffer = runtime.loop().buffers().Allocate(mount->sizes().read);
+Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount, client::File& file) {
+  const BufferRef buffer = runtime.loop().buffers().Allocate(mount.sizes().read);
   for (uint64_t offset = 0;;) {
-    PENSTOCK_CO_TRY(const client::Mount::ReadReply read,
-                    co_await mount->Read(node.handle, offset, buffer->bytes().first(mount->sizes().read), url.path));
+    PENSTOCK_CO_TRY(const client::File::ReadReply read,
+                    co_await file.Read(offset, buffer->bytes().first(mount.sizes().read)));
     const ConstBytes bytes = buffer->bytes().first(read.count);
     const int error =
         co_await Offload(runtime.loop(), runtime.workers(), [bytes] { return WriteAll(STDOUT_FILENO, bytes); });
@@ -39,8 +37,20 @@ Task<client::Result<void>> CatOne(ClientRuntime& runtime, const client::Url& url
   }
 }
 
+Task<client::Result<void>> CatOne(ClientRuntime& runtime, client::Mount& mount) {
+  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, mount.url().path, client::Access::kRead));
+  client::Result<void> result = co_await CatFile(runtime, mount, *file);
+  client::Result<void> closed = co_await file->Close();
+  if (!result) co_return result;
+  co_return closed;
+}
+
 Task<client::Result<void>> CatTask(ClientRuntime& runtime, const std::vector<client::Url>& urls) {
-  for (const client::Url& url : urls) PENSTOCK_CO_CHECK(co_await CatOne(runtime, url));
+  for (const client::Url& url : urls) {
+    PENSTOCK_CO_CHECK(
+        co_await runtime.WithMount(url, [&runtime](client::Mount& mount) { return CatOne(runtime, mount); }));
+  }
   co_return client::Result<void>();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/signal.h"
 #include "rdma/iwarp/provider.h"
 #include "rdma/trace/provider.h"
 
@@ -15,13 +16,19 @@ ClientRuntime::ClientRuntime(const std::string& trace) {
 }
 ClientRuntime::~ClientRuntime() { workers_.join(); }
 
-Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::Mount(const client::Url& url) {
+Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
   rdma::iwarp::Options options;
   options.crc = url.crc;
   std::unique_ptr<rdma::Provider> provider = std::make_unique<rdma::iwarp::Provider>(loop_, options);
   if (*trace_) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), **trace_, loop_);
   providers_.push_back(std::move(provider));
-  return client::Mount::Open(loop_, workers_, url, {.retry = {}, .provider = providers_.back().get()});
+  const client::MountOptions mount_options{.retry = {}, .provider = providers_.back().get()};
+  PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(loop_, workers_, url, mount_options));
+  client::Result<void> result = co_await use(*mount);
+  co_await mount->Unmount();
+  // What closes has a turn in which none of its own code runs any more.
+  co_await Sleep(loop_, Duration::zero());
+  co_return result;
 }
 
 int ClientRuntime::Run(Task<client::Result<void>> command) {

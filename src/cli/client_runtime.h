@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio/thread_pool.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,8 +24,9 @@ class ClientRuntime {
   Loop& loop() { return loop_; }
   asio::thread_pool& workers() { return workers_; }
 
-  // Mounts the export that `url` leads into.
-  Task<client::Result<std::unique_ptr<client::Mount>>> Mount(const client::Url& url);
+  // Mounts the export that `url` leads into, and gives it back when `use` is done with it.
+  using Use = std::function<Task<client::Result<void>>(client::Mount&)>;
+  Task<client::Result<void>> WithMount(const client::Url& url, Use use);
 
   // Runs `command` to its end, and gives the exit code; an error, of the set-up too, is printed to stderr as one line.
   int Run(Task<client::Result<void>> command);

@@ -35,34 +35,42 @@ client::CopyOptions TransferOptions(const CopyCommandOptions& options, ProgressB
   return transfer;
 }
 
-Task<Result<void>> DownloadTask(ClientRuntime& runtime, const CopyCommandOptions& options, const client::Url& url) {
-  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount->Resolve(mount->path()));
-  if (node.attributes.type != nfs3::ftype3::NF3REG) {
-    co_return std::unexpected(Error{url.path + ": not a regular file", std::nullopt});
+// Closes `file`, and gives the error of what was done with it, or else of that.
+Task<Result<void>> Closed(client::File& file, Result<uint64_t> copied) {
+  Result<void> closed = co_await file.Close();
+  if (!copied) co_return std::unexpected(std::move(copied).error());
+  co_return closed;
+}
+
+Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options) {
+  const std::string& path = mount.url().path;
+  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+  if (node.attributes.type != client::FileType::kRegular) {
+    co_return std::unexpected(Error{path + ": not a regular file", std::nullopt});
   }
   std::filesystem::path to = options.to;
-  if (std::filesystem::is_directory(to)) to /= BaseName(url.path);
-  const FileDescriptor file(::open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, node.attributes.mode & 0777));
-  if (!file) co_return Failure(to.native(), errno);
+  if (std::filesystem::is_directory(to)) to /= BaseName(path);
+  const FileDescriptor local(::open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, node.attributes.mode & 0777));
+  if (!local) co_return Failure(to.native(), errno);
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) co_return Failure(to.native(), EINVAL);
+  if (::fstat(local.get(), &status) != 0 || !S_ISREG(status.st_mode)) co_return Failure(to.native(), EINVAL);
 
   ProgressBar bar;
-  PENSTOCK_CO_TRY(
-      [[maybe_unused]] const uint64_t copied,
-      co_await client::Download(*mount, runtime.workers(), node, url.path, file.get(), TransferOptions(options, bar)));
-  co_return Result<void>();
+  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, path, client::Access::kRead));
+  auto copied = co_await client::Download(mount, runtime.workers(), *file, local.get(), TransferOptions(options, bar));
+  co_return co_await Closed(*file, std::move(copied));
 }
 
 // The regular file that an upload writes to: `path` itself, or of the source's name where `path` is a directory.
-Task<Result<client::Node>> UploadTarget(client::Mount& mount, std::string path, const std::string& source_name,
-                                        uint32_t mode) {
+Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, std::string path,
+                                                         const std::string& source_name, uint32_t mode) {
   auto target = co_await mount.Resolve(path);
-  if (target && target->attributes.type == nfs3::ftype3::NF3DIR) {
+  if (target && target->attributes.type == client::FileType::kDirectory) {
     co_return co_await mount.CreateFile(target->handle, source_name, mode);
   }
-  if (!target && target.error().status != nfs3::nfsstat3::NFS3ERR_NOENT) co_return target;
+  if (!target && target.error().status != client::Status::kNotFound) {
+    co_return std::unexpected(std::move(target).error());
+  }
   while (path.ends_with('/')) path.pop_back();
   const size_t slash = path.rfind('/');
   const std::string parent_path = slash == path.npos ? "" : path.substr(0, slash);
@@ -70,22 +78,19 @@ Task<Result<client::Node>> UploadTarget(client::Mount& mount, std::string path, 
   co_return co_await mount.CreateFile(parent.handle, BaseName(path), mode);
 }
 
-Task<Result<void>> UploadTask(ClientRuntime& runtime, const CopyCommandOptions& options, const client::Url& url) {
-  const FileDescriptor file(::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) co_return Failure(options.from, errno);
+Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options,
+                              const FileDescriptor& local) {
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0) co_return Failure(options.from, errno);
+  if (::fstat(local.get(), &status) != 0) co_return Failure(options.from, errno);
   if (!S_ISREG(status.st_mode)) {
     co_return std::unexpected(Error{options.from + ": not a regular file", std::nullopt});
   }
-  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
-  PENSTOCK_CO_TRY(const client::Node node,
-                  co_await UploadTarget(*mount, mount->path(), BaseName(options.from), status.st_mode & 0777));
+  PENSTOCK_CO_TRY(const auto file,
+                  co_await UploadTarget(mount, mount.path(), BaseName(options.from), status.st_mode & 0777));
   ProgressBar bar;
-  PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t copied,
-                  co_await client::Upload(*mount, runtime.workers(), file.get(), static_cast<uint64_t>(status.st_size),
-                                          node, url.path, TransferOptions(options, bar)));
-  co_return Result<void>();
+  auto copied = co_await client::Upload(mount, runtime.workers(), local.get(), static_cast<uint64_t>(status.st_size),
+                                        *file, TransferOptions(options, bar));
+  co_return co_await Closed(*file, std::move(copied));
 }
 
 }  // namespace
@@ -101,8 +106,16 @@ int Copy(const CopyCommandOptions& options) {
     PrintError(url.error().message);
     return 1;
   }
+  // Before anything is asked of the server.
+  const FileDescriptor from(download ? -1 : ::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!download && !from) {
+    PrintError(Failure(options.from, errno).error().message);
+    return 1;
+  }
   ClientRuntime runtime(options.trace);
-  return runtime.Run(download ? DownloadTask(runtime, options, *url) : UploadTask(runtime, options, *url));
+  return runtime.Run(runtime.WithMount(*url, [&](client::Mount& mount) {
+    return download ? DownloadTask(runtime, mount, options) : UploadTask(runtime, mount, options, from);
+  }));
 }
 
 }  // namespace penstock::cli

@@ -10,28 +10,31 @@
 namespace penstock::cli {
 namespace {
 
+char TypeLetter(client::FileType type) {
+  switch (type) {
+    case client::FileType::kDirectory:
+      return 'd';
+    case client::FileType::kBlockDevice:
+      return 'b';
+    case client::FileType::kCharacterDevice:
+      return 'c';
+    case client::FileType::kSymlink:
+      return 'l';
+    case client::FileType::kSocket:
+      return 's';
+    case client::FileType::kFifo:
+      return 'p';
+    case client::FileType::kOther:
+      return '?';
+    case client::FileType::kRegular:
+      break;
+  }
+  return '-';
+}
+
 // "drwxr-xr-x"
-std::string ModeText(const nfs3::fattr3& attributes) {
-  const auto type = [&] {
-    switch (attributes.type) {
-      case nfs3::ftype3::NF3DIR:
-        return 'd';
-      case nfs3::ftype3::NF3BLK:
-        return 'b';
-      case nfs3::ftype3::NF3CHR:
-        return 'c';
-      case nfs3::ftype3::NF3LNK:
-        return 'l';
-      case nfs3::ftype3::NF3SOCK:
-        return 's';
-      case nfs3::ftype3::NF3FIFO:
-        return 'p';
-      case nfs3::ftype3::NF3REG:
-        break;
-    }
-    return '-';
-  };
-  std::string text(1, type());
+std::string ModeText(const client::Attributes& attributes) {
+  std::string text(1, TypeLetter(attributes.type));
   for (int bit = 8; bit >= 0; --bit) text += (attributes.mode >> bit) & 1 ? "xwr"[bit % 3] : '-';
   const auto special = [&](uint32_t bit, size_t at, char letter) {
     if (attributes.mode & bit) text[at] = text[at] == 'x' ? letter : static_cast<char>(letter - 'a' + 'A');
@@ -48,31 +51,31 @@ std::string Printable(std::string name) {
   return name;
 }
 
-void PrintEntry(const client::Mount::Entry& entry, bool long_format) {
+void PrintEntry(const client::Entry& entry, bool long_format) {
   const std::string name = Printable(entry.name);
   if (!long_format) {
     fmt::print("{}\n", name);
   } else if (!entry.attributes) {
     fmt::print("??????????                                                    {}\n", name);
   } else {
-    const nfs3::fattr3& a = *entry.attributes;
-    fmt::print("{} {:>3} {:>5} {:>5} {:>12} {:%Y-%m-%d %H:%M} {}\n", ModeText(a), a.nlink, a.uid, a.gid, a.size,
-               fmt::localtime(static_cast<std::time_t>(a.mtime.seconds)), name);
+    const client::Attributes& a = *entry.attributes;
+    fmt::print("{} {:>3} {:>5} {:>5} {:>12} {:%Y-%m-%d %H:%M} {}\n", ModeText(a), a.links, Printable(a.owner),
+               Printable(a.group), a.size, fmt::localtime(static_cast<std::time_t>(a.modified)), name);
   }
 }
 
-Task<client::Result<void>> ListTask(ClientRuntime& runtime, const ListOptions& options, const client::Url& url) {
-  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount->Resolve(mount->path()));
-  std::vector<client::Mount::Entry> entries;
-  if (node.attributes.type == nfs3::ftype3::NF3DIR) {
-    PENSTOCK_CO_CHECK(co_await mount->List(node.handle, url.path,
-                                           [&](client::Mount::Entry entry) { entries.push_back(std::move(entry)); }));
+Task<client::Result<void>> ListTask(client::Mount& mount, const ListOptions& options) {
+  const std::string& path = mount.url().path;
+  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+  std::vector<client::Entry> entries;
+  if (node.attributes.type == client::FileType::kDirectory) {
+    PENSTOCK_CO_CHECK(
+        co_await mount.List(node.handle, path, [&](client::Entry entry) { entries.push_back(std::move(entry)); }));
   } else {
-    entries.push_back({url.path.substr(url.path.rfind('/') + 1), node.attributes});
+    entries.push_back({path.substr(path.rfind('/') + 1), node.attributes});
   }
-  std::ranges::sort(entries, {}, &client::Mount::Entry::name);
-  for (const client::Mount::Entry& entry : entries) PrintEntry(entry, options.long_format);
+  std::ranges::sort(entries, {}, &client::Entry::name);
+  for (const client::Entry& entry : entries) PrintEntry(entry, options.long_format);
   co_return client::Result<void>();
 }
 
@@ -85,7 +88,7 @@ int List(const ListOptions& options) {
     return 1;
   }
   ClientRuntime runtime(options.trace);
-  return runtime.Run(ListTask(runtime, options, *url));
+  return runtime.Run(runtime.WithMount(*url, [&options](client::Mount& mount) { return ListTask(mount, options); }));
 }
 
 }  // namespace penstock::cli

@@ -6,14 +6,14 @@
 namespace penstock::cli {
 namespace {
 
-Task<client::Result<void>> PingTask(ClientRuntime& runtime, const PingOptions& options, const client::Url& url) {
-  PENSTOCK_CO_TRY(const auto mount, co_await runtime.Mount(url));
+Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& options) {
+  const client::Url& url = mount.url();
   for (unsigned i = 0; i < options.count; ++i) {
-    if (i > 0) co_await Sleep(runtime.loop(), std::chrono::milliseconds(options.interval_ms));
-    const TimePoint sent = runtime.loop().Now();
-    PENSTOCK_CO_CHECK(co_await mount->Ping());
-    const std::chrono::duration<double, std::micro> took = runtime.loop().Now() - sent;
-    fmt::print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, url.version,
+    if (i > 0) co_await Sleep(mount.loop(), std::chrono::milliseconds(options.interval_ms));
+    const TimePoint sent = mount.loop().Now();
+    PENSTOCK_CO_CHECK(co_await mount.Ping());
+    const std::chrono::duration<double, std::micro> took = mount.loop().Now() - sent;
+    fmt::print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, mount.version(),
                url.protocol == client::Protocol::kRdma ? "RDMA" : "TCP", took.count());
     std::fflush(stdout);
   }
@@ -29,7 +29,7 @@ int Ping(const PingOptions& options) {
     return 1;
   }
   ClientRuntime runtime(options.trace);
-  return runtime.Run(PingTask(runtime, options, *url));
+  return runtime.Run(runtime.WithMount(*url, [&options](client::Mount& mount) { return PingTask(mount, options); }));
 }
 
 }  // namespace penstock::cli

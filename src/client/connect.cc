@@ -56,8 +56,8 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   return encoder.Finish();
 }
 
-// A call that takes longer is tried again over another connection: a server may be alive enough to answer probes, and never
-// answer this.
+// A call that takes longer is tried again over another connection: a server may be alive enough to answer probes, and
+// never answer this.
 constexpr Duration kLongestReply = std::chrono::seconds(60);
 
 Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }

@@ -14,17 +14,17 @@
 namespace penstock::client {
 
 struct ChannelOptions {
-  // Over RDMA: a server that has not answered anything for this long is asked for a sign of life, and when then it gives none
-  // for `probe_limit` the connection is ended (RFC 8267 §6.7.2). Zero: it is never asked.
+  // Over RDMA: a server that has not answered anything for this long is asked for a sign of life, and when then it
+  // gives none for `probe_limit` the connection is ended (RFC 8267 §6.7.2). Zero: it is never asked.
   Duration probe_after = std::chrono::seconds(15);
   Duration probe_limit = std::chrono::seconds(15);
-  // Executes what the server calls over the connection (NFS version 4.1 callbacks); outlives the channel, and every call that it
-  // was given. Null: there is nothing to be called.
+  // Executes what the server calls over the connection (NFS version 4.1 callbacks); outlives the channel, and every
+  // call that it was given. Null: there is nothing to be called.
   rpc::CallHandler* back_channel = nullptr;
 };
 
-// Looks up url.host (on a thread of `workers`, since that may block), and connects to url.port of the first of its addresses
-// that answers; over RDMA by `provider`, which must be there then. The error is for people.
+// Looks up url.host (on a thread of `workers`, since that may block), and connects to url.port of the first of its
+// addresses that answers; over RDMA by `provider`, which must be there then. The error is for people.
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url,
                                                                      rdma::Provider* provider,
                                                                      ChannelOptions options = {});

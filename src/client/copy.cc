@@ -31,9 +31,8 @@ struct Pieces {
 // One copy of one file; a lane's work on a piece is Transfer.
 class Copy {
  public:
-  Copy(Mount& mount, asio::thread_pool& workers, const nfs3::nfs_fh3& file, std::string_view what, int local_fd,
-       const CopyOptions& options)
-      : mount_(mount), workers_(workers), file_(file), what_(what), local_fd_(local_fd), options_(options) {}
+  Copy(Mount& mount, asio::thread_pool& workers, File& file, int local_fd, const CopyOptions& options)
+      : mount_(mount), workers_(workers), file_(file), local_fd_(local_fd), options_(options) {}
   virtual ~Copy() = default;
 
   // Transfers [0, size) in pieces of `piece` octets.
@@ -90,8 +89,7 @@ class Copy {
 
   Mount& mount_;
   asio::thread_pool& workers_;
-  const nfs3::nfs_fh3 file_;
-  const std::string_view what_;
+  File& file_;
   const int local_fd_;
   const CopyOptions& options_;
 
@@ -136,7 +134,7 @@ class DownloadCopy final : public Copy {
 
  private:
   Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) override {
-    PENSTOCK_CO_TRY(const Mount::ReadReply read, co_await mount_.Read(file_, offset, buffer, what_));
+    PENSTOCK_CO_TRY(const File::ReadReply read, co_await file_.Read(offset, buffer));
     if (read.count > 0) PENSTOCK_CO_CHECK(co_await WriteLocal(offset, buffer.first(read.count)));
     end_ = std::max(end_, offset + read.count);
     co_return read.count;
@@ -150,7 +148,7 @@ class UploadCopy final : public Copy {
   using Copy::Copy;
 
   // Whether everything written since the last call is on stable storage once `committed` is the verifier of a COMMIT.
-  bool Holds(const nfs3::writeverf3& committed) {
+  bool Holds(const Verifier& committed) {
     const bool holds = !mixed_ && (!verifier_ || *verifier_ == committed);
     verifier_.reset();
     mixed_ = false;
@@ -160,22 +158,22 @@ class UploadCopy final : public Copy {
  private:
   Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) override {
     PENSTOCK_CO_CHECK(co_await ReadLocal(offset, buffer));
-    PENSTOCK_CO_TRY(const nfs3::WRITE3resok written, co_await mount_.Write(file_, offset, buffer, what_));
-    if (verifier_ && *verifier_ != written.verf) mixed_ = true;
-    verifier_ = written.verf;
+    PENSTOCK_CO_TRY(const File::WriteReply written, co_await file_.Write(offset, buffer));
+    if (verifier_ && *verifier_ != written.verifier) mixed_ = true;
+    verifier_ = written.verifier;
     co_return written.count;
   }
 
-  std::optional<nfs3::writeverf3> verifier_;
+  std::optional<Verifier> verifier_;
   bool mixed_ = false;
 };
 
 }  // namespace
 
-Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, const Node& from, std::string_view what,
-                                int local_fd, CopyOptions options) {
-  DownloadCopy copy(mount, workers, from.handle, what, local_fd, options);
-  const uint64_t size = from.attributes.size;
+Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, File& from, int local_fd,
+                                CopyOptions options) {
+  DownloadCopy copy(mount, workers, from, local_fd, options);
+  const uint64_t size = from.node().attributes.size;
   PENSTOCK_CO_CHECK(co_await copy.Run(size, mount.sizes().read));
   uint64_t end = copy.end();
   if (end == size) {
@@ -191,17 +189,17 @@ Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, const 
   co_return end;
 }
 
-Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int local_fd, uint64_t size, const Node& to,
-                              std::string_view what, CopyOptions options) {
+Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int local_fd, uint64_t size, File& to,
+                              CopyOptions options) {
   constexpr int kMostPasses = 5;
-  UploadCopy copy(mount, workers, to.handle, what, local_fd, options);
+  UploadCopy copy(mount, workers, to, local_fd, options);
   for (int pass = 0; pass < kMostPasses; ++pass) {
     PENSTOCK_CO_CHECK(co_await copy.Run(size, mount.sizes().write));
-    PENSTOCK_CO_TRY(const nfs3::writeverf3 committed, co_await mount.Commit(to.handle, what));
+    PENSTOCK_CO_TRY(const Verifier committed, co_await to.Commit());
     if (copy.Holds(committed)) co_return size;
   }
   co_return std::unexpected(
-      Error{fmt::format("{}: the server keeps losing what it has not committed", what), std::nullopt});
+      Error{fmt::format("{}: the server keeps losing what it has not committed", to.name()), std::nullopt});
 }
 
 }  // namespace penstock::client

@@ -4,7 +4,6 @@
 #include <asio/thread_pool.hpp>
 #include <cstdint>
 #include <functional>
-#include <string_view>
 
 #include "client/mount.h"
 
@@ -16,17 +15,17 @@ struct CopyOptions {
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
-// Both leave `local_fd`, a regular file, open, use its offsets and not its position, and block only threads of `workers`.
-// They give the number of octets copied. `what` names the remote file in errors.
+// Both leave `local_fd`, a regular file, open, use its offsets and not its position, and block only threads of
+// `workers`. They give the number of octets copied.
 
 // `from` until its end, also where it has grown meanwhile; the local file is cut to that length.
-Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, const Node& from, std::string_view what,
-                                int local_fd, CopyOptions options = {});
+Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, File& from, int local_fd,
+                                CopyOptions options = {});
 
-// `size` octets of the local file, then committed: when this has succeeded, they are on the server's stable storage. Where
-// the server has restarted meanwhile and may have lost what it had not committed, everything is written again (RFC 1813
-// §4.11).
-Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int local_fd, uint64_t size, const Node& to,
-                              std::string_view what, CopyOptions options = {});
+// `size` octets of the local file, then committed: when this has succeeded, they are on the server's stable storage.
+// Where the server has restarted meanwhile and may have lost what it had not committed, everything is written again
+// (RFC 1813 §4.11).
+Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int local_fd, uint64_t size, File& to,
+                              CopyOptions options = {});
 
 }  // namespace penstock::client

@@ -1,6 +1,8 @@
-// An export of a server, mounted: NFS version 3 over RDMA or TCP.
+// An export of a server, mounted: what every version of NFS offers to those who want files. open.cc chooses the
+// version; nfs3/ and nfs4/ implement it.
 #pragma once
 
+#include <array>
 #include <asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
@@ -12,18 +14,51 @@
 #include "client/error.h"
 #include "client/reconnecting_channel.h"
 #include "client/url.h"
-#include "nfs/v3/reply_bounds.h"
-#include "protocol/nfs3.h"
 #include "rdma/provider.h"
-#include "rpc/client.h"
+#include "xdr/types.h"
 
 namespace penstock::client {
 
+// A file's name for the server; as long as the longest of any version.
+using Handle = xdr::Opaque<128>;
+
+enum class FileType : uint8_t {
+  kRegular,
+  kDirectory,
+  kSymlink,
+  kBlockDevice,
+  kCharacterDevice,
+  kSocket,
+  kFifo,
+  kOther
+};
+
+struct Attributes {
+  FileType type = FileType::kRegular;
+  uint32_t mode = 0;  // the twelve bits of POSIX
+  uint32_t links = 1;
+  // A number where the server gives a number, otherwise name@domain.
+  std::string owner;
+  std::string group;
+  uint64_t size = 0;
+  int64_t modified = 0;  // in seconds since 1970
+};
+
 // A file as the server named and described it.
 struct Node {
-  nfs3::nfs_fh3 handle;
-  nfs3::fattr3 attributes;
+  Handle handle;
+  Attributes attributes;
 };
+
+// A directory's entry.
+struct Entry {
+  std::string name;
+  std::optional<Attributes> attributes;
+};
+
+// Of data that was written and is not yet stable: another one later means that the server has restarted and may have
+// lost it.
+using Verifier = std::array<std::byte, 8>;
 
 struct MountOptions {
   RetryPolicy retry;
@@ -31,101 +66,109 @@ struct MountOptions {
   rdma::Provider* provider = nullptr;
 };
 
-// What the server would like, limited to what we can carry (FSINFO, RFC 1813 §3.3.19).
+// What the server would like, limited to what we can carry.
 struct TransferSizes {
   uint32_t read = 4096;
   uint32_t write = 4096;
   uint32_t directory = 4096;
 };
 
-// Belongs to its loop. Calls may run side by side, as many as one likes; the mount must outlive them. What calls return
-// refers to messages that it keeps alive by itself.
-class Mount {
+enum class Access : uint8_t { kRead = 1, kWrite = 2, kBoth = 3 };
+
+// A regular file that is open. Calls may run side by side; the mount outlives it.
+class File {
  public:
-  // Opens the channel for `url`, asks the server's MOUNT service for the root of the export that url.path lies in (the longest
-  // export that is a prefix of it), and learns its limits. `loop`, `workers` and options.provider outlive the mount; `workers`
-  // look up the host's name.
-  static Task<Result<std::unique_ptr<Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
-                                                   MountOptions options);
+  virtual ~File() = default;
 
-  Loop& loop() { return loop_; }
-  const Url& url() const { return url_; }
-  const TransferSizes& sizes() const { return sizes_; }
-  const nfs3::nfs_fh3& root() const { return root_; }
-  // url.path, seen from the root of the export; without a leading '/'.
-  const std::string& path() const { return path_; }
-  uint64_t reconnections() const { return channel_.reconnections(); }
-
-  // Executes one procedure; a status other than NFS3_OK is an Error that names `what` (a path, say). `destination`: where the
-  // DDP-eligible result is to go, if anywhere; over RDMA it is placed there directly, over TCP it must be copied.
-  template <class Procedure>
-  Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const typename Procedure::Arguments& arguments,
-                                                             std::string_view what, Bytes destination = {});
-
-  // Asks nothing of the server but an answer (procedure 0).
-  Task<Result<void>> Ping();
-
-  // The node at `path` below the root. Symlinks on the way are followed, the last component's too where `follow`; one that
-  // leads out of the export is an error.
-  Task<Result<Node>> Resolve(std::string path, bool follow = true);
-  Task<Result<Node>> Lookup(const nfs3::nfs_fh3& directory, std::string_view name);
-  Task<Result<nfs3::fattr3>> GetAttributes(const nfs3::nfs_fh3& object, std::string_view what);
-  Task<Result<std::string>> ReadLink(const nfs3::nfs_fh3& symlink, std::string_view what);
-
-  // The regular file `name`, made where it is not there, cut to nothing where it is.
-  Task<Result<Node>> CreateFile(const nfs3::nfs_fh3& directory, std::string_view name, uint32_t mode);
-
-  Task<Result<void>> Remove(const nfs3::nfs_fh3& directory, std::string_view name);
+  const Node& node() const { return node_; }
+  // For people.
+  const std::string& name() const { return name_; }
 
   struct ReadReply {
     uint32_t count = 0;
     bool eof = false;
   };
   // Up to into.size() octets, at most sizes().read, straight into `into` where the transport can.
-  Task<Result<ReadReply>> Read(const nfs3::nfs_fh3& file, uint64_t offset, Bytes into, std::string_view what);
+  virtual Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) = 0;
 
-  // Unstable: Commit() afterwards, and write again where it does not give the same verifier. `from` stays where it is until
-  // this is done; at most sizes().write octets.
-  Task<Result<nfs3::WRITE3resok>> Write(const nfs3::nfs_fh3& file, uint64_t offset, ConstBytes from,
-                                        std::string_view what);
-  Task<Result<nfs3::writeverf3>> Commit(const nfs3::nfs_fh3& file, std::string_view what);
-
-  struct Entry {
-    std::string name;
-    std::optional<nfs3::fattr3> attributes;
+  struct WriteReply {
+    uint32_t count = 0;
+    Verifier verifier{};
   };
-  // Calls `entry` for everything in the directory but "." and "..", in the server's order.
-  Task<Result<void>> List(const nfs3::nfs_fh3& directory, std::string_view what, std::function<void(Entry)> entry);
+  // Unstable: Commit() afterwards, and write again where it does not give the same verifier. `from` stays where it is
+  // until this is done; at most sizes().write octets.
+  virtual Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) = 0;
+  virtual Task<Result<Verifier>> Commit() = 0;
+
+  // To be called once, when nothing else is under way. Without it the server keeps the file open until the mount is
+  // given up.
+  virtual Task<Result<void>> Close() = 0;
+
+ protected:
+  File(Node node, std::string_view name) : node_(std::move(node)), name_(name) {}
+
+  // What to say of a reply that cannot be.
+  Error Contradiction(std::string_view operation) const;
 
  private:
-  Mount(Loop& loop, Url url, MountOptions options, ReconnectingChannel::Opener opener);
+  const Node node_;
+  const std::string name_;
+};
 
-  Task<Result<void>> MountExport(asio::thread_pool& workers);
-  Task<Result<void>> LearnSizes();
-  Task<Result<Node>> LookupOrReadLink(const nfs3::nfs_fh3& directory, std::string_view name);
+// Belongs to its loop. Calls may run side by side, as many as one likes; the mount must outlive them. `what` is a name
+// for people, which errors begin with.
+class Mount {
+ public:
+  // `loop`, `workers` and options.provider outlive the mount; `workers` look up the host's name.
+  static Task<Result<std::unique_ptr<Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
+                                                   MountOptions options);
+  virtual ~Mount() = default;
+  Mount(const Mount&) = delete;
+  Mount& operator=(const Mount&) = delete;
+
+  // Gives back what the server keeps for us. To be called once it is open, as the last thing, when nothing else is
+  // under way.
+  virtual Task<void> Unmount() = 0;
+
+  // "3", "4.1"
+  virtual std::string_view version() const = 0;
+  Loop& loop() { return loop_; }
+  const Url& url() const { return url_; }
+  const TransferSizes& sizes() const { return sizes_; }
+  const Handle& root() const { return root_; }
+  // url.path, seen from the root; without a leading '/'.
+  const std::string& path() const { return path_; }
+  virtual uint64_t reconnections() const = 0;
+
+  // Asks nothing of the server but an answer (procedure 0).
+  virtual Task<Result<void>> Ping() = 0;
+
+  // The node at `path` below the root. Symlinks on the way are followed, the last component's too where `follow`; one
+  // that leads out of the export is an error.
+  Task<Result<Node>> Resolve(std::string path, bool follow = true);
+  virtual Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) = 0;
+  virtual Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) = 0;
+  virtual Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) = 0;
+
+  virtual Task<Result<std::unique_ptr<File>>> OpenFile(const Node& file, std::string_view what, Access access) = 0;
+  // The regular file `name`, made where it is not there, cut to nothing where it is; open for both.
+  virtual Task<Result<std::unique_ptr<File>>> CreateFile(const Handle& directory, std::string_view name,
+                                                         uint32_t mode) = 0;
+  virtual Task<Result<void>> Remove(const Handle& directory, std::string_view name) = 0;
+
+  // Calls `entry` for everything in the directory but "." and "..", in the server's order.
+  virtual Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) = 0;
+
+ protected:
+  Mount(Loop& loop, Url url) : loop_(loop), url_(std::move(url)) {}
 
   Loop& loop_;
   const Url url_;
-  ReconnectingChannel channel_;
-  rpc::Client client_;
-  nfs3::nfs_fh3 root_;
-  std::string export_path_;
+  // Known once it is open.
+  Handle root_;
+  std::string root_path_;  // where root_ is, for the server; without a '/' at its end
   std::string path_;
   TransferSizes sizes_;
 };
-
-// For people: "server: No such file or directory".
-Error ErrorOf(nfs3::nfsstat3 status, std::string_view what);
-Error ErrorOf(const rpc::Error& error, std::string_view what);
-
-template <class Procedure>
-Task<Result<rpc::Reply<typename Procedure::Results>>> Mount::Call(const typename Procedure::Arguments& arguments,
-                                                                  std::string_view what, Bytes destination) {
-  auto reply = co_await client_.Call<Procedure>(arguments, nfs::v3::ReplyBoundsOf<Procedure>(arguments, destination));
-  if (!reply) co_return std::unexpected(ErrorOf(reply.error(), what));
-  if (reply->results.status() != nfs3::nfsstat3::NFS3_OK)
-    co_return std::unexpected(ErrorOf(reply->results.status(), what));
-  co_return *std::move(reply);
-}
 
 }  // namespace penstock::client

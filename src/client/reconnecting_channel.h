@@ -12,8 +12,8 @@
 namespace penstock::client {
 
 struct RetryPolicy {
-  // Before a connection is tried again: one that was refused, or was lost before it carried a reply. Each delay is twice the
-  // one before, up to the longest.
+  // Before a connection is tried again: one that was refused, or was lost before it carried a reply. Each delay is
+  // twice the one before, up to the longest.
   Duration first_delay = std::chrono::milliseconds(100);
   Duration longest_delay = std::chrono::seconds(10);
   // How long a call is tried, measured from its beginning; after that it fails with kDisconnected.

@@ -89,8 +89,8 @@ SetupResult<Url> Url::Parse(std::string_view text) {
       if (value != "tcp" && value != "rdma") return fail("proto must be tcp or rdma");
       url.protocol = value == "rdma" ? Protocol::kRdma : Protocol::kTcp;
     } else if (key == "vers" || key == "version") {
-      if (value != "3") return fail("vers must be 3");
-      url.version = 3;
+      if (value != "3" && value != "4" && value != "4.1" && value != "4.2") return fail("vers must be 3, 4.1 or 4.2");
+      url.version = value == "3" ? Version::k3 : value == "4.2" ? Version::k42 : Version::k41;
     } else if (key == "port" || key == "nfsport") {
       if (!is_port) return fail(fmt::format("{} wants a port number", key));
       port = static_cast<uint16_t>(*number);

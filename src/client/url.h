@@ -1,4 +1,5 @@
-// nfs://host[:port]/path?vers=3&proto=rdma|tcp — where a file is, and how to get there; in the manner of libnfs.
+// nfs://host[:port]/path?vers=3|4.1|4.2&proto=rdma|tcp — where a file is, and how to get there; in the manner of
+// libnfs.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,15 @@
 namespace penstock::client {
 
 enum class Protocol : uint8_t { kTcp, kRdma };
+enum class Version : uint8_t { k3, k41, k42 };
 
 struct Url {
   std::string host;  // a name or an address; IPv6 without its brackets
   uint16_t port = 2049;
   std::string path = "/";  // absolute, percent-decoded
   Protocol protocol = Protocol::kTcp;
-  unsigned version = 3;
+  // Absent: 4.1 where the server speaks it, otherwise 3.
+  std::optional<Version> version;
   uint16_t mount_port = 20048;
   // The identity to present (AUTH_SYS); the process's own where absent.
   std::optional<uint32_t> uid;
@@ -30,8 +33,8 @@ struct Url {
 
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
-  // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, timeout (seconds). Ports are by default 2049 over
-  // TCP, 20049 over RDMA (RFC 8267 §4), 20048 for MOUNT. The error says what is wrong with the text.
+  // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, timeout (seconds). Ports are by default
+  // 2049 over TCP, 20049 over RDMA (RFC 8267 §4), 20048 for MOUNT. The error says what is wrong with the text.
   static SetupResult<Url> Parse(std::string_view text);
 };
 

@@ -27,6 +27,7 @@ TEST(Url, TakesOptions) {
   const auto url = Url::Parse("nfs://h/x?vers=3&proto=rdma&nfsport=1&mountport=2&uid=3&gid=4&crc=off&timeout=5");
   ASSERT_TRUE(url);
   EXPECT_EQ(url->protocol, Protocol::kRdma);
+  EXPECT_EQ(url->version, Version::k3);
   EXPECT_EQ(url->port, 1);
   EXPECT_EQ(url->mount_port, 2);
   EXPECT_EQ(url->uid, 3u);
@@ -34,6 +35,13 @@ TEST(Url, TakesOptions) {
   EXPECT_FALSE(url->crc);
   EXPECT_EQ(url->timeout, 5u);
   EXPECT_TRUE(Url::Parse("nfs://h/?crc=on")->crc);
+}
+
+TEST(Url, NamesAVersionOrLeavesItOpen) {
+  EXPECT_EQ(Url::Parse("nfs://h/")->version, std::nullopt);
+  EXPECT_EQ(Url::Parse("nfs://h/?vers=4")->version, Version::k41);
+  EXPECT_EQ(Url::Parse("nfs://h/?vers=4.1")->version, Version::k41);
+  EXPECT_EQ(Url::Parse("nfs://h/?vers=4.2")->version, Version::k42);
 }
 
 TEST(Url, TakesAnIpv6Address) {

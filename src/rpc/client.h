@@ -72,6 +72,11 @@ class Client {
   Task<Result<Reply<typename Procedure::Results>, Error>> Call(const typename Procedure::Arguments& arguments,
                                                                ReplyBounds bounds = {});
 
+  // The same for a procedure whose arguments and results are no single values: `encode(encoder)` writes the arguments, and
+  // `decode(decoder)` reads the results to their end, or gives false. `shape` does not count the reply's header.
+  template <class Procedure, class Encode, class Decode>
+  Task<Result<Message, Error>> CallWith(Encode encode, ReplyShape shape, Decode decode);
+
  private:
   static Error ErrorOf(const ReplyHeader& header);
 
@@ -86,28 +91,38 @@ template <class Procedure>
 Task<Result<Reply<typename Procedure::Results>, Error>> Client::Call(const typename Procedure::Arguments& arguments,
                                                                      ReplyBounds bounds) {
   using Results = typename Procedure::Results;
+  ReplyShape shape;
+  shape.max_stream = xdr::MaxSize<Results>() + bounds.open;
+  shape.results = std::move(bounds.results);
+  Reply<Results> reply;
+  auto message = co_await CallWith<Procedure>(
+      [&arguments](xdr::Encoder& encoder) { xdr::Encode(encoder, arguments); }, std::move(shape),
+      [&reply](xdr::Decoder& decoder) { return xdr::Decode(decoder, reply.results); });
+  if (!message) co_return std::unexpected(message.error());
+  reply.message = *std::move(message);
+  co_return reply;
+}
+
+template <class Procedure, class Encode, class Decode>
+Task<Result<Message, Error>> Client::CallWith(Encode encode, ReplyShape shape, Decode decode) {
   const Xid xid = xids_.Next();
   xdr::Encoder encoder(buffers_);
   EncodeCallHeader(encoder,
                    {xid, Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, credential_.auth(), {}});
-  xdr::Encode(encoder, arguments);
+  encode(encoder);
   Message call = encoder.Finish();
-
-  ReplyShape shape;
-  shape.max_stream = kMaxReplyHeader + xdr::MaxSize<Results>() + bounds.open;
-  shape.results = std::move(bounds.results);
+  shape.max_stream += kMaxReplyHeader;
   Result<Message, CallError> answer = co_await channel_.Call(std::move(call), std::move(shape));
   if (!answer) co_return std::unexpected(Error{.kind = Error::Kind::kTransport, .transport = answer.error()});
 
-  Reply<Results> reply{std::move(*answer), {}};
-  xdr::Decoder decoder(reply.message);
+  xdr::Decoder decoder(*answer);
   ReplyHeader header;
   if (!DecodeReplyHeader(decoder, header) || header.xid != xid) co_return std::unexpected(Error{});
   if (!header.body.is_areply() || header.body.areply().reply_data.discriminant() != AcceptStatus::SUCCESS) {
     co_return std::unexpected(ErrorOf(header));
   }
-  if (!xdr::Decode(decoder, reply.results) || !decoder.Finish()) co_return std::unexpected(Error{});
-  co_return reply;
+  if (!decode(decoder) || !decoder.Finish()) co_return std::unexpected(Error{});
+  co_return *std::move(answer);
 }
 
 }  // namespace penstock::rpc

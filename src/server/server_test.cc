@@ -13,6 +13,7 @@
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "client/copy.h"
 #include "client/mount.h"
@@ -22,6 +23,7 @@ namespace penstock::server {
 namespace {
 
 using client::Protocol;
+using client::Version;
 using testing::HasSubstr;
 
 class TemporaryDirectory {
@@ -53,9 +55,12 @@ std::string ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-class ServerTest : public testing::TestWithParam<Protocol> {
+class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> {
  protected:
   ServerTest() { std::filesystem::create_directory(tree()); }
+
+  static Protocol protocol() { return std::get<0>(GetParam()); }
+  static Version version() { return std::get<1>(GetParam()); }
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }
 
@@ -83,8 +88,9 @@ class ServerTest : public testing::TestWithParam<Protocol> {
   client::Url Url(std::string path) const {
     client::Url url;
     url.host = "127.0.0.1";
-    url.protocol = GetParam();
-    url.port = (GetParam() == Protocol::kRdma ? addresses_.rdma : addresses_.tcp).port();
+    url.protocol = protocol();
+    url.version = version();
+    url.port = (protocol() == Protocol::kRdma ? addresses_.rdma : addresses_.tcp).port();
     url.mount_port = addresses_.mount.port();
     url.path = std::move(path);
     return url;
@@ -109,6 +115,7 @@ class ServerTest : public testing::TestWithParam<Protocol> {
       } else {
         const auto used = co_await f(**mount, w);
         if (!used) out = used.error();
+        co_await (*mount)->Unmount();
         mount->reset();
       }
       l.Finish();
@@ -129,23 +136,35 @@ struct OpenFile {
   FileDescriptor file;
 };
 
+// What the tests call `path` lies in the export, which is where the mount's URL leads.
+Task<client::Result<client::Node>> Find(client::Mount& mount, std::string path, bool follow = true) {
+  co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
+}
+
+// Closes `file`, and gives the error of what was done with it, or else of that.
+Task<client::Result<void>> Closed(client::File& file, client::Result<uint64_t> copied) {
+  client::Result<void> closed = co_await file.Close();
+  if (!copied) co_return std::unexpected(std::move(copied).error());
+  co_return closed;
+}
+
 Task<client::Result<void>> Put(client::Mount& mount, asio::thread_pool& workers, std::filesystem::path from,
                                std::string name, client::CopyOptions options) {
   const OpenFile source(from);
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.CreateFile(mount.root(), name, 0640));
-  PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t size,
-                  co_await client::Upload(mount, workers, source.file.get(), std::filesystem::file_size(from), node,
-                                          name, std::move(options)));
-  co_return client::Result<void>();
+  PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, ""));
+  PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(directory.handle, name, 0640));
+  auto copied = co_await client::Upload(mount, workers, source.file.get(), std::filesystem::file_size(from), *file,
+                                        std::move(options));
+  co_return co_await Closed(*file, std::move(copied));
 }
 
 Task<client::Result<void>> Get(client::Mount& mount, asio::thread_pool& workers, std::string name,
                                std::filesystem::path to) {
   const OpenFile target(to);
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(name));
-  PENSTOCK_CO_TRY([[maybe_unused]] const uint64_t size,
-                  co_await client::Download(mount, workers, node, name, target.file.get()));
-  co_return client::Result<void>();
+  PENSTOCK_CO_TRY(const client::Node node, co_await Find(mount, name));
+  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, name, client::Access::kRead));
+  auto copied = co_await client::Download(mount, workers, *file, target.file.get());
+  co_return co_await Closed(*file, std::move(copied));
 }
 
 TEST_P(ServerTest, FilesOfEverySizeGoThereAndComeBack) {
@@ -179,17 +198,19 @@ TEST_P(ServerTest, PathsAreResolvedThroughSymbolicLinks) {
   StartServer();
   const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
     for (const char* path : {"a/b/file", "/a//b/./file", "a/relative/file", "absolute/relative/../b/file"}) {
-      const auto node = co_await mount.Resolve(path);
+      const auto node = co_await Find(mount, path);
       EXPECT_TRUE(node && node->attributes.size == 4) << path;
     }
-    const auto link = co_await mount.Resolve("a/relative", false);
-    EXPECT_TRUE(link && link->attributes.type == nfs3::ftype3::NF3LNK);
-    const auto out = co_await mount.Resolve("out");
-    EXPECT_TRUE(!out && out.error().message.find("out of the export") != std::string::npos);
-    const auto loop = co_await mount.Resolve("loop");
+    const auto link = co_await Find(mount, "a/relative", false);
+    EXPECT_TRUE(link && link->attributes.type == client::FileType::kSymlink);
+    const auto out = co_await Find(mount, "out");
+    // Version 4 knows no exports: there it is a path like any other, and nothing is there.
+    EXPECT_THAT(out ? "" : out.error().message,
+                HasSubstr(version() == Version::k3 ? "out of the export" : "no such file"));
+    const auto loop = co_await Find(mount, "loop");
     EXPECT_TRUE(!loop && loop.error().message.find("too many symbolic links") != std::string::npos);
-    const auto missing = co_await mount.Resolve("a/missing");
-    EXPECT_TRUE(!missing && missing.error().status == nfs3::nfsstat3::NFS3ERR_NOENT);
+    const auto missing = co_await Find(mount, "a/missing");
+    EXPECT_TRUE(!missing && missing.error().status == client::Status::kNotFound);
     co_return client::Result<void>();
   });
   EXPECT_FALSE(error) << error->message;
@@ -200,7 +221,8 @@ TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
   StartServer();
   std::vector<std::string> names;
   const auto error = WithMount([&names](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
-    co_return co_await mount.List(mount.root(), "/", [&names](client::Mount::Entry entry) {
+    PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, ""));
+    co_return co_await mount.List(directory.handle, "/", [&names](client::Entry entry) {
       EXPECT_TRUE(entry.attributes && entry.attributes->size == 1);
       names.push_back(std::move(entry.name));
     });
@@ -270,15 +292,27 @@ TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
   std::string message;
   Spawn([](Loop& l, asio::thread_pool& w, const client::Url& u, rdma::Provider& p, std::string& out) -> Task<void> {
     const auto mount = co_await client::Mount::Open(l, w, u, {.retry = {}, .provider = &p});
-    if (!mount) out = mount.error().message;
+    if (!mount) {
+      out = mount.error().message;
+    } else {
+      // Version 4 mounts all that the server has.
+      const auto found = co_await (*mount)->Resolve((*mount)->path());
+      if (!found) out = found.error().message;
+      co_await (*mount)->Unmount();
+    }
     l.Finish();
   }(loop, workers, url, provider, message));
   loop.Run();
-  EXPECT_THAT(message, HasSubstr("/elsewhere"));
+  EXPECT_THAT(message, HasSubstr("elsewhere"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Transport, ServerTest, testing::Values(Protocol::kTcp, Protocol::kRdma),
-                         [](const auto& tested) { return tested.param == Protocol::kTcp ? "Tcp" : "Rdma"; });
+INSTANTIATE_TEST_SUITE_P(All, ServerTest,
+                         testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
+                                          testing::Values(Version::k3, Version::k41)),
+                         [](const auto& tested) {
+                           return std::string(std::get<0>(tested.param) == Protocol::kTcp ? "Tcp" : "Rdma") +
+                                  (std::get<1>(tested.param) == Version::k3 ? "3" : "4");
+                         });
 
 class ServerSetUpTest : public ServerTest {};
 
@@ -302,7 +336,7 @@ TEST_P(ServerSetUpTest, ABusyPortIsNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SetUp, ServerSetUpTest, testing::Values(Protocol::kTcp),
+INSTANTIATE_TEST_SUITE_P(SetUp, ServerSetUpTest, testing::Values(std::tuple(Protocol::kTcp, Version::k3)),
                          [](const auto&) { return std::string("Tcp"); });
 
 }  // namespace

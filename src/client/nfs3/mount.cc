@@ -1,0 +1,328 @@
+#include "client/nfs3/mount.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client/connect.h"
+#include "client/set_up.h"
+#include "nfs/v3/reply_bounds.h"
+#include "protocol/mount.h"
+#include "protocol/nfs3.h"
+#include "rpc/client.h"
+
+namespace penstock::client::v3 {
+namespace {
+
+using nfs3::nfsstat3;
+
+constexpr uint32_t kLargestTransfer = 1 << 20;
+constexpr uint32_t kLargestDirectory = 64 << 10;
+
+std::string_view Describe(mount3::mountstat3 status) {
+  switch (status) {
+    case mount3::mountstat3::MNT3_OK:
+      return "no error";
+    case mount3::mountstat3::MNT3ERR_NOENT:
+      return "no such directory";
+    case mount3::mountstat3::MNT3ERR_NOTDIR:
+      return "not a directory";
+    case mount3::mountstat3::MNT3ERR_PERM:
+    case mount3::mountstat3::MNT3ERR_ACCES:
+      return "the server does not export it to this host";
+    default:
+      return "the server cannot mount it";
+  }
+}
+
+FileType TypeOf(nfs3::ftype3 type) {
+  switch (type) {
+    case nfs3::ftype3::NF3REG:
+      return FileType::kRegular;
+    case nfs3::ftype3::NF3DIR:
+      return FileType::kDirectory;
+    case nfs3::ftype3::NF3BLK:
+      return FileType::kBlockDevice;
+    case nfs3::ftype3::NF3CHR:
+      return FileType::kCharacterDevice;
+    case nfs3::ftype3::NF3LNK:
+      return FileType::kSymlink;
+    case nfs3::ftype3::NF3SOCK:
+      return FileType::kSocket;
+    case nfs3::ftype3::NF3FIFO:
+      return FileType::kFifo;
+  }
+  return FileType::kOther;
+}
+
+Attributes AttributesOf(const nfs3::fattr3& a) {
+  return {.type = TypeOf(a.type),
+          .mode = a.mode,
+          .links = a.nlink,
+          .owner = fmt::to_string(a.uid),
+          .group = fmt::to_string(a.gid),
+          .size = a.size,
+          .modified = a.mtime.seconds};
+}
+
+// A handle that a user of the mount has kept is one that we gave: it fits.
+nfs3::nfs_fh3 ToHandle3(const Handle& handle) { return {xdr::Opaque<nfs3::NFS3_FHSIZE>(handle.bytes())}; }
+Handle FromHandle3(const nfs3::nfs_fh3& handle) { return Handle(handle.data.bytes()); }
+
+class Mount final : public client::Mount {
+ public:
+  Mount(Loop& loop, Url url, MountOptions options, ReconnectingChannel::Opener opener)
+      : client::Mount(loop, std::move(url)),
+        channel_(loop, std::move(opener), Limited(options.retry, url_)),
+        client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {}
+
+  Task<Result<void>> SetUp(asio::thread_pool& workers);
+
+  // Executes one procedure; a status other than NFS3_OK is an Error that names `what` (a path, say). `destination`:
+  // where the DDP-eligible result is to go, if anywhere; over RDMA it is placed there directly, over TCP it must be
+  // copied.
+  template <class Procedure>
+  Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const typename Procedure::Arguments& arguments,
+                                                             std::string_view what, Bytes destination = {}) {
+    auto reply = co_await client_.Call<Procedure>(arguments, nfs::v3::ReplyBoundsOf<Procedure>(arguments, destination));
+    if (!reply) co_return std::unexpected(ErrorOf(reply.error(), what));
+    if (const nfsstat3 status = reply->results.status(); status != nfsstat3::NFS3_OK) {
+      co_return std::unexpected(ErrorOf(static_cast<Status>(status), what));
+    }
+    co_return *std::move(reply);
+  }
+
+  std::string_view version() const override { return "3"; }
+  uint64_t reconnections() const override { return channel_.reconnections(); }
+  // The server has nothing of ours: it keeps no state, and its list of mounts was told already.
+  Task<void> Unmount() override { co_return; }
+
+  Task<Result<void>> Ping() override;
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
+  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
+  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override;
+  Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
+  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
+                                                         uint32_t mode) override;
+  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override;
+  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
+
+ private:
+  Task<Result<void>> MountExport(asio::thread_pool& workers);
+  Task<Result<void>> LearnSizes();
+
+  ReconnectingChannel channel_;
+  rpc::Client client_;
+};
+
+// The server knows nothing of open files.
+class File final : public client::File {
+ public:
+  File(Mount& mount, Node node, std::string_view name)
+      : client::File(std::move(node), name), mount_(mount), handle_(ToHandle3(this->node().handle)) {}
+
+  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
+  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
+  Task<Result<Verifier>> Commit() override;
+  Task<Result<void>> Close() override { co_return Result<void>(); }
+
+ private:
+  Mount& mount_;
+  const nfs3::nfs_fh3 handle_;
+};
+
+// ---- the mount ----
+
+Task<Result<void>> Mount::SetUp(asio::thread_pool& workers) {
+  auto connected = co_await channel_.Connect();
+  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
+  PENSTOCK_CO_CHECK(co_await MountExport(workers));
+  co_return co_await LearnSizes();
+}
+
+Task<Result<void>> Mount::MountExport(asio::thread_pool& workers) {
+  Url url = url_;
+  url.protocol = Protocol::kTcp;
+  url.port = url_.mount_port;
+  auto channel = co_await OpenChannel(loop_, workers, url, nullptr);
+  if (!channel) co_return std::unexpected(Error{fmt::format("MOUNT: {}", channel.error()), std::nullopt});
+  rpc::Client mount_client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
+
+  // A bound of our own for lists that have none in the protocol.
+  constexpr size_t kLargestList = 256 << 10;
+  auto exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, {.open = kLargestList, .results = {}});
+  if (!exports) co_return std::unexpected(ErrorOf(exports.error(), url_.host));
+  for (const mount3::exportnode& node : exports->results) {
+    const auto below = Below(url_.path, node.ex_dir);
+    if (below && (root_path_.empty() || node.ex_dir.size() > root_path_.size())) {
+      root_path_ = node.ex_dir;
+      path_ = *below;
+    }
+  }
+  if (root_path_.empty()) {
+    co_return std::unexpected(
+        Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt});
+  }
+  auto mounted = co_await mount_client.Call<mount3::MOUNTPROC3_MNT>(root_path_, {.open = 1024, .results = {}});
+  if (!mounted) co_return std::unexpected(ErrorOf(mounted.error(), url_.host));
+  if (mounted->results.fhs_status() != mount3::mountstat3::MNT3_OK) {
+    co_return std::unexpected(
+        Error{fmt::format("{}: {}", root_path_, Describe(mounted->results.fhs_status())), std::nullopt});
+  }
+  root_.Assign(mounted->results.mountinfo().fhandle.bytes());
+  // The server's list of mounts is a courtesy (RFC 1813 §5.2.3): a client of files has nothing mounted.
+  (void)co_await mount_client.Call<mount3::MOUNTPROC3_UMNT>(root_path_);
+  // Its channel goes in another turn than the one in which its last reply came.
+  co_await Sleep(loop_, Duration::zero());
+  co_return Result<void>();
+}
+
+// FSINFO, RFC 1813 §3.3.19
+Task<Result<void>> Mount::LearnSizes() {
+  const nfs3::FSINFO3args arguments{ToHandle3(root_)};
+  auto reply = co_await Call<nfs3::NFSPROC3_FSINFO>(arguments, url_.path);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::FSINFO3resok& limits = reply->results.resok();
+  const auto choose = [](uint32_t most, uint32_t ours) { return std::clamp(most, uint32_t{512}, ours); };
+  sizes_.read = choose(limits.rtmax, kLargestTransfer);
+  sizes_.write = choose(limits.wtmax, kLargestTransfer);
+  sizes_.directory = choose(limits.dtpref, kLargestDirectory);
+  co_return Result<void>();
+}
+
+Task<Result<void>> Mount::Ping() {
+  auto reply = co_await client_.Call<nfs3::NFSPROC3_NULL>({});
+  if (!reply) co_return std::unexpected(ErrorOf(reply.error(), url_.host));
+  co_return Result<void>();
+}
+
+Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name) {
+  const nfs3::LOOKUP3args arguments{{ToHandle3(directory), name}};
+  auto reply = co_await Call<nfs3::NFSPROC3_LOOKUP>(arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::LOOKUP3resok& found = reply->results.resok();
+  Node node{FromHandle3(found.object), {}};
+  if (found.obj_attributes) {
+    node.attributes = AttributesOf(*found.obj_attributes);
+  } else {
+    PENSTOCK_CO_TRY(node.attributes, co_await GetAttributes(node.handle, name));
+  }
+  co_return node;
+}
+
+Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
+  const nfs3::GETATTR3args arguments{ToHandle3(object)};
+  auto reply = co_await Call<nfs3::NFSPROC3_GETATTR>(arguments, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return AttributesOf(reply->results.resok().obj_attributes);
+}
+
+Task<Result<std::string>> Mount::ReadLink(const Handle& symlink, std::string_view what) {
+  const nfs3::READLINK3args arguments{ToHandle3(symlink)};
+  auto reply = co_await Call<nfs3::NFSPROC3_READLINK>(arguments, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return std::string(reply->results.resok().data.text());
+}
+
+Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access) {
+  co_return std::make_unique<File>(*this, file, what);
+}
+
+Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
+                                                              uint32_t mode) {
+  nfs3::sattr3 attributes;
+  attributes.mode = mode;
+  attributes.size = 0;
+  const nfs3::CREATE3args arguments{{ToHandle3(directory), name}, {nfs3::createmode3::UNCHECKED, attributes}};
+  auto reply = co_await Call<nfs3::NFSPROC3_CREATE>(arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::CREATE3resok& created = reply->results.resok();
+  Node node;
+  if (created.obj && created.obj_attributes) {
+    node = {FromHandle3(*created.obj), AttributesOf(*created.obj_attributes)};
+  } else {
+    PENSTOCK_CO_TRY(node, co_await Lookup(directory, name));
+  }
+  co_return std::make_unique<File>(*this, std::move(node), name);
+}
+
+Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
+  const nfs3::REMOVE3args arguments{{ToHandle3(directory), name}};
+  auto reply = co_await Call<nfs3::NFSPROC3_REMOVE>(arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return Result<void>();
+}
+
+Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
+  nfs3::READDIRPLUS3args arguments{ToHandle3(directory), 0, {}, sizes_.directory, sizes_.directory};
+  for (;;) {
+    auto reply = co_await Call<nfs3::NFSPROC3_READDIRPLUS>(arguments, what);
+    if (!reply) co_return std::unexpected(std::move(reply).error());
+    const nfs3::READDIRPLUS3resok& listed = reply->results.resok();
+    const nfs3::cookie3 before = arguments.cookie;
+    for (const nfs3::entryplus3& found : listed.reply.entries) {
+      arguments.cookie = found.cookie;
+      const std::string_view name = found.name;
+      if (name == "." || name == "..") continue;
+      Entry next{std::string(name), std::nullopt};
+      if (found.name_attributes) next.attributes = AttributesOf(*found.name_attributes);
+      entry(std::move(next));
+    }
+    arguments.cookieverf = listed.cookieverf;
+    if (listed.reply.eof) co_return Result<void>();
+    if (arguments.cookie == before) {
+      co_return std::unexpected(Error{fmt::format("{}: the server lists it without an end", what), std::nullopt});
+    }
+  }
+}
+
+// ---- files ----
+
+Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
+  const nfs3::READ3args arguments{handle_, offset,
+                                  static_cast<uint32_t>(std::min<size_t>(into.size(), mount_.sizes().read))};
+  auto reply = co_await mount_.Call<nfs3::NFSPROC3_READ>(arguments, name(), into);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::READ3resok& read = reply->results.resok();
+  const ConstBytes data = read.data.bytes();
+  const bool ends = read.eof || arguments.count == 0;
+  if (data.size() > arguments.count || data.size() != read.count || (read.count == 0 && !ends)) {
+    co_return std::unexpected(Contradiction("READ"));
+  }
+  if (data.data() != into.data()) CopyBytes(into, data);
+  co_return ReadReply{read.count, read.eof};
+}
+
+Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from) {
+  const ConstBytes part = from.first(std::min<size_t>(from.size(), mount_.sizes().write));
+  const nfs3::WRITE3args arguments{handle_, offset, static_cast<uint32_t>(part.size()), nfs3::stable_how::UNSTABLE,
+                                   xdr::Payload<xdr::kUnbounded>::Borrowed(part)};
+  auto reply = co_await mount_.Call<nfs3::NFSPROC3_WRITE>(arguments, name());
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::WRITE3resok& written = reply->results.resok();
+  if (written.count > part.size() || (written.count == 0 && !part.empty())) {
+    co_return std::unexpected(Contradiction("WRITE"));
+  }
+  co_return WriteReply{written.count, written.verf};
+}
+
+Task<Result<Verifier>> File::Commit() {
+  const nfs3::COMMIT3args arguments{handle_, 0, 0};
+  auto reply = co_await mount_.Call<nfs3::NFSPROC3_COMMIT>(arguments, name());
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return reply->results.resok().verf;
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
+                                                  MountOptions options) {
+  ReconnectingChannel::Opener opener = [&loop, &workers, url, provider = options.provider] {
+    return OpenChannel(loop, workers, url, provider);
+  };
+  auto mount = std::make_unique<Mount>(loop, url, options, std::move(opener));
+  PENSTOCK_CO_CHECK(co_await mount->SetUp(workers));
+  co_return mount;
+}
+
+}  // namespace penstock::client::v3

@@ -1,0 +1,31 @@
+// The attributes of NFSv4 that this library makes use of: RFC 8881 §5.8.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "client/mount.h"
+#include "protocol/nfs4_attributes.h"
+#include "protocol/nfs4_types.h"
+
+namespace penstock::client::v4 {
+
+// What Attributes has, as a request.
+const nfs4::bitmap4& FileAttributes();
+// The same of a directory's entries: what cannot be told of one is left out (RFC 8881 §18.23.3).
+const nfs4::bitmap4& EntryAttributes();
+// Nothing where it cannot be decoded, has attributes that EntryAttributes() does not ask for, or is not there.
+std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded);
+
+struct ServerLimits {
+  uint32_t lease_seconds = 0;
+  uint64_t max_read = 0;
+  uint64_t max_write = 0;
+};
+const nfs4::bitmap4& LimitAttributes();
+std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
+
+// For OPEN with OPEN4_CREATE: mode and size. The result refers to `octets`.
+nfs4::fattr4 EncodeNewFile(uint32_t mode, std::vector<std::byte>& octets);
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,169 @@
+#include "client/nfs4/callback.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using nfs4::nfs_cb_opnum4;
+using nfs4::nfsstat4;
+
+TEST(CallbackSlots, ExecuteEachSequenceOnce) {
+  CallbackSlots slots(2);
+  EXPECT_EQ(slots.HandleSequence(0, 0).status, nfsstat4::NFS4ERR_SEQ_MISORDERED) << "nothing to repeat";
+  EXPECT_EQ(slots.HandleSequence(0, 2).status, nfsstat4::NFS4ERR_SEQ_MISORDERED);
+  EXPECT_EQ(slots.HandleSequence(0, 1).status, nfsstat4::NFS4_OK);
+  EXPECT_EQ(slots.HandleSequence(0, 1).status, nfsstat4::NFS4ERR_DELAY) << "it is being executed";
+  EXPECT_EQ(slots.HandleSequence(0, 2).status, nfsstat4::NFS4ERR_SEQ_MISORDERED);
+  EXPECT_EQ(slots.HandleSequence(1, 1).status, nfsstat4::NFS4_OK);
+  EXPECT_EQ(slots.HandleSequence(2, 1).status, nfsstat4::NFS4ERR_BADSLOT);
+}
+
+class CallbackTest : public testing::Test {
+ protected:
+  CallbackTest() {
+    dispatcher.Add(program);
+    peer.buffers = &pool;
+    session[0] = std::byte{9};
+  }
+
+  // Calls CB_COMPOUND with `count` operations, which `encode` writes.
+  nfsstat4 Call(uint32_t count, const std::function<void(xdr::Encoder&)>& encode, uint32_t minor_version = 1) {
+    xdr::Encoder encoder(pool);
+    rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid), nfs4::NFS4_CALLBACK, 1, 1, {}, {}});
+    xdr::Encode(encoder, nfs4::CB_COMPOUND4args_head{"tag", minor_version, 0, count});
+    encode(encoder);
+    std::optional<rpc::Message> out;
+    Spawn([](rpc::Dispatcher& to, rpc::Message call, const rpc::Peer& from, auto& answer) -> Task<void> {
+      answer = co_await to.HandleCall(std::move(call), from);
+    }(dispatcher, encoder.Finish(), peer, out));
+    reply = *std::move(out);
+    xdr::Decoder decoder(reply);
+    rpc::ReplyHeader header;
+    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, header));
+    EXPECT_TRUE(xdr::Decode(decoder, head));
+    EXPECT_EQ(head.tag, "tag");
+    rest.assign(decoder.rest().begin(), decoder.rest().end());
+    return head.status;
+  }
+  void EncodeSequence(xdr::Encoder& encoder, uint32_t slot, uint32_t sequence) const {
+    xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE);
+    xdr::Encode(encoder, nfs4::CB_SEQUENCE4args{session, sequence, slot, 0, true, {}});
+  }
+  nfsstat4 RecallSlot(uint32_t sequence, uint32_t target) {
+    return Call(2, [&](xdr::Encoder& encoder) {
+      EncodeSequence(encoder, 0, sequence);
+      xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL_SLOT);
+      xdr::Encode(encoder, nfs4::CB_RECALL_SLOT4args{target});
+    });
+  }
+
+  BufferPool pool;
+  nfs4::sessionid4 session{};
+  std::vector<uint32_t> targets;
+  CallbackProgram program{
+      4, {.id = [this] { return session; }, .set_target = [this](uint32_t target) { targets.push_back(target); }}};
+  rpc::Dispatcher dispatcher;
+  rpc::Peer peer;
+  uint32_t xid = 0;
+  rpc::Message reply;
+  nfs4::CB_COMPOUND4res_head head;
+  std::vector<std::byte> rest;
+};
+
+TEST_F(CallbackTest, ExecutesWhatComesAfterASequence) {
+  EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
+  EXPECT_EQ(head.count, 2u);
+  EXPECT_EQ(targets, std::vector<uint32_t>{3});
+}
+
+TEST_F(CallbackTest, ARepetitionIsAnsweredButNotExecuted) {
+  RecallSlot(1, 3);
+  const std::vector<std::byte> first = rest;
+  EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
+  EXPECT_EQ(rest, first);
+  EXPECT_EQ(targets.size(), 1u);
+  RecallSlot(2, 1);
+  EXPECT_EQ(targets.size(), 2u);
+}
+
+TEST_F(CallbackTest, NothingIsDoneWithoutASequence) {
+  EXPECT_EQ(Call(1,
+                 [](xdr::Encoder& encoder) {
+                   xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL_SLOT);
+                   xdr::Encode(encoder, nfs4::CB_RECALL_SLOT4args{0});
+                 }),
+            nfsstat4::NFS4ERR_OP_NOT_IN_SESSION);
+  EXPECT_TRUE(targets.empty());
+}
+
+TEST_F(CallbackTest, AnotherSessionIsNotOurs) {
+  RecallSlot(1, 3);
+  const nfs4::sessionid4 ours = session;
+  session[1] = std::byte{1};  // the client has a new session, which begins from one
+  EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
+  const nfs4::sessionid4 newer = session;
+  EXPECT_EQ(Call(1,
+                 [&](xdr::Encoder& encoder) {
+                   session = ours;
+                   EncodeSequence(encoder, 0, 2);
+                   session = newer;
+                 }),
+            nfsstat4::NFS4ERR_BADSESSION);
+}
+
+TEST_F(CallbackTest, ADelegationThatWeDoNotHoldIsNotThere) {
+  EXPECT_EQ(Call(2,
+                 [&](xdr::Encoder& encoder) {
+                   EncodeSequence(encoder, 0, 1);
+                   xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL);
+                   xdr::Encode(encoder, nfs4::CB_RECALL4args{});
+                 }),
+            nfsstat4::NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(head.count, 2u);
+}
+
+TEST_F(CallbackTest, WhatIsUnknownEndsTheCompound) {
+  EXPECT_EQ(Call(3,
+                 [&](xdr::Encoder& encoder) {
+                   EncodeSequence(encoder, 0, 1);
+                   xdr::Encode(encoder, static_cast<nfs_cb_opnum4>(99));
+                 }),
+            nfsstat4::NFS4ERR_OP_ILLEGAL);
+  EXPECT_EQ(head.count, 2u);
+  EXPECT_EQ(Call(2,
+                 [&](xdr::Encoder& encoder) {
+                   EncodeSequence(encoder, 0, 2);
+                   EncodeSequence(encoder, 0, 3);
+                 }),
+            nfsstat4::NFS4ERR_SEQUENCE_POS);
+}
+
+TEST_F(CallbackTest, OtherMinorVersionsAreNotSpoken) {
+  for (const uint32_t minor_version : {0u, 3u}) {
+    EXPECT_EQ(Call(
+                  1, [&](xdr::Encoder& encoder) { EncodeSequence(encoder, 0, 1); }, minor_version),
+              nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
+    EXPECT_EQ(head.count, 0u);
+  }
+}
+
+TEST_F(CallbackTest, ArgumentsThatEndTooEarlyAreBadXdr) {
+  EXPECT_EQ(Call(1, [&](xdr::Encoder& encoder) { xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE); }),
+            nfsstat4::NFS4ERR_BADXDR);
+  EXPECT_EQ(Call(2,
+                 [&](xdr::Encoder& encoder) {
+                   EncodeSequence(encoder, 0, 1);
+                   xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL_SLOT);
+                 }),
+            nfsstat4::NFS4ERR_BADXDR);
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

@@ -1,0 +1,142 @@
+#include "client/nfs4/lease.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::client::v4 {
+namespace {
+
+using nfs4::nfsstat4;
+using Step = Lease::Step;
+
+nfs4::EXCHANGE_ID4resok Exchanged(uint64_t client, uint32_t sequence) {
+  nfs4::EXCHANGE_ID4resok result;
+  result.eir_clientid = client;
+  result.eir_sequenceid = sequence;
+  return result;
+}
+
+nfs4::CREATE_SESSION4res Created(uint8_t session) {
+  nfs4::CREATE_SESSION4resok result;
+  result.csr_sessionid[0] = std::byte{session};
+  return {nfsstat4::NFS4_OK, result};
+}
+
+class LeaseTest : public testing::Test {
+ protected:
+  void Establish() {
+    lease.HandleExchangeId(Exchanged(7, 3));
+    EXPECT_TRUE(lease.HandleCreateSession(Created(1)));
+    lease.HandleReclaimed();
+    lease.HandleReclaimComplete();
+    ASSERT_TRUE(lease.ready());
+  }
+
+  Lease lease;
+  const TimePoint now{std::chrono::seconds(1000)};
+};
+
+TEST_F(LeaseTest, IsEstablishedInFourSteps) {
+  EXPECT_EQ(lease.next(), Step::kExchangeId);
+  lease.HandleExchangeId(Exchanged(7, 3));
+  EXPECT_EQ(lease.next(), Step::kCreateSession);
+  EXPECT_EQ(lease.client(), 7u);
+  EXPECT_EQ(lease.create_sequence(), 3u);
+  EXPECT_TRUE(lease.HandleCreateSession(Created(1)));
+  EXPECT_EQ(lease.next(), Step::kReclaim);
+  lease.HandleReclaimed();
+  EXPECT_EQ(lease.next(), Step::kReclaimComplete);
+  lease.HandleReclaimComplete();
+  EXPECT_TRUE(lease.ready());
+}
+
+TEST_F(LeaseTest, ASessionThatIsGoneIsMadeAgainAndNothingElse) {
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_BADSESSION, nfsstat4::NFS4ERR_DEADSESSION,
+                                nfsstat4::NFS4ERR_SEQ_MISORDERED, nfsstat4::NFS4ERR_BADSLOT}) {
+    lease = Lease();
+    Establish();
+    const uint64_t epoch = lease.epoch();
+    lease.HandleStatus(status, lease.generation());
+    EXPECT_EQ(lease.next(), Step::kCreateSession);
+    EXPECT_EQ(lease.create_sequence(), 4u);
+    EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
+    EXPECT_TRUE(lease.ready()) << "the client id still holds what was open";
+    EXPECT_EQ(lease.epoch(), epoch);
+  }
+}
+
+TEST_F(LeaseTest, OtherErrorsAreNoneOfItsBusiness) {
+  Establish();
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_NOENT, nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_EXPIRED}) {
+    lease.HandleStatus(status, lease.generation());
+    EXPECT_TRUE(lease.ready());
+  }
+}
+
+TEST_F(LeaseTest, WhatComesTooLateOfAnEarlierSessionChangesNothing) {
+  Establish();
+  const uint64_t before = lease.generation();
+  lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, before);
+  EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
+  lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, before);
+  lease.HandleSequence(nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED, before, now);
+  EXPECT_TRUE(lease.ready());
+}
+
+// RFC 8881 §8.4.2.1: the server has restarted and does not know us.
+TEST_F(LeaseTest, AClientIdThatIsGoneTakesAllStateWithIt) {
+  Establish();
+  const uint64_t epoch = lease.epoch();
+  lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, lease.generation());
+  EXPECT_FALSE(lease.HandleCreateSession(nfs4::CREATE_SESSION4res(nfsstat4::NFS4ERR_STALE_CLIENTID)));
+  EXPECT_EQ(lease.next(), Step::kExchangeId);
+  lease.HandleExchangeId(Exchanged(9, 1));
+  EXPECT_TRUE(lease.HandleCreateSession(Created(3)));
+  EXPECT_EQ(lease.next(), Step::kReclaim);
+  EXPECT_GT(lease.epoch(), epoch);
+}
+
+TEST_F(LeaseTest, AServerThatIsBusyIsAskedAgain) {
+  lease.HandleExchangeId(Exchanged(7, 3));
+  EXPECT_FALSE(lease.HandleCreateSession(nfs4::CREATE_SESSION4res(nfsstat4::NFS4ERR_DELAY)));
+  EXPECT_EQ(lease.next(), Step::kCreateSession);
+  EXPECT_EQ(lease.create_sequence(), 3u);
+}
+
+TEST_F(LeaseTest, ASessionMayOutliveTheStateOnIt) {
+  for (const uint32_t flag : {nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED, nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED}) {
+    lease = Lease();
+    Establish();
+    const uint64_t epoch = lease.epoch();
+    lease.HandleSequence(flag, lease.generation(), now);
+    EXPECT_EQ(lease.next(), Step::kReclaim);
+    EXPECT_EQ(lease.epoch(), epoch + 1);
+    // Said again until RECLAIM_COMPLETE.
+    lease.HandleSequence(flag, lease.generation(), now);
+    EXPECT_EQ(lease.epoch(), epoch + 1);
+    lease.HandleReclaimed();
+    lease.HandleReclaimComplete();
+    EXPECT_TRUE(lease.ready());
+  }
+}
+
+TEST_F(LeaseTest, KnowsWhenTheServerCannotCall) {
+  Establish();
+  EXPECT_FALSE(lease.back_channel_down());
+  lease.HandleSequence(nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION, lease.generation(), now);
+  EXPECT_TRUE(lease.back_channel_down());
+  EXPECT_TRUE(lease.ready());
+  lease.HandleBound();
+  EXPECT_FALSE(lease.back_channel_down());
+}
+
+TEST_F(LeaseTest, IsRenewedByEverySequenceFromTheTimeItWasSent) {
+  Establish();
+  lease.set_lease_time(std::chrono::seconds(60));
+  lease.HandleSequence(0, lease.generation(), now);
+  EXPECT_EQ(lease.renew_at(), now + std::chrono::seconds(30));
+  lease.HandleSequence(0, lease.generation(), now - std::chrono::seconds(5));  // answered late
+  EXPECT_EQ(lease.renew_at(), now + std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

@@ -1,0 +1,289 @@
+#include "client/nfs4/mount.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/log.h"
+#include "client/connect.h"
+#include "client/nfs4/attributes.h"
+#include "client/nfs4/callback.h"
+#include "client/nfs4/file.h"
+#include "client/nfs4/session.h"
+#include "client/set_up.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using nfs4::nfsstat4;
+
+constexpr uint32_t kLargestTransfer = 1 << 20;
+constexpr uint32_t kLargestDirectory = 64 << 10;
+// What surrounds a payload in a call or reply.
+constexpr uint32_t kOverhead = 2 << 10;
+
+Verifier RandomVerifier() {
+  std::random_device random;
+  Verifier verifier;
+  StoreBig<uint32_t>(verifier.data(), random());
+  StoreBig<uint32_t>(verifier.data() + 4, random());
+  return verifier;
+}
+
+// RFC 8881 §2.4: no other client has it. A process does not outlive itself, so that it need not be the same for the
+// next.
+SessionOptions OptionsOf(const Url& url, uint32_t minor_version) {
+  SessionOptions options;
+  options.minor_version = minor_version;
+  options.verifier = RandomVerifier();
+  options.owner =
+      fmt::format("penstock {} {} {:016x}", HostName(), ::getpid(), LoadBig<uint64_t>(RandomVerifier().data()));
+  options.give_up_after = std::chrono::seconds(url.timeout);
+  return options;
+}
+
+class Mount final : public client::Mount, public FileOwner {
+ public:
+  Mount(Loop& loop, asio::thread_pool& workers, Url url, uint32_t minor_version, MountOptions options)
+      : client::Mount(loop, std::move(url)),
+        minor_version_(minor_version),
+        callbacks_(kBackSlots, {.id = [this] { return session_.lease().session(); },
+                                .set_target =
+                                    [this](uint32_t target) {
+                                      session_.slots().HandleTarget(target);
+                                      session_.HandleSlotsChanged();
+                                    }}),
+        channel_(
+            loop, [this, &workers, provider = options.provider] { return OpenBound(workers, provider); },
+            Limited(options.retry, url_)),
+        client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)),
+        session_(loop, client_, OptionsOf(url_, minor_version)) {
+    dispatcher_.Add(callbacks_);
+    session_.set_reclaim([this] { return ReclaimFiles(); });
+  }
+
+  Task<Result<void>> SetUp();
+
+  std::string_view version() const override { return minor_version_ == 2 ? "4.2" : "4.1"; }
+  uint64_t reconnections() const override { return channel_.reconnections(); }
+  Task<void> Unmount() override { co_await session_.Close(); }
+
+  Task<Result<void>> Ping() override;
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
+  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
+  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override;
+  Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
+  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
+                                                         uint32_t mode) override;
+  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override;
+  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
+
+ private:
+  using Channel = Result<std::unique_ptr<rpc::Channel>, std::string>;
+  // A connection whose server may call back.
+  Task<Channel> OpenBound(asio::thread_pool& workers, rdma::Provider* provider);
+  Task<Result<void>> LearnLimits();
+  Task<void> ReclaimFiles();
+  template <class Find>
+  Task<Result<Node>> FindNode(const Handle& directory, Find find, std::string_view name);
+  Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, std::string_view what) const;
+
+  Session& session() override { return session_; }
+  const TransferSizes& transfer_sizes() const override { return sizes_; }
+  void Add(File& file) override { files_.insert(&file); }
+  void Remove(File& file) override { files_.erase(&file); }
+
+  const uint32_t minor_version_;
+  rpc::Dispatcher dispatcher_;
+  CallbackProgram callbacks_;
+  ReconnectingChannel channel_;
+  rpc::Client client_;
+  Session session_;
+  std::set<File*> files_;
+  uint64_t next_owner_ = 1;
+};
+
+Error MalformedAttributes(std::string_view what) {
+  return {fmt::format("{}: the server's attributes cannot be understood", what), std::nullopt};
+}
+
+// ---- set-up ----
+
+Task<Mount::Channel> Mount::OpenBound(asio::thread_pool& workers, rdma::Provider* provider) {
+  Channel channel = co_await OpenChannel(loop_, workers, url_, provider, {.back_channel = &dispatcher_});
+  if (channel && session_.lease().ready()) {
+    rpc::Client client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
+    co_await session_.Bind(client);
+    // The channel's own code may be below us still.
+    co_await Sleep(loop_, Duration::zero());
+  }
+  co_return channel;
+}
+
+Task<Result<void>> Mount::SetUp() {
+  auto connected = co_await channel_.Connect();
+  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
+  auto spoken = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
+  if (!spoken) {
+    Error error = v4::ErrorOf(spoken.error(), url_.host);
+    using Kind = rpc::Error::Kind;
+    if (spoken.error().kind == Kind::kProgramMismatch || spoken.error().kind == Kind::kProgramUnavailable) {
+      error.status = Status::kVersionMismatch;
+    }
+    co_return std::unexpected(std::move(error));
+  }
+  PENSTOCK_CO_CHECK(co_await session_.Establish(url_.host));
+  Result<void> learned = co_await LearnLimits();
+  if (!learned) co_await session_.Close();
+  co_return learned;
+}
+
+Task<Result<void>> Mount::LearnLimits() {
+  auto reply = co_await session_.Call(
+      [] { return std::tuple(PutRootHandle(), GetHandle(), nfs4::GETATTR4args{LimitAttributes()}); }, url_.host);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  root_ = std::get<1>(reply->results).resok4().object;
+  const auto limits = DecodeLimits(std::get<2>(reply->results).resok4().obj_attributes);
+  if (!limits) co_return std::unexpected(MalformedAttributes(url_.host));
+  path_ = *Below(url_.path, "");
+  const auto choose = [](uint64_t most, uint32_t message, uint32_t ours) {
+    const uint64_t room = message > kOverhead ? message - kOverhead : 0;
+    return static_cast<uint32_t>(std::clamp<uint64_t>(std::min(most, room), 512, ours));
+  };
+  sizes_.read = choose(limits->max_read, session_.max_response(), kLargestTransfer);
+  sizes_.write = choose(limits->max_write, session_.max_request(), kLargestTransfer);
+  sizes_.directory = choose(kLargestDirectory, session_.max_response(), kLargestDirectory);
+  if (limits->lease_seconds > 0) session_.set_lease_time(std::chrono::seconds(limits->lease_seconds));
+  co_return Result<void>();
+}
+
+Task<void> Mount::ReclaimFiles() {
+  const std::vector<File*> files(files_.begin(), files_.end());
+  for (File* file : files) {
+    if (files_.contains(file)) co_await file->Reclaim();
+  }
+}
+
+// ---- names and attributes ----
+
+Task<Result<void>> Mount::Ping() {
+  auto reply = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
+  if (!reply) co_return std::unexpected(v4::ErrorOf(reply.error(), url_.host));
+  co_return Result<void>();
+}
+
+Result<Node> Mount::NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes,
+                           std::string_view what) const {
+  const auto decoded = DecodeAttributes(attributes.resok4().obj_attributes);
+  if (!decoded) return std::unexpected(MalformedAttributes(what));
+  return Node{handle.resok4().object, *decoded};
+}
+
+template <class Find>
+Task<Result<Node>> Mount::FindNode(const Handle& directory, Find find, std::string_view name) {
+  auto reply = co_await session_.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{directory}, find, GetHandle(), nfs4::GETATTR4args{FileAttributes()}); },
+      name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), name);
+}
+
+// RFC 8881 §18.13.3: "." and ".." are no names.
+Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name) {
+  if (name == "..") return FindNode(directory, LookUpParent(), name);
+  if (name == ".") return FindNode(directory, nfs4::PUTFH4args{directory}, name);
+  return FindNode(directory, nfs4::LOOKUP4args{name}, name);
+}
+
+Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
+  auto reply = co_await session_.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  auto decoded = DecodeAttributes(std::get<1>(reply->results).resok4().obj_attributes);
+  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
+  co_return *std::move(decoded);
+}
+
+Task<Result<std::string>> Mount::ReadLink(const Handle& symlink, std::string_view what) {
+  auto reply = co_await session_.Call([&] { return std::tuple(nfs4::PUTFH4args{symlink}, ReadLinkText()); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return std::string(std::get<1>(reply->results).resok4().link.text());
+}
+
+Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
+  auto reply =
+      co_await session_.Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, nfs4::REMOVE4args{name}); }, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return Result<void>();
+}
+
+Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
+  nfs4::READDIR4args arguments{.cookie = 0,
+                               .cookieverf = {},
+                               .dircount = sizes_.directory,
+                               .maxcount = sizes_.directory,
+                               .attr_request = EntryAttributes()};
+  for (;;) {
+    auto reply = co_await session_.Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, arguments); }, what);
+    if (!reply) co_return std::unexpected(std::move(reply).error());
+    const nfs4::READDIR4resok& listed = std::get<1>(reply->results).resok4();
+    const nfs4::nfs_cookie4 before = arguments.cookie;
+    for (const nfs4::entry4& found : listed.reply.entries) {
+      arguments.cookie = found.cookie;
+      entry({std::string(found.name), DecodeAttributes(found.attrs)});
+    }
+    arguments.cookieverf = listed.cookieverf;
+    if (listed.reply.eof) co_return Result<void>();
+    if (arguments.cookie == before) {
+      co_return std::unexpected(Error{fmt::format("{}: the server lists it without an end", what), std::nullopt});
+    }
+  }
+}
+
+// ---- files ----
+
+Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access access) {
+  auto opened = std::make_unique<File>(*this, file, what, access, next_owner_++);
+  PENSTOCK_CO_CHECK(co_await opened->Open());
+  co_return opened;
+}
+
+Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
+                                                              uint32_t mode) {
+  const uint64_t owner = next_owner_++;
+  const auto owner_octets = OwnerOctets(owner);
+  std::vector<std::byte> octets;
+  const nfs4::fattr4 attributes = EncodeNewFile(mode, octets);
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = session_.lease().epoch();
+    nfs4::OPEN4args open = MakeOpen(session_.lease().client(), owner_octets, Access::kBoth);
+    open.openhow =
+        nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, nfs4::createhow4(nfs4::createmode4::UNCHECKED4, attributes));
+    open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(name));
+    return std::tuple(nfs4::PUTFH4args{directory}, open, GetHandle(), nfs4::GETATTR4args{FileAttributes()});
+  };
+  auto reply = co_await session_.Call(build, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), name));
+  auto file = std::make_unique<File>(*this, std::move(node), name, Access::kBoth, owner);
+  co_await file->HandleOpened(std::get<1>(reply->results).resok4(), epoch);
+  co_return file;
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
+                                                  uint32_t minor_version, MountOptions options) {
+  auto mount = std::make_unique<Mount>(loop, workers, url, minor_version, options);
+  Result<void> ready = co_await mount->SetUp();
+  if (ready) co_return mount;
+  // What it has closed has a turn in which none of its own code runs any more.
+  co_await Sleep(loop, Duration::zero());
+  co_return std::unexpected(std::move(ready).error());
+}
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,157 @@
+// The operations that this client calls: their numbers, their results, and how large those may be. A COMPOUND is a
+// std::tuple of their arguments.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+
+#include "protocol/nfs4.h"
+#include "rpc/transport.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::client::v4 {
+
+// Operations without arguments.
+struct PutRootHandle {};
+struct GetHandle {};
+struct ReadLinkText {};
+struct LookUpParent {};
+
+template <nfs4::nfs_opnum4 number, class R>
+struct OperationIs {
+  static constexpr nfs4::nfs_opnum4 kNumber = number;
+  using Results = R;
+};
+
+template <class Arguments>
+struct Operation;
+template <>
+struct Operation<PutRootHandle> : OperationIs<nfs4::OP_PUTROOTFH, nfs4::PUTROOTFH4res> {};
+template <>
+struct Operation<GetHandle> : OperationIs<nfs4::OP_GETFH, nfs4::GETFH4res> {};
+template <>
+struct Operation<ReadLinkText> : OperationIs<nfs4::OP_READLINK, nfs4::READLINK4res> {};
+template <>
+struct Operation<LookUpParent> : OperationIs<nfs4::OP_LOOKUPP, nfs4::LOOKUPP4res> {};
+template <>
+struct Operation<nfs4::PUTFH4args> : OperationIs<nfs4::OP_PUTFH, nfs4::PUTFH4res> {};
+template <>
+struct Operation<nfs4::LOOKUP4args> : OperationIs<nfs4::OP_LOOKUP, nfs4::LOOKUP4res> {};
+template <>
+struct Operation<nfs4::GETATTR4args> : OperationIs<nfs4::OP_GETATTR, nfs4::GETATTR4res> {};
+template <>
+struct Operation<nfs4::READDIR4args> : OperationIs<nfs4::OP_READDIR, nfs4::READDIR4res> {};
+template <>
+struct Operation<nfs4::REMOVE4args> : OperationIs<nfs4::OP_REMOVE, nfs4::REMOVE4res> {};
+template <>
+struct Operation<nfs4::OPEN4args> : OperationIs<nfs4::OP_OPEN, nfs4::OPEN4res> {};
+template <>
+struct Operation<nfs4::CLOSE4args> : OperationIs<nfs4::OP_CLOSE, nfs4::CLOSE4res> {};
+template <>
+struct Operation<nfs4::READ4args> : OperationIs<nfs4::OP_READ, nfs4::READ4res> {};
+template <>
+struct Operation<nfs4::WRITE4args> : OperationIs<nfs4::OP_WRITE, nfs4::WRITE4res> {};
+template <>
+struct Operation<nfs4::COMMIT4args> : OperationIs<nfs4::OP_COMMIT, nfs4::COMMIT4res> {};
+template <>
+struct Operation<nfs4::DELEGRETURN4args> : OperationIs<nfs4::OP_DELEGRETURN, nfs4::DELEGRETURN4res> {};
+template <>
+struct Operation<nfs4::EXCHANGE_ID4args> : OperationIs<nfs4::OP_EXCHANGE_ID, nfs4::EXCHANGE_ID4res> {};
+template <>
+struct Operation<nfs4::CREATE_SESSION4args> : OperationIs<nfs4::OP_CREATE_SESSION, nfs4::CREATE_SESSION4res> {};
+template <>
+struct Operation<nfs4::BIND_CONN_TO_SESSION4args>
+    : OperationIs<nfs4::OP_BIND_CONN_TO_SESSION, nfs4::BIND_CONN_TO_SESSION4res> {};
+template <>
+struct Operation<nfs4::SEQUENCE4args> : OperationIs<nfs4::OP_SEQUENCE, nfs4::SEQUENCE4res> {};
+template <>
+struct Operation<nfs4::RECLAIM_COMPLETE4args> : OperationIs<nfs4::OP_RECLAIM_COMPLETE, nfs4::RECLAIM_COMPLETE4res> {};
+template <>
+struct Operation<nfs4::DESTROY_SESSION4args> : OperationIs<nfs4::OP_DESTROY_SESSION, nfs4::DESTROY_SESSION4res> {};
+template <>
+struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLIENTID, nfs4::DESTROY_CLIENTID4res> {};
+
+// The longest path that a symbolic link of a Linux server can have: the protocol has no bound.
+inline constexpr uint32_t kMaxPath = 4096;
+// The attributes that we ask for, two names of owners among them (RFC 8881 §5.9 bounds them in no way).
+inline constexpr uint32_t kMaxAttributes = 1024;
+
+// What the types do not bound of an operation's results (RFC 8267 §3, §6.2), and its DDP-eligible result, which is to
+// go to `destination` unless that is empty.
+template <class Arguments>
+void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& shape) {
+  using Results = typename Operation<Arguments>::Results;
+  shape.max_stream += 4 + xdr::MaxSize<Results>();
+  if constexpr (std::same_as<Arguments, nfs4::READ4args>) {
+    shape.results.push_back({.max_length = arguments.count, .destination = destination});
+  } else if constexpr (std::same_as<Arguments, ReadLinkText>) {
+    shape.results.push_back({.max_length = kMaxPath, .destination = destination});
+  } else if constexpr (std::same_as<Arguments, nfs4::READDIR4args>) {
+    shape.max_stream += arguments.maxcount;
+  } else if constexpr (std::same_as<Arguments, nfs4::GETATTR4args> || std::same_as<Arguments, nfs4::EXCHANGE_ID4args> ||
+                       std::same_as<Arguments, nfs4::OPEN4args>) {
+    // Attributes; names of an implementation; an access control entry.
+    shape.max_stream += kMaxAttributes;
+  } else {
+    static_assert(!xdr::kExtent<Results>.open && xdr::kExtent<Results>.payloads == 0);
+  }
+}
+
+template <class Arguments>
+void EncodeOperation(xdr::Encoder& encoder, const Arguments& arguments) {
+  xdr::Encode(encoder, Operation<Arguments>::kNumber);
+  if constexpr (!std::is_empty_v<Arguments>) xdr::Encode(encoder, arguments);
+}
+
+template <class Arguments>
+bool DecodeOperation(xdr::Decoder& decoder, typename Operation<Arguments>::Results& results) {
+  nfs4::nfs_opnum4 number;
+  if (!xdr::Decode(decoder, number)) return false;
+  if (number != Operation<Arguments>::kNumber) return decoder.Fail(xdr::Error::kBadUnion);
+  return xdr::Decode(decoder, results);
+}
+
+// The results of a COMPOUND up to the first operation that failed (RFC 8881 §16.2.3), and the message that they refer
+// to.
+template <class... Arguments>
+struct CompoundReply {
+  rpc::Message message;
+  nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
+  size_t count = 0;  // of the results that are there; the last one's status is `status`
+  std::tuple<typename Operation<Arguments>::Results...> results;
+};
+
+template <class... Arguments>
+rpc::ReplyShape ShapeOf(const std::tuple<Arguments...>& operations, Bytes destination) {
+  rpc::ReplyShape shape;
+  shape.max_stream = xdr::MaxSize<nfs4::COMPOUND4res_head>();
+  std::apply([&](const auto&... each) { (AddBounds(each, destination, shape), ...); }, operations);
+  return shape;
+}
+
+template <class... Arguments>
+void EncodeCompound(xdr::Encoder& encoder, uint32_t minor_version, const std::tuple<Arguments...>& operations) {
+  xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, minor_version, sizeof...(Arguments)});
+  std::apply([&](const auto&... each) { (EncodeOperation(encoder, each), ...); }, operations);
+}
+
+template <class... Arguments>
+bool DecodeCompound(xdr::Decoder& decoder, CompoundReply<Arguments...>& reply) {
+  nfs4::COMPOUND4res_head head;
+  if (!xdr::Decode(decoder, head)) return false;
+  reply.status = head.status;
+  reply.count = head.count;
+  const bool whole = head.count == sizeof...(Arguments);
+  if (head.count > sizeof...(Arguments) || (head.status == nfs4::nfsstat4::NFS4_OK && !whole)) {
+    return decoder.Fail(xdr::Error::kTrailing);
+  }
+  size_t next = 0;
+  return std::apply(
+      [&](auto&... results) { return ((next++ >= head.count || DecodeOperation<Arguments>(decoder, results)) && ...); },
+      reply.results);
+}
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,291 @@
+#include "client/nfs4/session.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/log.h"
+#include "client/set_up.h"
+
+namespace penstock::client::v4 {
+
+using nfs4::nfsstat4;
+
+Error ErrorOf(nfsstat4 status, std::string_view what) { return client::ErrorOf(static_cast<Status>(status), what); }
+Error ErrorOf(const rpc::Error& error, std::string_view what) { return client::ErrorOf(error, what); }
+
+Session::Session(TimerService& timers, rpc::Client& client, SessionOptions options)
+    : timers_(timers), client_(client), options_(std::move(options)), renewal_(timers.MakeTimer([this] {
+        if (!closing_) Spawn(Renew());
+      })) {}
+
+Session::~Session() { assert(background_ == 0); }
+
+Task<Result<void>> Session::Establish(std::string_view what) {
+  PENSTOCK_CO_CHECK(co_await Ready(what));
+  ArmRenewal();
+  co_return Result<void>();
+}
+
+Task<void> Session::Close() {
+  closing_ = true;
+  renewal_->Cancel();
+  while (background_ > 0) co_await background_changed_;
+  // A server that does not answer any more finds out by itself, when the lease ends.
+  if (!lease_.ready() || !answered_) co_return;
+  const auto ended = co_await Bare(client_, nfs4::DESTROY_SESSION4args{lease_.session()}, "unmounting");
+  if (ended) (void)co_await Bare(client_, nfs4::DESTROY_CLIENTID4args{lease_.client()}, "unmounting");
+}
+
+// ---- set-up and recovery ----
+
+Task<Result<void>> Session::Ready(std::string_view what) {
+  while (!lease_.ready()) {
+    if (recovering_) {
+      co_await recovered_;
+      continue;
+    }
+    recovering_ = true;
+    Result<void> result = co_await Recover(what);
+    recovering_ = false;
+    recovered_.Notify();
+    if (!result) co_return result;
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> Session::Recover(std::string_view what) {
+  const TimePoint give_up = timers_.Now() + options_.give_up_after;
+  while (!lease_.ready()) {
+    const Lease::Step step = lease_.next();
+    const uint64_t generation = lease_.generation();
+    switch (step) {
+      case Lease::Step::kExchangeId:
+        PENSTOCK_CO_CHECK(co_await ExchangeId(what));
+        break;
+      case Lease::Step::kCreateSession:
+        PENSTOCK_CO_CHECK(co_await CreateSession(what));
+        break;
+      case Lease::Step::kReclaim:
+        if (reclaim_) co_await reclaim_();
+        if (generation == lease_.generation()) lease_.HandleReclaimed();
+        break;
+      case Lease::Step::kReclaimComplete:
+        PENSTOCK_CO_CHECK(co_await ReclaimComplete(what));
+        break;
+      case Lease::Step::kReady:
+        break;
+    }
+    if (timers_.Now() >= give_up) co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
+    // No step on: the server is busy, or has lost what it had just given.
+    if (lease_.next() <= step) co_await Sleep(timers_, std::chrono::milliseconds(100));
+  }
+  co_return Result<void>();
+}
+
+// RFC 8881 §18.35
+Task<Result<void>> Session::ExchangeId(std::string_view what) {
+  nfs4::EXCHANGE_ID4args arguments;
+  arguments.eia_clientowner.co_verifier = options_.verifier;
+  arguments.eia_clientowner.co_ownerid = AsBytes(options_.owner);
+  arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS;
+  auto reply = co_await Bare(client_, std::move(arguments), what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs4::EXCHANGE_ID4res& result = std::get<0>(reply->results);
+  if (result.is_eir_resok4()) {
+    lease_.HandleExchangeId(result.eir_resok4());
+  } else if (result.eir_status() != nfsstat4::NFS4ERR_DELAY) {
+    co_return std::unexpected(v4::ErrorOf(result.eir_status(), what));
+  }
+  co_return Result<void>();
+}
+
+// RFC 8881 §18.36
+Task<Result<void>> Session::CreateSession(std::string_view what) {
+  nfs4::CREATE_SESSION4args arguments;
+  arguments.csa_clientid = lease_.client();
+  arguments.csa_sequence = lease_.create_sequence();
+  arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  arguments.csa_fore_chan_attrs = {.ca_headerpadsize = 0,
+                                   .ca_maxrequestsize = options_.max_message,
+                                   .ca_maxresponsesize = options_.max_message,
+                                   .ca_maxresponsesize_cached = kMaxCachedReply,
+                                   .ca_maxoperations = 16,
+                                   .ca_maxrequests = options_.slots,
+                                   .ca_rdma_ird = {}};
+  arguments.csa_back_chan_attrs = {.ca_headerpadsize = 0,
+                                   .ca_maxrequestsize = kMaxBackMessage,
+                                   .ca_maxresponsesize = kMaxBackMessage,
+                                   .ca_maxresponsesize_cached = kMaxBackMessage,
+                                   .ca_maxoperations = 4,
+                                   .ca_maxrequests = kBackSlots,
+                                   .ca_rdma_ird = {}};
+  arguments.csa_cb_program = kCallbackProgram;
+  arguments.csa_sec_parms.resize(1);  // AUTH_NONE
+  auto reply = co_await Bare(client_, std::move(arguments), what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs4::CREATE_SESSION4res& result = std::get<0>(reply->results);
+  if (lease_.HandleCreateSession(result)) {
+    const nfs4::channel_attrs4& agreed = result.csr_resok4().csr_fore_chan_attrs;
+    slots_ = SlotTable(std::min(agreed.ca_maxrequests, options_.slots));
+    max_request_ = agreed.ca_maxrequestsize;
+    max_response_ = agreed.ca_maxresponsesize;
+    slots_changed_.Notify();
+    co_return Result<void>();
+  }
+  switch (result.csr_status()) {
+    case nfsstat4::NFS4ERR_DELAY:
+    case nfsstat4::NFS4ERR_STALE_CLIENTID:
+    case nfsstat4::NFS4ERR_SEQ_MISORDERED:
+      co_return Result<void>();
+    default:
+      co_return std::unexpected(v4::ErrorOf(result.csr_status(), what));
+  }
+}
+
+// RFC 8881 §18.51
+Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
+  Fate fate = Fate::kDone;
+  const std::tuple<nfs4::RECLAIM_COMPLETE4args> operations;
+  auto reply = co_await Sequenced(operations, what, {}, fate);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  if (fate != Fate::kDone) co_return Result<void>();
+  if (reply->status == nfsstat4::NFS4_OK || reply->status == nfsstat4::NFS4ERR_COMPLETE_ALREADY) {
+    lease_.HandleReclaimComplete();
+  } else if (lease_.next() == Lease::Step::kReclaimComplete) {
+    co_return std::unexpected(v4::ErrorOf(reply->status, what));
+  }
+  co_return Result<void>();
+}
+
+// ---- slots ----
+
+Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
+  for (;;) {
+    if (const auto doubtful = slots_.TakeDoubtful()) {
+      PENSTOCK_CO_CHECK(co_await Settle(*doubtful, what));
+      continue;
+    }
+    if (const auto use = slots_.Take()) co_return *use;
+    co_await slots_changed_;
+  }
+}
+
+// RFC 8881 §2.10.6.1.3: a SEQUENCE with the same sequence id is a repetition to a server that has executed the request,
+// which may answer it with the whole reply that it has kept, and is the request itself to one that has not.
+Task<Result<void>> Session::Settle(SlotUse use, std::string_view what) {
+  const uint64_t generation = lease_.generation();
+  const TimePoint sent = timers_.Now();
+  const std::tuple operations(
+      nfs4::SEQUENCE4args{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(), false});
+  nfs4::COMPOUND4res_head head;
+  nfs4::SEQUENCE4res result;
+  auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(
+      [&](xdr::Encoder& encoder) { EncodeCompound(encoder, options_.minor_version, operations); },
+      {.max_stream = kMaxCachedReply, .stream_limit = 0, .results = {}},
+      [&](xdr::Decoder& decoder) {
+        const std::byte* rest = nullptr;
+        return xdr::Decode(decoder, head) && head.count > 0 && DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) &&
+               decoder.Take(rest, decoder.remaining());
+      });
+  answered_ = message.has_value();
+  if (!message) {
+    HandleNoReply(use, generation);
+    co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  }
+  HandleSequenceReply(use, generation, sent, result);
+  co_return Result<void>();
+}
+
+Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, TimePoint sent,
+                                           const nfs4::SEQUENCE4res& result) {
+  const nfsstat4 status = result.sr_status();
+  Fate fate = Fate::kAgain;
+  if (generation != lease_.generation()) {
+    // The slot is one of a table that has gone.
+    return status == nfsstat4::NFS4_OK ? Fate::kDone : Fate::kAgain;
+  }
+  switch (status) {
+    case nfsstat4::NFS4_OK: {
+      const nfs4::SEQUENCE4resok& said = result.sr_resok4();
+      slots_.HandleExecuted(use);
+      slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
+      lease_.HandleSequence(said.sr_status_flags, generation, sent);
+      if (lease_.back_channel_down() && !binding_ && !closing_) Spawn(BindAgain());
+      fate = Fate::kDone;
+      break;
+    }
+    // Executed, and not remembered: it was none that must not be executed again.
+    case nfsstat4::NFS4ERR_RETRY_UNCACHED_REP:
+    case nfsstat4::NFS4ERR_SEQ_FALSE_RETRY:
+      slots_.HandleExecuted(use);
+      break;
+    case nfsstat4::NFS4ERR_DELAY:
+      slots_.HandleRefused(use);
+      fate = Fate::kLater;
+      break;
+    case nfsstat4::NFS4ERR_BADSESSION:
+    case nfsstat4::NFS4ERR_DEADSESSION:
+    case nfsstat4::NFS4ERR_SEQ_MISORDERED:
+    case nfsstat4::NFS4ERR_BADSLOT:
+    case nfsstat4::NFS4ERR_BAD_HIGH_SLOT:
+    case nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
+      slots_.HandleRefused(use);
+      lease_.HandleStatus(status, generation);
+      break;
+    // About this request alone, e.g. its size.
+    default:
+      slots_.HandleRefused(use);
+      fate = Fate::kDone;
+  }
+  slots_changed_.Notify();
+  return fate;
+}
+
+void Session::HandleNoReply(SlotUse use, uint64_t generation) {
+  if (generation != lease_.generation()) return;
+  slots_.HandleLost(use);
+  slots_changed_.Notify();
+}
+
+// ---- the lease and the back channel ----
+
+void Session::set_lease_time(Duration time) {
+  lease_.set_lease_time(time);
+  ArmRenewal();
+}
+
+void Session::ArmRenewal() {
+  if (!closing_) renewal_->ExpireAfter(std::max<Duration>(lease_.renew_at() - timers_.Now(), std::chrono::seconds(1)));
+}
+
+Task<void> Session::Renew() {
+  ++background_;
+  if (lease_.renew_at() <= timers_.Now()) {
+    auto reply = co_await Call([] { return std::tuple<>(); }, "renewing the lease");
+    if (!reply) log::warn("{}", reply.error().message);
+  }
+  ArmRenewal();
+  --background_;
+  background_changed_.Notify();
+}
+
+Task<void> Session::Bind(rpc::Client& connection) {
+  if (!lease_.ready()) co_return;
+  const uint64_t generation = lease_.generation();
+  const nfs4::BIND_CONN_TO_SESSION4args arguments{lease_.session(), nfs4::channel_dir_from_client4::CDFC4_FORE_OR_BOTH,
+                                                  false};
+  auto reply = co_await Bare(connection, arguments, "binding the connection");
+  // A session that is gone is noticed by the calls that follow.
+  if (reply && generation == lease_.generation()) lease_.HandleBound();
+}
+
+Task<void> Session::BindAgain() {
+  binding_ = true;
+  ++background_;
+  co_await Bind(client_);
+  binding_ = false;
+  --background_;
+  background_changed_.Notify();
+}
+
+}  // namespace penstock::client::v4

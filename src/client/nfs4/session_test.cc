@@ -1,0 +1,415 @@
+#include "client/nfs4/session.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "base/loop.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs4::nfs_opnum4;
+using nfs4::nfsstat4;
+
+// As much of a server as a session notices: client ids, sessions, slots with their replies, and REMOVE, which counts
+// its executions.
+class FakeServer final : public rpc::Channel {
+ public:
+  explicit FakeServer(Loop& loop) : loop_(loop) {}
+
+  // What becomes of the next calls.
+  enum class Fault { kNone, kReplyLost, kCallLost };
+  std::deque<Fault> faults;
+  // What the next REMOVEs, or the next CREATE_SESSIONs, give instead of being executed.
+  std::deque<nfsstat4> remove_errors;
+  std::deque<nfsstat4> create_errors;
+  uint32_t status_flags = 0;
+  uint32_t slots = 8;
+  uint32_t target = 100;
+  Duration latency = Duration::zero();
+
+  // Forgets the sessions, or the clients as well.
+  void LoseSessions() { sessions_.clear(); }
+  void Restart() {
+    sessions_.clear();
+    client_ = 0;
+  }
+
+  int removes = 0;
+  int exchanges = 0;
+  int creations = 0;
+  int sequences = 0;
+  int binds = 0;
+  int reclaims_completed = 0;
+  int destroyed = 0;
+  size_t most_running = 0;
+
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
+    most_running = std::max(most_running, ++running_);
+    if (latency > Duration::zero()) co_await Sleep(loop_, latency);
+    --running_;
+    Fault fault = Fault::kNone;
+    if (!faults.empty()) {
+      fault = faults.front();
+      faults.pop_front();
+    }
+    if (fault == Fault::kCallLost) co_return std::unexpected(rpc::CallError::kTimedOut);
+    rpc::Message reply = Execute(call);
+    EXPECT_LE(reply.stream.size(), shape.max_stream) << "an estimate that was too small";
+    if (fault == Fault::kReplyLost) co_return std::unexpected(rpc::CallError::kTimedOut);
+    co_return reply;
+  }
+
+ private:
+  struct Slot {
+    uint32_t sequence = 0;
+    bool cached = false;
+    rpc::Message reply;
+  };
+
+  rpc::Message Execute(const rpc::Message& call) {
+    xdr::Decoder in(call);
+    rpc::CallHeader header;
+    nfs4::COMPOUND4args_head head;
+    EXPECT_EQ(rpc::DecodeCallHeader(in, header), rpc::HeaderProblem::kNone);
+    EXPECT_TRUE(xdr::Decode(in, head));
+    xdr::Encoder out(loop_.buffers());
+    rpc::EncodeAccepted(out, header.xid, rpc::AcceptStatus::SUCCESS);
+    const auto start = out.mark();
+    const size_t status_at = out.reduced_size();
+    xdr::Encode(out, nfs4::COMPOUND4res_head{nfsstat4::NFS4_OK, {}, 0});
+    const size_t count_at = out.reduced_size() - 4;
+    auto status = nfsstat4::NFS4_OK;
+    slot_ = nullptr;
+    uint32_t done = 0;
+    for (; done < head.count && status == nfsstat4::NFS4_OK; ++done) {
+      status = One(in, out);
+      if (replay_) {
+        out.Rewind(start);
+        out.Append(*std::exchange(replay_, nullptr));
+        return out.Finish();
+      }
+    }
+    out.PatchU32(status_at, static_cast<uint32_t>(status));
+    out.PatchU32(count_at, done);
+    if (slot_ && slot_->cached) slot_->reply = out.CopySince(start);
+    return out.Finish();
+  }
+
+  template <class T>
+  T Arguments(xdr::Decoder& in) {
+    T arguments;
+    EXPECT_TRUE(xdr::Decode(in, arguments));
+    return arguments;
+  }
+
+  nfsstat4 One(xdr::Decoder& in, xdr::Encoder& out) {
+    nfs_opnum4 operation;
+    EXPECT_TRUE(xdr::Decode(in, operation));
+    xdr::Encode(out, operation);
+    switch (operation) {
+      case nfs_opnum4::OP_EXCHANGE_ID: {
+        ++exchanges;
+        Arguments<nfs4::EXCHANGE_ID4args>(in);
+        if (client_ == 0) client_ = ++last_client_;
+        nfs4::EXCHANGE_ID4resok result;
+        result.eir_clientid = client_;
+        result.eir_sequenceid = create_sequence_;
+        xdr::Encode(out, nfs4::EXCHANGE_ID4res(nfsstat4::NFS4_OK, result));
+        return nfsstat4::NFS4_OK;
+      }
+      case nfs_opnum4::OP_CREATE_SESSION:
+        return CreateSession(Arguments<nfs4::CREATE_SESSION4args>(in), out);
+      case nfs_opnum4::OP_SEQUENCE:
+        return Sequence(Arguments<nfs4::SEQUENCE4args>(in), out);
+      case nfs_opnum4::OP_REMOVE: {
+        Arguments<nfs4::REMOVE4args>(in);
+        auto status = nfsstat4::NFS4_OK;
+        if (!remove_errors.empty()) {
+          status = remove_errors.front();
+          remove_errors.pop_front();
+          xdr::Encode(out, nfs4::REMOVE4res(status));
+        } else {
+          ++removes;
+          xdr::Encode(out, nfs4::REMOVE4res(status, nfs4::REMOVE4resok()));
+        }
+        return status;
+      }
+      case nfs_opnum4::OP_BIND_CONN_TO_SESSION: {
+        ++binds;
+        const auto arguments = Arguments<nfs4::BIND_CONN_TO_SESSION4args>(in);
+        const nfs4::BIND_CONN_TO_SESSION4resok result{arguments.bctsa_sessid,
+                                                      nfs4::channel_dir_from_server4::CDFS4_BOTH, false};
+        xdr::Encode(out, nfs4::BIND_CONN_TO_SESSION4res(nfsstat4::NFS4_OK, result));
+        return nfsstat4::NFS4_OK;
+      }
+      case nfs_opnum4::OP_RECLAIM_COMPLETE:
+        Arguments<nfs4::RECLAIM_COMPLETE4args>(in);
+        ++reclaims_completed;
+        break;
+      case nfs_opnum4::OP_DESTROY_SESSION:
+        Arguments<nfs4::DESTROY_SESSION4args>(in);
+        ++destroyed;
+        break;
+      case nfs_opnum4::OP_DESTROY_CLIENTID:
+        Arguments<nfs4::DESTROY_CLIENTID4args>(in);
+        ++destroyed;
+        break;
+      default:
+        ADD_FAILURE() << "operation " << static_cast<int>(operation);
+    }
+    xdr::Encode(out, nfsstat4::NFS4_OK);
+    return nfsstat4::NFS4_OK;
+  }
+
+  nfsstat4 CreateSession(const nfs4::CREATE_SESSION4args& arguments, xdr::Encoder& out) {
+    ++creations;
+    auto status = nfsstat4::NFS4_OK;
+    if (!create_errors.empty()) {
+      status = create_errors.front();
+      create_errors.pop_front();
+    } else if (arguments.csa_clientid != client_) {
+      status = nfsstat4::NFS4ERR_STALE_CLIENTID;
+    } else if (arguments.csa_sequence != create_sequence_) {
+      status = nfsstat4::NFS4ERR_SEQ_MISORDERED;
+    }
+    if (status != nfsstat4::NFS4_OK) {
+      xdr::Encode(out, nfs4::CREATE_SESSION4res(status));
+      return status;
+    }
+    ++create_sequence_;
+    nfs4::CREATE_SESSION4resok result;
+    result.csr_sessionid[0] = std::byte(++last_session_);
+    result.csr_fore_chan_attrs = arguments.csa_fore_chan_attrs;
+    result.csr_fore_chan_attrs.ca_maxrequests = slots;
+    sessions_[result.csr_sessionid].resize(slots);
+    xdr::Encode(out, nfs4::CREATE_SESSION4res(status, result));
+    return status;
+  }
+
+  nfsstat4 Sequence(const nfs4::SEQUENCE4args& arguments, xdr::Encoder& out) {
+    ++sequences;
+    const auto fail = [&](nfsstat4 status) {
+      xdr::Encode(out, nfs4::SEQUENCE4res(status));
+      return status;
+    };
+    const auto session = sessions_.find(arguments.sa_sessionid);
+    if (session == sessions_.end()) return fail(nfsstat4::NFS4ERR_BADSESSION);
+    if (arguments.sa_slotid >= session->second.size()) return fail(nfsstat4::NFS4ERR_BADSLOT);
+    Slot& slot = session->second[arguments.sa_slotid];
+    if (arguments.sa_sequenceid == slot.sequence) {
+      if (!slot.cached) return fail(nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
+      replay_ = &slot.reply;
+      return nfsstat4::NFS4_OK;
+    }
+    if (arguments.sa_sequenceid != slot.sequence + 1) return fail(nfsstat4::NFS4ERR_SEQ_MISORDERED);
+    slot = {arguments.sa_sequenceid, arguments.sa_cachethis, {}};
+    slot_ = &slot;
+    const nfs4::SEQUENCE4resok result{
+        arguments.sa_sessionid, arguments.sa_sequenceid, arguments.sa_slotid, slots - 1, target, status_flags};
+    xdr::Encode(out, nfs4::SEQUENCE4res(nfsstat4::NFS4_OK, result));
+    return nfsstat4::NFS4_OK;
+  }
+
+  Loop& loop_;
+  std::map<nfs4::sessionid4, std::vector<Slot>> sessions_;
+  Slot* slot_ = nullptr;  // of the COMPOUND that is executed
+  const rpc::Message* replay_ = nullptr;
+  uint64_t client_ = 0;
+  uint64_t last_client_ = 0;
+  uint8_t last_session_ = 0;
+  uint32_t create_sequence_ = 1;
+  size_t running_ = 0;
+};
+
+class SessionTest : public testing::Test {
+ protected:
+  ~SessionTest() override {
+    Run(session.Close());
+    Turn(1ms);
+  }
+
+  void Turn(Duration time) {
+    const TimePoint limit = loop.Now() + time;
+    while (loop.Now() < limit) {
+      loop.context().restart();
+      loop.context().run_one_for(1ms);
+    }
+  }
+  void TurnUntil(const std::function<bool()>& done) {
+    const TimePoint limit = loop.Now() + 20s;
+    while (!done() && loop.Now() < limit) Turn(1ms);
+    ASSERT_TRUE(done());
+  }
+  void Run(Task<void> task) {
+    bool done = false;
+    Spawn([](Task<void> inner, bool& flag) -> Task<void> {
+      co_await std::move(inner);
+      flag = true;
+    }(std::move(task), done));
+    TurnUntil([&] { return done; });
+  }
+  void Establish() {
+    std::optional<Result<void>> result;
+    Spawn([](Session& s, std::optional<Result<void>>& out) -> Task<void> { out = co_await s.Establish("server"); }(
+                                                               session, result));
+    TurnUntil([&] { return result.has_value(); });
+    ASSERT_TRUE(*result) << result->error().message;
+  }
+  using Outcome = std::optional<Result<void>>;
+  void StartRemove(Outcome& out) {
+    Spawn([](Session& s, Outcome& result) -> Task<void> {
+      auto reply = co_await s.Call([] { return std::tuple(nfs4::REMOVE4args{"name"}); }, "name");
+      if (reply) {
+        result = Result<void>();
+      } else {
+        result = std::unexpected(reply.error());
+      }
+    }(session, out));
+  }
+  Result<void> Remove() {
+    Outcome out;
+    StartRemove(out);
+    TurnUntil([&] { return out.has_value(); });
+    return *std::move(out);
+  }
+
+  Loop loop;
+  FakeServer server{loop};
+  rpc::Client client{server, loop.buffers(), rpc::Xid(1)};
+  SessionOptions options{.owner = "somebody", .give_up_after = 2s};
+  Session session{loop, client, options};
+};
+
+TEST_F(SessionTest, IsEstablishedAndGivenBack) {
+  Establish();
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.removes, 1);
+  EXPECT_EQ(server.reclaims_completed, 1);
+  Run(session.Close());
+  EXPECT_EQ(server.destroyed, 2);
+}
+
+TEST_F(SessionTest, CallsShareTheSlotsThatThereAre) {
+  server.slots = 3;
+  server.latency = 2ms;
+  Establish();
+  std::vector<Outcome> outcomes(20);
+  for (Outcome& outcome : outcomes) StartRemove(outcome);
+  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
+  EXPECT_EQ(server.removes, 20);
+  EXPECT_EQ(server.most_running, 3u);
+}
+
+TEST_F(SessionTest, UsesFewerSlotsWhereTheServerWouldLikeThat) {
+  server.latency = 2ms;
+  server.target = 0;
+  Establish();
+  std::vector<Outcome> outcomes(5);
+  for (Outcome& outcome : outcomes) StartRemove(outcome);
+  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
+  EXPECT_EQ(server.most_running, 1u);
+}
+
+TEST_F(SessionTest, WhatTheServerPutsOffIsTriedAgain) {
+  Establish();
+  server.remove_errors = {nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_GRACE};
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.removes, 1);
+}
+
+TEST_F(SessionTest, OtherErrorsAreTheCallers) {
+  Establish();
+  server.remove_errors = {nfsstat4::NFS4ERR_NOENT};
+  const Result<void> result = Remove();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().status, Status::kNotFound);
+  EXPECT_EQ(result.error().message, "name: no such file or directory");
+}
+
+TEST_F(SessionTest, ASessionThatIsLostIsMadeAgainOnce) {
+  server.latency = 2ms;
+  Establish();
+  server.LoseSessions();
+  std::vector<Outcome> outcomes(6);
+  for (Outcome& outcome : outcomes) StartRemove(outcome);
+  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
+  for (Outcome& outcome : outcomes) EXPECT_TRUE(*outcome);
+  EXPECT_EQ(server.removes, 6);
+  EXPECT_EQ(server.creations, 2);
+  EXPECT_EQ(server.exchanges, 1);
+}
+
+// RFC 8881 §8.4.2.1
+TEST_F(SessionTest, AfterARestartOfTheServerStateIsReclaimedBeforeAnythingElse) {
+  int reclaims = 0;
+  session.set_reclaim([&]() -> Task<void> {
+    EXPECT_EQ(server.reclaims_completed, reclaims);
+    ++reclaims;
+    co_return;
+  });
+  Establish();
+  EXPECT_EQ(reclaims, 1);
+  server.Restart();
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(reclaims, 2);
+  EXPECT_EQ(server.reclaims_completed, 2);
+  EXPECT_EQ(server.exchanges, 2);
+  EXPECT_EQ(server.removes, 1);
+}
+
+TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedOrNot) {
+  server.slots = 1;
+  Establish();
+  for (const auto fault : {FakeServer::Fault::kReplyLost, FakeServer::Fault::kCallLost}) {
+    server.faults = {fault};
+    EXPECT_FALSE(Remove());
+    const int before = server.removes;
+    EXPECT_TRUE(Remove());
+    EXPECT_EQ(server.removes, before + 1);
+  }
+  EXPECT_EQ(server.creations, 1);
+}
+
+TEST_F(SessionTest, SlotsThatDoNotAgreeWithTheServersAreReplaced) {
+  Establish();
+  // Behind the session's back.
+  ASSERT_TRUE(session.slots().Take());
+  session.slots().HandleExecuted({0, 2});
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.creations, 2);
+}
+
+TEST_F(SessionTest, BindsAConnectionWhoseServerCannotCallBack) {
+  Establish();
+  server.status_flags = nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
+  EXPECT_TRUE(Remove());
+  server.status_flags = 0;
+  TurnUntil([&] { return server.binds == 1; });
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.binds, 1);
+}
+
+TEST_F(SessionTest, RenewsItsLease) {
+  Establish();
+  const int before = server.sequences;
+  session.set_lease_time(20ms);  // at intervals of a second at least
+  TurnUntil([&] { return server.sequences > before; });
+  EXPECT_EQ(server.removes, 0);
+}
+
+TEST_F(SessionTest, AServerThatRefusesSaysWhy) {
+  server.create_errors = {nfsstat4::NFS4ERR_NOSPC};
+  Outcome result;
+  Spawn([](Session& s, Outcome& out) -> Task<void> { out = co_await s.Establish("server"); }(session, result));
+  TurnUntil([&] { return result.has_value(); });
+  ASSERT_FALSE(*result);
+  EXPECT_EQ(result->error().status, Status::kNoSpace);
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

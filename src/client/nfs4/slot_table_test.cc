@@ -1,0 +1,87 @@
+#include "client/nfs4/slot_table.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::client::v4 {
+namespace {
+
+TEST(SlotTable, GivesTheLowestFreeSlotFirst) {
+  SlotTable table(3);
+  EXPECT_EQ(table.Take(), (SlotUse{0, 1}));
+  EXPECT_EQ(table.Take(), (SlotUse{1, 1}));
+  EXPECT_EQ(table.highest_in_use(), 1u);
+  table.HandleExecuted({0, 1});
+  EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
+}
+
+TEST(SlotTable, HasNoMoreThanAgreed) {
+  SlotTable table(2);
+  EXPECT_TRUE(table.Take() && table.Take());
+  EXPECT_EQ(table.Take(), std::nullopt);
+  EXPECT_EQ(table.in_use(), 2u);
+  EXPECT_EQ(SlotTable(0).Take(), (SlotUse{0, 1})) << "at least one";
+}
+
+TEST(SlotTable, CountsWhatWasExecutedOnly) {
+  SlotTable table(1);
+  const SlotUse first = *table.Take();
+  table.HandleRefused(first);
+  EXPECT_EQ(table.Take(), first);
+  table.HandleExecuted(first);
+  EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
+}
+
+// RFC 8267 §6.6: a slot whose request has no answer is made usable again.
+TEST(SlotTable, ARequestWithoutAnAnswerKeepsItsSlotUntilThatIsCertain) {
+  SlotTable table(2);
+  const SlotUse lost = *table.Take();
+  table.HandleLost(lost);
+  EXPECT_TRUE(table.idle());
+  EXPECT_EQ(table.Take(), (SlotUse{1, 1}));
+  EXPECT_EQ(table.Take(), std::nullopt);
+  EXPECT_EQ(table.TakeDoubtful(), lost);
+  EXPECT_EQ(table.TakeDoubtful(), std::nullopt);
+  table.HandleExecuted(lost);
+  EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
+}
+
+TEST(SlotTable, UsesNoMoreThanTheServerWouldLike) {
+  SlotTable table(4);
+  table.HandleLimits(3, 1);
+  EXPECT_TRUE(table.Take() && table.Take());
+  EXPECT_EQ(table.Take(), std::nullopt);
+  table.HandleLimits(3, 3);
+  EXPECT_EQ(table.Take(), (SlotUse{2, 1}));
+  table.HandleTarget(0);
+  table.HandleRefused({2, 1});
+  EXPECT_EQ(table.Take(), std::nullopt);
+  table.HandleTarget(1000);
+  EXPECT_EQ(table.Take(), (SlotUse{2, 1}));
+}
+
+TEST(SlotTable, ASlotThatTheServerHasForgottenBeginsAnew) {
+  SlotTable table(2);
+  const SlotUse low = *table.Take();
+  const SlotUse high = *table.Take();
+  table.HandleExecuted(high);
+  table.HandleLimits(0, 0);
+  table.HandleLimits(1, 1);
+  EXPECT_EQ(table.Take(), (SlotUse{1, 1}));
+  table.HandleExecuted(low);
+  EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
+}
+
+TEST(SlotTable, SequencesWrap) {
+  SlotTable table(1);
+  SlotUse use = *table.Take();
+  // Not four thousand million times: the arithmetic is that of uint32_t; what is to be seen is that no number is left
+  // out.
+  for (uint32_t i = 1; i < 1000; ++i) {
+    EXPECT_EQ(use.sequence, i);
+    table.HandleExecuted(use);
+    use = *table.Take();
+  }
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

@@ -1,0 +1,18 @@
+// Which version of NFS a mount speaks.
+#include "base/log.h"
+#include "client/mount.h"
+#include "client/nfs3/mount.h"
+#include "client/nfs4/mount.h"
+
+namespace penstock::client {
+
+Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, asio::thread_pool& workers, const Url& url,
+                                                 MountOptions options) {
+  if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
+  auto mount = co_await v4::Open(loop, workers, url, url.version == Version::k42 ? 2 : 1, options);
+  if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
+  log::debug("{}: version 3, then", mount.error().message);
+  co_return co_await v3::Open(loop, workers, url, options);
+}
+
+}  // namespace penstock::client

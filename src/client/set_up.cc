@@ -1,0 +1,44 @@
+#include "client/set_up.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+namespace penstock::client {
+
+rpc::Xid RandomXid() { return rpc::Xid(std::random_device()()); }
+
+std::string HostName() {
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+rpc::ClientCredential CredentialOf(const Url& url) {
+  return rpc::ClientCredential({.machine = HostName(),
+                                .uid = url.uid.value_or(::geteuid()),
+                                .gid = url.gid.value_or(::getegid()),
+                                .groups = {}});
+}
+
+RetryPolicy Limited(RetryPolicy policy, const Url& url) {
+  policy.give_up_after = std::min<Duration>(policy.give_up_after, std::chrono::seconds(url.timeout));
+  return policy;
+}
+
+Error ErrorOf(const rpc::Error& error, std::string_view what) {
+  return {fmt::format("{}: {}", what, rpc::Describe(error)), std::nullopt};
+}
+
+std::optional<std::string_view> Below(std::string_view path, std::string_view prefix) {
+  while (prefix.ends_with('/')) prefix.remove_suffix(1);
+  if (!path.starts_with(prefix)) return std::nullopt;
+  path.remove_prefix(prefix.size());
+  if (!path.empty() && !path.starts_with('/')) return std::nullopt;
+  path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+  return path;
+}
+
+}  // namespace penstock::client
