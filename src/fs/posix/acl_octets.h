@@ -1,5 +1,5 @@
-// An access control list as the kernel gives and takes it: the value of the extended attributes system.posix_acl_access and
-// system.posix_acl_default.
+// An access control list as the kernel gives and takes it: the value of the extended attributes system.posix_acl_access
+// and system.posix_acl_default.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Extended attributes of a served tree. Whether the caller may, the kernel says: its "user." attributes have the rights of the data.
+// Extended attributes of a served tree. Whether the caller may, the kernel says: its "user." attributes have the rights
+// of the data.
 #include <linux/limits.h>
 #include <sys/xattr.h>
 

@@ -242,17 +242,23 @@ TEST_P(SpaceSuite, RightsAreThoseOfReadingAndWriting) {
   EXPECT_EQ(ErrorOf(Await(fs().Advise(caller_, closed, 0, 0, Advice::kWillNeed))), Error::kAccess);
 }
 
-TEST_P(SpaceSuite, CopyingTakesTheSetIdBits) {
+TEST_P(SpaceSuite, CopyingAndAllocatingTakeTheSetIdBits) {
   if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
   const Handle from = MakeFilled("from", 10);
-  const auto with_set_id = [&](std::string_view name) { return Make(root_, name, 06777); };
-  const Handle copied = with_set_id("copied"), allocated = with_set_id("allocated"), cloned = with_set_id("cloned");
+  const Handle copied = Make(root_, "copied", 06777), allocated = Make(root_, "allocated", 06777);
   caller_ = As(1001, 1001);
   ASSERT_TRUE(Copy(from, 0, copied, 0, 10).result);
   EXPECT_EQ(Stat(copied).mode, 0777u);
   ASSERT_TRUE(Allocate(allocated, 0, 10).result);
   EXPECT_EQ(Stat(allocated).mode, 0777u);
+}
+
+TEST_P(SpaceSuite, CloningTakesTheSetIdBits) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
   PENSTOCK_NEEDS_CLONES();
+  const Handle from = MakeFilled("from", 10);
+  const Handle cloned = Make(root_, "cloned", 06777);
+  caller_ = As(1001, 1001);
   ASSERT_TRUE(Clone(from, 0, cloned, 0, 0).result);
   EXPECT_EQ(Stat(cloned).mode, 0777u);
 }

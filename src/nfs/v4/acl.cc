@@ -57,8 +57,8 @@ Trustee PrincipalOf(const AclEntry& entry) {
 
 bool IsGroup(const AclEntry& entry) { return entry.tag == AclTag::kOwningGroup || entry.tag == AclTag::kGroup; }
 
-// A POSIX list, entry by entry. In an NFSv4 list, a caller who is not allowed by one entry goes on to the next; in a POSIX list the entry of its
-// class is its last. So before it may go on to what others are allowed, that is denied it.
+// A POSIX list, entry by entry. In an NFSv4 list, a caller who is not allowed by one entry goes on to the next; in a
+// POSIX list the entry of its class is its last. So before it may go on to what others are allowed, that is denied it.
 class Writer {
  public:
   Writer(const fs::Acl& acl, bool directory, uint32_t flags, std::vector<AccessControlEntry>& to)
@@ -130,7 +130,8 @@ struct Verdicts {
   }
 };
 
-// An NFSv4 list, entry by entry, as it is for each class of a POSIX list. What is denied to some is denied to all who may be one of them.
+// An NFSv4 list, entry by entry, as it is for each class of a POSIX list. What is denied to some is denied to all who
+// may be one of them.
 class Reader {
  public:
   void Take(const AccessControlEntry& entry) {

@@ -1,8 +1,8 @@
 // The access control lists of NFSv4 (RFC 8881 §6.2.1), and how those that files have are shown as such.
 //
-// A file has a POSIX list, which is less: it allows, by one class of callers after the other, three permissions. Shown as an NFSv4 list it
-// allows and denies exactly the same; a list that a client sets becomes the POSIX list that allows no more than it (the mapping
-// of draft-ietf-nfsv4-acl-mapping, as Linux has it).
+// A file has a POSIX list, which is less: it allows, by one class of callers after the other, three permissions. Shown
+// as an NFSv4 list it allows and denies exactly the same; a list that a client sets becomes the POSIX list that allows
+// no more than it (the mapping of draft-ietf-nfsv4-acl-mapping, as Linux has it).
 #pragma once
 
 #include <optional>
@@ -44,8 +44,8 @@ struct AccessControlEntry {
 
 // A file's list; then a directory's default, as entries that are inherited and say nothing of the directory itself.
 std::vector<AccessControlEntry> ToNfs(const fs::Acls& acls, bool directory);
-// NFS4ERR_INVAL where a file is to hand something down. A list without any entry that counts for the object allows nothing. The default of a directory
-// is set, too, to none where nothing is inherited.
+// NFS4ERR_INVAL where a file is to hand something down. A list without any entry that counts for the object allows
+// nothing. The default of a directory is set, too, to none where nothing is inherited.
 Result<fs::NewAcls, nfs4::nfsstat4> FromNfs(const std::vector<AccessControlEntry>& entries, bool directory);
 
 // --- The attribute (12, acl)
@@ -59,8 +59,8 @@ struct GivenEntry {
   AccessControlEntry entry;
   std::string_view user_or_group;  // where `who` is one of them: its id is still to be found
 };
-// NFS4ERR_BADXDR; NFS4ERR_ATTRNOTSUPP for entries that do not allow or deny (RFC 8881 §6.2.1.1); NFS4ERR_INVAL for flags or rights that there are
-// not, for a name that is no UTF-8, and for more entries than make sense.
+// NFS4ERR_BADXDR; NFS4ERR_ATTRNOTSUPP for entries that do not allow or deny (RFC 8881 §6.2.1.1); NFS4ERR_INVAL for
+// flags or rights that there are not, for a name that is no UTF-8, and for more entries than make sense.
 nfs4::nfsstat4 DecodeAcl(xdr::Decoder& from, std::vector<GivenEntry>& entries);
 // NFS4ERR_BADOWNER: nobody is called that.
 Task<Result<std::vector<AccessControlEntry>, nfs4::nfsstat4>> FindIds(OwnerNames& owners, Loop* loop,

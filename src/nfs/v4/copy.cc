@@ -14,8 +14,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7862
 
 namespace {
 
-// What is copied before COPY is answered. More goes on afterwards, where the client can be told; else it is a short copy, and the
-// client goes on from there.
+// What is copied before COPY is answered. More goes on afterwards, where the client can be told; else it is a short
+// copy, and the client goes on from there.
 constexpr uint64_t kSynchronousAtMost = 32 << 20;
 // What goes through our memory at a time, between two file systems.
 constexpr uint32_t kThroughMemory = 1 << 20;

@@ -13,7 +13,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8276
 
 namespace {
 
-// All that is there before an attribute is looked for. Names are UTF-8, with slashes or without; how long, the file system says.
+// All that is there before an attribute is looked for. Names are UTF-8, with slashes or without; how long, the file
+// system says.
 nfsstat4 CheckCall(const Object& object, std::string_view name) {
   if (!object.file_system().GetProperties().xattrs) return NFS4ERR_NOTSUPP;
   return IsUtf8(name) ? NFS4_OK : NFS4ERR_INVAL;
@@ -47,7 +48,8 @@ fs::XattrMode ModeOf(setxattr_option4 option) {
   return fs::XattrMode::kEither;
 }
 
-// The place of a name in a listing: a hash of it (FNV-1a), so that it stays the same whatever comes and goes. Zero is the beginning.
+// The place of a name in a listing: a hash of it (FNV-1a), so that it stays the same whatever comes and goes. Zero is
+// the beginning.
 nfs_cookie4 CookieOf(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char octet : name) hash = (hash ^ static_cast<uint8_t>(octet)) * 0x100000001b3;

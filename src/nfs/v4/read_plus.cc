@@ -93,7 +93,8 @@ Task<fs::Observed<fs::ReadReply>> ReadData(const Object& file, const Extent& wan
   co_return co_await file_system.Read(file.context(), file.object(), wanted.begin, count);
 }
 
-// A hole is told as far as it was asked for: what the reader has locked is not known here, and no hole may be told beyond that.
+// A hole is told as far as it was asked for: what the reader has locked is not known here, and no hole may be told
+// beyond that.
 Task<Told> Tell(const Object& file, Extent wanted, Segments& segments) {
   for (;;) {
     fs::FileSystem& file_system = file.file_system();
