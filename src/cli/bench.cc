@@ -263,7 +263,7 @@ Task<client::Result<void>> BenchTask(client::Mount& mount, const BenchOptions& o
 }  // namespace
 
 int Bench(const BenchOptions& options) {
-  const auto url = client::Url::Parse(options.url);
+  const auto url = ParseUrl(options.url, options.vers);
   if (!url) {
     PrintError(url.error().message);
     return 1;

@@ -59,7 +59,7 @@ Task<client::Result<void>> CatTask(ClientRuntime& runtime, const std::vector<cli
 int Cat(const CatOptions& options) {
   std::vector<client::Url> urls;
   for (const std::string& text : options.urls) {
-    auto url = client::Url::Parse(text);
+    auto url = ParseUrl(text, options.vers);
     if (!url) {
       PrintError(url.error().message);
       return 1;

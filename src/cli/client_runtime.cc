@@ -48,6 +48,12 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
   return 1;
 }
 
+SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers) {
+  PENSTOCK_TRY(client::Url url, client::Url::Parse(text));
+  if (!vers.empty()) url.version = client::ParseVersion(vers);
+  return url;
+}
+
 void PrintError(const std::string& message) { fmt::print(stderr, "penstock: {}\n", message); }
 
 }  // namespace penstock::cli

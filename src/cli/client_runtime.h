@@ -38,6 +38,9 @@ class ClientRuntime {
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
 
+// A URL from the command line, and the version from its options, unless that is empty.
+SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers);
+
 // One line on stderr, with the program's name.
 void PrintError(const std::string& message);
 

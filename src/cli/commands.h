@@ -1,5 +1,6 @@
 // The commands of the program. Each takes its options, parsed, and gives an exit code: 0, or 1 after one line on stderr.
 // `trace`: a capture file to be made of what the command's RDMA connections carry; empty: none.
+// `vers`: the version of NFS that the command insists on, as in a URL; empty: what the URL says.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ struct PingOptions {
   std::string url;
   unsigned count = 4;
   unsigned interval_ms = 1000;
+  std::string vers;
   std::string trace;
 };
 int Ping(const PingOptions& options);
@@ -19,12 +21,14 @@ int Ping(const PingOptions& options);
 struct ListOptions {
   std::string url;
   bool long_format = false;
+  std::string vers;
   std::string trace;
 };
 int List(const ListOptions& options);
 
 struct CatOptions {
   std::vector<std::string> urls;
+  std::string vers;
   std::string trace;
 };
 int Cat(const CatOptions& options);
@@ -34,6 +38,7 @@ struct CopyCommandOptions {
   std::string to;
   unsigned in_flight = 8;
   bool quiet = false;
+  std::string vers;
   std::string trace;
 };
 int Copy(const CopyCommandOptions& options);
@@ -44,7 +49,8 @@ struct BenchOptions {
   std::vector<unsigned> depths = {1, 8, 32};
   double seconds = 1;  // for each measurement
   uint64_t file_size = 64 << 20;
-  std::string json;        // a file; empty: none
+  std::string json;  // a file; empty: none
+  std::string vers;
   int32_t server_pid = 0;  // 0: the server is elsewhere, or of no interest
 };
 int Bench(const BenchOptions& options);

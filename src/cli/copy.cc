@@ -101,7 +101,7 @@ int Copy(const CopyCommandOptions& options) {
     PrintError("cp: one of the two must be an nfs:// URL, the other a local file");
     return 1;
   }
-  const auto url = client::Url::Parse(download ? options.from : options.to);
+  const auto url = ParseUrl(download ? options.from : options.to, options.vers);
   if (!url) {
     PrintError(url.error().message);
     return 1;

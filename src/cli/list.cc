@@ -82,7 +82,7 @@ Task<client::Result<void>> ListTask(client::Mount& mount, const ListOptions& opt
 }  // namespace
 
 int List(const ListOptions& options) {
-  const auto url = client::Url::Parse(options.url);
+  const auto url = ParseUrl(options.url, options.vers);
   if (!url) {
     PrintError(url.error().message);
     return 1;

@@ -23,7 +23,7 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
 }  // namespace
 
 int Ping(const PingOptions& options) {
-  const auto url = client::Url::Parse(options.url);
+  const auto url = ParseUrl(options.url, options.vers);
   if (!url) {
     PrintError(url.error().message);
     return 1;

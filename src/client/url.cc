@@ -56,6 +56,13 @@ bool ParseAuthority(std::string_view text, std::string& host, std::optional<uint
 
 }  // namespace
 
+std::optional<Version> ParseVersion(std::string_view text) {
+  if (text == "3") return Version::k3;
+  if (text == "4" || text == "4.1") return Version::k41;
+  if (text == "4.2") return Version::k42;
+  return std::nullopt;
+}
+
 SetupResult<Url> Url::Parse(std::string_view text) {
   const auto fail = [text](std::string_view why) {
     return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
@@ -89,8 +96,8 @@ SetupResult<Url> Url::Parse(std::string_view text) {
       if (value != "tcp" && value != "rdma") return fail("proto must be tcp or rdma");
       url.protocol = value == "rdma" ? Protocol::kRdma : Protocol::kTcp;
     } else if (key == "vers" || key == "version") {
-      if (value != "3" && value != "4" && value != "4.1" && value != "4.2") return fail("vers must be 3, 4.1 or 4.2");
-      url.version = value == "3" ? Version::k3 : value == "4.2" ? Version::k42 : Version::k41;
+      url.version = ParseVersion(value);
+      if (!url.version) return fail("vers must be 3, 4.1 or 4.2");
     } else if (key == "port" || key == "nfsport") {
       if (!is_port) return fail(fmt::format("{} wants a port number", key));
       port = static_cast<uint16_t>(*number);

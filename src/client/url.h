@@ -13,6 +13,8 @@ namespace penstock::client {
 
 enum class Protocol : uint8_t { kTcp, kRdma };
 enum class Version : uint8_t { k3, k41, k42 };
+// "3", "4" (which is 4.1), "4.1", "4.2"
+std::optional<Version> ParseVersion(std::string_view text);
 
 struct Url {
   std::string host;  // a name or an address; IPv6 without its brackets

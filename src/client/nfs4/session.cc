@@ -210,7 +210,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleExecuted(use);
       slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
       lease_.HandleSequence(said.sr_status_flags, generation, sent);
-      if (lease_.back_channel_down() && !binding_ && !closing_) Spawn(BindAgain());
+      if (lease_.back_channel_down() && !binding_ && !closing_ && timers_.Now() >= bind_again_) Spawn(BindAgain());
       fate = Fate::kDone;
       break;
     }
@@ -281,6 +281,7 @@ Task<void> Session::Bind(rpc::Client& connection) {
 
 Task<void> Session::BindAgain() {
   binding_ = true;
+  bind_again_ = timers_.Now() + lease_.lease_time() / 2;
   ++background_;
   co_await Bind(client_);
   binding_ = false;

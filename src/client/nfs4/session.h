@@ -127,6 +127,7 @@ class Session {
   std::function<Task<void>()> reclaim_;
   bool recovering_ = false;
   bool binding_ = false;
+  TimePoint bind_again_{};  // not before, so that a server that never can call us is not asked with every call
   bool closing_ = false;
   bool answered_ = false;  // the last call was
   size_t background_ = 0;  // tasks of our own
