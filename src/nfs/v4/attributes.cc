@@ -16,6 +16,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE};
+constexpr AttributeSet kAclAlone{FATTR4_ACL};
 
 }  // namespace
 
@@ -50,6 +51,12 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
     values.space = *space.result;
   }
   OwnerNames& owners = compound.services.owners;
+  if (set.Has(FATTR4_ACL)) {
+    const auto acls = co_await file_system.GetAcls(object.context(), object.object());
+    if (!acls.result) co_return ToStatus(acls.result.error());
+    values.acls = *acls.result;
+    co_await LoadNames(owners, object.context().loop, values.acls);
+  }
   if (set.Intersects(kOwnerAttributes) && !owners.Knows(attributes->uid, attributes->gid)) {
     co_await owners.Load(object.context().loop, attributes->uid, attributes->gid);
   }
@@ -79,11 +86,15 @@ Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   co_return Equal(own, given.attr_vals.bytes()) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
 }
 
-// mode_set_masked: the other bits stay (RFC 8881 §6.2.5).
-Task<nfsstat4> CompleteMode(const Object& object, GivenAttributes& given) {
-  if (!given.masked_mode) co_return NFS4_OK;
+// mode_set_masked: the other bits stay (RFC 8881 §6.2.5). A list, which is set before a mode (RFC 8881 §6.4.1.3): what
+// it may say depends on the object's type.
+Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) {
+  if (!given.masked_mode && !given.acl) co_return NFS4_OK;
   const auto attributes = co_await object.file_system().GetAttributes(object.context(), object.object());
   if (!attributes) co_return ToStatus(attributes.error());
+  const bool is_directory = attributes->type == fs::FileType::kDirectory;
+  const nfsstat4 status = co_await SetAcl(object, object.object(), is_directory, given);
+  if (status != NFS4_OK || !given.masked_mode) co_return status;
   const uint32_t mask = given.masked_mode->mm_mask_bits;
   given.values.mode = (attributes->mode & ~mask) | (given.masked_mode->mm_value_to_set & mask);
   co_return NFS4_OK;
@@ -111,7 +122,7 @@ Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr
   co_return status;
 }
 
-// RFC 8881 §18.30. The file system sets all that is given, or nothing.
+// RFC 8881 §18.30. The file system sets all that is given, or nothing; but for the list, which comes first.
 Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& arguments) {
   const Object& object = *compound.current;
   auto given = co_await ReadAttributes(compound, arguments.obj_attributes, AttributeUse::kSet);
@@ -124,12 +135,14 @@ Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& argument
   } else {
     status = co_await RecallBeforeChange(compound, object.handle(), arguments.stateid);
   }
-  if (status == NFS4_OK) status = co_await CompleteMode(object, *given);
+  if (status == NFS4_OK) status = co_await ApplyToWhatIsThere(object, *given);
   if (status != NFS4_OK) co_return SETATTR4res{.status = status, .attrsset = {}};
 
   const auto changed =
       co_await object.file_system().SetAttributes(object.context(), object.object(), given->values, std::nullopt);
-  if (!changed.result) co_return SETATTR4res{.status = ToStatus(changed.result.error()), .attrsset = {}};
+  if (!changed.result) {
+    co_return SETATTR4res{.status = ToStatus(changed.result.error()), .attrsset = (given->set & kAclAlone).ToBitmap()};
+  }
   co_return SETATTR4res{.status = NFS4_OK, .attrsset = given->set.ToBitmap()};
 }
 

@@ -111,9 +111,17 @@ TEST_F(SetAttributesTest, OwnersAreNumbersWhereThereIsNoDomain) {
   auto given = Given();
   EXPECT_EQ(Set(file, given.Add(FATTR4_OWNER, fattr4_owner("1000")).Take()).status, NFS4_OK);
   EXPECT_EQ(AttributesOf("file")->uid, 1000u);
-  for (const std::string_view name : {"", "nobody@nowhere", "-1", "99999999999", "10x"}) {
+  for (const std::string_view name : {"nobody@nowhere", "-1", "99999999999", "10x"}) {
     auto bad = Given();
     EXPECT_EQ(Set(file, bad.Add(FATTR4_OWNER, fattr4_owner(name)).Take()).status, NFS4ERR_BADOWNER) << name;
+  }
+}
+
+TEST_F(SetAttributesTest, AnOwnerIsSomebody) {
+  const nfs_fh4 file = MakeFile("file");
+  for (const std::string_view name : {"", "\xff"}) {
+    auto given = Given();
+    EXPECT_EQ(Set(file, given.Add(FATTR4_OWNER_GROUP, fattr4_owner_group(name)).Take()).status, NFS4ERR_INVAL);
   }
 }
 
@@ -172,6 +180,25 @@ TEST_F(SetAttributesTest, NeedsTheRight) {
   server.SetUser(1000);
   auto given = Given();
   EXPECT_EQ(Set(file, given.Add(FATTR4_MODE, uint32_t{0777}).Take()).status, NFS4ERR_PERM);
+}
+
+// RFC 8881 §6.4.1: the list counts, and the mode shows what is left of it.
+TEST_F(SetAttributesTest, AnAccessControlList) {
+  const nfs_fh4 file = MakeFile("file", "", 0644);
+  auto given = Given();
+  fattr4_acl list;
+  list.push_back({.type = ACE4_ACCESS_ALLOWED_ACE_TYPE,
+                  .flag = 0,
+                  .access_mask = ACE4_READ_DATA | ACE4_WRITE_DATA | ACE4_APPEND_DATA,
+                  .who = "OWNER@"});
+  list.push_back({.type = ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = ACE4_READ_DATA, .who = "1000"});
+  auto reply = Set(file, given.Add(FATTR4_ACL, list).Take());
+  ASSERT_EQ(reply.status, NFS4_OK);
+  EXPECT_EQ(AttributeSet(reply.Skip().Next<SETATTR4res>().attrsset), AttributeSet{FATTR4_ACL});
+  EXPECT_EQ(AttributesOf("file")->mode & 0707, 0600u);
+  Values values(Get(file, {FATTR4_ACL}));
+  const auto shown = values.Next<fattr4_acl>();
+  EXPECT_TRUE(std::ranges::any_of(shown, [](const nfsace4& entry) { return entry.who == "1000"; }));
 }
 
 TEST_F(VerifyTest, ComparesWhatIsWithWhatIsGiven) {

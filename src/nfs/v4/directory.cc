@@ -3,6 +3,7 @@
 // Entries are encoded as the file system gives them, into memory set aside before (it may give them on another thread).
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "nfs/v4/attributes.h"
 #include "nfs/v4/attributes/owner_names.h"
@@ -19,8 +20,11 @@ namespace {
 
 // What READDIR4resok holds besides entries: verifier, the end of the list, eof.
 constexpr size_t kOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
-// More than the longest entry: a name of any file system, every attribute, owners with their domains.
+// More than the longest entry: a name of any file system, every attribute, owners with their domains. But for an access
+// control list, which is left out where it has more entries than anybody wants to see here.
 constexpr size_t kLongestEntry = 8192;
+constexpr size_t kLongestList = 128 << 10;
+constexpr size_t kMostListEntries = 64;
 constexpr size_t kLongestName = 4096;
 
 // Zero is the beginning; 1 and 2 stand for "." and "..", which are not given, and never come from a client
@@ -36,7 +40,9 @@ struct Entrance {
   std::optional<AttributeValues> values{};  // none where it is not to be seen
 };
 
-struct Owners {
+// What an entry needs and its file system does not give along with it.
+struct Missing {
+  fs::Handle object;
   uint32_t uid;
   uint32_t gid;
 };
@@ -51,14 +57,15 @@ class Entries : public fs::EntrySink {
         entrances_(entrances),
         room_(room),
         names_(names == 0 ? SIZE_MAX : names),
-        encoder_(buffers, room + kLongestEntry) {
+        memory_(RoundUp(room + kLongestEntry + (wanted.Has(FATTR4_ACL) ? kLongestList : 0), 4)),
+        encoder_(buffers, memory_) {
     const auto start = encoder_.mark();
-    encoder_.Extend(RoundUp(room + kLongestEntry, 4));
+    encoder_.Extend(memory_);
     encoder_.Rewind(start);
   }
 
   bool Add(const fs::DirectoryEntry& entry) override {
-    unknown_.reset();
+    missing_.reset();
     if (entry.name == "." || entry.name == ".." || entry.name.size() > kLongestName) return Pass(entry);
     const auto entrance = std::ranges::find(entrances_, entry.name, [](const Entrance& e) { return e.junction.name; });
     if (entrance != entrances_.end()) {
@@ -72,7 +79,7 @@ class Entries : public fs::EntrySink {
     if (entry.attributes && entry.handle) {
       values.attributes = *entry.attributes;
       values.handle.object = *entry.handle;
-      if (!KnowsOwners(values.attributes)) return false;
+      if (Lacks(values)) return false;
     } else if (!kEntryAttributes.Contains(wanted_)) {
       return Pass(entry);  // it vanished meanwhile, or is not of this export
     }
@@ -81,8 +88,9 @@ class Entries : public fs::EntrySink {
 
   // There was an entry, and even the first one was too long.
   bool too_small() const { return full_ && encoder_.size() == 0; }
-  // Reading ended because the names of these are not known yet.
-  const std::optional<Owners>& unknown_owners() const { return unknown_; }
+  // Reading ended because this is not known yet. Then it goes on with what is given for the entry.
+  const std::optional<Missing>& missing() const { return missing_; }
+  void Supply(fs::Acls acls) { acls_ = std::move(acls); }
   // Behind the last entry that was given.
   fs::Cookie cookie() const { return cookie_; }
   void MoveTo(xdr::Encoder& results) {
@@ -96,9 +104,15 @@ class Entries : public fs::EntrySink {
     return true;
   }
 
-  bool KnowsOwners(const fs::Attributes& attributes) {
-    if (!wanted_.Intersects(kOwnerAttributes) || directory_.owners.Knows(attributes.uid, attributes.gid)) return true;
-    unknown_ = {attributes.uid, attributes.gid};
+  bool Lacks(AttributeValues& values) {
+    const fs::Attributes& of = values.attributes;
+    const bool lacks_names = wanted_.Intersects(kOwnerAttributes) && !directory_.owners.Knows(of.uid, of.gid);
+    const bool lacks_acl = wanted_.Has(FATTR4_ACL) && !acls_;
+    if (lacks_names || lacks_acl) {
+      missing_ = Missing{values.handle.object, of.uid, of.gid};
+      return true;
+    }
+    if (acls_) values.acls = *std::exchange(acls_, {});
     return false;
   }
 
@@ -108,8 +122,9 @@ class Entries : public fs::EntrySink {
     encoder_.Bool(true);
     encoder_.U64(entry.cookie.value() + kReservedCookies);
     encoder_.String(entry.name);
-    const bool failed = values.error != NFS4_OK;
-    EncodeAttributes(encoder_, failed ? wanted_ & kEntryAttributes : wanted_, values);
+    AttributeSet set = values.error == NFS4_OK ? wanted_ : wanted_ & kEntryAttributes;
+    if (values.acls.access.size() + values.acls.defaults.size() > kMostListEntries) set.Remove(FATTR4_ACL);
+    EncodeAttributes(encoder_, set, values);
     // The client's wish for names is no limit for the first of them.
     if (encoder_.size() > room_ || (before.size != 0 && named > names_)) {
       encoder_.Rewind(before);
@@ -126,8 +141,10 @@ class Entries : public fs::EntrySink {
   const size_t room_;
   size_t names_;
   bool full_ = false;
-  std::optional<Owners> unknown_;
+  std::optional<Missing> missing_;
+  std::optional<fs::Acls> acls_;  // of the next entry
   fs::Cookie cookie_;
+  const size_t memory_;
   xdr::Encoder encoder_;
 };
 
@@ -151,15 +168,33 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
   co_return entrances;
 }
 
-// Reads on where names of owners had to be looked up.
+// Looks for what an entry lacks. A list that cannot be read is shown as the mode alone would be.
+Task<> Supply(Compound& compound, const Object& directory, bool with_acl, Missing missing, Entries& entries) {
+  Loop* loop = directory.context().loop;
+  OwnerNames& owners = compound.services.owners;
+  if (!owners.Knows(missing.uid, missing.gid)) co_await owners.Load(loop, missing.uid, missing.gid);
+  if (!with_acl) co_return;
+  auto acls = co_await directory.file_system().GetAcls(directory.context(), missing.object);
+  fs::Acls found;
+  if (acls.result) {
+    found = *std::move(acls.result);
+  } else if (acls.attributes) {
+    found.access = fs::AclOfMode(acls.attributes->mode);
+  }
+  co_await LoadNames(owners, loop, found);
+  entries.Supply(std::move(found));
+}
+
+// Reads on where something had to be looked up.
 Task<fs::Observed<fs::ReadDirectoryReply>> ReadEntries(Compound& compound, const Object& directory,
-                                                       fs::ReadDirectoryArguments arguments, Entries& entries) {
+                                                       fs::ReadDirectoryArguments arguments, bool with_acl,
+                                                       Entries& entries) {
   for (;;) {
     auto observed =
         co_await directory.file_system().ReadDirectory(directory.context(), directory.object(), arguments, entries);
-    const auto unknown = entries.unknown_owners();
-    if (!observed.result || !unknown) co_return observed;
-    co_await compound.services.owners.Load(directory.context().loop, unknown->uid, unknown->gid);
+    const auto missing = entries.missing();
+    if (!observed.result || !missing) co_return observed;
+    co_await Supply(compound, directory, with_acl, *missing, entries);
     arguments.verifier = observed.result->verifier;
     if (entries.cookie() != fs::Cookie()) arguments.cookie = entries.cookie();
   }
@@ -177,13 +212,13 @@ struct Outcome {
   fs::ReadDirectoryReply reply{};
 };
 
-Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDIR4args& arguments, Entries& entries,
-                       bool with_nodes) {
+Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDIR4args& arguments,
+                       const AttributeSet& known, Entries& entries) {
   const bool at_beginning = arguments.cookie == 0;
   const fs::ReadDirectoryArguments from{.cookie = fs::Cookie(at_beginning ? 0 : arguments.cookie - kReservedCookies),
                                         .verifier = FromVerifier<fs::CookieVerifier>(arguments.cookieverf),
-                                        .with_nodes = with_nodes};
-  const auto observed = co_await ReadEntries(compound, directory, from, entries);
+                                        .with_nodes = !kEntryAttributes.Contains(known)};
+  const auto observed = co_await ReadEntries(compound, directory, from, known.Has(FATTR4_ACL), entries);
   if (!observed.result) {
     const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
     const fs::Error error = observed.result.error();
@@ -220,7 +255,7 @@ Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, 
   // The status comes before what maxcount counts.
   const size_t room = std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4}));
   Entries entries(known, values, *entrances, compound.buffers(), room - std::min(room, kOverhead), arguments.dircount);
-  const Outcome outcome = co_await ReadInto(compound, directory, arguments, entries, !kEntryAttributes.Contains(known));
+  const Outcome outcome = co_await ReadInto(compound, directory, arguments, known, entries);
   xdr::Encode(results, outcome.status);
   if (outcome.status != NFS4_OK) co_return outcome.status;
   xdr::Encode(results, ToVerifier(outcome.reply.verifier));

@@ -118,6 +118,14 @@ TEST_F(ReadDirectoryTest, EntriesHaveTheAttributesAskedFor) {
   EXPECT_EQ(owner, "0");
 }
 
+TEST_F(ReadDirectoryTest, EachEntryHasItsOwnAccessControlList) {
+  for (const uint32_t mode : {0600u, 0640u, 0644u}) MakeFile(std::to_string(mode), "", mode);
+  const READDIR4resok read = ReadOk(Root(), {FATTR4_ACL});
+  ASSERT_THAT(read.reply.entries, SizeIs(3));
+  EXPECT_NE(read.reply.entries[0].attrs, read.reply.entries[1].attrs);
+  EXPECT_NE(read.reply.entries[1].attrs, read.reply.entries[2].attrs);
+}
+
 TEST_F(ReadDirectoryTest, AttributesThatAreOnlySetAreInvalid) {
   EXPECT_EQ(Read(Root(), 0, {}, kPlenty, {FATTR4_TIME_ACCESS_SET}).status, NFS4ERR_INVAL);
 }

@@ -100,13 +100,15 @@ Task<CREATE4res> Create(Compound& compound, const CREATE4args& arguments) {
   const Object directory = *compound.current;
   const Target at{directory, arguments.objname};
   if (const nfsstat4 status = co_await CheckTarget(compound, at); status != NFS4_OK) co_return CREATE4res(status);
-  const auto given = co_await ReadAttributes(compound, arguments.createattrs, AttributeUse::kCreate);
+  auto given = co_await ReadAttributes(compound, arguments.createattrs, AttributeUse::kCreate);
   if (!given) co_return CREATE4res(given.error());
   const bool empty_link = arguments.objtype.is_linkdata() && arguments.objtype.linkdata().empty();
   if (given->values.size || empty_link) co_return CREATE4res(NFS4ERR_INVAL);
 
   const auto changed = co_await Make(at, arguments.objtype, given->values);
   if (!changed.result) co_return CREATE4res(StatusInDirectory(changed.result.error(), changed.object));
+  // It is made, with or without its list: attrset tells.
+  co_await SetAcl(directory, changed.result->handle, arguments.objtype.type() == NF4DIR, *given);
   const nfsstat4 status = compound.SetCurrent(directory.in(), changed.result->handle);
   if (status != NFS4_OK) co_return CREATE4res(status);
   co_return CREATE4res(NFS4_OK, CREATE4resok{.cinfo = ToChangeInfo(changed.object), .attrset = given->set.ToBitmap()});

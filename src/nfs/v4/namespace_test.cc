@@ -30,7 +30,8 @@ class NamespaceTest : public testing::Test {
     auto reply = server.Run(0, PutFh(directory), Op(OP_READDIR, READDIR4args{0, {}, 0, 65536, {}}));
     EXPECT_EQ(reply.status, NFS4_OK);
     std::vector<std::string> names;
-    for (const entry4& entry : reply.Skip().Next<READDIR4res>().resok4().reply.entries) names.emplace_back(entry.name);
+    const auto read = reply.Skip().Next<READDIR4res>();
+    for (const entry4& entry : read.resok4().reply.entries) names.emplace_back(entry.name);
     return names;
   }
   uint64_t Number(const nfs_fh4& object, uint32_t attribute) {

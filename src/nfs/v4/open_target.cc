@@ -73,6 +73,15 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
       .object = made.result->handle, .directory = ToChangeInfo(made.object), .is_own = true, .set = set};
 }
 
+// It is made, with or without the list that it is to have: attrset tells.
+Task<Found> MakeWithAcl(Compound& compound, std::string_view name, const fs::CreateHow& how, GivenAttributes given) {
+  auto made = co_await Make(compound, name, how, given.set);
+  if (!made) co_return made;
+  co_await SetAcl(*compound.current, made->object, false, given);
+  made->set = given.set;
+  co_return made;
+}
+
 // A file that is there will do: then nothing of what is given counts but a size of zero, and that not before others' denials and
 // delegations have been looked at. So it is looked for first.
 Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAttributes& given) {
@@ -86,7 +95,7 @@ Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAtt
       if (found->truncate) found->set.Add(FATTR4_SIZE);
     }
     if (found || found.error() != NFS4ERR_NOENT) co_return found;
-    auto made = co_await Make(compound, name, how, given.set);
+    auto made = co_await MakeWithAcl(compound, name, how, given);
     if (made || made.error() != NFS4ERR_EXIST) co_return made;
   }
   co_return std::unexpected(NFS4ERR_DELAY);
@@ -117,7 +126,7 @@ Task<Found> Create(Compound& compound, std::string_view name, const createhow4& 
   fs::CreateHow guarded;
   guarded.mode = fs::CreateMode::kGuarded;
   guarded.attributes = given->values;
-  co_return co_await Make(compound, name, guarded, given->set);
+  co_return co_await MakeWithAcl(compound, name, guarded, *given);
 }
 
 Task<Found> FindNamed(Compound& compound, std::string_view name, const openflag4& how) {

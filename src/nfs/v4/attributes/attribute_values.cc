@@ -74,7 +74,7 @@ nfsstat4 TakeModeUmask(xdr::Decoder& from, DecodedAttributes& to) {
 nfsstat4 TakeName(xdr::Decoder& from, std::optional<std::string_view>& to) {
   ConstBytes bytes;
   if (!from.Opaque(bytes, xdr::kUnbounded)) return NFS4ERR_BADXDR;
-  if (!IsUtf8(AsText(bytes))) return NFS4ERR_INVAL;
+  if (bytes.empty() || !IsUtf8(AsText(bytes))) return NFS4ERR_INVAL;
   to = AsText(bytes);
   return NFS4_OK;
 }
@@ -90,6 +90,8 @@ nfsstat4 TakeSetTime(xdr::Decoder& from, fs::SetTime& to) {
   to = {fs::SetTime::How::kGiven, {time.time().seconds, time.time().nseconds}};
   return NFS4_OK;
 }
+
+bool KeepsAcls(const fs::Properties& properties) { return properties.acls; }
 
 constexpr Row kRows[] = {
     {FATTR4_SUPPORTED_ATTRS, "supported_attrs", 0, Use::kRead,
@@ -117,6 +119,13 @@ constexpr Row kRows[] = {
      }},
     {FATTR4_RDATTR_ERROR, "rdattr_error", 0, Use::kRead,
      [](Encoder& to, const Values& v) { xdr::Encode(to, v.error); }},
+    {FATTR4_ACL, "acl", 0, Use::kBoth,
+     [](Encoder& to, const Values& v) {
+       EncodeAcl(to, v.acls, v.attributes.type == fs::FileType::kDirectory, v.owners);
+     },
+     [](xdr::Decoder& from, DecodedAttributes& to) { return DecodeAcl(from, to.acl.emplace()); }, KeepsAcls},
+    {FATTR4_ACLSUPPORT, "aclsupport", 0, Use::kRead, [](Encoder& to, const Values&) { to.U32(kAclSupport); }, nullptr,
+     KeepsAcls},
     {FATTR4_CANSETTIME, "cansettime", 0, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.can_set_time); }},
     {FATTR4_CASE_INSENSITIVE, "case_insensitive", 0, Use::kRead,
@@ -166,6 +175,8 @@ constexpr Row kRows[] = {
      [](Encoder& to, const Values& v) { EncodeTime(to, v.attributes.atime); }},
     {FATTR4_TIME_ACCESS_SET, "time_access_set", 0, Use::kWrite, nullptr,
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeSetTime(from, to.values.atime); }},
+    {FATTR4_TIME_CREATE, "time_create", 0, Use::kRead,
+     [](Encoder& to, const Values& v) { EncodeTime(to, v.attributes.born.value_or(fs::Timestamp{})); }},
     {FATTR4_TIME_DELTA, "time_delta", 0, Use::kRead,
      [](Encoder& to, const Values& v) { EncodeTime(to, v.properties.time_granularity); }},
     {FATTR4_TIME_METADATA, "time_metadata", 0, Use::kRead,
@@ -238,13 +249,16 @@ AttributeSet SupportedAttributes(const fs::Properties& properties, uint32_t mino
 AttributeSet ReadableAttributes() { return kReadable; }
 AttributeSet WritableAttributes() { return kWritable; }
 
-// The verifier may be kept in the times (fs::CreateHow), which therefore have to be set afterwards.
+// The verifier may be kept in the times (fs::CreateHow), and a list is set when the file is there: both are to be set
+// afterwards.
 AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, uint32_t minor_version) {
-  constexpr AttributeSet kTimes{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
-  return (SupportedAttributes(properties, minor_version) & kWritable) - kTimes;
+  constexpr AttributeSet kAfterwards{FATTR4_ACL, FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
+  return (SupportedAttributes(properties, minor_version) & kWritable) - kAfterwards;
 }
 
-void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& set, const AttributeValues& values) {
+void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& wanted, const AttributeValues& values) {
+  AttributeSet set = wanted;
+  if (!values.attributes.born) set.Remove(FATTR4_TIME_CREATE);
   set.Encode(encoder);
   const size_t length_at = encoder.reduced_size();
   encoder.U32(0);

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "fs/file_system.h"
 #include "nfs/file_handle.h"
+#include "nfs/v4/acl.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/settings.h"
 #include "protocol/nfs4_types.h"
@@ -27,6 +29,8 @@ struct AttributeValues {
   uint64_t mounted_on_fileid = 0;
   // Only where an attribute of kSpaceAttributes is asked for.
   fs::Space space{};
+  // Only where acl is.
+  fs::Acls acls{};
   // In READDIR: why there is nothing else (RFC 8881 §5.8.1.12).
   nfs4::nfsstat4 error = nfs4::NFS4_OK;
 };
@@ -45,7 +49,7 @@ inline constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::F
                                                nfs4::FATTR4_SPACE_FREE,  nfs4::FATTR4_SPACE_TOTAL};
 inline constexpr AttributeSet kOwnerAttributes{nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP};
 
-// fattr4 of `set`, all of which is supported and readable.
+// fattr4 of `set`, all of which is supported and readable. time_create is left out where nobody knows it.
 void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& set, const AttributeValues& values);
 
 // What the values of attributes say that are to be set, names of owners not looked up yet (views of the attr_vals).
@@ -54,6 +58,7 @@ struct DecodedAttributes {
   std::optional<nfs4::mode_masked4> masked_mode;
   std::optional<std::string_view> owner;
   std::optional<std::string_view> owner_group;
+  std::optional<std::vector<GivenEntry>> acl;
 };
 
 // Of attributes all of which may be set. NFS4ERR_BADXDR, NFS4ERR_INVAL.

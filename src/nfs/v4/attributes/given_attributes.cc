@@ -37,7 +37,7 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
   }
   if (decoded.values.size && *decoded.values.size > properties.max_file_size) co_return std::unexpected(NFS4ERR_FBIG);
 
-  GivenAttributes result{.values = decoded.values, .masked_mode = decoded.masked_mode, .set = set};
+  GivenAttributes result{.values = decoded.values, .masked_mode = decoded.masked_mode, .acl = {}, .set = set};
   OwnerNames& owners = compound.services.owners;
   Loop* loop = object.context().loop;
   if (decoded.owner) {
@@ -48,11 +48,27 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
     result.values.gid = co_await owners.GroupOf(*decoded.owner_group, loop);
     if (!result.values.gid) co_return std::unexpected(NFS4ERR_BADOWNER);
   }
+  if (decoded.acl) {
+    auto entries = co_await FindIds(owners, loop, *std::move(decoded.acl));
+    if (!entries) co_return std::unexpected(entries.error());
+    result.acl = *std::move(entries);
+  }
   if (result.masked_mode && use != AttributeUse::kSet) {
     result.values.mode = result.masked_mode->mm_value_to_set & result.masked_mode->mm_mask_bits;
     result.masked_mode.reset();
   }
   co_return result;
+}
+
+Task<nfsstat4> SetAcl(const Object& in, const fs::Handle& object, bool is_directory, GivenAttributes& given) {
+  if (!given.acl) co_return NFS4_OK;
+  given.set.Remove(FATTR4_ACL);
+  const auto acls = FromNfs(*given.acl, is_directory);
+  if (!acls) co_return acls.error();
+  const auto changed = co_await in.file_system().SetAcls(in.context(), object, *acls);
+  if (!changed.result) co_return ToStatus(changed.result.error());
+  given.set.Add(FATTR4_ACL);
+  co_return NFS4_OK;
 }
 
 }  // namespace penstock::nfs::v4

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/task.h"
 #include "fs/types.h"
+#include "nfs/v4/acl.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/compound.h"
 
@@ -17,6 +19,8 @@ struct GivenAttributes {
   fs::NewAttributes values;
   // mode_set_masked in SETATTR: what it says of the bits in `mode_mask`; the others stay as they are.
   std::optional<nfs4::mode_masked4> masked_mode;
+  // The list, its names looked up: for SetAcl().
+  std::optional<std::vector<AccessControlEntry>> acl;
   // What was given: attrsset where all of it was set.
   AttributeSet set;
 };
@@ -32,5 +36,9 @@ enum class AttributeUse : uint8_t {
 // or less octets than those of the attributes named. NFS4ERR_BADOWNER: nobody is called that.
 Task<Result<GivenAttributes, nfs4::nfsstat4>> ReadAttributes(Compound& compound, const nfs4::fattr4& given,
                                                              AttributeUse use);
+
+// Sets the list that was given for `object` of the same file system as `in`, if there is one. Where that fails, it is
+// no longer in `given.set`.
+Task<nfs4::nfsstat4> SetAcl(const Object& in, const fs::Handle& object, bool is_directory, GivenAttributes& given);
 
 }  // namespace penstock::nfs::v4

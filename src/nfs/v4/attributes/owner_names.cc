@@ -125,14 +125,18 @@ Task<std::optional<uint32_t>> OwnerNames::UserOf(std::string_view owner, Loop* l
   if (const auto number = NumberOf(owner)) co_return number;
   const auto name = WithoutDomain(owner);
   if (!name) co_return std::nullopt;
-  co_return co_await Run(loop, [this, text = std::string(*name)] { return database_.user_id(text); });
+  const std::string text(*name);
+  const auto look_up = [this, &text] { return database_.user_id(text); };
+  co_return co_await Run(loop, look_up);
 }
 
 Task<std::optional<uint32_t>> OwnerNames::GroupOf(std::string_view group, Loop* loop) {
   if (const auto number = NumberOf(group)) co_return number;
   const auto name = WithoutDomain(group);
   if (!name) co_return std::nullopt;
-  co_return co_await Run(loop, [this, text = std::string(*name)] { return database_.group_id(text); });
+  const std::string text(*name);
+  const auto look_up = [this, &text] { return database_.group_id(text); };
+  co_return co_await Run(loop, look_up);
 }
 
 }  // namespace penstock::nfs::v4
