@@ -37,7 +37,8 @@ class LeaseTest : public Nfs4Test {
   // Who could reclaim if the server started again now.
   std::vector<std::string> Reclaimers() {
     std::vector<std::string> owners;
-    for (const RecoveryRecord& client : store_->Begin({}, {})->clients) owners.push_back(client.owner);
+    const auto restart = store_->Begin({}, {});
+    for (const RecoveryRecord& client : restart->clients) owners.push_back(client.owner);
     return owners;
   }
   nfsstat4 Record(ClientId client) { return Now(RecordClient(*services_, nullptr, client)); }

@@ -38,6 +38,7 @@ void Caller::Stop() {
 // ---- running ----
 
 void Caller::Run(Task<void> task) {
+  if (stopping_) return;
   if (!home_) {
     Spawn(Count(std::move(task)));
     return;
@@ -124,6 +125,7 @@ Task<HolderAttributes> Caller::GetAttributes(Loop* loop, ClientId client, const 
     Completion<> over;
     HolderAttributes attributes;
   };
+  if (stopping_) co_return HolderAttributes{};
   if (home_) co_await SwitchTo(*home_);
   const auto asked = std::make_shared<Asked>();
   auto timer = timers_.MakeTimer([asked] {

@@ -7,6 +7,7 @@
 // to that connection's loop and come back.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -90,8 +91,8 @@ class Caller : public Callbacks {
   const Connect connect_;
   const Options options_;
 
+  std::atomic<bool> stopping_{false};
   // Of the home loop, all of these.
-  bool stopping_ = false;
   size_t under_way_ = 0;
   std::vector<Completion<>*> pauses_;
   std::set<Delegation> recalled_;  // being recalled now

@@ -331,6 +331,30 @@ TEST_F(CallerTest, NobodyWaitsLongForAttributes) {
   EXPECT_TRUE(done);
 }
 
+TEST_F(CallerTest, NobodyIsCalledAfterTheEnd) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  caller_.Stop();
+  OffloadDone();
+  bool done = false;
+  Spawn([](Caller& caller, ClientId client, bool& out) -> Task<void> {
+    co_await caller.GetAttributes(nullptr, client, kFile);
+    out = true;
+  }(caller_, client_, done));
+  EXPECT_TRUE(done);
+  EXPECT_TRUE(channel->received.empty());
+}
+
+TEST_F(CallerTest, TheEndIsNotWaitedFor) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  OffloadDone();
+  channel->Fail(rpc::CallError::kDisconnected);
+  EXPECT_EQ(caller_.under_way(), 1u);
+  caller_.Stop();
+  EXPECT_EQ(caller_.under_way(), 0u);
+}
+
 // ---- minor version 0 ----
 
 TEST_F(CallerTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
