@@ -66,6 +66,7 @@ void PrintHowToMount(const server::Server& server) {
   fmt::print("On a Linux client, as root:\n");
   for (const auto& exported : server.exports().all()) {
     for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
+      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={} {}:{} /mnt\n", protocol, port, host, exported->path());
       fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={} {}:{} /mnt\n", protocol,
                  port, at.mount.port(), host, exported->path());
     }
