@@ -65,6 +65,7 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       recovery_(std::move(store)),
       caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_), {.patience = settings_.lease}),
       program_(MakeServices()),
+      claims_(MakeServices()),
       timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {}
 
 nfs::v4::Services Nfs4::MakeServices() {

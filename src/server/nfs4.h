@@ -12,6 +12,7 @@
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/caller.h"
+#include "nfs/v4/claims.h"
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/program.h"
 #include "nfs/v4/settings.h"
@@ -32,6 +33,8 @@ class Nfs4 {
   static SetupResult<std::unique_ptr<Nfs4>> Make(nfs::v4::Settings settings, const Surroundings& surroundings);
 
   rpc::Program& program() { return program_; }
+  // For the other versions of NFS.
+  nfs::FileClaims& claims() { return claims_; }
 
   // On the home loop, when it runs: leases are kept from now on.
   void Start();
@@ -53,6 +56,7 @@ class Nfs4 {
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::Caller caller_;
   nfs::v4::Program program_;
+  nfs::v4::Claims claims_;
   std::unique_ptr<Timer> timer_;
 
   // While leases are being looked at; Stop() waits for its end.

@@ -141,7 +141,8 @@ SetupResult<void> Server::Listen() {
                                                    .pool = pool_,
                                                    .home = workers_.front()->loop(),
                                                    .state_directory = StateDirectory()}));
-    dispatcher_->Add(nfs3_);
+    nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
+    dispatcher_->Add(*nfs3_);
     dispatcher_->Add(nfs4_->program());
     dispatcher_->Add(mount3_);
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,

@@ -4,6 +4,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/thread_pool.hpp>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -52,13 +53,13 @@ class Server {
   const Options options_;
   asio::thread_pool pool_;
   nfs::Exports exports_;
-  nfs::v3::Program nfs3_{exports_};
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
   Addresses addresses_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Nfs4> nfs4_;                   // lives on the first worker's loop
+  std::optional<nfs::v3::Program> nfs3_;         // after nfs4_, whose claims it respects
   std::unique_ptr<rpc::Dispatcher> dispatcher_;  // after workers_, whose clock it uses
 };
 

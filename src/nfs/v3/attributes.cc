@@ -10,6 +10,10 @@ using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 Task<GETATTR3res> GetAttributes(Request request, const GETATTR3args& arguments) {
   Target target(request, arguments.object);
   if (!target) co_return GETATTR3res(target.status());
+  if (target.may_be_claimed()) {
+    const nfsstat3 status = co_await target.CheckClaims(FileClaims::Use::kReadAttributes);
+    if (status != NFS3_OK) co_return GETATTR3res(status);
+  }
 
   const auto attributes = co_await target.file_system().GetAttributes(target.context(), target.object());
   if (!attributes) co_return GETATTR3res(ToStatus(attributes.error()));
@@ -27,6 +31,8 @@ Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) 
     refusal = NFS3ERR_ROFS;
   } else if (!values || values->size > target.file_system().GetProperties().max_file_size) {
     refusal = NFS3ERR_INVAL;  // a size that cannot be represented; a time that is none
+  } else if (target.may_be_claimed()) {
+    refusal = co_await target.CheckClaims(values->size ? FileClaims::Use::kWrite : FileClaims::Use::kChange);
   }
   if (refusal != NFS3_OK) {
     const auto unchanged = co_await target.Unchanged();

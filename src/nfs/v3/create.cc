@@ -84,12 +84,23 @@ Task<fs::Changed<fs::Node>> CreateNode(const Target& target, const MKNOD3args& a
                                                    *values);
 }
 
+// An UNCHECKED one writes the file that is there, where it is to be empty.
+bool MayTruncate(const createhow3& how) { return how.mode() == UNCHECKED && how.obj_attributes().size == 0; }
+
 }  // namespace
 
 // RFC 1813 §3.3.8
 Task<CREATE3res> Create(Request request, const CREATE3args& arguments) {
   Target target(request, arguments.where.dir);
   if (!target) co_return CREATE3res(target.status());
+  if (MayTruncate(arguments.how) && !target.read_only() && target.may_be_claimed()) {
+    const auto use = FileClaims::Use::kWrite;
+    const nfsstat3 status = co_await target.CheckClaims(target.object(), arguments.where.name, use);
+    if (status != NFS3_OK) {
+      const auto unchanged = co_await target.Unchanged();
+      co_return CREATE3res(status, CREATE3resfail{.dir_wcc = ToWeakCacheData(unchanged)});
+    }
+  }
   const auto changed = co_await CreateFile(target, arguments);
   co_return Answer<CREATE3res, CREATE3resok, CREATE3resfail>(target, changed);
 }

@@ -64,7 +64,7 @@ bool Program::IsHarmfulLate(uint32_t /*version*/, uint32_t procedure) const {
 }
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
-  const Request request{exports_, settings_, context};
+  const Request request{exports_, settings_, context, claims_};
   switch (context.procedure) {
     case NFSPROC3_NULL::kNumber:
       return rpc::Handle<NFSPROC3_NULL>(context, arguments, results,

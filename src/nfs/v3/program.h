@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nfs/exports.h"
+#include "nfs/file_claims.h"
 #include "nfs/v3/settings.h"
 #include "rpc/dispatch.h"
 
@@ -9,8 +10,10 @@ namespace penstock::nfs::v3 {
 
 class Program final : public rpc::Program {
  public:
-  // `exports` outlives the program, and does not change any more.
-  explicit Program(const Exports& exports, Settings settings = {}) : exports_(exports), settings_(settings) {}
+  // `exports` outlives the program, and does not change any more. So does `claims`: what clients of other versions hold on
+  // the same files; null where no other version is served.
+  explicit Program(const Exports& exports, Settings settings = {}, FileClaims* claims = nullptr)
+      : exports_(exports), settings_(settings), claims_(claims) {}
 
   uint32_t number() const override;
   rpc::VersionRange versions() const override;
@@ -21,6 +24,7 @@ class Program final : public rpc::Program {
  private:
   const Exports& exports_;
   const Settings settings_;
+  FileClaims* const claims_;
 };
 
 }  // namespace penstock::nfs::v3

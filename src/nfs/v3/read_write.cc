@@ -43,6 +43,10 @@ fs::Stability FromStability(stable_how how) {
 Task<READ3res> Read(Request request, const READ3args& arguments) {
   Target target(request, arguments.file);
   if (!target) co_return READ3res(target.status());
+  if (target.may_be_claimed()) {
+    const nfsstat3 status = co_await target.CheckClaims(FileClaims::Use::kRead);
+    if (status != NFS3_OK) co_return READ3res(status, READ3resfail{});
+  }
 
   // No file reaches beyond the largest size, so that reading there is reading at the end.
   const uint64_t limit = target.file_system().GetProperties().max_file_size;
@@ -76,6 +80,8 @@ Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
     refusal = NFS3ERR_INVAL;  // the two say the same thing twice
   } else if (arguments.offset > limit || count > limit - arguments.offset) {
     refusal = NFS3ERR_FBIG;
+  } else if (target.may_be_claimed()) {
+    refusal = co_await target.CheckClaims(FileClaims::Use::kWrite);
   }
   if (refusal != NFS3_OK) {
     const auto unchanged = co_await target.Unchanged();

@@ -1,12 +1,15 @@
 #include "nfs/v3/request.h"
 
+#include <utility>
+
 #include "nfs/v3/convert.h"
 
 namespace penstock::nfs::v3 {
 
 using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
-Target::Target(const Request& request, const nfs_fh3& handle) : status_(NFS3ERR_BADHANDLE) {
+Target::Target(const Request& request, const nfs_fh3& handle)
+    : status_(NFS3ERR_BADHANDLE), claims_(request.claims), loop_(request.call.peer.loop) {
   const auto parsed = FileHandle::Parse(handle.data.bytes());
   if (!parsed) return;
   // RFC 1813 §2.6 (nfs_fh3): access that was revoked, for everybody or for this client, makes a handle stale.
@@ -31,6 +34,26 @@ Result<fs::Handle, nfsstat3> Target::Other(const nfs_fh3& handle) const {
   if (!parsed) return std::unexpected(NFS3ERR_BADHANDLE);
   if (parsed->export_id != export_->id()) return std::unexpected(NFS3ERR_XDEV);
   return parsed->object;
+}
+
+Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) const {
+  const FileHandle file{export_->id(), object};
+  const FileClaims::Verdict verdict = co_await claims_->Check(loop_, file, use);
+  switch (verdict) {
+    case FileClaims::Verdict::kFree:
+      co_return NFS3_OK;
+    case FileClaims::Verdict::kLater:
+      co_return NFS3ERR_JUKEBOX;
+    case FileClaims::Verdict::kDenied:
+      co_return NFS3ERR_ACCES;
+  }
+  std::unreachable();
+}
+
+Task<nfsstat3> Target::CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) const {
+  const auto found = co_await file_system().Lookup(context(), directory, name);
+  if (!found.result) co_return NFS3_OK;  // what is wrong with the name is the operation's to say
+  co_return co_await CheckClaims(found.result->handle, use);
 }
 
 Task<fs::WeakCacheData> Target::Unchanged(const fs::Handle& object) const {

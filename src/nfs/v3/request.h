@@ -2,12 +2,14 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "base/buffer.h"
 #include "base/task.h"
 #include "fs/file_system.h"
 #include "nfs/caller.h"
 #include "nfs/exports.h"
+#include "nfs/file_claims.h"
 #include "nfs/v3/settings.h"
 #include "protocol/nfs3.h"
 #include "rpc/dispatch.h"
@@ -19,6 +21,7 @@ struct Request {
   const Exports& exports;
   const Settings& settings;
   rpc::CallContext& call;
+  FileClaims* claims;  // null where no other version is served
 
   BufferPool& buffers() const { return *call.peer.buffers; }
 };
@@ -43,6 +46,16 @@ class Target {
   // The object of another handle in the same call: NFS3ERR_XDEV where it is another export's.
   Result<fs::Handle, nfs3::nfsstat3> Other(const nfs3::nfs_fh3& handle) const;
 
+  // Whether there is anything that CheckClaims might find: mostly not.
+  bool may_be_claimed() const { return claims_ && claims_->any(); }
+  // Whether clients of other versions leave room for this use, of the object, of another one of the same export, or of the
+  // one that a name in `directory` leads to, if it leads to any. NFS3ERR_JUKEBOX where they are asked to give way: the
+  // client is to try again later. NFS3ERR_ACCES where they deny it: that may last for as long as they like, so that nobody
+  // should be told to wait for it. Requires may_be_claimed().
+  Task<nfs3::nfsstat3> CheckClaims(FileClaims::Use use) const { return CheckClaims(object_, use); }
+  Task<nfs3::nfsstat3> CheckClaims(fs::Handle object, FileClaims::Use use) const;
+  Task<nfs3::nfsstat3> CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) const;
+
   // The answer's consistency data where a call is refused before it reaches the file system (RFC 1813 §3.1).
   Task<fs::WeakCacheData> Unchanged(const fs::Handle& object) const;
   Task<fs::WeakCacheData> Unchanged() const { return Unchanged(object_); }
@@ -52,6 +65,8 @@ class Target {
   fs::Handle object_;
   std::optional<Caller> caller_;
   nfs3::nfsstat3 status_;
+  FileClaims* const claims_;
+  Loop* const loop_;
 };
 
 }  // namespace penstock::nfs::v3

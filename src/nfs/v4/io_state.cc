@@ -35,58 +35,58 @@ Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const 
   return {NFS4ERR_DELAY, std::move(recall.holders)};
 }
 
-Task<nfsstat4> CheckIo(Compound& compound, const stateid4& given, FileHandle file, bool write) {
-  const auto id = ResolveStateId(compound, given);
+Asker AskerOf(const Compound& compound) { return {compound.services, compound.call.peer.loop, PresenterOf(compound)}; }
+
+}  // namespace
+
+Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, FileHandle file, bool write) {
   if (!id) co_return id.error();
   for (;;) {
     Look look;
     Files::Outgoing outgoing;
     {
-      auto state = compound.services.state.Lock();
-      look = LookAt(*state, PresenterOf(compound), *id, file, write, compound.now());
+      auto state = asker.services.state.Lock();
+      look = LookAt(*state, asker.who, *id, file, write, asker.services.clock.Now());
       outgoing = state->files.TakeOutgoing();
     }
-    Send(compound, outgoing);
+    Send(asker.services, outgoing);
     if (look.holders.empty()) co_return look.status;
-    if (!co_await ForgetExpiredHolders(compound, std::move(look.holders))) co_return look.status;
+    if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(look.holders))) co_return look.status;
   }
 }
 
-Task<nfsstat4> RecallForChange(Compound& compound, FileHandle file, std::optional<stateid4> given) {
+Task<nfsstat4> Recall(Asker asker, FileHandle file, std::optional<stateid4> given, Files::Use use) {
   for (;;) {
     Files::RecallResult recall;
     Files::Outgoing outgoing;
     {
-      auto state = compound.services.state.Lock();
-      if (state->clients.InGrace()) co_return NFS4ERR_GRACE;
+      auto state = asker.services.state.Lock();
+      if (use == Files::Use::kChange && state->clients.InGrace()) co_return NFS4ERR_GRACE;
       if (!state->files.IsDelegated(file)) co_return NFS4_OK;
-      const Presenter who = PresenterOf(compound);
       // RFC 8881 §8.2.6
-      std::optional<ClientId> client = who.client;
-      if (!client && given) client = state->files.ClientOf(who, *given);
-      recall = state->files.RecallFor(file, client, Files::Use::kChange, compound.now());
+      std::optional<ClientId> client = asker.who.client;
+      if (!client && given) client = state->files.ClientOf(asker.who, *given);
+      recall = state->files.RecallFor(file, client, use, asker.services.clock.Now());
       outgoing = state->files.TakeOutgoing();
     }
-    Send(compound, outgoing);
+    Send(asker.services, outgoing);
     if (recall.holders.empty()) co_return NFS4_OK;
-    if (!co_await ForgetExpiredHolders(compound, std::move(recall.holders))) co_return NFS4ERR_DELAY;
+    if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(recall.holders))) co_return NFS4ERR_DELAY;
   }
 }
 
-}  // namespace
-
 Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, const Object& file) {
-  return CheckIo(compound, given, file.handle(), false);
+  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.handle(), false);
 }
 Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Object& file) {
-  return CheckIo(compound, given, file.handle(), true);
+  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.handle(), true);
 }
 
 Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file) {
-  return RecallForChange(compound, file, std::nullopt);
+  return Recall(AskerOf(compound), file, std::nullopt, Files::Use::kChange);
 }
 Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, const stateid4& given) {
-  return RecallForChange(compound, file, given);
+  return Recall(AskerOf(compound), file, given, Files::Use::kChange);
 }
 
 Task<HolderAttributes> AskHolder(Compound& compound, const FileHandle& file) {
@@ -114,8 +114,8 @@ Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const statei
   return id;
 }
 
-void Send(Compound& compound, const Files::Outgoing& outgoing) {
-  Callbacks& callbacks = compound.services.callbacks;
+void Send(const Services& services, const Files::Outgoing& outgoing) {
+  Callbacks& callbacks = services.callbacks;
   for (const Files::Recall& recall : outgoing.recalls) {
     callbacks.Recall(recall.client, recall.stateid, recall.file, false);
   }
@@ -124,14 +124,14 @@ void Send(Compound& compound, const Files::Outgoing& outgoing) {
   }
 }
 
-Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders) {
+Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders) {
   {
-    auto state = compound.services.state.Lock();
-    std::erase_if(holders, [&](ClientId holder) { return !state->clients.IsExpired(holder, compound.now()); });
+    auto state = services.state.Lock();
+    std::erase_if(holders, [&](ClientId holder) { return !state->clients.IsExpired(holder, services.clock.Now()); });
   }
   bool forgot = false;
   for (const ClientId holder : holders) {
-    forgot |= co_await ForgetExpired(compound.services, compound.call.peer.loop, holder);
+    forgot |= co_await ForgetExpired(services, loop, holder);
   }
   co_return forgot;
 }

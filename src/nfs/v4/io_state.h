@@ -32,6 +32,21 @@ Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& fi
 // RFC 8881 §10.4.3). Nothing where there is none, or it does not answer.
 Task<HolderAttributes> AskHolder(Compound& compound, const FileHandle& file);
 
+// --- For those who are not in a COMPOUND
+
+// Who wants something of a file.
+struct Asker {
+  const Services& services;
+  Loop* loop;  // to come back on; none in a simulation
+  Presenter who;
+};
+
+// As CheckRead and CheckWrite, under a stateid that does not stand for the current one (any more).
+Task<nfs4::nfsstat4> CheckIo(Asker asker, Result<nfs4::stateid4, nfs4::nfsstat4> id, FileHandle file, bool write);
+
+// As RecallBeforeChange; other uses can be told even while delegations might still be reclaimed.
+Task<nfs4::nfsstat4> Recall(Asker asker, FileHandle file, std::optional<nfs4::stateid4> given, Files::Use use);
+
 // --- For the operations that keep state
 
 // Who presents stateids in this COMPOUND.
@@ -46,10 +61,14 @@ Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, 
                                                       bool exact = false);
 
 // To be called when the lock of State is gone: sends what Files found necessary.
-void Send(Compound& compound, const Files::Outgoing& outgoing);
+void Send(const Services& services, const Files::Outgoing& outgoing);
+inline void Send(Compound& compound, const Files::Outgoing& outgoing) { Send(compound.services, outgoing); }
 
 // Clients stand in the way of this request. True where it may be tried again at once: the lease of one of them was over, and it is
 // forgotten. False where they are alive.
-Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders);
+Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders);
+inline Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders) {
+  return ForgetExpiredHolders(compound.services, compound.call.peer.loop, std::move(holders));
+}
 
 }  // namespace penstock::nfs::v4

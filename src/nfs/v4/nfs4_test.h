@@ -215,6 +215,14 @@ class Nfs4Server {
     return CompoundReply(Ask(Encode(minor_version, operations...)));
   }
 
+  // What the program works with, for others that do. From now on there are no more exports.
+  Services GetServices() {
+    if (!program_) Start();
+    return MakeServices();
+  }
+  // Another program behind the same dispatcher. It outlives all calls.
+  void Serve(rpc::Program& program) { dispatcher_->Add(program); }
+
   BufferPool buffers;
   const Settings settings;
   Exports exports;
@@ -235,14 +243,17 @@ class Nfs4Server {
     auto made = Namespace::Make(exports, {1000, 0});
     assert(made);
     names = std::move(*made);
-    program_.emplace(Services{.names = *names,
-                              .settings = settings,
-                              .owners = owners,
-                              .state = state,
-                              .callbacks = callbacks,
-                              .recovery = recovery,
-                              .clock = clock});
+    program_.emplace(MakeServices());
     dispatcher_->Add(*program_);
+  }
+  Services MakeServices() {
+    return {.names = *names,
+            .settings = settings,
+            .owners = owners,
+            .state = state,
+            .callbacks = callbacks,
+            .recovery = recovery,
+            .clock = clock};
   }
 
   uint64_t instances_ = 0;
@@ -356,7 +367,8 @@ class Nfs4Test : public testing::Test {
     return HandleOf(Now(tree.MakeSymlink(AsRoot(), tree.Root(), name, target, {})).result->handle);
   }
   nfs_fh4 MakeFifo(std::string_view name) {
-    return HandleOf(Now(tree.MakeNode(AsRoot(), tree.Root(), name, {.type = fs::FileType::kFifo, .device = {}}, {})).result->handle);
+    return HandleOf(Now(tree.MakeNode(AsRoot(), tree.Root(), name, {.type = fs::FileType::kFifo, .device = {}}, {}))
+                        .result->handle);
   }
   nfs_fh4 Root() { return HandleOf(tree.Root()); }
   nfs_fh4 HandleOf(const fs::Handle& object) { return ToFileHandle({server.exports.Resolve("/").found->id(), object}); }

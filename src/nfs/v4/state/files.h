@@ -208,6 +208,8 @@ class Files {
   Outgoing TakeOutgoing() { return std::exchange(outgoing_, {}); }
 
   size_t size() const { return ids_.size(); }
+  // Delegations that can be recalled, and opens that deny something to others.
+  size_t claims() const { return delegations_ + denials_; }
 
  private:
   FileState* FindFile(const FileHandle& handle) const;
@@ -234,6 +236,7 @@ class Files {
   void RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePoint now);
   void RemoveLocks(LockState& locks, Ending ending);
   void ForgetClosed(OpenOwner& owner);
+  void SetShare(OpenState& open, const Share& share);
   DelegationState& AddDelegation(ClientFiles& client, const FileHandle& handle, bool write, uint32_t minor_version);
   void Detach(DelegationState& delegation);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
@@ -256,6 +259,7 @@ class Files {
   std::unordered_map<FileHandle, std::unique_ptr<FileState>, FileHandleHash> files_;
   std::unordered_map<ClientId, std::unique_ptr<ClientFiles>> clients_;
   size_t delegations_ = 0;
+  size_t denials_ = 0;
   RecentConflicts conflicts_;
   Outgoing outgoing_;
 };

@@ -115,9 +115,15 @@ Files::OpenResult Files::AddOpen(OpenOwner& owner, const FileHandle& file, const
     result.is_new = true;
   }
   open->history.Add(share);
-  open->share = open->history.Union();
+  SetShare(*open, open->history.Union());
   result.stateid = IdOf(*open);
   return result;
+}
+
+void Files::SetShare(OpenState& open, const Share& share) {
+  if (open.share.deny != 0) --denials_;
+  if (share.deny != 0) ++denials_;
+  open.share = share;
 }
 
 void Files::UndoOpen(const OpenResult& opened, TimePoint now) {
@@ -129,13 +135,13 @@ void Files::UndoOpen(const OpenResult& opened, TimePoint now) {
     return;
   }
   open.history = opened.before;
-  open.share = open.history.Union();
+  SetShare(open, open.history.Union());
   open.seqid = open.seqid == 1 ? UINT32_MAX : open.seqid - 1;
 }
 
 nfsstat4 Files::Downgrade(OpenState& open, const Share& share) {
   if (!open.history.Downgrade(share)) return nfs4::NFS4ERR_INVAL;
-  open.share = share;
+  SetShare(open, share);
   open.Advance();
   return nfs4::NFS4_OK;
 }
@@ -159,6 +165,7 @@ void Files::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePo
     if (locks->open == &open) RemoveLocks(*locks, ending);
   }
   std::erase(file->opens, &open);
+  SetShare(open, {});
   --owner.opens;
   if (keep_stateid) {
     ForgetClosed(owner);

@@ -1,0 +1,20 @@
+// What NFSv4 remembers of opens and delegations, told to the other versions of NFS that serve the same files.
+#pragma once
+
+#include "nfs/file_claims.h"
+#include "nfs/v4/compound.h"
+
+namespace penstock::nfs::v4 {
+
+class Claims final : public FileClaims {
+ public:
+  // What the services refer to outlives this.
+  explicit Claims(const Services& services);
+
+  Task<Verdict> Check(Loop* loop, FileHandle file, Use use) override;
+
+ private:
+  const Services services_;
+};
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,224 @@
+// What clients of version 3 meet on files that clients of version 4 have open or delegated to them: both versions behind
+// one dispatcher.
+#include "nfs/v4/claims.h"
+
+#include "nfs/v3/program.h"
+#include "nfs/v4/stateful_test.h"
+#include "protocol/nfs3.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr uint32_t kDenyNothing = OPEN4_SHARE_DENY_NONE;
+constexpr uint32_t kDenyRead = OPEN4_SHARE_DENY_READ;
+constexpr uint32_t kDenyWrite = OPEN4_SHARE_DENY_WRITE;
+
+class ClaimsTest : public StatefulTest {
+ protected:
+  ClaimsTest() : file(MakeFile("file", "data", 0666)), claims_(server.GetServices()) {
+    server.Serve(nfs3_);
+    LetCall(Client());
+    root3 = As3(Root());
+    file3 = As3(file);
+  }
+
+  static nfs_fh3 As3(const nfs_fh4& handle) { return {.data = xdr::Opaque<64>(handle.bytes())}; }
+
+  // By root, in version 3.
+  template <class Procedure>
+  nfsstat3 Call(const typename Procedure::Arguments& arguments) {
+    xdr::Encoder encoder(server.buffers);
+    const rpc::ClientCredential caller({.machine = "client of version 3", .uid = 0, .gid = 0, .groups = {}});
+    rpc::EncodeCallHeader(
+        encoder,
+        {rpc::Xid(++server.last_xid), Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, caller.auth(), {}});
+    xdr::Encode(encoder, arguments);
+    xdr::Decoder decoder(server.Ask(encoder.Finish()).message);
+    rpc::ReplyHeader header;
+    typename Procedure::Results results{};
+    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, header) && xdr::Decode(decoder, results) && decoder.Finish());
+    return results.status();
+  }
+  nfsstat3 GetAttributes() { return Call<NFSPROC3_GETATTR>({file3}); }
+  nfsstat3 Read() { return Call<NFSPROC3_READ>({file3, 0, 100}); }
+  nfsstat3 Write() {
+    return Call<NFSPROC3_WRITE>({file3, 0, 4, nfs3::FILE_SYNC, xdr::Payload<>::Borrowed(std::string_view("news"))});
+  }
+  nfsstat3 SetMode() { return Call<NFSPROC3_SETATTR>({file3, sattr3{.mode = 0600}, {}}); }
+  nfsstat3 SetSize() { return Call<NFSPROC3_SETATTR>({file3, sattr3{.size = 2}, {}}); }
+  nfsstat3 Remove() { return Call<NFSPROC3_REMOVE>({{root3, "file"}}); }
+  nfsstat3 Rename(std::string_view from, std::string_view to) {
+    return Call<NFSPROC3_RENAME>({{root3, from}, {root3, to}});
+  }
+  nfsstat3 Link() { return Call<NFSPROC3_LINK>({file3, {root3, "link"}}); }
+  nfsstat3 Create(sattr3 attributes) {
+    return Call<NFSPROC3_CREATE>({{root3, "file"}, createhow3(UNCHECKED, attributes)});
+  }
+
+  stateid4 ReadDelegation() {
+    const auto opened = TryOpen(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
+    EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+    return opened.resok4().delegation.read().stateid;
+  }
+  stateid4 WriteDelegation() {
+    const auto opened = TryOpen(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG);
+    EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_WRITE);
+    return opened.resok4().delegation.write().stateid;
+  }
+  void Return(const stateid4& id) {
+    EXPECT_EQ(Run(PutFh(file), Op(OP_DELEGRETURN, DELEGRETURN4args{id})).status, NFS4_OK);
+  }
+
+  nfs_fh4 file;
+  nfs_fh3 root3;
+  nfs_fh3 file3;
+
+ private:
+  Claims claims_;
+  v3::Program nfs3_{server.exports, {}, &claims_};
+};
+
+TEST_F(ClaimsTest, OfNobodyCostOneLookAtACounter) {
+  const stateid4 open = OpenBy(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  EXPECT_EQ(server.state.claims(), 0u);
+  Run(PutFh(file), Closing(open));
+  WriteDelegation();
+  EXPECT_EQ(server.state.claims(), 1u);
+}
+
+TEST_F(ClaimsTest, DelegationForWritingIsRecalledForAReader) {
+  const stateid4 id = WriteDelegation();
+  EXPECT_EQ(Read(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Read(), NFS3ERR_JUKEBOX);
+  ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+  EXPECT_EQ(server.callbacks.recalls[0].client, Client().client());
+  EXPECT_EQ(server.callbacks.recalls[0].delegation.other, id.other);
+  Return(id);
+  EXPECT_EQ(Read(), NFS3_OK);
+}
+
+// RFC 8881 §10.4.3: its holder may have written more than the server knows.
+TEST_F(ClaimsTest, DelegationForWritingIsRecalledForTheAttributes) {
+  const stateid4 id = WriteDelegation();
+  EXPECT_EQ(GetAttributes(), NFS3ERR_JUKEBOX);
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+  Return(id);
+  EXPECT_EQ(GetAttributes(), NFS3_OK);
+}
+
+TEST_F(ClaimsTest, DelegationForReadingStaysWithReaders) {
+  ReadDelegation();
+  EXPECT_EQ(Read(), NFS3_OK);
+  EXPECT_EQ(GetAttributes(), NFS3_OK);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+TEST_F(ClaimsTest, DelegationIsRecalledForAWriter) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(Write(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(ContentsOf("file"), "data");
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+  Return(id);
+  EXPECT_EQ(Write(), NFS3_OK);
+  EXPECT_EQ(ContentsOf("file"), "news");
+}
+
+// RFC 8881 §10.4.4
+TEST_F(ClaimsTest, DelegationIsRecalledBeforeTheFileChanges) {
+  MakeFile("another");
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(SetMode(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(SetSize(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Remove(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Rename("file", "new name"), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Rename("another", "file"), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Link(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Create({.size = 0}), NFS3ERR_JUKEBOX);
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+  EXPECT_EQ(AttributesOf("file")->mode, 0666u);
+  EXPECT_EQ(ContentsOf("file"), "data");
+  Return(id);
+  EXPECT_EQ(SetMode(), NFS3_OK);
+  EXPECT_EQ(SetSize(), NFS3_OK);
+  EXPECT_EQ(Link(), NFS3_OK);
+  EXPECT_EQ(Create({.size = 0}), NFS3_OK);
+  EXPECT_EQ(Rename("another", "file"), NFS3_OK);
+  EXPECT_EQ(Rename("file", "new name"), NFS3_OK);
+  EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root3, "new name"}}), NFS3_OK);
+}
+
+TEST_F(ClaimsTest, DelegationStaysWhereNothingOfTheFileChanges) {
+  MakeFile("another");
+  ReadDelegation();
+  EXPECT_EQ(Create({}), NFS3_OK);
+  EXPECT_EQ(Rename("another", "new name"), NFS3_OK);
+  EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root3, "nothing"}}), NFS3ERR_NOENT);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+// RFC 8881 §10.4.6
+TEST_F(ClaimsTest, DelegationThatIsNotReturnedIsRevoked) {
+  WriteDelegation();
+  EXPECT_EQ(Write(), NFS3ERR_JUKEBOX);
+  Pass(server.settings.lease / 2);
+  Run();
+  Pass(server.settings.lease / 2);
+  EXPECT_EQ(Write(), NFS3_OK);
+}
+
+TEST_F(ClaimsTest, DelegationOfASilentClientGoesAtOnce) {
+  WriteDelegation();
+  PassLease();
+  EXPECT_EQ(Write(), NFS3_OK);
+  EXPECT_EQ(server.state.claims(), 0u);
+}
+
+TEST_F(ClaimsTest, DenialOfWritingEndsWithTheOpen) {
+  const stateid4 open = OpenBy(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG, kDenyWrite);
+  EXPECT_EQ(Write(), NFS3ERR_ACCES);
+  EXPECT_EQ(SetSize(), NFS3ERR_ACCES);
+  EXPECT_EQ(Create({.size = 0}), NFS3ERR_ACCES);
+  EXPECT_EQ(ContentsOf("file"), "data");
+  EXPECT_EQ(Read(), NFS3_OK);
+  EXPECT_EQ(SetMode(), NFS3_OK);
+  EXPECT_EQ(Run(PutFh(file), Closing(open)).status, NFS4_OK);
+  EXPECT_EQ(server.state.claims(), 0u);
+  EXPECT_EQ(Write(), NFS3_OK);
+}
+
+TEST_F(ClaimsTest, DenialOfReadingEndsWithADowngrade) {
+  OpenBy(Client(), "file", kWrite | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  const stateid4 open = OpenBy(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_NO_DELEG, kDenyRead);
+  EXPECT_EQ(Read(), NFS3ERR_ACCES);
+  EXPECT_EQ(GetAttributes(), NFS3_OK);
+  EXPECT_EQ(Write(), NFS3_OK);
+  const OPEN_DOWNGRADE4args downgrade{open, 0, kWrite, kDenyNothing};
+  EXPECT_EQ(Run(PutFh(file), Op(OP_OPEN_DOWNGRADE, downgrade)).status, NFS4_OK);
+  EXPECT_EQ(server.state.claims(), 0u);
+  EXPECT_EQ(Read(), NFS3_OK);
+}
+
+TEST_F(ClaimsTest, DenialOfASilentClientGoesAtOnce) {
+  OpenBy(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG, kDenyWrite);
+  PassLease();
+  EXPECT_EQ(Write(), NFS3_OK);
+}
+
+// RFC 8881 §8.4.2.1
+TEST_F(ClaimsTest, ThatMightStillBeReclaimedAreWaitedFor) {
+  const RecoveryRecord absent{.owner = "absent", .principal = {}};
+  server.state.Lock()->clients.grace() = Grace({absent}, server.clock.now + std::chrono::seconds(90));
+  EXPECT_EQ(Read(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Write(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(Remove(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(GetAttributes(), NFS3_OK);
+  server.state.Lock()->clients.grace().End();
+  EXPECT_EQ(Read(), NFS3_OK);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4
