@@ -171,7 +171,6 @@ constexpr Traits kFrom1{.first = 1};
 constexpr Traits kFrom1Changes{.first = 1, .changes = true};
 constexpr Traits kObjectFrom1{.first = 1, .current = true};
 constexpr Traits kObjectFrom1Changes{.first = 1, .current = true, .changes = true};
-constexpr Traits kFrom2{.first = 2};
 constexpr Traits kObjectFrom2{.first = 2, .current = true};
 constexpr Traits kObjectFrom2Changes{.first = 2, .current = true, .changes = true};
 constexpr Traits kObjectsFrom2Change{.first = 2, .current = true, .saved = true, .changes = true};
