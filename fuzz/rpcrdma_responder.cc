@@ -24,7 +24,7 @@ Task<void> CallBack(std::shared_ptr<rpc::BackChannel> back) {
   encoder.U32(back->xids().Next().value());
   encoder.U32(0);
   // Whatever the peer makes of it.
-  (void)co_await back->Call(encoder.Finish(), {.max_stream = 100});
+  (void)co_await back->Call(encoder.Finish(), {.max_stream = 100, .results = {}});
 }
 
 // Replies as long, and with such payloads, as the call says.
