@@ -18,7 +18,7 @@ IMAGE_DIR = os.environ.get("PENSTOCK_GUEST_DIR") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "build", "interop")
 )
 KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
-MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "siw", "rpcrdma", "nfsv3", "nfsd"]
+MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "siw", "rpcrdma", "nfsv3", "nfsv4", "nfsd"]
 SIW = "drivers/infiniband/sw/siw"
 
 INIT = """#!/bin/sh
@@ -130,6 +130,9 @@ def populate(root, kernel, release, nfsd):
     for program in ("/usr/sbin/mount.nfs", "/sbin/rpcbind", shutil.which("rdma") or "/usr/bin/rdma"):
         copy_program(program, root)
     os.symlink("/usr/sbin/mount.nfs", f"{root}/sbin/mount.nfs")
+    # What busybox's own do not do: holes, copies by the server, locks, extended attributes, access control lists.
+    for program in ("cp", "fallocate", "flock", "getfattr", "setfattr", "nfs4_getfacl", "nfs4_setfacl"):
+        copy_program(f"/usr/bin/{program}", root)
     for program in ("rpc.nfsd", "rpc.mountd", "exportfs"):
         copy_program(f"{nfsd}/usr/sbin/{program}", root, f"/usr/sbin/{program}")
     for table in ("netconfig", "protocols", "services"):

@@ -132,9 +132,19 @@ class Connection:
         if header.kind == RDMA_ERROR:
             self.tell(f"XID {header.xid:#x}: RDMA_ERROR")
             return []
+        if header.kind == RDMA_MSG and len(header.body) >= 8:
+            is_call = struct.unpack_from(">I", header.body, 4)[0] == 0
+            if is_call != (ports[0] == self.client):
+                return self._backward(ports, header)
         if ports[0] == self.client:
             return self._call(header)
         return self._reply(header)
+
+    def _backward(self, ports, header):
+        """RFC 8167: the server calls, the client answers; as long as neither has chunks, there is nothing to restore."""
+        if header.reads or header.writes or header.reply:
+            self.tell(f"XID {header.xid:#x}: chunks in the backward direction")
+        return [(ports, header.body)]
 
     def _call(self, header):
         reads = [(position, self._offer(segment)) for position, segment in header.reads]
@@ -188,7 +198,8 @@ class Connection:
         return [((self.server, self.client), self._restore_reply(header, writes))]
 
     def _restore_reply(self, header, writes):
-        """In version 3 the one payload of a reply (READ, READLINK) is its last item: it goes to the end."""
+        """The one payload of a reply (READ, READLINK) is its last item, in a COMPOUND of the clients we look at, too: it goes
+        to the end."""
         message = bytearray(header.body)
         for chunk, regions in zip(header.writes, writes):
             payload = self._returned(header.xid, chunk, regions)

@@ -12,25 +12,36 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from capture import Capture  # noqa: E402
 from cases import Skip, main  # noqa: E402
-from files import MIB, SIZES, assert_same, describe, digests, make, make_sizes  # noqa: E402
+from files import MIB, SIZES, assert_same, describe, digest, digests, make, make_sizes  # noqa: E402
 from guest import Guest, GuestUnavailable, hashes, require  # noqa: E402
 from penstock import Server  # noqa: E402
 
 PRELUDE = """
 mount_export() {
   mount -t nfs -o %(options)s 10.0.2.2:/export /mnt || exit 1
-  grep ' /mnt nfs ' /proc/mounts
-  grep -q ' /mnt nfs .*vers=3,.*proto=%(transport)s[, ]' /proc/mounts || exit 1
+  grep ' /mnt nfs' /proc/mounts
+  grep -q ' /mnt nfs4* .*vers=%(version)s,.*proto=%(transport)s[, ]' /proc/mounts || exit 1
 }
 drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 mount_export
 """
 
 
-def script(server, transport, body):
-    port = server.rdma if transport == "rdma" else server.tcp
-    options = f"vers=3,proto={transport},port={port},nolock,mountproto=tcp,mountport={server.mount},sec=sys,hard"
-    return PRELUDE % {"options": options, "transport": transport} + body + "\numount /mnt || exit 1\n"
+class Mount:
+    """How the guest mounts: a transport, and a version of NFS."""
+
+    def __init__(self, transport, version):
+        self.transport, self.version = transport, version
+
+    def name_of(self, case):
+        return f"{self.transport}_{case}" if self.version == "3" else f"{self.transport}_v{self.version.replace('.', '')}_{case}"
+
+    def script(self, server, body):
+        options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},sec=sys,hard"
+        if self.version == "3":
+            options += f",nolock,mountproto=tcp,mountport={server.mount}"
+        return PRELUDE % {"options": options, "transport": self.transport, "version": self.version} + body + (
+            "\ncd /; umount /mnt || exit 1\n")
 
 
 def exported(scratch):
@@ -45,7 +56,8 @@ def serve(folder):
         require()
     except GuestUnavailable as why:
         raise Skip(str(why)) from None
-    return Server({"/export": f"{folder}:no_root_squash"})
+    # Clients of version 4.0 wait for the whole of the grace period after a restart.
+    return Server({"/export": f"{folder}:no_root_squash"}, ["--lease=15", "--grace=15"])
 
 
 FILES = """
@@ -59,14 +71,14 @@ for f in /mnt/host/*; do echo "read $(sha256sum $f)"; done
 """
 
 
-def files(scratch, transport):
+def files(scratch, mount):
     """Files of every size, written in the guest and read on the host, read back, and the other way round."""
     folder = exported(scratch)
     os.mkdir(f"{folder}/host")
     make_sizes(f"{folder}/host")
     sizes = " ".join(f"{name}={size}" for name, size in SIZES.items())
-    with serve(folder) as server, Capture(f"{transport}_files", server):
-        with Guest(script(server, transport, FILES % {"sizes": sizes})) as guest:
+    with serve(folder) as server, Capture(mount.name_of("files"), server):
+        with Guest(mount.script(server, FILES % {"sizes": sizes})) as guest:
             lines = guest.finish(300)
     made = hashes(lines, "made")
     assert set(made) == set(SIZES), made
@@ -101,13 +113,13 @@ cd /
 """
 
 
-def tree(scratch, transport):
+def tree(scratch, mount):
     """2,000 files in deep directories: created, listed, renamed, hard- and symlinked, removed."""
     folder = exported(scratch)
-    with serve(folder) as server, Capture(f"{transport}_tree", server):
+    with serve(folder) as server, Capture(mount.name_of("tree"), server):
         # The host looks at the tree before the guest removes it.
         body = TREE + "echo look; read line\n" + TREE_REMOVED
-        with Guest(script(server, transport, body)) as guest:
+        with Guest(mount.script(server, body)) as guest:
             guest.wait_for("^look$", 300)
             on_host = describe(f"{folder}/tree")
             names = [os.path.basename(path) for path in on_host]
@@ -156,12 +168,12 @@ compare /doc /tmp/out out
 """
 
 
-def copy(scratch, transport):
+def copy(scratch, mount):
     """`cp -a` of a real tree into, within and out of the mount, compared there and on the host."""
     folder, source = exported(scratch), real_tree(scratch)
     wanted = describe(source)
-    with serve(folder) as server, Capture(f"{transport}_copy", server):
-        with Guest(script(server, transport, COPY), files={"doc": source}) as guest:
+    with serve(folder) as server, Capture(mount.name_of("copy"), server):
+        with Guest(mount.script(server, COPY), files={"doc": source}) as guest:
             lines = guest.finish(300)
     count = sum(kind[0] in (stat.S_IFREG, stat.S_IFLNK) for kind in wanted.values())
     for said in (f"same in {count}", f"same within {count}", f"same out {count}"):
@@ -182,15 +194,15 @@ n=0; while [ $n -lt %(count)d ]; do
 """
 
 
-def restart(scratch, transport):
+def restart(scratch, mount):
     """The server is killed and started again under the mount, once while a copy writes and once while one reads."""
     folder = exported(scratch)
     os.mkdir(f"{folder}/host")
     for number in range(COUNT):
         make(f"{folder}/host/{number}", 300001)
         subprocess.run(["cp", f"{folder}/host/{number}", f"{folder}/host/{number}.twin"], check=True)
-    with serve(folder) as server, Capture(f"{transport}_restart", server, restarted=True):
-        with Guest(script(server, transport, RESTART % {"count": COUNT})) as guest:
+    with serve(folder) as server, Capture(mount.name_of("restart"), server, restarted=True):
+        with Guest(mount.script(server, RESTART % {"count": COUNT})) as guest:
             for moment in ("copied 5", "compared 5"):
                 guest.wait_for(f"^{moment}$", 300)
                 server.kill()
@@ -202,9 +214,71 @@ def restart(scratch, transport):
     assert_same(hashes(lines, "readback"), made, "what was copied while the server restarted, read back")
 
 
-def case(function, transport):
-    return f"{transport}_{function.__name__}", lambda scratch: function(scratch, transport)
+FEATURES = """
+cd /mnt
+echo alive >kept; exec 3<kept; rm kept; echo "unlinked $(cat <&3)"; exec 3<&-
+(set -C; echo first >exclusive) || exit 1
+(set -C; echo second >exclusive) 2>/dev/null && exit 1
+echo "exclusive $(cat exclusive)"
+head -c 8388608 /dev/urandom >sparse; sync
+/usr/bin/fallocate -p -o 1048576 -l 4194304 sparse || exit 1
+/usr/bin/cp --sparse=always sparse copied || exit 1
+/usr/bin/cp --reflink=auto sparse /mnt/folder/again || exit 1
+/usr/bin/fallocate -l 3000000 grown || exit 1
+drop_caches
+for f in sparse copied folder/again; do echo "made $(sha256sum $f | tr / _)"; done
+echo "size $(stat -c %s grown)"
+/usr/bin/setfattr -n user.colour -v blue exclusive || exit 1
+echo "attribute $(/usr/bin/getfattr --only-values -n user.colour exclusive)"
+/usr/bin/setfattr -x user.colour exclusive || exit 1
+echo "attributes $(/usr/bin/getfattr exclusive | wc -l)"
+/usr/bin/nfs4_setfacl -a A::1234:rw exclusive || exit 1
+echo "acl $(/usr/bin/nfs4_getfacl exclusive | grep -c 'A::1234:')"
+/usr/bin/flock exclusive -c '/usr/bin/flock -n exclusive -c "echo both" || echo "locked out"'
+chmod 640 exclusive && chown 17:18 exclusive && touch -d '2001-02-03 04:05:06' exclusive || exit 1
+drop_caches
+echo "state $(stat -c '%a %u %g %Y' exclusive)"
+"""
+
+
+def features(scratch, mount):
+    """What version 4.2 adds, and what an application expects of a local file system besides."""
+    folder = exported(scratch)
+    os.mkdir(f"{folder}/folder")
+    os.chmod(f"{folder}/folder", 0o777)
+    with serve(folder) as server, Capture(mount.name_of("features"), server):
+        with Guest(mount.script(server, FEATURES)) as guest:
+            lines = guest.finish(300)
+    for said in ("unlinked alive", "exclusive first", "size 3000000", "attribute blue", "attributes 0", "acl 1", "locked out",
+                 "state 640 17 18 981173106"):
+        assert said in lines, f"the guest did not say {said!r}"
+    made = hashes(lines, "made")
+    assert len(made) == 3 and len(set(made.values())) == 1, made
+    assert digest(f"{folder}/sparse") == made["sparse"], "what the guest wrote is something else on the host"
+    with open(f"{folder}/sparse", "rb") as sparse:
+        sparse.seek(1 << 20)
+        assert not sparse.read(4 << 20).strip(b"\0"), "what was punched out is not zero"
+    assert os.stat(f"{folder}/sparse").st_blocks * 512 < 8 << 20, "nothing was punched out"
+
+
+# What runs under which mount: all of it under version 3; under version 4, each case at least once, over one transport or the
+# other.
+CASES = {("3", transport): (files, tree, copy, restart) for transport in ("rdma", "tcp")} | {
+    ("4.0", "rdma"): (files,),
+    ("4.0", "tcp"): (restart,),
+    ("4.1", "rdma"): (files, tree, restart),
+    ("4.1", "tcp"): (copy,),
+    ("4.2", "rdma"): (features,),
+    ("4.2", "tcp"): (features,),
+}
+
+
+def cases():
+    for (version, transport), functions in CASES.items():
+        for function in functions:
+            mount = Mount(transport, version)
+            yield mount.name_of(function.__name__), lambda scratch, do=function, where=mount: do(scratch, where)
 
 
 if __name__ == "__main__":
-    main(dict(case(function, transport) for transport in ("rdma", "tcp") for function in (files, tree, copy, restart)))
+    main(dict(cases()))
