@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fs/memory/file_system.h"
+#include "input.h"
 #include "nfs/exports.h"
 #include "nfs/v3/program.h"
 #include "protocol/nfs3.h"
@@ -20,29 +21,12 @@
 namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Input;
 
 [[noreturn]] void Die(std::string_view procedure, const char* what) {
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(procedure.size()), procedure.data(), what);
   std::abort();
 }
-
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const std::byte*>(data), size) {}
-  bool empty() const { return rest_.empty(); }
-  uint8_t Octet() {
-    const ConstBytes taken = Take(1);
-    return taken.empty() ? 0 : static_cast<uint8_t>(taken[0]);
-  }
-  ConstBytes Take(size_t size) {
-    const ConstBytes taken = rest_.first(std::min(size, rest_.size()));
-    rest_ = rest_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  ConstBytes rest_;
-};
 
 class Server {
  public:

@@ -1,0 +1,30 @@
+// The octets that a fuzzer hands over, taken from the front.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace penstock::fuzz {
+
+// Where there are no more, octets are zero and what is taken is short.
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const std::byte*>(data), size) {}
+  bool empty() const { return rest_.empty(); }
+  uint8_t Octet() {
+    const ConstBytes taken = Take(1);
+    return taken.empty() ? 0 : static_cast<uint8_t>(taken[0]);
+  }
+  ConstBytes Take(size_t size) {
+    const ConstBytes taken = rest_.first(std::min(size, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  ConstBytes rest_;
+};
+
+}  // namespace penstock::fuzz
