@@ -42,14 +42,10 @@ Asker AskerOf(const Compound& compound) { return {compound.services, compound.ca
 Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, FileHandle file, bool write) {
   if (!id) co_return id.error();
   for (;;) {
-    Look look;
-    Files::Outgoing outgoing;
-    {
-      auto state = asker.services.state.Lock();
-      look = LookAt(*state, asker.who, *id, file, write, asker.services.clock.Now());
-      outgoing = state->files.TakeOutgoing();
-    }
-    Send(asker.services, outgoing);
+    const auto run = [&](StateTables& state) {
+      return LookAt(state, asker.who, *id, file, write, asker.services.clock.Now());
+    };
+    Look look = RunAndSend(asker.services, run);
     if (look.holders.empty()) co_return look.status;
     if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(look.holders))) co_return look.status;
   }

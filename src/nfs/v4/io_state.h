@@ -4,7 +4,7 @@
 #include "base/task.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/compound.h"
-#include "nfs/v4/state/files.h"
+#include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
 
@@ -62,7 +62,21 @@ Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, 
 
 // To be called when the lock of State is gone: sends what Files found necessary.
 void Send(const Services& services, const Files::Outgoing& outgoing);
-inline void Send(Compound& compound, const Files::Outgoing& outgoing) { Send(compound.services, outgoing); }
+
+// What `run` makes of the tables; what they then have for clients is sent when the lock is gone. The result may not view the tables.
+template <class Run>
+auto RunAndSend(const Services& services, const Run& run) {
+  Files::Outgoing outgoing;
+  const auto locked = [&] {
+    auto state = services.state.Lock();
+    auto result = run(*state);
+    outgoing = state->files.TakeOutgoing();
+    return result;
+  };
+  auto result = locked();
+  Send(services, outgoing);
+  return result;
+}
 
 // Clients stand in the way of this request. True where it may be tried again at once: the lease of one of them was over, and it is
 // forgotten. False where they are alive.

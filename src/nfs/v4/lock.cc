@@ -169,17 +169,14 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
 // RFC 8881 §18.10
 Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
   for (;;) {
-    LOCK4res results(NFS4ERR_SERVERFAULT);
     std::optional<ClientId> blocker;
-    Files::Outgoing outgoing;
-    {
-      auto state = compound.services.state.Lock();
-      LockAttempt attempt(compound, *state, arguments);
-      results = attempt.Run();
+    const auto run = [&](StateTables& state) {
+      LockAttempt attempt(compound, state, arguments);
+      LOCK4res attempted = attempt.Run();
       blocker = attempt.expired_blocker();
-      outgoing = state->files.TakeOutgoing();
-    }
-    Send(compound, outgoing);
+      return attempted;
+    };
+    const LOCK4res results = RunAndSend(compound.services, run);
     if (!blocker) co_return results;
     // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence stays.
     if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
@@ -224,15 +221,8 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
     const auto status = state.files.Unlock(locks, *range, who.minor_version, compound.now());
     return status == NFS4_OK ? LOCKU4res(NFS4_OK, state.files.IdOf(locks)) : LOCKU4res(status);
   };
-  LOCKU4res results(NFS4ERR_SERVERFAULT);
-  if (who.minor_version > 0) {
-    results = run();
-  } else {
-    const SequenceId sequence(arguments.seqid);
-    if (auto answer = AnswerOutOfTurn<LOCKU4res>(locks.owner->sequence, sequence)) return *std::move(answer);
-    results = run();
-    locks.owner->sequence.Finish(sequence, results);
-  }
+  const LOCKU4res results =
+      RunInTurn<LOCKU4res>(who.minor_version, locks.owner->sequence, SequenceId(arguments.seqid), run);
   if (results.is_lock_stateid()) SetCurrentStateId(compound, results.lock_stateid());
   return results;
 }
@@ -241,15 +231,7 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
 
 // RFC 8881 §18.12
 LOCKU4res Unlock(Compound& compound, const LOCKU4args& arguments) {
-  LOCKU4res results(NFS4ERR_SERVERFAULT);
-  Files::Outgoing outgoing;
-  {
-    auto state = compound.services.state.Lock();
-    results = UnlockNow(compound, *state, arguments);
-    outgoing = state->files.TakeOutgoing();
-  }
-  Send(compound, outgoing);
-  return results;
+  return RunAndSend(compound.services, [&](StateTables& state) { return UnlockNow(compound, state, arguments); });
 }
 
 // RFC 7530 §16.37

@@ -117,14 +117,8 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
       auto pin = co_await object.file_system().Pin(object.context(), target.object);
       if (pin) pinned = *std::move(pin);
     }
-    Attempt attempt;
-    Files::Outgoing outgoing;
-    {
-      auto state = compound_.services.state.Lock();
-      attempt = Try(*state, target, pinned);
-      outgoing = state->files.TakeOutgoing();
-    }
-    Send(compound_, outgoing);
+    const auto run = [&](StateTables& state) { return Try(state, target, pinned); };
+    Attempt attempt = RunAndSend(compound_.services, run);
     if (attempt.holders.empty()) co_return attempt;
     if (!co_await ForgetExpiredHolders(compound_, attempt.holders)) co_return attempt;
   }
@@ -276,7 +270,7 @@ OPEN_CONFIRM4res ConfirmOpen(Compound& compound, const OPEN_CONFIRM4args& argume
   if (!found) return OPEN_CONFIRM4res(found.error());
   OpenState& open = **found;
   RenewLease(compound, *state, open);
-  return RunInTurn<OPEN_CONFIRM4res>(0, *open.owner, SequenceId(arguments.seqid), [&] {
+  return RunInTurn<OPEN_CONFIRM4res>(0, open.owner->sequence, SequenceId(arguments.seqid), [&] {
     if (open.owner->confirmed) return OPEN_CONFIRM4res(NFS4ERR_BAD_STATEID);
     const nfsstat4 status = state->files.CheckSeqid(who, open, arguments.open_stateid);
     if (status != NFS4_OK) return OPEN_CONFIRM4res(status);
@@ -297,7 +291,7 @@ OPEN_DOWNGRADE4res DowngradeOpen(Compound& compound, const OPEN_DOWNGRADE4args& 
   OpenState& open = **found;
   if (!open.owner->confirmed) return OPEN_DOWNGRADE4res(NFS4ERR_BAD_STATEID);
   RenewLease(compound, *state, open);
-  return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, *open.owner, SequenceId(arguments.seqid), [&] {
+  return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, open.owner->sequence, SequenceId(arguments.seqid), [&] {
     const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
     if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
     nfsstat4 status = state->files.CheckSeqid(who, open, *id);
@@ -326,7 +320,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   OpenState& open = **found;
   if (!open.owner->confirmed) return CLOSE4res(NFS4ERR_BAD_STATEID);
   RenewLease(compound, state, open);
-  return RunInTurn<CLOSE4res>(who.minor_version, *open.owner, sequence, [&] {
+  return RunInTurn<CLOSE4res>(who.minor_version, open.owner->sequence, sequence, [&] {
     const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
     if (status != NFS4_OK) return CLOSE4res(status);
     // From minor version 1 on, it is of no more use (RFC 8881 §18.2.4); in version 4.0 the open is still there, closed.
@@ -341,14 +335,8 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
 
 // RFC 8881 §18.2. Locks that were taken under it go with it.
 Task<CLOSE4res> Close(Compound& compound, const CLOSE4args& arguments) {
-  CLOSE4res results(NFS4ERR_SERVERFAULT);
-  Files::Outgoing outgoing;
-  {
-    auto state = compound.services.state.Lock();
-    results = CloseNow(compound, *state, arguments);
-    outgoing = state->files.TakeOutgoing();
-  }
-  Send(compound, outgoing);
+  const auto run = [&](StateTables& state) { return CloseNow(compound, state, arguments); };
+  const CLOSE4res results = RunAndSend(compound.services, run);
   co_return results;
 }
 

@@ -29,13 +29,13 @@ std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId
   std::unreachable();
 }
 
-// Runs an operation of an open-owner in its turn; `run` leaves the owner where it is. Later versions have their slots for that.
+// Runs an operation of an owner in its turn; `run` leaves the owner where it is. Later versions have their slots for that.
 template <class Results, class Run>
-Results RunInTurn(uint32_t minor_version, OpenOwner& owner, SequenceId given, Run run) {
+Results RunInTurn(uint32_t minor_version, OwnerSequence& sequence, SequenceId given, Run run) {
   if (minor_version > 0) return run();
-  if (auto answer = AnswerOutOfTurn<Results>(owner.sequence, given)) return *std::move(answer);
+  if (auto answer = AnswerOutOfTurn<Results>(sequence, given)) return *std::move(answer);
   Results results = run();
-  owner.sequence.Finish(given, results);
+  sequence.Finish(given, results);
   return results;
 }
 
