@@ -48,8 +48,7 @@ void Lease::LoseClient() {
   next_ = Step::kExchangeId;
 }
 
-void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
-  if (generation != generation_ || next_ == Step::kExchangeId) return;
+bool Lease::EndsSession(nfsstat4 status) {
   switch (status) {
     case nfsstat4::NFS4ERR_BADSESSION:
     case nfsstat4::NFS4ERR_DEADSESSION:
@@ -58,14 +57,16 @@ void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
     case nfsstat4::NFS4ERR_BADSLOT:
     case nfsstat4::NFS4ERR_BAD_HIGH_SLOT:
     case nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
-      next_ = Step::kCreateSession;
-      break;
-    case nfsstat4::NFS4ERR_STALE_CLIENTID:
-      LoseClient();
-      break;
+      return true;
     default:
-      break;
+      return false;
   }
+}
+
+void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
+  if (generation != generation_ || next_ == Step::kExchangeId) return;
+  if (EndsSession(status)) next_ = Step::kCreateSession;
+  if (status == nfsstat4::NFS4ERR_STALE_CLIENTID) LoseClient();
 }
 
 void Lease::HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent) {

@@ -31,6 +31,8 @@ class Lease {
   void HandleReclaimed();
   void HandleReclaimComplete();
 
+  // Whether the session has gone with this answer to SEQUENCE, or must go.
+  static bool EndsSession(nfs4::nfsstat4 status);
   // An operation failed with `status`, in session number `generation`: of an earlier one nobody cares any more.
   void HandleStatus(nfs4::nfsstat4 status, uint64_t generation);
   // sr_status_flags of a SEQUENCE that succeeded, sent at `sent`.

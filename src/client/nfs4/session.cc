@@ -223,19 +223,13 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleRefused(use);
       fate = Fate::kLater;
       break;
-    case nfsstat4::NFS4ERR_BADSESSION:
-    case nfsstat4::NFS4ERR_DEADSESSION:
-    case nfsstat4::NFS4ERR_SEQ_MISORDERED:
-    case nfsstat4::NFS4ERR_BADSLOT:
-    case nfsstat4::NFS4ERR_BAD_HIGH_SLOT:
-    case nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
-      slots_.HandleRefused(use);
-      lease_.HandleStatus(status, generation);
-      break;
-    // About this request alone, e.g. its size.
     default:
       slots_.HandleRefused(use);
-      fate = Fate::kDone;
+      if (Lease::EndsSession(status)) {
+        lease_.HandleStatus(status, generation);
+      } else {
+        fate = Fate::kDone;  // about this request alone, e.g. its size
+      }
   }
   slots_changed_.Notify();
   return fate;
