@@ -14,10 +14,6 @@ if(PENSTOCK_SANITIZE)
     -fno-omit-frame-pointer)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
   target_compile_definitions(penstock_options INTERFACE PENSTOCK_SANITIZED)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND PENSTOCK_SANITIZE MATCHES thread)
-    # asio fences around its handlers; the lock of its queue says the same in terms that the sanitizer knows.
-    target_compile_options(penstock_options INTERFACE -Wno-tsan)
-  endif()
 endif()
 # Whether asio uses std::aligned_alloc would depend on what a file includes before it: new in one, free in another.
 target_compile_definitions(penstock_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
@@ -52,11 +48,13 @@ function(penstock_module name)
   endif()
 endfunction()
 
-# penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/<name>, with libFuzzer; seeds in fuzz/seeds/<name>.
+# penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/fuzz_<name>, with libFuzzer; seeds in
+# fuzz/seeds/<name>. The target fuzzers builds them all.
 function(penstock_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
   add_executable(fuzz_${name} ${ARG_SOURCES})
   target_link_libraries(fuzz_${name} PRIVATE penstock_options ${ARG_DEPENDS})
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(fuzzers fuzz_${name})
 endfunction()

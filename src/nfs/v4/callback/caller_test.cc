@@ -72,13 +72,14 @@ class CallerTest : public testing::Test {
     session_ = AddSession(*state, made->sequence, channel);
   }
   SessionId AddSession(StateTables& state, SequenceId sequence, const std::shared_ptr<ScriptedChannel>& channel) {
+    const uint64_t connection = ++connections_;
     const auto created = state.clients.Create({.client = client_,
                                                .sequence = sequence,
                                                .back_channel = true,
                                                .fore = PlainChannel(),
                                                .back = PlainChannel(2),
                                                .callback_program = 0x40000005},
-                                              {++connections_, channel}, User(0), connections_, world_.Now());
+                                              {connection, channel}, User(0), connection, world_.Now());
     return created.reply.csr_resok4().csr_sessionid;
   }
   // A client of minor version 0, whose delegation is as good as that of any.
