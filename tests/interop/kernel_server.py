@@ -1,22 +1,34 @@
 #!/usr/bin/python3
-"""`penstock ping|ls|cat|cp` against the Linux kernel's own NFSv3 server in a guest, over RDMA and over TCP."""
+"""`penstock ping|ls|cat|cp` against the Linux kernel's own server in a guest: NFS versions 3, 4.1 and 4.2, over RDMA and
+over TCP.
+
+But for `restart`, each case leaves a capture of its traffic for check_capture.py.
+"""
 
 import os
+import subprocess
 import sys
+import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from capture import Capture  # noqa: E402
 from cases import Skip, main  # noqa: E402
-from files import SIZES, assert_same, digests, make_sizes  # noqa: E402
-from guest import Guest, GuestUnavailable, hashes  # noqa: E402
-from penstock import free_ports, penstock_ok as run  # noqa: E402
+from files import MIB, SIZES, assert_same, digest, digests, make, make_sizes  # noqa: E402
+from guest import Guest, GuestUnavailable, hashes, require  # noqa: E402
+from penstock import PENSTOCK, free_ports, penstock, penstock_ok as run  # noqa: E402
 
-# Version 3 needs rpcbind and mountd, as on any Linux server; all of it runs in the guest.
+# Version 3 needs rpcbind and mountd, and every version mountd's answers to what the kernel asks about its exports; all of it
+# runs in the guest. Whoever had opened something may come back for ten seconds after a restart.
 SERVE = """
 mount -t nfsd nfsd /proc/fs/nfsd; mount -t tmpfs lib /var/lib/nfs
-mkdir -p /var/lib/nfs/v4recovery /var/lib/nfs/sm /srv/x; : >/var/lib/nfs/etab; : >/var/lib/nfs/rmtab
+mkdir -p /var/lib/nfs/v4recovery /var/lib/nfs/sm /srv/x /srv/ro; : >/var/lib/nfs/etab; : >/var/lib/nfs/rmtab
 mount -t tmpfs -o size=70% srv /srv/x; chmod 777 /srv/x; mkdir /srv/x/made /srv/x/put; chmod 777 /srv/x/put
+mount -t tmpfs ro /srv/ro; echo stays >/srv/ro/file
 echo '/srv/x *(rw,insecure,no_root_squash,no_subtree_check,fsid=1)' >/etc/exports
-rpcbind && exportfs -ra && rpc.nfsd -V 3 --rdma=20049 4 && rpc.mountd -V 3 -p 20048 || exit 1
+echo '/srv/ro *(ro,insecure,no_root_squash,no_subtree_check,fsid=2)' >>/etc/exports
+start() { rpc.nfsd -V 3 -V 4 --grace-time 10 --lease-time 10 --rdma=20049 4; }
+rpcbind && exportfs -ra && start && rpc.mountd -V 3 -p 20048 || exit 1
+echo Y >/proc/fs/nfsd/v4_end_grace
 """
 MAKE = "for size in %s; do head -c ${size#*=} /dev/urandom >/srv/x/made/${size%%=*}; done\n"
 TELL = """
@@ -27,32 +39,55 @@ for f in /srv/x/put/*; do echo "put $(sha256sum $f)"; done
 """
 
 
-def exchange(scratch, transport):
-    """Every file size from and to the kernel's server."""
-    tcp, rdma, mount = free_ports(3)
-    os.mkdir(f"{scratch}/mine")
-    os.mkdir(f"{scratch}/got")
+class KernelServer:
+    """How the host reaches the guest's server: by a transport, and a version of NFS."""
+
+    def __init__(self, transport, version):
+        self.transport, self.version = transport, version
+        self.tcp, self.rdma, self.mount = free_ports(3)
+
+    @property
+    def name(self):
+        return f"kernel_server_{self.transport}" + ("" if self.version == "3" else f"_v{self.version.replace('.', '')}")
+
+    def url(self, path):
+        port = getattr(self, self.transport)
+        return f"nfs://127.0.0.1:{port}{path}?vers={self.version}&proto={self.transport}&mountport={self.mount}"
+
+    def run(self, script):
+        return Guest(script, forwards={self.tcp: 2049, self.rdma: 20049, self.mount: 20048})
+
+
+def refused(*arguments):
+    """It ends with exit code 1, and says why in one line."""
+    done = penstock(*arguments)
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, (arguments, done)
+    return done.stderr.strip()
+
+
+def files(scratch, server):
+    """Every file size from and to the kernel's server; names, listings, and what it refuses."""
+    for folder in ("mine", "got"):
+        os.mkdir(f"{scratch}/{folder}")
     make_sizes(f"{scratch}/mine")
-
-    def url(path):
-        return f"nfs://127.0.0.1:{rdma if transport == 'rdma' else tcp}{path}?vers=3&proto={transport}&mountport={mount}"
-
     body = SERVE + MAKE % " ".join(f"{name}={size}" for name, size in SIZES.items()) + TELL
-    try:
-        guest = Guest(body, forwards={tcp: 2049, rdma: 20049, mount: 20048})
-    except GuestUnavailable as why:
-        raise Skip(str(why)) from None
-    with guest:
+    with Capture(server.name, server), server.run(body) as guest:
         guest.wait_for("==== nfsd up", 120)
-        run("ping", url("/srv/x"))
-        listed = run("ls", url("/srv/x/made")).decode().split()
-        assert all(name in listed for name in SIZES), listed
+        said = run("ping", "-c", 2, "-i", 10, server.url("/srv/x")).decode()
+        assert f"NFS version {server.version} over {server.transport.upper()}" in said, said
+        listed = run("ls", server.url("/srv/x/made")).decode().split()
+        assert listed == sorted(SIZES), listed
+        rows = [row.split() for row in run("ls", "-l", server.url("/srv/x/made")).decode().splitlines()]
+        assert {row[-1]: int(row[4]) for row in rows} == SIZES, rows
         for name in SIZES:
-            run("cp", url(f"/srv/x/made/{name}"), f"{scratch}/got/{name}")
-            run("cp", f"{scratch}/mine/{name}", url(f"/srv/x/put/{name}"))
+            run("cp", server.url(f"/srv/x/made/{name}"), f"{scratch}/got/{name}")
+            run("cp", f"{scratch}/mine/{name}", server.url(f"/srv/x/put/{name}"))
         with open(f"{scratch}/got/4097", "rb") as got:
-            assert run("cat", url("/srv/x/made/4097")) == got.read()
-        run("cp", f"{scratch}/mine/0", url("/srv/x/put/finished"))
+            assert run("cat", server.url("/srv/x/made/4097")) == got.read()
+        assert run("cat", server.url("/srv/ro/file")) == b"stays\n"
+        assert "absent: no such file" in refused("cat", server.url("/srv/x/absent"))
+        assert "read-only" in refused("cp", f"{scratch}/mine/3", server.url("/srv/ro/new"))
+        run("cp", f"{scratch}/mine/0", server.url("/srv/x/put/finished"))
         lines = guest.finish(60)
     put = hashes(lines, "put")
     put.pop("finished", None)
@@ -60,5 +95,49 @@ def exchange(scratch, transport):
     assert_same(put, digests(f"{scratch}/mine"), "what penstock wrote to the kernel's server")
 
 
+RESTART = """
+echo "==== nfsd up"
+while [ ! -s /srv/x/put/large ]; do sleep 0.1; done
+rpc.nfsd 0 && start || exit 1
+echo "==== restarted, $(stat -c %s /srv/x/put/large) are there"
+while [ ! -e /srv/x/put/finished ]; do sleep 1; done
+echo "put $(sha256sum /srv/x/put/large)"
+"""
+
+
+def restart(scratch, server):
+    """The server is stopped and started again under an upload. (What siw sends for the RDMA Reads that were under way is a
+    Terminate, which a check of the capture would have to forgive.)"""
+    make(f"{scratch}/large", 200 * MIB)
+    make(f"{scratch}/finished", 0)
+    with server.run(SERVE + RESTART) as guest:
+        guest.wait_for("==== nfsd up", 120)
+        upload = subprocess.Popen([PENSTOCK, "cp", "-q", f"{scratch}/large", server.url("/srv/x/put/large")])
+        guest.wait_for("==== restarted", 120)
+        assert upload.poll() is None, "the upload was over before the server was stopped"
+        assert upload.wait(120) == 0
+        run("cp", f"{scratch}/finished", server.url("/srv/x/put/finished"))
+        lines = guest.finish(60)
+    assert hashes(lines, "put") == {"large": digest(f"{scratch}/large")}
+
+
+CASES = {(version, transport): (files,) for version in ("3", "4.1", "4.2") for transport in ("rdma", "tcp")}
+CASES["4.1", "rdma"] += (restart,)
+
+
+def cases():
+    for (version, transport), functions in CASES.items():
+        for function in functions:
+            def case(scratch, do=function, transport=transport, version=version):
+                try:
+                    require()
+                except GuestUnavailable as why:
+                    raise Skip(str(why)) from None
+                do(scratch, KernelServer(transport, version))
+
+            name = transport if version == "3" else f"{transport}_v{version.replace('.', '')}"
+            yield name if function is files else f"{name}_{function.__name__}", case
+
+
 if __name__ == "__main__":
-    main({"rdma": lambda scratch: exchange(scratch, "rdma"), "tcp": lambda scratch: exchange(scratch, "tcp")})
+    main(dict(cases()))
