@@ -39,18 +39,20 @@ class DispatcherTest : public ::testing::Test {
     return encoder.Finish();
   }
   // The reply's words arrive in `reply` when the call is done.
-  void Start(const W& call, std::optional<W>& reply) {
+  void Start(const W& call, std::optional<W>& reply) { Start(Words(call), reply); }
+  void Start(Message call, std::optional<W>& reply) {
     Spawn([](DispatcherTest& self, Message message, std::optional<W>& out) -> Task<void> {
       const Message answer = co_await self.dispatcher.HandleCall(std::move(message), self.peer);
       const ConstBytes bytes = answer.stream.bytes();
       W words;
       for (size_t i = 0; i < bytes.size(); i += 4) words.push_back(LoadBig<uint32_t>(bytes.data() + i));
       out = std::move(words);
-    }(*this, Words(call), reply));
+    }(*this, std::move(call), reply));
   }
-  W Reply(const W& call) {
+  W Reply(const W& call) { return ReplyTo(Words(call)); }
+  W ReplyTo(Message call) {
     std::optional<W> reply;
-    Start(call, reply);
+    Start(std::move(call), reply);
     EXPECT_TRUE(reply);
     return reply.value_or(W{});
   }
@@ -108,6 +110,17 @@ TEST_F(DispatcherTest, ExecutesACallThatIsSentAgainOnce) {
   peer.address.port(701);  // on another connection
   EXPECT_EQ(Reply(Call(2, {10})), first);
   EXPECT_EQ(program.sum, 10u);
+}
+
+// What came whole over TCP comes over RDMA with its payload in a Read chunk, or the other way round.
+TEST_F(DispatcherTest, ACallIsTheSameWhereverItsPayloadIs) {
+  const W first = Reply(Call(2, {10}));
+  Message again = Words(Call(2));
+  again.items.push_back({.offset = again.stream.size(), .data = Words({10}).stream});
+  EXPECT_EQ(ReplyTo(std::move(again)), first);
+  Message other = Words(Call(2));
+  other.items.push_back({.offset = other.stream.size(), .data = Words({11}).stream});
+  EXPECT_NE(ReplyTo(std::move(other)), first);
 }
 
 TEST_F(DispatcherTest, TellsCallsApart) {

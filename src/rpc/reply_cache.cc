@@ -8,7 +8,6 @@ namespace penstock::rpc {
 namespace {
 
 constexpr uint32_t kNone = ~0u;
-constexpr size_t kChecksummed = 256;
 
 uint64_t Mix(uint64_t state, uint64_t word) {
   state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
@@ -36,7 +35,7 @@ std::array<std::byte, 16> CacheAddress(const asio::ip::address& address) {
 }
 
 uint64_t ArgumentChecksum(ConstBytes arguments) {
-  arguments = arguments.first(std::min(arguments.size(), kChecksummed));
+  arguments = arguments.first(std::min(arguments.size(), kChecksummedOctets));
   uint64_t checksum = 1;
   for (; arguments.size() >= 8; arguments = arguments.subspan(8)) {
     checksum = Mix(checksum, LoadBig<uint64_t>(arguments.data()));

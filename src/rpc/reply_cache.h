@@ -32,7 +32,8 @@ struct CallKey {
 
 std::array<std::byte, 16> CacheAddress(const asio::ip::address& address);
 
-// Of the first 256 octets of `arguments`; against accidents, not against forgery (only a client's own calls can collide).
+// Of the first kChecksummedOctets of `arguments`; against accidents, not against forgery (only a client's own calls can collide).
+inline constexpr size_t kChecksummedOctets = 256;
 uint64_t ArgumentChecksum(ConstBytes arguments);
 
 // Thread-safe: a client's connections may live on different loops.
