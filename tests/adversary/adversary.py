@@ -1,14 +1,19 @@
 """Runs a group of attacks on the real program: `adversary.py GROUP`, or all of them. See docs/limits.md."""
 
-import iwarp_cases  # first: it finds the harness
-import cases
-import client_cases
-import flow_cases
-import mpa_cases
-import nfs_cases
-import record_cases
-import rpcrdma_cases
-from attack import Attacked, Dialled
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import cases  # noqa: E402
+import client_cases  # noqa: E402
+import flow_cases  # noqa: E402
+import iwarp_cases  # noqa: E402
+import mpa_cases  # noqa: E402
+import nfs_cases  # noqa: E402
+import record_cases  # noqa: E402
+import rpcrdma_cases  # noqa: E402
+from attack import Attacked, Dialled  # noqa: E402
+from tcp_peer import TcpClient  # noqa: E402
 
 
 def on_a_server(group, connect=None, **how):
@@ -22,7 +27,7 @@ def on_a_server(group, connect=None, **how):
 def records(scratch):
     with Attacked(scratch) as server:
         for port in (server.tcp, server.mount):
-            server.run(record_cases.cases(), lambda _, port=port: record_cases.TcpClient(port))
+            server.run(record_cases.cases(), lambda _, port=port: TcpClient(port))
 
 
 GROUPS = {

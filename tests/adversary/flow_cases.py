@@ -10,6 +10,7 @@ import rpc_messages as rpc
 from attack import GOOD_REQUEST, MIB, Attacked, Case, Closed
 from iwarp_peer import REJECTED, SECONDS, SEND, Ended, dial, fpdu, mpa_frame, untagged
 from rpc_messages import Client, hyper, opaque, words
+from tcp_peer import TcpClient, fragment
 
 STALL_SECONDS = 2
 STALL_OPTION = f"--stall-limit={STALL_SECONDS}"
@@ -85,10 +86,10 @@ def stalls(scratch):
     with Attacked(scratch, [STALL_OPTION]) as server:
         idle = Client(server.port)
         all_at_once(server, list(stall_cases()), lambda: Client(server.port))
-        all_at_once(server, list(record_cases.stalls(GONE_WITHIN)), lambda: record_cases.TcpClient(server.tcp))
+        all_at_once(server, list(record_cases.stalls(GONE_WITHIN)), lambda: TcpClient(server.tcp))
         all_at_once(server, [Case(f"MPA request, {size} octets of it", "RFC 5044 §7.1.2",
                                   lambda client, size=size: client.raw(GOOD_REQUEST[:size]), record_cases.Ends())
-                             for size in range(0, 20, 3)], lambda: record_cases.TcpClient(server.port))
+                             for size in range(0, 20, 3)], lambda: TcpClient(server.port))
         idle.call()  # who owes nothing may stay
         idle.close()
 
@@ -164,7 +165,7 @@ def tcp_never_reads(server):
     file = helper.lookup(helper.root(), b"big")
     helper.close()
     endpoint = dial(server.tcp, SMALL_BUFFER)
-    record = record_cases.fragment(rpc.call(rpc.READ, opaque(file) + hyper(0) + words(128 << 10)))
+    record = fragment(rpc.call(rpc.READ, opaque(file) + hyper(0) + words(128 << 10)))
     endpoint.socket.settimeout(0.2)
     try:
         for _ in range(200):
@@ -274,7 +275,7 @@ def many(scratch):
                 accepted.append(endpoint)
         assert len(accepted) == limit - 1 and refused == 2 * limit + 1, f"{len(accepted)} accepted"  # and the bystander
         tcp = [dial(server.tcp) for _ in range(3 * limit)]
-        message = record_cases.fragment(rpc.call())
+        message = fragment(rpc.call())
         served = 0
         for endpoint in tcp:
             endpoint.raw(message)
@@ -309,7 +310,7 @@ def stopped_among_them(scratch):
         client.endpoint.raw(b"".join(fpdu(untagged(SEND, 0, client.endpoint.next_msn(0), 0, read_call(client)))
                                      for _ in range(30)))
         tcp = dial(server.tcp, SMALL_BUFFER)
-        tcp.raw(record_cases.fragment(rpc.call(rpc.READ, opaque(client.file) + hyper(0) + words(128 << 10))) * 100)
+        tcp.raw(fragment(rpc.call(rpc.READ, opaque(client.file) + hyper(0) + words(128 << 10))) * 100)
         half = dial(server.mount)
         half.raw(b"\x80\0\0")
         begun = dial(server.port)

@@ -2,45 +2,13 @@
 
 import random
 import socket
-import struct
-import time
 
 import rpc_messages as rpc
 from attack import Case
 from iwarp_peer import SECONDS, dial
-from rpc_messages import RpcReply
+from tcp_peer import fragment
 
-LAST_FRAGMENT = 1 << 31
 MAX_RECORD = 2 << 20  # rpc::tcp::ServerOptions::max_record
-
-
-def fragment(data, last=True, length=None):
-    return struct.pack(">I", (len(data) if length is None else length) | (LAST_FRAGMENT if last else 0)) + data
-
-
-class TcpClient:
-    """A TCP connection; `endpoint` only lends its buffered reading."""
-
-    def __init__(self, port):
-        self.port, self.endpoint = port, dial(port)
-
-    def raw(self, data):
-        self.endpoint.raw(data)
-
-    def record(self, seconds=SECONDS):
-        deadline = time.monotonic() + seconds
-        self.endpoint.fill(4, deadline)
-        (length,) = struct.unpack(">I", self.endpoint.take(4))
-        assert length & LAST_FRAGMENT, "a reply in fragments"
-        self.endpoint.fill(length & ~LAST_FRAGMENT, deadline)
-        return self.endpoint.take(length & ~LAST_FRAGMENT)
-
-    def expect_reply_to(self, message):
-        reply = RpcReply(self.record())
-        assert reply.xid == rpc.xid_of(message) and reply.status == ("success",), f"{reply.xid:#x} {reply.status}"
-
-    def close(self):
-        self.endpoint.close()
 
 
 class Answered:

@@ -76,11 +76,12 @@ def kvm_works():
 class Guest:
     """One boot. Use as a context manager: leaving it ends the guest whatever happened."""
 
-    def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB):
-        """`forwards` is {host port: guest port}; `files` appear in the guest under the given paths."""
+    def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1):
+        """`forwards` is {host port: guest port}; `files` appear in the guest under the given paths. The first of the networks
+        is eth0, set up; on another, ethN, the host is 10.0.(2+N).2."""
         self.kernel, self.base = guest_image.ensure()
         self.script, self.files = script, dict(files or {})
-        self.forwards, self.memory = forwards or {}, memory
+        self.forwards, self.memory, self.networks = forwards or {}, memory, networks
         self.lines, self.changed = [], threading.Condition()
         self.ended = False
         self.began = time.monotonic()
@@ -99,8 +100,8 @@ class Guest:
             ["qemu-system-x86_64", "-accel", self.accel, "-cpu", "host" if self.accel == "kvm" else "max", "-smp", "2",
              "-m", str(self.memory), "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot",
              "-kernel", self.kernel, "-initrd", f"{folder}/initrd", "-append",
-             "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off", "-netdev", f"user,id=net{forwards}", "-device",
-             "virtio-net-pci,netdev=net"],
+             "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off", *self._network(0, forwards),
+             *(option for number in range(1, self.networks) for option in self._network(number))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -111,6 +112,10 @@ class Guest:
             raise
         print(f"guest up after {time.monotonic() - self.began:.1f} s ({self.accel})", flush=True)
         return self
+
+    def _network(self, number, forwards=""):
+        return ("-netdev", f"user,id=net{number},net=10.0.{2 + number}.0/24{forwards}", "-device",
+                f"virtio-net-pci,netdev=net{number}")
 
     def __exit__(self, *_):
         if self.process.poll() is None:
@@ -139,9 +144,9 @@ class Guest:
         with self.changed:
             return list(self.lines)
 
-    def wait_for(self, pattern, seconds):
-        """The first line that matches, as soon as it is there."""
-        expression, deadline, seen = re.compile(pattern), time.monotonic() + seconds, 0
+    def wait_for(self, pattern, seconds, after=0):
+        """The first line that matches, as soon as it is there; of the lines that come `after` so many."""
+        expression, deadline, seen = re.compile(pattern), time.monotonic() + seconds, after
         with self.changed:
             while True:
                 for line in self.lines[seen:]:

@@ -3,15 +3,12 @@
 What it receives it takes apart strictly: Penstock's side of the conversation has to be in order whatever ours is.
 """
 
-import os
 import socket
 import struct
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-from mpa_frames import frame_length  # noqa: E402
-from rdma_messages import LAST, READ_REQUEST, READ_RESPONSE, SENDS, TAGGED, TERMINATE, WRITE  # noqa: E402
+from mpa_frames import frame_length
+from rdma_messages import LAST, READ_REQUEST, READ_RESPONSE, SENDS, TAGGED, TERMINATE, WRITE
 
 SEND, SEND_INVALIDATE = 3, 4
 DDP_VERSION, RDMAP_VERSION = 1, 0x40

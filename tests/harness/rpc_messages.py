@@ -3,7 +3,7 @@
 import itertools
 import struct
 
-from iwarp_peer import SECONDS, connect  # first: it finds the harness
+from iwarp_peer import SECONDS, connect
 from rdma_messages import RDMA_ERROR, RDMA_MSG, RDMA_NOMSG, Header, Words
 
 NFS, MOUNT = (100003, 3), (100005, 3)
@@ -128,6 +128,26 @@ class Client:
         got = RpcReply(body)
         assert got.xid == xid_of(message) and got.status == ("success",), f"call {procedure} ended with {got.status}"
         return got.results
+
+    def send_call(self, message, payload=None, room=0):
+        """A call as it should be. `payload`, (position, size) in the message, goes by a Read chunk; where the reply may be
+        longer than a Send, there is `room` for it in a Reply chunk."""
+        fields = {}
+        if payload:
+            at, size = payload
+            fields["reads"] = read_list((at, self.offer(message[at:at + size]), size))
+            message = message[:at] + message[at + size + -size % 4:]
+        if room:
+            fields["reply"] = reply_chunk((self.offer(bytes(room)), room))
+        self.endpoint.send(rdma_call(message, **fields))
+
+    def take_reply(self, seconds=SECONDS):
+        """The RPC message of the next reply, however it comes."""
+        answer = Header(self.endpoint.receive(seconds))
+        assert answer.kind in (RDMA_MSG, RDMA_NOMSG), f"procedure {answer.kind} instead of a reply"
+        if answer.kind == RDMA_MSG:
+            return answer.body
+        return b"".join(bytes(self.endpoint.memory[handle][offset:offset + length]) for handle, length, offset in answer.reply)
 
     def root(self, path=b"/"):
         results = Words(self.call(1, opaque(path), MOUNT))

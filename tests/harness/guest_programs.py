@@ -1,0 +1,34 @@
+"""Small C++ programs that run in the guest: built static, so that they need nothing there, and kept beside the image."""
+
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+
+import guest_image
+from guest_image import GuestUnavailable
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop", "guest")
+COMMAND = ["g++", "-std=c++20", "-O1", "-g0", "-Wall", "-Wextra", "-Werror", "-static", "-s"]
+
+
+def built(name):
+    """The path of the program whose source is tests/interop/guest/<name>.cc."""
+    if not shutil.which("g++"):
+        raise GuestUnavailable("g++ is not installed")
+    recipe = hashlib.sha256(" ".join(COMMAND).encode())
+    for source in [f"{SOURCES}/{name}.cc", *sorted(glob.glob(f"{SOURCES}/*.h"))]:
+        with open(source, "rb") as file:
+            recipe.update(file.read())
+    program = f"{guest_image.IMAGE_DIR}/{name}-{recipe.hexdigest()[:12]}"
+    if not os.path.exists(program):
+        os.makedirs(guest_image.IMAGE_DIR, exist_ok=True)
+        subprocess.run([*COMMAND, "-o", program + ".new", f"{SOURCES}/{name}.cc"], check=True)
+        os.rename(program + ".new", program)
+    return program
+
+
+def carried(*names):
+    """{path in the guest: program}, for Guest(files=...)."""
+    return {f"bin/{name}": built(name) for name in names}

@@ -1,0 +1,74 @@
+"""How a guest mounts what `penstock serve` exports on the host, once or as several clients at the same time."""
+
+import os
+
+from cases import Skip
+from guest import GuestUnavailable, require
+from penstock import Server
+
+SHELL = """
+drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
+"""
+MOUNT = """
+mkdir -p %(at)s
+mount -t nfs -o %(options)s %(host)s:%(path)s %(at)s || exit 1
+grep ' %(at)s nfs' /proc/mounts
+grep -q ' %(at)s nfs4* .*vers=%(version)s,.*proto=%(transport)s[, ]' /proc/mounts || exit 1
+"""
+# Linux is one client to one address of a server. Over another network, under another name, it is another one: with a client
+# ID, a lease, sessions, delegations and locks of its own. Needs Guest(networks=2).
+SECOND_NETWORK = "ip addr add 10.0.3.15/24 dev eth1 && ip link set eth1 up && rdma link add siw1 type siw netdev eth1 || exit 1\n"
+NAME = "echo %s >/sys/fs/nfs/net/nfs_client/identifier || exit 1\n"
+HOST, HOST_OF_SECOND = "10.0.2.2", "10.0.3.2"
+
+
+class Mount:
+    """A transport, a version of NFS, and more options."""
+
+    def __init__(self, transport, version, more=""):
+        self.transport, self.version, self.more = transport, version, more
+
+    @property
+    def name(self):
+        return self.transport if self.version == "3" else f"{self.transport}_v{self.version.replace('.', '')}"
+
+    def name_of(self, case):
+        return f"{self.name}_{case}"
+
+    def command(self, server, at="/mnt", host=HOST, path="/export"):
+        """The shell commands that mount the export and make sure that it is mounted so."""
+        options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},sec=sys,hard"
+        if self.version == "3":
+            options += f",nolock,mountproto=tcp,mountport={server.mount}"
+        return MOUNT % {"options": options + self.more, "transport": self.transport, "version": self.version, "at": at, "host": host,
+                        "path": path}
+
+    def script(self, server, body):
+        """`body` with the export mounted at /mnt."""
+        return SHELL + self.command(server) + body + "\ncd /; umount /mnt || exit 1\n"
+
+
+def one_client(server, mount):
+    return NAME % "first" + mount.command(server)
+
+
+def two_clients(server, first, second, body):
+    """`body` with the export mounted at /mnt by one client, and at /other by another."""
+    return (SHELL + one_client(server, first) + SECOND_NETWORK + NAME % "second" +
+            second.command(server, "/other", HOST_OF_SECOND) + body + "\ncd /; umount /mnt && umount /other || exit 1\n")
+
+
+def exported(scratch):
+    folder = f"{scratch}/export"
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    return folder
+
+
+def serve(folder, lease=15, exports=None):
+    """Clients of version 4.0 wait for the whole of the grace period after a restart: it is as long as the lease."""
+    try:
+        require()
+    except GuestUnavailable as why:
+        raise Skip(str(why)) from None
+    return Server({"/export": f"{folder}:no_root_squash"} | (exports or {}), [f"--lease={lease}", f"--grace={lease}"])
