@@ -117,8 +117,8 @@ int main(int argc, char** argv) {
   for (const auto& [command, vers] :
        {std::pair(ping, &ping_options.vers), std::pair(list, &list_options.vers), std::pair(cat, &cat_options.vers),
         std::pair(copy, &copy_options.vers), std::pair(bench, &bench_options.vers)}) {
-    command->add_option("--vers", *vers, "Insist on this version of NFS: 3, 4.1 or 4.2")
-        ->check(CLI::IsMember({"3", "4", "4.1", "4.2"}));
+    command->add_option("--vers", *vers, "Insist on this version of NFS: 3, 4.0, 4.1 or 4.2")
+        ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2"}));
   }
   for (const auto& [command, file] : {std::pair(serve, &serve_options.trace), std::pair(ping, &ping_options.trace),
                                       std::pair(list, &list_options.trace), std::pair(cat, &cat_options.trace),

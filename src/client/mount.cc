@@ -15,7 +15,7 @@ Error File::Contradiction(std::string_view operation) const {
 Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
   constexpr int kMostLinks = 40;
   PENSTOCK_CO_TRY(const Attributes root, co_await GetAttributes(root_, url_.path));
-  Node node{root_, root};
+  Node node{.handle = root_, .attributes = root};
   std::string rest = path;
   int links = 0;
   for (;;) {
@@ -40,7 +40,7 @@ Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
       const auto below = Below(target, root_path_);
       if (!below) co_return std::unexpected(Error{path + ": a symbolic link leads out of the export", std::nullopt});
       target = *below;
-      node = {root_, root};
+      node = {.handle = root_, .attributes = root};
     }
     rest = target + "/" + rest;
   }

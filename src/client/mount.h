@@ -48,6 +48,9 @@ struct Attributes {
 struct Node {
   Handle handle;
   Attributes attributes;
+  // Where it was found; empty for a root. Version 4.0 opens files by their names alone (RFC 7530 §16.16).
+  Handle directory{};
+  std::string name{};
 };
 
 // A directory's entry.
@@ -130,7 +133,7 @@ class Mount {
   // under way.
   virtual Task<void> Unmount() = 0;
 
-  // "3", "4.1"
+  // "3", "4.0", "4.1", "4.2"
   virtual std::string_view version() const = 0;
   Loop& loop() { return loop_; }
   const Url& url() const { return url_; }

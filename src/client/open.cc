@@ -5,11 +5,25 @@
 #include "client/nfs4/mount.h"
 
 namespace penstock::client {
+namespace {
+
+uint32_t MinorVersionOf(const Url& url) {
+  switch (url.version.value_or(Version::k41)) {
+    case Version::k40:
+      return 0;
+    case Version::k42:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
 
 Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, asio::thread_pool& workers, const Url& url,
                                                  MountOptions options) {
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
-  auto mount = co_await v4::Open(loop, workers, url, url.version == Version::k42 ? 2 : 1, options);
+  auto mount = co_await v4::Open(loop, workers, url, MinorVersionOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
   log::debug("{}: version 3, then", mount.error().message);
   co_return co_await v3::Open(loop, workers, url, options);

@@ -58,6 +58,7 @@ bool ParseAuthority(std::string_view text, std::string& host, std::optional<uint
 
 std::optional<Version> ParseVersion(std::string_view text) {
   if (text == "3") return Version::k3;
+  if (text == "4.0") return Version::k40;
   if (text == "4" || text == "4.1") return Version::k41;
   if (text == "4.2") return Version::k42;
   return std::nullopt;
@@ -97,7 +98,7 @@ SetupResult<Url> Url::Parse(std::string_view text) {
       url.protocol = value == "rdma" ? Protocol::kRdma : Protocol::kTcp;
     } else if (key == "vers" || key == "version") {
       url.version = ParseVersion(value);
-      if (!url.version) return fail("vers must be 3, 4.1 or 4.2");
+      if (!url.version) return fail("vers must be 3, 4.0, 4.1 or 4.2");
     } else if (key == "port" || key == "nfsport") {
       if (!is_port) return fail(fmt::format("{} wants a port number", key));
       port = static_cast<uint16_t>(*number);

@@ -1,4 +1,4 @@
-// nfs://host[:port]/path?vers=3|4.1|4.2&proto=rdma|tcp — where a file is, and how to get there; in the manner of
+// nfs://host[:port]/path?vers=3|4.0|4.1|4.2&proto=rdma|tcp — where a file is, and how to get there; in the manner of
 // libnfs.
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace penstock::client {
 
 enum class Protocol : uint8_t { kTcp, kRdma };
-enum class Version : uint8_t { k3, k41, k42 };
-// "3", "4" (which is 4.1), "4.1", "4.2"
+enum class Version : uint8_t { k3, k40, k41, k42 };
+// "3", "4" (which is 4.1), "4.0", "4.1", "4.2"
 std::optional<Version> ParseVersion(std::string_view text);
 
 struct Url {

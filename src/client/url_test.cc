@@ -40,6 +40,7 @@ TEST(Url, TakesOptions) {
 TEST(Url, NamesAVersionOrLeavesItOpen) {
   EXPECT_EQ(Url::Parse("nfs://h/")->version, std::nullopt);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4")->version, Version::k41);
+  EXPECT_EQ(Url::Parse("nfs://h/?vers=4.0")->version, Version::k40);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4.1")->version, Version::k41);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4.2")->version, Version::k42);
 }

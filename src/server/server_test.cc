@@ -306,12 +306,26 @@ TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
   EXPECT_THAT(message, HasSubstr("elsewhere"));
 }
 
+std::string NameOf(Version version) {
+  switch (version) {
+    case Version::k3:
+      return "3";
+    case Version::k40:
+      return "40";
+    case Version::k41:
+      return "41";
+    case Version::k42:
+      return "42";
+  }
+  return "";
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ServerTest,
                          testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
-                                          testing::Values(Version::k3, Version::k41)),
+                                          testing::Values(Version::k3, Version::k40, Version::k41)),
                          [](const auto& tested) {
                            return std::string(std::get<0>(tested.param) == Protocol::kTcp ? "Tcp" : "Rdma") +
-                                  (std::get<1>(tested.param) == Version::k3 ? "3" : "4");
+                                  NameOf(std::get<1>(tested.param));
                          });
 
 class ServerSetUpTest : public ServerTest {};

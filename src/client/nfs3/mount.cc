@@ -201,7 +201,7 @@ Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name)
   auto reply = co_await Call<nfs3::NFSPROC3_LOOKUP>(arguments, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::LOOKUP3resok& found = reply->results.resok();
-  Node node{FromHandle3(found.object), {}};
+  Node node{FromHandle3(found.object), {}, directory, std::string(name)};
   if (found.obj_attributes) {
     node.attributes = AttributesOf(*found.obj_attributes);
   } else {
@@ -239,7 +239,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
   const nfs3::CREATE3resok& created = reply->results.resok();
   Node node;
   if (created.obj && created.obj_attributes) {
-    node = {FromHandle3(*created.obj), AttributesOf(*created.obj_attributes)};
+    node = {FromHandle3(*created.obj), AttributesOf(*created.obj_attributes), directory, std::string(name)};
   } else {
     PENSTOCK_CO_TRY(node, co_await Lookup(directory, name));
   }

@@ -1,5 +1,7 @@
 #include "client/nfs4/file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/log.h"
@@ -28,65 +30,118 @@ bool IsLost(std::optional<Status> status) {
 
 }  // namespace
 
-std::array<std::byte, 8> OwnerOctets(uint64_t owner) {
-  std::array<std::byte, 8> octets;
-  StoreBig(octets.data(), owner);
-  return octets;
-}
-
-nfs4::OPEN4args MakeOpen(nfs4::clientid4 client, ConstBytes owner, Access access) {
+nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access) {
   nfs4::OPEN4args open;
-  open.share_access = static_cast<uint32_t>(access) | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  open.seqid = caller.SequenceOf(owner);
+  open.share_access = static_cast<uint32_t>(access);
+  if (caller.minor_version() > 0) open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   open.share_deny = nfs4::OPEN4_SHARE_DENY_NONE;
-  open.owner = {client, owner};
+  open.owner = {caller.client(), owner.octets()};
   return open;
 }
 
 // ---- open ----
 
+template <class Build>
+auto File::CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())>>> {
+  auto reply = co_await mount_.caller().Call(std::move(build), name(), {},
+                                             [this](const auto& said) { owner_.HandleStatus(StatusOf(said, 1)); });
+  if (!reply && !reply.error().status) owner_.HandleNoReply();
+  co_return reply;
+}
+
 Task<Result<void>> File::Open() {
+  for (int tries = 1;; ++tries) {
+    Result<void> opened = co_await OpenOnce();
+    // Lost between its OPEN and what has to follow: as if it had not been.
+    if (opened || !IsLost(opened.error().status) || tries == kMostOpens) co_return opened;
+  }
+}
+
+Task<Result<void>> File::OpenOnce() {
+  CompoundCaller& caller = mount_.caller();
+  const bool by_name = caller.minor_version() == 0;  // RFC 7530 §16.16.1: there is no CLAIM_FH
+  if (by_name && node().name.empty()) {
+    co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens what has a name", name()), Status::kInvalid});
+  }
+  if (owner_.spent()) owner_ = mount_.NewOwner();
   uint64_t epoch = 0;
-  const auto build = [&] {
-    epoch = mount_.session().lease().epoch();
-    nfs4::OPEN4args open = MakeOpen(mount_.session().lease().client(), owner_, access_);
-    open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_FH);
-    return std::tuple(nfs4::PUTFH4args{node().handle}, open);
-  };
-  auto reply = co_await mount_.session().Call(build, name());
+  auto reply = co_await CallAsOwner([&] {
+    epoch = caller.epoch();
+    nfs4::OPEN4args open = MakeOpen(caller, owner_, access_);
+    open.claim = by_name ? nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(node().name))
+                         : nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_FH);
+    return std::tuple(nfs4::PUTFH4args{by_name ? node().directory : node().handle}, open, GetHandle());
+  });
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_await HandleOpened(std::get<1>(reply->results).resok4(), epoch);
+  const bool same = std::get<2>(reply->results).resok4().object == node().handle;
+  PENSTOCK_CO_CHECK(co_await HandleOpened(std::get<1>(reply->results).resok4(), epoch));
+  if (same) co_return Result<void>();
+  // Another file has the name by now.
+  PENSTOCK_CO_CHECK(co_await Close());
+  co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_STALE, name()));
+}
+
+Task<Result<void>> File::HandleOpened(const nfs4::OPEN4resok& result, uint64_t epoch) {
+  stateid_ = result.stateid;
+  open_epoch_ = epoch;
+  const bool confirm = result.rflags & nfs4::OPEN4_RESULT_CONFIRM;
+  if (confirm) {
+    Result<void> confirmed = co_await Confirm();
+    if (!confirmed) {
+      open_epoch_ = 0;
+      co_return confirmed;
+    }
+  }
+  co_return co_await GiveBack(result.delegation);
+}
+
+// RFC 7530 §16.18
+Task<Result<void>> File::Confirm() {
+  auto reply = co_await CallAsOwner([&] {
+    return std::tuple(nfs4::PUTFH4args{node().handle},
+                      nfs4::OPEN_CONFIRM4args{stateid_, mount_.caller().SequenceOf(owner_)});
+  });
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  stateid_ = std::get<1>(reply->results).resok4().open_stateid;
   co_return Result<void>();
 }
 
-Task<void> File::HandleOpened(const nfs4::OPEN4resok& result, uint64_t epoch) {
-  stateid_ = result.stateid;
-  open_epoch_ = epoch;
-  nfs4::stateid4 delegation;
-  switch (result.delegation.discriminant()) {
+Task<Result<void>> File::GiveBack(const nfs4::open_delegation4& delegation) {
+  nfs4::stateid4 held;
+  switch (delegation.discriminant()) {
     case nfs4::open_delegation_type4::OPEN_DELEGATE_READ:
-      delegation = result.delegation.read().stateid;
+      held = delegation.read().stateid;
       break;
     case nfs4::open_delegation_type4::OPEN_DELEGATE_WRITE:
-      delegation = result.delegation.write().stateid;
+      held = delegation.write().stateid;
       break;
     default:
-      co_return;
+      co_return Result<void>();
   }
-  auto returned = co_await mount_.session().Call(
-      [&] { return std::tuple(nfs4::PUTFH4args{node().handle}, nfs4::DELEGRETURN4args{delegation}); }, name());
+  auto returned = co_await mount_.caller().Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{node().handle}, nfs4::DELEGRETURN4args{held}); }, name());
   if (!returned) log::debug("{}", returned.error().message);
+  co_return Result<void>();
 }
 
 Task<void> File::Reclaim() {
   if (open_epoch_ == 0) co_return;
-  Session& session = mount_.session();
-  const uint64_t epoch = session.lease().epoch();
-  nfs4::OPEN4args open = MakeOpen(session.lease().client(), owner_, access_);
+  CompoundCaller& caller = mount_.caller();
+  const uint64_t epoch = caller.epoch();
+  if (owner_.spent()) owner_ = mount_.NewOwner();
+  nfs4::OPEN4args open = MakeOpen(caller, owner_, access_);
   open.claim =
       nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
-  auto reply = co_await session.ReclaimCall(std::tuple(nfs4::PUTFH4args{node().handle}, open), name());
+  auto reply = co_await caller.ReclaimCall(std::tuple(nfs4::PUTFH4args{node().handle}, open), name());
   if (!reply) {
+    owner_.HandleNoReply();
     log::debug("not reclaimed: {}", reply.error().message);
+    co_return;
+  }
+  owner_.HandleStatus(StatusOf(*reply, 1));
+  if (reply->status != nfsstat4::NFS4_OK) {
+    log::debug("not reclaimed: {}", v4::ErrorOf(reply->status, name()).message);
     co_return;
   }
   stateid_ = std::get<1>(reply->results).resok4().stateid;
@@ -118,17 +173,24 @@ auto File::Do(Make make, Bytes destination)
       used = stateid_;
       return std::tuple(nfs4::PUTFH4args{node().handle}, make(used));
     };
-    auto reply = co_await mount_.session().Call(build, name(), destination);
+    auto reply = co_await mount_.caller().Call(build, name(), destination);
     if (reply || !IsLost(reply.error().status) || tries == kMostOpens) co_return reply;
+    // Where more than this has been lost, it is reclaimed now.
+    PENSTOCK_CO_CHECK(co_await mount_.caller().Ready(name()));
     // The first of those that have lost it says so.
     if (used == stateid_ && is_open()) open_epoch_ = 0;
   }
 }
 
 Task<Result<void>> File::Close() {
-  if (is_open()) {
-    auto reply = co_await mount_.session().Call(
-        [&] { return std::tuple(nfs4::PUTFH4args{node().handle}, nfs4::CLOSE4args{0, stateid_}); }, name());
+  if (open_epoch_ == 0) co_return Result<void>();
+  // Where the server has restarted, this finds out, and it is open once more.
+  PENSTOCK_CO_CHECK(co_await mount_.caller().Ready(name()));
+  if (is_open() && !owner_.spent()) {
+    auto reply = co_await CallAsOwner([&] {
+      return std::tuple(nfs4::PUTFH4args{node().handle},
+                        nfs4::CLOSE4args{mount_.caller().SequenceOf(owner_), stateid_});
+    });
     open_epoch_ = 0;
     if (!reply && !IsLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
   }
@@ -164,7 +226,7 @@ Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from) {
 }
 
 Task<Result<Verifier>> File::Commit() {
-  auto reply = co_await mount_.session().Call(
+  auto reply = co_await mount_.caller().Call(
       [&] { return std::tuple(nfs4::PUTFH4args{node().handle}, nfs4::COMMIT4args{0, 0}); }, name());
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return std::get<1>(reply->results).resok4().writeverf;

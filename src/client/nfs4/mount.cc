@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "client/connect.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
+#include "client/nfs4/client_id.h"
 #include "client/nfs4/file.h"
 #include "client/nfs4/session.h"
 #include "client/set_up.h"
@@ -35,8 +37,8 @@ Verifier RandomVerifier() {
 
 // RFC 8881 §2.4: no other client has it. A process does not outlive itself, so that it need not be the same for the
 // next.
-SessionOptions OptionsOf(const Url& url, uint32_t minor_version) {
-  SessionOptions options;
+CallerOptions OptionsOf(const Url& url, uint32_t minor_version) {
+  CallerOptions options;
   options.minor_version = minor_version;
   options.verifier = RandomVerifier();
   options.owner =
@@ -49,27 +51,36 @@ class Mount final : public client::Mount, public FileOwner {
  public:
   Mount(Loop& loop, asio::thread_pool& workers, Url url, uint32_t minor_version, MountOptions options)
       : client::Mount(loop, std::move(url)),
-        minor_version_(minor_version),
-        callbacks_(kBackSlots, {.id = [this] { return session_.lease().session(); },
+        callbacks_(kBackSlots, {.id = [this] { return session_->lease().session(); },
                                 .set_target =
                                     [this](uint32_t target) {
-                                      session_.slots().HandleTarget(target);
-                                      session_.HandleSlotsChanged();
+                                      session_->slots().HandleTarget(target);
+                                      session_->HandleSlotsChanged();
                                     }}),
         channel_(
             loop, [this, &workers, provider = options.provider] { return OpenBound(workers, provider); },
             Limited(options.retry, url_)),
-        client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)),
-        session_(loop, client_, OptionsOf(url_, minor_version)) {
-    dispatcher_.Add(callbacks_);
-    session_.set_reclaim([this] { return ReclaimFiles(); });
+        client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {
+    CallerOptions caller_options = OptionsOf(url_, minor_version);
+    if (minor_version == 0) {
+      caller_ = std::make_unique<ClientId>(loop, client_, std::move(caller_options));
+    } else {
+      auto session = std::make_unique<Session>(loop, client_, std::move(caller_options));
+      session_ = session.get();
+      caller_ = std::move(session);
+      dispatcher_.Add(callbacks_);
+    }
+    caller_->set_reclaim([this] { return ReclaimFiles(); });
   }
 
   Task<Result<void>> SetUp();
 
-  std::string_view version() const override { return minor_version_ == 2 ? "4.2" : "4.1"; }
+  std::string_view version() const override {
+    static constexpr std::array<std::string_view, 3> kNames = {"4.0", "4.1", "4.2"};
+    return kNames[caller_->minor_version()];
+  }
   uint64_t reconnections() const override { return channel_.reconnections(); }
-  Task<void> Unmount() override { co_await session_.Close(); }
+  Task<void> Unmount() override { co_await caller_->Close(); }
 
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
@@ -89,19 +100,22 @@ class Mount final : public client::Mount, public FileOwner {
   Task<void> ReclaimFiles();
   template <class Find>
   Task<Result<Node>> FindNode(const Handle& directory, Find find, std::string_view name);
-  Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, std::string_view what) const;
+  // `name` as found in `directory`.
+  static Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes,
+                             const Handle& directory, std::string_view name);
 
-  Session& session() override { return session_; }
+  CompoundCaller& caller() override { return *caller_; }
+  StateOwner NewOwner() override { return StateOwner(next_owner_++); }
   const TransferSizes& transfer_sizes() const override { return sizes_; }
   void Add(File& file) override { files_.insert(&file); }
   void Remove(File& file) override { files_.erase(&file); }
 
-  const uint32_t minor_version_;
   rpc::Dispatcher dispatcher_;
   CallbackProgram callbacks_;
   ReconnectingChannel channel_;
   rpc::Client client_;
-  Session session_;
+  std::unique_ptr<CompoundCaller> caller_;
+  Session* session_ = nullptr;  // what caller_ is, but for minor version 0
   std::set<File*> files_;
   uint64_t next_owner_ = 1;
 };
@@ -113,10 +127,12 @@ Error MalformedAttributes(std::string_view what) {
 // ---- set-up ----
 
 Task<Mount::Channel> Mount::OpenBound(asio::thread_pool& workers, rdma::Provider* provider) {
-  Channel channel = co_await OpenChannel(loop_, workers, url_, provider, {.back_channel = &dispatcher_});
-  if (channel && session_.lease().ready()) {
+  ChannelOptions options;
+  if (session_) options.back_channel = &dispatcher_;
+  Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
+  if (channel && session_ && session_->lease().ready()) {
     rpc::Client client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
-    co_await session_.Bind(client);
+    co_await session_->Bind(client);
     // The channel's own code may be below us still.
     co_await Sleep(loop_, Duration::zero());
   }
@@ -135,14 +151,14 @@ Task<Result<void>> Mount::SetUp() {
     }
     co_return std::unexpected(std::move(error));
   }
-  PENSTOCK_CO_CHECK(co_await session_.Establish(url_.host));
+  PENSTOCK_CO_CHECK(co_await caller_->Establish(url_.host));
   Result<void> learned = co_await LearnLimits();
-  if (!learned) co_await session_.Close();
+  if (!learned) co_await caller_->Close();
   co_return learned;
 }
 
 Task<Result<void>> Mount::LearnLimits() {
-  auto reply = co_await session_.Call(
+  auto reply = co_await caller_->Call(
       [] { return std::tuple(PutRootHandle(), GetHandle(), nfs4::GETATTR4args{LimitAttributes()}); }, url_.host);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   root_ = std::get<1>(reply->results).resok4().object;
@@ -153,10 +169,10 @@ Task<Result<void>> Mount::LearnLimits() {
     const uint64_t room = message > kOverhead ? message - kOverhead : 0;
     return static_cast<uint32_t>(std::clamp<uint64_t>(std::min(most, room), 512, ours));
   };
-  sizes_.read = choose(limits->max_read, session_.max_response(), kLargestTransfer);
-  sizes_.write = choose(limits->max_write, session_.max_request(), kLargestTransfer);
-  sizes_.directory = choose(kLargestDirectory, session_.max_response(), kLargestDirectory);
-  if (limits->lease_seconds > 0) session_.set_lease_time(std::chrono::seconds(limits->lease_seconds));
+  sizes_.read = choose(limits->max_read, caller_->max_response(), kLargestTransfer);
+  sizes_.write = choose(limits->max_write, caller_->max_request(), kLargestTransfer);
+  sizes_.directory = choose(kLargestDirectory, caller_->max_response(), kLargestDirectory);
+  if (limits->lease_seconds > 0) caller_->set_lease_time(std::chrono::seconds(limits->lease_seconds));
   co_return Result<void>();
 }
 
@@ -175,20 +191,20 @@ Task<Result<void>> Mount::Ping() {
   co_return Result<void>();
 }
 
-Result<Node> Mount::NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes,
-                           std::string_view what) const {
+Result<Node> Mount::NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,
+                           std::string_view name) {
   const auto decoded = DecodeAttributes(attributes.resok4().obj_attributes);
-  if (!decoded) return std::unexpected(MalformedAttributes(what));
-  return Node{handle.resok4().object, *decoded};
+  if (!decoded) return std::unexpected(MalformedAttributes(name));
+  return Node{handle.resok4().object, *decoded, directory, std::string(name)};
 }
 
 template <class Find>
 Task<Result<Node>> Mount::FindNode(const Handle& directory, Find find, std::string_view name) {
-  auto reply = co_await session_.Call(
+  auto reply = co_await caller_->Call(
       [&] { return std::tuple(nfs4::PUTFH4args{directory}, find, GetHandle(), nfs4::GETATTR4args{FileAttributes()}); },
       name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), name);
+  co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name);
 }
 
 // RFC 8881 §18.13.3: "." and ".." are no names.
@@ -199,7 +215,7 @@ Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name)
 }
 
 Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
-  auto reply = co_await session_.Call(
+  auto reply = co_await caller_->Call(
       [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   auto decoded = DecodeAttributes(std::get<1>(reply->results).resok4().obj_attributes);
@@ -208,14 +224,14 @@ Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_
 }
 
 Task<Result<std::string>> Mount::ReadLink(const Handle& symlink, std::string_view what) {
-  auto reply = co_await session_.Call([&] { return std::tuple(nfs4::PUTFH4args{symlink}, ReadLinkText()); }, what);
+  auto reply = co_await caller_->Call([&] { return std::tuple(nfs4::PUTFH4args{symlink}, ReadLinkText()); }, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return std::string(std::get<1>(reply->results).resok4().link.text());
 }
 
 Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
   auto reply =
-      co_await session_.Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, nfs4::REMOVE4args{name}); }, name);
+      co_await caller_->Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, nfs4::REMOVE4args{name}); }, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return Result<void>();
 }
@@ -227,7 +243,7 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
                                .maxcount = sizes_.directory,
                                .attr_request = EntryAttributes()};
   for (;;) {
-    auto reply = co_await session_.Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, arguments); }, what);
+    auto reply = co_await caller_->Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, arguments); }, what);
     if (!reply) co_return std::unexpected(std::move(reply).error());
     const nfs4::READDIR4resok& listed = std::get<1>(reply->results).resok4();
     const nfs4::nfs_cookie4 before = arguments.cookie;
@@ -246,31 +262,31 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
 // ---- files ----
 
 Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access access) {
-  auto opened = std::make_unique<File>(*this, file, what, access, next_owner_++);
+  auto opened = std::make_unique<File>(*this, file, what, access, NewOwner());
   PENSTOCK_CO_CHECK(co_await opened->Open());
   co_return opened;
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
                                                               uint32_t mode) {
-  const uint64_t owner = next_owner_++;
-  const auto owner_octets = OwnerOctets(owner);
+  StateOwner owner = NewOwner();
   std::vector<std::byte> octets;
   const nfs4::fattr4 attributes = EncodeNewFile(mode, octets);
   uint64_t epoch = 0;
   const auto build = [&] {
-    epoch = session_.lease().epoch();
-    nfs4::OPEN4args open = MakeOpen(session_.lease().client(), owner_octets, Access::kBoth);
+    epoch = caller_->epoch();
+    nfs4::OPEN4args open = MakeOpen(*caller_, owner, Access::kBoth);
     open.openhow =
         nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, nfs4::createhow4(nfs4::createmode4::UNCHECKED4, attributes));
     open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(name));
     return std::tuple(nfs4::PUTFH4args{directory}, open, GetHandle(), nfs4::GETATTR4args{FileAttributes()});
   };
-  auto reply = co_await session_.Call(build, name);
+  const auto observe = [&owner](const auto& reply) { owner.HandleStatus(StatusOf(reply, 1)); };
+  auto reply = co_await caller_->Call(build, name, {}, observe);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), name));
+  PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name));
   auto file = std::make_unique<File>(*this, std::move(node), name, Access::kBoth, owner);
-  co_await file->HandleOpened(std::get<1>(reply->results).resok4(), epoch);
+  PENSTOCK_CO_CHECK(co_await file->HandleOpened(std::get<1>(reply->results).resok4(), epoch));
   co_return file;
 }
 

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 
@@ -59,6 +60,15 @@ struct Operation<nfs4::COMMIT4args> : OperationIs<nfs4::OP_COMMIT, nfs4::COMMIT4
 template <>
 struct Operation<nfs4::DELEGRETURN4args> : OperationIs<nfs4::OP_DELEGRETURN, nfs4::DELEGRETURN4res> {};
 template <>
+struct Operation<nfs4::SETCLIENTID4args> : OperationIs<nfs4::OP_SETCLIENTID, nfs4::SETCLIENTID4res> {};
+template <>
+struct Operation<nfs4::SETCLIENTID_CONFIRM4args>
+    : OperationIs<nfs4::OP_SETCLIENTID_CONFIRM, nfs4::SETCLIENTID_CONFIRM4res> {};
+template <>
+struct Operation<nfs4::RENEW4args> : OperationIs<nfs4::OP_RENEW, nfs4::RENEW4res> {};
+template <>
+struct Operation<nfs4::OPEN_CONFIRM4args> : OperationIs<nfs4::OP_OPEN_CONFIRM, nfs4::OPEN_CONFIRM4res> {};
+template <>
 struct Operation<nfs4::EXCHANGE_ID4args> : OperationIs<nfs4::OP_EXCHANGE_ID, nfs4::EXCHANGE_ID4res> {};
 template <>
 struct Operation<nfs4::CREATE_SESSION4args> : OperationIs<nfs4::OP_CREATE_SESSION, nfs4::CREATE_SESSION4res> {};
@@ -92,8 +102,8 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
   } else if constexpr (std::same_as<Arguments, nfs4::READDIR4args>) {
     shape.max_stream += arguments.maxcount;
   } else if constexpr (std::same_as<Arguments, nfs4::GETATTR4args> || std::same_as<Arguments, nfs4::EXCHANGE_ID4args> ||
-                       std::same_as<Arguments, nfs4::OPEN4args>) {
-    // Attributes; names of an implementation; an access control entry.
+                       std::same_as<Arguments, nfs4::OPEN4args> || std::same_as<Arguments, nfs4::SETCLIENTID4args>) {
+    // Attributes; names of an implementation; an access control entry; an address.
     shape.max_stream += kMaxAttributes;
   } else {
     static_assert(!xdr::kExtent<Results>.open && xdr::kExtent<Results>.payloads == 0);
@@ -124,6 +134,37 @@ struct CompoundReply {
   std::tuple<typename Operation<Arguments>::Results...> results;
 };
 
+// Whether the operation with that index was executed, and with which status; nothing: one before it failed.
+template <class... Arguments>
+std::optional<nfs4::nfsstat4> StatusOf(const CompoundReply<Arguments...>& reply, size_t index) {
+  if (index >= reply.count) return std::nullopt;
+  return index + 1 == reply.count ? reply.status : nfs4::nfsstat4::NFS4_OK;
+}
+
+template <class T, class... Types>
+inline constexpr bool kIsOneOf = (... || std::same_as<T, Types>);
+
+// What results of this are kept by the server until the slot is used again: those that must not be executed twice. All
+// others are executed again should their reply be lost (RFC 8881 §2.10.6.1.3).
+template <class... Arguments>
+inline constexpr bool kMustBeCached = (... || kIsOneOf<Arguments, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::REMOVE4args,
+                                                       nfs4::DELEGRETURN4args, nfs4::RECLAIM_COMPLETE4args>);
+
+// Whether the operations name a state that the client id has: when that is lost, they are not to be repeated as they are.
+template <class... Arguments>
+inline constexpr bool kHasStateId = (... || kIsOneOf<Arguments, nfs4::CLOSE4args, nfs4::READ4args, nfs4::WRITE4args,
+                                                     nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args>);
+
+// The reply to a std::tuple of operations.
+template <class Operations>
+struct ReplyTo;
+template <class... Arguments>
+struct ReplyTo<std::tuple<Arguments...>> {
+  using Type = CompoundReply<Arguments...>;
+};
+template <class Operations>
+using ReplyOf = typename ReplyTo<Operations>::Type;
+
 template <class... Arguments>
 rpc::ReplyShape ShapeOf(const std::tuple<Arguments...>& operations, Bytes destination) {
   rpc::ReplyShape shape;
@@ -133,25 +174,41 @@ rpc::ReplyShape ShapeOf(const std::tuple<Arguments...>& operations, Bytes destin
 }
 
 template <class... Arguments>
+void EncodeOperations(xdr::Encoder& encoder, const std::tuple<Arguments...>& operations) {
+  std::apply([&](const auto&... each) { (EncodeOperation(encoder, each), ...); }, operations);
+}
+
+template <class... Arguments>
 void EncodeCompound(xdr::Encoder& encoder, uint32_t minor_version, const std::tuple<Arguments...>& operations) {
   xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, minor_version, sizeof...(Arguments)});
-  std::apply([&](const auto&... each) { (EncodeOperation(encoder, each), ...); }, operations);
+  EncodeOperations(encoder, operations);
+}
+
+// The head of the reply to a COMPOUND of `operations` operations.
+inline bool DecodeHead(xdr::Decoder& decoder, uint32_t operations, nfs4::COMPOUND4res_head& head) {
+  if (!xdr::Decode(decoder, head)) return false;
+  const bool whole = head.count == operations;
+  if (head.count > operations || (head.status == nfs4::nfsstat4::NFS4_OK && !whole)) {
+    return decoder.Fail(xdr::Error::kTrailing);
+  }
+  return true;
+}
+
+template <class... Arguments>
+bool DecodeResults(xdr::Decoder& decoder, size_t count, CompoundReply<Arguments...>& reply) {
+  size_t next = 0;
+  return std::apply(
+      [&](auto&... results) { return ((next++ >= count || DecodeOperation<Arguments>(decoder, results)) && ...); },
+      reply.results);
 }
 
 template <class... Arguments>
 bool DecodeCompound(xdr::Decoder& decoder, CompoundReply<Arguments...>& reply) {
   nfs4::COMPOUND4res_head head;
-  if (!xdr::Decode(decoder, head)) return false;
+  if (!DecodeHead(decoder, sizeof...(Arguments), head)) return false;
   reply.status = head.status;
   reply.count = head.count;
-  const bool whole = head.count == sizeof...(Arguments);
-  if (head.count > sizeof...(Arguments) || (head.status == nfs4::nfsstat4::NFS4_OK && !whole)) {
-    return decoder.Fail(xdr::Error::kTrailing);
-  }
-  size_t next = 0;
-  return std::apply(
-      [&](auto&... results) { return ((next++ >= head.count || DecodeOperation<Arguments>(decoder, results)) && ...); },
-      reply.results);
+  return DecodeResults(decoder, head.count, reply);
 }
 
 }  // namespace penstock::client::v4

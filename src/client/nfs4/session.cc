@@ -1,35 +1,18 @@
 #include "client/nfs4/session.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "base/log.h"
-#include "client/set_up.h"
 
 namespace penstock::client::v4 {
 
 using nfs4::nfsstat4;
 
-Error ErrorOf(nfsstat4 status, std::string_view what) { return client::ErrorOf(static_cast<Status>(status), what); }
-Error ErrorOf(const rpc::Error& error, std::string_view what) { return client::ErrorOf(error, what); }
-
-Session::Session(TimerService& timers, rpc::Client& client, SessionOptions options)
-    : timers_(timers), client_(client), options_(std::move(options)), renewal_(timers.MakeTimer([this] {
-        if (!closing_) Spawn(Renew());
-      })) {}
-
-Session::~Session() { assert(background_ == 0); }
-
-Task<Result<void>> Session::Establish(std::string_view what) {
-  PENSTOCK_CO_CHECK(co_await Ready(what));
-  ArmRenewal();
-  co_return Result<void>();
-}
+Session::Session(TimerService& timers, rpc::Client& client, CallerOptions options)
+    : CompoundCaller(timers, client, std::move(options)) {}
 
 Task<void> Session::Close() {
-  closing_ = true;
-  renewal_->Cancel();
-  while (background_ > 0) co_await background_changed_;
+  co_await EndBackground();
   // A server that does not answer any more finds out by itself, when the lease ends.
   if (!lease_.ready() || !answered_) co_return;
   const auto ended = co_await Bare(client_, nfs4::DESTROY_SESSION4args{lease_.session()}, "unmounting");
@@ -37,21 +20,6 @@ Task<void> Session::Close() {
 }
 
 // ---- set-up and recovery ----
-
-Task<Result<void>> Session::Ready(std::string_view what) {
-  while (!lease_.ready()) {
-    if (recovering_) {
-      co_await recovered_;
-      continue;
-    }
-    recovering_ = true;
-    Result<void> result = co_await Recover(what);
-    recovering_ = false;
-    recovered_.Notify();
-    if (!result) co_return result;
-  }
-  co_return Result<void>();
-}
 
 Task<Result<void>> Session::Recover(std::string_view what) {
   const TimePoint give_up = timers_.Now() + options_.give_up_after;
@@ -66,7 +34,7 @@ Task<Result<void>> Session::Recover(std::string_view what) {
         PENSTOCK_CO_CHECK(co_await CreateSession(what));
         break;
       case Lease::Step::kReclaim:
-        if (reclaim_) co_await reclaim_();
+        co_await Reclaim();
         if (generation == lease_.generation()) lease_.HandleReclaimed();
         break;
       case Lease::Step::kReclaimComplete:
@@ -104,7 +72,8 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
   nfs4::CREATE_SESSION4args arguments;
   arguments.csa_clientid = lease_.client();
   arguments.csa_sequence = lease_.create_sequence();
-  arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  // A server that can do it answers again after a restart, too; else it does not set the flag, and all is as before.
+  arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN | nfs4::CREATE_SESSION4_FLAG_PERSIST;
   arguments.csa_fore_chan_attrs = {.ca_headerpadsize = 0,
                                    .ca_maxrequestsize = options_.max_message,
                                    .ca_maxresponsesize = options_.max_message,
@@ -144,20 +113,60 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
 
 // RFC 8881 §18.51
 Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
-  Fate fate = Fate::kDone;
   const std::tuple<nfs4::RECLAIM_COMPLETE4args> operations;
-  auto reply = co_await Sequenced(operations, what, {}, fate);
+  auto reply = co_await ReclaimCall(operations, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  if (fate != Fate::kDone) co_return Result<void>();
-  if (reply->status == nfsstat4::NFS4_OK || reply->status == nfsstat4::NFS4ERR_COMPLETE_ALREADY) {
-    lease_.HandleReclaimComplete();
-  } else if (lease_.next() == Lease::Step::kReclaimComplete) {
-    co_return std::unexpected(v4::ErrorOf(reply->status, what));
+  switch (reply->status) {
+    case nfsstat4::NFS4_OK:
+    case nfsstat4::NFS4ERR_COMPLETE_ALREADY:
+      lease_.HandleReclaimComplete();
+      break;
+    case nfsstat4::NFS4ERR_DELAY:
+      break;
+    default:
+      if (lease_.next() == Lease::Step::kReclaimComplete) co_return std::unexpected(v4::ErrorOf(reply->status, what));
   }
   co_return Result<void>();
 }
 
-// ---- slots ----
+// ---- calls in slots ----
+
+Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std::string_view what) {
+  PENSTOCK_CO_TRY(const SlotUse use, co_await TakeSlot(what));
+  const uint64_t generation = lease_.generation();
+  const TimePoint sent = timers_.Now();
+  const nfs4::SEQUENCE4args sequence{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(),
+                                     compound.must_be_cached};
+  AddBounds(sequence, {}, compound.shape);
+  nfs4::COMPOUND4res_head head;
+  nfs4::SEQUENCE4res result;
+  auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(
+      [&](xdr::Encoder& encoder) {
+        xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, options_.minor_version, compound.count + 1});
+        EncodeOperation(encoder, sequence);
+        compound.encode(encoder);
+      },
+      compound.shape,
+      [&](xdr::Decoder& decoder) {
+        if (!DecodeHead(decoder, compound.count + 1, head)) return false;
+        return head.count == 0 ||
+               (DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1));
+      });
+  answered_ = message.has_value();
+  if (!message || head.count == 0) {
+    HandleNoReply(use, generation);
+    co_return std::unexpected(message ? v4::ErrorOf(head.status, what) : v4::ErrorOf(message.error(), what));
+  }
+  Executed executed{*std::move(message), head.status, head.count - 1,
+                    HandleSequenceReply(use, generation, sent, result)};
+  if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
+    lease_.HandleStatus(head.status, generation);
+    if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
+    // RFC 8881 §15.1.1.3, §15.1.9.2
+    if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
+  }
+  co_return executed;
+}
 
 Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
   for (;;) {
@@ -210,7 +219,9 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleExecuted(use);
       slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
       lease_.HandleSequence(said.sr_status_flags, generation, sent);
-      if (lease_.back_channel_down() && !binding_ && !closing_ && timers_.Now() >= bind_again_) Spawn(BindAgain());
+      if (lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
+        SpawnBackground(BindAgain());
+      }
       fate = Fate::kDone;
       break;
     }
@@ -243,24 +254,9 @@ void Session::HandleNoReply(SlotUse use, uint64_t generation) {
 
 // ---- the lease and the back channel ----
 
-void Session::set_lease_time(Duration time) {
-  lease_.set_lease_time(time);
-  ArmRenewal();
-}
-
-void Session::ArmRenewal() {
-  if (!closing_) renewal_->ExpireAfter(std::max<Duration>(lease_.renew_at() - timers_.Now(), std::chrono::seconds(1)));
-}
-
-Task<void> Session::Renew() {
-  ++background_;
-  if (lease_.renew_at() <= timers_.Now()) {
-    auto reply = co_await Call([] { return std::tuple<>(); }, "renewing the lease");
-    if (!reply) log::warn("{}", reply.error().message);
-  }
-  ArmRenewal();
-  --background_;
-  background_changed_.Notify();
+Task<void> Session::RenewLease() {
+  auto reply = co_await Call([] { return std::tuple<>(); }, "renewing the lease");
+  if (!reply) log::warn("{}", reply.error().message);
 }
 
 Task<void> Session::Bind(rpc::Client& connection) {
@@ -276,11 +272,8 @@ Task<void> Session::Bind(rpc::Client& connection) {
 Task<void> Session::BindAgain() {
   binding_ = true;
   bind_again_ = timers_.Now() + lease_.lease_time() / 2;
-  ++background_;
   co_await Bind(client_);
   binding_ = false;
-  --background_;
-  background_changed_.Notify();
 }
 
 }  // namespace penstock::client::v4

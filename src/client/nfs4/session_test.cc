@@ -281,7 +281,7 @@ class SessionTest : public testing::Test {
   Loop loop;
   FakeServer server{loop};
   rpc::Client client{server, loop.buffers(), rpc::Xid(1)};
-  SessionOptions options{.owner = "somebody", .give_up_after = 2s};
+  CallerOptions options{.owner = "somebody", .give_up_after = 2s};
   Session session{loop, client, options};
 };
 

@@ -1,0 +1,106 @@
+#include "client/nfs4/client_id.h"
+
+#include "base/log.h"
+
+namespace penstock::client::v4 {
+
+using nfs4::nfsstat4;
+
+Task<Result<void>> ClientId::Recover(std::string_view what) {
+  const TimePoint give_up = timers_.Now() + options_.give_up_after;
+  while (!lease_.ready()) {
+    const ClientIdLease::Step step = lease_.next();
+    switch (step) {
+      case ClientIdLease::Step::kSetClientId:
+        PENSTOCK_CO_CHECK(co_await SetClientId(what));
+        break;
+      case ClientIdLease::Step::kConfirm:
+        PENSTOCK_CO_CHECK(co_await Confirm(what));
+        break;
+      case ClientIdLease::Step::kReclaim:
+        co_await Reclaim();
+        lease_.HandleReclaimed();
+        break;
+      case ClientIdLease::Step::kRenew:
+        PENSTOCK_CO_CHECK(co_await Renew(what));
+        break;
+      case ClientIdLease::Step::kReady:
+        break;
+    }
+    if (timers_.Now() >= give_up) co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
+    // No step on: the server is busy, or has lost what it had just given.
+    if (lease_.next() <= step) co_await Sleep(timers_, std::chrono::milliseconds(100));
+  }
+  co_return Result<void>();
+}
+
+// RFC 7530 §16.33
+Task<Result<void>> ClientId::SetClientId(std::string_view what) {
+  nfs4::SETCLIENTID4args arguments;
+  arguments.client.verifier = options_.verifier;
+  arguments.client.id = AsBytes(options_.owner);
+  arguments.callback.cb_location = {"tcp", "0.0.0.0.0.0"};
+  auto reply = co_await Bare(client_, std::move(arguments), what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs4::SETCLIENTID4res& result = std::get<0>(reply->results);
+  if (result.is_resok4()) {
+    lease_.HandleSetClientId(result.resok4());
+  } else if (reply->status != nfsstat4::NFS4ERR_DELAY) {
+    co_return std::unexpected(v4::ErrorOf(reply->status, what));
+  }
+  co_return Result<void>();
+}
+
+// RFC 7530 §16.34
+Task<Result<void>> ClientId::Confirm(std::string_view what) {
+  const TimePoint sent = timers_.Now();
+  const nfs4::SETCLIENTID_CONFIRM4args arguments{lease_.client(), lease_.confirmation()};
+  auto reply = co_await Bare(client_, arguments, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  lease_.HandleConfirm(reply->status, sent);
+  co_return Result<void>();
+}
+
+// RFC 7530 §16.28
+Task<Result<void>> ClientId::Renew(std::string_view what) {
+  const TimePoint sent = timers_.Now();
+  const uint64_t epoch = lease_.epoch();
+  auto reply = co_await Bare(client_, nfs4::RENEW4args{lease_.client()}, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  lease_.HandleRenew(reply->status, epoch, sent);
+  co_return Result<void>();
+}
+
+Task<void> ClientId::RenewLease() {
+  constexpr std::string_view kWhat = "renewing the lease";
+  Result<void> renewed = co_await Renew(kWhat);
+  // What the server has lost is reclaimed at once: its grace period does not wait until somebody uses a file.
+  if (renewed) renewed = co_await Ready(kWhat);
+  if (!renewed) log::warn("{}", renewed.error().message);
+}
+
+Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std::string_view what) {
+  const uint64_t epoch = lease_.epoch();
+  nfs4::COMPOUND4res_head head;
+  auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(
+      [&](xdr::Encoder& encoder) {
+        xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, 0, compound.count});
+        compound.encode(encoder);
+      },
+      compound.shape,
+      [&](xdr::Decoder& decoder) {
+        return DecodeHead(decoder, compound.count, head) && compound.decode(decoder, head.count);
+      });
+  answered_ = message.has_value();
+  if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  Executed executed{*std::move(message), head.status, head.count, Fate::kDone};
+  if (head.status == nfsstat4::NFS4_OK) co_return executed;
+  lease_.HandleStatus(head.status, epoch);
+  // What names a state goes back to who had it: it has another one by then, or none.
+  if (!lease_.ready() && !recovering() && !compound.has_state_id) executed.fate = Fate::kAgain;
+  // RFC 7530 §13.1.1.3, §13.1.5.4
+  if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
+  co_return executed;
+}
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,40 @@
+// A client id of NFSv4.0 at a server, kept alive and had again when it is lost: RFC 7530 §9.1.1, §9.5, §9.6. The machine
+// is client_id_lease.h; here are its calls. The server is not told where it could call back, and so gives no delegations.
+#pragma once
+
+#include <string_view>
+
+#include "client/nfs4/client_id_lease.h"
+#include "client/nfs4/compound_caller.h"
+
+namespace penstock::client::v4 {
+
+class ClientId final : public CompoundCaller {
+ public:
+  ClientId(TimerService& timers, rpc::Client& client, CallerOptions options)
+      : CompoundCaller(timers, client, std::move(options)) {}
+
+  // There is no operation that gives a client id back: the server forgets it when its lease is over.
+  Task<void> Close() override { return EndBackground(); }
+
+  const ClientIdLease& lease() const { return lease_; }
+  nfs4::clientid4 client() const override { return lease_.client(); }
+  uint64_t epoch() const override { return lease_.epoch(); }
+
+ private:
+  Task<Result<Executed>> Execute(Compound& compound, std::string_view what) override;
+
+  bool ready() const override { return lease_.ready(); }
+  Task<Result<void>> Recover(std::string_view what) override;
+  Task<Result<void>> SetClientId(std::string_view what);
+  Task<Result<void>> Confirm(std::string_view what);
+  Task<Result<void>> Renew(std::string_view what);
+
+  TimePoint renew_at() const override { return lease_.renew_at(); }
+  Task<void> RenewLease() override;
+  void HandleLeaseTime(Duration time) override { lease_.set_lease_time(time); }
+
+  ClientIdLease lease_;
+};
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,71 @@
+#include "client/nfs4/client_id_lease.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace penstock::client::v4 {
+
+using nfs4::nfsstat4;
+
+void ClientIdLease::HandleSetClientId(const nfs4::SETCLIENTID4resok& result) {
+  assert(next_ == Step::kSetClientId);
+  client_ = result.clientid;
+  confirmation_ = result.setclientid_confirm;
+  next_ = Step::kConfirm;
+}
+
+void ClientIdLease::HandleConfirm(nfsstat4 status, TimePoint sent) {
+  assert(next_ == Step::kConfirm);
+  switch (status) {
+    case nfsstat4::NFS4_OK:
+      // Also where the client id is the one that we had: what was open under it is gone, or we would not have asked.
+      ++epoch_;
+      renewed_ = std::max(renewed_, sent);
+      next_ = Step::kReclaim;
+      break;
+    case nfsstat4::NFS4ERR_DELAY:
+      break;
+    default:  // RFC 7530 §16.34.5: the server has forgotten what it had just given
+      next_ = Step::kSetClientId;
+  }
+}
+
+void ClientIdLease::HandleReclaimed() {
+  if (next_ == Step::kReclaim) next_ = Step::kReady;
+}
+
+void ClientIdLease::HandleRenew(nfsstat4 status, uint64_t epoch, TimePoint sent) {
+  if (epoch != epoch_ || (next_ != Step::kRenew && next_ != Step::kReady)) return;
+  switch (status) {
+    case nfsstat4::NFS4_OK:
+    // Renewed all the same; delegations are in danger, and we hold none (RFC 7530 §16.28.5).
+    case nfsstat4::NFS4ERR_CB_PATH_DOWN:
+      renewed_ = std::max(renewed_, sent);
+      next_ = Step::kReady;
+      break;
+    case nfsstat4::NFS4ERR_STALE_CLIENTID:
+    case nfsstat4::NFS4ERR_EXPIRED:
+      next_ = Step::kSetClientId;
+      break;
+    default:
+      break;
+  }
+}
+
+void ClientIdLease::HandleStatus(nfsstat4 status, uint64_t epoch) {
+  if (epoch != epoch_) return;
+  switch (status) {
+    case nfsstat4::NFS4ERR_STALE_CLIENTID:
+      next_ = Step::kSetClientId;
+      break;
+    // RFC 7530 §9.6.2, §9.6.3: the server has restarted, or our lease is over; or this one state is older than that.
+    case nfsstat4::NFS4ERR_STALE_STATEID:
+    case nfsstat4::NFS4ERR_EXPIRED:
+      if (next_ == Step::kReady) next_ = Step::kRenew;
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,76 @@
+#include "client/nfs4/compound_caller.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "client/set_up.h"
+
+namespace penstock::client::v4 {
+
+Error ErrorOf(nfs4::nfsstat4 status, std::string_view what) {
+  return client::ErrorOf(static_cast<Status>(status), what);
+}
+Error ErrorOf(const rpc::Error& error, std::string_view what) { return client::ErrorOf(error, what); }
+
+CompoundCaller::CompoundCaller(TimerService& timers, rpc::Client& client, CallerOptions options)
+    : timers_(timers), client_(client), options_(std::move(options)), renewal_(timers.MakeTimer([this] {
+        if (!closing_) SpawnBackground(Renew());
+      })) {}
+
+CompoundCaller::~CompoundCaller() { assert(background_ == 0); }
+
+Task<Result<void>> CompoundCaller::Establish(std::string_view what) {
+  PENSTOCK_CO_CHECK(co_await Ready(what));
+  ArmRenewal();
+  co_return Result<void>();
+}
+
+Task<Result<void>> CompoundCaller::Ready(std::string_view what) {
+  while (!ready()) {
+    if (recovering_) {
+      co_await recovered_;
+      continue;
+    }
+    recovering_ = true;
+    Result<void> result = co_await Recover(what);
+    recovering_ = false;
+    recovered_.Notify();
+    if (!result) co_return result;
+  }
+  co_return Result<void>();
+}
+
+Task<void> CompoundCaller::Reclaim() {
+  if (reclaim_) co_await reclaim_();
+}
+
+void CompoundCaller::SpawnBackground(Task<void> task) {
+  ++background_;
+  Spawn([](CompoundCaller& self, Task<void> inner) -> Task<void> {
+    co_await std::move(inner);
+    --self.background_;
+    self.background_changed_.Notify();
+  }(*this, std::move(task)));
+}
+
+Task<void> CompoundCaller::EndBackground() {
+  closing_ = true;
+  renewal_->Cancel();
+  while (background_ > 0) co_await background_changed_;
+}
+
+void CompoundCaller::set_lease_time(Duration time) {
+  HandleLeaseTime(time);
+  ArmRenewal();
+}
+
+void CompoundCaller::ArmRenewal() {
+  if (!closing_) renewal_->ExpireAfter(std::max<Duration>(renew_at() - timers_.Now(), std::chrono::seconds(1)));
+}
+
+Task<void> CompoundCaller::Renew() {
+  if (renew_at() <= timers_.Now()) co_await RenewLease();
+  ArmRenewal();
+}
+
+}  // namespace penstock::client::v4
