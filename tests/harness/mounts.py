@@ -17,7 +17,9 @@ grep -q ' %(at)s nfs4* .*vers=%(version)s,.*proto=%(transport)s[, ]' /proc/mount
 """
 # Linux is one client to one address of a server. Over another network, under another name, it is another one: with a client
 # ID, a lease, sessions, delegations and locks of its own. Needs Guest(networks=2).
-SECOND_NETWORK = "ip addr add 10.0.3.15/24 dev eth1 && ip link set eth1 up && rdma link add siw1 type siw netdev eth1 || exit 1\n"
+SECOND_NETWORK = """
+ip addr add 10.0.3.15/24 dev eth1 && ip link set eth1 up && rdma link add siw1 type siw netdev eth1 || exit 1
+"""
 NAME = "echo %s >/sys/fs/nfs/net/nfs_client/identifier || exit 1\n"
 HOST, HOST_OF_SECOND = "10.0.2.2", "10.0.3.2"
 
@@ -40,8 +42,8 @@ class Mount:
         options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},sec=sys,hard"
         if self.version == "3":
             options += f",nolock,mountproto=tcp,mountport={server.mount}"
-        return MOUNT % {"options": options + self.more, "transport": self.transport, "version": self.version, "at": at, "host": host,
-                        "path": path}
+        return MOUNT % {"options": options + self.more, "transport": self.transport, "version": self.version, "at": at,
+                        "host": host, "path": path}
 
     def script(self, server, body):
         """`body` with the export mounted at /mnt."""

@@ -36,12 +36,16 @@ OCCURRENCES = {
     "tcp-nfs": ("captured", "nfs.procedure_v3", None),
     "rdma-nfs4": ("messages", "nfs.procedure_v4", None),
     "tcp-nfs4": ("captured", "nfs.procedure_v4", None),
+    "rdma-recall": ("messages", "nfs.cb.operation", "4"),
+    "tcp-recall": ("captured", "nfs.cb.operation", "4"),
+    "rdma-notify-lock": ("messages", "nfs.cb.operation", "13"),
+    "tcp-notify-lock": ("captured", "nfs.cb.operation", "13"),
     "mount": ("captured", "mount.procedure_v3", None),
 }
 # RFC 6581 §4 (revision 2 and the enhanced-mode flag) is younger than this dissector, which knows RFC 5044 alone. The last it
-# says of every CLOSE: its result has a stateid.
+# says of every CLOSE: its result has a stateid. TCP may send again what has arrived; for other octets it has other words.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
-           "State ID deprecated in CLOSE responses [RFC7530 16.2.5]")
+           "State ID deprecated in CLOSE responses [RFC7530 16.2.5]", "New fragment overlaps old data (retransmission?)")
 WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are no errors of ours
 FIELDS = ["frame.number", "tcp.stream", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
           "_ws.expert.message", "iwarp_mpa.crc_check"]

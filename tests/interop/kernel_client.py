@@ -11,54 +11,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from capture import Capture  # noqa: E402
-from cases import Skip, main  # noqa: E402
+from cases import main  # noqa: E402
 from files import MIB, SIZES, assert_same, describe, digest, digests, make, make_sizes  # noqa: E402
-from guest import Guest, GuestUnavailable, hashes, require  # noqa: E402
-from penstock import Server  # noqa: E402
-
-PRELUDE = """
-mount_export() {
-  mount -t nfs -o %(options)s 10.0.2.2:/export /mnt || exit 1
-  grep ' /mnt nfs' /proc/mounts
-  grep -q ' /mnt nfs4* .*vers=%(version)s,.*proto=%(transport)s[, ]' /proc/mounts || exit 1
-}
-drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
-mount_export
-"""
-
-
-class Mount:
-    """How the guest mounts: a transport, and a version of NFS."""
-
-    def __init__(self, transport, version):
-        self.transport, self.version = transport, version
-
-    def name_of(self, case):
-        return f"{self.transport}_{case}" if self.version == "3" else f"{self.transport}_v{self.version.replace('.', '')}_{case}"
-
-    def script(self, server, body):
-        options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},sec=sys,hard"
-        if self.version == "3":
-            options += f",nolock,mountproto=tcp,mountport={server.mount}"
-        return PRELUDE % {"options": options, "transport": self.transport, "version": self.version} + body + (
-            "\ncd /; umount /mnt || exit 1\n")
-
-
-def exported(scratch):
-    folder = f"{scratch}/export"
-    os.mkdir(folder)
-    os.chmod(folder, 0o777)
-    return folder
-
-
-def serve(folder):
-    try:
-        require()
-    except GuestUnavailable as why:
-        raise Skip(str(why)) from None
-    # Clients of version 4.0 wait for the whole of the grace period after a restart.
-    return Server({"/export": f"{folder}:no_root_squash"}, ["--lease=15", "--grace=15"])
-
+from guest import Guest, hashes  # noqa: E402
+from mounts import Mount, exported, serve  # noqa: E402
 
 FILES = """
 mkdir /mnt/guest /tmp/guest
