@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "nfs/v4/lease.h"
@@ -21,8 +22,11 @@ nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const Time
 }
 
 nfs::v4::StateTables MakeTables(const nfs::v4::Settings& settings, const nfs::v4::RecoveryStore::Restart& restart,
-                                TimePoint now) {
-  return {.clients = nfs::v4::Clients(settings, restart.instance, nfs::v4::Grace(restart, settings.grace, now)),
+                                nfs::v4::ReplyStore& replies, TimePoint now) {
+  // As long as its client could still have come back, had the server not started again.
+  const Duration patience = std::max(settings.lease, restart.last_lease);
+  return {.clients = nfs::v4::Clients(settings, restart.instance, nfs::v4::Grace(restart, settings.grace, now),
+                                      nfs::v4::DeadSessions(replies.Load(), patience, now)),
           .files = nfs::v4::Files(restart.instance, nfs::v4::Files::Limits{.lease = settings.lease})};
 }
 
@@ -48,21 +52,28 @@ SetupResult<std::unique_ptr<Nfs4>> Nfs4::Make(nfs::v4::Settings settings, const 
   PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, started));
   PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
   settings.server_scope = settings.server_owner;
-  PENSTOCK_TRY(auto store, nfs::v4::OpenRecoveryStore((surroundings.state_directory / "nfs4-clients.sqlite").string()));
-  PENSTOCK_TRY(const auto restart, store->Begin(settings.lease, seconds));
-  return std::unique_ptr<Nfs4>(
-      new Nfs4(std::move(settings), surroundings, std::move(names), std::move(store), restart));
+  PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings.lease, seconds));
+  return std::unique_ptr<Nfs4>(new Nfs4(std::move(settings), surroundings, std::move(names), std::move(memory)));
+}
+
+SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, Duration lease, std::chrono::sys_seconds now) {
+  Memory memory;
+  PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore((directory / "nfs4-clients.sqlite").string()));
+  PENSTOCK_TRY(memory.restart, memory.clients->Begin(lease, now));
+  PENSTOCK_TRY(memory.replies, nfs::v4::OpenReplyStore((directory / "nfs4-replies").string()));
+  return memory;
 }
 
 Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
-           std::unique_ptr<const nfs::v4::Namespace> names, std::unique_ptr<nfs::v4::RecoveryStore> store,
-           const nfs::v4::RecoveryStore::Restart& restart)
+           std::unique_ptr<const nfs::v4::Namespace> names, Memory memory)
     : settings_(std::move(settings)),
       home_(surroundings.home),
       names_(std::move(names)),
       owners_(MakeOwnerNames(settings_, home_, surroundings.pool)),
-      state_(MakeTables(settings_, restart, home_.Now())),
-      recovery_(std::move(store)),
+      reply_store_(std::move(memory.replies)),
+      replies_(*reply_store_, &surroundings.pool),
+      state_(MakeTables(settings_, memory.restart, *reply_store_, home_.Now())),
+      recovery_(std::move(memory.clients)),
       caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_), {.patience = settings_.lease}),
       program_(MakeServices()),
       claims_(MakeServices()),
@@ -75,7 +86,8 @@ nfs::v4::Services Nfs4::MakeServices() {
           .state = state_,
           .callbacks = caller_,
           .recovery = recovery_,
-          .clock = home_};
+          .clock = home_,
+          .replies = &replies_};
 }
 
 void Nfs4::Start() {

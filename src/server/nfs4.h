@@ -17,6 +17,7 @@
 #include "nfs/v4/program.h"
 #include "nfs/v4/settings.h"
 #include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 
 namespace penstock::server {
@@ -43,8 +44,16 @@ class Nfs4 {
   Task<> Stop();
 
  private:
+  // What outlives a run of the server, and what it has to say of the last one.
+  struct Memory {
+    std::unique_ptr<nfs::v4::RecoveryStore> clients;
+    nfs::v4::RecoveryStore::Restart restart;
+    std::unique_ptr<nfs::v4::ReplyStore> replies;
+  };
+  static SetupResult<Memory> OpenMemory(const std::filesystem::path& directory, Duration lease,
+                                        std::chrono::sys_seconds now);
   Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::unique_ptr<const nfs::v4::Namespace> names,
-       std::unique_ptr<nfs::v4::RecoveryStore> store, const nfs::v4::RecoveryStore::Restart& restart);
+       Memory memory);
   nfs::v4::Services MakeServices();
   Task<> KeepLeases();
 
@@ -52,6 +61,8 @@ class Nfs4 {
   Loop& home_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
   nfs::v4::OwnerNames owners_;
+  std::unique_ptr<nfs::v4::ReplyStore> reply_store_;
+  nfs::v4::ReplyWriter replies_;
   nfs::v4::State state_;
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::Caller caller_;

@@ -20,6 +20,7 @@ class Callbacks;
 class Namespace;
 class OwnerNames;
 class RecoveryQueue;
+class ReplyWriter;
 class State;
 
 // What outlives every call. Shared by all loops.
@@ -31,6 +32,8 @@ struct Services {
   Callbacks& callbacks;
   RecoveryQueue& recovery;
   const TimerService& clock;  // Now() may be asked on any thread
+  // Where persistent sessions' replies go; without it no session is persistent.
+  ReplyWriter* replies = nullptr;
   // Numbers that nobody can guess; any thread.
   uint64_t (*random)() = SystemRandom;
 };
@@ -60,6 +63,7 @@ struct SlotUse {
   SessionId session;
   SlotId slot;
   SequenceId sequence;
+  bool persistent = false;  // of a session whose replies outlive the server
 };
 
 struct Compound {
@@ -77,6 +81,9 @@ struct Compound {
 
   // In minor version 0, and in what comes without SEQUENCE: none.
   std::optional<SlotUse> slot{};
+
+  // Something has been done to a file system that outlives a failure of the power; so must a persistent session's reply.
+  bool lasting = false;
 
   // Octets that the result of the operation that is executed may have.
   size_t room = 0;

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
@@ -60,10 +61,13 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
 Task<void> KeepLeases(const Services& services, Loop* loop) {
   co_await EndGraceIfDue(services, loop);
   std::vector<ClientId> over;
+  std::vector<std::shared_ptr<SessionReplies>> ended;
   {
     auto state = services.state.Lock();
     over = state->clients.Sweep(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
+    ended = state->clients.TakeEnded(services.clock.Now());
   }
+  if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
 }
 

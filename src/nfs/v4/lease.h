@@ -20,7 +20,8 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client);
 // forgotten those who did not come.
 Task<void> EndGraceIfDue(const Services& services, Loop* loop);
 
-// Ends the grace period when it is due, and forgets the clients whose courtesy is over. To be done from time to time.
+// Ends the grace period when it is due, and forgets the clients whose courtesy is over and the replies of sessions that
+// have ended. To be done from time to time.
 Task<void> KeepLeases(const Services& services, Loop* loop);
 
 }  // namespace penstock::nfs::v4

@@ -29,6 +29,7 @@
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/program.h"
 #include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
 
@@ -168,7 +169,15 @@ class CompoundReply {
 // A server, and who calls it. Exports are made before the first call.
 class Nfs4Server {
  public:
-  explicit Nfs4Server(Settings chosen = {}) : settings(std::move(chosen)) {
+  static constexpr uint32_t kInstance = 7;
+
+  // With the replies that another has kept: it is the same server, started again.
+  explicit Nfs4Server(Settings chosen = {}, std::shared_ptr<ReplyStore> kept = std::make_shared<MemoryReplyStore>(),
+                      uint32_t instance = kInstance)
+      : settings(std::move(chosen)),
+        reply_store(std::move(kept)),
+        state(StateTables{Clients(settings, instance, {}, DeadSessions(reply_store->Load(), settings.lease, clock.now)),
+                          Files(instance, Files::Limits{.lease = settings.lease})}) {
     peer.address = {asio::ip::make_address("192.0.2.1"), 700};
     peer.buffers = &buffers;
     peer.connection = 1;
@@ -231,14 +240,14 @@ class Nfs4Server {
   RecordedCallbacks callbacks;
   RecoveryQueue recovery{std::make_unique<MemoryRecoveryStore>()};
   StoppedClock clock;
-  State state{StateTables{Clients(settings, kInstance), Files(kInstance, Files::Limits{.lease = settings.lease})}};
+  const std::shared_ptr<ReplyStore> reply_store;
+  ReplyWriter replies{*reply_store};
+  State state;
   rpc::ReplyCache cache;
   rpc::Peer peer;
   uint32_t last_xid = 0;
 
  private:
-  static constexpr uint32_t kInstance = 7;
-
   void Start() {
     auto made = Namespace::Make(exports, {1000, 0});
     assert(made);
@@ -253,7 +262,8 @@ class Nfs4Server {
             .state = state,
             .callbacks = callbacks,
             .recovery = recovery,
-            .clock = clock};
+            .clock = clock,
+            .replies = &replies};
   }
 
   uint64_t instances_ = 0;
@@ -266,7 +276,7 @@ class Nfs4Server {
 // A client of minor version 1 or 2 with a session of one slot.
 class SessionClient {
  public:
-  SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2)
+  SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2, uint32_t session_flags = 0)
       : server_(server), minor_version_(minor_version) {
     const EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = owner_of(owner)},
                                .eia_flags = 0,
@@ -284,7 +294,7 @@ class SessionClient {
                                  .ca_rdma_ird = {}};
     const CREATE_SESSION4args wanted{.csa_clientid = client_.value(),
                                      .csa_sequence = known.eir_resok4().eir_sequenceid,
-                                     .csa_flags = 0,
+                                     .csa_flags = session_flags,
                                      .csa_fore_chan_attrs = channel,
                                      .csa_back_chan_attrs = channel,
                                      .csa_cb_program = 0x40000000,
@@ -292,6 +302,7 @@ class SessionClient {
     const auto made = server.Run(minor_version, Op(OP_CREATE_SESSION, wanted)).Next<CREATE_SESSION4res>();
     EXPECT_EQ(made.csr_status(), NFS4_OK);
     session_ = made.csr_resok4().csr_sessionid;
+    flags_ = made.csr_resok4().csr_flags;
     EXPECT_EQ(Run(Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{false})).status, NFS4_OK);
   }
 
@@ -315,6 +326,8 @@ class SessionClient {
   const SessionId& session() const { return session_; }
   uint32_t minor_version() const { return minor_version_; }
   uint32_t sequence() const { return sequence_; }
+  // Of the session, as granted.
+  uint32_t flags() const { return flags_; }
 
  private:
   static decltype(client_owner4::co_ownerid) owner_of(std::string_view name) { return {AsBytes(name)}; }
@@ -323,6 +336,7 @@ class SessionClient {
   const uint32_t minor_version_;
   ClientId client_;
   SessionId session_{};
+  uint32_t flags_ = 0;
   uint32_t sequence_ = 0;
 };
 

@@ -182,6 +182,7 @@ Task<OPEN4res> OpenRequest::Run() {
   if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
   const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
   if (!target) co_return OPEN4res(target.error());
+  compound_.lasting |= target->is_own || target->truncate;
   // RFC 8881 §8.4.3: whoever holds anything must be known to the next run of the server.
   const auto recorded = co_await RecordClient(compound_.services, compound_.call.peer.loop, client_);
   if (recorded != NFS4_OK) co_return OPEN4res(recorded);

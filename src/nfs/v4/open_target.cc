@@ -106,6 +106,8 @@ Task<Found> MakeExclusively(Compound& compound, std::string_view name, const cre
   create.mode = fs::CreateMode::kExclusive;
   AttributeSet set = HoldingVerifier();
   if (how.mode() == EXCLUSIVE4) {
+    // RFC 8881 §18.16.3: GUARDED4 is as good there, and does not need the file's times.
+    if (compound.slot && compound.slot->persistent) co_return std::unexpected(NFS4ERR_INVAL);
     create.verifier = FromVerifier<fs::CreateVerifier>(how.createverf());
     create.attributes.mode = 0600;  // nobody else's until its owner has said so (RFC 8881 §18.16.4)
   } else {

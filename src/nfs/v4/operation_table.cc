@@ -131,6 +131,7 @@ struct Traits {
   bool current = false;
   bool saved = false;
   bool changes = false;
+  bool lasting = false;
 };
 
 template <auto kOperation>
@@ -141,7 +142,8 @@ constexpr Operation Row(nfs_opnum4 number, const Traits& traits) {
                 .last = traits.last,
                 .needs_current = traits.current,
                 .needs_saved = traits.saved,
-                .changes = traits.changes};
+                .changes = traits.changes,
+                .lasting = traits.lasting};
   if constexpr (requires { &R::Now; }) {
     row.now = &R::Now;
   } else {
@@ -164,7 +166,8 @@ constexpr Operation Missing(nfs_opnum4 number, uint8_t first) {
 constexpr Traits kPlain{};
 constexpr Traits kObject{.current = true};
 constexpr Traits kObjectChanges{.current = true, .changes = true};
-constexpr Traits kObjectsChange{.current = true, .saved = true, .changes = true};
+constexpr Traits kObjectLasts{.current = true, .changes = true, .lasting = true};
+constexpr Traits kObjectsLast{.current = true, .saved = true, .changes = true, .lasting = true};
 constexpr Traits kOnly0{.last = 0, .changes = true};
 constexpr Traits kObjectOnly0{.last = 0, .current = true, .changes = true};
 constexpr Traits kFrom1{.first = 1};
@@ -173,7 +176,8 @@ constexpr Traits kObjectFrom1{.first = 1, .current = true};
 constexpr Traits kObjectFrom1Changes{.first = 1, .current = true, .changes = true};
 constexpr Traits kObjectFrom2{.first = 2, .current = true};
 constexpr Traits kObjectFrom2Changes{.first = 2, .current = true, .changes = true};
-constexpr Traits kObjectsFrom2Change{.first = 2, .current = true, .saved = true, .changes = true};
+constexpr Traits kObjectFrom2Lasts{.first = 2, .current = true, .changes = true, .lasting = true};
+constexpr Traits kObjectsFrom2Last{.first = 2, .current = true, .saved = true, .changes = true, .lasting = true};
 
 // What `changes` of minor version 0 is also remembered in the duplicate request cache; WRITE puts the same octets to
 // the same place.
@@ -181,12 +185,12 @@ constexpr Operation kOperations[] = {
     Row<&Access>(OP_ACCESS, kObject),
     Row<&Close>(OP_CLOSE, kObjectChanges),
     Row<&Commit>(OP_COMMIT, kObject),
-    Row<&Create>(OP_CREATE, kObjectChanges),
+    Row<&Create>(OP_CREATE, kObjectLasts),
     Row<&PurgeDelegations>(OP_DELEGPURGE, {.changes = true}),
     Row<&ReturnDelegation>(OP_DELEGRETURN, kObjectChanges),
     Row<&GetAttributes>(OP_GETATTR, kObject),
     Row<&GetFileHandle>(OP_GETFH, kObject),
-    Row<&Link>(OP_LINK, kObjectsChange),
+    Row<&Link>(OP_LINK, kObjectsLast),
     Row<&Lock>(OP_LOCK, kObjectChanges),
     Row<&TestLock>(OP_LOCKT, kObject),
     Row<&Unlock>(OP_LOCKU, kObjectChanges),
@@ -203,13 +207,13 @@ constexpr Operation kOperations[] = {
     Row<&Read>(OP_READ, kObject),
     Row<&ReadDirectory>(OP_READDIR, kObject),
     Row<&ReadLink>(OP_READLINK, kObject),
-    Row<&Remove>(OP_REMOVE, kObjectChanges),
-    Row<&Rename>(OP_RENAME, kObjectsChange),
+    Row<&Remove>(OP_REMOVE, kObjectLasts),
+    Row<&Rename>(OP_RENAME, kObjectsLast),
     Row<&Renew>(OP_RENEW, {.last = 0}),
     Row<&RestoreFileHandle>(OP_RESTOREFH, kPlain),
     Row<&SaveFileHandle>(OP_SAVEFH, kObject),
     Row<&SecurityInformation>(OP_SECINFO, kObject),
-    Row<&SetAttributes>(OP_SETATTR, kObjectChanges),
+    Row<&SetAttributes>(OP_SETATTR, kObjectLasts),
     Row<&SetClientId>(OP_SETCLIENTID, kOnly0),
     Row<&ConfirmClientId>(OP_SETCLIENTID_CONFIRM, kOnly0),
     Row<&Verify>(OP_VERIFY, kObject),
@@ -236,10 +240,10 @@ constexpr Operation kOperations[] = {
     Row<&DestroyClientId>(OP_DESTROY_CLIENTID, kFrom1Changes),
     Row<&ReclaimComplete>(OP_RECLAIM_COMPLETE, kFrom1Changes),
 
-    Row<&Allocate>(OP_ALLOCATE, kObjectFrom2Changes),
-    Row<&Copy>(OP_COPY, kObjectsFrom2Change),
+    Row<&Allocate>(OP_ALLOCATE, kObjectFrom2Lasts),
+    Row<&Copy>(OP_COPY, kObjectsFrom2Last),
     Missing(OP_COPY_NOTIFY, 2),
-    Row<&Deallocate>(OP_DEALLOCATE, kObjectFrom2Changes),
+    Row<&Deallocate>(OP_DEALLOCATE, kObjectFrom2Lasts),
     Row<&Advise>(OP_IO_ADVISE, kObjectFrom2),
     Missing(OP_LAYOUTERROR, 2),
     Missing(OP_LAYOUTSTATS, 2),
@@ -247,12 +251,12 @@ constexpr Operation kOperations[] = {
     Row<&OffloadStatus>(OP_OFFLOAD_STATUS, kObjectFrom2),
     Row<&ReadPlus>(OP_READ_PLUS, kObjectFrom2),
     Row<&Seek>(OP_SEEK, kObjectFrom2),
-    Row<&WriteSame>(OP_WRITE_SAME, kObjectFrom2Changes),
-    Row<&Clone>(OP_CLONE, kObjectsFrom2Change),
+    Row<&WriteSame>(OP_WRITE_SAME, kObjectFrom2Lasts),
+    Row<&Clone>(OP_CLONE, kObjectsFrom2Last),
     Row<&GetExtendedAttribute>(OP_GETXATTR, kObjectFrom2),
-    Row<&SetExtendedAttribute>(OP_SETXATTR, kObjectFrom2Changes),
+    Row<&SetExtendedAttribute>(OP_SETXATTR, kObjectFrom2Lasts),
     Row<&ListExtendedAttributes>(OP_LISTXATTRS, kObjectFrom2),
-    Row<&RemoveExtendedAttribute>(OP_REMOVEXATTR, kObjectFrom2Changes),
+    Row<&RemoveExtendedAttribute>(OP_REMOVEXATTR, kObjectFrom2Lasts),
 };
 
 // Without gaps, from ACCESS on.

@@ -26,6 +26,8 @@ struct Operation {
   bool needs_saved = false;
   // A second execution would not end as the first one did, or would harm.
   bool changes = false;
+  // What it does is on stable storage when it is done; OPEN says so itself (Compound::lasting).
+  bool lasting = false;
   // Of what `changes`: the most octets that its result takes.
   size_t max_result = 0;
   // One of them. Neither: SEQUENCE, which the COMPOUND itself executes, and what we do not have.

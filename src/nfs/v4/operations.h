@@ -61,7 +61,7 @@ nfs4::RENEW4res Renew(Compound& compound, const nfs4::RENEW4args& arguments);
 
 // session.cc: clients and sessions of minor version 1 and later. SEQUENCE itself is program.cc's.
 nfs4::EXCHANGE_ID4res ExchangeId(Compound& compound, const nfs4::EXCHANGE_ID4args& arguments);
-nfs4::CREATE_SESSION4res CreateSession(Compound& compound, const nfs4::CREATE_SESSION4args& arguments);
+Task<nfs4::CREATE_SESSION4res> CreateSession(Compound& compound, const nfs4::CREATE_SESSION4args& arguments);
 nfs4::BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const nfs4::BIND_CONN_TO_SESSION4args& arguments);
 nfs4::BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const nfs4::BACKCHANNEL_CTL4args& arguments);
 nfs4::DESTROY_SESSION4res DestroySession(Compound& compound, const nfs4::DESTROY_SESSION4args& arguments);

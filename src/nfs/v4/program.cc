@@ -1,9 +1,12 @@
 #include "nfs/v4/program.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "nfs/v4/convert.h"
 #include "nfs/v4/operation_table.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
 #include "rpc/handle.h"
@@ -93,6 +96,9 @@ class Execution {
   bool changed() const { return changed_; }
   // A kept reply has been written: there is nothing to be added.
   bool replayed() const { return replayed_; }
+  // The reply is kept for a client that asks again after the server has started again: before it is sent.
+  bool must_outlive_server() const { return replies_ && keep_; }
+  Task<> Persist();
   // The slot, if there is one, is free for the client's next request.
   void Finish();
 
@@ -115,6 +121,8 @@ class Execution {
   bool uncached_ = false;  // a retry whose reply was not kept
   bool replayed_ = false;
   bool changed_ = false;
+  std::shared_ptr<SessionReplies> replies_;  // of a persistent session
+  uint64_t digest_ = 0;
 };
 
 Task<nfsstat4> Execution::Run() {
@@ -152,7 +160,7 @@ nfsstat4 Execution::CheckRoom(size_t size) const {
 
 // Everything that is known before the arguments are.
 nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* operation) const {
-  if (!operation || !operation->exists_in(compound_.minor_version)) return NFS4ERR_OP_ILLEGAL;
+  if (!operation) return NFS4ERR_OP_ILLEGAL;
   // Every operation of a session but the first has been counted by SEQUENCE.
   if (index >= compound_.services.settings.max_operations && !compound_.slot) {
     return compound_.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_TOO_MANY_OPS;
@@ -178,6 +186,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   if (number == OP_SEQUENCE) co_return RunSequence();
 
   changed_ |= operation->changes;
+  compound_.lasting |= operation->lasting;
   results_.Begin(number);
   const bool is_last = index + 1 == count_;
   const size_t used = results_.size() + (is_last ? 0 : kFailure);
@@ -228,13 +237,31 @@ nfsstat4 Execution::RunSequence() {
   compound_.slot = SlotUse{.client = started->client,
                            .session = arguments.sa_sessionid,
                            .slot = SlotId(arguments.sa_slotid),
-                           .sequence = SequenceId(arguments.sa_sequenceid)};
+                           .sequence = SequenceId(arguments.sa_sequenceid),
+                           .persistent = started->replies != nullptr};
+  replies_ = std::move(started->replies);
+  digest_ = facts.digest;
   uncached_ = started->outcome == Clients::Outcome::kUncached;
   keep_ = arguments.sa_cachethis && !uncached_;
   limit_ = started->max_reply;
   if (keep_) kept_limit_ = started->max_kept_reply;
   xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
   return NFS4_OK;
+}
+
+// RFC 8881 §2.10.6.5. What has been done cannot be undone where its reply cannot be kept: the client has it now, and the
+// session takes nothing new, so that it hears that it counts on what is not there.
+Task<> Execution::Persist() {
+  const Services& services = compound_.services;
+  const SlotUse& use = *compound_.slot;
+  const KeptReply kept{.sequence = use.sequence, .digest = digest_, .results = results_.Copy()};
+  // A long tag; nothing else has been executed then (CheckRoom).
+  if (kept.results.flat_size() > kept_limit_) co_return;
+  const bool done =
+      co_await services.replies->Keep(compound_.call.peer.loop, *replies_, use.slot, kept, compound_.lasting);
+  if (done) co_return;
+  spdlog::error("the reply of a persistent session cannot be kept: the session ends");
+  services.state.Lock()->clients.LosePersistence(use.session);
 }
 
 void Execution::Finish() {
@@ -297,6 +324,7 @@ Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Dec
   context.remember = execution.changed();
   if (execution.replayed()) co_return rpc::AcceptStatus::SUCCESS;
   execution.results().Finish(status);
+  if (execution.must_outlive_server()) co_await execution.Persist();
   execution.Finish();
   // What follows the operations, in the stream or beside it, was meant by the client as part of them.
   const bool is_garbage = status == NFS4_OK && !arguments.Finish();

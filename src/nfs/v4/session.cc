@@ -6,6 +6,7 @@
 #include "nfs/v4/operations.h"
 #include "nfs/v4/state/channel_attributes.h"
 #include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
@@ -91,31 +92,38 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
 }
 
 // RFC 8881 §18.36. What cannot be served at all is said before the client's slot is looked at, so that it need not be
-// asked again under another number. No reply cache outlives the server (PERSIST), and no connection changes its
-// transport (CONN_RDMA).
-CREATE_SESSION4res CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
-  if (arguments.csa_flags & ~kSessionFlags) return CREATE_SESSION4res(NFS4ERR_INVAL);
-  const auto fore = NegotiateFore(arguments.csa_fore_chan_attrs, compound.services.settings);
-  if (!fore) return CREATE_SESSION4res(fore.error());
+// asked again under another number. No connection changes its transport (CONN_RDMA).
+Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
+  if (arguments.csa_flags & ~kSessionFlags) co_return CREATE_SESSION4res(NFS4ERR_INVAL);
+  const Services& services = compound.services;
+  const auto fore = NegotiateFore(arguments.csa_fore_chan_attrs, services.settings);
+  if (!fore) co_return CREATE_SESSION4res(fore.error());
   const auto back = NegotiateBack(arguments.csa_back_chan_attrs);
-  if (!back) return CREATE_SESSION4res(back.error());
+  if (!back) co_return CREATE_SESSION4res(back.error());
   auto credential = CallbackCredential(arguments.csa_sec_parms);
-  if (!credential) return CREATE_SESSION4res(credential.error());
+  if (!credential) co_return CREATE_SESSION4res(credential.error());
 
   Clients::CreateSession asked{.client = ClientId(arguments.csa_clientid),
                                .sequence = SequenceId(arguments.csa_sequence),
                                .minor_version = compound.minor_version,
                                .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
+                               .persist = services.replies && (arguments.csa_flags & CREATE_SESSION4_FLAG_PERSIST),
                                .fore = *fore,
                                .back = *back,
                                .callback_program = arguments.csa_cb_program,
                                .callback_credential = *std::move(credential)};
-  auto state = compound.services.state.Lock();
-  auto created =
-      state->clients.Create(std::move(asked), Connection::Of(compound.call.peer),
-                            Principal::Of(compound.call.credential), compound.services.random(), compound.now());
-  if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
-  return std::move(created.reply);
+  const ClientId client = asked.client;
+  Clients::CreateSessionResult created;
+  {
+    auto state = services.state.Lock();
+    created = state->clients.Create(std::move(asked), Connection::Of(compound.call.peer),
+                                    Principal::Of(compound.call.credential), services.random(), compound.now());
+    if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
+  }
+  if (!created.room) co_return std::move(created.reply);
+  // RFC 8881 §18.36.3: where its replies cannot be kept, the session is made all the same, and the flag not set.
+  auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
+  co_return services.state.Lock()->clients.FinishCreate(client, created.session, std::move(replies));
 }
 
 // RFC 8881 §18.34

@@ -94,10 +94,12 @@ TEST_F(CreateSessionOperationTest, GivesWhatItAnswers) {
   EXPECT_EQ(Create(), created);
 }
 
-TEST_F(CreateSessionOperationTest, NoReplyCacheLivesForEverAndNoConnectionStepsUp) {
+TEST_F(CreateSessionOperationTest, SessionsArePersistentWhereThatIsWantedAndNoConnectionStepsUp) {
   asked_.csa_flags =
       CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_RDMA | CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
-  EXPECT_EQ(Create().csr_resok4().csr_flags, 0u);
+  const auto created = Create();
+  EXPECT_EQ(created.csr_resok4().csr_flags, CREATE_SESSION4_FLAG_PERSIST);
+  EXPECT_EQ(Create(), created);
 }
 
 TEST_F(CreateSessionOperationTest, FlagsThatMeanNothingAreInvalid) {

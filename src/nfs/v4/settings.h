@@ -41,6 +41,10 @@ struct Settings {
   // Client IDs that nobody has confirmed yet; the oldest makes room for the next.
   uint32_t max_unconfirmed_clients = 1 << 10;
   uint32_t max_sessions = 16;  // of one client
+  // Those whose replies outlive the server (RFC 8881 §2.10.6.5), those of its last run included, where it has a place
+  // for them. Each takes room on the disk for the replies of all its slots. Clients that ask for more get sessions that
+  // are not persistent.
+  uint32_t max_persistent_sessions = 1 << 10;
 
   bool delegations = true;
   // Owners and groups are written name@domain; as plain numbers where it is empty (RFC 8881 §5.9).

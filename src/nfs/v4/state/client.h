@@ -56,6 +56,8 @@ struct Client {
   // The one slot of CREATE_SESSION (RFC 8881 §18.36.4).
   SequenceId create_sequence{0};
   std::optional<nfs4::CREATE_SESSION4res> create_reply{};
+  // It is not there yet: room is being made for the replies of the session.
+  bool creating = false;
   std::vector<SessionId> sessions{};
 
   std::string key() const { return OwnerKey(minor_version, owner); }

@@ -9,8 +9,8 @@ std::string OwnerKey(uint32_t minor_version, std::string_view owner) {
   return std::string(minor_version == 0 ? "0" : "1").append(owner);
 }
 
-Clients::Clients(const Settings& settings, uint32_t instance, Grace grace)
-    : settings_(settings), instance_(instance), grace_(std::move(grace)) {
+Clients::Clients(const Settings& settings, uint32_t instance, Grace grace, DeadSessions dead_sessions)
+    : settings_(settings), instance_(instance), grace_(std::move(grace)), dead_sessions_(std::move(dead_sessions)) {
   assert(instance != 0);
 }
 

@@ -6,7 +6,7 @@
 // see Gone.
 //
 // Files by subject: clients.cc (look-ups, leases, grace), clients_0.cc and clients_1.cc (client IDs of minor version 0,
-// and of 1 and later), sessions.cc (sessions, SEQUENCE), callback_paths.cc (how clients are called).
+// and of 1 and later), sessions.cc (sessions, SEQUENCE), persistence.cc (sessions that outlive the server), callback_paths.cc (how clients are called).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "nfs/v4/settings.h"
 #include "nfs/v4/state/client.h"
+#include "nfs/v4/state/dead_sessions.h"
 #include "nfs/v4/state/grace.h"
 #include "nfs/v4/state/session.h"
 
@@ -38,7 +39,7 @@ using Gone = std::optional<ClientId>;
 class Clients {
  public:
   // `instance` is that of RecoveryStore::Restart. The settings outlive the table.
-  Clients(const Settings& settings, uint32_t instance, Grace grace = {});
+  Clients(const Settings& settings, uint32_t instance, Grace grace = {}, DeadSessions dead_sessions = {});
 
   // ---- for every operation (clients.cc) ----
 
@@ -118,6 +119,8 @@ class Clients {
     uint32_t minor_version = 1;
     // Of csa_flags: the connection is to carry callbacks, too.
     bool back_channel = false;
+    // The session is to be persistent, if there is room for another.
+    bool persist = false;
     nfs4::channel_attrs4 fore;  // as negotiated
     nfs4::channel_attrs4 back;
     uint32_t callback_program = 0;
@@ -126,10 +129,21 @@ class Clients {
   struct CreateSessionResult {
     nfs4::CREATE_SESSION4res reply;  // new, or that of the first time
     Gone gone{};
+    // The session that was made is to be persistent: the reply is that of FinishCreate(), which is to be called with a
+    // place for so much.
+    std::optional<ReplyRoom> room{};
+    SessionId session{};
   };
-  // `random` makes the session's ID hard to guess.
+  // `random` makes the session's ID hard to guess. A retry gets NFS4ERR_DELAY until FinishCreate().
   CreateSessionResult Create(CreateSession asked, const Connection& connection, const Principal& principal,
                              uint64_t random, TimePoint now);
+  // Without `replies` the session is not persistent after all. Where it has gone meanwhile: NFS4ERR_STALE_CLIENTID, and
+  // its storage will be among TakeEnded().
+  nfs4::CREATE_SESSION4res FinishCreate(ClientId client, const SessionId& id, std::shared_ptr<SessionReplies> replies);
+  // A reply of the session could not be kept: nothing new is taken on it.
+  void LosePersistence(const SessionId& id);
+  // Storage of sessions that have ended, or of which nobody has heard since the server was started: to be removed.
+  std::vector<std::shared_ptr<SessionReplies>> TakeEnded(TimePoint now);
   // The session must be bound to the connection (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
   nfs4::nfsstat4 DestroySession(const SessionId& id, uint64_t connection);
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const Connection& connection,
@@ -162,10 +176,12 @@ class Clients {
     uint32_t max_reply = 0;
     uint32_t max_kept_reply = 0;
     xdr::Message reply{};  // kReplay
+    // kRun, of a persistent session: where the reply is to be kept before it is sent.
+    std::shared_ptr<SessionReplies> replies{};
   };
   // Renews the lease. Errors, which leave the slot as it is: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT,
   // NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG,
-  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE.
+  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE; NFS4ERR_DEADSESSION, see DeadSessions.
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
                                                       const Connection& connection, TimePoint now);
   // Once for each kRun, also where the session has gone meanwhile (the request may have been its DESTROY_SESSION).
@@ -241,6 +257,8 @@ class Clients {
   uint32_t SlotShare(size_t sessions) const;
   uint32_t StatusFlags(const Session& session) const;
   bool BackChannelWorks(const Session& session) const;
+  Result<StartedRequest, nfs4::nfsstat4> RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
+                                                            const RequestFacts& facts, TimePoint now);
 
   const Settings& settings_;
   const uint32_t instance_;
@@ -253,6 +271,9 @@ class Clients {
   std::vector<std::unique_ptr<Session>> sessions_;  // a session's ID holds its index
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
+  DeadSessions dead_sessions_;
+  size_t persistent_count_ = 0;  // of sessions_
+  std::vector<std::shared_ptr<SessionReplies>> ended_;
 };
 
 // What tells a request from another under the same number (RFC 8881 §2.10.6.1.3.1): who sent it, how long it is, how

@@ -1,14 +1,10 @@
 #include <algorithm>
 
 #include "nfs/v4/state/clients.h"
+#include "nfs/v4/state/mix.h"
 
 namespace penstock::nfs::v4 {
 namespace {
-
-uint64_t Mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
-  return state ^ (state >> 29);
-}
 
 // Octets at the beginning that hold no payload, whatever follows: PUTFH with its filehandle, or an operation's number
 // and whatever it begins with (the first payload that can be there is a symbolic link's, after PUTROOTFH, CREATE and
@@ -24,11 +20,7 @@ size_t HeadOf(ConstBytes rest) {
 uint64_t RequestDigest(const rpc::Credential& credential, uint32_t operations, size_t size, ConstBytes rest) {
   uint64_t digest = Mix(static_cast<uint64_t>(credential.flavor), credential.uid);
   digest = Mix(digest, uint64_t{operations} << 32 ^ size);
-  rest = rest.first(std::min(rest.size(), HeadOf(rest)));
-  for (; rest.size() >= 8; rest = rest.subspan(8)) digest = Mix(digest, LoadBig<uint64_t>(rest.data()));
-  std::byte last[8] = {};
-  CopyBytes(last, rest);
-  return Mix(digest, LoadBig<uint64_t>(last));
+  return Mix(digest, rest.first(std::min(rest.size(), HeadOf(rest))));
 }
 
 }  // namespace penstock::nfs::v4

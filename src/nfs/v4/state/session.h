@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "nfs/v4/state/bound_connections.h"
 #include "nfs/v4/state/client.h"
+#include "nfs/v4/state/reply_store.h"
 #include "nfs/v4/state/slot_table.h"
 #include "rpc/auth.h"
 
@@ -56,6 +58,13 @@ struct Session {
   CallbackSlots callback_slots;
   // A connection was given to the backchannel once, so that its client counts on it.
   bool has_back_channel = false;
+
+  // A place among the persistent sessions is taken.
+  bool persistent = false;
+  // Where its replies are kept, and stay when the server starts again; null where it is not persistent (yet).
+  std::shared_ptr<SessionReplies> replies{};
+  // A reply could not be kept: what is promised can be promised no longer, and nothing new is taken.
+  bool dead = false;
 
   // We have lost track of the numbers on the backchannel (SEQ4_STATUS_BACKCHANNEL_FAULT).
   bool back_channel_fault() const { return callback_slots.all_lost(); }

@@ -49,6 +49,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
   if (!client || client->doomed || client->minor_version == 0) return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
 
   // 2. Sequence ID processing.
+  if (client->creating) return refuse(nfs4::NFS4ERR_DELAY);
   if (asked.sequence == client->create_sequence) {
     if (!client->create_reply) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
     const nfs4::CREATE_SESSION4res& reply = *client->create_reply;
@@ -73,6 +74,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
 
   // 4. Session creation.
   const bool back_channel = asked.back_channel;
+  const bool persist = asked.persist && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
   Session& session = AddSession(*client, std::move(asked), random);
   session.connections.JoinFore(connection);
   uint32_t flags = 0;
@@ -86,7 +88,16 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
                                                 .csr_flags = flags,
                                                 .csr_fore_chan_attrs = session.fore,
                                                 .csr_back_chan_attrs = session.back});
-  return {*client->create_reply, gone};
+  if (!persist) return {*client->create_reply, gone};
+  session.persistent = true;
+  ++persistent_count_;
+  client->creating = true;
+  return {.reply = {},
+          .gone = gone,
+          .room = ReplyRoom{.slots = session.slots.count(),
+                            .reply = session.fore.ca_maxresponsesize_cached,
+                            .items = session.fore.ca_maxoperations},
+          .session = session.id};
 }
 
 Session& Clients::AddSession(Client& client, CreateSession asked, uint64_t random) {
@@ -117,6 +128,8 @@ void Clients::EndSession(const SessionId& id) {
   Session* session = FindSession(id);
   assert(session);
   std::erase(session->client->sessions, id);
+  if (session->persistent) --persistent_count_;
+  if (session->replies) ended_.push_back(std::move(session->replies));
   const uint32_t index = IndexOf(id);
   sessions_[index].reset();
   free_sessions_.push_back(index);
@@ -124,6 +137,8 @@ void Clients::EndSession(const SessionId& id) {
 }
 
 nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection) {
+  // After a restart no connection is bound to it.
+  if (dead_sessions_.End(id)) return nfs4::NFS4_OK;
   Session* session = FindSession(id);
   if (!session || session->client->doomed) return nfs4::NFS4ERR_BADSESSION;
   if (!session->connections.Has(connection)) return nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
@@ -133,6 +148,12 @@ nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection)
 
 Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const SessionId& id, const Connection& connection,
                                                                      nfs4::channel_dir_from_client4 direction) {
+  if (dead_sessions_.Has(id)) {
+    // Requests may be sent again over it; calls to the client are new, and there is none that we could call.
+    const bool fore = direction == nfs4::CDFC4_FORE || direction == nfs4::CDFC4_FORE_OR_BOTH;
+    if (!fore) return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
+    return nfs4::CDFS4_FORE;
+  }
   Session* session = FindSession(id);
   if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   PENSTOCK_TRY(const auto bound, session->connections.Bind(connection, direction));
@@ -155,7 +176,11 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                                                                       const RequestFacts& facts,
                                                                       const Connection& connection, TimePoint now) {
   Session* session = FindSession(arguments.sa_sessionid);
-  if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
+  if (!session) return RetryInDeadSession(arguments, facts, now);
+  if (session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
+  if (session->dead && !session->slots.IsLast(SlotId(arguments.sa_slotid), SequenceId(arguments.sa_sequenceid))) {
+    return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
+  }
   // RFC 8881 §2.10.3.1: without state protection, whoever knows the session belongs to it.
   session->connections.JoinFore(connection);
   // RFC 8881 §2.10.6.4: what SEQUENCE itself can tell.
@@ -182,6 +207,7 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                         .max_reply = session->fore.ca_maxresponsesize,
                         .max_kept_reply = session->fore.ca_maxresponsesize_cached,
                         .reply = std::move(started.reply)};
+  if (started.outcome == SlotTable::Outcome::kRun) result.replies = session->replies;
   if (started.outcome == SlotTable::Outcome::kReplay) result.outcome = Outcome::kReplay;
   if (started.outcome == SlotTable::Outcome::kUncached) result.outcome = Outcome::kUncached;
   return result;

@@ -37,6 +37,10 @@ Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Retry(const Slot& slot, co
   return Started{Outcome::kReplay, slot.reply};
 }
 
+bool SlotTable::IsLast(SlotId id, SequenceId sequence) const {
+  return id.value() < count() && slots_[id.value()].used && slots_[id.value()].sequence == sequence;
+}
+
 void SlotTable::Finish(SlotId id, SequenceId sequence, std::optional<xdr::Message> reply) {
   assert(id.value() < count());
   Slot& slot = slots_[id.value()];

@@ -45,6 +45,9 @@ class SlotTable {
   // still being executed (§2.10.6.2).
   Result<Started, nfs4::nfsstat4> Start(const Request& request);
 
+  // Whether a request's number is that of the last one on its slot: it is not a new one.
+  bool IsLast(SlotId slot, SequenceId sequence) const;
+
   // Ends the execution of a request that was started; `reply`, in memory of its own, is for retries.
   void Finish(SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply);
 

@@ -1,0 +1,23 @@
+// A digest of words and octets: against accidents, not against forgery.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace penstock::nfs::v4 {
+
+constexpr uint64_t Mix(uint64_t state, uint64_t word) {
+  state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
+  return state ^ (state >> 29);
+}
+
+// A last word that is not whole is filled up with zeros.
+inline uint64_t Mix(uint64_t state, ConstBytes octets) {
+  for (; octets.size() >= 8; octets = octets.subspan(8)) state = Mix(state, LoadBig<uint64_t>(octets.data()));
+  std::byte last[8] = {};
+  CopyBytes(last, octets);
+  return Mix(state, LoadBig<uint64_t>(last));
+}
+
+}  // namespace penstock::nfs::v4
