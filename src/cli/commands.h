@@ -43,6 +43,43 @@ struct CopyCommandOptions {
 };
 int Copy(const CopyCommandOptions& options);
 
+// Of commands that deal with names.
+struct NameOptions {
+  std::string vers;
+  std::string trace;
+};
+
+struct MakeDirectoryOptions : NameOptions {
+  std::vector<std::string> urls;
+  std::string mode = "755";
+};
+int MakeDirectory(const MakeDirectoryOptions& options);
+
+struct RemoveOptions : NameOptions {
+  std::vector<std::string> urls;
+  bool directories = false;  // rmdir
+};
+int Remove(const RemoveOptions& options);
+
+struct MoveOptions : NameOptions {
+  std::string url;
+  std::string to;  // a path on the same server
+};
+int Move(const MoveOptions& options);
+
+struct LinkOptions : NameOptions {
+  std::string from;  // a URL; of a symbolic link, its text
+  std::string to;    // a path on the same server; of a symbolic link, a URL
+  bool symbolic = false;
+};
+int Link(const LinkOptions& options);
+
+struct ChangeModeOptions : NameOptions {
+  std::string mode;
+  std::vector<std::string> urls;
+};
+int ChangeMode(const ChangeModeOptions& options);
+
 struct BenchOptions {
   std::string url;  // of a directory
   std::vector<std::string> operations = {"null", "getattr", "read1m", "write1m", "read4k", "write4k"};

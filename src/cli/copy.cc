@@ -71,11 +71,8 @@ Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, s
   if (!target && target.error().status != client::Status::kNotFound) {
     co_return std::unexpected(std::move(target).error());
   }
-  while (path.ends_with('/')) path.pop_back();
-  const size_t slash = path.rfind('/');
-  const std::string parent_path = slash == path.npos ? "" : path.substr(0, slash);
-  PENSTOCK_CO_TRY(const client::Node parent, co_await mount.Resolve(parent_path));
-  co_return co_await mount.CreateFile(parent.handle, BaseName(path), mode);
+  PENSTOCK_CO_TRY(const client::Mount::Place place, co_await mount.ResolvePlace(path));
+  co_return co_await mount.CreateFile(place.directory, place.name, mode);
 }
 
 Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options,

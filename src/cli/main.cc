@@ -94,6 +94,37 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 64u));
   copy->add_flag("-q,--quiet", copy_options.quiet, "No progress bar");
 
+  MakeDirectoryOptions make_options;
+  auto* make = app.add_subcommand("mkdir", "Make directories on an NFS server");
+  make->add_option("URL", make_options.urls)->required();
+  make->add_option("-m,--mode", make_options.mode, "Octal")->capture_default_str();
+
+  RemoveOptions remove_options;
+  auto* remove = app.add_subcommand("rm", "Remove files from an NFS server");
+  remove->add_option("URL", remove_options.urls)->required();
+
+  RemoveOptions remove_directory_options;
+  remove_directory_options.directories = true;
+  auto* remove_directory = app.add_subcommand("rmdir", "Remove empty directories from an NFS server");
+  remove_directory->add_option("URL", remove_directory_options.urls)->required();
+
+  MoveOptions move_options;
+  auto* move = app.add_subcommand("mv", "Rename a file or directory on an NFS server");
+  move->add_option("URL", move_options.url)->required();
+  move->add_option("PATH", move_options.to, "Its new path on the same server, or a directory to move it to")
+      ->required();
+
+  LinkOptions link_options;
+  auto* link = app.add_subcommand("ln", "Give a file on an NFS server another name: ln URL PATH, or ln -s TARGET URL");
+  link->add_option("FROM", link_options.from, "A file's URL; with -s, what the link says")->required();
+  link->add_option("TO", link_options.to, "Its new path on the same server; with -s, the link's URL")->required();
+  link->add_flag("-s,--symbolic", link_options.symbolic, "Make a symbolic link");
+
+  ChangeModeOptions mode_options;
+  auto* change_mode = app.add_subcommand("chmod", "Set the mode of files on an NFS server");
+  change_mode->add_option("MODE", mode_options.mode, "Octal")->required();
+  change_mode->add_option("URL", mode_options.urls)->required();
+
   BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "Measure what an NFS server gives to one client on one connection");
   bench->add_option("URL", bench_options.url, "A directory, where a file is made and removed")->required();
@@ -116,13 +147,19 @@ int main(int argc, char** argv) {
 
   for (const auto& [command, vers] :
        {std::pair(ping, &ping_options.vers), std::pair(list, &list_options.vers), std::pair(cat, &cat_options.vers),
-        std::pair(copy, &copy_options.vers), std::pair(bench, &bench_options.vers)}) {
+        std::pair(copy, &copy_options.vers), std::pair(bench, &bench_options.vers), std::pair(make, &make_options.vers),
+        std::pair(remove, &remove_options.vers), std::pair(remove_directory, &remove_directory_options.vers),
+        std::pair(move, &move_options.vers), std::pair(link, &link_options.vers),
+        std::pair(change_mode, &mode_options.vers)}) {
     command->add_option("--vers", *vers, "Insist on this version of NFS: 3, 4.0, 4.1 or 4.2")
         ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2"}));
   }
-  for (const auto& [command, file] : {std::pair(serve, &serve_options.trace), std::pair(ping, &ping_options.trace),
-                                      std::pair(list, &list_options.trace), std::pair(cat, &cat_options.trace),
-                                      std::pair(copy, &copy_options.trace)}) {
+  for (const auto& [command, file] :
+       {std::pair(serve, &serve_options.trace), std::pair(ping, &ping_options.trace),
+        std::pair(list, &list_options.trace), std::pair(cat, &cat_options.trace), std::pair(copy, &copy_options.trace),
+        std::pair(make, &make_options.trace), std::pair(remove, &remove_options.trace),
+        std::pair(remove_directory, &remove_directory_options.trace), std::pair(move, &move_options.trace),
+        std::pair(link, &link_options.trace), std::pair(change_mode, &mode_options.trace)}) {
     command->add_option("--trace", *file, "Write what crosses RDMA connections to this file, for Wireshark (pcapng)");
   }
 
@@ -135,5 +172,11 @@ int main(int argc, char** argv) {
   if (list->parsed()) return List(list_options);
   if (cat->parsed()) return Cat(cat_options);
   if (bench->parsed()) return Bench(bench_options);
+  if (make->parsed()) return MakeDirectory(make_options);
+  if (remove->parsed()) return Remove(remove_options);
+  if (remove_directory->parsed()) return Remove(remove_directory_options);
+  if (move->parsed()) return Move(move_options);
+  if (link->parsed()) return Link(link_options);
+  if (change_mode->parsed()) return ChangeMode(mode_options);
   return Copy(copy_options);
 }

@@ -37,13 +37,29 @@ Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
     if (++links > kMostLinks) co_return std::unexpected(Error{path + ": too many symbolic links", std::nullopt});
     PENSTOCK_CO_TRY(std::string target, co_await ReadLink(found->handle, path));
     if (target.starts_with('/')) {
-      const auto below = Below(target, root_path_);
+      auto below = PathBelowRoot(target);
       if (!below) co_return std::unexpected(Error{path + ": a symbolic link leads out of the export", std::nullopt});
-      target = *below;
+      target = *std::move(below);
       node = {.handle = root_, .attributes = root};
     }
     rest = target + "/" + rest;
   }
+}
+
+Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {
+  while (path.ends_with('/')) path.pop_back();
+  const size_t slash = path.rfind('/');
+  Place place{{}, path.substr(slash + 1)};
+  if (place.name.empty()) co_return std::unexpected(ErrorOf(Status::kInvalid, url_.path));
+  PENSTOCK_CO_TRY(const Node parent, co_await Resolve(slash == path.npos ? "" : path.substr(0, slash)));
+  place.directory = parent.handle;
+  co_return place;
+}
+
+std::optional<std::string> Mount::PathBelowRoot(std::string_view path) const {
+  const auto below = Below(path, root_path_);
+  if (!below) return std::nullopt;
+  return std::string(*below);
 }
 
 }  // namespace penstock::client

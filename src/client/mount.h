@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "base/loop.h"
 #include "base/task.h"
@@ -42,6 +43,25 @@ struct Attributes {
   std::string group;
   uint64_t size = 0;
   int64_t modified = 0;  // in seconds since 1970
+};
+
+// A time of a file.
+struct Time {
+  int64_t seconds = 0;  // since 1970
+  uint32_t nanoseconds = 0;
+};
+// The server's own time, when it executes the call.
+struct ServerTime {};
+
+// Attributes to be set: those that are there.
+struct NewAttributes {
+  std::optional<uint32_t> mode{};  // the twelve bits of POSIX
+  // A number; from version 4 on also a name, as the server takes it.
+  std::optional<std::string> owner{};
+  std::optional<std::string> group{};
+  std::optional<uint64_t> size{};  // of a regular file: cut there, or grown with zeros
+  std::optional<std::variant<ServerTime, Time>> accessed{};
+  std::optional<std::variant<ServerTime, Time>> modified{};
 };
 
 // A file as the server named and described it.
@@ -149,6 +169,15 @@ class Mount {
   // The node at `path` below the root. Symlinks on the way are followed, the last component's too where `follow`; one
   // that leads out of the export is an error.
   Task<Result<Node>> Resolve(std::string path, bool follow = true);
+  // The directory that `path` below the root lies in, and the name there, which need not exist. A root has neither.
+  struct Place {
+    Handle directory;
+    std::string name;
+  };
+  Task<Result<Place>> ResolvePlace(std::string path);
+  // `path` on the server, as Resolve() takes it; nothing where it lies outside of what is mounted.
+  std::optional<std::string> PathBelowRoot(std::string_view path) const;
+
   virtual Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) = 0;
   virtual Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) = 0;
   virtual Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) = 0;
@@ -157,7 +186,23 @@ class Mount {
   // The regular file `name`, made where it is not there, cut to nothing where it is; open for both.
   virtual Task<Result<std::unique_ptr<File>>> CreateFile(const Handle& directory, std::string_view name,
                                                          uint32_t mode) = 0;
+  // All or nothing, but for a server that breaks off in between. Symlinks are not followed.
+  virtual Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
+                                           const NewAttributes& attributes) = 0;
+
+  // What is made is new: Status::kExists where the name is taken.
+  virtual Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) = 0;
+  // `target` is the link's text, for whoever follows it.
+  virtual Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) = 0;
+  // One more name of a file that has one already.
+  virtual Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) = 0;
+  // What has the new name is replaced, where POSIX rename() would do so.
+  virtual Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
+                                    std::string_view to) = 0;
+  // Anything but a directory.
   virtual Task<Result<void>> Remove(const Handle& directory, std::string_view name) = 0;
+  // An empty one.
+  virtual Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) = 0;
 
   // Calls `entry` for everything in the directory but "." and "..", in the server's order.
   virtual Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) = 0;

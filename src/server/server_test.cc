@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -141,6 +142,12 @@ Task<client::Result<client::Node>> Find(client::Mount& mount, std::string path, 
   co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
 }
 
+template <class T>
+Task<> ExpectRefusal(Task<client::Result<T>> task, client::Status status) {
+  const auto result = co_await std::move(task);
+  EXPECT_TRUE(!result && result.error().status == status) << (result ? "done" : result.error().message);
+}
+
 // Closes `file`, and gives the error of what was done with it, or else of that.
 Task<client::Result<void>> Closed(client::File& file, client::Result<uint64_t> copied) {
   client::Result<void> closed = co_await file.Close();
@@ -231,6 +238,81 @@ TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
   std::ranges::sort(names);
   EXPECT_EQ(std::ranges::unique(names).size(), 0u);
   EXPECT_EQ(names.size(), 3000u);
+}
+
+TEST_P(ServerTest, NamesAreMadeChangedAndRemoved) {
+  StartServer();
+  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const client::Node one, co_await mount.MakeDirectory(top.handle, "one", 0750));
+    EXPECT_EQ(one.attributes.type, client::FileType::kDirectory);
+    EXPECT_EQ(one.attributes.mode, 0750u);
+    co_await ExpectRefusal(mount.MakeDirectory(top.handle, "one", 0750), client::Status::kExists);
+    PENSTOCK_CO_TRY(const client::Node two, co_await mount.MakeDirectory(top.handle, "two", 0755));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(one.handle, "file", 0644));
+    PENSTOCK_CO_CHECK(co_await file->Close());
+
+    PENSTOCK_CO_CHECK(co_await mount.Link(file->node().handle, two.handle, "again"));
+    PENSTOCK_CO_TRY(const client::Node again, co_await Find(mount, "two/again"));
+    EXPECT_EQ(again.attributes.links, 2u);
+    PENSTOCK_CO_TRY(const client::Node link, co_await mount.MakeSymlink(top.handle, "link", "two/again"));
+    EXPECT_EQ(link.attributes.type, client::FileType::kSymlink);
+    PENSTOCK_CO_TRY(const std::string text, co_await mount.ReadLink(link.handle, "link"));
+    EXPECT_EQ(text, "two/again");
+    PENSTOCK_CO_TRY(const client::Node followed, co_await Find(mount, "link"));
+    EXPECT_EQ(followed.handle, again.handle);
+
+    PENSTOCK_CO_CHECK(co_await mount.Rename(one.handle, "file", two.handle, "moved"));
+    co_await ExpectRefusal(mount.Lookup(one.handle, "file"), client::Status::kNotFound);
+    co_await ExpectRefusal(mount.Rename(one.handle, "file", two.handle, "moved"), client::Status::kNotFound);
+
+    co_await ExpectRefusal(mount.RemoveDirectory(top.handle, "two"), client::Status::kNotEmpty);
+    co_await ExpectRefusal(mount.RemoveDirectory(two.handle, "moved"), client::Status::kNotDirectory);
+    co_await ExpectRefusal(mount.Remove(top.handle, "one"), client::Status::kIsDirectory);
+    PENSTOCK_CO_CHECK(co_await mount.Remove(two.handle, "moved"));
+    PENSTOCK_CO_CHECK(co_await mount.Remove(two.handle, "again"));
+    PENSTOCK_CO_CHECK(co_await mount.Remove(top.handle, "link"));
+    PENSTOCK_CO_CHECK(co_await mount.RemoveDirectory(top.handle, "two"));
+    co_return co_await mount.RemoveDirectory(top.handle, "one");
+  });
+  EXPECT_FALSE(error) << error->message;
+  EXPECT_TRUE(std::filesystem::is_empty(tree()));
+}
+
+TEST_P(ServerTest, AttributesAreSet) {
+  StartServer();
+  WriteFile(tree() / "file", Pattern(5000));
+  const std::string owner = std::to_string(::geteuid() == 0 ? 1234 : ::geteuid());
+  const std::string group = std::to_string(::geteuid() == 0 ? 1235 : ::getegid());
+  const auto error = WithMount([&](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node file, co_await Find(mount, "file"));
+    const client::NewAttributes what{.mode = 0604,
+                                     .owner = owner,
+                                     .group = group,
+                                     .size = 4097,
+                                     .accessed = client::ServerTime(),
+                                     .modified = client::Time{981173106, 500}};
+    PENSTOCK_CO_CHECK(co_await mount.SetAttributes(file.handle, "file", what));
+    PENSTOCK_CO_TRY(const client::Attributes changed, co_await mount.GetAttributes(file.handle, "file"));
+    EXPECT_EQ(changed.mode, 0604u);
+    EXPECT_EQ(changed.owner, owner);
+    EXPECT_EQ(changed.group, group);
+    EXPECT_EQ(changed.size, 4097u);
+    EXPECT_EQ(changed.modified, 981173106);
+    // The rest stays.
+    const client::NewAttributes mode{.mode = 0600};
+    PENSTOCK_CO_CHECK(co_await mount.SetAttributes(file.handle, "file", mode));
+    PENSTOCK_CO_TRY(const client::Attributes again, co_await mount.GetAttributes(file.handle, "file"));
+    EXPECT_EQ(again.mode, 0600u);
+    EXPECT_EQ(again.size, 4097u);
+    EXPECT_EQ(again.modified, 981173106);
+    const client::NewAttributes nobody{.owner = "no such name"};
+    const auto refused = co_await mount.SetAttributes(file.handle, "file", nobody);
+    EXPECT_FALSE(refused);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+  EXPECT_TRUE(ReadFile(tree() / "file") == Pattern(4097));
 }
 
 // What was written before the restart is on the server's word only, and that went with it: the verifier tells.

@@ -63,6 +63,40 @@ def tcp(scratch):
     exchange(scratch, "tcp")
 
 
+def versions(scratch):
+    """What a file goes through, in every version of NFS over both transports: put, renamed, linked, read, removed."""
+    folders(scratch, "export")
+    make(f"{scratch}/file", 3 << 20)
+    with open(f"{scratch}/file", "rb") as file:
+        content = file.read()
+    with Server({"/export": f"{scratch}/export:no_root_squash"}) as server:
+        for transport in ("rdma", "tcp"):
+            for version in ("3", "4.0", "4.1", "4.2"):
+                def url(path):
+                    return server.url(f"/export{path}", transport).replace("vers=3", f"vers={version}")
+
+                assert f"NFS version {version} ".encode() in ok("ping", "-c", 1, url("/"))
+                ok("mkdir", "-m", 710, url("/one"), url("/two"))
+                assert os.stat(f"{scratch}/export/one").st_mode & 0o7777 == 0o710
+                refused("mkdir", url("/one"), mentions=["one", "exists"])
+                ok("cp", f"{scratch}/file", url("/one/file"))
+                ok("chmod", 604, url("/one/file"))
+                assert os.stat(f"{scratch}/export/one/file").st_mode & 0o7777 == 0o604
+                ok("ln", url("/one/file"), "/export/two")  # a directory: there, under its name
+                ok("ln", "-s", "two/file", url("/soft"))
+                assert os.readlink(f"{scratch}/export/soft") == "two/file"
+                assert os.stat(f"{scratch}/export/soft").st_nlink == 2
+                ok("mv", url("/one/file"), "/export/two/moved")
+                assert ok("cat", url("/soft")) == ok("cat", url("/two/moved")) == content
+                refused("mv", url("/two/moved"), "two/again", mentions=["two/again"])
+                refused("rmdir", url("/two"), mentions=["two", "not empty"])
+                refused("rm", url("/two"), mentions=["two", "is a directory"])
+                refused("rmdir", url("/two/file"), mentions=["file", "not a directory"])
+                ok("rm", url("/two/file"), url("/two/moved"), url("/soft"))
+                ok("rmdir", url("/one"), url("/two"))
+                assert os.listdir(f"{scratch}/export") == []
+
+
 def directory_argument(scratch):
     """`penstock serve DIR` serves DIR, says where it listens, and prints a mount command for each transport."""
     folders(scratch, "export")
@@ -212,5 +246,5 @@ def no_server(scratch):
 
 
 main({case.__name__: case for case in (
-    rdma, tcp, directory_argument, bad_directory, busy_port, no_permission, stops_cleanly, restarts_on_its_ports, read_only,
-    squash, networks, bench, no_server)})
+    rdma, tcp, versions, directory_argument, bad_directory, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
+    read_only, squash, networks, bench, no_server)})

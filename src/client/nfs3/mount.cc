@@ -5,16 +5,15 @@
 #include <algorithm>
 
 #include "client/connect.h"
+#include "client/nfs3/call.h"
+#include "client/nfs3/convert.h"
+#include "client/nfs3/names.h"
 #include "client/set_up.h"
-#include "nfs/v3/reply_bounds.h"
 #include "protocol/mount.h"
-#include "protocol/nfs3.h"
 #include "rpc/client.h"
 
 namespace penstock::client::v3 {
 namespace {
-
-using nfs3::nfsstat3;
 
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
@@ -35,40 +34,6 @@ std::string_view Describe(mount3::mountstat3 status) {
   }
 }
 
-FileType TypeOf(nfs3::ftype3 type) {
-  switch (type) {
-    case nfs3::ftype3::NF3REG:
-      return FileType::kRegular;
-    case nfs3::ftype3::NF3DIR:
-      return FileType::kDirectory;
-    case nfs3::ftype3::NF3BLK:
-      return FileType::kBlockDevice;
-    case nfs3::ftype3::NF3CHR:
-      return FileType::kCharacterDevice;
-    case nfs3::ftype3::NF3LNK:
-      return FileType::kSymlink;
-    case nfs3::ftype3::NF3SOCK:
-      return FileType::kSocket;
-    case nfs3::ftype3::NF3FIFO:
-      return FileType::kFifo;
-  }
-  return FileType::kOther;
-}
-
-Attributes AttributesOf(const nfs3::fattr3& a) {
-  return {.type = TypeOf(a.type),
-          .mode = a.mode,
-          .links = a.nlink,
-          .owner = fmt::to_string(a.uid),
-          .group = fmt::to_string(a.gid),
-          .size = a.size,
-          .modified = a.mtime.seconds};
-}
-
-// A handle that a user of the mount has kept is one that we gave: it fits.
-nfs3::nfs_fh3 ToHandle3(const Handle& handle) { return {xdr::Opaque<nfs3::NFS3_FHSIZE>(handle.bytes())}; }
-Handle FromHandle3(const nfs3::nfs_fh3& handle) { return Handle(handle.data.bytes()); }
-
 class Mount final : public client::Mount {
  public:
   Mount(Loop& loop, Url url, MountOptions options, ReconnectingChannel::Opener opener)
@@ -78,18 +43,11 @@ class Mount final : public client::Mount {
 
   Task<Result<void>> SetUp(asio::thread_pool& workers);
 
-  // Executes one procedure; a status other than NFS3_OK is an Error that names `what` (a path, say). `destination`:
-  // where the DDP-eligible result is to go, if anywhere; over RDMA it is placed there directly, over TCP it must be
-  // copied.
+  // See call.h.
   template <class Procedure>
   Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const typename Procedure::Arguments& arguments,
                                                              std::string_view what, Bytes destination = {}) {
-    auto reply = co_await client_.Call<Procedure>(arguments, nfs::v3::ReplyBoundsOf<Procedure>(arguments, destination));
-    if (!reply) co_return std::unexpected(ErrorOf(reply.error(), what));
-    if (const nfsstat3 status = reply->results.status(); status != nfsstat3::NFS3_OK) {
-      co_return std::unexpected(ErrorOf(static_cast<Status>(status), what));
-    }
-    co_return *std::move(reply);
+    return v3::Call<Procedure>(client_, arguments, what, destination);
   }
 
   std::string_view version() const override { return "3"; }
@@ -98,13 +56,41 @@ class Mount final : public client::Mount {
   Task<void> Unmount() override { co_return; }
 
   Task<Result<void>> Ping() override;
-  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
-  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
-  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override;
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
+    return v3::Lookup(client_, directory, name);
+  }
+  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override {
+    return v3::GetAttributes(client_, object, what);
+  }
+  Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
+                                   const NewAttributes& attributes) override {
+    return v3::SetAttributes(client_, object, what, attributes);
+  }
+  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
+    return v3::ReadLink(client_, symlink, what);
+  }
+  Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
+    return v3::MakeDirectory(client_, directory, name, mode);
+  }
+  Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
+    return v3::MakeSymlink(client_, directory, name, target);
+  }
+  Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
+    return v3::Link(client_, file, directory, name);
+  }
+  Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
+                            std::string_view to) override {
+    return v3::Rename(client_, from_directory, from, to_directory, to);
+  }
+  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override {
+    return v3::Remove(client_, directory, name);
+  }
+  Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) override {
+    return v3::RemoveDirectory(client_, directory, name);
+  }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
                                                          uint32_t mode) override;
-  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override;
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
@@ -196,34 +182,6 @@ Task<Result<void>> Mount::Ping() {
   co_return Result<void>();
 }
 
-Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name) {
-  const nfs3::LOOKUP3args arguments{{ToHandle3(directory), name}};
-  auto reply = co_await Call<nfs3::NFSPROC3_LOOKUP>(arguments, name);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  const nfs3::LOOKUP3resok& found = reply->results.resok();
-  Node node{FromHandle3(found.object), {}, directory, std::string(name)};
-  if (found.obj_attributes) {
-    node.attributes = AttributesOf(*found.obj_attributes);
-  } else {
-    PENSTOCK_CO_TRY(node.attributes, co_await GetAttributes(node.handle, name));
-  }
-  co_return node;
-}
-
-Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
-  const nfs3::GETATTR3args arguments{ToHandle3(object)};
-  auto reply = co_await Call<nfs3::NFSPROC3_GETATTR>(arguments, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return AttributesOf(reply->results.resok().obj_attributes);
-}
-
-Task<Result<std::string>> Mount::ReadLink(const Handle& symlink, std::string_view what) {
-  const nfs3::READLINK3args arguments{ToHandle3(symlink)};
-  auto reply = co_await Call<nfs3::NFSPROC3_READLINK>(arguments, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return std::string(reply->results.resok().data.text());
-}
-
 Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access) {
   co_return std::make_unique<File>(*this, file, what);
 }
@@ -237,20 +195,8 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
   auto reply = co_await Call<nfs3::NFSPROC3_CREATE>(arguments, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::CREATE3resok& created = reply->results.resok();
-  Node node;
-  if (created.obj && created.obj_attributes) {
-    node = {FromHandle3(*created.obj), AttributesOf(*created.obj_attributes), directory, std::string(name)};
-  } else {
-    PENSTOCK_CO_TRY(node, co_await Lookup(directory, name));
-  }
+  PENSTOCK_CO_TRY(Node node, co_await MadeNode(client_, created.obj, created.obj_attributes, directory, name));
   co_return std::make_unique<File>(*this, std::move(node), name);
-}
-
-Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
-  const nfs3::REMOVE3args arguments{{ToHandle3(directory), name}};
-  auto reply = co_await Call<nfs3::NFSPROC3_REMOVE>(arguments, name);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return Result<void>();
 }
 
 Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {

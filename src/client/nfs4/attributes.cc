@@ -8,12 +8,14 @@
 namespace penstock::client::v4 {
 namespace {
 
+void Add(nfs4::bitmap4& map, uint32_t number) {
+  if (map.size() <= number / 32) map.resize(number / 32 + 1);
+  map[number / 32] |= 1u << number % 32;
+}
+
 nfs4::bitmap4 Bitmap(std::initializer_list<uint32_t> numbers) {
   nfs4::bitmap4 map;
-  for (const uint32_t number : numbers) {
-    if (map.size() <= number / 32) map.resize(number / 32 + 1);
-    map[number / 32] |= 1u << number % 32;
-  }
+  for (const uint32_t number : numbers) Add(map, number);
   return map;
 }
 
@@ -33,6 +35,50 @@ bool ForEach(const nfs4::fattr4& encoded, Decode decode) {
   }
   return decoder.Finish();
 }
+
+// Writes attributes, which come in the order of their numbers.
+class AttributeWriter {
+ public:
+  explicit AttributeWriter(std::vector<std::byte>& octets) : octets_(octets) { octets_.clear(); }
+
+  void U32(uint32_t number, uint32_t value) { Begin(number).Put(value); }
+  void U64(uint32_t number, uint64_t value) { Begin(number).Put(value); }
+  void Text(uint32_t number, std::string_view text) {
+    Begin(number).Put(static_cast<uint32_t>(text.size()));
+    const ConstBytes bytes = AsBytes(text);
+    octets_.insert(octets_.end(), bytes.begin(), bytes.end());
+    octets_.resize((octets_.size() + 3) / 4 * 4);
+  }
+  void Time(uint32_t number, const std::variant<ServerTime, client::Time>& time) {
+    Begin(number);
+    const auto* given = std::get_if<client::Time>(&time);
+    Put(static_cast<uint32_t>(given ? nfs4::time_how4::SET_TO_CLIENT_TIME4 : nfs4::time_how4::SET_TO_SERVER_TIME4));
+    if (!given) return;
+    Put(static_cast<uint64_t>(given->seconds));
+    Put(given->nanoseconds);
+  }
+
+  nfs4::fattr4 Finish() {
+    nfs4::fattr4 attributes;
+    attributes.attrmask = std::move(map_);
+    attributes.attr_vals = ConstBytes(octets_);
+    return attributes;
+  }
+
+ private:
+  AttributeWriter& Begin(uint32_t number) {
+    Add(map_, number);
+    return *this;
+  }
+  template <class T>
+  void Put(T value) {
+    octets_.resize(octets_.size() + sizeof value);
+    StoreBig(octets_.data() + octets_.size() - sizeof value, value);
+  }
+
+  std::vector<std::byte>& octets_;
+  nfs4::bitmap4 map_;
+};
 
 template <class T, class U>
 bool DecodeTo(xdr::Decoder& decoder, U& to) {
@@ -75,7 +121,7 @@ const nfs4::bitmap4& FileAttributes() {
 const nfs4::bitmap4& EntryAttributes() {
   static const nfs4::bitmap4 kMap = [] {
     nfs4::bitmap4 map = FileAttributes();
-    map[nfs4::FATTR4_RDATTR_ERROR / 32] |= 1u << nfs4::FATTR4_RDATTR_ERROR % 32;
+    Add(map, nfs4::FATTR4_RDATTR_ERROR);
     return map;
   }();
   return kMap;
@@ -142,14 +188,21 @@ std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded) {
   return limits;
 }
 
-nfs4::fattr4 EncodeNewFile(uint32_t mode, std::vector<std::byte>& octets) {
-  octets.resize(12);
-  StoreBig<uint64_t>(octets.data(), 0);  // size
-  StoreBig<uint32_t>(octets.data() + 8, mode);
-  nfs4::fattr4 attributes;
-  attributes.attrmask = Bitmap({nfs4::FATTR4_SIZE, nfs4::FATTR4_MODE});
-  attributes.attr_vals = ConstBytes(octets);
-  return attributes;
+nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets) {
+  AttributeWriter writer(octets);
+  if (attributes.size) writer.U64(nfs4::FATTR4_SIZE, *attributes.size);
+  if (attributes.mode) writer.U32(nfs4::FATTR4_MODE, *attributes.mode);
+  if (attributes.owner) writer.Text(nfs4::FATTR4_OWNER, *attributes.owner);
+  if (attributes.group) writer.Text(nfs4::FATTR4_OWNER_GROUP, *attributes.group);
+  if (attributes.accessed) writer.Time(nfs4::FATTR4_TIME_ACCESS_SET, *attributes.accessed);
+  if (attributes.modified) writer.Time(nfs4::FATTR4_TIME_MODIFY_SET, *attributes.modified);
+  return writer.Finish();
+}
+
+nfs4::fattr4 EncodeType(nfs4::nfs_ftype4 type, std::vector<std::byte>& octets) {
+  AttributeWriter writer(octets);
+  writer.U32(nfs4::FATTR4_TYPE, static_cast<uint32_t>(type));
+  return writer.Finish();
 }
 
 }  // namespace penstock::client::v4

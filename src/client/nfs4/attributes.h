@@ -25,7 +25,8 @@ struct ServerLimits {
 const nfs4::bitmap4& LimitAttributes();
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
 
-// For OPEN with OPEN4_CREATE: mode and size. The result refers to `octets`.
-nfs4::fattr4 EncodeNewFile(uint32_t mode, std::vector<std::byte>& octets);
+// Both refer to `octets`.
+nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets);
+nfs4::fattr4 EncodeType(nfs4::nfs_ftype4 type, std::vector<std::byte>& octets);
 
 }  // namespace penstock::client::v4

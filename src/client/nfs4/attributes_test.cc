@@ -79,14 +79,45 @@ TEST_F(AttributesTest, OctetsThatAreMissingOrLeftOverAreRefused) {
   EXPECT_FALSE(DecodeAttributes(Encoded({1u << 1})));
 }
 
-TEST_F(AttributesTest, OfANewFileAreSizeAndMode) {
+TEST_F(AttributesTest, AreSetWhereTheyAreGiven) {
   std::vector<std::byte> octets;
-  const nfs4::fattr4 encoded = EncodeNewFile(0640, octets);
+  const nfs4::fattr4 encoded = EncodeAttributes({.mode = 0640, .size = 7}, octets);
   const auto decoded = DecodeAttributes(encoded);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(encoded.attrmask, (nfs4::bitmap4{1u << 4, 1u << 1}));
-  EXPECT_EQ(decoded->size, 0u);
+  EXPECT_EQ(decoded->size, 7u);
   EXPECT_EQ(decoded->mode, 0640u);
+}
+
+TEST_F(AttributesTest, OwnersAreNamesPaddedToWords) {
+  std::vector<std::byte> octets;
+  const nfs4::fattr4 encoded = EncodeAttributes({.owner = "12345", .group = "me@there"}, octets);
+  EXPECT_EQ(octets.size(), 4u + 8 + 4 + 8);
+  const auto decoded = DecodeAttributes(encoded);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->owner, "12345");
+  EXPECT_EQ(decoded->group, "me@there");
+}
+
+// settime4: RFC 8881 §5.8.2.38, §5.8.2.44
+TEST_F(AttributesTest, TimesAreTheServersOrGiven) {
+  std::vector<std::byte> octets;
+  const nfs4::fattr4 encoded = EncodeAttributes({.accessed = ServerTime(), .modified = Time{0x0102, 3}}, octets);
+  EXPECT_EQ(encoded.attrmask, (nfs4::bitmap4{0, 1u << (48 - 32) | 1u << (54 - 32)}));
+  const auto words = [&](size_t at) { return LoadBig<uint32_t>(octets.data() + 4 * at); };
+  ASSERT_EQ(octets.size(), 4u * 5);
+  EXPECT_EQ(words(0), 0u);
+  EXPECT_EQ(words(1), 1u);
+  EXPECT_EQ(words(2), 0u);
+  EXPECT_EQ(words(3), 0x0102u);
+  EXPECT_EQ(words(4), 3u);
+}
+
+TEST_F(AttributesTest, ATypeIsComparedWith) {
+  std::vector<std::byte> octets;
+  const auto decoded = DecodeAttributes(EncodeType(nfs4::nfs_ftype4::NF4DIR, octets));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->type, FileType::kDirectory);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "client/nfs4/callback.h"
 #include "client/nfs4/client_id.h"
 #include "client/nfs4/file.h"
+#include "client/nfs4/names.h"
 #include "client/nfs4/session.h"
 #include "client/set_up.h"
 
@@ -83,13 +84,41 @@ class Mount final : public client::Mount, public FileOwner {
   Task<void> Unmount() override { co_await caller_->Close(); }
 
   Task<Result<void>> Ping() override;
-  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
-  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
-  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override;
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
+    return v4::Lookup(*caller_, directory, name);
+  }
+  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override {
+    return v4::GetAttributes(*caller_, object, what);
+  }
+  Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
+                                   const NewAttributes& attributes) override {
+    return v4::SetAttributes(*caller_, object, what, attributes);
+  }
+  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
+    return v4::ReadLink(*caller_, symlink, what);
+  }
+  Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
+    return v4::MakeDirectory(*caller_, directory, name, mode);
+  }
+  Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
+    return v4::MakeSymlink(*caller_, directory, name, target);
+  }
+  Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
+    return v4::Link(*caller_, file, directory, name);
+  }
+  Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
+                            std::string_view to) override {
+    return v4::Rename(*caller_, from_directory, from, to_directory, to);
+  }
+  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override {
+    return v4::Remove(*caller_, directory, name);
+  }
+  Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) override {
+    return v4::RemoveDirectory(*caller_, directory, name);
+  }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
                                                          uint32_t mode) override;
-  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override;
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
@@ -98,11 +127,6 @@ class Mount final : public client::Mount, public FileOwner {
   Task<Channel> OpenBound(asio::thread_pool& workers, rdma::Provider* provider);
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
-  template <class Find>
-  Task<Result<Node>> FindNode(const Handle& directory, Find find, std::string_view name);
-  // `name` as found in `directory`.
-  static Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes,
-                             const Handle& directory, std::string_view name);
 
   CompoundCaller& caller() override { return *caller_; }
   StateOwner NewOwner() override { return StateOwner(next_owner_++); }
@@ -119,10 +143,6 @@ class Mount final : public client::Mount, public FileOwner {
   std::set<File*> files_;
   uint64_t next_owner_ = 1;
 };
-
-Error MalformedAttributes(std::string_view what) {
-  return {fmt::format("{}: the server's attributes cannot be understood", what), std::nullopt};
-}
 
 // ---- set-up ----
 
@@ -191,51 +211,6 @@ Task<Result<void>> Mount::Ping() {
   co_return Result<void>();
 }
 
-Result<Node> Mount::NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,
-                           std::string_view name) {
-  const auto decoded = DecodeAttributes(attributes.resok4().obj_attributes);
-  if (!decoded) return std::unexpected(MalformedAttributes(name));
-  return Node{handle.resok4().object, *decoded, directory, std::string(name)};
-}
-
-template <class Find>
-Task<Result<Node>> Mount::FindNode(const Handle& directory, Find find, std::string_view name) {
-  auto reply = co_await caller_->Call(
-      [&] { return std::tuple(nfs4::PUTFH4args{directory}, find, GetHandle(), nfs4::GETATTR4args{FileAttributes()}); },
-      name);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name);
-}
-
-// RFC 8881 §18.13.3: "." and ".." are no names.
-Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name) {
-  if (name == "..") return FindNode(directory, LookUpParent(), name);
-  if (name == ".") return FindNode(directory, nfs4::PUTFH4args{directory}, name);
-  return FindNode(directory, nfs4::LOOKUP4args{name}, name);
-}
-
-Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
-  auto reply = co_await caller_->Call(
-      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  auto decoded = DecodeAttributes(std::get<1>(reply->results).resok4().obj_attributes);
-  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
-  co_return *std::move(decoded);
-}
-
-Task<Result<std::string>> Mount::ReadLink(const Handle& symlink, std::string_view what) {
-  auto reply = co_await caller_->Call([&] { return std::tuple(nfs4::PUTFH4args{symlink}, ReadLinkText()); }, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return std::string(std::get<1>(reply->results).resok4().link.text());
-}
-
-Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
-  auto reply =
-      co_await caller_->Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, nfs4::REMOVE4args{name}); }, name);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return Result<void>();
-}
-
 Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
   nfs4::READDIR4args arguments{.cookie = 0,
                                .cookieverf = {},
@@ -271,7 +246,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
                                                               uint32_t mode) {
   StateOwner owner = NewOwner();
   std::vector<std::byte> octets;
-  const nfs4::fattr4 attributes = EncodeNewFile(mode, octets);
+  const nfs4::fattr4 attributes = EncodeAttributes({.mode = mode, .size = 0}, octets);
   uint64_t epoch = 0;
   const auto build = [&] {
     epoch = caller_->epoch();

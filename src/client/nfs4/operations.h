@@ -20,6 +20,7 @@ struct PutRootHandle {};
 struct GetHandle {};
 struct ReadLinkText {};
 struct LookUpParent {};
+struct SaveHandle {};
 
 template <nfs4::nfs_opnum4 number, class R>
 struct OperationIs {
@@ -38,6 +39,8 @@ struct Operation<ReadLinkText> : OperationIs<nfs4::OP_READLINK, nfs4::READLINK4r
 template <>
 struct Operation<LookUpParent> : OperationIs<nfs4::OP_LOOKUPP, nfs4::LOOKUPP4res> {};
 template <>
+struct Operation<SaveHandle> : OperationIs<nfs4::OP_SAVEFH, nfs4::SAVEFH4res> {};
+template <>
 struct Operation<nfs4::PUTFH4args> : OperationIs<nfs4::OP_PUTFH, nfs4::PUTFH4res> {};
 template <>
 struct Operation<nfs4::LOOKUP4args> : OperationIs<nfs4::OP_LOOKUP, nfs4::LOOKUP4res> {};
@@ -47,6 +50,18 @@ template <>
 struct Operation<nfs4::READDIR4args> : OperationIs<nfs4::OP_READDIR, nfs4::READDIR4res> {};
 template <>
 struct Operation<nfs4::REMOVE4args> : OperationIs<nfs4::OP_REMOVE, nfs4::REMOVE4res> {};
+template <>
+struct Operation<nfs4::CREATE4args> : OperationIs<nfs4::OP_CREATE, nfs4::CREATE4res> {};
+template <>
+struct Operation<nfs4::LINK4args> : OperationIs<nfs4::OP_LINK, nfs4::LINK4res> {};
+template <>
+struct Operation<nfs4::RENAME4args> : OperationIs<nfs4::OP_RENAME, nfs4::RENAME4res> {};
+template <>
+struct Operation<nfs4::SETATTR4args> : OperationIs<nfs4::OP_SETATTR, nfs4::SETATTR4res> {};
+template <>
+struct Operation<nfs4::VERIFY4args> : OperationIs<nfs4::OP_VERIFY, nfs4::VERIFY4res> {};
+template <>
+struct Operation<nfs4::NVERIFY4args> : OperationIs<nfs4::OP_NVERIFY, nfs4::NVERIFY4res> {};
 template <>
 struct Operation<nfs4::OPEN4args> : OperationIs<nfs4::OP_OPEN, nfs4::OPEN4res> {};
 template <>
@@ -89,6 +104,9 @@ inline constexpr uint32_t kMaxPath = 4096;
 // The attributes that we ask for, two names of owners among them (RFC 8881 §5.9 bounds them in no way).
 inline constexpr uint32_t kMaxAttributes = 1024;
 
+template <class T, class... Types>
+inline constexpr bool kIsOneOf = (... || std::same_as<T, Types>);
+
 // What the types do not bound of an operation's results (RFC 8267 §3, §6.2), and its DDP-eligible result, which is to
 // go to `destination` unless that is empty.
 template <class Arguments>
@@ -101,9 +119,9 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.results.push_back({.max_length = kMaxPath, .destination = destination});
   } else if constexpr (std::same_as<Arguments, nfs4::READDIR4args>) {
     shape.max_stream += arguments.maxcount;
-  } else if constexpr (std::same_as<Arguments, nfs4::GETATTR4args> || std::same_as<Arguments, nfs4::EXCHANGE_ID4args> ||
-                       std::same_as<Arguments, nfs4::OPEN4args> || std::same_as<Arguments, nfs4::SETCLIENTID4args>) {
-    // Attributes; names of an implementation; an access control entry; an address.
+  } else if constexpr (kIsOneOf<Arguments, nfs4::GETATTR4args, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args,
+                                nfs4::CREATE4args, nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
+    // Attributes, or which of them were set; names of an implementation; an access control entry; an address.
     shape.max_stream += kMaxAttributes;
   } else {
     static_assert(!xdr::kExtent<Results>.open && xdr::kExtent<Results>.payloads == 0);
@@ -140,9 +158,6 @@ std::optional<nfs4::nfsstat4> StatusOf(const CompoundReply<Arguments...>& reply,
   if (index >= reply.count) return std::nullopt;
   return index + 1 == reply.count ? reply.status : nfs4::nfsstat4::NFS4_OK;
 }
-
-template <class T, class... Types>
-inline constexpr bool kIsOneOf = (... || std::same_as<T, Types>);
 
 // What results of this are kept by the server until the slot is used again: those that must not be executed twice. All
 // others are executed again should their reply be lost (RFC 8881 §2.10.6.1.3).

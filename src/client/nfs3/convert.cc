@@ -1,0 +1,76 @@
+#include "client/nfs3/convert.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace penstock::client::v3 {
+namespace {
+
+FileType TypeOf(nfs3::ftype3 type) {
+  switch (type) {
+    case nfs3::ftype3::NF3REG:
+      return FileType::kRegular;
+    case nfs3::ftype3::NF3DIR:
+      return FileType::kDirectory;
+    case nfs3::ftype3::NF3BLK:
+      return FileType::kBlockDevice;
+    case nfs3::ftype3::NF3CHR:
+      return FileType::kCharacterDevice;
+    case nfs3::ftype3::NF3LNK:
+      return FileType::kSymlink;
+    case nfs3::ftype3::NF3SOCK:
+      return FileType::kSocket;
+    case nfs3::ftype3::NF3FIFO:
+      return FileType::kFifo;
+  }
+  return FileType::kOther;
+}
+
+std::optional<uint32_t> NumberOf(std::string_view text) {
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+template <class SetTime>
+SetTime ToSetTime(const std::variant<ServerTime, Time>& time) {
+  if (std::holds_alternative<ServerTime>(time)) return SetTime(nfs3::time_how::SET_TO_SERVER_TIME);
+  const Time& given = std::get<Time>(time);
+  return SetTime(nfs3::time_how::SET_TO_CLIENT_TIME,
+                 nfs3::nfstime3{static_cast<uint32_t>(given.seconds), given.nanoseconds});
+}
+
+}  // namespace
+
+Attributes AttributesOf(const nfs3::fattr3& a) {
+  return {.type = TypeOf(a.type),
+          .mode = a.mode,
+          .links = a.nlink,
+          .owner = fmt::to_string(a.uid),
+          .group = fmt::to_string(a.gid),
+          .size = a.size,
+          .modified = a.mtime.seconds};
+}
+
+Result<nfs3::sattr3> ToSattr3(const NewAttributes& attributes, std::string_view what) {
+  nfs3::sattr3 to;
+  const auto set_number = [&](const std::optional<std::string>& from, auto& field) {
+    if (!from) return true;
+    const auto number = NumberOf(*from);
+    if (number) field = *number;
+    return number.has_value();
+  };
+  if (!set_number(attributes.owner, to.uid) || !set_number(attributes.group, to.gid)) {
+    return std::unexpected(
+        Error{fmt::format("{}: owners and groups are numbers in version 3", what), Status::kInvalid});
+  }
+  if (attributes.mode) to.mode = *attributes.mode;
+  if (attributes.size) to.size = *attributes.size;
+  if (attributes.accessed) to.atime = ToSetTime<nfs3::set_atime>(*attributes.accessed);
+  if (attributes.modified) to.mtime = ToSetTime<nfs3::set_mtime>(*attributes.modified);
+  return to;
+}
+
+}  // namespace penstock::client::v3

@@ -1,0 +1,142 @@
+#include "client/nfs4/names.h"
+
+#include <fmt/format.h>
+
+#include "client/nfs4/attributes.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using nfs4::nfsstat4;
+
+// Executes a COMPOUND whose results are of no interest.
+template <class Build>
+Task<Result<void>> Do(CompoundCaller& caller, Build build, std::string_view what) {
+  auto reply = co_await caller.Call(std::move(build), what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return Result<void>();
+}
+
+// What `find` leads to from `directory`.
+template <class Find>
+Task<Result<Node>> FindNode(CompoundCaller& caller, const Handle& directory, Find find, std::string_view name) {
+  auto reply = co_await caller.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{directory}, find, GetHandle(), nfs4::GETATTR4args{FileAttributes()}); },
+      name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name);
+}
+
+// RFC 8881 §18.4: what is neither a regular file nor another name for something.
+Task<Result<Node>> Create(CompoundCaller& caller, const Handle& directory, const nfs4::createtype4& type,
+                          std::string_view name, const NewAttributes& attributes) {
+  std::vector<std::byte> octets;
+  const nfs4::CREATE4args create{type, nfs4::component4(name), EncodeAttributes(attributes, octets)};
+  co_return co_await FindNode(caller, directory, create, name);
+}
+
+// REMOVE takes directories and everything else alike (RFC 8881 §18.25): what has the name is looked at before.
+template <class Check>
+Task<Result<void>> RemoveIf(CompoundCaller& caller, const Handle& directory, std::string_view name, nfsstat4 refusal,
+                            Status error) {
+  std::vector<std::byte> octets;
+  const Check check{EncodeType(nfs4::nfs_ftype4::NF4DIR, octets)};
+  Result<void> removed = co_await Do(
+      caller,
+      [&] {
+        return std::tuple(nfs4::PUTFH4args{directory}, nfs4::LOOKUP4args{name}, check, nfs4::PUTFH4args{directory},
+                          nfs4::REMOVE4args{name});
+      },
+      name);
+  if (!removed && removed.error().status == static_cast<Status>(refusal)) {
+    co_return std::unexpected(client::ErrorOf(error, name));
+  }
+  co_return removed;
+}
+
+}  // namespace
+
+Error MalformedAttributes(std::string_view what) {
+  return {fmt::format("{}: the server's attributes cannot be understood", what), std::nullopt};
+}
+
+Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,
+                    std::string_view name) {
+  const auto decoded = DecodeAttributes(attributes.resok4().obj_attributes);
+  if (!decoded) return std::unexpected(MalformedAttributes(name));
+  return Node{handle.resok4().object, *decoded, directory, std::string(name)};
+}
+
+// RFC 8881 §18.13.3: "." and ".." are no names.
+Task<Result<Node>> Lookup(CompoundCaller& caller, const Handle& directory, std::string_view name) {
+  if (name == "..") return FindNode(caller, directory, LookUpParent(), name);
+  if (name == ".") return FindNode(caller, directory, nfs4::PUTFH4args{directory}, name);
+  return FindNode(caller, directory, nfs4::LOOKUP4args{name}, name);
+}
+
+Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what) {
+  auto reply = co_await caller.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  auto decoded = DecodeAttributes(std::get<1>(reply->results).resok4().obj_attributes);
+  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
+  co_return *std::move(decoded);
+}
+
+// RFC 8881 §18.30: the anonymous stateid also where the size changes, so that nobody's denial is passed over.
+Task<Result<void>> SetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                 const NewAttributes& attributes) {
+  std::vector<std::byte> octets;
+  const nfs4::SETATTR4args set{nfs4::stateid4(), EncodeAttributes(attributes, octets)};
+  co_return co_await Do(caller, [&] { return std::tuple(nfs4::PUTFH4args{object}, set); }, what);
+}
+
+Task<Result<std::string>> ReadLink(CompoundCaller& caller, const Handle& symlink, std::string_view what) {
+  auto reply = co_await caller.Call([&] { return std::tuple(nfs4::PUTFH4args{symlink}, ReadLinkText()); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return std::string(std::get<1>(reply->results).resok4().link.text());
+}
+
+Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name,
+                                 uint32_t mode) {
+  const nfs4::createtype4 type(nfs4::nfs_ftype4::NF4DIR);
+  const NewAttributes attributes{.mode = mode};
+  co_return co_await Create(caller, directory, type, name, attributes);
+}
+
+Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, std::string_view name,
+                               std::string_view target) {
+  const nfs4::createtype4 type(nfs4::nfs_ftype4::NF4LNK, nfs4::linktext4::Borrowed(AsBytes(target)));
+  const NewAttributes none;
+  co_return co_await Create(caller, directory, type, name, none);
+}
+
+Task<Result<void>> Link(CompoundCaller& caller, const Handle& file, const Handle& directory, std::string_view name) {
+  return Do(
+      caller,
+      [&file, &directory, name] {
+        return std::tuple(nfs4::PUTFH4args{file}, SaveHandle(), nfs4::PUTFH4args{directory}, nfs4::LINK4args{name});
+      },
+      name);
+}
+
+Task<Result<void>> Rename(CompoundCaller& caller, const Handle& from_directory, std::string_view from,
+                          const Handle& to_directory, std::string_view to) {
+  return Do(
+      caller,
+      [&from_directory, &to_directory, from, to] {
+        return std::tuple(nfs4::PUTFH4args{from_directory}, SaveHandle(), nfs4::PUTFH4args{to_directory},
+                          nfs4::RENAME4args{from, to});
+      },
+      from);
+}
+
+Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::string_view name) {
+  return RemoveIf<nfs4::NVERIFY4args>(caller, directory, name, nfsstat4::NFS4ERR_SAME, Status::kIsDirectory);
+}
+
+Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name) {
+  return RemoveIf<nfs4::VERIFY4args>(caller, directory, name, nfsstat4::NFS4ERR_NOT_SAME, Status::kNotDirectory);
+}
+
+}  // namespace penstock::client::v4

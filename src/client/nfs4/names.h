@@ -1,0 +1,28 @@
+// Names and attributes in version 4, found, made, changed and removed: what Mount says of them, one COMPOUND each.
+#pragma once
+
+#include "client/mount.h"
+#include "client/nfs4/compound_caller.h"
+
+namespace penstock::client::v4 {
+
+Task<Result<Node>> Lookup(CompoundCaller& caller, const Handle& directory, std::string_view name);
+Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what);
+Task<Result<void>> SetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                 const NewAttributes& attributes);
+Task<Result<std::string>> ReadLink(CompoundCaller& caller, const Handle& symlink, std::string_view what);
+Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name, uint32_t mode);
+Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, std::string_view name,
+                               std::string_view target);
+Task<Result<void>> Link(CompoundCaller& caller, const Handle& file, const Handle& directory, std::string_view name);
+Task<Result<void>> Rename(CompoundCaller& caller, const Handle& from_directory, std::string_view from,
+                          const Handle& to_directory, std::string_view to);
+Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::string_view name);
+Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name);
+
+// `name` as found in `directory`.
+Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,
+                    std::string_view name);
+Error MalformedAttributes(std::string_view what);
+
+}  // namespace penstock::client::v4
