@@ -26,6 +26,9 @@ enum class Status : int32_t {
   kNameTooLong = 63,
   kNotEmpty = 66,
   kStale = 70,
+  kNotSupported = 10004,
+  kDenied = 10010,           // NFS4ERR_DENIED: another has a lock that is in the way
+  kExpired = 10011,          // NFS4ERR_EXPIRED: the server has forgotten what was locked
   kVersionMismatch = 10021,  // NFS4ERR_MINOR_VERS_MISMATCH: version 4 is not spoken, or not this minor version
 };
 // For people.

@@ -98,6 +98,20 @@ struct TransferSizes {
 
 enum class Access : uint8_t { kRead = 1, kWrite = 2, kBoth = 3 };
 
+enum class LockKind : uint8_t { kShared, kExclusive };
+// Octets of a file; they need not be there. By default all of them.
+struct LockRange {
+  static constexpr uint64_t kToEnd = ~uint64_t{0};
+  uint64_t offset = 0;
+  uint64_t length = kToEnd;
+  bool operator==(const LockRange&) const = default;
+};
+// Somebody's lock that is in the way.
+struct LockConflict {
+  LockRange range;
+  LockKind kind = LockKind::kShared;
+};
+
 // A regular file that is open. Calls may run side by side; the mount outlives it.
 class File {
  public:
@@ -123,7 +137,21 @@ class File {
   virtual Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) = 0;
   virtual Task<Result<Verifier>> Commit() = 0;
 
-  // To be called once, when nothing else is under way. Without it the server keeps the file open until the mount is
+  // Byte-range locks, which bind those who ask for them; Status::kNotSupported in version 3. `owner` names who locks,
+  // within this open file: what one owner has is in the way of others, and in that of other open files. A lock replaces
+  // what its owner had in that range; it needs the access that it is a lock for. After a restart of the server locks are
+  // had again together with the file. Where they cannot be, because the lease has run out, say, the owner's next call
+  // fails with Status::kExpired, once.
+  //
+  // Status::kDenied where it cannot be had before `patience` has passed.
+  virtual Task<Result<void>> Lock(std::string owner, LockRange range, LockKind kind,
+                                  Duration patience = Duration::zero()) = 0;
+  // Also of what the owner has not locked.
+  virtual Task<Result<void>> Unlock(std::string owner, LockRange range) = 0;
+  // A lock that is in the way of this one; nothing: it could be had now.
+  virtual Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, LockRange range, LockKind kind) = 0;
+
+  // Gives up its locks, too. To be called once, when nothing else is under way. Without it the server keeps the file open until the mount is
   // given up.
   virtual Task<Result<void>> Close() = 0;
 

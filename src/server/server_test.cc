@@ -74,6 +74,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     options.mount_port = addresses_.mount.port();
     options.threads = 2;
     options.state_directory = directory_.path() / "state";
+    options.nfs4.lease = options.nfs4.grace = grace_;
     return options;
   }
 
@@ -126,7 +127,14 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     return error;
   }
 
+  void RestartServer() {
+    server_->Stop();
+    server_.reset();
+    StartServer();
+  }
+
   const TemporaryDirectory directory_;
+  Duration grace_ = std::chrono::seconds(90);  // the lease, too: a server waits for the last one to be over
   Addresses addresses_{};
   std::unique_ptr<Server> server_;
 };
@@ -172,6 +180,19 @@ Task<client::Result<void>> Get(client::Mount& mount, asio::thread_pool& workers,
   PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, name, client::Access::kRead));
   auto copied = co_await client::Download(mount, workers, *file, target.file.get());
   co_return co_await Closed(*file, std::move(copied));
+}
+
+// What another client finds of the locks of LocksAreReclaimedAfterTheServersRestart.
+Task<client::Result<void>> Probe(client::Mount& mount) {
+  using client::LockKind;
+  PENSTOCK_CO_TRY(const client::Node node, co_await Find(mount, "file"));
+  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", client::Access::kBoth));
+  co_await ExpectRefusal(file->Lock("me", {0, 20}, LockKind::kShared), client::Status::kDenied);
+  co_await ExpectRefusal(file->Lock("me", {30, 70}, LockKind::kShared), client::Status::kDenied);
+  co_await ExpectRefusal(file->Lock("me", {1 << 20, 1}, LockKind::kExclusive), client::Status::kDenied);
+  PENSTOCK_CO_CHECK(co_await file->Lock("me", {20, 10}, LockKind::kShared));
+  PENSTOCK_CO_CHECK(co_await file->Lock("me", {100, 100}, LockKind::kExclusive));
+  co_return co_await file->Close();
 }
 
 TEST_P(ServerTest, FilesOfEverySizeGoThereAndComeBack) {
@@ -400,6 +421,95 @@ std::string NameOf(Version version) {
       return "42";
   }
   return "";
+}
+
+TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
+  if (version() == Version::k3) GTEST_SKIP() << "has none";
+  StartServer();
+  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+    using client::LockKind;
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
+    PENSTOCK_CO_TRY(const auto again, co_await mount.OpenFile(file->node(), "again", client::Access::kBoth));
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 100}, LockKind::kExclusive));
+    co_await ExpectRefusal(file->Lock("two", {50, 100}, LockKind::kShared), client::Status::kDenied);
+    co_await ExpectRefusal(again->Lock("one", {50, 100}, LockKind::kShared), client::Status::kDenied);
+    co_await ExpectRefusal(file->Lock("one", {5, 0}, LockKind::kShared), client::Status::kInvalid);
+    PENSTOCK_CO_TRY(const auto conflict, co_await file->TestLock("two", {50, 100}, LockKind::kShared));
+    EXPECT_TRUE(conflict && conflict->range == (client::LockRange{0, 100}) && conflict->kind == LockKind::kExclusive);
+    PENSTOCK_CO_TRY(const auto own, co_await file->TestLock("one", {50, 100}, LockKind::kShared));
+    EXPECT_FALSE(own);
+    PENSTOCK_CO_CHECK(co_await file->Lock("two", {100, 1}, LockKind::kExclusive));
+
+    // A piece of it is given up, and had by another; then the rest.
+    PENSTOCK_CO_CHECK(co_await file->Unlock("one", {40, 20}));
+    PENSTOCK_CO_CHECK(co_await again->Lock("three", {45, 5}, LockKind::kShared));
+    co_await ExpectRefusal(again->Lock("three", {0, 50}, LockKind::kShared), client::Status::kDenied);
+    PENSTOCK_CO_CHECK(co_await file->Unlock("one", {}));
+    PENSTOCK_CO_CHECK(co_await again->Lock("three", {0, 50}, LockKind::kShared));
+    PENSTOCK_CO_CHECK(co_await again->Unlock("nobody", {}));
+    PENSTOCK_CO_CHECK(co_await file->Close());
+    // What is closed has no locks.
+    PENSTOCK_CO_CHECK(co_await again->Lock("three", {}, LockKind::kExclusive));
+    co_return co_await again->Close();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+TEST_P(ServerTest, ALockIsWaitedFor) {
+  if (version() == Version::k3) GTEST_SKIP() << "has no locks";
+  StartServer();
+  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {}, client::LockKind::kExclusive));
+    bool unlocked = false;
+    Spawn([](Loop& loop, client::File& f, bool& done) -> Task<> {
+      co_await Sleep(loop, std::chrono::milliseconds(100));
+      done = true;
+      const auto result = co_await f.Unlock("one", {});
+      EXPECT_TRUE(result);
+    }(mount.loop(), *file, unlocked));
+    PENSTOCK_CO_CHECK(co_await file->Lock("two", {}, client::LockKind::kShared, std::chrono::seconds(30)));
+    EXPECT_TRUE(unlocked);
+    const TimePoint began = mount.loop().Now();
+    co_await ExpectRefusal(file->Lock("one", {}, client::LockKind::kExclusive, std::chrono::milliseconds(200)),
+                           client::Status::kDenied);
+    EXPECT_GE(mount.loop().Now() - began, std::chrono::milliseconds(200));
+    co_return co_await file->Close();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+// RFC 8881 §8.4.2.1, RFC 7530 §9.6.2: another client, who comes in the grace period, has to wait and then finds it locked.
+TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
+  if (version() == Version::k3) GTEST_SKIP() << "has no locks";
+  grace_ = std::chrono::seconds(3);
+  StartServer();
+  const auto error = WithMount([this](client::Mount& mount, asio::thread_pool& workers) -> Task<client::Result<void>> {
+    using client::LockKind;
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 100}, LockKind::kExclusive));
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kShared));
+    PENSTOCK_CO_CHECK(co_await file->Lock("two", {200, client::LockRange::kToEnd}, LockKind::kShared));
+    RestartServer();
+    // Whatever this client does next, it has its locks again first.
+    PENSTOCK_CO_TRY(const client::Node found, co_await Find(mount, "file"));
+
+    rdma::iwarp::Provider provider(mount.loop());
+    const client::Url url = Url("/tree");
+    const client::MountOptions options{.retry = {}, .provider = &provider};
+    PENSTOCK_CO_TRY(const auto other, co_await client::Mount::Open(mount.loop(), workers, url, options));
+    const auto used = co_await Probe(*other);
+    co_await other->Unmount();
+    co_await Sleep(mount.loop(), Duration::zero());
+    if (!used) co_return used;
+    PENSTOCK_CO_CHECK(co_await file->Unlock("one", {}));
+    PENSTOCK_CO_CHECK(co_await file->Unlock("two", {}));
+    co_return co_await file->Close();
+  });
+  EXPECT_FALSE(error) << error->message;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ServerTest,

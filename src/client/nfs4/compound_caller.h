@@ -70,9 +70,14 @@ class CompoundCaller {
   // Returns when nothing is left to be agreed with the server, for as far as we know.
   Task<Result<void>> Ready(std::string_view what);
 
+  TimerService& timers() { return timers_; }
   uint32_t minor_version() const { return options_.minor_version; }
   // What to say of an owner's requests: RFC 8881 §8.2.5 wants zero where sessions count.
   nfs4::seqid4 SequenceOf(const StateOwner& owner) const { return minor_version() == 0 ? owner.sequence() : 0; }
+  // An owner's request has no answer: where sessions count, they also find out what came of it.
+  void HandleNoReply(StateOwner& owner) const {
+    if (minor_version() == 0) owner.HandleNoReply();
+  }
   virtual nfs4::clientid4 client() const = 0;
   // Counts client ids: state of an earlier one is gone.
   virtual uint64_t epoch() const = 0;

@@ -7,15 +7,10 @@
 #include "base/log.h"
 
 namespace penstock::client::v4 {
-namespace {
 
 using nfs4::nfsstat4;
 
-// How often an operation is tried again because the server did not know the stateid.
-constexpr int kMostOpens = 3;
-
-// The server does not know, or does not honour, the stateid any more (RFC 8881 §15.1.5, §8.4).
-bool IsLost(std::optional<Status> status) {
+bool IsStateLost(std::optional<Status> status) {
   if (!status) return false;
   switch (static_cast<nfsstat4>(*status)) {
     case nfsstat4::NFS4ERR_BAD_STATEID:
@@ -27,8 +22,6 @@ bool IsLost(std::optional<Status> status) {
       return false;
   }
 }
-
-}  // namespace
 
 nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access) {
   nfs4::OPEN4args open;
@@ -46,7 +39,7 @@ template <class Build>
 auto File::CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())>>> {
   auto reply = co_await mount_.caller().Call(std::move(build), name(), {},
                                              [this](const auto& said) { owner_.HandleStatus(StatusOf(said, 1)); });
-  if (!reply && !reply.error().status) owner_.HandleNoReply();
+  if (!reply && !reply.error().status) mount_.caller().HandleNoReply(owner_);
   co_return reply;
 }
 
@@ -54,7 +47,7 @@ Task<Result<void>> File::Open() {
   for (int tries = 1;; ++tries) {
     Result<void> opened = co_await OpenOnce();
     // Lost between its OPEN and what has to follow: as if it had not been.
-    if (opened || !IsLost(opened.error().status) || tries == kMostOpens) co_return opened;
+    if (opened || !IsStateLost(opened.error().status) || tries == kMostOpens) co_return opened;
   }
 }
 
@@ -64,7 +57,9 @@ Task<Result<void>> File::OpenOnce() {
   if (by_name && node().name.empty()) {
     co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens what has a name", name()), Status::kInvalid});
   }
-  if (owner_.spent()) owner_ = mount_.NewOwner();
+  co_await turn_.Take();
+  const Turn::Guard guard(turn_);
+  if (owner_.spent()) owner_ = mount_.NewOwner({});
   uint64_t epoch = 0;
   auto reply = co_await CallAsOwner([&] {
     epoch = caller.epoch();
@@ -78,7 +73,7 @@ Task<Result<void>> File::OpenOnce() {
   PENSTOCK_CO_CHECK(co_await HandleOpened(std::get<1>(reply->results).resok4(), epoch));
   if (same) co_return Result<void>();
   // Another file has the name by now.
-  PENSTOCK_CO_CHECK(co_await Close());
+  PENSTOCK_CO_CHECK(co_await CloseOnce());
   co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_STALE, name()));
 }
 
@@ -127,25 +122,36 @@ Task<Result<void>> File::GiveBack(const nfs4::open_delegation4& delegation) {
 
 Task<void> File::Reclaim() {
   if (open_epoch_ == 0) co_return;
+  const bool reclaimed = co_await ReclaimOpen();
+  if (reclaimed) {
+    co_await locks_.Reclaim();
+  } else {
+    locks_.HandleLost();
+  }
+}
+
+Task<bool> File::ReclaimOpen() {
   CompoundCaller& caller = mount_.caller();
   const uint64_t epoch = caller.epoch();
-  if (owner_.spent()) owner_ = mount_.NewOwner();
+  if (owner_.spent()) owner_ = mount_.NewOwner({});
   nfs4::OPEN4args open = MakeOpen(caller, owner_, access_);
   open.claim =
       nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
-  auto reply = co_await caller.ReclaimCall(std::tuple(nfs4::PUTFH4args{node().handle}, open), name());
+  const std::tuple operations(nfs4::PUTFH4args{node().handle}, open);
+  auto reply = co_await caller.ReclaimCall(operations, name());
   if (!reply) {
-    owner_.HandleNoReply();
+    caller.HandleNoReply(owner_);
     log::debug("not reclaimed: {}", reply.error().message);
-    co_return;
+    co_return false;
   }
   owner_.HandleStatus(StatusOf(*reply, 1));
   if (reply->status != nfsstat4::NFS4_OK) {
     log::debug("not reclaimed: {}", v4::ErrorOf(reply->status, name()).message);
-    co_return;
+    co_return false;
   }
   stateid_ = std::get<1>(reply->results).resok4().stateid;
   open_epoch_ = epoch;
+  co_return true;
 }
 
 Task<Result<void>> File::EnsureOpen() {
@@ -174,26 +180,35 @@ auto File::Do(Make make, Bytes destination)
       return std::tuple(nfs4::PUTFH4args{node().handle}, make(used));
     };
     auto reply = co_await mount_.caller().Call(build, name(), destination);
-    if (reply || !IsLost(reply.error().status) || tries == kMostOpens) co_return reply;
+    if (reply || !IsStateLost(reply.error().status) || tries == kMostOpens) co_return reply;
     // Where more than this has been lost, it is reclaimed now.
     PENSTOCK_CO_CHECK(co_await mount_.caller().Ready(name()));
-    // The first of those that have lost it says so.
-    if (used == stateid_ && is_open()) open_epoch_ = 0;
+    HandleLost(used);
   }
+}
+
+void File::HandleLost(const nfs4::stateid4& used) {
+  // The first of those that have lost it says so.
+  if (used != stateid_ || !is_open()) return;
+  open_epoch_ = 0;
+  locks_.HandleLost();
 }
 
 Task<Result<void>> File::Close() {
   if (open_epoch_ == 0) co_return Result<void>();
+  co_await locks_.ReleaseAll();
   // Where the server has restarted, this finds out, and it is open once more.
   PENSTOCK_CO_CHECK(co_await mount_.caller().Ready(name()));
-  if (is_open() && !owner_.spent()) {
-    auto reply = co_await CallAsOwner([&] {
-      return std::tuple(nfs4::PUTFH4args{node().handle},
-                        nfs4::CLOSE4args{mount_.caller().SequenceOf(owner_), stateid_});
-    });
-    open_epoch_ = 0;
-    if (!reply && !IsLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
-  }
+  if (!is_open() || owner_.spent()) co_return Result<void>();
+  co_return co_await CloseOnce();
+}
+
+Task<Result<void>> File::CloseOnce() {
+  auto reply = co_await CallAsOwner([&] {
+    return std::tuple(nfs4::PUTFH4args{node().handle}, nfs4::CLOSE4args{mount_.caller().SequenceOf(owner_), stateid_});
+  });
+  open_epoch_ = 0;
+  if (!reply && !IsStateLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
   co_return Result<void>();
 }
 

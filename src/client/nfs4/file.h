@@ -8,11 +8,18 @@
 #include "base/signal.h"
 #include "client/mount.h"
 #include "client/nfs4/compound_caller.h"
+#include "client/nfs4/file_locks.h"
 #include "client/nfs4/state_owner.h"
+#include "client/nfs4/turn.h"
 
 namespace penstock::client::v4 {
 
 class File;
+
+// How often something is tried again because the server did not know the stateid.
+inline constexpr int kMostOpens = 3;
+// Whether the server does not know, or does not honour, the stateid any more (RFC 8881 §15.1.5, §8.4).
+bool IsStateLost(std::optional<Status> status);
 
 // What open files need of their mount.
 class FileOwner {
@@ -20,7 +27,7 @@ class FileOwner {
   virtual CompoundCaller& caller() = 0;
   virtual const TransferSizes& transfer_sizes() const = 0;
   // That nobody has had before.
-  virtual StateOwner NewOwner() = 0;
+  virtual StateOwner NewOwner(std::string_view name) = 0;
   // Those that are open, and so are to be reclaimed.
   virtual void Add(File& file) = 0;
   virtual void Remove(File& file) = 0;
@@ -36,7 +43,7 @@ class File final : public client::File {
  public:
   // Each file has an owner of its own, so that two opens of the same file have two stateids (RFC 8881 §9.10).
   File(FileOwner& mount, Node node, std::string_view name, Access access, StateOwner owner)
-      : client::File(std::move(node), name), mount_(mount), access_(access), owner_(owner) {
+      : client::File(std::move(node), name), mount_(mount), access_(access), owner_(std::move(owner)) {
     mount_.Add(*this);
   }
   ~File() override { mount_.Remove(*this); }
@@ -52,15 +59,36 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
+  Task<Result<void>> Lock(std::string owner, LockRange range, LockKind kind, Duration patience) override {
+    return locks_.Lock(std::move(owner), range, kind, patience);
+  }
+  Task<Result<void>> Unlock(std::string owner, LockRange range) override {
+    return locks_.Unlock(std::move(owner), range);
+  }
+  Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, LockRange range, LockKind kind) override {
+    return locks_.Test(std::move(owner), range, kind);
+  }
   Task<Result<void>> Close() override;
+
+  // For its locks.
+  CompoundCaller& caller() const { return mount_.caller(); }
+  const nfs4::stateid4& stateid() const { return stateid_; }
+  StateOwner& owner() { return owner_; }
+  StateOwner NewOwner(std::string_view name) { return mount_.NewOwner(name); }
+  // Whoever uses an owner, which counts, takes a turn.
+  Turn& turn() { return turn_; }
+  Task<Result<void>> EnsureOpen();
+  // The server does not honour `used`: where that is our stateid still, the file is to be opened anew, without its locks.
+  void HandleLost(const nfs4::stateid4& used);
 
  private:
   // Executes PUTFH and the operation that `make(stateid)` gives, with the file open.
   template <class Make>
   auto Do(Make make, Bytes destination = {})
       -> Task<Result<CompoundReply<nfs4::PUTFH4args, decltype(make(std::declval<const nfs4::stateid4&>()))>>>;
-  Task<Result<void>> EnsureOpen();
   Task<Result<void>> OpenOnce();
+  Task<Result<void>> CloseOnce();
+  Task<bool> ReclaimOpen();
   Task<Result<void>> Confirm();
   Task<Result<void>> GiveBack(const nfs4::open_delegation4& delegation);
   // Executes a COMPOUND whose second operation counts for the owner.
@@ -73,6 +101,8 @@ class File final : public client::File {
   StateOwner owner_;
   nfs4::stateid4 stateid_;
   uint64_t open_epoch_ = 0;  // zero: not open
+  Turn turn_;
+  FileLocks locks_{*this};
   bool opening_ = false;
   Signal opened_;
 };

@@ -129,7 +129,7 @@ class Mount final : public client::Mount, public FileOwner {
   Task<void> ReclaimFiles();
 
   CompoundCaller& caller() override { return *caller_; }
-  StateOwner NewOwner() override { return StateOwner(next_owner_++); }
+  StateOwner NewOwner(std::string_view name) override { return StateOwner(next_owner_++, name); }
   const TransferSizes& transfer_sizes() const override { return sizes_; }
   void Add(File& file) override { files_.insert(&file); }
   void Remove(File& file) override { files_.erase(&file); }
@@ -237,14 +237,14 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
 // ---- files ----
 
 Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access access) {
-  auto opened = std::make_unique<File>(*this, file, what, access, NewOwner());
+  auto opened = std::make_unique<File>(*this, file, what, access, NewOwner({}));
   PENSTOCK_CO_CHECK(co_await opened->Open());
   co_return opened;
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
                                                               uint32_t mode) {
-  StateOwner owner = NewOwner();
+  StateOwner owner = NewOwner({});
   std::vector<std::byte> octets;
   const nfs4::fattr4 attributes = EncodeAttributes({.mode = mode, .size = 0}, octets);
   uint64_t epoch = 0;

@@ -65,6 +65,12 @@ struct Operation<nfs4::NVERIFY4args> : OperationIs<nfs4::OP_NVERIFY, nfs4::NVERI
 template <>
 struct Operation<nfs4::OPEN4args> : OperationIs<nfs4::OP_OPEN, nfs4::OPEN4res> {};
 template <>
+struct Operation<nfs4::LOCK4args> : OperationIs<nfs4::OP_LOCK, nfs4::LOCK4res> {};
+template <>
+struct Operation<nfs4::LOCKT4args> : OperationIs<nfs4::OP_LOCKT, nfs4::LOCKT4res> {};
+template <>
+struct Operation<nfs4::LOCKU4args> : OperationIs<nfs4::OP_LOCKU, nfs4::LOCKU4res> {};
+template <>
 struct Operation<nfs4::CLOSE4args> : OperationIs<nfs4::OP_CLOSE, nfs4::CLOSE4res> {};
 template <>
 struct Operation<nfs4::READ4args> : OperationIs<nfs4::OP_READ, nfs4::READ4res> {};
@@ -162,13 +168,15 @@ std::optional<nfs4::nfsstat4> StatusOf(const CompoundReply<Arguments...>& reply,
 // What results of this are kept by the server until the slot is used again: those that must not be executed twice. All
 // others are executed again should their reply be lost (RFC 8881 §2.10.6.1.3).
 template <class... Arguments>
-inline constexpr bool kMustBeCached = (... || kIsOneOf<Arguments, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::REMOVE4args,
-                                                       nfs4::DELEGRETURN4args, nfs4::RECLAIM_COMPLETE4args>);
+inline constexpr bool kMustBeCached =
+    (... || kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::REMOVE4args,
+                     nfs4::DELEGRETURN4args, nfs4::RECLAIM_COMPLETE4args>);
 
 // Whether the operations name a state that the client id has: when that is lost, they are not to be repeated as they are.
 template <class... Arguments>
-inline constexpr bool kHasStateId = (... || kIsOneOf<Arguments, nfs4::CLOSE4args, nfs4::READ4args, nfs4::WRITE4args,
-                                                     nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args>);
+inline constexpr bool kHasStateId =
+    (... || kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::CLOSE4args, nfs4::READ4args, nfs4::WRITE4args,
+                     nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args>);
 
 // The reply to a std::tuple of operations.
 template <class Operations>

@@ -3,9 +3,10 @@
 // version 1 on, sessions do.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "protocol/nfs4_types.h"
@@ -14,9 +15,10 @@ namespace penstock::client::v4 {
 
 class StateOwner {
  public:
-  explicit StateOwner(uint64_t number);
+  // No two with the same number; `name` is for those who look at captures.
+  explicit StateOwner(uint64_t number, std::string_view name = {});
 
-  ConstBytes octets() const { return octets_; }
+  ConstBytes octets() const { return AsBytes(octets_); }
   // Of the next request.
   nfs4::seqid4 sequence() const { return sequence_; }
 
@@ -28,7 +30,7 @@ class StateOwner {
   bool spent() const { return spent_; }
 
  private:
-  std::array<std::byte, 8> octets_;
+  std::string octets_;
   nfs4::seqid4 sequence_ = 1;
   bool spent_ = false;
 };

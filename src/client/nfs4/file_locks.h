@@ -1,0 +1,64 @@
+// The byte-range locks of one open file: RFC 8881 §9, §18.10 to §18.12, RFC 7530 §9. Each name that the user gives is a
+// lock-owner with a stateid of its own. Reclaimed with the file (RFC 8881 §8.4.2.1).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/mount.h"
+#include "client/nfs4/held_locks.h"
+#include "client/nfs4/state_owner.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::client::v4 {
+
+class File;
+
+class FileLocks {
+ public:
+  // The file that they belong to.
+  explicit FileLocks(File& file) : file_(file) {}
+
+  // See client::File.
+  Task<Result<void>> Lock(std::string name, LockRange range, LockKind kind, Duration patience);
+  Task<Result<void>> Unlock(std::string name, LockRange range);
+  Task<Result<std::optional<LockConflict>>> Test(std::string name, LockRange range, LockKind kind);
+
+  // Before the file is closed: RFC 8881 §18.2.3 lets a server refuse to close what is locked.
+  Task<void> ReleaseAll();
+  // Within the server's grace period, when the file has been reclaimed.
+  Task<void> Reclaim();
+  // The server does not honour the open any more that they belong to.
+  void HandleLost();
+
+ private:
+  struct Owner {
+    StateOwner id;
+    nfs4::stateid4 stateid{};
+    uint64_t epoch = 0;  // of the stateid; zero: there is none
+    HeldLocks held{};
+    bool lost = false;  // and nobody has been told yet
+  };
+
+  Owner& OwnerOf(const std::string& name);
+  // Says once that locks were lost.
+  Result<void> CheckLost(Owner& owner);
+  bool IsKnown(const Owner& owner) const;
+  nfs4::LOCK4args MakeLock(const Owner& owner, LockRange range, LockKind kind, bool reclaim) const;
+  // What a LOCK with that result did to the counts; `is_new`: the server was told the owner with it.
+  void Count(Owner& owner, bool is_new, std::optional<nfs4::nfsstat4> status);
+  void HandleNoReply(Owner& owner, bool is_new);
+  Task<Result<void>> LockOnce(Owner& owner, LockRange range, LockKind kind);
+  Task<Result<void>> TryLock(Owner& owner, LockRange range, LockKind kind);
+  Task<Result<void>> UnlockOnce(Owner& owner, LockRange range);
+  Task<bool> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
+  // After an answer that says so: where the server has not restarted, they are gone.
+  Task<Result<void>> FindOut(Owner& owner, const nfs4::stateid4& used);
+
+  File& file_;
+  std::map<std::string, Owner> owners_;
+};
+
+}  // namespace penstock::client::v4
