@@ -14,6 +14,7 @@ from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from files import MIB, SIZES, assert_same, describe, digest, digests, make, make_sizes  # noqa: E402
 from guest import Guest, hashes  # noqa: E402
+from guest_programs import carried  # noqa: E402
 from mounts import Mount, exported, serve  # noqa: E402
 
 FILES = """
@@ -194,6 +195,7 @@ echo "acl $(/usr/bin/nfs4_getfacl exclusive | grep -c 'A::1234:')"
 chmod 640 exclusive && chown 17:18 exclusive && touch -d '2001-02-03 04:05:06' exclusive || exit 1
 drop_caches
 echo "state $(stat -c '%a %u %g %Y' exclusive)"
+files /mnt/files || exit 1
 """
 
 
@@ -203,7 +205,7 @@ def features(scratch, mount):
     os.mkdir(f"{folder}/folder")
     os.chmod(f"{folder}/folder", 0o777)
     with serve(folder) as server, Capture(mount.name_of("features"), server):
-        with Guest(mount.script(server, FEATURES)) as guest:
+        with Guest(mount.script(server, FEATURES), files=carried("files")) as guest:
             lines = guest.finish(300)
     for said in ("unlinked alive", "exclusive first", "size 3000000", "attribute blue", "attributes 0", "acl 1", "locked out",
                  "state 640 17 18 981173106"):
