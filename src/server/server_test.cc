@@ -13,6 +13,7 @@
 #include <fstream>
 #include <numeric>
 #include <optional>
+#include <semaphore>
 #include <thread>
 #include <tuple>
 
@@ -407,6 +408,43 @@ TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
   }(loop, workers, url, provider, message));
   loop.Run();
   EXPECT_THAT(message, HasSubstr("elsewhere"));
+}
+
+// RFC 8881 §8.3, RFC 7530 §9.6.3: a client that was silent for too long loses what another wants, and is told.
+TEST_P(ServerTest, ALockThatIsLostWithTheLeaseIsSaidToBeLostOnce) {
+  if (version() == Version::k3) GTEST_SKIP() << "has no locks";
+  grace_ = std::chrono::seconds(1);
+  StartServer();
+  const auto error = WithMount([this](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+    using client::LockKind;
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 10}, LockKind::kExclusive));
+    std::optional<client::Error> failure;
+    std::binary_semaphore locked(0);
+    std::binary_semaphore seen(0);
+    // Our loop stands still until the other has what it wants.
+    std::thread other([&] {
+      failure = WithMount([&](client::Mount& theirs, asio::thread_pool&) -> Task<client::Result<void>> {
+        PENSTOCK_CO_TRY(const client::Node node, co_await Find(theirs, "file"));
+        PENSTOCK_CO_TRY(const auto same, co_await theirs.OpenFile(node, "file", client::Access::kBoth));
+        auto had = co_await same->Lock("two", {0, 10}, LockKind::kExclusive, std::chrono::seconds(20));
+        locked.release();
+        seen.acquire();
+        if (!had) co_return had;
+        co_return co_await same->Close();
+      });
+    });
+    locked.acquire();
+    co_await ExpectRefusal(file->Lock("one", {20, 10}, LockKind::kExclusive), client::Status::kExpired);
+    co_await ExpectRefusal(file->Lock("one", {0, 10}, LockKind::kExclusive), client::Status::kDenied);
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kExclusive));
+    seen.release();
+    other.join();
+    EXPECT_FALSE(failure) << failure->message;
+    co_return co_await file->Close();
+  });
+  EXPECT_FALSE(error) << error->message;
 }
 
 std::string NameOf(Version version) {

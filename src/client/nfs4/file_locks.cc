@@ -67,7 +67,7 @@ Task<Result<void>> FileLocks::FindOut(Owner& owner, const nfs4::stateid4& used) 
   } else {
     file_.HandleLost(used);
   }
-  co_return CheckLost(owner);
+  co_return Result<void>();
 }
 
 // ---- LOCK ----
@@ -111,7 +111,6 @@ Task<Result<void>> FileLocks::LockOnce(Owner& owner, LockRange range, LockKind k
     owner.held.Clear();
     owner.epoch = 0;
     owner.id = file_.NewOwner({});
-    PENSTOCK_CO_CHECK(CheckLost(owner));
   }
   CompoundCaller& caller = file_.caller();
   bool is_new = false;
@@ -139,7 +138,7 @@ Task<Result<void>> FileLocks::LockOnce(Owner& owner, LockRange range, LockKind k
 Task<Result<void>> FileLocks::TryLock(Owner& owner, LockRange range, LockKind kind) {
   for (int tries = 1;; ++tries) {
     Result<void> locked = co_await LockOnce(owner, range, kind);
-    if (locked || !IsStateLost(locked.error().status) || tries == kMostOpens) co_return locked;
+    if (locked || owner.lost || !IsStateLost(locked.error().status) || tries == kMostOpens) co_return locked;
   }
 }
 
@@ -151,6 +150,12 @@ Task<Result<void>> FileLocks::Lock(std::string name, LockRange range, LockKind k
   const TimePoint give_up = timers.Now() + std::min(patience, kLongestPatience);
   for (Duration delay = kFirstDelay;; delay = std::min(2 * delay, kLongestDelay)) {
     Result<void> locked = co_await TryLock(owner, range, kind);
+    Result<void> intact = CheckLost(owner);
+    if (!intact) {
+      // Found out on the way. Nothing is held behind an error.
+      if (locked) (void)co_await UnlockOnce(owner, range);
+      co_return intact;
+    }
     if (locked || locked.error().status != Status::kDenied || timers.Now() >= give_up) co_return locked;
     co_await Sleep(timers, std::min(delay, give_up - timers.Now()));
   }
@@ -164,7 +169,7 @@ Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, LockRange range) {
   CompoundCaller& caller = file_.caller();
   PENSTOCK_CO_CHECK(co_await caller.Ready(file_.name()));
   // The server knows of nothing that could be unlocked.
-  if (!IsKnown(owner)) co_return CheckLost(owner);
+  if (!IsKnown(owner)) co_return Result<void>();
   nfs4::stateid4 used;
   const auto build = [&] {
     used = owner.stateid;
@@ -188,9 +193,11 @@ Task<Result<void>> FileLocks::Unlock(std::string name, LockRange range) {
   if (!IsValid(range)) co_return std::unexpected(client::ErrorOf(Status::kInvalid, file_.name()));
   const auto found = owners_.find(name);
   if (found == owners_.end()) co_return Result<void>();
-  PENSTOCK_CO_CHECK(CheckLost(found->second));
+  Owner& owner = found->second;
+  PENSTOCK_CO_CHECK(CheckLost(owner));
   for (int tries = 1;; ++tries) {
-    Result<void> unlocked = co_await UnlockOnce(found->second, range);
+    Result<void> unlocked = co_await UnlockOnce(owner, range);
+    PENSTOCK_CO_CHECK(CheckLost(owner));
     if (unlocked || !IsStateLost(unlocked.error().status) || tries == kMostOpens) co_return unlocked;
   }
 }

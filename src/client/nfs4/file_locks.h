@@ -43,7 +43,7 @@ class FileLocks {
   };
 
   Owner& OwnerOf(const std::string& name);
-  // Says once that locks were lost.
+  // The error, once, where locks were lost. For those functions alone that users call.
   Result<void> CheckLost(Owner& owner);
   bool IsKnown(const Owner& owner) const;
   nfs4::LOCK4args MakeLock(const Owner& owner, LockRange range, LockKind kind, bool reclaim) const;
