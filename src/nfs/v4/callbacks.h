@@ -37,6 +37,9 @@ class Callbacks {
   // CB_NOTIFY_LOCK (RFC 8881 §20.11): a blocked lock may be there to be had now. Minor version 1 and later; returns at once.
   virtual void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) = 0;
 
+  // CB_RECALL_SLOT (RFC 8881 §20.8): a session is to use fewer slots. Minor version 1 and later; returns at once.
+  virtual void RecallSlots(ClientId /*client*/, const SessionId& /*session*/, SlotId /*target_highest*/) {}
+
   // CB_OFFLOAD (RFC 7862 §16.1): an asynchronous COPY is done. Returns at once.
   virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                            const nfs4::offload_info4& information) = 0;

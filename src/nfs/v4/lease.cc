@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "nfs/v4/callbacks.h"
 #include "nfs/v4/state/recovery_queue.h"
 #include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
@@ -62,10 +63,15 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   co_await EndGraceIfDue(services, loop);
   std::vector<ClientId> over;
   std::vector<std::shared_ptr<SessionReplies>> ended;
+  std::vector<Clients::SlotRecall> slots;
   {
     auto state = services.state.Lock();
     over = state->clients.Sweep(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
     ended = state->clients.TakeEnded(services.clock.Now());
+    slots = state->clients.BalanceSlots(services.clock.Now());
+  }
+  for (const Clients::SlotRecall& each : slots) {
+    services.callbacks.RecallSlots(each.client, each.session, each.target_highest);
   }
   if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);

@@ -2,6 +2,7 @@
 #include "nfs/v4/lease.h"
 
 #include "nfs/v4/nfs4_test.h"
+#include "nfs/v4/state/test_clients.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -113,6 +114,21 @@ TEST_F(LeaseTest, ClientsWhoseCourtesyIsOverGo) {
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
   Spawn(KeepLeases(*services_, nullptr));
   EXPECT_FALSE(server.state.Lock()->clients.Has(client));
+}
+
+// RFC 8881 §20.8
+class SlotRecallTest : public Nfs4Test {
+ protected:
+  SlotRecallTest() : Nfs4Test(Settings{.max_slots = 4, .max_kept_octets = 0}) {}
+};
+
+TEST_F(SlotRecallTest, SlotsAreRecalledWhereMemoryIsShort) {
+  const SessionId session = Client().session();
+  const auto channel = std::make_shared<TestBackChannel>(server.buffers);
+  EXPECT_TRUE(server.state.Lock()->clients.Bind(session, {99, channel}, CDFC4_BACK));
+  EXPECT_EQ(server.Run(2, Client().Sequence(true), PutRoot()).status, NFS4_OK);
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_THAT(server.callbacks.slots, testing::ElementsAre(std::pair(session, SlotId(1))));
 }
 
 }  // namespace

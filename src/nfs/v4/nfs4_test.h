@@ -65,6 +65,9 @@ class RecordedCallbacks : public Callbacks {
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override {
     notices.push_back({client, file, std::string(AsText(owner))});
   }
+  void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override {
+    slots.emplace_back(session, target_highest);
+  }
   void OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
                    const offload_info4& information) override {
     copies.push_back({client, file, copy, information});
@@ -74,6 +77,7 @@ class RecordedCallbacks : public Callbacks {
   std::vector<RecallOf> recalls;
   std::vector<LockNotice> notices;
   std::vector<CopyDone> copies;
+  std::vector<std::pair<SessionId, SlotId>> slots;
   HolderAttributes held;  // what the holder of a delegation answers
 };
 

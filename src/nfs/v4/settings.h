@@ -36,6 +36,8 @@ struct Settings {
   uint32_t max_slots = 64;
   // Of all sessions together: where there are many, each is told to use fewer (RFC 8881 §2.10.6.1).
   uint32_t max_total_slots = 64 << 10;
+  // Octets of the replies that are kept in memory for all sessions: where there are more, slots are taken back.
+  size_t max_kept_octets = 256 << 20;
 
   uint32_t max_clients = 16 << 10;
   // Client IDs that nobody has confirmed yet; the oldest makes room for the next.

@@ -65,16 +65,18 @@ Task<void> Caller::Pause(Duration duration) {
   std::erase(pauses_, &over);
 }
 
-Task<void> Caller::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted) {
+Task<void> Caller::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
+                           OnlySession only) {
   for (const TimePoint end = timers_.Now() + options_.patience; !IsOver(end) && wanted();) {
-    const Answer answer = co_await CallOnce(client, operation, end);
+    const Answer answer = co_await CallOnce(client, operation, end, only);
     if (answer && !MayHaveBeenEarly(answer->status)) co_return;
     if (!answer && (answer.error() == Failure::kNoClient || answer.error() == Failure::kRefused)) co_return;
     co_await Pause(options_.again);
   }
 }
 
-Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end) {
+Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end,
+                                      OnlySession only) {
   std::optional<CallbackAddress> address;
   {
     auto state = state_.Lock();
@@ -83,7 +85,7 @@ Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& 
     if (known->minor_version == 0) address = known->callback;
   }
   if (address) co_return co_await CallByAddress(client, *std::move(address), &operation);
-  co_return co_await CallBySession(client, operation, end);
+  co_return co_await CallBySession(client, operation, end, only);
 }
 
 // ---- what clients are called for ----
@@ -112,6 +114,13 @@ void Caller::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owne
   // A hint, good while it is fresh (RFC 8881 §20.11.4): tried once. The client asks again by itself.
   Run(Deliver(client, CallbackOperation::Of(OP_CB_NOTIFY_LOCK, arguments),
               [first = true]() mutable { return std::exchange(first, false); }));
+}
+
+void Caller::RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) {
+  const Clients::SlotRecall recall{client, session, target_highest};
+  Run(Deliver(
+      client, CallbackOperation::Of(OP_CB_RECALL_SLOT, CB_RECALL_SLOT4args{target_highest.value()}),
+      [this, recall] { return state_.Lock()->clients.OwesSlots(recall); }, session));
 }
 
 void Caller::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,

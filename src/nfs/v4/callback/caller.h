@@ -45,6 +45,7 @@ class Caller : public Callbacks {
   void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file, bool truncate) override;
   Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
+  void RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) override;
   void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                    const nfs4::offload_info4& information) override;
 
@@ -72,13 +73,16 @@ class Caller : public Callbacks {
   Task<void> Pause(Duration duration);
   bool IsOver(TimePoint end) const { return stopping_ || timers_.Now() >= end; }
 
-  // Until the client has answered, or nobody wants to know any more.
-  Task<void> Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted);
+  // Until the client has answered, or nobody wants to know any more. `only`: on the backchannel of that session.
+  using OnlySession = std::optional<SessionId>;
+  Task<void> Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
+                     OnlySession only = std::nullopt);
   Task<void> DeliverRecall(ClientId client, nfs4::stateid4 delegation, CallbackOperation operation);
-  Task<Answer> CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end);
+  Task<Answer> CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end,
+                        OnlySession only = std::nullopt);
 
   // session_path.cc
-  Task<Answer> CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end);
+  Task<Answer> CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end, OnlySession only);
   Task<std::shared_ptr<rpc::BackChannel>> NextChannel(const SessionId& session, TimePoint end);
   // address_path.cc
   Task<Answer> CallByAddress(ClientId client, CallbackAddress address, const CallbackOperation* operation);

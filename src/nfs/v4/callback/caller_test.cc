@@ -291,6 +291,39 @@ TEST_F(CallerTest, WhatIsNotHeldIsNotRecalled) {
   EXPECT_TRUE(channel->received.empty());
 }
 
+// RFC 8881 §20.8: it is the session that the call is made in which is to use fewer.
+TEST_F(CallerTest, SlotsAreRecalledInTheirSession) {
+  const auto first = MakeChannel(Good), second = MakeChannel(Good);
+  Open(first);
+  std::vector<Clients::SlotRecall> recalls;
+  {
+    auto state = state_.Lock();
+    AddSession(*state, SequenceId(2), second);
+    settings_.max_kept_octets = 0;
+    settings_.max_slots = 8;
+    const auto octets = xdr::Message::Whole(Slice::Borrowed(AsBytes("kept")));
+    const SEQUENCE4args request{
+        .sa_sessionid = session_, .sa_sequenceid = 1, .sa_slotid = 0, .sa_highest_slotid = 0, .sa_cachethis = true};
+    ASSERT_TRUE(state->clients.StartRequest(request, {}, {}, world_.Now()));
+    state->clients.FinishRequest(session_, SlotId(0), SequenceId(1), octets, world_.Now());
+    recalls = state->clients.BalanceSlots(world_.Now());
+  }
+  ASSERT_EQ(recalls.size(), 2u);
+  caller_.RecallSlots(client_, recalls[1].session, recalls[1].target_highest);
+  ASSERT_EQ(second->received.size(), 1u);
+  EXPECT_EQ(second->received[0].operation, OP_CB_RECALL_SLOT);
+  EXPECT_EQ(second->received[0].recall_slot.rsa_target_highest_slotid, 3u);
+  EXPECT_EQ(second->received[0].sequence->csa_sessionid, recalls[1].session);
+  EXPECT_TRUE(first->received.empty());
+}
+
+TEST_F(CallerTest, SlotsThatAreNotOwedAreNotRecalled) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  caller_.RecallSlots(client_, session_, SlotId(3));
+  EXPECT_TRUE(channel->received.empty());
+}
+
 TEST_F(CallerTest, AHintIsGivenOnce) {
   const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
   Open(channel);

@@ -29,8 +29,9 @@ Task<Result<CallbackAnswer, Lost>> CallOver(rpc::BackChannel& channel, const Cal
 
 }  // namespace
 
-Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end) {
-  const auto started = state_.Lock()->clients.StartCallback(client);
+Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end,
+                                           OnlySession only) {
+  const auto started = state_.Lock()->clients.StartCallback(client, only);
   if (!started) {
     using enum Clients::NoCallback;
     co_return std::unexpected(started.error() == kNoClient ? Failure::kNoClient

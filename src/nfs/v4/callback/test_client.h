@@ -20,6 +20,7 @@ struct ReceivedCallback {
   nfs4::nfs_cb_opnum4 operation{};  // none: CB_NULL
   nfs4::CB_RECALL4args recall{};
   nfs4::CB_GETATTR4args get_attributes{};
+  nfs4::CB_RECALL_SLOT4args recall_slot{};
 };
 
 inline ReceivedCallback Receive(const rpc::Message& call) {
@@ -39,6 +40,8 @@ inline ReceivedCallback Receive(const rpc::Message& call) {
       EXPECT_TRUE(xdr::Decode(decoder, received.recall));
     } else if (received.operation == nfs4::OP_CB_GETATTR) {
       EXPECT_TRUE(xdr::Decode(decoder, received.get_attributes));
+    } else if (received.operation == nfs4::OP_CB_RECALL_SLOT) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.recall_slot));
     }
   }
   return received;

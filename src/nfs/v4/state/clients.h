@@ -6,7 +6,7 @@
 // see Gone.
 //
 // Files by subject: clients.cc (look-ups, leases, grace), clients_0.cc and clients_1.cc (client IDs of minor version 0,
-// and of 1 and later), sessions.cc (sessions, SEQUENCE), persistence.cc (sessions that outlive the server), callback_paths.cc (how clients are called).
+// and of 1 and later), sessions.cc (sessions, SEQUENCE), persistence.cc (sessions that outlive the server), slot_balance.cc, callback_paths.cc (how clients are called).
 #pragma once
 
 #include <cstdint>
@@ -189,6 +189,21 @@ class Clients {
   void FinishRequest(const SessionId& session, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
                      TimePoint now);
 
+  // ---- slots that are taken back (slot_balance.cc, RFC 8881 §2.10.6.1, §20.8) ----
+
+  struct SlotRecall {
+    ClientId client;
+    SessionId session;
+    SlotId target_highest;
+  };
+  // Takes slots back where the replies that are kept for all sessions need too much memory, and gives them again where
+  // they need little; not often, so that clients have time to follow. What comes back is to be told by CB_RECALL_SLOT to
+  // sessions that may be idle; others hear of it by SEQUENCE. To be done from time to time.
+  std::vector<SlotRecall> BalanceSlots(TimePoint now);
+  // Whether a client still has to follow: else there is no use in telling it.
+  bool OwesSlots(const SlotRecall& recall) const;
+  size_t kept_octets() const { return kept_octets_; }
+
   // ---- leases (clients.cc; nfs/v4/lease.h calls them) ----
 
   // Begins to give a client's state away, if its lease is still over: nothing renews it from now on. Nothing where it
@@ -255,6 +270,7 @@ class Clients {
   Session& AddSession(Client& client, CreateSession asked, uint64_t random);
   OldRecord RecordOf(const Client& client) const;
   uint32_t SlotShare(size_t sessions) const;
+  uint32_t SlotTarget(const Session& session) const;
   uint32_t StatusFlags(const Session& session) const;
   bool BackChannelWorks(const Session& session) const;
   Result<StartedRequest, nfs4::nfsstat4> RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
@@ -271,6 +287,10 @@ class Clients {
   std::vector<std::unique_ptr<Session>> sessions_;  // a session's ID holds its index
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
+  size_t kept_octets_ = 0;
+  // The most slots that any session should use now, and when that was last changed.
+  uint32_t slot_limit_ = UINT32_MAX;
+  TimePoint slots_balanced_ = TimePoint::min();
   DeadSessions dead_sessions_;
   size_t persistent_count_ = 0;  // of sessions_
   std::vector<std::shared_ptr<SessionReplies>> ended_;

@@ -128,6 +128,7 @@ void Clients::EndSession(const SessionId& id) {
   Session* session = FindSession(id);
   assert(session);
   std::erase(session->client->sessions, id);
+  kept_octets_ -= session->slots.kept_octets();
   if (session->persistent) --persistent_count_;
   if (session->replies) ended_.push_back(std::move(session->replies));
   const uint32_t index = IndexOf(id);
@@ -190,11 +191,13 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
     return std::unexpected(nfs4::NFS4ERR_REP_TOO_BIG_TO_CACHE);
   }
 
-  session->slots.SetTarget(std::min(session->fore.ca_maxrequests, SlotShare(session_count_)));
+  session->slots.SetTarget(SlotTarget(*session));
+  const size_t kept_before = session->slots.kept_octets();
   PENSTOCK_TRY(auto started, session->slots.Start({.slot = SlotId(arguments.sa_slotid),
                                                    .sequence = SequenceId(arguments.sa_sequenceid),
                                                    .highest_slot = SlotId(arguments.sa_highest_slotid),
                                                    .digest = facts.digest}));
+  kept_octets_ -= kept_before - session->slots.kept_octets();
   session->client->renewed = std::max(session->client->renewed, now);
   StartedRequest result{.outcome = Outcome::kRun,
                         .client = session->client->id,
@@ -217,7 +220,9 @@ void Clients::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequenc
                             TimePoint now) {
   Session* session = FindSession(id);
   if (!session) return;
+  const size_t kept_before = session->slots.kept_octets();
   session->slots.Finish(slot, sequence, std::move(reply));
+  kept_octets_ += session->slots.kept_octets() - kept_before;
   // However long it took: the client has been waiting.
   if (!session->client->doomed) session->client->renewed = std::max(session->client->renewed, now);
 }

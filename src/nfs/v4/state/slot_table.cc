@@ -24,7 +24,8 @@ Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Start(const Request& reque
 
   // By the next number on the slot the client says that it has seen the last reply, and the target in it.
   const bool heard = slot.used && slot.told == generation_;
-  slot = Slot{.sequence = request.sequence, .used = true, .busy = true, .told = generation_, .digest = request.digest};
+  Replace(slot,
+          {.sequence = request.sequence, .used = true, .busy = true, .told = generation_, .digest = request.digest});
   ++busy_;
   if (heard && target_ < granted_ && request.highest_slot.value() < target_) Retire();
   return Started{Outcome::kRun};
@@ -48,7 +49,15 @@ void SlotTable::Finish(SlotId id, SequenceId sequence, std::optional<xdr::Messag
   slot.busy = false;
   --busy_;
   slot.kept = reply.has_value();
-  if (reply) slot.reply = *std::move(reply);
+  if (reply) {
+    slot.reply = *std::move(reply);
+    kept_octets_ += slot.reply.flat_size();
+  }
+}
+
+void SlotTable::Replace(Slot& slot, Slot with) {
+  if (slot.kept) kept_octets_ -= slot.reply.flat_size();
+  slot = std::move(with);
 }
 
 void SlotTable::SetTarget(uint32_t slots) {
@@ -63,7 +72,7 @@ void SlotTable::SetTarget(uint32_t slots) {
 void SlotTable::Retire() {
   const auto beyond = std::views::drop(slots_, target_) | std::views::take(granted_ - target_);
   if (std::ranges::any_of(beyond, &Slot::busy)) return;
-  for (Slot& slot : beyond) slot = Slot{.sequence = slot.sequence, .fresh = true};
+  for (Slot& slot : beyond) Replace(slot, {.sequence = slot.sequence, .fresh = true});
   granted_ = target_;
 }
 

@@ -57,6 +57,10 @@ class SlotTable {
   uint32_t count() const { return static_cast<uint32_t>(slots_.size()); }
   // Requests under way.
   uint32_t busy() const { return busy_; }
+  // Of the replies that are kept.
+  size_t kept_octets() const { return kept_octets_; }
+  // The client may use slots beyond the target: it has not shown yet that it has seen that.
+  bool owes_slots() const { return granted_ > target_; }
   // sr_highest_slotid and sr_target_highest_slotid.
   SlotId highest() const { return SlotId(granted_ - 1); }
   SlotId target_highest() const { return SlotId(target_ - 1); }
@@ -75,12 +79,14 @@ class SlotTable {
 
   Result<Started, nfs4::nfsstat4> Retry(const Slot& slot, const Request& request) const;
   void Retire();
+  void Replace(Slot& slot, Slot with);
 
   std::vector<Slot> slots_;
   uint32_t granted_;  // slots that may be used: [0, granted_)
   uint32_t target_;
   uint32_t generation_ = 0;  // of target_
   uint32_t busy_ = 0;
+  size_t kept_octets_ = 0;
 };
 
 }  // namespace penstock::nfs::v4
