@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/loop.h"
 #include "base/task.h"
@@ -33,8 +34,17 @@ class FileClaims {
   // Whether anybody claims anything, of any file. All that a server pays whose clients claim nothing. Any thread.
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
 
+  // Somebody is about it: while this lives, nobody else is promised that the file stays as it is.
+  class Hold {
+   public:
+    virtual ~Hold() = default;
+  };
+  struct Checked {
+    Verdict verdict;
+    std::unique_ptr<Hold> hold{};  // where the file is to be changed: until that is done
+  };
   // Recalls what is in the way. Any thread; comes back on `loop`, the caller's (none in a simulation).
-  virtual Task<Verdict> Check(Loop* loop, FileHandle file, Use use) = 0;
+  virtual Task<Checked> Check(Loop* loop, FileHandle file, Use use) = 0;
 
  protected:
   explicit FileClaims(const std::atomic<size_t>& count) : count_(count) {}

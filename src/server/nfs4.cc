@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "nfs/v4/copy.h"
 #include "nfs/v4/lease.h"
 #include "nfs/v4/state/random.h"
 
@@ -109,6 +110,7 @@ Task<> Nfs4::Stop() {
   stopping_ = true;
   timer_->Cancel();
   caller_.Stop();
+  co_await nfs::v4::StopCopies(state_, home_);
   if (!keeping_) co_return;
   Completion<> kept;
   kept_ = &kept;

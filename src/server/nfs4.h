@@ -39,8 +39,8 @@ class Nfs4 {
 
   // On the home loop, when it runs: leases are kept from now on.
   void Start();
-  // On the home loop, once: no client is called any more, nor its lease looked at. The loops go on until nothing is
-  // served any more.
+  // On the home loop, once: no client is called any more, nor its lease looked at, and nothing is copied for it. The
+  // loops go on until nothing is served any more.
   Task<> Stop();
 
  private:

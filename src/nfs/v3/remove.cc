@@ -46,7 +46,7 @@ Task<RMDIR3res> RemoveDirectory(Request request, const RMDIR3args& arguments) {
 namespace {
 
 // Both the file that gets another name and the one that loses it to that are changed.
-Task<nfsstat3> RefuseRename(const Target& target, const RENAME3args& arguments, Result<fs::Handle, nfsstat3> to) {
+Task<nfsstat3> RefuseRename(Target& target, const RENAME3args& arguments, Result<fs::Handle, nfsstat3> to) {
   if (!to) co_return to.error();
   if (target.read_only()) co_return NFS3ERR_ROFS;
   if (!target.may_be_claimed()) co_return NFS3_OK;

@@ -36,10 +36,11 @@ Result<fs::Handle, nfsstat3> Target::Other(const nfs_fh3& handle) const {
   return parsed->object;
 }
 
-Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) const {
+Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) {
   const FileHandle file{export_->id(), object};
-  const FileClaims::Verdict verdict = co_await claims_->Check(loop_, file, use);
-  switch (verdict) {
+  FileClaims::Checked checked = co_await claims_->Check(loop_, file, use);
+  if (checked.hold) held_.push_back(std::move(checked.hold));
+  switch (checked.verdict) {
     case FileClaims::Verdict::kFree:
       co_return NFS3_OK;
     case FileClaims::Verdict::kLater:
@@ -50,7 +51,7 @@ Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) const
   std::unreachable();
 }
 
-Task<nfsstat3> Target::CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) const {
+Task<nfsstat3> Target::CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) {
   const auto found = co_await file_system().Lookup(context(), directory, name);
   if (!found.result) co_return NFS3_OK;  // what is wrong with the name is the operation's to say
   co_return co_await CheckClaims(found.result->handle, use);

@@ -1,8 +1,10 @@
 // What every procedure starts from: where the call came from, and the object that its first handle names.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/task.h"
@@ -51,10 +53,11 @@ class Target {
   // Whether clients of other versions leave room for this use, of the object, of another one of the same export, or of the
   // one that a name in `directory` leads to, if it leads to any. NFS3ERR_JUKEBOX where they are asked to give way: the
   // client is to try again later. NFS3ERR_ACCES where they deny it: that may last for as long as they like, so that nobody
-  // should be told to wait for it. Requires may_be_claimed().
-  Task<nfs3::nfsstat3> CheckClaims(FileClaims::Use use) const { return CheckClaims(object_, use); }
-  Task<nfs3::nfsstat3> CheckClaims(fs::Handle object, FileClaims::Use use) const;
-  Task<nfs3::nfsstat3> CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) const;
+  // should be told to wait for it. While this lives nobody is promised anew what the use would break. Requires
+  // may_be_claimed().
+  Task<nfs3::nfsstat3> CheckClaims(FileClaims::Use use) { return CheckClaims(object_, use); }
+  Task<nfs3::nfsstat3> CheckClaims(fs::Handle object, FileClaims::Use use);
+  Task<nfs3::nfsstat3> CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use);
 
   // The answer's consistency data where a call is refused before it reaches the file system (RFC 1813 §3.1).
   Task<fs::WeakCacheData> Unchanged(const fs::Handle& object) const;
@@ -67,6 +70,7 @@ class Target {
   nfs3::nfsstat3 status_;
   FileClaims* const claims_;
   Loop* const loop_;
+  std::vector<std::unique_ptr<FileClaims::Hold>> held_;  // until the call is answered
 };
 
 }  // namespace penstock::nfs::v3

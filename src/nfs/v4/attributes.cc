@@ -15,7 +15,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE};
+constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY};
 constexpr AttributeSet kAclAlone{FATTR4_ACL};
 
 }  // namespace
@@ -37,9 +37,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   values.mounted_on_fileid = attributes->fileid;
   if (set.Intersects(kHeldAttributes)) {
     // RFC 8881 §10.4.3: who holds a write delegation knows better.
-    const HolderAttributes held = co_await AskHolder(compound, object.handle());
-    if (held.size) values.attributes.size = *held.size;
-    if (held.change) values.attributes.change = *held.change;
+    co_await AskHolder(compound, object, values.attributes);
   }
   const Namespace& names = compound.services.names;
   if (set.Has(FATTR4_MOUNTED_ON_FILEID) && names.IsTop(object)) {

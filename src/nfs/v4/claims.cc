@@ -20,26 +20,39 @@ FileClaims::Verdict ToVerdict(nfs4::nfsstat4 status) {
   }
 }
 
+struct UsesHold : FileClaims::Hold {
+  explicit UsesHold(FileUses held) : uses(std::move(held)) {}
+  FileUses uses;
+};
+
 }  // namespace
 
 Claims::Claims(const Services& services) : FileClaims(services.state.claims()), services_(services) {}
 
 // Who asks has no stateid, and may be anybody, the holder of a delegation included: as an anonymous request of version 4.0
 // (RFC 7530 §9.1.6, §10.4).
-Task<FileClaims::Verdict> Claims::Check(Loop* loop, FileHandle file, Use use) {
-  const Asker anybody{services_, loop, Presenter{}};
+Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, FileHandle file, Use use) {
   constexpr nfs4::stateid4 kAnonymous{};
   switch (use) {
     case Use::kReadAttributes:
-      co_return ToVerdict(co_await Recall(anybody, file, std::nullopt, Files::Use::kRead));
+      return Recall(anybody, file, std::nullopt, Files::Use::kRead);
     case Use::kRead:
-      co_return ToVerdict(co_await CheckIo(anybody, kAnonymous, file, false));
+      return CheckIo(anybody, kAnonymous, file, false);
     case Use::kWrite:
-      co_return ToVerdict(co_await CheckIo(anybody, kAnonymous, file, true));
+      return CheckIo(anybody, kAnonymous, file, true);
     case Use::kChange:
-      co_return ToVerdict(co_await Recall(anybody, file, std::nullopt, Files::Use::kChange));
+      return Recall(anybody, file, std::nullopt, Files::Use::kChange);
   }
   std::unreachable();
+}
+
+Task<FileClaims::Checked> Claims::Check(Loop* loop, FileHandle file, Use use) {
+  FileUses uses;
+  const Asker anybody{services_, loop, Presenter{}, uses};
+  const nfs4::nfsstat4 status = co_await Ask(anybody, file, use);
+  Checked checked{.verdict = ToVerdict(status)};
+  if (!uses.empty()) checked.hold = std::make_unique<UsesHold>(std::move(uses));
+  co_return checked;
 }
 
 }  // namespace penstock::nfs::v4

@@ -3,6 +3,7 @@
 
 #include "nfs/file_claims.h"
 #include "nfs/v4/compound.h"
+#include "nfs/v4/io_state.h"
 
 namespace penstock::nfs::v4 {
 
@@ -11,9 +12,11 @@ class Claims final : public FileClaims {
   // What the services refer to outlives this.
   explicit Claims(const Services& services);
 
-  Task<Verdict> Check(Loop* loop, FileHandle file, Use use) override;
+  Task<Checked> Check(Loop* loop, FileHandle file, Use use) override;
 
  private:
+  static Task<nfs4::nfsstat4> Ask(Asker anybody, FileHandle file, Use use);
+
   const Services services_;
 };
 

@@ -177,6 +177,22 @@ TEST_F(ClaimsTest, DelegationOfASilentClientGoesAtOnce) {
   EXPECT_EQ(server.state.claims(), 0u);
 }
 
+// What comes between the look at the claims and the change itself.
+TEST_F(ClaimsTest, NobodyIsPromisedAFileThatIsJustAboutToChange) {
+  Client();
+  Claims claims(server.GetServices());
+  const FileHandle handle = *FileHandle::Parse(file.bytes());
+  for (const auto use : {FileClaims::Use::kWrite, FileClaims::Use::kChange}) {
+    auto checked = Now(claims.Check(nullptr, handle, use));
+    ASSERT_EQ(checked.verdict, FileClaims::Verdict::kFree);
+    const auto opened = TryOpen(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
+    EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+    checked.hold.reset();
+    Return(ReadDelegation());
+  }
+  EXPECT_FALSE(Now(claims.Check(nullptr, handle, FileClaims::Use::kRead)).hold);
+}
+
 TEST_F(ClaimsTest, DenialOfWritingEndsWithTheOpen) {
   const stateid4 open = OpenBy(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG, kDenyWrite);
   EXPECT_EQ(Write(), NFS3ERR_ACCES);

@@ -8,6 +8,7 @@
 #include "fs/file_system.h"
 #include "nfs/caller.h"
 #include "nfs/exports.h"
+#include "nfs/v4/file_uses.h"
 #include "nfs/v4/settings.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/random.h"
@@ -21,7 +22,6 @@ class Namespace;
 class OwnerNames;
 class RecoveryQueue;
 class ReplyWriter;
-class State;
 
 // What outlives every call. Shared by all loops.
 struct Services {
@@ -89,6 +89,9 @@ struct Compound {
   size_t room = 0;
   // Where the operation after it begins, once its own arguments are decoded; null where there is none.
   const xdr::Decoder* following = nullptr;
+
+  // What the operation that is executed changes; over with it.
+  FileUses uses{};
 
   // The owner that the result of a LOCK or LOCKT refers to which was denied: such a result is a COMPOUND's last.
   std::string denied_owner{};

@@ -1,4 +1,6 @@
 // COPY within the server, CLONE, OFFLOAD_STATUS and OFFLOAD_CANCEL.
+#include "nfs/v4/copy.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -6,7 +8,6 @@
 #include "nfs/v4/file_status.h"
 #include "nfs/v4/io_state.h"
 #include "nfs/v4/operations.h"
-#include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
 
@@ -84,6 +85,7 @@ struct Offloaded {
   stateid4 stateid;
   fs::Pinned pinned_source;
   fs::Pinned pinned_target;
+  FileUses uses;  // of the target: its open may be closed before the copy ends
 };
 
 // No lock is a temporary of a coroutine's: g++ 12 loses track of those in conditions.
@@ -94,8 +96,7 @@ bool End(const Services& services, const stateid4& stateid, nfsstat4 result) {
   return services.state.Lock()->offloads.End(stateid, result, services.clock.Now());
 }
 
-// Its own coroutine: the call that began it is long answered.
-Task<void> CopyLater(Services services, Offloaded job) {
+Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
   Copied copied;
   while (copied.count < job.range.count) {
     if (!copied.Add(co_await CopySome(job.from, job.to, job.range.After(copied.count)))) break;
@@ -105,6 +106,12 @@ Task<void> CopyLater(Services services, Offloaded job) {
   const offload_info4 information =
       copied.status == NFS4_OK ? offload_info4(NFS4_OK, copied.Response()) : offload_info4(copied.status, copied.count);
   services.callbacks.OffloadDone(job.client, job.to.handle(), job.stateid, information);
+}
+
+// Its own coroutine: the call that began it is long answered.
+Task<void> CopyLater(Services services, Offloaded job) {
+  co_await CopyToTheEnd(services, job);
+  services.state.Lock()->offloads.Leave();
 }
 
 // Begins a copy that goes on by itself. Nothing where that cannot be: nobody to tell, or too many.
@@ -117,14 +124,16 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   auto target = co_await to.file_system().Pin(to.context(), to.object());
   if (!source || !target) co_return std::nullopt;
   std::optional<stateid4> stateid;
+  FileUses uses;
   {
     auto state = compound.services.state.Lock();
     if (!state->clients.CanCall(client)) co_return std::nullopt;
     stateid = state->offloads.Start(client, to.handle(), compound.services.random(), compound.now());
+    if (stateid) uses.Begin(compound.services.state, *state, to.handle());
   }
   if (stateid) {
-    Spawn(CopyLater(compound.services,
-                    Offloaded{from, to, range, client, *stateid, std::move(*source), std::move(*target)}));
+    Offloaded job{from, to, range, client, *stateid, std::move(*source), std::move(*target), std::move(uses)};
+    Spawn(CopyLater(compound.services, std::move(job)));
   }
   co_return stateid;
 }
@@ -217,6 +226,24 @@ OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& 
   const bool cancelled = compound.services.state.Lock()->offloads.Cancel(
       compound.slot->client, compound.current->handle(), arguments.oca_stateid);
   return {cancelled ? NFS4_OK : NFS4ERR_BAD_STATEID};
+}
+
+namespace {
+
+size_t CountRunning(State& state) { return state.Lock()->offloads.running(); }
+
+Task<> Wait(TimerService& timers, Duration duration) {
+  Completion<> over;
+  const auto timer = timers.MakeTimer([&over] { over.Set(); });
+  timer->ExpireAfter(duration);
+  co_await over;
+}
+
+}  // namespace
+
+Task<> StopCopies(State& state, TimerService& timers) {
+  state.Lock()->offloads.StopAll();
+  while (CountRunning(state) > 0) co_await Wait(timers, std::chrono::milliseconds(10));
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,3 +1,5 @@
+#include "nfs/v4/copy.h"
+
 #include "nfs/v4/nfs4_test.h"
 #include "nfs/v4/state/test_clients.h"
 
@@ -188,6 +190,53 @@ TEST_F(OffloadTest, WhoeverWantsItAtOnceGetsItAtOnce) {
 }
 
 // --- CLONE
+
+// Time that passes when the test says so.
+class ManualTimers : public TimerService {
+ public:
+  TimePoint Now() const override { return {}; }
+  std::unique_ptr<Timer> MakeTimer(std::function<void()> on_expiry) override {
+    expire_ = std::move(on_expiry);
+    return std::make_unique<None>();
+  }
+  void Expire() { std::exchange(expire_, {})(); }
+
+ private:
+  std::function<void()> expire_;
+  struct None : Timer {
+    void ExpireAfter(Duration) override {}
+    void Cancel() override {}
+  };
+};
+
+TEST_F(OffloadTest, WhoeverStopsTheServerWaitsForThem) {
+  const auto running = server.state.Lock()->offloads.Start(Client().client(), {}, 1, server.clock.Now());
+  ManualTimers timers;
+  bool stopped = false;
+  Spawn([](State& state, ManualTimers& waiting, bool& done) -> Task<> {
+    co_await StopCopies(state, waiting);
+    done = true;
+  }(server.state, timers, stopped));
+  EXPECT_FALSE(server.state.Lock()->offloads.Advance(*running, 1));
+  timers.Expire();
+  EXPECT_FALSE(stopped);
+  server.state.Lock()->offloads.Leave();
+  timers.Expire();
+  EXPECT_TRUE(stopped);
+}
+
+TEST_F(OffloadTest, NoneGoesOnWhenTheServerEnds) {
+  Spawn(StopCopies(server.state, server.clock));
+  COPY4args arguments = Args(0, 0, 0);
+  arguments.ca_synchronous = false;
+  EXPECT_TRUE(CopyOk(MakeLong("from", kSize), MakeFile("to"), arguments).cr_requirements.cr_synchronous);
+  EXPECT_EQ(server.state.Lock()->offloads.running(), 0u);
+}
+
+TEST_F(OffloadTest, WhatHasEndedIsNotWaitedFor) {
+  StartCopy(MakeLong("from", kSize), MakeFile("to"));
+  EXPECT_EQ(server.state.Lock()->offloads.running(), 0u);
+}
 
 class CloneTest : public CopyTest {
  protected:

@@ -1,3 +1,4 @@
+#include "nfs/v4/io_state.h"
 #include "nfs/v4/stateful_test.h"
 
 namespace penstock::nfs::v4 {
@@ -114,6 +115,116 @@ TEST_F(DelegationTest, IsRecalledBeforeTheFileChanges) {
   EXPECT_EQ(Other().Run(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_DELAY);
   EXPECT_EQ(Return(id), NFS4_OK);
   EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+}
+
+// What comes between the check and the change itself: the operation waits for the file system, and another client's OPEN
+// is executed meanwhile.
+TEST_F(DelegationTest, IsNotGivenWhileTheFileIsBeingChanged) {
+  const FileHandle handle = *FileHandle::Parse(file.bytes());
+  const Services services = server.GetServices();
+  FileUses uses;
+  const Asker asker{services, nullptr, {2, Client().client()}, uses};
+  EXPECT_EQ(Now(Recall(asker, handle, std::nullopt, Files::Use::kChange)), NFS4_OK);
+  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, handle, true)), NFS4_OK);
+  EXPECT_EQ(Given(Other(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
+  uses.End();
+  EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, IsGivenAgainWhenTheFileHasBeenChanged) {
+  EXPECT_EQ(Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Mode(0644)})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Writing(kAnonymous)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), SaveFh(), PutRoot(), Op(OP_LINK, LINK4args{"link"})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), SaveFh(), Op(OP_RENAME, RENAME4args{"link", "name"})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"name"})).status, NFS4_OK);
+  EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, MayComeWithAnOpenThatEmptiesTheFile) {
+  const auto opened = TryOpen(Client(), "file", kBoth | kWantWrite, 0, Creating(UNCHECKED4, Size(0)));
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
+TEST_F(DelegationTest, IsGivenWhileTheFileIsRead) {
+  FileUses uses;
+  const Services services = server.GetServices();
+  const Asker asker{services, nullptr, {2, Client().client()}, uses};
+  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, *FileHandle::Parse(file.bytes()), false)), NFS4_OK);
+  EXPECT_TRUE(uses.empty());
+}
+
+// RFC 8881 §10.4.3
+class HeldAttributesTest : public DelegationTest {
+ protected:
+  struct Version {
+    uint64_t change;
+    uint64_t size;
+  };
+  // As another client sees the file.
+  Version Seen() {
+    auto reply = Other().Run(PutFh(file), GetAttr({FATTR4_CHANGE, FATTR4_SIZE}));
+    EXPECT_EQ(reply.status, NFS4_OK);
+    const fattr4 attributes = reply.Skip().Next<GETATTR4res>().resok4().obj_attributes;
+    const xdr::Message values = xdr::Message::Whole(Slice::Borrowed(attributes.attr_vals.bytes()));
+    xdr::Decoder decoder(values);
+    Version version{};
+    EXPECT_TRUE(decoder.U64(version.change) && decoder.U64(version.size) && decoder.Finish());
+    return version;
+  }
+};
+
+TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderHasNotChangedIt) {
+  WriteDelegation();
+  const Version before{AttributesOf("file")->change, 4};
+  server.callbacks.held = {.change = before.change, .size = before.size};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Seen().change, before.change);
+    EXPECT_EQ(AttributesOf("file")->change, before.change);
+  }
+}
+
+// The holder may say the same each time, however often it has changed the file since.
+TEST_F(HeldAttributesTest, GrowEachTimeWhereItsHolderHasChangedIt) {
+  WriteDelegation();
+  const auto before = *AttributesOf("file");
+  server.callbacks.held = {.change = before.change + 1, .size = 4};
+  Version last{before.change, 4};
+  for (int i = 0; i < 3; ++i) {
+    const Version seen = Seen();
+    EXPECT_GT(seen.change, last.change);
+    last = seen;
+  }
+  EXPECT_GT(AttributesOf("file")->mtime.seconds, before.mtime.seconds);
+}
+
+TEST_F(HeldAttributesTest, AnotherSizeIsAChangeToo) {
+  WriteDelegation();
+  const uint64_t before = AttributesOf("file")->change;
+  server.callbacks.held = {.change = before, .size = 1000};
+  const Version seen = Seen();
+  EXPECT_EQ(seen.size, 1000u);
+  EXPECT_GT(seen.change, before);
+  server.callbacks.held = {.change = before, .size = 4};  // it has made it shorter again
+  EXPECT_GT(Seen().change, seen.change);
+}
+
+// Its holder never wrote what it had changed.
+TEST_F(HeldAttributesTest, DoNotGoBackWhenTheDelegationHasGone) {
+  const stateid4 id = WriteDelegation();
+  server.callbacks.held = {.change = AttributesOf("file")->change + 1, .size = 1000};
+  const uint64_t seen = Seen().change;
+  EXPECT_EQ(Return(id), NFS4_OK);
+  const Version after = Seen();
+  EXPECT_GE(after.change, seen);
+  EXPECT_EQ(after.size, 4u);
+}
+
+TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderDoesNotAnswer) {
+  WriteDelegation();
+  const uint64_t before = AttributesOf("file")->change;
+  EXPECT_EQ(Seen().change, before);
+  EXPECT_EQ(Seen().size, 4u);
 }
 
 TEST_F(DelegationTest, IsNotInItsHoldersWay) {

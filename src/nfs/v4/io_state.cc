@@ -35,7 +35,12 @@ Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const 
   return {NFS4ERR_DELAY, std::move(recall.holders)};
 }
 
-Asker AskerOf(const Compound& compound) { return {compound.services, compound.call.peer.loop, PresenterOf(compound)}; }
+Asker AskerOf(Compound& compound) {
+  return {compound.services, compound.call.peer.loop, PresenterOf(compound), compound.uses};
+}
+
+// An open for writing keeps delegations away from others by itself, and a delegation of one's own does.
+bool NeedsNote(const stateid4& id, bool write) { return write && (IsAnonymous(id) || IsReadBypass(id)); }
 
 }  // namespace
 
@@ -43,7 +48,9 @@ Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, FileHandle fi
   if (!id) co_return id.error();
   for (;;) {
     const auto run = [&](StateTables& state) {
-      return LookAt(state, asker.who, *id, file, write, asker.services.clock.Now());
+      Look look = LookAt(state, asker.who, *id, file, write, asker.services.clock.Now());
+      if (look.status == NFS4_OK && NeedsNote(*id, write)) asker.uses.Begin(asker.services.state, state, file);
+      return look;
     };
     Look look = RunAndSend(asker.services, run);
     if (look.holders.empty()) co_return look.status;
@@ -58,11 +65,11 @@ Task<nfsstat4> Recall(Asker asker, FileHandle file, std::optional<stateid4> give
     {
       auto state = asker.services.state.Lock();
       if (use == Files::Use::kChange && state->clients.InGrace()) co_return NFS4ERR_GRACE;
-      if (!state->files.IsDelegated(file)) co_return NFS4_OK;
       // RFC 8881 §8.2.6
       std::optional<ClientId> client = asker.who.client;
       if (!client && given) client = state->files.ClientOf(asker.who, *given);
       recall = state->files.RecallFor(file, client, use, asker.services.clock.Now());
+      if (recall.holders.empty() && use == Files::Use::kChange) asker.uses.Begin(asker.services.state, *state, file);
       outgoing = state->files.TakeOutgoing();
     }
     Send(asker.services, outgoing);
@@ -85,19 +92,40 @@ Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, co
   return Recall(AskerOf(compound), file, given, Files::Use::kChange);
 }
 
-Task<HolderAttributes> AskHolder(Compound& compound, const FileHandle& file) {
-  std::optional<ClientId> holder;
-  {
-    auto state = compound.services.state.Lock();
-    holder = state->files.WriteHolder(file);
-    if (!holder) co_return HolderAttributes{};
-    // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
-    const Client* const client = state->clients.Find(*holder);
-    if (compound.slot ? *holder == compound.slot->client : !client || client->minor_version == 0) {
-      co_return HolderAttributes{};
-    }
-  }
-  co_return co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, *holder, file);
+namespace {
+
+// The client that knows better than we what is in the file, unless it is the one that asks.
+std::optional<ClientId> FindHolder(const Compound& compound, const FileHandle& file) {
+  auto state = compound.services.state.Lock();
+  const std::optional<ClientId> holder = state->files.WriteHolder(file);
+  if (!holder) return std::nullopt;
+  // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
+  const Client* const client = state->clients.Find(*holder);
+  const bool is_own = compound.slot ? *holder == compound.slot->client : !client || client->minor_version == 0;
+  return is_own ? std::nullopt : holder;
+}
+
+}  // namespace
+
+Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes) {
+  State& state = compound.services.state;
+  const auto holder = FindHolder(compound, file.handle());
+  if (!holder) co_return;
+  const HolderAttributes held =
+      co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, *holder, file.handle());
+  const Files::Version known{attributes.change, attributes.size};
+  const bool modified = state.Lock()->files.IsModified(file.handle(), {held.change, held.size}, known);
+  if (!modified) co_return;
+
+  // As if it had been changed here. What the asker may do with the file is no matter; and should it fail, the change
+  // attribute still grows.
+  fs::NewAttributes changed;
+  changed.mtime.how = fs::SetTime::How::kServerTime;
+  const fs::Context ours{.credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = file.context().loop};
+  const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
+  if (set.result && set.object.after) attributes = *set.object.after;
+  if (held.size) attributes.size = *held.size;
+  attributes.change = state.Lock()->files.NextChange(file.handle(), attributes.change);
 }
 
 Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {

@@ -4,13 +4,15 @@
 #include "base/task.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/compound.h"
+#include "nfs/v4/file_uses.h"
 #include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
 
 // Whether a file may be read or written under a stateid, as RFC 8881 §8.2.5 and §9.1.2 (RFC 7530 §9.1.6) have it, special stateids
 // included; `given` is as the client wrote it (Compound::Resolve is done here). Renews the lease. Delegations of other clients that
-// stand in the way are recalled, and the answer is NFS4ERR_DELAY until they are gone. A size in SETATTR is a write.
+// stand in the way are recalled, and the answer is NFS4ERR_DELAY until they are gone; until the operation is done nobody gets another. A size
+// in SETATTR is a write.
 Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
 Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
 
@@ -28,9 +30,9 @@ inline Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4&
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file);
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, const nfs4::stateid4& given);
 
-// What the holder of a write delegation, if it is another client, says about the file's size and change attribute (CB_GETATTR,
-// RFC 8881 §10.4.3). Nothing where there is none, or it does not answer.
-Task<HolderAttributes> AskHolder(Compound& compound, const FileHandle& file);
+// Where another client holds a write delegation on the file, it is asked (CB_GETATTR, RFC 8881 §10.4.3). If it has changed it, the file's
+// times and change attribute become new ones, and `attributes` are those, with the size that the holder says.
+Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes);
 
 // --- For those who are not in a COMPOUND
 
@@ -39,6 +41,7 @@ struct Asker {
   const Services& services;
   Loop* loop;  // to come back on; none in a simulation
   Presenter who;
+  FileUses& uses;  // where what is to be changed is noted: no delegation on it is given to anybody until they end
 };
 
 // As CheckRead and CheckWrite, under a stateid that does not stand for the current one (any more).

@@ -34,8 +34,10 @@ class OpenRequest {
   Attempt Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const;
   Task<Attempt> Reserve(const OpenTarget& target);
   Task<nfsstat4> Truncate(const OpenTarget& target);
-  open_delegation4 Delegate(StateTables& state, const FileHandle& file, bool confirm) const;
-  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt);
+  Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
+  open_delegation4 Delegate(StateTables& state, const FileHandle& file, bool confirm,
+                            std::optional<uint64_t> change) const;
+  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
   bool has_delegation() const { return claim_ == CLAIM_DELEGATE_CUR || claim_ == CLAIM_DELEG_CUR_FH; }
@@ -117,7 +119,13 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
       auto pin = co_await object.file_system().Pin(object.context(), target.object);
       if (pin) pinned = *std::move(pin);
     }
-    const auto run = [&](StateTables& state) { return Try(state, target, pinned); };
+    const auto run = [&](StateTables& state) {
+      Attempt tried = Try(state, target, pinned);
+      if (tried.status == NFS4_OK && target.truncate) {
+        compound_.uses.Begin(compound_.services.state, state, HandleOf(target));
+      }
+      return tried;
+    };
     Attempt attempt = RunAndSend(compound_.services, run);
     if (attempt.holders.empty()) co_return attempt;
     if (!co_await ForgetExpiredHolders(compound_, attempt.holders)) co_return attempt;
@@ -135,7 +143,8 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
   co_return changed.result ? NFS4_OK : ToStatus(changed.result.error());
 }
 
-open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& file, bool confirm) const {
+open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& file, bool confirm,
+                                       std::optional<uint64_t> change) const {
   const bool can_call_back = state.clients.CanCall(client_);
   if (is_reclaim()) {
     const open_delegation_type4 type = arguments_.claim.delegate_type();
@@ -154,11 +163,21 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& fil
                                                    .share = share_,
                                                    .offered = offered,
                                                    .can_call_back = can_call_back,
-                                                   .writable = !compound_.current->read_only()}};
+                                                   .writable = !compound_.current->read_only()},
+                                         .change = change};
   return state.files.Delegate(request, now());
 }
 
-OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt) {
+// The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881 §10.4.3).
+Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
+  if (!compound_.services.settings.delegations || !share_.writes()) co_return std::nullopt;
+  const Object& object = *compound_.current;
+  const auto attributes = co_await object.file_system().GetAttributes(object.context(), target.object);
+  if (!attributes) co_return std::nullopt;
+  co_return attributes->change;
+}
+
+OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change) {
   const FileHandle file = HandleOf(target);
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
@@ -167,7 +186,7 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt) {
     auto state = compound_.services.state.Lock();
     if (compound_.minor_version > 0 && state->clients.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was forgotten meanwhile is given nothing more; it will find out.
-    if (state->clients.Find(client_)) delegation = Delegate(*state, file, attempt.confirm);
+    if (state->clients.Find(client_)) delegation = Delegate(*state, file, attempt.confirm, change);
   }
   compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
   SetCurrentStateId(compound_, attempt.opened.stateid);
@@ -195,8 +214,10 @@ Task<OPEN4res> OpenRequest::Run() {
       state->files.UndoOpen(attempt.opened, now());
       co_return OPEN4res(status);
     }
+    compound_.uses.End();  // it may have a delegation itself
   }
-  co_return Grant(*target, attempt);
+  const std::optional<uint64_t> change = co_await ChangeOf(*target);
+  co_return Grant(*target, attempt, change);
 }
 
 // Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.

@@ -194,6 +194,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   compound_.following = is_last ? nullptr : &arguments_;
   const nfsstat4 status = operation->now ? operation->now(compound_, arguments_, results_.encoder())
                                          : co_await operation->task(compound_, arguments_, results_.encoder());
+  compound_.uses.End();
   if (const nfsstat4 fits = CheckRoom(results_.size() + (is_last ? 0 : kFailure)); fits != NFS4_OK) {
     results_.Replace();
     operation->fail(results_.encoder(), fits);

@@ -34,7 +34,8 @@ DelegationDecision Decide(const DelegationFacts& facts) {
   if (facts.want == Want::kCancel) return None(nfs4::WND4_CANCELLED);
   if (facts.own_is_write) return AlreadyHeld(facts);
   if (!facts.offered || !facts.can_call_back || !facts.room) return None(nfs4::WND4_RESOURCE);
-  if (facts.recent_conflict || facts.others_write || facts.others_hold_write) return None(nfs4::WND4_CONTENTION);
+  if (facts.recent_conflict || facts.changing) return None(nfs4::WND4_CONTENTION);
+  if (facts.others_write || facts.others_hold_write) return None(nfs4::WND4_CONTENTION);
 
   if (PrefersWrite(facts)) {
     if (!facts.writable) return None(nfs4::WND4_RESOURCE);

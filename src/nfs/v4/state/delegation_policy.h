@@ -21,6 +21,7 @@ struct DelegationFacts {
   bool can_call_back = false;  // it could be recalled
   bool writable = true;        // the export is
   bool recent_conflict = false;
+  bool changing = false;  // somebody is just about it: a delegation would be violated as soon as it is given
   bool room = true;
   // What there is on the file already.
   bool others_open = false;

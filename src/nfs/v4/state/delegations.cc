@@ -1,5 +1,6 @@
 // Delegations: given, recalled, revoked (RFC 8881 §10.4, RFC 7530 §10.4).
 #include <algorithm>
+#include <cassert>
 
 #include "nfs/v4/state/files.h"
 
@@ -41,6 +42,7 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   ClientFiles& client = GetClient(request.client);
   DelegationFacts facts = request.facts;
   facts.recent_conflict = conflicts_.Has(FileHandleHash()(request.file), now);
+  facts.changing = changing_.contains(request.file);
   facts.room = HasRoom(client) && delegations_ < limits_.delegations;
   if (const FileState* const file = FindFile(request.file)) {
     for (const OpenState* open : file->opens) {
@@ -62,7 +64,9 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
     return NoDelegation(decision.why, request.minor_version, facts.want);
   }
   const bool write = decision.type == nfs4::OPEN_DELEGATE_WRITE;
-  return ToAnswer(IdOf(AddDelegation(client, request.file, write, request.minor_version)), write, false);
+  DelegationState& given = AddDelegation(client, request.file, write, request.minor_version);
+  given.change = request.change;
+  return ToAnswer(IdOf(given), write, false);
 }
 
 open_delegation4 Files::ReclaimDelegation(ClientId holder, const FileHandle& handle, bool write, bool can_call_back,
@@ -147,17 +151,44 @@ Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<Cli
   return result;
 }
 
+void Files::EndChange(const FileHandle& file) {
+  const auto found = changing_.find(file);
+  assert(found != changing_.end());
+  if (--found->second == 0) changing_.erase(found);
+}
+
 bool Files::IsDelegated(const FileHandle& file) const {
   const FileState* const state = FindFile(file);
   return state && !state->delegations.empty();
 }
 
-std::optional<ClientId> Files::WriteHolder(const FileHandle& file) const {
+DelegationState* Files::FindWriteDelegation(const FileHandle& file) const {
   const FileState* const state = FindFile(file);
-  if (!state) return std::nullopt;
+  if (!state) return nullptr;
   const auto at = std::ranges::find(state->delegations, true, &DelegationState::write);
-  if (at == state->delegations.end()) return std::nullopt;
-  return (*at)->client->id;
+  return at == state->delegations.end() ? nullptr : *at;
+}
+
+std::optional<ClientId> Files::WriteHolder(const FileHandle& file) const {
+  const DelegationState* const delegation = FindWriteDelegation(file);
+  if (!delegation) return std::nullopt;
+  return delegation->client->id;
+}
+
+bool Files::IsModified(const FileHandle& file, const Version& said, const Version& known) {
+  DelegationState* const delegation = FindWriteDelegation(file);
+  if (!delegation) return false;
+  if (!delegation->change) delegation->change = known.change;
+  if (said.change && said.change != delegation->change) delegation->modified = true;
+  if (said.size && said.size != known.size) delegation->modified = true;
+  return delegation->modified;
+}
+
+uint64_t Files::NextChange(const FileHandle& file, uint64_t known) {
+  DelegationState* const delegation = FindWriteDelegation(file);
+  if (!delegation) return known;
+  delegation->change = std::max(delegation->change.value_or(0) + 1, known);
+  return *delegation->change;
 }
 
 }  // namespace penstock::nfs::v4

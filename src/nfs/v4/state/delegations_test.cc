@@ -61,6 +61,12 @@ TEST(DelegationPolicy, GivesNoneSoonAfterAConflict) {
   ExpectNone(facts, WND4_CONTENTION);
 }
 
+TEST(DelegationPolicy, GivesNoneWhileTheFileIsBeingChanged) {
+  DelegationFacts facts = Facts();
+  facts.changing = true;
+  ExpectNone(facts, WND4_CONTENTION);
+}
+
 TEST(DelegationPolicy, GivesNoneWhereOthersWrite) {
   DelegationFacts facts = Facts();
   facts.others_open = facts.others_write = true;
@@ -140,6 +146,48 @@ class DelegationsTest : public FilesTest {
     files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file), now);
   }
 };
+
+TEST_F(DelegationsTest, AreNotGivenUntilAllWhoChangeTheFileHaveEnded) {
+  files.BeginChange(file);
+  files.BeginChange(file);
+  EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  files.EndChange(file);
+  EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  files.EndChange(file);
+  ReadDelegation(alice);
+}
+
+// RFC 8881 §10.4.3
+TEST_F(DelegationsTest, OnceAHolderHasChangedTheFileItIsTakenToGoOn) {
+  WriteDelegation(alice);
+  const Files::Version known{.change = 10, .size = 4};
+  EXPECT_FALSE(files.IsModified(file, {.change = {}, .size = {}}, known));
+  EXPECT_FALSE(files.IsModified(file, {.change = 10, .size = 4}, known));
+  EXPECT_TRUE(files.IsModified(file, {.change = 11, .size = 4}, known));
+  EXPECT_EQ(files.NextChange(file, 10), 11u);
+  EXPECT_TRUE(files.IsModified(file, {.change = 11, .size = 4}, known));
+  EXPECT_EQ(files.NextChange(file, 10), 12u);
+  EXPECT_EQ(files.NextChange(file, 50), 50u);
+  EXPECT_EQ(files.NextChange(file, 50), 51u);
+}
+
+TEST_F(DelegationsTest, AHolderReckonsFromTheTimeWhenItWasGivenTheFile) {
+  files.Delegate({.client = alice,
+                  .file = file,
+                  .minor_version = 1,
+                  .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
+                  .change = 10},
+                 now);
+  // It has written since, and has nothing more to write.
+  EXPECT_FALSE(files.IsModified(file, {.change = 10, .size = 9}, {.change = 20, .size = 9}));
+  EXPECT_TRUE(files.IsModified(file, {.change = 10, .size = 8}, {.change = 20, .size = 9}));
+}
+
+TEST_F(DelegationsTest, NobodyChangesWhatIsNotDelegatedForWriting) {
+  ReadDelegation(alice);
+  EXPECT_FALSE(files.IsModified(file, {.change = 11, .size = 5}, {.change = 10, .size = 4}));
+  EXPECT_EQ(files.NextChange(file, 10), 10u);
+}
 
 TEST_F(DelegationsTest, AllowWhatTheyAreFor) {
   const stateid4 read = ReadDelegation(alice);

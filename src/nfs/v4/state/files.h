@@ -160,7 +160,8 @@ class Files {
     ClientId client;
     FileHandle file;
     uint32_t minor_version = 0;
-    DelegationFacts facts;  // what only the caller knows: want, share, offered, can_call_back, writable
+    DelegationFacts facts;             // what only the caller knows: want, share, offered, can_call_back, writable
+    std::optional<uint64_t> change{};  // the file's attribute, of which its holder knows by now
   };
   // The delegation as OPEN and WANT_DELEGATION answer it.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
@@ -181,10 +182,23 @@ class Files {
   };
   // Recalls what is in the way, and revokes what was recalled a lease time ago. `except` is who does it, where that is known.
   RecallResult RecallFor(const FileHandle& file, std::optional<ClientId> except, Use use, TimePoint now);
+  // From here on somebody changes the file in whose way no delegation was: none is granted until as many have ended.
+  void BeginChange(const FileHandle& file) { ++changing_[file]; }
+  void EndChange(const FileHandle& file);
   // Whether RecallFor would find anything: the fast path.
   bool IsDelegated(const FileHandle& file) const;
   // Who holds a write delegation, and thus knows the file's size and change attribute better (CB_GETATTR).
   std::optional<ClientId> WriteHolder(const FileHandle& file) const;
+  // What somebody else who asks for its attributes is told of a file that is delegated for writing (RFC 8881 §10.4.3). Whether its holder
+  // has changed it, as it says now (`said`, nothing where it did not answer) or has said before; `known` is what the file system has.
+  struct Version {
+    std::optional<uint64_t> change;
+    std::optional<uint64_t> size;
+  };
+  bool IsModified(const FileHandle& file, const Version& said, const Version& known);
+  // Of one that its holder has changed: the change attribute to tell, greater than the last that was told, and no less than `known`. The
+  // holder may go on changing it without another word.
+  uint64_t NextChange(const FileHandle& file, uint64_t known);
   // DELEGRETURN
   void Return(DelegationState& delegation, TimePoint now);
 
@@ -214,6 +228,7 @@ class Files {
  private:
   FileState* FindFile(const FileHandle& handle) const;
   FileState& GetFile(const FileHandle& handle);
+  DelegationState* FindWriteDelegation(const FileHandle& file) const;
   void ForgetFileIfUnused(FileState& file);
   ClientFiles* FindClient(ClientId client) const;
   ClientFiles& GetClient(ClientId client);
@@ -260,6 +275,7 @@ class Files {
   std::unordered_map<ClientId, std::unique_ptr<ClientFiles>> clients_;
   size_t delegations_ = 0;
   size_t denials_ = 0;
+  std::unordered_map<FileHandle, uint32_t, FileHandleHash> changing_;
   RecentConflicts conflicts_;
   Outgoing outgoing_;
 };

@@ -19,10 +19,12 @@ nfs4::stateid4 MakeStateId(uint64_t random) {
 std::optional<nfs4::stateid4> Offloads::Start(ClientId client, const FileHandle& file, uint64_t random, TimePoint now) {
   std::erase_if(offloads_,
                 [&](const Offload& offload) { return offload.result && now - offload.ended >= limits_.memory; });
+  if (stopping_) return std::nullopt;
   const auto of_client = std::ranges::count(offloads_, client, &Offload::client);
   if (offloads_.size() >= limits_.of_all || static_cast<size_t>(of_client) >= limits_.per_client) return std::nullopt;
   const nfs4::stateid4 stateid = MakeStateId(random);
   offloads_.push_back({.client = client, .file = file, .stateid = stateid});
+  ++running_;
   return stateid;
 }
 

@@ -45,16 +45,24 @@ class Offloads {
   // OFFLOAD_CANCEL (RFC 7862 §15.8). False: no such copy.
   bool Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
   void ForgetClient(ClientId client);
-  // The server is about to end.
-  void CancelAll() { offloads_.clear(); }
+  // Whoever copies has ended, whatever came of it. Once for each Start().
+  void Leave() { --running_; }
+  // The server is about to end: so are all copies, and no other begins.
+  void StopAll() {
+    offloads_.clear();
+    stopping_ = true;
+  }
 
-  size_t size() const { return offloads_.size(); }
+  // Those who copy and have not left.
+  size_t running() const { return running_; }
 
  private:
   Offload* Find(const nfs4::stateid4& stateid);
 
   Limits limits_;
   std::vector<Offload> offloads_;  // few
+  size_t running_ = 0;
+  bool stopping_ = false;
 };
 
 }  // namespace penstock::nfs::v4

@@ -56,8 +56,21 @@ TEST_F(OffloadsTest, CopiesEndWithTheirClient) {
   offloads_.ForgetClient(kClient);
   EXPECT_FALSE(offloads_.Advance(id, 1));
   EXPECT_TRUE(offloads_.Advance(other, 1));
-  offloads_.CancelAll();
-  EXPECT_FALSE(offloads_.Advance(other, 1));
+}
+
+TEST_F(OffloadsTest, WhenTheServerEndsAllCopiesEnd) {
+  const nfs4::stateid4 id = *Start();
+  const nfs4::stateid4 other = *Start(kOther);
+  EXPECT_EQ(offloads_.running(), 2u);
+  EXPECT_TRUE(offloads_.End(other, nfs4::NFS4_OK, now_));
+  offloads_.Leave();
+  offloads_.StopAll();
+  EXPECT_EQ(offloads_.running(), 1u);
+  EXPECT_FALSE(offloads_.Advance(id, 1));
+  offloads_.Leave();
+  EXPECT_EQ(offloads_.running(), 0u);
+  EXPECT_FALSE(Start());
+  EXPECT_EQ(offloads_.running(), 0u);
 }
 
 TEST_F(OffloadsTest, AClientHasSoManyAndAllHaveSoMany) {

@@ -81,6 +81,10 @@ struct DelegationState : StateRecord {
   const uint32_t minor_version;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;
+  // RFC 8881 §10.4.3, of one for writing: the file's change attribute when it was given, later the last that somebody
+  // else was told; and whether its holder has said once that it has changed the file.
+  std::optional<uint64_t> change;
+  bool modified = false;
   bool revoked = false;  // no longer its file's; kept until the client says that it knows (FREE_STATEID)
 };
 

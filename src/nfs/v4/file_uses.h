@@ -1,0 +1,39 @@
+// Files that an operation changes, from the moment when nobody's delegation was in its way until it is done: meanwhile none
+// is granted that it would violate (RFC 8881 §10.4).
+#pragma once
+
+#include <vector>
+
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+// One thread at a time. Empty for all that changes nothing, or has the file open for writing.
+class FileUses {
+ public:
+  FileUses() = default;
+  FileUses(FileUses&& other) noexcept : state_(other.state_), files_(std::exchange(other.files_, {})) {}
+  FileUses& operator=(FileUses&&) = delete;
+  ~FileUses() { End(); }
+
+  // With the tables of `state`, which is locked.
+  void Begin(State& state, StateTables& tables, const FileHandle& file) {
+    state_ = &state;
+    tables.files.BeginChange(file);
+    files_.push_back(file);
+  }
+  bool empty() const { return files_.empty(); }
+  // All of them. The state is not locked.
+  void End() {
+    if (files_.empty()) return;
+    auto state = state_->Lock();
+    for (const FileHandle& file : files_) state->files.EndChange(file);
+    files_.clear();
+  }
+
+ private:
+  State* state_ = nullptr;
+  std::vector<FileHandle> files_;
+};
+
+}  // namespace penstock::nfs::v4
