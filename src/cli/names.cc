@@ -66,8 +66,8 @@ Task<Result<void>> MakeOne(Mount& mount, uint32_t mode) {
 
 Task<Result<void>> RemoveOne(Mount& mount, bool directory) {
   PENSTOCK_CO_TRY(const Mount::Place place, co_await mount.ResolvePlace(mount.path()));
-  co_return co_await (directory ? mount.RemoveDirectory(place.directory, place.name)
-                                : mount.Remove(place.directory, place.name));
+  if (directory) co_return co_await mount.RemoveDirectory(place.directory, place.name);
+  co_return co_await mount.Remove(place.directory, place.name);
 }
 
 Task<Result<void>> MoveOne(Mount& mount, std::string to) {

@@ -51,7 +51,8 @@ Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {
   const size_t slash = path.rfind('/');
   Place place{{}, path.substr(slash + 1)};
   if (place.name.empty()) co_return std::unexpected(ErrorOf(Status::kInvalid, url_.path));
-  PENSTOCK_CO_TRY(const Node parent, co_await Resolve(slash == path.npos ? "" : path.substr(0, slash)));
+  const std::string above = slash == path.npos ? "" : path.substr(0, slash);
+  PENSTOCK_CO_TRY(const Node parent, co_await Resolve(above));
   place.directory = parent.handle;
   co_return place;
 }
