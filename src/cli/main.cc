@@ -65,6 +65,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   serve->add_option("--nfs4-domain", serve_options.nfs4_domain,
                     "NFSv4: write owners as name@DOMAIN; as numbers where it is not given");
+  serve->add_flag("--manage-gids", serve_options.manage_gids,
+                  "Take users' groups from this host, not from their credentials, which carry sixteen at most");
   serve
       ->add_option("--crc", serve_options.crc,
                    "on, off: check values over iWARP; off, for clients that do without as well")

@@ -47,6 +47,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.nfs4.lease = seconds(arguments.lease_seconds);
   options.nfs4.grace = seconds(arguments.grace_seconds);
   options.nfs4.domain = arguments.nfs4_domain;
+  options.manage_gids = arguments.manage_gids;
   return options;
 }
 

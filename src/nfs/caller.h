@@ -8,11 +8,12 @@
 
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
+#include "nfs/user_groups.h"
 #include "rpc/auth.h"
 
 namespace penstock::nfs {
 
-// The file system's context of one call. Its groups are a view of its own array.
+// The file system's context of one call. Its groups are a view of its own array, or of a list that it shares.
 class Caller {
  public:
   Caller(const ExportOptions& options, const rpc::Credential& credential, Loop* loop) {
@@ -24,15 +25,29 @@ class Caller {
     // Each of the ids is squashed by itself: root's group does not come in with another user.
     const bool keep_root = options.squash == Squash::kNone;
     const auto group = [&](uint32_t gid) { return gid == 0 && !keep_root ? options.anongid : gid; };
-    std::ranges::transform(credential.groups(), groups_.begin(), group);
     if (credential.uid != 0 || keep_root) identity.uid = credential.uid;
     identity.gid = group(credential.gid);
+    if (options.groups) {
+      looked_up_ = options.groups->Of(credential.uid);
+      if (!looked_up_) return;
+      if (!keep_root && std::ranges::find(*looked_up_, 0u) != looked_up_->end()) {
+        auto squashed = std::make_shared<std::vector<uint32_t>>(*looked_up_);
+        std::ranges::replace(*squashed, 0u, options.anongid);
+        looked_up_ = std::move(squashed);
+      }
+      identity.groups = *looked_up_;
+      return;
+    }
+    std::ranges::transform(credential.groups(), groups_.begin(), group);
     identity.groups = std::span(groups_).first(credential.groups().size());
   }
 
-  Caller(const Caller& other) : groups_(other.groups_), context_(other.context_) { OwnGroups(); }
+  Caller(const Caller& other) : groups_(other.groups_), looked_up_(other.looked_up_), context_(other.context_) {
+    OwnGroups();
+  }
   Caller& operator=(const Caller& other) {
     groups_ = other.groups_;
+    looked_up_ = other.looked_up_;
     context_ = other.context_;
     OwnGroups();
     return *this;
@@ -43,10 +58,11 @@ class Caller {
  private:
   void OwnGroups() {
     fs::Credentials& identity = context_.credentials;
-    identity.groups = std::span(groups_).first(identity.groups.size());
+    if (!looked_up_) identity.groups = std::span(groups_).first(identity.groups.size());
   }
 
   decltype(rpc::Credential::group_ids) groups_;
+  UserGroups::List looked_up_;  // instead of groups_; null: those of the credential
   fs::Context context_;
 };
 

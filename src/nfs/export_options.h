@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "nfs/network.h"
 
 namespace penstock::nfs {
+
+class UserGroups;
 
 // Whose identity is not believed and becomes the anonymous one.
 enum class Squash : uint8_t { kNone, kRoot, kAll };
@@ -22,6 +25,8 @@ struct ExportOptions {
   std::vector<Network> clients{};   // empty: every host
   bool privileged_ports = false;    // calls must come from ports below 1024
   bool authentication_none = true;  // AUTH_NONE is welcome, as the anonymous user
+  // Where users' groups are taken from; null: from their credentials. Then no program is called but through WithGroups.
+  std::shared_ptr<const UserGroups> groups{};
 };
 
 struct ExportSpec {

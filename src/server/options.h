@@ -25,6 +25,8 @@ struct Options {
   // Threads for file-system calls that block; at least one.
   unsigned workers = 8;
   std::filesystem::path state_directory;  // see fs::posix::Options
+  // Users' groups are those that this host knows, not those of their credentials, which are sixteen at most.
+  bool manage_gids = false;
   nfs::v4::Settings nfs4;
   rdma::iwarp::Options iwarp;
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.

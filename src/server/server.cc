@@ -116,12 +116,17 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
 }
 
 SetupResult<void> Server::OpenExports() {
+  if (options_.manage_gids) {
+    groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &pool_);
+  }
   for (const nfs::ExportSpec& spec : options_.exports) {
     fs::posix::Options options;
     options.state_directory = options_.state_directory;
     PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
                  fs::posix::FileSystem::Open(spec.directory, pool_, options));
-    PENSTOCK_CHECK(exports_.Add(spec.path, std::move(file_system), spec.options));
+    nfs::ExportOptions export_options = spec.options;
+    export_options.groups = groups_;
+    PENSTOCK_CHECK(exports_.Add(spec.path, std::move(file_system), std::move(export_options)));
   }
   return {};
 }
@@ -142,8 +147,8 @@ SetupResult<void> Server::Listen() {
                                                    .home = workers_.front()->loop(),
                                                    .state_directory = StateDirectory()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
-    dispatcher_->Add(*nfs3_);
-    dispatcher_->Add(nfs4_->program());
+    Serve(*nfs3_);
+    Serve(nfs4_->program());
     dispatcher_->Add(mount3_);
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
                  workers_.front()->provider().Listen({options_.listen, options_.rdma_port}));
@@ -166,6 +171,11 @@ SetupResult<void> Server::Listen() {
     std::erase_if(workers_, [](const auto& worker) { return !worker->prepared(); });
   }
   return result;
+}
+
+void Server::Serve(rpc::Program& program) {
+  if (!groups_) return dispatcher_->Add(program);
+  dispatcher_->Add(*with_groups_.emplace_back(std::make_unique<nfs::WithGroups>(program, *groups_)));
 }
 
 void Server::Start() {

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
+#include "nfs/user_groups.h"
 #include "nfs/v3/program.h"
 #include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
@@ -49,17 +50,20 @@ class Server {
   SetupResult<void> OpenExports();
   SetupResult<void> Listen();
   std::filesystem::path StateDirectory() const;
+  void Serve(rpc::Program& program);
 
   const Options options_;
   asio::thread_pool pool_;
+  std::shared_ptr<nfs::UserGroups> groups_;  // null where they are the credentials'
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
   Addresses addresses_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Nfs4> nfs4_;                   // lives on the first worker's loop
-  std::optional<nfs::v3::Program> nfs3_;         // after nfs4_, whose claims it respects
+  std::unique_ptr<Nfs4> nfs4_;            // lives on the first worker's loop
+  std::optional<nfs::v3::Program> nfs3_;  // after nfs4_, whose claims it respects
+  std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::unique_ptr<rpc::Dispatcher> dispatcher_;  // after workers_, whose clock it uses
 };
 

@@ -1,0 +1,88 @@
+// The groups of users as this host knows them, in place of those that a credential names: AUTH_SYS has room for sixteen (RFC 5531
+// appendix A), and a user may be in more.
+#pragma once
+
+#include <asio/thread_pool.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/task.h"
+#include "rpc/dispatch.h"
+
+namespace penstock::nfs {
+
+// Any thread.
+class UserGroups {
+ public:
+  using List = std::shared_ptr<const std::vector<uint32_t>>;
+  // May block. No groups where the user is not known.
+  using LookUp = std::function<std::vector<uint32_t>(uint32_t uid)>;
+  struct Limits {
+    Duration known_for = std::chrono::minutes(5);
+    size_t users = 16384;
+  };
+
+  // `pool` outlives it. Without a pool, look-ups are made at once.
+  UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool)
+      : UserGroups(std::move(look_up), std::move(now), pool, Limits{}) {}
+  UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool, const Limits& limits)
+      : look_up_(std::move(look_up)), now_(std::move(now)), pool_(pool), limits_(limits) {}
+
+  // getgrouplist(3)
+  static std::vector<uint32_t> OfSystem(uint32_t uid);
+
+  // Whether Of() is what the host said not long ago. Where not: Load() first.
+  bool Knows(uint32_t uid) const;
+  Task<> Load(Loop* loop, uint32_t uid);
+  // Null where nothing is known.
+  List Of(uint32_t uid) const;
+
+ private:
+  struct Entry {
+    List groups;
+    TimePoint until;
+  };
+  void Keep(uint32_t uid, List groups);
+
+  const LookUp look_up_;
+  const std::function<TimePoint()> now_;
+  asio::thread_pool* const pool_;
+  const Limits limits_;
+  mutable std::mutex mutex_;  // guards what follows; held for a look at it
+  std::unordered_map<uint32_t, Entry> known_;
+};
+
+// A program whose callers' groups are known when it is called: see ExportOptions::groups.
+class WithGroups final : public rpc::Program {
+ public:
+  // Both outlive it.
+  WithGroups(rpc::Program& program, UserGroups& groups) : program_(program), groups_(groups) {}
+
+  uint32_t number() const override { return program_.number(); }
+  rpc::VersionRange versions() const override { return program_.versions(); }
+  bool IsIdempotent(uint32_t version, uint32_t procedure) const override {
+    return program_.IsIdempotent(version, procedure);
+  }
+  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override {
+    return program_.IsHarmfulLate(version, procedure);
+  }
+  bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override {
+    return program_.MeetsDuplicates(version, procedure, arguments);
+  }
+  bool AcceptsFlavor(rpc::AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
+    return program_.AcceptsFlavor(flavor, version, procedure);
+  }
+  Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
+
+ private:
+  rpc::Program& program_;
+  UserGroups& groups_;
+};
+
+}  // namespace penstock::nfs

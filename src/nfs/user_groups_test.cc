@@ -1,0 +1,177 @@
+#include "nfs/user_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "nfs/caller.h"
+#include "nfs/test_server.h"
+
+namespace penstock::nfs {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class UserGroupsTest : public testing::Test {
+ protected:
+  std::vector<uint32_t> Groups(uint32_t uid) {
+    if (!groups_->Knows(uid)) Now(Loaded(uid));
+    return *groups_->Of(uid);
+  }
+  Task<bool> Loaded(uint32_t uid) {
+    co_await groups_->Load(nullptr, uid);
+    co_return true;
+  }
+
+  std::map<uint32_t, std::vector<uint32_t>> host{{1000, {100, 27}}};
+  int look_ups = 0;
+  TimePoint time{};
+  const std::shared_ptr<UserGroups> groups_ = std::make_shared<UserGroups>(
+      [this](uint32_t uid) {
+        ++look_ups;
+        return host[uid];
+      },
+      [this] { return time; }, nullptr, UserGroups::Limits{.known_for = std::chrono::minutes(5), .users = 4});
+};
+
+TEST_F(UserGroupsTest, AreThoseThatTheHostKnows) {
+  EXPECT_EQ(groups_->Of(1000), nullptr);
+  EXPECT_THAT(Groups(1000), ElementsAre(100, 27));
+  EXPECT_THAT(Groups(7), IsEmpty());
+}
+
+TEST_F(UserGroupsTest, AreLookedUpOnceInAWhile) {
+  Groups(1000);
+  time += std::chrono::minutes(5) - std::chrono::nanoseconds(1);
+  Groups(1000);
+  EXPECT_EQ(look_ups, 1);
+  host[1000] = {5};
+  time += std::chrono::nanoseconds(1);
+  EXPECT_FALSE(groups_->Knows(1000));
+  EXPECT_THAT(Groups(1000), ElementsAre(5));
+}
+
+TEST_F(UserGroupsTest, AreNotRememberedOfEverybody) {
+  for (uint32_t uid = 0; uid < 100; ++uid) Groups(uid);
+  int known = 0;
+  for (uint32_t uid = 0; uid < 100; ++uid) known += groups_->Knows(uid) ? 1 : 0;
+  EXPECT_EQ(known, 4);
+}
+
+TEST(SystemGroups, OfRootAreSome) { EXPECT_THAT(UserGroups::OfSystem(0), testing::Contains(0u)); }
+TEST(SystemGroups, OfNobodyThatIsKnownAreNone) { EXPECT_THAT(UserGroups::OfSystem(4'000'000'001), IsEmpty()); }
+
+// ---- in place of the credential's ----
+
+class GroupsOfCallerTest : public UserGroupsTest {
+ protected:
+  GroupsOfCallerTest() {
+    credential_.flavor = rpc::AuthFlavor::AUTH_SYS;
+    credential_.uid = 1000;
+    credential_.gid = 50;
+    credential_.group_ids[0] = 13;
+    credential_.group_count = 1;
+  }
+  Caller Called(Squash squash) {
+    return {ExportOptions{.squash = squash, .anonuid = 99, .anongid = 98, .groups = groups_}, credential_, nullptr};
+  }
+
+  rpc::Credential credential_;
+};
+
+TEST_F(GroupsOfCallerTest, ReplaceTheListAndNotTheGroup) {
+  Groups(1000);
+  const Caller caller = Called(Squash::kRoot);
+  EXPECT_EQ(caller.context().credentials.gid, 50u);
+  EXPECT_THAT(caller.context().credentials.groups, ElementsAre(100, 27));
+}
+
+TEST_F(GroupsOfCallerTest, MayBeMoreThanSixteen) {
+  for (uint32_t group = 1; group <= 40; ++group) host[1000].push_back(group);
+  Groups(1000);
+  std::optional<Caller> caller = Called(Squash::kNone);
+  const Caller copy = *caller;
+  caller.reset();
+  EXPECT_THAT(copy.context().credentials.groups, SizeIs(42));
+  EXPECT_EQ(copy.context().credentials.groups.back(), 40u);
+}
+
+TEST_F(GroupsOfCallerTest, AreSquashedAsOthersAre) {
+  host[1000] = {0, 27};
+  Groups(1000);
+  EXPECT_THAT(Called(Squash::kRoot).context().credentials.groups, ElementsAre(98, 27));
+  EXPECT_THAT(Called(Squash::kNone).context().credentials.groups, ElementsAre(0, 27));
+  EXPECT_THAT(Called(Squash::kAll).context().credentials.groups, IsEmpty());
+}
+
+TEST_F(GroupsOfCallerTest, AreNoneWhereNothingIsKnown) {
+  EXPECT_THAT(Called(Squash::kRoot).context().credentials.groups, IsEmpty());
+}
+
+// ---- before a program is called ----
+
+class RecordingProgram : public rpc::Program {
+ public:
+  uint32_t number() const override { return 100003; }
+  rpc::VersionRange versions() const override { return {.low = 3, .high = 4}; }
+  bool IsIdempotent(uint32_t, uint32_t procedure) const override { return procedure != 2; }
+  bool IsHarmfulLate(uint32_t, uint32_t procedure) const override { return procedure == 7; }
+  bool MeetsDuplicates(uint32_t version, uint32_t, ConstBytes) const override { return version == 4; }
+  bool AcceptsFlavor(rpc::AuthFlavor, uint32_t, uint32_t procedure) const override { return procedure != 9; }
+  Task<rpc::AcceptStatus> Call(rpc::CallContext&, xdr::Decoder&, xdr::Encoder&) override {
+    ++calls;
+    co_return rpc::AcceptStatus::SUCCESS;
+  }
+  int calls = 0;
+};
+
+class WithGroupsTest : public UserGroupsTest {
+ protected:
+  void Call(rpc::AuthFlavor flavor, uint32_t procedure) {
+    rpc::Peer peer;
+    rpc::CallContext context{.peer = peer, .procedure = procedure};
+    context.credential.flavor = flavor;
+    context.credential.uid = 1000;
+    BufferPool pool;
+    const xdr::Message none;
+    xdr::Decoder arguments(none);
+    xdr::Encoder results(pool);
+    EXPECT_EQ(Now(with_.Call(context, arguments, results)), rpc::AcceptStatus::SUCCESS);
+  }
+
+  RecordingProgram program_;
+  WithGroups with_{program_, *groups_};
+};
+
+TEST_F(WithGroupsTest, TheGroupsAreKnownWhenTheProgramIsCalled) {
+  Call(rpc::AuthFlavor::AUTH_SYS, 1);
+  EXPECT_EQ(program_.calls, 1);
+  EXPECT_TRUE(groups_->Knows(1000));
+  Call(rpc::AuthFlavor::AUTH_SYS, 1);
+  EXPECT_EQ(look_ups, 1);
+}
+
+TEST_F(WithGroupsTest, NobodyIsLookedUpWhoDoesNotSayWhoHeIs) {
+  Call(rpc::AuthFlavor::AUTH_NONE, 1);
+  Call(rpc::AuthFlavor::AUTH_SYS, 0);
+  EXPECT_EQ(program_.calls, 2);
+  EXPECT_EQ(look_ups, 0);
+}
+
+TEST_F(WithGroupsTest, ItIsTheSameProgram) {
+  EXPECT_EQ(with_.number(), 100003u);
+  EXPECT_EQ(with_.versions().low, 3u);
+  EXPECT_EQ(with_.versions().high, 4u);
+  EXPECT_FALSE(with_.IsIdempotent(3, 2));
+  EXPECT_TRUE(with_.IsHarmfulLate(3, 7));
+  EXPECT_TRUE(with_.MeetsDuplicates(4, 1, {}));
+  EXPECT_FALSE(with_.MeetsDuplicates(3, 1, {}));
+  EXPECT_FALSE(with_.AcceptsFlavor(rpc::AuthFlavor::AUTH_SYS, 3, 9));
+}
+
+}  // namespace
+}  // namespace penstock::nfs
