@@ -10,6 +10,7 @@ import flow_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
 import mpa_cases  # noqa: E402
 import nfs4_cases  # noqa: E402
+import nfs4_state_cases  # noqa: E402
 import nfs_cases  # noqa: E402
 import record_cases  # noqa: E402
 import rpcrdma_cases  # noqa: E402
@@ -37,7 +38,8 @@ GROUPS = {
     "record_marking": records,
     "nfs": on_a_server(nfs_cases.cases),
     "nfs4": on_a_server(nfs4_cases.cases, options=["--grace=0"]),
-    "nfs4_state": on_a_server(nfs4_cases.number_cases, options=["--grace=0"], max_growth=160 * MIB),
+    "nfs4_state": on_a_server(nfs4_state_cases.cases, options=["--grace=0"]),
+    "nfs4_numbers": on_a_server(nfs4_state_cases.number_cases, options=["--grace=0"], max_growth=160 * MIB),
     "client_headers": client_cases.group(client_cases.header_cases),
     "client_rpc": client_cases.group(client_cases.rpc_cases),
     "client_wire": client_cases.group(client_cases.wire_cases),
