@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`penstock ping|ls|cat|cp` against the Linux kernel's own server in a guest: NFS versions 3, 4.1 and 4.2, over RDMA and
-over TCP.
+"""The client commands of `penstock` against the Linux kernel's own server in a guest: NFS versions 3, 4.0, 4.1 and 4.2,
+over RDMA and over TCP.
 
 But for `restart`, each case leaves a capture of its traffic for check_capture.py.
 """
@@ -8,7 +8,6 @@ But for `restart`, each case leaves a capture of its traffic for check_capture.p
 import os
 import subprocess
 import sys
-import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from capture import Capture  # noqa: E402
@@ -65,28 +64,56 @@ def refused(*arguments):
     return done.stderr.strip()
 
 
+def look_around(scratch, server):
+    """Names, listings, and what the server refuses."""
+    said = run("ping", "-c", 2, "-i", 10, server.url("/srv/x")).decode()
+    assert f"NFS version {server.version} over {server.transport.upper()}" in said, said
+    listed = run("ls", server.url("/srv/x/made")).decode().split()
+    assert listed == sorted(SIZES), listed
+    rows = [row.split() for row in run("ls", "-l", server.url("/srv/x/made")).decode().splitlines()]
+    assert {row[-1]: int(row[4]) for row in rows} == SIZES, rows
+    with open(f"{scratch}/got/4097", "rb") as got:
+        assert run("cat", server.url("/srv/x/made/4097")) == got.read()
+    assert run("cat", server.url("/srv/ro/file")) == b"stays\n"
+    assert "absent: no such file" in refused("cat", server.url("/srv/x/absent"))
+    assert "read-only" in refused("cp", f"{scratch}/mine/3", server.url("/srv/ro/new"))
+
+    run("mkdir", server.url("/srv/x/put/one"), server.url("/srv/x/put/two"))
+    run("cp", f"{scratch}/mine/4097", server.url("/srv/x/put/one/file"))
+    run("chmod", "640", server.url("/srv/x/put/one/file"))
+    run("ln", server.url("/srv/x/put/one/file"), "/srv/x/put/two")
+    run("ln", "-s", "two/file", server.url("/srv/x/put/soft"))
+    run("mv", server.url("/srv/x/put/one/file"), "/srv/x/put/two/moved")
+    with open(f"{scratch}/mine/4097", "rb") as mine:
+        assert run("cat", server.url("/srv/x/put/soft")) == mine.read()
+    row = run("ls", "-l", server.url("/srv/x/put/two/moved")).split()
+    assert row[:2] == [b"-rw-r-----", b"2"], row
+    assert "not empty" in refused("rmdir", server.url("/srv/x/put/two"))
+    assert "is a directory" in refused("rm", server.url("/srv/x/put/two"))
+    run("rm", *(server.url(f"/srv/x/put/{name}") for name in ("two/file", "two/moved", "soft")))
+    run("rmdir", server.url("/srv/x/put/one"), server.url("/srv/x/put/two"))
+
+
 def files(scratch, server):
-    """Every file size from and to the kernel's server; names, listings, and what it refuses."""
+    """Every file size from and to the kernel's server, and what look_around does."""
     for folder in ("mine", "got"):
         os.mkdir(f"{scratch}/{folder}")
     make_sizes(f"{scratch}/mine")
     body = SERVE + MAKE % " ".join(f"{name}={size}" for name, size in SIZES.items()) + TELL
-    with Capture(server.name, server), server.run(body) as guest:
-        guest.wait_for("==== nfsd up", 120)
-        said = run("ping", "-c", 2, "-i", 10, server.url("/srv/x")).decode()
-        assert f"NFS version {server.version} over {server.transport.upper()}" in said, said
-        listed = run("ls", server.url("/srv/x/made")).decode().split()
-        assert listed == sorted(SIZES), listed
-        rows = [row.split() for row in run("ls", "-l", server.url("/srv/x/made")).decode().splitlines()]
-        assert {row[-1]: int(row[4]) for row in rows} == SIZES, rows
-        for name in SIZES:
+
+    def move(names):
+        for name in names:
             run("cp", server.url(f"/srv/x/made/{name}"), f"{scratch}/got/{name}")
             run("cp", f"{scratch}/mine/{name}", server.url(f"/srv/x/put/{name}"))
-        with open(f"{scratch}/got/4097", "rb") as got:
-            assert run("cat", server.url("/srv/x/made/4097")) == got.read()
-        assert run("cat", server.url("/srv/ro/file")) == b"stays\n"
-        assert "absent: no such file" in refused("cat", server.url("/srv/x/absent"))
-        assert "read-only" in refused("cp", f"{scratch}/mine/3", server.url("/srv/ro/new"))
+
+    # Of many megabytes that come from the guest over TCP, on a busy host, tshark loses the thread.
+    unseen = ["64m"] if server.transport == "tcp" else []
+    with server.run(body) as guest:
+        guest.wait_for("==== nfsd up", 120)
+        with Capture(server.name, server):
+            move(name for name in SIZES if name not in unseen)
+            look_around(scratch, server)
+        move(unseen)
         run("cp", f"{scratch}/mine/0", server.url("/srv/x/put/finished"))
         lines = guest.finish(60)
     put = hashes(lines, "put")
@@ -121,7 +148,8 @@ def restart(scratch, server):
     assert hashes(lines, "put") == {"large": digest(f"{scratch}/large")}
 
 
-CASES = {(version, transport): (files,) for version in ("3", "4.1", "4.2") for transport in ("rdma", "tcp")}
+CASES = {(version, transport): (files,) for version in ("3", "4.0", "4.1", "4.2") for transport in ("rdma", "tcp")}
+CASES["4.0", "tcp"] += (restart,)
 CASES["4.1", "rdma"] += (restart,)
 
 

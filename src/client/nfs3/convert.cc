@@ -59,15 +59,15 @@ Result<nfs3::sattr3> ToSattr3(const NewAttributes& attributes, std::string_view 
   const auto set_number = [&](const std::optional<std::string>& from, auto& field) {
     if (!from) return true;
     const auto number = NumberOf(*from);
-    if (number) field = *number;
+    if (number) field = number;
     return number.has_value();
   };
   if (!set_number(attributes.owner, to.uid) || !set_number(attributes.group, to.gid)) {
     return std::unexpected(
         Error{fmt::format("{}: owners and groups are numbers in version 3", what), Status::kInvalid});
   }
-  if (attributes.mode) to.mode = *attributes.mode;
-  if (attributes.size) to.size = *attributes.size;
+  to.mode = attributes.mode;
+  to.size = attributes.size;
   if (attributes.accessed) to.atime = ToSetTime<nfs3::set_atime>(*attributes.accessed);
   if (attributes.modified) to.mtime = ToSetTime<nfs3::set_mtime>(*attributes.modified);
   return to;

@@ -107,8 +107,9 @@ Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory
 Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, std::string_view name,
                                std::string_view target) {
   const nfs4::createtype4 type(nfs4::nfs_ftype4::NF4LNK, nfs4::linktext4::Borrowed(AsBytes(target)));
-  const NewAttributes none;
-  co_return co_await Create(caller, directory, type, name, none);
+  // The mode that links have everywhere: tshark, for one, misses attributes where there are none.
+  const NewAttributes attributes{.mode = 0777};
+  co_return co_await Create(caller, directory, type, name, attributes);
 }
 
 Task<Result<void>> Link(CompoundCaller& caller, const Handle& file, const Handle& directory, std::string_view name) {
