@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "nfs/v4/callbacks.h"
+#include "nfs/v4/io_state.h"
 #include "nfs/v4/state/recovery_queue.h"
 #include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
@@ -75,6 +76,10 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   }
   if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
+  RunAndSend(services, [&services](auto& tables) {
+    tables.files.EndTurns(services.clock.Now());
+    return true;
+  });
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,3 +1,4 @@
+#include "nfs/v4/lease.h"
 #include "nfs/v4/stateful_test.h"
 
 namespace penstock::nfs::v4 {
@@ -139,6 +140,19 @@ TEST_F(LockTest, FreedIsAnnouncedToWhoWaitsForIt) {
   EXPECT_EQ(server.callbacks.notices[0].owner, "waiter");
   EXPECT_EQ(TryLock(Client(), open, "another", 5, 5).status(), NFS4ERR_DENIED);
   EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4_OK);
+}
+
+TEST_F(LockTest, FreedIsAnnouncedToTheNextWhereTheFirstDoesNotCome) {
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
+  EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4ERR_DENIED);
+  EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 10)).status, NFS4_OK);
+  EXPECT_EQ(TryLock(Client(), open, "next", 5, 5, WRITEW_LT).status(), NFS4ERR_DENIED);
+  server.clock.now += std::chrono::seconds(5);
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  ASSERT_THAT(server.callbacks.notices, SizeIs(2));
+  EXPECT_EQ(server.callbacks.notices[1].client, Client().client());
+  EXPECT_EQ(server.callbacks.notices[1].owner, "next");
+  EXPECT_EQ(TryLock(Client(), open, "next", 5, 5, WRITEW_LT).status(), NFS4_OK);
 }
 
 // --- Version 4.0

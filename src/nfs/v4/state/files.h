@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -151,6 +152,8 @@ class Files {
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
   std::optional<LockConflict> TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
                                        const LockRange& range, bool exclusive) const;
+  // Now and then: whoever was told that a lock is free and did not come for it has had his turn, and the next one is told.
+  void EndTurns(TimePoint now);
   // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD where it holds any.
   nfs4::nfsstat4 ReleaseLockOwner(ClientId client, ConstBytes owner);
 
@@ -269,6 +272,11 @@ class Files {
   static LockResult Denied(std::optional<LockConflict> obstacle);
   void TellWaiters(FileState& file, TimePoint now);
 
+  struct Turn {
+    TimePoint until;
+    FileHandle file;
+  };
+
   Limits limits_;
   StateIdTable ids_;
   std::unordered_map<FileHandle, std::unique_ptr<FileState>, FileHandleHash> files_;
@@ -278,6 +286,8 @@ class Files {
   std::unordered_map<FileHandle, uint32_t, FileHandleHash> changing_;
   RecentConflicts conflicts_;
   Outgoing outgoing_;
+  // Files in which somebody was told that a lock is free, in the order of time; each at most once (FileState::has_turn).
+  std::deque<Turn> turns_;
 };
 
 }  // namespace penstock::nfs::v4

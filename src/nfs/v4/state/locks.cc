@@ -1,5 +1,6 @@
 // Byte-range locks: RFC 8881 §9.1 to §9.6, §18.10 to §18.12.
 #include <algorithm>
+#include <utility>
 
 #include "nfs/v4/state/files.h"
 
@@ -83,6 +84,19 @@ void Files::TellWaiters(FileState& file, TimePoint now) {
     outgoing_.notices.push_back({at->client, file.handle, at->owner});
     at->can_be_told = false;  // until it asks again
     at->until = std::min(at->until, now + kTurn);
+    if (!std::exchange(file.has_turn, true)) turns_.push_back({now + kTurn, file.handle});
+  }
+}
+
+void Files::EndTurns(TimePoint now) {
+  while (!turns_.empty() && turns_.front().until <= now) {
+    FileState* const file = FindFile(turns_.front().file);
+    turns_.pop_front();
+    if (!file) continue;
+    file->has_turn = false;
+    TellWaiters(*file, now);
+    // Somebody may have been told since.
+    if (!file->queue.empty() && !std::exchange(file->has_turn, true)) turns_.push_back({now + kTurn, file->handle});
   }
 }
 

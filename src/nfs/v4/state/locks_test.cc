@@ -164,6 +164,41 @@ TEST_F(LocksTest, AreNotKeptForWhoDoesNotComeBack) {
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
+TEST_F(LocksTest, AreAnnouncedToTheNextWhenATurnIsOver) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  EXPECT_EQ(files.TakeOutgoing().notices[0].client, bob);
+  TryLock(carols, "locker", {0, 9}, true, true);
+  now += std::chrono::seconds(4);
+  files.EndTurns(now);
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  now += std::chrono::seconds(1);
+  files.EndTurns(now);
+  const auto outgoing = files.TakeOutgoing();
+  ASSERT_THAT(outgoing.notices, SizeIs(1));
+  EXPECT_EQ(outgoing.notices[0].client, ClientId(3));
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, AreAnnouncedInOneTurnAfterTheOther) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  TryLock(carols, "locker", {0, 9}, true, true);
+  TryLock(carols, "another", {0, 9}, true, true);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  for (const char* owner : {"locker", "locker", "another"}) {
+    const auto outgoing = files.TakeOutgoing();
+    ASSERT_THAT(outgoing.notices, SizeIs(1));
+    EXPECT_EQ(outgoing.notices[0].owner, owner);
+    now += std::chrono::seconds(5);
+    files.EndTurns(now);
+  }
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+}
+
 // One that cannot be told that its lock is free (version 4.0) has as long as it may take between two requests.
 TEST_F(LocksTest, AreKeptForALeaseForWhoMustAskAgain) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});

@@ -33,6 +33,7 @@ struct FileState {
   std::vector<LockState*> locks;
   std::vector<DelegationState*> delegations;
   LockQueue queue;
+  bool has_turn = false;  // in Files::turns_
 };
 
 struct OpenOwner {
