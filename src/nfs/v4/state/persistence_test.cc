@@ -209,6 +209,17 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
                    .room);
 }
 
+// Else a client may lose its locks where the server starts again while it reclaims them.
+TEST_F(PersistenceTest, ASessionThatIsToReclaimEndsWithTheServer) {
+  const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
+  clients_.grace() = Grace({{OwnerKey(1, "holder"), root}}, now_ + settings_.grace);
+  const auto holder = Exchange("holder");
+  const auto reclaiming = Ask(holder->id, holder->sequence.value());
+  EXPECT_FALSE(reclaiming.room);
+  EXPECT_EQ(reclaiming.reply.csr_resok4().csr_flags, 0u);
+  OpenPersistent("another");
+}
+
 TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "one");

@@ -74,7 +74,12 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
 
   // 4. Session creation.
   const bool back_channel = asked.back_channel;
-  const bool persist = asked.persist && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
+  // Linux (6.1) gives up the opens and locks for which a request that reclaims them gets NFS4ERR_DEADSESSION, as it does where
+  // the server starts again in the middle of that; NFS4ERR_BADSESSION has it begin anew. So whoever is to reclaim gets a session
+  // that ends with the server.
+  const bool reclaims = CheckReclaim(client->id) == nfs4::NFS4_OK;
+  const bool persist =
+      asked.persist && !reclaims && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
   Session& session = AddSession(*client, std::move(asked), random);
   session.connections.JoinFore(connection);
   uint32_t flags = 0;
