@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import guest_image
-from guest_image import GuestUnavailable
+from cases import Skip
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop", "guest")
 COMMAND = ["g++", "-std=c++20", "-O1", "-g0", "-Wall", "-Wextra", "-Werror", "-static", "-s"]
@@ -16,7 +16,7 @@ COMMAND = ["g++", "-std=c++20", "-O1", "-g0", "-Wall", "-Wextra", "-Werror", "-s
 def built(name):
     """The path of the program whose source is tests/interop/guest/<name>.cc."""
     if not shutil.which("g++"):
-        raise GuestUnavailable("g++ is not installed")
+        raise Skip("g++ is not installed")
     recipe = hashlib.sha256(" ".join(COMMAND).encode())
     for source in [f"{SOURCES}/{name}.cc", *sorted(glob.glob(f"{SOURCES}/*.h"))]:
         with open(source, "rb") as file:

@@ -4,7 +4,7 @@
 //     load FOLDER MODEL SEED
 //
 // A server that is killed may have done what it could not say any more. Sent again, "make" then finds it made and "remove"
-// finds it gone: no version of NFS promises more of a server whose reply cache dies with it. The worker takes that for done
+// finds it gone: no session promises more but a persistent one whose reply was kept in time. The worker takes that for done
 // if it is so exactly, and counts it: there is one request under way, so one for each kill at most.
 #include <csignal>
 #include <filesystem>
