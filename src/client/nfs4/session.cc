@@ -162,6 +162,9 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
   if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
     lease_.HandleStatus(head.status, generation);
     if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
+    // The channel has repeated the call over another connection. It was executed, and its reply need not have been kept: it
+    // may be executed again (RFC 8881 §2.10.6.1.3).
+    if (head.status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP && !compound.must_be_cached) executed.fate = Fate::kAgain;
     // RFC 8881 §15.1.1.3, §15.1.9.2
     if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
   }
