@@ -42,6 +42,7 @@ ClientPlan DrawClient(Random& random) {
   plan.options.requester.min_chunk = OneOf(random, std::array<size_t, 5>{1, 100, 512, 4096, 4096});
   plan.probes = random.Chance(0.5);
   plan.workers = static_cast<unsigned>(random.Between(1, 4));
+  plan.slots = static_cast<unsigned>(random.Between(1, 5));
   return plan;
 }
 
@@ -66,10 +67,12 @@ Schedule::Schedule(uint64_t seed) {
   server.responder.max_call_octets = 128 << 10;
   server.responder.max_pulled_octets = OneOf(random, std::array<size_t, 2>{128 << 10, 32 << 20});
 
+  sessions = seed % 2 == 0;
   clients.push_back(DrawClient(random));
   if (random.Chance(0.3)) clients.push_back(DrawClient(random));
 
   calls = static_cast<unsigned>(random.Between(15, 35));
+  if (sessions) calls = calls * 2 / 3;  // theirs are larger
   max_payload = OneOf(random, std::array<size_t, 5>{300, 5000, 5000, 9000, 40'000});
   max_service = random.Chance(0.7) ? microseconds(random.Below(2000)) : Duration::zero();
 
@@ -85,9 +88,9 @@ Schedule::Schedule(uint64_t seed) {
 
 std::string Schedule::ToString() const {
   std::string text =
-      fmt::format("{} calls, payloads up to {}, segments of {}, server: {}/{} octets, {} credits, R={}", calls,
-                  max_payload, network.max_segment, server.private_data.send_size, server.private_data.receive_size,
-                  server.responder.credits, server.private_data.remote_invalidation);
+      fmt::format("version {}, {} calls, payloads up to {}, segments of {}, server: {}/{} octets, {} credits, R={}",
+                  sessions ? "4.1" : "3", calls, max_payload, network.max_segment, server.private_data.send_size,
+                  server.private_data.receive_size, server.responder.credits, server.private_data.remote_invalidation);
   for (const ClientPlan& client : clients) {
     const rpcrdma::PrivateData& data = client.options.private_data;
     text += fmt::format("; client: {} workers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers,

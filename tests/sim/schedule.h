@@ -17,6 +17,7 @@ struct ClientPlan {
   rpcrdma::ClientOptions options;  // without a probe
   bool probes = false;
   unsigned workers = 1;
+  unsigned slots = 64;  // asked for, where there are sessions
 };
 
 struct Schedule {
@@ -30,7 +31,8 @@ struct Schedule {
                             .longest_delay = std::chrono::milliseconds(50),
                             .give_up_after = std::chrono::hours(24)};
 
-  unsigned calls = 0;  // at least, of all workers together
+  bool sessions = false;  // version 4.1, or else version 3
+  unsigned calls = 0;     // at least, of all workers together
   size_t max_payload = 0;
   Duration max_service{};  // before and after a call is executed
 

@@ -4,7 +4,12 @@
 #include <utility>
 
 #include "fs/memory/change.h"
+#include "nfs/exports.h"
 #include "nfs/file_handle.h"
+#include "nfs/v3/program.h"
+#include "nfs3_worker.h"
+#include "nfs4_service.h"
+#include "nfs4_worker.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::simulation {
@@ -40,22 +45,25 @@ class Simulation::ServerSide {
   ServerSide(Simulation& simulation, const rpcrdma::ServerOptions& options, rdma::trace::File* capture)
       : world_(simulation.world_),
         provider_(MakeProvider(simulation, capture)),
-        program_(nfs_, world_, simulation.findings_, simulation.schedule_.max_service),
         server_(*provider_, world_, dispatcher_, options) {
     const auto added = exports_.Add("/", files_, {.squash = nfs::Squash::kNone});
     assert(added);
-    dispatcher_.Add(program_);
+    const bool sessions = simulation.schedule_.sessions;
+    if (sessions) nfs4_.emplace(world_, exports_);
+    rpc::Program& program = sessions ? nfs4_->program() : nfs3_;
+    program_.emplace(program, sessions, world_, simulation.findings_, simulation.schedule_.max_service);
+    dispatcher_.Add(*program_);
     auto listener = provider_->Listen({asio::ip::address_v4::any(), kPort});
     assert(listener);
     address_ = (*listener)->local();
     server_.Start(*std::move(listener));
   }
 
-  nfs3::nfs_fh3 root() const {
-    return {.data = xdr::Opaque<64>(nfs::EncodedHandle(exports_.Resolve("/").found->root()).bytes())};
-  }
+  nfs::FileHandle root() const { return exports_.Resolve("/").found->root(); }
   const rdma::Address& address() const { return address_; }
-  SlowProgram& program() { return program_; }
+  SlowProgram& program() { return *program_; }
+  // Null where version 3 is spoken.
+  Nfs4Service* nfs4() { return nfs4_ ? &*nfs4_ : nullptr; }
   fs::memory::FileSystem& files() { return *files_; }
   rpcrdma::Server& server() { return server_; }
   rdma::Provider& provider() { return *provider_; }
@@ -75,8 +83,9 @@ class Simulation::ServerSide {
   std::shared_ptr<fs::memory::FileSystem> files_ = std::make_shared<fs::memory::FileSystem>(
       fs::memory::Options{.clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
   nfs::Exports exports_;
-  nfs::v3::Program nfs_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
-  SlowProgram program_;
+  nfs::v3::Program nfs3_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
+  std::optional<Nfs4Service> nfs4_;
+  std::optional<SlowProgram> program_;
   std::optional<rpc::ReplyCache> cache_{std::in_place, rpc::ReplyCache::Limits{.entries = 4096}};
   rpc::Dispatcher dispatcher_{*cache_, world_};
   rdma::Address address_;
@@ -88,6 +97,7 @@ struct Simulation::Client {
   std::unique_ptr<rdma::Provider> provider;
   std::unique_ptr<client::ReconnectingChannel> channel{};
   std::unique_ptr<rpc::Client> calls{};
+  std::unique_ptr<client::v4::Session> session{};  // where version 4.1 is spoken
   std::vector<std::unique_ptr<Worker>> workers{};
   rpcrdma::Client* connection = nullptr;  // the last that was made, while it is there
   uint32_t most_requested = 0;
@@ -131,12 +141,32 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rd
     client.calls = std::make_unique<rpc::Client>(
         *client.channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())),
         rpc::ClientCredential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}}));
-    for (unsigned i = 0; i < plan.workers; ++i) {
-      client.workers.push_back(std::make_unique<Worker>(world_, findings_, *client.calls, server_->root(),
-                                                        fmt::format("worker{}.{}", clients_.size(), i),
-                                                        schedule.max_payload, schedule.refuse_after > 0));
+    if (schedule.sessions) {
+      client.session = std::make_unique<client::v4::Session>(
+          world_, *client.calls,
+          client::v4::CallerOptions{.owner = fmt::format("client{}", clients_.size()), .slots = plan.slots});
     }
+    for (unsigned i = 0; i < plan.workers; ++i) client.workers.push_back(MakeWorker(client, i));
   }
+}
+
+std::unique_ptr<Worker> Simulation::MakeWorker(Client& client, unsigned number) {
+  const Worker::Facts facts{.directory = fmt::format("worker{}.{}", clients_.size(), number),
+                            .max_payload = schedule_.max_payload,
+                            .may_be_refused = schedule_.refuse_after > 0};
+  const nfs::FileHandle root = server_->root();
+  if (!client.session) {
+    const nfs3::nfs_fh3 handle{.data = xdr::Opaque<64>(nfs::EncodedHandle(root).bytes())};
+    return std::make_unique<Nfs3Worker>(world_, findings_, facts, *client.calls, handle);
+  }
+  const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+  fs::NewAttributes attributes;
+  attributes.mode = 0755;
+  auto made = Now(server_->files().MakeDirectory(context, root.object, facts.directory, attributes));
+  assert(made.result);
+  const nfs::FileHandle directory{root.export_id, made.result->handle};
+  return std::make_unique<Nfs4Worker>(world_, findings_, facts, *client.session,
+                                      nfs4::nfs_fh4(nfs::EncodedHandle(directory).bytes()));
 }
 
 Simulation::~Simulation() = default;
@@ -160,7 +190,14 @@ Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(Client
   client.most_requested = std::max(client.most_requested, options.requester.credits);
   auto connected = co_await rpcrdma::Connect(*client.provider, server_->address(), std::move(options), world_);
   if (!connected) co_return std::unexpected(connected.error().detail);
-  co_return std::make_unique<TrackedChannel>(*this, client, *std::move(connected));
+  auto channel = std::make_unique<TrackedChannel>(*this, client, *std::move(connected));
+  if (client.session && client.session->lease().ready()) {
+    rpc::Client calls(*channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())));
+    co_await client.session->Bind(calls);
+    // The channel's own code may be below us still.
+    co_await Sleep(world_, Duration::zero());
+  }
+  co_return channel;
 }
 
 void Simulation::Run() {
@@ -180,6 +217,8 @@ void Simulation::Run() {
   if (!findings_.empty()) return;
   faults_over_ = true;
   network_.faults() = {};
+  if (schedule_.sessions) EndSessions();
+  if (!findings_.empty()) return;
   CheckQuiet();
   CheckFiles();
   Close();
@@ -190,6 +229,9 @@ Task<void> Simulation::Use(Client& client) {
     auto connected = co_await client.channel->Connect();
     if (connected) break;
     co_await Sleep(world_, milliseconds(1));
+  }
+  while (client.session && findings_.empty()) {
+    if (co_await client.session->Establish("a session")) break;
   }
   unsigned workers = 0;
   for (const auto& each : clients_) workers += each->plan.workers;
@@ -342,6 +384,27 @@ void Simulation::CheckFiles() {
         }
       }
     }
+  }
+}
+
+// They may still be binding a connection: nobody waits for that. A slot that were in use at either side would be in the way.
+void Simulation::EndSessions() {
+  size_t open = clients_.size();
+  for (const auto& client : clients_) {
+    Spawn([](client::v4::Session& session, size_t& left) -> Task<> {
+      co_await session.Close();
+      --left;
+    }(*client->session, open));
+  }
+  if (!world_.RunUntil([this, &open] { return CheckStep(), open == 0; }, kManyEvents)) {
+    return findings_.Add("{} sessions do not end", open);
+  }
+  for (const auto& client : clients_) {
+    if (!client->session->slots().idle()) findings_.Add("{} slots are lost", client->session->slots().in_use());
+  }
+  Nfs4Service& server = *server_->nfs4();
+  if (server.sessions() + server.clients() > 0) {
+    findings_.Add("the server knows {} sessions of {} clients that have gone", server.sessions(), server.clients());
   }
 }
 

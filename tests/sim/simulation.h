@@ -1,4 +1,4 @@
-// One simulation: a server of NFS version 3 over a file system in memory, clients that reconnect, a network that does what the
+// One simulation: a server of NFS version 3 or 4.1 over a file system in memory, clients that reconnect, a network that does what the
 // schedule says; and what must hold after each step and in the end.
 #pragma once
 
@@ -8,8 +8,6 @@
 
 #include "findings.h"
 #include "fs/memory/file_system.h"
-#include "nfs/exports.h"
-#include "nfs/v3/program.h"
 #include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
 #include "schedule.h"
@@ -46,6 +44,7 @@ class Simulation {
 
   Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(Client& client);
   Task<void> Use(Client& client);
+  std::unique_ptr<Worker> MakeWorker(Client& client, unsigned number);
   void Meddle();
   void MeddleLater();
   bool working() const;
@@ -56,6 +55,7 @@ class Simulation {
   void CheckQuiet();
   void CheckEnd(const rpcrdma::Client& connection);
   void CheckFiles();
+  void EndSessions();
   void Close();
 
   const Schedule& schedule_;

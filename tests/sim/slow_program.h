@@ -13,8 +13,9 @@ namespace penstock::simulation {
 
 class SlowProgram final : public rpc::Program {
  public:
-  SlowProgram(rpc::Program& inner, rdma::sim::World& world, Findings& findings, Duration max_delay)
-      : inner_(inner), world_(world), findings_(findings), max_delay_(max_delay) {}
+  // Where sessions know duplicates they come as far as this; otherwise nothing may that was executed before.
+  SlowProgram(rpc::Program& inner, bool sessions, rdma::sim::World& world, Findings& findings, Duration max_delay)
+      : inner_(inner), sessions_(sessions), world_(world), findings_(findings), max_delay_(max_delay) {}
 
   uint32_t number() const override { return inner_.number(); }
   rpc::VersionRange versions() const override { return inner_.versions(); }
@@ -24,6 +25,9 @@ class SlowProgram final : public rpc::Program {
   bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override {
     return inner_.IsHarmfulLate(version, procedure);
   }
+  bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override {
+    return inner_.MeetsDuplicates(version, procedure, arguments);
+  }
   bool AcceptsFlavor(rpc::AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
     return inner_.AcceptsFlavor(flavor, version, procedure);
   }
@@ -32,7 +36,7 @@ class SlowProgram final : public rpc::Program {
     ++running_;
     world_.Trace("server: call {:08x} of procedure {}", context.xid.value(), context.procedure);
     co_await Dawdle();
-    if (!IsIdempotent(context.version, context.procedure)) {
+    if (!sessions_ && !IsIdempotent(context.version, context.procedure)) {
       const unsigned times = ++executions_[{context.peer.address.address(), context.xid.value()}];
       if (times > 1)
         findings_.Add("call {:08x} of procedure {} was executed twice", context.xid.value(), context.procedure);
@@ -56,6 +60,7 @@ class SlowProgram final : public rpc::Program {
   }
 
   rpc::Program& inner_;
+  const bool sessions_;
   rdma::sim::World& world_;
   Findings& findings_;
   const Duration max_delay_;

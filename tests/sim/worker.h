@@ -7,10 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "base/task.h"
 #include "findings.h"
-#include "nfs/v3/reply_bounds.h"
-#include "protocol/nfs3.h"
-#include "rpc/client.h"
 
 namespace penstock::simulation {
 
@@ -19,51 +17,38 @@ class Worker {
   struct Entry {
     bool symlink = false;
     std::string content;  // the file's, or where the link leads
-    nfs3::nfs_fh3 handle{};
-    bool operator==(const Entry&) const = default;
+  };
+  struct Facts {
+    std::string directory;  // his own, below the root
+    size_t max_payload;
+    // A call that has chunks may have no reply, because the network refuses accesses to memory; he then finds out what has
+    // come of it.
+    bool may_be_refused;
   };
 
-  // `directory` is the name of his own below `root`. `may_be_refused`: a call that has chunks may have no reply, because the
-  // network refuses accesses to memory; he then finds out what has come of it.
-  Worker(rdma::sim::World& world, Findings& findings, rpc::Client& client, nfs3::nfs_fh3 root, std::string directory,
-         size_t max_payload, bool may_be_refused)
-      : world_(world),
-        findings_(findings),
-        client_(client),
-        root_(root),
-        name_(std::move(directory)),
-        max_payload_(max_payload),
-        may_be_refused_(may_be_refused) {}
+  Worker(rdma::sim::World& world, Findings& findings, Facts facts)
+      : world_(world), findings_(findings), facts_(std::move(facts)) {}
+  virtual ~Worker() = default;
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
   Task<void> Run(unsigned calls);
 
   bool done() const { return done_; }
   unsigned calls() const { return calls_; }
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return facts_.directory; }
   // What the directory must hold.
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
- private:
-  // No value where the call has failed.
-  template <class Procedure>
-  Task<std::optional<rpc::Reply<typename Procedure::Results>>> Ask(typename Procedure::Arguments arguments,
-                                                                   Bytes destination = {});
-  void Expect(bool right, std::string_view what);
+ protected:
+  virtual Task<void> MakeDirectory() = 0;
+  virtual Task<void> Act() = 0;
+  // Gives back what the server keeps for him.
+  virtual Task<void> Finish() { co_return; }
 
-  Task<void> MakeDirectory();
-  Task<void> Act();
-  Task<void> Ping();
-  Task<void> GetAttributes();
-  Task<void> Lookup();
-  Task<void> Create();
-  Task<void> Remove();
-  Task<void> Rename();
-  Task<void> Write();
-  Task<void> Read();
-  Task<void> MakeSymlink();
-  Task<void> ReadLink();
-  Task<void> List();
-  Task<void> Commit();
+  void HandleCall(std::string_view what);
+  void Expect(bool right, std::string_view what);
+  void Unexpected(std::string_view operation, std::string_view why);
 
   std::string NewName();
   std::string Text(size_t most);
@@ -72,13 +57,10 @@ class Worker {
 
   rdma::sim::World& world_;
   Findings& findings_;
-  rpc::Client& client_;
-  const nfs3::nfs_fh3 root_;
-  const std::string name_;
-  const size_t max_payload_;
-  const bool may_be_refused_;
-  nfs3::nfs_fh3 directory_{};
+  const Facts facts_;
   std::map<std::string, Entry> entries_;
+
+ private:
   unsigned names_ = 0;
   unsigned calls_ = 0;
   bool done_ = false;

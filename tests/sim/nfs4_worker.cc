@@ -1,0 +1,224 @@
+#include "nfs4_worker.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace penstock::simulation {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+using client::v4::GetHandle;
+
+template <class... Operations>
+Task<Nfs4Worker::Reply<Operations...>> Nfs4Worker::Ask(std::string_view what, Bytes destination,
+                                                       Operations... operations) {
+  HandleCall(what);
+  const std::tuple<Operations...> compound(std::move(operations)...);
+  const auto build = [&compound] { return compound; };
+  auto reply = co_await session_.Call(build, what, destination);
+  if (reply) co_return *std::move(reply);
+  refused_ = reply.error().status;
+  if (!refused_ && !facts_.may_be_refused) Unexpected(what, reply.error().message);
+  world_.Trace("{}: {}", name(), reply.error().message);
+  co_return std::nullopt;
+}
+
+Task<void> Nfs4Worker::MakeDirectory() { co_return; }
+
+Task<void> Nfs4Worker::Act() {
+  auto* entry = Pick({});
+  switch (world_.random().Below(16)) {
+    case 0:
+    case 1:
+      return Lookup();
+    case 2:
+    case 3:
+      return Remove();
+    case 4:
+    case 5:
+      if (entry && files_[entry->first].stateid) return Close(entry->first);
+      if (entry) return Open(entry->first);
+      return Create();
+    case 6:
+    case 7:
+    case 8:
+      return Create();
+    case 9:
+      return List();
+    case 10:
+    case 11:
+      return Read();
+    default:
+      return Write();
+  }
+}
+
+Task<std::optional<bool>> Nfs4Worker::IsThere(const std::string& name) {
+  while (findings_.empty()) {
+    auto reply = co_await Ask("LOOKUP", {}, PUTFH4args{directory_}, LOOKUP4args{component4(name)}, GetHandle());
+    if (reply) {
+      files_[name].handle = std::get<2>(reply->results).resok4().object;
+      co_return true;
+    }
+    if (refused_ == client::Status::kNotFound) co_return false;
+    if (refused_) Unexpected("LOOKUP", client::Describe(*refused_));
+  }
+  co_return std::nullopt;
+}
+
+Task<void> Nfs4Worker::Lookup() {
+  const auto* entry = world_.random().Chance(0.8) ? Pick({}) : nullptr;
+  const std::string name = entry ? entry->first : NewName();
+  const auto found = co_await IsThere(name);
+  if (!entry) files_.erase(name);
+  if (found) Expect(*found == (entry != nullptr), "LOOKUP is wrong");
+}
+
+OPEN4args Nfs4Worker::MakeOpen(const std::string& name, openflag4 how) const {
+  return {.seqid = 0,
+          .share_access = OPEN4_SHARE_ACCESS_BOTH | OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
+          .share_deny = OPEN4_SHARE_DENY_NONE,
+          .owner = {.clientid = session_.client(), .owner = {AsBytes(this->name())}},
+          .openhow = how,
+          .claim = open_claim4(CLAIM_NULL, component4(name))};
+}
+
+// RFC 8881 §8.2.2: each OPEN that is executed counts.
+void Nfs4Worker::HandleOpened(File& file, const OPEN4res& opened) {
+  file.stateid = opened.resok4().stateid;
+  Expect(file.doubtful || file.stateid->seqid == 1, "OPEN was executed more than once");
+  file.doubtful = false;
+}
+
+// A second execution would say EXIST.
+Task<void> Nfs4Worker::Create() {
+  const std::string name = NewName();
+  const openflag4 how(OPEN4_CREATE, createhow4(GUARDED4, fattr4{}));
+  auto reply = co_await Ask("OPEN", {}, PUTFH4args{directory_}, MakeOpen(name, how), GetHandle());
+  if (!reply && refused_) co_return Unexpected("OPEN of what is not there", client::Describe(*refused_));
+  if (!reply) {
+    if (!(co_await IsThere(name)).value_or(false)) co_return void(files_.erase(name));
+    files_[name].doubtful = true;
+    entries_[name] = {};
+    co_return;
+  }
+  File& file = files_[name];
+  file.handle = std::get<2>(reply->results).resok4().object;
+  HandleOpened(file, std::get<1>(reply->results));
+  entries_[name] = {};
+}
+
+Task<void> Nfs4Worker::Open(const std::string& name) {
+  auto reply = co_await Ask("OPEN", {}, PUTFH4args{directory_}, MakeOpen(name, openflag4(OPEN4_NOCREATE)), GetHandle());
+  File& file = files_[name];
+  if (reply) co_return HandleOpened(file, std::get<1>(reply->results));
+  file.doubtful = true;
+  if (refused_) Unexpected("OPEN", client::Describe(*refused_));
+}
+
+// A second execution would say BAD_STATEID.
+Task<void> Nfs4Worker::Close(const std::string& name) {
+  File& file = files_[name];
+  auto reply =
+      co_await Ask("CLOSE", {}, PUTFH4args{file.handle}, CLOSE4args{.seqid = 0, .open_stateid = *file.stateid});
+  file.stateid.reset();
+  if (reply) co_return;
+  file.doubtful = true;
+  if (refused_) Unexpected("CLOSE", client::Describe(*refused_));
+}
+
+// A second execution would say NOENT.
+Task<void> Nfs4Worker::Remove() {
+  const auto* entry = Pick({});
+  if (!entry) co_return;
+  const std::string name = entry->first;
+  co_await Release(name);
+  auto reply = co_await Ask("REMOVE", {}, PUTFH4args{directory_}, REMOVE4args{component4(name)});
+  if (!reply && refused_) co_return Unexpected("REMOVE", client::Describe(*refused_));
+  if (!reply && (co_await IsThere(name)).value_or(true)) co_return;
+  entries_.erase(name);
+  files_.erase(name);
+}
+
+// However doubtful it is whether the server has it open: afterwards it has not.
+Task<void> Nfs4Worker::Release(const std::string& name) {
+  File& file = files_[name];
+  while ((file.stateid || file.doubtful) && findings_.empty()) {
+    if (file.stateid) {
+      co_await Close(name);
+    } else {
+      co_await Open(name);
+    }
+  }
+}
+
+Task<void> Nfs4Worker::Finish() {
+  for (const auto& [name, entry] : entries_) co_await Release(name);
+}
+
+Task<void> Nfs4Worker::Write() {
+  auto* entry = Pick({});
+  if (!entry) co_return;
+  File& file = files_[entry->first];
+  if (!file.stateid) co_return co_await Open(entry->first);
+  std::string& content = entry->second.content;
+  const std::string text = Text(facts_.max_payload);
+  const uint64_t offset = world_.random().Below(std::min<size_t>(content.size(), 100'000) + 1);
+  const stable_how4 stable = world_.random().Chance(0.5) ? UNSTABLE4 : FILE_SYNC4;
+  Reply<PUTFH4args, WRITE4args> reply;
+  // Without a reply it may have been executed or not; again does no harm.
+  while (!reply && findings_.empty()) {
+    reply = co_await Ask("WRITE", {}, PUTFH4args{file.handle},
+                         WRITE4args{*file.stateid, offset, stable, xdr::Payload<>::Borrowed(text)});
+    if (!reply && refused_) co_return Unexpected("WRITE", client::Describe(*refused_));
+  }
+  if (!reply) co_return;
+  Expect(std::get<1>(reply->results).resok4().count == text.size(), "WRITE has written less");
+  if (content.size() < offset + text.size()) content.resize(offset + text.size());
+  content.replace(offset, text.size(), text);
+}
+
+Task<void> Nfs4Worker::Read() {
+  const auto* entry = Pick({});
+  if (!entry) co_return;
+  const File& file = files_[entry->first];
+  if (!file.stateid) co_return co_await Open(entry->first);
+  const std::string& content = entry->second.content;
+  const uint64_t offset = world_.random().Below(content.size() + 2);
+  const auto count = static_cast<uint32_t>(world_.random().Between(1, facts_.max_payload));
+  std::vector<std::byte> destination(world_.random().Chance(0.5) ? count : 0);
+  auto reply = co_await Ask("READ", destination, PUTFH4args{file.handle}, READ4args{*file.stateid, offset, count});
+  if (!reply && refused_) co_return Unexpected("READ", client::Describe(*refused_));
+  if (!reply) {
+    destination = {};  // whoever writes to it now is noticed
+    co_return;
+  }
+  const READ4resok& read = std::get<1>(reply->results).resok4();
+  const std::string_view right =
+      offset < content.size() ? std::string_view(content).substr(offset, count) : std::string_view();
+  Expect(read.data.text() == right, "READ gives other octets");
+  Expect(read.eof == (offset + count >= content.size()), "READ is wrong about the end of the file");
+}
+
+Task<void> Nfs4Worker::List() {
+  READDIR4args arguments{.cookie = 0, .cookieverf = {}, .dircount = 8000, .maxcount = 0, .attr_request = {}};
+  arguments.maxcount = static_cast<count4>(world_.random().Between(1500, 20'000));
+  std::set<std::string> names;
+  for (bool end = false; !end;) {
+    auto reply = co_await Ask("READDIR", {}, PUTFH4args{directory_}, arguments);
+    if (!reply && refused_) co_return Unexpected("READDIR", client::Describe(*refused_));
+    if (!reply) co_return;
+    const READDIR4resok& read = std::get<1>(reply->results).resok4();
+    for (const entry4& entry : read.reply.entries) {
+      arguments.cookie = entry.cookie;
+      Expect(names.emplace(entry.name).second, "READDIR gives an entry twice");
+      Expect(entries_.contains(std::string(entry.name)), "READDIR gives what is not there");
+    }
+    arguments.cookieverf = read.cookieverf;
+    end = read.reply.eof;
+    if (!end && read.reply.entries.empty()) co_return Unexpected("READDIR", "does not get on");
+  }
+  Expect(names.size() == entries_.size(), "READDIR leaves entries out");
+}
+
+}  // namespace penstock::simulation
