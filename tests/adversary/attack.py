@@ -15,8 +15,10 @@ from rdma_messages import RDMA_ERROR, RDMA_NOMSG
 from rpc_messages import Client, RpcReply
 
 MIB = 1 << 20
-# AddressSanitizer keeps freed memory to itself for a while: little of it, so that growth is the server's.
-os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:malloc_context_size=8")
+# AddressSanitizer keeps freed memory to itself for a while, little of it, and makes no stacks of its own: so that growth is
+# the server's.
+os.environ.setdefault("ASAN_OPTIONS",
+                      "quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0")
 # Resident memory that a group of attacks may leave behind: pools, caches, and the sanitizer's own.
 MAX_GROWTH = 64 * MIB
 # The bystander's longest wait. Sanitizers and a busy machine make it seconds; a server that is held up makes it for ever.
