@@ -97,7 +97,7 @@ class Execution {
   // A kept reply has been written: there is nothing to be added.
   bool replayed() const { return replayed_; }
   // The reply is kept for a client that asks again after the server has started again: before it is sent.
-  bool must_outlive_server() const { return replies_ && keep_; }
+  bool must_outlive_server() const { return replies_ && keep_ && (compound_.lasting || !reclaiming_); }
   Task<> Persist();
   // The slot, if there is one, is free for the client's next request.
   void Finish();
@@ -121,7 +121,8 @@ class Execution {
   bool uncached_ = false;  // a retry whose reply was not kept
   bool replayed_ = false;
   bool changed_ = false;
-  std::shared_ptr<SessionReplies> replies_;  // of a persistent session
+  std::shared_ptr<SessionReplies> replies_;  // see Clients::StartedRequest
+  bool reclaiming_ = false;
   uint64_t digest_ = 0;
 };
 
@@ -241,6 +242,7 @@ nfsstat4 Execution::RunSequence() {
                            .sequence = SequenceId(arguments.sa_sequenceid),
                            .persistent = started->replies != nullptr};
   replies_ = std::move(started->replies);
+  reclaiming_ = started->reclaiming;
   digest_ = facts.digest;
   uncached_ = started->outcome == Clients::Outcome::kUncached;
   keep_ = arguments.sa_cachethis && !uncached_;

@@ -178,6 +178,9 @@ class Clients {
     xdr::Message reply{};  // kReplay
     // kRun, of a persistent session: where the reply is to be kept before it is sent.
     std::shared_ptr<SessionReplies> replies{};
+    // Then: the client is still to reclaim what it had. What it reclaims has gone with the server once more when the
+    // reply is wanted, so only replies to what lasts are kept.
+    bool reclaiming = false;
   };
   // Renews the lease. Errors, which leave the slot as it is: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT,
   // NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG,

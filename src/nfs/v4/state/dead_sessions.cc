@@ -1,5 +1,6 @@
 #include "nfs/v4/state/dead_sessions.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace penstock::nfs::v4 {
@@ -7,6 +8,10 @@ namespace penstock::nfs::v4 {
 DeadSessions::DeadSessions(std::vector<SavedSession> sessions, Duration patience, TimePoint now) : patience_(patience) {
   for (SavedSession& saved : sessions) {
     const SessionId id = saved.id;
+    if (std::ranges::none_of(saved.slots, [](const auto& kept) { return kept.has_value(); })) {
+      ended_.push_back(std::move(saved.storage));
+      continue;
+    }
     sessions_.emplace(id, Entry{.saved = std::move(saved), .asked = now});
   }
 }

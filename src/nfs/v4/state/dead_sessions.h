@@ -17,7 +17,9 @@ namespace penstock::nfs::v4 {
 class DeadSessions {
  public:
   DeadSessions() = default;
-  // Each is forgotten that nobody asks for so long.
+  // Each is forgotten that nobody asks for so long; at once, where it has kept no reply. Linux (6.1) gives up the opens
+  // and locks for which a request that reclaims them gets NFS4ERR_DEADSESSION, as it would where the server has started
+  // again in the middle of that; NFS4ERR_BADSESSION has it begin anew.
   DeadSessions(std::vector<SavedSession> sessions, Duration patience, TimePoint now);
 
   bool Has(const SessionId& id) const { return sessions_.contains(id); }

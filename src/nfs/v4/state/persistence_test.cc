@@ -189,7 +189,7 @@ TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
 TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   settings_.max_persistent_sessions = 2;
   const Opened one = OpenPersistent("one");
-  OpenPersistent("two");
+  const Opened two = OpenPersistent("two");
   const auto third = Exchange("three");
   const auto created = Ask(third->id, 1);
   EXPECT_FALSE(created.room);
@@ -197,6 +197,8 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   EXPECT_EQ(clients_.DestroySession(one.session, connection_.number), NFS4_OK);
   EXPECT_TRUE(Ask(third->id, 2).room);
   // Those of the run before count.
+  settings_.max_persistent_sessions = 1;
+  Answer(two.session, 0, 1, "done");
   Clients again = Restarted();
   const auto new_client = again.Exchange({.verifier = Verifier(1), .owner = "four"}, User(0), now_, holds_);
   EXPECT_FALSE(again
@@ -209,15 +211,24 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
                    .room);
 }
 
-// Else a client may lose its locks where the server starts again while it reclaims them.
-TEST_F(PersistenceTest, ASessionThatIsToReclaimEndsWithTheServer) {
+TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
   const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
   clients_.grace() = Grace({{OwnerKey(1, "holder"), root}}, now_ + settings_.grace);
-  const auto holder = Exchange("holder");
-  const auto reclaiming = Ask(holder->id, holder->sequence.value());
-  EXPECT_FALSE(reclaiming.room);
-  EXPECT_EQ(reclaiming.reply.csr_resok4().csr_flags, 0u);
-  OpenPersistent("another");
+  const Opened holder = OpenPersistent("holder");
+  const Opened another = OpenPersistent("another");
+  EXPECT_TRUE(Start(holder.session, 0, 1, kFacts)->reclaiming);
+  EXPECT_FALSE(Start(another.session, 0, 1, kFacts)->reclaiming);
+  ASSERT_TRUE(clients_.CompleteReclaim(holder.client));
+  EXPECT_FALSE(Start(holder.session, 1, 1, kFacts)->reclaiming);
+}
+
+// Else Linux loses its locks where the server starts again while it reclaims them.
+TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
+  const Opened client = OpenPersistent("owner");
+  ASSERT_TRUE(Start(client.session, 0, 1, kFacts));
+  Clients again = Restarted();
+  EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
+  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
 }
 
 TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {

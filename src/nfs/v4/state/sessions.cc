@@ -74,12 +74,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
 
   // 4. Session creation.
   const bool back_channel = asked.back_channel;
-  // Linux (6.1) gives up the opens and locks for which a request that reclaims them gets NFS4ERR_DEADSESSION, as it does where
-  // the server starts again in the middle of that; NFS4ERR_BADSESSION has it begin anew. So whoever is to reclaim gets a session
-  // that ends with the server.
-  const bool reclaims = CheckReclaim(client->id) == nfs4::NFS4_OK;
-  const bool persist =
-      asked.persist && !reclaims && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
+  const bool persist = asked.persist && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
   Session& session = AddSession(*client, std::move(asked), random);
   session.connections.JoinFore(connection);
   uint32_t flags = 0;
@@ -215,7 +210,10 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                         .max_reply = session->fore.ca_maxresponsesize,
                         .max_kept_reply = session->fore.ca_maxresponsesize_cached,
                         .reply = std::move(started.reply)};
-  if (started.outcome == SlotTable::Outcome::kRun) result.replies = session->replies;
+  if (started.outcome == SlotTable::Outcome::kRun && session->replies) {
+    result.replies = session->replies;
+    result.reclaiming = CheckReclaim(result.client) == nfs4::NFS4_OK;
+  }
   if (started.outcome == SlotTable::Outcome::kReplay) result.outcome = Outcome::kReplay;
   if (started.outcome == SlotTable::Outcome::kUncached) result.outcome = Outcome::kUncached;
   return result;
