@@ -54,7 +54,7 @@ coverage:
 	@ctest --test-dir build/coverage -LE interop --output-on-failure
 	@gcovr --root . --filter src/ $(GCOVR) --txt --html build/coverage/index.html build/coverage
 	@echo "The transport, which must stay above 95 %:"
-	@gcovr --root . --filter src/rpcrdma/ --filter src/rdma/iwarp/ $(GCOVR) --fail-under-line 95 --txt build/coverage
+	@gcovr --root . --filter src/rpcrdma/ --filter src/rdma/iwarp/ $(GCOVR) --txt --fail-under-line 95 build/coverage
 
 format:
 	@scripts/install-deps lint
