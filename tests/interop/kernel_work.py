@@ -58,13 +58,13 @@ libparts.a: $(filter part%,$(objects)) ; ar rcs $@ $^
 $(objects): parts.h
 """
 BUILD = """
-in_root() { chroot /tmp/root /usr/bin/env -i PATH=/usr/bin /bin/sh -c "cd /work && $1"; }
+in_root() { chroot /tmp/root /usr/bin/env -i PATH=/usr/bin /bin/sh -c "cd /project && $1"; }
 mkdir -p /tmp/root/dev /tmp/root/tmp; mount --bind /dev /tmp/root/dev
 for link in bin lib lib64 sbin; do ln -s usr/$link /tmp/root/$link; done
 in_root 'make -j2' || exit 1
 echo "first $(in_root ./program)"
 echo "nothing to do: $(in_root 'make -q && echo right')"
-sed -i 's/old/new/' /tmp/root/work/parts.h
+sed -i 's/old/new/' /tmp/root/project/parts.h
 in_root 'make -q' && exit 1
 in_root 'make -j2' || exit 1
 echo "second $(in_root ./program)"
@@ -72,7 +72,7 @@ in_root 'gcc -o hello -x c - && ./hello' <<END || exit 1
 #include <stdio.h>
 int main(void) { return puts("hello from a file on NFS") < 0; }
 END
-umount /tmp/root/dev; umount /tmp/root/work && umount /tmp/root/usr || exit 1
+umount /tmp/root/dev; umount /tmp/root/project && umount /tmp/root/usr || exit 1
 """
 
 
@@ -96,7 +96,7 @@ def build(scratch, name):
     write_program(folder)
     with serve(folder, exports={"/usr": "/usr:ro"}) as server, Capture(name, server):
         script = (Mount("tcp", "4.1", ",ro").command(server, "/tmp/root/usr", path="/usr") +
-                  Mount("rdma", "4.2").command(server, "/tmp/root/work") + BUILD)
+                  Mount("rdma", "4.2").command(server, "/tmp/root/project") + BUILD)
         with Guest(script) as guest:
             lines = guest.finish(400)
     wanted = "".join(f"{number}%s" for number in range(PARTS))
