@@ -46,28 +46,8 @@ Task<client::Result<void>> CatOne(ClientRuntime& runtime, client::Mount& mount) 
   co_return closed;
 }
 
-Task<client::Result<void>> CatTask(ClientRuntime& runtime, const std::vector<client::Url>& urls) {
-  for (const client::Url& url : urls) {
-    PENSTOCK_CO_CHECK(
-        co_await runtime.WithMount(url, [&runtime](client::Mount& mount) { return CatOne(runtime, mount); }));
-  }
-  co_return client::Result<void>();
-}
-
 }  // namespace
 
-int Cat(const CatOptions& options) {
-  std::vector<client::Url> urls;
-  for (const std::string& text : options.urls) {
-    auto url = ParseUrl(text, options.vers);
-    if (!url) {
-      PrintError(url.error().message);
-      return 1;
-    }
-    urls.push_back(*std::move(url));
-  }
-  ClientRuntime runtime(options.trace);
-  return runtime.Run(CatTask(runtime, urls));
-}
+int Cat(const CatOptions& options) { return RunOnMounts(options.urls, options, CatOne); }
 
 }  // namespace penstock::cli

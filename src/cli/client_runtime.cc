@@ -54,6 +54,25 @@ SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& ve
   return url;
 }
 
+int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use) {
+  std::vector<client::Url> parsed;
+  for (const std::string& text : urls) {
+    auto url = ParseUrl(text, options.vers);
+    if (!url) {
+      PrintError(url.error().message);
+      return 1;
+    }
+    parsed.push_back(*std::move(url));
+  }
+  ClientRuntime runtime(options.trace);
+  return runtime.Run([](ClientRuntime& where, const std::vector<client::Url>& each,
+                        const UseMount& what) -> Task<client::Result<void>> {
+    const ClientRuntime::Use use_one = [&](client::Mount& mount) { return what(where, mount); };
+    for (const client::Url& url : each) PENSTOCK_CO_CHECK(co_await where.WithMount(url, use_one));
+    co_return client::Result<void>();
+  }(runtime, parsed, use));
+}
+
 void PrintError(const std::string& message) { fmt::print(stderr, "penstock: {}\n", message); }
 
 }  // namespace penstock::cli

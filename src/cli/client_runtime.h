@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "cli/commands.h"
 #include "client/mount.h"
 #include "rdma/provider.h"
 #include "rdma/trace/file.h"
@@ -40,6 +41,11 @@ class ClientRuntime {
 
 // A URL from the command line, and the version from its options, unless that is empty.
 SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers);
+
+// Mounts what each URL leads into, in turn, and uses it, until one fails; none is mounted where one is no URL. Gives the
+// exit code.
+using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, client::Mount&)>;
+int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 
 // One line on stderr, with the program's name.
 void PrintError(const std::string& message);

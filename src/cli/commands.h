@@ -1,6 +1,4 @@
 // The commands of the program. Each takes its options, parsed, and gives an exit code: 0, or 1 after one line on stderr.
-// `trace`: a capture file to be made of what the command's RDMA connections carry; empty: none.
-// `vers`: the version of NFS that the command insists on, as in a URL; empty: what the URL says.
 #pragma once
 
 #include <cstdint>
@@ -9,72 +7,66 @@
 
 namespace penstock::cli {
 
-struct PingOptions {
+// What every command of a client is told.
+struct ClientOptions {
+  // The version of NFS that the command insists on, as in a URL; empty: what the URL says.
+  std::string vers;
+  // A capture file to be made of what the command's RDMA connections carry; empty: none.
+  std::string trace;
+};
+
+struct PingOptions : ClientOptions {
   std::string url;
   unsigned count = 4;
   unsigned interval_ms = 1000;
-  std::string vers;
-  std::string trace;
 };
 int Ping(const PingOptions& options);
 
-struct ListOptions {
+struct ListOptions : ClientOptions {
   std::string url;
   bool long_format = false;
-  std::string vers;
-  std::string trace;
 };
 int List(const ListOptions& options);
 
-struct CatOptions {
+struct CatOptions : ClientOptions {
   std::vector<std::string> urls;
-  std::string vers;
-  std::string trace;
 };
 int Cat(const CatOptions& options);
 
-struct CopyCommandOptions {
+struct CopyCommandOptions : ClientOptions {
   std::string from;
   std::string to;
   unsigned in_flight = 8;
   bool quiet = false;
-  std::string vers;
-  std::string trace;
 };
 int Copy(const CopyCommandOptions& options);
 
-// Of commands that deal with names.
-struct NameOptions {
-  std::string vers;
-  std::string trace;
-};
-
-struct MakeDirectoryOptions : NameOptions {
+struct MakeDirectoryOptions : ClientOptions {
   std::vector<std::string> urls;
   std::string mode = "755";
 };
 int MakeDirectory(const MakeDirectoryOptions& options);
 
-struct RemoveOptions : NameOptions {
+struct RemoveOptions : ClientOptions {
   std::vector<std::string> urls;
   bool directories = false;  // rmdir
 };
 int Remove(const RemoveOptions& options);
 
-struct MoveOptions : NameOptions {
+struct MoveOptions : ClientOptions {
   std::string url;
   std::string to;  // a path on the same server
 };
 int Move(const MoveOptions& options);
 
-struct LinkOptions : NameOptions {
+struct LinkOptions : ClientOptions {
   std::string from;  // a URL; of a symbolic link, its text
   std::string to;    // a path on the same server; of a symbolic link, a URL
   bool symbolic = false;
 };
 int Link(const LinkOptions& options);
 
-struct ChangeModeOptions : NameOptions {
+struct ChangeModeOptions : ClientOptions {
   std::string mode;
   std::vector<std::string> urls;
 };
@@ -86,8 +78,8 @@ struct BenchOptions {
   std::vector<unsigned> depths = {1, 8, 32};
   double seconds = 1;  // for each measurement
   uint64_t file_size = 64 << 20;
-  std::string json;  // a file; empty: none
-  std::string vers;
+  std::string json;        // a file; empty: none
+  std::string vers;        // see ClientOptions
   int32_t server_pid = 0;  // 0: the server is elsewhere, or of no interest
 };
 int Bench(const BenchOptions& options);

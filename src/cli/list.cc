@@ -82,13 +82,8 @@ Task<client::Result<void>> ListTask(client::Mount& mount, const ListOptions& opt
 }  // namespace
 
 int List(const ListOptions& options) {
-  const auto url = ParseUrl(options.url, options.vers);
-  if (!url) {
-    PrintError(url.error().message);
-    return 1;
-  }
-  ClientRuntime runtime(options.trace);
-  return runtime.Run(runtime.WithMount(*url, [&options](client::Mount& mount) { return ListTask(mount, options); }));
+  return RunOnMounts({options.url}, options,
+                     [&](ClientRuntime&, client::Mount& mount) { return ListTask(mount, options); });
 }
 
 }  // namespace penstock::cli

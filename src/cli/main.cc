@@ -147,22 +147,23 @@ int main(int argc, char** argv) {
   bench->add_option("--json", bench_options.json, "Write the results to this file, too");
   bench->add_option("--server-pid", bench_options.server_pid, "Tell the CPU time of this process, too");
 
-  for (const auto& [command, vers] :
-       {std::pair(ping, &ping_options.vers), std::pair(list, &list_options.vers), std::pair(cat, &cat_options.vers),
-        std::pair(copy, &copy_options.vers), std::pair(bench, &bench_options.vers), std::pair(make, &make_options.vers),
-        std::pair(remove, &remove_options.vers), std::pair(remove_directory, &remove_directory_options.vers),
-        std::pair(move, &move_options.vers), std::pair(link, &link_options.vers),
-        std::pair(change_mode, &mode_options.vers)}) {
-    command->add_option("--vers", *vers, "Insist on this version of NFS: 3, 4.0, 4.1 or 4.2")
+  const auto add_vers = [](CLI::App* command, std::string& vers) {
+    command->add_option("--vers", vers, "Insist on this version of NFS: 3, 4.0, 4.1 or 4.2")
         ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2"}));
-  }
-  for (const auto& [command, file] :
-       {std::pair(serve, &serve_options.trace), std::pair(ping, &ping_options.trace),
-        std::pair(list, &list_options.trace), std::pair(cat, &cat_options.trace), std::pair(copy, &copy_options.trace),
-        std::pair(make, &make_options.trace), std::pair(remove, &remove_options.trace),
-        std::pair(remove_directory, &remove_directory_options.trace), std::pair(move, &move_options.trace),
-        std::pair(link, &link_options.trace), std::pair(change_mode, &mode_options.trace)}) {
-    command->add_option("--trace", *file, "Write what crosses RDMA connections to this file, for Wireshark (pcapng)");
+  };
+  const auto add_trace = [](CLI::App* command, std::string& file) {
+    command->add_option("--trace", file, "Write what crosses RDMA connections to this file, for Wireshark (pcapng)");
+  };
+  add_trace(serve, serve_options.trace);
+  add_vers(bench, bench_options.vers);
+  using Client = std::pair<CLI::App*, ClientOptions*>;
+  for (const auto& [command, options] :
+       {Client(ping, &ping_options), Client(list, &list_options), Client(cat, &cat_options),
+        Client(copy, &copy_options), Client(make, &make_options), Client(remove, &remove_options),
+        Client(remove_directory, &remove_directory_options), Client(move, &move_options), Client(link, &link_options),
+        Client(change_mode, &mode_options)}) {
+    add_vers(command, options->vers);
+    add_trace(command, options->trace);
   }
 
   CLI11_PARSE(app, argc, argv);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <functional>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -14,28 +13,6 @@ using client::Error;
 using client::Mount;
 template <class T>
 using Result = client::Result<T>;
-
-using Use = std::function<Task<Result<void>>(Mount&)>;
-
-// Mounts each URL in turn and uses it, until one fails.
-int ForEach(const std::vector<std::string>& texts, const NameOptions& options, const Use& use) {
-  std::vector<client::Url> urls;
-  for (const std::string& text : texts) {
-    auto url = ParseUrl(text, options.vers);
-    if (!url) {
-      PrintError(url.error().message);
-      return 1;
-    }
-    urls.push_back(*std::move(url));
-  }
-  ClientRuntime runtime(options.trace);
-  const auto all = [](ClientRuntime& where, const std::vector<client::Url>& each,
-                      const Use& what) -> Task<Result<void>> {
-    for (const client::Url& url : each) PENSTOCK_CO_CHECK(co_await where.WithMount(url, what));
-    co_return Result<void>();
-  };
-  return runtime.Run(all(runtime, urls, use));
-}
 
 // "755"
 std::optional<uint32_t> ParseMode(const std::string& text) {
@@ -106,28 +83,30 @@ int WrongMode(const std::string& mode) {
 int MakeDirectory(const MakeDirectoryOptions& options) {
   const auto mode = ParseMode(options.mode);
   if (!mode) return WrongMode(options.mode);
-  return ForEach(options.urls, options, [&](Mount& mount) { return MakeOne(mount, *mode); });
+  return RunOnMounts(options.urls, options, [&](ClientRuntime&, Mount& mount) { return MakeOne(mount, *mode); });
 }
 
 int Remove(const RemoveOptions& options) {
-  return ForEach(options.urls, options, [&](Mount& mount) { return RemoveOne(mount, options.directories); });
+  return RunOnMounts(options.urls, options,
+                     [&](ClientRuntime&, Mount& mount) { return RemoveOne(mount, options.directories); });
 }
 
 int Move(const MoveOptions& options) {
-  return ForEach({options.url}, options, [&](Mount& mount) { return MoveOne(mount, options.to); });
+  return RunOnMounts({options.url}, options, [&](ClientRuntime&, Mount& mount) { return MoveOne(mount, options.to); });
 }
 
 int Link(const LinkOptions& options) {
   if (options.symbolic) {
-    return ForEach({options.to}, options, [&](Mount& mount) { return LinkSymbolically(mount, options.from); });
+    return RunOnMounts({options.to}, options,
+                       [&](ClientRuntime&, Mount& mount) { return LinkSymbolically(mount, options.from); });
   }
-  return ForEach({options.from}, options, [&](Mount& mount) { return LinkOne(mount, options.to); });
+  return RunOnMounts({options.from}, options, [&](ClientRuntime&, Mount& mount) { return LinkOne(mount, options.to); });
 }
 
 int ChangeMode(const ChangeModeOptions& options) {
   const auto mode = ParseMode(options.mode);
   if (!mode) return WrongMode(options.mode);
-  return ForEach(options.urls, options, [&](Mount& mount) { return ChangeOne(mount, *mode); });
+  return RunOnMounts(options.urls, options, [&](ClientRuntime&, Mount& mount) { return ChangeOne(mount, *mode); });
 }
 
 }  // namespace penstock::cli

@@ -23,13 +23,8 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
 }  // namespace
 
 int Ping(const PingOptions& options) {
-  const auto url = ParseUrl(options.url, options.vers);
-  if (!url) {
-    PrintError(url.error().message);
-    return 1;
-  }
-  ClientRuntime runtime(options.trace);
-  return runtime.Run(runtime.WithMount(*url, [&options](client::Mount& mount) { return PingTask(mount, options); }));
+  return RunOnMounts({options.url}, options,
+                     [&](ClientRuntime&, client::Mount& mount) { return PingTask(mount, options); });
 }
 
 }  // namespace penstock::cli
