@@ -15,14 +15,19 @@ using namespace std::chrono_literals;
 using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
 
-// As much of a server as a session notices: client ids, sessions, slots with their replies, and REMOVE, which counts
-// its executions.
+// As much of a server as a session notices: client ids, sessions, slots with their replies, and REMOVE and LOOKUP, whose
+// executions are counted.
 class FakeServer final : public rpc::Channel {
  public:
   explicit FakeServer(Loop& loop) : loop_(loop) {}
 
   // What becomes of the next calls.
-  enum class Fault { kNone, kReplyLost, kCallLost };
+  enum class Fault {
+    kNone,
+    kReplyLost,
+    kCallLost,
+    kRepeated,  // the reply is lost with its connection, and the channel sends the call again over the next one
+  };
   std::deque<Fault> faults;
   // What the next REMOVEs, or the next CREATE_SESSIONs, give instead of being executed.
   std::deque<nfsstat4> remove_errors;
@@ -40,6 +45,7 @@ class FakeServer final : public rpc::Channel {
   }
 
   int removes = 0;
+  int lookups = 0;
   int exchanges = 0;
   int creations = 0;
   int sequences = 0;
@@ -59,6 +65,7 @@ class FakeServer final : public rpc::Channel {
     }
     if (fault == Fault::kCallLost) co_return std::unexpected(rpc::CallError::kTimedOut);
     rpc::Message reply = Execute(call);
+    if (fault == Fault::kRepeated) reply = Execute(call);
     EXPECT_LE(reply.stream.size(), shape.max_stream) << "an estimate that was too small";
     if (fault == Fault::kReplyLost) co_return std::unexpected(rpc::CallError::kTimedOut);
     co_return reply;
@@ -85,6 +92,8 @@ class FakeServer final : public rpc::Channel {
     const size_t count_at = out.reduced_size() - 4;
     auto status = nfsstat4::NFS4_OK;
     slot_ = nullptr;
+    uncached_ = false;
+    more_ = head.count > 1;
     uint32_t done = 0;
     for (; done < head.count && status == nfsstat4::NFS4_OK; ++done) {
       status = One(in, out);
@@ -137,6 +146,14 @@ class FakeServer final : public rpc::Channel {
           ++removes;
           xdr::Encode(out, nfs4::REMOVE4res(status, nfs4::REMOVE4resok()));
         }
+        return status;
+      }
+      case nfs_opnum4::OP_LOOKUP: {
+        Arguments<nfs4::LOOKUP4args>(in);
+        // RFC 8881 §2.10.6.1.3: SEQUENCE itself has succeeded.
+        const auto status = uncached_ ? nfsstat4::NFS4ERR_RETRY_UNCACHED_REP : nfsstat4::NFS4_OK;
+        if (!uncached_) ++lookups;
+        xdr::Encode(out, nfs4::LOOKUP4res{status});
         return status;
       }
       case nfs_opnum4::OP_BIND_CONN_TO_SESSION: {
@@ -197,28 +214,37 @@ class FakeServer final : public rpc::Channel {
       xdr::Encode(out, nfs4::SEQUENCE4res(status));
       return status;
     };
+    const auto succeed = [&] {
+      const nfs4::SEQUENCE4resok result{
+          arguments.sa_sessionid, arguments.sa_sequenceid, arguments.sa_slotid, slots - 1, target, status_flags};
+      xdr::Encode(out, nfs4::SEQUENCE4res(nfsstat4::NFS4_OK, result));
+      return nfsstat4::NFS4_OK;
+    };
     const auto session = sessions_.find(arguments.sa_sessionid);
     if (session == sessions_.end()) return fail(nfsstat4::NFS4ERR_BADSESSION);
     if (arguments.sa_slotid >= session->second.size()) return fail(nfsstat4::NFS4ERR_BADSLOT);
     Slot& slot = session->second[arguments.sa_slotid];
     if (arguments.sa_sequenceid == slot.sequence) {
-      if (!slot.cached) return fail(nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
-      replay_ = &slot.reply;
-      return nfsstat4::NFS4_OK;
+      if (slot.cached) {
+        replay_ = &slot.reply;
+        return nfsstat4::NFS4_OK;
+      }
+      if (!more_) return fail(nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
+      uncached_ = true;
+      return succeed();
     }
     if (arguments.sa_sequenceid != slot.sequence + 1) return fail(nfsstat4::NFS4ERR_SEQ_MISORDERED);
     slot = {arguments.sa_sequenceid, arguments.sa_cachethis, {}};
     slot_ = &slot;
-    const nfs4::SEQUENCE4resok result{
-        arguments.sa_sessionid, arguments.sa_sequenceid, arguments.sa_slotid, slots - 1, target, status_flags};
-    xdr::Encode(out, nfs4::SEQUENCE4res(nfsstat4::NFS4_OK, result));
-    return nfsstat4::NFS4_OK;
+    return succeed();
   }
 
   Loop& loop_;
   std::map<nfs4::sessionid4, std::vector<Slot>> sessions_;
   Slot* slot_ = nullptr;  // of the COMPOUND that is executed
   const rpc::Message* replay_ = nullptr;
+  bool uncached_ = false;  // it was executed before, and its reply was not kept
+  bool more_ = false;      // it has operations behind SEQUENCE
   uint64_t client_ = 0;
   uint64_t last_client_ = 0;
   uint8_t last_session_ = 0;
@@ -261,22 +287,27 @@ class SessionTest : public testing::Test {
     ASSERT_TRUE(*result) << result->error().message;
   }
   using Outcome = std::optional<Result<void>>;
-  void StartRemove(Outcome& out) {
-    Spawn([](Session& s, Outcome& result) -> Task<void> {
-      auto reply = co_await s.Call([] { return std::tuple(nfs4::REMOVE4args{"name"}); }, "name");
+  template <class Operation>
+  void Start(Operation operation, Outcome& out) {
+    Spawn([](Session& s, Operation one, Outcome& result) -> Task<void> {
+      auto reply = co_await s.Call([&one] { return std::tuple(one); }, "name");
       if (reply) {
         result = Result<void>();
       } else {
         result = std::unexpected(reply.error());
       }
-    }(session, out));
+    }(session, operation, out));
   }
-  Result<void> Remove() {
+  void StartRemove(Outcome& out) { Start(nfs4::REMOVE4args{"name"}, out); }
+  template <class Operation>
+  Result<void> Do(Operation operation) {
     Outcome out;
-    StartRemove(out);
+    Start(operation, out);
     TurnUntil([&] { return out.has_value(); });
     return *std::move(out);
   }
+  Result<void> Remove() { return Do(nfs4::REMOVE4args{"name"}); }
+  Result<void> Lookup() { return Do(nfs4::LOOKUP4args{nfs4::component4("name")}); }
 
   Loop loop;
   FakeServer server{loop};
@@ -373,6 +404,27 @@ TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedO
     EXPECT_EQ(server.removes, before + 1);
   }
   EXPECT_EQ(server.creations, 1);
+}
+
+TEST_F(SessionTest, WhatWasExecutedAndNeedNotBeKeptIsExecutedAgainWhenTheChannelRepeatsIt) {
+  server.slots = 1;
+  Establish();
+  server.faults = {FakeServer::Fault::kRepeated};
+  const Result<void> found = Lookup();
+  EXPECT_TRUE(found) << found.error().message;
+  EXPECT_EQ(server.lookups, 2);
+  EXPECT_EQ(server.creations, 1);
+}
+
+TEST_F(SessionTest, WhatHadToBeKeptIsNotExecutedAgainWhenTheChannelRepeatsIt) {
+  Establish();
+  server.faults = {FakeServer::Fault::kRepeated};
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.removes, 1);
+  // Not even where the server has not kept it.
+  server.remove_errors = {nfsstat4::NFS4ERR_RETRY_UNCACHED_REP};
+  EXPECT_FALSE(Remove());
+  EXPECT_EQ(server.removes, 1);
 }
 
 TEST_F(SessionTest, SlotsThatDoNotAgreeWithTheServersAreReplaced) {
