@@ -78,7 +78,7 @@ Task<rpc::AcceptStatus> WithGroups::Call(rpc::CallContext& context, xdr::Decoder
   const rpc::Credential& credential = context.credential;
   const bool asks = context.procedure != 0 && credential.flavor == rpc::AuthFlavor::AUTH_SYS;
   if (asks && !groups_.Knows(credential.uid)) co_await groups_.Load(context.peer.loop, credential.uid);
-  co_return co_await program_.Call(context, arguments, results);
+  co_return co_await inner().Call(context, arguments, results);
 }
 
 }  // namespace penstock::nfs

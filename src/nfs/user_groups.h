@@ -13,7 +13,7 @@
 
 #include "base/loop.h"
 #include "base/task.h"
-#include "rpc/dispatch.h"
+#include "rpc/forwarding_program.h"
 
 namespace penstock::nfs {
 
@@ -59,29 +59,14 @@ class UserGroups {
 };
 
 // A program whose callers' groups are known when it is called: see ExportOptions::groups.
-class WithGroups final : public rpc::Program {
+class WithGroups final : public rpc::ForwardingProgram {
  public:
   // Both outlive it.
-  WithGroups(rpc::Program& program, UserGroups& groups) : program_(program), groups_(groups) {}
+  WithGroups(rpc::Program& program, UserGroups& groups) : ForwardingProgram(program), groups_(groups) {}
 
-  uint32_t number() const override { return program_.number(); }
-  rpc::VersionRange versions() const override { return program_.versions(); }
-  bool IsIdempotent(uint32_t version, uint32_t procedure) const override {
-    return program_.IsIdempotent(version, procedure);
-  }
-  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override {
-    return program_.IsHarmfulLate(version, procedure);
-  }
-  bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override {
-    return program_.MeetsDuplicates(version, procedure, arguments);
-  }
-  bool AcceptsFlavor(rpc::AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
-    return program_.AcceptsFlavor(flavor, version, procedure);
-  }
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:
-  rpc::Program& program_;
   UserGroups& groups_;
 };
 

@@ -7,30 +7,15 @@
 
 #include "base/signal.h"
 #include "findings.h"
-#include "rpc/dispatch.h"
+#include "rpc/forwarding_program.h"
 
 namespace penstock::simulation {
 
-class SlowProgram final : public rpc::Program {
+class SlowProgram final : public rpc::ForwardingProgram {
  public:
   // Where sessions know duplicates they come as far as this; otherwise nothing may that was executed before.
   SlowProgram(rpc::Program& inner, bool sessions, rdma::sim::World& world, Findings& findings, Duration max_delay)
-      : inner_(inner), sessions_(sessions), world_(world), findings_(findings), max_delay_(max_delay) {}
-
-  uint32_t number() const override { return inner_.number(); }
-  rpc::VersionRange versions() const override { return inner_.versions(); }
-  bool IsIdempotent(uint32_t version, uint32_t procedure) const override {
-    return inner_.IsIdempotent(version, procedure);
-  }
-  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override {
-    return inner_.IsHarmfulLate(version, procedure);
-  }
-  bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override {
-    return inner_.MeetsDuplicates(version, procedure, arguments);
-  }
-  bool AcceptsFlavor(rpc::AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
-    return inner_.AcceptsFlavor(flavor, version, procedure);
-  }
+      : ForwardingProgram(inner), sessions_(sessions), world_(world), findings_(findings), max_delay_(max_delay) {}
 
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
     ++running_;
@@ -41,7 +26,7 @@ class SlowProgram final : public rpc::Program {
       if (times > 1)
         findings_.Add("call {:08x} of procedure {} was executed twice", context.xid.value(), context.procedure);
     }
-    const rpc::AcceptStatus status = co_await inner_.Call(context, arguments, results);
+    const rpc::AcceptStatus status = co_await inner().Call(context, arguments, results);
     co_await Dawdle();
     world_.Trace("server: call {:08x} is executed", context.xid.value());
     --running_;
@@ -59,7 +44,6 @@ class SlowProgram final : public rpc::Program {
     }
   }
 
-  rpc::Program& inner_;
   const bool sessions_;
   rdma::sim::World& world_;
   Findings& findings_;
