@@ -39,10 +39,12 @@ struct Attributes {
   uint32_t mode = 0;  // the twelve bits of POSIX
   uint32_t links = 1;
   // A number where the server gives a number, otherwise name@domain.
-  std::string owner;
-  std::string group;
+  std::string owner{};
+  std::string group{};
   uint64_t size = 0;
   int64_t modified = 0;  // in seconds since 1970
+  // Another one with every change of data or attributes (RFC 8881 §5.8.1.4); in version 3 made of the time of the last.
+  uint64_t change = 0;
 };
 
 // A time of a file.
@@ -87,6 +89,10 @@ struct MountOptions {
   RetryPolicy retry;
   // For proto=rdma; outlives the mount.
   rdma::Provider* provider = nullptr;
+  // How many files the server may delegate to us beyond those that are open; zero: none at all. What is delegated is opened,
+  // and its attributes are known, without asking it again, until it wants it back, or others take its place; it costs one
+  // call more in the end. From version 4.1 on.
+  size_t delegations = 1024;
 };
 
 // What the server would like, limited to what we can carry.
@@ -151,8 +157,8 @@ class File {
   // A lock that is in the way of this one; nothing: it could be had now.
   virtual Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, LockRange range, LockKind kind) = 0;
 
-  // Gives up its locks, too. To be called once, when nothing else is under way. Without it the server keeps the file open until the mount is
-  // given up.
+  // Gives up its locks, too. To be called once, when nothing else is under way. Without it the server keeps the file open
+  // until the mount is given up.
   virtual Task<Result<void>> Close() = 0;
 
  protected:

@@ -18,28 +18,12 @@
 #include <tuple>
 
 #include "client/copy.h"
-#include "client/mount.h"
-#include "rdma/iwarp/provider.h"
+#include "server/test_server.h"
 
 namespace penstock::server {
 namespace {
 
-using client::Protocol;
-using client::Version;
 using testing::HasSubstr;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    char name[] = "/var/tmp/penstock-server-test-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string Pattern(size_t size) {
   std::string text(size, '\0');
@@ -57,105 +41,11 @@ std::string ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> {
- protected:
-  ServerTest() { std::filesystem::create_directory(tree()); }
-
-  static Protocol protocol() { return std::get<0>(GetParam()); }
-  static Version version() { return std::get<1>(GetParam()); }
-
-  std::filesystem::path tree() const { return directory_.path() / "tree"; }
-
-  Options ServerOptions() const {
-    Options options;
-    options.exports.push_back({.path = "/tree", .directory = tree(), .options = {}});
-    options.exports.back().options.squash = nfs::Squash::kNone;
-    options.tcp_port = addresses_.tcp.port();
-    options.rdma_port = addresses_.rdma.port();
-    options.mount_port = addresses_.mount.port();
-    options.threads = 2;
-    options.state_directory = directory_.path() / "state";
-    options.nfs4.lease = options.nfs4.grace = grace_;
-    return options;
-  }
-
-  // The first time on ports that the system chooses, then on the same.
-  void StartServer() {
-    auto made = Server::Make(ServerOptions());
-    ASSERT_TRUE(made) << made.error().message;
-    server_ = *std::move(made);
-    addresses_ = server_->addresses();
-    server_->Start();
-  }
-
-  client::Url Url(std::string path) const {
-    client::Url url;
-    url.host = "127.0.0.1";
-    url.protocol = protocol();
-    url.version = version();
-    url.port = (protocol() == Protocol::kRdma ? addresses_.rdma : addresses_.tcp).port();
-    url.mount_port = addresses_.mount.port();
-    url.path = std::move(path);
-    return url;
-  }
-
-  // Runs `use` with a mount of the export; gives the error of either, or nothing.
-  using Use = std::function<Task<client::Result<void>>(client::Mount&, asio::thread_pool&)>;
-  std::optional<client::Error> WithMount(Use use) {
-    Loop loop;
-    asio::thread_pool workers(2);
-    rdma::iwarp::Provider provider(loop);
-    const client::Url url = Url("/tree");
-    const client::MountOptions options{
-        .retry = {.first_delay = std::chrono::milliseconds(5), .longest_delay = std::chrono::milliseconds(50)},
-        .provider = &provider};
-    std::optional<client::Error> error;
-    Spawn([](Loop& l, asio::thread_pool& w, const client::Url& u, const client::MountOptions& o, Use& f,
-             std::optional<client::Error>& out) -> Task<void> {
-      auto mount = co_await client::Mount::Open(l, w, u, o);
-      if (!mount) {
-        out = mount.error();
-      } else {
-        const auto used = co_await f(**mount, w);
-        if (!used) out = used.error();
-        co_await (*mount)->Unmount();
-        mount->reset();
-      }
-      l.Finish();
-    }(loop, workers, url, options, use, error));
-    loop.Run();
-    workers.join();
-    return error;
-  }
-
-  void RestartServer() {
-    server_->Stop();
-    server_.reset();
-    StartServer();
-  }
-
-  const TemporaryDirectory directory_;
-  Duration grace_ = std::chrono::seconds(90);  // the lease, too: a server waits for the last one to be over
-  Addresses addresses_{};
-  std::unique_ptr<Server> server_;
-};
-
 struct OpenFile {
   explicit OpenFile(const std::filesystem::path& path)
       : file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
   FileDescriptor file;
 };
-
-// What the tests call `path` lies in the export, which is where the mount's URL leads.
-Task<client::Result<client::Node>> Find(client::Mount& mount, std::string path, bool follow = true) {
-  co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
-}
-
-template <class T>
-Task<> ExpectRefusal(Task<client::Result<T>> task, client::Status status) {
-  const auto result = co_await std::move(task);
-  EXPECT_TRUE(!result && result.error().status == status) << (result ? "done" : result.error().message);
-}
 
 // Closes `file`, and gives the error of what was done with it, or else of that.
 Task<client::Result<void>> Closed(client::File& file, client::Result<uint64_t> copied) {
@@ -535,14 +425,8 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
     // Whatever this client does next, it has its locks again first.
     PENSTOCK_CO_TRY(const client::Node found, co_await Find(mount, "file"));
 
-    rdma::iwarp::Provider provider(mount.loop());
-    const client::Url url = Url("/tree");
-    const client::MountOptions options{.retry = {}, .provider = &provider};
-    PENSTOCK_CO_TRY(const auto other, co_await client::Mount::Open(mount.loop(), workers, url, options));
-    const auto used = co_await Probe(*other);
-    co_await other->Unmount();
-    co_await Sleep(mount.loop(), Duration::zero());
-    if (!used) co_return used;
+    PENSTOCK_CO_CHECK(co_await WithAnotherMount(mount, workers,
+                                                [](client::Mount& other, asio::thread_pool&) { return Probe(other); }));
     PENSTOCK_CO_CHECK(co_await file->Unlock("one", {}));
     PENSTOCK_CO_CHECK(co_await file->Unlock("two", {}));
     co_return co_await file->Close();

@@ -51,7 +51,8 @@ Attributes AttributesOf(const nfs3::fattr3& a) {
           .owner = fmt::to_string(a.uid),
           .group = fmt::to_string(a.gid),
           .size = a.size,
-          .modified = a.mtime.seconds};
+          .modified = a.mtime.seconds,
+          .change = uint64_t{a.ctime.seconds} << 32 | a.ctime.nseconds};
 }
 
 Result<nfs3::sattr3> ToSattr3(const NewAttributes& attributes, std::string_view what) {

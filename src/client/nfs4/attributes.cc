@@ -113,8 +113,8 @@ FileType TypeOf(nfs4::nfs_ftype4 type) {
 
 const nfs4::bitmap4& FileAttributes() {
   static const nfs4::bitmap4 kMap =
-      Bitmap({nfs4::FATTR4_TYPE, nfs4::FATTR4_SIZE, nfs4::FATTR4_MODE, nfs4::FATTR4_NUMLINKS, nfs4::FATTR4_OWNER,
-              nfs4::FATTR4_OWNER_GROUP, nfs4::FATTR4_TIME_MODIFY});
+      Bitmap({nfs4::FATTR4_TYPE, nfs4::FATTR4_CHANGE, nfs4::FATTR4_SIZE, nfs4::FATTR4_MODE, nfs4::FATTR4_NUMLINKS,
+              nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP, nfs4::FATTR4_TIME_MODIFY});
   return kMap;
 }
 
@@ -137,6 +137,8 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
         attributes.type = TypeOf(type);
         return true;
       }
+      case nfs4::FATTR4_CHANGE:
+        return decoder.U64(attributes.change);
       case nfs4::FATTR4_SIZE:
         return decoder.U64(attributes.size);
       case nfs4::FATTR4_RDATTR_ERROR: {
@@ -196,6 +198,13 @@ nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::
   if (attributes.group) writer.Text(nfs4::FATTR4_OWNER_GROUP, *attributes.group);
   if (attributes.accessed) writer.Time(nfs4::FATTR4_TIME_ACCESS_SET, *attributes.accessed);
   if (attributes.modified) writer.Time(nfs4::FATTR4_TIME_MODIFY_SET, *attributes.modified);
+  return writer.Finish();
+}
+
+nfs4::fattr4 EncodeChange(const nfs4::bitmap4& asked, uint64_t change, uint64_t size, std::vector<std::byte>& octets) {
+  AttributeWriter writer(octets);
+  if (Contains(asked, nfs4::FATTR4_CHANGE)) writer.U64(nfs4::FATTR4_CHANGE, change);
+  if (Contains(asked, nfs4::FATTR4_SIZE)) writer.U64(nfs4::FATTR4_SIZE, size);
   return writer.Finish();
 }
 

@@ -25,8 +25,10 @@ struct ServerLimits {
 const nfs4::bitmap4& LimitAttributes();
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
 
-// Both refer to `octets`.
+// These refer to `octets`.
 nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets);
+// What of it is asked for (RFC 8881 §20.1).
+nfs4::fattr4 EncodeChange(const nfs4::bitmap4& asked, uint64_t change, uint64_t size, std::vector<std::byte>& octets);
 nfs4::fattr4 EncodeType(nfs4::nfs_ftype4 type, std::vector<std::byte>& octets);
 
 }  // namespace penstock::client::v4

@@ -23,13 +23,15 @@ class AttributesTest : public testing::Test {
 
 // The numbers as RFC 8881 §5.8 has them, so that nobody exchanges two words of the mask.
 TEST_F(AttributesTest, AreAskedForByTheirNumbers) {
-  EXPECT_EQ(FileAttributes(), (nfs4::bitmap4{1u << 1 | 1u << 4, 1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 21}));
+  EXPECT_EQ(FileAttributes(),
+            (nfs4::bitmap4{1u << 1 | 1u << 3 | 1u << 4, 1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 21}));
   EXPECT_EQ(EntryAttributes()[0], FileAttributes()[0] | 1u << 11);
   EXPECT_EQ(LimitAttributes(), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
 }
 
 TEST_F(AttributesTest, AreDecodedInTheOrderOfTheirNumbers) {
   encoder.U32(2);             // type: a directory
+  encoder.U64(77);            // change
   encoder.U64(4096);          // size
   encoder.U32(0750);          // mode
   encoder.U32(3);             // numlinks
@@ -40,6 +42,7 @@ TEST_F(AttributesTest, AreDecodedInTheOrderOfTheirNumbers) {
   const auto decoded = DecodeAttributes(Encoded(FileAttributes()));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->type, FileType::kDirectory);
+  EXPECT_EQ(decoded->change, 77u);
   EXPECT_EQ(decoded->size, 4096u);
   EXPECT_EQ(decoded->mode, 0750u);
   EXPECT_EQ(decoded->links, 3u);
@@ -66,7 +69,7 @@ TEST_F(AttributesTest, ThoseOfAnEntryMayNotBeThere) {
 
 TEST_F(AttributesTest, WhatNobodyAskedForIsRefused) {
   encoder.U64(1);
-  EXPECT_FALSE(DecodeAttributes(Encoded({1u << 3})));  // change
+  EXPECT_FALSE(DecodeAttributes(Encoded({1u << 8})));  // fsid
   encoder.U32(1);
   EXPECT_FALSE(DecodeAttributes(Encoded({0, 0, 0, 1})));  // number 96
 }

@@ -1,7 +1,10 @@
 #include "client/nfs4/callback.h"
 
+#include <concepts>
 #include <optional>
+#include <vector>
 
+#include "client/nfs4/attributes.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -18,11 +21,17 @@ nfsstat4 Answer(xdr::Encoder& results, nfs_cb_opnum4 operation, nfsstat4 status)
   return status;
 }
 
-// The same, for one whose arguments are of no interest.
+// The same; `handle(arguments)` gives the status.
+template <class Arguments, class Handle>
+  requires std::invocable<Handle, const Arguments&>
+nfsstat4 Answer(xdr::Decoder& decoder, xdr::Encoder& results, nfs_cb_opnum4 operation, Handle handle) {
+  Arguments arguments;
+  return Answer(results, operation, xdr::Decode(decoder, arguments) ? handle(arguments) : nfsstat4::NFS4ERR_BADXDR);
+}
+// For one whose arguments are of no interest.
 template <class Arguments>
 nfsstat4 Answer(xdr::Decoder& decoder, xdr::Encoder& results, nfs_cb_opnum4 operation, nfsstat4 status) {
-  Arguments arguments;
-  return Answer(results, operation, xdr::Decode(decoder, arguments) ? status : nfsstat4::NFS4ERR_BADXDR);
+  return Answer<Arguments>(decoder, results, operation, [status](const Arguments&) { return status; });
 }
 
 }  // namespace
@@ -83,7 +92,7 @@ nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& result
   constexpr auto kOperation = nfs_cb_opnum4::OP_CB_SEQUENCE;
   nfs4::CB_SEQUENCE4args sequence;
   if (!xdr::Decode(arguments, sequence)) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADXDR);
-  if (sequence.csa_sessionid != session_.id()) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADSESSION);
+  if (sequence.csa_sessionid != receiver_.session()) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADSESSION);
   if (current_ != sequence.csa_sessionid) {
     current_ = sequence.csa_sessionid;
     slots_ = CallbackSlots(slot_count_);
@@ -100,28 +109,47 @@ nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& result
   return nfsstat4::NFS4_OK;
 }
 
+// RFC 8881 §20.1, §10.4.3
+nfsstat4 CallbackProgram::GetAttributes(xdr::Decoder& arguments, xdr::Encoder& results) {
+  constexpr auto kOperation = nfs_cb_opnum4::OP_CB_GETATTR;
+  nfs4::CB_GETATTR4args asked;
+  if (!xdr::Decode(arguments, asked)) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADXDR);
+  const auto delegation = receiver_.DelegationOf(asked.fh);
+  if (!delegation) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADHANDLE);
+  std::vector<std::byte> octets;
+  const nfs4::fattr4 known = EncodeChange(asked.attr_request, delegation->change(), delegation->size(), octets);
+  xdr::Encode(results, kOperation);
+  xdr::Encode(results, nfs4::CB_GETATTR4res(nfsstat4::NFS4_OK, nfs4::CB_GETATTR4resok{known}));
+  return nfsstat4::NFS4_OK;
+}
+
 nfsstat4 CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results) {
   switch (operation) {
     case nfs_cb_opnum4::OP_CB_SEQUENCE:
       return Answer<nfs4::CB_SEQUENCE4args>(arguments, results, operation, nfsstat4::NFS4ERR_SEQUENCE_POS);
-    case nfs_cb_opnum4::OP_CB_RECALL_SLOT: {
-      nfs4::CB_RECALL_SLOT4args recall;
-      if (!xdr::Decode(arguments, recall)) return Answer(results, operation, nfsstat4::NFS4ERR_BADXDR);
-      session_.set_target(recall.rsa_target_highest_slotid);
-      return Answer(results, operation, nfsstat4::NFS4_OK);
-    }
-    // We hold no delegation, or its return is on its way (RFC 8881 §20.2.4).
+    case nfs_cb_opnum4::OP_CB_RECALL_SLOT:
+      return Answer<nfs4::CB_RECALL_SLOT4args>(arguments, results, operation, [&](const auto& recall) {
+        receiver_.HandleSlotTarget(recall.rsa_target_highest_slotid);
+        return nfsstat4::NFS4_OK;
+      });
     case nfs_cb_opnum4::OP_CB_RECALL:
-      return Answer<nfs4::CB_RECALL4args>(arguments, results, operation, nfsstat4::NFS4ERR_BAD_STATEID);
+      return Answer<nfs4::CB_RECALL4args>(arguments, results, operation,
+                                          [&](const auto& recall) { return receiver_.HandleRecall(recall); });
     case nfs_cb_opnum4::OP_CB_GETATTR:
-      return Answer<nfs4::CB_GETATTR4args>(arguments, results, operation, nfsstat4::NFS4ERR_BADHANDLE);
-    // There is nothing to be given back, or to be waited for.
+      return GetAttributes(arguments, results);
     case nfs_cb_opnum4::OP_CB_RECALL_ANY:
-      return Answer<nfs4::CB_RECALL_ANY4args>(arguments, results, operation, nfsstat4::NFS4_OK);
+      return Answer<nfs4::CB_RECALL_ANY4args>(arguments, results, operation, [&](const auto& recall) {
+        receiver_.HandleRecallAny(recall);
+        return nfsstat4::NFS4_OK;
+      });
+    case nfs_cb_opnum4::OP_CB_NOTIFY_LOCK:
+      return Answer<nfs4::CB_NOTIFY_LOCK4args>(arguments, results, operation, [&](const auto& notice) {
+        receiver_.HandleLockAvailable(notice.cnla_fh);
+        return nfsstat4::NFS4_OK;
+      });
+    // Nobody waits for these.
     case nfs_cb_opnum4::OP_CB_RECALLABLE_OBJ_AVAIL:
       return Answer<nfs4::CB_RECALLABLE_OBJ_AVAIL4args>(arguments, results, operation, nfsstat4::NFS4_OK);
-    case nfs_cb_opnum4::OP_CB_NOTIFY_LOCK:
-      return Answer<nfs4::CB_NOTIFY_LOCK4args>(arguments, results, operation, nfsstat4::NFS4_OK);
     case nfs_cb_opnum4::OP_CB_WANTS_CANCELLED:
       return Answer<nfs4::CB_WANTS_CANCELLED4args>(arguments, results, operation, nfsstat4::NFS4_OK);
     // Of layouts, directories and copies that we never asked for (RFC 8881 §20.3 to §20.5, §20.12, RFC 7862 §16.1).

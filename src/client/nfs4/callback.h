@@ -1,26 +1,38 @@
 // The callback program: what the server asks of its client over the back channel (RFC 8881 §20).
-//
-// We ask for no delegations, and give back at once one that comes all the same; so there is little to be asked.
 #pragma once
 
-#include <functional>
-
 #include "client/nfs4/callback_slots.h"
+#include "client/nfs4/delegation_table.h"
 #include "protocol/nfs4_callback.h"
 #include "rpc/dispatch.h"
 
 namespace penstock::client::v4 {
 
+// Whom it is asked of.
+class CallbackReceiver {
+ public:
+  // Whose back channel it is now.
+  virtual nfs4::sessionid4 session() const = 0;
+  // CB_RECALL_SLOT
+  virtual void HandleSlotTarget(uint32_t target) = 0;
+  // CB_RECALL: the status to be answered.
+  virtual nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) = 0;
+  virtual void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) = 0;
+  // CB_GETATTR: the file's delegation for writing; nothing where there is none.
+  virtual DelegationTable::Pointer DelegationOf(const Handle& file) = 0;
+  // CB_NOTIFY_LOCK
+  virtual void HandleLockAvailable(const Handle& file) = 0;
+
+ protected:
+  ~CallbackReceiver() = default;
+};
+
 // Belongs to the loop of the session.
 class CallbackProgram final : public rpc::Program {
  public:
-  struct Session {
-    // Whose back channel it is now.
-    std::function<nfs4::sessionid4()> id;
-    // CB_RECALL_SLOT.
-    std::function<void(uint32_t target)> set_target;
-  };
-  CallbackProgram(uint32_t slots, Session session) : slot_count_(slots), slots_(slots), session_(std::move(session)) {}
+  // `receiver` outlives it.
+  CallbackProgram(uint32_t slots, CallbackReceiver& receiver)
+      : slot_count_(slots), slots_(slots), receiver_(receiver) {}
 
   uint32_t number() const override { return nfs4::NFS4_CALLBACK; }
   rpc::VersionRange versions() const override { return {1, 1}; }
@@ -33,12 +45,13 @@ class CallbackProgram final : public rpc::Program {
   rpc::AcceptStatus Compound(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Sequence(xdr::Decoder& arguments, xdr::Encoder& results, std::optional<uint32_t>& slot,
                           const xdr::Message*& replay);
+  nfs4::nfsstat4 GetAttributes(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results);
 
   const uint32_t slot_count_;
   nfs4::sessionid4 current_{};
   CallbackSlots slots_;
-  const Session session_;
+  CallbackReceiver& receiver_;
 };
 
 }  // namespace penstock::client::v4

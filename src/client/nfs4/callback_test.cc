@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "client/nfs4/attributes.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -25,12 +26,12 @@ TEST(CallbackSlots, ExecuteEachSequenceOnce) {
   EXPECT_EQ(slots.HandleSequence(2, 1).status, nfsstat4::NFS4ERR_BADSLOT);
 }
 
-class CallbackTest : public testing::Test {
+class CallbackTest : public testing::Test, protected CallbackReceiver {
  protected:
   CallbackTest() {
     dispatcher.Add(program);
     peer.buffers = &pool;
-    session[0] = std::byte{9};
+    current[0] = std::byte{9};
   }
 
   // Calls CB_COMPOUND with `count` operations, which `encode` writes.
@@ -54,7 +55,7 @@ class CallbackTest : public testing::Test {
   }
   void EncodeSequence(xdr::Encoder& encoder, uint32_t slot, uint32_t sequence) const {
     xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE);
-    xdr::Encode(encoder, nfs4::CB_SEQUENCE4args{session, sequence, slot, 0, true, {}});
+    xdr::Encode(encoder, nfs4::CB_SEQUENCE4args{current, sequence, slot, 0, true, {}});
   }
   nfsstat4 RecallSlot(uint32_t sequence, uint32_t target) {
     return Call(2, [&](xdr::Encoder& encoder) {
@@ -64,11 +65,34 @@ class CallbackTest : public testing::Test {
     });
   }
 
+  nfs4::sessionid4 session() const override { return current; }
+  void HandleSlotTarget(uint32_t target) override { targets.push_back(target); }
+  nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) override {
+    return delegation && recall.fh == delegation->handle() ? nfsstat4::NFS4_OK : nfsstat4::NFS4ERR_BAD_STATEID;
+  }
+  void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) override { keep = recall.craa_objects_to_keep; }
+  DelegationTable::Pointer DelegationOf(const Handle& file) override {
+    return delegation && file == delegation->handle() ? delegation : nullptr;
+  }
+  void HandleLockAvailable(const Handle& file) override { available = file; }
+
+  // In a COMPOUND of its own.
+  nfsstat4 Execute(nfs_cb_opnum4 operation, const auto& arguments) {
+    return Call(2, [&](xdr::Encoder& encoder) {
+      EncodeSequence(encoder, 0, ++last_sequence);
+      xdr::Encode(encoder, operation);
+      xdr::Encode(encoder, arguments);
+    });
+  }
+
   BufferPool pool;
-  nfs4::sessionid4 session{};
+  nfs4::sessionid4 current{};
   std::vector<uint32_t> targets;
-  CallbackProgram program{
-      4, {.id = [this] { return session; }, .set_target = [this](uint32_t target) { targets.push_back(target); }}};
+  DelegationTable::Pointer delegation;
+  std::optional<uint32_t> keep;
+  Handle available;
+  uint32_t last_sequence = 0;
+  CallbackProgram program{4, *this};
   rpc::Dispatcher dispatcher;
   rpc::Peer peer;
   uint32_t xid = 0;
@@ -105,28 +129,56 @@ TEST_F(CallbackTest, NothingIsDoneWithoutASequence) {
 
 TEST_F(CallbackTest, AnotherSessionIsNotOurs) {
   RecallSlot(1, 3);
-  const nfs4::sessionid4 ours = session;
-  session[1] = std::byte{1};  // the client has a new session, which begins from one
+  const nfs4::sessionid4 ours = current;
+  current[1] = std::byte{1};  // the client has a new session, which begins from one
   EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
-  const nfs4::sessionid4 newer = session;
+  const nfs4::sessionid4 newer = current;
   EXPECT_EQ(Call(1,
                  [&](xdr::Encoder& encoder) {
-                   session = ours;
+                   current = ours;
                    EncodeSequence(encoder, 0, 2);
-                   session = newer;
+                   current = newer;
                  }),
             nfsstat4::NFS4ERR_BADSESSION);
 }
 
 TEST_F(CallbackTest, ADelegationThatWeDoNotHoldIsNotThere) {
-  EXPECT_EQ(Call(2,
-                 [&](xdr::Encoder& encoder) {
-                   EncodeSequence(encoder, 0, 1);
-                   xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL);
-                   xdr::Encode(encoder, nfs4::CB_RECALL4args{});
-                 }),
-            nfsstat4::NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL, nfs4::CB_RECALL4args{}), nfsstat4::NFS4ERR_BAD_STATEID);
   EXPECT_EQ(head.count, 2u);
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_GETATTR, nfs4::CB_GETATTR4args{}), nfsstat4::NFS4ERR_BADHANDLE);
+  EXPECT_EQ(head.count, 2u);
+}
+
+TEST_F(CallbackTest, WhatAServerWantsToKnowOfADelegatedFile) {
+  const Handle file(AsBytes(std::string_view("file")));
+  delegation = std::make_shared<Delegation>(file, nfs4::stateid4(), true, 1, Access::kBoth);
+  delegation->Remember({.size = 100, .change = 7});
+  delegation->HandleWrite(4096);
+  // change, size; and the owner, which is none of our business.
+  const nfs4::bitmap4 asked = {1u << 3 | 1u << 4, 1u << 4};
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_GETATTR, nfs4::CB_GETATTR4args{file, asked}), nfsstat4::NFS4_OK);
+  xdr::Message message;
+  message.stream = Slice::Borrowed(rest);
+  xdr::Decoder decoder(message);
+  nfs_cb_opnum4 operation{};
+  nfs4::CB_SEQUENCE4res before;
+  nfs4::CB_GETATTR4res result;
+  ASSERT_TRUE(xdr::Decode(decoder, operation) && xdr::Decode(decoder, before) && xdr::Decode(decoder, operation) &&
+              xdr::Decode(decoder, result));
+  EXPECT_EQ(result.resok4().obj_attributes.attrmask, (nfs4::bitmap4{1u << 3 | 1u << 4}));
+  const std::optional<Attributes> told = DecodeAttributes(result.resok4().obj_attributes);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->change, 8u);
+  EXPECT_EQ(told->size, 4096u);
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL, nfs4::CB_RECALL4args{{}, false, file}), nfsstat4::NFS4_OK);
+}
+
+TEST_F(CallbackTest, IsToldWhatToGiveBackAndWhatCanBeLocked) {
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL_ANY, nfs4::CB_RECALL_ANY4args{17, {3}}), nfsstat4::NFS4_OK);
+  EXPECT_EQ(keep, 17u);
+  const Handle file(AsBytes(std::string_view("file")));
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_NOTIFY_LOCK, nfs4::CB_NOTIFY_LOCK4args{file, {}}), nfsstat4::NFS4_OK);
+  EXPECT_EQ(available, file);
 }
 
 TEST_F(CallbackTest, WhatIsUnknownEndsTheCompound) {

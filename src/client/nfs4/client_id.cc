@@ -6,30 +6,20 @@ namespace penstock::client::v4 {
 
 using nfs4::nfsstat4;
 
-Task<Result<void>> ClientId::Recover(std::string_view what) {
-  const TimePoint give_up = timers_.Now() + options_.give_up_after;
-  while (!lease_.ready()) {
-    const ClientIdLease::Step step = lease_.next();
-    switch (step) {
-      case ClientIdLease::Step::kSetClientId:
-        PENSTOCK_CO_CHECK(co_await SetClientId(what));
-        break;
-      case ClientIdLease::Step::kConfirm:
-        PENSTOCK_CO_CHECK(co_await Confirm(what));
-        break;
-      case ClientIdLease::Step::kReclaim:
-        co_await Reclaim();
-        lease_.HandleReclaimed();
-        break;
-      case ClientIdLease::Step::kRenew:
-        PENSTOCK_CO_CHECK(co_await Renew(what));
-        break;
-      case ClientIdLease::Step::kReady:
-        break;
-    }
-    if (timers_.Now() >= give_up) co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
-    // No step on: the server is busy, or has lost what it had just given.
-    if (lease_.next() <= step) co_await Sleep(timers_, std::chrono::milliseconds(100));
+Task<Result<void>> ClientId::TakeStep(std::string_view what) {
+  switch (lease_.next()) {
+    case ClientIdLease::Step::kSetClientId:
+      co_return co_await SetClientId(what);
+    case ClientIdLease::Step::kConfirm:
+      co_return co_await Confirm(what);
+    case ClientIdLease::Step::kReclaim:
+      co_await Reclaim();
+      lease_.HandleReclaimed();
+      break;
+    case ClientIdLease::Step::kRenew:
+      co_return co_await Renew(what);
+    case ClientIdLease::Step::kReady:
+      break;
   }
   co_return Result<void>();
 }

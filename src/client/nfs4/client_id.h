@@ -20,17 +20,19 @@ class ClientId final : public CompoundCaller {
   const ClientIdLease& lease() const { return lease_; }
   nfs4::clientid4 client() const override { return lease_.client(); }
   uint64_t epoch() const override { return lease_.epoch(); }
+  Duration lease_time() const override { return lease_.lease_time(); }
 
  private:
   Task<Result<Executed>> Execute(Compound& compound, std::string_view what) override;
 
   bool ready() const override { return lease_.ready(); }
-  Task<Result<void>> Recover(std::string_view what) override;
+  int step() const override { return static_cast<int>(lease_.next()); }
+  Task<Result<void>> TakeStep(std::string_view what) override;
   Task<Result<void>> SetClientId(std::string_view what);
   Task<Result<void>> Confirm(std::string_view what);
   Task<Result<void>> Renew(std::string_view what);
 
-  TimePoint renew_at() const override { return lease_.renew_at(); }
+  TimePoint renewed_at() const override { return lease_.renewed_at(); }
   Task<void> RenewLease() override;
   void HandleLeaseTime(Duration time) override { lease_.set_lease_time(time); }
 

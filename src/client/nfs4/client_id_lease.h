@@ -37,8 +37,9 @@ class ClientIdLease {
   uint64_t epoch() const { return epoch_; }
 
   void set_lease_time(Duration time) { lease_time_ = time; }
-  // When the lease must be renewed: after half of its time.
-  TimePoint renew_at() const { return renewed_ + lease_time_ / 2; }
+  Duration lease_time() const { return lease_time_; }
+  // When that was sent which renewed it last.
+  TimePoint renewed_at() const { return renewed_; }
 
  private:
   Step next_ = Step::kSetClientId;

@@ -40,6 +40,18 @@ Task<Result<void>> CompoundCaller::Ready(std::string_view what) {
   co_return Result<void>();
 }
 
+Task<Result<void>> CompoundCaller::Recover(std::string_view what) {
+  const TimePoint give_up = timers_.Now() + options_.give_up_after;
+  while (!ready()) {
+    const int before = step();
+    PENSTOCK_CO_CHECK(co_await TakeStep(what));
+    if (timers_.Now() >= give_up) co_return std::unexpected(ErrorOf(nfs4::nfsstat4::NFS4ERR_DELAY, what));
+    // No step on: the server is busy, or has lost what it had just given.
+    if (step() <= before) co_await Sleep(timers_, std::chrono::milliseconds(100));
+  }
+  co_return Result<void>();
+}
+
 Task<void> CompoundCaller::Reclaim() {
   if (reclaim_) co_await reclaim_();
 }

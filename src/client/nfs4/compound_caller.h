@@ -46,6 +46,10 @@ class CompoundCaller {
   // calls go on, and again with each restart of the server. Its calls are ReclaimCall().
   void set_reclaim(std::function<Task<void>()> reclaim) { reclaim_ = std::move(reclaim); }
 
+  // Called when the server says that it has revoked some of our state, though not all of it (RFC 8881 §8.3), with each
+  // reply that says so.
+  void set_revoked(std::function<void()> revoked) { revoked_ = std::move(revoked); }
+
   Task<Result<void>> Establish(std::string_view what);
   // Tells the server, where it can be told, that it may forget us. Required, unless Establish() has failed.
   virtual Task<void> Close() = 0;
@@ -81,6 +85,13 @@ class CompoundCaller {
   virtual nfs4::clientid4 client() const = 0;
   // Counts client ids: state of an earlier one is gone.
   virtual uint64_t epoch() const = 0;
+  // Whether the last call was answered.
+  bool answered() const { return answered_; }
+  virtual Duration lease_time() const = 0;
+  // Whether the server cannot have ended our lease yet.
+  bool holds_lease() const { return ready() && timers_.Now() < renewed_at() + lease_time(); }
+  // Starts `task`, which Close() waits for.
+  void SpawnBackground(Task<void> task);
   virtual uint32_t max_request() const { return options_.max_message; }
   virtual uint32_t max_response() const { return options_.max_message; }
   void set_lease_time(Duration time);
@@ -110,20 +121,22 @@ class CompoundCaller {
   virtual Task<Result<Executed>> Execute(Compound& compound, std::string_view what) = 0;
 
   virtual bool ready() const = 0;
-  // Does what is to be done until ready() is true, or nothing can be done.
-  virtual Task<Result<void>> Recover(std::string_view what) = 0;
+  // Where we are on the way to ready(), which is the last step: TakeStep() goes on from there, or back.
+  virtual int step() const = 0;
+  virtual Task<Result<void>> TakeStep(std::string_view what) = 0;
   bool recovering() const { return recovering_; }
   Task<void> Reclaim();
+  void HandleRevoked() {
+    if (revoked_) revoked_();
+  }
 
-  virtual TimePoint renew_at() const = 0;
+  virtual TimePoint renewed_at() const = 0;
   virtual Task<void> RenewLease() = 0;
   virtual void HandleLeaseTime(Duration time) = 0;
 
   // No task of ours begins any more; waits for those that are under way.
   Task<void> EndBackground();
   bool closing() const { return closing_; }
-  // Starts `task`, which EndBackground() waits for.
-  void SpawnBackground(Task<void> task);
 
   // One COMPOUND of one operation, as it is. An error of the COMPOUND is an Error; of the operation, its results'.
   template <class Operation>
@@ -132,7 +145,7 @@ class CompoundCaller {
   TimerService& timers_;
   rpc::Client& client_;
   const CallerOptions options_;
-  bool answered_ = false;  // the last call was
+  bool answered_ = false;
 
  private:
   template <class... Arguments>
@@ -141,10 +154,15 @@ class CompoundCaller {
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> Attempts(Build build, std::string_view what, Bytes destination,
                                                      Observe observe, std::type_identity<std::tuple<Arguments...>>);
+  // Does what is to be done until ready() is true, or nothing can be done.
+  Task<Result<void>> Recover(std::string_view what);
+  // When the lease must be renewed where nothing else has renewed it: after half of its time.
+  TimePoint renew_at() const { return renewed_at() + lease_time() / 2; }
   void ArmRenewal();
   Task<void> Renew();
 
   std::function<Task<void>()> reclaim_;
+  std::function<void()> revoked_;
   bool recovering_ = false;
   bool closing_ = false;
   size_t background_ = 0;  // tasks of our own

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "client/nfs4/file.h"
+#include "client/nfs4/open_file.h"
 
 namespace penstock::client::v4 {
 namespace {
 
 using nfs4::nfsstat4;
 
-// How often a lock that another has is asked for again: more and more seldom.
+// How often a lock that another has is asked for again, where the server does not say when: more and more seldom.
 constexpr Duration kFirstDelay = std::chrono::milliseconds(20);
 constexpr Duration kLongestDelay = std::chrono::seconds(1);
 // Longer patience is no different.
@@ -102,7 +102,7 @@ void FileLocks::HandleNoReply(Owner& owner, bool is_new) {
 }
 
 Task<Result<void>> FileLocks::LockOnce(Owner& owner, LockRange range, LockKind kind) {
-  PENSTOCK_CO_CHECK(co_await file_.EnsureOpen());
+  PENSTOCK_CO_CHECK(co_await file_.EnsureOwnOpen());
   co_await file_.turn().Take();
   const Turn::Guard guard(file_.turn());
   // Nobody can tell what a lock-owner has whose count is lost.
@@ -157,8 +157,15 @@ Task<Result<void>> FileLocks::Lock(std::string name, LockRange range, LockKind k
       co_return intact;
     }
     if (locked || locked.error().status != Status::kDenied || timers.Now() >= give_up) co_return locked;
-    co_await Sleep(timers, std::min(delay, give_up - timers.Now()));
+    co_await WaitUntilAvailable(std::min(delay, give_up - timers.Now()));
   }
+}
+
+// The server may say so, but need not.
+Task<void> FileLocks::WaitUntilAvailable(Duration at_most) {
+  const auto timer = file_.caller().timers().MakeTimer([this] { available_.Notify(); });
+  timer->ExpireAfter(at_most);
+  co_await available_;
 }
 
 // ---- LOCKU, LOCKT ----

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/signal.h"
 #include "client/mount.h"
 #include "client/nfs4/held_locks.h"
 #include "client/nfs4/state_owner.h"
@@ -14,12 +15,12 @@
 
 namespace penstock::client::v4 {
 
-class File;
+class OpenFile;
 
 class FileLocks {
  public:
   // The file that they belong to.
-  explicit FileLocks(File& file) : file_(file) {}
+  explicit FileLocks(OpenFile& file) : file_(file) {}
 
   // See client::File.
   Task<Result<void>> Lock(std::string name, LockRange range, LockKind kind, Duration patience);
@@ -32,6 +33,8 @@ class FileLocks {
   Task<void> Reclaim();
   // The server does not honour the open any more that they belong to.
   void HandleLost();
+  // The server says that one may be had that was denied: those who wait for one ask again (RFC 8881 §20.11).
+  void HandleAvailable() { available_.Notify(); }
 
  private:
   struct Owner {
@@ -52,13 +55,15 @@ class FileLocks {
   void HandleNoReply(Owner& owner, bool is_new);
   Task<Result<void>> LockOnce(Owner& owner, LockRange range, LockKind kind);
   Task<Result<void>> TryLock(Owner& owner, LockRange range, LockKind kind);
+  Task<void> WaitUntilAvailable(Duration at_most);
   Task<Result<void>> UnlockOnce(Owner& owner, LockRange range);
   Task<bool> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
   // After an answer that says so: where the server has not restarted, they are gone.
   Task<Result<void>> FindOut(Owner& owner, const nfs4::stateid4& used);
 
-  File& file_;
+  OpenFile& file_;
   std::map<std::string, Owner> owners_;
+  Signal available_;
 };
 
 }  // namespace penstock::client::v4

@@ -52,8 +52,8 @@ class Lease {
 
   void set_lease_time(Duration time) { lease_time_ = time; }
   Duration lease_time() const { return lease_time_; }
-  // When the lease must be renewed where nothing else has renewed it: after half of its time.
-  TimePoint renew_at() const { return renewed_ + lease_time_ / 2; }
+  // When that was sent which renewed it last.
+  TimePoint renewed_at() const { return renewed_; }
 
  private:
   void LoseClient();

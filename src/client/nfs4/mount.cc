@@ -13,6 +13,7 @@
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
 #include "client/nfs4/client_id.h"
+#include "client/nfs4/delegations.h"
 #include "client/nfs4/file.h"
 #include "client/nfs4/names.h"
 #include "client/nfs4/session.h"
@@ -48,16 +49,11 @@ CallerOptions OptionsOf(const Url& url, uint32_t minor_version) {
   return options;
 }
 
-class Mount final : public client::Mount, public FileOwner {
+class Mount final : public client::Mount, public FileOwner, private CallbackReceiver {
  public:
   Mount(Loop& loop, asio::thread_pool& workers, Url url, uint32_t minor_version, MountOptions options)
       : client::Mount(loop, std::move(url)),
-        callbacks_(kBackSlots, {.id = [this] { return session_->lease().session(); },
-                                .set_target =
-                                    [this](uint32_t target) {
-                                      session_->slots().HandleTarget(target);
-                                      session_->HandleSlotsChanged();
-                                    }}),
+        callbacks_(kBackSlots, *this),
         channel_(
             loop, [this, &workers, provider = options.provider] { return OpenBound(workers, provider); },
             Limited(options.retry, url_)),
@@ -71,7 +67,9 @@ class Mount final : public client::Mount, public FileOwner {
       caller_ = std::move(session);
       dispatcher_.Add(callbacks_);
     }
+    delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
+    caller_->set_revoked([this] { delegations_->HandleRevoked(); });
   }
 
   Task<Result<void>> SetUp();
@@ -81,19 +79,19 @@ class Mount final : public client::Mount, public FileOwner {
     return kNames[caller_->minor_version()];
   }
   uint64_t reconnections() const override { return channel_.reconnections(); }
-  Task<void> Unmount() override { co_await caller_->Close(); }
+  Task<void> Unmount() override {
+    // A server that does not answer any more finds out by itself, when the lease ends.
+    if (caller_->answered()) delegations_->ReturnAll();
+    co_await caller_->Close();
+  }
 
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
     return v4::Lookup(*caller_, directory, name);
   }
-  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override {
-    return v4::GetAttributes(*caller_, object, what);
-  }
+  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
   Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
-                                   const NewAttributes& attributes) override {
-    return v4::SetAttributes(*caller_, object, what, attributes);
-  }
+                                   const NewAttributes& attributes) override;
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return v4::ReadLink(*caller_, symlink, what);
   }
@@ -103,16 +101,10 @@ class Mount final : public client::Mount, public FileOwner {
   Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
     return v4::MakeSymlink(*caller_, directory, name, target);
   }
-  Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
-    return v4::Link(*caller_, file, directory, name);
-  }
+  Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override;
   Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
-                            std::string_view to) override {
-    return v4::Rename(*caller_, from_directory, from, to_directory, to);
-  }
-  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override {
-    return v4::Remove(*caller_, directory, name);
-  }
+                            std::string_view to) override;
+  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override;
   Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) override {
     return v4::RemoveDirectory(*caller_, directory, name);
   }
@@ -128,11 +120,26 @@ class Mount final : public client::Mount, public FileOwner {
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
 
+  // FileOwner
   CompoundCaller& caller() override { return *caller_; }
+  Delegations& delegations() override { return *delegations_; }
   StateOwner NewOwner(std::string_view name) override { return StateOwner(next_owner_++, name); }
   const TransferSizes& transfer_sizes() const override { return sizes_; }
-  void Add(File& file) override { files_.insert(&file); }
-  void Remove(File& file) override { files_.erase(&file); }
+  void Add(v4::OpenFile& file) override { files_.insert(&file); }
+  void Remove(v4::OpenFile& file) override { files_.erase(&file); }
+
+  // CallbackReceiver
+  nfs4::sessionid4 session() const override { return session_->lease().session(); }
+  void HandleSlotTarget(uint32_t target) override {
+    session_->slots().HandleTarget(target);
+    session_->HandleSlotsChanged();
+  }
+  nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) override {
+    return delegations_->HandleRecall(recall);
+  }
+  void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) override { delegations_->HandleRecallAny(recall); }
+  Delegations::Pointer DelegationOf(const Handle& file) override { return delegations_->ForGetAttributes(file); }
+  void HandleLockAvailable(const Handle& file) override;
 
   rpc::Dispatcher dispatcher_;
   CallbackProgram callbacks_;
@@ -140,7 +147,8 @@ class Mount final : public client::Mount, public FileOwner {
   rpc::Client client_;
   std::unique_ptr<CompoundCaller> caller_;
   Session* session_ = nullptr;  // what caller_ is, but for minor version 0
-  std::set<File*> files_;
+  std::optional<Delegations> delegations_;
+  std::set<v4::OpenFile*> files_;
   uint64_t next_owner_ = 1;
 };
 
@@ -197,10 +205,20 @@ Task<Result<void>> Mount::LearnLimits() {
 }
 
 Task<void> Mount::ReclaimFiles() {
-  const std::vector<File*> files(files_.begin(), files_.end());
-  for (File* file : files) {
-    if (files_.contains(file)) co_await file->Reclaim();
+  std::vector<std::weak_ptr<v4::OpenFile>> files;
+  for (v4::OpenFile* file : files_) files.push_back(file->weak_from_this());
+  for (const auto& each : files) {
+    if (const auto file = each.lock()) co_await file->Reclaim();
   }
+}
+
+// A file that is open more than once has locks of more than one.
+void Mount::HandleLockAvailable(const Handle& file) {
+  std::vector<std::shared_ptr<v4::OpenFile>> open;
+  for (v4::OpenFile* each : files_) {
+    if (each->node().handle == file) open.push_back(each->shared_from_this());
+  }
+  for (const auto& each : open) each->locks().HandleAvailable();
 }
 
 // ---- names and attributes ----
@@ -209,6 +227,43 @@ Task<Result<void>> Mount::Ping() {
   auto reply = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
   if (!reply) co_return std::unexpected(v4::ErrorOf(reply.error(), url_.host));
   co_return Result<void>();
+}
+
+Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
+  if (auto known = delegations_->AttributesOf(object)) co_return *std::move(known);
+  const Delegations::Query query(*delegations_, object);
+  auto attributes = co_await v4::GetAttributes(*caller_, object, what);
+  if (attributes) delegations_->Remember(query, *attributes);
+  co_return attributes;
+}
+
+Task<Result<void>> Mount::SetAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes) {
+  delegations_->HandleNewAttributes(object, attributes);
+  Result<void> set = co_await v4::SetAttributes(*caller_, object, what, attributes);
+  delegations_->HandleChange(object);
+  co_return set;
+}
+
+Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std::string_view name) {
+  delegations_->HandleChange(file);
+  Result<void> linked = co_await v4::Link(*caller_, file, directory, name);
+  delegations_->HandleChange(file);
+  co_return linked;
+}
+
+Task<Result<void>> Mount::Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
+                                 std::string_view to) {
+  delegations_->HandleNamesChanged();
+  Result<void> renamed = co_await v4::Rename(*caller_, from_directory, from, to_directory, to);
+  delegations_->HandleNamesChanged();
+  co_return renamed;
+}
+
+Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
+  delegations_->HandleNamesChanged();
+  Result<void> removed = co_await v4::Remove(*caller_, directory, name);
+  delegations_->HandleNamesChanged();
+  co_return removed;
 }
 
 Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
@@ -237,9 +292,9 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
 // ---- files ----
 
 Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access access) {
-  auto opened = std::make_unique<File>(*this, file, what, access, NewOwner({}));
+  auto opened = std::make_shared<v4::OpenFile>(*this, file, what, access, NewOwner({}));
   PENSTOCK_CO_CHECK(co_await opened->Open());
-  co_return opened;
+  co_return std::make_unique<File>(std::move(opened));
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
@@ -247,10 +302,11 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
   StateOwner owner = NewOwner({});
   std::vector<std::byte> octets;
   const nfs4::fattr4 attributes = EncodeAttributes({.mode = mode, .size = 0}, octets);
+  const Delegations::Asking asking(*delegations_);
   uint64_t epoch = 0;
   const auto build = [&] {
     epoch = caller_->epoch();
-    nfs4::OPEN4args open = MakeOpen(*caller_, owner, Access::kBoth);
+    nfs4::OPEN4args open = MakeOpen(*caller_, owner, Access::kBoth, asking.wanted());
     open.openhow =
         nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, nfs4::createhow4(nfs4::createmode4::UNCHECKED4, attributes));
     open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(name));
@@ -260,9 +316,10 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
   auto reply = co_await caller_->Call(build, name, {}, observe);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name));
-  auto file = std::make_unique<File>(*this, std::move(node), name, Access::kBoth, owner);
-  PENSTOCK_CO_CHECK(co_await file->HandleOpened(std::get<1>(reply->results).resok4(), epoch));
-  co_return file;
+  const Attributes made = node.attributes;
+  auto file = std::make_shared<v4::OpenFile>(*this, std::move(node), name, Access::kBoth, owner);
+  PENSTOCK_CO_CHECK(co_await file->HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, made));
+  co_return std::make_unique<File>(std::move(file));
 }
 
 }  // namespace

@@ -81,6 +81,10 @@ struct Operation<nfs4::COMMIT4args> : OperationIs<nfs4::OP_COMMIT, nfs4::COMMIT4
 template <>
 struct Operation<nfs4::DELEGRETURN4args> : OperationIs<nfs4::OP_DELEGRETURN, nfs4::DELEGRETURN4res> {};
 template <>
+struct Operation<nfs4::TEST_STATEID4args> : OperationIs<nfs4::OP_TEST_STATEID, nfs4::TEST_STATEID4res> {};
+template <>
+struct Operation<nfs4::FREE_STATEID4args> : OperationIs<nfs4::OP_FREE_STATEID, nfs4::FREE_STATEID4res> {};
+template <>
 struct Operation<nfs4::SETCLIENTID4args> : OperationIs<nfs4::OP_SETCLIENTID, nfs4::SETCLIENTID4res> {};
 template <>
 struct Operation<nfs4::SETCLIENTID_CONFIRM4args>
@@ -126,6 +130,8 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.max_stream += kMaxPath;
   } else if constexpr (std::same_as<Arguments, nfs4::READDIR4args>) {
     shape.max_stream += arguments.maxcount;
+  } else if constexpr (std::same_as<Arguments, nfs4::TEST_STATEID4args>) {
+    shape.max_stream += static_cast<uint32_t>(4 * arguments.ts_stateids.size());
   } else if constexpr (kIsOneOf<Arguments, nfs4::GETATTR4args, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args,
                                 nfs4::CREATE4args, nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
     // Attributes, or which of them were set; names of an implementation; an access control entry; an address.

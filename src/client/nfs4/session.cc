@@ -8,6 +8,11 @@ namespace penstock::client::v4 {
 
 using nfs4::nfsstat4;
 
+// RFC 8881 §18.46.3
+constexpr uint32_t kSomeStateRevoked = nfs4::SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
+                                       nfs4::SEQ4_STATUS_ADMIN_STATE_REVOKED |
+                                       nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+
 Session::Session(TimerService& timers, rpc::Client& client, CallerOptions options)
     : CompoundCaller(timers, client, std::move(options)) {}
 
@@ -21,31 +26,22 @@ Task<void> Session::Close() {
 
 // ---- set-up and recovery ----
 
-Task<Result<void>> Session::Recover(std::string_view what) {
-  const TimePoint give_up = timers_.Now() + options_.give_up_after;
-  while (!lease_.ready()) {
-    const Lease::Step step = lease_.next();
-    const uint64_t generation = lease_.generation();
-    switch (step) {
-      case Lease::Step::kExchangeId:
-        PENSTOCK_CO_CHECK(co_await ExchangeId(what));
-        break;
-      case Lease::Step::kCreateSession:
-        PENSTOCK_CO_CHECK(co_await CreateSession(what));
-        break;
-      case Lease::Step::kReclaim:
-        co_await Reclaim();
-        if (generation == lease_.generation()) lease_.HandleReclaimed();
-        break;
-      case Lease::Step::kReclaimComplete:
-        PENSTOCK_CO_CHECK(co_await ReclaimComplete(what));
-        break;
-      case Lease::Step::kReady:
-        break;
+Task<Result<void>> Session::TakeStep(std::string_view what) {
+  switch (lease_.next()) {
+    case Lease::Step::kExchangeId:
+      co_return co_await ExchangeId(what);
+    case Lease::Step::kCreateSession:
+      co_return co_await CreateSession(what);
+    case Lease::Step::kReclaim: {
+      const uint64_t generation = lease_.generation();
+      co_await Reclaim();
+      if (generation == lease_.generation()) lease_.HandleReclaimed();
+      break;
     }
-    if (timers_.Now() >= give_up) co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
-    // No step on: the server is busy, or has lost what it had just given.
-    if (lease_.next() <= step) co_await Sleep(timers_, std::chrono::milliseconds(100));
+    case Lease::Step::kReclaimComplete:
+      co_return co_await ReclaimComplete(what);
+    case Lease::Step::kReady:
+      break;
   }
   co_return Result<void>();
 }
@@ -222,6 +218,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleExecuted(use);
       slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
       lease_.HandleSequence(said.sr_status_flags, generation, sent);
+      if (said.sr_status_flags & kSomeStateRevoked) HandleRevoked();
       if (lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
         SpawnBackground(BindAgain());
       }

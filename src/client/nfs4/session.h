@@ -34,6 +34,7 @@ class Session final : public CompoundCaller {
   const Lease& lease() const { return lease_; }
   nfs4::clientid4 client() const override { return lease_.client(); }
   uint64_t epoch() const override { return lease_.epoch(); }
+  Duration lease_time() const override { return lease_.lease_time(); }
   SlotTable& slots() { return slots_; }
   // Those that wait for a slot look again.
   void HandleSlotsChanged() { slots_changed_.Notify(); }
@@ -46,7 +47,8 @@ class Session final : public CompoundCaller {
   void HandleNoReply(SlotUse use, uint64_t generation);
 
   bool ready() const override { return lease_.ready(); }
-  Task<Result<void>> Recover(std::string_view what) override;
+  int step() const override { return static_cast<int>(lease_.next()); }
+  Task<Result<void>> TakeStep(std::string_view what) override;
   Task<Result<void>> ExchangeId(std::string_view what);
   Task<Result<void>> CreateSession(std::string_view what);
   Task<Result<void>> ReclaimComplete(std::string_view what);
@@ -54,7 +56,7 @@ class Session final : public CompoundCaller {
   // Makes certain that a doubtful slot's request has been executed, or never will be.
   Task<Result<void>> Settle(SlotUse use, std::string_view what);
 
-  TimePoint renew_at() const override { return lease_.renew_at(); }
+  TimePoint renewed_at() const override { return lease_.renewed_at(); }
   Task<void> RenewLease() override;
   void HandleLeaseTime(Duration time) override { lease_.set_lease_time(time); }
   Task<void> BindAgain();

@@ -1,0 +1,138 @@
+#include "client/nfs4/delegation_table.h"
+
+#include <gtest/gtest.h>
+
+#include "client/nfs4/open_file.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+Handle File(uint8_t number) {
+  const std::byte octet{number};
+  return Handle(ConstBytes(&octet, 1));
+}
+
+nfs4::stateid4 Stateid(uint8_t number) {
+  nfs4::stateid4 stateid;
+  stateid.seqid = 1;
+  stateid.other[0] = std::byte{number};
+  return stateid;
+}
+
+DelegationTable::Pointer Make(uint8_t number, bool writes = false) {
+  return std::make_shared<Delegation>(File(number), Stateid(number), writes, 1, Access::kRead);
+}
+
+// What stands for a user is never looked at.
+OpenFile& User(int& place) { return reinterpret_cast<OpenFile&>(place); }
+
+TEST(Delegation, ForReadingLetsNobodyWrite) {
+  Delegation delegation(File(1), Stateid(1), false, 1, Access::kBoth);
+  EXPECT_TRUE(delegation.LetsOpen(Access::kRead));
+  EXPECT_FALSE(delegation.LetsOpen(Access::kWrite));
+  EXPECT_FALSE(delegation.LetsOpen(Access::kBoth));
+  EXPECT_TRUE(delegation.Covers(Access::kRead));
+  EXPECT_FALSE(delegation.Covers(Access::kWrite));
+}
+
+TEST(Delegation, ForWritingLetsOpenWhatTheServerHasLetOpenBefore) {
+  Delegation delegation(File(1), Stateid(1), true, 1, Access::kWrite);
+  EXPECT_TRUE(delegation.LetsOpen(Access::kWrite));
+  EXPECT_FALSE(delegation.LetsOpen(Access::kBoth)) << "may this user read?";
+  delegation.HandleOpened(Access::kRead);
+  EXPECT_TRUE(delegation.LetsOpen(Access::kBoth));
+  delegation.HandlePermissionsChanged();
+  EXPECT_FALSE(delegation.LetsOpen(Access::kRead)) << "may this user still?";
+  EXPECT_TRUE(delegation.Covers(Access::kBoth)) << "what is open stays open";
+}
+
+TEST(Delegation, OnItsWayBackLetsNobodyOpen) {
+  Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
+  delegation.HandleReturning();
+  EXPECT_FALSE(delegation.LetsOpen(Access::kRead));
+  EXPECT_FALSE(delegation.gone());
+}
+
+// RFC 8881 §10.4.3: c until the file is changed, then d, which is greater; the size as it is now.
+TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
+  Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
+  delegation.Remember({.size = 100, .change = 7});
+  EXPECT_EQ(delegation.change(), 7u);
+  EXPECT_EQ(delegation.size(), 100u);
+  delegation.HandleWrite(50);
+  EXPECT_FALSE(delegation.attributes());
+  EXPECT_EQ(delegation.change(), 8u);
+  EXPECT_EQ(delegation.size(), 100u) << "written within it";
+  delegation.HandleWrite(150);
+  EXPECT_EQ(delegation.size(), 150u);
+  delegation.Remember({.size = 150, .change = 9});
+  EXPECT_EQ(delegation.change(), 8u) << "as compared with what it was in the beginning";
+  delegation.HandleSize(3);
+  EXPECT_EQ(delegation.size(), 3u);
+}
+
+TEST(ChangeCounts, KnowWhichFileHasChanged) {
+  ChangeCounts counts;
+  const ChangeCounts before = counts;
+  EXPECT_TRUE(counts.IsSame(File(1), before));
+  counts.Count(File(1));
+  EXPECT_FALSE(counts.IsSame(File(1), before));
+  int same = 0;
+  for (uint8_t i = 2; i < 100; ++i) same += counts.IsSame(File(i), before);
+  EXPECT_GT(same, 80) << "few are taken for another";
+  counts.CountAll();
+  for (uint8_t i = 1; i < 100; ++i) EXPECT_FALSE(counts.IsSame(File(i), before));
+}
+
+TEST(DelegationTable, HasOneOfAFile) {
+  DelegationTable table;
+  const auto first = Make(1);
+  EXPECT_EQ(table.Add(first), nullptr);
+  EXPECT_EQ(table.Find(File(1)), first);
+  EXPECT_EQ(table.Find(File(2)), nullptr);
+  const auto second = std::make_shared<Delegation>(File(1), Stateid(2), true, 1, Access::kRead);
+  EXPECT_EQ(table.Add(second), first);
+  EXPECT_EQ(table.size(), 1u);
+  table.Remove(*first);
+  EXPECT_EQ(table.Find(File(1)), second) << "the other one is there still";
+  table.Remove(*second);
+  EXPECT_EQ(table.Find(File(1)), nullptr);
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(DelegationTable, FindsAStateidWhateverItsSeqid) {
+  DelegationTable table;
+  const auto delegation = Make(1);
+  table.Add(delegation);
+  nfs4::stateid4 later = Stateid(1);
+  later.seqid = 5;
+  EXPECT_EQ(table.Find(later), delegation);
+  EXPECT_EQ(table.Find(Stateid(2)), nullptr);
+}
+
+TEST(DelegationTable, GivesBackFirstWhatWasNotUsedForTheLongestTime) {
+  DelegationTable table;
+  for (uint8_t i = 1; i <= 5; ++i) table.Add(Make(i, i > 3));
+  int place = 0;
+  const auto used = table.Find(File(2));
+  used->AddUser(User(place));
+  table.Find(File(1));
+  // 3, 4, 5, 2, 1 by their last use; 2 is open.
+  using Kind = DelegationTable::Kind;
+  const auto numbers = [&](size_t keep, Kind kind) {
+    std::vector<int> found;
+    for (const auto& each : table.Surplus(keep, kind)) found.push_back(static_cast<int>(each->handle().bytes()[0]));
+    return found;
+  };
+  EXPECT_EQ(numbers(5, Kind::kAny), std::vector<int>{});
+  EXPECT_EQ(numbers(3, Kind::kAny), (std::vector<int>{3, 4}));
+  EXPECT_EQ(numbers(0, Kind::kAny), (std::vector<int>{3, 4, 5, 1, 2}));
+  EXPECT_EQ(numbers(1, Kind::kRead), (std::vector<int>{3, 1}));
+  EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{4, 5}));
+  table.Find(File(4))->HandleReturning();
+  EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{5})) << "one is on its way";
+  used->RemoveUser(User(place));
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

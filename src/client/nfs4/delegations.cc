@@ -1,0 +1,241 @@
+#include "client/nfs4/delegations.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "client/nfs4/open_file.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using nfs4::nfsstat4;
+
+// TEST_STATEID with so many stateids has a reply of moderate size.
+constexpr size_t kTestedAtOnce = 64;
+
+// What OPEN has given.
+struct Grant {
+  nfs4::stateid4 stateid;
+  bool writes;
+  bool recall;  // it goes back at once
+};
+std::optional<Grant> GrantOf(const nfs4::open_delegation4& given) {
+  switch (given.discriminant()) {
+    case nfs4::open_delegation_type4::OPEN_DELEGATE_READ:
+      return Grant{given.read().stateid, false, given.read().recall};
+    case nfs4::open_delegation_type4::OPEN_DELEGATE_WRITE:
+      return Grant{given.write().stateid, true, given.write().recall};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+// ---- OPEN ----
+
+void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access access,
+                               const nfs4::open_delegation4& given, uint64_t epoch, const Attributes& attributes) {
+  const std::optional<Grant> grant = GrantOf(given);
+  if (!grant) {
+    const Pointer held = Held(file);
+    if (!held) return;
+    held->HandleOpened(access);
+    // The OPEN may have cut it.
+    counts_.Count(file);
+    held->HandleSize(attributes.size);
+    return;
+  }
+  if (epoch != caller_.epoch()) return;
+  const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
+  if (const Pointer before = table_.Add(delegation)) StartReturn(before);
+  const bool known = counts_.IsSame(file, asking.before_);
+  if (known) delegation->Remember(attributes);
+  // Without the size, what would we answer to CB_GETATTR?
+  const bool useful = asking.wanted() && !grant->recall && (known || !grant->writes);
+  if (!useful) StartReturn(delegation);
+  if (table_.size() <= most_) return;
+  for (const Pointer& each : table_.Surplus(most_, DelegationTable::Kind::kAny)) {
+    if (each->users().empty()) StartReturn(each);
+  }
+}
+
+Delegations::Pointer Delegations::Held(const Handle& file) {
+  Pointer held = table_.Find(file);
+  if (!held || held->epoch() == caller_.epoch()) return held;
+  Drop(*held);
+  return nullptr;
+}
+
+// Where the lease may be over, the server may have given the file to somebody else (RFC 8881 §8.3).
+Delegations::Pointer Delegations::ForOpen(const Handle& file, Access access) {
+  Pointer held = Held(file);
+  return held && held->LetsOpen(access) && caller_.holds_lease() ? held : nullptr;
+}
+
+Delegations::Pointer Delegations::ForIo(const Handle& file, Access access) {
+  Pointer held = Held(file);
+  return held && held->Covers(access) && !held->returning() ? held : nullptr;
+}
+
+// ---- attributes ----
+
+std::optional<Attributes> Delegations::AttributesOf(const Handle& file) {
+  const Pointer held = Held(file);
+  if (!held || held->returning() || !caller_.holds_lease()) return std::nullopt;
+  return held->attributes();
+}
+
+void Delegations::Remember(const Query& query, const Attributes& attributes) {
+  const Pointer& delegation = query.delegation_;
+  if (delegation && !delegation->returning() && counts_.IsSame(delegation->handle(), query.before_)) {
+    delegation->Remember(attributes);
+  }
+}
+
+void Delegations::HandleChange(const Handle& file) {
+  counts_.Count(file);
+  if (const Pointer held = Held(file)) held->HandleChange();
+}
+
+void Delegations::HandleWrite(const Handle& file, uint64_t end) {
+  counts_.Count(file);
+  if (const Pointer held = Held(file)) held->HandleWrite(end);
+}
+
+void Delegations::HandleNewAttributes(const Handle& file, const NewAttributes& attributes) {
+  counts_.Count(file);
+  const Pointer held = Held(file);
+  if (!held) return;
+  held->HandleChange();
+  if (attributes.size) held->HandleSize(*attributes.size);
+  if (attributes.mode || attributes.owner || attributes.group) held->HandlePermissionsChanged();
+}
+
+void Delegations::HandleNamesChanged() {
+  counts_.CountAll();
+  for (const Pointer& each : table_.all()) each->HandleChange();
+}
+
+// ---- what the server says ----
+
+// RFC 8881 §20.2
+nfsstat4 Delegations::HandleRecall(const nfs4::CB_RECALL4args& recall) {
+  const Pointer found = table_.Find(recall.stateid);
+  if (found && found->handle() == recall.fh && found->epoch() == caller_.epoch()) {
+    StartReturn(found);
+    return nfsstat4::NFS4_OK;
+  }
+  return asking_ > 0 ? nfsstat4::NFS4ERR_DELAY : nfsstat4::NFS4ERR_BAD_STATEID;
+}
+
+Delegations::Pointer Delegations::ForGetAttributes(const Handle& file) {
+  Pointer held = Held(file);
+  return held && held->writes() ? held : nullptr;
+}
+
+// RFC 8881 §20.6
+void Delegations::HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) {
+  const uint32_t mask = recall.craa_type_mask.empty() ? 0 : recall.craa_type_mask[0];
+  const bool reads = mask >> nfs4::RCA4_TYPE_MASK_RDATA_DLG & 1;
+  const bool writes = mask >> nfs4::RCA4_TYPE_MASK_WDATA_DLG & 1;
+  if (!reads && !writes) return;
+  using Kind = DelegationTable::Kind;
+  const Kind kind = reads && writes ? Kind::kAny : reads ? Kind::kRead : Kind::kWrite;
+  for (const Pointer& each : table_.Surplus(recall.craa_objects_to_keep, kind)) StartReturn(each);
+}
+
+bool Delegations::HandleLost(const nfs4::stateid4& stateid) {
+  const Pointer found = table_.Find(stateid);
+  if (!found) return false;
+  Drop(*found);
+  caller_.SpawnBackground(Free(stateid));
+  return true;
+}
+
+void Delegations::HandleRevoked() {
+  if (testing_ || caller_.timers().Now() < test_again_ || table_.size() == 0) return;
+  caller_.SpawnBackground(FindRevoked());
+}
+
+// RFC 8881 §10.4.5
+Task<void> Delegations::FindRevoked() {
+  testing_ = true;
+  std::vector<Pointer> rest = table_.all();
+  while (!rest.empty()) {
+    const size_t count = std::min(rest.size(), kTestedAtOnce);
+    std::vector<Pointer> some(rest.end() - static_cast<ptrdiff_t>(count), rest.end());
+    rest.resize(rest.size() - count);
+    const Result<void> tested = co_await TestSome(std::move(some));
+    if (!tested) {
+      log::debug("{}", tested.error().message);
+      break;
+    }
+  }
+  // The flag may be about something else; it stays for as long as that does.
+  test_again_ = caller_.timers().Now() + caller_.lease_time() / 2;
+  testing_ = false;
+}
+
+// RFC 8881 §18.48, §18.38
+Task<Result<void>> Delegations::TestSome(std::vector<Pointer> some) {
+  constexpr std::string_view kWhat = "testing delegations";
+  auto reply = co_await caller_.Call(
+      [&] {
+        nfs4::TEST_STATEID4args test;
+        for (const Pointer& each : some) test.ts_stateids.push_back(each->stateid());
+        return std::tuple(std::move(test));
+      },
+      kWhat);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const auto& statuses = std::get<0>(reply->results).tsr_resok4().tsr_status_codes;
+  for (size_t i = 0; i < std::min(statuses.size(), some.size()); ++i) {
+    if (statuses[i] == nfsstat4::NFS4_OK) continue;
+    Drop(*some[i]);
+    if (statuses[i] == nfsstat4::NFS4ERR_DELEG_REVOKED) co_await Free(some[i]->stateid());
+  }
+  co_return Result<void>();
+}
+
+Task<void> Delegations::Free(nfs4::stateid4 stateid) {
+  const nfs4::FREE_STATEID4args free{stateid};
+  auto freed = co_await caller_.Call([&] { return std::tuple(free); }, "forgetting a revoked delegation");
+  if (!freed) log::debug("{}", freed.error().message);
+}
+
+// ---- return ----
+
+void Delegations::Drop(Delegation& delegation) {
+  delegation.HandleGone();
+  table_.Remove(delegation);
+}
+
+void Delegations::StartReturn(const Pointer& delegation) {
+  if (delegation->returning()) return;
+  delegation->HandleReturning();
+  caller_.SpawnBackground(Return(delegation));
+}
+
+// RFC 8881 §10.4.4: what is open under it is opened at the server first.
+Task<void> Delegations::Return(Pointer delegation) {
+  while (!delegation->users().empty() && !delegation->gone()) {
+    const std::shared_ptr<OpenFile> user = (*delegation->users().begin())->shared_from_this();
+    const Result<void> opened = co_await user->Claim(*delegation);
+    if (!opened) log::warn("{}", opened.error().message);
+  }
+  if (!delegation->gone() && delegation->epoch() == caller_.epoch()) {
+    auto returned = co_await caller_.Call(
+        [&] {
+          return std::tuple(nfs4::PUTFH4args{delegation->handle()}, nfs4::DELEGRETURN4args{delegation->stateid()});
+        },
+        "returning a delegation");
+    if (!returned) log::debug("{}", returned.error().message);
+  }
+  Drop(*delegation);
+}
+
+void Delegations::ReturnAll() {
+  for (const Pointer& each : table_.all()) StartReturn(each);
+}
+
+}  // namespace penstock::client::v4

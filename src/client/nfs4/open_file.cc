@@ -1,0 +1,228 @@
+#include "client/nfs4/open_file.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "client/nfs4/attributes.h"
+#include "client/nfs4/names.h"
+
+namespace penstock::client::v4 {
+
+using nfs4::nfsstat4;
+
+bool IsStateLost(std::optional<Status> status) {
+  if (!status) return false;
+  switch (static_cast<nfsstat4>(*status)) {
+    case nfsstat4::NFS4ERR_BAD_STATEID:
+    case nfsstat4::NFS4ERR_STALE_STATEID:
+    case nfsstat4::NFS4ERR_EXPIRED:
+    case nfsstat4::NFS4ERR_ADMIN_REVOKED:
+    case nfsstat4::NFS4ERR_DELEG_REVOKED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access, bool may_delegate) {
+  nfs4::OPEN4args open;
+  open.seqid = caller.SequenceOf(owner);
+  open.share_access = static_cast<uint32_t>(access);
+  if (caller.minor_version() > 0 && !may_delegate) open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  open.share_deny = nfs4::OPEN4_SHARE_DENY_NONE;
+  open.owner = {caller.client(), owner.octets()};
+  return open;
+}
+
+OpenFile::~OpenFile() {
+  SetDelegation(nullptr);
+  mount_.Remove(*this);
+}
+
+void OpenFile::SetDelegation(Delegations::Pointer delegation) {
+  if (delegation_) delegation_->RemoveUser(*this);
+  delegation_ = std::move(delegation);
+  if (delegation_) delegation_->AddUser(*this);
+}
+
+// ---- open ----
+
+template <class Build>
+auto OpenFile::CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())>>> {
+  auto reply = co_await caller().Call(std::move(build), name_, {},
+                                      [this](const auto& said) { owner_.HandleStatus(StatusOf(said, 1)); });
+  if (!reply && !reply.error().status) caller().HandleNoReply(owner_);
+  co_return reply;
+}
+
+Task<Result<void>> OpenFile::Open() {
+  for (int tries = 1;; ++tries) {
+    SetDelegation(mount_.delegations().ForOpen(node_.handle, access_));
+    if (delegation_) co_return Result<void>();
+    co_await turn_.Take();
+    const Turn::Guard guard(turn_);
+    Result<void> opened = co_await OpenAtServer(nullptr);
+    // Lost between its OPEN and what has to follow: as if it had not been.
+    if (opened || !IsStateLost(opened.error().status) || tries == kMostOpens) co_return opened;
+  }
+}
+
+Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
+  const bool by_name = caller().minor_version() == 0;  // RFC 7530 §16.16.1: there is no CLAIM_FH
+  if (by_name && node_.name.empty()) {
+    co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens what has a name", name_), Status::kInvalid});
+  }
+  if (owner_.spent()) owner_ = mount_.NewOwner({});
+  const Delegations::Asking asking(mount_.delegations());
+  uint64_t epoch = 0;
+  auto reply = co_await CallAsOwner([&] {
+    epoch = caller().epoch();
+    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, !delegation && asking.wanted());
+    using Claim = nfs4::open_claim4;
+    using enum nfs4::open_claim_type4;
+    open.claim = delegation ? Claim(CLAIM_DELEG_CUR_FH, delegation->stateid())
+                 : by_name  ? Claim(CLAIM_NULL, nfs4::component4(node_.name))
+                            : Claim(CLAIM_FH);
+    return std::tuple(nfs4::PUTFH4args{by_name ? node_.directory : node_.handle}, open, GetHandle(),
+                      nfs4::GETATTR4args{FileAttributes()});
+  });
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  PENSTOCK_CO_TRY(const Node found, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), {}, name_));
+  PENSTOCK_CO_CHECK(co_await HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, found.attributes));
+  if (found.handle == node_.handle) co_return Result<void>();
+  // Another file has the name by now.
+  PENSTOCK_CO_CHECK(co_await CloseAtServer());
+  co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_STALE, name_));
+}
+
+Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result,
+                                          uint64_t epoch, const Attributes& attributes) {
+  stateid_ = result.stateid;
+  own_epoch_ = epoch;
+  SetDelegation(nullptr);
+  mount_.delegations().HandleOpened(asking, node_.handle, access_, result.delegation, epoch, attributes);
+  if (!(result.rflags & nfs4::OPEN4_RESULT_CONFIRM)) co_return Result<void>();
+  Result<void> confirmed = co_await Confirm();
+  if (!confirmed) own_epoch_ = 0;
+  co_return confirmed;
+}
+
+// RFC 7530 §16.18
+Task<Result<void>> OpenFile::Confirm() {
+  auto reply = co_await CallAsOwner([&] {
+    return std::tuple(nfs4::PUTFH4args{node_.handle}, nfs4::OPEN_CONFIRM4args{stateid_, caller().SequenceOf(owner_)});
+  });
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  stateid_ = std::get<1>(reply->results).resok4().open_stateid;
+  co_return Result<void>();
+}
+
+Task<Result<void>> OpenFile::Claim(Delegation& delegation) {
+  co_await turn_.Take();
+  const Turn::Guard guard(turn_);
+  // Closed meanwhile, or open by itself.
+  if (delegation_.get() != &delegation) co_return Result<void>();
+  Result<void> opened = co_await OpenAtServer(&delegation);
+  // Where that fails, its next use says so.
+  if (delegation_.get() == &delegation) SetDelegation(nullptr);
+  co_return opened;
+}
+
+Task<Result<void>> OpenFile::EnsureOpen() {
+  while (!is_open()) {
+    if (opening_) {
+      co_await opened_;
+      continue;
+    }
+    opening_ = true;
+    Result<void> result = co_await Open();
+    opening_ = false;
+    opened_.Notify();
+    if (!result) co_return result;
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> OpenFile::EnsureOwnOpen() {
+  PENSTOCK_CO_CHECK(co_await EnsureOpen());
+  while (!has_own_open() && delegation_) {
+    const Delegations::Pointer delegation = delegation_;
+    PENSTOCK_CO_CHECK(co_await Claim(*delegation));
+  }
+  co_return Result<void>();
+}
+
+void OpenFile::HandleLost(const nfs4::stateid4& used) {
+  if (mount_.delegations().HandleLost(used)) return;
+  // The first of those that have lost it says so.
+  if (used != stateid_ || !has_own_open()) return;
+  own_epoch_ = 0;
+  locks_.HandleLost();
+}
+
+const nfs4::stateid4& OpenFile::StateidFor(Access kind) const {
+  const bool ours = (static_cast<uint8_t>(access_) & static_cast<uint8_t>(kind)) != 0;
+  const Delegations::Pointer delegation = ours ? mount_.delegations().ForIo(node_.handle, kind) : nullptr;
+  if (delegation) return delegation->stateid();
+  return delegation_ && !has_own_open() ? delegation_->stateid() : stateid_;
+}
+
+// ---- recovery ----
+
+Task<void> OpenFile::Reclaim() {
+  if (own_epoch_ == 0 && !delegation_) co_return;
+  const bool reclaimed = co_await ReclaimOpen();
+  SetDelegation(nullptr);
+  if (reclaimed) {
+    co_await locks_.Reclaim();
+  } else {
+    locks_.HandleLost();
+  }
+}
+
+Task<bool> OpenFile::ReclaimOpen() {
+  const uint64_t epoch = caller().epoch();
+  if (owner_.spent()) owner_ = mount_.NewOwner({});
+  nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, false);
+  open.claim =
+      nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
+  const std::tuple operations(nfs4::PUTFH4args{node_.handle}, open);
+  auto reply = co_await caller().ReclaimCall(operations, name_);
+  if (!reply) {
+    caller().HandleNoReply(owner_);
+    log::debug("not reclaimed: {}", reply.error().message);
+    co_return false;
+  }
+  owner_.HandleStatus(StatusOf(*reply, 1));
+  if (reply->status != nfsstat4::NFS4_OK) {
+    log::debug("not reclaimed: {}", v4::ErrorOf(reply->status, name_).message);
+    co_return false;
+  }
+  stateid_ = std::get<1>(reply->results).resok4().stateid;
+  own_epoch_ = epoch;
+  co_return true;
+}
+
+// ---- close ----
+
+Task<Result<void>> OpenFile::Close() {
+  if (own_epoch_ != 0) co_await locks_.ReleaseAll();
+  // Where the server has restarted, this finds out, and it is open once more.
+  if (own_epoch_ != 0 || delegation_) PENSTOCK_CO_CHECK(co_await caller().Ready(name_));
+  co_await turn_.Take();
+  const Turn::Guard guard(turn_);
+  SetDelegation(nullptr);
+  if (!has_own_open() || owner_.spent()) co_return Result<void>();
+  co_return co_await CloseAtServer();
+}
+
+Task<Result<void>> OpenFile::CloseAtServer() {
+  auto reply = co_await CallAsOwner([&] {
+    return std::tuple(nfs4::PUTFH4args{node_.handle}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid_});
+  });
+  own_epoch_ = 0;
+  if (!reply && !IsStateLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
+  co_return Result<void>();
+}
+
+}  // namespace penstock::client::v4

@@ -1,0 +1,217 @@
+// Files that the server has delegated to a client (RFC 8881 §10.4): both sides, over real sockets. What a client does
+// without the server it can do while there is none.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <semaphore>
+#include <thread>
+
+#include "server/test_server.h"
+
+namespace penstock::server {
+namespace {
+
+using client::Access;
+using client::Mount;
+using client::Node;
+
+class DelegationsTest : public ServerTest {
+ protected:
+  using Result = client::Result<void>;
+
+  void WriteFile(std::string_view text) const {
+    std::ofstream(tree() / "file", std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
+  }
+
+  // With a server, and a mount.
+  void Run(Use use) {
+    StartServer();
+    const auto error = WithMount(std::move(use));
+    EXPECT_FALSE(error) << error->message;
+  }
+};
+
+Task<client::Result<std::string>> ReadAll(client::File& file) {
+  std::string text(100, '\0');
+  PENSTOCK_CO_TRY(const auto read,
+                  co_await file.Read(0, Bytes(reinterpret_cast<std::byte*>(text.data()), text.size())));
+  text.resize(read.count);
+  co_return text;
+}
+
+Task<client::Result<void>> Write(client::File& file, uint64_t offset, std::string text) {
+  PENSTOCK_CO_TRY(const auto written, co_await file.Write(offset, AsBytes(text)));
+  EXPECT_EQ(written.count, text.size());
+  co_return client::Result<void>();
+}
+
+// What another client does to the file: `text` is its new beginning.
+Task<client::Result<void>> Overwrite(Mount& mount, std::string text) {
+  PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kBoth));
+  PENSTOCK_CO_CHECK(co_await Write(*file, 0, std::move(text)));
+  PENSTOCK_CO_CHECK(co_await file->Commit());
+  co_return co_await file->Close();
+}
+
+TEST_P(DelegationsTest, WhatIsDelegatedIsOpenedAndKnownWithoutTheServer) {
+  WriteFile("hello");
+  Run([this](Mount& mount, asio::thread_pool&) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+    PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_CHECK(co_await first->Close());
+    StopServer();
+    PENSTOCK_CO_TRY(const client::Attributes known, co_await mount.GetAttributes(node.handle, "file"));
+    EXPECT_EQ(known.size, 5u);
+    PENSTOCK_CO_TRY(const auto second, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_TRY(const auto third, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_CHECK(co_await third->Close());
+    // The server that comes back has never heard of it; it is reclaimed.
+    StartServer();
+    PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*second));
+    EXPECT_EQ(text, "hello");
+    co_return co_await second->Close();
+  });
+}
+
+TEST_P(DelegationsTest, WhatAnotherWantsIsGivenBackAndStaysOpen) {
+  WriteFile("hello");
+  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+    PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_CHECK(co_await first->Close());
+    PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_TRY(const client::Attributes before, co_await mount.GetAttributes(node.handle, "file"));
+    PENSTOCK_CO_CHECK(co_await WithAnotherMount(
+        mount, workers, [](Mount& other, asio::thread_pool&) { return Overwrite(other, "other data"); }));
+    PENSTOCK_CO_TRY(const client::Attributes after, co_await mount.GetAttributes(node.handle, "file"));
+    EXPECT_EQ(after.size, 10u);
+    EXPECT_NE(after.change, before.change);
+    PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*file));
+    EXPECT_EQ(text, "other data");
+    co_return co_await file->Close();
+  });
+}
+
+TEST_P(DelegationsTest, WhatItsHolderWritesIsSeenByOthersAndByItself) {
+  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
+    const client::Handle& handle = file->node().handle;
+    PENSTOCK_CO_TRY(const client::Attributes empty, co_await mount.GetAttributes(handle, "file"));
+    EXPECT_EQ(empty.size, 0u);
+    PENSTOCK_CO_CHECK(co_await Write(*file, 0, "some data"));
+    PENSTOCK_CO_TRY(const client::Attributes written, co_await mount.GetAttributes(handle, "file"));
+    EXPECT_EQ(written.size, 9u);
+    EXPECT_NE(written.change, empty.change);
+    const auto look = [](Mount& other, asio::thread_pool&) -> Task<Result> {
+      // The server asks the holder (CB_GETATTR).
+      PENSTOCK_CO_TRY(const Node found, co_await Find(other, "file"));
+      EXPECT_EQ(found.attributes.size, 9u);
+      co_return Result();
+    };
+    PENSTOCK_CO_CHECK(co_await WithAnotherMount(mount, workers, look));
+    PENSTOCK_CO_CHECK(co_await mount.SetAttributes(handle, "file", {.mode = 0600, .size = 4}));
+    PENSTOCK_CO_TRY(const client::Attributes cut, co_await mount.GetAttributes(handle, "file"));
+    EXPECT_EQ(cut.size, 4u);
+    EXPECT_EQ(cut.mode, 0600u);
+    PENSTOCK_CO_CHECK(co_await mount.Link(handle, top.handle, "second name"));
+    PENSTOCK_CO_TRY(const client::Attributes linked, co_await mount.GetAttributes(handle, "file"));
+    EXPECT_EQ(linked.links, 2u);
+    PENSTOCK_CO_CHECK(co_await mount.Remove(top.handle, "second name"));
+    PENSTOCK_CO_TRY(const client::Attributes removed, co_await mount.GetAttributes(handle, "file"));
+    EXPECT_EQ(removed.links, 1u);
+    co_return co_await file->Close();
+  });
+}
+
+// Made anew by its holder, it is empty, also for the holder.
+TEST_P(DelegationsTest, AFileThatIsCutByItsCreationIsKnownToBeEmpty) {
+  Run([](Mount& mount, asio::thread_pool&) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto first, co_await mount.CreateFile(top.handle, "file", 0644));
+    PENSTOCK_CO_CHECK(co_await Write(*first, 0, "some data"));
+    PENSTOCK_CO_TRY(const client::Attributes full, co_await mount.GetAttributes(first->node().handle, "file"));
+    EXPECT_EQ(full.size, 9u);
+    PENSTOCK_CO_TRY(const auto second, co_await mount.CreateFile(top.handle, "file", 0644));
+    PENSTOCK_CO_TRY(const client::Attributes cut, co_await mount.GetAttributes(first->node().handle, "file"));
+    EXPECT_EQ(cut.size, 0u);
+    PENSTOCK_CO_CHECK(co_await second->Close());
+    co_return co_await first->Close();
+  });
+}
+
+TEST_P(DelegationsTest, LocksAreTheServersAlsoUnderADelegation) {
+  WriteFile("hello");
+  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+    PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kBoth));
+    PENSTOCK_CO_CHECK(co_await first->Close());
+    PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kBoth));
+    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 10}, client::LockKind::kExclusive));
+    const auto lock = [](Mount& other, asio::thread_pool&) -> Task<Result> {
+      PENSTOCK_CO_TRY(const Node found, co_await Find(other, "file"));
+      PENSTOCK_CO_TRY(const auto theirs, co_await other.OpenFile(found, "file", Access::kBoth));
+      co_await ExpectRefusal(theirs->Lock("two", {5, 10}, client::LockKind::kShared), client::Status::kDenied);
+      PENSTOCK_CO_CHECK(co_await theirs->Lock("two", {10, 10}, client::LockKind::kShared));
+      co_return co_await theirs->Close();
+    };
+    PENSTOCK_CO_CHECK(co_await WithAnotherMount(mount, workers, lock));
+    co_return co_await file->Close();
+  });
+}
+
+// RFC 8881 §10.4.5: the holder's loop stands still, so that it does not hear the recall.
+TEST_P(DelegationsTest, OneThatIsRevokedIsNotUsedAnyMore) {
+  grace_ = std::chrono::seconds(1);
+  WriteFile("hello");
+  Run([this](Mount& mount, asio::thread_pool&) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+    PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_CHECK(co_await first->Close());
+    PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kRead));
+    std::optional<client::Error> failure;
+    std::thread other([&] {
+      failure = WithMount([](Mount& theirs, asio::thread_pool&) { return Overwrite(theirs, "other data"); });
+    });
+    other.join();
+    EXPECT_FALSE(failure) << failure->message;
+    PENSTOCK_CO_TRY(const client::Attributes now, co_await mount.GetAttributes(node.handle, "file"));
+    EXPECT_EQ(now.size, 10u);
+    PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*file));
+    EXPECT_EQ(text, "other data");
+    co_return co_await file->Close();
+  });
+}
+
+// More than are kept; and a mount may be given up while it has some.
+TEST_P(DelegationsTest, ManyFilesAreDelegatedAndGivenBack) {
+  delegations_ = 8;
+  Run([](Mount& mount, asio::thread_pool&) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
+    for (int i = 0; i < 20; ++i) {
+      PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, fmt::format("file {}", i), 0644));
+      PENSTOCK_CO_CHECK(co_await Write(*file, 0, "x"));
+      PENSTOCK_CO_CHECK(co_await file->Close());
+    }
+    for (int i = 0; i < 20; ++i) {
+      PENSTOCK_CO_TRY(const Node node, co_await Find(mount, fmt::format("file {}", i)));
+      PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kRead));
+      PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*file));
+      EXPECT_EQ(text, "x");
+      PENSTOCK_CO_CHECK(co_await file->Close());
+    }
+    co_return Result();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DelegationsTest,
+                         testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
+                                          testing::Values(Version::k41)),
+                         [](const auto& tested) {
+                           return std::string(std::get<0>(tested.param) == Protocol::kTcp ? "Tcp" : "Rdma");
+                         });
+
+}  // namespace
+}  // namespace penstock::server

@@ -1,0 +1,147 @@
+// The whole server, on ports of the loopback interface, and clients of it in the same process.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "client/mount.h"
+#include "rdma/iwarp/provider.h"
+#include "server/server.h"
+
+namespace penstock::server {
+
+using client::Protocol;
+using client::Version;
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/var/tmp/penstock-server-test-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> {
+ protected:
+  ServerTest() { std::filesystem::create_directory(tree()); }
+
+  static Protocol protocol() { return std::get<0>(GetParam()); }
+  static Version version() { return std::get<1>(GetParam()); }
+
+  std::filesystem::path tree() const { return directory_.path() / "tree"; }
+
+  Options ServerOptions() const {
+    Options options;
+    options.exports.push_back({.path = "/tree", .directory = tree(), .options = {}});
+    options.exports.back().options.squash = nfs::Squash::kNone;
+    options.tcp_port = addresses_.tcp.port();
+    options.rdma_port = addresses_.rdma.port();
+    options.mount_port = addresses_.mount.port();
+    options.threads = 2;
+    options.state_directory = directory_.path() / "state";
+    options.nfs4.lease = options.nfs4.grace = grace_;
+    return options;
+  }
+
+  // The first time on ports that the system chooses, then on the same.
+  void StartServer() {
+    auto made = Server::Make(ServerOptions());
+    ASSERT_TRUE(made) << made.error().message;
+    server_ = *std::move(made);
+    addresses_ = server_->addresses();
+    server_->Start();
+  }
+
+  client::Url Url(std::string path) const {
+    client::Url url;
+    url.host = "127.0.0.1";
+    url.protocol = protocol();
+    url.version = version();
+    url.port = (protocol() == Protocol::kRdma ? addresses_.rdma : addresses_.tcp).port();
+    url.mount_port = addresses_.mount.port();
+    url.path = std::move(path);
+    return url;
+  }
+
+  // Runs `use` with a mount of the export; gives the error of either, or nothing.
+  using Use = std::function<Task<client::Result<void>>(client::Mount&, asio::thread_pool&)>;
+  std::optional<client::Error> WithMount(Use use) {
+    Loop loop;
+    asio::thread_pool workers(2);
+    rdma::iwarp::Provider provider(loop);
+    const client::Url url = Url("/tree");
+    const client::MountOptions options{
+        .retry = {.first_delay = std::chrono::milliseconds(5), .longest_delay = std::chrono::milliseconds(50)},
+        .provider = &provider,
+        .delegations = delegations_};
+    std::optional<client::Error> error;
+    Spawn([](Loop& l, asio::thread_pool& w, const client::Url& u, const client::MountOptions& o, Use& f,
+             std::optional<client::Error>& out) -> Task<void> {
+      auto mount = co_await client::Mount::Open(l, w, u, o);
+      if (!mount) {
+        out = mount.error();
+      } else {
+        const auto used = co_await f(**mount, w);
+        if (!used) out = used.error();
+        co_await (*mount)->Unmount();
+        mount->reset();
+      }
+      l.Finish();
+    }(loop, workers, url, options, use, error));
+    loop.Run();
+    workers.join();
+    return error;
+  }
+
+  void StopServer() {
+    server_->Stop();
+    server_.reset();
+  }
+  void RestartServer() {
+    StopServer();
+    StartServer();
+  }
+
+  // A second client, on the first one's loop: what `use` says of its mount.
+  Task<client::Result<void>> WithAnotherMount(client::Mount& first, asio::thread_pool& workers, Use use) const {
+    rdma::iwarp::Provider provider(first.loop());
+    const client::Url url = Url("/tree");
+    const client::MountOptions options{.retry = {}, .provider = &provider};
+    PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(first.loop(), workers, url, options));
+    const client::Result<void> used = co_await use(*mount, workers);
+    co_await mount->Unmount();
+    co_await Sleep(first.loop(), Duration::zero());
+    co_return used;
+  }
+
+  const TemporaryDirectory directory_;
+  Duration grace_ = std::chrono::seconds(90);  // the lease, too: a server waits for the last one to be over
+  size_t delegations_ = client::MountOptions().delegations;
+  Addresses addresses_{};
+  std::unique_ptr<Server> server_;
+};
+
+// What the tests call `path` lies in the export, which is where the mount's URL leads.
+inline Task<client::Result<client::Node>> Find(client::Mount& mount, std::string path, bool follow = true) {
+  co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
+}
+
+template <class T>
+Task<> ExpectRefusal(Task<client::Result<T>> task, client::Status status) {
+  const auto result = co_await std::move(task);
+  EXPECT_TRUE(!result && result.error().status == status) << (result ? "done" : result.error().message);
+}
+
+}  // namespace penstock::server
