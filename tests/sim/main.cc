@@ -75,9 +75,12 @@ int Run(const Arguments& arguments) {
     all.events += totals.events;
     all.connections += totals.connections;
     all.refusals += totals.refusals;
+    all.restarts += totals.restarts;
   }
-  fmt::print("{} schedules from seed {}: {} calls, {} connections, {} refused accesses, {} events; nothing found\n",
-             arguments.count, arguments.seed, all.calls, all.connections, all.refusals, all.events);
+  fmt::print(
+      "{} schedules from seed {}: {} calls, {} connections, {} restarts, {} refused accesses, {} events; nothing "
+      "found\n",
+      arguments.count, arguments.seed, all.calls, all.connections, all.restarts, all.refusals, all.events);
   return 0;
 }
 

@@ -1,39 +1,40 @@
-// What a server of NFS version 4 is made of, in a simulation: its entropy is the world's, and nobody is called back.
+// One run of a server of NFS version 4, in a simulation: its entropy is the world's, and nobody is called back.
 #pragma once
 
 #include <memory>
 
-#include "findings.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/program.h"
 #include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
+#include "rdma/sim/world.h"
 
 namespace penstock::simulation {
 
+// What outlives a run of the server.
+struct Nfs4Memory {
+  nfs::v4::MemoryRecoveryStore clients;
+  nfs::v4::MemoryReplyStore replies;
+};
+
 class Nfs4Service {
  public:
-  Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports) : world_(world) {
-    entropy = &world.random();
-    auto names = nfs::v4::Namespace::Make(exports, {1000, 0});
-    assert(names);
-    names_ = *std::move(names);
-    program_.emplace(nfs::v4::Services{.names = *names_,
-                                       .settings = settings_,
-                                       .owners = owners_,
-                                       .state = state_,
-                                       .callbacks = callbacks_,
-                                       .recovery = recovery_,
-                                       .clock = world_,
-                                       .random = [] { return entropy->Next(); }});
-  }
+  // Begins a run: clients of the last one may reclaim what they had. `persistent`: replies outlive the server.
+  Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory, bool persistent);
 
-  rpc::Program& program() { return *program_; }
+  rpc::Program& program() { return program_; }
+  const nfs::v4::Settings& settings() const { return settings_; }
   // Sessions and clients that are still known.
   size_t sessions() { return state_.Lock()->clients.session_count(); }
   size_t clients() { return state_.Lock()->clients.client_count(); }
+  // Replies of sessions that are kept although all have ended, and those of earlier runs have had their time.
+  size_t CountForgottenReplies();
+
+  // Leases are not looked at any more.
+  void Stop() { timer_->Cancel(); }
 
  private:
   class NoCallbacks final : public nfs::v4::Callbacks {
@@ -46,18 +47,25 @@ class Nfs4Service {
                      const nfs4::offload_info4&) override {}
   };
 
+  nfs::v4::StateTables MakeTables();
+  nfs::v4::Services MakeServices(bool persistent);
+  void KeepLeases();
+
   // Services take a plain function. One simulation runs at a time.
   static inline rdma::sim::Random* entropy = nullptr;
 
   rdma::sim::World& world_;
+  Nfs4Memory& memory_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_{.max_read = 1 << 16, .max_write = 1 << 16, .delegations = false};
   nfs::v4::OwnerNames owners_;
   NoCallbacks callbacks_;
-  nfs::v4::RecoveryQueue recovery_{std::make_unique<nfs::v4::MemoryRecoveryStore>()};
-  nfs::v4::State state_{nfs::v4::StateTables{nfs::v4::Clients(settings_, 7),
-                                             nfs::v4::Files(7, nfs::v4::Files::Limits{.lease = settings_.lease})}};
-  std::optional<nfs::v4::Program> program_;
+  nfs::v4::RecoveryQueue recovery_;
+  nfs::v4::ReplyWriter replies_{memory_.replies};
+  nfs::v4::State state_{MakeTables()};
+  const nfs::v4::Services services_;
+  nfs::v4::Program program_{services_};
+  std::unique_ptr<Timer> timer_;
 };
 
 }  // namespace penstock::simulation

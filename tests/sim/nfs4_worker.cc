@@ -2,32 +2,20 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace penstock::simulation {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+using client::Status;
 using client::v4::GetHandle;
-
-template <class... Operations>
-Task<Nfs4Worker::Reply<Operations...>> Nfs4Worker::Ask(std::string_view what, Bytes destination,
-                                                       Operations... operations) {
-  HandleCall(what);
-  const std::tuple<Operations...> compound(std::move(operations)...);
-  const auto build = [&compound] { return compound; };
-  auto reply = co_await session_.Call(build, what, destination);
-  if (reply) co_return *std::move(reply);
-  refused_ = reply.error().status;
-  if (!refused_ && !facts_.may_be_refused) Unexpected(what, reply.error().message);
-  world_.Trace("{}: {}", name(), reply.error().message);
-  co_return std::nullopt;
-}
 
 Task<void> Nfs4Worker::MakeDirectory() { co_return; }
 
 Task<void> Nfs4Worker::Act() {
   auto* entry = Pick({});
-  switch (world_.random().Below(16)) {
+  switch (world_.random().Below(18)) {
     case 0:
     case 1:
       return Lookup();
@@ -36,7 +24,7 @@ Task<void> Nfs4Worker::Act() {
       return Remove();
     case 4:
     case 5:
-      if (entry && files_[entry->first].stateid) return Close(entry->first);
+      if (entry && files_[entry->first].stateid) return CloseFile(files_[entry->first]);
       if (entry) return Open(entry->first);
       return Create();
     case 6:
@@ -48,6 +36,10 @@ Task<void> Nfs4Worker::Act() {
     case 10:
     case 11:
       return Read();
+    case 12:
+      return Rename();
+    case 13:
+      return Link();
     default:
       return Write();
   }
@@ -60,7 +52,7 @@ Task<std::optional<bool>> Nfs4Worker::IsThere(const std::string& name) {
       files_[name].handle = std::get<2>(reply->results).resok4().object;
       co_return true;
     }
-    if (refused_ == client::Status::kNotFound) co_return false;
+    if (refused_ == Status::kNotFound) co_return false;
     if (refused_) Unexpected("LOOKUP", client::Describe(*refused_));
   }
   co_return std::nullopt;
@@ -74,27 +66,16 @@ Task<void> Nfs4Worker::Lookup() {
   if (found) Expect(*found == (entry != nullptr), "LOOKUP is wrong");
 }
 
-OPEN4args Nfs4Worker::MakeOpen(const std::string& name, openflag4 how) const {
-  return {.seqid = 0,
-          .share_access = OPEN4_SHARE_ACCESS_BOTH | OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
-          .share_deny = OPEN4_SHARE_DENY_NONE,
-          .owner = {.clientid = session_.client(), .owner = {AsBytes(this->name())}},
-          .openhow = how,
-          .claim = open_claim4(CLAIM_NULL, component4(name))};
-}
-
-// RFC 8881 §8.2.2: each OPEN that is executed counts.
-void Nfs4Worker::HandleOpened(File& file, const OPEN4res& opened) {
-  file.stateid = opened.resok4().stateid;
-  Expect(file.doubtful || file.stateid->seqid == 1, "OPEN was executed more than once");
-  file.doubtful = false;
-}
-
 // A second execution would say EXIST.
 Task<void> Nfs4Worker::Create() {
   const std::string name = NewName();
   const openflag4 how(OPEN4_CREATE, createhow4(GUARDED4, fattr4{}));
-  auto reply = co_await Ask("OPEN", {}, PUTFH4args{directory_}, MakeOpen(name, how), GetHandle());
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = session_.epoch();
+    return std::tuple(PUTFH4args{directory_}, MakeOpen(how, open_claim4(CLAIM_NULL, component4(name))), GetHandle());
+  };
+  auto reply = co_await Ask("OPEN", {}, build);
   if (!reply && refused_) co_return Unexpected("OPEN of what is not there", client::Describe(*refused_));
   if (!reply) {
     if (!(co_await IsThere(name)).value_or(false)) co_return void(files_.erase(name));
@@ -104,40 +85,61 @@ Task<void> Nfs4Worker::Create() {
   }
   File& file = files_[name];
   file.handle = std::get<2>(reply->results).resok4().object;
-  HandleOpened(file, std::get<1>(reply->results));
+  HandleOpened(file, std::get<1>(reply->results), epoch);
   entries_[name] = {};
 }
 
-Task<void> Nfs4Worker::Open(const std::string& name) {
-  auto reply = co_await Ask("OPEN", {}, PUTFH4args{directory_}, MakeOpen(name, openflag4(OPEN4_NOCREATE)), GetHandle());
-  File& file = files_[name];
-  if (reply) co_return HandleOpened(file, std::get<1>(reply->results));
-  file.doubtful = true;
-  if (refused_) Unexpected("OPEN", client::Describe(*refused_));
-}
-
-// A second execution would say BAD_STATEID.
-Task<void> Nfs4Worker::Close(const std::string& name) {
-  File& file = files_[name];
-  auto reply =
-      co_await Ask("CLOSE", {}, PUTFH4args{file.handle}, CLOSE4args{.seqid = 0, .open_stateid = *file.stateid});
-  file.stateid.reset();
-  if (reply) co_return;
-  file.doubtful = true;
-  if (refused_) Unexpected("CLOSE", client::Describe(*refused_));
-}
-
 // A second execution would say NOENT.
+Task<bool> Nfs4Worker::RemoveName(const std::string& name) {
+  auto reply = co_await Ask("REMOVE", {}, PUTFH4args{directory_}, REMOVE4args{component4(name)});
+  if (!reply && refused_) Unexpected("REMOVE", client::Describe(*refused_));
+  if (!reply && (refused_ || (co_await IsThere(name)).value_or(true))) co_return false;
+  co_return true;
+}
+
 Task<void> Nfs4Worker::Remove() {
   const auto* entry = Pick({});
   if (!entry) co_return;
   const std::string name = entry->first;
   co_await Release(name);
-  auto reply = co_await Ask("REMOVE", {}, PUTFH4args{directory_}, REMOVE4args{component4(name)});
-  if (!reply && refused_) co_return Unexpected("REMOVE", client::Describe(*refused_));
-  if (!reply && (co_await IsThere(name)).value_or(true)) co_return;
+  const bool removed = co_await RemoveName(name);
+  if (!removed) co_return;
   entries_.erase(name);
   files_.erase(name);
+}
+
+void Nfs4Worker::HandleRenamed(const std::string& from, const std::string& to) {
+  entries_[to] = entries_.extract(from).mapped();
+  files_[to] = files_.extract(from).mapped();
+}
+
+// A second execution would say NOENT. What is open stays open.
+Task<void> Nfs4Worker::Rename() {
+  const auto* entry = Pick({});
+  if (!entry) co_return;
+  const std::string from = entry->first;
+  const auto* over = world_.random().Chance(0.3) ? Pick({}) : nullptr;
+  const std::string to = over && over != entry ? over->first : NewName();
+  if (entries_.contains(to)) co_await Release(to);
+  auto reply = co_await Ask("RENAME", {}, PUTFH4args{directory_}, client::v4::SaveHandle(), PUTFH4args{directory_},
+                            RENAME4args{component4(from), component4(to)});
+  if (!reply && refused_) co_return Unexpected("RENAME", client::Describe(*refused_));
+  if (!reply && (co_await IsThere(from)).value_or(true)) co_return;
+  HandleRenamed(from, to);
+}
+
+// A second execution would say EXIST. Then the old name goes, so that each file has one.
+Task<void> Nfs4Worker::Link() {
+  const auto* entry = Pick({});
+  if (!entry) co_return;
+  const std::string from = entry->first;
+  const std::string to = NewName();
+  auto reply = co_await Ask("LINK", {}, PUTFH4args{files_[from].handle}, client::v4::SaveHandle(),
+                            PUTFH4args{directory_}, LINK4args{component4(to)});
+  if (!reply && refused_) co_return Unexpected("LINK", client::Describe(*refused_));
+  if (!reply && !(co_await IsThere(to)).value_or(false)) co_return void(files_.erase(to));
+  for (bool removed = false; !removed && findings_.empty();) removed = co_await RemoveName(from);
+  if (findings_.empty()) HandleRenamed(from, to);
 }
 
 // However doubtful it is whether the server has it open: afterwards it has not.
@@ -145,7 +147,7 @@ Task<void> Nfs4Worker::Release(const std::string& name) {
   File& file = files_[name];
   while ((file.stateid || file.doubtful) && findings_.empty()) {
     if (file.stateid) {
-      co_await Close(name);
+      co_await CloseFile(file);
     } else {
       co_await Open(name);
     }
@@ -156,6 +158,12 @@ Task<void> Nfs4Worker::Finish() {
   for (const auto& [name, entry] : entries_) co_await Release(name);
 }
 
+Task<void> Nfs4Worker::Reclaim() {
+  for (auto& [name, file] : files_) co_await ReclaimFile(file);
+}
+
+// ---- data ----
+
 Task<void> Nfs4Worker::Write() {
   auto* entry = Pick({});
   if (!entry) co_return;
@@ -165,11 +173,14 @@ Task<void> Nfs4Worker::Write() {
   const std::string text = Text(facts_.max_payload);
   const uint64_t offset = world_.random().Below(std::min<size_t>(content.size(), 100'000) + 1);
   const stable_how4 stable = world_.random().Chance(0.5) ? UNSTABLE4 : FILE_SYNC4;
+  const auto build = [&] {
+    return std::tuple(PUTFH4args{file.handle},
+                      WRITE4args{StateIdOf(file), offset, stable, xdr::Payload<>::Borrowed(text)});
+  };
   Reply<PUTFH4args, WRITE4args> reply;
   // Without a reply it may have been executed or not; again does no harm.
   while (!reply && findings_.empty()) {
-    reply = co_await Ask("WRITE", {}, PUTFH4args{file.handle},
-                         WRITE4args{*file.stateid, offset, stable, xdr::Payload<>::Borrowed(text)});
+    reply = co_await Ask("WRITE", {}, build);
     if (!reply && refused_) co_return Unexpected("WRITE", client::Describe(*refused_));
   }
   if (!reply) co_return;
@@ -187,7 +198,8 @@ Task<void> Nfs4Worker::Read() {
   const uint64_t offset = world_.random().Below(content.size() + 2);
   const auto count = static_cast<uint32_t>(world_.random().Between(1, facts_.max_payload));
   std::vector<std::byte> destination(world_.random().Chance(0.5) ? count : 0);
-  auto reply = co_await Ask("READ", destination, PUTFH4args{file.handle}, READ4args{*file.stateid, offset, count});
+  const auto build = [&] { return std::tuple(PUTFH4args{file.handle}, READ4args{StateIdOf(file), offset, count}); };
+  auto reply = co_await Ask("READ", destination, build);
   if (!reply && refused_) co_return Unexpected("READ", client::Describe(*refused_));
   if (!reply) {
     destination = {};  // whoever writes to it now is noticed

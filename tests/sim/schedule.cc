@@ -72,7 +72,14 @@ Schedule::Schedule(uint64_t seed) {
   if (random.Chance(0.3)) clients.push_back(DrawClient(random));
 
   calls = static_cast<unsigned>(random.Between(15, 35));
-  if (sessions) calls = calls * 2 / 3;  // theirs are larger
+  if (sessions) {
+    calls = calls * 2 / 3;  // theirs are larger
+    persistent = random.Chance(0.6);
+    // Those who lock meet, each time in another client.
+    const bool locks = random.Chance(0.4);
+    if (locks && clients.size() == 1) clients.push_back(DrawClient(random));
+    for (ClientPlan& client : clients) client.lockers = locks ? static_cast<unsigned>(random.Between(1, 2)) : 0;
+  }
   max_payload = OneOf(random, std::array<size_t, 5>{300, 5000, 5000, 9000, 40'000});
   max_service = random.Chance(0.7) ? microseconds(random.Below(2000)) : Duration::zero();
 
@@ -84,6 +91,15 @@ Schedule::Schedule(uint64_t seed) {
   refuses_connections = random.Chance(0.5);
   changes_credits = random.Chance(0.6);
   meddlings = static_cast<unsigned>(random.Between(5, 40));
+  if (!sessions) return;
+  restarts = random.Chance(0.4) ? static_cast<unsigned>(random.Between(1, 3)) : 0;
+  silences = random.Chance(0.1);
+}
+
+unsigned Schedule::workers() const {
+  unsigned workers = 0;
+  for (const ClientPlan& client : clients) workers += client.workers + client.lockers;
+  return workers;
 }
 
 std::string Schedule::ToString() const {
@@ -93,13 +109,16 @@ std::string Schedule::ToString() const {
                   server.private_data.receive_size, server.responder.credits, server.private_data.remote_invalidation);
   for (const ClientPlan& client : clients) {
     const rpcrdma::PrivateData& data = client.options.private_data;
-    text += fmt::format("; client: {} workers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers,
-                        data.send_size, data.receive_size, client.options.requester.credits, data.remote_invalidation,
-                        client.options.requester.min_chunk, client.probes ? ", probes" : "");
+    text +=
+        fmt::format("; client: {} workers, {} lockers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers,
+                    client.lockers, data.send_size, data.receive_size, client.options.requester.credits,
+                    data.remote_invalidation, client.options.requester.min_chunk, client.probes ? ", probes" : "");
   }
-  return text + fmt::format("; faults: lose {} refuse {}{}{}{}{}", lose, refuse_after, loses_all ? ", loses all" : "",
-                            hangs ? ", hangs" : "", refuses_connections ? ", refuses connections" : "",
-                            changes_credits ? ", changes credits" : "");
+  return text +
+         fmt::format("; faults: lose {} refuse {}{}{}{}{}{}{}{}", lose, refuse_after, loses_all ? ", loses all" : "",
+                     hangs ? ", hangs" : "", refuses_connections ? ", refuses connections" : "",
+                     changes_credits ? ", changes credits" : "", restarts ? fmt::format(", {} restarts", restarts) : "",
+                     persistent ? ", persistent" : "", silences ? ", silences" : "");
 }
 
 }  // namespace penstock::simulation

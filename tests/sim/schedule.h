@@ -17,12 +17,14 @@ struct ClientPlan {
   rpcrdma::ClientOptions options;  // without a probe
   bool probes = false;
   unsigned workers = 1;
-  unsigned slots = 64;  // asked for, where there are sessions
+  unsigned slots = 64;   // asked for, where there are sessions
+  unsigned lockers = 0;  // the same
 };
 
 struct Schedule {
   explicit Schedule(uint64_t seed);
   std::string ToString() const;
+  unsigned workers() const;  // of all clients, lockers included
 
   rdma::sim::Options network;
   rpcrdma::ServerOptions server;
@@ -43,6 +45,10 @@ struct Schedule {
   bool hangs = false;         // the server, now and then
   bool refuses_connections = false;
   bool changes_credits = false;
+  // Where there are sessions.
+  unsigned restarts = 0;    // of the server, at most
+  bool persistent = false;  // sessions outlive it
+  bool silences = false;    // a client is not heard of for a while, now and then
   unsigned meddlings = 0;
 };
 

@@ -3,23 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "fs/memory/change.h"
-#include "nfs/exports.h"
+#include "at_once.h"
 #include "nfs/file_handle.h"
-#include "nfs/v3/program.h"
 #include "nfs3_worker.h"
-#include "nfs4_service.h"
+#include "nfs4_locker.h"
 #include "nfs4_worker.h"
-#include "rdma/trace/provider.h"
 
 namespace penstock::simulation {
 namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-
-constexpr uint16_t kPort = 20049;
-constexpr uint64_t kManyEvents = 3'000'000;
 
 rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   using Null = nfs3::NFSPROC3_NULL;
@@ -28,85 +22,12 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   return encoder.Finish();
 }
 
-// Runs a task that never waits: everything of fs::memory.
-template <class T>
-T Now(Task<T> task) {
-  std::optional<T> result;
-  Spawn([](Task<T> inner, std::optional<T>& to) -> Task<> { to.emplace(co_await std::move(inner)); }(std::move(task),
-                                                                                                     result));
-  assert(result);
-  return std::move(*result);
-}
-
 }  // namespace
-
-class Simulation::ServerSide {
- public:
-  ServerSide(Simulation& simulation, const rpcrdma::ServerOptions& options, rdma::trace::File* capture)
-      : world_(simulation.world_),
-        provider_(MakeProvider(simulation, capture)),
-        server_(*provider_, world_, dispatcher_, options) {
-    const auto added = exports_.Add("/", files_, {.squash = nfs::Squash::kNone});
-    assert(added);
-    const bool sessions = simulation.schedule_.sessions;
-    if (sessions) nfs4_.emplace(world_, exports_);
-    rpc::Program& program = sessions ? nfs4_->program() : nfs3_;
-    program_.emplace(program, sessions, world_, simulation.findings_, simulation.schedule_.max_service);
-    dispatcher_.Add(*program_);
-    auto listener = provider_->Listen({asio::ip::address_v4::any(), kPort});
-    assert(listener);
-    address_ = (*listener)->local();
-    server_.Start(*std::move(listener));
-  }
-
-  nfs::FileHandle root() const { return exports_.Resolve("/").found->root(); }
-  const rdma::Address& address() const { return address_; }
-  SlowProgram& program() { return *program_; }
-  // Null where version 3 is spoken.
-  Nfs4Service* nfs4() { return nfs4_ ? &*nfs4_ : nullptr; }
-  fs::memory::FileSystem& files() { return *files_; }
-  rpcrdma::Server& server() { return server_; }
-  rdma::Provider& provider() { return *provider_; }
-  // After the last call.
-  void ForgetReplies() { cache_.reset(); }
-
- private:
-  static std::unique_ptr<rdma::Provider> MakeProvider(Simulation& simulation, rdma::trace::File* capture) {
-    std::unique_ptr<rdma::Provider> provider = simulation.network_.MakeProvider();
-    if (capture) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), *capture, simulation.world_);
-    return provider;
-  }
-
-  rdma::sim::World& world_;
-  int64_t ticks_ = 1'000'000;
-  std::unique_ptr<rdma::Provider> provider_;
-  std::shared_ptr<fs::memory::FileSystem> files_ = std::make_shared<fs::memory::FileSystem>(
-      fs::memory::Options{.clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-  nfs::Exports exports_;
-  nfs::v3::Program nfs3_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
-  std::optional<Nfs4Service> nfs4_;
-  std::optional<SlowProgram> program_;
-  std::optional<rpc::ReplyCache> cache_{std::in_place, rpc::ReplyCache::Limits{.entries = 4096}};
-  rpc::Dispatcher dispatcher_{*cache_, world_};
-  rdma::Address address_;
-  rpcrdma::Server server_;
-};
-
-struct Simulation::Client {
-  const ClientPlan& plan;
-  std::unique_ptr<rdma::Provider> provider;
-  std::unique_ptr<client::ReconnectingChannel> channel{};
-  std::unique_ptr<rpc::Client> calls{};
-  std::unique_ptr<client::v4::Session> session{};  // where version 4.1 is spoken
-  std::vector<std::unique_ptr<Worker>> workers{};
-  rpcrdma::Client* connection = nullptr;  // the last that was made, while it is there
-  uint32_t most_requested = 0;
-};
 
 // A connection that its Client can look at. When it goes we ask why.
 class Simulation::TrackedChannel final : public rpc::Channel {
  public:
-  TrackedChannel(Simulation& simulation, Client& client, std::unique_ptr<rpcrdma::Client> connection)
+  TrackedChannel(Simulation& simulation, ClientSide& client, std::unique_ptr<rpcrdma::Client> connection)
       : simulation_(simulation), client_(client), connection_(std::move(connection)) {
     client_.connection = connection_.get();
   }
@@ -120,7 +41,7 @@ class Simulation::TrackedChannel final : public rpc::Channel {
 
  private:
   Simulation& simulation_;
-  Client& client_;
+  ClientSide& client_;
   std::unique_ptr<rpcrdma::Client> connection_;
 };
 
@@ -130,43 +51,85 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rd
       findings_(world_),
       network_(world_, schedule.network),
       meddlings_left_(schedule.meddlings),
+      restarts_left_(schedule.restarts),
       most_granted_(schedule.server.responder.credits) {
   world_.set_tracing(tracing);
-  server_ = std::make_unique<ServerSide>(*this, schedule.server, capture);
-  for (const ClientPlan& plan : schedule.clients) {
-    auto& client = *clients_.emplace_back(std::make_unique<Client>(plan, network_.MakeProvider()));
-    client.most_requested = plan.options.requester.credits;
-    client.channel =
-        std::make_unique<client::ReconnectingChannel>(world_, [this, &client] { return Open(client); }, schedule.retry);
-    client.calls = std::make_unique<rpc::Client>(
-        *client.channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())),
-        rpc::ClientCredential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}}));
-    if (schedule.sessions) {
-      client.session = std::make_unique<client::v4::Session>(
-          world_, *client.calls,
-          client::v4::CallerOptions{.owner = fmt::format("client{}", clients_.size()), .slots = plan.slots});
-    }
-    for (unsigned i = 0; i < plan.workers; ++i) client.workers.push_back(MakeWorker(client, i));
+  server_ = std::make_unique<ServerSide>(ServerSide::Surroundings{
+      .schedule = schedule, .world = world_, .network = network_, .findings = findings_, .capture = capture});
+  MakeLockedFiles();
+  for (const ClientPlan& plan : schedule.clients) AddClient(plan);
+}
+
+void Simulation::AddClient(const ClientPlan& plan) {
+  ClientSide& client = *clients_.emplace_back(std::make_unique<ClientSide>(plan, network_.MakeProvider()));
+  client.most_requested = plan.options.requester.credits;
+  client.channel =
+      std::make_unique<client::ReconnectingChannel>(world_, [this, &client] { return Open(client); }, schedule_.retry);
+  client.calls = std::make_unique<rpc::Client>(
+      *client.channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())),
+      rpc::ClientCredential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}}));
+  if (schedule_.sessions) {
+    client.session = std::make_unique<client::v4::Session>(
+        world_, *client.calls,
+        client::v4::CallerOptions{.owner = fmt::format("client{}", clients_.size()), .slots = plan.slots});
+    client.session->set_reclaim([&client] { return Reclaim(client); });
+  }
+  for (unsigned i = 0; i < plan.workers; ++i) client.workers.push_back(MakeWorker(client, i));
+  AddLockers(client);
+}
+
+Worker::Facts Simulation::MakeFacts(ClientSide& client, std::string name) const {
+  return {.directory = std::move(name),
+          .max_payload = schedule_.max_payload,
+          .may_be_refused = schedule_.refuse_after > 0,
+          .may_be_silent = schedule_.silences,
+          .forgotten = &client.forgotten,
+          .renewed = &client.renewed};
+}
+
+nfs::FileHandle Simulation::MakeDirectory(const std::string& name) {
+  const nfs::FileHandle root = server_->root();
+  fs::NewAttributes attributes;
+  attributes.mode = 0755;
+  auto made = AtOnce(server_->files().MakeDirectory(AsRoot(), root.object, name, attributes));
+  assert(made.result);
+  return {root.export_id, made.result->handle};
+}
+
+std::unique_ptr<Worker> Simulation::MakeWorker(ClientSide& client, unsigned number) {
+  const Worker::Facts facts = MakeFacts(client, fmt::format("worker{}.{}", clients_.size(), number));
+  if (!client.session) {
+    const nfs3::nfs_fh3 handle{.data = xdr::Opaque<64>(nfs::EncodedHandle(server_->root()).bytes())};
+    return std::make_unique<Nfs3Worker>(world_, findings_, facts, *client.calls, handle);
+  }
+  return std::make_unique<Nfs4Worker>(world_, findings_, facts, *client.session,
+                                      nfs4::nfs_fh4(nfs::EncodedHandle(MakeDirectory(facts.directory)).bytes()));
+}
+
+void Simulation::MakeLockedFiles() {
+  const nfs::FileHandle root = server_->root();
+  for (size_t i = 0; i < kLockedFiles; ++i) {
+    const std::string name = fmt::format("locked{}", i);
+    fs::CreateHow how;
+    how.mode = fs::CreateMode::kGuarded;
+    auto made = AtOnce(server_->files().Create(AsRoot(), root.object, name, how));
+    assert(made.result);
+    const nfs::FileHandle file{root.export_id, made.result->handle};
+    locked_files_.emplace_back(name, nfs4::nfs_fh4(nfs::EncodedHandle(file).bytes()));
   }
 }
 
-std::unique_ptr<Worker> Simulation::MakeWorker(Client& client, unsigned number) {
-  const Worker::Facts facts{.directory = fmt::format("worker{}.{}", clients_.size(), number),
-                            .max_payload = schedule_.max_payload,
-                            .may_be_refused = schedule_.refuse_after > 0};
-  const nfs::FileHandle root = server_->root();
-  if (!client.session) {
-    const nfs3::nfs_fh3 handle{.data = xdr::Opaque<64>(nfs::EncodedHandle(root).bytes())};
-    return std::make_unique<Nfs3Worker>(world_, findings_, facts, *client.calls, handle);
+void Simulation::AddLockers(ClientSide& client) {
+  for (unsigned i = 0; i < client.plan.lockers; ++i) {
+    const Worker::Facts facts = MakeFacts(client, fmt::format("locker{}.{}", clients_.size(), i));
+    MakeDirectory(facts.directory);
+    Nfs4Locker::Locks locks{.book = locks_,
+                            .directory = nfs4::nfs_fh4(nfs::EncodedHandle(server_->root()).bytes()),
+                            .files = locked_files_,
+                            .keeps = [this, &client] { return client.Keeps(server_->restarts(), world_.Now()); },
+                            .somebody_is_silent = [this] { return somebody_is_silent(); }};
+    client.workers.push_back(std::make_unique<Nfs4Locker>(world_, findings_, facts, *client.session, std::move(locks)));
   }
-  const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
-  fs::NewAttributes attributes;
-  attributes.mode = 0755;
-  auto made = Now(server_->files().MakeDirectory(context, root.object, facts.directory, attributes));
-  assert(made.result);
-  const nfs::FileHandle directory{root.export_id, made.result->handle};
-  return std::make_unique<Nfs4Worker>(world_, findings_, facts, *client.session,
-                                      nfs4::nfs_fh4(nfs::EncodedHandle(directory).bytes()));
 }
 
 Simulation::~Simulation() = default;
@@ -175,6 +138,7 @@ Totals Simulation::totals() const {
   Totals totals{.events = world_.events_run(),
                 .connections = network_.stats().connections,
                 .refusals = refusals_,
+                .restarts = schedule_.restarts - restarts_left_,
                 .network = network_.stats()};
   for (const auto& client : clients_) {
     for (const auto& worker : client->workers) totals.calls += worker->calls();
@@ -182,7 +146,8 @@ Totals Simulation::totals() const {
   return totals;
 }
 
-Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(Client& client) {
+Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(ClientSide& client) {
+  if (world_.Now() < client.silent_until) co_await Silence(client);
   rpcrdma::ClientOptions options = client.plan.options;
   if (client.plan.probes) {
     options.requester.health = {.probe = MakeProbe, .after = milliseconds(100), .limit = milliseconds(100)};
@@ -224,7 +189,7 @@ void Simulation::Run() {
   Close();
 }
 
-Task<void> Simulation::Use(Client& client) {
+Task<void> Simulation::Use(ClientSide& client) {
   while (findings_.empty()) {
     auto connected = co_await client.channel->Connect();
     if (connected) break;
@@ -233,9 +198,21 @@ Task<void> Simulation::Use(Client& client) {
   while (client.session && findings_.empty()) {
     if (co_await client.session->Establish("a session")) break;
   }
-  unsigned workers = 0;
-  for (const auto& each : clients_) workers += each->plan.workers;
-  for (auto& worker : client.workers) Spawn(worker->Run(schedule_.calls / workers + 1));
+  if (client.session) client.session->set_lease_time(nfs::v4::Settings().lease);
+  for (auto& worker : client.workers) Spawn(worker->Run(schedule_.calls / schedule_.workers() + 1));
+}
+
+Task<void> Simulation::Reclaim(ClientSide& client) {
+  for (auto& worker : client.workers) co_await worker->Reclaim();
+}
+
+// Nothing is heard of it for a while.
+Task<void> Simulation::Silence(ClientSide& client) {
+  co_await Sleep(world_, client.silent_until - world_.Now());
+  if (client.Keeps(server_->restarts(), world_.Now())) co_return;
+  world_.Trace("a client comes back whose lease is over");
+  ++client.forgotten;
+  for (auto& worker : client.workers) worker->HandleLeaseOver();
 }
 
 bool Simulation::working() const {
@@ -262,8 +239,8 @@ void Simulation::MeddleLater() {
 
 void Simulation::Meddle() {
   rdma::sim::Random& random = world_.random();
-  Client& client = *clients_[random.Below(clients_.size())];
-  switch (random.Below(8)) {
+  ClientSide& client = *clients_[random.Below(clients_.size())];
+  switch (random.Below(schedule_.sessions ? 10 : 8)) {
     case 0:
       if (!schedule_.loses_all) break;
       world_.Trace("meddling: all connections are lost");
@@ -290,8 +267,13 @@ void Simulation::Meddle() {
       const auto credits = static_cast<uint32_t>(random.Between(1, 12));
       world_.Trace("meddling: {} credits at the server", credits);
       most_granted_ = std::max(most_granted_, credits);
-      return server_->server().SetCredits(credits);
+      return server_->SetCredits(credits);
     }
+    case 8:
+      return Restart();
+    case 9:
+      if (schedule_.silences) BeSilent(client);
+      return;
     default: {
       if (!schedule_.changes_credits || !client.connection || client.connection->lost()) break;
       const auto credits = static_cast<uint32_t>(random.Between(1, 12));
@@ -302,138 +284,28 @@ void Simulation::Meddle() {
   }
 }
 
-// ---- what must hold ----
-
-void Simulation::CheckStep() {
-  for (const std::string& violation : network_.violations()) findings_.Add("the interface was misused: {}", violation);
-  CheckRefusals();
-  CheckCredits();
+void Simulation::Restart() {
+  if (restarts_left_ == 0 || !server_->running()) return;
+  --restarts_left_;
+  server_->Kill();
+  if (!schedule_.persistent) {
+    for (auto& client : clients_) ++client->forgotten;
+  }
+  // Somebody may come back after the grace period.
+  if (schedule_.silences) BeSilent(*clients_[world_.random().Below(clients_.size())]);
+  world_.Schedule(world_.random().UpTo(milliseconds(100)), [this] { server_->Start(); });
 }
 
-// The network refuses what reaches for memory that is not registered, a Send that finds no receive, an invalidation of what
-// is not valid: nothing of that happens, but what the schedule makes happen.
-void Simulation::CheckRefusals() {
-  std::optional<uint64_t>& planned = network_.faults().refuse_at;
-  if (planned && network_.accesses() >= *planned) {
-    ++refusals_;
-    *planned = network_.accesses() + 1 + world_.random().Below(2 * schedule_.refuse_after);
-  }
-  if (network_.stats().refused_accesses != refusals_) {
-    findings_.Add("{} accesses were refused, not {}", network_.stats().refused_accesses, refusals_);
-  }
-  // RFC 8166 §4.4.1
-  if (network_.stats().unfenced_regions > 0) findings_.Add("memory was given back that the peer could still reach");
+// Its lease is of 90 seconds.
+void Simulation::BeSilent(ClientSide& client) {
+  if (!client.session->lease().ready() || somebody_is_silent()) return;
+  world_.Trace("meddling: a client is silent");
+  client.silent_until = world_.Now() + world_.random().UpTo(std::chrono::seconds(200));
+  if (client.connection && !client.connection->lost()) network_.Lose(client.connection->endpoint());
 }
 
-void Simulation::CheckCredits() {
-  for (const auto& client : clients_) {
-    if (!client->connection || client->connection->lost()) continue;
-    const rpcrdma::RequesterCredits& credits = client->connection->requester().credits();
-    if (credits.in_flight() > std::min(client->most_requested, most_granted_)) {
-      findings_.Add("{} calls under way, of {} asked for and {} granted", credits.in_flight(), client->most_requested,
-                    most_granted_);
-    }
-  }
-}
-
-// Nobody waits for anything: what was taken for calls has been given back.
-void Simulation::CheckQuiet() {
-  for (const auto& client : clients_) {
-    if (!client->connection || client->connection->lost()) continue;
-    const uint32_t probes = client->plan.probes ? 1 : 0;
-    const uint32_t in_flight = client->connection->requester().credits().in_flight();
-    if (in_flight > probes) findings_.Add("{} credits are lost", in_flight - probes);
-    const size_t regions = network_.Inspect(client->connection->endpoint()).valid_regions;
-    if (regions > 0) findings_.Add("{} regions of memory are still registered", regions);
-  }
-}
-
-void Simulation::CheckEnd(const rpcrdma::Client& connection) {
-  if (!connection.lost()) return;
-  const std::string& why = connection.end();
-  world_.Trace("a connection has ended: {}", why);
-  if (why.contains("the network has lost")) return;
-  if (refusals_ > 0 && why.contains("may not reach its memory")) return;
-  if (has_hung_ && why == "the peer does not answer") return;
-  findings_.Add("a connection has ended without a fault: {}", why);
-}
-
-void Simulation::CheckFiles() {
-  const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
-  fs::memory::FileSystem& files = server_->files();
-  for (const auto& client : clients_) {
-    for (const auto& worker : client->workers) {
-      auto directory = Now(files.Lookup(context, files.Root(), worker->name()));
-      if (!directory.result) {
-        findings_.Add("{} is not there", worker->name());
-        continue;
-      }
-      for (const auto& [name, entry] : worker->entries()) {
-        auto found = Now(files.Lookup(context, directory.result->handle, name));
-        if (!found.result) {
-          findings_.Add("{}/{} is not there", worker->name(), name);
-        } else if (entry.symlink) {
-          auto target = Now(files.ReadLink(context, found.result->handle));
-          if (!target.result || *target.result != entry.content)
-            findings_.Add("{}/{} is another link", worker->name(), name);
-        } else {
-          auto read = Now(files.Read(context, found.result->handle, 0, 1 << 24));
-          if (!read.result || AsText(read.result->data.bytes()) != entry.content) {
-            findings_.Add("{}/{} has other octets than were written", worker->name(), name);
-          }
-        }
-      }
-    }
-  }
-}
-
-// They may still be binding a connection: nobody waits for that. A slot that were in use at either side would be in the way.
-void Simulation::EndSessions() {
-  size_t open = clients_.size();
-  for (const auto& client : clients_) {
-    Spawn([](client::v4::Session& session, size_t& left) -> Task<> {
-      co_await session.Close();
-      --left;
-    }(*client->session, open));
-  }
-  if (!world_.RunUntil([this, &open] { return CheckStep(), open == 0; }, kManyEvents)) {
-    return findings_.Add("{} sessions do not end", open);
-  }
-  for (const auto& client : clients_) {
-    if (!client->session->slots().idle()) findings_.Add("{} slots are lost", client->session->slots().in_use());
-  }
-  Nfs4Service& server = *server_->nfs4();
-  if (server.sessions() + server.clients() > 0) {
-    findings_.Add("the server knows {} sessions of {} clients that have gone", server.sessions(), server.clients());
-  }
-}
-
-// Ends everything; nothing may be left over.
-void Simulation::Close() {
-  world_.Trace("the end");
-  for (auto& client : clients_) client->channel.reset();
-  bool stopped = false;
-  Spawn([](rpcrdma::Server& server, bool& done) -> Task<> {
-    co_await server.Stop(std::chrono::seconds(1));
-    done = true;
-  }(server_->server(), stopped));
-  if (!world_.RunUntil([this, &stopped] { return CheckStep(), stopped; }, kManyEvents)) {
-    return findings_.Add("the server does not stop: {} connections, {} calls", server_->server().connections(),
-                         server_->program().running());
-  }
-  if (!world_.Run(kManyEvents)) return findings_.Add("events without an end");
-  CheckStep();
-  if (server_->program().running() > 0)
-    return findings_.Add("{} calls are still executed", server_->program().running());
-  for (auto& client : clients_) {
-    if (const size_t left = client->provider->buffers().outstanding())
-      findings_.Add("{} buffers left at a client", left);
-  }
-  server_->ForgetReplies();
-  if (const size_t left = server_->provider().buffers().outstanding())
-    findings_.Add("{} buffers left at the server", left);
-  server_.reset();
-  if (const size_t left = fs::memory::ThreadBuffers().outstanding()) findings_.Add("{} buffers of files left", left);
+bool Simulation::somebody_is_silent() const {
+  return std::ranges::any_of(clients_, [this](const auto& client) { return world_.Now() < client->silent_until; });
 }
 
 }  // namespace penstock::simulation

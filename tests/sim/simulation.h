@@ -6,13 +6,12 @@
 #include <optional>
 #include <vector>
 
+#include "client_side.h"
 #include "findings.h"
-#include "fs/memory/file_system.h"
+#include "lock_book.h"
 #include "rdma/trace/file.h"
-#include "rpc/dispatch.h"
 #include "schedule.h"
-#include "slow_program.h"
-#include "worker.h"
+#include "server_side.h"
 
 namespace penstock::simulation {
 
@@ -21,6 +20,7 @@ struct Totals {
   uint64_t events = 0;
   uint64_t connections = 0;
   uint64_t refusals = 0;
+  uint64_t restarts = 0;  // of the server
   rdma::sim::Stats network;
 };
 
@@ -38,15 +38,25 @@ class Simulation {
   Totals totals() const;
 
  private:
-  struct Client;
-  class ServerSide;
   class TrackedChannel;
 
-  Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(Client& client);
-  Task<void> Use(Client& client);
-  std::unique_ptr<Worker> MakeWorker(Client& client, unsigned number);
+  void AddClient(const ClientPlan& plan);
+  void AddLockers(ClientSide& client);
+  Worker::Facts MakeFacts(ClientSide& client, std::string name) const;
+  // Below the root, for a worker.
+  nfs::FileHandle MakeDirectory(const std::string& name);
+  void MakeLockedFiles();
+  std::unique_ptr<Worker> MakeWorker(ClientSide& client, unsigned number);
+
+  Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(ClientSide& client);
+  Task<void> Silence(ClientSide& client);
+  Task<void> Use(ClientSide& client);
+  static Task<void> Reclaim(ClientSide& client);
   void Meddle();
   void MeddleLater();
+  void Restart();
+  void BeSilent(ClientSide& client);
+  bool somebody_is_silent() const;
   bool working() const;
 
   void CheckStep();
@@ -55,16 +65,23 @@ class Simulation {
   void CheckQuiet();
   void CheckEnd(const rpcrdma::Client& connection);
   void CheckFiles();
+  void CheckWorker(const Worker& worker);
   void EndSessions();
   void Close();
+
+  static constexpr uint64_t kManyEvents = 3'000'000;
+  static constexpr size_t kLockedFiles = 2;
 
   const Schedule& schedule_;
   rdma::sim::World world_;
   Findings findings_;
   rdma::sim::Network network_;
   std::unique_ptr<ServerSide> server_;
-  std::vector<std::unique_ptr<Client>> clients_;
+  LockBook locks_{kLockedFiles};
+  std::vector<std::pair<std::string, nfs4::nfs_fh4>> locked_files_;
+  std::vector<std::unique_ptr<ClientSide>> clients_;
   unsigned meddlings_left_;
+  unsigned restarts_left_;
   bool faults_over_ = false;
   bool has_hung_ = false;
   uint64_t refusals_ = 0;      // that were planned, and have happened

@@ -21,6 +21,10 @@ class SlowProgram final : public rpc::ForwardingProgram {
     ++running_;
     world_.Trace("server: call {:08x} of procedure {}", context.xid.value(), context.procedure);
     co_await Dawdle();
+    if (killed_) {
+      --running_;
+      co_return rpc::AcceptStatus::SYSTEM_ERR;
+    }
     if (!sessions_ && !IsIdempotent(context.version, context.procedure)) {
       const unsigned times = ++executions_[{context.peer.address.address(), context.xid.value()}];
       if (times > 1)
@@ -33,6 +37,8 @@ class SlowProgram final : public rpc::ForwardingProgram {
     co_return status;
   }
 
+  // Nothing is executed any more that has not been so far.
+  void Kill() { killed_ = true; }
   void HangFor(Duration duration) { hung_until_ = world_.Now() + duration; }
   size_t running() const { return running_; }
 
@@ -50,6 +56,7 @@ class SlowProgram final : public rpc::ForwardingProgram {
   const Duration max_delay_;
   TimePoint hung_until_{};
   size_t running_ = 0;
+  bool killed_ = false;
   std::map<std::pair<asio::ip::address, uint32_t>, unsigned> executions_;
 };
 

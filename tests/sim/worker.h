@@ -24,6 +24,12 @@ class Worker {
     // A call that has chunks may have no reply, because the network refuses accesses to memory; he then finds out what has
     // come of it.
     bool may_be_refused;
+    // His client may be silent for so long that the server gives away what it has.
+    bool may_be_silent = false;
+    // How often the server has forgotten what it had executed for his client: calls that were under way may be executed once more.
+    const unsigned* forgotten = nullptr;
+    // When that was sent of his client which the server has answered last.
+    TimePoint* renewed = nullptr;
   };
 
   Worker(rdma::sim::World& world, Findings& findings, Facts facts)
@@ -33,6 +39,10 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   Task<void> Run(unsigned calls);
+  // His client may reclaim what it had when the server was killed.
+  virtual Task<void> Reclaim() { co_return; }
+  // His client has been silent for longer than its lease.
+  virtual void HandleLeaseOver() {}
 
   bool done() const { return done_; }
   unsigned calls() const { return calls_; }

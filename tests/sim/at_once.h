@@ -1,0 +1,25 @@
+// What a simulation does with the server's files itself, past the network.
+#pragma once
+
+#include <cassert>
+#include <optional>
+#include <utility>
+
+#include "base/task.h"
+#include "fs/file_system.h"
+
+namespace penstock::simulation {
+
+inline fs::Context AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
+
+// Runs a task that never waits: everything of fs::memory.
+template <class T>
+T AtOnce(Task<T> task) {
+  std::optional<T> result;
+  Spawn([](Task<T> inner, std::optional<T>& to) -> Task<> { to.emplace(co_await std::move(inner)); }(std::move(task),
+                                                                                                     result));
+  assert(result);
+  return std::move(*result);
+}
+
+}  // namespace penstock::simulation

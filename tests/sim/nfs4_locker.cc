@@ -1,0 +1,229 @@
+#include "nfs4_locker.h"
+
+#include <algorithm>
+
+namespace penstock::simulation {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+using client::Status;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr uint64_t kUnit = 1000;  // octets
+
+uint64_t OffsetOf(LockBook::Span span) { return span.first * kUnit; }
+// The last unit has no end.
+uint64_t LengthOf(LockBook::Span span) {
+  return span.last + 1 == LockBook::kUnits ? UINT64_MAX : (span.last - span.first + 1) * kUnit;
+}
+nfs_lock_type4 TypeOf(LockBook::Grade grade) { return grade == LockBook::Grade::kShared ? READ_LT : WRITE_LT; }
+
+bool IsStateLost(Status status) {
+  const auto number = static_cast<nfsstat4>(status);
+  return number == NFS4ERR_BAD_STATEID || number == NFS4ERR_EXPIRED || number == NFS4ERR_STALE_STATEID;
+}
+
+}  // namespace
+
+Nfs4Locker::Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session,
+                       Locks locks)
+    : SessionWorker(world, findings, std::move(facts), session),
+      locks_(std::move(locks)),
+      holder_(locks_.book.AddHolder(name(), locks_.keeps)) {
+  for (const auto& [file, handle] : locks_.files) files_.push_back({.name = file, .open = {.handle = handle}});
+}
+
+Task<void> Nfs4Locker::Act() {
+  const size_t index = world_.random().Below(files_.size());
+  if (!files_[index].open.stateid) return OpenFile(locks_.directory, files_[index].name, files_[index].open);
+  switch (world_.random().Below(10)) {
+    case 0:
+      return Close(index);
+    case 1:
+    case 2:
+      return Unlock(index);
+    case 3:
+    case 4:
+    case 5:
+      return Test(index);
+    default:
+      return Lock(index);
+  }
+}
+
+Task<void> Nfs4Locker::Finish() {
+  for (size_t index = 0; index < files_.size(); ++index) co_await Close(index);
+}
+
+LockBook::Span Nfs4Locker::DrawSpan() {
+  const size_t first = world_.random().Below(LockBook::kUnits);
+  return {first, first + world_.random().Below(LockBook::kUnits - first)};
+}
+
+LockBook::Grade Nfs4Locker::DrawGrade() { return world_.random().Chance(0.5) ? Grade::kShared : Grade::kExclusive; }
+
+void Nfs4Locker::CheckMet(std::string_view what, const std::string& holder) {
+  if (!holder.empty()) Unexpected(what, fmt::format("{} has that, too", holder));
+}
+
+// With the lease, or because he reclaims too late.
+void Nfs4Locker::HandleLost(size_t index) {
+  LockedFile& file = files_[index];
+  world_.Trace("{}: his locks on {} are lost", name(), file.name);
+  file.stateid.reset();
+  file.held = {};
+  Expect(locks_.book.HandleLost(holder_, index), "locks are lost that nobody was allowed to take");
+}
+
+LOCK4args Nfs4Locker::MakeLock(const LockedFile& file, Span span, Grade grade, bool reclaim) const {
+  LOCK4args lock{.locktype = TypeOf(grade), .reclaim = reclaim, .offset = OffsetOf(span), .length = LengthOf(span)};
+  if (IsKnown(file)) {
+    lock.locker = locker4(false, exist_lock_owner4{*file.stateid, 0});
+  } else {
+    const lock_owner4 owner{session_.client(), {AsBytes(name())}};
+    lock.locker = locker4(true, open_to_lock_owner4{0, StateIdOf(file.open), 0, owner});
+  }
+  return lock;
+}
+
+// Asks until it is granted or denied, patiently while others may be silent.
+Task<void> Nfs4Locker::Lock(size_t index) {
+  LockedFile& file = files_[index];
+  const Span span = DrawSpan();
+  const Grade grade = DrawGrade();
+  const bool patient = locks_.somebody_is_silent() && world_.random().Chance(0.3);
+  const TimePoint give_up = world_.Now() + (patient ? seconds(200) : milliseconds(world_.random().Below(40)));
+  world_.Trace("{}: {} of units {} to {} of {}", name(), grade == Grade::kShared ? "shared" : "exclusive", span.first,
+               span.last, file.name);
+  const LockBook::Units before = locks_.book.HandleAsked(holder_, index, span, grade);
+  while (findings_.empty()) {
+    uint64_t epoch = 0;
+    const auto build = [&] {
+      epoch = session_.epoch();
+      return std::tuple(PUTFH4args{file.open.handle}, MakeLock(file, span, grade, false));
+    };
+    auto reply = co_await Ask("LOCK", {}, build);
+    if (!reply && !refused_) co_return co_await Close(index);  // with the file, all that he may have is given back
+    // What was granted before the server was killed, and not reclaimed, he has not.
+    if (epoch != session_.epoch()) continue;
+    if (reply) {
+      file.stateid = std::get<1>(reply->results).resok4().lock_stateid;
+      file.epoch = epoch;
+      std::fill(file.held.begin() + span.first, file.held.begin() + span.last + 1, grade);
+      co_return CheckMet("LOCK", locks_.book.HandleGranted(holder_, index, span, grade));
+    }
+    if (IsStateLost(*refused_)) {
+      HandleLost(index);
+      co_return co_await Close(index);
+    }
+    if (refused_ != Status::kDenied) co_return Unexpected("LOCK", client::Describe(*refused_));
+    if (world_.Now() >= give_up) {
+      co_return CheckMet("a LOCK that is denied", locks_.book.HandleDenied(holder_, index, before));
+    }
+    co_await Sleep(world_, patient ? Duration(seconds(5)) : Duration(milliseconds(10)));
+  }
+}
+
+Task<void> Nfs4Locker::Unlock(size_t index) {
+  LockedFile& file = files_[index];
+  const Span span = DrawSpan();
+  locks_.book.HandleUnlocking(holder_, index, span);
+  world_.Trace("{}: unlocks units {} to {} of {}", name(), span.first, span.last, file.name);
+  while (findings_.empty() && IsKnown(file)) {
+    uint64_t epoch = 0;
+    const auto build = [&] {
+      epoch = file.epoch;
+      return std::tuple(PUTFH4args{file.open.handle},
+                        LOCKU4args{WRITE_LT, 0, *file.stateid, OffsetOf(span), LengthOf(span)});
+    };
+    auto reply = co_await Ask("LOCKU", {}, build);
+    // Once more where it has no answer, or was unlocked before the server was killed and reclaimed since.
+    if (epoch != session_.epoch() || (!reply && !refused_)) continue;
+    if (reply) {
+      file.stateid = std::get<1>(reply->results).lock_stateid();
+      break;
+    }
+    if (!IsStateLost(*refused_)) co_return Unexpected("LOCKU", client::Describe(*refused_));
+    HandleLost(index);
+    co_return co_await Close(index);
+  }
+  std::fill(file.held.begin() + span.first, file.held.begin() + span.last + 1, Grade::kNone);
+  locks_.book.HandleUnlocked(holder_, index, span);
+}
+
+// What the server says of others' locks is what they say, where they say the same from beginning to end.
+Task<void> Nfs4Locker::Test(size_t index) {
+  const LockBook& book = locks_.book;
+  const Span span = DrawSpan();
+  const Grade grade = DrawGrade();
+  const uint64_t version = book.version(index);
+  world_.Trace("{}: tests units {} to {} of {}", name(), span.first, span.last, files_[index].name);
+  const auto build = [&] {
+    return std::tuple(
+        PUTFH4args{files_[index].open.handle},
+        LOCKT4args{TypeOf(grade), OffsetOf(span), LengthOf(span), {session_.client(), {AsBytes(name())}}});
+  };
+  auto reply = co_await Ask("LOCKT", {}, build);
+  if (!reply && refused_ && refused_ != Status::kDenied) {
+    co_return Unexpected("LOCKT", client::Describe(*refused_));
+  }
+  if ((!reply && !refused_) || book.version(index) != version) co_return;
+  if (reply) Expect(!book.IsTaken(holder_, index, span, grade), "LOCKT does not find another's lock");
+  if (!reply) Expect(book.MayBeTaken(holder_, index, span, grade), "LOCKT finds a lock that nobody has");
+}
+
+// Afterwards the server has it open no more, and nothing is locked.
+Task<void> Nfs4Locker::Close(size_t index) {
+  LockedFile& file = files_[index];
+  locks_.book.HandleUnlocking(holder_, index, {});
+  while ((file.open.stateid || file.open.doubtful) && findings_.empty()) {
+    if (file.open.stateid) {
+      co_await CloseFile(file.open);
+    } else {
+      co_await OpenFile(locks_.directory, file.name, file.open);
+    }
+  }
+  file.stateid.reset();
+  file.held = {};
+  locks_.book.HandleUnlocked(holder_, index, {});
+}
+
+// ---- after a restart of the server ----
+
+Task<void> Nfs4Locker::Reclaim() {
+  for (size_t index = 0; index < files_.size(); ++index) {
+    if (!files_[index].open.stateid) continue;
+    co_await ReclaimFile(files_[index].open);
+    if (!findings_.empty()) co_return;
+    if (!files_[index].open.stateid) HandleLost(index);
+    if (files_[index].open.epoch == session_.epoch()) co_await ReclaimLocks(index);
+  }
+}
+
+Task<void> Nfs4Locker::ReclaimLocks(size_t index) {
+  LockedFile& file = files_[index];
+  for (size_t first = 0; first < file.held.size();) {
+    const Grade grade = file.held[first];
+    const auto end = std::find_if(file.held.begin() + first, file.held.end(), [&](Grade at) { return at != grade; });
+    const Span span{first, static_cast<size_t>(end - file.held.begin()) - 1};
+    first = span.last + 1;
+    for (bool again = grade != Grade::kNone; again;) {
+      if (!reclaiming()) co_return;
+      world_.Trace("{}: reclaims units {} to {} of {}", name(), span.first, span.last, file.name);
+      const std::tuple operations(PUTFH4args{file.open.handle}, MakeLock(file, span, grade, true));
+      const uint64_t epoch = session_.epoch();
+      auto reply = co_await session_.ReclaimCall(operations, "reclaiming");
+      const Reclaimed judged = JudgeReclaim(reply ? std::optional(reply->status) : std::nullopt);
+      again = judged == Reclaimed::kAgain;
+      if (judged == Reclaimed::kNo) co_return HandleLost(index);
+      if (judged == Reclaimed::kYes) {
+        file.stateid = std::get<1>(reply->results).resok4().lock_stateid;
+        file.epoch = epoch;
+      }
+    }
+  }
+}
+
+}  // namespace penstock::simulation

@@ -1,0 +1,75 @@
+#include "nfs4_service.h"
+
+#include <cassert>
+
+#include "nfs/v4/lease.h"
+
+namespace penstock::simulation {
+namespace {
+
+// The store of all runs, for one of them.
+class SharedStore final : public nfs::v4::RecoveryStore {
+ public:
+  explicit SharedStore(nfs::v4::RecoveryStore& store) : store_(store) {}
+  SetupResult<Restart> Begin(Duration lease, std::chrono::sys_seconds wall_clock) override {
+    return store_.Begin(lease, wall_clock);
+  }
+  bool Record(const nfs::v4::RecoveryRecord& client) override { return store_.Record(client); }
+  bool Remove(const std::string& owner) override { return store_.Remove(owner); }
+  bool EndGrace() override { return store_.EndGrace(); }
+
+ private:
+  nfs::v4::RecoveryStore& store_;
+};
+
+std::unique_ptr<const nfs::v4::Namespace> MakeNames(const nfs::Exports& exports) {
+  auto names = nfs::v4::Namespace::Make(exports, {1000, 0});
+  assert(names);
+  return *std::move(names);
+}
+
+}  // namespace
+
+Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory, bool persistent)
+    : world_(world),
+      memory_(memory),
+      names_(MakeNames(exports)),
+      recovery_(std::make_unique<SharedStore>(memory.clients)),
+      services_(MakeServices(persistent)),
+      timer_(world.MakeTimer([this] { KeepLeases(); })) {
+  entropy = &world.random();
+  timer_->ExpireAfter(std::chrono::seconds(1));
+}
+
+nfs::v4::StateTables Nfs4Service::MakeTables() {
+  const auto restart = memory_.clients.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
+  assert(restart);
+  const TimePoint now = world_.Now();
+  return {.clients = nfs::v4::Clients(settings_, restart->instance, nfs::v4::Grace(*restart, settings_.grace, now),
+                                      nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now)),
+          .files = nfs::v4::Files(restart->instance, nfs::v4::Files::Limits{.lease = settings_.lease})};
+}
+
+nfs::v4::Services Nfs4Service::MakeServices(bool persistent) {
+  return {.names = *names_,
+          .settings = settings_,
+          .owners = owners_,
+          .state = state_,
+          .callbacks = callbacks_,
+          .recovery = recovery_,
+          .clock = world_,
+          .replies = persistent ? &replies_ : nullptr,
+          .random = [] { return entropy->Next(); }};
+}
+
+void Nfs4Service::KeepLeases() {
+  Spawn(nfs::v4::KeepLeases(services_, nullptr));
+  timer_->ExpireAfter(std::chrono::seconds(1));
+}
+
+size_t Nfs4Service::CountForgottenReplies() {
+  for (const auto& ended : state_.Lock()->clients.TakeEnded(world_.Now() + 2 * settings_.lease)) ended->Remove();
+  return memory_.replies.Load().size();
+}
+
+}  // namespace penstock::simulation

@@ -1,0 +1,86 @@
+#include "session_worker.h"
+
+namespace penstock::simulation {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+using client::Status;
+using client::v4::GetHandle;
+using client::v4::Lease;
+
+OPEN4args SessionWorker::MakeOpen(openflag4 how, open_claim4 claim) const {
+  return {.seqid = 0,
+          .share_access = OPEN4_SHARE_ACCESS_BOTH | OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
+          .share_deny = OPEN4_SHARE_DENY_NONE,
+          .owner = {.clientid = session_.client(), .owner = {AsBytes(name())}},
+          .openhow = how,
+          .claim = claim};
+}
+
+// RFC 8881 §8.2.2: each OPEN that is executed counts. What was opened before the server was killed, and not reclaimed, is not open.
+void SessionWorker::HandleOpened(File& file, const OPEN4res& opened, uint64_t epoch) {
+  const stateid4& stateid = opened.resok4().stateid;
+  Expect(file.doubtful || stateid.seqid == 1, "OPEN was executed more than once");
+  file.doubtful = false;
+  if (epoch != session_.epoch()) return;
+  file.stateid = stateid;
+  file.epoch = epoch;
+}
+
+Task<void> SessionWorker::OpenFile(nfs_fh4 directory, const std::string& name, File& file) {
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = session_.epoch();
+    return std::tuple(PUTFH4args{directory},
+                      MakeOpen(openflag4(OPEN4_NOCREATE), open_claim4(CLAIM_NULL, component4(name))), GetHandle());
+  };
+  auto reply = co_await Ask("OPEN", {}, build);
+  if (reply) co_return HandleOpened(file, std::get<1>(reply->results), epoch);
+  file.doubtful = true;
+  if (refused_) Unexpected("OPEN", client::Describe(*refused_));
+}
+
+// A second execution would say BAD_STATEID.
+Task<void> SessionWorker::CloseFile(File& file) {
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = file.epoch;
+    return std::tuple(PUTFH4args{file.handle}, CLOSE4args{.seqid = 0, .open_stateid = StateIdOf(file)});
+  };
+  auto reply = co_await Ask("CLOSE", {}, build);
+  // What was closed has been reclaimed since, or is lost.
+  if (file.epoch != epoch || !file.stateid) co_return;
+  file.stateid.reset();
+  if (reply) co_return;
+  file.doubtful = true;
+  if (refused_) Unexpected("CLOSE", client::Describe(*refused_));
+}
+
+bool SessionWorker::reclaiming() const { return findings_.empty() && session_.lease().next() == Lease::Step::kReclaim; }
+
+SessionWorker::Reclaimed SessionWorker::JudgeReclaim(std::optional<nfsstat4> status) {
+  if (status == NFS4_OK) return Reclaimed::kYes;
+  // Without an answer: once more does no harm. Where the session is lost again, there will be another time.
+  if (!status || status == NFS4ERR_DELAY || !reclaiming()) return Reclaimed::kAgain;
+  // RFC 8881 §8.4.3: somebody else may have had it.
+  const bool late = status == NFS4ERR_NO_GRACE && facts_.may_be_silent;
+  if (!late) Unexpected("reclaiming", client::Describe(static_cast<Status>(*status)));
+  return Reclaimed::kNo;
+}
+
+// RFC 8881 §8.4.2.1: what he had open nobody else can have before he has had it again.
+Task<void> SessionWorker::ReclaimFile(File& file) {
+  const uint64_t epoch = session_.epoch();
+  while (reclaiming() && file.stateid && file.epoch != epoch) {
+    const std::tuple operations(PUTFH4args{file.handle},
+                                MakeOpen(openflag4(OPEN4_NOCREATE), open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE)));
+    world_.Trace("{}: reclaims what is open", name());
+    auto reply = co_await session_.ReclaimCall(operations, "reclaiming");
+    const Reclaimed judged = JudgeReclaim(reply ? std::optional(reply->status) : std::nullopt);
+    if (judged == Reclaimed::kNo) file.stateid.reset();
+    if (judged != Reclaimed::kYes) continue;
+    file.stateid = std::get<1>(reply->results).resok4().stateid;
+    file.epoch = epoch;
+  }
+}
+
+}  // namespace penstock::simulation

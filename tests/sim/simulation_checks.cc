@@ -1,0 +1,145 @@
+// What must hold in a simulation, after each step and in the end.
+#include <algorithm>
+
+#include "at_once.h"
+#include "fs/memory/change.h"
+#include "simulation.h"
+
+namespace penstock::simulation {
+
+void Simulation::CheckStep() {
+  for (const std::string& violation : network_.violations()) findings_.Add("the interface was misused: {}", violation);
+  CheckRefusals();
+  CheckCredits();
+}
+
+// The network refuses what reaches for memory that is not registered, a Send that finds no receive, an invalidation of what
+// is not valid: nothing of that happens, but what the schedule makes happen.
+void Simulation::CheckRefusals() {
+  std::optional<uint64_t>& planned = network_.faults().refuse_at;
+  if (planned && network_.accesses() >= *planned) {
+    ++refusals_;
+    *planned = network_.accesses() + 1 + world_.random().Below(2 * schedule_.refuse_after);
+  }
+  if (network_.stats().refused_accesses != refusals_) {
+    findings_.Add("{} accesses were refused, not {}", network_.stats().refused_accesses, refusals_);
+  }
+  // RFC 8166 §4.4.1
+  if (network_.stats().unfenced_regions > 0) findings_.Add("memory was given back that the peer could still reach");
+}
+
+void Simulation::CheckCredits() {
+  for (const auto& client : clients_) {
+    if (!client->connection || client->connection->lost()) continue;
+    const rpcrdma::RequesterCredits& credits = client->connection->requester().credits();
+    if (credits.in_flight() > std::min(client->most_requested, most_granted_)) {
+      findings_.Add("{} calls under way, of {} asked for and {} granted", credits.in_flight(), client->most_requested,
+                    most_granted_);
+    }
+  }
+}
+
+// Nobody waits for anything: what was taken for calls has been given back.
+void Simulation::CheckQuiet() {
+  for (const auto& client : clients_) {
+    if (!client->connection || client->connection->lost()) continue;
+    const uint32_t probes = client->plan.probes ? 1 : 0;
+    const uint32_t in_flight = client->connection->requester().credits().in_flight();
+    if (in_flight > probes) findings_.Add("{} credits are lost", in_flight - probes);
+    const size_t regions = network_.Inspect(client->connection->endpoint()).valid_regions;
+    if (regions > 0) findings_.Add("{} regions of memory are still registered", regions);
+  }
+}
+
+void Simulation::CheckEnd(const rpcrdma::Client& connection) {
+  if (!connection.lost()) return;
+  const std::string& why = connection.end();
+  world_.Trace("a connection has ended: {}", why);
+  if (why.contains("the network has lost")) return;
+  if (refusals_ > 0 && why.contains("may not reach its memory")) return;
+  if (has_hung_ && why == "the peer does not answer") return;
+  findings_.Add("a connection has ended without a fault: {}", why);
+}
+
+void Simulation::CheckFiles() {
+  for (const auto& client : clients_) {
+    for (const auto& worker : client->workers) CheckWorker(*worker);
+  }
+}
+
+void Simulation::CheckWorker(const Worker& worker) {
+  fs::memory::FileSystem& files = server_->files();
+  auto directory = AtOnce(files.Lookup(AsRoot(), files.Root(), worker.name()));
+  if (!directory.result) return findings_.Add("{} is not there", worker.name());
+  for (const auto& [name, entry] : worker.entries()) {
+    auto found = AtOnce(files.Lookup(AsRoot(), directory.result->handle, name));
+    if (!found.result) {
+      findings_.Add("{}/{} is not there", worker.name(), name);
+    } else if (entry.symlink) {
+      auto target = AtOnce(files.ReadLink(AsRoot(), found.result->handle));
+      if (!target.result || *target.result != entry.content)
+        findings_.Add("{}/{} is another link", worker.name(), name);
+    } else {
+      auto read = AtOnce(files.Read(AsRoot(), found.result->handle, 0, 1 << 24));
+      if (!read.result || AsText(read.result->data.bytes()) != entry.content) {
+        findings_.Add("{}/{} has other octets than were written", worker.name(), name);
+      }
+    }
+  }
+}
+
+// They may still be binding a connection: nobody waits for that. A slot that were in use at either side would be in the way.
+void Simulation::EndSessions() {
+  if (!world_.RunUntil([this] { return server_->running(); }, kManyEvents)) {
+    return findings_.Add("the server does not start again");
+  }
+  size_t open = clients_.size();
+  for (const auto& client : clients_) {
+    Spawn([](client::v4::Session& session, size_t& left) -> Task<> {
+      co_await session.Close();
+      --left;
+    }(*client->session, open));
+  }
+  if (!world_.RunUntil([this, &open] { return CheckStep(), open == 0; }, kManyEvents)) {
+    return findings_.Add("{} sessions do not end", open);
+  }
+  for (const auto& client : clients_) {
+    if (!client->session->slots().idle()) findings_.Add("{} slots are lost", client->session->slots().in_use());
+  }
+  Nfs4Service& server = *server_->nfs4();
+  if (server.sessions() + server.clients() > 0) {
+    findings_.Add("the server knows {} sessions of {} clients that have gone", server.sessions(), server.clients());
+  }
+  if (const size_t left = server.CountForgottenReplies()) {
+    findings_.Add("the replies of {} sessions are kept that have gone", left);
+  }
+}
+
+// Ends everything; nothing may be left over.
+void Simulation::Close() {
+  world_.Trace("the end");
+  for (auto& client : clients_) client->channel.reset();
+  bool stopped = false;
+  Spawn([](ServerSide& server, bool& done) -> Task<> {
+    co_await server.Stop();
+    done = true;
+  }(*server_, stopped));
+  if (!world_.RunUntil([this, &stopped] { return CheckStep(), stopped; }, kManyEvents)) {
+    return findings_.Add("the server does not stop: {} connections, {} calls", server_->server().connections(),
+                         server_->calls());
+  }
+  if (!world_.Run(kManyEvents)) return findings_.Add("events without an end");
+  CheckStep();
+  if (server_->calls() > 0) return findings_.Add("{} calls are still executed", server_->calls());
+  for (auto& client : clients_) {
+    if (const size_t left = client->provider->buffers().outstanding())
+      findings_.Add("{} buffers left at a client", left);
+  }
+  server_->Forget();
+  if (const size_t left = server_->provider().buffers().outstanding())
+    findings_.Add("{} buffers left at the server", left);
+  server_.reset();
+  if (const size_t left = fs::memory::ThreadBuffers().outstanding()) findings_.Add("{} buffers of files left", left);
+}
+
+}  // namespace penstock::simulation
