@@ -35,11 +35,13 @@ class Server::Worker {
     rpc::tcp::ServerOptions tcp_options;
     tcp_options.max_connections = options_.max_connections;
     tcp_options.stall_limit = options_.stall_limit;
+    tcp_options.back_call_limit = options_.nfs4.callback_limit();
     tcp_.emplace(loop_, handler, tcp_options);
     mount_.emplace(loop_, handler, tcp_options);
     rpcrdma::ServerOptions options;
     options.max_connections = options_.max_connections;
     options.loop = &loop_;
+    options.requester.call_timeout = options_.nfs4.callback_limit();
     rdma_.emplace(*provider_, loop_, handler, std::move(options));
     PENSTOCK_CHECK(tcp_->Start(tcp));
     PENSTOCK_CHECK(mount_->Start(mount));

@@ -1,6 +1,7 @@
 // What the operator may set about NFSv4.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -16,6 +17,10 @@ struct Settings {
   Duration grace = std::chrono::seconds(90);
   // How long a silent client keeps what nobody else wants.
   Duration courtesy = std::chrono::hours(24);
+  // How long a client may take to answer a callback, before the way to it is taken for lost: short enough for a client
+  // that keeps its lease to hear of that, and to mend it, before what could not be recalled is revoked (RFC 8881
+  // §10.4.5).
+  Duration callback_limit() const { return std::min<Duration>(std::chrono::seconds(15), lease / 4); }
 
   // What the server calls itself (RFC 8881 §2.10.4, §2.10.5): the same over all of its addresses and after each restart, and
   // not that of any other server.

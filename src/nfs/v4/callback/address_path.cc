@@ -1,15 +1,17 @@
 // Calls to clients of minor version 0, which listen somewhere (RFC 7530 §16.33, §15.1).
+#include <algorithm>
+
 #include "nfs/v4/callback/caller.h"
 #include "rpc/tcp/channel.h"
 
 namespace penstock::nfs::v4 {
 
-Caller::Connect ConnectByTcp(Loop& loop) {
-  return [&loop](asio::ip::tcp::endpoint client) -> Task<std::shared_ptr<rpc::Channel>> {
+Caller::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
+  return [&loop, call_limit](asio::ip::tcp::endpoint client) -> Task<std::shared_ptr<rpc::Channel>> {
     rpc::tcp::ChannelOptions options;
     options.max_record = 64 << 10;
-    options.connect_limit = std::chrono::seconds(5);
-    options.call_limit = std::chrono::seconds(15);
+    options.connect_limit = std::min<Duration>(std::chrono::seconds(5), call_limit);
+    options.call_limit = call_limit;
     auto connected = co_await rpc::tcp::Channel::Connect(loop, client, options);
     if (!connected) co_return nullptr;
     co_return std::shared_ptr<rpc::Channel>(*std::move(connected));

@@ -104,7 +104,7 @@ class Caller : public Callbacks {
   rpc::XidSequence xids_;
 };
 
-// Connects by TCP.
-Caller::Connect ConnectByTcp(Loop& loop);
+// Connects by TCP. A call that is not answered in `call_limit` is lost, and its connection with it.
+Caller::Connect ConnectByTcp(Loop& loop, Duration call_limit);
 
 }  // namespace penstock::nfs::v4

@@ -60,7 +60,8 @@ class CallerLoopsTest : public testing::Test {
     std::thread thread{[this] { loop.Run(); }};
   };
 
-  CallerLoopsTest() : listener_(*rpc::tcp::OpenListener({asio::ip::address_v4::loopback(), 0})) {}
+  explicit CallerLoopsTest(Duration call_limit = std::chrono::seconds(60))
+      : listener_(*rpc::tcp::OpenListener({asio::ip::address_v4::loopback(), 0})), call_limit_(call_limit) {}
   ~CallerLoopsTest() override {
     Do(home_, [this] { caller_.Stop(); });
     Do(theirs_, [this] { channel_.reset(); });
@@ -129,6 +130,16 @@ class CallerLoopsTest : public testing::Test {
     });
     return asked.get_future().get();
   }
+  // A client of minor version 0 that says that it listens where our listener is.
+  void OpenMinorZero() {
+    auto state = state_.Lock();
+    const TimePoint now = home_.loop.Now();
+    const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
+    const auto set =
+        state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now, none_);
+    ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), now, none_));
+    client_ = set->id;
+  }
   void OffloadDone() {
     caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}));
     EXPECT_EQ(service_.offloads.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
@@ -141,10 +152,11 @@ class CallerLoopsTest : public testing::Test {
   CallbackService service_;
   Doorman doorman_;
   FileDescriptor listener_;
+  const Duration call_limit_;
   std::unique_ptr<rpc::tcp::Server> server_;
   std::unique_ptr<rpc::tcp::Channel> channel_;
   ClientId client_;
-  Caller caller_{state_, &home_.loop, home_.loop, home_.loop.buffers(), ConnectByTcp(home_.loop), {}};
+  Caller caller_{state_, &home_.loop, home_.loop, home_.loop.buffers(), ConnectByTcp(home_.loop, call_limit_), {}};
 };
 
 TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
@@ -172,18 +184,27 @@ TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
 
 TEST_F(CallerLoopsTest, CallsAClientOfMinorVersionZeroOverAConnectionOfItsOwn) {
   Serve(service_);
-  {
-    auto state = state_.Lock();
-    const TimePoint now = home_.loop.Now();
-    const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
-    const auto set =
-        state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now, none_);
-    ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), now, none_));
-    client_ = set->id;
-  }
+  OpenMinorZero();
   OffloadDone();
   EXPECT_EQ(AskForAttributes().size, 4711u);
   EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+}
+
+class ShortCallsTest : public CallerLoopsTest {
+ protected:
+  ShortCallsTest() : CallerLoopsTest(std::chrono::milliseconds(80)) {}
+};
+
+// Whoever does not answer in time cannot be called, and RENEW is to say so (RFC 7530 §16.28.5).
+TEST_F(ShortCallsTest, AClientOfMinorVersionZeroThatTakesTheConnectionAndSaysNothing) {
+  OpenMinorZero();
+  caller_.Probe(client_);
+  const auto path = [this] { return state_.Lock()->clients.Find(client_)->path; };
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (path() == PathState::kUnknown && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(path(), PathState::kDown);
 }
 
 }  // namespace

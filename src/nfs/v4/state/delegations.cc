@@ -127,6 +127,14 @@ void Files::Return(DelegationState& delegation, TimePoint now) {
   RemoveDelegation(delegation, Ending::kReleased);
 }
 
+// A lease time from the recall on (RFC 8881 §10.4.5). A client of version 4.0 hears only by RENEW that it cannot be
+// called. Before its delegations are revoked it is to have heard that, and then to have had some time, or not to have
+// asked for a lease time (RFC 7530 §10.4.6): that a call was lost is known long before the lease is over
+// (Settings::callback_limit), and within the next one every client asks that is still there.
+Duration Files::PatienceWith(const DelegationState& delegation) const {
+  return delegation.minor_version == 0 ? 2 * limits_.lease : limits_.lease;
+}
+
 Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<ClientId> except, Use use, TimePoint now) {
   RecallResult result;
   const FileState* const file = FindFile(handle);
@@ -134,8 +142,8 @@ Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<Cli
   const std::vector<DelegationState*> all = file->delegations;
   for (DelegationState* delegation : all) {
     if (delegation->client->id == except || (use == Use::kRead && !delegation->write)) continue;
-    if (delegation->recalled_at && now - *delegation->recalled_at >= limits_.lease) {
-      Revoke(*delegation);  // RFC 8881 §10.4.6
+    if (delegation->recalled_at && now - *delegation->recalled_at >= PatienceWith(*delegation)) {
+      Revoke(*delegation);
       continue;
     }
     conflicts_.Note(FileHandleHash()(handle), now);

@@ -300,7 +300,7 @@ TEST_F(DelegationsTest, GivenBackOfTheirOwnAreGivenAgain) {
   ReadDelegation(alice);
 }
 
-// RFC 8881 §10.4.6
+// RFC 8881 §10.4.5
 TEST_F(DelegationsTest, NotReturnedInALeaseTimeAreRevoked) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
@@ -324,11 +324,20 @@ TEST_F(DelegationsTest, NotReturnedInALeaseTimeAreRevoked) {
 TEST_F(DelegationsTest, OfVersion40AreRevokedAsByAnAdministrator) {
   const stateid4 id = ReadDelegation(alice, 0);
   Holders(bob, Use::kWrite);
-  now += std::chrono::seconds(90);
+  now += std::chrono::seconds(180);
   Holders(bob, Use::kWrite);
   EXPECT_FALSE(files.HasRevoked(alice));
   EXPECT_EQ(StatusOfRead(In0(), id), NFS4ERR_ADMIN_REVOKED);
   EXPECT_EQ(files.size(), 0u);
+}
+
+// RFC 7530 §10.4.6: whoever renews his lease hears in time that he cannot be called.
+TEST_F(DelegationsTest, OfVersion40StayUntilTheirHolderMustHaveAsked) {
+  ReadDelegation(alice, 0);
+  Holders(bob, Use::kWrite);
+  now += std::chrono::seconds(179);
+  EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
+  EXPECT_TRUE(files.HasDelegations(alice));
 }
 
 TEST_F(DelegationsTest, HeldAreNotFreed) {

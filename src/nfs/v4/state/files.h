@@ -36,7 +36,8 @@ class Files {
     size_t ranges_per_client = 1 << 16;
     size_t delegations = 1 << 17;
     size_t revoked_per_client = 1 << 12;
-    // For so long recalled delegations may stay out, those who wait for a lock need not ask again, and owners without opens are known.
+    // For so long recalled delegations may stay out (in version 4.0 twice), those who wait for a lock need not ask
+    // again, and owners without opens are known.
     Duration lease = std::chrono::seconds(90);
     Duration conflict_memory = std::chrono::seconds(30);
   };
@@ -183,7 +184,8 @@ class Files {
     bool clear = true;                // nothing is in the way (any more)
     std::vector<ClientId> holders{};  // those whose delegations are
   };
-  // Recalls what is in the way, and revokes what was recalled a lease time ago. `except` is who does it, where that is known.
+  // Recalls what is in the way, and revokes what was recalled too long ago. `except` is who does it, where that is
+  // known.
   RecallResult RecallFor(const FileHandle& file, std::optional<ClientId> except, Use use, TimePoint now);
   // From here on somebody changes the file in whose way no delegation was: none is granted until as many have ended.
   void BeginChange(const FileHandle& file) { ++changing_[file]; }
@@ -259,6 +261,7 @@ class Files {
   void Detach(DelegationState& delegation);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
   void Revoke(DelegationState& delegation);
+  Duration PatienceWith(const DelegationState& delegation) const;
   void DropLockOwnerIfUnused(LockOwner& owner);
   void SweepIdleOwners(ClientFiles& client, TimePoint now);
 
