@@ -126,7 +126,7 @@ bool Clients::NeedsRecord(ClientId id) const {
 
 OldRecord Clients::RecordOf(const Client& client) const {
   std::string key = client.key();
-  if (!client.recorded && !grace_.MayReclaim(key, client.principal)) return std::nullopt;
+  if (!client.recorded && !grace_.Knew(key, client.principal)) return std::nullopt;
   return key;
 }
 

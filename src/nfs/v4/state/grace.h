@@ -32,6 +32,8 @@ class Grace {
   void End();
 
   // Whether the store knew this client, by this principal, when the server started.
+  bool Knew(const std::string& owner, const Principal& principal) const;
+  // And it has not said that it is done, under this client ID or one that it had before (RFC 8881 §18.51.3).
   bool MayReclaim(const std::string& owner, const Principal& principal) const;
   // A global RECLAIM_COMPLETE. Minor version 0 has none: its clients are waited for.
   void Complete(const std::string& owner) { waiting_for_.erase(owner); }
@@ -39,7 +41,7 @@ class Grace {
  private:
   bool on_ = false;
   TimePoint end_{};
-  std::unordered_map<std::string, Principal> reclaimers_;
+  std::unordered_map<std::string, Principal> known_;
   std::unordered_set<std::string> waiting_for_;
 };
 

@@ -94,6 +94,16 @@ TEST_F(GraceOfClientsTest, NothingIsReclaimedAfterReclaimComplete) {
   EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4ERR_NO_GRACE);
 }
 
+// RFC 8881 §18.51.3: what was not reclaimed by then cannot be reclaimed by its next incarnation either.
+TEST_F(GraceOfClientsTest, NorByTheSameClientUnderItsNextClientId) {
+  clients_.grace() = Grace({Record(1, "owner"), Record(1, "other")}, kEnd);
+  ASSERT_TRUE(clients_.CompleteReclaim(Open("owner").client));
+  const ClientId again = Open("owner", 2).client;
+  EXPECT_EQ(clients_.CheckReclaim(again), nfs4::NFS4ERR_NO_GRACE);
+  // What the store may have of it is to go with it all the same.
+  EXPECT_EQ(clients_.CompleteReclaim(again).value(), OldRecord(OwnerKey(1, "owner")));
+}
+
 TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
   clients_.grace() = Grace({Record(1, "owner")}, kEnd);
   const Opened client = Open("owner");
