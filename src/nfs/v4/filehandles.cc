@@ -16,11 +16,16 @@ nfsstat4 PutRoot(Compound& compound) {
 
 }  // namespace
 
-// RFC 8881 §18.19. Whether the object is still there shows when something is done with it.
-PUTFH4res PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
+// RFC 8881 §18.19. Whether the object is still there (§4.2.2) shows when something is done with it; where nothing is, it
+// is looked for here.
+Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
-  if (!parsed) return {.status = NFS4ERR_BADHANDLE};
-  return {.status = compound.SetCurrent(*parsed)};
+  if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
+  const nfsstat4 status = compound.SetCurrent(*parsed);
+  if (status != NFS4_OK || compound.following) co_return PUTFH4res{.status = status};
+  const Object& file = *compound.current;
+  const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
+  co_return PUTFH4res{.status = attributes ? NFS4_OK : ToStatus(attributes.error())};
 }
 
 // RFC 8881 §18.21

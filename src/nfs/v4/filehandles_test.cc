@@ -37,6 +37,14 @@ TEST_F(FileHandlesTest, OfAnExportThatIsGoneOrForOthersIsStale) {
   EXPECT_EQ(Run0(PutFh(ToFileHandle(other))).status, NFS4ERR_STALE);
 }
 
+// RFC 8881 §4.2.2
+TEST_F(FileHandlesTest, OfAFileThatWasRemovedIsStale) {
+  const nfs_fh4 file = MakeFile("file");
+  EXPECT_EQ(Run0(PutFh(file)).status, NFS4_OK);
+  ASSERT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+  EXPECT_EQ(Run0(PutFh(file)).status, NFS4ERR_STALE);
+}
+
 TEST_F(FileHandlesTest, ASavedOneComesBack) {
   const nfs_fh4 file = MakeFile("file");
   const auto put_and_save = Run0(PutFh(file), SaveFh(), PutRoot(), RestoreFh(), GetFh());

@@ -18,7 +18,7 @@
 namespace penstock::nfs::v4 {
 
 // filehandles.cc: PUTFH PUTROOTFH PUTPUBFH GETFH SAVEFH RESTOREFH
-nfs4::PUTFH4res PutFileHandle(Compound& compound, const nfs4::PUTFH4args& arguments);
+Task<nfs4::PUTFH4res> PutFileHandle(Compound& compound, const nfs4::PUTFH4args& arguments);
 nfs4::PUTROOTFH4res PutRootFileHandle(Compound& compound);
 nfs4::PUTPUBFH4res PutPublicFileHandle(Compound& compound);
 nfs4::GETFH4res GetFileHandle(Compound& compound);
