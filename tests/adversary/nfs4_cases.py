@@ -12,6 +12,7 @@ from rpc_messages import GARBAGE_ARGS, hyper, opaque, words
 
 GARBAGE = Replied("accepted", GARBAGE_ARGS)
 INVAL, NAMETOOLONG, NOENT, EXIST, NOTDIR, ISDIR, FBIG, NOSPC, STALE, ACCES, PERM = 22, 63, 2, 17, 20, 21, 27, 28, 70, 13, 1
+BLOCK = 1 << 16  # octets, so many that they are not copied where that can be helped
 numbers = itertools.count()
 
 
@@ -25,6 +26,15 @@ class Ends:
         results = nfs4.Results(client.take_reply())
         assert results.status in self.statuses, \
             f"expected a status of {self.statuses}, got {results.status} from operation {results.operations[-1:]}"
+        is_alive(client)
+
+
+class ReadFirst:
+    """A COMPOUND that reads zeros, and then changes the file: nothing of that is in what was read."""
+
+    def check(self, client, xid):
+        eof, data = nfs4.Results(client.take_reply()).value(nfs4.READ)
+        assert eof and not any(data) and len(data) == BLOCK, f"{len(data)} octets, {BLOCK - data.count(0)} of them not zeros"
         is_alive(client)
 
 
@@ -252,7 +262,24 @@ def name_cases():
     yield Case("RESTOREFH of nothing", "RFC 8881 §18.27.3", in_session([op(nfs4.RESTOREFH)]), Ends(nfs4.NOFILEHANDLE))
 
 
+# ---- the order of operations ----
+
+def order_cases():
+    def read_and(*changes):
+        def operations(client, session):
+            zeros = [nfs4.putfh(file_of(client)), *(op(nfs4.SETATTR, bytes(16), nfs4.fattr(size=size)) for size in (0, BLOCK))]
+            assert session.run(client, zeros).status == nfs4.OK
+            return [nfs4.putfh(file_of(client)), op(nfs4.READ, bytes(16), hyper(0), words(BLOCK)), *changes]
+        return in_session(operations)
+
+    for what, changes in (("WRITE", [nfs4.write_op(bytes(16), 0, b"x" * 100)]),
+                          ("SETATTR of the size and WRITE", [op(nfs4.SETATTR, bytes(16), nfs4.fattr(size=0)),
+                                                             nfs4.write_op(bytes(16), 0, b"x" * 100)])):
+        yield Case(f"READ before {what}", "RFC 8881 §16.2.3", read_and(*changes), ReadFirst())
+
+
 def cases():
     yield from compound_cases()
+    yield from order_cases()
     yield from attribute_cases()
     yield from name_cases()

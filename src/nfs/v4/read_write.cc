@@ -20,9 +20,20 @@ nfsstat4 DataStatus(const Compound& compound, fs::Error error, const std::option
   return attributes->type == fs::FileType::kSymlink ? NFS4ERR_SYMLINK : NFS4ERR_WRONG_TYPE;
 }
 
+// Operations are executed one after the other (RFC 8881 §16.2.3), and those that follow may change the file: what was read
+// must not be left in it until the reply is sent.
+Data InMemory(Compound& compound, Data data) {
+  if (!data.is_file()) return data;
+  const BufferRef buffer = compound.buffers().Allocate(data.size());
+  const Bytes octets = buffer->bytes().first(data.size());
+  data.CopyTo(octets);
+  return Slice(buffer, octets);
+}
+
 }  // namespace
 
-// RFC 8881 §18.22. The data that the file system gives, memory or a range of a file, becomes the payload as it is.
+// RFC 8881 §18.22. The data that the file system gives, memory or a range of a file, becomes the payload as it is, where
+// nothing follows.
 Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
   if (const nfsstat4 status = co_await CheckRead(compound, arguments.stateid); status != NFS4_OK)
     co_return READ4res(status);
@@ -37,7 +48,9 @@ Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
   if (!observed.result) {
     co_return READ4res(DataStatus(compound, observed.result.error(), observed.attributes));
   }
-  co_return READ4res(NFS4_OK, READ4resok{.eof = observed.result->eof, .data = std::move(observed.result->data)});
+  Data data = std::move(observed.result->data);
+  if (compound.following) data = InMemory(compound, std::move(data));
+  co_return READ4res(NFS4_OK, READ4resok{.eof = observed.result->eof, .data = std::move(data)});
 }
 
 // RFC 8881 §18.32. More than the largest write is a short write.
