@@ -1,0 +1,147 @@
+// What a server of NFSv4.1 may send its client: CB_COMPOUNDs over the back channel, and attributes. Every call has one
+// reply that can be decoded; one that is repeated has the same; and no more is done than was asked.
+//
+// Input: calls, until there is no more. Of each: the slot, what is wrong with its sequence, the number of operations; of
+// each of those its number, the length of its arguments, and these.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "client/nfs4/attributes.h"
+#include "client/nfs4/callback.h"
+#include "input.h"
+#include "rpc/dispatch.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace {
+
+using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Input;
+
+constexpr uint32_t kSlots = 4;
+
+[[noreturn]] void Die(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+// Has a delegation of one file, whose name is "f".
+struct Receiver final : client::v4::CallbackReceiver {
+  nfs4::sessionid4 session() const override { return {}; }
+  void HandleSlotTarget(uint32_t) override { ++done; }
+  nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) override {
+    ++done;
+    return recall.fh == file ? nfs4::nfsstat4::NFS4_OK : nfs4::nfsstat4::NFS4ERR_BAD_STATEID;
+  }
+  void HandleRecallAny(const nfs4::CB_RECALL_ANY4args&) override { ++done; }
+  client::v4::DelegationTable::Pointer DelegationOf(const client::Handle& asked) override {
+    ++done;
+    return asked == file ? delegation : nullptr;
+  }
+  void HandleLockAvailable(const client::Handle&) override { ++done; }
+
+  const client::Handle file{AsBytes(std::string_view("f"))};
+  const client::v4::DelegationTable::Pointer delegation =
+      std::make_shared<client::v4::Delegation>(file, nfs4::stateid4(), true, 1, client::Access::kBoth);
+  uint32_t done = 0;
+};
+
+class Server {
+ public:
+  Server() {
+    dispatcher_.Add(program_);
+    peer_.buffers = &pool_;
+  }
+
+  void Call(Input& input) {
+    const uint32_t slot = input.Octet() % (kSlots + 1);
+    const uint32_t wrong = input.Octet();
+    const uint32_t count = 1 + input.Octet() % 8;
+    const uint32_t sequence = wrong < 224 ? sequences_[slot] + 1 : sequences_[slot] + wrong - 240;
+    xdr::Encoder encoder(pool_);
+    rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid_), nfs4::NFS4_CALLBACK, 1, 1, {}, {}});
+    xdr::Encode(encoder, nfs4::CB_COMPOUND4args_head{"fuzz", 1 + wrong % 2, 0, count});
+    xdr::Encode(encoder, nfs4::nfs_cb_opnum4::OP_CB_SEQUENCE);
+    xdr::Encode(encoder, nfs4::CB_SEQUENCE4args{{}, sequence, slot, kSlots, true, {}});
+    for (uint32_t i = 1; i < count; ++i) {
+      encoder.U32(input.Octet() % 20);
+      const ConstBytes arguments = input.Take(size_t{4} * (input.Octet() % 32));
+      encoder.Fixed(arguments.first(arguments.size() / 4 * 4));
+    }
+    const rpc::Message call = encoder.Finish();
+    const uint32_t before = receiver_.done;
+    const auto [status, reply] = Execute(call);
+    if (receiver_.done - before >= count) Die("more was done than was asked");
+    if (status && sequence == sequences_[slot] + 1) Repeat(call, reply);
+    if (status && slot < kSlots) sequences_[slot] = sequence;
+  }
+
+ private:
+  struct Answer {
+    // Whether CB_SEQUENCE succeeded, so that the call counts.
+    bool counts = false;
+    std::vector<std::byte> reply;
+  };
+
+  Answer Execute(const rpc::Message& call) {
+    std::optional<rpc::Message> out;
+    Spawn([](rpc::Dispatcher& to, rpc::Message message, const rpc::Peer& from, auto& answer) -> Task<void> {
+      answer = co_await to.HandleCall(std::move(message), from);
+    }(dispatcher_, call, peer_, out));
+    if (!out || out->empty()) Die("no reply");
+    xdr::Decoder decoder(*out);
+    rpc::ReplyHeader header;
+    if (!rpc::DecodeReplyHeader(decoder, header)) Die("no reply that could be decoded");
+    if (header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) return {};
+    nfs4::CB_COMPOUND4res_head head;
+    nfs4::nfs_cb_opnum4 operation{};
+    nfs4::CB_SEQUENCE4res result;
+    if (!xdr::Decode(decoder, head)) Die("results without a head");
+    if (head.count == 0) return {};
+    if (!xdr::Decode(decoder, operation) || operation != nfs4::nfs_cb_opnum4::OP_CB_SEQUENCE ||
+        !xdr::Decode(decoder, result)) {
+      Die("no result of CB_SEQUENCE");
+    }
+    const auto octets = out->stream.bytes();
+    return {result.is_csr_resok4(), {octets.begin(), octets.end()}};
+  }
+
+  void Repeat(const rpc::Message& call, const std::vector<std::byte>& reply) {
+    const uint32_t before = receiver_.done;
+    if (Execute(call).reply != reply) Die("the repetition has another reply");
+    if (receiver_.done != before) Die("the repetition was executed");
+  }
+
+  BufferPool pool_;
+  Receiver receiver_;
+  client::v4::CallbackProgram program_{kSlots, receiver_};
+  rpc::Dispatcher dispatcher_;
+  rpc::Peer peer_;
+  uint32_t xid_ = 0;
+  std::array<uint32_t, kSlots + 1> sequences_{};
+};
+
+void DecodeAttributes(Input& input) {
+  const ConstBytes octets = input.Take(4096);
+  const xdr::Message message = xdr::Message::Whole(Slice::Borrowed(octets));
+  xdr::Decoder decoder(message);
+  nfs4::fattr4 attributes;
+  if (!xdr::Decode(decoder, attributes)) return;
+  (void)client::v4::DecodeAttributes(attributes);
+  (void)client::v4::DecodeLimits(attributes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Input input(data, size);
+  if (input.Octet() % 4 == 0) {
+    DecodeAttributes(input);
+  } else {
+    Server server;
+    while (!input.empty()) server.Call(input);
+  }
+  return 0;
+}
