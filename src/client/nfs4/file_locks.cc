@@ -232,10 +232,21 @@ Task<Result<std::optional<LockConflict>>> FileLocks::Test(std::string name, Lock
 
 Task<void> FileLocks::ReleaseAll() {
   for (auto& [name, owner] : owners_) {
-    if (owner.held.empty()) continue;
-    const Result<void> unlocked = co_await UnlockOnce(owner, {});
-    if (!unlocked) log::debug("{}", unlocked.error().message);
+    if (!owner.held.empty()) {
+      const Result<void> unlocked = co_await UnlockOnce(owner, {});
+      if (!unlocked) log::debug("{}", unlocked.error().message);
+    }
+    if (file_.caller().minor_version() == 0 && IsKnown(owner)) co_await ReleaseOwner(owner);
   }
+}
+
+// RFC 7530 §16.37: a server of minor version 0 would keep it, and its count, for as long as the lease lasts.
+Task<void> FileLocks::ReleaseOwner(Owner& owner) {
+  CompoundCaller& caller = file_.caller();
+  auto released = co_await caller.Call(
+      [&] { return std::tuple(nfs4::RELEASE_LOCKOWNER4args{{caller.client(), owner.id.octets()}}); }, file_.name());
+  if (!released) log::debug("{}", released.error().message);
+  owner.epoch = 0;
 }
 
 Task<void> FileLocks::Reclaim() {

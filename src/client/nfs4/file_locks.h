@@ -57,6 +57,7 @@ class FileLocks {
   Task<Result<void>> TryLock(Owner& owner, LockRange range, LockKind kind);
   Task<void> WaitUntilAvailable(Duration at_most);
   Task<Result<void>> UnlockOnce(Owner& owner, LockRange range);
+  Task<void> ReleaseOwner(Owner& owner);
   Task<bool> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
   // After an answer that says so: where the server has not restarted, they are gone.
   Task<Result<void>> FindOut(Owner& owner, const nfs4::stateid4& used);

@@ -92,6 +92,9 @@ struct Operation<nfs4::SETCLIENTID_CONFIRM4args>
 template <>
 struct Operation<nfs4::RENEW4args> : OperationIs<nfs4::OP_RENEW, nfs4::RENEW4res> {};
 template <>
+struct Operation<nfs4::RELEASE_LOCKOWNER4args> : OperationIs<nfs4::OP_RELEASE_LOCKOWNER, nfs4::RELEASE_LOCKOWNER4res> {
+};
+template <>
 struct Operation<nfs4::OPEN_CONFIRM4args> : OperationIs<nfs4::OP_OPEN_CONFIRM, nfs4::OPEN_CONFIRM4res> {};
 template <>
 struct Operation<nfs4::EXCHANGE_ID4args> : OperationIs<nfs4::OP_EXCHANGE_ID, nfs4::EXCHANGE_ID4res> {};
