@@ -112,9 +112,11 @@ Result<CallbackAnswer, CallbackProblem> DecodeCallbackReply(const rpc::Message& 
   rpc::ReplyHeader header;
   if (!rpc::DecodeReplyHeader(decoder, header) || header.xid != xid)
     return std::unexpected(CallbackProblem::kMalformed);
-  if (!header.body.is_areply() || header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) {
-    return std::unexpected(CallbackProblem::kRefused);
-  }
+  if (!header.body.is_areply()) return std::unexpected(CallbackProblem::kRefused);
+  const rpc::AcceptStatus status = header.body.areply().reply_data.discriminant();
+  // RFC 5531 §9: a client that failed may have done something before.
+  if (status == rpc::AcceptStatus::SYSTEM_ERR) return std::unexpected(CallbackProblem::kMalformed);
+  if (status != rpc::AcceptStatus::SUCCESS) return std::unexpected(CallbackProblem::kRefused);
   CallbackAnswer answer;
   if (call.operation && !DecodeResults(decoder, call, answer)) return std::unexpected(CallbackProblem::kMalformed);
   return answer;

@@ -56,7 +56,7 @@ struct CallbackAnswer {
 
 enum class CallbackProblem : uint8_t {
   kRefused,    // denied, or no such program, version or procedure: nothing was executed
-  kMalformed,  // nobody knows what was executed
+  kMalformed,  // or the client has failed: nobody knows what was executed
 };
 Result<CallbackAnswer, CallbackProblem> DecodeCallbackReply(const rpc::Message& reply, rpc::Xid xid,
                                                             const CallbackCall& call);

@@ -112,6 +112,12 @@ TEST_F(CallbackWireTest, ACallThatRpcRefusesWasNotExecuted) {
   EXPECT_EQ(DecodeCallbackReply(encoder.Finish(), kXid, InSession(recall_)).error(), CallbackProblem::kRefused);
 }
 
+TEST_F(CallbackWireTest, ACallInWhichTheClientHasFailedMayHaveBeenExecuted) {
+  xdr::Encoder encoder(buffers_);
+  rpc::EncodeAccepted(encoder, kXid, rpc::AcceptStatus::SYSTEM_ERR);
+  EXPECT_EQ(DecodeCallbackReply(encoder.Finish(), kXid, InSession(recall_)).error(), CallbackProblem::kMalformed);
+}
+
 TEST_F(CallbackWireTest, OctetsThatAreNoReplyAreMalformed) {
   for (size_t size : {0, 4, 12, 23}) {
     const rpc::Message whole = ReplyTo(buffers_, Sent(InSession(recall_)), {});
