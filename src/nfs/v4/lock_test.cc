@@ -43,6 +43,14 @@ TEST_F(LockTest, IsSeenByOthers) {
   EXPECT_EQ(Run(PutFh(file), TestingLock(Client().client(), "locker", 0, kWholeFile)).status, NFS4_OK);
 }
 
+// RFC 8881 §18.10.3
+TEST_F(LockTest, IsOfTheSessionsClientWhateverItSays) {
+  const auto lock = Locking(WRITE_LT, 0, 10, NewLocker(ClientId(4711), open, "locker"));
+  ASSERT_EQ(Run(PutFh(file), lock).status, NFS4_OK);
+  auto reply = Other().Run(PutFh(file), TestingLock(ClientId(4711), "locker", 0, 10));
+  EXPECT_EQ(reply.Skip().Next<LOCKT4res>().denied().owner.clientid, Client().client().value());
+}
+
 TEST_F(LockTest, IsDeniedWithTheOneThatIsHeld) {
   LockBy(Client(), open, "locker", 0, kWholeFile, READ_LT);
   EXPECT_EQ(TryLock(Other(), others, "locker", 5, 5, READ_LT).status(), NFS4_OK);

@@ -116,6 +116,20 @@ TEST_F(OpenTest, ExclusiveMakesAFileOnceForEachVerifier) {
   EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("87654321")).status(), NFS4ERR_EXIST);
 }
 
+// RFC 8881 §18.16.4
+TEST_F(OpenTest, ExclusiveIsForItsMakerAloneAtFirst) {
+  ASSERT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("12345678")).status(), NFS4_OK);
+  EXPECT_EQ(AttributesOf("new")->mode, 0600u);
+}
+
+// RFC 8881 §18.16.3: those that hold the verifier (suppattr_exclcreat).
+TEST_F(OpenTest, ExclusiveDoesNotTakeTheAttributesThatItNeeds) {
+  GivenValues given(server.buffers);
+  const fattr4 times = given.Add(FATTR4_TIME_MODIFY_SET, settime4(SET_TO_SERVER_TIME4)).Take();
+  const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = times}));
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4ERR_INVAL);
+}
+
 TEST_F(OpenTest, ExclusiveOfALaterVersionTakesAttributes) {
   const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = Mode(0604)}));
   EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);

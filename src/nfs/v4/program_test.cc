@@ -142,6 +142,16 @@ TEST_F(SequenceTest, NothingElseStandsOutsideOfASession) {
   EXPECT_EQ(server.Run(1, Op(OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args{1}), PutRoot()).status, NFS4ERR_NOT_ONLY_OP);
 }
 
+// RFC 8881 §18.34.3, §18.35.3, §18.36.3, §18.37.3
+TEST_F(SequenceTest, WhatNeedsNoSessionStandsAlone) {
+  EXPECT_EQ(server.Run(1, Op(OP_BIND_CONN_TO_SESSION, BIND_CONN_TO_SESSION4args{}), PutRoot()).status,
+            NFS4ERR_NOT_ONLY_OP);
+  EXPECT_EQ(server.Run(1, Op(OP_EXCHANGE_ID, EXCHANGE_ID4args{}), PutRoot()).status, NFS4ERR_NOT_ONLY_OP);
+  EXPECT_EQ(server.Run(1, Op(OP_CREATE_SESSION, CREATE_SESSION4args{}), PutRoot()).status, NFS4ERR_NOT_ONLY_OP);
+  EXPECT_EQ(server.Run(1, Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{}), PutRoot()).status, NFS4ERR_NOT_ONLY_OP);
+  EXPECT_EQ(Run(Op(OP_BIND_CONN_TO_SESSION, BIND_CONN_TO_SESSION4args{})).status, NFS4ERR_NOT_ONLY_OP);
+}
+
 TEST_F(SequenceTest, OfNoSessionFails) {
   EXPECT_EQ(server.Run(1, Op(OP_SEQUENCE, SEQUENCE4args{})).status, NFS4ERR_BADSESSION);
 }
@@ -180,6 +190,14 @@ TEST_F(SequenceTest, ARetryOfWhatWasNotKeptSaysSo) {
   const auto again = Send(remove());
   EXPECT_EQ(again.status, NFS4ERR_RETRY_UNCACHED_REP);
   EXPECT_EQ(again.count, 2u);
+}
+
+// RFC 8881 §2.10.6.1.3
+TEST_F(SequenceTest, ARetryOfWhatIsNotThereHasTheSameErrorAgain) {
+  const auto sequence = Client().Sequence(false);
+  const auto renew = [&] { return server.Encode(2, sequence, Op(OP_RENEW, RENEW4args{1})); };
+  EXPECT_EQ(Send(renew()).status, NFS4ERR_NOTSUPP);
+  EXPECT_EQ(Send(renew()).status, NFS4ERR_NOTSUPP);
 }
 
 TEST_F(SequenceTest, RepliesOfSessionsAreNotInTheDuplicateRequestCache) {
