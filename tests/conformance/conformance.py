@@ -107,7 +107,7 @@ def problems(entries, root, known, ran):
 
 def is_unit(test):
     """GoogleTest leaves its results. Of tests that are programs of their own all that can be seen here is that they exist."""
-    return not test.startswith(("adversary.", "check_capture.", "e2e.", "interop.", "sim.", "tools."))
+    return not test.startswith(("adversary.", "check_capture.", "e2e.", "exactly_once.", "interop.", "sim.", "tools."))
 
 
 def table(entries):
