@@ -152,7 +152,7 @@ TEST_F(CallbackTest, ADelegationThatWeDoNotHoldIsNotThere) {
 TEST_F(CallbackTest, WhatAServerWantsToKnowOfADelegatedFile) {
   const Handle file(AsBytes(std::string_view("file")));
   delegation = std::make_shared<Delegation>(file, nfs4::stateid4(), true, 1, Access::kBoth);
-  delegation->Remember({.size = 100, .change = 7});
+  delegation->Remember({.size = 100, .change = 7}, 0);
   delegation->HandleWrite(4096);
   // change, size; and the owner, which is none of our business.
   const nfs4::bitmap4 asked = {1u << 3 | 1u << 4, 1u << 4};

@@ -7,8 +7,9 @@ namespace penstock::client::v4 {
 
 // ---- Delegation ----
 
-void Delegation::Remember(const Attributes& attributes) {
+void Delegation::Remember(const Attributes& attributes, uint32_t names) {
   attributes_ = attributes;
+  names_ = names;
   size_ = attributes.size;
   if (!first_change_) change_ = first_change_.emplace(attributes.change);
 }

@@ -53,9 +53,10 @@ class Delegation {
   bool gone() const { return gone_; }
   void HandleGone() { returning_ = gone_ = true; }
 
-  // What the file's attributes are, for as long as it is delegated and this client does not change it.
-  const std::optional<Attributes>& attributes() const { return attributes_; }
-  void Remember(const Attributes& attributes);
+  // What the file's attributes are, for as long as it is delegated and this client does not change it. `names`: see
+  // ChangeCounts.
+  std::optional<Attributes> AttributesAt(uint32_t names) const { return names == names_ ? attributes_ : std::nullopt; }
+  void Remember(const Attributes& attributes, uint32_t names);
   // This client changes it.
   void HandleChange();
   // ... and makes it that long, where it was shorter.
@@ -79,6 +80,7 @@ class Delegation {
   bool gone_ = false;
   std::set<OpenFile*> users_;
   std::optional<Attributes> attributes_;
+  uint32_t names_ = 0;
   std::optional<uint64_t> first_change_;
   uint64_t change_ = 0;
   uint64_t size_ = 0;
@@ -90,12 +92,11 @@ class Delegation {
 class ChangeCounts {
  public:
   void Count(const Handle& file) { ++counts_[PlaceOf(file)]; }
-  // Of files that are not known.
-  void CountAll() {
-    for (uint32_t& count : counts_) ++count;
-  }
+  // Some file, nobody knows which, has lost a name.
+  void CountName() { ++names_; }
+  uint32_t names() const { return names_; }
   bool IsSame(const Handle& file, const ChangeCounts& before) const {
-    return counts_[PlaceOf(file)] == before.counts_[PlaceOf(file)];
+    return names_ == before.names_ && counts_[PlaceOf(file)] == before.counts_[PlaceOf(file)];
   }
 
  private:
@@ -103,6 +104,7 @@ class ChangeCounts {
   static size_t PlaceOf(const Handle& file);
 
   std::array<uint32_t, kPlaces> counts_{};
+  uint32_t names_ = 0;
 };
 
 class DelegationTable {

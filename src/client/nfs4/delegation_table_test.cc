@@ -56,16 +56,16 @@ TEST(Delegation, OnItsWayBackLetsNobodyOpen) {
 // RFC 8881 §10.4.3: c until the file is changed, then d, which is greater; the size as it is now.
 TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
   Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
-  delegation.Remember({.size = 100, .change = 7});
+  delegation.Remember({.size = 100, .change = 7}, 0);
   EXPECT_EQ(delegation.change(), 7u);
   EXPECT_EQ(delegation.size(), 100u);
   delegation.HandleWrite(50);
-  EXPECT_FALSE(delegation.attributes());
+  EXPECT_FALSE(delegation.AttributesAt(0));
   EXPECT_EQ(delegation.change(), 8u);
   EXPECT_EQ(delegation.size(), 100u) << "written within it";
   delegation.HandleWrite(150);
   EXPECT_EQ(delegation.size(), 150u);
-  delegation.Remember({.size = 150, .change = 9});
+  delegation.Remember({.size = 150, .change = 9}, 0);
   EXPECT_EQ(delegation.change(), 8u) << "as compared with what it was in the beginning";
   delegation.HandleSize(3);
   EXPECT_EQ(delegation.size(), 3u);
@@ -80,8 +80,16 @@ TEST(ChangeCounts, KnowWhichFileHasChanged) {
   int same = 0;
   for (uint8_t i = 2; i < 100; ++i) same += counts.IsSame(File(i), before);
   EXPECT_GT(same, 80) << "few are taken for another";
-  counts.CountAll();
+  counts.CountName();
   for (uint8_t i = 1; i < 100; ++i) EXPECT_FALSE(counts.IsSame(File(i), before));
+}
+
+TEST(Delegation, ForgetsWhatAnyNameMayHaveChanged) {
+  Delegation delegation(File(1), Stateid(1), false, 1, Access::kRead);
+  delegation.Remember({.links = 2}, 5);
+  ASSERT_TRUE(delegation.AttributesAt(5));
+  EXPECT_EQ(delegation.AttributesAt(5)->links, 2u);
+  EXPECT_FALSE(delegation.AttributesAt(6));
 }
 
 TEST(DelegationTable, HasOneOfAFile) {

@@ -50,7 +50,7 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   const bool known = counts_.IsSame(file, asking.before_);
-  if (known) delegation->Remember(attributes);
+  if (known) delegation->Remember(attributes, counts_.names());
   // Without the size, what would we answer to CB_GETATTR?
   const bool useful = asking.wanted() && !grant->recall && (known || !grant->writes);
   if (!useful) StartReturn(delegation);
@@ -83,13 +83,13 @@ Delegations::Pointer Delegations::ForIo(const Handle& file, Access access) {
 std::optional<Attributes> Delegations::AttributesOf(const Handle& file) {
   const Pointer held = Held(file);
   if (!held || held->returning() || !caller_.holds_lease()) return std::nullopt;
-  return held->attributes();
+  return held->AttributesAt(counts_.names());
 }
 
 void Delegations::Remember(const Query& query, const Attributes& attributes) {
   const Pointer& delegation = query.delegation_;
   if (delegation && !delegation->returning() && counts_.IsSame(delegation->handle(), query.before_)) {
-    delegation->Remember(attributes);
+    delegation->Remember(attributes, counts_.names());
   }
 }
 
@@ -110,11 +110,6 @@ void Delegations::HandleNewAttributes(const Handle& file, const NewAttributes& a
   held->HandleChange();
   if (attributes.size) held->HandleSize(*attributes.size);
   if (attributes.mode || attributes.owner || attributes.group) held->HandlePermissionsChanged();
-}
-
-void Delegations::HandleNamesChanged() {
-  counts_.CountAll();
-  for (const Pointer& each : table_.all()) each->HandleChange();
 }
 
 // ---- what the server says ----

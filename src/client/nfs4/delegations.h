@@ -70,8 +70,8 @@ class Delegations {
   void HandleChange(const Handle& file);
   void HandleWrite(const Handle& file, uint64_t end);
   void HandleNewAttributes(const Handle& file, const NewAttributes& attributes);
-  // The same of a file that is not known, which has lost a name.
-  void HandleNamesChanged();
+  // The same of a file that is not known, which loses a name.
+  void HandleNameChange() { counts_.CountName(); }
 
   // ---- what the server says ----
 

@@ -253,16 +253,16 @@ Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std:
 
 Task<Result<void>> Mount::Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
                                  std::string_view to) {
-  delegations_->HandleNamesChanged();
+  delegations_->HandleNameChange();
   Result<void> renamed = co_await v4::Rename(*caller_, from_directory, from, to_directory, to);
-  delegations_->HandleNamesChanged();
+  delegations_->HandleNameChange();
   co_return renamed;
 }
 
 Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name) {
-  delegations_->HandleNamesChanged();
+  delegations_->HandleNameChange();
   Result<void> removed = co_await v4::Remove(*caller_, directory, name);
-  delegations_->HandleNamesChanged();
+  delegations_->HandleNameChange();
   co_return removed;
 }
 
