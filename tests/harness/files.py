@@ -24,7 +24,7 @@ def make_sizes(folder):
 
 def digest(path):
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def digests(folder):

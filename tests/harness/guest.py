@@ -14,6 +14,7 @@ import time
 
 import guest_image
 from guest_image import GuestUnavailable
+from guest_programs import carried
 
 BOOT_SECONDS = 180
 MEMORY_MIB = int(os.environ.get("PENSTOCK_GUEST_MEM", "1400"))
@@ -80,7 +81,7 @@ class Guest:
         """`forwards` is {host port: guest port}; `files` appear in the guest under the given paths. The first of the networks
         is eth0, set up; on another, ethN, the host is 10.0.(2+N).2."""
         self.kernel, self.base = guest_image.ensure()
-        self.script, self.files = script, dict(files or {})
+        self.script, self.files = script, carried("octets") | (files or {})
         self.forwards, self.memory, self.networks = forwards or {}, memory, networks
         self.lines, self.changed = [], threading.Condition()
         self.ended = False
@@ -180,7 +181,7 @@ def require():
 
 
 def hashes(lines, mark):
-    """{file name: SHA-256} of the lines `mark HASH PATH` that a guest has printed."""
+    """{file name: BLAKE2b} of the lines `mark HASH PATH` that a guest has printed."""
     return {line.split()[2].rsplit("/", 1)[-1]: line.split()[1] for line in lines if line.startswith(mark + " ")}
 
 

@@ -130,8 +130,8 @@ def populate(root, kernel, release, nfsd):
     for program in ("/usr/sbin/mount.nfs", "/sbin/rpcbind", shutil.which("rdma") or "/usr/bin/rdma"):
         copy_program(program, root)
     os.symlink("/usr/sbin/mount.nfs", f"{root}/sbin/mount.nfs")
-    # What busybox's own do not do: holes, copies by the server, locks, extended attributes, access control lists.
-    for program in ("cp", "fallocate", "flock", "getfattr", "setfattr", "nfs4_getfacl", "nfs4_setfacl"):
+    # What busybox's own do not do: holes, copies by the server, locks, extended attributes, access control lists; or not as fast.
+    for program in ("b2sum", "cp", "fallocate", "flock", "getfattr", "setfattr", "nfs4_getfacl", "nfs4_setfacl"):
         copy_program(f"/usr/bin/{program}", root)
     for program in ("rpc.nfsd", "rpc.mountd", "exportfs"):
         copy_program(f"{nfsd}/usr/sbin/{program}", root, f"/usr/sbin/{program}")

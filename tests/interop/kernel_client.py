@@ -19,12 +19,12 @@ from mounts import Mount, exported, serve  # noqa: E402
 
 FILES = """
 mkdir /mnt/guest /tmp/guest
-for size in %(sizes)s; do head -c ${size#*=} /dev/urandom >/tmp/guest/${size%%=*}; done
+for size in %(sizes)s; do octets ${size#*=} >/tmp/guest/${size%%=*}; done
 for f in /tmp/guest/*; do cp $f /mnt/guest/ || exit 1; done
-for f in /tmp/guest/*; do echo "made $(sha256sum $f)"; done
+for f in /tmp/guest/*; do echo "made $(b2sum $f)"; done
 drop_caches
-for f in /mnt/guest/*; do echo "readback $(sha256sum $f)"; done
-for f in /mnt/host/*; do echo "read $(sha256sum $f)"; done
+for f in /mnt/guest/*; do echo "readback $(b2sum $f)"; done
+for f in /mnt/host/*; do echo "read $(b2sum $f)"; done
 """
 
 
@@ -109,7 +109,7 @@ def real_tree(scratch, least=4 * MIB):
 COPY = """
 content() {
   cd $1 || exit 1
-  find . -type f | sort | tr '\\n' '\\0' | xargs -0 sha256sum
+  find . -type f | sort | tr '\\n' '\\0' | xargs -0 b2sum
   find . -type l | sort | while read -r l; do echo "$l -> $(readlink "$l")"; done
   cd /
 }
@@ -142,12 +142,12 @@ def copy(scratch, mount):
 COUNT = 40
 RESTART = """
 mkdir /tmp/from /mnt/to
-n=0; while [ $n -lt %(count)d ]; do head -c 1500001 /dev/urandom >/tmp/from/$n; n=$((n + 1)); done
+n=0; while [ $n -lt %(count)d ]; do octets 1500001 >/tmp/from/$n; n=$((n + 1)); done
 n=0; while [ $n -lt %(count)d ]; do cp /tmp/from/$n /mnt/to/$n || exit 1; echo "copied $n"; n=$((n + 1)); done
-for f in /tmp/from/*; do echo "made $(sha256sum $f)"; done
+for f in /tmp/from/*; do echo "made $(b2sum $f)"; done
 drop_caches
 n=0; while [ $n -lt %(count)d ]; do
-  echo "readback $(sha256sum /mnt/to/$n)"; cmp /mnt/host/$n /mnt/host/$n.twin || exit 1; echo "compared $n"; n=$((n + 1)); done
+  echo "readback $(b2sum /mnt/to/$n)"; cmp /mnt/host/$n /mnt/host/$n.twin || exit 1; echo "compared $n"; n=$((n + 1)); done
 """
 
 
@@ -177,13 +177,13 @@ echo alive >kept; exec 3<kept; rm kept; echo "unlinked $(cat <&3)"; exec 3<&-
 (set -C; echo first >exclusive) || exit 1
 (set -C; echo second >exclusive) 2>/dev/null && exit 1
 echo "exclusive $(cat exclusive)"
-head -c 8388608 /dev/urandom >sparse; sync
+octets 8388608 >sparse; sync
 /usr/bin/fallocate -p -o 1048576 -l 4194304 sparse || exit 1
 /usr/bin/cp --sparse=always sparse copied || exit 1
 /usr/bin/cp --reflink=auto sparse /mnt/folder/again || exit 1
 /usr/bin/fallocate -l 3000000 grown || exit 1
 drop_caches
-for f in sparse copied folder/again; do echo "made $(sha256sum $f | tr / _)"; done
+for f in sparse copied folder/again; do echo "made $(b2sum $f | tr / _)"; done
 echo "size $(stat -c %s grown)"
 /usr/bin/setfattr -n user.colour -v blue exclusive || exit 1
 echo "attribute $(/usr/bin/getfattr --only-values -n user.colour exclusive)"

@@ -27,10 +27,10 @@ races /mnt/races /other/races 60 || exit 1
 mapped /mnt/locks /other/locks || exit 1
 # The other way round: who held the delegations comes and is in the way.
 delegations /other /other/back /mnt/back || exit 1
-echo "made $(sha256sum /tmp/mapped)"
+echo "made $(b2sum /tmp/mapped)"
 umount /mnt || exit 1
 %(again)s
-echo "remounted $(sha256sum /mnt/locks/mapped)"
+echo "remounted $(b2sum /mnt/locks/mapped)"
 """
 READ_FILES = 6
 

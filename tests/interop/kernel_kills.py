@@ -34,8 +34,8 @@ kill -TERM $workers
 for w in $workers; do wait $w || exit 1; done
 for t in $thieves; do wait $t || exit 1; done
 drop_caches
-for f in /tmp/model/*; do echo "model $(sha256sum $f)"; done
-for w in %(workers)s; do for f in $w/*; do echo "readback $(sha256sum $f)"; done; done
+for f in /tmp/model/*; do echo "model $(b2sum $f)"; done
+for w in %(workers)s; do for f in $w/*; do echo "readback $(b2sum $f)"; done; done
 dmesg | grep -i 'reclaim failed' && exit 1
 """
 

@@ -29,12 +29,12 @@ start() { rpc.nfsd -V 3 -V 4 --grace-time 10 --lease-time 10 --rdma=20049 4; }
 rpcbind && exportfs -ra && start && rpc.mountd -V 3 -p 20048 || exit 1
 echo Y >/proc/fs/nfsd/v4_end_grace
 """
-MAKE = "for size in %s; do head -c ${size#*=} /dev/urandom >/srv/x/made/${size%%=*}; done\n"
+MAKE = "for size in %s; do octets ${size#*=} >/srv/x/made/${size%%=*}; done\n"
 TELL = """
-for f in /srv/x/made/*; do echo "made $(sha256sum $f)"; done
+for f in /srv/x/made/*; do echo "made $(b2sum $f)"; done
 echo "==== nfsd up"
 while [ ! -e /srv/x/put/finished ]; do sleep 1; done
-for f in /srv/x/put/*; do echo "put $(sha256sum $f)"; done
+for f in /srv/x/put/*; do echo "put $(b2sum $f)"; done
 """
 
 
@@ -128,7 +128,7 @@ while [ ! -s /srv/x/put/large ]; do sleep 0.1; done
 rpc.nfsd 0 && start || exit 1
 echo "==== restarted, $(stat -c %s /srv/x/put/large) are there"
 while [ ! -e /srv/x/put/finished ]; do sleep 1; done
-echo "put $(sha256sum /srv/x/put/large)"
+echo "put $(b2sum /srv/x/put/large)"
 """
 
 
