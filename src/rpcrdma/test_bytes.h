@@ -1,9 +1,10 @@
 // Bytes for tests.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,11 @@ inline ByteVector Concat(std::initializer_list<ConstBytes> parts) {
 // Octets that depend on their place and on `seed`.
 inline ByteVector Pattern(size_t size, unsigned seed = 1) {
   ByteVector out(size);
-  std::minstd_rand random(seed);
-  for (std::byte& octet : out) octet = static_cast<std::byte>(random() >> 8);
+  uint32_t word = seed * 2654435761u;
+  for (size_t at = 0; at < size; at += sizeof(word)) {
+    word = word * 1664525 + 1013904223;
+    std::memcpy(out.data() + at, &word, std::min(sizeof(word), size - at));
+  }
   return out;
 }
 

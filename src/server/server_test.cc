@@ -7,13 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <optional>
 #include <semaphore>
+#include <sstream>
 #include <thread>
 #include <tuple>
 
@@ -27,8 +30,11 @@ using testing::HasSubstr;
 
 std::string Pattern(size_t size) {
   std::string text(size, '\0');
-  uint32_t state = 1;
-  for (char& c : text) c = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+  uint32_t word = 1;
+  for (size_t at = 0; at < size; at += sizeof(word)) {
+    word = word * 1664525 + 1013904223;
+    std::memcpy(text.data() + at, &word, std::min(sizeof(word), size - at));
+  }
   return text;
 }
 
@@ -37,8 +43,9 @@ void WriteFile(const std::filesystem::path& path, std::string_view text) {
 }
 
 std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();  // iterators take a second for some megabytes, sanitized
+  return std::move(text).str();
 }
 
 struct OpenFile {
