@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
-#include <semaphore>
+#include <random>
 #include <thread>
+#include <vector>
 
 #include "server/test_server.h"
 
@@ -203,6 +206,109 @@ TEST_P(DelegationsTest, ManyFilesAreDelegatedAndGivenBack) {
       PENSTOCK_CO_CHECK(co_await file->Close());
     }
     co_return Result();
+  });
+}
+
+// Two clients, which do one thing after the other with a few files, and what must come of it: what the one does, the other
+// sees at once, whatever each of them has been delegated.
+class Pair {
+ public:
+  Pair(Mount& one, Mount& other) : mounts_{&one, &other} {}
+
+  Task<client::Result<void>> Run(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      // New files are delegated more readily than those that were recalled lately.
+      if (step % 40 == 0) PENSTOCK_CO_CHECK(co_await MakeFiles(step));
+      PENSTOCK_CO_CHECK(co_await Step());
+    }
+    for (Open& open : open_) PENSTOCK_CO_CHECK(co_await open.file->Close());
+    co_return client::Result<void>();
+  }
+
+ private:
+  struct Known {
+    client::Node node;
+    std::string content;
+  };
+  struct Open {
+    std::unique_ptr<client::File> file;
+    size_t of;
+    bool writes;
+  };
+
+  size_t Random(size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random_); }
+
+  Task<client::Result<void>> MakeFiles(int step) {
+    Mount& mount = *mounts_[Random(2)];
+    PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
+    for (int i = 0; i < 2; ++i) {
+      PENSTOCK_CO_TRY(auto file, co_await mount.CreateFile(top.handle, fmt::format("file {} {}", step, i), 0644));
+      files_.push_back({file->node(), ""});
+      open_.push_back({std::move(file), files_.size() - 1, true});
+    }
+    co_return client::Result<void>();
+  }
+
+  Task<client::Result<void>> Step() {
+    // The latest ones.
+    const size_t of = files_.size() - 1 - Random(2);
+    Mount& mount = *mounts_[Random(2)];
+    switch (Random(6)) {
+      case 0: {
+        const bool writes = Random(2) == 0;
+        const Access access = writes ? Access::kBoth : Access::kRead;
+        PENSTOCK_CO_TRY(auto file, co_await mount.OpenFile(files_[of].node, "file", access));
+        open_.push_back({std::move(file), of, writes});
+        co_return client::Result<void>();
+      }
+      case 1: {
+        if (open_.empty()) co_return client::Result<void>();
+        const size_t which = Random(open_.size());
+        const std::unique_ptr<client::File> file = std::move(open_[which].file);
+        open_.erase(open_.begin() + static_cast<ptrdiff_t>(which));
+        co_return co_await file->Close();
+      }
+      case 2: {
+        files_[of].content.resize(Random(60));
+        co_return co_await mount.SetAttributes(files_[of].node.handle, "file", {.size = files_[of].content.size()});
+      }
+      case 3: {
+        PENSTOCK_CO_TRY(const client::Attributes told, co_await mount.GetAttributes(files_[of].node.handle, "file"));
+        EXPECT_EQ(told.size, files_[of].content.size());
+        co_return client::Result<void>();
+      }
+      default:
+        if (open_.empty()) co_return client::Result<void>();
+        co_return co_await Use(open_[Random(open_.size())]);
+    }
+  }
+
+  Task<client::Result<void>> Use(Open& open) {
+    std::string& content = files_[open.of].content;
+    if (open.writes && Random(2) == 0) {
+      const size_t offset = Random(40);
+      const std::string text = fmt::format("{:04}", Random(10000));
+      content.resize(std::max(content.size(), offset + text.size()));
+      content.replace(offset, text.size(), text);
+      co_return co_await Write(*open.file, offset, text);
+    }
+    PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*open.file));
+    EXPECT_EQ(text, content);
+    co_return client::Result<void>();
+  }
+
+  const std::array<Mount*, 2> mounts_;
+  std::vector<Known> files_;
+  std::vector<Open> open_;
+  std::mt19937 random_{12345};
+};
+
+TEST_P(DelegationsTest, WhatOneClientDoesTheOtherSees) {
+  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+    co_return co_await WithAnotherMount(mount, workers, [&mount](Mount& other, asio::thread_pool&) -> Task<Result> {
+      Pair pair(mount, other);
+      co_return co_await pair.Run(600);
+    });
   });
 }
 
