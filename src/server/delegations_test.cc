@@ -217,8 +217,8 @@ class Pair {
 
   Task<client::Result<void>> Run(int steps) {
     for (int step = 0; step < steps; ++step) {
-      // New files are delegated more readily than those that were recalled lately.
-      if (step % 40 == 0) PENSTOCK_CO_CHECK(co_await MakeFiles(step));
+      // What was recalled is not delegated again soon; new files are.
+      if (step % 12 == 0) PENSTOCK_CO_CHECK(co_await MakeFiles(step));
       PENSTOCK_CO_CHECK(co_await Step());
     }
     for (Open& open : open_) PENSTOCK_CO_CHECK(co_await open.file->Close());
@@ -228,6 +228,7 @@ class Pair {
  private:
   struct Known {
     client::Node node;
+    size_t maker;  // who has it delegated, in the beginning
     std::string content;
   };
   struct Open {
@@ -239,21 +240,21 @@ class Pair {
   size_t Random(size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random_); }
 
   Task<client::Result<void>> MakeFiles(int step) {
-    Mount& mount = *mounts_[Random(2)];
-    PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
-    for (int i = 0; i < 2; ++i) {
-      PENSTOCK_CO_TRY(auto file, co_await mount.CreateFile(top.handle, fmt::format("file {} {}", step, i), 0644));
-      files_.push_back({file->node(), ""});
+    for (size_t maker = 0; maker < 2; ++maker) {
+      Mount& mount = *mounts_[maker];
+      PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
+      PENSTOCK_CO_TRY(auto file, co_await mount.CreateFile(top.handle, fmt::format("file {} {}", step, maker), 0644));
+      files_.push_back({file->node(), maker, ""});
       open_.push_back({std::move(file), files_.size() - 1, true});
     }
     co_return client::Result<void>();
   }
 
   Task<client::Result<void>> Step() {
-    // The latest ones.
+    // The latest ones, and mostly who made them.
     const size_t of = files_.size() - 1 - Random(2);
-    Mount& mount = *mounts_[Random(2)];
-    switch (Random(6)) {
+    Mount& mount = *mounts_[Random(6) > 0 ? files_[of].maker : 1 - files_[of].maker];
+    switch (Random(8)) {
       case 0: {
         const bool writes = Random(2) == 0;
         const Access access = writes ? Access::kBoth : Access::kRead;
@@ -272,14 +273,16 @@ class Pair {
         files_[of].content.resize(Random(60));
         co_return co_await mount.SetAttributes(files_[of].node.handle, "file", {.size = files_[of].content.size()});
       }
-      case 3: {
+      case 3:
+      case 4:
+      case 5: {
         PENSTOCK_CO_TRY(const client::Attributes told, co_await mount.GetAttributes(files_[of].node.handle, "file"));
         EXPECT_EQ(told.size, files_[of].content.size());
         co_return client::Result<void>();
       }
       default:
         if (open_.empty()) co_return client::Result<void>();
-        co_return co_await Use(open_[Random(open_.size())]);
+        co_return co_await Use(open_[open_.size() - 1 - Random(std::min<size_t>(open_.size(), 5))]);
     }
   }
 
