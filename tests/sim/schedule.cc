@@ -76,9 +76,9 @@ Schedule::Schedule(uint64_t seed) {
     calls = calls * 2 / 3;  // theirs are larger
     persistent = random.Chance(0.6);
     // Those who lock meet, each time in another client.
-    const bool locks = random.Chance(0.4);
+    const bool locks = random.Chance(0.25);
     if (locks && clients.size() == 1) clients.push_back(DrawClient(random));
-    for (ClientPlan& client : clients) client.lockers = locks ? static_cast<unsigned>(random.Between(1, 2)) : 0;
+    for (ClientPlan& client : clients) client.lockers = locks ? (random.Chance(0.3) ? 2 : 1) : 0;
   }
   max_payload = OneOf(random, std::array<size_t, 5>{300, 5000, 5000, 9000, 40'000});
   max_service = random.Chance(0.7) ? microseconds(random.Below(2000)) : Duration::zero();
@@ -92,13 +92,14 @@ Schedule::Schedule(uint64_t seed) {
   changes_credits = random.Chance(0.6);
   meddlings = static_cast<unsigned>(random.Between(5, 40));
   if (!sessions) return;
-  restarts = random.Chance(0.4) ? static_cast<unsigned>(random.Between(1, 3)) : 0;
-  silences = random.Chance(0.1);
+  restarts = random.Chance(0.5) ? static_cast<unsigned>(random.Between(1, 3)) : 0;
+  // Those have something to lose who lock.
+  silences = random.Chance(clients[0].lockers > 0 ? 0.25 : 0.01);
 }
 
 unsigned Schedule::workers() const {
   unsigned workers = 0;
-  for (const ClientPlan& client : clients) workers += client.workers + client.lockers;
+  for (const ClientPlan& client : clients) workers += client.workers;
   return workers;
 }
 

@@ -24,7 +24,7 @@ struct ClientPlan {
 struct Schedule {
   explicit Schedule(uint64_t seed);
   std::string ToString() const;
-  unsigned workers() const;  // of all clients, lockers included
+  unsigned workers() const;  // of all clients
 
   rdma::sim::Options network;
   rpcrdma::ServerOptions server;
@@ -34,7 +34,7 @@ struct Schedule {
                             .give_up_after = std::chrono::hours(24)};
 
   bool sessions = false;  // version 4.1, or else version 3
-  unsigned calls = 0;     // at least, of all workers together
+  unsigned calls = 0;     // at least, of all workers together, and of each locker
   size_t max_payload = 0;
   Duration max_service{};  // before and after a call is executed
 

@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   using Null = nfs3::NFSPROC3_NULL;
@@ -199,7 +200,10 @@ Task<void> Simulation::Use(ClientSide& client) {
     if (co_await client.session->Establish("a session")) break;
   }
   if (client.session) client.session->set_lease_time(nfs::v4::Settings().lease);
-  for (auto& worker : client.workers) Spawn(worker->Run(schedule_.calls / schedule_.workers() + 1));
+  for (size_t i = 0; i < client.workers.size(); ++i) {
+    const bool locks = i >= client.plan.workers;
+    Spawn(client.workers[i]->Run(locks ? schedule_.calls : schedule_.calls / schedule_.workers() + 1));
+  }
 }
 
 Task<void> Simulation::Reclaim(ClientSide& client) {
@@ -240,7 +244,7 @@ void Simulation::MeddleLater() {
 void Simulation::Meddle() {
   rdma::sim::Random& random = world_.random();
   ClientSide& client = *clients_[random.Below(clients_.size())];
-  switch (random.Below(schedule_.sessions ? 10 : 8)) {
+  switch (random.Below(schedule_.sessions ? 11 : 8)) {
     case 0:
       if (!schedule_.loses_all) break;
       world_.Trace("meddling: all connections are lost");
@@ -270,9 +274,10 @@ void Simulation::Meddle() {
       return server_->SetCredits(credits);
     }
     case 8:
-      return Restart();
     case 9:
-      if (schedule_.silences) BeSilent(client);
+      return Restart();
+    case 10:
+      if (schedule_.silences) BeSilent(client, seconds(200));
       return;
     default: {
       if (!schedule_.changes_credits || !client.connection || client.connection->lost()) break;
@@ -291,16 +296,17 @@ void Simulation::Restart() {
   if (!schedule_.persistent) {
     for (auto& client : clients_) ++client->forgotten;
   }
-  // Somebody may come back after the grace period.
-  if (schedule_.silences) BeSilent(*clients_[world_.random().Below(clients_.size())]);
+  // Somebody comes back later than others, and perhaps after the grace period.
+  ClientSide& late = *clients_[world_.random().Below(clients_.size())];
+  if (world_.random().Chance(0.5)) BeSilent(late, schedule_.silences ? seconds(200) : seconds(1));
   world_.Schedule(world_.random().UpTo(milliseconds(100)), [this] { server_->Start(); });
 }
 
 // Its lease is of 90 seconds.
-void Simulation::BeSilent(ClientSide& client) {
+void Simulation::BeSilent(ClientSide& client, Duration at_most) {
   if (!client.session->lease().ready() || somebody_is_silent()) return;
   world_.Trace("meddling: a client is silent");
-  client.silent_until = world_.Now() + world_.random().UpTo(std::chrono::seconds(200));
+  client.silent_until = world_.Now() + world_.random().UpTo(at_most);
   if (client.connection && !client.connection->lost()) network_.Lose(client.connection->endpoint());
 }
 

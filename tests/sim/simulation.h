@@ -55,7 +55,7 @@ class Simulation {
   void Meddle();
   void MeddleLater();
   void Restart();
-  void BeSilent(ClientSide& client);
+  void BeSilent(ClientSide& client, Duration at_most);
   bool somebody_is_silent() const;
   bool working() const;
 
