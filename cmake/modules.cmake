@@ -23,13 +23,12 @@ target_link_libraries(penstock_options INTERFACE Threads::Threads fmt::fmt spdlo
 
 if(PENSTOCK_BUILD_TESTS)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
 endif()
 
-# penstock_module(rpc DEPENDS xdr [SOURCES a.cc ...] [TESTS a_test.cc ...] [TEST_DEPENDS ...])
+# penstock_module(rpc DEPENDS xdr [SOURCES a.cc ...] [TESTS a_test.cc ...] [TEST_DEPENDS ...] [SHARDS n])
 # A static library penstock_<name>; '/' in a name becomes '_'. Its tests become one executable <name>_test.
 function(penstock_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK;TESTS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;DEPENDS;LINK;TESTS;TEST_DEPENDS" ${ARGN})
   string(REPLACE "/" "_" target ${name})
   list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
   list(TRANSFORM ARG_TEST_DEPENDS PREPEND penstock_)
@@ -42,10 +41,29 @@ function(penstock_module name)
   endif()
   if(PENSTOCK_BUILD_TESTS AND ARG_TESTS)
     add_executable(${target}_test ${ARG_TESTS})
-    target_link_libraries(${target}_test PRIVATE penstock_${target} ${ARG_TEST_DEPENDS} GTest::gmock GTest::gtest_main)
-    gtest_discover_tests(${target}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-      XML_OUTPUT_DIR ${PROJECT_BINARY_DIR}/results/${target}_test PROPERTIES LABELS unit TIMEOUT 120 FIXTURES_REQUIRED conformance)
+    target_link_libraries(${target}_test PRIVATE penstock_${target} ${ARG_TEST_DEPENDS})
+    penstock_unit_test(${name} ${target}_test SHARDS ${ARG_SHARDS})
   endif()
+endfunction()
+
+# penstock_unit_test(name executable [SHARDS n]): a test of ctest, <name>.unit, that runs all of its cases in
+# one process. To start a sanitized program costs more than most cases do. SHARDS: so many processes, where the cases take long.
+function(penstock_unit_test name executable)
+  cmake_parse_arguments(ARG "" "SHARDS" "" ${ARGN})
+  target_link_libraries(${executable} PRIVATE GTest::gmock GTest::gtest_main)
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    set(test ${name}.unit)
+    if(ARG_SHARDS GREATER 1)
+      string(APPEND test ${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${executable} --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
+    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 600 FIXTURES_REQUIRED conformance
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/fuzz_<name>, with libFuzzer; seeds in

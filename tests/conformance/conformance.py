@@ -49,35 +49,26 @@ def symbol_problem(root, reference):
 
 def ctest_names(build):
     listing = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], check=True, capture_output=True)
-    return {ctest_name(test) for test in json.loads(listing.stdout)["tests"]}
+    return {test["name"] for test in json.loads(listing.stdout)["tests"]}
 
 
-def ctest_name(test):
-    """Its name, with the case as GoogleTest has it where CMake puts the value of a parameter instead of its number."""
-    name = test["name"]
-    for argument in test.get("command", []):
-        option, _, case = argument.partition("=")
-        suite = case.partition(".")[0] + "."
-        if option == "--gtest_filter" and suite in name:
-            return name[:name.index(suite)] + case
-    return name
-
-
-def tests_that_ran(build):
-    """Names of the GoogleTest cases that have a result that is neither a failure nor a skip."""
-    ran = set()
+def unit_results(build):
+    """{case: passed} of the GoogleTest cases that have left a result: "rpc.Suite.Case" in results/rpc.unit.xml. One that is
+    skipped has not passed."""
+    passed = {}
     results = build / "results"
-    for path in results.glob("**/*.xml"):
-        module = path.relative_to(results).parts[0].removesuffix("_test")  # names of tests have slashes, too
+    for path in results.glob("**/*.unit*.xml"):
+        module = str(path.relative_to(results)).rpartition(".unit")[0]  # names of modules have slashes, too
         for case in ElementTree.parse(path).iter("testcase"):
             skipped = case.find("skipped") is not None or case.get("status") == "notrun"
-            if not skipped and case.find("failure") is None:
-                ran.add((module, f"{case.get('classname')}.{case.get('name')}"))
-    return ran
+            name = f"{module}.{case.get('classname')}.{case.get('name')}"
+            passed[name] = not skipped and case.find("failure") is None
+    return passed
 
 
-def problems(entries, root, known, ran):
-    """Everything that is wrong, one line each. `known`: ctest's names; `ran`: (module, case) pairs."""
+def problems(entries, root, programs, units):
+    """Everything that is wrong, one line each. `programs`: ctest's names, of which nothing but that they exist can be seen
+    here; `units`: unit_results()."""
     seen = set()
     for entry in entries:
         name = entry.get("id", "?")
@@ -98,16 +89,10 @@ def problems(entries, root, known, ran):
             if problem := symbol_problem(root, reference):
                 yield f"{name}: {problem}"
         for test in entry.get("test", []):
-            module, _, case = test.partition(".")
-            if test not in known:
-                yield f"{name}: no test {test}"
-            elif (module.replace("/", "_"), case) not in ran and is_unit(test):
-                yield f"{name}: the test {test} did not run, or failed"
-
-
-def is_unit(test):
-    """GoogleTest leaves its results. Of tests that are programs of their own all that can be seen here is that they exist."""
-    return not test.startswith(("adversary.", "check_capture.", "e2e.", "exactly_once.", "interop.", "sim.", "tools."))
+            if test not in units and test not in programs:
+                yield f"{name}: no test {test}, or it did not run"
+            elif not units.get(test, True):
+                yield f"{name}: the test {test} failed, or was skipped"
 
 
 def table(entries):
@@ -138,7 +123,7 @@ def main():
     if arguments.command == "table":
         print(page, end="")
         return 0
-    found = list(problems(entries, ROOT, ctest_names(arguments.build), tests_that_ran(arguments.build)))
+    found = list(problems(entries, ROOT, ctest_names(arguments.build), unit_results(arguments.build)))
     if (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8") != page:
         found.append("docs/conformance.md is not what `conformance.py table` prints")
     for line in found:

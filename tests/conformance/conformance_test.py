@@ -21,8 +21,8 @@ class Problems(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def find(self, *entries, known=("m.S.Case",), ran=(("m", "S.Case"),)):
-        return list(conformance.problems(entries, self.root, set(known), set(ran)))
+    def find(self, *entries, programs=("e2e.rdma",), units=(("m.S.Case", True),)):
+        return list(conformance.problems(entries, self.root, set(programs), dict(units)))
 
     def test_a_good_entry_has_none(self):
         self.assertEqual(self.find(entry()), [])
@@ -33,11 +33,16 @@ class Problems(unittest.TestCase):
         self.assertTrue(self.find(entry(code=[])))
 
     def test_missing_test(self):
-        self.assertTrue(self.find(entry(), known=()))
+        self.assertTrue(self.find(entry(), units=()))
         self.assertTrue(self.find(entry(test=[])))
+        self.assertTrue(self.find(entry(test=["m.S.Case", "m.S.Other"])))
 
-    def test_a_test_that_did_not_run(self):
-        self.assertTrue(self.find(entry(), ran=()))
+    def test_a_test_that_failed(self):
+        self.assertTrue(self.find(entry(), units=[("m.S.Case", False)]))
+
+    def test_a_test_that_is_a_program(self):
+        self.assertEqual(self.find(entry(test=["e2e.rdma"])), [])
+        self.assertTrue(self.find(entry(test=["e2e.tcp"])))
 
     def test_an_exception_excuses_a_missing_test(self):
         self.assertEqual(self.find(entry(test=[], exception="nobody can see it")), [])
@@ -48,24 +53,19 @@ class Problems(unittest.TestCase):
         self.assertTrue(self.find(entry(level="PERHAPS")))
 
 
-class Names(unittest.TestCase):
-    def test_a_case_with_a_parameter(self):
-        command = ["m_test", "--gtest_filter=All/S.Case/1", "--gtest_also_run_disabled_tests"]
-        for shown in ("/(false, 128)", "/1  # GetParam() = one", "/1"):
-            self.assertEqual(conformance.ctest_name({"name": "a/m.All/S.Case" + shown, "command": command}), "a/m.All/S.Case/1")
-
-    def test_what_is_no_unit_test(self):
-        self.assertEqual(conformance.ctest_name({"name": "e2e.rdma", "command": ["python3", "e2e.py", "rdma"]}), "e2e.rdma")
-        self.assertEqual(conformance.ctest_name({"name": "a.B_NOT_BUILT"}), "a.B_NOT_BUILT")
-
-    def test_results_of_a_module_with_a_slash(self):
+class Results(unittest.TestCase):
+    def test_of_a_module_with_a_slash(self):
         with tempfile.TemporaryDirectory() as folder:
-            build = pathlib.Path(folder)
-            result = build / "results" / "a_m_test" / "a" / "m.All" / "S.Case" / "1.xml"
+            result = pathlib.Path(folder) / "results" / "a" / "m.unit2.xml"
             result.parent.mkdir(parents=True)
             result.write_text('<testsuites><testsuite><testcase name="Case/1" status="run" classname="All/S"/>'
-                              '<testcase name="Case/2" status="notrun" classname="All/S"/></testsuite></testsuites>')
-            self.assertEqual(conformance.tests_that_ran(build), {("a_m", "All/S.Case/1")})
+                              '<testcase name="Case/2" status="notrun" classname="All/S"/>'
+                              '<testcase name="Case/3" status="run" classname="All/S"><skipped/></testcase>'
+                              '<testcase name="Case/4" status="run" classname="All/S"><failure/></testcase>'
+                              '</testsuite></testsuites>')
+            self.assertEqual(conformance.unit_results(pathlib.Path(folder)),
+                             {"a/m.All/S.Case/1": True, "a/m.All/S.Case/2": False, "a/m.All/S.Case/3": False,
+                              "a/m.All/S.Case/4": False})
 
 
 if __name__ == "__main__":
