@@ -124,6 +124,7 @@ class Server {
       AddOne(input);
     }
     const COMPOUND4res results = Run();
+    if (const char* wrong = state_.Lock()->FindInconsistency()) Die(wrong);
     if (in_session && !results.resarray.empty() && results.resarray[0].opsequence().sr_status() != NFS4_OK) {
       sequence_ = 0;
       SetUp();

@@ -30,6 +30,8 @@ class Nfs4Service {
   // Sessions and clients that are still known.
   size_t sessions() { return state_.Lock()->clients.session_count(); }
   size_t clients() { return state_.Lock()->clients.client_count(); }
+  // What does not fit together in what is known; null: all does.
+  const char* FindInconsistency() { return state_.Lock()->FindInconsistency(); }
   // Replies of sessions that are kept although all have ended, and those of earlier runs have had their time.
   size_t CountForgottenReplies();
 

@@ -54,6 +54,7 @@ void ServerSide::Kill() {
   restarts_.push_back({world_.Now(), std::nullopt});
   Run& killed = run();
   killed.program->Kill();
+  if (const char* wrong = killed.nfs4->FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
   killed.nfs4->Stop();
   network_.LoseAll();
   Spawn(Stop(killed, Duration::zero()));

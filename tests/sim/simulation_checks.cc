@@ -107,6 +107,7 @@ void Simulation::EndSessions() {
     if (!client->session->slots().idle()) findings_.Add("{} slots are lost", client->session->slots().in_use());
   }
   Nfs4Service& server = *server_->nfs4();
+  if (const char* wrong = server.FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
   if (server.sessions() + server.clients() > 0) {
     findings_.Add("the server knows {} sessions of {} clients that have gone", server.sessions(), server.clients());
   }

@@ -248,6 +248,8 @@ class Clients {
   // For tests and for those who watch.
   size_t client_count() const { return clients_.size(); }
   size_t session_count() const { return session_count_; }
+  // What does not fit together (consistency.cc); null: all does.
+  const char* FindInconsistency() const;
 
  private:
   // The records of one client owner: at most one of each.

@@ -227,6 +227,8 @@ class Files {
   Outgoing TakeOutgoing() { return std::exchange(outgoing_, {}); }
 
   size_t size() const { return ids_.size(); }
+  // What does not fit together (consistency.cc); null: all does. For tests and fuzzers.
+  const char* FindInconsistency() const;
   // Delegations that can be recalled, and opens that deny something to others.
   size_t claims() const { return delegations_ + denials_; }
 

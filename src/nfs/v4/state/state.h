@@ -25,6 +25,9 @@ struct StateTables {
   // How much there is that requests without a stateid may run into. Something may be as long as anything can be reclaimed.
   size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
 
+  // What does not fit together (consistency.cc); null: all does. For tests and fuzzers.
+  const char* FindInconsistency() const;
+
   // All that a client holds, but not the client itself.
   void ForgetHoldings(ClientId client, Ending ending, TimePoint now) {
     files.ForgetClient(client, ending, now);

@@ -1,0 +1,200 @@
+// Whether the tables fit together, looked at from all sides: for tests and fuzzers, who call it when a request is done.
+#include <algorithm>
+#include <utility>
+
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+// Pairs of different elements, each once.
+template <class Range, class Predicate>
+bool AnyPair(const Range& range, Predicate predicate) {
+  for (auto one = range.begin(); one != range.end(); ++one) {
+    if (std::any_of(std::next(one), range.end(), [&](const auto& other) { return predicate(*one, other); }))
+      return true;
+  }
+  return false;
+}
+
+template <class Range, class Predicate>
+size_t Count(const Range& range, Predicate predicate) {
+  return static_cast<size_t>(std::ranges::count_if(range, predicate));
+}
+
+const char* CheckOpens(const FileState& file) {
+  for (const OpenState* open : file.opens) {
+    if (open->file != &file || open->owner->client != open->client) return "an open is not of its file or client";
+    if (open->share != open->history.Union()) return "an open has another share than its OPENs add up to";
+  }
+  if (AnyPair(file.opens, [](const auto* a, const auto* b) { return a->owner == b->owner; })) {
+    return "an owner has a file open twice";
+  }
+  if (AnyPair(file.opens, [](const auto* a, const auto* b) { return Conflict(a->share, b->share); })) {
+    return "one has open what another denies";
+  }
+  return nullptr;
+}
+
+const char* CheckRanges(const LockRanges& locks) {
+  const auto& ranges = locks.ranges();
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].range.first > ranges[i].range.last) return "a locked range is empty";
+    if (i == 0) continue;
+    const LockedRange& before = ranges[i - 1];
+    if (before.range.last >= ranges[i].range.first) return "ranges of one owner overlap";
+    const bool meet = before.range.last + 1 == ranges[i].range.first;
+    if (meet && before.exclusive == ranges[i].exclusive) return "ranges that meet are not one";
+  }
+  return nullptr;
+}
+
+const char* CheckLocks(const FileState& file) {
+  for (const LockState* locks : file.locks) {
+    if (locks->file != &file || locks->owner->client != locks->client) return "locks are not of their file or client";
+    if (std::ranges::find(file.opens, locks->open) == file.opens.end()) return "locks have outlived their open";
+    if (Count(locks->owner->locks, [&](const LockState* one) { return one->file == &file; }) != 1) {
+      return "a lock-owner has not one state on a file";
+    }
+    if (const char* wrong = CheckRanges(locks->ranges)) return wrong;
+  }
+  const auto conflict = [](const LockState* a, const LockState* b) {
+    return std::ranges::any_of(a->ranges.ranges(), [&](const LockedRange& held) {
+      return b->ranges.FindConflict(held.range, held.exclusive).has_value();
+    });
+  };
+  return AnyPair(file.locks, conflict) ? "two have locked what only one may have" : nullptr;
+}
+
+const char* CheckDelegations(const FileState& file) {
+  for (const DelegationState* delegation : file.delegations) {
+    if (delegation->file != &file || delegation->handle != file.handle) return "a delegation is not of its file";
+    if (delegation->revoked) return "a file has a delegation that is revoked";
+  }
+  const auto same = [](const auto* a, const auto* b) { return a->client == b->client; };
+  return AnyPair(file.delegations, same) ? "a client has two delegations of a file" : nullptr;
+}
+
+const char* CheckOwners(const ClientFiles& client) {
+  for (const auto& [name, owner] : client.open_owners) {
+    const auto own = [&](const StateRecord* record) {
+      return record->kind == StateKind::kOpen && record->file &&
+             static_cast<const OpenState*>(record)->owner == owner.get();
+    };
+    if (owner->name != name || owner->client != &client) return "an open-owner is not its client's";
+    if (owner->opens != Count(client.states, own)) return "an open-owner has not as many opens as it counts";
+    if (owner->closed && (owner->closed->file || owner->closed->owner != owner.get())) return "what is closed is open";
+    if (owner->idle && (owner->opens > 0 || **owner->idle != owner.get())) return "an idle open-owner is not idle";
+  }
+  for (const auto& [name, owner] : client.lock_owners) {
+    if (owner->name != name || owner->client != &client) return "a lock-owner is not its client's";
+    if (owner->locks.empty()) return "a lock-owner without locks is kept";
+  }
+  return nullptr;
+}
+
+struct Counts {
+  size_t ranges = 0, delegations = 0, revoked = 0, closed = 0;
+  bool operator==(const Counts&) const = default;
+};
+
+Counts CountStates(const ClientFiles& client) {
+  Counts counts;
+  for (const StateRecord* record : client.states) {
+    if (record->kind == StateKind::kLocks) counts.ranges += static_cast<const LockState*>(record)->ranges.size();
+    if (record->kind == StateKind::kOpen && !record->file) ++counts.closed;
+    if (record->kind == StateKind::kDelegation) {
+      ++(static_cast<const DelegationState*>(record)->revoked ? counts.revoked : counts.delegations);
+    }
+  }
+  return counts;
+}
+
+// Whether what a client's state says of its file is what the file says of it.
+bool IsListed(const StateRecord& record) {
+  if (!record.file) return true;
+  const FileState& file = *record.file;
+  const auto has = [&](const auto& list) {
+    return Count(list, [&](const StateRecord* one) { return one == &record; }) == 1;
+  };
+  return has(file.opens) || has(file.locks) || has(file.delegations);
+}
+
+}  // namespace
+
+const char* Files::FindInconsistency() const {
+  size_t denials = 0;
+  for (const auto& [handle, file] : files_) {
+    if (file->handle != handle) return "a file is where another one should be";
+    if (file->opens.empty() && file->delegations.empty()) return "a file without state is kept";
+    if (file->opens.empty() && (file->pinned || !file->queue.empty())) return "a file that is not open is pinned";
+    for (const char* wrong : {CheckOpens(*file), CheckLocks(*file), CheckDelegations(*file)}) {
+      if (wrong) return wrong;
+    }
+    denials += Count(file->opens, [](const OpenState* open) { return open->share.deny != 0; });
+  }
+  size_t states = 0, delegations = 0;
+  for (const auto& [id, client] : clients_) {
+    if (client->id != id) return "a client is where another one should be";
+    for (auto at = client->states.begin(); at != client->states.end(); ++at) {
+      StateRecord& record = **at;
+      if (record.client != client.get() || record.in_client != at) return "a state is not its client's";
+      const auto found = ids_.Find({}, ids_.IdOf(record));
+      if (!found || *found != &record) return "a stateid leads elsewhere";
+      if (record.file && FindFile(record.file->handle) != record.file) return "a state is of a file that has gone";
+      if (!IsListed(record)) return "a file does not know of a state";
+    }
+    if (const char* wrong = CheckOwners(*client)) return wrong;
+    if (CountStates(*client) != Counts{client->ranges, client->delegations, client->revoked, client->closed}) {
+      return "a client has not as many states as it counts";
+    }
+    states += client->states.size();
+    delegations += client->delegations;
+  }
+  if (states != ids_.size() || delegations != delegations_ || denials != denials_) return "the totals are wrong";
+  return nullptr;
+}
+
+const char* Clients::FindInconsistency() const {
+  size_t unconfirmed = 0, sessions = 0, persistent = 0, kept = 0;
+  for (const auto& [id, client] : clients_) {
+    const auto owner = owners_.find(client->key());
+    if (client->id != id || owner == owners_.end()) return "a client is where another one should be";
+    const Client* named = client->confirmed ? owner->second.confirmed : owner->second.unconfirmed;
+    if (named != client.get()) return "an owner's name leads to another client";
+    if (!client->confirmed) ++unconfirmed;
+    if (!client->confirmed && !client->sessions.empty()) return "a client that is not confirmed has a session";
+    for (const SessionId& session : client->sessions) {
+      const Session* known = FindSession(session);
+      if (!known || known->client != client.get()) return "a client's session is not its own";
+      ++sessions;
+    }
+  }
+  for (const auto& [name, owner] : owners_) {
+    for (const Client* client : {owner.confirmed, owner.unconfirmed}) {
+      if (client && (!clients_.contains(client->id) || client->key() != name)) return "a name leads to nobody";
+    }
+    if (!owner.confirmed && !owner.unconfirmed) return "a name without clients is kept";
+  }
+  for (const auto& session : sessions_) {
+    if (!session) continue;
+    const auto client = clients_.find(session->client->id);
+    if (client == clients_.end() || client->second.get() != session->client) return "a session has outlived its client";
+    if (session->replies && !session->persistent) return "a session keeps replies and is not persistent";
+    if (session->persistent) ++persistent;
+    kept += session->slots.kept_octets();
+  }
+  const auto there = static_cast<size_t>(std::ranges::count_if(sessions_, [](const auto& each) { return !!each; }));
+  if (sessions != session_count_ || there != session_count_ || there + free_sessions_.size() != sessions_.size()) {
+    return "there are not as many sessions as are counted";
+  }
+  const bool right = unconfirmed == unconfirmed_count_ && persistent == persistent_count_ && kept == kept_octets_;
+  return right ? nullptr : "the totals are wrong";
+}
+
+const char* StateTables::FindInconsistency() const {
+  const char* of_clients = clients.FindInconsistency();
+  return of_clients ? of_clients : files.FindInconsistency();
+}
+
+}  // namespace penstock::nfs::v4
