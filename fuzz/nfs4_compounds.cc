@@ -1,6 +1,7 @@
-// Sequences of COMPOUNDs on a live NFSv4 server over a file system in memory: some operations with arguments as they come,
-// some built around handles and stateids that the server has given, so that its state is reached. Each reply must be one,
-// and decode as the results of the operations that were sent.
+// Sequences of COMPOUNDs of two clients on a live NFSv4 server over a file system in memory: some operations with arguments as they
+// come, some built around handles and stateids that the server has given, so that its state is reached. Time passes, and the server
+// starts again with what it has stored. Each reply must be one, and decode as the results of the operations that were sent; the tables
+// fit together after each.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -14,9 +15,11 @@
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callbacks.h"
+#include "nfs/v4/lease.h"
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/program.h"
 #include "nfs/v4/state/recovery_queue.h"
+#include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/dispatch.h"
@@ -63,29 +66,109 @@ class Server {
     auto names = Namespace::Make(exports_, {1000, 0});
     if (!names) Die("no namespace");
     names_ = *std::move(names);
-    program_.emplace(Services{.names = *names_,
-                              .settings = settings_,
-                              .owners = owners_,
-                              .state = state_,
-                              .callbacks = callbacks_,
-                              .recovery = recovery_,
-                              .clock = clock_});
-    dispatcher_.Add(*program_);
+    auto store = std::make_unique<MemoryRecoveryStore>();
+    store_ = store.get();
+    recovery_.emplace(std::move(store));
+    Start();
     handles_.push_back(nfs_fh4(nfs::EncodedHandle(exports_.all()[0]->root()).bytes()));
     states_.resize(1);
     peer_.buffers = &buffers_;
     peer_.connection = 1;
   }
 
-  void SetUp() {
-    const EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = {AsBytes("client")}},
-                               .eia_flags = 0,
-                               .eia_state_protect = state_protect4_a(SP4_NONE),
-                               .eia_client_impl_id = {}};
+  // Begins anew for the client: with what it had where the server knows it still, else as one that has started again.
+  void SetUp(size_t which) {
+    client_ = which;
+    sequence() = 0;
+    while (!Exchange() || !CreateSession())
+      verifiers_[which][0] = std::byte(std::to_integer<unsigned>(verifiers_[which][0]) + 1);
+  }
+
+  void Execute(Input& input) {
+    Pass(input.Octet());
+    const uint8_t how = input.Octet();
+    const uint32_t minor_version = how % 3;
+    const uint32_t count = 1 + how / 3 % 6;
+    const bool in_session = minor_version > 0;
+    Begin(minor_version, (in_session ? 1 : 0) + 2 * count);
+    if (in_session) AddSequence((how & 0x80) != 0);
+    for (uint32_t i = 0; i < count; ++i) {
+      Add(OP_PUTFH, PUTFH4args{handles_[input.Octet() % handles_.size()]});
+      AddOne(input);
+    }
+    const COMPOUND4res results = Run();
+    if (const char* wrong = run_->state.Lock()->FindInconsistency()) Die(wrong);
+    const bool lost =
+        in_session && !results.resarray.empty() && results.resarray[0].opsequence().sr_status() != NFS4_OK;
+    for (const nfs_resop4& result : results.resarray) Remember(result);
+    if (lost) SetUp(client_);
+  }
+
+ private:
+  static constexpr size_t kMost = 16;
+
+  // From a start of the server to the next.
+  struct Running {
+    Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> saved,
+            TimePoint now)
+        : state(StateTables{Clients(settings, restart.instance, Grace(restart, settings.grace, now),
+                                    DeadSessions(std::move(saved), settings.lease, now)),
+                            Files(restart.instance, Files::Limits{.lease = settings.lease})}) {}
+    State state;
+    std::optional<Program> program;
+    rpc::Dispatcher dispatcher;
+  };
+
+  void Start() {
+    const auto restart = store_->Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
+    run_ = std::make_unique<Running>(settings_, *restart, reply_store_.Load(), clock_.now);
+    run_->program.emplace(MakeServices());
+    run_->dispatcher.Add(*run_->program);
+  }
+
+  Services MakeServices() {
+    return {.names = *names_,
+            .settings = settings_,
+            .owners = owners_,
+            .state = run_->state,
+            .callbacks = callbacks_,
+            .recovery = *recovery_,
+            .clock = clock_,
+            .replies = &replies_};
+  }
+
+  // What happens between COMPOUNDs, and who sends the next.
+  void Pass(uint8_t what) {
+    client_ = what % 2;
+    what /= 2;
+    if (what < 96) {
+      clock_.now += std::chrono::seconds(what / 12);
+    } else if (what < 120) {
+      clock_.now += settings_.lease + std::chrono::seconds(1);  // nobody has a lease any more
+    } else {
+      Start();
+    }
+    Spawn(KeepLeases(MakeServices(), nullptr));
+  }
+
+  bool Exchange() {
+    const EXCHANGE_ID4args who{
+        .eia_clientowner = {.co_verifier = verifiers_[client_], .co_ownerid = {AsBytes(client_ == 0 ? "one" : "two")}},
+        .eia_flags = 0,
+        .eia_state_protect = state_protect4_a(SP4_NONE),
+        .eia_client_impl_id = {}};
     Begin(2, 1);
     Add(OP_EXCHANGE_ID, who);
-    const auto known = Run();
-    const auto& exchanged = known.resarray.at(0).opexchange_id().eir_resok4();
+    const auto results = Run();
+    const EXCHANGE_ID4res& known = results.resarray.at(0).opexchange_id();
+    if (!known.is_eir_resok4()) return false;
+    ids_[client_] = known.eir_resok4().eir_clientid;
+    create_sequence_ = known.eir_resok4().eir_sequenceid;
+    return true;
+  }
+
+  // In the grace period there may be something to reclaim first.
+  bool CreateSession() {
     const channel_attrs4 channel{.ca_headerpadsize = 0,
                                  .ca_maxrequestsize = 1 << 16,
                                  .ca_maxresponsesize = 1 << 16,
@@ -94,46 +177,33 @@ class Server {
                                  .ca_maxrequests = 4,
                                  .ca_rdma_ird = {}};
     Begin(2, 1);
-    Add(OP_CREATE_SESSION, CREATE_SESSION4args{.csa_clientid = exchanged.eir_clientid,
-                                               .csa_sequence = exchanged.eir_sequenceid,
-                                               .csa_flags = 0,
+    Add(OP_CREATE_SESSION, CREATE_SESSION4args{.csa_clientid = ids_[client_],
+                                               .csa_sequence = create_sequence_,
+                                               .csa_flags = CREATE_SESSION4_FLAG_PERSIST,
                                                .csa_fore_chan_attrs = channel,
                                                .csa_back_chan_attrs = channel,
                                                .csa_cb_program = 0x40000000,
                                                .csa_sec_parms = {}});
-    session_ = Run().resarray.at(0).opcreate_session().csr_resok4().csr_sessionid;
-    client_ = exchanged.eir_clientid;
+    const auto results = Run();
+    const CREATE_SESSION4res& created = results.resarray.at(0).opcreate_session();
+    if (!created.is_csr_resok4()) return false;
+    sessions_[client_] = created.csr_resok4().csr_sessionid;
+    if (run_->state.Lock()->clients.InGrace()) return true;
+    Begin(2, 2);
+    AddSequence(true);
+    Add(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{});
+    Run();
+    return true;
   }
 
-  void Execute(Input& input) {
-    const uint8_t how = input.Octet();
-    const uint32_t minor_version = how % 3;
-    const uint32_t count = 1 + how / 3 % 6;
-    clock_.now += std::chrono::seconds(how / 18);
-    const bool in_session = minor_version > 0;
-    Begin(minor_version, (in_session ? 1 : 0) + 2 * count);
-    if (in_session) {
-      Add(OP_SEQUENCE, SEQUENCE4args{.sa_sessionid = session_,
-                                     .sa_sequenceid = ++sequence_,
-                                     .sa_slotid = 0,
-                                     .sa_highest_slotid = 0,
-                                     .sa_cachethis = (how & 0x80) != 0});
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-      Add(OP_PUTFH, PUTFH4args{handles_[input.Octet() % handles_.size()]});
-      AddOne(input);
-    }
-    const COMPOUND4res results = Run();
-    if (const char* wrong = state_.Lock()->FindInconsistency()) Die(wrong);
-    if (in_session && !results.resarray.empty() && results.resarray[0].opsequence().sr_status() != NFS4_OK) {
-      sequence_ = 0;
-      SetUp();
-    }
-    for (const nfs_resop4& result : results.resarray) Remember(result);
+  uint32_t& sequence() { return sequences_[client_]; }
+  void AddSequence(bool cached) {
+    Add(OP_SEQUENCE, SEQUENCE4args{.sa_sessionid = sessions_[client_],
+                                   .sa_sequenceid = ++sequence(),
+                                   .sa_slotid = 0,
+                                   .sa_highest_slotid = 0,
+                                   .sa_cachethis = cached});
   }
-
- private:
-  static constexpr size_t kMost = 16;
 
   void AddOne(Input& input) {
     const uint8_t kind = input.Octet();
@@ -164,9 +234,11 @@ class Server {
     arguments.share_access = how % 5;
     arguments.share_deny = how / 5 % 5;
     const ConstBytes owner = AsBytes(kNames[how / 25 % 4]);
-    arguments.owner = {.clientid = client_, .owner = {owner}};
+    arguments.owner = {.clientid = ids_[client_], .owner = {owner}};
     if ((how & 1) != 0) arguments.openhow = openflag4(OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{}));
-    arguments.claim = open_claim4(CLAIM_NULL, component4(kNames[input.Octet() % 4]));
+    const uint8_t claim = input.Octet();
+    arguments.claim = claim < 192 ? open_claim4(CLAIM_NULL, component4(kNames[claim % 4]))
+                                  : open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE);
     Add(OP_OPEN, arguments);
   }
 
@@ -174,13 +246,14 @@ class Server {
     const uint8_t how = input.Octet();
     LOCK4args arguments{};
     arguments.locktype = how % 2 == 0 ? READ_LT : WRITE_LT;
+    arguments.reclaim = how >= 192;
     arguments.offset = input.Octet();
     arguments.length = input.Octet();
     if (how % 3 == 0) {
       arguments.locker = locker4(true, open_to_lock_owner4{.open_seqid = 0,
                                                            .open_stateid = state,
                                                            .lock_seqid = 0,
-                                                           .lock_owner = {.clientid = client_, .owner = {}}});
+                                                           .lock_owner = {.clientid = ids_[client_], .owner = {}}});
     } else {
       arguments.locker = locker4(false, exist_lock_owner4{.lock_stateid = state, .lock_seqid = how});
     }
@@ -199,7 +272,7 @@ class Server {
   }
 
   Task<> Call(rpc::Message call, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await dispatcher_.HandleCall(std::move(call), peer_));
+    reply.emplace(co_await run_->dispatcher.HandleCall(std::move(call), peer_));
   }
 
   // The results view reply_.
@@ -236,16 +309,21 @@ class Server {
   const Settings settings_{.max_read = 4096, .max_write = 4096};
   OwnerNames owners_;
   SilentCallbacks callbacks_;
-  RecoveryQueue recovery_{std::make_unique<MemoryRecoveryStore>()};
+  MemoryRecoveryStore* store_ = nullptr;  // recovery_'s
+  std::optional<RecoveryQueue> recovery_;
+  MemoryReplyStore reply_store_;
+  ReplyWriter replies_{reply_store_};
   Clock clock_;
-  State state_{StateTables{Clients(settings_, 7), Files(7, Files::Limits{.lease = settings_.lease})}};
-  std::optional<Program> program_;
-  rpc::Dispatcher dispatcher_;
+  std::unique_ptr<Running> run_;
   rpc::Peer peer_;
   uint32_t xid_ = 0;
-  uint32_t sequence_ = 0;
-  SessionId session_{};
-  uint64_t client_ = 0;
+  // Of each client.
+  size_t client_ = 0;  // whose turn it is
+  std::array<verifier4, 2> verifiers_{};
+  std::array<uint64_t, 2> ids_{};
+  std::array<SessionId, 2> sessions_{};
+  std::array<uint32_t, 2> sequences_{};
+  uint32_t create_sequence_ = 0;
   std::vector<nfs_fh4> handles_;
   std::vector<stateid4> states_;
   std::optional<xdr::Encoder> encoder_;
@@ -257,7 +335,8 @@ class Server {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   Server server;
-  server.SetUp();
+  server.SetUp(0);
+  server.SetUp(1);
   while (!input.empty()) server.Execute(input);
   return 0;
 }
