@@ -24,17 +24,29 @@ target_link_libraries(penstock_options INTERFACE Threads::Threads fmt::fmt spdlo
 if(PENSTOCK_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Links a test in a fourth of the time that GNU ld takes.
+  string(REGEX MATCH "^[0-9]+" major ${CMAKE_CXX_COMPILER_VERSION})
+  find_program(PENSTOCK_LLD NAMES ld.lld-${major} ld.lld)
+  if(PENSTOCK_LLD)
+    target_link_options(penstock_options INTERFACE --ld-path=${PENSTOCK_LLD})
+  endif()
+endif()
+include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 
-# penstock_module(rpc DEPENDS xdr [SOURCES a.cc ...] [TESTS a_test.cc ...] [TEST_DEPENDS ...] [SHARDS n])
-# A static library penstock_<name>; '/' in a name becomes '_'. Its tests become one executable <name>_test.
+# penstock_module(rpc DEPENDS xdr [SOURCES a.cc ...] [HEADERS a.h ...]
+#                 [TESTS a_test.cc ...] [TEST_DEPENDS ...] [TEST_HEADERS b.h ...] [SHARDS n])
+# A static library penstock_<name>; '/' in a name becomes '_'. Its tests become one executable <name>_test. HEADERS and
+# TEST_HEADERS, which most files of the one or the other include, are precompiled for them.
 function(penstock_module name)
-  cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;DEPENDS;LINK;TESTS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;HEADERS;DEPENDS;LINK;TESTS;TEST_DEPENDS;TEST_HEADERS" ${ARGN})
   string(REPLACE "/" "_" target ${name})
   list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
   list(TRANSFORM ARG_TEST_DEPENDS PREPEND penstock_)
   if(ARG_SOURCES)
     add_library(penstock_${target} STATIC ${ARG_SOURCES})
     target_link_libraries(penstock_${target} PUBLIC penstock_options ${ARG_DEPENDS} ${ARG_LINK})
+    penstock_precompile(penstock_${target} HEADERS ${ARG_HEADERS})
   else()
     add_library(penstock_${target} INTERFACE)
     target_link_libraries(penstock_${target} INTERFACE penstock_options ${ARG_DEPENDS} ${ARG_LINK})
@@ -42,15 +54,16 @@ function(penstock_module name)
   if(PENSTOCK_BUILD_TESTS AND ARG_TESTS)
     add_executable(${target}_test ${ARG_TESTS})
     target_link_libraries(${target}_test PRIVATE penstock_${target} ${ARG_TEST_DEPENDS})
-    penstock_unit_test(${name} ${target}_test SHARDS ${ARG_SHARDS})
+    penstock_unit_test(${name} ${target}_test HEADERS ${ARG_TEST_HEADERS} SHARDS ${ARG_SHARDS})
   endif()
 endfunction()
 
-# penstock_unit_test(name executable [SHARDS n]): a test of ctest, <name>.unit, that runs all of its cases in
+# penstock_unit_test(name executable [HEADERS b.h ...] [SHARDS n]): a test of ctest, <name>.unit, that runs all of its cases in
 # one process. To start a sanitized program costs more than most cases do. SHARDS: so many processes, where the cases take long.
 function(penstock_unit_test name executable)
-  cmake_parse_arguments(ARG "" "SHARDS" "" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "HEADERS" ${ARGN})
   target_link_libraries(${executable} PRIVATE GTest::gmock GTest::gtest_main)
+  penstock_precompile(${executable} TEST HEADERS ${ARG_HEADERS})
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
   endif()

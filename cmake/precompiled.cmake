@@ -1,0 +1,34 @@
+# What most files include is compiled once, by clang, which the tests are built with: that halves their time. g++, and whoever has
+# a ccache, compiles each file for itself, so that none forgets what it uses.
+set(PENSTOCK_PRECOMPILE FALSE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(PENSTOCK_PRECOMPILE TRUE)
+endif()
+
+set(PENSTOCK_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <cassert> <charconv> <chrono> <coroutine> <cstddef> <cstdint>
+  <cstring> <deque> <expected> <filesystem> <functional> <limits> <map> <memory> <mutex> <optional> <random> <set> <span>
+  <string> <string_view> <system_error> <thread> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector>)
+set(PENSTOCK_LIBRARY_HEADERS <asio/executor_work_guard.hpp> <asio/io_context.hpp> <asio/ip/tcp.hpp> <asio/post.hpp>
+  <asio/thread_pool.hpp> <fmt/format.h>)
+set(PENSTOCK_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+
+# penstock_precompile(target [TEST] [HEADERS b.h ...]): with more HEADERS, its own; else one that all libraries share, or one
+# that all tests do.
+function(penstock_precompile target)
+  cmake_parse_arguments(ARG "TEST" "" "HEADERS" ${ARGN})
+  if(NOT PENSTOCK_PRECOMPILE)
+    return()
+  endif()
+  set(first penstock_base)
+  set(headers ${PENSTOCK_STANDARD_HEADERS} ${PENSTOCK_LIBRARY_HEADERS})
+  if(ARG_TEST)
+    set(first base_test)
+    list(APPEND headers ${PENSTOCK_TEST_HEADERS})
+  endif()
+  if(ARG_HEADERS OR target STREQUAL first)
+    list(TRANSFORM ARG_HEADERS REPLACE "(.+)" "<\\1>")
+    target_precompile_headers(${target} PRIVATE ${headers} ${ARG_HEADERS})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endif()
+endfunction()
