@@ -50,6 +50,8 @@ class TestBackChannel : public rpc::BackChannel {
 
 class ClientsTest : public testing::Test {
  protected:
+  // Whatever a test has done, the table fits together.
+  void TearDown() override { EXPECT_STREQ(clients_.FindInconsistency(), nullptr); }
   struct Opened {
     ClientId client;
     SessionId session;

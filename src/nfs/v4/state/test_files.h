@@ -14,6 +14,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names
 
 class FilesTest : public testing::Test {
  protected:
+  // Whatever a test has done, the table fits together.
+  void TearDown() override { EXPECT_STREQ(files.FindInconsistency(), nullptr); }
   static constexpr uint32_t kInstance = 0x01020304;
   static constexpr uint32_t kRead = OPEN4_SHARE_ACCESS_READ;
   static constexpr uint32_t kWrite = OPEN4_SHARE_ACCESS_WRITE;
