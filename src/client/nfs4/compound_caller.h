@@ -217,11 +217,18 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
   Duration delay = std::chrono::milliseconds(20);
   for (;;) {
     PENSTOCK_CO_CHECK(co_await Ready(what));
+    const uint64_t before = epoch();
     const std::tuple<Arguments...> operations = build();
     Fate fate = Fate::kDone;
     auto reply = co_await Once(operations, what, destination, fate);
     if (!reply) co_return std::unexpected(std::move(reply).error());
     observe(std::as_const(*reply));
+    // Executed before a restart, and answered from what the server kept of it when all was reclaimed already, but for this
+    // (RFC 8881 §2.10.6.5).
+    if (kChangesState<Arguments...> && fate == Fate::kDone && reply->status == nfs4::nfsstat4::NFS4_OK &&
+        epoch() != before) {
+      fate = Fate::kAgain;
+    }
     if (fate == Fate::kDone) {
       if (reply->status != nfs4::nfsstat4::NFS4_OK) co_return std::unexpected(v4::ErrorOf(reply->status, what));
       co_return *std::move(reply);

@@ -188,6 +188,11 @@ inline constexpr bool kHasStateId = std::disjunction_v<
     std::bool_constant<kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::CLOSE4args, nfs4::READ4args,
                                 nfs4::WRITE4args, nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args>>...>;
 
+// Whether the operations make or change such a state: their success is void once that client id has gone.
+template <class... Arguments>
+inline constexpr bool kChangesState = std::disjunction_v<
+    std::bool_constant<kIsOneOf<Arguments, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::LOCK4args, nfs4::LOCKU4args>>...>;
+
 // The reply to a std::tuple of operations.
 template <class Operations>
 struct ReplyTo;

@@ -24,6 +24,7 @@ class FakeServer final : public rpc::Channel {
   // What becomes of the next calls.
   enum class Fault {
     kNone,
+    kReplyLate,
     kReplyLost,
     kCallLost,
     kRepeated,  // the reply is lost with its connection, and the channel sends the call again over the next one
@@ -45,6 +46,7 @@ class FakeServer final : public rpc::Channel {
   }
 
   int removes = 0;
+  int closes = 0;
   int lookups = 0;
   int exchanges = 0;
   int creations = 0;
@@ -68,8 +70,10 @@ class FakeServer final : public rpc::Channel {
     if (fault == Fault::kRepeated) reply = Execute(call);
     EXPECT_LE(reply.stream.size(), shape.max_stream) << "an estimate that was too small";
     if (fault == Fault::kReplyLost) co_return std::unexpected(rpc::CallError::kTimedOut);
+    if (fault == Fault::kReplyLate) co_await late;
     co_return reply;
   }
+  Signal late;  // when such replies are given
 
  private:
   struct Slot {
@@ -156,6 +160,11 @@ class FakeServer final : public rpc::Channel {
         xdr::Encode(out, nfs4::LOOKUP4res{status});
         return status;
       }
+      case nfs_opnum4::OP_CLOSE:
+        ++closes;
+        Arguments<nfs4::CLOSE4args>(in);
+        xdr::Encode(out, nfs4::CLOSE4res(nfsstat4::NFS4_OK, nfs4::stateid4()));
+        return nfsstat4::NFS4_OK;
       case nfs_opnum4::OP_BIND_CONN_TO_SESSION: {
         ++binds;
         const auto arguments = Arguments<nfs4::BIND_CONN_TO_SESSION4args>(in);
@@ -425,6 +434,24 @@ TEST_F(SessionTest, WhatHadToBeKeptIsNotExecutedAgainWhenTheChannelRepeatsIt) {
   server.remove_errors = {nfsstat4::NFS4ERR_RETRY_UNCACHED_REP};
   EXPECT_FALSE(Remove());
   EXPECT_EQ(server.removes, 1);
+}
+
+// RFC 8881 §2.10.6.5: the reply says what was before the restart. What has been reclaimed since is another state.
+TEST_F(SessionTest, WhatWasDoneToStateThatIsLostIsDoneAgain) {
+  Establish();
+  server.faults = {FakeServer::Fault::kReplyLate, FakeServer::Fault::kReplyLate};
+  Outcome closed;
+  Outcome removed;
+  Start(nfs4::CLOSE4args{}, closed);
+  StartRemove(removed);
+  server.Restart();
+  EXPECT_TRUE(Lookup());
+  server.late.Notify();
+  TurnUntil([&] { return closed.has_value() && removed.has_value(); });
+  EXPECT_TRUE(*closed);
+  EXPECT_EQ(server.closes, 2);
+  EXPECT_TRUE(*removed);
+  EXPECT_EQ(server.removes, 1) << "a name is gone for ever";
 }
 
 TEST_F(SessionTest, SlotsThatDoNotAgreeWithTheServersAreReplaced) {
