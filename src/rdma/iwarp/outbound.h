@@ -6,7 +6,7 @@
 
 #include "rdma/endpoint.h"
 #include "rdma/iwarp/ddp_header.h"
-#include "rdma/iwarp/fifo.h"
+#include "rdma/fifo.h"
 #include "rdma/iwarp/fpdu_writer.h"
 #include "rdma/iwarp/inbound.h"
 #include "rdma/iwarp/stag_table.h"
