@@ -65,7 +65,7 @@ start_server() {
 }
 url() { echo "nfs://%(address)s:20049$1?proto=rdma&vers=$2&mountport=20048"; }
 make_files() {
-  for size in 0 1 4097 300001 5000000; do head -c $size /dev/urandom >/tmp/made/$size; done
+  for size in 0 1 4097 300001 5000000; do octets $size >/tmp/made/$size; done
 }
 same() { for f in /tmp/made/*; do cmp $f $1/${f##*/} || exit 1; done; }
 """ % {"address": ADDRESS}
@@ -131,7 +131,7 @@ make_files
 start_server
 echo "==== serving"
 while [ ! -e /srv/export/finished ]; do sleep 0.5; done
-for f in /srv/export/*; do echo "put $(sha256sum $f)"; done
+for f in /srv/export/*; do echo "put $(b2sum $f)"; done
 for vers in 3 4.1; do
   for f in /tmp/made/*; do
     penstock cp -q $f "%(url)s/${f##*/}?proto=rdma&vers=$vers&mountport=%(mount)d" || exit 1
@@ -140,7 +140,7 @@ for vers in 3 4.1; do
   same /tmp/got
   rm /tmp/got/*
 done
-for f in /tmp/made/*; do echo "made $(sha256sum $f)"; done
+for f in /tmp/made/*; do echo "made $(b2sum $f)"; done
 penstock -v ping -c 1 "%(url)s?proto=rdma&mountport=%(mount)d" || exit 1
 kill -TERM $server; wait $server
 """
@@ -176,7 +176,7 @@ def across(scratch):
 LOSSES = SHELL + PROGRAM + """
 kind=%(kind)s
 device $kind || exit 1
-head -c 60000000 /dev/urandom >/tmp/large
+octets 60000000 >/tmp/large
 start_server
 begin() {
   rm -f /srv/export/*

@@ -71,6 +71,11 @@ class Listening {
     if (!id_ || !id_->verbs || (context && id_->verbs != context)) return;
     ::rdma_destroy_id(std::exchange(id_, nullptr));
   }
+  // The device that the address belongs to; null for all addresses, and while it is not there.
+  ibv_context* context() {
+    std::lock_guard lock(mutex_);
+    return id_ ? id_->verbs : nullptr;
+  }
   bool ListensStill() {
     std::lock_guard lock(mutex_);
     return id_ != nullptr;
@@ -189,6 +194,8 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   penstock::Completion<std::monostate>* waiting = nullptr;
 
   void Begin() {
+    // Its own device is watched from the first: whoever removes it waits for us.
+    if (ibv_context* context = listening->context()) KeepDevice(context);
     watch = std::make_unique<FdWatch>(provider->loop, listening->fd(), [this] { TakeAll(); });
     again = provider->loop.MakeTimer([this] { CheckDevices(); });
     again->ExpireAfter(provider->options.listen_again);
@@ -198,7 +205,10 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
       if (device->removed()) listening->HandleDeviceGone(device->context());
     }
     std::erase_if(devices, [](const auto& device) { return device->removed(); });
-    if (!listening->ListensStill()) listening->ListenAgain();
+    if (!listening->ListensStill()) {
+      listening->ListenAgain();
+      if (ibv_context* context = listening->context()) KeepDevice(context);
+    }
     again->ExpireAfter(provider->options.listen_again);
   }
   void TakeAll() {
