@@ -20,13 +20,22 @@ constexpr size_t kKeptOctetsPerClass = 64 << 20;
 
 unsigned ClassOf(size_t size) { return std::bit_width((std::max(size, kSmallest) - 1) / kSmallest); }
 
-std::align_val_t AlignmentOf(size_t capacity) { return std::align_val_t{capacity >= 4096 ? 4096u : 64u}; }
+size_t AlignmentOf(size_t capacity) { return capacity >= 4096 ? 4096 : 64; }
+
+class Heap : public BufferSource {
+ public:
+  std::byte* Allocate(size_t size, size_t alignment) override {
+    return static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment}));
+  }
+  void Free(std::byte* memory, size_t size) override { ::operator delete(memory, std::align_val_t{AlignmentOf(size)}); }
+};
 
 }  // namespace
 
 // What a pool and its buffers share. Lives until the pool and the last buffer are gone.
 class BufferHome {
  public:
+  explicit BufferHome(std::shared_ptr<BufferSource> source) : source_(std::move(source)) {}
   ~BufferHome() {
     for (FreeList& list : local_) Drain(list);
     for (FreeList& list : returned_) Drain(list);
@@ -48,7 +57,7 @@ class BufferHome {
     buffer->home_ = this;
     buffer->size_class_ = static_cast<uint8_t>(size_class);
     buffer->capacity_ = kSmallest << size_class;
-    buffer->data_ = static_cast<std::byte*>(::operator new(buffer->capacity_, AlignmentOf(buffer->capacity_)));
+    buffer->data_ = source_->Allocate(buffer->capacity_, AlignmentOf(buffer->capacity_));
     return buffer;
   }
 
@@ -91,7 +100,7 @@ class BufferHome {
   };
 
   static void Free(Buffer* buffer) {
-    ::operator delete(buffer->data_, AlignmentOf(buffer->capacity_));
+    buffer->home_->source_->Free(buffer->data_, buffer->capacity_);
     delete buffer;
   }
   static void Drain(FreeList& list) {
@@ -105,6 +114,7 @@ class BufferHome {
     any_returned_.store(false, std::memory_order_relaxed);
   }
 
+  const std::shared_ptr<BufferSource> source_;
   std::atomic<size_t> references_{1};  // the pool, and one for each buffer that is out
   std::thread::id owner_;              // set by the first Allocate, before any buffer can come back
   std::array<FreeList, kClasses> local_;
@@ -115,7 +125,8 @@ class BufferHome {
 
 void BufferRef::Release(Buffer* buffer) { BufferHome::TakeBack(buffer); }
 
-BufferPool::BufferPool() : home_(new BufferHome) {}
+BufferPool::BufferPool(std::shared_ptr<BufferSource> source)
+    : home_(new BufferHome(source ? std::move(source) : std::make_shared<Heap>())) {}
 BufferPool::~BufferPool() { home_->Unref(); }
 BufferRef BufferPool::Allocate(size_t size) { return BufferRef(home_->Allocate(size)); }
 size_t BufferPool::outstanding() const { return home_->outstanding(); }

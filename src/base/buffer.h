@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "base/bytes.h"
@@ -66,12 +67,23 @@ class BufferRef {
   Buffer* buffer_ = nullptr;
 };
 
+// Where the memory of a pool's buffers comes from and goes back to, where the heap will not do (memory registered with an
+// RDMA adapter, for example). Allocate() on the pool's thread, Free() on any.
+class BufferSource {
+ public:
+  virtual ~BufferSource() = default;
+  // `size` is a power of two.
+  virtual std::byte* Allocate(size_t size, size_t alignment) = 0;
+  virtual void Free(std::byte* memory, size_t size) = 0;
+};
+
 // Hands out buffers of the next power of two (at least 512 octets) and takes them back. Allocate() belongs to the thread
 // that calls it first (the pool's loop); buffers may be released on any. Buffers may outlive the pool. Contents are not
 // cleared.
 class BufferPool {
  public:
-  BufferPool();
+  // From `source`, which lives as long as the pool and its buffers; from the heap where there is none.
+  explicit BufferPool(std::shared_ptr<BufferSource> source = nullptr);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;

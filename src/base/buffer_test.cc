@@ -52,6 +52,35 @@ TEST(BufferPool, MayGoBeforeItsBuffers) {
   buffer->data()[4095] = std::byte{1};
 }
 
+// Memory that somebody else hands out, and a note of what has come back.
+class Lender : public BufferSource {
+ public:
+  explicit Lender(size_t& lent) : lent_(lent) {}
+  std::byte* Allocate(size_t size, size_t alignment) override {
+    lent_ += size;
+    return static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment_ = alignment}));
+  }
+  void Free(std::byte* memory, size_t size) override {
+    lent_ -= size;
+    ::operator delete(memory, std::align_val_t{alignment_});
+  }
+
+ private:
+  size_t& lent_;
+  size_t alignment_ = 0;
+};
+
+TEST(BufferPool, TakesItsMemoryFromASourceAndGivesItBack) {
+  size_t lent = 0;
+  std::optional<BufferPool> pool(std::make_shared<Lender>(lent));
+  BufferRef buffer = pool->Allocate(5000);
+  EXPECT_EQ(lent, 8192u);
+  pool.reset();
+  EXPECT_EQ(lent, 8192u) << "the source outlives the pool while a buffer does";
+  buffer.Reset();
+  EXPECT_EQ(lent, 0u);
+}
+
 TEST(Slice, KeepsItsBufferAlive) {
   BufferPool pool;
   Slice tail;

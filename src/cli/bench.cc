@@ -281,7 +281,7 @@ int Bench(const BenchOptions& options) {
     PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
     return 1;
   }
-  ClientRuntime runtime;
+  ClientRuntime runtime({}, options.rdma);
   if (const int code = runtime.Run(
           runtime.WithMount(*url, [&](client::Mount& mount) { return BenchTask(mount, options, measurements); }));
       code != 0)

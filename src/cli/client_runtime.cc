@@ -6,12 +6,13 @@
 #include <optional>
 
 #include "base/signal.h"
-#include "rdma/iwarp/provider.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::cli {
 
-ClientRuntime::ClientRuntime(const std::string& trace) {
+rdma::Choice ChoiceOf(const RdmaOptions& options) { return {rdma::ParseKind(options.rdma).value(), options.device}; }
+
+ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma) : choice_(ChoiceOf(rdma)) {
   if (!trace.empty()) trace_ = rdma::trace::File::Open(trace, rdma::trace::File::RealEpoch());
 }
 ClientRuntime::~ClientRuntime() { workers_.join(); }
@@ -19,9 +20,13 @@ ClientRuntime::~ClientRuntime() { workers_.join(); }
 Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
   rdma::iwarp::Options options;
   options.crc = url.crc;
-  std::unique_ptr<rdma::Provider> provider = std::make_unique<rdma::iwarp::Provider>(loop_, options);
-  if (*trace_) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), **trace_, loop_);
-  providers_.push_back(std::move(provider));
+  const auto make = [this, options](const rdma::Chosen& chosen) -> SetupResult<std::unique_ptr<rdma::Provider>> {
+    PENSTOCK_TRY(std::unique_ptr<rdma::Provider> provider,
+                 rdma::MakeProvider(chosen, choice_, loop_, options, registry_));
+    if (*trace_) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), **trace_, loop_);
+    return provider;
+  };
+  providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, make));
   const client::MountOptions mount_options{.retry = {}, .provider = providers_.back().get()};
   PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(loop_, workers_, url, mount_options));
   client::Result<void> result = co_await use(*mount);
@@ -64,7 +69,7 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
     }
     parsed.push_back(*std::move(url));
   }
-  ClientRuntime runtime(options.trace);
+  ClientRuntime runtime(options.trace, options.rdma);
   return runtime.Run([](ClientRuntime& where, const std::vector<client::Url>& each,
                         const UseMount& what) -> Task<client::Result<void>> {
     const ClientRuntime::Use use_one = [&](client::Mount& mount) { return what(where, mount); };

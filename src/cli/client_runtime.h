@@ -1,4 +1,4 @@
-// What a client command runs in: one loop on this thread, a few threads for calls that block, and RDMA by software iWARP.
+// What a client command runs in: one loop on this thread, a few threads for calls that block, and RDMA.
 #pragma once
 
 #include <asio/thread_pool.hpp>
@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "cli/commands.h"
 #include "client/mount.h"
+#include "rdma/choice/choice.h"
 #include "rdma/provider.h"
 #include "rdma/trace/file.h"
 
@@ -19,7 +20,7 @@ namespace penstock::cli {
 class ClientRuntime {
  public:
   // `trace`: a capture file of the RDMA connections; empty: none.
-  explicit ClientRuntime(const std::string& trace = {});
+  explicit ClientRuntime(const std::string& trace = {}, const RdmaOptions& rdma = {});
   ~ClientRuntime();
 
   Loop& loop() { return loop_; }
@@ -35,9 +36,14 @@ class ClientRuntime {
  private:
   Loop loop_;
   asio::thread_pool workers_{4};
+  const rdma::Choice choice_;
+  const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
+
+// The options are among those that the command line allows.
+rdma::Choice ChoiceOf(const RdmaOptions& options);
 
 // A URL from the command line, and the version from its options, unless that is empty.
 SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers);

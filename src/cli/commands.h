@@ -7,12 +7,19 @@
 
 namespace penstock::cli {
 
+// Which RDMA: auto, verbs or iwarp; and of verbs, which device.
+struct RdmaOptions {
+  std::string rdma = "auto";
+  std::string device;
+};
+
 // What every command of a client is told.
 struct ClientOptions {
   // The version of NFS that the command insists on, as in a URL; empty: what the URL says.
   std::string vers;
   // A capture file to be made of what the command's RDMA connections carry; empty: none.
   std::string trace;
+  RdmaOptions rdma;
 };
 
 struct PingOptions : ClientOptions {
@@ -78,8 +85,9 @@ struct BenchOptions {
   std::vector<unsigned> depths = {1, 8, 32};
   double seconds = 1;  // for each measurement
   uint64_t file_size = 64 << 20;
-  std::string json;        // a file; empty: none
-  std::string vers;        // see ClientOptions
+  std::string json;  // a file; empty: none
+  std::string vers;  // see ClientOptions
+  RdmaOptions rdma;
   int32_t server_pid = 0;  // 0: the server is elsewhere, or of no interest
 };
 int Bench(const BenchOptions& options);
@@ -101,7 +109,11 @@ struct ServeOptions {
   double grace_seconds = 90;
   std::string nfs4_domain;
   bool manage_gids = false;
+  RdmaOptions rdma;
 };
 int Serve(const ServeOptions& options);
+
+// What RDMA devices there are, and what would be done with each.
+int Devices();
 
 }  // namespace penstock::cli

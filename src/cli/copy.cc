@@ -109,7 +109,7 @@ int Copy(const CopyCommandOptions& options) {
     PrintError(Failure(options.from, errno).error().message);
     return 1;
   }
-  ClientRuntime runtime(options.trace);
+  ClientRuntime runtime(options.trace, options.rdma);
   return runtime.Run(runtime.WithMount(*url, [&](client::Mount& mount) {
     return download ? DownloadTask(runtime, mount, options) : UploadTask(runtime, mount, options, from);
   }));

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   app.fallthrough();
 
   ServeOptions serve_options;
-  auto* serve = app.add_subcommand("serve", "Serve directories over NFS/RDMA (software iWARP) and NFS/TCP");
+  auto* serve = app.add_subcommand("serve", "Serve directories over NFS/RDMA and NFS/TCP");
   serve->add_option("DIR", serve_options.directory, "Serve this directory as /, read and write");
   serve->add_option(
       "--export", serve_options.exports,
@@ -147,6 +147,17 @@ int main(int argc, char** argv) {
   bench->add_option("--json", bench_options.json, "Write the results to this file, too");
   bench->add_option("--server-pid", bench_options.server_pid, "Tell the CPU time of this process, too");
 
+  auto* devices = app.add_subcommand("devices", "List the RDMA devices, and what would be done with each");
+
+  const auto add_rdma = [](CLI::App* command, RdmaOptions& rdma) {
+    command
+        ->add_option(
+            "--rdma", rdma.rdma,
+            "verbs: by an RDMA device; iwarp: in software; auto: by the device that has the address, if one has")
+        ->check(CLI::IsMember({"auto", "verbs", "iwarp"}))
+        ->capture_default_str();
+    command->add_option("--rdma-device", rdma.device, "By this device alone, as `penstock devices` names it");
+  };
   const auto add_vers = [](CLI::App* command, std::string& vers) {
     command->add_option("--vers", vers, "Insist on this version of NFS: 3, 4.0, 4.1 or 4.2")
         ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2"}));
@@ -155,7 +166,9 @@ int main(int argc, char** argv) {
     command->add_option("--trace", file, "Write what crosses RDMA connections to this file, for Wireshark (pcapng)");
   };
   add_trace(serve, serve_options.trace);
+  add_rdma(serve, serve_options.rdma);
   add_vers(bench, bench_options.vers);
+  add_rdma(bench, bench_options.rdma);
   using Client = std::pair<CLI::App*, ClientOptions*>;
   for (const auto& [command, options] :
        {Client(ping, &ping_options), Client(list, &list_options), Client(cat, &cat_options),
@@ -164,12 +177,14 @@ int main(int argc, char** argv) {
         Client(change_mode, &mode_options)}) {
     add_vers(command, options->vers);
     add_trace(command, options->trace);
+    add_rdma(command, options->rdma);
   }
 
   CLI11_PARSE(app, argc, argv);
   SetUpLogging(verbosity);
   std::signal(SIGPIPE, SIG_IGN);
 
+  if (devices->parsed()) return Devices();
   if (serve->parsed()) return Serve(serve_options);
   if (ping->parsed()) return Ping(ping_options);
   if (list->parsed()) return List(list_options);

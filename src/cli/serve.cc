@@ -48,6 +48,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.nfs4.grace = seconds(arguments.grace_seconds);
   options.nfs4.domain = arguments.nfs4_domain;
   options.manage_gids = arguments.manage_gids;
+  options.rdma = ChoiceOf(arguments.rdma);
   return options;
 }
 
@@ -62,7 +63,8 @@ std::string ClientsNameFor(const asio::ip::address& address) {
 
 void PrintHowToMount(const server::Server& server) {
   const server::Addresses& at = server.addresses();
-  fmt::print("NFS over RDMA (software iWARP): {}\nNFS over TCP: {}\nMOUNT over TCP: {}\n", at.rdma, at.tcp, at.mount);
+  fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT over TCP: {}\n", server.rdma_description(), at.rdma,
+             at.tcp, at.mount);
   const std::string host = ClientsNameFor(at.rdma.address());
   fmt::print("On a Linux client, as root:\n");
   for (const auto& exported : server.exports().all()) {

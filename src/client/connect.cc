@@ -68,6 +68,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpo
   options.loop = &loop;
   options.requester.call_timeout = reply_limit;
   options.back_channel = channel.back_channel;
+  options.private_data.remote_invalidation = provider.remote_invalidation();
   if (channel.probe_after > Duration::zero()) {
     options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};
   }
@@ -101,7 +102,12 @@ Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::
     Opened opened = std::unexpected(std::string());
     if (url.protocol == Protocol::kRdma) {
       assert(provider);
-      opened = co_await OpenRdma(loop, *provider, endpoint, ReplyLimit(url), options);
+      const auto chosen = provider->Toward(endpoint.address());
+      if (!chosen) {
+        opened = std::unexpected(chosen.error().message);
+      } else {
+        opened = co_await OpenRdma(loop, **chosen, endpoint, ReplyLimit(url), options);
+      }
     } else {
       opened = co_await OpenTcp(loop, endpoint, ReplyLimit(url), options);
     }

@@ -1,7 +1,7 @@
 // The provider interface: reliable connections with the semantics of RDMA verbs.
 //
 // Three providers implement it: sim (two endpoints in one process, deterministic, with faults), iwarp (in user space,
-// over an ordinary TCP socket) and verbs (hardware). One conformance suite, endpoint_suite.h, runs over all of them and
+// over an ordinary TCP socket) and verbs (adapters). One conformance suite, endpoint_suite.h, runs over all of them and
 // says in tests what this page says in words.
 //
 // Work is posted and completes later. Every posted request gives exactly one completion, even when the connection is
@@ -56,7 +56,8 @@ class MemoryRegion {
   // PostInvalidate's completion first.
   virtual ~MemoryRegion() = default;
   virtual Stag stag() const = 0;
-  // The offset that the first octet has for the peer ("tagged offset", RFC 5040 §2); not an address of ours.
+  // The offset that the first octet has for the peer ("tagged offset", RFC 5040 §2); not an address of ours, but where an
+  // adapter has it so.
   virtual uint64_t offset() const = 0;
   virtual size_t length() const = 0;
   // False once invalidated or the connection is lost: from then on nothing of the peer reaches the memory.
@@ -93,7 +94,7 @@ struct Completion {
   // kReceive: the posted buffer with what was received in its first `length` octets; also comes back when flushed.
   BufferRef buffer;
   uint32_t length = 0;
-  bool solicited = false;
+  bool solicited = false;           // where the provider can tell
   std::optional<Stag> invalidated;  // our region that the peer's Send has invalidated; already invalid
   // kDisconnected: why. Comes once, after the completions of everything that was posted before the loss: then all
   // memory is fenced. `context` is 0. `detail` is for logs: one line, printable, bounded.
@@ -160,7 +161,8 @@ class Endpoint {
   virtual const Limits& limits() const = 0;
   virtual BufferPool& buffers() = 0;
 
-  // Nothing is received before this (nor the peer's Writes and Reads served); posting is allowed before.
+  // Nothing is told before this; posting is allowed before. Providers in software hold the peer back until then; an adapter
+  // does not, so that a Send needs a receive that was posted with the connection.
   // `on_completions` is called on the loop, at the latest in its next turn, when completions have become available,
   // never from inside a call to this endpoint; not again before Poll() has returned less than it was asked for.
   virtual void Start(std::function<void()> on_completions) = 0;
@@ -179,8 +181,9 @@ class Endpoint {
   // of 0 it is kLocalError.
   virtual void PostRead(ReadRequest request) = 0;
 
-  // Makes memory reachable for the peer from now on. The memory stays where it is, owned by the caller, until the
-  // region is fenced. The stag is unpredictable (RFC 5042 §6.1.1) and is not given out again soon.
+  // Makes memory reachable for the peer: for what it does when it has received what is posted after this. The memory stays where it is, owned by the caller, until the
+  // region is fenced. The stag is unpredictable (RFC 5042 §6.1.1), as far as it is ours to
+  // choose, and is not given out again soon.
   virtual std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) = 0;
 
   // Invalidates our own region, which must live until the completion; after it, whatever its status, the memory is

@@ -179,19 +179,37 @@ void EndpointSuite::Connect(ConnectOptions client, ConnectOptions server) {
   server_->Start();
 }
 
+std::unique_ptr<MemoryRegion> EndpointSuite::Register(SuitePeer& peer, Bytes memory, Access access) {
+  auto region = peer.endpoint().Register(memory, access);
+  env_->Publish();
+  return region;
+}
+
 void EndpointSuite::RunUntilLost(SuitePeer& a, SuitePeer& b) {
   RunUntil([&] { return a.disconnected() && b.disconnected(); });
 }
 
 void EndpointSuite::ExpectRefused(SuitePeer& initiator, SuitePeer& target, Context request) {
   RunUntilLost(initiator, target);
-  EXPECT_EQ(initiator.reason(), DisconnectReason::kPeerTerminated);
-  EXPECT_EQ(target.reason(), DisconnectReason::kProtocolError);
+  if (env_->tells_refusal()) {
+    EXPECT_EQ(initiator.reason(), DisconnectReason::kPeerTerminated);
+    EXPECT_EQ(target.reason(), DisconnectReason::kProtocolError);
+  }
   const Completion* completion = initiator.Find(request);
   ASSERT_NE(completion, nullptr);
   // A Send or Write may have been complete (its memory free) before the peer refused it.
   if (completion->operation == Operation::kRead) {
     EXPECT_NE(completion->status, Status::kSuccess);
+  }
+}
+
+void EndpointSuite::ExpectPrivateData(ConstBytes arrived, ConstBytes sent) {
+  ASSERT_GE(arrived.size(), sent.size());
+  EXPECT_TRUE(Equal(arrived.first(sent.size()), sent));
+  const ConstBytes behind = arrived.subspan(sent.size());
+  EXPECT_TRUE(std::ranges::all_of(behind, [](std::byte byte) { return byte == std::byte{0}; }));
+  if (env_->exact_private_data()) {
+    EXPECT_TRUE(behind.empty());
   }
 }
 

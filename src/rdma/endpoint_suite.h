@@ -35,7 +35,21 @@ class SuiteEnvironment {
   virtual Address NobodyAddress() = 0;
   // How much private data a connection request or its answer can carry.
   virtual size_t max_private_data() = 0;
+  // What not every provider can do. Private data arrives as it was, without zeros behind it.
+  virtual bool exact_private_data() { return true; }
+  // A peer's Sends wait until Start().
+  virtual bool holds_back() { return true; }
+  // A receive tells that its Send was solicited.
+  virtual bool tells_solicited() { return true; }
+  // A side serves no more Reads than it wants to, whatever the peer asks for.
+  virtual bool limits_reads() { return true; }
+  // Memory for Writes alone is not read (Linux' software iWARP, 6.1, does not look).
+  virtual bool checks_right_to_read() { return true; }
+  // Who refuses and who is refused learn that this is why the connection ends.
+  virtual bool tells_refusal() { return true; }
   virtual TimerService& timers() = 0;
+  // Lets what was posted leave, where that takes a turn of the loop.
+  virtual void Publish() {}
   // Runs until `done`; false if that takes unreasonably long.
   virtual bool RunUntil(const std::function<bool()>& done) = 0;
   // Runs until nothing more is to be expected of what has been started (a few milliseconds on a real loop).
@@ -140,6 +154,8 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   // The pair that most tests use: client_ and server_, both started.
   void Connect(ConnectOptions client = {}, ConnectOptions server = {});
 
+  // Memory of `peer` that the other may reach when this returns.
+  std::unique_ptr<MemoryRegion> Register(SuitePeer& peer, Bytes memory, Access access);
   template <std::invocable Done>
   void RunUntil(Done done) {
     EXPECT_TRUE(env_->RunUntil(done)) << "what the test waits for has not happened";
@@ -149,12 +165,15 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   }
   // Waits until both sides of a pair are disconnected.
   void RunUntilLost(SuitePeer& a, SuitePeer& b);
+  // What has arrived as private data is what was sent.
+  void ExpectPrivateData(ConstBytes arrived, ConstBytes sent);
   // `request` of `initiator` was one that `target` must refuse: checks what both see of it.
   void ExpectRefused(SuitePeer& initiator, SuitePeer& target, Context request);
   // Registers the server's memory for Writes, then for Reads, and lets `spoil` make of its segment, or of the
   // connection, something that the client may not reach: it must be refused, and the memory stay as it is.
   struct AccessTrial;
-  void ExpectAccessRefused(const std::function<RemoteSegment(AccessTrial&)>& spoil);
+  void ExpectAccessRefused(const std::function<RemoteSegment(AccessTrial&)>& spoil,
+                           const std::vector<Access>& accesses = {Access::kRemoteWrite, Access::kRemoteRead});
   // Closes in order if still connected, and checks that nothing posted was forgotten or completed twice.
   void Finish(SuitePeer& client, SuitePeer& server);
 

@@ -34,7 +34,7 @@ TEST_P(EndpointSuite, WhatWasPostedBeforeDisconnectArrives) {
   server_->PostReceives(kMessages + 1, 4096);
   auto source = Pattern(kSize);
   std::vector<std::byte> target(kSize);
-  auto region = server_->endpoint().Register(target, Access::kRemoteWrite);
+  auto region = Register(*server_, target, Access::kRemoteWrite);
   Context write = client_->PostWrite(One(source), region->Segment(0, kSize));
   for (size_t i = 0; i < kMessages; ++i) client_->PostSend(std::string(i * 40, 'm'));
   client_->endpoint().Disconnect();
@@ -62,7 +62,7 @@ TEST_P(EndpointSuite, BothSidesDisconnectAtOnce) {
 TEST_P(EndpointSuite, WhatIsPostedAfterDisconnectIsStillAnswered) {
   Connect();
   std::vector<std::byte> memory(64), local(64);
-  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  auto region = Register(*server_, memory, Access::kRemoteRead);
   client_->endpoint().Disconnect();
   client_->PostReceive(512);
   client_->PostSend("late");
@@ -75,12 +75,12 @@ TEST_P(EndpointSuite, WhatIsPostedAfterDisconnectIsStillAnswered) {
 TEST_P(EndpointSuite, WhatIsPostedAfterTheLossIsFlushed) {
   Connect();
   std::vector<std::byte> memory(64);
-  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  auto region = Register(*server_, memory, Access::kRemoteRead);
   RemoteSegment remote = region->Segment(0, 64);
   client_->endpoint().Disconnect();
   RunUntilLost(*client_, *server_);
   for (SuitePeer* peer : {client_.get(), server_.get()}) {
-    auto late = peer->endpoint().Register(memory, Access::kRemoteRead);
+    auto late = Register(*peer, memory, Access::kRemoteRead);
     std::vector<Context> requests = {peer->PostReceive(512), peer->PostSend("late"), peer->PostSend(Gather{}),
                                      peer->PostWrite(One(memory), remote), peer->PostRead(memory, remote)};
     Context invalidate = peer->PostInvalidate(*late);
@@ -95,8 +95,8 @@ TEST_P(EndpointSuite, WhatIsPostedAfterTheLossIsFlushed) {
 TEST_P(EndpointSuite, TheLossIsToldAfterEverythingPostedBefore) {
   Connect();
   std::vector<std::byte> memory(10'000), local(10'000);
-  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
-  auto own = client_->endpoint().Register(memory, Access::kRemoteWrite);
+  auto region = Register(*server_, memory, Access::kRemoteRead);
+  auto own = Register(*client_, memory, Access::kRemoteWrite);
   client_->PostReceives(10, 512);
   for (int i = 0; i < 20; ++i) client_->PostRead(Bytes(local).first(100), region->Segment(0, 100));
   client_->PostInvalidate(*own);
@@ -111,7 +111,7 @@ TEST_P(EndpointSuite, DestroyingAnEndpointIsALossForThePeer) {
   Connect();
   Context receive = client_->PostReceive(512);
   std::vector<std::byte> memory(64), local(64);
-  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  auto region = Register(*server_, memory, Access::kRemoteRead);
   RemoteSegment remote = region->Segment(0, 64);
   server_->Destroy();
   client_->PostRead(local, remote);
@@ -126,8 +126,8 @@ TEST_P(EndpointSuite, AnEndpointMayBeDestroyedWithWorkInFlight) {
   constexpr size_t kSize = 1 << 20;
   auto memory = std::make_unique<std::vector<std::byte>>(kSize);
   std::vector<std::byte> target(kSize);
-  auto region = server_->endpoint().Register(target, Access::kRemoteWrite);
-  auto readable = server_->endpoint().Register(target, Access::kRemoteRead);
+  auto region = Register(*server_, target, Access::kRemoteWrite);
+  auto readable = Register(*server_, target, Access::kRemoteRead);
   client_->PostReceives(5, 512);
   client_->PostWrite(One(*memory), region->Segment(0, kSize));
   client_->PostRead(*memory, readable->Segment(0, kSize));
@@ -211,7 +211,7 @@ TEST_P(EndpointSuite, AReadWithoutOrdIsImpossible) {
   Connect(client);
   if (client_->endpoint().info().ord > 0) GTEST_SKIP() << "this provider always allows a Read";
   std::vector<std::byte> memory(64), local(64);
-  auto region = server_->endpoint().Register(memory, Access::kRemoteRead);
+  auto region = Register(*server_, memory, Access::kRemoteRead);
   Context read = client_->PostRead(local, region->Segment(0, 64));
   RunUntilLost(*client_, *server_);
   EXPECT_EQ(client_->StatusOf(read), Status::kLocalError);

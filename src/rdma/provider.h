@@ -15,7 +15,9 @@ struct PostedReceive {
 };
 
 struct ConnectOptions {
-  std::vector<std::byte> private_data;  // for the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 196 on verbs
+  // For the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 56 in a request and 196 in its answer on InfiniBand and RoCE,
+  // where the peer receives it padded with zeros.
+  std::vector<std::byte> private_data;
   uint16_t ird = 16;                    // at most so many of the peer's Reads at once
   uint16_t ord = 16;                    // at most so many of ours
   std::vector<PostedReceive> receives;  // in place before the peer can send
@@ -66,6 +68,10 @@ class Provider {
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;
   virtual BufferPool& buffers() = 0;
+  // Whether a peer's Send may invalidate the memory that endpoints register.
+  virtual bool remote_invalidation() const { return true; }
+  // The provider that connects to `peer`: another one where this only chooses. To be asked anew for every connection.
+  virtual SetupResult<Provider*> Toward(const asio::ip::address& /*peer*/) { return this; }
   virtual Task<ConnectResult> Connect(Address peer, ConnectOptions options) = 0;
   virtual SetupResult<std::unique_ptr<Listener>> Listen(Address local) = 0;
 };

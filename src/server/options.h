@@ -9,6 +9,7 @@
 #include "base/timer.h"
 #include "nfs/export_options.h"
 #include "nfs/v4/settings.h"
+#include "rdma/choice/choice.h"
 #include "rdma/iwarp/options.h"
 
 namespace penstock::server {
@@ -28,6 +29,7 @@ struct Options {
   // Users' groups are those that this host knows, not those of their credentials, which are sixteen at most.
   bool manage_gids = false;
   nfs::v4::Settings nfs4;
+  rdma::Choice rdma;
   rdma::iwarp::Options iwarp;
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.
   std::filesystem::path trace;

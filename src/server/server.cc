@@ -10,7 +10,7 @@
 
 #include "base/loop.h"
 #include "fs/posix/file_system.h"
-#include "rdma/iwarp/provider.h"
+#include "rdma/choice/choice.h"
 #include "rdma/trace/provider.h"
 #include "rpc/tcp/server.h"
 #include "rpcrdma/server.h"
@@ -21,9 +21,14 @@ namespace penstock::server {
 // the loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
-  Worker(const Options& options, rdma::trace::File* trace)
-      : options_(options), provider_(std::make_unique<rdma::iwarp::Provider>(loop_, IwarpOptions(options))) {
+  explicit Worker(const Options& options) : options_(options) {}
+
+  SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
+                                 rdma::trace::File* trace) {
+    PENSTOCK_TRY(provider_,
+                 rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(options_), std::move(registry)));
     if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
+    return {};
   }
 
   Loop& loop() { return loop_; }
@@ -42,6 +47,7 @@ class Server::Worker {
     options.max_connections = options_.max_connections;
     options.loop = &loop_;
     options.requester.call_timeout = options_.nfs4.callback_limit();
+    options.private_data.remote_invalidation = provider_->remote_invalidation();
     rdma_.emplace(*provider_, loop_, handler, std::move(options));
     PENSTOCK_CHECK(tcp_->Start(tcp));
     PENSTOCK_CHECK(mount_->Start(mount));
@@ -139,9 +145,14 @@ SetupResult<void> Server::Listen() {
   addresses_.tcp = rpc::tcp::LocalEndpoint(tcp);
   addresses_.mount = rpc::tcp::LocalEndpoint(mount);
 
+  PENSTOCK_TRY(rdma_, rdma::ChooseFor(options_.rdma, options_.listen));
+  const auto registry = std::make_shared<rdma::verbs::Registry>();
+  std::vector<std::unique_ptr<Worker>> workers;
   for (unsigned i = 0; i < options_.threads; ++i) {
-    workers_.push_back(std::make_unique<Worker>(options_, trace_.get()));
+    workers.push_back(std::make_unique<Worker>(options_));
+    PENSTOCK_CHECK(workers.back()->MakeProvider(rdma_, registry, trace_.get()));
   }
+  workers_ = std::move(workers);
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, workers_.front()->loop());
   const auto set_up = [&]() -> SetupResult<void> {
     PENSTOCK_TRY(nfs4_, Nfs4::Make(options_.nfs4, {.exports = exports_,

@@ -5,6 +5,7 @@
 #include <asio/thread_pool.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -37,6 +38,8 @@ class Server {
 
   const nfs::Exports& exports() const { return exports_; }
   const Addresses& addresses() const { return addresses_; }
+  // By which device, or how else, RDMA is served; for people.
+  const std::string& rdma_description() const { return rdma_.description; }
 
   // Connections are accepted and served from now on, on threads of the server's own.
   void Start();
@@ -59,6 +62,7 @@ class Server {
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
   Addresses addresses_;
+  rdma::Chosen rdma_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Nfs4> nfs4_;            // lives on the first worker's loop

@@ -120,6 +120,21 @@ def bad_directory(scratch):
     refused("serve", f"{scratch}/file", "--tcp-port=0", mentions=[f"{scratch}/file"])
 
 
+def rdma_choice(scratch):
+    """What there is of RDMA devices is listed; the loopback interface is none of theirs, so that auto is software iWARP there."""
+    listed = ok("devices").decode().splitlines()
+    print("devices|", *listed, sep="\n  ")
+    assert listed == ["none: software iWARP will be used"] or all("IRD" in line for line in listed), listed
+    folders(scratch, "export")
+    for options in (["--rdma=verbs"], ["--rdma-device=absent0"]):
+        refused("serve", f"{scratch}/export", "--tcp-port=0", *options, mentions=["RDMA" if "verbs" in options[0] else "absent0"])
+    assert penstock("serve", f"{scratch}/export", "--rdma=infiniband").returncode != 0
+    with Server({"/export": f"{scratch}/export"}) as server:
+        assert any(line.startswith("NFS over RDMA (software iWARP): ") for line in server.lines), server.lines
+        ok("ping", "-c", 1, "--rdma=iwarp", server.url("/export", "rdma"))
+        refused("ping", "-c", 1, "--rdma=verbs", server.url("/export", "rdma") + "&timeout=1", mentions=["RDMA"])
+
+
 def busy_port(scratch):
     """Each of the three ports in use: one line that names it."""
     folders(scratch, "export")
@@ -246,5 +261,5 @@ def no_server(scratch):
 
 
 main({case.__name__: case for case in (
-    rdma, tcp, versions, directory_argument, bad_directory, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
+    rdma, tcp, versions, directory_argument, bad_directory, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
     read_only, squash, networks, bench, no_server)})

@@ -18,7 +18,9 @@ IMAGE_DIR = os.environ.get("PENSTOCK_GUEST_DIR") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "build", "interop")
 )
 KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
-MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "siw", "rpcrdma", "nfsv3", "nfsv4", "nfsd"]
+MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4", "nfsd"]
+# What libibverbs loads at run time, for each kind of device there is in the guest.
+VERBS_LIBRARIES = "/usr/lib/x86_64-linux-gnu/libibverbs"
 SIW = "drivers/infiniband/sw/siw"
 
 INIT = """#!/bin/sh
@@ -135,6 +137,10 @@ def populate(root, kernel, release, nfsd):
         copy_program(f"/usr/bin/{program}", root)
     for program in ("rpc.nfsd", "rpc.mountd", "exportfs"):
         copy_program(f"{nfsd}/usr/sbin/{program}", root, f"/usr/sbin/{program}")
+    for device in ("rxe", "siw"):
+        copy_file(f"/etc/libibverbs.d/{device}.driver", root)
+        for library in glob.glob(f"{VERBS_LIBRARIES}/lib{device}-*.so"):
+            copy_program(library, root)
     for table in ("netconfig", "protocols", "services"):
         copy_file(f"/etc/{table}", root)
     write(f"{root}/etc/passwd", "root:x:0:0::/:/bin/sh\n_rpc:x:104:65534::/run/rpcbind:/bin/false\n")
@@ -162,6 +168,8 @@ def unavailable_reason():
             return f"{program} is not installed"
     if not os.path.exists(KERNEL_SOURCE):
         return "linux-source-6.1 is not installed"
+    if not os.path.exists(VERBS_LIBRARIES):
+        return "ibverbs-providers is not installed"
     return None
 
 

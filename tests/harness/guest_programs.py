@@ -1,4 +1,5 @@
-"""Small C++ programs that run in the guest: built static, so that they need nothing there, and kept beside the image."""
+"""Programs that run in the guest: small ones in C++, built static, so that they need nothing there, and kept beside the image;
+and what the build has made, with the libraries that it is linked to."""
 
 import glob
 import hashlib
@@ -32,3 +33,10 @@ def built(name):
 def carried(*names):
     """{path in the guest: program}, for Guest(files=...)."""
     return {f"bin/{name}": built(name) for name in names}
+
+
+def with_libraries(name, program):
+    """{path in the guest: file}, for Guest(files=...): a program of the build, and every library that it names."""
+    if not os.path.exists(program):
+        raise Skip(f"{program} is not built")
+    return {f"bin/{name}": program} | {path.lstrip("/"): path for path in guest_image.shared_libraries(program)}

@@ -20,14 +20,16 @@ ALLOWED = {
     "rdma": ["base"],
     "rdma/sim": ["rdma", "base"],
     "rdma/iwarp": ["rdma", "base"],
+    "rdma/verbs": ["rdma", "base"],
+    "rdma/choice": ["rdma", "rdma/iwarp", "rdma/verbs", "base"],
     "rdma/trace": ["rdma", "rdma/iwarp", "base"],
     "rpcrdma": ["rpc", "rdma", "xdr", "protocol", "base"],
     "fs": ["base"],
     "nfs": ["rpc", "fs", "xdr", "protocol", "base"],
     # Of nfs the client may have what only speaks of the protocol (nfs/v3/reply_bounds.h).
     "client": ["rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "nfs", "xdr", "protocol", "base"],
-    "server": ["nfs", "fs", "rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/trace", "xdr", "protocol", "base"],
-    "cli": ["server", "client", "rdma", "rdma/iwarp", "rdma/trace", "base"],
+    "server": ["nfs", "fs", "rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
+    "cli": ["server", "client", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include what they like
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "rdma/endpoint.h"
-#include "rdma/iwarp/fifo.h"
+#include "rdma/fifo.h"
 #include "rdma/iwarp/fpdu_reader.h"
 #include "rdma/iwarp/inbound.h"
 #include "rdma/iwarp/mpa_negotiation.h"

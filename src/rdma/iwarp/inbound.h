@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/buffer.h"
+#include "rdma/fifo.h"
 #include "rdma/iwarp/ddp_header.h"
-#include "rdma/iwarp/fifo.h"
 #include "rdma/iwarp/fpdu_reader.h"
 #include "rdma/iwarp/stag_table.h"
 #include "rdma/iwarp/terminate.h"

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "base/log.h"
-#include "rdma/iwarp/fifo.h"
+#include "rdma/fifo.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/provider.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "rdma/endpoint.h"
+#include "rdma/fifo.h"
 #include "rdma/iwarp/ddp_header.h"
-#include "rdma/iwarp/fifo.h"
 #include "rdma/iwarp/fpdu_writer.h"
 #include "rdma/iwarp/inbound.h"
 #include "rdma/iwarp/stag_table.h"

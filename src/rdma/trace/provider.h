@@ -27,6 +27,7 @@ class Provider : public rdma::Provider {
   // `file` and `clock` outlive it and its connections.
   Provider(std::unique_ptr<rdma::Provider> inner, File& file, const TimerService& clock);
 
+  bool remote_invalidation() const override { return inner_->remote_invalidation(); }
   std::string_view name() const override { return inner_->name(); }
   BufferPool& buffers() override { return inner_->buffers(); }
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace penstock::rdma::iwarp {
+namespace penstock::rdma {
 
 template <class T>
 class Fifo {
@@ -49,4 +49,4 @@ class Fifo {
   size_t size_ = 0;
 };
 
-}  // namespace penstock::rdma::iwarp
+}  // namespace penstock::rdma

@@ -1,0 +1,305 @@
+#include "rdma/verbs/device.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/data.h"
+#include "base/log.h"
+#include "rdma/verbs/set_up_errors.h"
+
+namespace penstock::rdma::verbs {
+namespace {
+
+// The first port alone is looked at: what is said of limits holds for all.
+constexpr uint8_t kPort = 1;
+// drivers/infiniband/sw/rxe/rxe_param.h
+constexpr uint32_t kVendorOfSoftwareRoce = 0xFFFFFF;
+
+// The kernel's announcements of devices that come and go: librdmacm does not hear of one whose removal waits for us.
+FileDescriptor OpenUevents() {
+  FileDescriptor uevents(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = 1;  // the kernel's own
+  if (uevents && ::bind(uevents.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    return FileDescriptor(-1);
+  }
+  return uevents;
+}
+
+// For librdmacm, which has no way to close a device, and would keep the last one open for ever: the kernel removes a device
+// only when nobody has it open any more. What it closes later is nothing.
+void CloseUnderneath(ibv_context* context) {
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing) return;
+  ::dup3(nothing.get(), context->async_fd, O_CLOEXEC);
+  ::dup3(nothing.get(), context->cmd_fd, O_CLOEXEC);
+}
+
+}  // namespace
+
+SetupResult<Traits> TraitsOf(ibv_context* context) {
+  ibv_device_attr device{};
+  ibv_port_attr port{};
+  if (const int error = ::ibv_query_device(context, &device)) {
+    return std::unexpected(SetupError{fmt::format("{}: {}", context->device->name, DescribeErrno(error))});
+  }
+  if (const int error = ::ibv_query_port(context, kPort, &port)) {
+    return std::unexpected(SetupError{fmt::format("{}: {}", context->device->name, DescribeErrno(error))});
+  }
+  Traits traits;
+  traits.name = context->device->name;
+  if (context->device->transport_type == IBV_TRANSPORT_IWARP) {
+    traits.transport = Transport::kIwarp;
+  } else {
+    traits.transport = port.link_layer == IBV_LINK_LAYER_ETHERNET ? Transport::kRoce : Transport::kInfiniBand;
+  }
+  traits.max_work_requests = static_cast<uint32_t>(std::max(device.max_qp_wr, 2));
+  traits.max_sge = static_cast<uint32_t>(std::clamp(device.max_sge, 1, 32));
+  traits.max_completions = static_cast<uint32_t>(std::max(device.max_cqe, 4));
+  traits.max_windows = static_cast<uint32_t>(std::max(device.max_mw, 0));
+  traits.windows_type_2 =
+      (device.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+  traits.software_roce = device.vendor_id == kVendorOfSoftwareRoce && traits.transport == Transport::kRoce;
+  traits.max_message = port.max_msg_sz;
+  // librdmacm has one octet for each.
+  traits.max_ird = static_cast<uint16_t>(std::clamp(device.max_qp_rd_atom, 0, 255));
+  traits.max_ord = static_cast<uint16_t>(std::clamp(device.max_qp_init_rd_atom, 0, 255));
+  traits.port_active = port.state == IBV_PORT_ACTIVE;
+  return traits;
+}
+
+SetupResult<std::vector<Traits>> ListDevices() {
+  int count = 0;
+  ibv_device** list = ::ibv_get_device_list(&count);
+  // No such system call, no such netlink family: a kernel without RDMA.
+  if (!list) return std::vector<Traits>();
+  std::vector<Traits> devices;
+  SetupResult<std::vector<Traits>> result;
+  for (int i = 0; i < count; ++i) {
+    ibv_context* context = ::ibv_open_device(list[i]);
+    if (!context) {
+      result = std::unexpected(CannotOpen(list[i]->name, errno));
+      break;
+    }
+    auto traits = TraitsOf(context);
+    ::ibv_close_device(context);
+    if (!traits) {
+      result = std::unexpected(std::move(traits).error());
+      break;
+    }
+    devices.push_back(*std::move(traits));
+  }
+  ::ibv_free_device_list(list);
+  if (result) result = std::move(devices);
+  return result;
+}
+
+// ---- Registry ----
+
+void Registry::Add(Device& device) {
+  std::lock_guard lock(mutex_);
+  devices_.emplace(device.context(), &device);
+}
+
+void Registry::Remove(Device& device) {
+  std::lock_guard lock(mutex_);
+  auto [begin, end] = devices_.equal_range(device.context());
+  const auto found = std::find_if(begin, end, [&](const auto& entry) { return entry.second == &device; });
+  if (found != end) devices_.erase(found);
+  if (device.removed() && !devices_.contains(device.context())) CloseUnderneath(device.context());
+}
+
+void Registry::TellAll(ibv_context* context, bool removed, std::string why) {
+  std::lock_guard lock(mutex_);
+  auto [begin, end] = devices_.equal_range(context);
+  for (auto entry = begin; entry != end; ++entry) {
+    Device& device = *entry->second;
+    device.loop().Post([weak = device.weak_from_this(), removed, why] {
+      if (auto live = weak.lock()) live->HandleTrouble(removed, why);
+    });
+  }
+}
+
+// ---- Domain ----
+
+Domain::Domain(ibv_context* context, Exposure exposure, std::shared_ptr<Slabs> slabs)
+    : slabs_(std::move(slabs)),
+      slab_access_(IBV_ACCESS_LOCAL_WRITE | (exposure == Exposure::kWindow ? IBV_ACCESS_MW_BIND : 0)),
+      pd_(::ibv_alloc_pd(context)) {}
+
+Domain::~Domain() {
+  for (ibv_mw* window : windows_) ::ibv_dealloc_mw(window);
+  for (ibv_mr* registration : registered_) {
+    if (registration) ::ibv_dereg_mr(registration);
+  }
+  if (pd_) ::ibv_dealloc_pd(pd_);
+}
+
+ibv_mr* Domain::Find(ConstBytes bytes) {
+  const size_t index = slabs_->Find(bytes);
+  if (index == Slabs::kNone) return nullptr;
+  if (registered_.size() <= index) registered_.resize(slabs_->size());
+  if (!registered_[index]) registered_[index] = Register(slabs_->slab(index), slab_access_);
+  return registered_[index];
+}
+
+ibv_mr* Domain::Register(ConstBytes bytes, int access) {
+  return ::ibv_reg_mr(pd_, const_cast<std::byte*>(bytes.data()), bytes.size(), access);
+}
+
+ibv_mw* Domain::TakeWindow(uint64_t entropy) {
+  while (windows_.size() < kWindowsAtATime) {
+    ibv_mw* window = ::ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
+    if (!window) break;
+    windows_.push_back(window);
+  }
+  if (windows_.empty()) return nullptr;
+  std::swap(windows_[entropy % windows_.size()], windows_.back());
+  ibv_mw* window = windows_.back();
+  windows_.pop_back();
+  return window;
+}
+
+// ---- Device ----
+
+SetupResult<std::shared_ptr<Device>> Device::Open(Loop& loop, ibv_context* context, std::shared_ptr<Registry> registry,
+                                                  std::shared_ptr<Slabs> slabs) {
+  PENSTOCK_TRY(Traits traits, TraitsOf(context));
+  std::shared_ptr<Device> device(new Device(loop, context, std::move(traits), registry, slabs));
+  device->channel_ = ::ibv_create_comp_channel(context);
+  if (!device->channel_) return std::unexpected(CannotOpen(context->device->name, errno));
+  device->shared_domain_ = std::make_shared<Domain>(context, ExposureFor(device->traits_), slabs);
+  if (!device->shared_domain_->pd()) return std::unexpected(CannotOpen(context->device->name, errno));
+  // A first slab: that no more memory may be locked shows itself now.
+  slabs->Free(slabs->Allocate(4096, 4096), 4096);
+  if (!device->shared_domain_->Find(slabs->slab(0).first(1))) {
+    return std::unexpected(CannotRegister(context->device->name, errno));
+  }
+  if (ExposureFor(device->traits_) == Exposure::kRegistration) device->shared_domain_.reset();
+  device->Begin();
+  return device;
+}
+
+void Device::Begin() {
+  SetNonBlocking(channel_->fd);
+  SetNonBlocking(context_->async_fd);
+  completions_ = std::make_unique<FdWatch>(loop_, channel_->fd, [this] { HandleCompletionEvents(); });
+  async_ = std::make_unique<FdWatch>(loop_, context_->async_fd, [this] { HandleAsyncEvents(); });
+  const FileDescriptor uevents = OpenUevents();
+  if (uevents) {
+    uevent_fd_ = ::dup(uevents.get());
+    uevents_ = std::make_unique<FdWatch>(loop_, uevent_fd_, [this] { HandleUevents(); });
+  }
+  registry_->Add(*this);
+}
+
+Device::~Device() {
+  completions_.reset();
+  async_.reset();
+  uevents_.reset();
+  if (uevent_fd_ >= 0) ::close(uevent_fd_);
+  shared_domain_.reset();
+  if (channel_) ::ibv_destroy_comp_channel(channel_);
+  registry_->Remove(*this);
+}
+
+std::shared_ptr<Domain> Device::DomainForConnection() {
+  if (shared_domain_) return shared_domain_;
+  return std::make_shared<Domain>(context_, ExposureFor(traits_), slabs_);
+}
+
+void Device::AddUser(const std::shared_ptr<DeviceUser>& user) {
+  std::erase_if(users_, [](const auto& each) { return each.expired(); });
+  users_.push_back(user);
+}
+
+void Device::HandleCompletionEvents() {
+  const std::shared_ptr<Device> self = shared_from_this();  // its last connection may end by this
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (!removed_ && ::ibv_get_cq_event(channel_, &queue, &context) == 0) {
+    const std::shared_ptr<DeviceUser> user = static_cast<QueuePairContext*>(context)->user.lock();
+    // At once: a queue cannot be destroyed while an event of it is not acknowledged.
+    ::ibv_ack_cq_events(queue, 1);
+    if (user) user->HandleCompletionEvent();
+  }
+}
+
+void Device::HandleAsyncEvents() {
+  const std::shared_ptr<Device> self = shared_from_this();
+  ibv_async_event event{};
+  while (!removed_ && ::ibv_get_async_event(context_, &event) == 0) {
+    QueuePairContext pair;
+    DisconnectReason reason = DisconnectReason::kProtocolError;
+    switch (event.event_type) {
+      case IBV_EVENT_QP_FATAL:
+        reason = DisconnectReason::kFault;
+        [[fallthrough]];
+      case IBV_EVENT_QP_REQ_ERR:
+      case IBV_EVENT_QP_ACCESS_ERR:
+        // Lives until this is acknowledged.
+        pair = *static_cast<QueuePairContext*>(event.element.qp->qp_context);
+        break;
+      case IBV_EVENT_CQ_ERR:
+        reason = DisconnectReason::kFault;
+        pair = *static_cast<QueuePairContext*>(event.element.cq->cq_context);
+        break;
+      case IBV_EVENT_PORT_ERR:
+        log::warn("{}: port {} is down", traits_.name, event.element.port_num);
+        registry_->TellAll(context_, false, fmt::format("the port of {} is down", traits_.name));
+        break;
+      case IBV_EVENT_DEVICE_FATAL:
+        registry_->TellAll(context_, true, fmt::format("{} has failed", traits_.name));
+        break;
+      default:
+        break;
+    }
+    std::string why = ::ibv_event_type_str(event.event_type);
+    ::ibv_ack_async_event(&event);
+    if (!pair.loop) continue;
+    pair.loop->Post([weak = pair.user, reason, why] {
+      if (auto user = weak.lock()) user->HandleAsync(reason, why);
+    });
+  }
+}
+
+// "remove@/devices/virtual/infiniband_verbs/uverbs0", and more behind a NUL.
+void Device::HandleUevents() {
+  const std::shared_ptr<Device> self = shared_from_this();
+  const std::string ours = fmt::format("/infiniband_verbs/{}", context_->device->dev_name);
+  char text[4096];
+  for (;;) {
+    const ssize_t size = ::recv(uevent_fd_, text, sizeof text - 1, MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0 || removed_) return;
+    text[size] = '\0';
+    const std::string_view first(text, ::strnlen(text, static_cast<size_t>(size)));
+    if (!first.starts_with("remove@") || !first.ends_with(ours)) continue;
+    // Each loop hears it for itself.
+    return HandleTrouble(true, fmt::format("{} was removed", traits_.name));
+  }
+}
+
+void Device::HandleTrouble(bool removed, const std::string& why) {
+  if (removed_) return;
+  const std::shared_ptr<Device> self = shared_from_this();
+  if (removed) {
+    log::warn("{}", why);
+    removed_ = true;
+    if (on_removed_) on_removed_();
+  }
+  for (const auto& weak : std::exchange(users_, removed ? std::vector<std::weak_ptr<DeviceUser>>() : users_)) {
+    if (auto user = weak.lock()) user->HandleAsync(DisconnectReason::kFault, why);
+  }
+}
+
+}  // namespace penstock::rdma::verbs

@@ -1,0 +1,136 @@
+// An open device on one loop: where its completions and its misfortunes come in, and the memory that it may reach.
+//
+// librdmacm opens devices, one context for the whole process; what is here belongs to a loop. Its threads share nothing but
+// Registry.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "rdma/verbs/fd_watch.h"
+#include "rdma/verbs/slabs.h"
+#include "rdma/verbs/traits.h"
+
+namespace penstock::rdma::verbs {
+
+SetupResult<Traits> TraitsOf(ibv_context* context);
+// All devices there are; those that cannot be opened are named in the error.
+SetupResult<std::vector<Traits>> ListDevices();
+
+class Device;
+
+// What happens to devices concerns all loops: whoever hears of it first tells the others. Any thread.
+class Registry {
+ public:
+  void Add(Device& device);
+  // The last of a device that has gone lets go of it for librdmacm, too (see ReleaseRemoved).
+  void Remove(Device& device);
+  // Each Device over this context is told, on its loop.
+  void TellAll(ibv_context* context, bool removed, std::string why);
+
+ private:
+  std::mutex mutex_;
+  std::multimap<ibv_context*, Device*> devices_;
+};
+
+// A protection domain: what one connection may reach, or many where windows keep them apart.
+class Domain {
+ public:
+  Domain(ibv_context* context, Exposure exposure, std::shared_ptr<Slabs> slabs);
+  ~Domain();
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+
+  ibv_pd* pd() { return pd_; }
+  // The registration, for local access, of what lies in a slab; null where `bytes` do not, or it fails (errno).
+  ibv_mr* Find(ConstBytes bytes);
+  // Any memory; null where it fails (errno).
+  ibv_mr* Register(ConstBytes bytes, int access);
+
+  // An unbound type 2 window: not the one that came back last, but any of those that are free, so that its key says nothing
+  // about others. Null where there are no more.
+  ibv_mw* TakeWindow(uint64_t entropy);
+  void ReturnWindow(ibv_mw* window) { windows_.push_back(window); }
+
+ private:
+  static constexpr size_t kWindowsAtATime = 64;
+
+  const std::shared_ptr<Slabs> slabs_;
+  const int slab_access_;
+  ibv_pd* pd_;
+  std::vector<ibv_mr*> registered_;  // by slab
+  std::vector<ibv_mw*> windows_;
+};
+
+// Told of completions and of the queue pair's end. Outlives its queue pair.
+class DeviceUser {
+ public:
+  virtual ~DeviceUser() = default;
+  virtual void HandleCompletionEvent() = 0;
+  virtual void HandleAsync(DisconnectReason reason, std::string why) = 0;
+};
+
+// What a queue pair's qp_context points to: its asynchronous events are read on any loop.
+struct QueuePairContext {
+  Loop* loop = nullptr;
+  std::weak_ptr<DeviceUser> user;
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  static SetupResult<std::shared_ptr<Device>> Open(Loop& loop, ibv_context* context, std::shared_ptr<Registry> registry,
+                                                   std::shared_ptr<Slabs> slabs);
+  ~Device();
+
+  Loop& loop() { return loop_; }
+  ibv_context* context() { return context_; }
+  const Traits& traits() const { return traits_; }
+  ibv_comp_channel* channel() { return channel_; }
+  bool removed() const { return removed_; }
+  // For a new connection; the same for all where windows keep them apart.
+  std::shared_ptr<Domain> DomainForConnection();
+  // What the device takes in a request itself; found out by the first queue pair.
+  uint32_t max_inline = 256;
+
+  void AddUser(const std::shared_ptr<DeviceUser>& user);
+  // Also called for the users of a device that has gone; `on_removed` when it goes, before them.
+  void set_on_removed(std::function<void()> on_removed) { on_removed_ = std::move(on_removed); }
+
+  void HandleTrouble(bool removed, const std::string& why);
+
+ private:
+  Device(Loop& loop, ibv_context* context, Traits traits, std::shared_ptr<Registry> registry,
+         std::shared_ptr<Slabs> slabs)
+      : loop_(loop),
+        context_(context),
+        traits_(std::move(traits)),
+        registry_(std::move(registry)),
+        slabs_(std::move(slabs)) {}
+  void Begin();
+  void HandleCompletionEvents();
+  void HandleAsyncEvents();
+  void HandleUevents();
+
+  Loop& loop_;
+  ibv_context* const context_;
+  const Traits traits_;
+  const std::shared_ptr<Registry> registry_;
+  const std::shared_ptr<Slabs> slabs_;
+  ibv_comp_channel* channel_ = nullptr;
+  std::shared_ptr<Domain> shared_domain_;
+  std::vector<std::weak_ptr<DeviceUser>> users_;
+  std::function<void()> on_removed_;
+  int uevent_fd_ = -1;
+  std::unique_ptr<FdWatch> completions_, async_, uevents_;
+  bool removed_ = false;
+};
+
+}  // namespace penstock::rdma::verbs

@@ -1,0 +1,77 @@
+// The conformance suite over verbs. Needs a device: `verbs_suite`, with the address of one of its interfaces in
+// PENSTOCK_VERBS_ADDRESS. Both ends are here, and meet over that address.
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "rdma/endpoint_suite.h"
+#include "rdma/verbs/provider.h"
+
+namespace penstock::rdma {
+namespace {
+
+asio::ip::address ThisAddress() {
+  const char* text = std::getenv("PENSTOCK_VERBS_ADDRESS");
+  if (!text) throw std::runtime_error("PENSTOCK_VERBS_ADDRESS is not set: the address of an RDMA device's interface");
+  return asio::ip::make_address(text);
+}
+
+class VerbsEnvironment : public SuiteEnvironment {
+ public:
+  VerbsEnvironment() : work_(loop_.context().get_executor()) {
+    const auto found = verbs::DeviceOf(ThisAddress());
+    if (std::getenv("PENSTOCK_VERBOSE")) spdlog::set_level(spdlog::level::debug);
+    if (!found) throw std::runtime_error("no RDMA device has PENSTOCK_VERBS_ADDRESS");
+    device_ = found->device;
+    const auto devices = verbs::ListDevices();
+    for (const verbs::Traits& each : devices.value()) {
+      if (each.name == device_) transport_ = each.transport;
+    }
+  }
+  ~VerbsEnvironment() override { loop_.context().run_for(std::chrono::milliseconds(5)); }
+
+  std::unique_ptr<Provider> MakeProvider() override {
+    verbs::Options options;
+    options.device = device_;
+    auto provider = verbs::Provider::Make(loop_, registry_, options);
+    if (!provider) throw std::runtime_error(provider.error().message);
+    return *std::move(provider);
+  }
+  Address ListenAddress() override { return Address(ThisAddress(), 0); }
+  Address NobodyAddress() override { return Address(ThisAddress(), 1); }
+  size_t max_private_data() override { return verbs::MaxPrivateData(transport_, verbs::CmMessage::kRequest); }
+  bool exact_private_data() override { return transport_ == verbs::Transport::kIwarp; }
+  bool holds_back() override { return false; }
+  bool tells_solicited() override { return false; }
+  bool limits_reads() override { return transport_ != verbs::Transport::kIwarp; }
+  bool checks_right_to_read() override { return transport_ != verbs::Transport::kIwarp; }
+  bool tells_refusal() override { return false; }
+  TimerService& timers() override { return loop_; }
+  bool RunUntil(const std::function<bool()>& done) override {
+    const TimePoint limit = loop_.Now() + std::chrono::seconds(10);
+    while (!done()) {
+      if (loop_.Now() > limit) return false;
+      loop_.context().run_one_for(std::chrono::milliseconds(100));
+    }
+    return true;
+  }
+  void Publish() override { loop_.context().poll(); }
+  void Settle() override { loop_.context().run_for(std::chrono::milliseconds(20)); }
+
+ private:
+  Loop loop_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  const std::shared_ptr<verbs::Registry> registry_ = std::make_shared<verbs::Registry>();
+  std::string device_;
+  verbs::Transport transport_ = verbs::Transport::kInfiniBand;
+};
+
+INSTANTIATE_TEST_SUITE_P(Verbs, EndpointSuite,
+                         testing::Values(SuiteFactory{"verbs", [] { return std::make_unique<VerbsEnvironment>(); }}),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace penstock::rdma

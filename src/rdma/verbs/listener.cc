@@ -1,0 +1,293 @@
+// Takes peers. One identifier of librdmacm listens for all loops that share it; who comes is moved to the channel of the loop
+// that has taken him.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "base/log.h"
+#include "rdma/verbs/endpoint.h"
+#include "rdma/verbs/provider_state.h"
+#include "rdma/verbs/set_up_errors.h"
+
+namespace penstock::rdma::verbs {
+namespace {
+
+using Kind = ConnectError::Kind;
+
+constexpr int kBacklog = 256;
+
+std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
+
+// What listens. Any thread.
+class Listening {
+ public:
+  static SetupResult<std::shared_ptr<Listening>> Make(const Address& local) {
+    std::shared_ptr<Listening> listening(new Listening);
+    listening->channel_ = ::rdma_create_event_channel();
+    if (!listening->channel_) return std::unexpected(CannotOpen("/dev/infiniband/rdma_cm", errno));
+    SetNonBlocking(listening->channel_->fd);
+    if (!listening->Listen(local)) {
+      return std::unexpected(SetupError{fmt::format("cannot listen on {}:{} for RDMA: {}", local.address().to_string(),
+                                                    local.port(), DescribeErrno(errno))});
+    }
+    listening->local_ = AddressOf(::rdma_get_local_addr(listening->id_));
+    if (local.address().is_unspecified()) listening->local_.address(local.address());
+    return listening;
+  }
+  ~Listening() {
+    if (id_) ::rdma_destroy_id(id_);
+    if (channel_) ::rdma_destroy_event_channel(channel_);
+  }
+
+  int fd() const { return channel_->fd; }
+  const Address& local() const { return local_; }
+
+  struct Arrival {
+    rdma_cm_id* id = nullptr;
+    CmEvent event;
+  };
+  // The next who has come.
+  std::optional<Arrival> Take() {
+    rdma_cm_event* event = nullptr;
+    while (::rdma_get_cm_event(channel_, &event) == 0) {
+      Arrival arrival{event->id, TakeEvent(*event)};
+      const bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+      const bool gone = event->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
+      ::rdma_ack_cm_event(event);
+      if (request) return arrival;
+      if (gone) HandleDeviceGone(nullptr);
+    }
+    return std::nullopt;
+  }
+  // The device (or, where null, whichever this listens on): lets go of it.
+  void HandleDeviceGone(ibv_context* context) {
+    std::lock_guard lock(mutex_);
+    // Bound to all addresses it has no device of its own, and finds new ones by itself.
+    if (!id_ || !id_->verbs || (context && id_->verbs != context)) return;
+    ::rdma_destroy_id(std::exchange(id_, nullptr));
+  }
+  // The device that the address belongs to; null for all addresses, and while it is not there.
+  ibv_context* context() {
+    std::lock_guard lock(mutex_);
+    return id_ ? id_->verbs : nullptr;
+  }
+  bool ListensStill() {
+    std::lock_guard lock(mutex_);
+    return id_ != nullptr;
+  }
+  // Once the device is there again.
+  void ListenAgain() {
+    std::lock_guard lock(mutex_);
+    if (!id_ && Listen(local_)) {
+      log::warn("RDMA: listening on {}:{} again", local_.address().to_string(), local_.port());
+    }
+  }
+
+ private:
+  Listening() = default;
+  bool Listen(Address local) {
+    if (::rdma_create_id(channel_, &id_, nullptr, RDMA_PS_TCP) != 0) {
+      id_ = nullptr;
+      return false;
+    }
+    int on = 1;
+    ::rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on);
+    if (local.address().is_v6()) ::rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on);
+    if (::rdma_bind_addr(id_, local.data()) == 0 && ::rdma_listen(id_, kBacklog) == 0) return true;
+    const int error = errno;
+    ::rdma_destroy_id(std::exchange(id_, nullptr));
+    errno = error;
+    return false;
+  }
+
+  rdma_event_channel* channel_ = nullptr;
+  Address local_;
+  std::mutex mutex_;
+  rdma_cm_id* id_ = nullptr;  // null while its device is not there; guarded by mutex_
+};
+
+class Request : public ConnectionRequest {
+ public:
+  Request(std::shared_ptr<ProviderState> state, std::unique_ptr<CmId> id, CmEvent event)
+      : state_(std::move(state)), id_(std::move(id)), event_(std::move(event)), peer_(id_->peer()) {}
+  ~Request() override {
+    if (id_) Reject({});
+  }
+
+  const Address& peer() const override { return peer_; }
+  ConstBytes private_data() const override { return event_.private_data; }
+  std::optional<ReadDepths> read_depths() const override { return event_.peer_depths; }
+
+  Task<ConnectResult> Accept(ConnectOptions options) override {
+    return AcceptOn(state_, std::move(id_), event_, std::move(options));
+  }
+  void Reject(std::vector<std::byte> private_data) override {
+    if (!id_) return;
+    private_data.resize(std::min<size_t>(private_data.size(), 148));
+    ::rdma_reject(id_->get(), private_data.data(), static_cast<uint8_t>(private_data.size()));
+    id_.reset();
+  }
+
+ private:
+  // What follows may outlive the request.
+  static Task<ConnectResult> AcceptOn(std::shared_ptr<ProviderState> state, std::unique_ptr<CmId> id, CmEvent request,
+                                      ConnectOptions options) {
+    if (!id || state->gone) co_return Unexpected({Kind::kCancelled, "given up", {}});
+    rdma_cm_id* raw = id->get();
+    auto made = MakeConnection(*state, std::move(id), options);
+    if (!made) co_return Unexpected(std::move(made).error());
+    const std::shared_ptr<Connection> connection = *std::move(made);
+    const Traits& traits = connection->traits();
+    if (options.private_data.size() > MaxPrivateData(traits.transport, CmMessage::kReply)) {
+      co_return Unexpected({Kind::kProtocol, "too much private data", {}});
+    }
+    const ReadDepths wanted{.ird = options.ird, .ord = options.ord};
+    const ReadDepths agreed = AgreedDepths(traits, wanted, request.peer_depths);
+    rdma_conn_param parameters{};
+    parameters.private_data = options.private_data.data();
+    parameters.private_data_len = static_cast<uint8_t>(options.private_data.size());
+    parameters.responder_resources = static_cast<uint8_t>(agreed.ird);
+    parameters.initiator_depth = static_cast<uint8_t>(agreed.ord);
+    // No retry for a Send that finds no receive (endpoint.h).
+    parameters.rnr_retry_count = 0;
+    if (::rdma_accept(raw, &parameters) != 0) co_return Unexpected(ErrorOf(errno));
+    const CmEvent event = co_await connection->id().Next(state->loop.Now() + state->options.connect_timeout);
+    if (!event.is(RDMA_CM_EVENT_ESTABLISHED)) co_return Unexpected(ErrorOf(event));
+
+    ConnectionInfo info;
+    info.provider = "verbs";
+    info.local = connection->id().local();
+    info.peer = connection->id().peer();
+    info.private_data = std::move(request.private_data);
+    info.ird = agreed.ird;
+    info.ord = agreed.ord;
+    info.peer_depths = request.peer_depths;
+    connection->Begin(info.ord);
+    std::unique_ptr<Endpoint> endpoint =
+        std::make_unique<QueuePairEndpoint>(connection, std::move(info), state->buffers);
+    co_return endpoint;
+  }
+
+  const std::shared_ptr<ProviderState> state_;
+  std::unique_ptr<CmId> id_;  // gone once answered
+  const CmEvent event_;
+  const Address peer_;
+};
+
+// What a listener and the loop's handlers share.
+struct ListenerState : std::enable_shared_from_this<ListenerState> {
+  ListenerState(std::shared_ptr<ProviderState> s, std::shared_ptr<Listening> l)
+      : provider(std::move(s)), listening(std::move(l)), local(listening->local()) {}
+
+  std::shared_ptr<ProviderState> provider;
+  std::shared_ptr<Listening> listening;
+  const Address local;
+  std::unique_ptr<FdWatch> watch;
+  std::unique_ptr<Timer> again;
+  std::vector<std::shared_ptr<Device>> devices;  // kept open between connections
+  Fifo<std::unique_ptr<Request>> requests;
+  penstock::Completion<std::monostate>* waiting = nullptr;
+
+  void Begin() {
+    // Its own device is watched from the first: whoever removes it waits for us.
+    if (ibv_context* context = listening->context()) KeepDevice(context);
+    watch = std::make_unique<FdWatch>(provider->loop, listening->fd(), [this] { TakeAll(); });
+    again = provider->loop.MakeTimer([this] { CheckDevices(); });
+    again->ExpireAfter(provider->options.listen_again);
+  }
+  void CheckDevices() {
+    for (const auto& device : devices) {
+      if (device->removed()) listening->HandleDeviceGone(device->context());
+    }
+    std::erase_if(devices, [](const auto& device) { return device->removed(); });
+    if (!listening->ListensStill()) {
+      listening->ListenAgain();
+      if (ibv_context* context = listening->context()) KeepDevice(context);
+    }
+    again->ExpireAfter(provider->options.listen_again);
+  }
+  void TakeAll() {
+    const auto self = shared_from_this();
+    // Whoever waits may close this.
+    while (const std::shared_ptr<Listening> open = listening) {
+      auto arrival = open->Take();
+      if (!arrival) break;
+      std::unique_ptr<CmId> id = CmId::Adopt(provider->channel, arrival->id);
+      if (!id) continue;
+      const bool wanted =
+          provider->options.device.empty() || provider->options.device == id->get()->verbs->device->name;
+      if (!wanted || requests.size() >= provider->options.max_pending) {
+        ::rdma_reject(id->get(), nullptr, 0);
+        continue;
+      }
+      KeepDevice(id->get()->verbs);
+      requests.push_back(std::make_unique<Request>(provider, std::move(id), std::move(arrival->event)));
+      if (auto* waiter = std::exchange(waiting, nullptr)) waiter->Set();
+    }
+  }
+  void KeepDevice(ibv_context* context) {
+    for (const auto& device : devices) {
+      if (device->context() == context) return;
+    }
+    auto device = provider->DeviceFor(context);
+    if (device) {
+      devices.push_back(*std::move(device));
+    } else {
+      log::warn("{}", device.error().message);
+    }
+  }
+  void Close() {
+    if (!listening) return;
+    watch.reset();
+    again.reset();
+    requests.clear();
+    devices.clear();
+    listening.reset();
+    if (auto* waiter = std::exchange(waiting, nullptr)) waiter->Set();
+  }
+};
+
+class VerbsListener : public Listener {
+ public:
+  explicit VerbsListener(std::shared_ptr<ListenerState> state) : state_(std::move(state)) { state_->Begin(); }
+  ~VerbsListener() override { Close(); }
+
+  Address local() const override { return state_->local; }
+  Task<std::unique_ptr<ConnectionRequest>> Next() override { return NextOf(state_); }
+  void Close() override { state_->Close(); }
+  SetupResult<std::unique_ptr<Listener>> Share(rdma::Provider& other) override {
+    auto* provider = dynamic_cast<Provider*>(&other);
+    if (!provider)
+      return std::unexpected(SetupError{"a verbs listener cannot be shared with another kind of provider"});
+    if (!state_->listening) return std::unexpected(SetupError{"the listener is closed"});
+    return std::make_unique<VerbsListener>(std::make_shared<ListenerState>(provider->state(), state_->listening));
+  }
+
+ private:
+  static Task<std::unique_ptr<ConnectionRequest>> NextOf(std::shared_ptr<ListenerState> state) {
+    while (state->listening && state->requests.empty()) {
+      penstock::Completion<std::monostate> arrived;
+      state->waiting = &arrived;
+      co_await arrived;
+    }
+    if (!state->listening) co_return nullptr;
+    std::unique_ptr<ConnectionRequest> request = state->requests.pop_front();
+    co_return request;
+  }
+
+  const std::shared_ptr<ListenerState> state_;
+};
+
+}  // namespace
+
+SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, Address local) {
+  PENSTOCK_TRY(std::shared_ptr<Listening> listening, Listening::Make(local));
+  return std::make_unique<VerbsListener>(std::make_shared<ListenerState>(std::move(state), std::move(listening)));
+}
+
+}  // namespace penstock::rdma::verbs

@@ -1,0 +1,218 @@
+#include "rdma/verbs/provider.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <asio/ip/udp.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "rdma/verbs/endpoint.h"
+#include "rdma/verbs/provider_state.h"
+#include "rdma/verbs/set_up_errors.h"
+
+namespace penstock::rdma::verbs {
+namespace {
+
+using Kind = ConnectError::Kind;
+
+// InfiniBand Architecture §12.6.7.2: what a rejection says.
+constexpr int kRejectedByConsumer = 28;
+constexpr int kNobodyListens = 8;
+// Retries of what is lost on the way, as many as there can be; none for a Send that finds no receive (endpoint.h).
+constexpr uint8_t kRetries = 7;
+constexpr uint8_t kReceiverNotReadyRetries = 0;
+
+std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
+
+ReadDepths Wanted(const ConnectOptions& options) { return {.ird = options.ird, .ord = options.ord}; }
+
+// What an established connection says of read depths to the side that has asked for it. On iWARP it is what that side
+// itself has been left with (iw_cm), elsewhere what the peer has.
+ReadDepths PeerDepths(const Traits& traits, const CmEvent& established) {
+  const ReadDepths said = established.peer_depths;
+  return traits.transport == Transport::kIwarp ? ReadDepths{.ird = said.ord, .ord = said.ird} : said;
+}
+
+rdma_conn_param ParametersOf(const std::vector<std::byte>& private_data, ReadDepths depths) {
+  rdma_conn_param parameters{};
+  parameters.private_data = private_data.data();
+  parameters.private_data_len = static_cast<uint8_t>(private_data.size());
+  parameters.responder_resources = static_cast<uint8_t>(depths.ird);
+  parameters.initiator_depth = static_cast<uint8_t>(depths.ord);
+  parameters.retry_count = kRetries;
+  parameters.rnr_retry_count = kReceiverNotReadyRetries;
+  return parameters;
+}
+
+Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer, ConnectOptions options) {
+  std::unique_ptr<CmId> id = CmId::Make(state->channel);
+  if (!id) co_return Unexpected(ErrorOf(errno));
+  rdma_cm_id* raw = id->get();
+  Loop& loop = state->loop;
+  const int limit = static_cast<int>(state->options.resolve_timeout / std::chrono::milliseconds(1));
+  const Duration patience = state->options.resolve_timeout + std::chrono::seconds(1);
+
+  if (::rdma_resolve_addr(raw, nullptr, peer.data(), limit) != 0) co_return Unexpected(ErrorOf(errno));
+  CmEvent event = co_await id->Next(loop.Now() + patience);
+  if (!event.is(RDMA_CM_EVENT_ADDR_RESOLVED)) co_return Unexpected(ErrorOf(event));
+  const std::string& wanted = state->options.device;
+  if (!wanted.empty() && wanted != raw->verbs->device->name) {
+    co_return Unexpected({Kind::kUnreachable, fmt::format("by {}, not by {}", raw->verbs->device->name, wanted), {}});
+  }
+  if (::rdma_resolve_route(raw, limit) != 0) co_return Unexpected(ErrorOf(errno));
+  event = co_await id->Next(loop.Now() + patience);
+  if (!event.is(RDMA_CM_EVENT_ROUTE_RESOLVED)) co_return Unexpected(ErrorOf(event));
+
+  auto made = MakeConnection(*state, std::move(id), options);
+  if (!made) co_return Unexpected(std::move(made).error());
+  const std::shared_ptr<Connection> connection = *std::move(made);
+  const Traits& traits = connection->traits();
+  if (options.private_data.size() > MaxPrivateData(traits.transport, CmMessage::kRequest)) {
+    co_return Unexpected({Kind::kProtocol, "too much private data", {}});
+  }
+  const ReadDepths offered = OfferedDepths(traits, Wanted(options));
+  rdma_conn_param parameters = ParametersOf(options.private_data, offered);
+  if (::rdma_connect(raw, &parameters) != 0) co_return Unexpected(ErrorOf(errno));
+  event = co_await connection->id().Next(loop.Now() + state->options.connect_timeout);
+  if (!event.is(RDMA_CM_EVENT_ESTABLISHED)) co_return Unexpected(ErrorOf(event));
+
+  ConnectionInfo info;
+  info.provider = "verbs";
+  info.local = connection->id().local();
+  info.peer = connection->id().peer();
+  info.peer_depths = PeerDepths(traits, event);
+  info.ird = offered.ird;
+  info.ord = std::min(offered.ord, info.peer_depths->ird);
+  info.private_data = std::move(event.private_data);
+  connection->Begin(info.ord);
+  std::unique_ptr<Endpoint> endpoint = std::make_unique<QueuePairEndpoint>(connection, std::move(info), state->buffers);
+  co_return endpoint;
+}
+
+}  // namespace
+
+ConnectError ErrorOf(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return {Kind::kRefused, DescribeErrno(error), {}};
+    case ETIMEDOUT:
+      return {Kind::kTimedOut, DescribeErrno(error), {}};
+    case ENODEV:
+      return {Kind::kUnreachable, "no RDMA device leads there", {}};
+    default:
+      return {Kind::kUnreachable, DescribeErrno(error), {}};
+  }
+}
+
+ConnectError ErrorOf(const CmEvent& event) {
+  if (event.kind == CmEvent::Kind::kTimedOut) return {Kind::kTimedOut, "no answer", {}};
+  if (event.kind == CmEvent::Kind::kCancelled) return {Kind::kCancelled, "given up", {}};
+  if (event.kind == CmEvent::Kind::kDeviceGone) return {Kind::kUnreachable, "the RDMA device was removed", {}};
+  switch (event.type) {
+    case RDMA_CM_EVENT_REJECTED:
+      // On InfiniBand a reason, on iWARP an error.
+      if (event.status == kNobodyListens || event.status == -ECONNREFUSED) {
+        return {Kind::kRefused, "nobody listens", {}};
+      }
+      if (event.status > 0 && event.status != kRejectedByConsumer) {
+        return {Kind::kUnreachable, fmt::format("rejected, reason {}", event.status), {}};
+      }
+      return {Kind::kRejected, "rejected by the peer", event.private_data};
+    case RDMA_CM_EVENT_UNREACHABLE:
+      return {Kind::kTimedOut, "no answer", {}};
+    default:
+      if (event.status < 0) return ErrorOf(-event.status);
+      return {Kind::kUnreachable, ::rdma_event_str(event.type), {}};
+  }
+}
+
+SetupResult<std::shared_ptr<Device>> ProviderState::DeviceFor(ibv_context* context) {
+  if (auto open = devices[context].lock(); open && !open->removed()) return open;
+  PENSTOCK_TRY(std::shared_ptr<Device> device, Device::Open(loop, context, registry, slabs));
+  device->set_on_removed([weak = weak_from_this(), context] {
+    auto self = weak.lock();
+    if (!self) return;
+    self->devices.erase(context);
+    self->channel->GiveUp(context, CmEvent::Kind::kDeviceGone);
+  });
+  devices[context] = device;
+  return device;
+}
+
+Result<std::shared_ptr<Connection>, ConnectError> MakeConnection(ProviderState& state, std::unique_ptr<CmId> id,
+                                                                 ConnectOptions& options) {
+  auto device = state.DeviceFor(id->get()->verbs);
+  if (!device) return Unexpected({Kind::kUnreachable, device.error().message, {}});
+  auto connection = std::make_shared<Connection>(*std::move(device), std::move(id), state.buffers,
+                                                 static_cast<uint32_t>(options.receives.size()));
+  auto prepared = connection->Prepare(std::move(options.receives));
+  if (!prepared) return Unexpected({Kind::kUnreachable, prepared.error().message, {}});
+  return connection;
+}
+
+// ---- which device ----
+
+std::optional<Found> DeviceOf(const asio::ip::address& local) {
+  rdma_event_channel* channel = ::rdma_create_event_channel();
+  if (!channel) return std::nullopt;
+  std::optional<Found> found;
+  rdma_cm_id* id = nullptr;
+  if (::rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0) {
+    Address address(local, 0);
+    if (::rdma_bind_addr(id, address.data()) == 0 && id->verbs) found = Found{id->verbs->device->name};
+    ::rdma_destroy_id(id);
+  }
+  ::rdma_destroy_event_channel(channel);
+  return found;
+}
+
+std::optional<Found> DeviceToward(const asio::ip::address& peer) {
+  // Connecting a datagram socket sends nothing: it only asks for the route.
+  asio::io_context context;
+  asio::ip::udp::socket socket(context);
+  const asio::ip::udp::endpoint target(peer, 9);
+  asio::error_code error;
+  socket.open(target.protocol(), error);
+  if (!error) socket.connect(target, error);
+  if (error) return std::nullopt;
+  const auto local = socket.local_endpoint(error);
+  return error ? std::nullopt : DeviceOf(local.address());
+}
+
+// ---- Provider ----
+
+SetupResult<std::unique_ptr<Provider>> Provider::Make(Loop& loop, std::shared_ptr<Registry> registry, Options options) {
+  PENSTOCK_TRY(std::vector<Traits> devices, ListDevices());
+  std::erase_if(devices, [&](const Traits& each) { return !options.device.empty() && each.name != options.device; });
+  if (devices.empty()) {
+    if (options.device.empty()) return std::unexpected(NoDevice());
+    return std::unexpected(SetupError{"there is no RDMA device " + options.device + " (see `penstock devices`)"});
+  }
+  auto state = std::make_shared<ProviderState>(loop, std::move(registry), std::move(options));
+  state->channel = CmChannel::Make(loop);
+  if (!state->channel) return std::unexpected(CannotOpen("/dev/infiniband/rdma_cm", errno));
+  for (const Traits& device : devices) {
+    state->remote_invalidation = state->remote_invalidation && RemoteInvalidation(device);
+  }
+  return std::unique_ptr<Provider>(new Provider(std::move(state)));
+}
+
+Provider::~Provider() {
+  state_->gone = true;
+  state_->channel->GiveUp(nullptr, CmEvent::Kind::kCancelled);
+}
+
+BufferPool& Provider::buffers() { return state_->buffers; }
+bool Provider::remote_invalidation() const { return state_->remote_invalidation; }
+
+Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
+  return ConnectTo(state_, std::move(peer), std::move(options));
+}
+
+SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
+  return MakeListener(state_, std::move(local));
+}
+
+}  // namespace penstock::rdma::verbs

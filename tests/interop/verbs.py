@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+"""RDMA by verbs, without an adapter: in the guest the kernel's software RoCE (rxe) and software iWARP (siw) are devices."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from cases import Skip, main  # noqa: E402
+from files import MIB, assert_same, digests, make  # noqa: E402
+from guest import Guest, GuestUnavailable, hashes, require  # noqa: E402
+from guest_programs import with_libraries  # noqa: E402
+from kernel_server import SERVE as KERNEL_SERVER  # noqa: E402
+from mounts import SHELL, exported, serve  # noqa: E402
+from penstock import PENSTOCK, free_ports, penstock_ok as run  # noqa: E402
+
+SUITE = os.environ.get("PENSTOCK_VERBS_SUITE", "build/release/src/rdma/verbs/verbs_suite")
+ADDRESS, ADDRESS6 = "10.0.2.15", "fd00:2::15"
+
+# siw keeps to the limit on locked memory even for root.
+DEVICES = """
+ulimit -l unlimited
+echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad; ip addr add %(address6)s/64 dev eth0
+device() { rdma link delete siw0 2>/dev/null; rdma link delete rxe0 2>/dev/null; rdma link add ${1}0 type $1 netdev eth0; }
+suite() {
+  PENSTOCK_VERBS_ADDRESS=$1 verbs_suite --gtest_brief=1 --gtest_filter="$2" || exit 1
+}
+""" % {"address6": ADDRESS6}
+SUITES = """
+for kind in rxe siw; do
+  device $kind || exit 1
+  suite %(address)s '*'
+  echo "suite over $kind passed"
+  suite %(address6)s '*SidesKnow*:*PrivateData*:*NobodyListens*:*LargeTransfers*'
+  echo "IPv6 over $kind passed"
+done
+""" % {"address": ADDRESS, "address6": ADDRESS6}
+
+
+def guest(script, files, **options):
+    try:
+        require()
+    except GuestUnavailable as why:
+        raise Skip(str(why)) from None
+    return Guest(DEVICES + script, files=files, **options)
+
+
+def suite(_):
+    """The conformance suite of the provider interface over both kinds of device."""
+    with guest(SUITES, with_libraries("verbs_suite", SUITE)) as there:
+        said = there.finish(300)
+    for kind in ("rxe", "siw"):
+        for what in ("suite", "IPv6"):
+            assert f"{what} over {kind} passed" in said
+
+
+# Our server, and what the client's commands need of a URL.
+PROGRAM = """
+mkdir -p /srv /mnt /tmp/made /tmp/got; mount -t tmpfs -o size=60%% srv /srv; mkdir /srv/export; chmod 777 /srv/export
+start_server() {
+  penstock serve --export /export=/srv/export:no_root_squash --listen %(address)s --tcp-port 2049 --rdma-port 20049 \\
+    --mount-port 20048 --state-dir /tmp/state --rdma verbs --lease 5 --grace 5 -v >/tmp/server.log 2>&1 &
+  server=$!
+  while ! grep -q ^ready /tmp/server.log; do kill -0 $server || { cat /tmp/server.log; exit 1; }; sleep 0.1; done
+  grep '^NFS over RDMA' /tmp/server.log
+}
+url() { echo "nfs://%(address)s:20049$1?proto=rdma&vers=$2&mountport=20048"; }
+make_files() {
+  for size in 0 1 4097 300001 5000000; do octets $size >/tmp/made/$size; done
+}
+same() { for f in /tmp/made/*; do cmp $f $1/${f##*/} || exit 1; done; }
+""" % {"address": ADDRESS}
+
+RXE = SHELL + PROGRAM + """
+rdma link delete siw0; penstock devices
+device rxe || exit 1
+penstock devices
+make_files
+
+start_server
+for vers in 3 4.1; do
+  options=vers=$vers,proto=rdma,port=20049,sec=sys; [ $vers = 3 ] && options=$options,nolock,mountproto=tcp,mountport=20048
+  mount -t nfs -o $options %(address)s:/export /mnt || exit 1
+  grep -q " /mnt nfs4* .*proto=rdma" /proc/mounts || exit 1
+  cp /tmp/made/* /mnt/ && sync && same /srv/export && drop_caches && same /mnt || exit 1
+  mkdir /mnt/folder && mv /mnt/1 /mnt/folder/one && cmp /tmp/made/1 /srv/export/folder/one && rm -r /mnt/* || exit 1
+  umount /mnt || exit 1
+  echo "kernel client $vers passed"
+done
+
+for vers in 3 4.1; do
+  penstock -v ping -c 2 -i 1 "$(url /export $vers)" || exit 1
+  for f in /tmp/made/*; do
+    penstock cp -q $f "$(url /export/${f##*/} $vers)" && penstock cp -q "$(url /export/${f##*/} $vers)" /tmp/got/ || exit 1
+  done
+  same /srv/export; same /tmp/got
+  penstock ls "$(url /export $vers)" | wc -l
+  rm /srv/export/* /tmp/got/*
+  echo "ours and ours $vers passed"
+done
+kill -TERM $server; wait $server || { tail /tmp/server.log; exit 1; }
+echo "server stopped"
+""" % {"address": ADDRESS} + KERNEL_SERVER + """
+for vers in 3 4.1; do
+  for f in /tmp/made/*; do
+    penstock cp -q --rdma-device rxe0 $f "$(url /srv/x/put/${f##*/} $vers)" || exit 1
+    penstock cp -q --rdma-device rxe0 "$(url /srv/x/put/${f##*/} $vers)" /tmp/got/ || exit 1
+  done
+  same /srv/x/put; same /tmp/got
+  rm /srv/x/put/* /tmp/got/*
+  echo "kernel server $vers passed"
+done
+"""
+
+
+def rxe(_):
+    """Over soft RoCE in one guest: our server with the kernel's client and with ours, our client with the kernel's server."""
+    with guest(RXE, with_libraries("penstock", PENSTOCK)) as there:
+        said = there.finish(300)
+    assert "none: software iWARP will be used" in said
+    assert any(line.startswith("rxe0: RoCE, port active; memory for a peer: type 2 windows") for line in said)
+    assert any(line.startswith("NFS over RDMA (rxe0, RoCE): ") for line in said)
+    assert any("RDMA to 10.0.2.15: rxe0, RoCE" in line for line in said)
+    for vers in ("3", "4.1"):
+        for what in ("kernel client", "ours and ours", "kernel server"):
+            assert f"{what} {vers} passed" in said, f"{what} {vers}"
+
+
+ACROSS = SHELL + PROGRAM + """
+device siw || exit 1
+make_files
+start_server
+echo "==== serving"
+while [ ! -e /srv/export/finished ]; do sleep 0.5; done
+for f in /srv/export/*; do echo "put $(b2sum $f)"; done
+for vers in 3 4.1; do
+  for f in /tmp/made/*; do
+    penstock cp -q $f "%(url)s/${f##*/}?proto=rdma&vers=$vers&mountport=%(mount)d" || exit 1
+    penstock cp -q "%(url)s/${f##*/}?proto=rdma&vers=$vers&mountport=%(mount)d" /tmp/got/ || exit 1
+  done
+  same /tmp/got
+  rm /tmp/got/*
+done
+for f in /tmp/made/*; do echo "made $(b2sum $f)"; done
+penstock -v ping -c 1 "%(url)s?proto=rdma&mountport=%(mount)d" || exit 1
+kill -TERM $server; wait $server
+"""
+
+
+def across(scratch):
+    """Software iWARP of ours on the host with a device in the guest (siw), each as server and as client."""
+    folder, mine, got = exported(scratch), f"{scratch}/mine", f"{scratch}/got"
+    os.mkdir(mine), os.mkdir(got)
+    for size in (0, 1, 4097, 3 * MIB + 1):
+        make(f"{mine}/{size}", size)
+    rdma, mount = free_ports(2)
+    with serve(folder) as server:
+        script = ACROSS % {"url": f"nfs://10.0.2.2:{server.rdma}/export", "mount": server.mount}
+        with guest(script, with_libraries("penstock", PENSTOCK), forwards={rdma: 20049, mount: 20048}) as there:
+            there.wait_for("==== serving", 120)
+            for vers in ("3", "4.1"):
+                for name in os.listdir(mine):
+                    url = f"nfs://127.0.0.1:{rdma}/export/{name}?proto=rdma&vers={vers}&mountport={mount}"
+                    run("cp", "-q", f"{mine}/{name}", url)
+                    run("cp", "-q", url, f"{got}/{name}")
+                assert_same(digests(got), digests(mine), f"to the guest and back, version {vers}")
+            run("cp", "-q", f"{mine}/0", url.replace(f"/{name}?", "/finished?"))
+            said = there.finish(120)
+    put = hashes(said, "put")
+    del put["finished"]
+    assert_same(put, digests(mine), "what the host wrote, in the guest")
+    assert_same(digests(folder), hashes(said, "made"), "what the guest wrote, on the host")
+    assert any("RDMA to 10.0.2.2: siw0, iWARP" in line for line in said)
+
+
+# Each time a copy is under way, and goes on when the misfortune is over.
+LOSSES = SHELL + PROGRAM + """
+kind=%(kind)s
+device $kind || exit 1
+octets 60000000 >/tmp/large
+start_server
+begin() {
+  rm -f /srv/export/*
+  penstock cp -q --rdma verbs /tmp/large "$(url /export/large 4.1)" & copy=$!
+  while [ ! -s /srv/export/large ] || [ $(stat -c %%s /srv/export/large) -lt 3000000 ]; do
+    kill -0 $copy || { wait $copy; echo "the copy ended with $?"; exit 1; }
+    sleep 0.05
+  done
+  kill -0 $copy || { echo "the copy was over before $1"; exit 1; }
+}
+end() {
+  wait $copy || { tail -30 /tmp/server.log; exit 1; }
+  cmp /tmp/large /srv/export/large || exit 1
+  echo "$kind: survived $1"
+}
+begin "the server was killed"; kill -9 $server; wait $server; sleep 0.5; start_server; end "a killed server"
+begin "the link was deleted"
+timeout 20 rdma link delete ${kind}0 || { echo "the link stays"; exit 1; }
+kill -0 $server || exit 1
+sleep 1; rdma link add ${kind}0 type $kind netdev eth0 || exit 1
+end "a deleted link"
+begin "the interface went down"; ip link set eth0 down; sleep 2; ip link set eth0 up; end "an interface that was down"
+kill -0 $server || exit 1
+kill -TERM $server; wait $server || exit 1
+"""
+
+
+def losses(kind):
+    def run_it(_):
+        """The peer is killed, the RDMA link deleted under load, the interface taken down: what was under way goes on."""
+        with guest(LOSSES % {"kind": kind}, with_libraries("penstock", PENSTOCK)) as there:
+            said = there.finish(400)
+        for what in ("a killed server", "a deleted link", "an interface that was down"):
+            assert f"{kind}: survived {what}" in said
+
+    return run_it
+
+
+CASES = {"suite": suite, "rxe": rxe, "across": across, "losses": losses("rxe")}
+
+if __name__ == "__main__":
+    main(CASES)
