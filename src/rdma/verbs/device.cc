@@ -115,7 +115,10 @@ void Registry::Remove(Device& device) {
   auto [begin, end] = devices_.equal_range(device.context());
   const auto found = std::find_if(begin, end, [&](const auto& entry) { return entry.second == &device; });
   if (found != end) devices_.erase(found);
-  if (device.removed() && !devices_.contains(device.context())) CloseUnderneath(device.context());
+  if (devices_.contains(device.context())) return;
+  // Its connections may have ended before this loop could hear of the removal: the peer was faster.
+  const bool gone = device.removed() || ::access(device.context()->device->dev_path, F_OK) != 0;
+  if (gone) CloseUnderneath(device.context());
 }
 
 void Registry::TellAll(ibv_context* context, bool removed, std::string why) {

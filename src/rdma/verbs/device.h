@@ -31,7 +31,7 @@ class Device;
 class Registry {
  public:
   void Add(Device& device);
-  // The last of a device that has gone lets go of it for librdmacm, too (see ReleaseRemoved).
+  // The last of a device that has gone lets go of it for librdmacm, too.
   void Remove(Device& device);
   // Each Device over this context is told, on its loop.
   void TellAll(ibv_context* context, bool removed, std::string why);
