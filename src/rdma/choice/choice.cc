@@ -76,6 +76,7 @@ SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const 
 }
 
 SetupResult<Provider*> ChoosingProvider::Toward(const asio::ip::address& peer) {
+  registry_->Sweep();
   PENSTOCK_TRY(const Chosen chosen, ChooseToward(choice_, peer));
   std::unique_ptr<Provider>& provider = providers_[chosen.kind];
   if (!provider) {

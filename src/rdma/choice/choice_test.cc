@@ -35,10 +35,11 @@ TEST(Choice, VerbsAndADeviceAreInsistedOn) {
 
 TEST(Choice, AProviderIsMadeOnceForItsPeers) {
   Loop loop;
+  const auto registry = std::make_shared<verbs::Registry>();
   int made = 0;
-  ChoosingProvider provider({Kind::kIwarp, ""}, loop, [&](const Chosen& chosen) {
+  ChoosingProvider provider({Kind::kIwarp, ""}, loop, registry, [&](const Chosen& chosen) {
     ++made;
-    return MakeProvider(chosen, {}, loop, {}, nullptr);
+    return MakeProvider(chosen, {}, loop, {}, registry);
   });
   const auto first = provider.Toward(kLoopback);
   const auto second = provider.Toward(asio::ip::make_address("192.0.2.1"));

@@ -86,7 +86,6 @@ SetupResult<void> Connection::Prepare(std::vector<PostedReceive> receives) {
     error = errno;
   }
   if (!id_->get()->qp) return std::unexpected(SetupError{"cannot make a queue pair: " + DescribeErrno(error)});
-  device_->AddUser(shared_from_this());
   for (PostedReceive& receive : receives) receive_queue_.Add(std::move(receive));
   PostDue();
   if (fate_) return std::unexpected(SetupError{fate_->detail});
@@ -95,6 +94,10 @@ SetupResult<void> Connection::Prepare(std::vector<PostedReceive> receives) {
 
 void Connection::Begin(uint16_t ord) {
   ord_ = ord;
+  begun_ = true;
+  device_->AddUser(shared_from_this());
+  if (device_->removed()) Fail(DisconnectReason::kFault, "the RDMA device was removed");
+  if (fate_) return Touch();
   ::ibv_req_notify_cq(queue_, 0);
   id_->set_handler([weak = weak_from_this()](const CmEvent& event) {
     if (auto self = weak.lock()) self->HandleCm(event);
@@ -324,12 +327,12 @@ void Connection::Fail(DisconnectReason reason, std::string detail) {
   if (fate_ || state_ == State::kLost) return;
   fate_ = Fate{reason, std::move(detail)};
   // A device that has gone waits for nobody.
-  if (device_->removed()) return EndIfFated();
+  if (begun_ && device_->removed()) return EndIfFated();
   Touch();
 }
 
 void Connection::EndIfFated() {
-  if (!fate_ || state_ == State::kLost) return;
+  if (!fate_ || !begun_ || state_ == State::kLost) return;
   if (!device_->removed()) PollQueue();
   state_ = State::kLost;
   log::debug("{}: connection ended: {}", traits_.name, fate_->detail);

@@ -117,7 +117,6 @@ class Connection : public DeviceUser, public std::enable_shared_from_this<Connec
   void Release();
   void FlushAll();
 
-  const std::shared_ptr<Registry> registry_;
   Loop& loop_;
   const Traits traits_;
   const Limits limits_;
@@ -147,6 +146,8 @@ class Connection : public DeviceUser, public std::enable_shared_from_this<Connec
   std::unordered_map<uint32_t, std::shared_ptr<Exposed>> exposed_;
 
   std::function<void()> on_completions_;
+  bool begun_ =
+      false;  // before that whoever makes the connection waits for events of id_, and ends it by letting go of this
   bool started_ = false;
   bool armed_ = true;  // on_completions may be called
   bool in_turn_ = false;

@@ -44,6 +44,8 @@ void CloseUnderneath(ibv_context* context) {
   ::dup3(nothing.get(), context->cmd_fd, O_CLOEXEC);
 }
 
+bool HasGone(ibv_context* context) { return ::access(context->device->dev_path, F_OK) != 0; }
+
 }  // namespace
 
 SetupResult<Traits> TraitsOf(ibv_context* context) {
@@ -108,6 +110,7 @@ SetupResult<std::vector<Traits>> ListDevices() {
 void Registry::Add(Device& device) {
   std::lock_guard lock(mutex_);
   devices_.emplace(device.context(), &device);
+  unused_.erase(device.context());
 }
 
 void Registry::Remove(Device& device) {
@@ -117,8 +120,20 @@ void Registry::Remove(Device& device) {
   if (found != end) devices_.erase(found);
   if (devices_.contains(device.context())) return;
   // Its connections may have ended before this loop could hear of the removal: the peer was faster.
-  const bool gone = device.removed() || ::access(device.context()->device->dev_path, F_OK) != 0;
-  if (gone) CloseUnderneath(device.context());
+  if (device.removed() || HasGone(device.context())) {
+    CloseUnderneath(device.context());
+  } else {
+    unused_.insert(device.context());
+  }
+}
+
+void Registry::Sweep() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(unused_, [](ibv_context* context) {
+    if (!HasGone(context)) return false;
+    CloseUnderneath(context);
+    return true;
+  });
 }
 
 void Registry::TellAll(ibv_context* context, bool removed, std::string why) {

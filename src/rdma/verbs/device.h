@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,15 @@ class Registry {
   void Add(Device& device);
   // The last of a device that has gone lets go of it for librdmacm, too.
   void Remove(Device& device);
+  // Lets go of devices that have gone while nobody here had a connection over them, and so nobody was told.
+  void Sweep();
   // Each Device over this context is told, on its loop.
   void TellAll(ibv_context* context, bool removed, std::string why);
 
  private:
   std::mutex mutex_;
   std::multimap<ibv_context*, Device*> devices_;
+  std::set<ibv_context*> unused_;  // that librdmacm may still have open
 };
 
 // A protection domain: what one connection may reach, or many where windows keep them apart.
