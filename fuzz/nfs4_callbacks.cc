@@ -30,6 +30,7 @@ constexpr uint32_t kSlots = 4;
 // Has a delegation of one file, whose name is "f".
 struct Receiver final : client::v4::CallbackReceiver {
   nfs4::sessionid4 session() const override { return {}; }
+  bool IsUnderWay(client::v4::SlotUse) const override { return false; }
   void HandleSlotTarget(uint32_t) override { ++done; }
   nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) override {
     ++done;

@@ -49,7 +49,7 @@ class Clock : public TimerService {
 // Clients that are never heard of when they are called.
 class SilentCallbacks : public Callbacks {
  public:
-  void Recall(ClientId, const stateid4&, const nfs::FileHandle&, bool) override {}
+  void Recall(ClientId, const stateid4&, const nfs::FileHandle&, const std::optional<nfs::v4::RequestName>&) override {}
   Task<HolderAttributes> GetAttributes(Loop*, ClientId, const nfs::FileHandle&) override {
     co_return HolderAttributes{};
   }

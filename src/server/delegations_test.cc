@@ -188,6 +188,29 @@ TEST_P(DelegationsTest, OneThatIsRevokedIsNotUsedAnyMore) {
   });
 }
 
+// RFC 8881 §10.4.5: nobody has the file open, so that nothing fails; SEQUENCE alone says it.
+TEST_P(DelegationsTest, OneThatIsRevokedIsFoundOutWhereNothingFails) {
+  grace_ = std::chrono::seconds(1);
+  WriteFile("hello");
+  Run([this](Mount& mount, asio::thread_pool&) -> Task<Result> {
+    PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+    PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
+    PENSTOCK_CO_CHECK(co_await first->Close());
+    for (const std::string text : {"other data", "still other data"}) {
+      std::optional<client::Error> failure;
+      std::thread other(
+          [&] { failure = WithMount([&](Mount& theirs, asio::thread_pool&) { return Overwrite(theirs, text); }); });
+      other.join();
+      EXPECT_FALSE(failure) << failure->message;
+      for (int i = 0; i < 3; ++i) {
+        PENSTOCK_CO_TRY(const client::Attributes now, co_await mount.GetAttributes(node.handle, "file"));
+        EXPECT_EQ(now.size, text.size());
+      }
+    }
+    co_return Result();
+  });
+}
+
 // More than are kept; and a mount may be given up while it has some.
 TEST_P(DelegationsTest, ManyFilesAreDelegatedAndGivenBack) {
   delegations_ = 8;

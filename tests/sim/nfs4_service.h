@@ -40,7 +40,8 @@ class Nfs4Service {
 
  private:
   class NoCallbacks final : public nfs::v4::Callbacks {
-    void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&, bool) override {}
+    void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&,
+                const std::optional<nfs::v4::RequestName>&) override {}
     Task<nfs::v4::HolderAttributes> GetAttributes(Loop*, nfs::v4::ClientId, const nfs::FileHandle&) override {
       co_return nfs::v4::HolderAttributes{};
     }

@@ -97,6 +97,7 @@ nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& result
     current_ = sequence.csa_sessionid;
     slots_ = CallbackSlots(slot_count_);
   }
+  if (RefersToWhatIsUnderWay(sequence)) return Answer(results, kOperation, nfsstat4::NFS4ERR_DELAY);
   const CallbackSlots::Start start = slots_.HandleSequence(sequence.csa_slotid, sequence.csa_sequenceid);
   if (start.status != nfsstat4::NFS4_OK) return Answer(results, kOperation, start.status);
   replay = start.replay;
@@ -107,6 +108,17 @@ nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& result
                                      slots_.highest(), slots_.highest()};
   xdr::Encode(results, nfs4::CB_SEQUENCE4res(nfsstat4::NFS4_OK, said));
   return nfsstat4::NFS4_OK;
+}
+
+// RFC 8881 §2.10.6.3: the call has overtaken the reply without which it cannot be understood.
+bool CallbackProgram::RefersToWhatIsUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const {
+  for (const nfs4::referring_call_list4& list : sequence.csa_referring_call_lists) {
+    if (list.rcl_sessionid != sequence.csa_sessionid) continue;
+    for (const nfs4::referring_call4& call : list.rcl_referring_calls) {
+      if (receiver_.IsUnderWay({call.rc_slotid, call.rc_sequenceid})) return true;
+    }
+  }
+  return false;
 }
 
 // RFC 8881 §20.1, §10.4.3

@@ -3,6 +3,7 @@
 
 #include "client/nfs4/callback_slots.h"
 #include "client/nfs4/delegation_table.h"
+#include "client/nfs4/slot_table.h"
 #include "protocol/nfs4_callback.h"
 #include "rpc/dispatch.h"
 
@@ -13,6 +14,8 @@ class CallbackReceiver {
  public:
   // Whose back channel it is now.
   virtual nfs4::sessionid4 session() const = 0;
+  // Whether it is still to see the reply to that request.
+  virtual bool IsUnderWay(SlotUse request) const = 0;
   // CB_RECALL_SLOT
   virtual void HandleSlotTarget(uint32_t target) = 0;
   // CB_RECALL: the status to be answered.
@@ -45,6 +48,7 @@ class CallbackProgram final : public rpc::Program {
   rpc::AcceptStatus Compound(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Sequence(xdr::Decoder& arguments, xdr::Encoder& results, std::optional<uint32_t>& slot,
                           const xdr::Message*& replay);
+  bool RefersToWhatIsUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const;
   nfs4::nfsstat4 GetAttributes(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results);
 

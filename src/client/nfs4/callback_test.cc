@@ -66,6 +66,7 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
   }
 
   nfs4::sessionid4 session() const override { return current; }
+  bool IsUnderWay(SlotUse request) const override { return request == under_way; }
   void HandleSlotTarget(uint32_t target) override { targets.push_back(target); }
   nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) override {
     return delegation && recall.fh == delegation->handle() ? nfsstat4::NFS4_OK : nfsstat4::NFS4ERR_BAD_STATEID;
@@ -87,6 +88,7 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
 
   BufferPool pool;
   nfs4::sessionid4 current{};
+  SlotUse under_way{7, 3};
   std::vector<uint32_t> targets;
   DelegationTable::Pointer delegation;
   std::optional<uint32_t> keep;
@@ -179,6 +181,35 @@ TEST_F(CallbackTest, IsToldWhatToGiveBackAndWhatCanBeLocked) {
   const Handle file(AsBytes(std::string_view("file")));
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_NOTIFY_LOCK, nfs4::CB_NOTIFY_LOCK4args{file, {}}), nfsstat4::NFS4_OK);
   EXPECT_EQ(available, file);
+}
+
+// RFC 8881 §2.10.6.3
+TEST_F(CallbackTest, WhatOvertakesAReplyIsPutOffUntilThatHasBeenSeen) {
+  const auto recall = [&](nfs4::sessionid4 session_id) {
+    return Call(2, [&](xdr::Encoder& encoder) {
+      xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE);
+      xdr::Encode(encoder, nfs4::CB_SEQUENCE4args{current, 1, 0, 0, true, {{session_id, {{2, 7}, {3, 7}}}}});
+      xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL_SLOT);
+      xdr::Encode(encoder, nfs4::CB_RECALL_SLOT4args{0});
+    });
+  };
+  EXPECT_EQ(recall(current), nfsstat4::NFS4ERR_DELAY);
+  EXPECT_EQ(head.count, 1u);
+  EXPECT_TRUE(targets.empty());
+  under_way.sequence = 4;
+  EXPECT_EQ(recall(current), nfsstat4::NFS4_OK) << "on the same slot, with the same number";
+  EXPECT_EQ(targets.size(), 1u);
+}
+
+TEST_F(CallbackTest, WhatAnotherSessionSaysOfASlotIsNotOurs) {
+  nfs4::sessionid4 other = current;
+  other[5] = std::byte{1};
+  EXPECT_EQ(Call(1,
+                 [&](xdr::Encoder& encoder) {
+                   xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE);
+                   xdr::Encode(encoder, nfs4::CB_SEQUENCE4args{current, 1, 0, 0, true, {{other, {{3, 7}}}}});
+                 }),
+            nfsstat4::NFS4_OK);
 }
 
 TEST_F(CallbackTest, WhatIsUnknownEndsTheCompound) {

@@ -46,9 +46,9 @@ class CompoundCaller {
   // calls go on, and again with each restart of the server. Its calls are ReclaimCall().
   void set_reclaim(std::function<Task<void>()> reclaim) { reclaim_ = std::move(reclaim); }
 
-  // Called when the server says that it has revoked some of our state, though not all of it (RFC 8881 §8.3), with each
-  // reply that says so.
-  void set_revoked(std::function<void()> revoked) { revoked_ = std::move(revoked); }
+  // Called with each reply in a session: whether the server says that it has revoked some of our state, though not all of
+  // it, and still waits for us to find out what (RFC 8881 §8.3).
+  void set_revoked(std::function<void(bool)> revoked) { revoked_ = std::move(revoked); }
 
   Task<Result<void>> Establish(std::string_view what);
   // Tells the server, where it can be told, that it may forget us. Required, unless Establish() has failed.
@@ -126,8 +126,8 @@ class CompoundCaller {
   virtual Task<Result<void>> TakeStep(std::string_view what) = 0;
   bool recovering() const { return recovering_; }
   Task<void> Reclaim();
-  void HandleRevoked() {
-    if (revoked_) revoked_();
+  void HandleRevoked(bool some) {
+    if (revoked_) revoked_(some);
   }
 
   virtual TimePoint renewed_at() const = 0;
@@ -162,7 +162,7 @@ class CompoundCaller {
   Task<void> Renew();
 
   std::function<Task<void>()> reclaim_;
-  std::function<void()> revoked_;
+  std::function<void(bool)> revoked_;
   bool recovering_ = false;
   bool closing_ = false;
   size_t background_ = 0;  // tasks of our own

@@ -67,10 +67,9 @@ Delegations::Pointer Delegations::Held(const Handle& file) {
   return nullptr;
 }
 
-// Where the lease may be over, the server may have given the file to somebody else (RFC 8881 §8.3).
 Delegations::Pointer Delegations::ForOpen(const Handle& file, Access access) {
   Pointer held = Held(file);
-  return held && held->LetsOpen(access) && caller_.holds_lease() ? held : nullptr;
+  return held && held->LetsOpen(access) && AreCertain() ? held : nullptr;
 }
 
 Delegations::Pointer Delegations::ForIo(const Handle& file, Access access) {
@@ -82,7 +81,7 @@ Delegations::Pointer Delegations::ForIo(const Handle& file, Access access) {
 
 std::optional<Attributes> Delegations::AttributesOf(const Handle& file) {
   const Pointer held = Held(file);
-  if (!held || held->returning() || !caller_.holds_lease()) return std::nullopt;
+  if (!held || held->returning() || !AreCertain()) return std::nullopt;
   return held->AttributesAt(counts_.names());
 }
 
@@ -148,8 +147,9 @@ bool Delegations::HandleLost(const nfs4::stateid4& stateid) {
   return true;
 }
 
-void Delegations::HandleRevoked() {
-  if (testing_ || caller_.timers().Now() < test_again_ || table_.size() == 0) return;
+void Delegations::HandleRevoked(bool some) {
+  some_revoked_ = some;
+  if (!some || testing_ || caller_.timers().Now() < test_again_ || table_.size() == 0) return;
   caller_.SpawnBackground(FindRevoked());
 }
 

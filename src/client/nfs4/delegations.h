@@ -81,8 +81,8 @@ class Delegations {
   void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall);
   // It does not honour that stateid any more. False: it is none of a delegation.
   bool HandleLost(const nfs4::stateid4& stateid);
-  // SEQUENCE said that some state has been revoked.
-  void HandleRevoked();
+  // What SEQUENCE says: whether some state has been revoked. While it says so no delegation is relied upon.
+  void HandleRevoked(bool some);
 
   // They go back in the background, which the caller's Close() waits for.
   void ReturnAll();
@@ -90,6 +90,8 @@ class Delegations {
  private:
   // Whether or not it is on its way back; nothing where the client id has changed since.
   Pointer Held(const Handle& file);
+  // Whether none can have been given to somebody else (RFC 8881 §8.3).
+  bool AreCertain() const { return !some_revoked_ && caller_.holds_lease(); }
   void Drop(Delegation& delegation);
   void StartReturn(const Pointer& delegation);
   Task<void> Return(Pointer delegation);
@@ -103,6 +105,7 @@ class Delegations {
   size_t asking_ = 0;
   DelegationTable table_;
   ChangeCounts counts_;
+  bool some_revoked_ = false;
   bool testing_ = false;
   TimePoint test_again_{};
 };

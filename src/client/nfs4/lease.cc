@@ -18,6 +18,10 @@ void Lease::HandleExchangeId(const nfs4::EXCHANGE_ID4resok& result) {
   next_ = Step::kCreateSession;
 }
 
+void Lease::HandleDestroyed() {
+  if (next_ == Step::kDestroySession) next_ = Step::kCreateSession;
+}
+
 bool Lease::HandleCreateSession(const nfs4::CREATE_SESSION4res& result) {
   assert(next_ == Step::kCreateSession);
   if (!result.is_csr_resok4()) {
@@ -80,6 +84,7 @@ void Lease::HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent) 
     reclaimed_ = false;
     next_ = Step::kReclaim;
   }
+  if (ready() && (flags & nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT)) next_ = Step::kDestroySession;
   if (flags & (nfs4::SEQ4_STATUS_CB_PATH_DOWN | nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION)) back_channel_down_ = true;
 }
 

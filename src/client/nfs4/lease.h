@@ -4,7 +4,8 @@
 //     kExchangeId -> kCreateSession -> kReclaim -> kReclaimComplete -> kReady
 //
 // From everywhere a step back leads to kCreateSession, where the session has gone, or to kExchangeId, where the client
-// id has gone and with it all that was open.
+// id has gone and with it all that was open; from kReady to kDestroySession, before kCreateSession, where the server has
+// lost count of what it calls us for.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,15 @@ namespace penstock::client::v4 {
 
 class Lease {
  public:
-  enum class Step : uint8_t { kExchangeId, kCreateSession, kReclaim, kReclaimComplete, kReady };
+  enum class Step : uint8_t { kExchangeId, kDestroySession, kCreateSession, kReclaim, kReclaimComplete, kReady };
 
   Step next() const { return next_; }
   bool ready() const { return next_ == Step::kReady; }
 
   // A client id.
   void HandleExchangeId(const nfs4::EXCHANGE_ID4resok& result);
+  // The session has been destroyed, or nobody knows.
+  void HandleDestroyed();
   // A session. False: it failed, and next() says where to go on; NFS4ERR_DELAY leaves everything as it was.
   bool HandleCreateSession(const nfs4::CREATE_SESSION4res& result);
   // What was open under an earlier client id has been claimed, or given up.

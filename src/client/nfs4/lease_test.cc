@@ -129,6 +129,23 @@ TEST_F(LeaseTest, KnowsWhenTheServerCannotCall) {
   EXPECT_FALSE(lease.back_channel_down());
 }
 
+// RFC 8881 §18.46.3: what is open outlives the session.
+TEST_F(LeaseTest, ASessionWhoseServerHasLostCountIsDestroyed) {
+  Establish();
+  const uint64_t epoch = lease.epoch();
+  lease.HandleSequence(nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, lease.generation(), now);
+  EXPECT_EQ(lease.next(), Step::kDestroySession);
+  lease.HandleDestroyed();
+  EXPECT_EQ(lease.next(), Step::kCreateSession);
+  EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
+  EXPECT_TRUE(lease.ready());
+  EXPECT_EQ(lease.epoch(), epoch);
+  // It had gone before it could be destroyed.
+  lease.HandleSequence(nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, lease.generation(), now);
+  lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, lease.generation());
+  EXPECT_EQ(lease.next(), Step::kCreateSession);
+}
+
 TEST_F(LeaseTest, IsRenewedByEverySequenceFromTheTimeItWasSent) {
   Establish();
   lease.set_lease_time(std::chrono::seconds(60));

@@ -69,7 +69,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
     }
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
-    caller_->set_revoked([this] { delegations_->HandleRevoked(); });
+    caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });
   }
 
   Task<Result<void>> SetUp();
@@ -130,6 +130,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
   // CallbackReceiver
   nfs4::sessionid4 session() const override { return session_->lease().session(); }
+  bool IsUnderWay(SlotUse request) const override { return session_->slots().IsUnderWay(request); }
   void HandleSlotTarget(uint32_t target) override {
     session_->slots().HandleTarget(target);
     session_->HandleSlotsChanged();

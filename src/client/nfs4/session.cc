@@ -30,6 +30,9 @@ Task<Result<void>> Session::TakeStep(std::string_view what) {
   switch (lease_.next()) {
     case Lease::Step::kExchangeId:
       co_return co_await ExchangeId(what);
+    case Lease::Step::kDestroySession:
+      co_await DestroySession(what);
+      break;
     case Lease::Step::kCreateSession:
       co_return co_await CreateSession(what);
     case Lease::Step::kReclaim: {
@@ -61,6 +64,15 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
     co_return std::unexpected(v4::ErrorOf(result.eir_status(), what));
   }
   co_return Result<void>();
+}
+
+// RFC 8881 §18.46.3, SEQ4_STATUS_BACKCHANNEL_FAULT: when all requests have been answered. No new one begins before there is
+// another session.
+Task<void> Session::DestroySession(std::string_view what) {
+  while (!slots_.idle()) co_await slots_changed_;
+  if (lease_.next() != Lease::Step::kDestroySession) co_return;
+  (void)co_await Bare(client_, nfs4::DESTROY_SESSION4args{lease_.session()}, what);
+  lease_.HandleDestroyed();
 }
 
 // RFC 8881 §18.36
@@ -218,7 +230,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleExecuted(use);
       slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
       lease_.HandleSequence(said.sr_status_flags, generation, sent);
-      if (said.sr_status_flags & kSomeStateRevoked) HandleRevoked();
+      HandleRevoked((said.sr_status_flags & kSomeStateRevoked) != 0);
       if (lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
         SpawnBackground(BindAgain());
       }

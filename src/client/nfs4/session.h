@@ -50,6 +50,7 @@ class Session final : public CompoundCaller {
   int step() const override { return static_cast<int>(lease_.next()); }
   Task<Result<void>> TakeStep(std::string_view what) override;
   Task<Result<void>> ExchangeId(std::string_view what);
+  Task<void> DestroySession(std::string_view what);
   Task<Result<void>> CreateSession(std::string_view what);
   Task<Result<void>> ReclaimComplete(std::string_view what);
   Task<Result<SlotUse>> TakeSlot(std::string_view what);

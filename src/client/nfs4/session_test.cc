@@ -473,6 +473,28 @@ TEST_F(SessionTest, BindsAConnectionWhoseServerCannotCallBack) {
   EXPECT_EQ(server.binds, 1);
 }
 
+TEST_F(SessionTest, AServerThatHasLostCountOfItsCallsGetsAnotherSession) {
+  Establish();
+  server.faults = {FakeServer::Fault::kReplyLate};
+  Outcome late;
+  StartRemove(late);
+  server.status_flags = nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT;
+  EXPECT_TRUE(Remove());
+  server.status_flags = 0;
+  Outcome next;
+  StartRemove(next);
+  Turn(20ms);
+  EXPECT_FALSE(next) << "nothing new is sent";
+  EXPECT_EQ(server.destroyed, 0) << "before all is answered";
+  server.late.Notify();
+  TurnUntil([&] { return late.has_value() && next.has_value(); });
+  EXPECT_TRUE(*late);
+  EXPECT_TRUE(*next);
+  EXPECT_EQ(server.destroyed, 1);
+  EXPECT_EQ(server.creations, 2);
+  EXPECT_EQ(server.removes, 3);
+}
+
 TEST_F(SessionTest, RenewsItsLease) {
   Establish();
   const int before = server.sequences;

@@ -39,6 +39,11 @@ class SlotTable {
   // CB_RECALL_SLOT (RFC 8881 §20.8).
   void HandleTarget(uint32_t target);
 
+  // Whether that request has been sent and its reply not been seen.
+  bool IsUnderWay(SlotUse use) const {
+    return use.slot < slots_.size() && slots_[use.slot].state != State::kFree &&
+           slots_[use.slot].sequence == use.sequence;
+  }
   // For SEQUENCE: zero where none is in use.
   uint32_t highest_in_use() const;
   bool idle() const { return in_use_ == 0; }

@@ -71,6 +71,19 @@ TEST(SlotTable, ASlotThatTheServerHasForgottenBeginsAnew) {
   EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
 }
 
+TEST(SlotTable, KnowsWhatHasNotBeenAnswered) {
+  SlotTable slots(2);
+  const SlotUse use = *slots.Take();
+  EXPECT_TRUE(slots.IsUnderWay(use));
+  EXPECT_FALSE(slots.IsUnderWay({use.slot, use.sequence - 1}));
+  EXPECT_FALSE(slots.IsUnderWay({1, 1})) << "not sent";
+  EXPECT_FALSE(slots.IsUnderWay({2, 1})) << "no slot";
+  slots.HandleLost(use);
+  EXPECT_TRUE(slots.IsUnderWay(use)) << "nobody knows";
+  slots.HandleExecuted(*slots.TakeDoubtful());
+  EXPECT_FALSE(slots.IsUnderWay(use));
+}
+
 TEST(SlotTable, SequencesWrap) {
   SlotTable table(1);
   SlotUse use = *table.Take();

@@ -28,7 +28,9 @@ class Callbacks {
 
   // CB_RECALL. Returns at once. Repeated while the client's back channel is down; what comes of it is seen when the delegation is returned, or
   // revoked because the lease time has passed since (RFC 8881 §10.4.6).
-  virtual void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file, bool truncate) = 0;
+  // `given_by`: the request that the client has it from, whose reply may still be under way (RFC 8881 §2.10.6.3).
+  virtual void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
+                      const std::optional<RequestName>& given_by) = 0;
 
   // CB_GETATTR to the holder of a write delegation (RFC 8881 §20.1). Nothing where the client does not answer in time.
   // Comes back on `loop`, the caller's (none in a simulation).

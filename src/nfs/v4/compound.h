@@ -81,6 +81,9 @@ struct Compound {
 
   // In minor version 0, and in what comes without SEQUENCE: none.
   std::optional<SlotUse> slot{};
+  std::optional<RequestName> request_name() const {
+    return slot ? std::optional(RequestName{slot->session, slot->slot, slot->sequence}) : std::nullopt;
+  }
 
   // Something has been done to a file system that outlives a failure of the power; so must a persistent session's reply.
   bool lasting = false;

@@ -47,7 +47,8 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
                                          .facts = {.want = want,
                                                    .offered = compound.services.settings.delegations,
                                                    .can_call_back = state->clients.CanCall(client),
-                                                   .writable = !file.read_only()}};
+                                                   .writable = !file.read_only()},
+                                         .asked_by = compound.request_name()};
   co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
 }
 

@@ -84,11 +84,13 @@ TEST_F(DelegationTest, IsNotGivenWhereAnotherWrites) {
 
 TEST_F(DelegationTest, IsRecalledForAWriter) {
   const stateid4 id = ReadDelegation();
+  const RequestName given_by{Client().session(), SlotId(0), SequenceId(Client().sequence())};
   EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
   EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
   ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
   EXPECT_EQ(server.callbacks.recalls[0].client, Client().client());
   EXPECT_EQ(server.callbacks.recalls[0].delegation.other, id.other);
+  EXPECT_EQ(server.callbacks.recalls[0].given_by, given_by);
   EXPECT_EQ(Return(id), NFS4_OK);
   EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4_OK);
 }

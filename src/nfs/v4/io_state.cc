@@ -141,7 +141,7 @@ Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const statei
 void Send(const Services& services, const Files::Outgoing& outgoing) {
   Callbacks& callbacks = services.callbacks;
   for (const Files::Recall& recall : outgoing.recalls) {
-    callbacks.Recall(recall.client, recall.stateid, recall.file, false);
+    callbacks.Recall(recall.client, recall.stateid, recall.file, recall.given_by);
   }
   for (const Files::LockNotice& notice : outgoing.notices) {
     callbacks.NotifyLock(notice.client, notice.file, AsBytes(notice.owner));

@@ -44,6 +44,7 @@ class RecordedCallbacks : public Callbacks {
     ClientId client;
     stateid4 delegation;
     FileHandle file;
+    std::optional<RequestName> given_by;
   };
   struct LockNotice {
     ClientId client;
@@ -58,8 +59,9 @@ class RecordedCallbacks : public Callbacks {
   };
 
   void Probe(ClientId client) override { probes.push_back(client); }
-  void Recall(ClientId client, const stateid4& delegation, const FileHandle& file, bool) override {
-    recalls.push_back({client, delegation, file});
+  void Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
+              const std::optional<RequestName>& given_by) override {
+    recalls.push_back({client, delegation, file, given_by});
   }
   Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override { co_return held; }
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override {

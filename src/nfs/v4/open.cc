@@ -164,7 +164,8 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& fil
                                                    .offered = offered,
                                                    .can_call_back = can_call_back,
                                                    .writable = !compound_.current->read_only()},
-                                         .change = change};
+                                         .change = change,
+                                         .asked_by = compound_.request_name()};
   return state.files.Delegate(request, now());
 }
 

@@ -90,9 +90,12 @@ Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& 
 
 // ---- what clients are called for ----
 
-void Caller::Recall(ClientId client, const stateid4& delegation, const FileHandle& file, bool truncate) {
-  Run(DeliverRecall(client, delegation,
-                    CallbackOperation::Of(OP_CB_RECALL, CB_RECALL4args{delegation, truncate, HandleOf(file)})));
+void Caller::Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
+                    const std::optional<RequestName>& given_by) {
+  // What is to become of the file, and thus `truncate`, is not known here.
+  auto operation = CallbackOperation::Of(OP_CB_RECALL, CB_RECALL4args{delegation, false, HandleOf(file)});
+  operation.refers_to = given_by;
+  Run(DeliverRecall(client, delegation, std::move(operation)));
 }
 
 // Whoever runs into the delegation again while it is being recalled asks for nothing new.

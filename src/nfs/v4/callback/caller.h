@@ -42,7 +42,8 @@ class Caller : public Callbacks {
   void Stop();
 
   void Probe(ClientId client) override;
-  void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file, bool truncate) override;
+  void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
+              const std::optional<RequestName>& given_by) override;
   Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) override;

@@ -251,12 +251,39 @@ TEST_F(CallerTest, ADelegationIsRecalled) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   const stateid4 delegation = Delegate();
-  caller_.Recall(client_, delegation, kFile, true);
+  caller_.Recall(client_, delegation, kFile, std::nullopt);
   ASSERT_EQ(channel->received.size(), 1u);
   EXPECT_EQ(channel->received[0].recall.stateid, delegation);
-  EXPECT_TRUE(channel->received[0].recall.truncate);
+  EXPECT_FALSE(channel->received[0].recall.truncate);
+  EXPECT_TRUE(channel->received[0].sequence->csa_referring_call_lists.empty());
   EXPECT_EQ(FileHandle::Parse(channel->received[0].recall.fh.bytes()), kFile);
   EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+// RFC 8881 §2.10.6.3: until the client has shown that it has seen the reply that gave it the delegation.
+TEST_F(CallerTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
+  const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
+  Open(channel);
+  const auto request = [&](uint32_t sequence) {
+    auto state = state_.Lock();
+    const SEQUENCE4args arguments{session_, sequence, 1, 1, false};
+    ASSERT_TRUE(
+        state->clients.StartRequest(arguments, {.size = 200, .operations = 3}, {connections_, channel}, world_.Now()));
+    state->clients.FinishRequest(session_, SlotId(1), SequenceId(sequence), {}, world_.Now());
+  };
+  request(1);
+  caller_.Recall(client_, Delegate(), kFile, RequestName{session_, SlotId(1), SequenceId(1)});
+  ASSERT_EQ(channel->received.size(), 1u);
+  const auto& lists = channel->received[0].sequence->csa_referring_call_lists;
+  ASSERT_EQ(lists.size(), 1u);
+  EXPECT_EQ(lists[0].rcl_sessionid, session_);
+  ASSERT_EQ(lists[0].rcl_referring_calls.size(), 1u);
+  EXPECT_EQ(lists[0].rcl_referring_calls[0].rc_slotid, 1u);
+  EXPECT_EQ(lists[0].rcl_referring_calls[0].rc_sequenceid, 1u);
+  request(2);
+  world_.RunFor(std::chrono::seconds(2));
+  ASSERT_GE(channel->received.size(), 2u);
+  EXPECT_TRUE(channel->received.back().sequence->csa_referring_call_lists.empty());
 }
 
 TEST_F(CallerTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
@@ -264,7 +291,7 @@ TEST_F(CallerTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
   Open(channel);
   const stateid4 delegation = Delegate();
   channel->Fail(rpc::CallError::kDisconnected);
-  caller_.Recall(client_, delegation, kFile, false);
+  caller_.Recall(client_, delegation, kFile, std::nullopt);
   world_.RunFor(std::chrono::seconds(10));
   EXPECT_EQ(caller_.under_way(), 1u);
   {
@@ -279,7 +306,7 @@ TEST_F(CallerTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   const stateid4 delegation = Delegate();
-  for (int i = 0; i < 3; ++i) caller_.Recall(client_, delegation, kFile, false);
+  for (int i = 0; i < 3; ++i) caller_.Recall(client_, delegation, kFile, std::nullopt);
   EXPECT_EQ(channel->received.size(), 1u);
   EXPECT_EQ(caller_.under_way(), 1u);
 }
@@ -287,7 +314,7 @@ TEST_F(CallerTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
 TEST_F(CallerTest, WhatIsNotHeldIsNotRecalled) {
   const auto channel = MakeChannel(Good);
   Open(channel);
-  caller_.Recall(client_, stateid4{.seqid = 1, .other = {}}, kFile, false);
+  caller_.Recall(client_, stateid4{.seqid = 1, .other = {}}, kFile, std::nullopt);
   EXPECT_TRUE(channel->received.empty());
 }
 

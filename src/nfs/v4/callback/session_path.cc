@@ -27,27 +27,41 @@ Task<Result<CallbackAnswer, Lost>> CallOver(rpc::BackChannel& channel, const Cal
   co_return std::unexpected(answer.error() == CallbackProblem::kRefused ? Lost::kRefused : Lost::kNoAnswer);
 }
 
+// RFC 8881 §2.10.6.3
+referring_call_list4 ReferringTo(const RequestName& request) {
+  referring_call_list4 list;
+  list.rcl_sessionid = request.session;
+  list.rcl_referring_calls.push_back({request.sequence.value(), request.slot.value()});
+  return list;
+}
+
 }  // namespace
 
 Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end,
                                            OnlySession only) {
-  const auto started = state_.Lock()->clients.StartCallback(client, only);
+  bool early = false;
+  const auto started = [&] {
+    auto state = state_.Lock();
+    early = operation.refers_to && !state->clients.HasSeenReply(*operation.refers_to);
+    return state->clients.StartCallback(client, only);
+  }();
   if (!started) {
     using enum Clients::NoCallback;
     co_return std::unexpected(started.error() == kNoClient ? Failure::kNoClient
                               : started.error() == kBusy   ? Failure::kBusy
                                                            : Failure::kNoPath);
   }
-  const CallbackCall call{.program = started->program,
-                          .credential = started->credential.auth(),
-                          .minor_version = started->minor_version,
-                          .sequence = CB_SEQUENCE4args{.csa_sessionid = started->session,
-                                                       .csa_sequenceid = started->slot.sequence.value(),
-                                                       .csa_slotid = started->slot.id.value(),
-                                                       .csa_highest_slotid = started->highest_slot.value(),
-                                                       .csa_cachethis = false,
-                                                       .csa_referring_call_lists = {}},
-                          .operation = &operation};
+  CallbackCall call{.program = started->program,
+                    .credential = started->credential.auth(),
+                    .minor_version = started->minor_version,
+                    .sequence = CB_SEQUENCE4args{.csa_sessionid = started->session,
+                                                 .csa_sequenceid = started->slot.sequence.value(),
+                                                 .csa_slotid = started->slot.id.value(),
+                                                 .csa_highest_slotid = started->highest_slot.value(),
+                                                 .csa_cachethis = false,
+                                                 .csa_referring_call_lists = {}},
+                    .operation = &operation};
+  if (early) call.sequence->csa_referring_call_lists.push_back(ReferringTo(*operation.refers_to));
   const auto finish = [&](Fate fate) { state_.Lock()->clients.FinishCallback(*started, fate); };
 
   std::shared_ptr<rpc::BackChannel> channel = started->channel;

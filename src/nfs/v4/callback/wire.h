@@ -18,6 +18,8 @@ namespace penstock::nfs::v4 {
 struct CallbackOperation {
   nfs4::nfs_cb_opnum4 number{};
   std::vector<std::byte> arguments;
+  // The request of the client's whose reply it has to see before it understands this.
+  std::optional<RequestName> refers_to{};
 
   template <class Arguments>
   static CallbackOperation Of(nfs4::nfs_cb_opnum4 number, const Arguments& arguments) {
@@ -26,7 +28,7 @@ struct CallbackOperation {
     xdr::Encode(encoder, arguments);
     const xdr::Message message = encoder.Finish();
     const ConstBytes bytes = message.stream.bytes();
-    return {number, {bytes.begin(), bytes.end()}};
+    return {.number = number, .arguments = {bytes.begin(), bytes.end()}};
   }
 };
 

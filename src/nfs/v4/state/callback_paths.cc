@@ -64,6 +64,11 @@ Result<Clients::CallbackStart, Clients::NoCallback> Clients::StartCallback(Clien
   return std::unexpected(reason);
 }
 
+bool Clients::HasSeenReply(const RequestName& request) const {
+  const Session* session = FindSession(request.session);
+  return !session || !session->slots.IsLast(request.slot, request.sequence);
+}
+
 std::shared_ptr<rpc::BackChannel> Clients::CallbackChannel(const SessionId& id) const {
   const Session* session = FindSession(id);
   return session && BackChannelWorks(*session) ? session->connections.BackChannel() : nullptr;

@@ -237,6 +237,9 @@ class Clients {
   // `session`: only on its backchannel (a call that is repeated stays with its session and slot).
   Result<CallbackStart, NoCallback> StartCallback(ClientId id, const std::optional<SessionId>& session = std::nullopt);
   bool HasSession(const SessionId& session) const { return FindSession(session) != nullptr; }
+  // Whether the client has shown, by another request on its slot, that it has seen the reply to this one (RFC 8881
+  // §2.10.6.3). Where the session has gone it does not matter any more.
+  bool HasSeenReply(const RequestName& request) const;
   // The next connection for a call that was lost with its connection; null where there is none (now).
   std::shared_ptr<rpc::BackChannel> CallbackChannel(const SessionId& session) const;
   void FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate);

@@ -66,6 +66,7 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   const bool write = decision.type == nfs4::OPEN_DELEGATE_WRITE;
   DelegationState& given = AddDelegation(client, request.file, write, request.minor_version);
   given.change = request.change;
+  given.given_by = request.asked_by;
   return ToAnswer(IdOf(given), write, false);
 }
 
@@ -154,7 +155,7 @@ Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<Cli
     nfs4::stateid4 id = IdOf(*delegation);
     // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
     if (delegation->minor_version > 0) id.seqid = 0;
-    outgoing_.recalls.push_back({delegation->client->id, id, handle});
+    outgoing_.recalls.push_back({delegation->client->id, id, handle, delegation->given_by});
   }
   return result;
 }

@@ -164,8 +164,9 @@ class Files {
     ClientId client;
     FileHandle file;
     uint32_t minor_version = 0;
-    DelegationFacts facts;             // what only the caller knows: want, share, offered, can_call_back, writable
-    std::optional<uint64_t> change{};  // the file's attribute, of which its holder knows by now
+    DelegationFacts facts;                  // what only the caller knows: want, share, offered, can_call_back, writable
+    std::optional<uint64_t> change{};       // the file's attribute, of which its holder knows by now
+    std::optional<RequestName> asked_by{};  // none in minor version 0
   };
   // The delegation as OPEN and WANT_DELEGATION answer it.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
@@ -213,6 +214,7 @@ class Files {
     ClientId client;
     nfs4::stateid4 stateid;
     FileHandle file;
+    std::optional<RequestName> given_by;  // see Callbacks::Recall
   };
   struct LockNotice {
     ClientId client;

@@ -17,4 +17,12 @@ using SlotId = Strong<struct SlotIdTag, uint32_t>;
 using SequenceId = Strong<struct SequenceIdTag, uint32_t>;
 using SessionId = nfs4::sessionid4;
 
+// Names a request that a client has sent in a session (RFC 8881 §2.10.6.3).
+struct RequestName {
+  SessionId session;
+  SlotId slot;
+  SequenceId sequence;
+  bool operator==(const RequestName&) const = default;
+};
+
 }  // namespace penstock::nfs::v4

@@ -87,6 +87,7 @@ struct DelegationState : StateRecord {
   std::optional<uint64_t> change;
   bool modified = false;
   bool revoked = false;  // no longer its file's; kept until the client says that it knows (FREE_STATEID)
+  std::optional<RequestName> given_by{};
 };
 
 struct TextHash {
