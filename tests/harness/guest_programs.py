@@ -25,8 +25,9 @@ def built(name):
     program = f"{guest_image.IMAGE_DIR}/{name}-{recipe.hexdigest()[:12]}"
     if not os.path.exists(program):
         os.makedirs(guest_image.IMAGE_DIR, exist_ok=True)
-        subprocess.run([*COMMAND, "-o", program + ".new", f"{SOURCES}/{name}.cc"], check=True)
-        os.rename(program + ".new", program)
+        unfinished = f"{program}.{os.getpid()}"  # two tests may make it at the same time
+        subprocess.run([*COMMAND, "-o", unfinished, f"{SOURCES}/{name}.cc"], check=True)
+        os.rename(unfinished, program)
     return program
 
 
