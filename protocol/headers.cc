@@ -6,3 +6,4 @@
 #include "protocol/nfs4_compound.h"
 #include "protocol/rpc.h"
 #include "protocol/rpcrdma.h"
+#include "protocol/rpcsec_gss.h"

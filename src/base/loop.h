@@ -59,26 +59,35 @@ inline auto SwitchTo(Loop& loop) {
 }
 
 // co_await Offload(loop, pool, f): runs f() on a thread of `pool` while `loop` goes on, and resumes on `loop` with what
-// it returned. For calls that block. `loop` and `pool` must outlive the call.
+// it returned. For calls that block. `loop` and `pool` must outlive the call. Where one of them is null (a simulation has
+// no threads) f() runs at once.
 template <class Function>
-auto Offload(Loop& loop, asio::thread_pool& pool, Function function) {
-  using T = std::invoke_result_t<Function>;
+auto Offload(Loop* loop, asio::thread_pool* pool, Function function) {
+  using T = std::invoke_result_t<Function&>;
   struct Awaiter {
-    Loop& loop;
-    asio::thread_pool& pool;
+    Loop* loop;
+    asio::thread_pool* pool;
     Function function;
     std::optional<T> result;
 
-    bool await_ready() noexcept { return false; }
+    bool await_ready() {
+      if (loop && pool) return false;
+      result.emplace(function());
+      return true;
+    }
     void await_suspend(std::coroutine_handle<> waiter) {
-      asio::post(pool, [this, waiter] {
+      asio::post(*pool, [this, waiter] {
         result.emplace(function());
-        loop.Post([waiter] { waiter.resume(); });
+        loop->Post([waiter] { waiter.resume(); });
       });
     }
     T await_resume() { return std::move(*result); }
   };
   return Awaiter{loop, pool, std::move(function), {}};
+}
+template <class Function>
+auto Offload(Loop& loop, asio::thread_pool& pool, Function function) {
+  return Offload(&loop, &pool, std::move(function));
 }
 
 }  // namespace penstock

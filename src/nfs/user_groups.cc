@@ -1,33 +1,13 @@
 #include "nfs/user_groups.h"
 
 #include <grp.h>
-#include <pwd.h>
 
-#include <cerrno>
-#include <string>
+#include "base/users.h"
 
 namespace penstock::nfs {
 namespace {
 
-constexpr size_t kMostOctets = 1 << 20;
 constexpr int kMostGroups = 64 << 10;  // NGROUPS_MAX
-
-struct User {
-  std::string name;
-  gid_t gid;
-};
-
-std::optional<User> FindUser(uint32_t uid) {
-  for (std::vector<char> buffer(1024); buffer.size() <= kMostOctets; buffer.resize(buffer.size() * 4)) {
-    passwd entry;
-    passwd* found = nullptr;
-    const int error = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found);
-    if (error == ERANGE) continue;
-    if (error != 0 || !found) return std::nullopt;
-    return User{found->pw_name, found->pw_gid};
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -60,23 +40,19 @@ UserGroups::List UserGroups::Of(uint32_t uid) const {
 
 Task<> UserGroups::Load(Loop* loop, uint32_t uid) {
   const auto look_up = [this, uid] { return std::make_shared<const std::vector<uint32_t>>(look_up_(uid)); };
-  if (!pool_ || !loop) {
-    Keep(uid, look_up());
-    co_return;
-  }
-  const auto groups = co_await Offload(*loop, *pool_, look_up);
+  const auto groups = co_await Offload(loop, pool_, look_up);
   Keep(uid, groups);
 }
 
 void UserGroups::Keep(uint32_t uid, List groups) {
   const std::lock_guard lock(mutex_);
-  if (known_.size() >= limits_.users && !known_.contains(uid)) known_.erase(known_.begin());
-  known_[uid] = {std::move(groups), now_() + limits_.known_for};
+  if (known_.size() >= settings_.users && !known_.contains(uid)) known_.erase(known_.begin());
+  known_[uid] = {std::move(groups), now_() + settings_.known_for};
 }
 
 Task<rpc::AcceptStatus> WithGroups::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
   const rpc::Credential& credential = context.credential;
-  const bool asks = context.procedure != 0 && credential.flavor == rpc::AuthFlavor::AUTH_SYS;
+  const bool asks = context.procedure != 0 && groups_.AreOf(credential);
   if (asks && !groups_.Knows(credential.uid)) co_await groups_.Load(context.peer.loop, credential.uid);
   co_return co_await inner().Call(context, arguments, results);
 }

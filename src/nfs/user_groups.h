@@ -1,5 +1,5 @@
 // The groups of users as this host knows them, in place of those that a credential names: AUTH_SYS has room for sixteen (RFC 5531
-// appendix A), and a user may be in more.
+// appendix A), and a user may be in more; RPCSEC_GSS names none at all.
 #pragma once
 
 #include <asio/thread_pool.hpp>
@@ -23,19 +23,27 @@ class UserGroups {
   using List = std::shared_ptr<const std::vector<uint32_t>>;
   // May block. No groups where the user is not known.
   using LookUp = std::function<std::vector<uint32_t>(uint32_t uid)>;
-  struct Limits {
+  struct Settings {
     Duration known_for = std::chrono::minutes(5);
     size_t users = 16384;
+    // Also of users whose credentials name their groups.
+    bool of_everybody = true;
   };
 
   // `pool` outlives it. Without a pool, look-ups are made at once.
   UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool)
-      : UserGroups(std::move(look_up), std::move(now), pool, Limits{}) {}
-  UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool, const Limits& limits)
-      : look_up_(std::move(look_up)), now_(std::move(now)), pool_(pool), limits_(limits) {}
+      : UserGroups(std::move(look_up), std::move(now), pool, Settings{}) {}
+  UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool, const Settings& settings)
+      : look_up_(std::move(look_up)), now_(std::move(now)), pool_(pool), settings_(settings) {}
 
   // getgrouplist(3)
   static std::vector<uint32_t> OfSystem(uint32_t uid);
+
+  // Whether the groups of who comes with such a credential are taken from here.
+  bool AreOf(const rpc::Credential& credential) const {
+    return credential.flavor == rpc::AuthFlavor::RPCSEC_GSS ||
+           (settings_.of_everybody && credential.flavor == rpc::AuthFlavor::AUTH_SYS);
+  }
 
   // Whether Of() is what the host said not long ago. Where not: Load() first.
   bool Knows(uint32_t uid) const;
@@ -53,7 +61,7 @@ class UserGroups {
   const LookUp look_up_;
   const std::function<TimePoint()> now_;
   asio::thread_pool* const pool_;
-  const Limits limits_;
+  const Settings settings_;
   mutable std::mutex mutex_;  // guards what follows; held for a look at it
   std::unordered_map<uint32_t, Entry> known_;
 };

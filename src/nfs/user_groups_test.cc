@@ -35,7 +35,7 @@ class UserGroupsTest : public testing::Test {
         ++look_ups;
         return host[uid];
       },
-      [this] { return time; }, nullptr, UserGroups::Limits{.known_for = std::chrono::minutes(5), .users = 4});
+      [this] { return time; }, nullptr, UserGroups::Settings{.known_for = std::chrono::minutes(5), .users = 4});
 };
 
 TEST_F(UserGroupsTest, AreThoseThatTheHostKnows) {
@@ -82,6 +82,21 @@ class GroupsOfCallerTest : public UserGroupsTest {
 
   rpc::Credential credential_;
 };
+
+TEST_F(GroupsOfCallerTest, AreLookedUpForThoseAloneWhoseCredentialsNameNone) {
+  const auto of_few =
+      std::make_shared<UserGroups>([](uint32_t) { return std::vector<uint32_t>{100, 27}; }, [this] { return time; },
+                                   nullptr, UserGroups::Settings{.of_everybody = false});
+  Now([](UserGroups& groups) -> Task<bool> {
+    co_await groups.Load(nullptr, 1000);
+    co_return true;
+  }(*of_few));
+  const ExportOptions options{.security = {SecurityFlavor::kSys, SecurityFlavor::kKrb5}, .groups = of_few};
+  EXPECT_THAT(Caller(options, credential_, nullptr).context().credentials.groups, ElementsAre(13));
+  credential_.flavor = rpc::AuthFlavor::RPCSEC_GSS;
+  credential_.group_count = 0;
+  EXPECT_THAT(Caller(options, credential_, nullptr).context().credentials.groups, ElementsAre(100, 27));
+}
 
 TEST_F(GroupsOfCallerTest, ReplaceTheListAndNotTheGroup) {
   Groups(1000);
@@ -153,6 +168,11 @@ TEST_F(WithGroupsTest, TheGroupsAreKnownWhenTheProgramIsCalled) {
   EXPECT_TRUE(groups_->Knows(1000));
   Call(rpc::AuthFlavor::AUTH_SYS, 1);
   EXPECT_EQ(look_ups, 1);
+}
+
+TEST_F(WithGroupsTest, WhoeverComesByRpcsecGssIsLookedUp) {
+  Call(rpc::AuthFlavor::RPCSEC_GSS, 1);
+  EXPECT_TRUE(groups_->Knows(1000));
 }
 
 TEST_F(WithGroupsTest, NobodyIsLookedUpWhoDoesNotSayWhoHeIs) {

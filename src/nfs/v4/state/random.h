@@ -1,18 +1,17 @@
 // Where verifiers and session IDs have their unpredictable part from.
 #pragma once
 
-#include <sys/random.h>
-
-#include <cassert>
 #include <cstdint>
+#include <span>
+
+#include "base/random.h"
 
 namespace penstock::nfs::v4 {
 
-// Any thread. The kernel gives so few octets always and at once, after the machine has started.
+// Any thread.
 inline uint64_t SystemRandom() {
   uint64_t value;
-  [[maybe_unused]] const ssize_t size = ::getrandom(&value, sizeof value, 0);
-  assert(size == sizeof value);
+  FillRandomly(std::as_writable_bytes(std::span(&value, 1)));
   return value;
 }
 

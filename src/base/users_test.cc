@@ -1,0 +1,26 @@
+#include "base/users.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+TEST(Users, AreThoseOfTheHost) {
+  const auto root = FindUserNamed("root");
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->uid, 0u);
+  EXPECT_EQ(root->gid, 0u);
+  EXPECT_EQ(FindUser(0)->name, "root");
+  EXPECT_FALSE(FindUserNamed("nobody is called like this"));
+  EXPECT_FALSE(FindUser(0xFFFF'FFF0));
+}
+
+TEST(Groups, AreThoseOfTheHost) {
+  EXPECT_EQ(FindGroupNamed("root")->gid, 0u);
+  EXPECT_EQ(FindGroup(0)->name, "root");
+  EXPECT_FALSE(FindGroupNamed("nobody is called like this"));
+  EXPECT_FALSE(FindGroup(0xFFFF'FFF0));
+}
+
+}  // namespace
+}  // namespace penstock
