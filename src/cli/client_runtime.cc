@@ -26,7 +26,7 @@ Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use 
     if (*trace_) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), **trace_, loop_);
     return provider;
   };
-  providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, registry_, make));
+  providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, make));
   const client::MountOptions mount_options{.retry = {}, .provider = providers_.back().get()};
   PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(loop_, workers_, url, mount_options));
   client::Result<void> result = co_await use(*mount);

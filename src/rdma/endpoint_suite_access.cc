@@ -205,7 +205,7 @@ TEST_P(EndpointSuite, StagsAreNotGivenOutInARow) {
     steps.insert(stag - last);
     last = stag;
   }
-  EXPECT_EQ(stags.size(), 100u) << "none comes again soon";
+  EXPECT_GT(stags.size(), 90u) << "few come again soon (of an adapter's, eight bits are ours to choose)";
   EXPECT_GT(steps.size(), 90u) << "no pattern in them";
 }
 

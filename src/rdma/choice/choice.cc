@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "rdma/iwarp/provider.h"
 #include "rdma/verbs/provider.h"
+#include "rdma/verbs/set_up_errors.h"
 
 namespace penstock::rdma {
 namespace {
@@ -22,31 +23,39 @@ Chosen ByVerbs(const verbs::Traits& traits) {
   return {Kind::kVerbs, fmt::format("{}, {}", traits.name, verbs::ToString(traits.transport))};
 }
 
-// `find` gives the device that the address leads to.
-SetupResult<Chosen> Choose(const Choice& choice, const asio::ip::address& address,
-                           std::optional<verbs::Found> (*find)(const asio::ip::address&)) {
-  if (choice.kind == Kind::kIwarp) return Software();
-  const auto devices = verbs::ListDevices();
-  if (!devices) {
-    if (choice.kind == Kind::kVerbs) return std::unexpected(devices.error());
-    return Software(devices.error().message);
+using Find = SetupResult<std::optional<verbs::Found>> (*)(const asio::ip::address&);
+
+// Of the devices that there are and that are wanted, the one that `find` says the address leads to.
+SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices,
+                                                    const asio::ip::address& address, Find find) {
+  if (devices.empty()) return std::nullopt;
+  // All addresses: any device may be reached by one of them.
+  if (address.is_unspecified()) return devices.front();
+  PENSTOCK_TRY(const std::optional<verbs::Found> found, find(address));
+  for (const verbs::Traits& each : devices) {
+    if (found && each.name == found->device) return each;
   }
-  const auto wanted = [&](const verbs::Traits& each) { return choice.device.empty() || each.name == choice.device; };
-  std::optional<verbs::Found> found;
-  if (address.is_unspecified()) {
-    // All addresses: any device may be reached by one of them.
-    const auto any = std::ranges::find_if(*devices, wanted);
-    if (any != devices->end()) found = verbs::Found{any->name};
-  } else if (!devices->empty()) {
-    found = find(address);
-  }
-  for (const verbs::Traits& each : *devices) {
-    if (found && each.name == found->device && wanted(each)) return ByVerbs(each);
-  }
+  return std::nullopt;
+}
+
+SetupResult<Chosen> ChooseVerbs(const Choice& choice, const asio::ip::address& address, Find find) {
+  PENSTOCK_TRY(std::vector<verbs::Traits> devices, verbs::ListDevices());
+  std::erase_if(devices, [&](const auto& each) { return !choice.device.empty() && each.name != choice.device; });
+  PENSTOCK_TRY(const std::optional<verbs::Traits> device, DeviceFor(devices, address, find));
+  if (device) return ByVerbs(*device);
   if (choice.kind == Kind::kAuto && choice.device.empty()) return Software();
-  const std::string which = choice.device.empty() ? "no RDMA device" : fmt::format("not {}", choice.device);
-  return std::unexpected(SetupError{fmt::format(
-      "{} leads to {}: `penstock devices` says what there is; --rdma iwarp needs none", address.to_string(), which)});
+  if (devices.empty()) return std::unexpected(verbs::NoDevice(choice.device));
+  return std::unexpected(
+      SetupError{fmt::format("{} does not lead to {}: `penstock devices` says what there is; --rdma iwarp needs none",
+                             address.to_string(), choice.device.empty() ? "an RDMA device" : choice.device)});
+}
+
+SetupResult<Chosen> Choose(const Choice& choice, const asio::ip::address& address, Find find) {
+  if (choice.kind == Kind::kIwarp) return Software();
+  auto chosen = ChooseVerbs(choice, address, find);
+  // Who leaves the choice to us is served in any case, and told why so.
+  if (!chosen && choice.kind == Kind::kAuto && choice.device.empty()) return Software(chosen.error().message);
+  return chosen;
 }
 
 }  // namespace
@@ -76,7 +85,6 @@ SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const 
 }
 
 SetupResult<Provider*> ChoosingProvider::Toward(const asio::ip::address& peer) {
-  registry_->Sweep();
   PENSTOCK_TRY(const Chosen chosen, ChooseToward(choice_, peer));
   std::unique_ptr<Provider>& provider = providers_[chosen.kind];
   if (!provider) {

@@ -46,8 +46,8 @@ SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const 
 class ChoosingProvider : public Provider {
  public:
   using Make = std::function<SetupResult<std::unique_ptr<Provider>>(const Chosen&)>;
-  ChoosingProvider(Choice choice, Loop& loop, std::shared_ptr<verbs::Registry> registry, Make make)
-      : choice_(std::move(choice)), loop_(loop), registry_(std::move(registry)), make_(std::move(make)) {}
+  ChoosingProvider(Choice choice, Loop& loop, Make make)
+      : choice_(std::move(choice)), loop_(loop), make_(std::move(make)) {}
 
   std::string_view name() const override { return "choice"; }
   BufferPool& buffers() override { return loop_.buffers(); }
@@ -58,7 +58,6 @@ class ChoosingProvider : public Provider {
  private:
   const Choice choice_;
   Loop& loop_;
-  const std::shared_ptr<verbs::Registry> registry_;
   const Make make_;
   std::map<Kind, std::unique_ptr<Provider>> providers_;
 };

@@ -37,7 +37,7 @@ TEST(Choice, AProviderIsMadeOnceForItsPeers) {
   Loop loop;
   const auto registry = std::make_shared<verbs::Registry>();
   int made = 0;
-  ChoosingProvider provider({Kind::kIwarp, ""}, loop, registry, [&](const Chosen& chosen) {
+  ChoosingProvider provider({Kind::kIwarp, ""}, loop, [&](const Chosen& chosen) {
     ++made;
     return MakeProvider(chosen, {}, loop, {}, registry);
   });

@@ -48,6 +48,10 @@ struct Work {
   std::vector<ibv_mr*> registrations;  // for as long as it lasts
 };
 
+inline int RemoteAccess(Access access) {
+  return access == Access::kRemoteRead ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+}
+
 class Connection : public DeviceUser, public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<Device> device, std::unique_ptr<CmId> id, BufferPool& buffers, uint32_t receives);
@@ -96,16 +100,22 @@ class Connection : public DeviceUser, public std::enable_shared_from_this<Connec
   uint32_t KeyOf(Work& work, Data& data);
   void Splinter(Work work);
 
-  void Touch();
-  void Turn();
-  void Cycle();
-  void Notify();
+  // exposing.cc
+  void PostUnbind(const std::shared_ptr<Exposed>& exposed, Context context, bool silent);
+  void Retire(Exposed& exposed);
+  void FailToRegister();
+
+  // completing.cc
   size_t PollQueue();
   void HandleSent(const ibv_wc& wc);
   void HandleReceived(const ibv_wc& wc);
   void HandleFlushed();
   void Finish(Work& work, Status status);
-  void Retire(Exposed& exposed);
+
+  void Touch();
+  void Turn();
+  void Cycle();
+  void Notify();
   void HandleCm(const CmEvent& event);
   void CheckDrained();
   void Fail(DisconnectReason reason, std::string detail);
@@ -146,8 +156,8 @@ class Connection : public DeviceUser, public std::enable_shared_from_this<Connec
   std::unordered_map<uint32_t, std::shared_ptr<Exposed>> exposed_;
 
   std::function<void()> on_completions_;
-  bool begun_ =
-      false;  // before that whoever makes the connection waits for events of id_, and ends it by letting go of this
+  // Before that whoever makes the connection waits for events of id_, and ends it by letting go of this.
+  bool begun_ = false;
   bool started_ = false;
   bool armed_ = true;  // on_completions may be called
   bool in_turn_ = false;

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/netlink.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,18 +21,6 @@ constexpr uint8_t kPort = 1;
 // drivers/infiniband/sw/rxe/rxe_param.h
 constexpr uint32_t kVendorOfSoftwareRoce = 0xFFFFFF;
 
-// The kernel's announcements of devices that come and go: librdmacm does not hear of one whose removal waits for us.
-FileDescriptor OpenUevents() {
-  FileDescriptor uevents(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT));
-  sockaddr_nl address{};
-  address.nl_family = AF_NETLINK;
-  address.nl_groups = 1;  // the kernel's own
-  if (uevents && ::bind(uevents.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    return FileDescriptor(-1);
-  }
-  return uevents;
-}
-
 // For librdmacm, which has no way to close a device, and would keep the last one open for ever: the kernel removes a device
 // only when nobody has it open any more. What it closes later is nothing.
 void CloseUnderneath(ibv_context* context) {
@@ -42,6 +28,29 @@ void CloseUnderneath(ibv_context* context) {
   if (!nothing) return;
   ::dup3(nothing.get(), context->async_fd, O_CLOEXEC);
   ::dup3(nothing.get(), context->cmd_fd, O_CLOEXEC);
+}
+
+// Opens one after the other for `visit`; none where the kernel knows no RDMA (no such system call, no such netlink family).
+SetupResult<void> ForEachDevice(const std::function<SetupResult<void>(ibv_context*)>& visit) {
+  int count = 0;
+  const std::unique_ptr<ibv_device*, decltype(&::ibv_free_device_list)> list(::ibv_get_device_list(&count),
+                                                                             &::ibv_free_device_list);
+  for (int i = 0; list && i < count; ++i) {
+    ibv_device* device = list.get()[i];
+    const std::unique_ptr<ibv_context, decltype(&::ibv_close_device)> context(::ibv_open_device(device),
+                                                                              &::ibv_close_device);
+    if (!context) return std::unexpected(CannotOpen(device->dev_name, device->name, errno));
+    PENSTOCK_CHECK(visit(context.get()));
+  }
+  return {};
+}
+
+// A first slab, so that the lack of memory that may be locked shows itself at once.
+SetupResult<void> RegisterFirst(Domain& domain, Slabs& slabs, std::string_view device) {
+  if (!domain.pd()) return std::unexpected(CannotUse(device, errno));
+  slabs.Free(slabs.Allocate(4096, 4096), 4096);
+  if (!domain.Find(slabs.slab(0).first(1))) return std::unexpected(CannotRegister(device, errno));
+  return {};
 }
 
 bool HasGone(ibv_context* context) { return ::access(context->device->dev_path, F_OK) != 0; }
@@ -80,29 +89,22 @@ SetupResult<Traits> TraitsOf(ibv_context* context) {
 }
 
 SetupResult<std::vector<Traits>> ListDevices() {
-  int count = 0;
-  ibv_device** list = ::ibv_get_device_list(&count);
-  // No such system call, no such netlink family: a kernel without RDMA.
-  if (!list) return std::vector<Traits>();
   std::vector<Traits> devices;
-  SetupResult<std::vector<Traits>> result;
-  for (int i = 0; i < count; ++i) {
-    ibv_context* context = ::ibv_open_device(list[i]);
-    if (!context) {
-      result = std::unexpected(CannotOpen(list[i]->name, errno));
-      break;
-    }
-    auto traits = TraitsOf(context);
-    ::ibv_close_device(context);
-    if (!traits) {
-      result = std::unexpected(std::move(traits).error());
-      break;
-    }
-    devices.push_back(*std::move(traits));
-  }
-  ::ibv_free_device_list(list);
-  if (result) result = std::move(devices);
-  return result;
+  PENSTOCK_CHECK(ForEachDevice([&](ibv_context* context) -> SetupResult<void> {
+    PENSTOCK_TRY(Traits traits, TraitsOf(context));
+    devices.push_back(std::move(traits));
+    return {};
+  }));
+  return devices;
+}
+
+SetupResult<void> TryMemory(std::string_view device) {
+  return ForEachDevice([&](ibv_context* context) -> SetupResult<void> {
+    if (context->device->name != device) return {};
+    const auto slabs = std::make_shared<Slabs>();
+    Domain domain(context, Exposure::kRegistration, slabs);
+    return RegisterFirst(domain, *slabs, context->device->name);
+  });
 }
 
 // ---- Registry ----
@@ -111,6 +113,7 @@ void Registry::Add(Device& device) {
   std::lock_guard lock(mutex_);
   devices_.emplace(device.context(), &device);
   unused_.erase(device.context());
+  if (!watch_) watch_ = std::make_unique<RemovalWatch>([this](std::string_view file) { HandleRemoved(file); });
 }
 
 void Registry::Remove(Device& device) {
@@ -127,17 +130,12 @@ void Registry::Remove(Device& device) {
   }
 }
 
-void Registry::Sweep() {
-  std::lock_guard lock(mutex_);
-  std::erase_if(unused_, [](ibv_context* context) {
-    if (!HasGone(context)) return false;
-    CloseUnderneath(context);
-    return true;
-  });
-}
-
 void Registry::TellAll(ibv_context* context, bool removed, std::string why) {
   std::lock_guard lock(mutex_);
+  TellAllLocked(context, removed, why);
+}
+
+void Registry::TellAllLocked(ibv_context* context, bool removed, const std::string& why) {
   auto [begin, end] = devices_.equal_range(context);
   for (auto entry = begin; entry != end; ++entry) {
     Device& device = *entry->second;
@@ -147,14 +145,32 @@ void Registry::TellAll(ibv_context* context, bool removed, std::string why) {
   }
 }
 
+// On the watch's thread.
+void Registry::HandleRemoved(std::string_view file) {
+  std::lock_guard lock(mutex_);
+  for (auto entry = devices_.begin(); entry != devices_.end(); entry = devices_.upper_bound(entry->first)) {
+    const ibv_device& device = *entry->first->device;
+    if (file == device.dev_name) TellAllLocked(entry->first, true, fmt::format("{} was removed", device.name));
+  }
+  // Nobody here has a connection over these: there is nobody to be told.
+  std::erase_if(unused_, [&](ibv_context* context) {
+    if (file != context->device->dev_name) return false;
+    CloseUnderneath(context);
+    return true;
+  });
+}
+
 // ---- Domain ----
 
 Domain::Domain(ibv_context* context, Exposure exposure, std::shared_ptr<Slabs> slabs)
     : slabs_(std::move(slabs)),
       slab_access_(IBV_ACCESS_LOCAL_WRITE | (exposure == Exposure::kWindow ? IBV_ACCESS_MW_BIND : 0)),
-      pd_(::ibv_alloc_pd(context)) {}
+      pd_(::ibv_alloc_pd(context)) {
+  slabs_->Add(*this);
+}
 
 Domain::~Domain() {
+  slabs_->Remove(*this);
   for (ibv_mw* window : windows_) ::ibv_dealloc_mw(window);
   for (ibv_mr* registration : registered_) {
     if (registration) ::ibv_dereg_mr(registration);
@@ -168,6 +184,13 @@ ibv_mr* Domain::Find(ConstBytes bytes) {
   if (registered_.size() <= index) registered_.resize(slabs_->size());
   if (!registered_[index]) registered_[index] = Register(slabs_->slab(index), slab_access_);
   return registered_[index];
+}
+
+bool Domain::Forget(size_t slab) {
+  if (slab >= registered_.size() || !registered_[slab]) return true;
+  if (::ibv_dereg_mr(registered_[slab]) != 0) return false;
+  registered_[slab] = nullptr;
+  return true;
 }
 
 ibv_mr* Domain::Register(ConstBytes bytes, int access) {
@@ -194,14 +217,9 @@ SetupResult<std::shared_ptr<Device>> Device::Open(Loop& loop, ibv_context* conte
   PENSTOCK_TRY(Traits traits, TraitsOf(context));
   std::shared_ptr<Device> device(new Device(loop, context, std::move(traits), registry, slabs));
   device->channel_ = ::ibv_create_comp_channel(context);
-  if (!device->channel_) return std::unexpected(CannotOpen(context->device->name, errno));
+  if (!device->channel_) return std::unexpected(CannotUse(context->device->name, errno));
   device->shared_domain_ = std::make_shared<Domain>(context, ExposureFor(device->traits_), slabs);
-  if (!device->shared_domain_->pd()) return std::unexpected(CannotOpen(context->device->name, errno));
-  // A first slab: that no more memory may be locked shows itself now.
-  slabs->Free(slabs->Allocate(4096, 4096), 4096);
-  if (!device->shared_domain_->Find(slabs->slab(0).first(1))) {
-    return std::unexpected(CannotRegister(context->device->name, errno));
-  }
+  PENSTOCK_CHECK(RegisterFirst(*device->shared_domain_, *slabs, context->device->name));
   if (ExposureFor(device->traits_) == Exposure::kRegistration) device->shared_domain_.reset();
   device->Begin();
   return device;
@@ -212,19 +230,12 @@ void Device::Begin() {
   SetNonBlocking(context_->async_fd);
   completions_ = std::make_unique<FdWatch>(loop_, channel_->fd, [this] { HandleCompletionEvents(); });
   async_ = std::make_unique<FdWatch>(loop_, context_->async_fd, [this] { HandleAsyncEvents(); });
-  const FileDescriptor uevents = OpenUevents();
-  if (uevents) {
-    uevent_fd_ = ::dup(uevents.get());
-    uevents_ = std::make_unique<FdWatch>(loop_, uevent_fd_, [this] { HandleUevents(); });
-  }
   registry_->Add(*this);
 }
 
 Device::~Device() {
   completions_.reset();
   async_.reset();
-  uevents_.reset();
-  if (uevent_fd_ >= 0) ::close(uevent_fd_);
   shared_domain_.reset();
   if (channel_) ::ibv_destroy_comp_channel(channel_);
   registry_->Remove(*this);
@@ -287,23 +298,6 @@ void Device::HandleAsyncEvents() {
     pair.loop->Post([weak = pair.user, reason, why] {
       if (auto user = weak.lock()) user->HandleAsync(reason, why);
     });
-  }
-}
-
-// "remove@/devices/virtual/infiniband_verbs/uverbs0", and more behind a NUL.
-void Device::HandleUevents() {
-  const std::shared_ptr<Device> self = shared_from_this();
-  const std::string ours = fmt::format("/infiniband_verbs/{}", context_->device->dev_name);
-  char text[4096];
-  for (;;) {
-    const ssize_t size = ::recv(uevent_fd_, text, sizeof text - 1, MSG_DONTWAIT);
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0 || removed_) return;
-    text[size] = '\0';
-    const std::string_view first(text, ::strnlen(text, static_cast<size_t>(size)));
-    if (!first.starts_with("remove@") || !first.ends_with(ours)) continue;
-    // Each loop hears it for itself.
-    return HandleTrouble(true, fmt::format("{} was removed", traits_.name));
   }
 }
 

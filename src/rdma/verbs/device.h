@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "rdma/verbs/fd_watch.h"
+#include "rdma/verbs/removal_watch.h"
 #include "rdma/verbs/slabs.h"
 #include "rdma/verbs/traits.h"
 
@@ -25,37 +26,42 @@ namespace penstock::rdma::verbs {
 SetupResult<Traits> TraitsOf(ibv_context* context);
 // All devices there are; those that cannot be opened are named in the error.
 SetupResult<std::vector<Traits>> ListDevices();
+// Whether memory can be registered with this device at all.
+SetupResult<void> TryMemory(std::string_view device);
 
 class Device;
 
-// What happens to devices concerns all loops: whoever hears of it first tells the others. Any thread.
+// What happens to devices concerns all loops: whoever hears of it tells them. Any thread.
 class Registry {
  public:
   void Add(Device& device);
   // The last of a device that has gone lets go of it for librdmacm, too.
   void Remove(Device& device);
-  // Lets go of devices that have gone while nobody here had a connection over them, and so nobody was told.
-  void Sweep();
   // Each Device over this context is told, on its loop.
   void TellAll(ibv_context* context, bool removed, std::string why);
 
  private:
+  void HandleRemoved(std::string_view file);
+  void TellAllLocked(ibv_context* context, bool removed, const std::string& why);
+
   std::mutex mutex_;
   std::multimap<ibv_context*, Device*> devices_;
-  std::set<ibv_context*> unused_;  // that librdmacm may still have open
+  std::set<ibv_context*> unused_;        // that librdmacm may still have open
+  std::unique_ptr<RemovalWatch> watch_;  // from the first device on
 };
 
 // A protection domain: what one connection may reach, or many where windows keep them apart.
-class Domain {
+class Domain : public SlabUser {
  public:
   Domain(ibv_context* context, Exposure exposure, std::shared_ptr<Slabs> slabs);
-  ~Domain();
+  ~Domain() override;
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
 
   ibv_pd* pd() { return pd_; }
   // The registration, for local access, of what lies in a slab; null where `bytes` do not, or it fails (errno).
   ibv_mr* Find(ConstBytes bytes);
+  bool Forget(size_t slab) override;
   // Any memory; null where it fails (errno).
   ibv_mr* Register(ConstBytes bytes, int access);
 
@@ -121,7 +127,6 @@ class Device : public std::enable_shared_from_this<Device> {
   void Begin();
   void HandleCompletionEvents();
   void HandleAsyncEvents();
-  void HandleUevents();
 
   Loop& loop_;
   ibv_context* const context_;
@@ -132,8 +137,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Domain> shared_domain_;
   std::vector<std::weak_ptr<DeviceUser>> users_;
   std::function<void()> on_removed_;
-  int uevent_fd_ = -1;
-  std::unique_ptr<FdWatch> completions_, async_, uevents_;
+  std::unique_ptr<FdWatch> completions_, async_;
   bool removed_ = false;
 };
 

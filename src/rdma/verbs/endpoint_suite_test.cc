@@ -24,8 +24,9 @@ class VerbsEnvironment : public SuiteEnvironment {
   VerbsEnvironment() : work_(loop_.context().get_executor()) {
     const auto found = verbs::DeviceOf(ThisAddress());
     if (std::getenv("PENSTOCK_VERBOSE")) spdlog::set_level(spdlog::level::debug);
-    if (!found) throw std::runtime_error("no RDMA device has PENSTOCK_VERBS_ADDRESS");
-    device_ = found->device;
+    if (!found) throw std::runtime_error(found.error().message);
+    if (!*found) throw std::runtime_error("no RDMA device has PENSTOCK_VERBS_ADDRESS");
+    device_ = (*found)->device;
     const auto devices = verbs::ListDevices();
     for (const verbs::Traits& each : devices.value()) {
       if (each.name == device_) transport_ = each.transport;

@@ -29,7 +29,7 @@ class Listening {
   static SetupResult<std::shared_ptr<Listening>> Make(const Address& local) {
     std::shared_ptr<Listening> listening(new Listening);
     listening->channel_ = ::rdma_create_event_channel();
-    if (!listening->channel_) return std::unexpected(CannotOpen("/dev/infiniband/rdma_cm", errno));
+    if (!listening->channel_) return std::unexpected(NoConnectionManager(errno));
     SetNonBlocking(listening->channel_->fd);
     if (!listening->Listen(local)) {
       return std::unexpected(SetupError{fmt::format("cannot listen on {}:{} for RDMA: {}", local.address().to_string(),
@@ -193,12 +193,13 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   Fifo<std::unique_ptr<Request>> requests;
   penstock::Completion<std::monostate>* waiting = nullptr;
 
-  void Begin() {
+  SetupResult<void> Begin() {
     // Its own device is watched from the first: whoever removes it waits for us.
-    if (ibv_context* context = listening->context()) KeepDevice(context);
+    if (ibv_context* context = listening->context()) PENSTOCK_CHECK(KeepDevice(context));
     watch = std::make_unique<FdWatch>(provider->loop, listening->fd(), [this] { TakeAll(); });
     again = provider->loop.MakeTimer([this] { CheckDevices(); });
     again->ExpireAfter(provider->options.listen_again);
+    return {};
   }
   void CheckDevices() {
     for (const auto& device : devices) {
@@ -207,7 +208,7 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
     std::erase_if(devices, [](const auto& device) { return device->removed(); });
     if (!listening->ListensStill()) {
       listening->ListenAgain();
-      if (ibv_context* context = listening->context()) KeepDevice(context);
+      if (ibv_context* context = listening->context()) KeepDeviceOrWarn(context);
     }
     again->ExpireAfter(provider->options.listen_again);
   }
@@ -225,21 +226,21 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
         ::rdma_reject(id->get(), nullptr, 0);
         continue;
       }
-      KeepDevice(id->get()->verbs);
+      KeepDeviceOrWarn(id->get()->verbs);
       requests.push_back(std::make_unique<Request>(provider, std::move(id), std::move(arrival->event)));
       if (auto* waiter = std::exchange(waiting, nullptr)) waiter->Set();
     }
   }
-  void KeepDevice(ibv_context* context) {
+  SetupResult<void> KeepDevice(ibv_context* context) {
     for (const auto& device : devices) {
-      if (device->context() == context) return;
+      if (device->context() == context) return {};
     }
-    auto device = provider->DeviceFor(context);
-    if (device) {
-      devices.push_back(*std::move(device));
-    } else {
-      log::warn("{}", device.error().message);
-    }
+    PENSTOCK_TRY(std::shared_ptr<Device> device, provider->DeviceFor(context));
+    devices.push_back(std::move(device));
+    return {};
+  }
+  void KeepDeviceOrWarn(ibv_context* context) {
+    if (auto kept = KeepDevice(context); !kept) log::warn("{}", kept.error().message);
   }
   void Close() {
     if (!listening) return;
@@ -254,7 +255,14 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
 
 class VerbsListener : public Listener {
  public:
-  explicit VerbsListener(std::shared_ptr<ListenerState> state) : state_(std::move(state)) { state_->Begin(); }
+  static SetupResult<std::unique_ptr<Listener>> Make(std::shared_ptr<ProviderState> provider,
+                                                     std::shared_ptr<Listening> listening) {
+    auto listener =
+        std::make_unique<VerbsListener>(std::make_shared<ListenerState>(std::move(provider), std::move(listening)));
+    PENSTOCK_CHECK(listener->state_->Begin());
+    return std::unique_ptr<Listener>(std::move(listener));
+  }
+  explicit VerbsListener(std::shared_ptr<ListenerState> state) : state_(std::move(state)) {}
   ~VerbsListener() override { Close(); }
 
   Address local() const override { return state_->local; }
@@ -265,7 +273,7 @@ class VerbsListener : public Listener {
     if (!provider)
       return std::unexpected(SetupError{"a verbs listener cannot be shared with another kind of provider"});
     if (!state_->listening) return std::unexpected(SetupError{"the listener is closed"});
-    return std::make_unique<VerbsListener>(std::make_shared<ListenerState>(provider->state(), state_->listening));
+    return Make(provider->state(), state_->listening);
   }
 
  private:
@@ -287,7 +295,7 @@ class VerbsListener : public Listener {
 
 SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, Address local) {
   PENSTOCK_TRY(std::shared_ptr<Listening> listening, Listening::Make(local));
-  return std::make_unique<VerbsListener>(std::make_shared<ListenerState>(std::move(state), std::move(listening)));
+  return VerbsListener::Make(std::move(state), std::move(listening));
 }
 
 }  // namespace penstock::rdma::verbs

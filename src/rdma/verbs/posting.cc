@@ -27,10 +27,6 @@ void Append(std::vector<ibv_sge>& pieces, ConstBytes bytes, uint32_t key) {
   pieces.push_back({reinterpret_cast<uintptr_t>(bytes.data()), static_cast<uint32_t>(bytes.size()), key});
 }
 
-int RemoteAccess(Access access) {
-  return access == Access::kRemoteRead ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-}
-
 }  // namespace
 
 void Connection::PostSend(SendRequest request) {
@@ -97,88 +93,6 @@ void Connection::PostRead(ReadRequest request) {
   Post(std::move(work));
 }
 
-// ---- memory that the peer may reach ----
-
-std::shared_ptr<Exposed> Connection::Register(Bytes memory, Access access) {
-  auto exposed = std::make_shared<Exposed>();
-  exposed->offset = reinterpret_cast<uintptr_t>(memory.data());
-  exposed->length = memory.size();
-  if (state_ == State::kLost || fate_) return exposed;
-  if (ExposureFor(traits_) == Exposure::kRegistration) {
-    const int local = access == Access::kRemoteWrite ? IBV_ACCESS_LOCAL_WRITE : 0;
-    exposed->registration = domain_->Register(memory, local | RemoteAccess(access));
-    if (!exposed->registration) {
-      Fail(DisconnectReason::kFault, CannotRegister(traits_.name, errno).message);
-      return exposed;
-    }
-    exposed->stag = Stag(exposed->registration->rkey);
-  } else {
-    exposed->window = domain_->TakeWindow(entropy_());
-    if (!exposed->window) {
-      Fail(DisconnectReason::kFault, fmt::format("{} has no more memory windows", traits_.name));
-      return exposed;
-    }
-    // The key's last octet is ours to choose: never the one before.
-    const uint32_t last = exposed->window->rkey & 0xFF;
-    exposed->stag = Stag((exposed->window->rkey & ~0xFFu) | ((last + 1 + entropy_() % 255) & 0xFF));
-    Work bind;
-    bind.operation = Operation::kInvalidate;
-    bind.silent = true;
-    bind.opcode = IBV_WR_BIND_MW;
-    bind.access = access;
-    bind.exposed = exposed;
-    bind.local = memory;
-    Post(std::move(bind));
-  }
-  exposed->valid = true;
-  exposed_.emplace(exposed->stag.value(), exposed);
-  return exposed;
-}
-
-void Connection::PostInvalidate(Context context, const std::shared_ptr<Exposed>& exposed) {
-  if (!exposed->valid) {
-    Complete(Operation::kInvalidate, context, Status::kSuccess);
-    return Touch();
-  }
-  if (!exposed->window) {
-    // Done when the call returns.
-    Retire(*exposed);
-    Complete(Operation::kInvalidate, context, Status::kSuccess);
-    return Touch();
-  }
-  assert(!exposed->closing);
-  exposed->closing = true;
-  Work work;
-  work.operation = Operation::kInvalidate;
-  work.context = context;
-  work.opcode = IBV_WR_LOCAL_INV;
-  work.exposed = exposed;
-  Post(std::move(work));
-}
-
-void Connection::Close(const std::shared_ptr<Exposed>& exposed) {
-  if (!exposed->valid || exposed->closing) return;
-  if (!exposed->window) return Retire(*exposed);
-  exposed->closing = true;
-  Work work;
-  work.operation = Operation::kInvalidate;
-  work.silent = true;
-  work.opcode = IBV_WR_LOCAL_INV;
-  work.exposed = exposed;
-  Post(std::move(work));
-}
-
-// Nothing of the peer reaches it any more, by whatever means.
-void Connection::Retire(Exposed& exposed) {
-  exposed.valid = false;
-  if (exposed.registration) ::ibv_dereg_mr(std::exchange(exposed.registration, nullptr));
-  if (exposed.window) {
-    exposed.window->rkey = exposed.stag.value();
-    domain_->ReturnWindow(std::exchange(exposed.window, nullptr));
-  }
-  exposed_.erase(exposed.stag.value());
-}
-
 // ---- to the adapter ----
 
 void Connection::Post(Work work) {
@@ -203,7 +117,7 @@ bool Connection::PostReceives() {
     const Bytes buffer = ticket.receive->buffer->bytes();
     const ibv_mr* registration = domain_->Find(buffer);
     if (!registration) {
-      Fail(DisconnectReason::kFault, "a receive buffer that cannot be registered");
+      FailToRegister();
       return false;
     }
     pieces[i] = {reinterpret_cast<uintptr_t>(buffer.data()), static_cast<uint32_t>(buffer.size()), registration->lkey};
@@ -260,7 +174,7 @@ bool Connection::PostWorks() {
     posted_.push_back(std::move(works[i]));
   }
   if (!prepared) {
-    Fail(DisconnectReason::kFault, CannotRegister(traits_.name, errno).message);
+    FailToRegister();
     return false;
   }
   ibv_send_wr* bad = nullptr;

@@ -154,9 +154,9 @@ Result<std::shared_ptr<Connection>, ConnectError> MakeConnection(ProviderState& 
 
 // ---- which device ----
 
-std::optional<Found> DeviceOf(const asio::ip::address& local) {
+SetupResult<std::optional<Found>> DeviceOf(const asio::ip::address& local) {
   rdma_event_channel* channel = ::rdma_create_event_channel();
-  if (!channel) return std::nullopt;
+  if (!channel) return std::unexpected(NoConnectionManager(errno));
   std::optional<Found> found;
   rdma_cm_id* id = nullptr;
   if (::rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0) {
@@ -168,7 +168,7 @@ std::optional<Found> DeviceOf(const asio::ip::address& local) {
   return found;
 }
 
-std::optional<Found> DeviceToward(const asio::ip::address& peer) {
+SetupResult<std::optional<Found>> DeviceToward(const asio::ip::address& peer) {
   // Connecting a datagram socket sends nothing: it only asks for the route.
   asio::io_context context;
   asio::ip::udp::socket socket(context);
@@ -178,7 +178,8 @@ std::optional<Found> DeviceToward(const asio::ip::address& peer) {
   if (!error) socket.connect(target, error);
   if (error) return std::nullopt;
   const auto local = socket.local_endpoint(error);
-  return error ? std::nullopt : DeviceOf(local.address());
+  if (error) return std::nullopt;
+  return DeviceOf(local.address());
 }
 
 // ---- Provider ----
@@ -186,13 +187,11 @@ std::optional<Found> DeviceToward(const asio::ip::address& peer) {
 SetupResult<std::unique_ptr<Provider>> Provider::Make(Loop& loop, std::shared_ptr<Registry> registry, Options options) {
   PENSTOCK_TRY(std::vector<Traits> devices, ListDevices());
   std::erase_if(devices, [&](const Traits& each) { return !options.device.empty() && each.name != options.device; });
-  if (devices.empty()) {
-    if (options.device.empty()) return std::unexpected(NoDevice());
-    return std::unexpected(SetupError{"there is no RDMA device " + options.device + " (see `penstock devices`)"});
-  }
+  if (devices.empty()) return std::unexpected(NoDevice(options.device));
+  PENSTOCK_CHECK(TryMemory(devices.front().name));
   auto state = std::make_shared<ProviderState>(loop, std::move(registry), std::move(options));
   state->channel = CmChannel::Make(loop);
-  if (!state->channel) return std::unexpected(CannotOpen("/dev/infiniband/rdma_cm", errno));
+  if (!state->channel) return std::unexpected(NoConnectionManager(errno));
   for (const Traits& device : devices) {
     state->remote_invalidation = state->remote_invalidation && RemoteInvalidation(device);
   }

@@ -24,8 +24,8 @@ struct Options {
 struct Found {
   std::string device;
 };
-std::optional<Found> DeviceOf(const asio::ip::address& local);
-std::optional<Found> DeviceToward(const asio::ip::address& peer);
+SetupResult<std::optional<Found>> DeviceOf(const asio::ip::address& local);
+SetupResult<std::optional<Found>> DeviceToward(const asio::ip::address& peer);
 
 struct ProviderState;
 

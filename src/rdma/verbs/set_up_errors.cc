@@ -1,7 +1,9 @@
 #include "rdma/verbs/set_up_errors.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
@@ -10,30 +12,41 @@ namespace penstock::rdma::verbs {
 
 std::string DescribeErrno(int error) { return std::system_category().message(error); }
 
-SetupError CannotOpen(std::string_view name, int error) {
+SetupError CannotOpen(std::string_view file, std::string_view device, int error) {
+  const std::string path = fmt::format("/dev/infiniband/{}", file);
+  // Where the file cannot be opened, the libraries look for a link of udev's, and tell what came of that.
+  if (::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) != 0) error = errno;
+  const std::string what = device.empty() ? path : fmt::format("{} ({})", device, path);
   if (error == EACCES || error == EPERM) {
     return {fmt::format(
         "RDMA: no permission to use {}: the files in /dev/infiniband must be readable and writable for this "
         "user (see docs/hardware.md)",
-        name)};
+        what)};
   }
-  return {fmt::format("RDMA: cannot use {}: {}", name, DescribeErrno(error))};
+  return {fmt::format("RDMA: cannot open {}: {}", what, DescribeErrno(error))};
 }
 
-SetupError CannotRegister(std::string_view name, int error) {
+SetupError NoConnectionManager(int error) { return CannotOpen("rdma_cm", {}, error); }
+
+SetupError CannotUse(std::string_view device, int error) {
+  return {fmt::format("RDMA: cannot use {}: {}", device, DescribeErrno(error))};
+}
+
+SetupError CannotRegister(std::string_view device, int error) {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   if ((error == ENOMEM || error == EPERM || error == EAGAIN) && limit.rlim_cur != RLIM_INFINITY) {
     return {
         fmt::format("RDMA: {}: only {} KiB of memory may be locked: raise it with `ulimit -l unlimited`, or with "
                     "LimitMEMLOCK=infinity in the systemd unit",
-                    name, limit.rlim_cur / 1024)};
+                    device, limit.rlim_cur / 1024)};
   }
-  return {fmt::format("RDMA: {}: cannot register memory: {}", name, DescribeErrno(error))};
+  return {fmt::format("RDMA: {}: cannot register memory: {}", device, DescribeErrno(error))};
 }
 
-SetupError NoDevice() {
-  return {"there is no RDMA device (see `penstock devices`); use --rdma iwarp, which needs none"};
+SetupError NoDevice(std::string_view name) {
+  return {fmt::format("there is no RDMA device{}{} (see `penstock devices`); use --rdma iwarp, which needs none",
+                      name.empty() ? "" : " ", name)};
 }
 
 }  // namespace penstock::rdma::verbs

@@ -9,10 +9,15 @@
 namespace penstock::rdma::verbs {
 
 std::string DescribeErrno(int error);
-// A device, or /dev/infiniband/rdma_cm.
-SetupError CannotOpen(std::string_view name, int error);
+// A file in /dev/infiniband, of a device where it has a name.
+SetupError CannotOpen(std::string_view file, std::string_view device, int error);
+// Of librdmacm's channels.
+SetupError NoConnectionManager(int error);
+// What is open does not do as it should.
+SetupError CannotUse(std::string_view device, int error);
 // No memory may be registered: the limit on locked memory, most likely.
-SetupError CannotRegister(std::string_view name, int error);
-SetupError NoDevice();
+SetupError CannotRegister(std::string_view device, int error);
+// None at all, or none of that name.
+SetupError NoDevice(std::string_view name = {});
 
 }  // namespace penstock::rdma::verbs

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 namespace penstock::rdma::verbs {
 namespace {
@@ -52,13 +54,77 @@ TEST(Slabs, MemoryFromElsewhereIsInNone) {
   EXPECT_EQ(slabs->Find({slab.data() + slab.size() - 1, 1}), 0u);
 }
 
-// What is registered stays registered: a slab is used again, and none comes in its place.
+// What is registered is used again, and nothing comes in its place.
 TEST(Slabs, WhatComesBackIsHandedOutAgain) {
   Slabs slabs;
   std::byte* first = slabs.Allocate(8 << 20, 4096);
   slabs.Free(first, 8 << 20);
   EXPECT_EQ(slabs.Allocate(8 << 20, 4096), first);
   EXPECT_EQ(slabs.size(), 1u);
+}
+
+struct Registrar : SlabUser {
+  bool Forget(size_t slab) override {
+    if (slab == kept) return false;
+    forgotten.insert(slab);
+    return true;
+  }
+  std::set<size_t> forgotten;
+  size_t kept = Slabs::kNone;
+};
+
+constexpr size_t kLarge = 4 << 20;
+
+std::vector<std::byte*> AllocateAll(Slabs& slabs, size_t size, size_t octets) {
+  std::vector<std::byte*> all;
+  for (size_t sum = 0; sum < octets; sum += size) all.push_back(slabs.Allocate(size, 64));
+  return all;
+}
+
+// A peak is over: what it took is not kept for ever.
+TEST(Slabs, MuchIdleMemoryIsGivenBack) {
+  for (size_t size : {size_t{4096}, size_t{256 << 10}, kLarge}) {
+    Slabs slabs;
+    Registrar registrar;
+    slabs.Add(registrar);
+    const auto all = AllocateAll(slabs, size, 4 * Slabs::kKept);
+    EXPECT_GE(slabs.octets(), 4 * Slabs::kKept);
+    for (std::byte* each : all) slabs.Free(each, size);
+    EXPECT_LE(slabs.octets(), Slabs::kKept + kLarge) << size;
+    EXPECT_FALSE(registrar.forgotten.empty());
+    for (size_t index = 0; index < slabs.size(); ++index) {
+      EXPECT_EQ(slabs.slab(index).empty(), registrar.forgotten.contains(index)) << "registered, but given back, or not";
+    }
+    // And the next peak comes.
+    for (std::byte* each : AllocateAll(slabs, size, 4 * Slabs::kKept)) {
+      EXPECT_NE(slabs.Find({each, size}), Slabs::kNone);
+      each[0] = each[size - 1] = std::byte{1};
+    }
+  }
+}
+
+TEST(Slabs, ASlabOfWhichAnythingIsInUseStays) {
+  Slabs slabs;
+  constexpr size_t kSize = Slabs::kSlabSize / 4;
+  auto all = AllocateAll(slabs, kSize, 4 * Slabs::kKept);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i % 4 != 0) slabs.Free(all[i], kSize);
+  }
+  EXPECT_GE(slabs.octets(), 4 * Slabs::kKept);
+  for (size_t i = 0; i < all.size(); i += 4) all[i][0] = all[i][kSize - 1] = std::byte{1};
+}
+
+TEST(Slabs, WhatSomebodyCannotLetGoOfStays) {
+  Slabs slabs;
+  Registrar registrar;
+  registrar.kept = 2;
+  slabs.Add(registrar);
+  const auto all = AllocateAll(slabs, kLarge, 4 * Slabs::kKept);
+  for (std::byte* each : all) slabs.Free(each, kLarge);
+  EXPECT_TRUE(registrar.forgotten.contains(1));
+  EXPECT_FALSE(slabs.slab(2).empty());
+  EXPECT_TRUE(slabs.slab(1).empty());
+  slabs.Remove(registrar);
 }
 
 }  // namespace
