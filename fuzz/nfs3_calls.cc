@@ -33,7 +33,9 @@ class Server {
   Server() {
     auto tree = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
         .capacity = 1 << 20, .root_mode = 0777, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-    if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone})) std::abort();
+    if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone, .security = {nfs::SecurityFlavor::kNone}})) {
+      std::abort();
+    }
     handles_.push_back(nfs::EncodedHandle(exports_.all()[0]->root()));
     peer_.buffers = &buffers_;
     dispatcher_.Add(program_);

@@ -1,7 +1,8 @@
-// Sequences of COMPOUNDs of two clients on a live NFSv4 server over a file system in memory: some operations with arguments as they
-// come, some built around handles and stateids that the server has given, so that its state is reached. Time passes, and the server
-// starts again with what it has stored. Each reply must be one, and decode as the results of the operations that were sent; the tables
-// fit together after each.
+// Sequences of COMPOUNDs of three clients on a live NFSv4 server over a file system in memory: some operations with arguments as they
+// come, some built around handles and stateids that the server has given, so that its state is reached. One client has its state
+// protected by its machine credential, and each call comes in one flavor or another. Time passes, and the server starts again with
+// what it has stored. Each reply must be one, and decode as the results of the operations that were sent; the tables fit together
+// after each.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "fs/memory/file_system.h"
 #include "input.h"
 #include "nfs/exports.h"
+#include "nfs/test_initiator.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/lease.h"
@@ -32,6 +34,14 @@ using namespace penstock;           // NOLINT: a program of its own
 using namespace penstock::nfs4;     // NOLINT: the protocol's own names
 using namespace penstock::nfs::v4;  // NOLINT
 using fuzz::Input;
+using nfs::SecurityFlavor;
+
+// Not all that calls come with.
+constexpr nfs::SecurityFlavors kFlavors{SecurityFlavor::kNone, SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i};
+
+constexpr size_t kClients = 3;
+constexpr size_t kProtected = 2;  // which of them asks for SP4_MACH_CRED
+constexpr std::array<std::string_view, kClients> kOwners = {"one", "two", "machine"};
 
 [[noreturn]] void Die(const char* what) {
   std::fprintf(stderr, "%s\n", what);
@@ -62,7 +72,7 @@ class Server {
   Server() {
     auto tree = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
         .capacity = 1 << 20, .root_mode = 0777, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-    if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone})) Die("no export");
+    if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone, .security = kFlavors})) Die("no export");
     auto names = Namespace::Make(exports_, {1000, 0});
     if (!names) Die("no namespace");
     names_ = *std::move(names);
@@ -79,9 +89,13 @@ class Server {
   // Begins anew for the client: with what it had where the server knows it still, else as one that has started again.
   void SetUp(size_t which) {
     client_ = which;
+    BeMaintainer();
     sequence() = 0;
-    while (!Exchange() || !CreateSession())
+    while (!Exchange() || !CreateSession()) {
       verifiers_[which][0] = std::byte(std::to_integer<unsigned>(verifiers_[which][0]) + 1);
+      // Another principal may have taken its name.
+      if (verifiers_[which][0] == std::byte(0)) clock_.now += settings_.lease + std::chrono::seconds(1);
+    }
   }
 
   void Execute(Input& input) {
@@ -92,6 +106,7 @@ class Server {
     const bool in_session = minor_version > 0;
     Begin(minor_version, (in_session ? 1 : 0) + 2 * count);
     if (in_session) AddSequence((how & 0x80) != 0);
+    ComeAs(input.Octet());
     for (uint32_t i = 0; i < count; ++i) {
       Add(OP_PUTFH, PUTFH4args{handles_[input.Octet() % handles_.size()]});
       AddOne(input);
@@ -116,6 +131,7 @@ class Server {
                             Files(restart.instance, Files::Limits{.lease = settings.lease})}) {}
     State state;
     std::optional<Program> program;
+    std::optional<nfs::CalledBy> called_by;
     rpc::Dispatcher dispatcher;
   };
 
@@ -123,7 +139,8 @@ class Server {
     const auto restart = store_->Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
     run_ = std::make_unique<Running>(settings_, *restart, reply_store_.Load(), clock_.now);
     run_->program.emplace(MakeServices());
-    run_->dispatcher.Add(*run_->program);
+    run_->called_by.emplace(*run_->program, secured_);
+    run_->dispatcher.Add(*run_->called_by);
   }
 
   Services MakeServices() {
@@ -137,13 +154,24 @@ class Server {
             .replies = &replies_};
   }
 
+  // The machine maintains what is protected, nobody in particular the rest.
+  void BeMaintainer() { ComeAs(client_ == kProtected ? 2 : 0); }
+  // AUTH_NONE, or one of two initiators with one of three services.
+  void ComeAs(uint8_t who) {
+    secured_.reset();
+    who %= 7;
+    if (who == 0) return;
+    const auto service = static_cast<rpc::GssService>(1 + (who - 1) % 3);
+    secured_ = (who <= 3 ? machine_ : user_).With(service);
+  }
+
   // What happens between COMPOUNDs, and who sends the next.
   void Pass(uint8_t what) {
-    client_ = what % 2;
-    what /= 2;
-    if (what < 96) {
-      clock_.now += std::chrono::seconds(what / 12);
-    } else if (what < 120) {
+    client_ = what % kClients;
+    what /= kClients;
+    if (what < 64) {
+      clock_.now += std::chrono::seconds(what / 8);
+    } else if (what < 80) {
       clock_.now += settings_.lease + std::chrono::seconds(1);  // nobody has a lease any more
     } else {
       Start();
@@ -153,9 +181,9 @@ class Server {
 
   bool Exchange() {
     const EXCHANGE_ID4args who{
-        .eia_clientowner = {.co_verifier = verifiers_[client_], .co_ownerid = {AsBytes(client_ == 0 ? "one" : "two")}},
+        .eia_clientowner = {.co_verifier = verifiers_[client_], .co_ownerid = {AsBytes(kOwners[client_])}},
         .eia_flags = 0,
-        .eia_state_protect = state_protect4_a(SP4_NONE),
+        .eia_state_protect = client_ == kProtected ? AllThereIs() : state_protect4_a(SP4_NONE),
         .eia_client_impl_id = {}};
     Begin(2, 1);
     Add(OP_EXCHANGE_ID, who);
@@ -165,6 +193,11 @@ class Server {
     ids_[client_] = known.eir_resok4().eir_clientid;
     create_sequence_ = known.eir_resok4().eir_sequenceid;
     return true;
+  }
+
+  static state_protect4_a AllThereIs() {
+    const bitmap4 all(3, UINT32_MAX);
+    return state_protect4_a(SP4_MACH_CRED, state_protect_ops4{.spo_must_enforce = all, .spo_must_allow = all});
   }
 
   // In the grace period there may be something to reclaim first.
@@ -302,6 +335,8 @@ class Server {
     if (states_.size() < kMost) states_.push_back(state);
   }
 
+  const nfs::TestInitiator machine_{"nfs/client.example.org@EXAMPLE.ORG"}, user_{"alice@EXAMPLE.ORG", 1000};
+  std::optional<rpc::Credential> secured_;  // none: AUTH_NONE
   BufferPool buffers_;
   int64_t ticks_ = 0;
   nfs::Exports exports_;
@@ -319,10 +354,10 @@ class Server {
   uint32_t xid_ = 0;
   // Of each client.
   size_t client_ = 0;  // whose turn it is
-  std::array<verifier4, 2> verifiers_{};
-  std::array<uint64_t, 2> ids_{};
-  std::array<SessionId, 2> sessions_{};
-  std::array<uint32_t, 2> sequences_{};
+  std::array<verifier4, kClients> verifiers_{};
+  std::array<uint64_t, kClients> ids_{};
+  std::array<SessionId, kClients> sessions_{};
+  std::array<uint32_t, kClients> sequences_{};
   uint32_t create_sequence_ = 0;
   std::vector<nfs_fh4> handles_;
   std::vector<stateid4> states_;
@@ -335,8 +370,7 @@ class Server {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   Server server;
-  server.SetUp(0);
-  server.SetUp(1);
+  for (size_t client = 0; client < kClients; ++client) server.SetUp(client);
   while (!input.empty()) server.Execute(input);
   return 0;
 }

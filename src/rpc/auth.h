@@ -16,12 +16,27 @@ namespace penstock::rpc {
 
 inline constexpr uint32_t kNobody = 65534;
 
+// How a call under RPCSEC_GSS is protected: rpc_gss_service_t, RFC 2203 §5.
+enum class GssService : uint8_t { kNone = 1, kIntegrity = 2, kPrivacy = 3 };
+
+// Who has established an RPCSEC_GSS context. Never changes.
+struct GssInitiator {
+  // The exported name (RFC 2743 §3.2), which includes the mechanism: initiators are the same where these octets are.
+  std::string name;
+  // The name for people, such as "alice@EXAMPLE.ORG" or "nfs/client.example.org@EXAMPLE.ORG".
+  std::string display;
+};
+
 struct Credential {
   AuthFlavor flavor = AuthFlavor::AUTH_NONE;
+  // RPCSEC_GSS: of the user of this host whom the initiator is, kNobody where there is none; without groups.
   uint32_t uid = kNobody;
   uint32_t gid = kNobody;
   uint8_t group_count = 0;
   std::array<uint32_t, 16> group_ids;  // the first group_count
+  // RPCSEC_GSS alone: who established the context, which outlives the call, and how this call is protected.
+  const GssInitiator* initiator = nullptr;
+  GssService service = GssService::kNone;
 
   // Supplementary groups.
   std::span<const uint32_t> groups() const { return {group_ids.data(), group_count}; }

@@ -33,7 +33,8 @@ ConstBytes HeadOf(const Message& call, size_t arguments_at, std::span<std::byte,
   return ConstBytes(storage).first(storage.size() - room.size());
 }
 
-CallKey KeyOf(const CallHeader& header, const Message& call, size_t arguments_at, const Peer& peer) {
+CallKey KeyOf(const CallHeader& header, const Credential& credential, const Message& call, size_t arguments_at,
+              const Peer& peer) {
   std::array<std::byte, kChecksummedOctets> storage;
   const ConstBytes arguments = HeadOf(call, arguments_at, storage);
   return {.address = CacheAddress(peer.address.address()),
@@ -42,7 +43,38 @@ CallKey KeyOf(const CallHeader& header, const Message& call, size_t arguments_at
           .version = header.version,
           .procedure = header.procedure,
           .length = static_cast<uint32_t>(call.flat_size() - arguments_at),
-          .checksum = ArgumentChecksum(arguments)};
+          .checksum = ArgumentChecksum(arguments),
+          .initiator = credential.initiator ? credential.initiator->name : std::string()};
+}
+
+constexpr size_t kFlavorAt = 24;  // behind XID, direction, RPC version, program, version and procedure
+
+bool IsSecured(ConstBytes stream) {
+  return stream.size() >= kFlavorAt + 4 &&
+         LoadBig<uint32_t>(stream.data() + kFlavorAt) == static_cast<uint32_t>(AuthFlavor::RPCSEC_GSS);
+}
+
+// Gives false, and the answer, where the header cannot be understood.
+bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& reply) {
+  switch (DecodeCallHeader(decoder, header)) {
+    case HeaderProblem::kNone:
+      return true;
+    case HeaderProblem::kNotACall:
+      break;
+    case HeaderProblem::kRpcVersion:
+      EncodeRpcMismatch(reply, header.xid);
+      break;
+    case HeaderProblem::kTruncated:
+      EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
+      break;
+    case HeaderProblem::kBadCredential:
+      EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADCRED);
+      break;
+    case HeaderProblem::kBadVerifier:
+      EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADVERF);
+      break;
+  }
+  return false;
 }
 
 }  // namespace
@@ -65,32 +97,10 @@ Program* Dispatcher::Find(uint32_t number, uint32_t version, std::optional<Versi
   return nullptr;
 }
 
-Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context, xdr::Encoder& reply) const {
-  switch (DecodeCallHeader(decoder, header)) {
-    case HeaderProblem::kNone:
-      break;
-    case HeaderProblem::kNotACall:
-      return nullptr;
-    case HeaderProblem::kRpcVersion:
-      EncodeRpcMismatch(reply, header.xid);
-      return nullptr;
-    case HeaderProblem::kTruncated:
-      EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
-      return nullptr;
-    case HeaderProblem::kBadCredential:
-      EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADCRED);
-      return nullptr;
-    case HeaderProblem::kBadVerifier:
-      EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADVERF);
-      return nullptr;
-  }
+Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::Encoder& reply) const {
   context.xid = header.xid;
   context.version = header.version;
   context.procedure = header.procedure;
-  if (const AuthStatus status = Authenticate(header, context.credential); status != AuthStatus::AUTH_OK) {
-    EncodeAuthError(reply, header.xid, status);
-    return nullptr;
-  }
   std::optional<VersionRange> known;
   Program* program = Find(header.program, header.version, known);
   if (!program) {
@@ -110,11 +120,45 @@ Program* Dispatcher::Route(xdr::Decoder& decoder, CallHeader& header, CallContex
 
 Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
   assert(peer.buffers);
-  xdr::Decoder arguments(call);
+  if (gss_ && IsSecured(call.stream.bytes())) return HandleSecured(std::move(call), peer);
+  return Execute(std::move(call), peer, nullptr);
+}
+
+Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
+  xdr::Decoder decoder(call);
+  xdr::Encoder answer(*peer.buffers);
+  CallHeader header;
+  if (!DecodeOrAnswer(decoder, header, answer)) co_return answer.Finish();
+  SecurityFlavor::Admission admission = co_await gss_->Admit(call, header, decoder.reduced_position(), peer);
+  if (!admission.call) co_return std::move(admission.reply);
+  SecuredCall& secured = *admission.call;
+  Message arguments = secured.TakeArguments();
+  const Secured facts{.header = header,
+                      .credential = secured.credential(),
+                      .call_overhead = call.flat_size() - arguments.flat_size(),
+                      .reply_overhead = secured.reply_overhead()};
+  Message reply = co_await Execute(std::move(arguments), peer, &facts);
+  co_return co_await secured.Seal(std::move(reply), peer);
+}
+
+Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secured* secured) {
+  xdr::Decoder arguments(message);
   xdr::Encoder reply(*peer.buffers);
   CallHeader header;
   CallContext context{.peer = peer};
-  Program* program = Route(arguments, header, context, reply);
+  if (secured) {
+    header = secured->header;
+    context.credential = secured->credential;
+    context.call_overhead = secured->call_overhead;
+    context.reply_overhead = secured->reply_overhead;
+  } else {
+    if (!DecodeOrAnswer(arguments, header, reply)) co_return reply.Finish();
+    if (const AuthStatus status = Authenticate(header, context.credential); status != AuthStatus::AUTH_OK) {
+      EncodeAuthError(reply, header.xid, status);
+      co_return reply.Finish();
+    }
+  }
+  Program* program = Route(header, context, reply);
   if (!program) co_return reply.Finish();
 
   auto outcome = ReplyCache::Outcome::kUncached;
@@ -123,8 +167,8 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
   const bool cached = remember || program->IsHarmfulLate(header.version, header.procedure);
   if (cache_ && cached &&
       !program->MeetsDuplicates(header.version, header.procedure,
-                                call.stream.bytes().subspan(arguments.reduced_position()))) {
-    const CallKey key = KeyOf(header, call, arguments.reduced_position(), peer);
+                                message.stream.bytes().subspan(arguments.reduced_position()))) {
+    const CallKey key = KeyOf(header, context.credential, message, arguments.reduced_position(), peer);
     ReplyCache::Waiter duplicate{.loop = peer.loop};
     ReplyCache::Found found = cache_->Start(key, clock_->Now(), duplicate);
     if (found.outcome == ReplyCache::Outcome::kReplay) co_return std::move(found.reply);
@@ -143,11 +187,11 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
     reply.Rewind(start);
     EncodeAccepted(reply, header.xid, status);
   }
-  Message message = reply.Finish();
+  Message answer = reply.Finish();
   if (outcome == ReplyCache::Outcome::kExecute) {
-    cache_->Finish(ticket, message, clock_->Now(), peer.loop, remember && context.remember);
+    cache_->Finish(ticket, answer, clock_->Now(), peer.loop, remember && context.remember);
   }
-  co_return message;
+  co_return answer;
 }
 
 }  // namespace penstock::rpc

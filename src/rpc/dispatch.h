@@ -7,6 +7,7 @@
 #include "rpc/auth.h"
 #include "rpc/header.h"
 #include "rpc/reply_cache.h"
+#include "rpc/security_flavor.h"
 #include "rpc/transport.h"
 
 namespace penstock::rpc {
@@ -24,6 +25,10 @@ struct CallContext {
   // Cleared by a program that finds while it executes a call that is not idempotent by its procedure's number that this one was
   // harmless: its reply is then not remembered.
   bool remember = true;
+  // Octets by which the call was longer than what its arguments are read from, and by which the reply may become longer than what
+  // is written: a flavor has sealed the one, and is going to seal the other. Programs with agreed limits count them (RFC 8881 §18.36.3).
+  size_t call_overhead = 0;
+  size_t reply_overhead = 0;
 };
 
 // An RPC program of any number of versions; several of them, of different versions, may have the same number. Shared by all loops.
@@ -66,19 +71,31 @@ class Dispatcher : public CallHandler {
 
   // Before the first call. The program outlives the dispatcher. No two programs of the same number have a version in common.
   void Add(Program& program);
+  // Before the first call: RPCSEC_GSS is offered. It outlives the dispatcher.
+  void Offer(SecurityFlavor& gss) { gss_ = &gss; }
 
   // `peer.buffers` must be set.
   Task<Message> HandleCall(Message call, const Peer& peer) override;
 
  private:
+  Task<Message> HandleSecured(Message call, const Peer& peer);
+  // `message` is a call, or the arguments of one, where a flavor has admitted it and taken its header off.
+  struct Secured {
+    const CallHeader& header;
+    const Credential& credential;
+    size_t call_overhead;
+    size_t reply_overhead;
+  };
+  Task<Message> Execute(Message message, const Peer& peer, const Secured* secured);
   // Null where there is none; `known` are then the versions that there are, if any.
   Program* Find(uint32_t number, uint32_t version, std::optional<VersionRange>& known) const;
   // Writes the reply to a call that no procedure gets to see; null then.
-  Program* Route(xdr::Decoder& decoder, CallHeader& header, CallContext& context, xdr::Encoder& reply) const;
+  Program* Route(const CallHeader& header, CallContext& context, xdr::Encoder& reply) const;
 
   std::vector<Program*> programs_;
   ReplyCache* cache_ = nullptr;
   const TimerService* clock_ = nullptr;
+  SecurityFlavor* gss_ = nullptr;
 };
 
 }  // namespace penstock::rpc

@@ -2,13 +2,15 @@
 // had the first time, and is not executed again. For procedures whose second execution would differ from the first:
 // REMOVE would say NOENT, RENAME and MKDIR likewise (RFC 1813 §4.5, RFC 5531 §9 on XIDs).
 //
-// It knows nothing of transports and connections: a client that lost its connection sends its calls again on another.
+// It knows nothing of transports and connections: a client that lost its connection sends its calls again on another. Nor of
+// what a security flavor makes of a reply: what is remembered has an empty verifier, and is sealed each time that it is sent.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "base/loop.h"
@@ -26,6 +28,8 @@ struct CallKey {
   // Of the arguments, since clients that restart reuse XIDs.
   uint32_t length = 0;
   uint64_t checksum = 0;
+  // Who proved to have sent it (GssInitiator::name); empty where nobody did. Nobody gets a reply that is meant for another.
+  std::string initiator;
 
   bool operator==(const CallKey&) const = default;
 };

@@ -28,7 +28,7 @@ struct SlowAdd : Procedure<3, uint32_t, uint32_t> {};
 // Gives the first octets of TestProgram::data.
 struct Read : Procedure<4, uint32_t, xdr::Payload<>> {};
 struct Fail : Procedure<5, xdr::Void, xdr::Void> {};
-// The caller's uid; takes AUTH_SYS only.
+// The caller's uid; not for AUTH_NONE.
 struct WhoAmI : Procedure<6, xdr::Void, uint32_t> {};
 // Sets the sum, but waits for TestProgram::Release(); idempotent, and harmful late.
 struct SlowSet : Procedure<7, uint32_t, uint32_t> {};
@@ -42,10 +42,14 @@ class TestProgram : public Program {
   }
   bool IsHarmfulLate(uint32_t, uint32_t procedure) const override { return procedure == SlowSet::kNumber; }
   bool AcceptsFlavor(AuthFlavor flavor, uint32_t, uint32_t procedure) const override {
-    return procedure != WhoAmI::kNumber || flavor == AuthFlavor::AUTH_SYS;
+    return procedure != WhoAmI::kNumber || flavor != AuthFlavor::AUTH_NONE;
   }
 
   Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder) override {
+    last = context.credential;
+    last_call_octets = decoder.flat_size() + context.call_overhead;
+    last_reply_overhead = context.reply_overhead;
+    context.denial = denial;
     switch (context.procedure) {
       case Null::kNumber:
         return Handle<Null>(context, decoder, encoder, [](auto&, auto&) { return xdr::Void(); });
@@ -78,6 +82,11 @@ class TestProgram : public Program {
   uint32_t sum = 0;
   Data data;
   std::vector<Completion<>*> waiting;
+  AuthStatus denial = AuthStatus::AUTH_OK;  // of all calls
+  // Of the last call.
+  Credential last;
+  size_t last_call_octets = 0;
+  size_t last_reply_overhead = 0;
 
  private:
   Task<uint32_t> Slow(uint32_t number) {

@@ -1,0 +1,66 @@
+// RPCSEC_GSS version 1 (RFC 2203), the server's side: it establishes contexts with clients, admits their calls, and
+// seals the replies.
+#pragma once
+
+#include <asio/thread_pool.hpp>
+#include <memory>
+
+#include "protocol/rpcsec_gss.h"
+#include "rpc/gss/context_table.h"
+#include "rpc/gss/mechanism.h"
+#include "rpc/security_flavor.h"
+
+namespace penstock::rpc::gss {
+
+// Any loop.
+class Acceptor final : public SecurityFlavor {
+ public:
+  struct Parts {
+    Mechanism& mechanism;
+    const TimerService& clock;  // asked on any thread
+    ContextTable::Random random;
+    // For what may block, and for what takes long; null: at once.
+    asio::thread_pool* pool = nullptr;
+    ContextTable::Limits limits{};
+  };
+  // What `parts` refers to outlives it.
+  explicit Acceptor(Parts parts)
+      : mechanism_(parts.mechanism),
+        clock_(parts.clock),
+        pool_(parts.pool),
+        contexts_(parts.limits, std::move(parts.random)) {}
+
+  Task<Admission> Admit(const Message& call, const CallHeader& header, size_t arguments_at, const Peer& peer) override;
+
+  const ContextTable& contexts() const { return contexts_; }
+
+ private:
+  // A call, and its credential.
+  struct Incoming {
+    const Message& call;
+    const CallHeader& header;
+    size_t arguments_at;
+    const Peer& peer;
+    rpcsecgss::rpc_gss_cred_vers_1_t credential;
+  };
+  // What came of a token.
+  struct Negotiated {
+    std::unique_ptr<MechanismContext> mechanism;  // where more are needed
+    MechanismContext::Step step;
+    std::shared_ptr<Context> context;  // where none is
+    Mic verifier{};
+  };
+  enum class Verdict : uint8_t { kAccepted, kDropped, kBadVerifier, kNotOfContext, kContextOver };
+
+  Task<Message> Negotiate(const Incoming& incoming);
+  Result<Negotiated> TakeToken(std::unique_ptr<MechanismContext> mechanism, const Handle& handle, ConstBytes token);
+  static Verdict Verify(const Incoming& incoming, Context& context);
+  Task<Admission> AdmitData(const Incoming& incoming);
+
+  Mechanism& mechanism_;
+  const TimerService& clock_;
+  asio::thread_pool* const pool_;
+  ContextTable contexts_;
+};
+
+}  // namespace penstock::rpc::gss

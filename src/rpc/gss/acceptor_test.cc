@@ -1,0 +1,361 @@
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "rpc/gss/test_acceptor.h"
+
+namespace penstock::rpc::gss {
+namespace {
+
+using rpc::testing::Add;
+using rpc::testing::Echo;
+using rpc::testing::Fail;
+using rpc::testing::Null;
+using rpc::testing::Read;
+using rpc::testing::SlowAdd;
+using rpc::testing::WhoAmI;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using enum AuthStatus;
+
+class DataTest : public AcceptorTest {
+ protected:
+  DataTest() { Establish(); }
+
+  Message Call(uint32_t procedure, const W& arguments, uint32_t number, const Spoil& spoil = {},
+               GssService service = GssService::kNone) {
+    return alice.Call(Xid(5), To(procedure), service, number, Encoded(arguments), spoil);
+  }
+  // A file with these octets, which has no name.
+  static Data File(ConstBytes octets) {
+    char name[] = "/tmp/penstock-gss-test-XXXXXX";
+    auto file = std::make_shared<FileDescriptor>(::mkstemp(name));
+    ::unlink(name);
+    EXPECT_EQ(::write(file->get(), octets.data(), octets.size()), static_cast<ssize_t>(octets.size()));
+    return {std::move(file), 0, octets.size()};
+  }
+};
+
+TEST_F(DataTest, CallsAreExecutedUnderEveryService) {
+  for (const GssService service : kServices) {
+    EXPECT_EQ(Results(service, Null::kNumber, {}), W{}) << static_cast<int>(service);
+    EXPECT_EQ(Results(service, Echo::kNumber, {3, 0x61626300}), (W{3, 0x61626300})) << static_cast<int>(service);
+  }
+}
+
+TEST_F(DataTest, ProgramsAreToldWhoCalls) {
+  EXPECT_EQ(Results(GssService::kIntegrity, WhoAmI::kNumber, {}), W{1000});
+  EXPECT_EQ(program.last.flavor, AuthFlavor::RPCSEC_GSS);
+  EXPECT_EQ(program.last.gid, 100u);
+  EXPECT_EQ(program.last.service, GssService::kIntegrity);
+  EXPECT_EQ(program.last.group_count, 0u);
+  ASSERT_TRUE(program.last.initiator);
+  EXPECT_EQ(program.last.initiator->name, "toy:alice");
+  EXPECT_EQ(program.last.initiator->display, "alice@TOY");
+}
+
+TEST_F(DataTest, WhoIsNoUserOfTheHostIsNobody) {
+  testing::ToyInitiator toy("host/client");
+  testing::Initiator client(toy, pool);
+  Establish(client);
+  const Message reply = Reply(client.Call(Xid(5), To(WhoAmI::kNumber), GssService::kNone, 1, Message()));
+  EXPECT_THAT(WordsOf(*client.Open(reply, GssService::kNone, 1)), ElementsAre(kNobody));
+}
+
+// RFC 2203 §5.3.3.2: the verifier is there whatever the status is, the seal only around results.
+TEST_F(DataTest, RepliesWithoutResultsAreVerified) {
+  for (const GssService service : kServices) {
+    const auto status = [&](Target target) {
+      const uint32_t number = ++sequence;
+      const Message reply = Reply(alice.Call(Xid(5), target, service, number, Message()));
+      EXPECT_TRUE(alice.IsVerified(reply, number));
+      EXPECT_FALSE(alice.IsVerified(reply, number + 1));
+      return StatusOf(reply);
+    };
+    EXPECT_EQ(status(To(Fail::kNumber)), AcceptStatus::SYSTEM_ERR);
+    EXPECT_EQ(status(To(77)), AcceptStatus::PROC_UNAVAIL);
+    EXPECT_EQ(status(To(Add::kNumber)), AcceptStatus::GARBAGE_ARGS);
+    EXPECT_EQ(status({.program = 99, .version = 3, .procedure = 0}), AcceptStatus::PROG_UNAVAIL);
+    EXPECT_EQ(status({.program = rpc::testing::kTestProgram, .version = 7, .procedure = 0}),
+              AcceptStatus::PROG_MISMATCH);
+  }
+}
+
+TEST_F(DataTest, ProgramsMayDenyAsEver) {
+  program.denial = AUTH_TOOWEAK;
+  EXPECT_EQ(Words(Call(Null::kNumber, {}, 1, {}, GssService::kPrivacy)), Denied(AUTH_TOOWEAK));
+}
+
+// ---- what is verified ----
+
+TEST_F(DataTest, WhatIsWrongWithACredentialIsSaid) {
+  EXPECT_EQ(Words(Call(0, {}, 1, {.service = 0})), Denied(AUTH_BADCRED));
+  EXPECT_EQ(Words(Call(0, {}, 1, {.service = 4})), Denied(AUTH_BADCRED));
+  EXPECT_EQ(Words(Call(0, {}, 1, {.version = 2})), Denied(AUTH_BADCRED)) << "not the context's";
+  EXPECT_EQ(Words(Call(0, {}, 1, {.handle = testing::Octets(16)})), Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_EQ(Words(Call(0, {}, 1, {.handle = testing::Octets()})), Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_EQ(Results(GssService::kNone, 0, {}), W{}) << "the number was not used up";
+}
+
+TEST_F(DataTest, WhatIsWrongWithAVerifierIsSaid) {
+  EXPECT_EQ(Words(Call(0, {}, 1, {.verifier = true})), Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_EQ(Words(Call(0, {}, 1, {.verifier_flavor = AuthFlavor::AUTH_NONE})), Denied(AUTH_BADVERF));
+  EXPECT_EQ(Results(GssService::kNone, 0, {}), W{}) << "the number was not used up";
+}
+
+// The verifier covers the whole header: what is called cannot be changed on the way.
+TEST_F(DataTest, AnotherProcedureIsAnotherCall) {
+  const Message call = Call(Echo::kNumber, {3}, 1);
+  W words = WordsOf(call);
+  words[5] = Add::kNumber;
+  EXPECT_EQ(Words(Encoded(words)), Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_EQ(program.sum, 0u);
+}
+
+TEST_F(DataTest, NobodyUsesTheContextOfAnother) {
+  testing::ToyInitiator toy("bob");
+  testing::Initiator bob(toy, pool);
+  Establish(bob);
+  const Message call = bob.Call(Xid(5), To(0), GssService::kNone, 1, Message(), {.handle = alice.handle()});
+  EXPECT_EQ(Words(call), Denied(RPCSEC_GSS_CREDPROBLEM));
+}
+
+TEST_F(DataTest, AContextThatIsNotCompleteTakesNoCalls) {
+  mechanism.legs = 2;
+  testing::ToyInitiator toy("bob");
+  testing::Initiator bob(toy, pool);
+  bob.HandleCreated(Reply(bob.Create(Xid(5), To(0))));
+  EXPECT_EQ(Words(bob.Call(Xid(5), To(0), GssService::kNone, 1, Message())), Denied(RPCSEC_GSS_CREDPROBLEM));
+}
+
+TEST_F(DataTest, ArgumentsThatWereChangedAreGarbage) {
+  for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
+    for (const Spoil& spoil : {Spoil{.sequence_within = 99}, Spoil{.seal = true}}) {
+      const uint32_t number = ++sequence;
+      const Message reply = Reply(Call(Add::kNumber, {5}, number, spoil, service));
+      EXPECT_TRUE(alice.IsVerified(reply, number));
+      EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS);
+    }
+  }
+  EXPECT_EQ(program.sum, 0u);
+}
+
+TEST_F(DataTest, ArgumentsThatAreNotSealedAreGarbage) {
+  for (const uint32_t service : {2u, 3u}) {
+    const uint32_t number = ++sequence;
+    const Message reply = Reply(Call(Add::kNumber, {5}, number, {.service = service}));
+    EXPECT_TRUE(alice.IsVerified(reply, number));
+    EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS);
+  }
+  EXPECT_EQ(program.sum, 0u);
+}
+
+// ---- sequence numbers ----
+
+TEST_F(DataTest, AReplayIsDropped) {
+  const Message call = Call(Null::kNumber, {}, 7);
+  EXPECT_FALSE(Reply(call).empty());
+  EXPECT_TRUE(Reply(call).empty());
+  EXPECT_TRUE(Reply(Call(Echo::kNumber, {3}, 7)).empty()) << "another call with the same number";
+}
+
+TEST_F(DataTest, WhatIsBelowTheWindowIsDropped) {
+  Reply(Call(0, {}, 10'000));
+  EXPECT_FALSE(Reply(Call(0, {}, 10'001 - SequenceWindow::kSize)).empty());
+  EXPECT_TRUE(Reply(Call(0, {}, 10'000 - SequenceWindow::kSize)).empty());
+}
+
+TEST_F(DataTest, AForgedNumberDoesNotMoveTheWindow) {
+  EXPECT_EQ(Words(Call(0, {}, 1'000'000, {.verifier = true})), Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_FALSE(Reply(Call(0, {}, 1)).empty());
+}
+
+TEST_F(DataTest, NumbersEndBelowTheMaximum) {
+  EXPECT_FALSE(alice.IsVerified(Reply(Call(0, {}, 0x8000'0000)), 0x8000'0000));
+  EXPECT_EQ(Words(Call(0, {}, 0x8000'0000)), Denied(RPCSEC_GSS_CTXPROBLEM));
+  EXPECT_TRUE(alice.IsVerified(Reply(Call(0, {}, 0x7fff'ffff)), 0x7fff'ffff));
+}
+
+// ---- how contexts end ----
+
+TEST_F(DataTest, AClientDestroysItsContext) {
+  for (const GssService service : kServices) {
+    testing::ToyInitiator toy("bob");
+    testing::Initiator bob(toy, pool);
+    Establish(bob);
+    const Message reply = Reply(bob.Destroy(Xid(6), To(0), service, 3));
+    const auto results = bob.Open(reply, service, 3);
+    ASSERT_TRUE(results);
+    EXPECT_THAT(WordsOf(*results), IsEmpty());
+    EXPECT_EQ(Words(bob.Call(Xid(5), To(0), service, 4, Message())), Denied(RPCSEC_GSS_CREDPROBLEM));
+  }
+  EXPECT_EQ(acceptor.contexts().established(), 1u);
+}
+
+TEST_F(DataTest, NobodyElseDestroysIt) {
+  EXPECT_EQ(Words(alice.Destroy(Xid(5), To(0), GssService::kNone, 3, {.verifier = true})),
+            Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_EQ(Results(GssService::kNone, 0, {}), W{});
+  const Message call = Call(1, {}, 9, {.gss_procedure = 3});
+  EXPECT_EQ(Words(call), Denied(AUTH_BADCRED)) << "not for NULLPROC";
+}
+
+TEST_F(DataTest, ACallMayOutliveItsContext) {
+  std::optional<Message> slow;
+  Start(Call(SlowAdd::kNumber, {5}, 1, {}, GssService::kPrivacy), slow);
+  EXPECT_FALSE(Reply(alice.Destroy(Xid(6), To(0), GssService::kNone, 2)).empty());
+  program.Release();
+  ASSERT_TRUE(slow);
+  EXPECT_THAT(WordsOf(*alice.Open(*slow, GssService::kPrivacy, 1)), ElementsAre(5));
+}
+
+TEST_F(DataTest, AContextEndsWithItsTicket) {
+  mechanism.lifetime = std::chrono::hours(10);
+  testing::ToyInitiator toy("bob");
+  testing::Initiator bob(toy, pool);
+  Establish(bob);
+  const auto call = [&](uint32_t number) { return bob.Call(Xid(5), To(0), GssService::kNone, number, Message()); };
+  EXPECT_TRUE(bob.IsVerified(Reply(call(1)), 1));
+  clock.now += std::chrono::hours(10);
+  EXPECT_EQ(Words(call(2)), Denied(RPCSEC_GSS_CTXPROBLEM));
+  EXPECT_EQ(Words(call(3)), Denied(RPCSEC_GSS_CREDPROBLEM)) << "and is forgotten";
+}
+
+TEST_F(DataTest, AMechanismMaySayThatAContextIsOver) {
+  mechanism.verify_failure = kContextExpired;
+  EXPECT_EQ(Words(Call(0, {}, 1)), Denied(RPCSEC_GSS_CTXPROBLEM));
+  mechanism.verify_failure = kFailure;
+  EXPECT_EQ(Words(Call(0, {}, 1)), Denied(RPCSEC_GSS_CREDPROBLEM));
+}
+
+// ---- what the mechanism fails to do ----
+
+TEST_F(DataTest, WithoutAVerifierThereIsNoReply) {
+  mechanism.mics_to_give = 0;
+  EXPECT_EQ(Words(Call(0, {}, 1)), Denied(RPCSEC_GSS_CTXPROBLEM));
+}
+
+TEST_F(DataTest, ResultsThatCannotBeSealedAreNotSent) {
+  mechanism.mics_to_give = 1;  // for the verifier
+  EXPECT_TRUE(Reply(Call(0, {}, 1, {}, GssService::kIntegrity)).empty());
+  mechanism.mics_to_give = 100;
+  mechanism.wraps = false;
+  EXPECT_TRUE(Reply(Call(0, {}, 2, {}, GssService::kPrivacy)).empty());
+}
+
+// ---- calls that come again ----
+
+TEST_F(DataTest, ACallThatIsSentAgainIsTheSameUnderAnotherNumber) {
+  for (const GssService service : kServices) {
+    const uint32_t xid = 100 + static_cast<uint32_t>(service);
+    const uint32_t before = program.sum;
+    EXPECT_EQ(Results(service, Add::kNumber, {10}, xid), W{before + 10});
+    EXPECT_EQ(Results(service, Add::kNumber, {10}, xid), W{before + 10}) << "with the verifier of the second";
+    EXPECT_EQ(program.sum, before + 10);
+  }
+}
+
+TEST_F(DataTest, ACallThatIsSentAgainIsTheSameUnderAnotherContext) {
+  EXPECT_EQ(Results(GssService::kPrivacy, Add::kNumber, {10}), W{10});
+  testing::Initiator again(toy_alice, pool);
+  Establish(again);
+  const Message reply = Reply(again.Call(Xid(5), To(Add::kNumber), GssService::kIntegrity, 1, Encoded({10})));
+  EXPECT_THAT(WordsOf(*again.Open(reply, GssService::kIntegrity, 1)), ElementsAre(10));
+  EXPECT_EQ(program.sum, 10u);
+}
+
+TEST_F(DataTest, NobodyGetsTheReplyThatIsMeantForAnother) {
+  EXPECT_EQ(Results(GssService::kPrivacy, Add::kNumber, {10}), W{10});
+  testing::ToyInitiator toy("bob");
+  testing::Initiator bob(toy, pool);
+  Establish(bob);
+  const Message reply = Reply(bob.Call(Xid(5), To(Add::kNumber), GssService::kNone, 1, Encoded({10})));
+  EXPECT_THAT(WordsOf(*bob.Open(reply, GssService::kNone, 1)), ElementsAre(20));
+  const W plain = {5, 0, 2, rpc::testing::kTestProgram, 3, Add::kNumber, 0, 0, 0, 0, 10};
+  EXPECT_THAT(Words(Encoded(plain)), ElementsAre(5, 1, 0, 0, 0, 0, 30));
+}
+
+TEST_F(DataTest, ADuplicateOfACallInProgressHasAReplyOfItsOwn) {
+  std::optional<Message> first;
+  std::optional<Message> second;
+  Start(Call(SlowAdd::kNumber, {1}, 1, {}, GssService::kPrivacy), first);
+  Start(Call(SlowAdd::kNumber, {1}, 2, {}, GssService::kPrivacy), second);
+  EXPECT_EQ(program.waiting.size(), 1u);
+  program.Release();
+  ASSERT_TRUE(first && second);
+  EXPECT_THAT(WordsOf(*alice.Open(*first, GssService::kPrivacy, 1)), ElementsAre(1));
+  EXPECT_THAT(WordsOf(*alice.Open(*second, GssService::kPrivacy, 2)), ElementsAre(1));
+}
+
+// ---- payloads ----
+
+// RFC 8166 §8.2.2.2: without a seal they travel as they do under other flavors.
+TEST_F(DataTest, PayloadsStayBesideAReplyThatIsNotSealed) {
+  program.data = File(AsBytes("hello"));
+  const Message reply = Reply(Call(Read::kNumber, {100}, 1));
+  ASSERT_EQ(reply.items.size(), 1u);
+  EXPECT_TRUE(reply.items[0].data.is_file());
+  const auto results = alice.Open(reply, GssService::kNone, 1);
+  ASSERT_TRUE(results);
+  const Slice flat = xdr::Unreduce(pool, *results);
+  EXPECT_EQ(AsText(flat.bytes()), std::string_view("\0\0\0\5hello\0\0\0", 12));
+}
+
+// RFC 8166 §8.2.2.3
+TEST_F(DataTest, SealedRepliesAreWhole) {
+  program.data = File(AsBytes("hello"));
+  for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
+    const uint32_t number = ++sequence;
+    const Message reply = Reply(Call(Read::kNumber, {100}, number, {}, service));
+    EXPECT_THAT(reply.items, IsEmpty());
+    const auto results = alice.Open(reply, service, number);
+    ASSERT_TRUE(results);
+    EXPECT_EQ(AsText(results->stream.bytes()), std::string_view("\0\0\0\5hello\0\0\0", 12));
+  }
+}
+
+TEST_F(DataTest, PayloadsBesideACallThatIsNotSealedAreItsArguments) {
+  Message call = Call(Add::kNumber, {}, 1);
+  call.items.push_back({.offset = call.stream.size(), .data = Encoded({10}).stream});
+  Reply(call);
+  EXPECT_EQ(cache.entries(), 1u) << "remembered, as garbage: Add has no payload";
+  call = Call(Add::kNumber, {10}, 2);
+  call.items.push_back({.offset = 4, .data = Encoded({10}).stream});
+  const Message reply = Reply(call);
+  EXPECT_TRUE(alice.IsVerified(reply, 2));
+  EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS) << "within the header";
+}
+
+// RFC 8166 §8.2.2.3
+TEST_F(DataTest, ACallThatIsSealedAndReducedIsGarbage) {
+  for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
+    const uint32_t number = ++sequence;
+    Message call = Call(Echo::kNumber, {0}, number, {}, service);
+    call.items.push_back({.offset = call.stream.size(), .data = Slice()});
+    const Message reply = Reply(call);
+    EXPECT_TRUE(alice.IsVerified(reply, number));
+    EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS);
+  }
+}
+
+// Programs keep within limits that count the whole message.
+TEST_F(DataTest, ProgramsAreToldWhatTheSealTakes) {
+  for (const GssService service : kServices) {
+    const uint32_t number = ++sequence;
+    const Message call = Call(Echo::kNumber, {6, 0x61626364, 0x65660000}, number, {}, service);
+    const Message reply = Reply(call);
+    EXPECT_EQ(program.last_call_octets, call.flat_size());
+    const size_t plain = 24 + 12;
+    EXPECT_LE(reply.flat_size(), plain + program.last_reply_overhead) << static_cast<int>(service);
+    EXPECT_GE(reply.flat_size() + 16, plain + program.last_reply_overhead) << static_cast<int>(service);
+  }
+}
+
+TEST_F(DataTest, MemoryIsGivenBack) {
+  {
+    EXPECT_EQ(Results(GssService::kPrivacy, Echo::kNumber, {3, 0x61626300}), (W{3, 0x61626300}));
+  }
+  EXPECT_EQ(pool.outstanding(), 0u);
+}
+
+}  // namespace
+}  // namespace penstock::rpc::gss

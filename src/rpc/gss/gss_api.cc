@@ -1,0 +1,30 @@
+#include "rpc/gss/gss_api.h"
+
+#include <fmt/format.h>
+
+namespace penstock::rpc::gss {
+namespace {
+
+// A status code may have several lines.
+std::string TextOf(OM_uint32 status, int kind, gss_OID mechanism) {
+  std::string text;
+  OM_uint32 more = 0;
+  do {
+    OM_uint32 minor;
+    ApiBuffer line;
+    if (GSS_ERROR(gss_display_status(&minor, status, kind, mechanism, &more, line.out()))) break;
+    if (!text.empty()) text += "; ";
+    text += line.text();
+  } while (more != 0);
+  return text;
+}
+
+}  // namespace
+
+Failure FailureOf(OM_uint32 major, OM_uint32 minor, gss_OID mechanism) {
+  std::string text = TextOf(major, GSS_C_GSS_CODE, mechanism);
+  if (minor != 0) text += fmt::format(" ({})", TextOf(minor, GSS_C_MECH_CODE, mechanism));
+  return {.major = major, .minor = minor, .text = std::move(text)};
+}
+
+}  // namespace penstock::rpc::gss

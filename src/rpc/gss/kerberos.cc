@@ -1,0 +1,198 @@
+#include "rpc/gss/kerberos.h"
+
+#include <fmt/format.h>
+#include <gssapi/gssapi_krb5.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "rpc/gss/gss_api.h"
+
+namespace penstock::rpc::gss {
+namespace {
+
+gss_OID KerberosOid() { return const_cast<gss_OID>(gss_mech_krb5); }
+
+std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) {
+  return std::unexpected(FailureOf(major, minor, KerberosOid()));
+}
+
+// What surrounds a wrapped text, in its order in memory.
+struct Layout {
+  enum Part : uint8_t { kHeader, kText, kPadding, kTrailer, kParts };
+  std::array<gss_iov_buffer_desc, kParts> parts{{{.type = GSS_IOV_BUFFER_TYPE_HEADER, .buffer = {}},
+                                                 {.type = GSS_IOV_BUFFER_TYPE_DATA, .buffer = {}},
+                                                 {.type = GSS_IOV_BUFFER_TYPE_PADDING, .buffer = {}},
+                                                 {.type = GSS_IOV_BUFFER_TYPE_TRAILER, .buffer = {}}}};
+
+  size_t length(Part part) const { return parts[part].buffer.length; }
+  WrapRoom room() const { return {.before = length(kHeader), .behind = length(kPadding) + length(kTrailer)}; }
+};
+
+}  // namespace
+
+struct Kerberos::Credential {
+  ApiCredential handle;
+};
+
+class Kerberos::KerberosContext final : public MechanismContext {
+ public:
+  explicit KerberosContext(const Kerberos& owner) : owner_(owner) {}
+
+  Result<Step> Accept(ConstBytes token) override {
+    gss_buffer_desc input = Lent(token);
+    ApiBuffer output;
+    ApiName initiator;
+    OM_uint32 minor;
+    const OM_uint32 major = gss_accept_sec_context(&minor, context_.out(), owner_.credential_->handle.get(), &input,
+                                                   GSS_C_NO_CHANNEL_BINDINGS, initiator.out(), nullptr, output.out(),
+                                                   nullptr, &lifetime_, nullptr);
+    if (major != GSS_S_COMPLETE && major != GSS_S_CONTINUE_NEEDED) return Fail(major, minor);
+    initiator_ = std::move(initiator);
+    return Step{.major = major, .minor = minor, .token = {output.bytes().begin(), output.bytes().end()}};
+  }
+
+  Result<Initiator> GetInitiator() override {
+    Initiator initiator;
+    OM_uint32 minor;
+    ApiBuffer exported;
+    ApiBuffer display;
+    ApiBuffer local;
+    if (const OM_uint32 major = gss_export_name(&minor, initiator_.get(), exported.out())) return Fail(major, minor);
+    if (const OM_uint32 major = gss_display_name(&minor, initiator_.get(), display.out(), nullptr)) {
+      return Fail(major, minor);
+    }
+    initiator.names = {.name = exported.text(), .display = display.text()};
+    if (lifetime_ != GSS_C_INDEFINITE) initiator.lifetime = std::chrono::seconds(lifetime_);
+    // Not everybody is a user here: machines are not, nor users of other realms, unless the host's configuration says
+    // so.
+    if (gss_localname(&minor, initiator_.get(), KerberosOid(), local.out()) == GSS_S_COMPLETE) {
+      if (const auto user = owner_.look_up_(local.text())) {
+        initiator.uid = user->uid;
+        initiator.gid = user->gid;
+      }
+    }
+    return initiator;
+  }
+
+  Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
+    gss_buffer_desc text = Lent(message);
+    gss_buffer_desc token = Lent(mic);
+    OM_uint32 minor;
+    gss_qop_t quality = GSS_C_QOP_DEFAULT;
+    const OM_uint32 major = gss_verify_mic(&minor, context_.get(), &text, &token, &quality);
+    if (major != GSS_S_COMPLETE) return Fail(major, minor);
+    return CheckQuality(quality);
+  }
+
+  Result<void> GetMic(ConstBytes message, Mic& mic) override {
+    gss_buffer_desc text = Lent(message);
+    ApiBuffer token;
+    OM_uint32 minor;
+    const OM_uint32 major = gss_get_mic(&minor, context_.get(), GSS_C_QOP_DEFAULT, &text, token.out());
+    if (major != GSS_S_COMPLETE) return Fail(major, minor);
+    if (token.bytes().size() > mic.room.size()) return Fail(GSS_S_FAILURE, 0);
+    CopyBytes(mic.room, token.bytes());
+    mic.size = token.bytes().size();
+    return {};
+  }
+
+  Result<WrapRoom> RoomToWrap(size_t octets) override {
+    PENSTOCK_TRY(const Layout layout, LayoutFor(octets));
+    return layout.room();
+  }
+
+  Result<void> Wrap(Bytes message, const WrapRoom& room) override {
+    PENSTOCK_TRY(Layout layout, LayoutFor(message.size() - room.before - room.behind));
+    if (layout.room().before != room.before || layout.room().behind != room.behind) return Fail(GSS_S_FAILURE, 0);
+    std::byte* at = message.data();
+    for (gss_iov_buffer_desc& part : layout.parts) {
+      part.buffer.value = at;
+      at += part.buffer.length;
+    }
+    OM_uint32 minor;
+    int encrypted = 0;
+    const OM_uint32 major = gss_wrap_iov(&minor, context_.get(), 1, GSS_C_QOP_DEFAULT, &encrypted, layout.parts.data(),
+                                         static_cast<int>(layout.parts.size()));
+    if (major != GSS_S_COMPLETE) return Fail(major, minor);
+    if (!encrypted) return Fail(GSS_S_UNAVAILABLE, 0);
+    return {};
+  }
+
+  Result<Bytes> Unwrap(Bytes message) override {
+    std::array<gss_iov_buffer_desc, 2> parts{
+        {{.type = GSS_IOV_BUFFER_TYPE_STREAM, .buffer = {message.size(), message.data()}},
+         {.type = GSS_IOV_BUFFER_TYPE_DATA, .buffer = {}}}};
+    OM_uint32 minor;
+    int encrypted = 0;
+    gss_qop_t quality = GSS_C_QOP_DEFAULT;
+    const OM_uint32 major = gss_unwrap_iov(&minor, context_.get(), &encrypted, &quality, parts.data(), parts.size());
+    if (major != GSS_S_COMPLETE) return Fail(major, minor);
+    // RFC 2203 §5.3.2.3: what is to be private is encrypted, not only signed.
+    if (!encrypted) return Fail(GSS_S_DEFECTIVE_TOKEN, 0);
+    PENSTOCK_CHECK(CheckQuality(quality));
+    return Bytes(static_cast<std::byte*>(parts[1].buffer.value), parts[1].buffer.length);
+  }
+
+ private:
+  // RFC 2203 §5.3.3.1: the same quality for all of a call, so that it is the default's alone.
+  static Result<void> CheckQuality(gss_qop_t quality) {
+    if (quality != GSS_C_QOP_DEFAULT) return Fail(GSS_S_BAD_QOP, 0);
+    return {};
+  }
+
+  Result<Layout> LayoutFor(size_t octets) {
+    Layout layout;
+    layout.parts[Layout::kText].buffer.length = octets;
+    OM_uint32 minor;
+    const OM_uint32 major = gss_wrap_iov_length(&minor, context_.get(), 1, GSS_C_QOP_DEFAULT, nullptr,
+                                                layout.parts.data(), static_cast<int>(layout.parts.size()));
+    if (major != GSS_S_COMPLETE) return Fail(major, minor);
+    return layout;
+  }
+
+  const Kerberos& owner_;
+  ApiContext context_;
+  ApiName initiator_;
+  OM_uint32 lifetime_ = 0;
+};
+
+Kerberos::Kerberos(std::unique_ptr<Credential> credential, LookUp look_up)
+    : credential_(std::move(credential)), look_up_(std::move(look_up)) {}
+
+Kerberos::~Kerberos() = default;
+
+std::unique_ptr<MechanismContext> Kerberos::Begin() { return std::make_unique<KerberosContext>(*this); }
+
+SetupResult<std::unique_ptr<Kerberos>> Kerberos::Open(const std::string& path, LookUp look_up) {
+  const std::string keytab = "FILE:" + path;
+  gss_key_value_element_desc element{.key = "keytab", .value = keytab.c_str()};
+  const gss_key_value_set_desc store{.count = 1, .elements = &element};
+  gss_OID_set_desc mechanisms{.count = 1, .elements = KerberosOid()};
+  const auto fail = [&path](const char* what, OM_uint32 major, OM_uint32 minor) {
+    return std::unexpected(SetupError{fmt::format("{}: {}: {}", path.empty() ? "the host's keytab" : "keytab " + path,
+                                                  what, FailureOf(major, minor, KerberosOid()).text)});
+  };
+  const auto acquire = [&](const ApiName& name, ApiCredential& credential, OM_uint32& minor) {
+    return gss_acquire_cred_from(&minor, name.get(), GSS_C_INDEFINITE, &mechanisms, GSS_C_ACCEPT,
+                                 path.empty() ? nullptr : &store, credential.out(), nullptr, nullptr);
+  };
+  OM_uint32 minor;
+  // Asked for any key first: a host without a keytab is the usual case, and MIT's library (1.20) loses memory where it
+  // looks for a service's keys in vain.
+  ApiCredential of_any_service;
+  if (const OM_uint32 major = acquire({}, of_any_service, minor)) return fail("there are no keys", major, minor);
+  ApiName service;
+  gss_buffer_desc text = Lent(AsBytes("nfs"));
+  if (const OM_uint32 major = gss_import_name(&minor, &text, GSS_C_NT_HOSTBASED_SERVICE, service.out())) {
+    return fail("no name for the service", major, minor);
+  }
+  auto credential = std::make_unique<Credential>();
+  if (const OM_uint32 major = acquire(service, credential->handle, minor)) {
+    return fail("there is no key of the service nfs", major, minor);
+  }
+  return std::unique_ptr<Kerberos>(new Kerberos(std::move(credential), std::move(look_up)));
+}
+
+}  // namespace penstock::rpc::gss
