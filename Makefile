@@ -28,7 +28,7 @@ serve: release
 	@exec build/release/src/cli/penstock serve "$(DIR)" $(ARGS)
 
 test:
-	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) scripts/run-tests
+	@scripts/run-tests
 
 fuzz:
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) scripts/run-tests fuzz

@@ -79,6 +79,24 @@ function(penstock_unit_test name executable)
   endforeach()
 endfunction()
 
+# penstock_kerberos_test(name SOURCES a_test.cc ... [DEPENDS ...]): a test of ctest, <name>.kerberos, that runs in a realm of its own;
+# skipped (77) where there is no KDC to be had.
+function(penstock_kerberos_test name)
+  if(NOT PENSTOCK_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  string(REPLACE "/" "_" executable ${name}_kerberos_test)
+  list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
+  add_executable(${executable} ${ARG_SOURCES})
+  target_link_libraries(${executable} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  penstock_precompile(${executable} TEST)
+  set(test ${name}.kerberos)
+  add_test(NAME ${test} COMMAND /usr/bin/python3 -B ${PROJECT_SOURCE_DIR}/tests/harness/kerberos.py run --
+    $<TARGET_FILE:${executable}> --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
+  set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+endfunction()
+
 # penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/fuzz_<name>, with libFuzzer; seeds in
 # fuzz/seeds/<name>. The target fuzzers builds them all.
 function(penstock_fuzzer name)

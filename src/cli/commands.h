@@ -108,6 +108,7 @@ struct ServeOptions {
   double lease_seconds = 90;
   double grace_seconds = 90;
   std::string nfs4_domain;
+  std::string keytab;
   bool manage_gids = false;
   RdmaOptions rdma;
 };

@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
   serve->add_option(
       "--export", serve_options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash,\n"
-      "anonuid=N, anongid=N, client=NETWORK, secure, insecure; may be repeated");
+      "anonuid=N, anongid=N, client=NETWORK, secure, insecure, sec=FLAVOR[:FLAVOR...] of sys (the default), krb5,\n"
+      "krb5i, krb5p, none; may be repeated");
   serve->add_option("--listen", serve_options.listen, "Address to listen on")->capture_default_str();
   serve->add_option("--tcp-port", serve_options.tcp_port, "NFS over TCP")->capture_default_str();
   serve->add_option("--rdma-port", serve_options.rdma_port, "NFS over RDMA")->capture_default_str();
@@ -65,6 +66,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   serve->add_option("--nfs4-domain", serve_options.nfs4_domain,
                     "NFSv4: write owners as name@DOMAIN; as numbers where it is not given");
+  serve->add_option(
+      "--keytab", serve_options.keytab,
+      "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; by default with those in the\n"
+      "host's keytab (KRB5_KTNAME), if it has any");
   serve->add_flag("--manage-gids", serve_options.manage_gids,
                   "Take users' groups from this host, not from their credentials, which carry sixteen at most");
   serve

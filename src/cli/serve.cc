@@ -47,6 +47,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.nfs4.lease = seconds(arguments.lease_seconds);
   options.nfs4.grace = seconds(arguments.grace_seconds);
   options.nfs4.domain = arguments.nfs4_domain;
+  options.keytab = arguments.keytab;
   options.manage_gids = arguments.manage_gids;
   options.rdma = ChoiceOf(arguments.rdma);
   return options;
@@ -65,6 +66,7 @@ void PrintHowToMount(const server::Server& server) {
   const server::Addresses& at = server.addresses();
   fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT over TCP: {}\n", server.rdma_description(), at.rdma,
              at.tcp, at.mount);
+  if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
   const std::string host = ClientsNameFor(at.rdma.address());
   fmt::print("On a Linux client, as root:\n");
   for (const auto& exported : server.exports().all()) {

@@ -20,14 +20,14 @@ class Caller {
     context_.loop = loop;
     fs::Credentials& identity = context_.credentials;
     identity = {.uid = options.anonuid, .gid = options.anongid, .groups = {}};
-    if (options.squash == Squash::kAll || credential.flavor == rpc::AuthFlavor::AUTH_NONE) return;
+    if (options.squash == Squash::kAll || !IsSomebody(options, credential)) return;
 
     // Each of the ids is squashed by itself: root's group does not come in with another user.
     const bool keep_root = options.squash == Squash::kNone;
     const auto group = [&](uint32_t gid) { return gid == 0 && !keep_root ? options.anongid : gid; };
     if (credential.uid != 0 || keep_root) identity.uid = credential.uid;
     identity.gid = group(credential.gid);
-    if (options.groups) {
+    if (options.groups && options.groups->AreOf(credential)) {
       looked_up_ = options.groups->Of(credential.uid);
       if (!looked_up_) return;
       if (!keep_root && std::ranges::find(*looked_up_, 0u) != looked_up_->end()) {
@@ -56,6 +56,13 @@ class Caller {
   const fs::Context& context() const { return context_; }
 
  private:
+  // What is said in a flavor that the export does not take is not believed; what may be asked so is asked by nobody in
+  // particular. So is what comes from an initiator who is no user of this host.
+  static bool IsSomebody(const ExportOptions& options, const rpc::Credential& credential) {
+    const bool unknown = credential.flavor == rpc::AuthFlavor::RPCSEC_GSS && credential.uid == rpc::kNobody;
+    return credential.flavor != rpc::AuthFlavor::AUTH_NONE && !unknown && options.security.Admits(credential);
+  }
+
   void OwnGroups() {
     fs::Credentials& identity = context_.credentials;
     if (!looked_up_) identity.groups = std::span(groups_).first(identity.groups.size());

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nfs/test_initiator.h"
+
 namespace penstock::nfs {
 namespace {
 
@@ -19,6 +21,9 @@ rpc::Credential System(uint32_t uid, uint32_t gid, std::initializer_list<uint32_
 }
 
 ExportOptions Options(Squash squash) { return {.squash = squash, .anonuid = 99, .anongid = 98}; }
+ExportOptions Secure(Squash squash) {
+  return {.squash = squash, .anonuid = 99, .anongid = 98, .security = {SecurityFlavor::kKrb5}};
+}
 
 TEST(Caller, IsWhoTheCredentialSays) {
   const Caller caller(Options(Squash::kRoot), System(1000, 100, {100, 27}), nullptr);
@@ -54,10 +59,36 @@ TEST(Caller, EverybodyIsAnonymousWhereAllAreSquashed) {
 
 TEST(Caller, WithoutAuthenticationIsAnonymousEverywhere) {
   for (const Squash squash : {Squash::kNone, Squash::kRoot, Squash::kAll}) {
-    const Caller caller(Options(squash), rpc::Credential{}, nullptr);
+    ExportOptions options = Options(squash);
+    options.security.Add(SecurityFlavor::kNone);
+    const Caller caller(options, rpc::Credential{}, nullptr);
     EXPECT_EQ(caller.context().credentials.uid, 99u);
     EXPECT_EQ(caller.context().credentials.gid, 98u);
   }
+}
+
+TEST(Caller, AnInitiatorIsTheUserOfThisHostWhomItStandsFor) {
+  const TestInitiator alice("alice@EXAMPLE.ORG", 1000), root("root@EXAMPLE.ORG", 0);
+  const Caller user(Secure(Squash::kRoot), alice.With(rpc::GssService::kNone), nullptr);
+  EXPECT_EQ(user.context().credentials.uid, 1000u);
+  const Caller squashed(Secure(Squash::kRoot), root.With(rpc::GssService::kNone), nullptr);
+  EXPECT_EQ(squashed.context().credentials.uid, 99u);
+  EXPECT_EQ(squashed.context().credentials.gid, 98u);
+  const Caller trusted(Secure(Squash::kNone), root.With(rpc::GssService::kNone), nullptr);
+  EXPECT_EQ(trusted.context().credentials.uid, 0u);
+}
+
+TEST(Caller, AnInitiatorWhoIsNoUserOfThisHostIsAnonymous) {
+  const TestInitiator machine("nfs/client.example.org@EXAMPLE.ORG");
+  const Caller caller(Secure(Squash::kNone), machine.With(rpc::GssService::kNone), nullptr);
+  EXPECT_EQ(caller.context().credentials.uid, 99u);
+  EXPECT_EQ(caller.context().credentials.gid, 98u);
+}
+
+TEST(Caller, WhatIsSaidInAFlavorThatTheExportDoesNotTakeIsNotBelieved) {
+  const Caller caller(Secure(Squash::kNone), System(0, 0, {27}), nullptr);
+  EXPECT_EQ(caller.context().credentials.uid, 99u);
+  EXPECT_THAT(caller.context().credentials.groups, IsEmpty());
 }
 
 }  // namespace

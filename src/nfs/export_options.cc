@@ -58,8 +58,9 @@ SetupResult<void> ApplyValue(std::string_view key, std::string_view value, Expor
     if (!network) return Fail("export option client={}: not an address or a network such as 10.0.0.0/8", value);
     options.clients.push_back(*network);
   } else if (key == "sec") {
-    if (value != "sys" && value != "sys:none") return Fail("export option sec={}: choose sys or sys:none", value);
-    options.authentication_none = value == "sys:none";
+    auto flavors = SecurityFlavors::Parse(value);
+    if (!flavors) return Fail("export option sec={}: {}", value, flavors.error().message);
+    options.security = *flavors;
   } else {
     return Fail("unknown export option \"{}={}\"", key, value);
   }

@@ -64,12 +64,13 @@ TEST(ExportSpec, WithoutOptionsIsWritableForEverybodyWithRootSquashed) {
   EXPECT_EQ(spec->options.anonuid, 65534u);
   EXPECT_TRUE(spec->options.clients.empty());
   EXPECT_FALSE(spec->options.privileged_ports);
-  EXPECT_TRUE(spec->options.authentication_none);
+  EXPECT_EQ(spec->options.security, SecurityFlavors{SecurityFlavor::kSys});
 }
 
 TEST(ExportSpec, TakesEveryOption) {
   const auto spec = ParseExportSpec(
-      "/data=/srv/data:ro,all_squash,anonuid=1000,anongid=4294967295,client=10.0.0.0/8,client=fd00::/8,secure,sec=sys");
+      "/data=/srv/data:ro,all_squash,anonuid=1000,anongid=4294967295,client=10.0.0.0/8,client=fd00::/8,secure,"
+      "sec=krb5p:sys");
   ASSERT_TRUE(spec) << spec.error().message;
   EXPECT_TRUE(spec->options.read_only);
   EXPECT_EQ(spec->options.squash, Squash::kAll);
@@ -78,7 +79,7 @@ TEST(ExportSpec, TakesEveryOption) {
   ASSERT_EQ(spec->options.clients.size(), 2u);
   EXPECT_EQ(spec->options.clients[1].ToString(), "fd00::/8");
   EXPECT_TRUE(spec->options.privileged_ports);
-  EXPECT_FALSE(spec->options.authentication_none);
+  EXPECT_EQ(spec->options.security, (SecurityFlavors{SecurityFlavor::kKrb5p, SecurityFlavor::kSys}));
 }
 
 TEST(ExportSpec, TheLastOfOppositeOptionsWins) {
@@ -104,7 +105,8 @@ TEST(ExportSpec, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("/data=/srv:anonuid"), "unknown export option \"anonuid\"");
   EXPECT_EQ(ErrorOf("/data=/srv:client=10.0.0.0/99"),
             "export option client=10.0.0.0/99: not an address or a network such as 10.0.0.0/8");
-  EXPECT_EQ(ErrorOf("/data=/srv:sec=krb5"), "export option sec=krb5: choose sys or sys:none");
+  EXPECT_EQ(ErrorOf("/data=/srv:sec=krb6"),
+            "export option sec=krb6: \"krb6\" is no security flavor: choose of sys, krb5, krb5i, krb5p, none");
 }
 
 }  // namespace

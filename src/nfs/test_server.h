@@ -14,6 +14,7 @@
 #include "fs/memory/file_system.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
+#include "nfs/test_initiator.h"
 #include "nfs/v3/program.h"
 #include "protocol/nfs3.h"
 #include "rpc/dispatch.h"
@@ -77,9 +78,17 @@ class TestServer {
   }
 
   // Who calls from now on.
-  void SetIdentity(const rpc::SystemIdentity& identity) { credential_ = rpc::ClientCredential(identity); }
+  void SetIdentity(const rpc::SystemIdentity& identity) {
+    credential_ = rpc::ClientCredential(identity);
+    secured.reset();
+  }
   void SetUser(uint32_t uid) { SetIdentity({.machine = "client", .uid = uid, .gid = uid, .groups = {}}); }
-  void SetNoIdentity() { credential_ = rpc::ClientCredential(); }
+  void SetNoIdentity() {
+    credential_ = rpc::ClientCredential();
+    secured.reset();
+  }
+  // Outlives its calls.
+  void SetInitiator(const TestInitiator& who, rpc::GssService service) { secured = who.With(service); }
 
   template <class Arguments>
   rpc::Message Encode(rpc::Xid xid, uint32_t program, uint32_t version, uint32_t procedure,
@@ -127,6 +136,8 @@ class TestServer {
   mount::Program mount{exports};
   StoppedClock clock;
   rpc::ReplyCache cache;
+  std::optional<rpc::Credential> secured;  // instead of what calls say
+  CalledBy secured_nfs{nfs, secured}, secured_mount{mount, secured};
   rpc::Dispatcher dispatcher = MakeDispatcher();
   rpc::Peer peer;
   uint32_t last_xid = 0;
@@ -134,8 +145,8 @@ class TestServer {
  private:
   rpc::Dispatcher MakeDispatcher() {
     rpc::Dispatcher made(cache, clock);
-    made.Add(nfs);
-    made.Add(mount);
+    made.Add(secured_nfs);
+    made.Add(secured_mount);
     return made;
   }
 

@@ -4,6 +4,7 @@
 #include <asio/ip/address.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "base/timer.h"
@@ -26,6 +27,8 @@ struct Options {
   // Threads for file-system calls that block; at least one.
   unsigned workers = 8;
   std::filesystem::path state_directory;  // see fs::posix::Options
+  // RPCSEC_GSS is offered with the keys of the service nfs in this keytab. Empty: with those in the host's (KRB5_KTNAME), if it has any.
+  std::string keytab;
   // Users' groups are those that this host knows, not those of their credentials, which are sixteen at most.
   bool manage_gids = false;
   nfs::v4::Settings nfs4;

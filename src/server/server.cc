@@ -8,7 +8,9 @@
 #include <optional>
 #include <thread>
 
+#include "base/log.h"
 #include "base/loop.h"
+#include "base/random.h"
 #include "fs/posix/file_system.h"
 #include "rdma/choice/choice.h"
 #include "rdma/trace/provider.h"
@@ -118,16 +120,35 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   if (!options.trace.empty()) {
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
   }
+  PENSTOCK_CHECK(server->OpenKeytab());
   PENSTOCK_CHECK(server->OpenExports());
   PENSTOCK_CHECK(server->Listen());
   return server;
 }
 
+// Who asks for a keytab must have it; the host's is used where it is.
+SetupResult<void> Server::OpenKeytab() {
+  auto kerberos = rpc::gss::Kerberos::Open(options_.keytab);
+  if (kerberos) {
+    kerberos_ = *std::move(kerberos);
+    return {};
+  }
+  if (!options_.keytab.empty()) return std::unexpected(std::move(kerberos).error());
+  no_kerberos_ = kerberos.error().message;
+  log::debug("RPCSEC_GSS is not offered: {}", no_kerberos_);
+  return {};
+}
+
 SetupResult<void> Server::OpenExports() {
-  if (options_.manage_gids) {
-    groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &pool_);
+  if (options_.manage_gids || offers_gss()) {
+    groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &pool_,
+                                                nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
   for (const nfs::ExportSpec& spec : options_.exports) {
+    if (spec.options.security.UsesGss() && !offers_gss()) {
+      return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
+                                                    spec.path, spec.options.security.ToString(), no_kerberos_)});
+    }
     fs::posix::Options options;
     options.state_directory = options_.state_directory;
     PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
@@ -153,12 +174,17 @@ SetupResult<void> Server::Listen() {
     PENSTOCK_CHECK(workers.back()->MakeProvider(rdma_, registry, trace_.get()));
   }
   workers_ = std::move(workers);
-  dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, workers_.front()->loop());
+  Loop& home = workers_.front()->loop();
+  dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
+  if (offers_gss()) {
+    acceptor_ = std::make_unique<rpc::gss::Acceptor>(
+        rpc::gss::Acceptor::Parts{.mechanism = *kerberos_, .clock = home, .random = &FillRandomly, .pool = &pool_});
+    dispatcher_->Offer(*acceptor_);
+  }
   const auto set_up = [&]() -> SetupResult<void> {
-    PENSTOCK_TRY(nfs4_, Nfs4::Make(options_.nfs4, {.exports = exports_,
-                                                   .pool = pool_,
-                                                   .home = workers_.front()->loop(),
-                                                   .state_directory = StateDirectory()}));
+    PENSTOCK_TRY(nfs4_,
+                 Nfs4::Make(options_.nfs4,
+                            {.exports = exports_, .pool = pool_, .home = home, .state_directory = StateDirectory()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     Serve(nfs4_->program());

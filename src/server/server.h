@@ -15,6 +15,8 @@
 #include "nfs/v3/program.h"
 #include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
+#include "rpc/gss/acceptor.h"
+#include "rpc/gss/kerberos.h"
 #include "rpc/reply_cache.h"
 #include "server/nfs4.h"
 #include "server/options.h"
@@ -41,6 +43,9 @@ class Server {
   // By which device, or how else, RDMA is served; for people.
   const std::string& rdma_description() const { return rdma_.description; }
 
+  // Whether clients may come by RPCSEC_GSS.
+  bool offers_gss() const { return kerberos_ != nullptr; }
+
   // Connections are accepted and served from now on, on threads of the server's own.
   void Start();
   // Takes no more calls, lets those that run end, and closes all connections. Done when no thread is left. Once.
@@ -50,6 +55,7 @@ class Server {
   class Worker;
 
   explicit Server(const Options& options);
+  SetupResult<void> OpenKeytab();
   SetupResult<void> OpenExports();
   SetupResult<void> Listen();
   std::filesystem::path StateDirectory() const;
@@ -57,7 +63,9 @@ class Server {
 
   const Options options_;
   asio::thread_pool pool_;
-  std::shared_ptr<nfs::UserGroups> groups_;  // null where they are the credentials'
+  std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null where RPCSEC_GSS is not offered
+  std::string no_kerberos_;                       // why, then
+  std::shared_ptr<nfs::UserGroups> groups_;       // null where they are the credentials'
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
@@ -68,7 +76,8 @@ class Server {
   std::unique_ptr<Nfs4> nfs4_;            // lives on the first worker's loop
   std::optional<nfs::v3::Program> nfs3_;  // after nfs4_, whose claims it respects
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
-  std::unique_ptr<rpc::Dispatcher> dispatcher_;  // after workers_, whose clock it uses
+  std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null where RPCSEC_GSS is not offered; as the dispatcher
+  std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after workers_, whose clock it uses
 };
 
 }  // namespace penstock::server

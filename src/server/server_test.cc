@@ -459,6 +459,16 @@ TEST_P(ServerSetUpTest, AMissingDirectoryIsNamed) {
   EXPECT_THAT(made.error().message, HasSubstr("/nowhere/at/all"));
 }
 
+TEST_P(ServerSetUpTest, KerberosForAnExportNeedsAKeytab) {
+  ::setenv("KRB5_KTNAME", "FILE:/nowhere/at/all.keytab", 1);
+  Options options = ServerOptions();
+  options.exports.front().options.security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
+  const auto made = Server::Make(options);
+  ::unsetenv("KRB5_KTNAME");
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
+}
+
 TEST_P(ServerSetUpTest, ABusyPortIsNamed) {
   StartServer();
   for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {

@@ -40,11 +40,7 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
     rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid), nfs4::NFS4_CALLBACK, 1, 1, {}, {}});
     xdr::Encode(encoder, nfs4::CB_COMPOUND4args_head{"tag", minor_version, 0, count});
     encode(encoder);
-    std::optional<rpc::Message> out;
-    Spawn([](rpc::Dispatcher& to, rpc::Message call, const rpc::Peer& from, auto& answer) -> Task<void> {
-      answer = co_await to.HandleCall(std::move(call), from);
-    }(dispatcher, encoder.Finish(), peer, out));
-    reply = *std::move(out);
+    Deliver(encoder.Finish());
     xdr::Decoder decoder(reply);
     rpc::ReplyHeader header;
     EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, header));
@@ -52,6 +48,13 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
     EXPECT_EQ(head.tag, "tag");
     rest.assign(decoder.rest().begin(), decoder.rest().end());
     return head.status;
+  }
+  void Deliver(rpc::Message message) {
+    std::optional<rpc::Message> out;
+    Spawn([](rpc::Dispatcher& to, rpc::Message call, const rpc::Peer& from, auto& answer) -> Task<void> {
+      answer = co_await to.HandleCall(std::move(call), from);
+    }(dispatcher, std::move(message), peer, out));
+    reply = *std::move(out);
   }
   void EncodeSequence(xdr::Encoder& encoder, uint32_t slot, uint32_t sequence) const {
     xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE);
@@ -102,6 +105,17 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
   nfs4::CB_COMPOUND4res_head head;
   std::vector<std::byte> rest;
 };
+
+// CB_NULL, RFC 8881 §19.1.3.
+TEST_F(CallbackTest, AnswersAServerThatAsksWhetherItIsThere) {
+  xdr::Encoder encoder(pool);
+  rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid), nfs4::NFS4_CALLBACK, 1, nfs4::CB_NULL::kNumber, {}, {}});
+  Deliver(encoder.Finish());
+  xdr::Decoder decoder(reply);
+  rpc::ReplyHeader header;
+  ASSERT_TRUE(rpc::DecodeReplyHeader(decoder, header) && decoder.Finish());
+  EXPECT_EQ(header.body.areply().reply_data.discriminant(), rpc::AcceptStatus::SUCCESS);
+}
 
 TEST_F(CallbackTest, ExecutesWhatComesAfterASequence) {
   EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);

@@ -94,8 +94,11 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   if (!place.found) co_return mountres3(MNT3ERR_NOENT);
   const Export& found = *place.found;
   if (!found.Admits(context.peer.address)) co_return mountres3(MNT3ERR_ACCES);
-  const bool none = found.options().authentication_none;
-  if (!none && context.credential.flavor == rpc::AuthFlavor::AUTH_NONE) {
+  // AUTH_SYS or better is required, and will do for any export: nobody gets more by it than a handle, and which flavors
+  // go with that. Linux (6.1) mounts in no other way.
+  const SecurityFlavors& flavors = found.options().security;
+  const SecurityFlavor flavor = FlavorOf(context.credential);
+  if (flavor == SecurityFlavor::kNone && !flavors.Has(flavor)) {
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return mountres3(MNT3ERR_ACCES);
   }
@@ -107,8 +110,7 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   mounts_.Add(HostOf(context), path);
   mountres3_ok ok;
   ok.fhandle.Assign(EncodedHandle({found.id(), *directory}).bytes());
-  ok.auth_flavors = {static_cast<int32_t>(rpc::AuthFlavor::AUTH_SYS)};
-  if (none) ok.auth_flavors.push_back(static_cast<int32_t>(rpc::AuthFlavor::AUTH_NONE));
+  for (const SecurityFlavor each : flavors) ok.auth_flavors.push_back(static_cast<int32_t>(NumberOf(each)));
   co_return mountres3(MNT3_OK, std::move(ok));
 }
 

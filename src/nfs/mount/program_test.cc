@@ -49,7 +49,7 @@ TEST_F(MountTest, GivesTheHandleOfAnExport) {
   const auto mounted = Mount("/data");
   ASSERT_EQ(mounted.fhs_status(), MNT3_OK);
   EXPECT_EQ(mounted.mountinfo().fhandle, server.RootOf("/data").data);
-  EXPECT_THAT(mounted.mountinfo().auth_flavors, ElementsAre(1, 0));  // AUTH_SYS is preferred to AUTH_NONE
+  EXPECT_THAT(mounted.mountinfo().auth_flavors, ElementsAre(1));
   const auto got = server.Call<nfs3::NFSPROC3_GETATTR>({{mounted.mountinfo().fhandle}});
   EXPECT_EQ(got.status(), nfs3::NFS3_OK);
 }
@@ -105,12 +105,23 @@ TEST_F(MountTest, HostsThatAreNotAdmittedAreRefused) {
   EXPECT_EQ(StatusOf("/inside"), MNT3_OK);
 }
 
-TEST_F(MountTest, AnExportMayWantMoreThanNoAuthentication) {
-  server.Export("/strict", {.authentication_none = false});
-  EXPECT_THAT(Mount("/strict").mountinfo().auth_flavors, ElementsAre(1));
+TEST_F(MountTest, TellsWhichFlavorsTheExportTakesTheBestFirst) {
+  using enum SecurityFlavor;
+  server.Export("/kerberos", {.security = {kKrb5p, kKrb5i, kKrb5}});
+  EXPECT_THAT(Mount("/kerberos").mountinfo().auth_flavors, ElementsAre(390005, 390004, 390003));
+  server.Export("/any", {.security = {kKrb5, kSys, kNone}});
+  EXPECT_THAT(Mount("/any").mountinfo().auth_flavors, ElementsAre(390003, 1, 0));
+}
+
+TEST_F(MountTest, IsForAnybodyWhoSaysWhoHeIs) {
+  server.Export("/kerberos", {.security = {SecurityFlavor::kKrb5p}});
+  server.Export("/open", {.security = {SecurityFlavor::kNone}});
+  EXPECT_EQ(StatusOf("/kerberos"), MNT3_OK);
+  EXPECT_EQ(StatusOf("/open"), MNT3_OK);
   server.SetNoIdentity();
-  EXPECT_EQ(StatusOf("/data"), MNT3_OK);
-  EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC3_MNT>("/strict")).auth_status(), rpcmsg::AUTH_TOOWEAK);
+  EXPECT_EQ(StatusOf("/open"), MNT3_OK);
+  EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC3_MNT>("/data")).auth_status(), rpcmsg::AUTH_TOOWEAK);
+  EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC3_MNT>("/kerberos")).auth_status(), rpcmsg::AUTH_TOOWEAK);
 }
 
 TEST_F(MountTest, TellsWhoHasMountedWhat) {

@@ -8,7 +8,7 @@ using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
 // RFC 1813 §3.3.1
 Task<GETATTR3res> GetAttributes(Request request, const GETATTR3args& arguments) {
-  Target target(request, arguments.object);
+  Target target(request, arguments.object, Target::Flavors::kAnyAtRoot);  // see FSINFO
   if (!target) co_return GETATTR3res(target.status());
   if (target.may_be_claimed()) {
     const nfsstat3 status = co_await target.CheckClaims(FileClaims::Use::kReadAttributes);

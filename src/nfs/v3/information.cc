@@ -27,9 +27,9 @@ Task<FSSTAT3res> FileSystemStatus(Request request, const FSSTAT3args& arguments)
                                              .invarsec = 0});  // may change at any time
 }
 
-// RFC 1813 §3.3.19
+// RFC 1813 §3.3.19. RFC 2623 §2.3.2: clients ask this and GETATTR of what they mount when nobody may have tickets yet.
 Task<FSINFO3res> FileSystemInformation(Request request, const FSINFO3args& arguments) {
-  Target target(request, arguments.fsroot);
+  Target target(request, arguments.fsroot, Target::Flavors::kAnyAtRoot);
   if (!target) co_return FSINFO3res(target.status());
 
   const auto attributes = co_await target.file_system().GetAttributes(target.context(), target.object());

@@ -35,24 +35,57 @@ TEST_F(ProgramTest, ArgumentsThatCannotBeReadAreGarbage) {
 }
 
 TEST_F(ProgramTest, WithoutAuthenticationTheCallerIsAnonymous) {
-  const nfs_fh3 file = MakeFile("file", "secret", 0600);
-  const nfs_fh3 open_file = MakeFile("open", "known", 0644);
+  memory.Export("/open", {.squash = Squash::kNone, .security = {SecurityFlavor::kSys, SecurityFlavor::kNone}});
+  const nfs_fh3 open = memory.RootOf("/open");
+  const nfs_fh3 file = MakeFileIn(open, "file", "secret", 0600);
+  const nfs_fh3 open_file = MakeFileIn(open, "open", "known", 0644);
   memory.SetNoIdentity();
   EXPECT_EQ(Call<NFSPROC3_READ>({file, 0, 10}).status(), NFS3ERR_ACCES);
   EXPECT_EQ(Call<NFSPROC3_READ>({open_file, 0, 10}).status(), NFS3_OK);
 }
 
-TEST_F(ProgramTest, AnExportMayWantMoreThanNoAuthentication) {
-  memory.Export("/strict", {.authentication_none = false});
-  const nfs_fh3 strict = memory.RootOf("/strict");
+TEST_F(ProgramTest, AFlavorThatTheExportDoesNotTakeIsTooWeak) {
   memory.SetNoIdentity();
-  const Answer get = memory.Ask(memory.EncodeCall<NFSPROC3_GETATTR>({strict}));
-  EXPECT_TRUE(get.header.body.is_rreply());
-  EXPECT_EQ(get.auth_status(), rpcmsg::AUTH_TOOWEAK);
-  const Answer list = memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({strict, 0, {}, 4096}));
+  const Answer list = memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({root, 0, {}, 4096}));
+  EXPECT_TRUE(list.header.body.is_rreply());
   EXPECT_EQ(list.auth_status(), rpcmsg::AUTH_TOOWEAK);
   memory.SetUser(1000);
-  EXPECT_EQ(Call<NFSPROC3_GETATTR>({strict}).status(), NFS3_OK);
+  EXPECT_EQ(Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).status(), NFS3_OK);
+}
+
+TEST_F(ProgramTest, SoIsAServiceOfRpcsecGssThatItDoesNotTake) {
+  memory.Export("/sealed", {.squash = Squash::kNone, .security = {SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p}});
+  const nfs_fh3 sealed = memory.RootOf("/sealed");
+  const TestInitiator alice("alice@EXAMPLE.ORG", 1000);
+  const auto list = [&] { return memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({sealed, 0, {}, 4096})); };
+  EXPECT_EQ(list().auth_status(), rpcmsg::AUTH_TOOWEAK);  // root, by AUTH_SYS
+  memory.SetInitiator(alice, rpc::GssService::kNone);
+  EXPECT_EQ(list().auth_status(), rpcmsg::AUTH_TOOWEAK);
+  memory.SetInitiator(alice, rpc::GssService::kIntegrity);
+  EXPECT_TRUE(list().succeeded());
+  memory.SetInitiator(alice, rpc::GssService::kPrivacy);
+  EXPECT_TRUE(list().succeeded());
+}
+
+// RFC 2623 §2.3.2
+TEST_F(ProgramTest, WhatIsAskedOfAnExportWhenItIsMountedMayBeAskedByAnybody) {
+  memory.Export("/sealed", {.security = {SecurityFlavor::kKrb5p}});
+  const nfs_fh3 sealed = memory.RootOf("/sealed");
+  const TestInitiator alice("alice@EXAMPLE.ORG", 1000);
+  EXPECT_EQ(Call<NFSPROC3_FSINFO>({sealed}).status(), NFS3_OK);
+  EXPECT_EQ(Call<NFSPROC3_GETATTR>({sealed}).status(), NFS3_OK);
+  const auto access = memory.Ask(memory.EncodeCall<NFSPROC3_ACCESS>({sealed, ACCESS3_READ}));
+  EXPECT_EQ(access.auth_status(), rpcmsg::AUTH_TOOWEAK);
+}
+
+TEST_F(ProgramTest, ButOfNothingBelowIt) {
+  memory.Export("/sealed", {.squash = Squash::kNone, .security = {SecurityFlavor::kKrb5p}});
+  const TestInitiator root_user("root@EXAMPLE.ORG", 0);
+  memory.SetInitiator(root_user, rpc::GssService::kPrivacy);
+  const nfs_fh3 file = MakeFileIn(memory.RootOf("/sealed"), "file");
+  memory.SetUser(0);
+  EXPECT_EQ(memory.Ask(memory.EncodeCall<NFSPROC3_GETATTR>({file})).auth_status(), rpcmsg::AUTH_TOOWEAK);
+  EXPECT_EQ(memory.Ask(memory.EncodeCall<NFSPROC3_FSINFO>({file})).auth_status(), rpcmsg::AUTH_TOOWEAK);
 }
 
 TEST_F(ProgramTest, RootIsSquashedWhereTheExportSaysSo) {

@@ -8,7 +8,7 @@ namespace penstock::nfs::v3 {
 
 using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
-Target::Target(const Request& request, const nfs_fh3& handle)
+Target::Target(const Request& request, const nfs_fh3& handle, Flavors flavors)
     : status_(NFS3ERR_BADHANDLE), claims_(request.claims), loop_(request.call.peer.loop) {
   const auto parsed = FileHandle::Parse(handle.data.bytes());
   if (!parsed) return;
@@ -17,7 +17,8 @@ Target::Target(const Request& request, const nfs_fh3& handle)
   export_ = request.exports.Find(parsed->export_id);
   if (!export_ || !export_->Admits(request.call.peer.address)) return;
 
-  if (!export_->options().authentication_none && request.call.credential.flavor == rpc::AuthFlavor::AUTH_NONE) {
+  const bool any = flavors == Flavors::kAnyAtRoot && parsed->object == export_->file_system().Root();
+  if (!any && !export_->options().security.Admits(request.call.credential)) {
     request.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     status_ = NFS3ERR_ACCES;
     return;

@@ -31,10 +31,12 @@ struct Request {
 // The object that a handle names, and the caller as its export sees it. Stays where it is made.
 class Target {
  public:
-  Target(const Request& request, const nfs3::nfs_fh3& handle);
+  enum class Flavors : uint8_t { kOfExport, kAnyAtRoot };
+
+  Target(const Request& request, const nfs3::nfs_fh3& handle, Flavors flavors = Flavors::kOfExport);
 
   // NFS3ERR_BADHANDLE: never a handle of ours. NFS3ERR_STALE: its export is gone, or not for this client.
-  // Where the export wants a stronger flavour of authentication, the call is denied besides.
+  // Where the export wants another flavor of authentication, the call is denied besides.
   nfs3::nfsstat3 status() const { return status_; }
   explicit operator bool() const { return status_ == nfs3::NFS3_OK; }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/loop.h"
 #include "base/task.h"
 #include "nfs/v4/state/ids.h"
 #include "protocol/nfs4_callback.h"
+#include "rpc/transport.h"
 
 namespace penstock::nfs::v4 {
 
@@ -25,6 +27,10 @@ class Callbacks {
   // Minor version 0, when a client has said where it is to be called: whether it is there (CB_NULL). Returns at once; what comes
   // of it is Clients::CanCall().
   virtual void Probe(ClientId /*client*/) {}
+
+  // Minor version 1 and later, when a client has given a connection to its session's backchannel: whether it answers there
+  // (CB_NULL). Returns at once. The client is called over it meanwhile, and no more when it is known that it does not answer.
+  virtual void ProbeSession(const SessionId& /*session*/, std::shared_ptr<rpc::BackChannel> /*channel*/) {}
 
   // CB_RECALL. Returns at once. Repeated while the client's back channel is down; what comes of it is seen when the delegation is returned, or
   // revoked because the lease time has passed since (RFC 8881 §10.4.6).

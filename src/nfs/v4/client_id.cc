@@ -11,8 +11,12 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7530
 
 namespace {
 
-// A client is called where it calls from, or not at all: else anybody could have us knock at any door.
-CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const rpc::Peer& peer) {
+// A client is called where it calls from, or not at all: else anybody could have us knock at any door. Not at all, either,
+// if it came with RPCSEC_GSS, which the calls to it would have to come with, too (RFC 7530 §3.3.3): we establish no contexts.
+CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const rpc::CallContext& call) {
+  if (call.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS)
+    return {.program = callback.cb_program, .identifier = identifier};
+  const rpc::Peer& peer = call.peer;
   const auto endpoint = ParseUniversalAddress(callback.cb_location.na_r_netid, callback.cb_location.na_r_addr);
   const bool same = endpoint && rpc::CacheAddress(endpoint->address()) == rpc::CacheAddress(peer.address.address());
   return {.program = callback.cb_program, .endpoint = same ? endpoint : std::nullopt, .identifier = identifier};
@@ -22,10 +26,9 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
 
 // RFC 7530 §16.33
 SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& arguments) {
-  const Clients::SetClientId asked{
-      .verifier = arguments.client.verifier,
-      .id = AsText(arguments.client.id.bytes()),
-      .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call.peer)};
+  const Clients::SetClientId asked{.verifier = arguments.client.verifier,
+                                   .id = AsText(arguments.client.id.bytes()),
+                                   .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call)};
   auto state = compound.services.state.Lock();
   const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
   const auto set = state->clients.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),

@@ -71,6 +71,9 @@ struct Compound {
   rpc::CallContext& call;
   const uint32_t minor_version;
 
+  // How the flavor of the call stands to the current filehandle: see PutCurrent().
+  enum class Standing : uint8_t { kTaken, kRefused, kForgiven, kForgivenMachine };
+  Standing standing = Standing::kTaken;
   // The current and the saved filehandle (RFC 8881 §2.6.1 errors are answered before an operation that needs one runs).
   std::optional<Object> current{};
   std::optional<Object> saved{};
@@ -99,22 +102,35 @@ struct Compound {
   // The owner that the result of a LOCK or LOCKT refers to which was denied: such a result is a COMPOUND's last.
   std::string denied_owner{};
 
-  // The operation after the one that is executed, if there is one (RFC 8881 §2.6.3.1.1).
-  std::optional<nfs4::nfs_opnum4> next_operation() const;
-
   BufferPool& buffers() const { return *call.peer.buffers; }
   TimePoint now() const { return services.clock.Now(); }
 
-  // Makes `handle` the current filehandle, and forgets the current stateid. The errors of PUTFH: NFS4ERR_STALE (its
-  // export is gone, or not for this client), NFS4ERR_WRONGSEC (unless the next operation makes up for it).
-  nfs4::nfsstat4 SetCurrent(const FileHandle& handle);
-  nfs4::nfsstat4 SetCurrent(const Export& in, const fs::Handle& object);
-  // NFS4ERR_WRONGSEC where the export does not take calls of this flavor.
-  nfs4::nfsstat4 CheckFlavor(const Export& in) const;
+  // Makes `handle` the current filehandle, and forgets the current stateid. NFS4ERR_STALE: its export is gone, or not for
+  // this client. Put* is for operations that put a filehandle: NFS4ERR_WRONGSEC unless what follows makes up for it.
+  nfs4::nfsstat4 PutCurrent(const FileHandle& handle);
+  nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object);
+  // For those that find one: NFS4ERR_WRONGSEC where calls of this flavor are not taken there.
+  nfs4::nfsstat4 MoveTo(const FileHandle& handle);
+  nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object);
+  // NFS4ERR_WRONGSEC where calls of this flavor are not taken.
+  nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
+  nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
+  // Whether an operation may have the current filehandle: all of them may where its export takes calls of this flavor, and
+  // otherwise those for whose sake it was put.
+  bool MayUseCurrent(nfs4::nfs_opnum4 operation) const {
+    return standing == Standing::kTaken || MayUseForgiven(operation);
+  }
+  // Whether the call comes from the client's machine, and it may do this for anybody (RFC 8881 §18.35.3, spo_must_allow).
+  bool MachineMay(nfs4::nfs_opnum4 operation) const;
 
   // The stateid that an operation was called with: the current one where it stands for that (RFC 8881 §8.2.3).
   // NFS4ERR_BAD_STATEID where there is no current one.
   Result<nfs4::stateid4, nfs4::nfsstat4> Resolve(const nfs4::stateid4& given) const;
+
+ private:
+  void Enter(const Export& in, const fs::Handle& object, Standing how);
+  Standing Forgive() const;
+  bool MayUseForgiven(nfs4::nfs_opnum4 operation) const;
 };
 
 }  // namespace penstock::nfs::v4

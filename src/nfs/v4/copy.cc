@@ -158,6 +158,8 @@ Task<Sizes> LookAtFiles(const Object& from, const Object& to) {
 // What COPY and CLONE have in common (RFC 7862 §15.2.3, §15.13.3). A count of zero reaches to the source's end.
 Task<nfsstat4> CheckRange(Compound& compound, Range& range) {
   if (compound.current->read_only()) co_return NFS4ERR_ROFS;
+  // NFS4ERR_WRONGSEC is not for those who use a saved filehandle (RFC 8881 §2.6.3.1.1.7).
+  if (compound.CheckFlavor(*compound.saved) != NFS4_OK) co_return NFS4ERR_ACCESS;
   const Sizes sizes = co_await LookAtFiles(*compound.saved, *compound.current);
   if (sizes.status != NFS4_OK) co_return sizes.status;
   if (range.from > sizes.source || range.count > sizes.source - range.from) co_return NFS4ERR_INVAL;

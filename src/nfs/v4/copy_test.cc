@@ -133,7 +133,7 @@ class OffloadTest : public CopyTest {
   OffloadTest() {
     const SessionId session = Client().session();
     const auto channel = std::make_shared<TestBackChannel>(server.buffers);
-    EXPECT_TRUE(server.state.Lock()->clients.Bind(session, {99, channel}, CDFC4_BACK));
+    EXPECT_TRUE(server.state.Lock()->clients.Bind(session, {99, channel}, CDFC4_BACK, {}));
   }
   static constexpr uint64_t kSize = 100 << 20;
   stateid4 StartCopy(const nfs_fh4& from, const nfs_fh4& to) {

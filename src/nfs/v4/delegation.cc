@@ -87,7 +87,13 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
 }
 
 // RFC 8881 §18.5.3: not without CLAIM_DELEGATE_PREV, since delegations do not outlive their client here.
-DELEGPURGE4res PurgeDelegations(Compound& /*compound*/, const DELEGPURGE4args& /*arguments*/) {
+DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& /*arguments*/) {
+  if (compound.slot) {
+    const Sender sender = Sender::Of(compound.call.credential);
+    auto state = compound.services.state.Lock();
+    const nfsstat4 status = state->clients.CheckProtection(compound.slot->client, OP_DELEGPURGE, sender);
+    if (status != NFS4_OK) return {.status = status};
+  }
   return {.status = NFS4ERR_NOTSUPP};
 }
 

@@ -162,6 +162,9 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
     if (!leads_to) continue;
     const Object root(*leads_to, leads_to->file_system().Root(), compound.call);
     AttributeValues& values = entrance.values.emplace(ValuesOf(compound, root));
+    // RFC 8881 §18.29.4: that is for the entry to say, and never for READDIR.
+    values.error = compound.CheckFlavor(root);
+    if (values.error != NFS4_OK) continue;
     values.error = co_await LoadAttributes(compound, root, own, values);
     if (values.error != NFS4_OK && !set.Has(FATTR4_RDATTR_ERROR)) co_return std::unexpected(values.error);
   }

@@ -11,7 +11,7 @@ namespace {
 
 nfsstat4 PutRoot(Compound& compound) {
   const Place root = compound.services.names.Root(compound.call.peer.address);
-  return compound.SetCurrent(*root.in, root.object);
+  return compound.PutCurrent(*root.in, root.object);
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ nfsstat4 PutRoot(Compound& compound) {
 Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
-  const nfsstat4 status = compound.SetCurrent(*parsed);
+  const nfsstat4 status = compound.PutCurrent(*parsed);
   if (status != NFS4_OK || compound.following) co_return PUTFH4res{.status = status};
   const Object& file = *compound.current;
   const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
@@ -49,7 +49,7 @@ SAVEFH4res SaveFileHandle(Compound& compound) {
 // RFC 8881 §18.27
 RESTOREFH4res RestoreFileHandle(Compound& compound) {
   if (!compound.saved) return {.status = compound.minor_version == 0 ? NFS4ERR_RESTOREFH : NFS4ERR_NOFILEHANDLE};
-  const nfsstat4 status = compound.SetCurrent(compound.saved->in(), compound.saved->object());
+  const nfsstat4 status = compound.PutCurrent(compound.saved->in(), compound.saved->object());
   if (status == NFS4_OK) compound.current_stateid = compound.saved_stateid;
   return {.status = status};
 }

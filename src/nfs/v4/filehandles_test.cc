@@ -57,28 +57,5 @@ TEST_F(FileHandlesTest, NothingSavedHasAnErrorOfItsOwnInMinorVersionZero) {
   EXPECT_EQ(Run(PutRoot(), RestoreFh()).status, NFS4ERR_NOFILEHANDLE);
 }
 
-// RFC 8881 §2.6.3.1.1
-class FlavorTest : public testing::Test {
- protected:
-  FlavorTest() {
-    server.Export("/", {.squash = Squash::kNone});
-    server.Export("/strict", {.squash = Squash::kNone, .authentication_none = false});
-    server.SetNoIdentity();
-    strict = ToFileHandle(server.exports.Resolve("/strict").found->root());
-  }
-  Nfs4Server server;
-  nfs_fh4 strict;
-};
-
-TEST_F(FlavorTest, TooWeakOneIsRefusedWhereTheHandleIsPut) {
-  EXPECT_EQ(server.Run(0, PutFh(strict), GetFh()).status, NFS4ERR_WRONGSEC);
-  EXPECT_EQ(server.Run(0, PutFh(strict), GetAttr({FATTR4_TYPE})).status, NFS4ERR_WRONGSEC);
-}
-
-TEST_F(FlavorTest, IsNoMatterWhereTheHandleIsReplacedOrFlavorsAreAskedFor) {
-  EXPECT_EQ(server.Run(0, PutFh(strict), PutRoot()).status, NFS4_OK);
-  EXPECT_EQ(server.Run(0, PutFh(strict), Op(OP_SECINFO, SECINFO4args{"x"})).status, NFS4ERR_NOENT);
-}
-
 }  // namespace
 }  // namespace penstock::nfs::v4

@@ -7,8 +7,9 @@
 
 namespace penstock::nfs::v4 {
 
-// Before an open is given to `client` (also one that it reclaims). Cheap where it has been done before. NFS4ERR_DELAY
-// where the store cannot be written: a client that could not reclaim is better told to wait.
+// When `client` has said that it is done with reclaiming, or, in minor version 0, before its first open. Before every open
+// as well, where it costs little if it has been done: NFS4ERR_DELAY where the store cannot be written, since a client that
+// could not reclaim is better told to wait.
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client);
 
 // Where a client's state stands in the way of another's and its lease is over: takes all of it away. True where it is

@@ -15,10 +15,10 @@ nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>&
   return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
 }
 
-Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name) {
+Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs::Context caller) {
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
   const Object& directory = *compound.current;
-  const auto found = co_await directory.file_system().Lookup(directory.context(), directory.object(), name);
+  const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
   // The client may search the directory: then what stands there for an export counts.
   if (found.result || found.result.error() == fs::Error::kNoEnt) {
     const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer.address, name);
@@ -45,37 +45,46 @@ Task<Result<Place, nfsstat4>> FindParent(Compound& compound) {
   co_return Place{&directory.in(), found.result->handle};
 }
 
-// What a client may use there, the strongest first (RFC 8881 §18.29.3).
-SECINFO4res FlavorsOf(const Export& in) {
-  SECINFO4resok flavors;
-  flavors.emplace_back(rpc::AuthFlavor::AUTH_SYS);
-  if (in.options().authentication_none) flavors.emplace_back(rpc::AuthFlavor::AUTH_NONE);
-  return SECINFO4res(NFS4_OK, std::move(flavors));
+// 1.2.840.113554.1.2.2 as DER has it, without tag and length.
+constexpr std::string_view kKerberos5 = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
+
+secinfo4 Described(SecurityFlavor flavor) {
+  const auto service = ServiceOf(flavor);
+  if (!service) return secinfo4(static_cast<rpc::AuthFlavor>(NumberOf(flavor)));
+  return secinfo4(
+      rpc::AuthFlavor::RPCSEC_GSS,
+      rpcsec_gss_info{.oid = AsBytes(kKerberos5), .qop = 0, .service = static_cast<rpc_gss_svc_t>(*service)});
+}
+
+// What a client may use there, what the operator prefers first (RFC 8881 §18.29.3).
+SECINFO4res Describe(const SecurityFlavors& flavors) {
+  SECINFO4resok described;
+  for (const SecurityFlavor flavor : flavors) described.push_back(Described(flavor));
+  return SECINFO4res(NFS4_OK, std::move(described));
 }
 
 // RFC 8881 §2.6.3.1.1.8: from minor version 1 on, the current filehandle is used up.
 SECINFO4res AnswerFlavors(Compound& compound, const Result<Place, nfsstat4>& place) {
   if (!place) return SECINFO4res(place.error());
-  const Export& in = *place->in;
   if (compound.minor_version > 0) {
     compound.current.reset();
     compound.current_stateid.reset();
   }
-  return FlavorsOf(in);
+  return Describe(compound.services.names.FlavorsOf(*place->in, place->object, compound.call.peer.address));
 }
 
 }  // namespace
 
 // RFC 8881 §18.13
 Task<LOOKUP4res> Lookup(Compound& compound, const LOOKUP4args& arguments) {
-  const auto found = co_await Find(compound, arguments.objname);
-  co_return LOOKUP4res{.status = found ? compound.SetCurrent(*found->in, found->object) : found.error()};
+  const auto found = co_await Find(compound, arguments.objname, compound.current->context());
+  co_return LOOKUP4res{.status = found ? compound.MoveTo(*found->in, found->object) : found.error()};
 }
 
 // RFC 8881 §18.14
 Task<LOOKUPP4res> LookupParent(Compound& compound) {
   const auto found = co_await FindParent(compound);
-  co_return LOOKUPP4res{.status = found ? compound.SetCurrent(*found->in, found->object) : found.error()};
+  co_return LOOKUPP4res{.status = found ? compound.MoveTo(*found->in, found->object) : found.error()};
 }
 
 // RFC 8881 §18.24
@@ -100,7 +109,10 @@ Task<READLINK4res> ReadLink(Compound& compound) {
 
 // RFC 8881 §18.29
 Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& arguments) {
-  const auto found = co_await Find(compound, arguments.name);
+  // The client's machine asks for users of whose directories it may know nothing.
+  const bool for_others = compound.MachineMay(OP_SECINFO);
+  const fs::Context caller = for_others ? OwnContext(compound.call.peer.loop) : compound.current->context();
+  const auto found = co_await Find(compound, arguments.name, caller);
   co_return AnswerFlavors(compound, found);
 }
 

@@ -68,11 +68,11 @@ TEST_F(ReadLinkTest, OnlySymbolicLinksHaveAText) {
   EXPECT_EQ(Run(PutFh(file), Op(OP_READLINK)).status, NFS4ERR_WRONG_TYPE);
 }
 
-TEST_F(SecurityInformationTest, NamesTheFlavorsTheStrongestFirst) {
+TEST_F(SecurityInformationTest, LeavesTheFilehandleAloneInMinorVersionZero) {
   MakeFile("file");
   auto reply = Run0(PutRoot(), Op(OP_SECINFO, SECINFO4args{"file"}), GetFh());
-  EXPECT_THAT(Flavors(reply.Skip().Next<SECINFO4res>()), ElementsAre(rpcmsg::AUTH_SYS, rpcmsg::AUTH_NONE));
-  EXPECT_EQ(reply.status, NFS4_OK);  // minor version 0 leaves the filehandle alone
+  EXPECT_THAT(Flavors(reply.Skip().Next<SECINFO4res>()), ElementsAre(rpcmsg::AUTH_SYS));
+  EXPECT_EQ(reply.status, NFS4_OK);
 }
 
 TEST_F(SecurityInformationTest, UsesUpTheFilehandleInLaterVersions) {
@@ -84,7 +84,7 @@ TEST_F(SecurityInformationTest, UsesUpTheFilehandleInLaterVersions) {
 TEST_F(SecurityInformationTest, OfTheParent) {
   const nfs_fh4 directory = MakeDirectory("directory");
   auto reply = Run(PutFh(directory), Op(OP_SECINFO_NO_NAME, SECINFO_STYLE4_PARENT));
-  EXPECT_THAT(Flavors(reply.Skip().Next<SECINFO4res>()), ElementsAre(rpcmsg::AUTH_SYS, rpcmsg::AUTH_NONE));
+  EXPECT_THAT(Flavors(reply.Skip().Next<SECINFO4res>()), ElementsAre(rpcmsg::AUTH_SYS));
   EXPECT_EQ(Run(PutRoot(), Op(OP_SECINFO_NO_NAME, SECINFO_STYLE4_PARENT)).status, NFS4ERR_NOENT);
 }
 

@@ -109,7 +109,7 @@ Task<CREATE4res> Create(Compound& compound, const CREATE4args& arguments) {
   if (!changed.result) co_return CREATE4res(StatusInDirectory(changed.result.error(), changed.object));
   // It is made, with or without its list: attrset tells.
   co_await SetAcl(directory, changed.result->handle, arguments.objtype.type() == NF4DIR, *given);
-  const nfsstat4 status = compound.SetCurrent(directory.in(), changed.result->handle);
+  const nfsstat4 status = compound.MoveTo(directory.in(), changed.result->handle);
   if (status != NFS4_OK) co_return CREATE4res(status);
   co_return CREATE4res(NFS4_OK, CREATE4resok{.cinfo = ToChangeInfo(changed.object), .attrset = given->set.ToBitmap()});
 }

@@ -18,15 +18,6 @@ ExportOptions PseudoOptions() {
   return options;
 }
 
-// The server's own look about, for nobody in particular.
-fs::Context OwnContext(Loop* loop) {
-  fs::Context context;
-  context.credentials.uid = 0;
-  context.credentials.gid = 0;
-  context.loop = loop;
-  return context;
-}
-
 // What is left of `path` below `directory`; both as Export::path().
 std::string_view Below(std::string_view directory, std::string_view path) {
   if (directory == "/") return path.substr(1);
@@ -41,6 +32,14 @@ bool IsBelow(std::string_view directory, std::string_view path) {
 std::string_view LastName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
+
+fs::Context OwnContext(Loop* loop) {
+  fs::Context context;
+  context.credentials.uid = 0;
+  context.credentials.gid = 0;
+  context.loop = loop;
+  return context;
+}
 
 Namespace::Namespace(const Exports& exports, fs::Timestamp started)
     : exports_(exports),
@@ -74,6 +73,20 @@ const Export* Namespace::At(const Node& node, const Client& client) const {
 bool Namespace::IsVisible(const Node& node, const Client& client) const {
   return At(node, client) ||
          std::ranges::any_of(node.children, [&](const Node* child) { return IsVisible(*child, client); });
+}
+
+void Namespace::AddFlavors(const Node& node, const Client& client, SecurityFlavors& flavors) const {
+  if (const Export* exported = At(node, client)) flavors.Add(exported->options().security);
+  for (const Node* child : node.children) AddFlavors(*child, client, flavors);
+}
+
+SecurityFlavors Namespace::FlavorsOf(const Export& in, const fs::Handle& object, const Client& client) const {
+  if (&in != &pseudo_) return in.options().security;
+  SecurityFlavors flavors;
+  if (const Node* node = directories_->Find(object)) AddFlavors(*node, client, flavors);
+  // There is nothing to be protected.
+  if (flavors.empty()) flavors = ExportOptions().security;
+  return flavors;
 }
 
 Place Namespace::Root(const Client& client) const {

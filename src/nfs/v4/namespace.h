@@ -17,6 +17,9 @@ namespace penstock::nfs::v4 {
 
 class Object;
 
+// The server's own look about, for nobody in particular.
+fs::Context OwnContext(Loop* loop);
+
 // An object, and the export that it is in.
 struct Place {
   const Export* in = nullptr;
@@ -40,6 +43,9 @@ class Namespace {
 
   // The export of a handle, the directories above exports included; null where there is none, or none for this client.
   const Export* Find(ExportId id, const Client& client) const;
+  // How clients may call for an object. Above exports it is as for any of those below that admit the client, so that each
+  // of them can be reached (RFC 8881 §2.6.3.1.1.3).
+  SecurityFlavors FlavorsOf(const Export& in, const fs::Handle& object, const Client& client) const;
   // Where a client's tree begins.
   Place Root(const Client& client) const;
 
@@ -59,6 +65,7 @@ class Namespace {
   Namespace(const Exports& exports, fs::Timestamp started);
   const Export* At(const Node& node, const Client& client) const;
   bool IsVisible(const Node& node, const Client& client) const;
+  void AddFlavors(const Node& node, const Client& client, SecurityFlavors& flavors) const;
   Task<fs::Result<Place>> Resolve(const Node& node, const Client& client, Loop* loop) const;
   static Task<fs::Result<fs::Handle>> Walk(const Export& from, std::string_view path, Loop* loop);
 

@@ -59,6 +59,9 @@ class RecordedCallbacks : public Callbacks {
   };
 
   void Probe(ClientId client) override { probes.push_back(client); }
+  void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override {
+    session_probes.emplace_back(session, std::move(channel));
+  }
   void Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
               const std::optional<RequestName>& given_by) override {
     recalls.push_back({client, delegation, file, given_by});
@@ -76,6 +79,7 @@ class RecordedCallbacks : public Callbacks {
   }
 
   std::vector<ClientId> probes;
+  std::vector<std::pair<SessionId, std::shared_ptr<rpc::BackChannel>>> session_probes;
   std::vector<RecallOf> recalls;
   std::vector<LockNotice> notices;
   std::vector<CopyDone> copies;
@@ -172,6 +176,22 @@ class CompoundReply {
   nfs_opnum4 last_{};
 };
 
+// On a disk that may be full.
+class TestRecoveryStore : public MemoryRecoveryStore {
+ public:
+  bool Record(const RecoveryRecord& client) override { return !full && MemoryRecoveryStore::Record(client); }
+  bool Remove(const std::string& owner) override { return !full && MemoryRecoveryStore::Remove(owner); }
+  bool EndGrace() override { return !full && MemoryRecoveryStore::EndGrace(); }
+  // Who could reclaim if the server started again now.
+  std::vector<std::string> Reclaimers() {
+    std::vector<std::string> owners;
+    for (const RecoveryRecord& client : Begin({}, {})->clients) owners.push_back(client.owner);
+    return owners;
+  }
+
+  bool full = false;
+};
+
 // A server, and who calls it. Exports are made before the first call.
 class Nfs4Server {
  public:
@@ -199,9 +219,17 @@ class Nfs4Server {
     return *file_system;
   }
 
-  void SetIdentity(const rpc::SystemIdentity& identity) { credential_ = rpc::ClientCredential(identity); }
+  void SetIdentity(const rpc::SystemIdentity& identity) {
+    credential_ = rpc::ClientCredential(identity);
+    secured_.reset();
+  }
   void SetUser(uint32_t uid) { SetIdentity({.machine = "client", .uid = uid, .gid = uid, .groups = {}}); }
-  void SetNoIdentity() { credential_ = rpc::ClientCredential(); }
+  void SetNoIdentity() {
+    credential_ = rpc::ClientCredential();
+    secured_.reset();
+  }
+  // Outlives its calls.
+  void SetInitiator(const TestInitiator& who, rpc::GssService service) { secured_ = who.With(service); }
 
   template <class... Arguments>
   rpc::Message Encode(uint32_t minor_version, const Sent<Arguments>&... operations) {
@@ -244,7 +272,8 @@ class Nfs4Server {
   std::unique_ptr<const Namespace> names;
   OwnerNames owners;
   RecordedCallbacks callbacks;
-  RecoveryQueue recovery{std::make_unique<MemoryRecoveryStore>()};
+  TestRecoveryStore* const recovery_store = new TestRecoveryStore;  // owned by `recovery`
+  RecoveryQueue recovery{std::unique_ptr<RecoveryStore>(recovery_store)};
   StoppedClock clock;
   const std::shared_ptr<ReplyStore> reply_store;
   ReplyWriter replies{*reply_store};
@@ -259,7 +288,7 @@ class Nfs4Server {
     assert(made);
     names = std::move(*made);
     program_.emplace(MakeServices());
-    dispatcher_->Add(*program_);
+    dispatcher_->Add(secured_program_.emplace(*program_, secured_));
   }
   Services MakeServices() {
     return {.names = *names,
@@ -274,7 +303,9 @@ class Nfs4Server {
 
   uint64_t instances_ = 0;
   rpc::ClientCredential credential_;
+  std::optional<rpc::Credential> secured_;
   std::optional<Program> program_;
+  std::optional<CalledBy> secured_program_;
   std::optional<rpc::Dispatcher> dispatcher_;
   std::deque<Answer> answers_;
 };
@@ -282,11 +313,12 @@ class Nfs4Server {
 // A client of minor version 1 or 2 with a session of one slot.
 class SessionClient {
  public:
-  SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2, uint32_t session_flags = 0)
+  SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2, uint32_t session_flags = 0,
+                const state_protect4_a& protection = state_protect4_a(SP4_NONE))
       : server_(server), minor_version_(minor_version) {
     const EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = owner_of(owner)},
                                .eia_flags = 0,
-                               .eia_state_protect = state_protect4_a(SP4_NONE),
+                               .eia_state_protect = protection,
                                .eia_client_impl_id = {}};
     const auto known = server.Run(minor_version, Op(OP_EXCHANGE_ID, who)).Next<EXCHANGE_ID4res>();
     EXPECT_EQ(known.eir_status(), NFS4_OK);

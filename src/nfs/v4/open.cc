@@ -199,6 +199,8 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, st
 }
 
 Task<OPEN4res> OpenRequest::Run() {
+  // RFC 8881 §2.6.3.1.1.3: what put the directory's filehandle has left this to us. The file is in the same export.
+  if (const nfsstat4 status = compound_.CheckFlavor(*compound_.current); status != NFS4_OK) co_return OPEN4res(status);
   if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
   const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
   if (!target) co_return OPEN4res(target.error());
@@ -228,7 +230,7 @@ std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& argumen
   if (!owner) return OPEN4res(NFS4ERR_RESOURCE);
   auto answer = AnswerOutOfTurn<OPEN4res>(owner->sequence, SequenceId(arguments.seqid));
   if (answer && answer->status() == NFS4_OK && owner->sequence.last().opened) {
-    const nfsstat4 status = compound.SetCurrent(*owner->sequence.last().opened);
+    const nfsstat4 status = compound.MoveTo(*owner->sequence.last().opened);
     if (status != NFS4_OK) answer = OPEN4res(status);
   }
   const bool replayed = answer && answer->status() != NFS4ERR_BAD_SEQID && answer->status() != NFS4ERR_RESOURCE;

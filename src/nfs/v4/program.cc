@@ -87,7 +87,7 @@ class Execution {
         count_(head.count),
         arguments_(arguments),
         results_(results, head.tag),
-        limit_(services.settings.max_response) {}
+        limit_(RoomWithin(services.settings.max_response)) {}
 
   // The status of the whole. All is executed, or it stopped at the first failure (RFC 8881 §16.2.3).
   Task<nfsstat4> Run();
@@ -107,6 +107,7 @@ class Execution {
   nfsstat4 Check(uint32_t index, nfs_opnum4 number, const Operation* operation) const;
   nfsstat4 CheckOrder(uint32_t index, nfs_opnum4 number) const;
   nfsstat4 CheckRoom(size_t size) const;
+  size_t RoomWithin(size_t reply) const;
   Task<nfsstat4> RunOne(uint32_t index);
   nfsstat4 RunSequence();
   Clients::RequestFacts FactsAfterSequence() const;
@@ -153,6 +154,9 @@ nfsstat4 Execution::CheckOrder(uint32_t index, nfs_opnum4 number) const {
   return count_ == 1 ? NFS4_OK : NFS4ERR_NOT_ONLY_OP;
 }
 
+// What limits count includes what the flavor is going to add (RFC 8881 §18.36.3: headers with credentials and verifiers).
+size_t Execution::RoomWithin(size_t reply) const { return reply - std::min(reply, compound_.call.reply_overhead); }
+
 // RFC 8881 §2.10.6.4. In minor version 0 there is no telling a client beforehand.
 nfsstat4 Execution::CheckRoom(size_t size) const {
   if (size > limit_) return compound_.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_REP_TOO_BIG;
@@ -171,6 +175,8 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
   if (uncached_) return NFS4ERR_RETRY_UNCACHED_REP;
   if (operation->needs_current && !compound_.current) return NFS4ERR_NOFILEHANDLE;
   if (operation->needs_saved && !compound_.saved) return NFS4ERR_NOFILEHANDLE;
+  // RFC 8881 §2.6.3.1.1.7: NFS4ERR_WRONGSEC is for those that put a filehandle.
+  if (operation->needs_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
   // What cannot be taken back must not be done when its result could not be told.
   return operation->changes ? CheckRoom(results_.size() + 4 + operation->max_result) : NFS4_OK;
 }
@@ -207,7 +213,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
 // What tells this request from another of the same number, seen from behind SEQUENCE's arguments.
 Clients::RequestFacts Execution::FactsAfterSequence() const {
   const size_t size = arguments_.flat_size();
-  return {.size = size,
+  return {.size = size + compound_.call.call_overhead,
           .operations = count_,
           .digest = RequestDigest(compound_.call.credential, count_, size - arguments_.position(), arguments_.rest())};
 }
@@ -246,8 +252,8 @@ nfsstat4 Execution::RunSequence() {
   digest_ = facts.digest;
   uncached_ = started->outcome == Clients::Outcome::kUncached;
   keep_ = arguments.sa_cachethis && !uncached_;
-  limit_ = started->max_reply;
-  if (keep_) kept_limit_ = started->max_kept_reply;
+  limit_ = RoomWithin(started->max_reply);
+  if (keep_) kept_limit_ = RoomWithin(started->max_kept_reply);
   xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
   return NFS4_OK;
 }

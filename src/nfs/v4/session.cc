@@ -2,6 +2,7 @@
 // RECLAIM_COMPLETE: clients and sessions of minor version 1 and later.
 #include <algorithm>
 
+#include "nfs/v4/callbacks.h"
 #include "nfs/v4/lease.h"
 #include "nfs/v4/operations.h"
 #include "nfs/v4/state/channel_attributes.h"
@@ -21,19 +22,27 @@ constexpr uint32_t kExchangeFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FL
 constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
-// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, which nobody does here.
-nfsstat4 CheckProtection(const state_protect4_a& asked) {
+// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, and integrity or privacy. We have
+// no secrets of our own (SP4_SSV), for which there is no algorithm then.
+Result<StateProtection, nfsstat4> ProtectionOf(const state_protect4_a& asked, const Sender& sender) {
   switch (asked.spa_how()) {
     case SP4_NONE:
-      return NFS4_OK;
+      return StateProtection{};
     case SP4_MACH_CRED:
-      return NFS4ERR_INVAL;
+      if (!sender.is_protected) return std::unexpected(NFS4ERR_INVAL);
+      return StateProtection::ByMachine(asked.spa_mach_ops());
     case SP4_SSV:
       break;
   }
   const ssv_sp_parms4& parameters = asked.spa_ssv_parms();
   const bool offers = !parameters.ssp_hash_algs.empty() && !parameters.ssp_encr_algs.empty();
-  return offers ? NFS4ERR_HASH_ALG_UNSUPP : NFS4ERR_INVAL;
+  return std::unexpected(offers ? NFS4ERR_HASH_ALG_UNSUPP : NFS4ERR_INVAL);
+}
+
+state_protect4_r AnswerOf(const StateProtection& protection) {
+  if (!protection.by_machine) return state_protect4_r(SP4_NONE);
+  return state_protect4_r(SP4_MACH_CRED, state_protect_ops4{.spo_must_enforce = protection.enforced.ToBitmap(),
+                                                            .spo_must_allow = protection.allowed.ToBitmap()});
 }
 
 rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
@@ -43,16 +52,18 @@ rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
                                                    .groups = {asked.gids.begin(), asked.gids.end()}});
 }
 
-// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE; one of
-// nothing but RPCSEC_GSS names handles that we never gave (NFS4ERR_NOENT, RFC 8881 §18.36.3).
-Result<rpc::ClientCredential, nfsstat4> CallbackCredential(
-    const decltype(CREATE_SESSION4args::csa_sec_parms)& offered) {
+// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE. We call nobody
+// in an RPCSEC_GSS context: who offers nothing else is not called (RFC 8881 §2.10.8.2), if it has any context; else the
+// handles that it names were never given (NFS4ERR_NOENT, §18.36.3).
+Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
+    const decltype(CREATE_SESSION4args::csa_sec_parms)& offered, const rpc::Credential& caller) {
   for (const callback_sec_parms4& each : offered) {
     if (each.cb_secflavor() == rpcmsg::AUTH_NONE) return rpc::ClientCredential();
     if (each.cb_secflavor() == rpcmsg::AUTH_SYS) return CredentialOf(each.cbsp_sys_cred());
   }
-  if (!offered.empty()) return std::unexpected(NFS4ERR_NOENT);
-  return rpc::ClientCredential();
+  if (offered.empty()) return rpc::ClientCredential();
+  if (caller.flavor != rpc::AuthFlavor::RPCSEC_GSS) return std::unexpected(NFS4ERR_NOENT);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -61,18 +72,18 @@ Result<rpc::ClientCredential, nfsstat4> CallbackCredential(
 EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments) {
   const uint32_t known = kExchangeFlags | (compound.minor_version >= 2 ? EXCHGID4_FLAG_SUPP_FENCE_OPS : 0);
   if (arguments.eia_flags & ~known) return EXCHANGE_ID4res(NFS4ERR_INVAL);
-  if (const nfsstat4 status = CheckProtection(arguments.eia_state_protect); status != NFS4_OK) {
-    return EXCHANGE_ID4res(status);
-  }
+  const Sender sender = Sender::Of(compound.call.credential);
+  const auto protection = ProtectionOf(arguments.eia_state_protect, sender);
+  if (!protection) return EXCHANGE_ID4res(protection.error());
   const Settings& settings = compound.services.settings;
   const Clients::ExchangeId asked{.verifier = arguments.eia_clientowner.co_verifier,
                                   .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
                                   .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
-                                  .minor_version = compound.minor_version};
+                                  .minor_version = compound.minor_version,
+                                  .protection = *protection};
   auto state = compound.services.state.Lock();
   const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
-  const auto exchanged =
-      state->clients.Exchange(asked, Principal::Of(compound.call.credential), compound.now(), has_state);
+  const auto exchanged = state->clients.Exchange(asked, sender, compound.now(), has_state);
   if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
   if (exchanged->gone) {
     state->ForgetHoldings(*exchanged->gone, Ending::kExpired, compound.now());
@@ -82,7 +93,7 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
       .eir_clientid = exchanged->id.value(),
       .eir_sequenceid = exchanged->sequence.value(),
       .eir_flags = EXCHGID4_FLAG_USE_NON_PNFS,
-      .eir_state_protect = state_protect4_r(SP4_NONE),
+      .eir_state_protect = AnswerOf(exchanged->protection),
       .eir_server_owner = {.so_minor_id = 0, .so_major_id = AsBytes(settings.server_owner)},
       .eir_server_scope = AsBytes(settings.server_scope),
       .eir_server_impl_id = nfs_impl_id4{
@@ -100,7 +111,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   if (!fore) co_return CREATE_SESSION4res(fore.error());
   const auto back = NegotiateBack(arguments.csa_back_chan_attrs);
   if (!back) co_return CREATE_SESSION4res(back.error());
-  auto credential = CallbackCredential(arguments.csa_sec_parms);
+  auto credential = CallbackCredential(arguments.csa_sec_parms, compound.call.credential);
   if (!credential) co_return CREATE_SESSION4res(credential.error());
 
   Clients::CreateSession asked{.client = ClientId(arguments.csa_clientid),
@@ -117,8 +128,11 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   {
     auto state = services.state.Lock();
     created = state->clients.Create(std::move(asked), Connection::Of(compound.call.peer),
-                                    Principal::Of(compound.call.credential), services.random(), compound.now());
+                                    Sender::Of(compound.call.credential), services.random(), compound.now());
     if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
+  }
+  if (created.has_back_channel) {
+    services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
   }
   if (!created.room) co_return std::move(created.reply);
   // RFC 8881 §18.36.3: where its replies cannot be kept, the session is made all the same, and the flag not set.
@@ -128,30 +142,36 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
 
 // RFC 8881 §18.34
 BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
-  const auto bound = compound.services.state.Lock()->clients.Bind(
-      arguments.bctsa_sessid, Connection::Of(compound.call.peer), arguments.bctsa_dir);
+  const auto bound =
+      compound.services.state.Lock()->clients.Bind(arguments.bctsa_sessid, Connection::Of(compound.call.peer),
+                                                   arguments.bctsa_dir, Sender::Of(compound.call.credential));
   if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
+  if (*bound != CDFS4_FORE) {
+    compound.services.callbacks.ProbeSession(arguments.bctsa_sessid, compound.call.peer.back_channel);
+  }
   return BIND_CONN_TO_SESSION4res(
       NFS4_OK, BIND_CONN_TO_SESSION4resok{
                    .bctsr_sessid = arguments.bctsa_sessid, .bctsr_dir = *bound, .bctsr_use_conn_in_rdma_mode = false});
 }
 
-// RFC 8881 §18.33: of RPCSEC_GSS handles all must be known here.
+// RFC 8881 §18.33: of RPCSEC_GSS handles all must be known here; of those who have none at all, none is.
 BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL4args& arguments) {
+  const rpc::Credential& caller = compound.call.credential;
   const auto of_gss = [](const callback_sec_parms4& each) { return each.cb_secflavor() == rpcmsg::RPCSEC_GSS; };
-  if (std::ranges::any_of(arguments.bca_sec_parms, of_gss)) return {NFS4ERR_NOENT};
-  auto credential = CallbackCredential(arguments.bca_sec_parms);
+  const bool has_contexts = caller.flavor == rpc::AuthFlavor::RPCSEC_GSS;
+  if (!has_contexts && std::ranges::any_of(arguments.bca_sec_parms, of_gss)) return {NFS4ERR_NOENT};
+  auto credential = CallbackCredential(arguments.bca_sec_parms, caller);
   if (!credential) return {credential.error()};
   return {compound.services.state.Lock()->clients.ControlBackChannel(compound.slot->session, arguments.bca_cb_program,
-                                                                     *std::move(credential))};
+                                                                     *std::move(credential), Sender::Of(caller))};
 }
 
 // RFC 8881 §18.37
 DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4args& arguments) {
   const bool own = compound.slot && compound.slot->session == arguments.dsa_sessionid;
   if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
-  return {
-      compound.services.state.Lock()->clients.DestroySession(arguments.dsa_sessionid, compound.call.peer.connection)};
+  return {compound.services.state.Lock()->clients.DestroySession(arguments.dsa_sessionid, compound.call.peer.connection,
+                                                                 Sender::Of(compound.call.credential))};
 }
 
 // RFC 8881 §18.50
@@ -159,7 +179,7 @@ DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const DESTROY_CLIENTID4
   const ClientId id(arguments.dca_clientid);
   auto state = compound.services.state.Lock();
   const auto has_state = [&](ClientId client) { return state->files.HasState(client); };
-  const auto destroyed = state->clients.Destroy(id, compound.now(), has_state);
+  const auto destroyed = state->clients.Destroy(id, Sender::Of(compound.call.credential), compound.now(), has_state);
   if (!destroyed) return {destroyed.error()};
   state->ForgetHoldings(id, Ending::kExpired, compound.now());
   if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
@@ -177,21 +197,11 @@ Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COM
   const Services& services = compound.services;
   Loop* loop = compound.call.peer.loop;
   const ClientId client = compound.slot->client;
-  Result<OldRecord, nfsstat4> old;
-  bool holds = false;
-  {
-    auto state = services.state.Lock();
-    old = state->clients.CompleteReclaim(client);
-    holds = state->files.HasState(client);
-  }
-  if (!old) co_return RECLAIM_COMPLETE4res{old.error()};
-  if (holds) {
-    // What it has reclaimed it may reclaim again. Should the store fail, its next open will tell; it is done all the
-    // same.
-    co_await RecordClient(services, loop, client);
-  } else if (*old) {
-    services.recovery.RemoveLater(loop, **old);
-  }
+  const nfsstat4 status = services.state.Lock()->clients.CompleteReclaim(client);
+  if (status != NFS4_OK) co_return RECLAIM_COMPLETE4res{status};
+  // What it has reclaimed it may reclaim again, and what it is going to open. Should the store fail, its next open will
+  // tell; it is done all the same.
+  co_await RecordClient(services, loop, client);
   co_await EndGraceIfDue(services, loop);
   co_return RECLAIM_COMPLETE4res{NFS4_OK};
 }

@@ -1,6 +1,7 @@
 // Clients and sessions of minor version 1 as COMPOUNDs; the cases of the tables are in state/clients_1_test.cc and
 // state/sessions_test.cc.
 #include "nfs/v4/nfs4_test.h"
+#include "nfs/v4/state/test_clients.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -45,9 +46,7 @@ TEST_F(ExchangeIdOperationTest, FlagsThatMeanNothingAreInvalid) {
   EXPECT_EQ(Exchange(EXCHGID4_FLAG_SUPP_FENCE_OPS, state_protect4_a(SP4_NONE), 2).eir_status(), NFS4_OK);
 }
 
-// RFC 8881 §18.35.3: both want RPCSEC_GSS.
-TEST_F(ExchangeIdOperationTest, StateIsNotProtected) {
-  EXPECT_EQ(Exchange(0, state_protect4_a(SP4_MACH_CRED)).eir_status(), NFS4ERR_INVAL);
+TEST_F(ExchangeIdOperationTest, NobodyProtectsStateByASecret) {
   EXPECT_EQ(Exchange(0, state_protect4_a(SP4_SSV)).eir_status(), NFS4ERR_INVAL);
   ssv_sp_parms4 secret{};
   secret.ssp_hash_algs.emplace_back(AsBytes("hash"));
@@ -137,6 +136,33 @@ TEST_F(CreateSessionOperationTest, HandlesOfRpcsecGssAreUnknown) {
   EXPECT_EQ(Create().csr_status(), NFS4ERR_NOENT);
 }
 
+// RFC 8881 §19.1.3. Once: a repetition binds nothing.
+TEST_F(CreateSessionOperationTest, AConnectionForCallbacksIsProbed) {
+  server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
+  for (const uint32_t persist : {uint32_t{0}, CREATE_SESSION4_FLAG_PERSIST}) {
+    server.callbacks.session_probes.clear();
+    asked_.csa_flags = persist | CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+    const auto created = Create();
+    ASSERT_EQ(created.csr_resok4().csr_flags, asked_.csa_flags);
+    ASSERT_EQ(server.callbacks.session_probes.size(), 1u);
+    EXPECT_EQ(server.callbacks.session_probes[0].first, created.csr_resok4().csr_sessionid);
+    EXPECT_EQ(server.callbacks.session_probes[0].second, server.peer.back_channel);
+    EXPECT_EQ(Create(), created);
+    EXPECT_EQ(server.callbacks.session_probes.size(), 1u);
+    ++asked_.csa_sequence;
+  }
+}
+
+TEST_F(CreateSessionOperationTest, AConnectionThatIsNotForCallbacksIsNotProbed) {
+  asked_.csa_flags = CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  ASSERT_EQ(Create().csr_resok4().csr_flags, 0u);
+  server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
+  asked_.csa_flags = 0;
+  ++asked_.csa_sequence;
+  ASSERT_EQ(Create().csr_status(), NFS4_OK);
+  EXPECT_TRUE(server.callbacks.session_probes.empty());
+}
+
 class SessionOperationsTest : public Nfs4Test {
  protected:
   nfsstat4 DestroyClient(ClientId id) {
@@ -194,6 +220,23 @@ TEST_F(SessionOperationsTest, TheBackchannelIsControlled) {
   arguments.bca_sec_parms = {callback_sec_parms4(rpcmsg::AUTH_NONE),
                              callback_sec_parms4(rpcmsg::RPCSEC_GSS, gss_cb_handles4{})};
   EXPECT_EQ(Run(Op(OP_BACKCHANNEL_CTL, arguments)).status, NFS4ERR_NOENT);
+}
+
+TEST_F(SessionOperationsTest, AConnectionThatIsBoundForCallbacksIsProbed) {
+  SessionClient& client = Client();
+  server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
+  const auto bind = [&](channel_dir_from_client4 direction) {
+    server.peer.connection = rpc::NewConnectionNumber();
+    const BIND_CONN_TO_SESSION4args arguments{
+        .bctsa_sessid = client.session(), .bctsa_dir = direction, .bctsa_use_conn_in_rdma_mode = false};
+    ASSERT_EQ(server.Run(client.minor_version(), Op(OP_BIND_CONN_TO_SESSION, arguments)).status, NFS4_OK);
+  };
+  bind(CDFC4_FORE);
+  EXPECT_TRUE(server.callbacks.session_probes.empty());
+  bind(CDFC4_FORE_OR_BOTH);
+  ASSERT_EQ(server.callbacks.session_probes.size(), 1u);
+  EXPECT_EQ(server.callbacks.session_probes[0].first, client.session());
+  EXPECT_EQ(server.callbacks.session_probes[0].second, server.peer.back_channel);
 }
 
 TEST_F(SessionOperationsTest, NobodyHasASecret) {

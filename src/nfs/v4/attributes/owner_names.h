@@ -63,10 +63,6 @@ class OwnerNames {
   // The name before our domain. Nothing where it has another.
   std::optional<std::string_view> WithoutDomain(std::string_view owner) const;
 
-  // Runs `function` where it may block.
-  template <class Function>
-  Task<std::invoke_result_t<Function>> Run(Loop* loop, Function function);
-
   const std::string domain_;
   const IdentityDatabase database_;
   const TimerService* clock_ = nullptr;

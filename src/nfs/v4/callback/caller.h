@@ -32,6 +32,8 @@ class Caller : public Callbacks {
     Duration patience = std::chrono::seconds(90);       // for all tries of one call: the lease
     Duration for_attributes = std::chrono::seconds(3);  // CB_GETATTR, for which somebody waits
     size_t max_calls = 4096;  // under way; more are dropped, as if the client had not answered
+    // Of these. A client can ask for as many probes as it likes: they are not to keep calls that matter from being made.
+    size_t max_probes = 1024;
   };
 
   // `home` is the loop of `timers` and `buffers`; null in a simulation. All outlive the caller.
@@ -42,6 +44,7 @@ class Caller : public Callbacks {
   void Stop();
 
   void Probe(ClientId client) override;
+  void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
   void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
               const std::optional<RequestName>& given_by) override;
   Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) override;
@@ -61,6 +64,7 @@ class Caller : public Callbacks {
     kRefused,  // the client did not execute the call, and would not do so later
   };
   using Answer = Result<CallbackAnswer, Failure>;
+  using Way = std::pair<SessionId, const rpc::BackChannel*>;
   using Delegation = std::pair<ClientId, std::array<std::byte, nfs4::NFS4_OTHER_SIZE>>;
   struct AddressPath {
     CallbackAddress address;
@@ -83,6 +87,7 @@ class Caller : public Callbacks {
                         OnlySession only = std::nullopt);
 
   // session_path.cc
+  Task<void> DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel);
   Task<Answer> CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end, OnlySession only);
   Task<std::shared_ptr<rpc::BackChannel>> NextChannel(const SessionId& session, TimePoint end);
   // address_path.cc
@@ -101,6 +106,7 @@ class Caller : public Callbacks {
   size_t under_way_ = 0;
   std::vector<Completion<>*> pauses_;
   std::set<Delegation> recalled_;  // being recalled now
+  std::set<Way> probed_;           // being probed now; the probes hold the channels
   std::map<ClientId, AddressPath> addresses_;
   rpc::XidSequence xids_;
 };

@@ -73,13 +73,15 @@ class CallerTest : public testing::Test {
   }
   SessionId AddSession(StateTables& state, SequenceId sequence, const std::shared_ptr<ScriptedChannel>& channel) {
     const uint64_t connection = ++connections_;
-    const auto created = state.clients.Create({.client = client_,
-                                               .sequence = sequence,
-                                               .back_channel = true,
-                                               .fore = PlainChannel(),
-                                               .back = PlainChannel(2),
-                                               .callback_program = 0x40000005},
-                                              {connection, channel}, User(0), connection, world_.Now());
+    const auto created = state.clients.Create(
+        {.client = client_,
+         .sequence = sequence,
+         .back_channel = true,
+         .fore = PlainChannel(),
+         .back = PlainChannel(2),
+         .callback_program = 0x40000005,
+         .callback_credential = rpc::ClientCredential({.machine = "me", .uid = 7, .gid = 8, .groups = {}})},
+        {connection, channel}, User(0), connection, world_.Now());
     return created.reply.csr_resok4().csr_sessionid;
   }
   // A client of minor version 0, whose delegation is as good as that of any.
@@ -92,7 +94,7 @@ class CallerTest : public testing::Test {
     ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), world_.Now(), none_));
   }
   void Bind(const std::shared_ptr<ScriptedChannel>& channel) {
-    ASSERT_TRUE(state_.Lock()->clients.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH));
+    ASSERT_TRUE(state_.Lock()->clients.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH, {}));
   }
   stateid4 Delegate() {
     auto state = state_.Lock();
@@ -126,7 +128,8 @@ class CallerTest : public testing::Test {
                  {.again = std::chrono::seconds(1),
                   .patience = std::chrono::seconds(90),
                   .for_attributes = std::chrono::seconds(3),
-                  .max_calls = 8}};
+                  .max_calls = 8,
+                  .max_probes = 4}};
 };
 
 TEST_F(CallerTest, CallsOverTheBackchannelOfASession) {
@@ -177,7 +180,7 @@ TEST_F(CallerTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
   OffloadDone();
   {
     auto state = state_.Lock();
-    ASSERT_EQ(state->clients.DestroySession(session_, connections_), NFS4_OK);
+    ASSERT_EQ(state->clients.DestroySession(session_, connections_, {}), NFS4_OK);
     AddSession(*state, SequenceId(2), second);
   }
   first->Fail(rpc::CallError::kTimedOut);
@@ -414,6 +417,76 @@ TEST_F(CallerTest, TheEndIsNotWaitedFor) {
   EXPECT_EQ(caller_.under_way(), 1u);
   caller_.Stop();
   EXPECT_EQ(caller_.under_way(), 0u);
+}
+
+// ---- probes in sessions ----
+
+TEST_F(CallerTest, AConnectionOfTheBackchannelIsProbed) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  caller_.ProbeSession(session_, channel);
+  ASSERT_EQ(channel->received.size(), 1u);
+  EXPECT_EQ(channel->received[0].header.program, 0x40000005u);
+  EXPECT_EQ(channel->received[0].header.procedure, 0u);
+  EXPECT_EQ(channel->received[0].header.credential.flavor, rpc::AuthFlavor::AUTH_SYS);
+  EXPECT_EQ(caller_.under_way(), 0u);
+  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+}
+
+// It uses no slot, and nobody waits for it.
+TEST_F(CallerTest, AClientIsCalledBeforeItsProbeIsAnswered) {
+  const auto channel = MakeChannel(
+      [](const ReceivedCallback& call) { return call.sequence ? std::optional(CallbackReply{}) : std::nullopt; });
+  Open(channel);
+  caller_.ProbeSession(session_, channel);
+  OffloadDone();
+  ASSERT_EQ(channel->received.size(), 2u);
+  EXPECT_EQ(channel->received[1].sequence->csa_sequenceid, 1u);
+  EXPECT_EQ(channel->received[1].sequence->csa_highest_slotid, 0u);
+  EXPECT_EQ(caller_.under_way(), 1u);
+}
+
+TEST_F(CallerTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  caller_.ProbeSession(session_, channel);
+  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+  channel->Fail(rpc::CallError::kTimedOut);
+  EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
+  Bind(channel);
+  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+}
+
+TEST_F(CallerTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver) {
+  const auto channel =
+      MakeChannel([](const ReceivedCallback&) { return CallbackReply{.accepted = rpc::AcceptStatus::PROG_UNAVAIL}; });
+  Open(channel);
+  caller_.ProbeSession(session_, channel);
+  EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
+}
+
+TEST_F(CallerTest, AConnectionThatIsBeingProbedIsNotProbedAgain) {
+  const auto channel = MakeChannel(Silent);
+  Open(channel);
+  for (int i = 0; i < 3; ++i) caller_.ProbeSession(session_, channel);
+  EXPECT_EQ(channel->received.size(), 1u);
+  channel->Fail(rpc::CallError::kTimedOut);
+  caller_.ProbeSession(session_, channel);
+  EXPECT_EQ(channel->received.size(), 2u);
+}
+
+TEST_F(CallerTest, ProbesLeaveRoomForCalls) {
+  Open(MakeChannel(Good));
+  for (int i = 0; i < 6; ++i) caller_.ProbeSession(session_, MakeChannel(Silent));
+  EXPECT_EQ(caller_.under_way(), 4u);
+}
+
+TEST_F(CallerTest, ASessionThatHasGoneIsNotProbed) {
+  const auto channel = MakeChannel(Good);
+  Open(channel);
+  ASSERT_EQ(state_.Lock()->clients.DestroySession(session_, connections_, {}), NFS4_OK);
+  caller_.ProbeSession(session_, channel);
+  EXPECT_TRUE(channel->received.empty());
 }
 
 // ---- minor version 0 ----

@@ -37,6 +37,27 @@ referring_call_list4 ReferringTo(const RequestName& request) {
 
 }  // namespace
 
+void Caller::ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) {
+  Run(DeliverProbe(session, std::move(channel)));
+}
+
+// RFC 8881 §19.1.3. Who does not answer, or refuses, will not take other calls either.
+Task<void> Caller::DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel) {
+  if (probed_.size() >= options_.max_probes) co_return;
+  const Way way(session, channel.get());
+  const auto probed = probed_.insert(way);
+  if (!probed.second) co_return;
+  const auto called_as = state_.Lock()->clients.FindCallbackProgram(session);
+  if (called_as) {
+    const CallbackCall call{.program = called_as->number, .credential = called_as->credential.auth()};
+    if (channel->loop()) co_await SwitchTo(*channel->loop());
+    const auto answer = co_await CallOver(*channel, call);
+    if (home_) co_await SwitchTo(*home_);
+    if (!answer) state_.Lock()->clients.SuspectChannel(session, *channel);
+  }
+  probed_.erase(way);
+}
+
 Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end,
                                            OnlySession only) {
   bool early = false;

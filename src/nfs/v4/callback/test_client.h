@@ -49,6 +49,7 @@ inline ReceivedCallback Receive(const rpc::Message& call) {
 
 // What it says to that.
 struct CallbackReply {
+  rpc::AcceptStatus accepted = rpc::AcceptStatus::SUCCESS;
   nfs4::nfsstat4 sequence = nfs4::NFS4_OK;
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
   std::optional<nfs4::fattr4> attributes{};  // CB_GETATTR
@@ -56,7 +57,8 @@ struct CallbackReply {
 
 inline rpc::Message ReplyTo(BufferPool& buffers, const ReceivedCallback& call, const CallbackReply& reply) {
   xdr::Encoder encoder(buffers);
-  rpc::EncodeAccepted(encoder, call.header.xid, rpc::AcceptStatus::SUCCESS);
+  rpc::EncodeAccepted(encoder, call.header.xid, reply.accepted);
+  if (reply.accepted != rpc::AcceptStatus::SUCCESS) return encoder.Finish();
   if (call.header.procedure == nfs4::CB_NULL::kNumber) return encoder.Finish();
   const bool refused = reply.sequence != nfs4::NFS4_OK;
   const uint32_t count = call.sequence && !refused ? 2 : 1;

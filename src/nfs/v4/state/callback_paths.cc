@@ -36,7 +36,7 @@ SlotId CallbackSlots::highest_busy() const {
 // ---- how clients are called ----
 
 bool Clients::BackChannelWorks(const Session& session) const {
-  return !session.back_channel_fault() && session.connections.HasBack();
+  return session.callback_credential && !session.back_channel_fault() && session.connections.HasBack();
 }
 
 Result<Clients::CallbackStart, Clients::NoCallback> Clients::StartCallback(ClientId id,
@@ -58,10 +58,16 @@ Result<Clients::CallbackStart, Clients::NoCallback> Clients::StartCallback(Clien
                          .highest_slot = session.callback_slots.highest_busy(),
                          .minor_version = session.minor_version,
                          .program = session.callback_program,
-                         .credential = session.callback_credential,
+                         .credential = *session.callback_credential,
                          .channel = session.connections.BackChannel()};
   }
   return std::unexpected(reason);
+}
+
+std::optional<Clients::CallbackProgram> Clients::FindCallbackProgram(const SessionId& id) const {
+  const Session* session = FindSession(id);
+  if (!session || !session->callback_credential) return std::nullopt;
+  return CallbackProgram{session->callback_program, *session->callback_credential};
 }
 
 bool Clients::HasSeenReply(const RequestName& request) const {

@@ -91,7 +91,7 @@ TEST_F(CallbackPathsTest, ACallThatWasLostGoesOutAgainOverAnotherConnection) {
   channel_->Disconnect();
   EXPECT_EQ(clients_.CallbackChannel(client.session), nullptr);
   const auto other = std::make_shared<TestBackChannel>(buffers_);
-  ASSERT_TRUE(clients_.Bind(client.session, {5, other}, nfs4::CDFC4_BACK_OR_BOTH));
+  ASSERT_TRUE(clients_.Bind(client.session, {5, other}, nfs4::CDFC4_BACK_OR_BOTH, {}));
   EXPECT_EQ(clients_.CallbackChannel(client.session), other);
   clients_.FinishCallback(*call, Fate::kSeen);
 }
@@ -101,7 +101,7 @@ TEST_F(CallbackPathsTest, AConnectionThatDoesNotAnswerIsDown) {
   clients_.SuspectChannel(client.session, *channel_);
   EXPECT_FALSE(clients_.CanCall(client.client));
   EXPECT_NE(StatusFlags(client.session, 0, 1) & nfs4::SEQ4_STATUS_CB_PATH_DOWN, 0u);
-  ASSERT_TRUE(clients_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH));
+  ASSERT_TRUE(clients_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
   EXPECT_TRUE(clients_.CanCall(client.client));
 }
 
@@ -115,7 +115,7 @@ TEST_F(CallbackPathsTest, ASessionWithoutASlotThatCanBeUsedHasAFault) {
 TEST_F(CallbackPathsTest, ACallMayEndAfterItsSession) {
   const Opened client = Open("owner");
   const auto call = clients_.StartCallback(client.client);
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.CallbackChannel(client.session), nullptr);
   clients_.FinishCallback(*call, Fate::kSeen);
 }
@@ -123,7 +123,7 @@ TEST_F(CallbackPathsTest, ACallMayEndAfterItsSession) {
 TEST_F(CallbackPathsTest, TheProgramAndTheCredentialMayChange) {
   const Opened client = Open("owner");
   EXPECT_EQ(clients_.ControlBackChannel(client.session, 0x40000009,
-                                        rpc::ClientCredential({.machine = "m", .uid = 3, .groups = {}})),
+                                        rpc::ClientCredential({.machine = "m", .uid = 3, .groups = {}}), {}),
             nfs4::NFS4_OK);
   const auto call = clients_.StartCallback(client.client);
   EXPECT_EQ(call->program, 0x40000009u);

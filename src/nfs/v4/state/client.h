@@ -11,6 +11,7 @@
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/principal.h"
 #include "nfs/v4/state/recovery.h"
+#include "nfs/v4/state/state_protection.h"
 
 namespace penstock::nfs::v4 {
 
@@ -52,6 +53,7 @@ struct Client {
   std::optional<CallbackUpdate> update{};
 
   // ---- minor version 1 and later ----
+  StateProtection protection{};
   bool reclaim_complete = false;
   // The one slot of CREATE_SESSION (RFC 8881 §18.36.4).
   SequenceId create_sequence{0};
@@ -59,6 +61,14 @@ struct Client {
   // It is not there yet: room is being made for the replies of the session.
   bool creating = false;
   std::vector<SessionId> sessions{};
+
+  // Whether the sender is the machine credential.
+  bool IsMachine(const Sender& sender) const {
+    return protection.by_machine && sender.is_protected && sender.principal == principal;
+  }
+  bool Permits(nfs4::nfs_opnum4 operation, const Sender& sender) const {
+    return !protection.enforced.Has(operation) || IsMachine(sender);
+  }
 
   std::string key() const { return OwnerKey(minor_version, owner); }
 };

@@ -66,8 +66,7 @@ class Clients {
   // Whether a delegation can be called back (RFC 8881 §10.2: none is given before that is known).
   bool CanCall(ClientId id) const;
 
-  // True before the first open of a client: the recovery store must have it by then. See RecordClient() in
-  // nfs/v4/lease.h.
+  // True where the recovery store has to have the client and does not yet. See RecordClient() in nfs/v4/lease.h.
   bool NeedsRecord(ClientId id) const;
   void SetRecorded(ClientId id);
 
@@ -95,21 +94,32 @@ class Clients {
     std::string_view owner;
     bool update = false;  // EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
     uint32_t minor_version = 1;
+    StateProtection protection{};
   };
   struct ExchangeIdResult {
     ClientId id;
     SequenceId sequence;  // for CREATE_SESSION
     bool confirmed = false;
     Gone gone{};
+    StateProtection protection{};  // as it is, and stays
   };
-  Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(const ExchangeId& asked, const Principal& principal, TimePoint now,
+  Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(const ExchangeId& asked, const Sender& sender, TimePoint now,
                                                     const HasState& has_state);
   // NFS4ERR_CLIENTID_BUSY, NFS4ERR_STALE_CLIENTID; else the client is gone, and this is what the recovery store may
   // know of it.
-  Result<OldRecord, nfs4::nfsstat4> Destroy(ClientId id, TimePoint now, const HasState& has_state);
-  // A global RECLAIM_COMPLETE. NFS4ERR_COMPLETE_ALREADY. What the store may know from an earlier run has then had its
-  // time.
-  Result<OldRecord, nfs4::nfsstat4> CompleteReclaim(ClientId id);
+  Result<OldRecord, nfs4::nfsstat4> Destroy(ClientId id, const Sender& sender, TimePoint now,
+                                            const HasState& has_state);
+  // A global RECLAIM_COMPLETE. NFS4ERR_COMPLETE_ALREADY.
+  nfs4::nfsstat4 CompleteReclaim(ClientId id);
+
+  // ---- state protection (clients_1.cc, RFC 8881 §2.10.8.3) ----
+
+  // NFS4ERR_WRONG_CRED where the operation is for the client's machine credential, and the sender is another
+  // (§15.1.6.4; §15.2 has no error for that in BIND_CONN_TO_SESSION and BACKCHANNEL_CTL, and this one everywhere else).
+  // Whether there is such a client is the operation's to say.
+  nfs4::nfsstat4 CheckProtection(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
+  // Whether the sender may do this as the client's machine, whosever the object is (spo_must_allow).
+  bool MachineMay(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
 
   // ---- sessions (sessions.cc, RFC 8881 §18.34, §18.36, §18.37, §18.33) ----
 
@@ -124,7 +134,8 @@ class Clients {
     nfs4::channel_attrs4 fore;  // as negotiated
     nfs4::channel_attrs4 back;
     uint32_t callback_program = 0;
-    rpc::ClientCredential callback_credential{};
+    // None: the client wants to be called in no way that we can.
+    std::optional<rpc::ClientCredential> callback_credential{std::in_place};
   };
   struct CreateSessionResult {
     nfs4::CREATE_SESSION4res reply;  // new, or that of the first time
@@ -132,11 +143,13 @@ class Clients {
     // The session that was made is to be persistent: the reply is that of FinishCreate(), which is to be called with a
     // place for so much.
     std::optional<ReplyRoom> room{};
-    SessionId session{};
+    SessionId session{};  // that was made
+    // That, and its backchannel has the connection.
+    bool has_back_channel = false;
   };
   // `random` makes the session's ID hard to guess. A retry gets NFS4ERR_DELAY until FinishCreate().
-  CreateSessionResult Create(CreateSession asked, const Connection& connection, const Principal& principal,
-                             uint64_t random, TimePoint now);
+  CreateSessionResult Create(CreateSession asked, const Connection& connection, const Sender& sender, uint64_t random,
+                             TimePoint now);
   // Without `replies` the session is not persistent after all. Where it has gone meanwhile: NFS4ERR_STALE_CLIENTID, and
   // its storage will be among TakeEnded().
   nfs4::CREATE_SESSION4res FinishCreate(ClientId client, const SessionId& id, std::shared_ptr<SessionReplies> replies);
@@ -145,10 +158,13 @@ class Clients {
   // Storage of sessions that have ended, or of which nobody has heard since the server was started: to be removed.
   std::vector<std::shared_ptr<SessionReplies>> TakeEnded(TimePoint now);
   // The session must be bound to the connection (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
-  nfs4::nfsstat4 DestroySession(const SessionId& id, uint64_t connection);
+  nfs4::nfsstat4 DestroySession(const SessionId& id, uint64_t connection, const Sender& sender);
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const Connection& connection,
-                                                              nfs4::channel_dir_from_client4 direction);
-  nfs4::nfsstat4 ControlBackChannel(const SessionId& id, uint32_t callback_program, rpc::ClientCredential credential);
+                                                              nfs4::channel_dir_from_client4 direction,
+                                                              const Sender& sender);
+  // `credential` as in CreateSession.
+  nfs4::nfsstat4 ControlBackChannel(const SessionId& id, uint32_t callback_program,
+                                    std::optional<rpc::ClientCredential> credential, const Sender& sender);
 
   // ---- SEQUENCE (sessions.cc, RFC 8881 §18.46) ----
 
@@ -184,7 +200,8 @@ class Clients {
   };
   // Renews the lease. Errors, which leave the slot as it is: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT,
   // NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG,
-  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE; NFS4ERR_DEADSESSION, see DeadSessions.
+  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE; NFS4ERR_DEADSESSION, see DeadSessions;
+  // NFS4ERR_CONN_NOT_BOUND_TO_SESSION.
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
                                                       const Connection& connection, TimePoint now);
   // Once for each kRun, also where the session has gone meanwhile (the request may have been its DESTROY_SESSION).
@@ -237,6 +254,12 @@ class Clients {
   // `session`: only on its backchannel (a call that is repeated stays with its session and slot).
   Result<CallbackStart, NoCallback> StartCallback(ClientId id, const std::optional<SessionId>& session = std::nullopt);
   bool HasSession(const SessionId& session) const { return FindSession(session) != nullptr; }
+  // What a session's client is called as; none where it cannot be, or the session has gone.
+  struct CallbackProgram {
+    uint32_t number;
+    rpc::ClientCredential credential;
+  };
+  std::optional<CallbackProgram> FindCallbackProgram(const SessionId& session) const;
   // Whether the client has shown, by another request on its slot, that it has seen the reply to this one (RFC 8881
   // §2.10.6.3). Where the session has gone it does not matter any more.
   bool HasSeenReply(const RequestName& request) const;
@@ -262,6 +285,8 @@ class Clients {
   };
 
   Client* FindAny(ClientId id);
+  // That of the session's client, if there is one.
+  nfs4::nfsstat4 CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   Client& Add(uint32_t minor_version, std::string_view owner, const nfs4::verifier4& verifier,
               const Principal& principal, TimePoint now);
   static SequenceId NextCreate(const Client& client);

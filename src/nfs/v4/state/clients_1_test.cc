@@ -32,14 +32,14 @@ TEST_F(ExchangeIdTest, Case3AnotherPrincipalMustNotTakeAnOwnerThatIsUsed) {
   EXPECT_EQ(Exchange("owner", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_EQ(Exchange("owner", 2, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
 
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   holders_.insert(client.client);
   EXPECT_EQ(Exchange("owner", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
 }
 
 TEST_F(ExchangeIdTest, Case3AnOwnerThatHasNothingIsTakenOver) {
   const Opened client = Open("owner", 1, /*uid=*/1);
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   const auto taken = Exchange("owner", 1, 2);
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->gone, client.client);
@@ -161,74 +161,74 @@ TEST_F(ExchangeIdTest, OwnersOfMinorVersionZeroAreOthers) {
 
 TEST_F(DestroyClientIdTest, AnIdleClientGoes) {
   const auto unconfirmed = Exchange("unconfirmed");
-  EXPECT_TRUE(clients_.Destroy(unconfirmed->id, now_, holds_));
-  EXPECT_EQ(clients_.Destroy(unconfirmed->id, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_TRUE(clients_.Destroy(unconfirmed->id, {}, now_, holds_));
+  EXPECT_EQ(clients_.Destroy(unconfirmed->id, {}, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
 
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
-  EXPECT_TRUE(clients_.Destroy(client.client, now_, holds_));
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_TRUE(clients_.Destroy(client.client, {}, now_, holds_));
   EXPECT_EQ(clients_.client_count(), 0u);
 }
 
 TEST_F(DestroyClientIdTest, OneWithASessionOrStateIsBusy) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.Destroy(client.client, now_, holds_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
+  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
   holders_.insert(client.client);
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.Destroy(client.client, now_, holds_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
   holders_.clear();
-  EXPECT_TRUE(clients_.Destroy(client.client, now_, holds_));
+  EXPECT_TRUE(clients_.Destroy(client.client, {}, now_, holds_));
 }
 
 TEST_F(DestroyClientIdTest, WhatALeaseLeftBehindIsNoHindrance) {
   const Opened client = Open("owner");
   now_ += kLease + std::chrono::seconds(1);
-  EXPECT_TRUE(clients_.Destroy(client.client, now_, holds_));
+  EXPECT_TRUE(clients_.Destroy(client.client, {}, now_, holds_));
   EXPECT_EQ(clients_.session_count(), 0u);
 }
 
 TEST_F(DestroyClientIdTest, UnknownClientsAreStale) {
-  EXPECT_EQ(clients_.Destroy(ClientId(0), now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
-  EXPECT_EQ(clients_.Destroy(OpenMinorZero("zero"), now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(clients_.Destroy(ClientId(0), {}, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(clients_.Destroy(OpenMinorZero("zero"), {}, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
 TEST_F(DestroyClientIdTest, TellsWhatTheStoreHas) {
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   clients_.SetRecorded(client.client);
-  EXPECT_EQ(clients_.Destroy(client.client, now_, holds_).value(), OldRecord(OwnerKey(1, "owner")));
+  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).value(), OldRecord(OwnerKey(1, "owner")));
 }
 
 // RFC 8881 §18.51.3
 TEST_F(ReclaimCompleteTest, NothingNewBeforeIt) {
   const Opened client = Open("owner");
   EXPECT_EQ(clients_.CheckNew(client.client), nfs4::NFS4ERR_GRACE);
-  EXPECT_TRUE(clients_.CompleteReclaim(client.client));
+  EXPECT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.CheckNew(client.client), nfs4::NFS4_OK);
 }
 
 TEST_F(ReclaimCompleteTest, OnceOnly) {
   const Opened client = Open("owner");
-  EXPECT_TRUE(clients_.CompleteReclaim(client.client));
-  EXPECT_EQ(clients_.CompleteReclaim(client.client).error(), nfs4::NFS4ERR_COMPLETE_ALREADY);
+  EXPECT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4ERR_COMPLETE_ALREADY);
 }
 
 TEST_F(ReclaimCompleteTest, OfAClientThatHasGoneMeanwhile) {
   const Opened client = Open("owner", 1);
   Open("owner", 2);
-  EXPECT_EQ(clients_.CompleteReclaim(client.client).error(), nfs4::NFS4ERR_DEADSESSION);
+  EXPECT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4ERR_DEADSESSION);
 }
 
 TEST_F(ReclaimCompleteTest, ANewIncarnationBeginsAnew) {
-  ASSERT_TRUE(clients_.CompleteReclaim(Open("owner", 1).client));
+  ASSERT_EQ(clients_.CompleteReclaim(Open("owner", 1).client), nfs4::NFS4_OK);
   const Opened restarted = Open("owner", 2);
   EXPECT_EQ(clients_.CheckNew(restarted.client), nfs4::NFS4ERR_GRACE);
 }
 
-TEST_F(ReclaimCompleteTest, TheStoreKnowsAClientFromItsFirstOpenOn) {
+TEST_F(ReclaimCompleteTest, TheStoreKnowsAClientFromThenOn) {
   const Opened client = Open("owner");
   EXPECT_FALSE(clients_.NeedsRecord(client.client));
-  ASSERT_TRUE(clients_.CompleteReclaim(client.client));
+  ASSERT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4_OK);
   EXPECT_TRUE(clients_.NeedsRecord(client.client));
   clients_.SetRecorded(client.client);
   EXPECT_FALSE(clients_.NeedsRecord(client.client));
@@ -238,7 +238,7 @@ TEST_F(ReclaimCompleteTest, TheStoreKnowsANewIncarnationByTheSameName) {
   const Opened client = Open("owner", 1);
   clients_.SetRecorded(client.client);
   const Opened restarted = Open("owner", 2);
-  ASSERT_TRUE(clients_.CompleteReclaim(restarted.client));
+  ASSERT_EQ(clients_.CompleteReclaim(restarted.client), nfs4::NFS4_OK);
   EXPECT_FALSE(clients_.NeedsRecord(restarted.client));
 }
 

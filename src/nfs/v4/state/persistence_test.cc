@@ -122,10 +122,10 @@ TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   Clients again = Restarted();
-  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH), nfs4::CDFS4_FORE);
-  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH).error(), NFS4ERR_DEADSESSION);
-  EXPECT_EQ(again.DestroySession(client.session, 5), NFS4_OK);
-  EXPECT_EQ(again.DestroySession(client.session, 5), NFS4ERR_BADSESSION);
+  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}), nfs4::CDFS4_FORE);
+  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(again.DestroySession(client.session, 5, {}), NFS4_OK);
+  EXPECT_EQ(again.DestroySession(client.session, 5, {}), NFS4ERR_BADSESSION);
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
   EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
 }
@@ -148,7 +148,7 @@ TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
 TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
   const Opened destroyed = OpenPersistent("destroyed"), expired = OpenPersistent("expired");
   OpenPersistent("alive");
-  EXPECT_EQ(clients_.DestroySession(destroyed.session, connection_.number), NFS4_OK);
+  EXPECT_EQ(clients_.DestroySession(destroyed.session, connection_.number, {}), NFS4_OK);
   clients_.Remove(expired.client);
   const auto ended = clients_.TakeEnded(now_);
   ASSERT_THAT(ended, SizeIs(2));
@@ -194,7 +194,7 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   const auto created = Ask(third->id, 1);
   EXPECT_FALSE(created.room);
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
-  EXPECT_EQ(clients_.DestroySession(one.session, connection_.number), NFS4_OK);
+  EXPECT_EQ(clients_.DestroySession(one.session, connection_.number, {}), NFS4_OK);
   EXPECT_TRUE(Ask(third->id, 2).room);
   // Those of the run before count.
   settings_.max_persistent_sessions = 1;
@@ -218,7 +218,7 @@ TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
   const Opened another = OpenPersistent("another");
   EXPECT_TRUE(Start(holder.session, 0, 1, kFacts)->reclaiming);
   EXPECT_FALSE(Start(another.session, 0, 1, kFacts)->reclaiming);
-  ASSERT_TRUE(clients_.CompleteReclaim(holder.client));
+  ASSERT_EQ(clients_.CompleteReclaim(holder.client), nfs4::NFS4_OK);
   EXPECT_FALSE(Start(holder.session, 1, 1, kFacts)->reclaiming);
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "rpc/auth.h"
 
@@ -10,10 +12,31 @@ namespace penstock::nfs::v4 {
 struct Principal {
   rpc::AuthFlavor flavor = rpc::AuthFlavor::AUTH_NONE;
   uint32_t uid = rpc::kNobody;  // AUTH_SYS knows no more of a user than this; groups come and go
+  // RPCSEC_GSS: the initiator's exported name, which includes the mechanism. Which user of this host that is may change.
+  std::string name{};
 
-  static Principal Of(const rpc::Credential& credential) { return {credential.flavor, credential.uid}; }
+  static Principal Of(const rpc::Credential& credential) {
+    if (!credential.initiator) return {credential.flavor, credential.uid};
+    return {.flavor = credential.flavor, .name = credential.initiator->name};
+  }
 
   bool operator==(const Principal&) const = default;
+};
+
+// The principal of one call, and whether what it says was protected on its way.
+struct Sender {
+  Sender() = default;
+  Sender(Principal who, bool protected_call = false)  // NOLINT: most calls say no more of their sender
+      : principal(std::move(who)), is_protected(protected_call) {}
+
+  static Sender Of(const rpc::Credential& credential) {
+    const bool sealed =
+        credential.flavor == rpc::AuthFlavor::RPCSEC_GSS && credential.service != rpc::GssService::kNone;
+    return {Principal::Of(credential), sealed};
+  }
+
+  Principal principal;
+  bool is_protected = false;  // RPCSEC_GSS with integrity or privacy
 };
 
 }  // namespace penstock::nfs::v4

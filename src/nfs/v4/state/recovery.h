@@ -1,8 +1,9 @@
 // What a server must know of its clients after it has started again: which of them held something that they may reclaim
 // (RFC 8881 §8.4.2.1, §8.4.3; RFC 7530 §9.6.2, §9.6.3).
 //
-// A client is recorded before it is given its first open, and its record goes when it has nothing any more, or before
-// what it held is given to another although its lease is over. So a record that is found after a restart says: nothing
+// A client is recorded before it is given anything: when it says that it is done with reclaiming, or, in minor version 0,
+// with its first open. Its record goes with the client, and before what it held is given to another although its lease is
+// over. So a record that is found after a restart says: nothing
 // of this client was given away. The grace period ends by forgetting those that were recorded by earlier runs of the
 // server and did not come back in this one; only then is anything new given.
 #pragma once

@@ -7,8 +7,7 @@ namespace penstock::nfs::v4 {
 RecoveryQueue::~RecoveryQueue() { pool_.join(); }
 
 Task<bool> RecoveryQueue::Run(Loop* loop, std::function<bool(RecoveryStore&)> change) {
-  if (!loop) co_return change(*store_);
-  co_return co_await Offload(*loop, pool_, [this, &change] { return change(*store_); });
+  co_return co_await Offload(loop, &pool_, [this, &change] { return change(*store_); });
 }
 
 Task<bool> RecoveryQueue::Record(Loop* loop, const RecoveryRecord& client) {

@@ -1,7 +1,9 @@
 // The database:
 //
 //   run      one row: the instance of the last run, and its lease in nanoseconds
-//   clients  owner, principal, and the run that recorded the client last
+//   clients  owner, principal (its flavor, its uid, its name), and the run that recorded the client last
+//
+// `user_version` is that of this layout. In version 0 nobody had a name.
 #include <fmt/core.h>
 
 #include "base/database/database.h"
@@ -19,6 +21,31 @@ CREATE TABLE IF NOT EXISTS run (id INTEGER PRIMARY KEY CHECK (id = 1), instance 
 CREATE TABLE IF NOT EXISTS clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,
                                     instance INTEGER NOT NULL) WITHOUT ROWID;
 )";
+constexpr int64_t kVersion = 1;
+// From version 0, which a database without any table has as well.
+constexpr const char* kAddNames = R"(
+BEGIN;
+ALTER TABLE clients ADD COLUMN name BLOB NOT NULL DEFAULT x'';
+PRAGMA user_version = 1;
+COMMIT;
+)";
+
+// False, with a message, where there is something that we do not understand, or cannot write.
+bool Prepare(Database& database, std::string& message) {
+  const auto version = [&] {
+    Statement asked(database, "PRAGMA user_version");
+    return asked.Bind().Step() ? asked.Integer(0) : 0;
+  };
+  bool done = database.Execute(kSchema);
+  if (done && version() == 0) done = database.Execute(kAddNames);
+  if (!done) {
+    message = database.message();
+  } else if (version() != kVersion) {
+    message = "it was made by another version of Penstock";
+    done = false;
+  }
+  return done;
+}
 
 class SqliteRecoveryStore : public RecoveryStore {
  public:
@@ -26,8 +53,9 @@ class SqliteRecoveryStore : public RecoveryStore {
       : database_(std::move(database)),
         last_run_(*database_, "SELECT instance, lease FROM run"),
         set_run_(*database_, "INSERT OR REPLACE INTO run (id, instance, lease) VALUES (1, ?, ?)"),
-        clients_(*database_, "SELECT owner, flavor, uid FROM clients"),
-        record_(*database_, "INSERT OR REPLACE INTO clients (owner, flavor, uid, instance) VALUES (?, ?, ?, ?)"),
+        clients_(*database_, "SELECT owner, flavor, uid, name FROM clients"),
+        record_(*database_,
+                "INSERT OR REPLACE INTO clients (owner, flavor, uid, name, instance) VALUES (?, ?, ?, ?, ?)"),
         remove_(*database_, "DELETE FROM clients WHERE owner = ?"),
         end_grace_(*database_, "DELETE FROM clients WHERE instance != ?") {}
 
@@ -41,7 +69,7 @@ class SqliteRecoveryStore : public RecoveryStore {
     last_run_.Reset();
     for (clients_.Bind(); clients_.Step();) {
       const Principal principal{static_cast<rpc::AuthFlavor>(clients_.Integer(1)),
-                                static_cast<uint32_t>(clients_.Integer(2))};
+                                static_cast<uint32_t>(clients_.Integer(2)), clients_.Text(3)};
       restart.clients.push_back({clients_.Text(0), principal});
     }
     clients_.Reset();
@@ -56,7 +84,7 @@ class SqliteRecoveryStore : public RecoveryStore {
   bool Record(const RecoveryRecord& client) override {
     return record_
         .Bind(std::string_view(client.owner), static_cast<int64_t>(client.principal.flavor),
-              int64_t{client.principal.uid}, int64_t{instance_})
+              int64_t{client.principal.uid}, std::string_view(client.principal.name), int64_t{instance_})
         .Run();
   }
   bool Remove(const std::string& owner) override { return remove_.Bind(std::string_view(owner)).Run(); }
@@ -73,10 +101,7 @@ class SqliteRecoveryStore : public RecoveryStore {
 SetupResult<std::unique_ptr<RecoveryStore>> OpenRecoveryStore(const std::string& path) {
   std::string message;
   std::unique_ptr<Database> database = Database::Open(path, message);
-  if (database && !database->Execute(kSchema)) {
-    message = database->message();
-    database.reset();
-  }
+  if (database && !Prepare(*database, message)) database.reset();
   if (!database) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", path, message)});
   return std::make_unique<SqliteRecoveryStore>(std::move(database));
 }

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "base/database/database.h"
 #include "nfs/v4/state/recovery_queue.h"
 
 namespace penstock::nfs::v4 {
@@ -122,6 +123,55 @@ TEST_P(RecoveryTest, ThePrincipalIsThatOfTheLastTime) {
   other.principal.uid = 7;
   store_->Record(other);
   EXPECT_THAT(Start().clients, ElementsAre(other));
+}
+
+TEST_P(RecoveryTest, AnInitiatorIsKeptByItsName) {
+  const RecoveryRecord machine{
+      OwnerKey(1, "machine"),
+      {.flavor = rpc::AuthFlavor::RPCSEC_GSS, .name = std::string("\x04\x01\0\x0b", 4) + "nfs/client@EXAMPLE.ORG"}};
+  Start();
+  store_->Record(machine);
+  EXPECT_THAT(Start().clients, ElementsAre(machine));
+}
+
+// As it was made before there were initiators; and by what comes after us.
+class OtherLayoutTest : public testing::Test {
+ protected:
+  OtherLayoutTest() {
+    std::string name = testing::TempDir() + "/layout.XXXXXX";
+    EXPECT_TRUE(::mkdtemp(name.data()));
+    directory_ = name;
+  }
+  ~OtherLayoutTest() override { std::filesystem::remove_all(directory_); }
+  std::string path() const { return (directory_ / "clients.sqlite").string(); }
+  void Execute(const char* sql) {
+    std::string message;
+    ASSERT_TRUE(Database::Open(path(), message)->Execute(sql)) << message;
+  }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+TEST_F(OtherLayoutTest, ClientsOfAnEarlierLayoutAreKept) {
+  Execute(
+      "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL, lease INTEGER NOT NULL);"
+      "CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,"
+      "                      instance INTEGER NOT NULL) WITHOUT ROWID;"
+      "INSERT INTO run VALUES (1, 5, 90000000000); INSERT INTO clients VALUES (x'31616263', 1, 1000, 5);");
+  const RecoveryRecord known{OwnerKey(1, "abc"), {rpc::AuthFlavor::AUTH_SYS, 1000}};
+  for (int run = 0; run < 2; ++run) {
+    auto opened = OpenRecoveryStore(path());
+    ASSERT_TRUE(opened) << opened.error().message;
+    EXPECT_THAT((*opened)->Begin(kLease, kNow)->clients, ElementsAre(known));
+  }
+}
+
+TEST_F(OtherLayoutTest, OneThatIsNotKnownIsLeftAlone) {
+  Execute("PRAGMA user_version = 99;");
+  const auto opened = OpenRecoveryStore(path());
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("another version"));
 }
 
 TEST(OpenRecoveryStore, SaysWhyItCannot) {

@@ -3,13 +3,11 @@
 namespace penstock::nfs::v4 {
 
 Task<std::shared_ptr<SessionReplies>> ReplyWriter::Create(Loop* loop, SessionId session, ReplyRoom room) {
-  if (!loop) co_return store_.Create(session, room);
-  co_return co_await Offload(*loop, *pool_, [this, &session, &room] { return store_.Create(session, room); });
+  co_return co_await Offload(loop, pool_, [this, &session, &room] { return store_.Create(session, room); });
 }
 
 Task<bool> ReplyWriter::Keep(Loop* loop, SessionReplies& session, SlotId slot, const KeptReply& reply, bool lasting) {
-  if (!loop) co_return session.Keep(slot, reply, lasting);
-  co_return co_await Offload(*loop, *pool_, [&session, slot, &reply, lasting] {  //
+  co_return co_await Offload(loop, pool_, [&session, slot, &reply, lasting] {  //
     return session.Keep(slot, reply, lasting);
   });
 }
@@ -19,11 +17,7 @@ Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<Session
     for (const auto& session : sessions) session->Remove();
     return true;
   };
-  if (!loop) {
-    remove();
-    co_return;
-  }
-  co_await Offload(*loop, *pool_, remove);
+  co_await Offload(loop, pool_, remove);
 }
 
 }  // namespace penstock::nfs::v4

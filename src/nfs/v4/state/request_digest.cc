@@ -19,6 +19,7 @@ size_t HeadOf(ConstBytes rest) {
 
 uint64_t RequestDigest(const rpc::Credential& credential, uint32_t operations, size_t size, ConstBytes rest) {
   uint64_t digest = Mix(static_cast<uint64_t>(credential.flavor), credential.uid);
+  if (credential.initiator) digest = Mix(digest, AsBytes(credential.initiator->name));
   digest = Mix(digest, uint64_t{operations} << 32 ^ size);
   return Mix(digest, rest.first(std::min(rest.size(), HeadOf(rest))));
 }

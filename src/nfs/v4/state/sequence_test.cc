@@ -110,7 +110,7 @@ TEST_F(StatusFlagsTest, ABackchannelThatIsDown) {
   connection_ = {2, std::make_shared<TestBackChannel>(buffers)};
   ASSERT_EQ(Create(client.client, 2).reply.csr_status(), nfs4::NFS4_OK);
   EXPECT_EQ(StatusFlags(client.session, 0, 3), nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION);
-  ASSERT_TRUE(clients_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH));
+  ASSERT_TRUE(clients_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
   EXPECT_EQ(StatusFlags(client.session, 0, 4), 0u);
 }
 
@@ -120,7 +120,7 @@ TEST_F(StatusFlagsTest, ReclaimIsNeededUntilTheClientSaysThatItIsDone) {
   const Opened client = Open("owner"), other = Open("other");
   EXPECT_EQ(StatusFlags(client.session, 0, 1), nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED);
   EXPECT_EQ(StatusFlags(other.session, 0, 1), 0u);
-  ASSERT_TRUE(clients_.CompleteReclaim(client.client));
+  ASSERT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4_OK);
   EXPECT_EQ(StatusFlags(client.session, 0, 2), 0u);
 }
 
@@ -135,6 +135,13 @@ TEST_F(RequestDigestTest, TellsRequestsApart) {
   const uint64_t digest = RequestDigest(user, 3, 40, rest);
   EXPECT_EQ(RequestDigest(user, 3, 40, rest), digest);
   EXPECT_NE(RequestDigest(other, 3, 40, rest), digest);
+  const rpc::GssInitiator alice{.name = "alice", .display = {}}, bob{.name = "bob", .display = {}};
+  user.initiator = &alice;
+  other = user;
+  other.initiator = &bob;
+  EXPECT_NE(RequestDigest(user, 3, 40, rest), RequestDigest(other, 3, 40, rest))
+      << "who may be the same user of the host";
+  user.initiator = nullptr;
   EXPECT_NE(RequestDigest(user, 4, 40, rest), digest);
   EXPECT_NE(RequestDigest(user, 3, 44, rest), digest);
   rest[27] = std::byte{1};  // the filehandle's last octet

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nfs/v4/state/bound_connections.h"
@@ -52,9 +53,9 @@ struct Session {
   SlotTable slots;
   BoundConnections connections;
 
-  // The backchannel: the client's program, and what it wants to be called as.
+  // The backchannel: the client's program, and what it wants to be called as; nothing that we can be, where there is none.
   uint32_t callback_program;
-  rpc::ClientCredential callback_credential;
+  std::optional<rpc::ClientCredential> callback_credential;
   CallbackSlots callback_slots;
   // A connection was given to the backchannel once, so that its client counts on it.
   bool has_back_channel = false;

@@ -41,12 +41,15 @@ Session* Clients::FindSession(const SessionId& id) {
 
 // ---- CREATE_SESSION, RFC 8881 §18.36.4 ----
 
-Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connection& connection,
-                                             const Principal& principal, uint64_t random, TimePoint now) {
+Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connection& connection, const Sender& sender,
+                                             uint64_t random, TimePoint now) {
   const auto refuse = [](nfs4::nfsstat4 status) { return CreateSessionResult{nfs4::CREATE_SESSION4res(status)}; };
   // 1. Client record look-up.
   Client* client = FindAny(asked.client);
   if (!client || client->doomed || client->minor_version == 0) return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
+
+  // Before anything is said, or a connection comes to a session by a retry.
+  if (!client->Permits(nfs4::OP_CREATE_SESSION, sender)) return refuse(nfs4::NFS4ERR_WRONG_CRED);
 
   // 2. Sequence ID processing.
   if (client->creating) return refuse(nfs4::NFS4ERR_DELAY);
@@ -62,7 +65,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
   if (asked.sequence != NextCreate(*client)) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
 
   // 3. Client ID confirmation. Whoever may not do that has not used up the number either.
-  if (!client->confirmed && client->principal != principal) return refuse(nfs4::NFS4ERR_CLID_INUSE);
+  if (!client->confirmed && client->principal != sender.principal) return refuse(nfs4::NFS4ERR_CLID_INUSE);
   client->create_sequence = asked.sequence;
   if (client->sessions.size() >= settings_.max_sessions) {
     client->create_reply = nfs4::CREATE_SESSION4res(nfs4::NFS4ERR_NOSPC);
@@ -78,7 +81,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
   Session& session = AddSession(*client, std::move(asked), random);
   session.connections.JoinFore(connection);
   uint32_t flags = 0;
-  if (back_channel && session.connections.JoinBack(connection)) {
+  if (back_channel && session.callback_credential && session.connections.JoinBack(connection)) {
     session.has_back_channel = true;
     flags |= nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   }
@@ -88,7 +91,12 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
                                                 .csr_flags = flags,
                                                 .csr_fore_chan_attrs = session.fore,
                                                 .csr_back_chan_attrs = session.back});
-  if (!persist) return {*client->create_reply, gone};
+  if (!persist) {
+    return {.reply = *client->create_reply,
+            .gone = gone,
+            .session = session.id,
+            .has_back_channel = session.has_back_channel};
+  }
   session.persistent = true;
   ++persistent_count_;
   client->creating = true;
@@ -97,7 +105,8 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
           .room = ReplyRoom{.slots = session.slots.count(),
                             .reply = session.fore.ca_maxresponsesize_cached,
                             .items = session.fore.ca_maxoperations},
-          .session = session.id};
+          .session = session.id,
+          .has_back_channel = session.has_back_channel};
 }
 
 Session& Clients::AddSession(Client& client, CreateSession asked, uint64_t random) {
@@ -137,7 +146,8 @@ void Clients::EndSession(const SessionId& id) {
   --session_count_;
 }
 
-nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection) {
+nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection, const Sender& sender) {
+  if (const auto status = CheckProtection(id, nfs4::OP_DESTROY_SESSION, sender); status != nfs4::NFS4_OK) return status;
   // After a restart no connection is bound to it.
   if (dead_sessions_.End(id)) return nfs4::NFS4_OK;
   Session* session = FindSession(id);
@@ -148,7 +158,10 @@ nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection)
 }
 
 Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const SessionId& id, const Connection& connection,
-                                                                     nfs4::channel_dir_from_client4 direction) {
+                                                                     nfs4::channel_dir_from_client4 direction,
+                                                                     const Sender& sender) {
+  const auto status = CheckProtection(id, nfs4::OP_BIND_CONN_TO_SESSION, sender);
+  if (status != nfs4::NFS4_OK) return std::unexpected(status);
   if (dead_sessions_.Has(id)) {
     // Requests may be sent again over it; calls to the client are new, and there is none that we could call.
     const bool fore = direction == nfs4::CDFC4_FORE || direction == nfs4::CDFC4_FORE_OR_BOTH;
@@ -157,13 +170,17 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const Sessi
   }
   Session* session = FindSession(id);
   if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
-  PENSTOCK_TRY(const auto bound, session->connections.Bind(connection, direction));
+  // A connection is worth as much to the backchannel as one over which nothing can be called.
+  const Connection without{.number = connection.number};
+  PENSTOCK_TRY(const auto bound,
+               session->connections.Bind(session->callback_credential ? connection : without, direction));
   if (bound != nfs4::CDFS4_FORE) session->has_back_channel = true;
   return bound;
 }
 
 nfs4::nfsstat4 Clients::ControlBackChannel(const SessionId& id, uint32_t callback_program,
-                                           rpc::ClientCredential credential) {
+                                           std::optional<rpc::ClientCredential> credential, const Sender& sender) {
+  if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
   Session* session = FindSession(id);
   if (!session) return nfs4::NFS4ERR_DEADSESSION;  // destroyed over another connection since SEQUENCE
   session->callback_program = callback_program;
@@ -182,7 +199,12 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
   if (session->dead && !session->slots.IsLast(SlotId(arguments.sa_slotid), SequenceId(arguments.sa_sequenceid))) {
     return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
   }
-  // RFC 8881 §2.10.3.1: without state protection, whoever knows the session belongs to it.
+  // RFC 8881 §2.10.3.1: without state protection, whoever knows the session belongs to it. With it, whom its client has
+  // bound (§15.1.11.6).
+  const bool must_be_bound = session->client->protection.enforced.Has(nfs4::OP_BIND_CONN_TO_SESSION);
+  if (must_be_bound && !session->connections.Has(connection.number)) {
+    return std::unexpected(nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+  }
   session->connections.JoinFore(connection);
   // RFC 8881 §2.10.6.4: what SEQUENCE itself can tell.
   if (facts.size > session->fore.ca_maxrequestsize) return std::unexpected(nfs4::NFS4ERR_REQ_TOO_BIG);

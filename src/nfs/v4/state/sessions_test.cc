@@ -55,7 +55,7 @@ TEST_F(CreateSessionTest, ARetryOverAnotherConnectionBelongsToTheSession) {
   const SessionId session = Create(made->id, 1).reply.csr_resok4().csr_sessionid;
   connection_.number = 2;
   Create(made->id, 1);
-  EXPECT_EQ(clients_.DestroySession(session, 2), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.DestroySession(session, 2, {}), nfs4::NFS4_OK);
 }
 
 TEST_F(CreateSessionTest, OnlyThePrincipalThatAskedConfirms) {
@@ -75,7 +75,7 @@ TEST_F(CreateSessionTest, TooManySessionsAreRefusedAndTheRefusalIsKept) {
   const Opened client = Open("owner");
   EXPECT_EQ(StatusOf(Create(client.client, 2)), nfs4::NFS4_OK);
   EXPECT_EQ(StatusOf(Create(client.client, 3)), nfs4::NFS4ERR_NOSPC);
-  ASSERT_EQ(clients_.DestroySession(client.session, 1), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, 1, {}), nfs4::NFS4_OK);
   EXPECT_EQ(StatusOf(Create(client.client, 3)), nfs4::NFS4ERR_NOSPC);
   EXPECT_EQ(StatusOf(Create(client.client, 4)), nfs4::NFS4_OK);
 }
@@ -99,36 +99,36 @@ TEST_F(CreateSessionTest, ManySessionsShareTheSlots) {
   EXPECT_EQ(Start(second.session, 0, 1)->sequence.sr_highest_slotid, 7u);
   EXPECT_EQ(Start(first.session, 0, 2)->sequence.sr_target_highest_slotid, 7u);
   Finish(first.session, 0, 2);
-  ASSERT_EQ(clients_.DestroySession(second.session, 1), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(second.session, 1, {}), nfs4::NFS4_OK);
   EXPECT_EQ(Start(first.session, 0, 3)->sequence.sr_target_highest_slotid, 15u);
 }
 
 TEST_F(DestroySessionTest, TheSessionIsGoneAndTheClientIsNot) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4ERR_BADSESSION);
-  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4ERR_BADSESSION);
+  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4ERR_BADSESSION);
   EXPECT_EQ(StatusOf(Create(client.client, 2)), nfs4::NFS4_OK);
 }
 
 TEST_F(DestroySessionTest, OnlyOverAConnectionOfTheSession) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.DestroySession(client.session, 2), nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+  EXPECT_EQ(clients_.DestroySession(client.session, 2, {}), nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   connection_.number = 2;
   ASSERT_EQ(Sequence(client.session), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.DestroySession(client.session, 2), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.DestroySession(client.session, 2, {}), nfs4::NFS4_OK);
 }
 
 TEST_F(DestroySessionTest, ARequestOfItsOwnMayDestroyIt) {
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   Finish(client.session, 0, 1);
 }
 
 TEST_F(DestroySessionTest, TheIdOfADestroyedSessionIsNotThatOfTheNext) {
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   const SessionId next = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
   EXPECT_NE(next, client.session);
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4ERR_BADSESSION);
@@ -136,13 +136,13 @@ TEST_F(DestroySessionTest, TheIdOfADestroyedSessionIsNotThatOfTheNext) {
 }
 
 TEST_F(BindTest, OfAnUnknownSession) {
-  EXPECT_EQ(clients_.Bind(SessionId(), connection_, nfs4::CDFC4_FORE).error(), nfs4::NFS4ERR_BADSESSION);
+  EXPECT_EQ(clients_.Bind(SessionId(), connection_, nfs4::CDFC4_FORE, {}).error(), nfs4::NFS4ERR_BADSESSION);
 }
 
 TEST_F(BindTest, ABackchannelThatHasGoneMeanwhileIsNotControlled) {
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.ControlBackChannel(client.session, 1, {}), nfs4::NFS4ERR_DEADSESSION);
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.ControlBackChannel(client.session, 1, {}, {}), nfs4::NFS4ERR_DEADSESSION);
 }
 
 TEST_F(BindTest, GivesTheSessionABackchannel) {
@@ -150,7 +150,7 @@ TEST_F(BindTest, GivesTheSessionABackchannel) {
   const Opened client = Open("owner");
   EXPECT_FALSE(clients_.CanCall(client.client));
   const Connection connection{7, std::make_shared<TestBackChannel>(buffers)};
-  EXPECT_EQ(clients_.Bind(client.session, connection, nfs4::CDFC4_BACK_OR_BOTH), nfs4::CDFS4_BOTH);
+  EXPECT_EQ(clients_.Bind(client.session, connection, nfs4::CDFC4_BACK_OR_BOTH, {}), nfs4::CDFS4_BOTH);
   EXPECT_TRUE(clients_.CanCall(client.client));
 }
 

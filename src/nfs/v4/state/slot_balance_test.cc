@@ -42,7 +42,7 @@ TEST_F(SlotBalanceTest, KeptRepliesAreCounted) {
   ASSERT_TRUE(Start(client.session, 1, 2));
   EXPECT_EQ(clients_.kept_octets(), 8u);
   Finish(client.session, 1, 2);
-  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.kept_octets(), 0u);
 }
 

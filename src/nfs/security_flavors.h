@@ -1,0 +1,76 @@
+// The ways in which clients of an export may say, or prove, who they are: "sec=" of exports(5).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "rpc/auth.h"
+
+namespace penstock::nfs {
+
+// Those of Kerberos 5 are RPCSEC_GSS with a service (RFC 8881 §2.2.1.1.1.2.1).
+enum class SecurityFlavor : uint8_t { kNone, kSys, kKrb5, kKrb5i, kKrb5p };
+
+// The flavor of a call. The server knows no mechanism but Kerberos 5.
+SecurityFlavor FlavorOf(const rpc::Credential& credential);
+// As MOUNT gives it: the flavor, or the pseudo flavor of a mechanism and service (RFC 8881 §2.2.1.1.1.2.1).
+uint32_t NumberOf(SecurityFlavor flavor);
+// RPCSEC_GSS alone.
+std::optional<rpc::GssService> ServiceOf(SecurityFlavor flavor);
+// As in "sec=".
+std::string_view NameOf(SecurityFlavor flavor);
+
+// A few of them, without doubles, those first that the operator likes best.
+class SecurityFlavors {
+ public:
+  using value_type = SecurityFlavor;
+  using const_iterator = const SecurityFlavor*;
+
+  static constexpr size_t kMax = 5;
+
+  constexpr SecurityFlavors() = default;
+  constexpr SecurityFlavors(std::initializer_list<SecurityFlavor> flavors) {
+    for (const SecurityFlavor flavor : flavors) Add(flavor);
+  }
+  // Names with colons between them, none of them twice; at least one.
+  static SetupResult<SecurityFlavors> Parse(std::string_view text);
+
+  // At the end, unless it is there already.
+  constexpr void Add(SecurityFlavor flavor) {
+    if (!Has(flavor)) flavors_[count_++] = flavor;
+  }
+  void Add(const SecurityFlavors& others) {
+    for (const SecurityFlavor flavor : others) Add(flavor);
+  }
+
+  constexpr bool Has(SecurityFlavor flavor) const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (flavors_[i] == flavor) return true;
+    }
+    return false;
+  }
+  bool Admits(const rpc::Credential& credential) const { return Has(FlavorOf(credential)); }
+  bool UsesGss() const;
+  bool empty() const { return count_ == 0; }
+  std::string ToString() const;
+
+  const SecurityFlavor* begin() const { return flavors_.data(); }
+  const SecurityFlavor* end() const { return flavors_.data() + count_; }
+
+  bool operator==(const SecurityFlavors& other) const {
+    return std::ranges::equal(std::span(begin(), count_), std::span(other.begin(), other.count_));
+  }
+
+ private:
+  std::array<SecurityFlavor, kMax> flavors_{};
+  uint8_t count_ = 0;
+};
+
+}  // namespace penstock::nfs

@@ -1,0 +1,50 @@
+// For tests: calls as they reach a program under RPCSEC_GSS, without any contexts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rpc/forwarding_program.h"
+
+namespace penstock::nfs {
+
+// Somebody with a ticket.
+class TestInitiator {
+ public:
+  // `uid`: of the user of this host whom it is.
+  explicit TestInitiator(std::string_view name, uint32_t uid = rpc::kNobody)
+      : initiator_{.name = "krb5:" + std::string(name), .display = std::string(name)}, uid_(uid) {}
+
+  // Refers to this object.
+  rpc::Credential With(rpc::GssService service) const {
+    rpc::Credential credential;
+    credential.flavor = rpc::AuthFlavor::RPCSEC_GSS;
+    credential.uid = credential.gid = uid_;
+    credential.initiator = &initiator_;
+    credential.service = service;
+    return credential;
+  }
+
+ private:
+  const rpc::GssInitiator initiator_;
+  const uint32_t uid_;
+};
+
+// A program that is called with a credential of our choice, where there is one, instead of the call's own.
+class CalledBy final : public rpc::ForwardingProgram {
+ public:
+  // Both outlive it.
+  CalledBy(rpc::Program& program, const std::optional<rpc::Credential>& credential)
+      : ForwardingProgram(program), credential_(credential) {}
+
+  Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
+    if (credential_) context.credential = *credential_;
+    return inner().Call(context, arguments, results);
+  }
+
+ private:
+  const std::optional<rpc::Credential>& credential_;
+};
+
+}  // namespace penstock::nfs
