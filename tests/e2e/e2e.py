@@ -1,6 +1,9 @@
 #!/usr/bin/python3
-"""The real program, end to end on loopback: its client against its server, and how both behave when something is wrong."""
+"""The real program, end to end: its client against its server, and how both behave when something is wrong. Over loopback; those
+cases that RDMA matters to run over an adapter as well, inside a guest (tests/interop/verbs.py)."""
 
+import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -13,25 +16,14 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
-from penstock import PENSTOCK, Server, free_ports, penstock, penstock_ok as ok  # noqa: E402
+from penstock import ADDRESS, INSIDE, PENSTOCK, TRANSPORTS, Server, free_ports, penstock  # noqa: E402
+from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
 
 
 def folders(scratch, *names):
     for name in names:
         os.makedirs(f"{scratch}/{name}")
         os.chmod(f"{scratch}/{name}", 0o777)
-
-
-def refused(*arguments, mentions=()):
-    """It ends with exit code 1 and one clear line on stderr, nothing else."""
-    done = penstock(*arguments, seconds=60)
-    lines = done.stderr.strip().splitlines()
-    print("refused|", *lines, sep="\n  ")
-    assert done.returncode == 1, f"exit code {done.returncode} of {arguments}: {done.stderr}"
-    assert len(lines) == 1, f"{len(lines)} lines on stderr: {done.stderr}"
-    for word in mentions:
-        assert word in lines[0], f"{word!r} is not in {lines[0]!r}"
-    return lines[0]
 
 
 def exchange(scratch, transport):
@@ -70,7 +62,7 @@ def versions(scratch):
     with open(f"{scratch}/file", "rb") as file:
         content = file.read()
     with Server({"/export": f"{scratch}/export:no_root_squash"}) as server:
-        for transport in ("rdma", "tcp"):
+        for transport in TRANSPORTS:
             for version in ("3", "4.0", "4.1", "4.2"):
                 def url(path):
                     return server.url(f"/export{path}", transport).replace("vers=3", f"vers={version}")
@@ -108,7 +100,7 @@ def directory_argument(scratch):
         commands = re.findall(r"mount -t nfs -o (\S+) (\S+):(\S+) ", said)
         assert {("rdma" if "proto=rdma" in options else "tcp") for options, _, _ in commands} >= {"rdma"}, said
         for options, host, path in commands:
-            assert host == "127.0.0.1" and ("vers=4.2" in options or f"mountport={server.mount}" in options), said
+            assert host == ADDRESS and ("vers=4.2" in options or f"mountport={server.mount}" in options), said
             assert f"port={server.rdma if 'proto=rdma' in options else server.tcp}" in options, said
             transport = "rdma" if "proto=rdma" in options else "tcp"
             assert b"file" in ok("ls", server.url(path, transport)).split()
@@ -141,7 +133,7 @@ def busy_port(scratch):
     for role in range(3):
         ports = free_ports(3)
         with socket.socket() as taken:
-            taken.bind(("127.0.0.1", ports[role]))
+            taken.bind((ADDRESS, ports[role]))
             taken.listen()
             refused(*Server({"/": f"{scratch}/export"}, ports=ports).arguments, mentions=[str(ports[role])])
 
@@ -165,16 +157,21 @@ def no_permission(scratch):
 
 
 def stops_cleanly(scratch):
-    """SIGINT and SIGTERM, idle and with clients connected: exit code 0."""
+    """SIGINT and SIGTERM, idle and with clients connected, in the middle of setting up a connection too: exit code 0."""
     folders(scratch, "export")
     for how in (signal.SIGINT, signal.SIGTERM):
         with Server({"/": f"{scratch}/export"}) as server:
             assert server.stop(how) == 0
-        with Server({"/": f"{scratch}/export"}) as server:
-            with socket.create_connection(("127.0.0.1", server.tcp)), \
-                 socket.create_connection(("127.0.0.1", server.rdma)), \
-                 socket.create_connection(("127.0.0.1", server.mount)):
-                assert server.stop(how) == 0
+        with Server({"/": f"{scratch}/export"}) as server, contextlib.ExitStack() as clients:
+            for port in (server.tcp, server.mount) if INSIDE else server.ports:
+                clients.enter_context(socket.create_connection((ADDRESS, port)))
+            for transport in TRANSPORTS:
+                client = subprocess.Popen([PENSTOCK, "ping", "-c", "100", "-i", "1000", server.url("/", transport)],
+                                          stdout=subprocess.PIPE, text=True)
+                clients.callback(client.wait)
+                clients.callback(client.kill)
+                assert "NFS version" in client.stdout.readline()
+            assert server.stop(how) == 0
 
 
 def restarts_on_its_ports(scratch):
@@ -183,7 +180,7 @@ def restarts_on_its_ports(scratch):
     with Server({"/": f"{scratch}/export"}) as server:
         for _ in range(3):
             ok("ls", server.url("/", "rdma"))
-            with socket.create_connection(("127.0.0.1", server.tcp)):
+            with socket.create_connection((ADDRESS, server.tcp)):
                 server.kill()
                 server.start()
 
@@ -192,7 +189,7 @@ def read_only(scratch):
     folders(scratch, "export")
     make(f"{scratch}/export/file", 5000)
     with Server({"/ro": f"{scratch}/export:ro,no_root_squash", "/rw": f"{scratch}/export:rw,no_root_squash"}) as server:
-        for transport in ("rdma", "tcp"):
+        for transport in TRANSPORTS:
             ok("cp", server.url("/ro/file", transport), f"{scratch}/got")
             refused("cp", f"{scratch}/got", server.url("/ro/new", transport), mentions=["new"])
             assert not os.path.exists(f"{scratch}/export/new")
@@ -221,9 +218,10 @@ def networks(scratch):
     """An export that names its clients is refused to others, and served to them."""
     folders(scratch, "export")
     make(f"{scratch}/export/file", 10)
-    exports = {"/near": "client=127.0.0.0/8", "/far": "client=192.0.2.0/24", "/both": "client=192.0.2.0/24,client=127.0.0.1"}
+    near = ipaddress.ip_network(f"{ADDRESS}/8", strict=False)
+    exports = {"/near": f"client={near}", "/far": "client=192.0.2.0/24", "/both": f"client=192.0.2.0/24,client={ADDRESS}"}
     with Server({path: f"{scratch}/export:{options}" for path, options in exports.items()}) as server:
-        for transport in ("rdma", "tcp"):
+        for transport in TRANSPORTS:
             assert b"file" in ok("ls", server.url("/near", transport)).split()
             assert b"file" in ok("ls", server.url("/both", transport)).split()
             refused("ls", server.url("/far", transport), mentions=["far"])
@@ -235,7 +233,7 @@ def bench(scratch):
     operations, depths, file_size = ("null", "getattr", "read1m", "write1m", "read4k", "write4k"), (1, 4), 2 << 20
     rows = [(operation, depth) for operation in operations for depth in depths]
     with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
-        for transport in ("rdma", "tcp"):
+        for transport in TRANSPORTS:
             file = f"{scratch}/{transport}.json"
             table = ok("bench", server.url("/", transport), "--ops", ",".join(operations), "--depth",
                        ",".join(map(str, depths)), "--seconds", 0.3, "--size", file_size, "--json", file,
@@ -256,8 +254,8 @@ def bench(scratch):
 def no_server(scratch):
     """Nobody listens, or somebody who is no NFS server: one line, no hang."""
     (port,) = free_ports(1)
-    for transport in ("rdma", "tcp"):
-        refused("ping", f"nfs://127.0.0.1:{port}/?vers=3&proto={transport}&mountport={port}", mentions=[str(port)])
+    for transport in TRANSPORTS:
+        refused("ping", f"nfs://{ADDRESS}:{port}/?vers=3&proto={transport}&mountport={port}", mentions=[str(port)])
 
 
 main({case.__name__: case for case in (

@@ -6,13 +6,15 @@ import subprocess
 import time
 
 import guest_image
+from penstock import INSIDE
 
 CAPTURE_DIR = f"{guest_image.IMAGE_DIR}/captures"
 START_SECONDS = 20
 
 
 class Capture:
-    """A context manager. Without the right to capture it records why instead, which the checking test then says."""
+    """A context manager. Without the right to capture it records why instead, which the checking test then says. What an RDMA
+    device inside a guest sends does not go over loopback."""
 
     def __init__(self, name, server, restarted=False):
         os.makedirs(CAPTURE_DIR, exist_ok=True)
@@ -25,6 +27,8 @@ class Capture:
                 os.unlink(old)
         ports = " or ".join(f"tcp port {self.about[role]}" for role in ("tcp", "rdma", "mount"))
         self.errors = open(self.path + ".log", "w+")
+        if INSIDE:
+            return self._without("inside a guest")
         try:
             self.process = subprocess.Popen(["dumpcap", "-q", "-P", "-i", "lo", "-B", "256", "-f", ports, "-w", self.path],
                                             stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)

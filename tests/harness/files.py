@@ -4,9 +4,12 @@ import hashlib
 import os
 import stat
 
+from penstock import INSIDE
+
 MIB = 1024 * 1024
-# Empty, shorter than an XDR word, around a page, more than one chunk and unaligned, and large.
-SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4096": 4096, "4097": 4097, "1m3": MIB + 3, "64m": 64 * MIB}
+# Empty, shorter than an XDR word, around a page, more than one chunk and unaligned, and large: as large as two ends on an emulated
+# machine move in a few seconds.
+SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4096": 4096, "4097": 4097, "1m3": MIB + 3, "large": (16 if INSIDE else 64) * MIB}
 
 
 def make(path, size):

@@ -18,7 +18,8 @@ IMAGE_DIR = os.environ.get("PENSTOCK_GUEST_DIR") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "build", "interop")
 )
 KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
-MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4", "nfsd"]
+MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4",
+           "nfsd", "rpcsec_gss_krb5", "cts"]
 # What libibverbs loads at run time, for each kind of device there is in the guest.
 VERBS_LIBRARIES = "/usr/lib/x86_64-linux-gnu/libibverbs"
 SIW = "drivers/infiniband/sw/siw"
@@ -122,7 +123,7 @@ def write(path, text):
 
 def populate(root, kernel, release, nfsd):
     for folder in ("bin sbin usr/bin usr/sbin proc sys dev etc tmp mnt run srv root lib64 "
-                   "var/lib/nfs usr/lib/x86_64-linux-gnu").split():
+                   "var/lib/nfs/rpc_pipefs usr/lib/x86_64-linux-gnu").split():
         os.makedirs(f"{root}/{folder}", exist_ok=True)
     copy_file("/bin/busybox", root)
     for applet in run(["busybox", "--list"]).split():
@@ -135,6 +136,9 @@ def populate(root, kernel, release, nfsd):
     # What busybox's own do not do: holes, copies by the server, locks, extended attributes, access control lists; or not as fast.
     for program in ("b2sum", "cp", "fallocate", "flock", "getfattr", "setfattr", "nfs4_getfacl", "nfs4_setfacl"):
         copy_program(f"/usr/bin/{program}", root)
+    # Kerberos: tickets, and what gives them to the kernel.
+    for program in ("/usr/bin/kinit", "/usr/bin/klist", "/usr/sbin/rpc.gssd"):
+        copy_program(program, root)
     for program in ("rpc.nfsd", "rpc.mountd", "exportfs"):
         copy_program(f"{nfsd}/usr/sbin/{program}", root, f"/usr/sbin/{program}")
     for device in ("rxe", "siw"):
@@ -163,7 +167,7 @@ def pack(root, archive):
 
 def unavailable_reason():
     """Why no guest can be made here, or None."""
-    for program in ("qemu-system-x86_64", "busybox", "cpio", "dpkg", "apt-get", "modprobe", "depmod", "mount.nfs"):
+    for program in ("qemu-system-x86_64", "busybox", "cpio", "dpkg", "apt-get", "modprobe", "depmod", "mount.nfs", "kinit"):
         if not shutil.which(program) and not os.path.exists(f"/usr/sbin/{program}"):
             return f"{program} is not installed"
     if not os.path.exists(KERNEL_SOURCE):

@@ -2,9 +2,8 @@
 
 import os
 
-from cases import Skip
-from guest import GuestUnavailable, require
-from penstock import Server
+from linux import require
+from penstock import INSIDE, Server
 
 SHELL = """
 drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
@@ -21,14 +20,14 @@ SECOND_NETWORK = """
 ip addr add 10.0.3.15/24 dev eth1 && ip link set eth1 up && rdma link add siw1 type siw netdev eth1 || exit 1
 """
 NAME = "echo %s >/sys/fs/nfs/net/nfs_client/identifier || exit 1\n"
-HOST, HOST_OF_SECOND = "10.0.2.2", "10.0.3.2"
+HOST, HOST_OF_SECOND = INSIDE or "10.0.2.2", "10.0.3.2"
 
 
 class Mount:
-    """A transport, a version of NFS, and more options."""
+    """A transport, a version of NFS, more options, and how calls are protected."""
 
-    def __init__(self, transport, version, more=""):
-        self.transport, self.version, self.more = transport, version, more
+    def __init__(self, transport, version, more="", security="sys"):
+        self.transport, self.version, self.more, self.security = transport, version, more, security
 
     @property
     def name(self):
@@ -37,13 +36,17 @@ class Mount:
     def name_of(self, case):
         return f"{self.name}_{case}"
 
-    def command(self, server, at="/mnt", host=HOST, path="/export"):
-        """The shell commands that mount the export and make sure that it is mounted so."""
-        options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},sec=sys,hard"
+    def options(self, server):
+        """All but those that say how calls are protected."""
+        options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},hard"
         if self.version == "3":
             options += f",nolock,mountproto=tcp,mountport={server.mount}"
-        return MOUNT % {"options": options + self.more, "transport": self.transport, "version": self.version, "at": at,
-                        "host": host, "path": path}
+        return options + self.more
+
+    def command(self, server, at="/mnt", host=HOST, path="/export"):
+        """The shell commands that mount the export and make sure that it is mounted so."""
+        return MOUNT % {"options": f"{self.options(server)},sec={self.security}", "transport": self.transport,
+                        "version": self.version, "at": at, "host": host, "path": path}
 
     def script(self, server, body):
         """`body` with the export mounted at /mnt."""
@@ -69,8 +72,5 @@ def exported(scratch):
 
 def serve(folder, lease=15, exports=None):
     """Clients of version 4.0 wait for the whole of the grace period after a restart: it is as long as the lease."""
-    try:
-        require()
-    except GuestUnavailable as why:
-        raise Skip(str(why)) from None
+    require()
     return Server({"/export": f"{folder}:no_root_squash"} | (exports or {}), [f"--lease={lease}", f"--grace={lease}"])

@@ -1,4 +1,6 @@
-"""Runs the real `penstock` program: a server on free loopback ports, and the client commands against it."""
+"""Runs the real `penstock` program: a server on free ports, and the client commands against it.
+
+Over loopback; or, where PENSTOCK_INSIDE names an address, over the RDMA device that has it. That is so inside a guest."""
 
 import os
 import re
@@ -11,10 +13,14 @@ import time
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
 START_SECONDS, STOP_SECONDS = 20, 20
+INSIDE = os.environ.get("PENSTOCK_INSIDE")
+ADDRESS = INSIDE or "127.0.0.1"
+# Inside a guest there is nothing new to be learned about TCP.
+TRANSPORTS = ("rdma",) if INSIDE else ("rdma", "tcp")
 
 
 def free_ports(count):
-    """Loopback ports nobody listens on now, outside the range connections get theirs from, so that a server that is
+    """Ports of the address nobody listens on now, outside the range connections get theirs from, so that a server that is
     stopped finds its ports again."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
         ephemeral = range(int(limits.read().split()[0]), 65536)
@@ -26,17 +32,17 @@ def free_ports(count):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind((ADDRESS, port))
                 found.append(port)
             except OSError:
                 pass
     return found
 
 
-def penstock(*arguments, seconds=120):
-    """A client command, run to its end. What it puts out are bytes; what it complains of is text."""
+def penstock(*arguments, seconds=120, **how):
+    """A client command, run to its end. What it puts out are bytes; what it complains of is text. `how` is subprocess.run's."""
     done = subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=seconds)
+                          stderr=subprocess.PIPE, timeout=seconds, **how)
     done.stderr = done.stderr.decode(errors="replace")
     return done
 
@@ -48,6 +54,18 @@ def penstock_ok(*arguments):
     return done.stdout
 
 
+def penstock_refused(*arguments, mentions=(), **how):
+    """It ends with exit code 1 and one clear line on stderr, nothing else. The line."""
+    done = penstock(*arguments, seconds=60, **how)
+    lines = done.stderr.strip().splitlines()
+    print("refused|", *lines, sep="\n  ")
+    assert done.returncode == 1, f"exit code {done.returncode} of {arguments}: {done.stderr}"
+    assert len(lines) == 1, f"{len(lines)} lines on stderr: {done.stderr}"
+    for word in mentions:
+        assert word in lines[0], f"{word!r} is not in {lines[0]!r}"
+    return lines[0]
+
+
 class Server:
     """`penstock serve`, ready when entered and stopped (and its exit code checked) when left."""
 
@@ -55,8 +73,8 @@ class Server:
         """`exports` is {exported path: "directory[:options]"}."""
         self.tcp, self.rdma, self.mount = ports or free_ports(3)
         self.arguments = ["serve", *(f"--export={path}={directory}" for path, directory in exports.items()),
-                          "--listen=127.0.0.1", f"--tcp-port={self.tcp}", f"--rdma-port={self.rdma}",
-                          f"--mount-port={self.mount}", *options]
+                          f"--listen={ADDRESS}", f"--tcp-port={self.tcp}", f"--rdma-port={self.rdma}",
+                          f"--mount-port={self.mount}", *(["--rdma=verbs"] if INSIDE else []), *options]
         self.lines = []
 
     def __enter__(self):
@@ -109,4 +127,4 @@ class Server:
 
     def url(self, path, transport):
         port = self.rdma if transport == "rdma" else self.tcp
-        return f"nfs://127.0.0.1:{port}{path}?vers=3&proto={transport}&mountport={self.mount}"
+        return f"nfs://{ADDRESS}:{port}{path}?vers=3&proto={transport}&mountport={self.mount}"

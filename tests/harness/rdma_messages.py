@@ -11,6 +11,10 @@ from pcap import SYN
 
 TAGGED, LAST = 0x80, 0x40
 WRITE, READ_REQUEST, READ_RESPONSE, SENDS, TERMINATE = 0, 1, 2, (3, 4, 5, 6), 7
+# How Linux's siw (6.1) says in a Terminate that a frame's CRC was wrong (RFC 5044 §8: layer 2, error 2; its bit fields are in
+# another order). It computes the CRC over the memory where it has put the frame, and was seen to get one that the octets
+# on the wire do not have. Whether those were right is tshark's to say.
+SIW_CRC_ERROR = b"\x02\x02"
 RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE, RDMA_ERROR = range(5)
 
 
@@ -79,8 +83,8 @@ class Region:
 class Connection:
     """One connection: who calls is who connected."""
 
-    def __init__(self, tell, client, server):
-        self.tell, self.client, self.server = tell, client, server
+    def __init__(self, tell, distrust, client, server):
+        self.tell, self.distrust, self.client, self.server = tell, distrust, client, server
         self.sends, self.regions, self.read_requests = {}, {}, {}
         self.offered, self.waiting = {}, {}  # by XID: the call's header and regions; calls whose chunks are not yet read
 
@@ -97,6 +101,8 @@ class Connection:
         if opcode == READ_REQUEST:
             sink, sink_offset, size, source, source_offset = struct.unpack_from(">IQIIQ", ulpdu, 18)
             self.read_requests.setdefault(sink, []).append([sink_offset, size, source, source_offset])
+        elif opcode == TERMINATE and ulpdu[18:20] == SIW_CRC_ERROR:
+            self.distrust()
         elif opcode == TERMINATE:
             self.tell(f"a Terminate from port {ports[0]}")
         elif opcode in SENDS:
@@ -232,7 +238,11 @@ class MessagesView:
 
     def __init__(self, writer, rdma_port, port):
         self.writer, self.rdma_port, self.port = writer, rdma_port, port
-        self.connections, self.problems, self.count = {}, [], 0
+        self.connections, self.problems, self.count = {}, [], 0  # a connection by its client's port, the last of that port
+        self.distrusted = False  # one was ended by siw, which took a frame for a broken one
+
+    def _distrust(self):
+        self.distrusted = True
 
     def packet(self, stamp, packet):
         pass
@@ -243,8 +253,8 @@ class MessagesView:
     def opened(self, stamp, ports, flags):
         if flags == SYN:
             client, server = ports
-            self.connections[client] = Connection(lambda what: self.problems.append(f"port {client}: {what}"), client,
-                                                  server)
+            self.connections[client] = Connection(lambda what: self.problems.append(f"port {client}: {what}"),
+                                                  self._distrust, client, server)
             self.writer.open_connection(stamp, client, self.port)
 
     def frame(self, stamp, ports, frame):

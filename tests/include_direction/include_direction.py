@@ -17,6 +17,7 @@ ALLOWED = {
     "xdr": ["base"],
     "protocol": ["xdr", "base"],
     "rpc": ["xdr", "protocol", "base"],
+    "rpc/gss": ["rpc", "xdr", "protocol", "base"],
     "rdma": ["base"],
     "rdma/sim": ["rdma", "base"],
     "rdma/iwarp": ["rdma", "base"],
@@ -28,7 +29,7 @@ ALLOWED = {
     "nfs": ["rpc", "fs", "xdr", "protocol", "base"],
     # Of nfs the client may have what only speaks of the protocol (nfs/v3/reply_bounds.h).
     "client": ["rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "nfs", "xdr", "protocol", "base"],
-    "server": ["nfs", "fs", "rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
+    "server": ["nfs", "fs", "rpc", "rpc/gss", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
     "cli": ["server", "client", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include what they like

@@ -40,8 +40,14 @@ OCCURRENCES = {
     "tcp-recall": ("captured", "nfs.cb.operation", "4"),
     "rdma-notify-lock": ("messages", "nfs.cb.operation", "13"),
     "tcp-notify-lock": ("captured", "nfs.cb.operation", "13"),
+    # Under RPCSEC_GSS; and clients whose state nobody but their machine may touch (SP4_MACH_CRED).
+    "rdma-gss": ("messages", "rpc.auth.flavor", "6"),
+    "tcp-gss": ("captured", "rpc.auth.flavor", "6"),
+    "tcp-mach-cred": ("captured", "nfs.exchange_id.state_protect", "1"),
     "mount": ("captured", "mount.procedure_v3", None),
 }
+# What a client asks for in vain is in its call as well.
+IN_REPLIES = ("tcp-mach-cred",)
 # RFC 6581 §4 (revision 2 and the enhanced-mode flag) is younger than this dissector, which knows RFC 5044 alone. The last it
 # says of every CLOSE: its result has a stateid. TCP may send again what has arrived; for other octets it has other words.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
@@ -89,7 +95,7 @@ class View:
             if name != "frames":
                 self._match(row, where)
             for what, (view, field, value) in OCCURRENCES.items():
-                if view == name:
+                if view == name and (what not in IN_REPLIES or "1" in row["rpc.msgtyp"]):
                     self.seen[what] += row[field].count(value) if value else len(row[field])
 
     def _match(self, row, where):
@@ -107,8 +113,8 @@ class View:
         return [line for call, line in self.calls.items() if call not in self.answered]
 
 
-def write_views(path, ports, may_break_off):
-    """Writes the other two views beside the capture: ({view: path}, problems)."""
+def write_views(path, ports, restarted):
+    """Writes the other two views beside the capture: ({view: path}, problems, whether a connection may have broken off)."""
     paths = {"captured": path, "frames": path + ".frames", "messages": path + ".messages"}
     writers = [Writer(paths[view], path) for view in ("frames", "messages")]
     frames = MpaFrames(path, ports["rdma"])
@@ -118,13 +124,14 @@ def write_views(path, ports, may_break_off):
     finally:
         for writer in writers:
             writer.close()
-    return paths, [*frames.problems(may_break_off), *messages.problems]
+    may_break_off = restarted or messages.distrusted
+    return paths, [*frames.problems(may_break_off), *messages.problems], may_break_off
 
 
 def check(path, ports, wanted, restarted=False):
     """(problems, summary) of a capture file; `restarted` allows for a connection that broke off in the middle."""
     try:
-        paths, problems = write_views(path, ports, restarted)
+        paths, problems, may_break_off = write_views(path, ports, restarted)
         views = [View(paths[name], ports, name) for name in VIEWS]
     except (BadFraming, BadCapture) as why:
         return [str(why)], "not read"
@@ -133,7 +140,7 @@ def check(path, ports, wanted, restarted=False):
             if os.path.exists(view):
                 os.unlink(view)
     for view in views:
-        problems += view.problems + ([] if restarted else view.unanswered())
+        problems += view.problems + ([] if may_break_off else view.unanswered())
     replies, seen = sum(view.replies for view in views), {what: sum(view.seen[what] for view in views) for what in wanted}
     if not replies:
         problems.append("no RPC reply in the whole capture")

@@ -47,13 +47,13 @@ def record(rpc):
 class Conversation:
     """A pcap file of one TCP connection: what each side says, in turn."""
 
-    def __init__(self, port):
-        self.port, self.next, self.frames = port, {False: 1000, True: 9000}, []
+    def __init__(self, port, client=CLIENT):
+        self.ports, self.next, self.frames = (client, port), {False: 1000, True: 9000}, []
         self._add(False, SYN, b"")
         self._add(True, SYN | ACK, b"")
 
     def _add(self, from_server, flags, payload):
-        source, target = (self.port, CLIENT) if from_server else (CLIENT, self.port)
+        source, target = reversed(self.ports) if from_server else self.ports
         tcp = struct.pack(">HHIIBBHHH", source, target, self.next[from_server], self.next[not from_server], 5 << 4, flags,
                           65535, 0, 0)
         self.next[from_server] += len(payload) + bool(flags & SYN)
@@ -83,8 +83,8 @@ def problems_of(scratch, *conversations, wanted=()):
     return problems
 
 
-def set_up():
-    return Conversation(PORTS["rdma"]).client(mpa_setup(False)).server(mpa_setup(True))
+def set_up(client=CLIENT):
+    return Conversation(PORTS["rdma"], client).client(mpa_setup(False)).server(mpa_setup(True))
 
 
 def assert_found(problems, *parts):
@@ -170,6 +170,19 @@ def broken_frame(scratch):
     assert_found(problems_of(scratch, rdma), "no whole MPA frame")
 
 
+def distrusted(scratch):
+    """A peer ends a connection: an error, unless it is siw's opinion of a CRC, of which tshark knows better."""
+    def terminated(control):
+        ulpdu = bytes([0x41, 0x47]) + words(0, 2, 1, 0) + control + bytes(2)
+        frame = struct.pack(">H", len(ulpdu)) + ulpdu
+        return set_up().client(send_frame(rdma_msg(NULL_CALL))).server(frame + bytes(-len(frame) % 4) + bytes(4))
+
+    call, reply = (words(XID + 1) + message[4:] for message in (NULL_CALL, NULL_REPLY))
+    later = set_up(CLIENT + 1).client(send_frame(rdma_msg(call, XID + 1))).server(send_frame(rdma_msg(reply, XID + 1)))
+    assert problems_of(scratch, terminated(b"\x02\x02"), later) == []
+    assert_found(problems_of(scratch, terminated(b"\x01\x00"), later), "a Terminate from port", "a call without a reply")
+
+
 def lost_packet(scratch):
     rdma = set_up().client(send_frame(rdma_msg(NULL_CALL)))
     rdma.next[True] += 100
@@ -177,4 +190,4 @@ def lost_packet(scratch):
 
 
 main({case.__name__: case for case in
-      (good, nothing_to_see, reply_without_call, cut_short, refused_connection, chunks, broken_frame, lost_packet)})
+      (good, nothing_to_see, reply_without_call, cut_short, refused_connection, chunks, broken_frame, distrusted, lost_packet)})

@@ -11,10 +11,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from files import assert_same, digests  # noqa: E402
-from guest import Guest, hashes  # noqa: E402
+from guest import Guest  # noqa: E402
 from guest_programs import carried  # noqa: E402
 from mounts import Mount, exported, one_client, serve, two_clients  # noqa: E402
 from penstock import free_ports  # noqa: E402
+from script import hashes  # noqa: E402
 
 # A client of version 4.0 is called where it says that it listens. Here that is the host, which forwards it to the guest.
 CALLED_AT = "echo %d >/sys/module/nfs/parameters/callback_tcpport || exit 1\n"

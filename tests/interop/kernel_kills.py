@@ -14,9 +14,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from files import assert_same, digests  # noqa: E402
-from guest import Guest, hashes  # noqa: E402
+from guest import Guest  # noqa: E402
 from guest_programs import carried  # noqa: E402
 from mounts import Mount, exported, serve, two_clients  # noqa: E402
+from script import hashes  # noqa: E402
 
 RECOVERY_SECONDS = 150  # who finds nobody listening waits, each time longer; then comes the grace period
 

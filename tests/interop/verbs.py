@@ -5,13 +5,16 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-from cases import Skip, main  # noqa: E402
+from cases import main  # noqa: E402
 from files import MIB, assert_same, digests, make  # noqa: E402
-from guest import Guest, GuestUnavailable, hashes, require  # noqa: E402
-from guest_programs import with_libraries  # noqa: E402
-from kernel_server import SERVE as KERNEL_SERVER  # noqa: E402
+from guest import Guest  # noqa: E402
+from guest_programs import carried, with_libraries  # noqa: E402
+from guest_python import python_and_tests  # noqa: E402
+from kernel_client import real_tree  # noqa: E402
+from linux import require  # noqa: E402
 from mounts import SHELL, exported, serve  # noqa: E402
 from penstock import PENSTOCK, free_ports, penstock_ok as run  # noqa: E402
+from script import hashes  # noqa: E402
 
 SUITE = os.environ.get("PENSTOCK_VERBS_SUITE", "build/release/src/rdma/verbs/verbs_suite")
 ADDRESS, ADDRESS6 = "10.0.2.15", "fd00:2::15"
@@ -37,10 +40,7 @@ done
 
 
 def guest(script, files, **options):
-    try:
-        require()
-    except GuestUnavailable as why:
-        raise Skip(str(why)) from None
+    require()
     return Guest(DEVICES + script, files=files, **options)
 
 
@@ -57,6 +57,7 @@ def suite(_):
 PROGRAM = """
 mkdir -p /srv /mnt /tmp/made /tmp/got; mount -t tmpfs -o size=600m srv /srv; mkdir /srv/export; chmod 777 /srv/export
 start_server() {
+  : >/tmp/server.log  # what the one before has said must not be taken for this one's
   penstock serve --export /export=/srv/export:no_root_squash --listen %(address)s --tcp-port 2049 --rdma-port 20049 \\
     --mount-port 20048 --state-dir /tmp/state --rdma verbs --lease 5 --grace 5 -v >/tmp/server.log 2>&1 &
   server=$!
@@ -70,59 +71,48 @@ make_files() {
 same() { for f in /tmp/made/*; do cmp $f $1/${f##*/} || exit 1; done; }
 """ % {"address": ADDRESS}
 
-RXE = SHELL + PROGRAM + """
-rdma link delete siw0; penstock devices
+# The tests of the other transports, run inside the guest: what talks to what is on the same machine there, over the device.
+INSIDE = """
 device rxe || exit 1
 penstock devices
-make_files
-
-start_server
-for vers in 3 4.1; do
-  options=vers=$vers,proto=rdma,port=20049,sec=sys; [ $vers = 3 ] && options=$options,nolock,mountproto=tcp,mountport=20048
-  mount -t nfs -o $options %(address)s:/export /mnt || exit 1
-  grep -q " /mnt nfs4* .*proto=rdma" /proc/mounts || exit 1
-  cp /tmp/made/* /mnt/ && sync && same /srv/export && drop_caches && same /mnt || exit 1
-  mkdir /mnt/folder && mv /mnt/1 /mnt/folder/one && cmp /tmp/made/1 /srv/export/folder/one && rm -r /mnt/* || exit 1
-  umount /mnt || exit 1
-  echo "kernel client $vers passed"
-done
-
-for vers in 3 4.1; do
-  penstock -v ping -c 2 -i 1 "$(url /export $vers)" || exit 1
-  for f in /tmp/made/*; do
-    penstock cp -q $f "$(url /export/${f##*/} $vers)" && penstock cp -q "$(url /export/${f##*/} $vers)" /tmp/got/ || exit 1
-  done
-  same /srv/export; same /tmp/got
-  penstock ls "$(url /export $vers)" | wc -l
-  rm /srv/export/* /tmp/got/*
-  echo "ours and ours $vers passed"
-done
-kill -TERM $server; wait $server || { tail /tmp/server.log; exit 1; }
-echo "server stopped"
-""" % {"address": ADDRESS} + KERNEL_SERVER + """
-for vers in 3 4.1; do
-  for f in /tmp/made/*; do
-    penstock cp -q --rdma-device rxe0 $f "$(url /srv/x/put/${f##*/} $vers)" || exit 1
-    penstock cp -q --rdma-device rxe0 "$(url /srv/x/put/${f##*/} $vers)" /tmp/got/ || exit 1
-  done
-  same /srv/x/put; same /tmp/got
-  rm /srv/x/put/* /tmp/got/*
-  echo "kernel server $vers passed"
-done
-"""
+export PENSTOCK=/bin/penstock PENSTOCK_INSIDE=%(address)s PENSTOCK_GUEST_DIR=/tmp/image
+inside() { script=$1; shift; (cd /tmp && python3 -u -B /tests/$script "$@") || exit 1; }
+""" % {"address": ADDRESS}
 
 
-def rxe(_):
-    """Over soft RoCE in one guest: our server with the kernel's client and with ours, our client with the kernel's server."""
-    with guest(RXE, with_libraries("penstock", PENSTOCK)) as there:
-        said = there.finish(300)
-    assert "none: software iWARP will be used" in said
+def inside(scripts, seconds, files=None):
+    """Runs cases ({script: their names}) in a guest that has rxe0; each must pass."""
+    body = "".join(f"inside {script} {' '.join(cases)}\n" for script, cases in scripts.items())
+    files = with_libraries("penstock", PENSTOCK) | python_and_tests() | carried("files") | (files or {})
+    with guest(INSIDE + body, files) as there:
+        said = there.finish(seconds)
+    for case in (case for cases in scripts.values() for case in cases):
+        assert any(line.startswith(f"passed {case} in ") for line in said), case
+    return said
+
+
+def kernel(version):
+    """Our server with the kernel's client, and our client with the kernel's server."""
+    def run(scratch):
+        prefix = "rdma" if version == "3" else f"rdma_v{version.replace('.', '')}"
+        scripts = {"interop/kernel_client.py": [f"{prefix}_{case}" for case in ("files", "tree", "copy", "restart")],
+                   "interop/kernel_server.py": [prefix]}
+        said = inside(scripts, 500, {"usr/share/doc": real_tree(scratch)})
+        assert any("NFS over RDMA (rxe0, RoCE): " in line for line in said)
+
+    return run
+
+
+END_TO_END = ["rdma", "versions", "directory_argument", "stops_cleanly", "restarts_on_its_ports", "read_only", "squash", "networks",
+              "bench", "no_server"]
+
+
+def ours(_):
+    """Our client with our server: what of the end-to-end tests RDMA matters to. Then what both say where there is no RDMA to be had."""
+    set_up = ["unknown_device", "no_permission", "memory_limit", "memory_limit_later", "no_device"]
+    said = inside({"e2e/e2e.py": END_TO_END, "interop/verbs_set_up.py": set_up}, 500)
     assert any(line.startswith("rxe0: RoCE, port active; memory for a peer: type 2 windows") for line in said)
-    assert any(line.startswith("NFS over RDMA (rxe0, RoCE): ") for line in said)
-    assert any("RDMA to 10.0.2.15: rxe0, RoCE" in line for line in said)
-    for vers in ("3", "4.1"):
-        for what in ("kernel client", "ours and ours", "kernel server"):
-            assert f"{what} {vers} passed" in said, f"{what} {vers}"
+    assert any("NFS over RDMA (rxe0, RoCE): " in line for line in said)
 
 
 ACROSS = SHELL + PROGRAM + """
@@ -184,6 +174,15 @@ begin() {
   done
   kill -0 $copy || { echo "the copy was over before $1"; exit 1; }
 }
+# It goes when nobody has the device open any more.
+delete_link() {
+  rdma link delete ${kind}0 & deleting=$!
+  n=0; while kill -0 $deleting 2>/dev/null; do
+    [ $n -lt 100 ] || {
+      echo "the link stays"; cat /proc/$deleting/stack; ls -l /proc/[0-9]*/fd | grep infiniband; tail -30 /tmp/server.log; exit 1; }
+    n=$((n + 1)); sleep 0.2
+  done
+}
 end() {
   wait $copy || { tail -30 /tmp/server.log; exit 1; }
   cmp /tmp/large /srv/export/large || exit 1
@@ -192,15 +191,20 @@ end() {
 for kind in rxe siw; do
   device $kind || exit 1
   start_server
+  # A client without a connection, and without anything to do for a minute, lets go of the device all the same.
+  : >/tmp/idle.log
+  penstock ping -c 2 -i 60000 --rdma verbs "$(url /export 4.1)" >/tmp/idle.log & idle=$!
+  while ! grep -q "NFS version" /tmp/idle.log; do kill -0 $idle || exit 1; sleep 0.1; done
+  kill -9 $server; wait $server; sleep 0.5
+  delete_link
+  kill -0 $idle || exit 1; kill -9 $idle; wait $idle
+  rdma link add ${kind}0 type $kind netdev eth0 || exit 1
+  echo "$kind: survived an idle client"
+  start_server
+
   begin "the server was killed"; kill -9 $server; wait $server; sleep 0.5; start_server; end "a killed server"
 
-  begin "the link was deleted"
-  rdma link delete ${kind}0 & deleting=$!
-  n=0; while kill -0 $deleting 2>/dev/null; do
-    [ $n -lt 100 ] || { echo "the link stays"; tail -30 /tmp/server.log; exit 1; }
-    n=$((n + 1)); sleep 0.2
-  done
-  kill -0 $server || exit 1
+  begin "the link was deleted"; delete_link; kill -0 $server || exit 1
   sleep 1; rdma link add ${kind}0 type $kind netdev eth0 || exit 1
   end "a deleted link"
 
@@ -215,15 +219,16 @@ done
 
 
 def losses(_):
-    """The peer is killed, the RDMA link deleted under load, the interface taken down: what was under way goes on."""
+    """The peer is killed, the RDMA link deleted under load and with an idle client, the interface taken down: what was under way goes
+    on."""
     with guest(LOSSES, with_libraries("penstock", PENSTOCK)) as there:
         said = there.finish(400)
     for kind in ("rxe", "siw"):
-        for what in ("a killed server", "a deleted link", "an interface that was down"):
+        for what in ("a killed server", "a deleted link", "an interface that was down", "an idle client"):
             assert f"{kind}: survived {what}" in said, f"{kind}: {what}"
 
 
-CASES = {"suite": suite, "rxe": rxe, "across": across, "losses": losses}
+CASES = {"suite": suite, "ours": ours, "kernel_v3": kernel("3"), "kernel_v41": kernel("4.1"), "across": across, "losses": losses}
 
 if __name__ == "__main__":
     main(CASES)

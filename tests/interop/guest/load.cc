@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -100,9 +101,18 @@ class Worker {
     Fail(name_ + ": " + what);
   }
 
-  static ino_t Inode(const std::string& path) {
+  // As it is on the server: the client remembers for a while which names were not in a folder.
+  static std::optional<struct stat> StatusOf(const std::string& path) {
+    struct statx unused;
+    const std::string folder = path.substr(0, path.rfind('/'));
+    Check(statx(AT_FDCWD, folder.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &unused) == 0, "statx " + folder);
     struct stat status;
-    return lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+    if (lstat(path.c_str(), &status) != 0) return std::nullopt;
+    return status;
+  }
+  static ino_t Inode(const std::string& path) {
+    const auto status = StatusOf(path);
+    return status ? status->st_ino : 0;
   }
 
   void Create() {
@@ -110,8 +120,8 @@ class Worker {
     const int made = open(Path(name).c_str(), O_WRONLY | O_CREAT | O_EXCL, 0644);
     if (made >= 0) Check(close(made) == 0, "close " + name);
     Once(made < 0 ? -1 : 0, EEXIST, "create " + name, [&] {
-      struct stat status;
-      return lstat(Path(name).c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
+      const auto status = StatusOf(Path(name));
+      return status && S_ISREG(status->st_mode) && status->st_size == 0;
     });
     std::string& data = files_[name];
     File file(Path(name), O_RDWR);
@@ -188,8 +198,8 @@ class Worker {
            [&] { return Inode(Path(from)) == 0 && Inode(Path(to)) == inode; });
     };
     Once(mkdir(Path(folder).c_str(), 0755), EEXIST, "mkdir " + folder, [&] {
-      struct stat status;
-      return lstat(Path(folder).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+      const auto status = StatusOf(Path(folder));
+      return status && S_ISDIR(status->st_mode);
     });
     move(file, within);
     move(within, file);

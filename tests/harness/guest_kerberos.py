@@ -1,0 +1,58 @@
+"""The guest as a machine in a Kerberos realm (kerberos.py) whose KDC is on the host: it is client1, the host is server.
+
+Root is the machine (nfs/client1, by /etc/krb5.keytab). The users are those of the realm, with the uids they have on
+the host, and a stranger. In a script that begins with JOIN:
+
+    ticket alice            alice has a ticket from now on
+    as alice COMMAND        runs a shell command as alice
+"""
+
+import pwd
+
+from kerberos import USERS, Realm
+
+SERVER = "server"  # what the host is mounted by
+MACHINE = "nfs/client1"
+STRANGER = "carol"  # a user without a ticket
+STRANGERS_UID = 4711
+
+HOSTS = """127.0.0.1 localhost
+127.0.1.1 client1
+10.0.2.2 %s host
+"""
+# What rpc.gssd says is told where the script fails. To the kernel there is one when it has opened this pipe; a mount before that
+# would go without Kerberos where it could.
+JOIN = """
+hostname client1
+trap '[ $? = 0 ] || cat /tmp/gssd.log' EXIT
+mount -t rpc_pipefs rpc_pipefs /var/lib/nfs/rpc_pipefs || exit 1
+rpc.gssd -f -v >/tmp/gssd.log 2>&1 & gssd=$!
+as() { user=$1; shift; su "$user" -s /bin/sh -c "$*"; }
+ticket() { chown $1 /keys/$1; as $1 kinit -k -t /keys/$1 $1; }
+until ls -l /proc/$gssd/fd | grep -q clntXX/gssd; do kill -0 $gssd || exit 1; sleep 0.1; done
+"""
+
+
+def uid(user):
+    """Of a user, on the host and in the guest."""
+    return STRANGERS_UID if user == STRANGER else pwd.getpwnam(USERS[user]).pw_uid
+
+
+def realm():
+    """A realm with a service for the server and a machine for the guest."""
+    return Realm((*USERS, MACHINE, f"nfs/{SERVER}"))
+
+
+def keytab_of_server(kerberos):
+    return kerberos.keytab(f"nfs/{SERVER}")
+
+
+def files(kerberos):
+    """{path in the guest: file}, for Guest(files=...)."""
+    users = (*USERS, STRANGER)
+    passwd = "root:x:0:0::/:/bin/sh\n" + "".join(f"{user}:x:{uid(user)}:{uid(user)}::/:/bin/sh\n" for user in users)
+    group = "root:x:0:\n" + "".join(f"{user}:x:{uid(user)}:\n" for user in users)
+    return {"etc/krb5.conf": kerberos.configuration(kdc="10.0.2.2").encode(),
+            "etc/krb5.keytab": kerberos.keytab(MACHINE),
+            "etc/passwd": passwd.encode(), "etc/group": group.encode(), "etc/hosts": (HOSTS % SERVER).encode(),
+            **{f"keys/{user}": kerberos.keytab(user) for user in USERS}}

@@ -1,0 +1,44 @@
+"""Python and the tests in a guest, for those that then run inside it: what they talk to is on the same machine."""
+
+import compileall
+import hashlib
+import os
+import py_compile
+import shutil
+import sys
+import sysconfig
+import tempfile
+
+import guest_image
+
+TESTS = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
+LIBRARY = sysconfig.get_path("stdlib")
+# The largest of what no test needs.
+LEFT_OUT = ("__pycache__", "config-*", "dist-packages", "site-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter",
+            "unittest")
+
+
+def library():
+    """A copy of the standard library, kept beside the image. Compiled: in an emulated guest that takes seconds, and a guest's
+    files have no dates by which to tell that it was done."""
+    recipe = hashlib.sha256((sys.version + LIBRARY + repr(LEFT_OUT)).encode()).hexdigest()[:12]
+    kept = f"{guest_image.IMAGE_DIR}/python-{recipe}"
+    if not os.path.exists(kept):
+        with tempfile.TemporaryDirectory(dir=guest_image.IMAGE_DIR) as scratch:
+            shutil.copytree(LIBRARY, f"{scratch}/library", ignore=shutil.ignore_patterns(*LEFT_OUT),
+                            ignore_dangling_symlinks=True)
+            compileall.compile_dir(f"{scratch}/library", quiet=2, stripdir=f"{scratch}/library", prependdir=LIBRARY,
+                                   invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+            try:
+                os.rename(f"{scratch}/library", kept)
+            except OSError:  # another test has made it meanwhile
+                if not os.path.exists(kept):
+                    raise
+    return kept
+
+
+def python_and_tests():
+    """{path in the guest: file}, for Guest(files=...): /bin/python3, and the tests in /tests."""
+    python = os.path.realpath(sys.executable)
+    files = {"bin/python3": python} | {path.lstrip("/"): path for path in guest_image.shared_libraries(python)}
+    return files | {LIBRARY.lstrip("/"): library()} | {f"tests/{name}": f"{TESTS}/{name}" for name in ("harness", "e2e", "interop")}

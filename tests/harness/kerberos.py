@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""A Kerberos realm to throw away: configuration, database, keytabs, tickets in one folder, a KDC on a loopback port.
+Nothing of the host's Kerberos is used but the programs, and nothing is left behind.
+
+    kerberos.py run -- COMMAND...     runs COMMAND in such a realm; its exit code is COMMAND's
+
+The command finds KRB5_CONFIG, KRB5_KTNAME (a server's keytab: nfs/localhost, nfs/THIS-HOST), KRB5CCNAME (of alice),
+and for each of USERS and MACHINES what it needs to act as them: PENSTOCK_KEYTAB_ALICE and PENSTOCK_CACHE_ALICE, ...,
+PENSTOCK_KEYTAB_HOST_CLIENT1 and PENSTOCK_CACHE_HOST_CLIENT1, ... On this host alice is daemon, bob is bin.
+"""
+
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from cases import SKIPPED, Skip
+from penstock import free_ports
+
+NAME = "PENSTOCK.TEST"
+# Who they are on the host: users that every Debian has.
+USERS = {"alice": "daemon", "bob": "bin"}
+MACHINES = ("host/client1", "host/client2", "nfs/client1")
+SERVERS = ("nfs/localhost", f"nfs/{socket.gethostname().lower()}")
+START_SECONDS = 20
+SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where a user does not look for a KDC
+
+# Names of hosts are taken as they are written. Encryption types: those that Linux 6.1 knows as well (RFC 3962).
+CONFIGURATION = """[libdefaults]
+  default_realm = %(name)s
+  dns_lookup_realm = false
+  dns_lookup_kdc = false
+  dns_canonicalize_hostname = false
+  qualify_shortname = ""
+  rdns = false
+  permitted_enctypes = aes256-cts-hmac-sha1-96 aes128-cts-hmac-sha1-96
+[realms]
+  %(name)s = {
+    kdc = %(kdc)s:%(port)d
+    auth_to_local_names = {
+%(users)s
+    }
+  }
+"""
+KDC_CONFIGURATION = """[kdcdefaults]
+  kdc_listen = 127.0.0.1:%(port)d
+  kdc_tcp_listen = 127.0.0.1:%(port)d
+[realms]
+  %(name)s = {
+    database_name = %(folder)s/principals
+    key_stash_file = %(folder)s/stash
+    acl_file = %(folder)s/acl
+    supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal
+    max_life = 1d
+  }
+[logging]
+  kdc = FILE:%(folder)s/kdc.log
+"""
+
+
+def program(name):
+    path = shutil.which(name, path=SYSTEM_PATH)
+    if not path:
+        raise Skip(f"{name} is not installed (packages krb5-kdc, krb5-admin-server, krb5-user)")
+    return path
+
+
+class Realm:
+    """A context manager: within it the KDC runs. Principals have random keys, and are known by their keytabs."""
+
+    def __init__(self, principals=(*USERS, *MACHINES, *SERVERS)):
+        self.principals = tuple(dict.fromkeys(principals))
+
+    def __enter__(self):
+        self.programs = {name: program(name) for name in ("krb5kdc", "kdb5_util", "kadmin.local", "kinit", "setpriv")}
+        self.scratch = tempfile.TemporaryDirectory(prefix="penstock-realm-")
+        self.folder = self.scratch.name
+        try:
+            self._start()
+        except BaseException:
+            self.scratch.cleanup()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.scratch.cleanup()
+
+    @property
+    def environment(self):
+        """What a program needs in its environment to be in this realm, whoever it is there."""
+        return {"KRB5_CONFIG": f"{self.folder}/krb5.conf", "KRB5_KDC_PROFILE": f"{self.folder}/kdc.conf",
+                "KRB5RCACHENAME": f"file2:{self.folder}/replays"}
+
+    def configuration(self, kdc="127.0.0.1"):
+        """krb5.conf for somebody who reaches the KDC under the given address."""
+        users = "\n".join(f"      {name} = {local}" for name, local in USERS.items())
+        return CONFIGURATION % {"name": NAME, "port": self.port, "kdc": kdc, "users": users}
+
+    def keytab(self, *principals):
+        """The path of a keytab with the keys of these principals."""
+        path = self._path("keytab", principals)
+        if not os.path.exists(path):
+            self._administer(f"ktadd -k {path} -norandkey {' '.join(principals)}")
+        return path
+
+    def cache(self, principal, lifetime="1d"):
+        """The name of a credential cache with a ticket of the principal, got from the KDC."""
+        path = self._path("cache", (principal, lifetime))
+        if not os.path.exists(path):
+            self._run("kinit", "-k", "-t", self.keytab(principal), "-c", f"FILE:{path}", "-l", lifetime, principal)
+        return f"FILE:{path}"
+
+    def stop(self):
+        self.kdc.kill()
+        self.kdc.wait()
+        self.kdc.stdout.close()
+
+    def _path(self, kind, names):
+        return f"{self.folder}/{'+'.join(names).replace('/', '_')}.{kind}"
+
+    def _start(self):
+        """Makes the database, and starts the KDC; on another port where another test has taken the first meanwhile."""
+        for attempt in range(5):
+            (self.port,) = free_ports(1)
+            self._write("krb5.conf", self.configuration())
+            self._write("kdc.conf", KDC_CONFIGURATION % {"name": NAME, "port": self.port, "folder": self.folder})
+            if attempt == 0:
+                self._run("kdb5_util", "create", "-s", "-r", NAME, "-P", "nobody needs to know")
+                self._administer(*(f"addprinc -randkey {name}" for name in self.principals))
+            if self._serve():
+                return
+        raise AssertionError("krb5kdc does not start: " + self._log())
+
+    def _serve(self):
+        """Starts the KDC, which ends with us whatever becomes of us. False if it ended at once."""
+        self.kdc = subprocess.Popen(
+            [self.programs["setpriv"], "--pdeathsig", "KILL", self.programs["krb5kdc"], "-n", "-r", NAME],
+            env=os.environ | self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        deadline, said = time.monotonic() + START_SECONDS, b""
+        while b"starting" not in said and time.monotonic() < deadline:
+            if select.select([self.kdc.stdout], [], [], 0.5)[0]:
+                more = os.read(self.kdc.stdout.fileno(), 4096)
+                if not more:
+                    break
+                said += more
+        if b"starting" in said:
+            return True
+        print(f"krb5kdc on port {self.port}: {said.decode(errors='replace')}", flush=True)
+        self.stop()
+        return False
+
+    def _log(self):
+        with open(f"{self.folder}/kdc.log") as log:
+            return log.read()[-2000:]
+
+    def _write(self, name, text):
+        with open(f"{self.folder}/{name}", "w") as out:
+            out.write(text)
+
+    def _administer(self, *commands):
+        """kadmin.local ends with 0 whatever happened: what it complains of tells."""
+        said = self._run("kadmin.local", "-r", NAME, commands="".join(f"{command}\n" for command in commands))
+        wrong = [line for line in said.splitlines() if re.search(r" while |does not exist", line)]
+        assert not wrong, "kadmin.local: " + "\n".join(wrong)
+
+    def _run(self, name, *arguments, commands=""):
+        done = subprocess.run([self.programs[name], *arguments], env=os.environ | self.environment, input=commands,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        assert done.returncode == 0, f"{name} {' '.join(arguments)}: {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+
+def variables(realm):
+    """The environment of a command that is run in the realm."""
+    found = realm.environment | {"PENSTOCK_REALM": NAME}
+    for name in (*USERS, *MACHINES):
+        suffix = name.replace("/", "_").upper()
+        found |= {f"PENSTOCK_KEYTAB_{suffix}": realm.keytab(name), f"PENSTOCK_CACHE_{suffix}": realm.cache(name)}
+    return found | {"KRB5_KTNAME": realm.keytab(*dict.fromkeys(SERVERS)), "KRB5CCNAME": found["PENSTOCK_CACHE_ALICE"]}
+
+
+def main(arguments):
+    if arguments[:2] != ["run", "--"] or not arguments[2:]:
+        sys.exit(__doc__)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with Realm() as realm, subprocess.Popen(arguments[2:], env=os.environ | variables(realm)) as command:
+            try:
+                code = command.wait()
+            finally:
+                command.kill()
+    except Skip as why:
+        print(f"SKIPPED: {why}")
+        sys.exit(SKIPPED)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

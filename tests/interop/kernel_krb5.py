@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""A stock Linux kernel, machine of a Kerberos realm, mounts what `penstock serve` exports to Kerberos only; its users
+come with tickets of theirs.
+
+Each case leaves a capture of its traffic for check_capture.py.
+"""
+
+import contextlib
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import guest_kerberos  # noqa: E402
+from capture import Capture  # noqa: E402
+from cases import main  # noqa: E402
+from files import MIB, assert_same, digests  # noqa: E402
+from guest import Guest  # noqa: E402
+from guest_kerberos import JOIN, SERVER, STRANGER, uid  # noqa: E402
+from guest_programs import carried  # noqa: E402
+from linux import require  # noqa: E402
+from mounts import SHELL, Mount, exported  # noqa: E402
+from penstock import Server, free_ports  # noqa: E402
+from script import hashes  # noqa: E402
+
+SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4097": 4097, "300k1": 300001, "1m3": MIB + 3}
+SECONDS = 300
+# Contexts for a mount over RDMA are made by rpc.gssd over TCP, and at this port, whatever that of the mount is.
+NFS_PORT = 2049
+
+
+@contextlib.contextmanager
+def secured(folder):
+    """A realm, and a server in it whose export wants Kerberos."""
+    require()
+    with guest_kerberos.realm() as realm:
+        os.environ.update(realm.environment)
+        options = [f"--keytab={guest_kerberos.keytab_of_server(realm)}", "--lease=15", "--grace=15"]
+        with Server({"/export": f"{folder}:sec=krb5:krb5i:krb5p"}, options, (NFS_PORT, *free_ports(2))) as server:
+            yield realm, server
+
+
+MADE = """
+ticket alice && ticket bob || exit 1
+mkdir /tmp/made && chmod 755 /tmp/made
+for size in %(sizes)s; do octets ${size#*=} >/tmp/made/${size%%=*}; done
+for f in /tmp/made/*; do echo "made $(b2sum $f)"; done
+"""
+# In a folder of its own below each mount. What alice has read must not come from the memory of the guest.
+WORK = """
+grep ' /mnt .*sec=%(security)s,' /proc/mounts || exit 1
+cd /mnt/%(name)s || exit 1
+as alice 'mkdir files && cp /tmp/made/* files/' || exit 1
+drop_caches
+as alice 'for f in files/*; do echo "%(name)s $(b2sum $f)"; done' || exit 1
+as alice 'umask 077; echo mine >secret' || exit 1
+as bob 'echo his >bobs && cat files/3 >/dev/null' || exit 1
+as bob 'cat secret 2>&1' && exit 1
+as bob 'rm -f files/3 2>&1' && exit 1
+as %(stranger)s 'ls . 2>&1' && exit 1
+as %(stranger)s 'ls . 2>&1' | grep -q 'Permission denied' || exit 1
+as alice 'cat secret; chmod 640 secret; mv secret told; stat -c "told through %(name)s: %%U %%u %%a" told' || exit 1
+cd /; umount /mnt || exit 1
+"""
+SYS_REFUSED = """
+mount -t nfs -o %(options)s,sec=sys %(server)s:/export /mnt >/tmp/refused 2>&1 && exit 1
+sed 's/^/refused %(version)s: /' /tmp/refused
+"""
+# Without a word about security: what the server says (SECINFO, or MOUNT's list).
+NEGOTIATED = """
+mount -t nfs -o %(options)s %(server)s:/export /mnt || exit 1
+grep ' /mnt nfs4* .*sec=krb5' /proc/mounts || exit 1
+as alice 'test -d /mnt/%(folder)s' || exit 1
+umount /mnt || exit 1
+"""
+
+
+def files(scratch, name, mounts):
+    """Files of several sizes through each mount, whose they are, and what others may not."""
+    folder = exported(scratch)
+    for mount in mounts:
+        os.mkdir(f"{folder}/{mount.name}")
+        os.chmod(f"{folder}/{mount.name}", 0o777)
+    with secured(folder) as (realm, server), Capture(name, server):
+        script = JOIN + SHELL + MADE % {"sizes": " ".join(f"{name}={size}" for name, size in SIZES.items())}
+        for mount in mounts:
+            script += mount.command(server, host=SERVER)
+            script += WORK % {"security": mount.security, "name": mount.name, "stranger": STRANGER}
+        for mount in mounts[:2]:
+            script += (SYS_REFUSED + NEGOTIATED) % {"options": mount.options(server), "server": SERVER,
+                                                    "version": mount.version, "folder": mount.name}
+        with Guest(script, files=guest_kerberos.files(realm)) as guest:
+            lines = guest.finish(SECONDS)
+    made = hashes(lines, "made")
+    assert set(made) == set(SIZES), made
+    for mount in mounts:
+        assert_same(hashes(lines, mount.name), made, f"read back through {mount.name}")
+        check_folder(f"{folder}/{mount.name}", made)
+        told = f"told through {mount.name}: alice {uid('alice')} 640"
+        assert told in lines, f"the guest did not say {told!r}"
+    assert lines.count("mine") == len(mounts), "who has read alice's secret"
+    for mount in mounts[:2]:
+        assert any(line.startswith(f"refused {mount.version}: mount") for line in lines), f"{mount.name}, sec=sys"
+
+
+def check_folder(folder, made):
+    """On the host."""
+    assert_same(digests(f"{folder}/files"), made, f"what alice wrote to {folder}")
+    owners = {name: os.stat(f"{folder}/{name}").st_uid for name in ("files", "files/1m3", "told", "bobs")}
+    wanted = dict.fromkeys(owners, uid("alice")) | {"bobs": uid("bob")}
+    assert_same(owners, wanted, f"whose what is in {folder} is")
+
+
+LOAD = """
+ticket alice || exit 1
+mkdir /tmp/model && chmod 777 /tmp/model
+as alice 'exec load /mnt/load /tmp/model 17' & worker=$!
+read line
+killall -TERM load
+wait $worker || exit 1
+drop_caches
+for f in /tmp/model/*; do echo "model $(b2sum $f)"; done
+as alice 'for f in /mnt/load/*; do echo "readback $(b2sum $f)"; done' || exit 1
+dmesg | grep -i 'reclaim failed' && exit 1
+umount /mnt || exit 1
+"""
+
+
+def recovery(scratch, name, mount):
+    """The server is killed under a user who writes and holds locks, and knows no context when it is there again."""
+    folder = exported(scratch)
+    with secured(folder) as (realm, server), Capture(name, server, restarted=True):
+        script = JOIN + SHELL + mount.command(server, host=SERVER) + LOAD
+        with Guest(script, files=guest_kerberos.files(realm) | carried("load")) as guest:
+            for _ in range(2):
+                guest.wait_for("^round", SECONDS, len(guest.output()))
+                server.kill()
+                server.start()
+            guest.wait_for("^round", SECONDS, len(guest.output()))
+            guest.wait_for("^round", SECONDS, len(guest.output()))
+            guest.go_on()
+            lines = guest.finish(SECONDS)
+    model = hashes(lines, "model")
+    assert len(model) > 4, model
+    assert_same(hashes(lines, "readback"), model, "read back by the guest")
+    assert_same(digests(f"{folder}/load"), model, "read on the host")
+
+
+def cases():
+    """Each version and each kind of protection over both transports; not all of them with one another."""
+    yield "krb5_tcp", files, [Mount("tcp", "3", security="krb5i"), Mount("tcp", "4.2", security="krb5p"),
+                              Mount("tcp", "4.1", security="krb5"), Mount("tcp", "4.0", security="krb5i")]
+    yield "krb5_rdma", files, [Mount("rdma", "4.1", security="krb5i"), Mount("rdma", "3", security="krb5p"),
+                               Mount("rdma", "4.2", security="krb5"), Mount("rdma", "4.0", security="krb5p")]
+    yield "krb5_recovery_tcp", recovery, Mount("tcp", "4.1", security="krb5i")
+    yield "krb5_recovery_rdma", recovery, Mount("rdma", "4.2", security="krb5p")
+
+
+if __name__ == "__main__":
+    main({name: lambda scratch, do=do, name=name, what=what: do(scratch, name, what) for name, do, what in cases()})
