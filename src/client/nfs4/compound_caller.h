@@ -3,6 +3,7 @@
 // is agreed before the first call, and anew whenever it is lost; what was open is reclaimed then; the lease is renewed.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,13 @@ struct CallerOptions {
 
 Error ErrorOf(nfs4::nfsstat4 status, std::string_view what);
 Error ErrorOf(const rpc::Error& error, std::string_view what);
+
+// When something is tried again that the server puts off, and until when: after longer and longer delays.
+struct Retries {
+  TimePoint give_up;
+  Duration delay = std::chrono::milliseconds(20);
+  Duration NextDelay() { return std::exchange(delay, std::min<Duration>(2 * delay, std::chrono::seconds(5))); }
+};
 
 // Belongs to its loop. Calls may run side by side, as many as one likes.
 class CompoundCaller {
@@ -213,8 +221,7 @@ template <class Build, class Observe, class... Arguments>
 Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, std::string_view what,
                                                                    Bytes destination, Observe observe,
                                                                    std::type_identity<std::tuple<Arguments...>>) {
-  const TimePoint give_up = timers_.Now() + options_.give_up_after;
-  Duration delay = std::chrono::milliseconds(20);
+  Retries retries(timers_.Now() + options_.give_up_after);
   for (;;) {
     PENSTOCK_CO_CHECK(co_await Ready(what));
     const uint64_t before = epoch();
@@ -233,10 +240,9 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
       if (reply->status != nfs4::nfsstat4::NFS4_OK) co_return std::unexpected(v4::ErrorOf(reply->status, what));
       co_return *std::move(reply);
     }
-    if (timers_.Now() >= give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
+    if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
     if (fate == Fate::kAgain) continue;
-    co_await Sleep(timers_, delay);
-    delay = std::min<Duration>(2 * delay, std::chrono::seconds(5));
+    co_await Sleep(timers_, retries.NextDelay());
   }
 }
 

@@ -142,41 +142,60 @@ Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
 Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std::string_view what) {
   PENSTOCK_CO_TRY(const SlotUse use, co_await TakeSlot(what));
   const uint64_t generation = lease_.generation();
-  const TimePoint sent = timers_.Now();
   const nfs4::SEQUENCE4args sequence{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(),
                                      compound.must_be_cached};
   AddBounds(sequence, {}, compound.shape);
+  const auto encode = [&](xdr::Encoder& encoder) {
+    xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, options_.minor_version, compound.count + 1});
+    EncodeOperation(encoder, sequence);
+    compound.encode(encoder);
+  };
   nfs4::COMPOUND4res_head head;
   nfs4::SEQUENCE4res result;
-  auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(
-      [&](xdr::Encoder& encoder) {
-        xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, options_.minor_version, compound.count + 1});
-        EncodeOperation(encoder, sequence);
-        compound.encode(encoder);
-      },
-      compound.shape,
-      [&](xdr::Decoder& decoder) {
-        if (!DecodeHead(decoder, compound.count + 1, head)) return false;
-        return head.count == 0 ||
-               (DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1));
-      });
-  answered_ = message.has_value();
-  if (!message || head.count == 0) {
+  const auto decode = [&](xdr::Decoder& decoder) {
+    if (!DecodeHead(decoder, compound.count + 1, head)) return false;
+    return head.count == 0 ||
+           (DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1));
+  };
+  Retries retries(timers_.Now() + options_.give_up_after);
+  for (;;) {
+    const TimePoint sent = timers_.Now();
+    auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, compound.shape, decode);
+    answered_ = message.has_value();
+    if (!message || head.count == 0) {
+      HandleNoReply(use, generation);
+      co_return std::unexpected(message ? v4::ErrorOf(head.status, what) : v4::ErrorOf(message.error(), what));
+    }
+    if (result.sr_status() == nfsstat4::NFS4ERR_DELAY) {
+      PENSTOCK_CO_CHECK(co_await KeepSlot(use, generation, retries, what));
+      continue;
+    }
+    Executed executed{*std::move(message), head.status, head.count - 1,
+                      HandleSequenceReply(use, generation, sent, result)};
+    if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
+      lease_.HandleStatus(head.status, generation);
+      if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
+      // The channel has repeated the call over another connection. It was executed, and its reply need not have been kept:
+      // it may be executed again (RFC 8881 §2.10.6.1.3).
+      if (head.status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP && !compound.must_be_cached) executed.fate = Fate::kAgain;
+      // RFC 8881 §15.1.1.3, §15.1.9.2
+      if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE)
+        executed.fate = Fate::kLater;
+    }
+    co_return executed;
+  }
+}
+
+// RFC 8881 §2.10.6.2: SEQUENCE gives NFS4ERR_DELAY also while the request is being executed that has the slot and came over
+// a connection that is lost. Only the same slot with the same sequence id, some time later, gets that request's reply;
+// nothing else may use the slot before.
+Task<Result<void>> Session::KeepSlot(SlotUse use, uint64_t generation, Retries& retries, std::string_view what) {
+  if (timers_.Now() >= retries.give_up) {
     HandleNoReply(use, generation);
-    co_return std::unexpected(message ? v4::ErrorOf(head.status, what) : v4::ErrorOf(message.error(), what));
+    co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
   }
-  Executed executed{*std::move(message), head.status, head.count - 1,
-                    HandleSequenceReply(use, generation, sent, result)};
-  if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
-    lease_.HandleStatus(head.status, generation);
-    if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
-    // The channel has repeated the call over another connection. It was executed, and its reply need not have been kept: it
-    // may be executed again (RFC 8881 §2.10.6.1.3).
-    if (head.status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP && !compound.must_be_cached) executed.fate = Fate::kAgain;
-    // RFC 8881 §15.1.1.3, §15.1.9.2
-    if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
-  }
-  co_return executed;
+  co_await Sleep(timers_, retries.NextDelay());
+  co_return Result<void>();
 }
 
 Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
@@ -194,26 +213,32 @@ Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
 // which may answer it with the whole reply that it has kept, and is the request itself to one that has not.
 Task<Result<void>> Session::Settle(SlotUse use, std::string_view what) {
   const uint64_t generation = lease_.generation();
-  const TimePoint sent = timers_.Now();
   const std::tuple operations(
       nfs4::SEQUENCE4args{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(), false});
-  nfs4::COMPOUND4res_head head;
+  const auto encode = [&](xdr::Encoder& encoder) { EncodeCompound(encoder, options_.minor_version, operations); };
   nfs4::SEQUENCE4res result;
-  auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(
-      [&](xdr::Encoder& encoder) { EncodeCompound(encoder, options_.minor_version, operations); },
-      {.max_stream = kMaxCachedReply, .stream_limit = 0, .results = {}},
-      [&](xdr::Decoder& decoder) {
-        const std::byte* rest = nullptr;
-        return xdr::Decode(decoder, head) && head.count > 0 && DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) &&
-               decoder.Take(rest, decoder.remaining());
-      });
-  answered_ = message.has_value();
-  if (!message) {
-    HandleNoReply(use, generation);
-    co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  const auto decode = [&](xdr::Decoder& decoder) {
+    nfs4::COMPOUND4res_head head;
+    const std::byte* rest = nullptr;
+    return xdr::Decode(decoder, head) && head.count > 0 && DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) &&
+           decoder.Take(rest, decoder.remaining());
+  };
+  const rpc::ReplyShape shape{.max_stream = kMaxCachedReply, .stream_limit = 0, .results = {}};
+  Retries retries(timers_.Now() + options_.give_up_after);
+  for (;;) {
+    const TimePoint sent = timers_.Now();
+    auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, shape, decode);
+    answered_ = message.has_value();
+    if (!message) {
+      HandleNoReply(use, generation);
+      co_return std::unexpected(v4::ErrorOf(message.error(), what));
+    }
+    if (result.sr_status() != nfsstat4::NFS4ERR_DELAY) {
+      HandleSequenceReply(use, generation, sent, result);
+      co_return Result<void>();
+    }
+    PENSTOCK_CO_CHECK(co_await KeepSlot(use, generation, retries, what));
   }
-  HandleSequenceReply(use, generation, sent, result);
-  co_return Result<void>();
 }
 
 Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, TimePoint sent,
@@ -241,10 +266,6 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
     case nfsstat4::NFS4ERR_RETRY_UNCACHED_REP:
     case nfsstat4::NFS4ERR_SEQ_FALSE_RETRY:
       slots_.HandleExecuted(use);
-      break;
-    case nfsstat4::NFS4ERR_DELAY:
-      slots_.HandleRefused(use);
-      fate = Fate::kLater;
       break;
     default:
       slots_.HandleRefused(use);

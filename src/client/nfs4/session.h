@@ -45,6 +45,8 @@ class Session final : public CompoundCaller {
   Task<Result<Executed>> Execute(Compound& compound, std::string_view what) override;
   Fate HandleSequenceReply(SlotUse use, uint64_t generation, TimePoint sent, const nfs4::SEQUENCE4res& result);
   void HandleNoReply(SlotUse use, uint64_t generation);
+  // SEQUENCE has been put off: waits until it may be sent again in its slot, or fails when it has been tried for too long.
+  Task<Result<void>> KeepSlot(SlotUse use, uint64_t generation, Retries& retries, std::string_view what);
 
   bool ready() const override { return lease_.ready(); }
   int step() const override { return static_cast<int>(lease_.next()); }

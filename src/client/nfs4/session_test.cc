@@ -29,6 +29,8 @@ class FakeServer final : public rpc::Channel {
     kCallLost,
     kRepeated,  // the reply is lost with its connection, and the channel sends the call again over the next one
   };
+  // After a repetition, or a lost reply, so many SEQUENCEs in that slot find the first request being executed still.
+  int busy = 0;
   std::deque<Fault> faults;
   // What the next REMOVEs, or the next CREATE_SESSIONs, give instead of being executed.
   std::deque<nfsstat4> remove_errors;
@@ -234,6 +236,10 @@ class FakeServer final : public rpc::Channel {
     if (arguments.sa_slotid >= session->second.size()) return fail(nfsstat4::NFS4ERR_BADSLOT);
     Slot& slot = session->second[arguments.sa_slotid];
     if (arguments.sa_sequenceid == slot.sequence) {
+      if (busy > 0) {
+        --busy;
+        return fail(nfsstat4::NFS4ERR_DELAY);
+      }
       if (slot.cached) {
         replay_ = &slot.reply;
         return nfsstat4::NFS4_OK;
@@ -413,6 +419,46 @@ TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedO
     EXPECT_EQ(server.removes, before + 1);
   }
   EXPECT_EQ(server.creations, 1);
+}
+
+// RFC 8881 §2.10.6.2: nothing else may use the slot before its reply has come.
+TEST_F(SessionTest, WhatIsBeingExecutedWhenTheChannelRepeatsItKeepsItsSlot) {
+  Establish();
+  server.faults = {FakeServer::Fault::kRepeated};
+  server.busy = 3;
+  Outcome first, second;
+  StartRemove(first);
+  Start(nfs4::LOOKUP4args{nfs4::component4("name")}, second);
+  TurnUntil([&] { return first.has_value() && second.has_value(); });
+  EXPECT_TRUE(*first);
+  EXPECT_TRUE(*second);
+  EXPECT_EQ(server.removes, 1);
+  EXPECT_EQ(server.lookups, 1);
+  EXPECT_EQ(server.creations, 1);
+}
+
+TEST_F(SessionTest, ASlotWhoseRequestIsBeingExecutedIsNotUsedAgainBefore) {
+  server.slots = 1;
+  Establish();
+  server.faults = {FakeServer::Fault::kReplyLost};
+  EXPECT_FALSE(Remove());
+  server.busy = 2;
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.removes, 2);
+  EXPECT_EQ(server.creations, 1);
+}
+
+TEST_F(SessionTest, ARequestThatNeverEndsIsGivenUp) {
+  Establish();
+  server.faults = {FakeServer::Fault::kRepeated};
+  server.busy = 1000;
+  const Result<void> result = Remove();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().status, static_cast<Status>(nfsstat4::NFS4ERR_DELAY));
+  EXPECT_EQ(server.removes, 1);
+  server.busy = 0;
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.removes, 2);
 }
 
 TEST_F(SessionTest, WhatWasExecutedAndNeedNotBeKeptIsExecutedAgainWhenTheChannelRepeatsIt) {
