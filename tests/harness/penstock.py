@@ -2,6 +2,7 @@
 
 Over loopback; or, where PENSTOCK_INSIDE names an address, over the RDMA device that has it. That is so inside a guest."""
 
+import contextlib
 import os
 import re
 import signal
@@ -64,6 +65,22 @@ def penstock_refused(*arguments, mentions=(), **how):
     for word in mentions:
         assert word in lines[0], f"{word!r} is not in {lines[0]!r}"
     return lines[0]
+
+
+@contextlib.contextmanager
+def under_way(*arguments):
+    """A client command while it runs: a process, which ends with the `with`. Where the test fails in there, what the command has
+    said is told."""
+    with tempfile.TemporaryFile("w+", errors="replace") as said, \
+            subprocess.Popen([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=said, stderr=said) as process:
+        try:
+            yield process
+        except BaseException:
+            said.seek(0)
+            print("the command had said|", *said.readlines()[-40:], sep="\n  ", flush=True)
+            raise
+        finally:
+            process.kill()
 
 
 class Server:

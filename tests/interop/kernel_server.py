@@ -6,7 +6,6 @@ But for `restart`, each case leaves a capture of its traffic for check_capture.p
 """
 
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -14,7 +13,7 @@ from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from files import MIB, SIZES, assert_same, digest, digests, make, make_sizes  # noqa: E402
 from linux import Linux, require  # noqa: E402
-from penstock import ADDRESS, INSIDE, PENSTOCK, free_ports, penstock_ok as run, penstock_refused as refused  # noqa: E402
+from penstock import ADDRESS, INSIDE, free_ports, penstock_ok as run, penstock_refused as refused, under_way  # noqa: E402
 from script import hashes  # noqa: E402
 
 # Version 3 needs rpcbind and mountd, and every version mountd's answers to what the kernel asks about its exports; all of it
@@ -120,9 +119,15 @@ def files(scratch, server):
 
 
 RESTART = """
+late() {
+  echo "no restart yet"; ls -l /srv/x/put
+  for task in /proc/[0-9]*; do case $(cat $task/comm) in *nfsd*) cat $task/comm $task/stack ;; esac; done
+}
 echo "==== nfsd up"
+(sleep 60; late) & watch=$!
 while [ ! -s /srv/x/put/large ]; do sleep 0.1; done
 rpc.nfsd 0 && start || exit 1
+kill $watch
 echo "==== restarted, $(stat -c %s /srv/x/put/large) are there"
 while [ ! -e /srv/x/put/finished ]; do sleep 1; done
 echo "put $(b2sum /srv/x/put/large)"
@@ -136,10 +141,10 @@ def restart(scratch, server):
     make(f"{scratch}/finished", 0)
     with server.run(SERVE + RESTART) as guest:
         guest.wait_for("==== nfsd up", 120)
-        upload = subprocess.Popen([PENSTOCK, "cp", "-q", f"{scratch}/large", server.url("/srv/x/put/large")])
-        guest.wait_for("==== restarted", 120)
-        assert upload.poll() is None, "the upload was over before the server was stopped"
-        assert upload.wait(120) == 0
+        with under_way("-v", "cp", "-q", f"{scratch}/large", server.url("/srv/x/put/large")) as upload:
+            guest.wait_for("==== restarted", 120)
+            assert upload.poll() is None, "the upload was over before the server was stopped"
+            assert upload.wait(120) == 0
         run("cp", f"{scratch}/finished", server.url("/srv/x/put/finished"))
         lines = guest.finish(60)
     assert hashes(lines, "put") == {"large": digest(f"{scratch}/large")}
