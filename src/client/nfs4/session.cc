@@ -151,51 +151,55 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
     compound.encode(encoder);
   };
   nfs4::COMPOUND4res_head head;
-  nfs4::SEQUENCE4res result;
-  const auto decode = [&](xdr::Decoder& decoder) {
-    if (!DecodeHead(decoder, compound.count + 1, head)) return false;
-    return head.count == 0 ||
-           (DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1));
+  const auto decode = [&](xdr::Decoder& decoder, nfs4::SEQUENCE4res& result) {
+    return DecodeHead(decoder, compound.count + 1, head) && head.count > 0 &&
+           DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1);
   };
+  auto answer = co_await CallInSlot(use, generation, compound.shape, encode, decode, what);
+  if (!answer) {
+    // An error of the COMPOUND itself says more.
+    co_return std::unexpected(head.count == 0 && head.status != nfsstat4::NFS4_OK ? v4::ErrorOf(head.status, what)
+                                                                                  : answer.error());
+  }
+  Executed executed{std::move(answer->message), head.status, head.count - 1, answer->fate};
+  if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
+    lease_.HandleStatus(head.status, generation);
+    if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
+    // The channel has repeated the call over another connection. It was executed, and its reply need not have been kept: it
+    // may be executed again (RFC 8881 §2.10.6.1.3).
+    if (head.status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP && !compound.must_be_cached) executed.fate = Fate::kAgain;
+    // RFC 8881 §15.1.1.3, §15.1.9.2
+    if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
+  }
+  co_return executed;
+}
+
+// RFC 8881 §2.10.6.2: SEQUENCE gives NFS4ERR_DELAY also while the request that has the slot is being executed, which came over
+// a connection that is lost. Only the same sequence id in the same slot, some time later, gets that request's reply, and
+// nothing else may use the slot before.
+template <class Encode, class Decode>
+Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generation, rpc::ReplyShape shape,
+                                                  Encode encode, Decode decode, std::string_view what) {
+  nfs4::SEQUENCE4res result;
+  const auto decode_all = [&](xdr::Decoder& decoder) { return decode(decoder, result); };
   Retries retries(timers_.Now() + options_.give_up_after);
   for (;;) {
     const TimePoint sent = timers_.Now();
-    auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, compound.shape, decode);
+    auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, shape, decode_all);
     answered_ = message.has_value();
-    if (!message || head.count == 0) {
+    if (!message) {
       HandleNoReply(use, generation);
-      co_return std::unexpected(message ? v4::ErrorOf(head.status, what) : v4::ErrorOf(message.error(), what));
+      co_return std::unexpected(v4::ErrorOf(message.error(), what));
     }
-    if (result.sr_status() == nfsstat4::NFS4ERR_DELAY) {
-      PENSTOCK_CO_CHECK(co_await KeepSlot(use, generation, retries, what));
-      continue;
+    if (result.sr_status() != nfsstat4::NFS4ERR_DELAY) {
+      co_return Answer{*std::move(message), HandleSequenceReply(use, generation, sent, result)};
     }
-    Executed executed{*std::move(message), head.status, head.count - 1,
-                      HandleSequenceReply(use, generation, sent, result)};
-    if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
-      lease_.HandleStatus(head.status, generation);
-      if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
-      // The channel has repeated the call over another connection. It was executed, and its reply need not have been kept:
-      // it may be executed again (RFC 8881 §2.10.6.1.3).
-      if (head.status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP && !compound.must_be_cached) executed.fate = Fate::kAgain;
-      // RFC 8881 §15.1.1.3, §15.1.9.2
-      if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE)
-        executed.fate = Fate::kLater;
+    if (timers_.Now() >= retries.give_up) {
+      HandleNoReply(use, generation);
+      co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
     }
-    co_return executed;
+    co_await Sleep(timers_, retries.NextDelay());
   }
-}
-
-// RFC 8881 §2.10.6.2: SEQUENCE gives NFS4ERR_DELAY also while the request is being executed that has the slot and came over
-// a connection that is lost. Only the same slot with the same sequence id, some time later, gets that request's reply;
-// nothing else may use the slot before.
-Task<Result<void>> Session::KeepSlot(SlotUse use, uint64_t generation, Retries& retries, std::string_view what) {
-  if (timers_.Now() >= retries.give_up) {
-    HandleNoReply(use, generation);
-    co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
-  }
-  co_await Sleep(timers_, retries.NextDelay());
-  co_return Result<void>();
 }
 
 Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
@@ -212,33 +216,18 @@ Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
 // RFC 8881 §2.10.6.1.3: a SEQUENCE with the same sequence id is a repetition to a server that has executed the request,
 // which may answer it with the whole reply that it has kept, and is the request itself to one that has not.
 Task<Result<void>> Session::Settle(SlotUse use, std::string_view what) {
-  const uint64_t generation = lease_.generation();
   const std::tuple operations(
       nfs4::SEQUENCE4args{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(), false});
   const auto encode = [&](xdr::Encoder& encoder) { EncodeCompound(encoder, options_.minor_version, operations); };
-  nfs4::SEQUENCE4res result;
-  const auto decode = [&](xdr::Decoder& decoder) {
+  const auto decode = [&](xdr::Decoder& decoder, nfs4::SEQUENCE4res& result) {
     nfs4::COMPOUND4res_head head;
     const std::byte* rest = nullptr;
     return xdr::Decode(decoder, head) && head.count > 0 && DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) &&
            decoder.Take(rest, decoder.remaining());
   };
   const rpc::ReplyShape shape{.max_stream = kMaxCachedReply, .stream_limit = 0, .results = {}};
-  Retries retries(timers_.Now() + options_.give_up_after);
-  for (;;) {
-    const TimePoint sent = timers_.Now();
-    auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, shape, decode);
-    answered_ = message.has_value();
-    if (!message) {
-      HandleNoReply(use, generation);
-      co_return std::unexpected(v4::ErrorOf(message.error(), what));
-    }
-    if (result.sr_status() != nfsstat4::NFS4ERR_DELAY) {
-      HandleSequenceReply(use, generation, sent, result);
-      co_return Result<void>();
-    }
-    PENSTOCK_CO_CHECK(co_await KeepSlot(use, generation, retries, what));
-  }
+  PENSTOCK_CO_CHECK(co_await CallInSlot(use, lease_.generation(), shape, encode, decode, what));
+  co_return Result<void>();
 }
 
 Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, TimePoint sent,

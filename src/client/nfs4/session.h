@@ -43,10 +43,16 @@ class Session final : public CompoundCaller {
 
  private:
   Task<Result<Executed>> Execute(Compound& compound, std::string_view what) override;
+  struct Answer {
+    rpc::Message message;
+    Fate fate;  // what SEQUENCE says of it
+  };
+  // One COMPOUND in that slot, sent again until SEQUENCE is not put off any more. `decode(decoder, result of SEQUENCE)`.
+  template <class Encode, class Decode>
+  Task<Result<Answer>> CallInSlot(SlotUse use, uint64_t generation, rpc::ReplyShape shape, Encode encode, Decode decode,
+                                  std::string_view what);
   Fate HandleSequenceReply(SlotUse use, uint64_t generation, TimePoint sent, const nfs4::SEQUENCE4res& result);
   void HandleNoReply(SlotUse use, uint64_t generation);
-  // SEQUENCE has been put off: waits until it may be sent again in its slot, or fails when it has been tried for too long.
-  Task<Result<void>> KeepSlot(SlotUse use, uint64_t generation, Retries& retries, std::string_view what);
 
   bool ready() const override { return lease_.ready(); }
   int step() const override { return static_cast<int>(lease_.next()); }
