@@ -121,7 +121,7 @@ def files(scratch, server):
 RESTART = """
 late() {
   echo "no restart yet"; ls -l /srv/x/put
-  for task in /proc/[0-9]*; do case $(cat $task/comm) in *nfsd*) cat $task/comm $task/stack ;; esac; done
+  for task in /proc/[0-9]*; do case $(cat $task/comm) in *nfsd* | rpc.mountd) cat $task/comm $task/stack ;; esac; done
 }
 echo "==== nfsd up"
 (sleep 60; late) & watch=$!

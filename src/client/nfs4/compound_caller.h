@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/log.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "client/mount.h"
@@ -242,6 +243,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     }
     if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
     if (fate == Fate::kAgain) continue;
+    log::debug("{}: the server puts it off", v4::ErrorOf(reply->status, what).message);
     co_await Sleep(timers_, retries.NextDelay());
   }
 }

@@ -198,6 +198,7 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
       HandleNoReply(use, generation);
       co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
     }
+    log::debug("{}: slot {} is busy", what, use.slot);
     co_await Sleep(timers_, retries.NextDelay());
   }
 }
