@@ -9,7 +9,7 @@ import guest_image
 from penstock import INSIDE
 
 CAPTURE_DIR = f"{guest_image.IMAGE_DIR}/captures"
-START_SECONDS = 20
+START_SECONDS = 60
 
 
 class Capture:

@@ -28,7 +28,7 @@ NAME = "PENSTOCK.TEST"
 USERS = {"alice": "daemon", "bob": "bin"}
 MACHINES = ("host/client1", "host/client2", "nfs/client1")
 SERVERS = ("nfs/localhost", f"nfs/{socket.gethostname().lower()}")
-START_SECONDS = 20
+START_SECONDS = 60
 SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where a user does not look for a KDC
 
 # Names of hosts are taken as they are written. Encryption types: those that Linux 6.1 knows as well (RFC 3962).

@@ -13,7 +13,7 @@ import threading
 import time
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
-START_SECONDS, STOP_SECONDS = 20, 20
+START_SECONDS, STOP_SECONDS = 60, 60
 INSIDE = os.environ.get("PENSTOCK_INSIDE")
 ADDRESS = INSIDE or "127.0.0.1"
 # Inside a guest there is nothing new to be learned about TCP.

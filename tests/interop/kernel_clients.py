@@ -66,7 +66,7 @@ def together(first, second, rounds):
             body = TOGETHER % {"rounds": rounds, "again": one_client(server, first)}
             script = CALLED_AT % port + two_clients(server, first, second, body)
             with Guest(script, files=programs, networks=2, forwards={port: port}) as guest:
-                lines = guest.finish(150)
+                lines = guest.finish(300)
         check_races(f"{folder}/races", lines, 60)
         made = hashes(lines, "made")
         assert_same(hashes(lines, "remounted"), made, "what was written through mappings, mounted again")

@@ -19,7 +19,7 @@ from guest_programs import carried  # noqa: E402
 from mounts import Mount, exported, serve, two_clients  # noqa: E402
 from script import hashes  # noqa: E402
 
-RECOVERY_SECONDS = 150  # who finds nobody listening waits, each time longer; then comes the grace period
+RECOVERY_SECONDS = 300  # who finds nobody listening waits, each time longer; then comes the grace period
 
 # Each client works, and is after the locks of the other's workers.
 WORK = """
@@ -108,7 +108,7 @@ def kills(first, second, count, lease=10, ours=4, theirs=2):
                 kill_at_random(server, guest, load, random.Random(seed), count)
                 guest.go_on()
                 for lock in (f"/other/{load.ours[0]}.lock", f"/mnt/{load.theirs[0]}.lock"):
-                    guest.wait_for(f"^thief of {lock} was refused", 30)
+                    guest.wait_for(f"^thief of {lock} was refused", 120)
                 guest.go_on()
                 lines = guest.finish(RECOVERY_SECONDS)
         check(folder, lines, load, count)

@@ -111,7 +111,7 @@ def files(scratch, server):
             look_around(scratch, server)
         move(unseen)
         run("cp", f"{scratch}/mine/0", server.url("/srv/x/put/finished"))
-        lines = guest.finish(60)
+        lines = guest.finish(120)
     put = hashes(lines, "put")
     put.pop("finished", None)
     assert_same(digests(f"{scratch}/got"), hashes(lines, "made"), "what penstock read from the kernel's server")
@@ -142,11 +142,11 @@ def restart(scratch, server):
     with server.run(SERVE + RESTART) as guest:
         guest.wait_for("==== nfsd up", 120)
         with under_way("-v", "cp", "-q", f"{scratch}/large", server.url("/srv/x/put/large")) as upload:
-            guest.wait_for("==== restarted", 120)
+            guest.wait_for("==== restarted", 200)
             assert upload.poll() is None, "the upload was over before the server was stopped"
             assert upload.wait(120) == 0
         run("cp", f"{scratch}/finished", server.url("/srv/x/put/finished"))
-        lines = guest.finish(60)
+        lines = guest.finish(120)
     assert hashes(lines, "put") == {"large": digest(f"{scratch}/large")}
 
 

@@ -178,7 +178,7 @@ begin() {
 delete_link() {
   rdma link delete ${kind}0 & deleting=$!
   n=0; while kill -0 $deleting 2>/dev/null; do
-    [ $n -lt 100 ] || {
+    [ $n -lt 300 ] || {
       echo "the link stays"; cat /proc/$deleting/stack; ls -l /proc/[0-9]*/fd | grep infiniband; tail -30 /tmp/server.log; exit 1; }
     n=$((n + 1)); sleep 0.2
   done
