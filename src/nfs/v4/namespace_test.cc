@@ -57,6 +57,7 @@ TEST_F(NamespaceTest, LeadsToExportsThroughDirectoriesOfItsOwn) {
   EXPECT_THAT(NamesIn(top), ElementsAre("srv"));
   EXPECT_THAT(NamesIn(srv), UnorderedElementsAre("a", "b"));
   EXPECT_EQ(server.Run(0, PutRoot(), LookUp("none")).status, NFS4ERR_NOENT);
+  EXPECT_EQ(server.Run(0, PutRoot(), LookUp(std::string(256, 'n'))).status, NFS4ERR_NAMETOOLONG);
 }
 
 TEST_F(NamespaceTest, TheWayBackIsTheSame) {

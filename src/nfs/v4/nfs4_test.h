@@ -185,7 +185,8 @@ class TestRecoveryStore : public MemoryRecoveryStore {
   // Who could reclaim if the server started again now.
   std::vector<std::string> Reclaimers() {
     std::vector<std::string> owners;
-    for (const RecoveryRecord& client : Begin({}, {})->clients) owners.push_back(client.owner);
+    const auto begun = Begin({}, {});
+    for (const RecoveryRecord& client : begun->clients) owners.push_back(client.owner);
     return owners;
   }
 

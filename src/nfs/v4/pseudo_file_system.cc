@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "fs/names.h"
+
 namespace penstock::nfs::v4 {
 namespace {
 
@@ -109,6 +111,9 @@ Task<fs::Observed<fs::Node>> PseudoFileSystem::Lookup(const fs::Context&, const 
                                                       std::string_view name) {
   const Node* node = Find(directory);
   if (!node) co_return fs::Observed<fs::Node>{std::unexpected(fs::Error::kStale), {}};
+  if (const auto name_is_possible = fs::CheckName(name, properties_.name_max); !name_is_possible) {
+    co_return fs::Observed<fs::Node>{std::unexpected(name_is_possible.error()), AttributesOf(*node)};
+  }
   const Node* found = nullptr;
   if (name == ".") {
     found = node;
