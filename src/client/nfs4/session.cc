@@ -252,8 +252,12 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       fate = Fate::kDone;
       break;
     }
-    // Executed, and not remembered: it was none that must not be executed again.
+    // Executed, and not remembered.
     case nfsstat4::NFS4ERR_RETRY_UNCACHED_REP:
+      slots_.HandleExecuted(use);
+      fate = Fate::kDone;
+      break;
+    // Another request has had that number: the server has not seen this one.
     case nfsstat4::NFS4ERR_SEQ_FALSE_RETRY:
       slots_.HandleExecuted(use);
       break;

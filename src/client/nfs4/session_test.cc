@@ -35,6 +35,7 @@ class FakeServer final : public rpc::Channel {
   // What the next REMOVEs, or the next CREATE_SESSIONs, give instead of being executed.
   std::deque<nfsstat4> remove_errors;
   std::deque<nfsstat4> create_errors;
+  bool keeps_replies = true;  // those that it is asked to keep
   uint32_t status_flags = 0;
   uint32_t slots = 8;
   uint32_t target = 100;
@@ -244,12 +245,12 @@ class FakeServer final : public rpc::Channel {
         replay_ = &slot.reply;
         return nfsstat4::NFS4_OK;
       }
-      if (!more_) return fail(nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
+      if (!more_ || !keeps_replies) return fail(nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
       uncached_ = true;
       return succeed();
     }
     if (arguments.sa_sequenceid != slot.sequence + 1) return fail(nfsstat4::NFS4ERR_SEQ_MISORDERED);
-    slot = {arguments.sa_sequenceid, arguments.sa_cachethis, {}};
+    slot = {arguments.sa_sequenceid, arguments.sa_cachethis && keeps_replies, {}};
     slot_ = &slot;
     return succeed();
   }
@@ -476,10 +477,16 @@ TEST_F(SessionTest, WhatHadToBeKeptIsNotExecutedAgainWhenTheChannelRepeatsIt) {
   server.faults = {FakeServer::Fault::kRepeated};
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.removes, 1);
-  // Not even where the server has not kept it.
+  // Not even where the server has not kept it, whichever operation says so.
   server.remove_errors = {nfsstat4::NFS4ERR_RETRY_UNCACHED_REP};
   EXPECT_FALSE(Remove());
   EXPECT_EQ(server.removes, 1);
+  server.keeps_replies = false;
+  server.faults = {FakeServer::Fault::kRepeated};
+  EXPECT_FALSE(Remove());
+  EXPECT_EQ(server.removes, 2) << "the first time it came";
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.creations, 1);
 }
 
 // RFC 8881 §2.10.6.5: the reply says what was before the restart. What has been reclaimed since is another state.
