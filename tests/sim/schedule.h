@@ -36,7 +36,8 @@ struct Schedule {
   bool sessions = false;  // version 4.1, or else version 3
   unsigned calls = 0;     // at least, of all workers together, and of each locker
   size_t max_payload = 0;
-  Duration max_service{};  // before and after a call is executed
+  Duration max_service{};    // before and after a call is executed
+  Duration max_file_time{};  // before and after each of its operations on files
 
   // Faults. They end when there were enough of them, so that every run comes to an end.
   double lose = 0;            // a connection, at each step

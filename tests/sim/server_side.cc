@@ -24,8 +24,9 @@ ServerSide::ServerSide(const Surroundings& surroundings)
       findings_(surroundings.findings),
       options_(schedule_.server),
       provider_(MakeProvider(surroundings)),
+      served_files_(std::make_shared<SlowFiles>(files_, world_, schedule_.max_file_time)),
       address_{asio::ip::address_v4::any(), kPort} {
-  const auto added = exports_.Add("/", files_, {.squash = nfs::Squash::kNone});
+  const auto added = exports_.Add("/", served_files_, {.squash = nfs::Squash::kNone});
   assert(added);
   Start();
 }
@@ -34,6 +35,7 @@ ServerSide::~ServerSide() = default;
 
 void ServerSide::Start() {
   Run& run = *runs_.emplace_back(std::make_unique<Run>(*provider_, world_, options_));
+  served_files_->TakeTime();
   const bool sessions = schedule_.sessions;
   if (sessions) run.nfs4.emplace(world_, exports_, *memory_, schedule_.persistent);
   rpc::Program& program = sessions ? run.nfs4->program() : nfs3_;
@@ -54,6 +56,7 @@ void ServerSide::Kill() {
   restarts_.push_back({world_.Now(), std::nullopt});
   Run& killed = run();
   killed.program->Kill();
+  served_files_->Hurry();
   if (const char* wrong = killed.nfs4->FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
   killed.nfs4->Stop();
   network_.LoseAll();

@@ -14,6 +14,7 @@
 #include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
 #include "schedule.h"
+#include "slow_files.h"
 #include "slow_program.h"
 
 namespace penstock::simulation {
@@ -30,7 +31,7 @@ class ServerSide {
   explicit ServerSide(const Surroundings& surroundings);
   ~ServerSide();
 
-  // Nothing is executed any more, and no connection is left.
+  // What is under way in files comes to an end; nothing more is executed, and no connection is left.
   void Kill();
   // Once more.
   void Start();
@@ -43,6 +44,7 @@ class ServerSide {
 
   nfs::FileHandle root() const { return exports_.Resolve("/").found->root(); }
   const rdma::Address& address() const { return address_; }
+  // At once, unlike those that are served.
   fs::memory::FileSystem& files() { return *files_; }
   rdma::Provider& provider() { return *provider_; }
 
@@ -86,6 +88,7 @@ class ServerSide {
   std::unique_ptr<rdma::Provider> provider_;
   std::shared_ptr<fs::memory::FileSystem> files_ = std::make_shared<fs::memory::FileSystem>(
       fs::memory::Options{.clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
+  std::shared_ptr<SlowFiles> served_files_;
   nfs::Exports exports_;
   nfs::v3::Program nfs3_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
   std::optional<Nfs4Memory> memory_{std::in_place};
