@@ -140,9 +140,12 @@ Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
 // ---- calls in slots ----
 
 Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std::string_view what) {
-  PENSTOCK_CO_TRY(const SlotUse use, co_await TakeSlot(what));
   const uint64_t generation = lease_.generation();
-  const nfs4::SEQUENCE4args sequence{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(),
+  PENSTOCK_CO_TRY(const std::optional<SlotUse> use, co_await TakeSlot(generation, what));
+  // There is another session by now, and in that everything is to be reclaimed first. What the request says of open files may
+  // not be true any more.
+  if (!use) co_return Executed{.message = {}, .status = nfsstat4::NFS4ERR_DELAY, .fate = Fate::kAgain};
+  const nfs4::SEQUENCE4args sequence{lease_.session(), use->sequence, use->slot, slots_.highest_in_use(),
                                      compound.must_be_cached};
   AddBounds(sequence, {}, compound.shape);
   const auto encode = [&](xdr::Encoder& encoder) {
@@ -155,7 +158,7 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
     return DecodeHead(decoder, compound.count + 1, head) && head.count > 0 &&
            DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1);
   };
-  auto answer = co_await CallInSlot(use, generation, compound.shape, encode, decode, what);
+  auto answer = co_await CallInSlot(*use, generation, compound.shape, encode, decode, what);
   if (!answer) {
     // An error of the COMPOUND itself says more.
     co_return std::unexpected(head.count == 0 && head.status != nfsstat4::NFS4_OK ? v4::ErrorOf(head.status, what)
@@ -203,15 +206,16 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
   }
 }
 
-Task<Result<SlotUse>> Session::TakeSlot(std::string_view what) {
-  for (;;) {
+Task<Result<std::optional<SlotUse>>> Session::TakeSlot(uint64_t generation, std::string_view what) {
+  while (generation == lease_.generation()) {
     if (const auto doubtful = slots_.TakeDoubtful()) {
       PENSTOCK_CO_CHECK(co_await Settle(*doubtful, what));
       continue;
     }
-    if (const auto use = slots_.Take()) co_return *use;
+    if (const auto use = slots_.Take()) co_return use;
     co_await slots_changed_;
   }
+  co_return std::nullopt;
 }
 
 // RFC 8881 §2.10.6.1.3: a SEQUENCE with the same sequence id is a repetition to a server that has executed the request,

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <ranges>
 
 #include "base/loop.h"
 
@@ -49,6 +50,7 @@ class FakeServer final : public rpc::Channel {
   }
 
   int removes = 0;
+  int early_removes = 0;  // under a new client id, before all was reclaimed
   int closes = 0;
   int lookups = 0;
   int exchanges = 0;
@@ -151,6 +153,7 @@ class FakeServer final : public rpc::Channel {
           xdr::Encode(out, nfs4::REMOVE4res(status));
         } else {
           ++removes;
+          if (reclaims_completed < exchanges) ++early_removes;
           xdr::Encode(out, nfs4::REMOVE4res(status, nfs4::REMOVE4resok()));
         }
         return status;
@@ -407,6 +410,25 @@ TEST_F(SessionTest, AfterARestartOfTheServerStateIsReclaimedBeforeAnythingElse) 
   EXPECT_EQ(server.reclaims_completed, 2);
   EXPECT_EQ(server.exchanges, 2);
   EXPECT_EQ(server.removes, 1);
+}
+
+// What they are about may not be open any more, or not yet again.
+TEST_F(SessionTest, ThoseWhoWaitForASlotWaitForWhatIsReclaimedToo) {
+  session.set_reclaim([&]() -> Task<void> { co_await Sleep(loop, 5ms); });
+  server.slots = 2;
+  Establish();
+  server.faults = {FakeServer::Fault::kReplyLate};
+  std::vector<Outcome> outcomes(200);
+  StartRemove(outcomes[0]);
+  server.latency = 2ms;
+  for (Outcome& outcome : outcomes | std::views::drop(1)) StartRemove(outcome);
+  server.Restart();
+  TurnUntil([&] { return server.reclaims_completed == 2; });
+  server.late.Notify();
+  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
+  for (Outcome& outcome : outcomes) EXPECT_TRUE(*outcome);
+  EXPECT_EQ(server.removes, 200);
+  EXPECT_EQ(server.early_removes, 0);
 }
 
 TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedOrNot) {
