@@ -23,6 +23,7 @@ Task<std::optional<rpc::Reply<typename Procedure::Results>>> Nfs3Worker::Ask(typ
     Unexpected(Procedure::kName, rpc::Describe(reply.error()));
   }
   world_.Trace("{}: {} has no reply", name(), Procedure::kName);
+  co_await Sleep(world_, facts_.longest_execution);
   co_return std::nullopt;
 }
 

@@ -83,7 +83,8 @@ Schedule::Schedule(uint64_t seed) {
   max_payload = OneOf(random, std::array<size_t, 5>{300, 5000, 5000, 9000, 40'000});
   max_service = random.Chance(0.7) ? microseconds(random.Below(2000)) : Duration::zero();
 
-  max_file_time = random.Chance(0.4) ? microseconds(random.Below(2000)) : Duration::zero();
+  // Longer than a connection lasts, or than it takes to make another.
+  if (random.Chance(0.4)) max_file_time = microseconds(random.Below(random.Chance(0.3) ? 60'000 : 2000));
 
   if (random.Chance(0.25)) return;  // nothing goes wrong
   lose = OneOf(random, std::array<double, 4>{0, 0.002, 0.01, 0.03});

@@ -25,6 +25,10 @@ struct Schedule {
   explicit Schedule(uint64_t seed);
   std::string ToString() const;
   unsigned workers() const;  // of all clients
+  // Of a call whose files take their time.
+  Duration longest_execution() const {
+    return max_file_time > Duration::zero() ? 2 * max_service + 24 * max_file_time : Duration::zero();
+  }
 
   rdma::sim::Options network;
   rpcrdma::ServerOptions server;

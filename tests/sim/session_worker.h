@@ -81,6 +81,7 @@ Task<SessionWorker::Reply<Operations...>> SessionWorker::AskAnew(std::string_vie
   if (reply) co_return *std::move(reply);
   world_.Trace("{}: {}", name(), reply.error().message);
   if (!refused_ && !facts_.may_be_refused) Unexpected(what, reply.error().message);
+  if (!refused_) co_await Sleep(world_, facts_.longest_execution);
   // Where the server has forgotten that it had executed it, nobody knows.
   if (refused_ && SaysDone(*refused_) && *facts_.forgotten != forgotten) refused_.reset();
   co_return std::nullopt;

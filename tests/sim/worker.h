@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/signal.h"
 #include "base/task.h"
 #include "findings.h"
 
@@ -24,6 +25,8 @@ class Worker {
     // A call that has chunks may have no reply, because the network refuses accesses to memory; he then finds out what has
     // come of it.
     bool may_be_refused;
+    // Before that: a call without a reply may still be executed for so long.
+    Duration longest_execution{};
     // His client may be silent for so long that the server gives away what it has.
     bool may_be_silent = false;
     // How often the server has forgotten what it had executed for his client: calls that were under way may be executed once more.

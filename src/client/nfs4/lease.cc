@@ -52,24 +52,26 @@ void Lease::LoseClient() {
   next_ = Step::kExchangeId;
 }
 
-bool Lease::EndsSession(nfsstat4 status) {
+std::optional<Lease::Step> Lease::AfterSessionOf(nfsstat4 status) {
   switch (status) {
     case nfsstat4::NFS4ERR_BADSESSION:
     case nfsstat4::NFS4ERR_DEADSESSION:
-    // Our slots and the server's do not agree: a session with new ones (RFC 8881 §15.1.11).
+      return Step::kCreateSession;
+    // Our slots and the server's do not agree: a session with new ones (RFC 8881 §15.1.11). The server has this one still.
     case nfsstat4::NFS4ERR_SEQ_MISORDERED:
     case nfsstat4::NFS4ERR_BADSLOT:
     case nfsstat4::NFS4ERR_BAD_HIGH_SLOT:
     case nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
-      return true;
+      return Step::kDestroySession;
     default:
-      return false;
+      return std::nullopt;
   }
 }
 
 void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
   if (generation != generation_ || next_ == Step::kExchangeId) return;
-  if (EndsSession(status)) next_ = Step::kCreateSession;
+  // Once it is known to have gone nothing is left to be destroyed.
+  if (const auto step = AfterSessionOf(status); step && next_ != Step::kCreateSession) next_ = *step;
   if (status == nfsstat4::NFS4ERR_STALE_CLIENTID) LoseClient();
 }
 

@@ -4,11 +4,12 @@
 //     kExchangeId -> kCreateSession -> kReclaim -> kReclaimComplete -> kReady
 //
 // From everywhere a step back leads to kCreateSession, where the session has gone, or to kExchangeId, where the client
-// id has gone and with it all that was open; from kReady to kDestroySession, before kCreateSession, where the server has
-// lost count of what it calls us for.
+// id has gone and with it all that was open; or to kDestroySession, before kCreateSession, where the session is there, but one
+// of its sides has lost count of the other's requests.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/timer.h"
@@ -35,7 +36,7 @@ class Lease {
   void HandleReclaimComplete();
 
   // Whether the session has gone with this answer to SEQUENCE, or must go.
-  static bool EndsSession(nfs4::nfsstat4 status);
+  static bool EndsSession(nfs4::nfsstat4 status) { return AfterSessionOf(status).has_value(); }
   // An operation failed with `status`, in session number `generation`: of an earlier one nobody cares any more.
   void HandleStatus(nfs4::nfsstat4 status, uint64_t generation);
   // sr_status_flags of a SEQUENCE that succeeded, sent at `sent`.
@@ -59,6 +60,8 @@ class Lease {
   TimePoint renewed_at() const { return renewed_; }
 
  private:
+  // Where to go on after such an answer; nothing: in the same session.
+  static std::optional<Step> AfterSessionOf(nfs4::nfsstat4 status);
   void LoseClient();
 
   Step next_ = Step::kExchangeId;

@@ -50,8 +50,7 @@ TEST_F(LeaseTest, IsEstablishedInFourSteps) {
 }
 
 TEST_F(LeaseTest, ASessionThatIsGoneIsMadeAgainAndNothingElse) {
-  for (const nfsstat4 status : {nfsstat4::NFS4ERR_BADSESSION, nfsstat4::NFS4ERR_DEADSESSION,
-                                nfsstat4::NFS4ERR_SEQ_MISORDERED, nfsstat4::NFS4ERR_BADSLOT}) {
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_BADSESSION, nfsstat4::NFS4ERR_DEADSESSION}) {
     lease = Lease();
     Establish();
     const uint64_t epoch = lease.epoch();
@@ -61,6 +60,21 @@ TEST_F(LeaseTest, ASessionThatIsGoneIsMadeAgainAndNothingElse) {
     EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
     EXPECT_TRUE(lease.ready()) << "the client id still holds what was open";
     EXPECT_EQ(lease.epoch(), epoch);
+  }
+}
+
+TEST_F(LeaseTest, ASessionWhoseSlotsDoNotAgreeWithTheServersIsDestroyed) {
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_SEQ_MISORDERED, nfsstat4::NFS4ERR_BADSLOT}) {
+    lease = Lease();
+    Establish();
+    lease.HandleStatus(status, lease.generation());
+    EXPECT_EQ(lease.next(), Step::kDestroySession);
+    lease.HandleDestroyed();
+    EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
+    EXPECT_TRUE(lease.ready());
+    lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, lease.generation());
+    lease.HandleStatus(status, lease.generation());
+    EXPECT_EQ(lease.next(), Step::kCreateSession) << "it has gone";
   }
 }
 

@@ -66,8 +66,7 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   co_return Result<void>();
 }
 
-// RFC 8881 §18.46.3, SEQ4_STATUS_BACKCHANNEL_FAULT: when all requests have been answered. No new one begins before there is
-// another session.
+// When all requests have been answered. No new one begins before there is another session.
 Task<void> Session::DestroySession(std::string_view what) {
   while (!slots_.idle()) co_await slots_changed_;
   if (lease_.next() != Lease::Step::kDestroySession) co_return;
@@ -142,8 +141,8 @@ Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
 Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std::string_view what) {
   const uint64_t generation = lease_.generation();
   PENSTOCK_CO_TRY(const std::optional<SlotUse> use, co_await TakeSlot(generation, what));
-  // There is another session by now, and in that everything is to be reclaimed first. What the request says of open files may
-  // not be true any more.
+  // There is another session by now, or is to be, and in that everything is to be reclaimed first. What the request says of open
+  // files may not be true any more.
   if (!use) co_return Executed{.message = {}, .status = nfsstat4::NFS4ERR_DELAY, .fate = Fate::kAgain};
   const nfs4::SEQUENCE4args sequence{lease_.session(), use->sequence, use->slot, slots_.highest_in_use(),
                                      compound.must_be_cached};
@@ -207,7 +206,7 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
 }
 
 Task<Result<std::optional<SlotUse>>> Session::TakeSlot(uint64_t generation, std::string_view what) {
-  while (generation == lease_.generation()) {
+  while (generation == lease_.generation() && lease_.next() != Lease::Step::kDestroySession) {
     if (const auto doubtful = slots_.TakeDoubtful()) {
       PENSTOCK_CO_CHECK(co_await Settle(*doubtful, what));
       continue;

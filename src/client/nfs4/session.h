@@ -61,7 +61,7 @@ class Session final : public CompoundCaller {
   Task<void> DestroySession(std::string_view what);
   Task<Result<void>> CreateSession(std::string_view what);
   Task<Result<void>> ReclaimComplete(std::string_view what);
-  // Waits for a slot of that session; none where there is another by then.
+  // Waits for a slot of that session; none where there is another by then, or is to be.
   Task<Result<std::optional<SlotUse>>> TakeSlot(uint64_t generation, std::string_view what);
   // Makes certain that a doubtful slot's request has been executed, or never will be.
   Task<Result<void>> Settle(SlotUse use, std::string_view what);

@@ -535,6 +535,7 @@ TEST_F(SessionTest, SlotsThatDoNotAgreeWithTheServersAreReplaced) {
   ASSERT_TRUE(session.slots().Take());
   session.slots().HandleExecuted({0, 2});
   EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.destroyed, 1);
   EXPECT_EQ(server.creations, 2);
 }
 

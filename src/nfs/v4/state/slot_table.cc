@@ -32,8 +32,9 @@ Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Start(const Request& reque
 }
 
 Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Retry(const Slot& slot, const Request& request) const {
-  if (slot.digest != request.digest) return std::unexpected(nfs4::NFS4ERR_SEQ_FALSE_RETRY);
+  // Whatever it is: a client that asks what has become of the request by a SEQUENCE alone must not believe that it is over.
   if (slot.busy) return std::unexpected(nfs4::NFS4ERR_DELAY);
+  if (slot.digest != request.digest) return std::unexpected(nfs4::NFS4ERR_SEQ_FALSE_RETRY);
   if (!slot.kept) return Started{Outcome::kUncached};
   return Started{Outcome::kReplay, slot.reply};
 }

@@ -108,7 +108,7 @@ TEST_F(SlotTableTest, ARetryOfWhatIsBeingExecutedHasToWait) {
 
 TEST_F(SlotTableTest, AnotherRequestUnderTheSameNumberIsAFalseRetry) {
   ASSERT_TRUE(Start(0, 1, 0, /*digest=*/17));
-  EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_SEQ_FALSE_RETRY);
+  EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_DELAY) << "the other is not over";
   table_.Finish(SlotId(0), SequenceId(1), Reply("done"));
   EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_SEQ_FALSE_RETRY);
   EXPECT_EQ(Start(0, 1, 0, 17)->outcome, Outcome::kReplay);
