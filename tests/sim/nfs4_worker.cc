@@ -70,12 +70,15 @@ Task<void> Nfs4Worker::Lookup() {
 Task<void> Nfs4Worker::Create() {
   const std::string name = NewName();
   const openflag4 how(OPEN4_CREATE, createhow4(GUARDED4, fattr4{}));
-  uint64_t epoch = 0;
+  uint64_t first_epoch = 0, epoch = 0;
   const auto build = [&] {
     epoch = session_.epoch();
+    if (first_epoch == 0) first_epoch = epoch;
     return std::tuple(PUTFH4args{directory_}, MakeOpen(how, open_claim4(CLAIM_NULL, component4(name))), GetHandle());
   };
   auto reply = co_await Ask("OPEN", {}, build);
+  // It was executed before the server was killed, and what it had opened has gone with that: it was asked for again.
+  if (refused_ == Status::kExists && epoch != first_epoch) refused_.reset();
   if (!reply && refused_) co_return Unexpected("OPEN of what is not there", client::Describe(*refused_));
   if (!reply) {
     if (!(co_await IsThere(name)).value_or(false)) co_return void(files_.erase(name));
