@@ -214,7 +214,7 @@ Task<void> Nfs4Locker::ReclaimLocks(size_t index) {
       world_.Trace("{}: reclaims units {} to {} of {}", name(), span.first, span.last, file.name);
       const std::tuple operations(PUTFH4args{file.open.handle}, MakeLock(file, span, grade, true));
       const uint64_t epoch = session_.epoch();
-      auto reply = co_await session_.ReclaimCall(operations, "reclaiming");
+      auto reply = co_await session_.ReclaimCall([&] { return operations; }, "reclaiming");
       const Reclaimed judged = JudgeReclaim(reply ? std::optional(reply->status) : std::nullopt);
       again = judged == Reclaimed::kAgain;
       if (judged == Reclaimed::kNo) co_return HandleLost(index);

@@ -74,7 +74,7 @@ Task<void> SessionWorker::ReclaimFile(File& file) {
     const std::tuple operations(PUTFH4args{file.handle},
                                 MakeOpen(openflag4(OPEN4_NOCREATE), open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE)));
     world_.Trace("{}: reclaims what is open", name());
-    auto reply = co_await session_.ReclaimCall(operations, "reclaiming");
+    auto reply = co_await session_.ReclaimCall([&] { return operations; }, "reclaiming");
     const Reclaimed judged = JudgeReclaim(reply ? std::optional(reply->status) : std::nullopt);
     if (judged == Reclaimed::kNo) file.stateid.reset();
     if (judged != Reclaimed::kYes) continue;

@@ -44,6 +44,13 @@ struct Retries {
   Duration NextDelay() { return std::exchange(delay, std::min<Duration>(2 * delay, std::chrono::seconds(5))); }
 };
 
+// What has become of something that was to be reclaimed. kLater: the session is lost again, and it is still to be reclaimed.
+enum class Reclaimed : uint8_t { kYes, kNo, kLater };
+inline Reclaimed ReclaimedBy(nfs4::nfsstat4 status) {
+  using enum nfs4::nfsstat4;
+  return status == NFS4_OK ? Reclaimed::kYes : status == NFS4ERR_DELAY ? Reclaimed::kLater : Reclaimed::kNo;
+}
+
 // Belongs to its loop. Calls may run side by side, as many as one likes.
 class CompoundCaller {
  public:
@@ -75,10 +82,18 @@ class CompoundCaller {
     using Operations = decltype(build());
     return Attempts(std::move(build), what, destination, std::move(observe), std::type_identity<Operations>());
   }
-  // From inside the reclaim function: one attempt, whatever else is still to be agreed. The reply's status may be any;
-  // NFS4ERR_DELAY where it should be tried again.
-  template <class... Arguments>
-  Task<Result<CompoundReply<Arguments...>>> ReclaimCall(std::tuple<Arguments...> operations, std::string_view what);
+  // From inside the reclaim function, whatever else is still to be agreed: executes what `build()` gives, and again while the
+  // server puts it off. The reply's status may be any; NFS4ERR_DELAY says that there will be another time, because the session
+  // is lost again.
+  template <class Build>
+  auto ReclaimCall(Build build, std::string_view what) {
+    return ReclaimCall(std::move(build), what, [](const auto&) {});
+  }
+  template <class Build, class Observe>
+  auto ReclaimCall(Build build, std::string_view what, Observe observe) {
+    using Operations = decltype(build());
+    return ReclaimAttempts(std::move(build), what, std::move(observe), std::type_identity<Operations>());
+  }
 
   // Returns when nothing is left to be agreed with the server, for as far as we know.
   Task<Result<void>> Ready(std::string_view what);
@@ -163,6 +178,9 @@ class CompoundCaller {
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> Attempts(Build build, std::string_view what, Bytes destination,
                                                      Observe observe, std::type_identity<std::tuple<Arguments...>>);
+  template <class Build, class Observe, class... Arguments>
+  Task<Result<CompoundReply<Arguments...>>> ReclaimAttempts(Build build, std::string_view what, Observe observe,
+                                                            std::type_identity<std::tuple<Arguments...>>);
   // Does what is to be done until ready() is true, or nothing can be done.
   Task<Result<void>> Recover(std::string_view what);
   // When the lease must be renewed where nothing else has renewed it: after half of its time.
@@ -248,13 +266,21 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
   }
 }
 
-template <class... Arguments>
-Task<Result<CompoundReply<Arguments...>>> CompoundCaller::ReclaimCall(std::tuple<Arguments...> operations,
-                                                                      std::string_view what) {
-  Fate fate = Fate::kDone;
-  auto reply = co_await Once(operations, what, {}, fate);
-  if (reply && fate != Fate::kDone) reply->status = nfs4::nfsstat4::NFS4ERR_DELAY;
-  co_return reply;
+template <class Build, class Observe, class... Arguments>
+Task<Result<CompoundReply<Arguments...>>> CompoundCaller::ReclaimAttempts(
+    Build build, std::string_view what, Observe observe, std::type_identity<std::tuple<Arguments...>>) {
+  Retries retries(timers_.Now() + options_.give_up_after);
+  for (;;) {
+    const std::tuple<Arguments...> operations = build();
+    Fate fate = Fate::kDone;
+    auto reply = co_await Once(operations, what, {}, fate);
+    if (!reply) co_return reply;
+    observe(std::as_const(*reply));
+    if (fate == Fate::kAgain) reply->status = nfs4::nfsstat4::NFS4ERR_DELAY;
+    if (fate != Fate::kLater) co_return reply;
+    if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
+    co_await Sleep(timers_, retries.NextDelay());
+  }
 }
 
 }  // namespace penstock::client::v4

@@ -253,8 +253,9 @@ Task<void> FileLocks::Reclaim() {
   for (auto& [name, owner] : owners_) {
     const std::vector<HeldLocks::Piece> pieces = owner.held.pieces();
     for (const HeldLocks::Piece& piece : pieces) {
-      const bool reclaimed = co_await ReclaimOne(owner, piece);
-      if (reclaimed) continue;
+      const Reclaimed reclaimed = co_await ReclaimOne(owner, piece);
+      if (reclaimed == Reclaimed::kLater) co_return;
+      if (reclaimed == Reclaimed::kYes) continue;
       owner.epoch = 0;
       owner.held.Clear();
       owner.lost = true;
@@ -263,25 +264,28 @@ Task<void> FileLocks::Reclaim() {
   }
 }
 
-Task<bool> FileLocks::ReclaimOne(Owner& owner, const HeldLocks::Piece& piece) {
+Task<Reclaimed> FileLocks::ReclaimOne(Owner& owner, const HeldLocks::Piece& piece) {
   CompoundCaller& caller = file_.caller();
   const bool is_new = !IsKnown(owner);
-  const uint64_t epoch = caller.epoch();
-  const std::tuple operations(nfs4::PUTFH4args{file_.node().handle}, MakeLock(owner, piece.range, piece.kind, true));
-  auto reply = co_await caller.ReclaimCall(operations, file_.name());
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = caller.epoch();
+    return std::tuple(nfs4::PUTFH4args{file_.node().handle}, MakeLock(owner, piece.range, piece.kind, true));
+  };
+  const auto observe = [&](const auto& said) { Count(owner, is_new, StatusOf(said, 1)); };
+  auto reply = co_await caller.ReclaimCall(build, file_.name(), observe);
   if (!reply) {
     HandleNoReply(owner, is_new);
     log::debug("not locked again: {}", reply.error().message);
-    co_return false;
+    co_return Reclaimed::kNo;
   }
-  Count(owner, is_new, StatusOf(*reply, 1));
   if (reply->status != nfsstat4::NFS4_OK) {
     log::debug("not locked again: {}", v4::ErrorOf(reply->status, file_.name()).message);
-    co_return false;
+    co_return ReclaimedBy(reply->status);
   }
   owner.stateid = std::get<1>(reply->results).resok4().lock_stateid;
   owner.epoch = epoch;
-  co_return true;
+  co_return Reclaimed::kYes;
 }
 
 }  // namespace penstock::client::v4

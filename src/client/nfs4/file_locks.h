@@ -9,6 +9,7 @@
 
 #include "base/signal.h"
 #include "client/mount.h"
+#include "client/nfs4/compound_caller.h"
 #include "client/nfs4/held_locks.h"
 #include "client/nfs4/state_owner.h"
 #include "protocol/nfs4.h"
@@ -58,7 +59,7 @@ class FileLocks {
   Task<void> WaitUntilAvailable(Duration at_most);
   Task<Result<void>> UnlockOnce(Owner& owner, LockRange range);
   Task<void> ReleaseOwner(Owner& owner);
-  Task<bool> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
+  Task<Reclaimed> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
   // After an answer that says so: where the server has not restarted, they are gone.
   Task<Result<void>> FindOut(Owner& owner, const nfs4::stateid4& used);
 

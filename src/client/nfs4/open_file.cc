@@ -171,36 +171,40 @@ const nfs4::stateid4& OpenFile::StateidFor(Access kind) const {
 
 Task<void> OpenFile::Reclaim() {
   if (own_epoch_ == 0 && !delegation_) co_return;
-  const bool reclaimed = co_await ReclaimOpen();
+  const Reclaimed reclaimed = co_await ReclaimOpen();
+  if (reclaimed == Reclaimed::kLater) co_return;
   SetDelegation(nullptr);
-  if (reclaimed) {
+  if (reclaimed == Reclaimed::kYes) {
     co_await locks_.Reclaim();
   } else {
     locks_.HandleLost();
   }
 }
 
-Task<bool> OpenFile::ReclaimOpen() {
-  const uint64_t epoch = caller().epoch();
+Task<Reclaimed> OpenFile::ReclaimOpen() {
+  uint64_t epoch = 0;
   if (owner_.spent()) owner_ = mount_.NewOwner({});
-  nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, false);
-  open.claim =
-      nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
-  const std::tuple operations(nfs4::PUTFH4args{node_.handle}, open);
-  auto reply = co_await caller().ReclaimCall(operations, name_);
+  const auto build = [&] {
+    epoch = caller().epoch();
+    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, false);
+    open.claim =
+        nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
+    return std::tuple(nfs4::PUTFH4args{node_.handle}, open);
+  };
+  const auto observe = [this](const auto& said) { owner_.HandleStatus(StatusOf(said, 1)); };
+  auto reply = co_await caller().ReclaimCall(build, name_, observe);
   if (!reply) {
     caller().HandleNoReply(owner_);
     log::debug("not reclaimed: {}", reply.error().message);
-    co_return false;
+    co_return Reclaimed::kNo;
   }
-  owner_.HandleStatus(StatusOf(*reply, 1));
   if (reply->status != nfsstat4::NFS4_OK) {
     log::debug("not reclaimed: {}", v4::ErrorOf(reply->status, name_).message);
-    co_return false;
+    co_return ReclaimedBy(reply->status);
   }
   stateid_ = std::get<1>(reply->results).resok4().stateid;
   own_epoch_ = epoch;
-  co_return true;
+  co_return Reclaimed::kYes;
 }
 
 // ---- close ----

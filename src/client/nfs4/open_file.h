@@ -96,7 +96,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   // Opens it at the server; by right of `delegation`, or where that is null by our own.
   Task<Result<void>> OpenAtServer(const Delegation* delegation);
   Task<Result<void>> CloseAtServer();
-  Task<bool> ReclaimOpen();
+  Task<Reclaimed> ReclaimOpen();
   Task<Result<void>> Confirm();
   // Executes a COMPOUND whose second operation counts for the owner.
   template <class Build>

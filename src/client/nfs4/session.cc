@@ -120,8 +120,8 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
 
 // RFC 8881 §18.51
 Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
-  const std::tuple<nfs4::RECLAIM_COMPLETE4args> operations;
-  auto reply = co_await ReclaimCall(operations, what);
+  const auto build = [] { return std::tuple(nfs4::RECLAIM_COMPLETE4args()); };
+  auto reply = co_await ReclaimCall(build, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   switch (reply->status) {
     case nfsstat4::NFS4_OK:

@@ -431,6 +431,37 @@ TEST_F(SessionTest, ThoseWhoWaitForASlotWaitForWhatIsReclaimedToo) {
   EXPECT_EQ(server.early_removes, 0);
 }
 
+TEST_F(SessionTest, WhatIsReclaimedIsTriedAgainWhileTheServerPutsItOff) {
+  std::vector<Reclaimed> reclaimed;
+  session.set_reclaim([&]() -> Task<void> {
+    const auto build = [] { return std::tuple(nfs4::REMOVE4args{"name"}); };
+    const auto reply = co_await session.ReclaimCall(build, "name");
+    if (reply) reclaimed.push_back(ReclaimedBy(reply->status));
+  });
+  server.remove_errors = {nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_DELAY};
+  Establish();
+  EXPECT_EQ(reclaimed, std::vector{Reclaimed::kYes});
+  EXPECT_EQ(server.removes, 1);
+
+  server.remove_errors = {nfsstat4::NFS4ERR_NO_GRACE};
+  server.Restart();
+  EXPECT_TRUE(Lookup());
+  EXPECT_EQ(reclaimed, (std::vector{Reclaimed::kYes, Reclaimed::kNo}));
+}
+
+TEST_F(SessionTest, WhatWasToBeReclaimedWhenTheSessionIsLostAgainHasAnotherTime) {
+  std::vector<Reclaimed> reclaimed;
+  session.set_reclaim([&]() -> Task<void> {
+    if (reclaimed.size() < 2) server.Restart();
+    const auto build = [] { return std::tuple(nfs4::REMOVE4args{"name"}); };
+    const auto reply = co_await session.ReclaimCall(build, "name");
+    if (reply) reclaimed.push_back(ReclaimedBy(reply->status));
+  });
+  Establish();
+  EXPECT_EQ(reclaimed, (std::vector{Reclaimed::kLater, Reclaimed::kLater, Reclaimed::kYes}));
+  EXPECT_EQ(server.removes, 1);
+}
+
 TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedOrNot) {
   server.slots = 1;
   Establish();
