@@ -47,6 +47,8 @@ class SuiteEnvironment {
   virtual bool checks_right_to_read() { return true; }
   // Who refuses and who is refused learn that this is why the connection ends.
   virtual bool tells_refusal() { return true; }
+  // The whole of a stag is chosen here (of an adapter's eight bits are): none comes again soon.
+  virtual bool chooses_stags() { return true; }
   virtual TimerService& timers() = 0;
   // Lets what was posted leave, where that takes a turn of the loop.
   virtual void Publish() {}

@@ -205,7 +205,7 @@ TEST_P(EndpointSuite, StagsAreNotGivenOutInARow) {
     steps.insert(stag - last);
     last = stag;
   }
-  EXPECT_GT(stags.size(), 90u) << "few come again soon (of an adapter's, eight bits are ours to choose)";
+  EXPECT_GE(stags.size(), env_->chooses_stags() ? 100u : 91u) << "none comes again soon, or few do";
   EXPECT_GT(steps.size(), 90u) << "no pattern in them";
 }
 

@@ -50,6 +50,7 @@ class VerbsEnvironment : public SuiteEnvironment {
   bool limits_reads() override { return transport_ != verbs::Transport::kIwarp; }
   bool checks_right_to_read() override { return transport_ != verbs::Transport::kIwarp; }
   bool tells_refusal() override { return false; }
+  bool chooses_stags() override { return false; }
   TimerService& timers() override { return loop_; }
   bool RunUntil(const std::function<bool()>& done) override {
     const TimePoint limit = loop_.Now() + std::chrono::seconds(10);
