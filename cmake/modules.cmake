@@ -17,6 +17,8 @@ if(PENSTOCK_SANITIZE)
 endif()
 # Whether asio uses std::aligned_alloc would depend on what a file includes before it: new in one, free in another.
 target_compile_definitions(penstock_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
+# src/base/asio.cc compiles the parts of Asio that are no templates.
+target_compile_definitions(penstock_options INTERFACE ASIO_SEPARATE_COMPILATION)
 target_include_directories(penstock_options SYSTEM INTERFACE)
 target_include_directories(penstock_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(penstock_options INTERFACE Threads::Threads fmt::fmt spdlog::spdlog)
@@ -74,7 +76,7 @@ function(penstock_unit_test name executable)
     endif()
     math(EXPR index "${shard} - 1")
     add_test(NAME ${test} COMMAND ${executable} --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
-    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 600 FIXTURES_REQUIRED conformance
+    set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 600 FIXTURES_REQUIRED conformance
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
@@ -94,7 +96,7 @@ function(penstock_kerberos_test name)
   set(test ${name}.kerberos)
   add_test(NAME ${test} COMMAND /usr/bin/python3 -B ${PROJECT_SOURCE_DIR}/tests/harness/kerberos.py run --
     $<TARGET_FILE:${executable}> --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
-  set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+  set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 300 SKIP_RETURN_CODE 77)
 endfunction()
 
 # penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/fuzz_<name>, with libFuzzer; seeds in

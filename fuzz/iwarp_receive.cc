@@ -8,9 +8,9 @@
 #include "rdma/iwarp/connection.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 
-using namespace penstock;
-using namespace penstock::rdma;
-using namespace penstock::rdma::iwarp;
+using namespace penstock;               // NOLINT: a program of its own
+using namespace penstock::rdma;         // NOLINT
+using namespace penstock::rdma::iwarp;  // NOLINT
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include "rpcrdma/reply_plan.h"
 #include "xdr/xdr.h"
 
-using namespace penstock;
-using namespace penstock::rpcrdma;
+using namespace penstock;           // NOLINT: a program of its own
+using namespace penstock::rpcrdma;  // NOLINT
 
 namespace {
 

@@ -6,12 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "base/address.h"
 #include "rdma/sim/network.h"
 #include "rpcrdma/server.h"
 #include "xdr/encoder.h"
 
-using namespace penstock;
-using namespace penstock::rpcrdma;
+using namespace penstock;           // NOLINT: a program of its own
+using namespace penstock::rpcrdma;  // NOLINT
 
 namespace {
 

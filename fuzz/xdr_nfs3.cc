@@ -4,7 +4,7 @@
 #include "xdr_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace penstock;
+  using namespace penstock;  // NOLINT: a program of its own
   if (size == 0) return 0;
   const xdr::Message message = fuzz::AsMessage(data + 1, size - 1);
   if (data[0] < 128) {

@@ -33,7 +33,7 @@ class Input {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace penstock;
+  using namespace penstock;  // NOLINT: a program of its own
   Input input(data, size);
   const uint8_t type = input.Octet();
   xdr::Message message;

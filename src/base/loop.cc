@@ -1,6 +1,11 @@
 #include "base/loop.h"
 
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <optional>
+#include <utility>
 
 namespace penstock {
 namespace {
@@ -36,14 +41,30 @@ class LoopTimer : public Timer {
 
 }  // namespace
 
+struct Loop::State {
+  asio::io_context context{1};
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;  // while Run() is to wait for more
+};
+
+Loop::Loop() : state_(std::make_unique<State>()) {}
+Loop::~Loop() = default;
+
+asio::io_context& Loop::context() { return state_->context; }
+
 void Loop::Run() {
-  work_.emplace(asio::make_work_guard(context_));
-  context_.run();
-  work_.reset();
+  state_->work.emplace(asio::make_work_guard(state_->context));
+  state_->context.run();
+  state_->work.reset();
 }
 
+void Loop::Finish() { state_->work.reset(); }
+void Loop::Stop() { state_->context.stop(); }
+
+void Loop::Post(std::move_only_function<void()> function) { asio::post(state_->context, std::move(function)); }
+bool Loop::IsCurrent() const { return state_->context.get_executor().running_in_this_thread(); }
+
 std::unique_ptr<Timer> Loop::MakeTimer(std::function<void()> on_expiry) {
-  return std::make_unique<LoopTimer>(context_, std::move(on_expiry));
+  return std::make_unique<LoopTimer>(state_->context, std::move(on_expiry));
 }
 
 }  // namespace penstock

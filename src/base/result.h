@@ -4,6 +4,7 @@
 
 #include <expected>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace penstock {
@@ -18,6 +19,9 @@ struct SetupError {
 
 template <class T>
 using SetupResult = std::expected<T, SetupError>;
+
+// The operating system's words for a value of errno. Any thread.
+inline std::string DescribeErrno(int error) { return std::system_category().message(error); }
 
 }  // namespace penstock
 

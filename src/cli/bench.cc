@@ -1,5 +1,5 @@
 // penstock bench: what a server gives to one client on one connection.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/result.h"
 #include "base/signal.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -295,7 +296,7 @@ int Bench(const BenchOptions& options) {
   std::FILE* out = std::fopen(options.json.c_str(), "w");
   const bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if (!out || std::fclose(out) != 0 || !written) {
-    PrintError(fmt::format("{}: {}", options.json, std::strerror(errno)));
+    PrintError(fmt::format("{}: {}", options.json, DescribeErrno(errno)));
     return 1;
   }
   return 0;

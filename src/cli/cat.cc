@@ -1,9 +1,9 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 
@@ -30,7 +30,7 @@ Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount,
     const int error =
         co_await Offload(runtime.loop(), runtime.workers(), [bytes] { return WriteAll(STDOUT_FILENO, bytes); });
     if (error != 0) {
-      co_return std::unexpected(client::Error{fmt::format("standard output: {}", std::strerror(error)), std::nullopt});
+      co_return std::unexpected(client::Error{fmt::format("standard output: {}", DescribeErrno(error)), std::nullopt});
     }
     offset += read.count;
     if (read.eof || read.count == 0) co_return client::Result<void>();

@@ -1,6 +1,6 @@
 #include "cli/client_runtime.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <optional>
@@ -15,7 +15,7 @@ rdma::Choice ChoiceOf(const RdmaOptions& options) { return {rdma::ParseKind(opti
 ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma) : choice_(ChoiceOf(rdma)) {
   if (!trace.empty()) trace_ = rdma::trace::File::Open(trace, rdma::trace::File::RealEpoch());
 }
-ClientRuntime::~ClientRuntime() { workers_.join(); }
+ClientRuntime::~ClientRuntime() { workers_.Join(); }
 
 Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
   rdma::iwarp::Options options;

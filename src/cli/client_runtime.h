@@ -1,7 +1,6 @@
 // What a client command runs in: one loop on this thread, a few threads for calls that block, and RDMA.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/workers.h"
 #include "cli/commands.h"
 #include "client/mount.h"
 #include "rdma/choice/choice.h"
@@ -24,7 +24,7 @@ class ClientRuntime {
   ~ClientRuntime();
 
   Loop& loop() { return loop_; }
-  asio::thread_pool& workers() { return workers_; }
+  Workers& workers() { return workers_; }
 
   // Mounts the export that `url` leads into, and gives it back when `use` is done with it.
   using Use = std::function<Task<client::Result<void>>(client::Mount&)>;
@@ -35,7 +35,7 @@ class ClientRuntime {
 
  private:
   Loop loop_;
-  asio::thread_pool workers_{4};
+  Workers workers_{4};
   const rdma::Choice choice_;
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace

@@ -1,5 +1,5 @@
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/data.h"
+#include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -20,7 +21,7 @@ template <class T>
 using Result = client::Result<T>;
 
 std::unexpected<Error> Failure(std::string_view what, int error) {
-  return std::unexpected(Error{fmt::format("{}: {}", what, std::strerror(error)), std::nullopt});
+  return std::unexpected(Error{fmt::format("{}: {}", what, DescribeErrno(error)), std::nullopt});
 }
 
 std::string BaseName(std::string_view path) {

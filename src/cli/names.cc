@@ -1,5 +1,5 @@
 // Commands that make, change and remove names: mkdir, rmdir, rm, mv, ln, chmod.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 

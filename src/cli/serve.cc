@@ -9,12 +9,13 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/address.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "server/server.h"
 
 template <>
-struct fmt::formatter<asio::ip::tcp::endpoint> : fmt::ostream_formatter {};
+struct fmt::formatter<penstock::SocketAddress> : fmt::ostream_formatter {};
 
 namespace penstock::cli {
 namespace {
@@ -54,7 +55,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
 }
 
 // What a client is to call this host: the address where there is one, else the host's name.
-std::string ClientsNameFor(const asio::ip::address& address) {
+std::string ClientsNameFor(const IpAddress& address) {
   if (!address.is_unspecified())
     return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
   char name[256] = "localhost";

@@ -1,12 +1,14 @@
 #include "client/connect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <cassert>
 #include <vector>
 
+#include "base/address.h"
 #include "protocol/nfs3.h"
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"
@@ -18,13 +20,13 @@ namespace {
 using Opened = Result<std::unique_ptr<rpc::Channel>, std::string>;
 
 // Blocks.
-Result<std::vector<asio::ip::tcp::endpoint>, std::string> LookUp(const std::string& host, uint16_t port) {
+Result<std::vector<SocketAddress>, std::string> LookUp(const std::string& host, uint16_t port) {
   asio::io_context context;
   asio::ip::tcp::resolver resolver(context);
   asio::error_code error;
   const auto found = resolver.resolve(host, "", error);
   if (error) return std::unexpected(error.message());
-  std::vector<asio::ip::tcp::endpoint> endpoints;
+  std::vector<SocketAddress> endpoints;
   for (const auto& entry : found) endpoints.emplace_back(entry.endpoint().address(), port);
   return endpoints;
 }
@@ -62,7 +64,7 @@ constexpr Duration kLongestReply = std::chrono::seconds(60);
 
 Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }
 
-Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpoint server, Duration reply_limit,
+Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, Duration reply_limit,
                       ChannelOptions channel) {
   rpcrdma::ClientOptions options;
   options.loop = &loop;
@@ -79,7 +81,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, asio::ip::tcp::endpo
   co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
 }
 
-Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server, Duration reply_limit, ChannelOptions channel) {
+Task<Opened> OpenTcp(Loop& loop, SocketAddress server, Duration reply_limit, ChannelOptions channel) {
   rpc::tcp::ChannelOptions options;
   options.call_limit = reply_limit;
   options.back_channel = channel.back_channel;
@@ -90,15 +92,14 @@ Task<Opened> OpenTcp(Loop& loop, asio::ip::tcp::endpoint server, Duration reply_
 
 }  // namespace
 
-Task<Opened> OpenChannel(Loop& loop, asio::thread_pool& workers, Url url, rdma::Provider* provider,
-                         ChannelOptions options) {
+Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* provider, ChannelOptions options) {
   const auto fail = [&url](const std::string& why) {
     return std::unexpected(fmt::format("{} port {}: {}", url.host, url.port, why));
   };
   const auto endpoints = co_await Offload(loop, workers, [&url] { return LookUp(url.host, url.port); });
   if (!endpoints) co_return fail(endpoints.error());
   std::string why = "has no address";
-  for (const asio::ip::tcp::endpoint& endpoint : *endpoints) {
+  for (const SocketAddress& endpoint : *endpoints) {
     Opened opened = std::unexpected(std::string());
     if (url.protocol == Protocol::kRdma) {
       assert(provider);

@@ -1,11 +1,12 @@
 #include "client/copy.h"
 
-#include <fmt/format.h>
+#include "base/result.h"
+
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace penstock::client {
 namespace {
@@ -31,7 +32,7 @@ struct Pieces {
 // One copy of one file; a lane's work on a piece is Transfer.
 class Copy {
  public:
-  Copy(Mount& mount, asio::thread_pool& workers, File& file, int local_fd, const CopyOptions& options)
+  Copy(Mount& mount, Workers& workers, File& file, int local_fd, const CopyOptions& options)
       : mount_(mount), workers_(workers), file_(file), local_fd_(local_fd), options_(options) {}
   virtual ~Copy() = default;
 
@@ -52,7 +53,7 @@ class Copy {
   virtual Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) = 0;
 
   Error LocalError(const char* verb, int error) const {
-    return {fmt::format("cannot {} the local file: {}", verb, std::strerror(error)), std::nullopt};
+    return {fmt::format("cannot {} the local file: {}", verb, DescribeErrno(error)), std::nullopt};
   }
 
   Task<Result<void>> WriteLocal(uint64_t offset, ConstBytes bytes) {
@@ -88,7 +89,7 @@ class Copy {
   }
 
   Mount& mount_;
-  asio::thread_pool& workers_;
+  Workers& workers_;
   File& file_;
   const int local_fd_;
   const CopyOptions& options_;
@@ -170,8 +171,7 @@ class UploadCopy final : public Copy {
 
 }  // namespace
 
-Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, File& from, int local_fd,
-                                CopyOptions options) {
+Task<Result<uint64_t>> Download(Mount& mount, Workers& workers, File& from, int local_fd, CopyOptions options) {
   DownloadCopy copy(mount, workers, from, local_fd, options);
   const uint64_t size = from.node().attributes.size;
   PENSTOCK_CO_CHECK(co_await copy.Run(size, mount.sizes().read));
@@ -184,12 +184,12 @@ Task<Result<uint64_t>> Download(Mount& mount, asio::thread_pool& workers, File& 
   });
   if (error != 0) {
     co_return std::unexpected(
-        Error{fmt::format("cannot write the local file: {}", std::strerror(error)), std::nullopt});
+        Error{fmt::format("cannot write the local file: {}", DescribeErrno(error)), std::nullopt});
   }
   co_return end;
 }
 
-Task<Result<uint64_t>> Upload(Mount& mount, asio::thread_pool& workers, int local_fd, uint64_t size, File& to,
+Task<Result<uint64_t>> Upload(Mount& mount, Workers& workers, int local_fd, uint64_t size, File& to,
                               CopyOptions options) {
   constexpr int kMostPasses = 5;
   UploadCopy copy(mount, workers, to, local_fd, options);

@@ -1,6 +1,6 @@
 #include "client/error.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "protocol/nfs4_types.h"
 

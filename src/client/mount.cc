@@ -1,6 +1,6 @@
 #include "client/mount.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "base/loop.h"
 #include "base/task.h"
+#include "base/workers.h"
 #include "client/error.h"
 #include "client/reconnecting_channel.h"
 #include "client/url.h"
@@ -177,8 +177,7 @@ class File {
 class Mount {
  public:
   // `loop`, `workers` and options.provider outlive the mount; `workers` look up the host's name.
-  static Task<Result<std::unique_ptr<Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
-                                                   MountOptions options);
+  static Task<Result<std::unique_ptr<Mount>>> Open(Loop& loop, Workers& workers, const Url& url, MountOptions options);
   virtual ~Mount() = default;
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;

@@ -1,5 +1,6 @@
 // Which version of NFS a mount speaks.
 #include "base/log.h"
+#include "base/workers.h"
 #include "client/mount.h"
 #include "client/nfs3/mount.h"
 #include "client/nfs4/mount.h"
@@ -20,8 +21,7 @@ uint32_t MinorVersionOf(const Url& url) {
 
 }  // namespace
 
-Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, asio::thread_pool& workers, const Url& url,
-                                                 MountOptions options) {
+Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
   auto mount = co_await v4::Open(loop, workers, url, MinorVersionOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;

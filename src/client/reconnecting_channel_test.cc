@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <asio/io_context.hpp>
 #include <vector>
 
 #include "base/loop.h"

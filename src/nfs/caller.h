@@ -46,6 +46,7 @@ class Caller {
     OwnGroups();
   }
   Caller& operator=(const Caller& other) {
+    if (this == &other) return *this;
     groups_ = other.groups_;
     looked_up_ = other.looked_up_;
     context_ = other.context_;

@@ -1,6 +1,6 @@
 #include "nfs/export_options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <optional>

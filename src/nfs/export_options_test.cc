@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/address.h"
+
 namespace penstock::nfs {
 namespace {
 

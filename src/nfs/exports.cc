@@ -1,6 +1,6 @@
 #include "nfs/exports.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
@@ -38,7 +38,7 @@ bool ById(const std::unique_ptr<const Export>& candidate, ExportId id) { return 
 
 }  // namespace
 
-bool Export::Admits(const asio::ip::tcp::endpoint& client) const {
+bool Export::Admits(const SocketAddress& client) const {
   constexpr uint16_t kFirstUnprivilegedPort = 1024;
   if (options_.privileged_ports && client.port() >= kFirstUnprivilegedPort) return false;
   return options_.clients.empty() ||

@@ -3,13 +3,13 @@
 // Filled while the server is set up and never changed while it serves, so that any thread may read it without a lock.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/address.h"
 #include "base/result.h"
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
@@ -30,7 +30,7 @@ class Export {
   FileHandle root() const { return {id_, file_system_->Root()}; }
 
   // Whether the host and port that a call came from may use this export.
-  bool Admits(const asio::ip::tcp::endpoint& client) const;
+  bool Admits(const SocketAddress& client) const;
 
  private:
   ExportId id_;

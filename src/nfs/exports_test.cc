@@ -20,9 +20,7 @@ class ExportsTest : public testing::Test {
   Exports exports_;
 };
 
-asio::ip::tcp::endpoint Client(const char* address, uint16_t port = 700) {
-  return {asio::ip::make_address(address), port};
-}
+SocketAddress Client(const char* address, uint16_t port = 700) { return {asio::ip::make_address(address), port}; }
 
 TEST_F(ExportsTest, AnExportIsFoundByTheIdThatItsHandlesCarry) {
   ASSERT_TRUE(Add("/data"));

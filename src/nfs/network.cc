@@ -1,9 +1,7 @@
 #include "nfs/network.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <asio/ip/address_v4.hpp>
-#include <asio/ip/address_v6.hpp>
 #include <charconv>
 #include <cstddef>
 
@@ -23,7 +21,7 @@ bool SamePrefix(const Octets& a, const Octets& b, unsigned bits) {
 
 }  // namespace
 
-asio::ip::address Unmapped(const asio::ip::address& address) {
+IpAddress Unmapped(const IpAddress& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
   }
@@ -33,7 +31,7 @@ asio::ip::address Unmapped(const asio::ip::address& address) {
 std::optional<Network> Network::Parse(std::string_view text) {
   const size_t slash = text.find('/');
   std::error_code error;
-  const asio::ip::address base = asio::ip::make_address(std::string(text.substr(0, slash)), error);
+  const IpAddress base = asio::ip::make_address(std::string(text.substr(0, slash)), error);
   if (error) return std::nullopt;
 
   const unsigned widest = base.is_v4() ? 32 : 128;
@@ -45,8 +43,8 @@ std::optional<Network> Network::Parse(std::string_view text) {
   return Network(base, prefix);
 }
 
-bool Network::Contains(const asio::ip::address& address) const {
-  const asio::ip::address host = Unmapped(address);
+bool Network::Contains(const IpAddress& address) const {
+  const IpAddress host = Unmapped(address);
   if (host.is_v4() != base_.is_v4()) return false;
   if (host.is_v4()) return SamePrefix(host.to_v4().to_bytes(), base_.to_v4().to_bytes(), prefix_);
   return SamePrefix(host.to_v6().to_bytes(), base_.to_v6().to_bytes(), prefix_);

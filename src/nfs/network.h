@@ -1,28 +1,29 @@
 // Which hosts may come: a network in CIDR notation, of either version of IP.
 #pragma once
 
-#include <asio/ip/address.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/address.h"
+
 namespace penstock::nfs {
 
 // An IPv4 address that came in over an IPv6 socket (::ffff:a.b.c.d) as the IPv4 address that it is; others unchanged.
-asio::ip::address Unmapped(const asio::ip::address& address);
+IpAddress Unmapped(const IpAddress& address);
 
 class Network {
  public:
   // "10.0.0.0/8", "fd00::/8", or an address alone, which is a network of one host. Bits beyond the prefix are ignored.
   static std::optional<Network> Parse(std::string_view text);
 
-  bool Contains(const asio::ip::address& address) const;
+  bool Contains(const IpAddress& address) const;
   std::string ToString() const;
 
  private:
-  Network(asio::ip::address base, unsigned prefix) : base_(std::move(base)), prefix_(prefix) {}
+  Network(IpAddress base, unsigned prefix) : base_(std::move(base)), prefix_(prefix) {}
 
-  asio::ip::address base_;
+  IpAddress base_;
   unsigned prefix_ = 0;
 };
 

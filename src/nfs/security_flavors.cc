@@ -1,6 +1,6 @@
 #include "nfs/security_flavors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace penstock::nfs {
 namespace {

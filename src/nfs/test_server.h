@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/address.h"
 #include "base/buffer.h"
 #include "base/task.h"
 #include "fs/memory/file_system.h"

@@ -2,7 +2,6 @@
 // appendix A), and a user may be in more; RPCSEC_GSS names none at all.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "base/loop.h"
 #include "base/task.h"
+#include "base/workers.h"
 #include "rpc/forwarding_program.h"
 
 namespace penstock::nfs {
@@ -31,9 +31,9 @@ class UserGroups {
   };
 
   // `pool` outlives it. Without a pool, look-ups are made at once.
-  UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool)
+  UserGroups(LookUp look_up, std::function<TimePoint()> now, Workers* pool)
       : UserGroups(std::move(look_up), std::move(now), pool, Settings{}) {}
-  UserGroups(LookUp look_up, std::function<TimePoint()> now, asio::thread_pool* pool, const Settings& settings)
+  UserGroups(LookUp look_up, std::function<TimePoint()> now, Workers* pool, const Settings& settings)
       : look_up_(std::move(look_up)), now_(std::move(now)), pool_(pool), settings_(settings) {}
 
   // getgrouplist(3)
@@ -60,7 +60,7 @@ class UserGroups {
 
   const LookUp look_up_;
   const std::function<TimePoint()> now_;
-  asio::thread_pool* const pool_;
+  Workers* const pool_;
   const Settings settings_;
   mutable std::mutex mutex_;  // guards what follows; held for a look at it
   std::unordered_map<uint32_t, Entry> known_;

@@ -11,7 +11,6 @@
 // Everything here belongs to one thread, the loop's.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/address.h"
 #include "base/buffer.h"
 #include "base/data.h"
 #include "base/result.h"
@@ -29,7 +29,7 @@
 
 namespace penstock::rdma {
 
-using Address = asio::ip::tcp::endpoint;
+using Address = SocketAddress;
 
 // A steering tag (iWARP) or R_key (InfiniBand).
 using Stag = Strong<struct StagTag, uint32_t>;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "rdma/endpoint.h"
 
 namespace penstock::rdma {
@@ -71,7 +72,7 @@ class Provider {
   // Whether a peer's Send may invalidate the memory that endpoints register.
   virtual bool remote_invalidation() const { return true; }
   // The provider that connects to `peer`: another one where this only chooses. To be asked anew for every connection.
-  virtual SetupResult<Provider*> Toward(const asio::ip::address& /*peer*/) { return this; }
+  virtual SetupResult<Provider*> Toward(const IpAddress& /*peer*/) { return this; }
   virtual Task<ConnectResult> Connect(Address peer, ConnectOptions options) = 0;
   virtual SetupResult<std::unique_ptr<Listener>> Listen(Address local) = 0;
 };

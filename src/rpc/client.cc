@@ -1,6 +1,6 @@
 #include "rpc/client.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace penstock::rpc {
 

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "base/address.h"
 #include "rpc/test_program.h"
 
 namespace penstock::rpc {

@@ -29,7 +29,7 @@ size_t OctetsHeldBy(const Message& reply) {
 
 }  // namespace
 
-std::array<std::byte, 16> CacheAddress(const asio::ip::address& address) {
+std::array<std::byte, 16> CacheAddress(const IpAddress& address) {
   const auto v6 = address.is_v6() ? address.to_v6() : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4());
   return std::bit_cast<std::array<std::byte, 16>>(v6.to_bytes());
 }

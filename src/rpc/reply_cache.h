@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "base/loop.h"
 #include "rpc/transport.h"
 
@@ -34,7 +35,7 @@ struct CallKey {
   bool operator==(const CallKey&) const = default;
 };
 
-std::array<std::byte, 16> CacheAddress(const asio::ip::address& address);
+std::array<std::byte, 16> CacheAddress(const IpAddress& address);
 
 // Of the first kChecksummedOctets of `arguments`; against accidents, not against forgery (only a client's own calls can collide).
 inline constexpr size_t kChecksummedOctets = 256;

@@ -2,13 +2,13 @@
 // (rpc/tcp) and RPC-over-RDMA (rpcrdma) both stand behind these two.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/strong.h"
@@ -86,8 +86,8 @@ class BackChannel;
 // Where a call came from.
 struct Peer {
   TransportKind transport = TransportKind::kTcp;
-  asio::ip::tcp::endpoint address;
-  asio::ip::tcp::endpoint local;
+  SocketAddress address;
+  SocketAddress local;
   uint64_t connection = 0;  // unique in the process
   // Where replies find memory: the pool of the loop that the connection lives on.
   BufferPool* buffers = nullptr;

@@ -9,7 +9,7 @@ namespace {
 
 class CallPlanTest : public testing::Test {
  protected:
-  rpc::Message Call(size_t stream, std::vector<size_t> payloads = {}) {
+  rpc::Message Call(size_t stream, const std::vector<size_t>& payloads = {}) {
     stream_ = Pattern(stream);
     octets_.resize(1 << 20);
     rpc::Message message;
@@ -18,7 +18,7 @@ class CallPlanTest : public testing::Test {
     for (size_t size : payloads) message.items.push_back(ItemAt(offset += 4, ConstBytes(octets_).first(size)));
     return message;
   }
-  static rpc::ReplyShape Shape(size_t max_stream, std::vector<size_t> results = {}) {
+  static rpc::ReplyShape Shape(size_t max_stream, const std::vector<size_t>& results = {}) {
     rpc::ReplyShape shape;
     shape.max_stream = max_stream;
     for (size_t length : results) shape.results.push_back({length, {}});

@@ -1,5 +1,7 @@
 #include "rpcrdma/connection.h"
 
+#include <fmt/core.h>
+
 #include <cassert>
 #include <utility>
 
@@ -66,6 +68,10 @@ void Connection::Disconnect(std::string why) {
   disconnecting_ = true;
   end_ = std::move(why);
   endpoint_->Disconnect();
+}
+
+void Connection::WriteState(rpc::Xid xid, fmt::string_view state, fmt::format_args arguments) const {
+  log::debug("connection {}, call {:08x}: {}", number_, xid.value(), fmt::vformat(state, arguments));
 }
 
 void Connection::Drain() {

@@ -9,7 +9,7 @@
 // message in it and whoever holds a Slice of that. A fresh one is posted in its place at once.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstdint>
@@ -82,8 +82,7 @@ class Connection {
   // One line at debug level for each state that a call is in, named after what it waits for.
   template <class... Args>
   void LogState(rpc::Xid xid, fmt::format_string<Args...> state, Args&&... args) const {
-    if (!log::debugging()) return;
-    log::debug("connection {}, call {:08x}: {}", number_, xid.value(), fmt::format(state, std::forward<Args>(args)...));
+    if (log::debugging()) WriteState(xid, state, fmt::make_format_args(args...));
   }
 
   // Something under way. The connection is not finished while there is one.
@@ -101,6 +100,7 @@ class Connection {
   };
 
  private:
+  void WriteState(rpc::Xid xid, fmt::string_view state, fmt::format_args arguments) const;
   void Drain();
   void HandleCompletion(rdma::Completion& completion);
   void HandleMessage(Slice bytes);

@@ -1,6 +1,6 @@
 #include "rpcrdma/header.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace penstock::rpcrdma {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <asio/ip/address.hpp>
 
+#include "base/address.h"
 #include "base/timer.h"
 #include "rpc/transport.h"
 
@@ -19,12 +19,12 @@ class RefusedCalls {
   static constexpr Duration kAge = std::chrono::minutes(1);
 
   // The client is known by its address: its port changes with its connection.
-  void Add(const asio::ip::address& client, rpc::Xid xid, TimePoint now) {
+  void Add(const IpAddress& client, rpc::Xid xid, TimePoint now) {
     calls_[next_] = {client, xid, now + kAge};
     next_ = (next_ + 1) % kMost;
     latest_ = now + kAge;
   }
-  bool Contains(const asio::ip::address& client, rpc::Xid xid, TimePoint now) const {
+  bool Contains(const IpAddress& client, rpc::Xid xid, TimePoint now) const {
     if (now >= latest_) return false;
     return std::ranges::any_of(
         calls_, [&](const Call& call) { return call.xid == xid && now < call.until && call.client == client; });
@@ -34,7 +34,7 @@ class RefusedCalls {
 
  private:
   struct Call {
-    asio::ip::address client;
+    IpAddress client;
     rpc::Xid xid{};
     TimePoint until{};
   };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/address.h"
 #include "rpcrdma/test_rig.h"
 
 namespace penstock::rpcrdma {

@@ -320,7 +320,7 @@ TEST(RoundTrip, AServerTakesNoMorePeersThanItShould) {
   rig.Finish();
 
   Rig choosy;
-  choosy.server_options.allow = [](const asio::ip::address&) { return false; };
+  choosy.server_options.allow = [](const IpAddress&) { return false; };
   choosy.StartServer();
   EXPECT_FALSE(choosy.Connect());
   choosy.Finish();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "base/address.h"
 #include "base/task.h"
 #include "rdma/provider.h"
 #include "rpc/transport.h"
@@ -25,7 +26,7 @@ struct ServerOptions {
   RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};
   size_t max_connections = 1024;
   // Who may connect. Empty: everybody.
-  std::function<bool(const asio::ip::address&)> allow;
+  std::function<bool(const IpAddress&)> allow;
   Loop* loop = nullptr;  // for rpc::Peer
 };
 

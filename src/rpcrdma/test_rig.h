@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "rdma/sim/network.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"

@@ -1,6 +1,6 @@
 // Files that the server has delegated to a client (RFC 8881 §10.4): both sides, over real sockets. What a client does
 // without the server it can do while there is none.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Task<client::Result<void>> Overwrite(Mount& mount, std::string text) {
 
 TEST_P(DelegationsTest, WhatIsDelegatedIsOpenedAndKnownWithoutTheServer) {
   WriteFile("hello");
-  Run([this](Mount& mount, asio::thread_pool&) -> Task<Result> {
+  Run([this](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
     PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_CHECK(co_await first->Close());
@@ -80,14 +80,14 @@ TEST_P(DelegationsTest, WhatIsDelegatedIsOpenedAndKnownWithoutTheServer) {
 
 TEST_P(DelegationsTest, WhatAnotherWantsIsGivenBackAndStaysOpen) {
   WriteFile("hello");
-  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+  Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
     PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_CHECK(co_await first->Close());
     PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_TRY(const client::Attributes before, co_await mount.GetAttributes(node.handle, "file"));
-    PENSTOCK_CO_CHECK(co_await WithAnotherMount(
-        mount, workers, [](Mount& other, asio::thread_pool&) { return Overwrite(other, "other data"); }));
+    PENSTOCK_CO_CHECK(co_await WithAnotherMount(mount, workers,
+                                                [](Mount& other, Workers&) { return Overwrite(other, "other data"); }));
     PENSTOCK_CO_TRY(const client::Attributes after, co_await mount.GetAttributes(node.handle, "file"));
     EXPECT_EQ(after.size, 10u);
     EXPECT_NE(after.change, before.change);
@@ -98,7 +98,7 @@ TEST_P(DelegationsTest, WhatAnotherWantsIsGivenBackAndStaysOpen) {
 }
 
 TEST_P(DelegationsTest, WhatItsHolderWritesIsSeenByOthersAndByItself) {
-  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+  Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
     const client::Handle& handle = file->node().handle;
@@ -108,7 +108,7 @@ TEST_P(DelegationsTest, WhatItsHolderWritesIsSeenByOthersAndByItself) {
     PENSTOCK_CO_TRY(const client::Attributes written, co_await mount.GetAttributes(handle, "file"));
     EXPECT_EQ(written.size, 9u);
     EXPECT_NE(written.change, empty.change);
-    const auto look = [](Mount& other, asio::thread_pool&) -> Task<Result> {
+    const auto look = [](Mount& other, Workers&) -> Task<Result> {
       // The server asks the holder (CB_GETATTR).
       PENSTOCK_CO_TRY(const Node found, co_await Find(other, "file"));
       EXPECT_EQ(found.attributes.size, 9u);
@@ -131,7 +131,7 @@ TEST_P(DelegationsTest, WhatItsHolderWritesIsSeenByOthersAndByItself) {
 
 // Made anew by its holder, it is empty, also for the holder.
 TEST_P(DelegationsTest, AFileThatIsCutByItsCreationIsKnownToBeEmpty) {
-  Run([](Mount& mount, asio::thread_pool&) -> Task<Result> {
+  Run([](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto first, co_await mount.CreateFile(top.handle, "file", 0644));
     PENSTOCK_CO_CHECK(co_await Write(*first, 0, "some data"));
@@ -147,13 +147,13 @@ TEST_P(DelegationsTest, AFileThatIsCutByItsCreationIsKnownToBeEmpty) {
 
 TEST_P(DelegationsTest, LocksAreTheServersAlsoUnderADelegation) {
   WriteFile("hello");
-  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
+  Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
     PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kBoth));
     PENSTOCK_CO_CHECK(co_await first->Close());
     PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kBoth));
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 10}, client::LockKind::kExclusive));
-    const auto lock = [](Mount& other, asio::thread_pool&) -> Task<Result> {
+    const auto lock = [](Mount& other, Workers&) -> Task<Result> {
       PENSTOCK_CO_TRY(const Node found, co_await Find(other, "file"));
       PENSTOCK_CO_TRY(const auto theirs, co_await other.OpenFile(found, "file", Access::kBoth));
       co_await ExpectRefusal(theirs->Lock("two", {5, 10}, client::LockKind::kShared), client::Status::kDenied);
@@ -169,15 +169,14 @@ TEST_P(DelegationsTest, LocksAreTheServersAlsoUnderADelegation) {
 TEST_P(DelegationsTest, OneThatIsRevokedIsNotUsedAnyMore) {
   grace_ = std::chrono::seconds(1);
   WriteFile("hello");
-  Run([this](Mount& mount, asio::thread_pool&) -> Task<Result> {
+  Run([this](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
     PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_CHECK(co_await first->Close());
     PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kRead));
     std::optional<client::Error> failure;
-    std::thread other([&] {
-      failure = WithMount([](Mount& theirs, asio::thread_pool&) { return Overwrite(theirs, "other data"); });
-    });
+    std::thread other(
+        [&] { failure = WithMount([](Mount& theirs, Workers&) { return Overwrite(theirs, "other data"); }); });
     other.join();
     EXPECT_FALSE(failure) << failure->message;
     PENSTOCK_CO_TRY(const client::Attributes now, co_await mount.GetAttributes(node.handle, "file"));
@@ -192,14 +191,13 @@ TEST_P(DelegationsTest, OneThatIsRevokedIsNotUsedAnyMore) {
 TEST_P(DelegationsTest, OneThatIsRevokedIsFoundOutWhereNothingFails) {
   grace_ = std::chrono::seconds(1);
   WriteFile("hello");
-  Run([this](Mount& mount, asio::thread_pool&) -> Task<Result> {
+  Run([this](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
     PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_CHECK(co_await first->Close());
     for (const std::string text : {"other data", "still other data"}) {
       std::optional<client::Error> failure;
-      std::thread other(
-          [&] { failure = WithMount([&](Mount& theirs, asio::thread_pool&) { return Overwrite(theirs, text); }); });
+      std::thread other([&] { failure = WithMount([&](Mount& theirs, Workers&) { return Overwrite(theirs, text); }); });
       other.join();
       EXPECT_FALSE(failure) << failure->message;
       for (int i = 0; i < 3; ++i) {
@@ -214,7 +212,7 @@ TEST_P(DelegationsTest, OneThatIsRevokedIsFoundOutWhereNothingFails) {
 // More than are kept; and a mount may be given up while it has some.
 TEST_P(DelegationsTest, ManyFilesAreDelegatedAndGivenBack) {
   delegations_ = 8;
-  Run([](Mount& mount, asio::thread_pool&) -> Task<Result> {
+  Run([](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
     for (int i = 0; i < 20; ++i) {
       PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, fmt::format("file {}", i), 0644));
@@ -330,8 +328,8 @@ class Pair {
 };
 
 TEST_P(DelegationsTest, WhatOneClientDoesTheOtherSees) {
-  Run([this](Mount& mount, asio::thread_pool& workers) -> Task<Result> {
-    co_return co_await WithAnotherMount(mount, workers, [&mount](Mount& other, asio::thread_pool&) -> Task<Result> {
+  Run([this](Mount& mount, Workers& workers) -> Task<Result> {
+    co_return co_await WithAnotherMount(mount, workers, [&mount](Mount& other, Workers&) -> Task<Result> {
       Pair pair(mount, other);
       co_return co_await pair.Run(600);
     });

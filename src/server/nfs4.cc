@@ -1,6 +1,6 @@
 #include "server/nfs4.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>
@@ -17,8 +17,7 @@ namespace stdfs = std::filesystem;
 // How often leases are looked at.
 constexpr Duration kLook = std::chrono::seconds(1);
 
-nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const TimerService& clock,
-                                   asio::thread_pool& pool) {
+nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const TimerService& clock, Workers& pool) {
   return {settings.domain, nfs::v4::IdentityDatabase::OfSystem(), clock, &pool};
 }
 

@@ -2,13 +2,13 @@
 // outlives the process, and what clients are called back with.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <filesystem>
 #include <memory>
 
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/task.h"
+#include "base/workers.h"
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/caller.h"
@@ -26,7 +26,7 @@ class Nfs4 {
  public:
   struct Surroundings {
     const nfs::Exports& exports;  // complete
-    asio::thread_pool& pool;      // for what blocks
+    Workers& pool;                // for what blocks
     Loop& home;                   // where clients are called from, and their leases kept
     std::filesystem::path state_directory;
   };

@@ -24,7 +24,7 @@ class Nfs4RestartTest : public testing::Test {
   }
   ~Nfs4RestartTest() override {
     server_.reset();
-    pool_.join();
+    pool_.Join();
     std::filesystem::remove_all(state_directory_);
   }
 
@@ -90,7 +90,7 @@ class Nfs4RestartTest : public testing::Test {
 
   std::filesystem::path state_directory_;
   BufferPool buffers_;
-  asio::thread_pool pool_{1};
+  Workers pool_{1};
   Loop home_;
   nfs::Exports exports_;
   std::unique_ptr<Nfs4> server_;

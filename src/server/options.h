@@ -1,12 +1,12 @@
 // What the operator may set about a server.
 #pragma once
 
-#include <asio/ip/address.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "base/timer.h"
 #include "nfs/export_options.h"
 #include "nfs/v4/settings.h"
@@ -17,7 +17,7 @@ namespace penstock::server {
 
 struct Options {
   std::vector<nfs::ExportSpec> exports;
-  asio::ip::address listen = asio::ip::address_v4::loopback();
+  IpAddress listen = asio::ip::address_v4::loopback();
   // Port 0: one that the system chooses.
   uint16_t tcp_port = 2049;
   uint16_t rdma_port = 20049;

@@ -1,6 +1,6 @@
 #include "server/server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cassert>
@@ -243,7 +243,7 @@ void Server::Stop() {
   // It holds files, which are closed on the pool.
   nfs4_.reset();
   // A thread of the pool may still be in a loop's Post(), though nobody waits for it any more.
-  pool_.join();
+  pool_.Join();
   workers_.clear();
 }
 

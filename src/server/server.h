@@ -1,14 +1,14 @@
 // A whole server: exports, programs, listeners and threads, put together.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
-#include <asio/thread_pool.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "base/result.h"
+#include "base/workers.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/user_groups.h"
@@ -24,9 +24,9 @@
 namespace penstock::server {
 
 struct Addresses {
-  asio::ip::tcp::endpoint tcp;
-  asio::ip::tcp::endpoint rdma;
-  asio::ip::tcp::endpoint mount;
+  SocketAddress tcp;
+  SocketAddress rdma;
+  SocketAddress mount;
 };
 
 // Serves from Start() to Stop(). All versions of NFS, and MOUNT, are answered on every port alike; the MOUNT port is
@@ -62,7 +62,7 @@ class Server {
   void Serve(rpc::Program& program);
 
   const Options options_;
-  asio::thread_pool pool_;
+  Workers pool_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null where RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // why, then
   std::shared_ptr<nfs::UserGroups> groups_;       // null where they are the credentials'

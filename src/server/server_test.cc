@@ -61,8 +61,8 @@ Task<client::Result<void>> Closed(client::File& file, client::Result<uint64_t> c
   co_return closed;
 }
 
-Task<client::Result<void>> Put(client::Mount& mount, asio::thread_pool& workers, std::filesystem::path from,
-                               std::string name, client::CopyOptions options) {
+Task<client::Result<void>> Put(client::Mount& mount, Workers& workers, std::filesystem::path from, std::string name,
+                               client::CopyOptions options) {
   const OpenFile source(from);
   PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, ""));
   PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(directory.handle, name, 0640));
@@ -71,8 +71,7 @@ Task<client::Result<void>> Put(client::Mount& mount, asio::thread_pool& workers,
   co_return co_await Closed(*file, std::move(copied));
 }
 
-Task<client::Result<void>> Get(client::Mount& mount, asio::thread_pool& workers, std::string name,
-                               std::filesystem::path to) {
+Task<client::Result<void>> Get(client::Mount& mount, Workers& workers, std::string name, std::filesystem::path to) {
   const OpenFile target(to);
   PENSTOCK_CO_TRY(const client::Node node, co_await Find(mount, name));
   PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, name, client::Access::kRead));
@@ -101,7 +100,7 @@ TEST_P(ServerTest, FilesOfEverySizeGoThereAndComeBack) {
     const std::filesystem::path back = directory_.path() / "back";
     WriteFile(source, text);
     WriteFile(back, Pattern(100));  // longer than some: must be cut
-    const auto error = WithMount([&](client::Mount& mount, asio::thread_pool& workers) -> Task<client::Result<void>> {
+    const auto error = WithMount([&](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
       PENSTOCK_CO_CHECK(co_await Put(mount, workers, source, "file", {}));
       co_return co_await Get(mount, workers, "file", back);
     });
@@ -122,7 +121,7 @@ TEST_P(ServerTest, PathsAreResolvedThroughSymbolicLinks) {
   std::filesystem::create_symlink("/etc/passwd", tree() / "out");
   std::filesystem::create_symlink("loop", tree() / "loop");
   StartServer();
-  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     for (const char* path : {"a/b/file", "/a//b/./file", "a/relative/file", "absolute/relative/../b/file"}) {
       const auto node = co_await Find(mount, path);
       EXPECT_TRUE(node && node->attributes.size == 4) << path;
@@ -146,7 +145,7 @@ TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
   for (int i = 0; i < 3000; ++i) WriteFile(tree() / ("a-rather-long-name-" + std::to_string(i)), "x");
   StartServer();
   std::vector<std::string> names;
-  const auto error = WithMount([&names](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([&names](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, ""));
     co_return co_await mount.List(directory.handle, "/", [&names](client::Entry entry) {
       EXPECT_TRUE(entry.attributes && entry.attributes->size == 1);
@@ -159,9 +158,22 @@ TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
   EXPECT_EQ(names.size(), 3000u);
 }
 
+TEST_P(ServerTest, TellsThePortsThatTheSystemChose) {
+  Options options = ServerOptions();
+  options.tcp_port = options.rdma_port = options.mount_port = 0;
+  WriteFile(tree() / "file", "x");
+  StartServer(options);
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node file, co_await Find(mount, "file"));
+    EXPECT_EQ(file.attributes.size, 1u);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
 TEST_P(ServerTest, NamesAreMadeChangedAndRemoved) {
   StartServer();
-  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const client::Node one, co_await mount.MakeDirectory(top.handle, "one", 0750));
     EXPECT_EQ(one.attributes.type, client::FileType::kDirectory);
@@ -203,7 +215,7 @@ TEST_P(ServerTest, AttributesAreSet) {
   WriteFile(tree() / "file", Pattern(5000));
   const std::string owner = std::to_string(::geteuid() == 0 ? 1234 : ::geteuid());
   const std::string group = std::to_string(::geteuid() == 0 ? 1235 : ::getegid());
-  const auto error = WithMount([&](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node file, co_await Find(mount, "file"));
     const client::NewAttributes what{.mode = 0604,
                                      .owner = owner,
@@ -244,7 +256,7 @@ TEST_P(ServerTest, AnUploadOutlivesTheServersRestart) {
   std::atomic<bool> done = false;
   std::optional<client::Error> error;
   std::thread client([&] {
-    error = WithMount([&](client::Mount& mount, asio::thread_pool& workers) -> Task<client::Result<void>> {
+    error = WithMount([&](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
       client::CopyOptions options;
       options.in_flight = 2;
       options.progress = [&](uint64_t written, uint64_t total) { half_way = half_way || written > total / 2; };
@@ -270,7 +282,7 @@ TEST_P(ServerTest, ServesManyClientsAtATime) {
   for (int i = 0; i < 6; ++i) {
     clients.emplace_back([this, i] {
       const std::filesystem::path back = directory_.path() / ("back-" + std::to_string(i));
-      const auto error = WithMount([&](client::Mount& mount, asio::thread_pool& workers) -> Task<client::Result<void>> {
+      const auto error = WithMount([&](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
         for (int round = 0; round < 3; ++round) {
           PENSTOCK_CO_CHECK(co_await Get(mount, workers, "file", back));
           PENSTOCK_CO_CHECK(co_await Put(mount, workers, back, "copy-" + std::to_string(i), {}));
@@ -287,11 +299,11 @@ TEST_P(ServerTest, ServesManyClientsAtATime) {
 TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
   StartServer();
   Loop loop;
-  asio::thread_pool workers(1);
+  Workers workers(1);
   rdma::iwarp::Provider provider(loop);
   const client::Url url = Url("/elsewhere");
   std::string message;
-  Spawn([](Loop& l, asio::thread_pool& w, const client::Url& u, rdma::Provider& p, std::string& out) -> Task<void> {
+  Spawn([](Loop& l, Workers& w, const client::Url& u, rdma::Provider& p, std::string& out) -> Task<void> {
     const auto mount = co_await client::Mount::Open(l, w, u, {.retry = {}, .provider = &p});
     if (!mount) {
       out = mount.error().message;
@@ -312,7 +324,7 @@ TEST_P(ServerTest, ALockThatIsLostWithTheLeaseIsSaidToBeLostOnce) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   grace_ = std::chrono::seconds(1);
   StartServer();
-  const auto error = WithMount([this](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     using client::LockKind;
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
@@ -322,7 +334,7 @@ TEST_P(ServerTest, ALockThatIsLostWithTheLeaseIsSaidToBeLostOnce) {
     std::binary_semaphore seen(0);
     // Our loop stands still until the other has what it wants.
     std::thread other([&] {
-      failure = WithMount([&](client::Mount& theirs, asio::thread_pool&) -> Task<client::Result<void>> {
+      failure = WithMount([&](client::Mount& theirs, Workers&) -> Task<client::Result<void>> {
         PENSTOCK_CO_TRY(const client::Node node, co_await Find(theirs, "file"));
         PENSTOCK_CO_TRY(const auto same, co_await theirs.OpenFile(node, "file", client::Access::kBoth));
         auto had = co_await same->Lock("two", {0, 10}, LockKind::kExclusive, std::chrono::seconds(20));
@@ -361,7 +373,7 @@ std::string NameOf(Version version) {
 TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
   if (version() == Version::k3) GTEST_SKIP() << "has none";
   StartServer();
-  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     using client::LockKind;
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
@@ -394,7 +406,7 @@ TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
 TEST_P(ServerTest, ALockIsWaitedFor) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   StartServer();
-  const auto error = WithMount([](client::Mount& mount, asio::thread_pool&) -> Task<client::Result<void>> {
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {}, client::LockKind::kExclusive));
@@ -421,7 +433,7 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   grace_ = std::chrono::seconds(3);
   StartServer();
-  const auto error = WithMount([this](client::Mount& mount, asio::thread_pool& workers) -> Task<client::Result<void>> {
+  const auto error = WithMount([this](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
     using client::LockKind;
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
@@ -432,8 +444,8 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
     // Whatever this client does next, it has its locks again first.
     PENSTOCK_CO_TRY(const client::Node found, co_await Find(mount, "file"));
 
-    PENSTOCK_CO_CHECK(co_await WithAnotherMount(mount, workers,
-                                                [](client::Mount& other, asio::thread_pool&) { return Probe(other); }));
+    PENSTOCK_CO_CHECK(
+        co_await WithAnotherMount(mount, workers, [](client::Mount& other, Workers&) { return Probe(other); }));
     PENSTOCK_CO_CHECK(co_await file->Unlock("one", {}));
     PENSTOCK_CO_CHECK(co_await file->Unlock("two", {}));
     co_return co_await file->Close();

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -11,6 +13,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/workers.h"
 #include "client/mount.h"
 #include "rdma/iwarp/provider.h"
 #include "server/server.h"
@@ -33,6 +36,21 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+// A port of the loopback interface that nobody else gets while the server is stopped. This socket binds it and does not
+// listen; with SO_REUSEADDR on both, the server binds it as well.
+class KeptPort {
+ public:
+  KeptPort() {
+    socket_.set_option(asio::ip::tcp::socket::reuse_address(true));
+    socket_.bind({asio::ip::address_v4::loopback(), 0});
+  }
+  uint16_t get() const { return socket_.local_endpoint().port(); }
+
+ private:
+  asio::io_context context_;
+  asio::ip::tcp::socket socket_{context_, asio::ip::tcp::v4()};
+};
+
 class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> {
  protected:
   ServerTest() { std::filesystem::create_directory(tree()); }
@@ -46,40 +64,42 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     Options options;
     options.exports.push_back({.path = "/tree", .directory = tree(), .options = {}});
     options.exports.back().options.squash = nfs::Squash::kNone;
-    options.tcp_port = addresses_.tcp.port();
-    options.rdma_port = addresses_.rdma.port();
-    options.mount_port = addresses_.mount.port();
+    options.tcp_port = tcp_port_.get();
+    options.rdma_port = rdma_port_.get();
+    options.mount_port = mount_port_.get();
     options.threads = 2;
     options.state_directory = directory_.path() / "state";
     options.nfs4.lease = options.nfs4.grace = grace_;
     return options;
   }
 
-  // The first time on ports that the system chooses, then on the same.
-  void StartServer() {
-    auto made = Server::Make(ServerOptions());
+  // On the same ports each time.
+  void StartServer() { StartServer(ServerOptions()); }
+  void StartServer(const Options& options) {
+    auto made = Server::Make(options);
     ASSERT_TRUE(made) << made.error().message;
     server_ = *std::move(made);
-    addresses_ = server_->addresses();
     server_->Start();
   }
 
+  // The URL of `path` on the server that runs now.
   client::Url Url(std::string path) const {
     client::Url url;
     url.host = "127.0.0.1";
     url.protocol = protocol();
     url.version = version();
-    url.port = (protocol() == Protocol::kRdma ? addresses_.rdma : addresses_.tcp).port();
-    url.mount_port = addresses_.mount.port();
+    const Addresses& at = server_->addresses();
+    url.port = (protocol() == Protocol::kRdma ? at.rdma : at.tcp).port();
+    url.mount_port = at.mount.port();
     url.path = std::move(path);
     return url;
   }
 
   // Runs `use` with a mount of the export; gives the error of either, or nothing.
-  using Use = std::function<Task<client::Result<void>>(client::Mount&, asio::thread_pool&)>;
+  using Use = std::function<Task<client::Result<void>>(client::Mount&, Workers&)>;
   std::optional<client::Error> WithMount(Use use) {
     Loop loop;
-    asio::thread_pool workers(2);
+    Workers workers(2);
     rdma::iwarp::Provider provider(loop);
     const client::Url url = Url("/tree");
     const client::MountOptions options{
@@ -87,7 +107,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
         .provider = &provider,
         .delegations = delegations_};
     std::optional<client::Error> error;
-    Spawn([](Loop& l, asio::thread_pool& w, const client::Url& u, const client::MountOptions& o, Use& f,
+    Spawn([](Loop& l, Workers& w, const client::Url& u, const client::MountOptions& o, Use& f,
              std::optional<client::Error>& out) -> Task<void> {
       auto mount = co_await client::Mount::Open(l, w, u, o);
       if (!mount) {
@@ -101,7 +121,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
       l.Finish();
     }(loop, workers, url, options, use, error));
     loop.Run();
-    workers.join();
+    workers.Join();
     return error;
   }
 
@@ -115,7 +135,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   }
 
   // A second client, on the first one's loop: what `use` says of its mount.
-  Task<client::Result<void>> WithAnotherMount(client::Mount& first, asio::thread_pool& workers, Use use) const {
+  Task<client::Result<void>> WithAnotherMount(client::Mount& first, Workers& workers, Use use) const {
     rdma::iwarp::Provider provider(first.loop());
     const client::Url url = Url("/tree");
     const client::MountOptions options{.retry = {}, .provider = &provider};
@@ -129,7 +149,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   const TemporaryDirectory directory_;
   Duration grace_ = std::chrono::seconds(90);  // the lease, too: a server waits for the last one to be over
   size_t delegations_ = client::MountOptions().delegations;
-  Addresses addresses_{};
+  const KeptPort tcp_port_, rdma_port_, mount_port_;
   std::unique_ptr<Server> server_;
 };
 

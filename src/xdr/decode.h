@@ -56,7 +56,7 @@ bool Load(Decoder& decoder, const std::byte*& at, T& value) {
 template <class T>
 [[nodiscard]] bool Decode(Decoder& decoder, T& value) {
   if constexpr (kExtent<T>.fixed) {
-    const std::byte* at;
+    const std::byte* at = nullptr;
     return decoder.Take(at, kExtent<T>.min) && internal::Load(decoder, at, value);
   } else if constexpr (StructType<T>) {
     return T::Members([&](std::string_view, auto member) { return Decode(decoder, value.*member); });

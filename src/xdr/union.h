@@ -31,6 +31,8 @@ class Union {
   using Discriminant = D;
   using Variant = std::variant<Arms...>;
 
+  // A generated union inherits the constructors, so that they have to be public.
+  // NOLINTBEGIN(bugprone-crtp-constructor-accessibility)
   // The first case of the definition.
   Union() : Union(Derived::kFirst) {}
 
@@ -46,6 +48,7 @@ class Union {
     assert(assigned);
     (void)assigned;
   }
+  // NOLINTEND(bugprone-crtp-constructor-accessibility)
 
   D discriminant() const { return discriminant_; }
   size_t arm() const { return arms_.index(); }
@@ -77,14 +80,14 @@ class Union {
     (void)selected;
   }
 
-  // Calls visit(arm) with the arm selected, and returns what that returns.
+  // Calls visit(arm) with the arm selected, and returns what that returns: a value, of the same type for every arm.
   template <class Visitor>
-  decltype(auto) VisitArm(Visitor&& visit) {
-    return std::visit(std::forward<Visitor>(visit), arms_);
+  auto VisitArm(Visitor&& visit) {
+    return VisitOneOf(arms_, visit, std::index_sequence_for<Arms...>());
   }
   template <class Visitor>
-  decltype(auto) VisitArm(Visitor&& visit) const {
-    return std::visit(std::forward<Visitor>(visit), arms_);
+  auto VisitArm(Visitor&& visit) const {
+    return VisitOneOf(arms_, visit, std::index_sequence_for<Arms...>());
   }
 
   bool operator==(const Union&) const = default;
@@ -107,6 +110,23 @@ class Union {
       return true;
     } else {
       return false;
+    }
+  }
+
+  // A chain of comparisons. std::visit makes a table of functions for each visitor, which takes long to compile.
+  template <class Variants, class Visitor, size_t... kIndices>
+  static auto VisitOneOf(Variants& arms, Visitor& visit, std::index_sequence<kIndices...>) {
+    using Value = std::invoke_result_t<Visitor&, decltype(*std::get_if<0>(&arms))>;
+    static_assert(!std::is_reference_v<Value>);
+    static_assert(
+        (std::same_as<Value, std::invoke_result_t<Visitor&, decltype(*std::get_if<kIndices>(&arms))>> && ...));
+    assert(!arms.valueless_by_exception());
+    if constexpr (std::is_void_v<Value>) {
+      (void)((kIndices == arms.index() && (visit(*std::get_if<kIndices>(&arms)), true)) || ...);
+    } else {
+      Value value{};
+      (void)((kIndices == arms.index() && (value = visit(*std::get_if<kIndices>(&arms)), true)) || ...);
+      return value;
     }
   }
 

@@ -1,7 +1,7 @@
 // What a simulation has found wrong. Empty in a run that is right.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "schedule.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 

@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "base/address.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::simulation {

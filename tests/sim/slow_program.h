@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/address.h"
 #include "base/signal.h"
 #include "findings.h"
 #include "rpc/forwarding_program.h"
@@ -57,7 +58,7 @@ class SlowProgram final : public rpc::ForwardingProgram {
   TimePoint hung_until_{};
   size_t running_ = 0;
   bool killed_ = false;
-  std::map<std::pair<asio::ip::address, uint32_t>, unsigned> executions_;
+  std::map<std::pair<IpAddress, uint32_t>, unsigned> executions_;
 };
 
 }  // namespace penstock::simulation

@@ -1,6 +1,6 @@
 # penstock_xdrgen(OUTPUTS nfs3.x ...): writes a header <folder>/<name>.h under ${PENSTOCK_GENERATED} for each of these .x
 # files of the current folder, at build time, and sets OUTPUTS to the list of headers. Those of protocol/ are included as
-# "protocol/<name>.h".
+# "protocol/<name>.h". The target generated_<folder> makes the headers alone.
 set(PENSTOCK_GENERATED ${PROJECT_BINARY_DIR}/generated CACHE INTERNAL "where generated headers are")
 
 function(penstock_xdrgen outputs)
@@ -19,5 +19,6 @@ function(penstock_xdrgen outputs)
       COMMENT "Generating ${folder}/${name}.h" VERBATIM)
     list(APPEND headers ${header})
   endforeach()
+  add_custom_target(generated_${folder} DEPENDS ${headers})
   set(${outputs} ${headers} PARENT_SCOPE)
 endfunction()

@@ -1,8 +1,9 @@
 #include "client/nfs3/convert.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
+#include <string>
 
 namespace penstock::client::v3 {
 namespace {
@@ -48,8 +49,8 @@ Attributes AttributesOf(const nfs3::fattr3& a) {
   return {.type = TypeOf(a.type),
           .mode = a.mode,
           .links = a.nlink,
-          .owner = fmt::to_string(a.uid),
-          .group = fmt::to_string(a.gid),
+          .owner = std::to_string(a.uid),
+          .group = std::to_string(a.gid),
           .size = a.size,
           .modified = a.mtime.seconds,
           .change = uint64_t{a.ctime.seconds} << 32 | a.ctime.nseconds};

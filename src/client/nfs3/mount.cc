@@ -1,6 +1,6 @@
 #include "client/nfs3/mount.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -41,7 +41,7 @@ class Mount final : public client::Mount {
         channel_(loop, std::move(opener), Limited(options.retry, url_)),
         client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {}
 
-  Task<Result<void>> SetUp(asio::thread_pool& workers);
+  Task<Result<void>> SetUp(Workers& workers);
 
   // See call.h.
   template <class Procedure>
@@ -94,7 +94,7 @@ class Mount final : public client::Mount {
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
-  Task<Result<void>> MountExport(asio::thread_pool& workers);
+  Task<Result<void>> MountExport(Workers& workers);
   Task<Result<void>> LearnSizes();
 
   ReconnectingChannel channel_;
@@ -125,14 +125,14 @@ class File final : public client::File {
 
 // ---- the mount ----
 
-Task<Result<void>> Mount::SetUp(asio::thread_pool& workers) {
+Task<Result<void>> Mount::SetUp(Workers& workers) {
   auto connected = co_await channel_.Connect();
   if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
   PENSTOCK_CO_CHECK(co_await MountExport(workers));
   co_return co_await LearnSizes();
 }
 
-Task<Result<void>> Mount::MountExport(asio::thread_pool& workers) {
+Task<Result<void>> Mount::MountExport(Workers& workers) {
   Url url = url_;
   url.protocol = Protocol::kTcp;
   url.port = url_.mount_port;
@@ -267,8 +267,7 @@ Task<Result<Verifier>> File::Commit() {
 
 }  // namespace
 
-Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
-                                                  MountOptions options) {
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
   ReconnectingChannel::Opener opener = [&loop, &workers, url, provider = options.provider] {
     return OpenChannel(loop, workers, url, provider);
   };

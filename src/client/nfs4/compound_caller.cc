@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/log.h"
 #include "client/set_up.h"
 
 namespace penstock::client::v4 {
@@ -23,6 +24,10 @@ Task<Result<void>> CompoundCaller::Establish(std::string_view what) {
   PENSTOCK_CO_CHECK(co_await Ready(what));
   ArmRenewal();
   co_return Result<void>();
+}
+
+void CompoundCaller::LogDelay(nfs4::nfsstat4 status, std::string_view what) {
+  log::debug("{}: the server puts it off", ErrorOf(status, what).message);
 }
 
 Task<Result<void>> CompoundCaller::Ready(std::string_view what) {

@@ -12,7 +12,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/log.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "client/mount.h"
@@ -158,6 +157,7 @@ class CompoundCaller {
   virtual Task<void> RenewLease() = 0;
   virtual void HandleLeaseTime(Duration time) = 0;
 
+  static void LogDelay(nfs4::nfsstat4 status, std::string_view what);
   // No task of ours begins any more; waits for those that are under way.
   Task<void> EndBackground();
   bool closing() const { return closing_; }
@@ -261,7 +261,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     }
     if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
     if (fate == Fate::kAgain) continue;
-    log::debug("{}: the server puts it off", v4::ErrorOf(reply->status, what).message);
+    LogDelay(reply->status, what);
     co_await Sleep(timers_, retries.NextDelay());
   }
 }

@@ -1,6 +1,6 @@
 #include "client/nfs4/mount.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <random>
 #include <set>
 
-#include "base/log.h"
 #include "client/connect.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
@@ -51,7 +50,7 @@ CallerOptions OptionsOf(const Url& url, uint32_t minor_version) {
 
 class Mount final : public client::Mount, public FileOwner, private CallbackReceiver {
  public:
-  Mount(Loop& loop, asio::thread_pool& workers, Url url, uint32_t minor_version, MountOptions options)
+  Mount(Loop& loop, Workers& workers, Url url, uint32_t minor_version, MountOptions options)
       : client::Mount(loop, std::move(url)),
         callbacks_(kBackSlots, *this),
         channel_(
@@ -116,7 +115,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
  private:
   using Channel = Result<std::unique_ptr<rpc::Channel>, std::string>;
   // A connection whose server may call back.
-  Task<Channel> OpenBound(asio::thread_pool& workers, rdma::Provider* provider);
+  Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider);
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
 
@@ -155,7 +154,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
 // ---- set-up ----
 
-Task<Mount::Channel> Mount::OpenBound(asio::thread_pool& workers, rdma::Provider* provider) {
+Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider) {
   ChannelOptions options;
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
@@ -325,8 +324,8 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
 
 }  // namespace
 
-Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, asio::thread_pool& workers, const Url& url,
-                                                  uint32_t minor_version, MountOptions options) {
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, uint32_t minor_version,
+                                                  MountOptions options) {
   auto mount = std::make_unique<Mount>(loop, workers, url, minor_version, options);
   Result<void> ready = co_await mount->SetUp();
   if (ready) co_return mount;

@@ -1,6 +1,6 @@
 #include "client/nfs4/names.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/nfs4/attributes.h"
 

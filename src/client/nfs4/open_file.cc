@@ -1,6 +1,6 @@
 #include "client/nfs4/open_file.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/log.h"
 #include "client/nfs4/attributes.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <asio/io_context.hpp>
 #include <deque>
 #include <map>
 #include <optional>

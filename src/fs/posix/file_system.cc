@@ -18,11 +18,11 @@ constexpr size_t kLargestWriteOnLoop = 32 << 10;
 // co_await AtOnceOrElsewhere(loop, pool, attempt): what attempt(Patience::kNone) gives, where it gives something; else
 // what attempt(Patience::kMayBlock) gives on a thread of the pool.
 template <class Attempt>
-auto AtOnceOrElsewhere(Loop& loop, asio::thread_pool& pool, Attempt attempt) {
+auto AtOnceOrElsewhere(Loop& loop, Workers& pool, Attempt attempt) {
   using Given = std::invoke_result_t<Attempt, Patience>;
   struct Awaiter {
     Loop& loop;
-    asio::thread_pool& pool;
+    Workers& pool;
     Attempt attempt;
     Given given;
 
@@ -31,9 +31,9 @@ auto AtOnceOrElsewhere(Loop& loop, asio::thread_pool& pool, Attempt attempt) {
       return given.has_value();
     }
     void await_suspend(std::coroutine_handle<> waiter) {
-      asio::post(pool, [this, waiter] {
+      pool.Post([this, waiter] {
         given = attempt(Patience::kMayBlock);
-        loop.Post([waiter] { waiter.resume(); });
+        loop.Post(waiter);
       });
     }
     typename Given::value_type await_resume() { return std::move(*given); }
@@ -201,7 +201,7 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
   PENSTOCK_CO_CHECK(tree_.Pin(object));
   const auto unpin = [this, object](const void*) mutable {
     tree_.Unpin(object->handle());
-    asio::post(pool_, [last = std::move(object)] {});  // closing a removed file frees its space, which takes time
+    pool_.Post([last = std::move(object)] {});  // closing a removed file frees its space, which takes time
   };
   co_return Pinned(object.get(), unpin);
 }

@@ -1,12 +1,12 @@
 // A directory of this machine, served.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 
 #include "base/result.h"
+#include "base/workers.h"
 #include "fs/file_system.h"
 #include "fs/posix/tree.h"
 
@@ -44,7 +44,7 @@ std::filesystem::path DefaultStateDirectory();
 class FileSystem final : public fs::FileSystem {
  public:
   // `pool` runs what would block, and outlives the file system.
-  static SetupResult<std::unique_ptr<FileSystem>> Open(const std::filesystem::path& root, asio::thread_pool& pool,
+  static SetupResult<std::unique_ptr<FileSystem>> Open(const std::filesystem::path& root, Workers& pool,
                                                        const Options& options = {});
 
   Handle Root() const override { return tree_.root(); }
@@ -102,11 +102,11 @@ class FileSystem final : public fs::FileSystem {
   size_t open_objects() const { return tree_.open_objects(); }
 
  private:
-  FileSystem(Tree::Parts parts, asio::thread_pool& pool, size_t file_range_from, const Properties& properties)
+  FileSystem(Tree::Parts parts, Workers& pool, size_t file_range_from, const Properties& properties)
       : tree_(std::move(parts)), pool_(pool), file_range_from_(file_range_from), properties_(properties) {}
 
   Tree tree_;
-  asio::thread_pool& pool_;
+  Workers& pool_;
   const size_t file_range_from_;
   const Properties properties_;
 };

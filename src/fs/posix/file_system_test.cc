@@ -7,9 +7,10 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include <asio/executor_work_guard.hpp>
 
 #include <array>
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <atomic>
 #include <fstream>
 #include <thread>
@@ -74,7 +75,7 @@ class PosixBackend : public suite::Backend {
   posix::Options options_;
   Loop loop_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
-  asio::thread_pool pool_{2};
+  Workers pool_{2};
   std::unique_ptr<posix::FileSystem> file_system_;
 };
 
@@ -172,7 +173,7 @@ TEST_P(PosixTest, TheHandleOfAnotherExportIsStale) {
   stdfs::create_directory(outside() / "other");
   posix::Options options;
   options.state_directory = backend().scratch().state();
-  asio::thread_pool pool(1);
+  Workers pool(1);
   auto other = posix::FileSystem::Open(outside() / "other", pool, options);
   ASSERT_TRUE(other);
   WriteFile(outside() / "other" / "file", "text");
@@ -338,7 +339,7 @@ class SetupTest : public testing::Test {
     return opened ? "" : opened.error().message;
   }
   Scratch scratch_{kDisk};
-  asio::thread_pool pool_{1};
+  Workers pool_{1};
 };
 
 TEST_F(SetupTest, SaysWhatIsWrongWithWhatIsToBeServed) {

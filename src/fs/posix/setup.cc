@@ -1,6 +1,6 @@
 // posix::FileSystem::Open: what is looked at, made and found out before the first request.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
@@ -13,10 +13,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <system_error>
 
 #include "base/log.h"
+#include "base/result.h"
+#include "base/workers.h"
 #include "fs/posix/acl_octets.h"
 #include "fs/posix/file_system.h"
 #include "fs/posix/kernel_handles.h"
@@ -44,7 +45,7 @@ SetupResult<FileDescriptor> OpenRoot(const stdfs::path& root) {
     case EACCES:
       return Failure("no permission to read the directory {}", root.string());
     default:
-      return Failure("cannot open the directory {}: {}", root.string(), std::strerror(errno));
+      return Failure("cannot open the directory {}: {}", root.string(), DescribeErrno(errno));
   }
 }
 
@@ -137,7 +138,7 @@ stdfs::path DefaultStateDirectory() {
   return stdfs::temp_directory_path() / fmt::format("penstock-{}", ::geteuid());
 }
 
-SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& root, asio::thread_pool& pool,
+SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& root, Workers& pool,
                                                           const Options& options) {
   PENSTOCK_TRY(FileDescriptor fd, OpenRoot(root));
   PENSTOCK_CHECK(CheckKernel(fd.get()));

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "base/address.h"
 #include "nfs/test_server.h"
 
 namespace penstock::nfs::mount {

@@ -20,8 +20,8 @@ Results Answer(const Target& target, const fs::Changed<fs::Node>& changed) {
 
 // A refusal, as the file system would have given it.
 Task<fs::Changed<fs::Node>> Refuse(const Target& target, fs::Error error) {
-  auto unchanged = co_await target.Unchanged();
-  co_return fs::Changed<fs::Node>{std::unexpected(error), std::move(unchanged)};
+  const auto unchanged = co_await target.Unchanged();
+  co_return fs::Changed<fs::Node>{std::unexpected(error), unchanged};
 }
 
 Task<fs::Changed<fs::Node>> CreateFile(const Target& target, const CREATE3args& arguments) {

@@ -1,6 +1,7 @@
 // NFSv3 as a program: versions, procedures, flavours, who is admitted, and calls that come twice.
 #include <set>
 
+#include "base/address.h"
 #include "nfs/v3/nfs_test.h"
 
 namespace penstock::nfs::v3 {

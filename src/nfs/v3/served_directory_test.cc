@@ -1,12 +1,14 @@
 // NFSv3 over a directory of this machine: what a file system in memory cannot show. Its calls wait for a thread pool,
 // its data stays in files, and its handles outlive the server.
 #include <unistd.h>
-#include <asio/executor_work_guard.hpp>
 
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <filesystem>
 #include <set>
 
 #include "base/loop.h"
+#include "base/workers.h"
 #include "fs/posix/file_system.h"
 #include "nfs/v3/nfs_test.h"
 
@@ -72,7 +74,7 @@ class ServedDirectoryTest : public testing::Test {
 
  private:
   std::filesystem::path scratch_;
-  asio::thread_pool pool_{2};
+  Workers pool_{2};
   Loop loop_;
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_.context());
 };

@@ -30,6 +30,7 @@ class Callbacks {
 
   // Minor version 1 and later, when a client has given a connection to its session's backchannel: whether it answers there
   // (CB_NULL). Returns at once. The client is called over it meanwhile, and no more when it is known that it does not answer.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): whoever overrides it keeps the channel
   virtual void ProbeSession(const SessionId& /*session*/, std::shared_ptr<rpc::BackChannel> /*channel*/) {}
 
   // CB_RECALL. Returns at once. Repeated while the client's back channel is down; what comes of it is seen when the delegation is returned, or

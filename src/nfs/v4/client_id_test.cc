@@ -24,7 +24,7 @@ class ClientIdTest : public Nfs4Test {
     return set.clientid;
   }
   // Nothing where no client may be called there.
-  std::optional<asio::ip::tcp::endpoint> CallbackFor(std::string_view address) {
+  std::optional<SocketAddress> CallbackFor(std::string_view address) {
     const auto set = Set(1, address).resok4();
     EXPECT_EQ(Confirm(set), NFS4_OK);
     return server.state.Lock()->clients.Find(ClientId(set.clientid))->callback.endpoint;
@@ -69,7 +69,7 @@ TEST_F(ClientIdTest, TheCallbackIsProbed) {
 }
 
 TEST_F(ClientIdTest, AClientIsCalledOnlyWhereItCallsFrom) {
-  const asio::ip::tcp::endpoint home(asio::ip::make_address("192.0.2.1"), 2049);
+  const SocketAddress home(asio::ip::make_address("192.0.2.1"), 2049);
   EXPECT_EQ(CallbackFor("192.0.2.1.8.1"), home);
   EXPECT_EQ(CallbackFor("192.0.2.2.8.1"), std::nullopt);
   EXPECT_EQ(CallbackFor("nowhere"), std::nullopt);

@@ -156,8 +156,8 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
   AttributeSet own = set;
   own.Remove(FATTR4_MOUNTED_ON_FILEID);  // told by the directory
   auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer.address);
-  for (Junction& junction : junctions) {
-    Entrance& entrance = entrances.emplace_back(Entrance{std::move(junction)});
+  for (const Junction& junction : junctions) {
+    Entrance& entrance = entrances.emplace_back(Entrance{junction});
     const Export* leads_to = entrance.junction.leads_to;
     if (!leads_to) continue;
     const Object root(*leads_to, leads_to->file_system().Root(), compound.call);

@@ -1,7 +1,6 @@
 #include "nfs/v4/lease.h"
 
-#include <spdlog/spdlog.h>
-
+#include "base/log.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/io_state.h"
 #include "nfs/v4/state/recovery_queue.h"
@@ -19,7 +18,7 @@ Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId
     record = {known.key(), known.principal};
   }
   if (!co_await services.recovery.Record(loop, record)) {
-    spdlog::error("the table of clients cannot be written: no new client may open files");
+    log::error("the table of clients cannot be written: no new client may open files");
     co_return nfs4::NFS4ERR_DELAY;
   }
   services.state.Lock()->clients.SetRecorded(client);
@@ -38,7 +37,7 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
   const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
   auto state = services.state.Lock();
   if (!removed) {
-    spdlog::error("the table of clients cannot be written: a silent client keeps its locks");
+    log::error("the table of clients cannot be written: a silent client keeps its locks");
     state->clients.Reprieve(client);
     co_return false;
   }
@@ -54,7 +53,7 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
   }
   // RFC 8881 §8.4.3, the second edge condition: from here on others may get what those held who did not come.
   if (!co_await services.recovery.EndGrace(loop)) {
-    spdlog::error("the table of clients cannot be written: the grace period goes on");
+    log::error("the table of clients cannot be written: the grace period goes on");
     co_return;
   }
   services.state.Lock()->clients.grace().End();

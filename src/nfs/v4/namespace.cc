@@ -1,6 +1,6 @@
 #include "nfs/v4/namespace.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

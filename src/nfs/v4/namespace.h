@@ -5,11 +5,11 @@
 // that admit it, and what leads to them. Where it is admitted to "/", its tree begins there.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "base/address.h"
 #include "nfs/exports.h"
 #include "nfs/v4/pseudo_file_system.h"
 
@@ -36,7 +36,7 @@ struct Junction {
 // Never changes; any thread.
 class Namespace {
  public:
-  using Client = asio::ip::tcp::endpoint;
+  using Client = SocketAddress;
 
   // `exports` outlives it and does not change any more. An error where two paths cannot be told apart in handles.
   static SetupResult<std::unique_ptr<const Namespace>> Make(const Exports& exports, fs::Timestamp started);

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/address.h"
 #include "fs/memory/file_system.h"
 #include "nfs/test_server.h"
 #include "nfs/v4/attributes/attribute_set.h"

@@ -1,9 +1,8 @@
 #include "nfs/v4/program.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "base/log.h"
 #include "nfs/v4/convert.h"
 #include "nfs/v4/operation_table.h"
 #include "nfs/v4/state/reply_writer.h"
@@ -269,7 +268,7 @@ Task<> Execution::Persist() {
   const bool done =
       co_await services.replies->Keep(compound_.call.peer.loop, *replies_, use.slot, kept, compound_.lasting);
   if (done) co_return;
-  spdlog::error("the reply of a persistent session cannot be kept: the session ends");
+  log::error("the reply of a persistent session cannot be kept: the session ends");
   services.state.Lock()->clients.LosePersistence(use.session);
 }
 

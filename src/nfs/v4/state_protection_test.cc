@@ -1,4 +1,5 @@
 // SP4_MACH_CRED as COMPOUNDs (RFC 8881 §2.10.8.3); the cases of the tables are in state/state_protection_test.cc.
+#include "base/address.h"
 #include "nfs/v4/stateful_test.h"
 
 namespace penstock::nfs::v4 {

@@ -1,6 +1,6 @@
 #include "rdma/choice/choice.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,11 +23,11 @@ Chosen ByVerbs(const verbs::Traits& traits) {
   return {Kind::kVerbs, fmt::format("{}, {}", traits.name, verbs::ToString(traits.transport))};
 }
 
-using Find = SetupResult<std::optional<verbs::Found>> (*)(const asio::ip::address&);
+using Find = SetupResult<std::optional<verbs::Found>> (*)(const IpAddress&);
 
 // Of the devices that there are and that are wanted, the one that `find` says the address leads to.
-SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices,
-                                                    const asio::ip::address& address, Find find) {
+SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices, const IpAddress& address,
+                                                    Find find) {
   if (devices.empty()) return std::nullopt;
   // All addresses: any device may be reached by one of them.
   if (address.is_unspecified()) return devices.front();
@@ -38,7 +38,7 @@ SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Tra
   return std::nullopt;
 }
 
-SetupResult<Chosen> ChooseVerbs(const Choice& choice, const asio::ip::address& address, Find find) {
+SetupResult<Chosen> ChooseVerbs(const Choice& choice, const IpAddress& address, Find find) {
   PENSTOCK_TRY(std::vector<verbs::Traits> devices, verbs::ListDevices());
   std::erase_if(devices, [&](const auto& each) { return !choice.device.empty() && each.name != choice.device; });
   PENSTOCK_TRY(const std::optional<verbs::Traits> device, DeviceFor(devices, address, find));
@@ -50,7 +50,7 @@ SetupResult<Chosen> ChooseVerbs(const Choice& choice, const asio::ip::address& a
                              address.to_string(), choice.device.empty() ? "an RDMA device" : choice.device)});
 }
 
-SetupResult<Chosen> Choose(const Choice& choice, const asio::ip::address& address, Find find) {
+SetupResult<Chosen> Choose(const Choice& choice, const IpAddress& address, Find find) {
   if (choice.kind == Kind::kIwarp) return Software();
   auto chosen = ChooseVerbs(choice, address, find);
   // Who leaves the choice to us is served in any case, and told why so.
@@ -67,11 +67,11 @@ std::optional<Kind> ParseKind(std::string_view text) {
   return std::nullopt;
 }
 
-SetupResult<Chosen> ChooseFor(const Choice& choice, const asio::ip::address& local) {
+SetupResult<Chosen> ChooseFor(const Choice& choice, const IpAddress& local) {
   return Choose(choice, local, &verbs::DeviceOf);
 }
 
-SetupResult<Chosen> ChooseToward(const Choice& choice, const asio::ip::address& peer) {
+SetupResult<Chosen> ChooseToward(const Choice& choice, const IpAddress& peer) {
   return Choose(choice, peer, &verbs::DeviceToward);
 }
 
@@ -84,7 +84,7 @@ SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const 
   return verbs::Provider::Make(loop, std::move(registry), std::move(options));
 }
 
-SetupResult<Provider*> ChoosingProvider::Toward(const asio::ip::address& peer) {
+SetupResult<Provider*> ChoosingProvider::Toward(const IpAddress& peer) {
   PENSTOCK_TRY(const Chosen chosen, ChooseToward(choice_, peer));
   std::unique_ptr<Provider>& provider = providers_[chosen.kind];
   if (!provider) {

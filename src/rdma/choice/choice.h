@@ -1,7 +1,6 @@
 // Which provider serves an address: an RDMA device that has it, by verbs, or software iWARP.
 #pragma once
 
-#include <asio/ip/address.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/address.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "rdma/iwarp/options.h"
@@ -32,9 +32,9 @@ struct Chosen {
   std::string description;
 };
 // Where a server listens. The error: verbs were asked for, and no device has that address.
-SetupResult<Chosen> ChooseFor(const Choice& choice, const asio::ip::address& local);
+SetupResult<Chosen> ChooseFor(const Choice& choice, const IpAddress& local);
 // What a client connects to.
-SetupResult<Chosen> ChooseToward(const Choice& choice, const asio::ip::address& peer);
+SetupResult<Chosen> ChooseToward(const Choice& choice, const IpAddress& peer);
 
 // The provider of what was chosen. `registry`: the same for all of the process.
 SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const Choice& choice, Loop& loop,
@@ -51,7 +51,7 @@ class ChoosingProvider : public Provider {
 
   std::string_view name() const override { return "choice"; }
   BufferPool& buffers() override { return loop_.buffers(); }
-  SetupResult<Provider*> Toward(const asio::ip::address& peer) override;
+  SetupResult<Provider*> Toward(const IpAddress& peer) override;
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
 

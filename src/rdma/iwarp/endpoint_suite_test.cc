@@ -1,7 +1,9 @@
 // The conformance suite over real sockets, with every way in which two of our ends can agree (but for revision 1, which does
 // not negotiate read depths: see provider_test.cc).
 #include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 
+#include "base/address.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/iwarp/provider.h"
 

@@ -1,6 +1,7 @@
 // Takes peers: each has its own time for its MPA request, so that slow ones hold up nobody.
 #pragma once
 
+#include <asio/ip/tcp.hpp>
 #include <memory>
 
 #include "rdma/iwarp/mpa_exchange.h"

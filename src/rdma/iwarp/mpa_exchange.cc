@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/ready.h"
+#include "base/result.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/socket_endpoint.h"
 
@@ -151,7 +152,7 @@ ConnectError Exchange::Failure(int error) const {
   if (error == ETIMEDOUT) kind = ConnectError::Kind::kTimedOut;
   // A peer that resets the connection in the middle of the exchange.
   if (error == ECONNRESET || error == EPIPE) kind = ConnectError::Kind::kProtocol;
-  return {kind, std::system_category().message(error), {}};
+  return {kind, DescribeErrno(error), {}};
 }
 
 namespace {

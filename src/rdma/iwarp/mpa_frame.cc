@@ -1,6 +1,6 @@
 #include "rdma/iwarp/mpa_frame.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cassert>
 

@@ -1,12 +1,14 @@
 #include "rdma/iwarp/provider.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
+#include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
 
+#include "base/result.h"
 #include "rdma/iwarp/listener.h"
 #include "rdma/iwarp/mpa_exchange.h"
 #include "rdma/iwarp/mpa_negotiation.h"
@@ -108,7 +110,7 @@ SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
 SetupResult<std::unique_ptr<Listener>> Provider::Adopt(int listening_socket) {
   const int fd = ::dup(listening_socket);
   if (fd < 0) {
-    return std::unexpected(SetupError{"cannot share a listener: " + std::system_category().message(errno)});
+    return std::unexpected(SetupError{"cannot share a listener: " + DescribeErrno(errno)});
   }
   tcp::acceptor acceptor(state_->loop.context());
   asio::error_code error;

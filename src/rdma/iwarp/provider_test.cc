@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
 #include <cstdio>
 
+#include "base/address.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/test_wire.h"
 

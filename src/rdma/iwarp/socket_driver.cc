@@ -1,5 +1,7 @@
 #include "rdma/iwarp/socket_driver.h"
 
+#include "base/result.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/sendfile.h>
@@ -10,8 +12,6 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
-
-#include "base/log.h"
 
 namespace penstock::rdma::iwarp {
 namespace {
@@ -30,8 +30,6 @@ constexpr int kIntervalsPerLimit = 4;
 constexpr unsigned kMaxDrainExtensions = 4;
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
-std::string Describe(int error) { return std::system_category().message(error); }
 
 ssize_t SendPart(int socket, const FpduWriter::Part& part) {
   if (part.file >= 0) {
@@ -133,7 +131,7 @@ void SocketDriver::Receive(EndOfStream end_of_stream) {
     const ssize_t n = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      if (!WouldBlock(errno)) connection_.HandleBroken(Describe(errno));
+      if (!WouldBlock(errno)) connection_.HandleBroken(DescribeErrno(errno));
       return;
     }
     if (n == 0) {
@@ -177,7 +175,7 @@ void SocketDriver::Send() {
 void SocketDriver::HandleSendError(int error) {
   if (started_) Receive(EndOfStream::kIgnore);
   if (!connection_.lost() || connection_.ending() == Connection::Ending::kShutdown) {
-    connection_.HandleBroken(Describe(error));
+    connection_.HandleBroken(DescribeErrno(error));
   }
 }
 

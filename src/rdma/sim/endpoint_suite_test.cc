@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/address.h"
 #include "rdma/endpoint_suite.h"
 
 #include "rdma/sim/network.h"

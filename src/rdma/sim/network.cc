@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/address.h"
 #include "rdma/sim/setup.h"
 #include "rdma/sim/side.h"
 

@@ -5,12 +5,12 @@
 
 #include <array>
 
+#include "base/address.h"
 #include "rdma/endpoint_suite.h"
 
 namespace penstock::rdma::sim {
 namespace {
 
-using testing::AnyOf;
 using testing::IsEmpty;
 
 // A client and a server that do a bit of everything once.

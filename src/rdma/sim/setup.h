@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "rdma/sim/network.h"
 #include "rdma/sim/side.h"
 
@@ -33,7 +34,7 @@ struct Attempt : PendingConnection {
 
 class SimProvider : public Provider {
  public:
-  SimProvider(Network& network, asio::ip::address host) : network_(network), host_(host) {}
+  SimProvider(Network& network, IpAddress host) : network_(network), host_(host) {}
   ~SimProvider() override;
   std::string_view name() const override { return "sim"; }
   BufferPool& buffers() override { return pool_; }
@@ -47,7 +48,7 @@ class SimProvider : public Provider {
   void Request(const std::shared_ptr<Attempt>& attempt, const Address& peer);
 
   Network& network_;
-  const asio::ip::address host_;
+  const IpAddress host_;
   BufferPool pool_;
   std::vector<std::weak_ptr<PendingConnection>> pending_;
 };

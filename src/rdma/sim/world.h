@@ -2,7 +2,7 @@
 // and, at the same time, by when they were scheduled. Nothing waits: time leaps to the next event.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ namespace penstock::rdma::sim {
 class World : public TimerService {
  public:
   explicit World(uint64_t seed) : seed_(seed), random_(seed) {}
-  ~World();
+  ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 

@@ -1,6 +1,6 @@
 #include "rdma/trace/endpoint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/address.h"
 #include "rdma/sim/network.h"
 #include "rdma/trace/provider.h"
 

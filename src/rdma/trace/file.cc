@@ -1,15 +1,15 @@
 #include "rdma/trace/file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "rdma/trace/pcapng.h"
 
 namespace penstock::rdma::trace {
@@ -39,7 +39,7 @@ SetupResult<std::unique_ptr<File>> File::Open(const std::filesystem::path& path,
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file)
     return std::unexpected(
-        SetupError{fmt::format("cannot write the trace {}: {}", path.native(), std::strerror(errno))});
+        SetupError{fmt::format("cannot write the trace {}: {}", path.native(), DescribeErrno(errno))});
   return std::unique_ptr<File>(new File(std::move(file), path, epoch, options));
 }
 
@@ -109,7 +109,7 @@ void File::Run() {
     if (error == 0) continue;
     failed_ = true;
     queue_.clear();
-    log::warn("trace {}: {}: tracing has stopped", path_.native(), std::strerror(error));
+    log::warn("trace {}: {}: tracing has stopped", path_.native(), DescribeErrno(error));
     return;
   }
 }

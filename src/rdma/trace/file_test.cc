@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "rdma/trace/trace_reader_test_support.h"
 
 namespace penstock::rdma::trace {

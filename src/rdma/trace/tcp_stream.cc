@@ -19,7 +19,7 @@ constexpr uint8_t kHopLimit = 64;
 constexpr std::array<std::byte, 8> kSynOptions{std::byte{2}, std::byte{4}, std::byte{0xff}, std::byte{0xc3},
                                                std::byte{1}, std::byte{3}, std::byte{3},    std::byte{14}};
 
-asio::ip::address AsV6(const asio::ip::address& address) {
+IpAddress AsV6(const IpAddress& address) {
   return address.is_v6() ? address : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4());
 }
 
@@ -36,7 +36,7 @@ void PutAddress(std::byte* at, const auto& address) {
 }
 
 // RFC 791 §3.1
-void PutIpv4(std::byte* at, const asio::ip::address& from, const asio::ip::address& to, size_t payload) {
+void PutIpv4(std::byte* at, const IpAddress& from, const IpAddress& to, size_t payload) {
   StoreBig<uint8_t>(at, 0x45);
   StoreBig(at + 2, static_cast<uint16_t>(kIpv4Size + payload));
   StoreBig<uint16_t>(at + 6, 0x4000);  // not to be fragmented
@@ -48,7 +48,7 @@ void PutIpv4(std::byte* at, const asio::ip::address& from, const asio::ip::addre
 }
 
 // RFC 8200 §3
-void PutIpv6(std::byte* at, const asio::ip::address& from, const asio::ip::address& to, size_t payload) {
+void PutIpv6(std::byte* at, const IpAddress& from, const IpAddress& to, size_t payload) {
   StoreBig<uint8_t>(at, 0x60);
   StoreBig(at + 4, static_cast<uint16_t>(payload));
   StoreBig(at + 6, kProtocolTcp);

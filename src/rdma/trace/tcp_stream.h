@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/address.h"
 #include "rdma/endpoint.h"
 
 namespace penstock::rdma::trace {
@@ -26,7 +27,7 @@ class TcpStream {
 
  private:
   struct Side {
-    asio::ip::address address;
+    IpAddress address;
     uint16_t port = 0;
     uint32_t next = 0;  // sequence number
   };

@@ -1,6 +1,7 @@
 // Two endpoints on the simulated network, each traced to a file of its own, and what the files then show.
 #include <gmock/gmock.h>
 
+#include "base/address.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/sim/network.h"
 #include "rdma/trace/provider.h"

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/address.h"
+
 namespace penstock::rdma::verbs {
 
 Address AddressOf(const sockaddr* address) {

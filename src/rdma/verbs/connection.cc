@@ -1,6 +1,6 @@
 #include "rdma/verbs/connection.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cassert>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "rdma/verbs/set_up_errors.h"
 
 namespace penstock::rdma::verbs {

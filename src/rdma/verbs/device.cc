@@ -1,7 +1,7 @@
 #include "rdma/verbs/device.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "base/data.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "rdma/verbs/set_up_errors.h"
 
 namespace penstock::rdma::verbs {

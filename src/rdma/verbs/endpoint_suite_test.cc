@@ -2,18 +2,20 @@
 // PENSTOCK_VERBS_ADDRESS. Both ends are here, and meet over that address.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <spdlog/spdlog.h>
 
 #include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <cstdlib>
 
-#include "base/log.h"
+#include "base/address.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/verbs/provider.h"
 
 namespace penstock::rdma {
 namespace {
 
-asio::ip::address ThisAddress() {
+IpAddress ThisAddress() {
   const char* text = std::getenv("PENSTOCK_VERBS_ADDRESS");
   if (!text) throw std::runtime_error("PENSTOCK_VERBS_ADDRESS is not set: the address of an RDMA device's interface");
   return asio::ip::make_address(text);

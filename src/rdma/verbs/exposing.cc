@@ -1,5 +1,5 @@
 // Memory that the peer of a Connection may reach: opened, and closed again.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cassert>
 #include <cerrno>

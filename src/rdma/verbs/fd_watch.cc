@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
 namespace penstock::rdma::verbs {

@@ -1,6 +1,6 @@
 // Takes peers. One identifier of librdmacm listens for all loops that share it; who comes is moved to the channel of the loop
 // that has taken him.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "rdma/verbs/endpoint.h"
 #include "rdma/verbs/provider_state.h"
 #include "rdma/verbs/set_up_errors.h"

@@ -1,10 +1,11 @@
 // The data path of a Connection, outwards: from what was posted to work requests.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/result.h"
 #include "rdma/verbs/connection.h"
 #include "rdma/verbs/set_up_errors.h"
 

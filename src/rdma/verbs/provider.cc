@@ -1,13 +1,15 @@
 #include "rdma/verbs/provider.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
+#include <asio/io_context.hpp>
 #include <asio/ip/udp.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
 
+#include "base/result.h"
 #include "rdma/verbs/endpoint.h"
 #include "rdma/verbs/provider_state.h"
 #include "rdma/verbs/set_up_errors.h"
@@ -154,7 +156,7 @@ Result<std::shared_ptr<Connection>, ConnectError> MakeConnection(ProviderState& 
 
 // ---- which device ----
 
-SetupResult<std::optional<Found>> DeviceOf(const asio::ip::address& local) {
+SetupResult<std::optional<Found>> DeviceOf(const IpAddress& local) {
   rdma_event_channel* channel = ::rdma_create_event_channel();
   if (!channel) return std::unexpected(NoConnectionManager(errno));
   std::optional<Found> found;
@@ -168,7 +170,7 @@ SetupResult<std::optional<Found>> DeviceOf(const asio::ip::address& local) {
   return found;
 }
 
-SetupResult<std::optional<Found>> DeviceToward(const asio::ip::address& peer) {
+SetupResult<std::optional<Found>> DeviceToward(const IpAddress& peer) {
   // Connecting a datagram socket sends nothing: it only asks for the route.
   asio::io_context context;
   asio::ip::udp::socket socket(context);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/address.h"
 #include "base/loop.h"
 #include "rdma/provider.h"
 #include "rdma/verbs/device.h"
@@ -24,8 +25,8 @@ struct Options {
 struct Found {
   std::string device;
 };
-SetupResult<std::optional<Found>> DeviceOf(const asio::ip::address& local);
-SetupResult<std::optional<Found>> DeviceToward(const asio::ip::address& peer);
+SetupResult<std::optional<Found>> DeviceOf(const IpAddress& local);
+SetupResult<std::optional<Found>> DeviceToward(const IpAddress& peer);
 
 struct ProviderState;
 

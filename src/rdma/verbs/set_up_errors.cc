@@ -1,7 +1,9 @@
 #include "rdma/verbs/set_up_errors.h"
 
+#include "base/result.h"
+
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,8 +11,6 @@
 #include <system_error>
 
 namespace penstock::rdma::verbs {
-
-std::string DescribeErrno(int error) { return std::system_category().message(error); }
 
 SetupError CannotOpen(std::string_view file, std::string_view device, int error) {
   const std::string path = fmt::format("/dev/infiniband/{}", file);

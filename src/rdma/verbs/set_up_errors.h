@@ -8,7 +8,6 @@
 
 namespace penstock::rdma::verbs {
 
-std::string DescribeErrno(int error);
 // A file in /dev/infiniband, of a device where it has a name.
 SetupError CannotOpen(std::string_view file, std::string_view device, int error);
 // Of librdmacm's channels.

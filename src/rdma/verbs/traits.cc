@@ -1,6 +1,6 @@
 #include "rdma/verbs/traits.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

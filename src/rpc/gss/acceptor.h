@@ -2,9 +2,9 @@
 // seals the replies.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <memory>
 
+#include "base/workers.h"
 #include "protocol/rpcsec_gss.h"
 #include "rpc/gss/context_table.h"
 #include "rpc/gss/mechanism.h"
@@ -20,7 +20,7 @@ class Acceptor final : public SecurityFlavor {
     const TimerService& clock;  // asked on any thread
     ContextTable::Random random;
     // For what may block, and for what takes long; null: at once.
-    asio::thread_pool* pool = nullptr;
+    Workers* pool = nullptr;
     ContextTable::Limits limits{};
   };
   // What `parts` refers to outlives it.
@@ -59,7 +59,7 @@ class Acceptor final : public SecurityFlavor {
 
   Mechanism& mechanism_;
   const TimerService& clock_;
-  asio::thread_pool* const pool_;
+  Workers* const pool_;
   ContextTable contexts_;
 };
 

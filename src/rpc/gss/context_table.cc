@@ -20,7 +20,7 @@ ContextTable::BegunList::iterator ContextTable::FindBegun(const Handle& handle) 
 
 // Who takes too long makes room first, then the oldest of the same address where it has enough, else the oldest of all.
 // What is just being looked at cannot go.
-bool ContextTable::MakeRoomToBegin(const asio::ip::address& from, TimePoint now) {
+bool ContextTable::MakeRoomToBegin(const IpAddress& from, TimePoint now) {
   std::erase_if(begun_, [now](const Begun& begun) { return begun.mechanism && begun.until <= now; });
   const auto same = [&from](const Begun& begun) { return begun.from == from; };
   const bool too_many_here = static_cast<size_t>(std::ranges::count_if(begun_, same)) >= limits_.begun_by_one_address;
@@ -32,7 +32,7 @@ bool ContextTable::MakeRoomToBegin(const asio::ip::address& from, TimePoint now)
   return true;
 }
 
-std::optional<Handle> ContextTable::Begin(const asio::ip::address& from, TimePoint now) {
+std::optional<Handle> ContextTable::Begin(const IpAddress& from, TimePoint now) {
   Begun begun{.handle = {}, .from = from, .mechanism = nullptr, .until = now};
   random_(begun.handle);
   const std::lock_guard lock(mutex_);

@@ -6,7 +6,6 @@
 // its client establishes another (RFC 2203 §5.3.3.3).
 #pragma once
 
-#include <asio/ip/address.hpp>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -15,6 +14,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/address.h"
 #include "base/bytes.h"
 #include "base/timer.h"
 #include "rpc/gss/context.h"
@@ -41,7 +41,7 @@ class ContextTable {
   // A handle for a context that is begun: nothing where there are too many already whose tokens are just being looked
   // at. The caller looks at its first token now, and says by one of Continue(), Establish() and Abandon() what came of
   // it.
-  std::optional<Handle> Begin(const asio::ip::address& from, TimePoint now);
+  std::optional<Handle> Begin(const IpAddress& from, TimePoint now);
   // More tokens are needed.
   void Continue(const Handle& handle, std::unique_ptr<MechanismContext> mechanism, TimePoint now);
   // The next token has come: gives what Continue() was given, and it is as after Begin(). Null where there is no such
@@ -68,7 +68,7 @@ class ContextTable {
   };
   struct Begun {
     Handle handle;
-    asio::ip::address from;
+    IpAddress from;
     std::unique_ptr<MechanismContext> mechanism;  // null while a token is being looked at
     TimePoint until;
   };
@@ -77,7 +77,7 @@ class ContextTable {
 
   static std::optional<Handle> HandleOf(ConstBytes octets);
   BegunList::iterator FindBegun(const Handle& handle);
-  bool MakeRoomToBegin(const asio::ip::address& from, TimePoint now);
+  bool MakeRoomToBegin(const IpAddress& from, TimePoint now);
   void Erase(EstablishedList::iterator at);
 
   const Limits limits_;

@@ -26,7 +26,7 @@ class CountedContext : public MechanismContext {
 
 class ContextTableTest : public testing::Test {
  protected:
-  static asio::ip::address Address(int number) { return asio::ip::address_v4(0xc000'0200u + number); }
+  static IpAddress Address(int number) { return asio::ip::address_v4(0xc000'0200u + number); }
   // Begins one and leaves it waiting for its client.
   std::optional<Handle> Wait(int address = 1) {
     const auto handle = table.Begin(Address(address), now);

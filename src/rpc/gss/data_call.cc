@@ -16,8 +16,7 @@ bool HasFiles(const Message& message) {
 
 }  // namespace
 
-DataCall::DataCall(std::shared_ptr<Context> context, GssService service, uint32_t sequence, Xid xid,
-                   asio::thread_pool* pool)
+DataCall::DataCall(std::shared_ptr<Context> context, GssService service, uint32_t sequence, Xid xid, Workers* pool)
     : context_(std::move(context)), sequence_(sequence), xid_(xid), pool_(pool) {
   credential_.flavor = AuthFlavor::RPCSEC_GSS;
   credential_.uid = context_->initiator.uid;

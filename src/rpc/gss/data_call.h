@@ -1,9 +1,9 @@
 // A call that came under an established context.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <memory>
 
+#include "base/workers.h"
 #include "rpc/gss/context.h"
 #include "rpc/gss/sealing.h"
 #include "rpc/security_flavor.h"
@@ -16,7 +16,7 @@ inline constexpr size_t kLong = 32 << 10;
 
 class DataCall final : public SecuredCall {
  public:
-  DataCall(std::shared_ptr<Context> context, GssService service, uint32_t sequence, Xid xid, asio::thread_pool* pool);
+  DataCall(std::shared_ptr<Context> context, GssService service, uint32_t sequence, Xid xid, Workers* pool);
 
   // Takes the arguments out of `call`, where they begin at `arguments_at`; false where they are not what the client has
   // sealed.
@@ -31,7 +31,7 @@ class DataCall final : public SecuredCall {
   const std::shared_ptr<Context> context_;
   const uint32_t sequence_;
   const Xid xid_;
-  asio::thread_pool* const pool_;
+  Workers* const pool_;
 };
 
 }  // namespace penstock::rpc::gss

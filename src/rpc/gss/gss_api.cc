@@ -1,6 +1,6 @@
 #include "rpc/gss/gss_api.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace penstock::rpc::gss {
 namespace {

@@ -1,6 +1,6 @@
 #include "rpc/gss/kerberos.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gssapi/gssapi_krb5.h>
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/workers.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/data_call.h"
 #include "xdr/decode.h"

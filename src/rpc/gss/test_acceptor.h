@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/address.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/test_mechanism.h"
 #include "rpc/test_program.h"

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "base/address.h"
+#include "base/workers.h"
 #include "rdma/iwarp/provider.h"
 #include "rpc/gss/kerberos.h"
 #include "rpc/gss/test_acceptor.h"
@@ -78,7 +80,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
     }(*this, std::move(use), ended));
     loop.Run();
     EXPECT_TRUE(ended);
-    workers.join();
+    workers.Join();
   }
   // With a context of alice's.
   void RunAsAlice(const std::function<Task<void>(Channel&, testing::Initiator&)>& use) {
@@ -158,7 +160,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
   }
 
   Loop loop;
-  asio::thread_pool workers{2};
+  Workers workers{2};
   rdma::iwarp::Provider provider{loop};
   const Octets octets = Pattern(1 << 20);
   ReplyCache cache;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <deque>
 #include <utility>

@@ -1,10 +1,10 @@
 // The calling side of RPC over TCP.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <memory>
 #include <system_error>
 
+#include "base/address.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "rpc/transport.h"
@@ -31,7 +31,7 @@ struct ChannelOptions {
 class Channel final : public rpc::Channel {
  public:
   // `loop` outlives the channel.
-  static Task<Result<std::unique_ptr<Channel>, std::error_code>> Connect(Loop& loop, asio::ip::tcp::endpoint server,
+  static Task<Result<std::unique_ptr<Channel>, std::error_code>> Connect(Loop& loop, SocketAddress server,
                                                                          ChannelOptions options = {});
   // Closes.
   ~Channel() override;
@@ -40,12 +40,12 @@ class Channel final : public rpc::Channel {
   Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
 
   bool connected() const;
-  asio::ip::tcp::endpoint local() const;
+  SocketAddress local() const;
   // Every call that waits fails with kDisconnected, before this returns. So do later ones.
   void Close();
 
  private:
-  class Connection;
+  class Connection;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
   explicit Channel(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
 
   std::shared_ptr<Connection> connection_;

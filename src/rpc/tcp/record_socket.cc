@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/ready.h"
 
 namespace penstock::rpc::tcp {
 namespace {
@@ -201,7 +202,7 @@ void RecordSocket::Close() {
   if (owner_) owner_->OnClosed();
 }
 
-asio::ip::tcp::endpoint RecordSocket::local() const {
+SocketAddress RecordSocket::local() const {
   asio::error_code ignored;
   return socket_.local_endpoint(ignored);
 }

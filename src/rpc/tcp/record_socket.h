@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/address.h"
 #include "base/loop.h"
-#include "base/ready.h"
 #include "rpc/record_marking.h"
 #include "rpc/transport.h"
 
@@ -50,7 +50,7 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // Forgets what was queued, and ends what waits. OnClosed() is called, before this returns, if it was not before.
   void Close();
   bool closed() const { return closed_; }
-  asio::ip::tcp::endpoint local() const;
+  SocketAddress local() const;
   void Abandon() { owner_ = nullptr; }
 
   // To be called at regular intervals: for how many of them in a row a record has begun to be received or sent and not got

@@ -1,15 +1,15 @@
 #include "rpc/tcp/server.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "rpc/header.h"
 #include "rpc/tcp/requester.h"
 
@@ -45,9 +45,9 @@ class AcceptOne {
   Accepted accepted_;
 };
 
-std::unexpected<SetupError> Failure(const asio::ip::tcp::endpoint& endpoint, int error) {
+std::unexpected<SetupError> Failure(const SocketAddress& endpoint, int error) {
   std::string message = fmt::format("cannot listen on {} port {}: {}", endpoint.address().to_string(), endpoint.port(),
-                                    std::strerror(error));
+                                    DescribeErrno(error));
   if (error == EADDRINUSE) message += "; is another server running there?";
   if (error == EACCES) message += "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
   return std::unexpected(SetupError{std::move(message)});
@@ -55,7 +55,7 @@ std::unexpected<SetupError> Failure(const asio::ip::tcp::endpoint& endpoint, int
 
 }  // namespace
 
-SetupResult<FileDescriptor> OpenListener(const asio::ip::tcp::endpoint& endpoint) {
+SetupResult<FileDescriptor> OpenListener(const SocketAddress& endpoint) {
   FileDescriptor fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Failure(endpoint, errno);
   const int on = 1;
@@ -67,8 +67,8 @@ SetupResult<FileDescriptor> OpenListener(const asio::ip::tcp::endpoint& endpoint
   return fd;
 }
 
-asio::ip::tcp::endpoint LocalEndpoint(const FileDescriptor& listener) {
-  asio::ip::tcp::endpoint endpoint;
+SocketAddress LocalEndpoint(const FileDescriptor& listener) {
+  SocketAddress endpoint;
   auto size = static_cast<socklen_t>(endpoint.capacity());
   const int result = ::getsockname(listener.get(), endpoint.data(), &size);
   assert(result == 0);

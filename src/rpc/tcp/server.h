@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/address.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/signal.h"
@@ -27,13 +28,13 @@ struct ServerOptions {
   // A call to the peer without a reply for so long fails.
   Duration back_call_limit = std::chrono::seconds(15);
   // Who may connect. Empty: everybody.
-  std::function<bool(const asio::ip::address&)> allow{};
+  std::function<bool(const IpAddress&)> allow{};
 };
 
 // A listening socket. Several servers, each on its loop, may accept from the same.
-SetupResult<FileDescriptor> OpenListener(const asio::ip::tcp::endpoint& endpoint);
+SetupResult<FileDescriptor> OpenListener(const SocketAddress& endpoint);
 // Where it listens: the port that the system chose, for port 0.
-asio::ip::tcp::endpoint LocalEndpoint(const FileDescriptor& listener);
+SocketAddress LocalEndpoint(const FileDescriptor& listener);
 
 // Serves the connections that it accepts on one loop, and belongs to that loop.
 class Server {

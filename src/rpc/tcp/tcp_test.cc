@@ -266,7 +266,7 @@ TEST_F(TcpTest, CallsThatTheServerDoesNotTakeTimeOutAndCloseTheConnection) {
 }
 
 TEST_F(TcpTest, RefusesWhomItShall) {
-  StartServer({.allow = [](const asio::ip::address& from) { return !from.is_loopback(); }});
+  StartServer({.allow = [](const IpAddress& from) { return !from.is_loopback(); }});
   ConnectClient();
   EXPECT_EQ(Call<testing::Null>().error().transport, CallError::kDisconnected);
 }

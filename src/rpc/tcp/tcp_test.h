@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <asio/io_context.hpp>
 #include <functional>
 #include <optional>
 
+#include "base/address.h"
 #include "rpc/client.h"
 #include "rpc/dispatch.h"
 #include "rpc/tcp/channel.h"
@@ -74,7 +76,7 @@ class TcpTest : public ::testing::Test {
 
   Result<std::unique_ptr<Channel>, std::error_code> TryConnect(ChannelOptions options = {}) {
     std::optional<Result<std::unique_ptr<Channel>, std::error_code>> result;
-    Spawn([](Loop& on, asio::ip::tcp::endpoint to, ChannelOptions with, auto& out) -> Task<void> {
+    Spawn([](Loop& on, SocketAddress to, ChannelOptions with, auto& out) -> Task<void> {
       out.emplace(co_await Channel::Connect(on, to, with));
     }(loop, address, options, result));
     TurnUntil([&] { return result.has_value(); });
@@ -152,7 +154,7 @@ class TcpTest : public ::testing::Test {
   testing::TestProgram program;
   Dispatcher dispatcher{cache, loop};
   std::optional<FileDescriptor> listener;
-  asio::ip::tcp::endpoint address;
+  SocketAddress address;
   std::unique_ptr<Server> server;
   std::unique_ptr<Channel> channel;
   std::optional<Client> client;

@@ -5,7 +5,6 @@
 // in a while for each.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,7 @@
 
 #include "base/loop.h"
 #include "base/task.h"
+#include "base/workers.h"
 #include "xdr/encoder.h"
 
 namespace penstock::nfs::v4 {
@@ -36,7 +36,7 @@ class OwnerNames {
   // Numbers alone.
   OwnerNames() = default;
   // `pool` and `clock` outlive it. Without a pool, look-ups are made at once.
-  OwnerNames(std::string domain, IdentityDatabase database, const TimerService& clock, asio::thread_pool* pool)
+  OwnerNames(std::string domain, IdentityDatabase database, const TimerService& clock, Workers* pool)
       : domain_(std::move(domain)), database_(std::move(database)), clock_(&clock), pool_(pool) {}
 
   // Whether what Encode* writes now is what they are called. Where not: Load() first.
@@ -66,7 +66,7 @@ class OwnerNames {
   const std::string domain_;
   const IdentityDatabase database_;
   const TimerService* clock_ = nullptr;
-  asio::thread_pool* pool_ = nullptr;
+  Workers* pool_ = nullptr;
   mutable std::mutex mutex_;  // guards what follows; held for a look-up
   Names users_;
   Names groups_;

@@ -7,7 +7,7 @@
 namespace penstock::nfs::v4 {
 
 Caller::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
-  return [&loop, call_limit](asio::ip::tcp::endpoint client) -> Task<std::shared_ptr<rpc::Channel>> {
+  return [&loop, call_limit](SocketAddress client) -> Task<std::shared_ptr<rpc::Channel>> {
     rpc::tcp::ChannelOptions options;
     options.max_record = 64 << 10;
     options.connect_limit = std::min<Duration>(std::chrono::seconds(5), call_limit);

@@ -14,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "base/address.h"
 #include "base/loop.h"
 #include "nfs/v4/callback/wire.h"
 #include "nfs/v4/callbacks.h"
@@ -25,7 +26,7 @@ namespace penstock::nfs::v4 {
 class Caller : public Callbacks {
  public:
   // Makes a connection to a client of minor version 0; null where that fails. On the home loop.
-  using Connect = std::function<Task<std::shared_ptr<rpc::Channel>>(asio::ip::tcp::endpoint)>;
+  using Connect = std::function<Task<std::shared_ptr<rpc::Channel>>(SocketAddress)>;
 
   struct Options {
     Duration again = std::chrono::seconds(1);           // between two tries of the same call

@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "base/address.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/callback/caller.h"
 #include "nfs/v4/callback/test_client.h"
@@ -15,8 +16,6 @@ namespace penstock::nfs::v4 {
 namespace {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
-
-using asio::ip::tcp;
 
 const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
 
@@ -98,7 +97,7 @@ class CallerLoopsTest : public testing::Test {
       EXPECT_TRUE(server_->Start(listener_));
     });
   }
-  tcp::endpoint Where() const { return rpc::tcp::LocalEndpoint(listener_); }
+  SocketAddress Where() const { return rpc::tcp::LocalEndpoint(listener_); }
 
   // A client connects, and is answered once.
   void Connect() {
@@ -124,7 +123,7 @@ class CallerLoopsTest : public testing::Test {
     theirs_.loop.Post([&] {
       Spawn([](CallerLoopsTest& test, std::promise<HolderAttributes>& out) -> Task<void> {
         const HolderAttributes held = co_await test.caller_.GetAttributes(&test.theirs_.loop, test.client_, kFile);
-        EXPECT_TRUE(test.theirs_.loop.context().get_executor().running_in_this_thread());
+        EXPECT_TRUE(test.theirs_.loop.IsCurrent());
         out.set_value(held);
       }(*this, asked));
     });

@@ -13,7 +13,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
 
-const asio::ip::tcp::endpoint kListener(asio::ip::make_address("127.0.0.1"), 2049);
+const SocketAddress kListener(asio::ip::make_address("127.0.0.1"), 2049);
 
 // A connection whose client answers by `answer`; without one it does not answer, until the connection is lost or the
 // call times out.
@@ -85,7 +85,7 @@ class CallerTest : public testing::Test {
     return created.reply.csr_resok4().csr_sessionid;
   }
   // A client of minor version 0, whose delegation is as good as that of any.
-  void OpenMinorZero(std::optional<asio::ip::tcp::endpoint> endpoint = kListener) {
+  void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
     auto state = state_.Lock();
     const CallbackAddress callback{.program = 0x40000009, .endpoint = endpoint, .identifier = 3};
     const auto set = state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0),
@@ -115,13 +115,13 @@ class CallerTest : public testing::Test {
   ClientId client_;
   SessionId session_{};
   std::vector<std::shared_ptr<ScriptedChannel>> channels_;
-  std::vector<asio::ip::tcp::endpoint> connected_to_;
+  std::vector<SocketAddress> connected_to_;
   std::shared_ptr<ScriptedChannel> listener_;  // what a connection to a client of minor version 0 comes to
   Caller caller_{state_,
                  nullptr,
                  world_,
                  buffers_,
-                 [this](asio::ip::tcp::endpoint to) -> Task<std::shared_ptr<rpc::Channel>> {
+                 [this](SocketAddress to) -> Task<std::shared_ptr<rpc::Channel>> {
                    connected_to_.push_back(to);
                    co_return listener_;
                  },

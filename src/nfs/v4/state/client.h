@@ -1,12 +1,12 @@
 // What is known of one client, under one client ID.
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "base/timer.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/principal.h"
@@ -18,7 +18,7 @@ namespace penstock::nfs::v4 {
 // Where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
 struct CallbackAddress {
   uint32_t program = 0;
-  std::optional<asio::ip::tcp::endpoint> endpoint{};  // none: it is not called
+  std::optional<SocketAddress> endpoint{};  // none: it is not called
   uint32_t identifier = 0;
 
   bool operator==(const CallbackAddress&) const = default;

@@ -1,10 +1,8 @@
 #include "nfs/v4/state/recovery_queue.h"
 
-#include <asio/post.hpp>
-
 namespace penstock::nfs::v4 {
 
-RecoveryQueue::~RecoveryQueue() { pool_.join(); }
+RecoveryQueue::~RecoveryQueue() { pool_.Join(); }
 
 Task<bool> RecoveryQueue::Run(Loop* loop, std::function<bool(RecoveryStore&)> change) {
   co_return co_await Offload(loop, &pool_, [this, &change] { return change(*store_); });
@@ -27,7 +25,7 @@ void RecoveryQueue::RemoveLater(Loop* loop, const std::string& owner) {
     store_->Remove(owner);
     return;
   }
-  asio::post(pool_, [this, owner] { store_->Remove(owner); });
+  pool_.Post([this, owner] { store_->Remove(owner); });
 }
 
 }  // namespace penstock::nfs::v4

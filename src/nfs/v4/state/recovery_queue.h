@@ -1,12 +1,12 @@
 // The recovery store, for those who must not block: one thread writes, in the order in which it was asked to.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
 
 #include "base/loop.h"
 #include "base/task.h"
+#include "base/workers.h"
 #include "nfs/v4/state/recovery.h"
 
 namespace penstock::nfs::v4 {
@@ -32,7 +32,7 @@ class RecoveryQueue {
   Task<bool> Run(Loop* loop, std::function<bool(RecoveryStore&)> change);
 
   std::unique_ptr<RecoveryStore> store_;  // of the one thread of pool_
-  asio::thread_pool pool_{1};
+  Workers pool_{1};
 };
 
 }  // namespace penstock::nfs::v4

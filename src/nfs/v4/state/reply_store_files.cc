@@ -9,18 +9,18 @@
 //
 // All of it is allocated when the session is made: later writes change nothing but data.
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "base/data.h"
+#include "base/log.h"
+#include "base/result.h"
 #include "nfs/v4/state/mix.h"
 #include "nfs/v4/state/reply_record.h"
 #include "nfs/v4/state/reply_store.h"
@@ -159,7 +159,7 @@ class FileReplyStore : public ReplyStore {
     const stdfs::path path = directory_ / NameOf(session);
     FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd || !Prepare(fd.get(), head)) {
-      spdlog::warn("cannot keep the replies of a session in {}: {}", directory_.string(), std::strerror(errno));
+      log::warn("cannot keep the replies of a session in {}: {}", directory_.string(), DescribeErrno(errno));
       if (fd) ::unlink(path.c_str());
       return nullptr;
     }
@@ -185,7 +185,7 @@ class FileReplyStore : public ReplyStore {
 SetupResult<std::unique_ptr<ReplyStore>> OpenReplyStore(const std::string& directory) {
   const bool made = ::mkdir(directory.c_str(), 0700) == 0;
   FileDescriptor fd(made || errno == EEXIST ? ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
-  if (!fd) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", directory, std::strerror(errno))});
+  if (!fd) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", directory, DescribeErrno(errno))});
   return std::make_unique<FileReplyStore>(directory, std::move(fd));
 }
 

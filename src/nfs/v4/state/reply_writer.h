@@ -1,12 +1,12 @@
 // The store of persistent sessions' replies, for those who must not block.
 #pragma once
 
-#include <asio/thread_pool.hpp>
 #include <memory>
 #include <vector>
 
 #include "base/loop.h"
 #include "base/task.h"
+#include "base/workers.h"
 #include "nfs/v4/state/reply_store.h"
 
 namespace penstock::nfs::v4 {
@@ -16,7 +16,7 @@ namespace penstock::nfs::v4 {
 class ReplyWriter {
  public:
   // Both outlive the writer and what it has under way. No pool: for calls without a loop.
-  explicit ReplyWriter(ReplyStore& store, asio::thread_pool* pool = nullptr) : store_(store), pool_(pool) {}
+  explicit ReplyWriter(ReplyStore& store, Workers* pool = nullptr) : store_(store), pool_(pool) {}
 
   // See ReplyStore and SessionReplies. What is referred to lives until then.
   Task<std::shared_ptr<SessionReplies>> Create(Loop* loop, SessionId session, ReplyRoom room);
@@ -25,7 +25,7 @@ class ReplyWriter {
 
  private:
   ReplyStore& store_;
-  asio::thread_pool* pool_;
+  Workers* pool_;
 };
 
 }  // namespace penstock::nfs::v4

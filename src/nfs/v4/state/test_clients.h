@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "base/address.h"
 #include "nfs/v4/state/clients.h"
 
 namespace penstock::nfs::v4 {
@@ -117,7 +118,7 @@ class ClientsTest : public testing::Test {
   Result<Clients::SetClientIdResult, nfs4::nfsstat4> Set(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0,
                                                          uint16_t callback_port = 2049) {
     const CallbackAddress address{.program = 0x40000000,
-                                  .endpoint = asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), callback_port),
+                                  .endpoint = SocketAddress(asio::ip::address_v4::loopback(), callback_port),
                                   .identifier = 7};
     return clients_.Set({.verifier = Verifier(verifier), .id = id, .callback = address}, User(uid), ++random_, now_,
                         holds_);

@@ -20,7 +20,7 @@ std::optional<uint16_t> TakePortHalf(std::string_view& text) {
 
 }  // namespace
 
-std::optional<asio::ip::tcp::endpoint> ParseUniversalAddress(std::string_view network_id, std::string_view address) {
+std::optional<SocketAddress> ParseUniversalAddress(std::string_view network_id, std::string_view address) {
   const auto low = TakePortHalf(address);
   const auto high = low ? TakePortHalf(address) : std::nullopt;
   if (!high) return std::nullopt;
@@ -30,10 +30,10 @@ std::optional<asio::ip::tcp::endpoint> ParseUniversalAddress(std::string_view ne
   const std::string host(address);
   if (network_id == "tcp") {
     const auto ip = asio::ip::make_address_v4(host, error);
-    if (!error) return asio::ip::tcp::endpoint(ip, port);
+    if (!error) return SocketAddress(ip, port);
   } else if (network_id == "tcp6") {
     const auto ip = asio::ip::make_address_v6(host, error);
-    if (!error) return asio::ip::tcp::endpoint(ip, port);
+    if (!error) return SocketAddress(ip, port);
   }
   return std::nullopt;
 }

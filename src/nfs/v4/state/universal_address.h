@@ -1,14 +1,15 @@
 // Where somebody listens, as RPC writes it (RFC 5665 §5.2.3.3, §5.2.3.4).
 #pragma once
 
-#include <asio/ip/tcp.hpp>
 #include <optional>
 #include <string_view>
+
+#include "base/address.h"
 
 namespace penstock::nfs::v4 {
 
 // "tcp" and "192.0.2.1.8.1", "tcp6" and "2001:db8::1.8.1": port 8 * 256 + 1. Nothing for what is no such address, or of
 // another network.
-std::optional<asio::ip::tcp::endpoint> ParseUniversalAddress(std::string_view network_id, std::string_view address);
+std::optional<SocketAddress> ParseUniversalAddress(std::string_view network_id, std::string_view address);
 
 }  // namespace penstock::nfs::v4

@@ -6,13 +6,12 @@ namespace penstock::nfs::v4 {
 namespace {
 
 using asio::ip::make_address;
-using asio::ip::tcp;
 
 TEST(UniversalAddress, IsAnAddressAndAPort) {
-  EXPECT_EQ(ParseUniversalAddress("tcp", "192.0.2.1.8.1"), tcp::endpoint(make_address("192.0.2.1"), 2049));
-  EXPECT_EQ(ParseUniversalAddress("tcp", "127.0.0.1.255.255"), tcp::endpoint(make_address("127.0.0.1"), 65535));
-  EXPECT_EQ(ParseUniversalAddress("tcp6", "2001:db8::1.8.1"), tcp::endpoint(make_address("2001:db8::1"), 2049));
-  EXPECT_EQ(ParseUniversalAddress("tcp6", "::1.0.111"), tcp::endpoint(make_address("::1"), 111));
+  EXPECT_EQ(ParseUniversalAddress("tcp", "192.0.2.1.8.1"), SocketAddress(make_address("192.0.2.1"), 2049));
+  EXPECT_EQ(ParseUniversalAddress("tcp", "127.0.0.1.255.255"), SocketAddress(make_address("127.0.0.1"), 65535));
+  EXPECT_EQ(ParseUniversalAddress("tcp6", "2001:db8::1.8.1"), SocketAddress(make_address("2001:db8::1"), 2049));
+  EXPECT_EQ(ParseUniversalAddress("tcp6", "::1.0.111"), SocketAddress(make_address("::1"), 111));
 }
 
 TEST(UniversalAddress, IsNothingElse) {
