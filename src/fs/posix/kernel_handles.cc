@@ -1,13 +1,18 @@
 #include "fs/posix/kernel_handles.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
+#include "base/result.h"
 #include "fs/posix/error.h"
 #include "fs/posix/path.h"
 
@@ -25,10 +30,15 @@ struct KernelHandle {
   struct file_handle& get() { return *reinterpret_cast<struct file_handle*>(bytes); }
 };
 
+// How long to wait before each further try to open a handle. Another file takes microseconds to make, and milliseconds
+// where the disk or the processors are busy.
+constexpr std::chrono::microseconds kPauses[] = {std::chrono::microseconds(100), std::chrono::milliseconds(1),
+                                                 std::chrono::milliseconds(10)};
+
 }  // namespace
 
-Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const SipKey& key) {
-  std::unique_ptr<KernelHandles> handles(new KernelHandles(root, key));
+Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const SipKey& key, OpenByHandle open_by_handle) {
+  std::unique_ptr<KernelHandles> handles(new KernelHandles(root, key, std::move(open_by_handle)));
   // The root's own signature cannot include it; what is hashed before every other handle is its unsigned form.
   PENSTOCK_TRY(const Handle unbound, handles->Sign(root));
   const ConstBytes identity = unbound.bytes().subspan(kTypeAt);
@@ -83,7 +93,7 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   kernel.get().handle_bytes = static_cast<unsigned>(octets.size());
   kernel.get().handle_type = std::to_integer<int>(bytes[kTypeAt]);
   std::memcpy(kernel.get().f_handle, octets.data(), octets.size());
-  FileDescriptor fd(::open_by_handle_at(root_, &kernel.get(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  FileDescriptor fd = OpenPatiently(kernel.get());
   if (!fd) {
     // The kernel finds fault with a handle of ours where its inode is gone.
     if (errno == EINVAL || errno == ENOENT) return std::unexpected(Error::kStale);
@@ -95,10 +105,24 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   return fd;
 }
 
+// ENOMEM has two meanings. Either the kernel has no memory; or the file is gone, and another file with its inode number
+// is being made at this moment (Linux: an inode in the state I_CREATING). The second one is over soon, and then the
+// handle is stale. So try again a few times before the caller hears of it; errno is that of the last try.
+FileDescriptor KernelHandles::OpenPatiently(struct file_handle& handle) const {
+  constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+  FileDescriptor fd(open_by_handle_(root_, &handle, kFlags));
+  for (const auto pause : kPauses) {
+    if (fd || errno != ENOMEM) break;
+    std::this_thread::sleep_for(pause);
+    fd = FileDescriptor(open_by_handle_(root_, &handle, kFlags));
+  }
+  return fd;
+}
+
 SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "handle-key";
   const auto failure = [&](const char* what) {
-    return std::unexpected(SetupError{fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(errno))});
+    return std::unexpected(SetupError{fmt::format("cannot {} {}: {}", what, path.string(), DescribeErrno(errno))});
   };
   SipKey key;
   // Written elsewhere and linked into place, so that whoever else starts now sees a whole key or none.

@@ -2,7 +2,10 @@
 // an inode number has been used again. They need CAP_DAC_READ_SEARCH.
 #pragma once
 
+#include <fcntl.h>
+
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "fs/posix/handles.h"
@@ -18,8 +21,12 @@ namespace penstock::fs::posix {
 // those who had its handle, as with the kernel server's no_subtree_check.
 class KernelHandles final : public HandleSource {
  public:
+  using OpenByHandle = std::function<int(int mount_fd, struct file_handle* handle, int flags)>;
+
   // kNotSupported where the kernel or our rights do not allow it. `root` is open for reading and outlives this.
-  static Result<std::unique_ptr<KernelHandles>> Make(int root, const SipKey& key);
+  // `open_by_handle` is the system call; tests pass one that fails.
+  static Result<std::unique_ptr<KernelHandles>> Make(int root, const SipKey& key,
+                                                     OpenByHandle open_by_handle = ::open_by_handle_at);
 
   Handle Root() const override { return root_handle_; }
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
@@ -29,12 +36,15 @@ class KernelHandles final : public HandleSource {
   void NameMoved(const Handle&, std::string_view, const Handle&, std::string_view) override {}
 
  private:
-  KernelHandles(int root, const SipKey& key) : root_(root), key_(key) {}
+  KernelHandles(int root, const SipKey& key, OpenByHandle open_by_handle)
+      : root_(root), key_(key), open_by_handle_(std::move(open_by_handle)) {}
   Result<Handle> Sign(int fd) const;
+  FileDescriptor OpenPatiently(struct file_handle& handle) const;
   uint64_t Tag(ConstBytes kernel_part) const;
 
   const int root_;
   const SipKey key_;
+  const OpenByHandle open_by_handle_;
   std::vector<std::byte> root_identity_;
   Handle root_handle_;
 };
