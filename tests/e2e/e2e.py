@@ -16,8 +16,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
-from penstock import ADDRESS, INSIDE, PENSTOCK, TRANSPORTS, Server, free_ports, penstock  # noqa: E402
+from penstock import ADDRESS, INSIDE, PENSTOCK, TRANSPORTS, Server, penstock, serve_refused, serving  # noqa: E402
 from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from ports import free_ports  # noqa: E402
 
 
 def folders(scratch, *names):
@@ -107,9 +108,9 @@ def directory_argument(scratch):
 
 
 def bad_directory(scratch):
-    refused("serve", f"{scratch}/absent", "--tcp-port=0", mentions=[f"{scratch}/absent"])
+    serve_refused(scratch, f"{scratch}/absent", mentions=[f"{scratch}/absent"])
     make(f"{scratch}/file", 1)
-    refused("serve", f"{scratch}/file", "--tcp-port=0", mentions=[f"{scratch}/file"])
+    serve_refused(scratch, f"{scratch}/file", mentions=[f"{scratch}/file"])
 
 
 def rdma_choice(scratch):
@@ -119,8 +120,8 @@ def rdma_choice(scratch):
     assert listed == ["none: software iWARP will be used"] or all("IRD" in line for line in listed), listed
     folders(scratch, "export")
     for options in (["--rdma=verbs"], ["--rdma-device=absent0"]):
-        refused("serve", f"{scratch}/export", "--tcp-port=0", *options, mentions=["RDMA" if "verbs" in options[0] else "absent0"])
-    assert penstock("serve", f"{scratch}/export", "--rdma=infiniband").returncode != 0
+        serve_refused(scratch, f"{scratch}/export", *options, mentions=["RDMA" if "verbs" in options[0] else "absent0"])
+    assert penstock(*serving(free_ports(3), f"{scratch}/export", f"--state-dir={scratch}/state", "--rdma=infiniband")).returncode != 0
     with Server({"/export": f"{scratch}/export"}) as server:
         assert any(line.startswith("NFS over RDMA (software iWARP): ") for line in server.lines), server.lines
         ok("ping", "-c", 1, "--rdma=iwarp", server.url("/export", "rdma"))
@@ -135,12 +136,12 @@ def busy_port(scratch):
         with socket.socket() as taken:
             taken.bind((ADDRESS, ports[role]))
             taken.listen()
-            refused(*Server({"/": f"{scratch}/export"}, ports=ports).arguments, mentions=[str(ports[role])])
+            serve_refused(scratch, f"{scratch}/export", ports=ports, mentions=[str(ports[role])])
 
 
 def no_permission(scratch):
     """A directory the user may not read: one line that names it. As root, tried as another user."""
-    folders(scratch, "closed")
+    folders(scratch, "closed", "state")
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     if as_nobody and not shutil.which("setpriv"):
         raise Skip("setpriv (package util-linux) is not installed")
@@ -148,7 +149,7 @@ def no_permission(scratch):
     shutil.copy(PENSTOCK, program)
     os.chmod(program, 0o755)
     os.chmod(f"{scratch}/closed", 0)
-    arguments = Server({"/": f"{scratch}/closed"}).arguments
+    arguments = serving(free_ports(3), f"{scratch}/closed", f"--state-dir={scratch}/state")
     done = subprocess.run([*as_nobody, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=60)
     print(done.stderr)

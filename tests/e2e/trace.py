@@ -12,7 +12,8 @@ sys.path[:0] = [os.path.join(TESTS, "harness"), os.path.join(TESTS, "interop")]
 import check_capture  # noqa: E402
 from cases import Skip, main  # noqa: E402
 from files import make  # noqa: E402
-from penstock import Server, penstock  # noqa: E402
+from penstock import Server, penstock, serving  # noqa: E402
+from ports import free_ports  # noqa: E402
 
 SIZE = 3_000_000  # READs and WRITEs of a megabyte, and a rest
 
@@ -99,8 +100,9 @@ def client(scratch):
 
 def cannot_be_made(scratch):
     """One line that names the file, before anything is done."""
-    for arguments in (["serve", scratch, "--tcp-port=0", "--rdma-port=0", "--mount-port=0"],
-                      ["ping", "nfs://127.0.0.1:1/?vers=3&proto=rdma"]):
+    ports = free_ports(3)
+    for arguments in (serving(ports, scratch, f"--state-dir={scratch}/state"),
+                      ["ping", f"nfs://127.0.0.1:{ports[1]}/?vers=3&proto=rdma"]):
         done = penstock(*arguments, f"--trace={scratch}/absent/trace.pcapng")
         assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done
         assert f"{scratch}/absent/trace.pcapng" in done.stderr, done.stderr

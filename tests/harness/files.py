@@ -11,6 +11,9 @@ MIB = 1024 * 1024
 # machine move in a few seconds.
 SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4096": 4096, "4097": 4097, "1m3": MIB + 3, "large": (16 if INSIDE else 64) * MIB}
 
+# The same without the large one, where each is moved in every version over both transports.
+CORE_SIZES = {name: size for name, size in SIZES.items() if name != "large"} | {"2m5": 2 * MIB + 5}
+
 
 def make(path, size):
     """A file of `size` bytes that no other file repeats."""
@@ -20,8 +23,8 @@ def make(path, size):
             size -= min(size, MIB)
 
 
-def make_sizes(folder):
-    for name, size in SIZES.items():
+def make_sizes(folder, sizes=SIZES):
+    for name, size in sizes.items():
         make(f"{folder}/{name}", size)
 
 

@@ -8,16 +8,23 @@ kernel's NFS server. Nothing is installed on the host: packages are only unpacke
 import glob
 import hashlib
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import time
+
+from kept import kept
 
 IMAGE_DIR = os.environ.get("PENSTOCK_GUEST_DIR") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "build", "interop")
 )
 KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
+HEADERS = "/usr/src/linux-headers-"
+RELEASE = re.compile(r"6\.1\.(\d+)-(\d+)-amd64")  # not 6.12's backports, 6.12.9+bpo-amd64 among them
+ATTEMPTS, PAUSE_SECONDS = 6, 10  # to download a package
 MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4",
            "nfsd", "rpcsec_gss_krb5", "cts"]
 # What libibverbs loads at run time, for each kind of device there is in the guest.
@@ -50,36 +57,79 @@ def run(command, **kwargs):
     return done.stdout
 
 
+def headers_there():
+    """{release: version of its package} of the kernels whose headers are in /usr/src."""
+    releases = [path.removeprefix(HEADERS) for path in glob.glob(f"{HEADERS}*")]
+    return {release: package_version(f"linux-headers-{release}") for release in releases}
+
+
+def package_version(package):
+    """Of an installed package, or None."""
+    asked = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return asked.stdout if asked.returncode == 0 and asked.stdout else None
+
+
+def image_can_be_had(release):
+    return os.path.exists(kernel_folder(release)) or subprocess.run(
+        ["apt-cache", "show", f"linux-image-{release}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def choose_release(headers, source, image_can_be_had):
+    """The release of the guest's kernel: of the series 6.1, not of a backport, and the newest whose image can be had; before all
+    others, one whose version is that of the kernel source. `headers` is {release: version}."""
+    found = {release: tuple(map(int, matched.groups())) for release in headers if (matched := RELEASE.fullmatch(release))}
+    if not found:
+        others = f"; there are only those of {', '.join(sorted(headers))}" if headers else ""
+        raise GuestUnavailable(f"no headers of Debian 12's kernel 6.1 in /usr/src (package linux-headers-6.1.0-*-amd64, which Debian 12's "
+                               f"linux-headers-amd64 brings){others}")
+    best_first = sorted(found, key=lambda release: (headers[release] == source, found[release]), reverse=True)
+    chosen = next((release for release in best_first if image_can_be_had(release)), best_first[0])
+    if headers[chosen] != source:
+        print(f"linux-source-6.1 is {source}, and the headers of {chosen} are {headers[chosen]}: siw is built all the same", flush=True)
+    return chosen
+
+
 def kernel_release():
-    headers = sorted(glob.glob("/usr/src/linux-headers-6.1*-amd64"), key=os.path.getmtime)
-    if not headers:
-        raise GuestUnavailable("no kernel headers (package linux-headers-amd64)")
-    return os.path.basename(headers[-1]).removeprefix("linux-headers-")
+    return choose_release(headers_there(), package_version("linux-source-6.1"), image_can_be_had)
 
 
-def unpack_package(name, target):
-    if os.path.isdir(target):
-        return
-    with tempfile.TemporaryDirectory(dir=IMAGE_DIR) as scratch:
-        os.chmod(scratch, 0o755)
-        run(["apt-get", "download", name], cwd=scratch)
-        (deb,) = glob.glob(f"{scratch}/*.deb")
-        run(["dpkg", "-x", deb, f"{scratch}/unpacked"])
-        os.rename(f"{scratch}/unpacked", target)
+def kernel_folder(release):
+    return f"{IMAGE_DIR}/linux-{release}"
 
 
-def build_siw(kernel, release):
-    """siw.ko against the packaged headers, into the unpacked kernel's own module tree so that modprobe finds it."""
-    target = f"{kernel}/lib/modules/{release}/extra/siw.ko"
-    if os.path.exists(target):
-        return
-    with tempfile.TemporaryDirectory(dir=IMAGE_DIR) as scratch:
+def download(package, folder):
+    """The path of the package. What is in the way is often over soon: the network's hiccups, or another apt-get that renews the
+    lists of packages."""
+    for attempt in range(1, ATTEMPTS + 1):
+        done = subprocess.run(["apt-get", "download", package], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, cwd=folder)
+        files = glob.glob(f"{glob.escape(folder)}/*.deb")
+        if done.returncode == 0 and len(files) == 1:
+            return files[0]
+        print(f"apt-get download {package} failed, attempt {attempt} of {ATTEMPTS}:\n{done.stdout[-1000:]}", flush=True)
+        for unfinished in files:
+            os.unlink(unfinished)
+        if attempt < ATTEMPTS:
+            time.sleep(PAUSE_SECONDS)
+    raise RuntimeError(f"the package {package} cannot be downloaded (see above): is there a network, and are apt's lists fresh "
+                       f"(apt-get update)?")
+
+
+def unpack_package(package, target):
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as scratch:
+        os.chmod(scratch, 0o755)  # apt-get downloads as another user
+        run(["dpkg", "-x", download(package, scratch), target])
+
+
+def make_kernel(release, target):
+    """The kernel and its modules, with siw among them."""
+    unpack_package(f"linux-image-{release}", target)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as scratch:
         run(["tar", "-xJf", KERNEL_SOURCE, "-C", scratch, "--strip-components=1", f"linux-source-6.1/{SIW}"])
-        run(["make", "-s", "-C", f"/usr/src/linux-headers-{release}", f"M={scratch}/{SIW}", "CONFIG_RDMA_SIW=m",
-             "modules"])
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        run(["strip", "--strip-debug", "-o", target, f"{scratch}/{SIW}/siw.ko"])
-    run(["depmod", "-b", kernel, release])
+        run(["make", "-s", "-C", f"{HEADERS}{release}", f"M={scratch}/{SIW}", "CONFIG_RDMA_SIW=m", "modules"])
+        os.makedirs(f"{target}/lib/modules/{release}/extra")
+        run(["strip", "--strip-debug", "-o", f"{target}/lib/modules/{release}/extra/siw.ko", f"{scratch}/{SIW}/siw.ko"])
+    run(["depmod", "-b", target, release])
 
 
 def copy_file(source, root, path=None):
@@ -159,47 +209,42 @@ def populate(root, kernel, release, nfsd):
 def pack(root, archive):
     """The folder as an initramfs, owned by root whoever builds it. Not compressed: unpacking costs the guest more."""
     names = run(["find", ".", "-mindepth", "1"], cwd=root)
-    with open(archive + ".new", "wb") as out:
+    with open(archive, "wb") as out:
         subprocess.run(["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"], input=names.encode(), stdout=out,
                        cwd=root, check=True)
-    os.rename(archive + ".new", archive)
 
 
-def unavailable_reason():
-    """Why no guest can be made here, or None."""
+def make_base(release, archive):
+    kernel = kept(kernel_folder(release), lambda target: make_kernel(release, target))
+    nfsd = kept(f"{IMAGE_DIR}/nfs-kernel-server", lambda target: unpack_package("nfs-kernel-server", target))
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(archive)) as root:
+        os.chmod(root, stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+        populate(root, kernel, release, nfsd)
+        pack(root, archive)
+
+
+def available_release():
+    """The release of the kernel of which a guest can be made here; else GuestUnavailable says why not."""
     for program in ("qemu-system-x86_64", "busybox", "cpio", "dpkg", "apt-get", "modprobe", "depmod", "mount.nfs", "kinit"):
         if not shutil.which(program) and not os.path.exists(f"/usr/sbin/{program}"):
-            return f"{program} is not installed"
+            raise GuestUnavailable(f"{program} is not installed")
     if not os.path.exists(KERNEL_SOURCE):
-        return "linux-source-6.1 is not installed"
+        raise GuestUnavailable("linux-source-6.1 is not installed")
     if not os.path.exists(VERBS_LIBRARIES):
-        return "ibverbs-providers is not installed"
-    return None
+        raise GuestUnavailable("ibverbs-providers is not installed")
+    return kernel_release()
 
 
 def ensure():
     """Returns (kernel image, base initramfs), building what is missing."""
-    reason = unavailable_reason()
-    if reason:
-        raise GuestUnavailable(reason)
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    os.makedirs(IMAGE_DIR, exist_ok=True)
-    release = kernel_release()
-    kernel, nfsd = f"{IMAGE_DIR}/kernel-{release}", f"{IMAGE_DIR}/nfs-kernel-server"
+    release = available_release()
+    if "/usr/sbin" not in os.environ["PATH"].split(":"):
+        os.environ["PATH"] += ":/usr/sbin:/sbin"
     with open(__file__, "rb") as me:
         recipe = hashlib.sha256(me.read() + release.encode()).hexdigest()[:12]
-    base = f"{IMAGE_DIR}/base-{recipe}.cpio"
-    vmlinuz = f"{kernel}/boot/vmlinuz-{release}"
-    if os.path.exists(base):
-        return vmlinuz, base
-    unpack_package(f"linux-image-{release}", kernel)
-    unpack_package("nfs-kernel-server", nfsd)
-    build_siw(kernel, release)
-    with tempfile.TemporaryDirectory(dir=IMAGE_DIR) as root:
-        os.chmod(root, stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
-        populate(root, kernel, release, nfsd)
-        pack(root, base)
-    return vmlinuz, base
+    base = kept(f"{IMAGE_DIR}/base-{recipe}.cpio", lambda archive: make_base(release, archive))
+    kernel = kept(kernel_folder(release), lambda target: make_kernel(release, target))
+    return f"{kernel}/boot/vmlinuz-{release}", base
 
 
 if __name__ == "__main__":

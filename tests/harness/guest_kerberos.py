@@ -1,7 +1,7 @@
 """The guest as a machine in a Kerberos realm (kerberos.py) whose KDC is on the host: it is client1, the host is server.
 
 Root is the machine (nfs/client1, by /etc/krb5.keytab). The users are those of the realm, with the uids they have on
-the host, and a stranger. In a script that begins with JOIN:
+the host, and a stranger. In a script that begins with join():
 
     ticket alice            alice has a ticket from now on
     as alice COMMAND        runs a shell command as alice
@@ -9,6 +9,7 @@ the host, and a stranger. In a script that begins with JOIN:
 
 import pwd
 
+from guest_programs import built_library
 from kerberos import USERS, Realm
 
 SERVER = "server"  # what the host is mounted by
@@ -20,17 +21,23 @@ HOSTS = """127.0.0.1 localhost
 127.0.1.1 client1
 10.0.2.2 %s host
 """
-# What rpc.gssd says is told where the script fails. To the kernel there is one when it has opened this pipe; a mount before that
-# would go without Kerberos where it could.
+# rpc.gssd makes contexts over TCP and at port 2049, whatever the mount's transport and port are: here that leads to the server's port,
+# since the host's port 2049 is not the test's own. A script that fails prints what rpc.gssd said. The kernel takes rpc.gssd for running
+# once it has opened this pipe; an earlier mount would go without Kerberos where it could.
 JOIN = """
 hostname client1
 trap '[ $? = 0 ] || cat /tmp/gssd.log' EXIT
 mount -t rpc_pipefs rpc_pipefs /var/lib/nfs/rpc_pipefs || exit 1
-rpc.gssd -f -v >/tmp/gssd.log 2>&1 & gssd=$!
+LD_PRELOAD=/lib/gssd_port.so GSSD_PORT=%(port)d rpc.gssd -f -v >/tmp/gssd.log 2>&1 & gssd=$!
 as() { user=$1; shift; su "$user" -s /bin/sh -c "$*"; }
 ticket() { chown $1 /keys/$1; as $1 kinit -k -t /keys/$1 $1; }
 until ls -l /proc/$gssd/fd | grep -q clntXX/gssd; do kill -0 $gssd || exit 1; sleep 0.1; done
 """
+
+
+def join(server):
+    """The beginning of a script, for what `server` has exported."""
+    return JOIN % {"port": server.tcp}
 
 
 def uid(user):
@@ -55,4 +62,5 @@ def files(kerberos):
     return {"etc/krb5.conf": kerberos.configuration(kdc="10.0.2.2").encode(),
             "etc/krb5.keytab": kerberos.keytab(MACHINE),
             "etc/passwd": passwd.encode(), "etc/group": group.encode(), "etc/hosts": (HOSTS % SERVER).encode(),
+            "lib/gssd_port.so": built_library("gssd_port"),
             **{f"keys/{user}": kerberos.keytab(user) for user in USERS}}

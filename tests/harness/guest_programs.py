@@ -9,26 +9,29 @@ import subprocess
 
 import guest_image
 from cases import Skip
+from kept import kept
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop", "guest")
-COMMAND = ["g++", "-std=c++20", "-O1", "-g0", "-Wall", "-Wextra", "-Werror", "-static", "-s"]
+COMMAND = ["g++", "-std=c++20", "-O1", "-g0", "-Wall", "-Wextra", "-Werror", "-s"]
+PROGRAM, LIBRARY = ["-static"], ["-shared", "-fPIC", "-Wl,--as-needed"]
 
 
-def built(name):
+def built(name, kind=PROGRAM):
     """The path of the program whose source is tests/interop/guest/<name>.cc."""
     if not shutil.which("g++"):
         raise Skip("g++ is not installed")
-    recipe = hashlib.sha256(" ".join(COMMAND).encode())
+    command = [*COMMAND, *kind]
+    recipe = hashlib.sha256(" ".join(command).encode())
     for source in [f"{SOURCES}/{name}.cc", *sorted(glob.glob(f"{SOURCES}/*.h"))]:
         with open(source, "rb") as file:
             recipe.update(file.read())
-    program = f"{guest_image.IMAGE_DIR}/{name}-{recipe.hexdigest()[:12]}"
-    if not os.path.exists(program):
-        os.makedirs(guest_image.IMAGE_DIR, exist_ok=True)
-        unfinished = f"{program}.{os.getpid()}"  # two tests may make it at the same time
-        subprocess.run([*COMMAND, "-o", unfinished, f"{SOURCES}/{name}.cc"], check=True)
-        os.rename(unfinished, program)
-    return program
+    return kept(f"{guest_image.IMAGE_DIR}/{name}-{recipe.hexdigest()[:12]}",
+                lambda target: subprocess.run([*command, "-o", target, f"{SOURCES}/{name}.cc"], check=True))
+
+
+def built_library(name):
+    """The path of what is loaded into another program, from tests/interop/guest/<name>.cc. It needs the C library alone."""
+    return built(name, LIBRARY)
 
 
 def carried(*names):

@@ -7,9 +7,9 @@ import py_compile
 import shutil
 import sys
 import sysconfig
-import tempfile
 
 import guest_image
+from kept import kept
 
 TESTS = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 LIBRARY = sysconfig.get_path("stdlib")
@@ -22,19 +22,13 @@ def library():
     """A copy of the standard library, kept beside the image. Compiled: in an emulated guest that takes seconds, and a guest's
     files have no dates by which to tell that it was done."""
     recipe = hashlib.sha256((sys.version + LIBRARY + repr(LEFT_OUT)).encode()).hexdigest()[:12]
-    kept = f"{guest_image.IMAGE_DIR}/python-{recipe}"
-    if not os.path.exists(kept):
-        with tempfile.TemporaryDirectory(dir=guest_image.IMAGE_DIR) as scratch:
-            shutil.copytree(LIBRARY, f"{scratch}/library", ignore=shutil.ignore_patterns(*LEFT_OUT),
-                            ignore_dangling_symlinks=True)
-            compileall.compile_dir(f"{scratch}/library", quiet=2, stripdir=f"{scratch}/library", prependdir=LIBRARY,
-                                   invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-            try:
-                os.rename(f"{scratch}/library", kept)
-            except OSError:  # another test has made it meanwhile
-                if not os.path.exists(kept):
-                    raise
-    return kept
+    return kept(f"{guest_image.IMAGE_DIR}/python-{recipe}", copy_library)
+
+
+def copy_library(target):
+    shutil.copytree(LIBRARY, target, ignore=shutil.ignore_patterns(*LEFT_OUT), ignore_dangling_symlinks=True)
+    compileall.compile_dir(target, quiet=2, stripdir=target, prependdir=LIBRARY,
+                           invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
 
 def python_and_tests():

@@ -21,7 +21,7 @@ import tempfile
 import time
 
 from cases import SKIPPED, Skip
-from penstock import free_ports
+from ports import free_ports
 
 NAME = "PENSTOCK.TEST"
 # Who they are on the host: users that every Debian has.
@@ -126,7 +126,7 @@ class Realm:
         return f"{self.folder}/{'+'.join(names).replace('/', '_')}.{kind}"
 
     def _start(self):
-        """Makes the database, and starts the KDC; on another port where another test has taken the first meanwhile."""
+        """Makes the database, and starts the KDC; on another port where some other program has taken the first meanwhile."""
         for attempt in range(5):
             (self.port,) = free_ports(1)
             self._write("krb5.conf", self.configuration())

@@ -53,6 +53,24 @@ class Mount:
         return SHELL + self.command(server) + body + "\ncd /; umount /mnt || exit 1\n"
 
 
+class EveryMount:
+    """Every version over both transports, each mounted by a client of its own at /mnt/NAME. Under one identifier Linux would take
+    the mounts of a version for one client's, and could use one connection for both."""
+
+    def __init__(self):
+        self.mounts = [Mount(transport, version) for version in ("3", "4.0", "4.1", "4.2") for transport in ("rdma", "tcp")]
+        self.names = [mount.name for mount in self.mounts]
+
+    def mount(self, server):
+        """The shell commands that mount all of them, and set $mounts to their names."""
+        return f"mounts='{' '.join(self.names)}'\n" + "".join(
+            NAME % mount.name + mount.command(server, f"/mnt/{mount.name}") for mount in self.mounts)
+
+    @staticmethod
+    def unmount():
+        return "cd /; for m in $mounts; do umount /mnt/$m || exit 1; done\n"
+
+
 def one_client(server, mount):
     return NAME % "first" + mount.command(server)
 

@@ -6,11 +6,12 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
 import time
+
+from ports import free_ports
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
 START_SECONDS, STOP_SECONDS = 60, 60
@@ -18,26 +19,6 @@ INSIDE = os.environ.get("PENSTOCK_INSIDE")
 ADDRESS = INSIDE or "127.0.0.1"
 # Inside a guest there is nothing new to be learned about TCP.
 TRANSPORTS = ("rdma",) if INSIDE else ("rdma", "tcp")
-
-
-def free_ports(count):
-    """Ports of the address nobody listens on now, outside the range connections get theirs from, so that a server that is
-    stopped finds its ports again."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
-        ephemeral = range(int(limits.read().split()[0]), 65536)
-    found, port = [], 20000 + os.getpid() * 7 % 10000
-    while len(found) < count:
-        port = 20000 + (port + 1 - 20000) % 12000
-        if port in ephemeral:
-            continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((ADDRESS, port))
-                found.append(port)
-            except OSError:
-                pass
-    return found
 
 
 def penstock(*arguments, seconds=120, **how):
@@ -67,6 +48,18 @@ def penstock_refused(*arguments, mentions=(), **how):
     return lines[0]
 
 
+def serving(ports, *arguments):
+    """The command of a server on these ports: for TCP, for RDMA, for MOUNT."""
+    tcp, rdma, mount = ports
+    return ["serve", *arguments, f"--listen={ADDRESS}", f"--tcp-port={tcp}", f"--rdma-port={rdma}", f"--mount-port={mount}"]
+
+
+def serve_refused(scratch, *arguments, ports=None, mentions=()):
+    """As penstock_refused, of a server that must not start. It has ports of its own, too, and keeps its state in `scratch`: else it
+    would be refused for another reason beside a server on the usual ports."""
+    return penstock_refused(*serving(ports or free_ports(3), *arguments, f"--state-dir={scratch}/state"), mentions=mentions)
+
+
 @contextlib.contextmanager
 def under_way(*arguments):
     """A client command while it runs: a process, which ends with the `with`. Where the test fails in there, what the command has
@@ -89,9 +82,8 @@ class Server:
     def __init__(self, exports, options=(), ports=None):
         """`exports` is {exported path: "directory[:options]"}."""
         self.tcp, self.rdma, self.mount = ports or free_ports(3)
-        self.arguments = ["serve", *(f"--export={path}={directory}" for path, directory in exports.items()),
-                          f"--listen={ADDRESS}", f"--tcp-port={self.tcp}", f"--rdma-port={self.rdma}",
-                          f"--mount-port={self.mount}", *(["--rdma=verbs"] if INSIDE else []), *options]
+        self.arguments = serving(self.ports, *(f"--export={path}={directory}" for path, directory in exports.items()),
+                                 *(["--rdma=verbs"] if INSIDE else []), *options)
         self.lines = []
 
     def __enter__(self):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A stock Linux kernel mounts what `penstock serve` exports, over RDMA and over TCP, and works in it.
 
-Each case leaves a capture of its traffic for check_capture.py.
+Each case leaves a capture of its traffic for check_capture.py; the case `core` leaves two.
 """
 
 import os
@@ -12,9 +12,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
-from files import MIB, SIZES, assert_same, describe, digest, digests, make, make_sizes  # noqa: E402
+from files import CORE_SIZES, MIB, SIZES, assert_same, describe, digest, digests, make, make_sizes  # noqa: E402
 from linux import Linux, with_programs  # noqa: E402
-from mounts import Mount, exported, serve  # noqa: E402
+from mounts import SHELL, EveryMount, Mount, exported, serve  # noqa: E402
 from penstock import INSIDE  # noqa: E402
 from script import hashes  # noqa: E402
 
@@ -224,6 +224,70 @@ def features(scratch, mount):
     assert os.stat(f"{folder}/sparse").st_blocks * 512 < 8 << 20, "nothing was punched out"
 
 
+CORE_FILES = """
+for size in %(sizes)s; do octets ${size#*=} >/tmp/made/${size%%=*}; done
+for f in /tmp/made/*; do echo "made $(b2sum $f)"; done
+for m in $mounts; do mkdir /mnt/$m/$m && cp /tmp/made/* /mnt/$m/$m/ || exit 1; done
+drop_caches
+for m in $mounts; do
+  for f in /mnt/$m/$m/*; do echo "readback-$m $(b2sum $f)"; done
+  for f in /mnt/$m/host/*; do echo "read-$m $(b2sum $f)"; done
+done
+"""
+CORE_LEAST = 4
+CORE_RESTART = """
+copies() {
+  mkdir /mnt/$1/to-$1 || exit 1
+  n=0; while [ $n -lt %(least)d ] || [ ! -e /tmp/restarted ]; do
+    cp /tmp/copied /mnt/$1/to-$1/$n || exit 1
+    echo "copied $1 $n"
+    n=$((n + 1)); done
+}
+octets 1500001 >/tmp/copied; echo "source $(b2sum /tmp/copied)"
+copying=; for m in $mounts; do copies $m & copying="$copying $!"; done
+read line; : >/tmp/restarted
+for c in $copying; do wait $c || exit 1; done
+drop_caches
+for m in $mounts; do for f in /mnt/$m/to-$m/*; do echo "copy-$m $(b2sum $f)"; done; done
+""" % {"least": CORE_LEAST}
+
+
+def core(scratch):
+    """Every version over both transports, as eight clients in one guest: files of several sizes with their digests; then all eight
+    copy at the same time, and go on until the server has been killed and started again."""
+    folder, every = exported(scratch), EveryMount()
+    os.mkdir(f"{folder}/host")
+    make_sizes(f"{folder}/host", CORE_SIZES)
+    sizes = " ".join(f"{name}={size}" for name, size in CORE_SIZES.items())
+    with serve(folder, lease=20) as server:
+        body = (SHELL + "mkdir /tmp/made; read line\n" + every.mount(server) + CORE_FILES % {"sizes": sizes} + every.unmount() +
+                "echo 'files done'; read line\n" + every.mount(server) + CORE_RESTART + every.unmount())
+        with Linux(body) as guest:
+            with Capture("core_files", server):
+                guest.go_on()
+                guest.wait_for("^files done$", 400)
+            with Capture("core_restart", server, restarted=True):
+                guest.go_on()
+                for name in every.names:
+                    guest.wait_for(f"^copied {name} 1$", 200)
+                server.kill()
+                server.start()
+                guest.go_on()
+                lines = guest.finish(400)
+    made, on_host = hashes(lines, "made"), digests(f"{folder}/host")
+    source = hashes(lines, "source")["copied"]
+    assert set(made) == set(on_host) == set(CORE_SIZES), made
+    for name in every.names:
+        assert_same(digests(f"{folder}/{name}"), made, f"what the guest wrote through {name}, on the host")
+        assert_same(hashes(lines, f"readback-{name}"), made, f"what the guest wrote through {name}, read back by it")
+        assert_same(hashes(lines, f"read-{name}"), on_host, f"what the host wrote, read through {name}")
+        count = sum(line.startswith(f"copied {name} ") for line in lines)
+        assert count >= CORE_LEAST, f"{name} has copied {count} files"
+        copies = {str(number): source for number in range(count)}
+        assert_same(digests(f"{folder}/to-{name}"), copies, f"what was copied through {name} during the restart, on the host")
+        assert_same(hashes(lines, f"copy-{name}"), copies, f"what was copied through {name} during the restart, read back")
+
+
 # What there is under which mount: all of it under version 3; under version 4, each case at least once, over one transport or the
 # other. Over RDMA by an adapter, all of it under 4.1, too (verbs.py).
 CASES = {("3", transport): (files, tree, copy, restart) for transport in ("rdma", "tcp")} | {
@@ -237,6 +301,7 @@ CASES = {("3", transport): (files, tree, copy, restart) for transport in ("rdma"
 
 
 def cases():
+    yield "core", core
     for (version, transport), functions in CASES.items():
         for function in functions:
             mount = Mount(transport, version)

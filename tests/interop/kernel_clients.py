@@ -14,7 +14,7 @@ from files import assert_same, digests  # noqa: E402
 from guest import Guest  # noqa: E402
 from guest_programs import carried  # noqa: E402
 from mounts import Mount, exported, one_client, serve, two_clients  # noqa: E402
-from penstock import free_ports  # noqa: E402
+from ports import free_ports  # noqa: E402
 from script import hashes  # noqa: E402
 
 # A client of version 4.0 is called where it says that it listens. Here that is the host, which forwards it to the guest.

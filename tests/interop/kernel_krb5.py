@@ -15,17 +15,15 @@ from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from files import MIB, assert_same, digests  # noqa: E402
 from guest import Guest  # noqa: E402
-from guest_kerberos import JOIN, SERVER, STRANGER, uid  # noqa: E402
+from guest_kerberos import SERVER, STRANGER, join, uid  # noqa: E402
 from guest_programs import carried  # noqa: E402
 from linux import require  # noqa: E402
 from mounts import SHELL, Mount, exported  # noqa: E402
-from penstock import Server, free_ports  # noqa: E402
+from penstock import Server  # noqa: E402
 from script import hashes  # noqa: E402
 
 SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4097": 4097, "300k1": 300001, "1m3": MIB + 3}
 SECONDS = 300
-# Contexts for a mount over RDMA are made by rpc.gssd over TCP, and at this port, whatever that of the mount is.
-NFS_PORT = 2049
 
 
 @contextlib.contextmanager
@@ -35,7 +33,7 @@ def secured(folder):
     with guest_kerberos.realm() as realm:
         os.environ.update(realm.environment)
         options = [f"--keytab={guest_kerberos.keytab_of_server(realm)}", "--lease=15", "--grace=15"]
-        with Server({"/export": f"{folder}:sec=krb5:krb5i:krb5p"}, options, (NFS_PORT, *free_ports(2))) as server:
+        with Server({"/export": f"{folder}:sec=krb5:krb5i:krb5p"}, options) as server:
             yield realm, server
 
 
@@ -81,7 +79,7 @@ def files(scratch, name, mounts):
         os.mkdir(f"{folder}/{mount.name}")
         os.chmod(f"{folder}/{mount.name}", 0o777)
     with secured(folder) as (realm, server), Capture(name, server):
-        script = JOIN + SHELL + MADE % {"sizes": " ".join(f"{name}={size}" for name, size in SIZES.items())}
+        script = join(server) + SHELL + MADE % {"sizes": " ".join(f"{name}={size}" for name, size in SIZES.items())}
         for mount in mounts:
             script += mount.command(server, host=SERVER)
             script += WORK % {"security": mount.security, "name": mount.name, "stranger": STRANGER}
@@ -129,7 +127,7 @@ def recovery(scratch, name, mount):
     """The server is killed under a user who writes and holds locks, and knows no context when it is there again."""
     folder = exported(scratch)
     with secured(folder) as (realm, server), Capture(name, server, restarted=True):
-        script = JOIN + SHELL + mount.command(server, host=SERVER) + LOAD
+        script = join(server) + SHELL + mount.command(server, host=SERVER) + LOAD
         with Guest(script, files=guest_kerberos.files(realm) | carried("load")) as guest:
             for _ in range(2):
                 guest.wait_for("^round", SECONDS, len(guest.output()))

@@ -13,8 +13,9 @@ from guest_python import python_and_tests  # noqa: E402
 from kernel_client import real_tree  # noqa: E402
 from linux import require  # noqa: E402
 from mounts import SHELL, exported, serve  # noqa: E402
-from penstock import PENSTOCK, free_ports, penstock_ok as run  # noqa: E402
-from script import hashes  # noqa: E402
+from penstock import PENSTOCK, penstock_ok as run  # noqa: E402
+from ports import free_ports  # noqa: E402
+from script import ScriptFailed, hashes  # noqa: E402
 
 SUITE = os.environ.get("PENSTOCK_VERBS_SUITE", "build/release/src/rdma/verbs/verbs_suite")
 ADDRESS, ADDRESS6 = "10.0.2.15", "fd00:2::15"
@@ -188,10 +189,8 @@ end() {
   cmp /tmp/large /srv/export/large || exit 1
   echo "$kind: survived $1"
 }
-for kind in rxe siw; do
-  device $kind || exit 1
-  start_server
-  # A client without a connection, and without anything to do for a minute, lets go of the device all the same.
+# A client without a connection, and without anything to do for a minute, lets go of the device all the same.
+idle_client() {
   : >/tmp/idle.log
   penstock ping -c 2 -i 60000 --rdma verbs "$(url /export 4.1)" >/tmp/idle.log & idle=$!
   while ! grep -q "NFS version" /tmp/idle.log; do kill -0 $idle || exit 1; sleep 0.1; done
@@ -201,31 +200,70 @@ for kind in rxe siw; do
   rdma link add ${kind}0 type $kind netdev eth0 || exit 1
   echo "$kind: survived an idle client"
   start_server
-
+}
+killed_server() {
   begin "the server was killed"; kill -9 $server; wait $server; sleep 0.5; start_server; end "a killed server"
-
+}
+deleted_link() {
   begin "the link was deleted"; delete_link; kill -0 $server || exit 1
   sleep 1; rdma link add ${kind}0 type $kind netdev eth0 || exit 1
   end "a deleted link"
-
+}
+interface_down() {
   begin "the interface went down"; ip link set eth0 down; sleep 2; ip link set eth0 up
   # rxe 6.1 sends no datagram of the connection manager's any more, if it was to send one meanwhile.
   if [ $kind = rxe ]; then sleep 1; rdma link delete rxe0; rdma link add rxe0 type rxe netdev eth0; fi
   end "an interface that was down"
+}
+lose() {
+  kind=$1; shift
+  device $kind || exit 1
+  start_server
+  for step in "$@"; do $step; done
   kill -0 $server || exit 1
   kill -TERM $server; wait $server || exit 1
-done
+}
 """
+# siw comes last: where it crashes in the kernel, in its last step, everything else has been done.
+ALL_LOSSES = """
+lose rxe idle_client killed_server deleted_link interface_down
+lose siw idle_client killed_server deleted_link interface_down
+"""
+LAST_LOSS = "lose siw interface_down\n"
+SIW_CRASH = "siw_netdev_down"
+CRASHES = 3
+
+
+def lose(script):
+    """What the guest has said, and whether it failed because siw had crashed. A crash alone does no harm most times."""
+    with guest(LOSSES + script, with_libraries("penstock", PENSTOCK)) as there:
+        try:
+            crashed = SIW_CRASH in there.wait_for(rf"{there.END} \d+|{SIW_CRASH}", 400)
+            return there.finish(90 if crashed else 10), False
+        except ScriptFailed:
+            if not any(SIW_CRASH in line for line in there.output()):
+                raise
+            return there.output(), True
 
 
 def losses(_):
     """The peer is killed, the RDMA link deleted under load and with an idle client, the interface taken down: what was under way goes
     on."""
-    with guest(LOSSES, with_libraries("penstock", PENSTOCK)) as there:
-        said = there.finish(400)
-    for kind in ("rxe", "siw"):
-        for what in ("a killed server", "a deleted link", "an interface that was down", "an idle client"):
-            assert f"{kind}: survived {what}" in said, f"{kind}: {what}"
+    steps = [f"{kind}: survived {what}" for kind in ("rxe", "siw")
+             for what in ("an idle client", "a killed server", "a deleted link", "an interface that was down")]
+    said, failed = lose(ALL_LOSSES)
+    for crash in range(1, CRASHES):
+        if not failed:
+            break
+        missing = [step for step in steps[:-1] if step not in said]
+        assert not missing, f"siw crashed in the kernel, but not in its last step: {missing}"
+        print(f"OUTSIDE: Linux's siw crashed when its interface went down ({SIW_CRASH}, see docs/hardware.md) and nothing goes on since; "
+              f"time {crash} of at most {CRASHES}. This step is done again, in another guest.", flush=True)
+        again, failed = lose(LAST_LOSS)
+        said += again
+    assert not failed, f"siw crashed in the kernel {CRASHES} times out of {CRASHES}"
+    for step in steps:
+        assert step in said, step
 
 
 CASES = {"suite": suite, "ours": ours, "kernel_v3": kernel("3"), "kernel_v41": kernel("4.1"), "across": across, "losses": losses}

@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+"""What is made once and kept, by several processes at the same time, and by some that are killed over it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from kept import kept  # noqa: E402
+
+# Makes a file slowly, says so, and says what it found.
+MAKER = f"""
+import sys, time; sys.path.insert(0, {HERE!r})
+from kept import kept
+def make(path):
+    with open(path, "w") as out:
+        out.write("half,")
+        out.flush()
+        print("making", flush=True)
+        time.sleep(float(sys.argv[2]))
+        out.write("whole")
+print("found", open(kept(sys.argv[1], make)).read(), flush=True)
+"""
+
+
+def maker(path, seconds):
+    return subprocess.Popen([sys.executable, "-B", "-c", MAKER, path, str(seconds)], stdout=subprocess.PIPE, text=True)
+
+
+class KeptTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.path = folder.name, f"{folder.name}/thing"
+
+    def test_one_process_makes_it_and_the_others_wait(self):
+        said = [process.communicate()[0] for process in [maker(self.path, 0.3) for _ in range(3)]]
+        self.assertEqual("".join(said).splitlines().count("making"), 1)
+        for each in said:
+            self.assertIn("found half,whole", each)
+
+    def test_ignores_what_a_killed_process_left(self):
+        process = maker(self.path, 60)
+        self.assertEqual(process.stdout.readline(), "making\n")
+        process.kill()
+        process.communicate()
+        self.assertFalse(os.path.exists(self.path))
+        self.assertIn("found half,whole", maker(self.path, 0).communicate()[0])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["locks", "thing"])
+
+    def test_what_cannot_be_made_is_tried_again(self):
+        def fail(path):
+            with open(path, "w"):
+                raise RuntimeError("no")
+
+        with self.assertRaises(RuntimeError):
+            kept(self.path, fail)
+        self.assertFalse(os.path.exists(self.path))
+        self.assertEqual(kept(self.path, os.mkdir), self.path)
+        self.assertTrue(os.path.isdir(self.path))
+
+    def test_one_thing_can_be_made_of_another(self):
+        def make(path):
+            os.mkdir(path)
+            kept(f"{self.folder}/part", lambda part: os.mkdir(part))
+
+        kept(self.path, make)
+        self.assertTrue(os.path.isdir(f"{self.folder}/part"))
+
+
+if __name__ == "__main__":
+    unittest.main()
