@@ -7,6 +7,7 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 LARGEST_SEGMENT = 60000
 LOOPBACK = bytes([127, 0, 0, 1])
 MODULUS = 1 << 32
+CLIENT_PORTS = range(32768, 61000)  # as Linux chooses them; no server of a test is there
 
 
 class BadCapture(Exception):
@@ -61,13 +62,17 @@ class Stream:
 
 
 class Writer:
-    """Writes a pcap file of connections that are numbered anew: each `say` stands in packets of its own."""
+    """Writes a pcap file of connections that are numbered anew: each `say` stands in packets of its own.
+
+    Each connection gets a client's port of its own. In what was captured a port may come again, and tshark 4.0 then takes the
+    second connection for more of the first.
+    """
 
     def __init__(self, path, header_from):
         self.out = open(path, "wb")
         with open(header_from, "rb") as file:
             self.out.write(file.read(24))
-        self.sequence = {}
+        self.sequence, self.renamed, self.connections = {}, {}, 0
 
     def close(self):
         self.out.close()
@@ -76,7 +81,9 @@ class Writer:
         self.out.write(struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame)
 
     def segment(self, stamp, ports, flags, payload=b""):
-        source, target = ports
+        if flags & (SYN | ACK) == SYN:
+            self._rename(*ports)
+        ports = source, target = self.renamed[ports]
         if flags & SYN:
             self.sequence[ports] = 0
         tcp = struct.pack(">HHIIBBHHH", source, target, self.sequence[ports], self.sequence.get((target, source), 0),
@@ -84,6 +91,11 @@ class Writer:
         self.sequence[ports] = (self.sequence[ports] + len(payload) + bool(flags & (SYN | FIN))) % MODULUS
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, LOOPBACK, LOOPBACK)
         self.packet(stamp, bytes(12) + b"\x08\x00" + ip + tcp + payload)
+
+    def _rename(self, client, server):
+        port = CLIENT_PORTS[self.connections % len(CLIENT_PORTS)]
+        self.connections += 1
+        self.renamed[client, server], self.renamed[server, client] = (port, server), (server, port)
 
     def open_connection(self, stamp, client, server):
         self.segment(stamp, (client, server), SYN)

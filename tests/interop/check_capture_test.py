@@ -47,8 +47,8 @@ def record(rpc):
 class Conversation:
     """A pcap file of one TCP connection: what each side says, in turn."""
 
-    def __init__(self, port, client=CLIENT):
-        self.ports, self.next, self.frames = (client, port), {False: 1000, True: 9000}, []
+    def __init__(self, port, client=CLIENT, sequence=1000):
+        self.ports, self.next, self.frames = (client, port), {False: sequence, True: sequence + 8000}, []
         self._add(False, SYN, b"")
         self._add(True, SYN | ACK, b"")
 
@@ -83,8 +83,8 @@ def problems_of(scratch, *conversations, wanted=()):
     return problems
 
 
-def set_up(client=CLIENT):
-    return Conversation(PORTS["rdma"], client).client(mpa_setup(False)).server(mpa_setup(True))
+def set_up(client=CLIENT, sequence=1000):
+    return Conversation(PORTS["rdma"], client, sequence).client(mpa_setup(False)).server(mpa_setup(True))
 
 
 def assert_found(problems, *parts):
@@ -131,6 +131,23 @@ def refused_connection(scratch):
     refused._add(True, ACK | RST, b"")
     good = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(send_frame(rdma_msg(NULL_REPLY)))
     assert problems_of(scratch, refused, good) == []
+
+
+def port_used_again(scratch):
+    """Two connections from the same port of the client, one after the other. The second has the same XID again."""
+    def first_and(second_reply):
+        made = []
+        for port, start, framed in ((PORTS["rdma"], set_up, lambda rpc: send_frame(rdma_msg(rpc))),
+                                    (PORTS["tcp"], lambda **more: Conversation(PORTS["tcp"], **more), record)):
+            made.append(start().client(framed(NULL_CALL)).server(framed(NULL_REPLY)))
+            made.append(start(sequence=500000).client(framed(NULL_CALL)))
+            if second_reply:
+                made[-1].server(framed(NULL_REPLY))
+        return made
+
+    assert problems_of(scratch, *first_and(True), wanted=("mpa", "rdma-nfs", "tcp-nfs")) == []
+    assert len(problems_of(scratch, *first_and(False))) == 2
+    assert_found(problems_of(scratch, *first_and(False)), "captured, packet", "messages, packet")
 
 
 def chunks(scratch):
@@ -190,4 +207,5 @@ def lost_packet(scratch):
 
 
 main({case.__name__: case for case in
-      (good, nothing_to_see, reply_without_call, cut_short, refused_connection, chunks, broken_frame, distrusted, lost_packet)})
+      (good, nothing_to_see, reply_without_call, cut_short, refused_connection, port_used_again, chunks, broken_frame,
+       distrusted, lost_packet)})
