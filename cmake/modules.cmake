@@ -48,6 +48,7 @@ function(penstock_module name)
   if(ARG_SOURCES)
     add_library(penstock_${target} STATIC ${ARG_SOURCES})
     target_link_libraries(penstock_${target} PUBLIC penstock_options ${ARG_DEPENDS} ${ARG_LINK})
+    penstock_guide_fuzzers(penstock_${target})
     penstock_precompile(penstock_${target} HEADERS ${ARG_HEADERS})
   else()
     add_library(penstock_${target} INTERFACE)
@@ -99,6 +100,14 @@ function(penstock_kerberos_test name)
   set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 300 SKIP_RETURN_CODE 77)
 endfunction()
 
+# penstock_guide_fuzzers(target): what a fuzz target reaches in this one is seen by libFuzzer. Tests are built without: it takes a
+# fifth of the time of their compilation.
+function(penstock_guide_fuzzers target)
+  if(PENSTOCK_BUILD_FUZZERS)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/fuzz_<name>, with libFuzzer; seeds in
 # fuzz/seeds/<name>. The target fuzzers builds them all.
 function(penstock_fuzzer name)
@@ -106,6 +115,7 @@ function(penstock_fuzzer name)
   list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
   add_executable(fuzz_${name} ${ARG_SOURCES})
   target_link_libraries(fuzz_${name} PRIVATE penstock_options ${ARG_DEPENDS})
+  penstock_guide_fuzzers(fuzz_${name})
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   add_dependencies(fuzzers fuzz_${name})
 endfunction()

@@ -90,7 +90,9 @@ class Union {
     return VisitOneOf(arms_, visit, std::index_sequence_for<Arms...>());
   }
 
-  bool operator==(const Union&) const = default;
+  bool operator==(const Union& other) const {
+    return discriminant_ == other.discriminant_ && EqualArms(other, std::index_sequence_for<Arms...>());
+  }
 
  private:
   template <size_t... kIndices>
@@ -111,6 +113,12 @@ class Union {
     } else {
       return false;
     }
+  }
+
+  // Equal discriminants select the same arm.
+  template <size_t... kIndices>
+  bool EqualArms(const Union& other, std::index_sequence<kIndices...>) const {
+    return ((kIndices == arm() && Get<kIndices>() == other.template Get<kIndices>()) || ...);
   }
 
   // A chain of comparisons. std::visit makes a table of functions for each visitor, which takes long to compile.
