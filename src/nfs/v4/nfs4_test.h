@@ -59,25 +59,17 @@ class RecordedCallbacks : public Callbacks {
     offload_info4 information;
   };
 
-  void Probe(ClientId client) override { probes.push_back(client); }
-  void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override {
-    session_probes.emplace_back(session, std::move(channel));
-  }
+  ~RecordedCallbacks() override;
+
+  void Probe(ClientId client) override;
+  void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
   void Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
-              const std::optional<RequestName>& given_by) override {
-    recalls.push_back({client, delegation, file, given_by});
-  }
-  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override { co_return held; }
-  void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override {
-    notices.push_back({client, file, std::string(AsText(owner))});
-  }
-  void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override {
-    slots.emplace_back(session, target_highest);
-  }
+              const std::optional<RequestName>& given_by) override;
+  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override;
+  void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
+  void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override;
   void OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
-                   const offload_info4& information) override {
-    copies.push_back({client, file, copy, information});
-  }
+                   const offload_info4& information) override;
 
   std::vector<ClientId> probes;
   std::vector<std::pair<SessionId, std::shared_ptr<rpc::BackChannel>>> session_probes;
@@ -184,12 +176,7 @@ class TestRecoveryStore : public MemoryRecoveryStore {
   bool Remove(const std::string& owner) override { return !full && MemoryRecoveryStore::Remove(owner); }
   bool EndGrace() override { return !full && MemoryRecoveryStore::EndGrace(); }
   // Who could reclaim if the server started again now.
-  std::vector<std::string> Reclaimers() {
-    std::vector<std::string> owners;
-    const auto begun = Begin({}, {});
-    for (const RecoveryRecord& client : begun->clients) owners.push_back(client.owner);
-    return owners;
-  }
+  std::vector<std::string> Reclaimers();
 
   bool full = false;
 };
@@ -201,37 +188,16 @@ class Nfs4Server {
 
   // With the replies that another has kept: it is the same server, started again.
   explicit Nfs4Server(Settings chosen = {}, std::shared_ptr<ReplyStore> kept = std::make_shared<MemoryReplyStore>(),
-                      uint32_t instance = kInstance)
-      : settings(std::move(chosen)),
-        reply_store(std::move(kept)),
-        state(StateTables{Clients(settings, instance, {}, DeadSessions(reply_store->Load(), settings.lease, clock.now)),
-                          Files(instance, Files::Limits{.lease = settings.lease})}) {
-    peer.address = {asio::ip::make_address("192.0.2.1"), 700};
-    peer.buffers = &buffers;
-    peer.connection = 1;
-    SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
-    dispatcher_.emplace(cache, clock);
-  }
+                      uint32_t instance = kInstance);
+  ~Nfs4Server();
 
-  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
-    auto ticks = std::make_shared<int64_t>(1'000'000);
-    auto file_system = std::make_shared<fs::memory::FileSystem>(
-        fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
-    EXPECT_TRUE(exports.Add(path, file_system, std::move(options)));
-    return *file_system;
-  }
+  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone});
 
-  void SetIdentity(const rpc::SystemIdentity& identity) {
-    credential_ = rpc::ClientCredential(identity);
-    secured_.reset();
-  }
-  void SetUser(uint32_t uid) { SetIdentity({.machine = "client", .uid = uid, .gid = uid, .groups = {}}); }
-  void SetNoIdentity() {
-    credential_ = rpc::ClientCredential();
-    secured_.reset();
-  }
+  void SetIdentity(const rpc::SystemIdentity& identity);
+  void SetUser(uint32_t uid);
+  void SetNoIdentity();
   // Outlives its calls.
-  void SetInitiator(const TestInitiator& who, rpc::GssService service) { secured_ = who.With(service); }
+  void SetInitiator(const TestInitiator& who, rpc::GssService service);
 
   template <class... Arguments>
   rpc::Message Encode(uint32_t minor_version, const Sent<Arguments>&... operations) {
@@ -240,33 +206,21 @@ class Nfs4Server {
   template <class... Arguments>
   rpc::Message EncodeTagged(uint32_t minor_version, std::string_view tag, const Sent<Arguments>&... operations) {
     xdr::Encoder encoder(buffers);
-    rpc::EncodeCallHeader(encoder, {rpc::Xid(++last_xid), NFS4_PROGRAM, NFS_V4, 1, credential_.auth(), {}});
-    xdr::Encode(encoder, COMPOUND4args_head{tag, minor_version, sizeof...(operations)});
+    EncodeHead(encoder, minor_version, tag, sizeof...(operations));
     ((encoder.U32(static_cast<uint32_t>(operations.number)), xdr::Encode(encoder, operations.arguments)), ...);
     return encoder.Finish();
   }
 
-  const Answer& Ask(rpc::Message call) {
-    if (!program_) Start();
-    Answer& answer =
-        answers_.emplace_back(Answer{.message = Now(dispatcher_->HandleCall(std::move(call), peer)), .header = {}});
-    xdr::Decoder decoder(answer.message);
-    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, answer.header));
-    answer.results_at = decoder.reduced_position();
-    return answer;
-  }
+  const Answer& Ask(rpc::Message call);
   template <class... Arguments>
   CompoundReply Run(uint32_t minor_version, const Sent<Arguments>&... operations) {
     return CompoundReply(Ask(Encode(minor_version, operations...)));
   }
 
   // What the program works with, for others that do. From now on there are no more exports.
-  Services GetServices() {
-    if (!program_) Start();
-    return MakeServices();
-  }
+  Services GetServices();
   // Another program behind the same dispatcher. It outlives all calls.
-  void Serve(rpc::Program& program) { dispatcher_->Add(program); }
+  void Serve(rpc::Program& program);
 
   BufferPool buffers;
   const Settings settings;
@@ -285,23 +239,10 @@ class Nfs4Server {
   uint32_t last_xid = 0;
 
  private:
-  void Start() {
-    auto made = Namespace::Make(exports, {1000, 0});
-    assert(made);
-    names = std::move(*made);
-    program_.emplace(MakeServices());
-    dispatcher_->Add(secured_program_.emplace(*program_, secured_));
-  }
-  Services MakeServices() {
-    return {.names = *names,
-            .settings = settings,
-            .owners = owners,
-            .state = state,
-            .callbacks = callbacks,
-            .recovery = recovery,
-            .clock = clock,
-            .replies = &replies};
-  }
+  void Start();
+  Services MakeServices();
+  // The RPC header, and that of the COMPOUND.
+  void EncodeHead(xdr::Encoder& encoder, uint32_t minor_version, std::string_view tag, uint32_t operations);
 
   uint64_t instances_ = 0;
   rpc::ClientCredential credential_;
@@ -316,44 +257,10 @@ class Nfs4Server {
 class SessionClient {
  public:
   SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2, uint32_t session_flags = 0,
-                const state_protect4_a& protection = state_protect4_a(SP4_NONE))
-      : server_(server), minor_version_(minor_version) {
-    const EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = owner_of(owner)},
-                               .eia_flags = 0,
-                               .eia_state_protect = protection,
-                               .eia_client_impl_id = {}};
-    const auto known = server.Run(minor_version, Op(OP_EXCHANGE_ID, who)).Next<EXCHANGE_ID4res>();
-    EXPECT_EQ(known.eir_status(), NFS4_OK);
-    client_ = ClientId(known.eir_resok4().eir_clientid);
-    const channel_attrs4 channel{.ca_headerpadsize = 0,
-                                 .ca_maxrequestsize = 1 << 20,
-                                 .ca_maxresponsesize = 1 << 20,
-                                 .ca_maxresponsesize_cached = 4096,
-                                 .ca_maxoperations = 32,
-                                 .ca_maxrequests = 4,
-                                 .ca_rdma_ird = {}};
-    const CREATE_SESSION4args wanted{.csa_clientid = client_.value(),
-                                     .csa_sequence = known.eir_resok4().eir_sequenceid,
-                                     .csa_flags = session_flags,
-                                     .csa_fore_chan_attrs = channel,
-                                     .csa_back_chan_attrs = channel,
-                                     .csa_cb_program = 0x40000000,
-                                     .csa_sec_parms = {}};
-    const auto made = server.Run(minor_version, Op(OP_CREATE_SESSION, wanted)).Next<CREATE_SESSION4res>();
-    EXPECT_EQ(made.csr_status(), NFS4_OK);
-    session_ = made.csr_resok4().csr_sessionid;
-    flags_ = made.csr_resok4().csr_flags;
-    EXPECT_EQ(Run(Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{false})).status, NFS4_OK);
-  }
+                const state_protect4_a& protection = state_protect4_a(SP4_NONE));
 
   // The next SEQUENCE of slot zero.
-  auto Sequence(bool keep = false) {
-    return Op(OP_SEQUENCE, SEQUENCE4args{.sa_sessionid = session_,
-                                         .sa_sequenceid = ++sequence_,
-                                         .sa_slotid = 0,
-                                         .sa_highest_slotid = 0,
-                                         .sa_cachethis = keep});
-  }
+  Sent<SEQUENCE4args> Sequence(bool keep = false);
   // After SEQUENCE, whose result is taken already.
   template <class... Arguments>
   CompoundReply Run(const Sent<Arguments>&... operations) {
@@ -370,8 +277,6 @@ class SessionClient {
   uint32_t flags() const { return flags_; }
 
  private:
-  static decltype(client_owner4::co_ownerid) owner_of(std::string_view name) { return {AsBytes(name)}; }
-
   Nfs4Server& server_;
   const uint32_t minor_version_;
   ClientId client_;
@@ -384,7 +289,8 @@ class SessionClient {
 // (Run).
 class Nfs4Test : public testing::Test {
  protected:
-  explicit Nfs4Test(Settings settings = {}) : server(std::move(settings)), tree(server.Export("/")) {}
+  explicit Nfs4Test(Settings settings = {});
+  ~Nfs4Test() override;
 
   template <class... Arguments>
   CompoundReply Run0(const Sent<Arguments>&... operations) {
@@ -394,56 +300,21 @@ class Nfs4Test : public testing::Test {
   CompoundReply Run(const Sent<Arguments>&... operations) {
     return Client().Run(operations...);
   }
-  SessionClient& Client() {
-    if (!client_) client_.emplace(server, "client");
-    return *client_;
-  }
+  SessionClient& Client();
 
   // What is there, without asking the server.
-  nfs_fh4 MakeFile(std::string_view name, std::string_view contents = {}, uint32_t mode = 0644) {
-    fs::CreateHow how;
-    how.mode = fs::CreateMode::kGuarded;
-    how.attributes.mode = mode;
-    const auto made = Now(tree.Create(AsRoot(), tree.Root(), name, how));
-    EXPECT_TRUE(made.result);
-    if (!contents.empty()) {
-      const Data data = Slice::Borrowed(AsBytes(contents));
-      EXPECT_TRUE(Now(tree.Write(AsRoot(), made.result->handle, 0, data, fs::Stability::kFileSync)).result);
-    }
-    return HandleOf(made.result->handle);
-  }
-  nfs_fh4 MakeDirectory(std::string_view name, uint32_t mode = 0755) {
-    fs::NewAttributes attributes;
-    attributes.mode = mode;
-    return HandleOf(Now(tree.MakeDirectory(AsRoot(), tree.Root(), name, attributes)).result->handle);
-  }
-  nfs_fh4 MakeSymlink(std::string_view name, std::string_view target) {
-    return HandleOf(Now(tree.MakeSymlink(AsRoot(), tree.Root(), name, target, {})).result->handle);
-  }
-  nfs_fh4 MakeFifo(std::string_view name) {
-    return HandleOf(Now(tree.MakeNode(AsRoot(), tree.Root(), name, {.type = fs::FileType::kFifo, .device = {}}, {}))
-                        .result->handle);
-  }
-  nfs_fh4 Root() { return HandleOf(tree.Root()); }
-  nfs_fh4 HandleOf(const fs::Handle& object) { return ToFileHandle({server.exports.Resolve("/").found->id(), object}); }
-  std::string ContentsOf(std::string_view name) {
-    const auto found = Now(tree.Lookup(AsRoot(), tree.Root(), name));
-    const auto read = Now(tree.Read(AsRoot(), found.result->handle, 0, 1 << 20));
-    return std::string(AsText(read.result->data.bytes()));
-  }
-  std::optional<fs::Attributes> AttributesOf(std::string_view name) {
-    const auto found = Now(tree.Lookup(AsRoot(), tree.Root(), name));
-    if (!found.result) return std::nullopt;
-    return found.result->attributes;
-  }
-  static fs::Context AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
+  nfs_fh4 MakeFile(std::string_view name, std::string_view contents = {}, uint32_t mode = 0644);
+  nfs_fh4 MakeDirectory(std::string_view name, uint32_t mode = 0755);
+  nfs_fh4 MakeSymlink(std::string_view name, std::string_view target);
+  nfs_fh4 MakeFifo(std::string_view name);
+  nfs_fh4 Root();
+  nfs_fh4 HandleOf(const fs::Handle& object);
+  std::string ContentsOf(std::string_view name);
+  std::optional<fs::Attributes> AttributesOf(std::string_view name);
+  static fs::Context AsRoot();
 
   // A well-formed handle whose object was removed.
-  nfs_fh4 StaleHandle() {
-    const nfs_fh4 handle = MakeFile("to be removed");
-    EXPECT_TRUE(Now(tree.Remove(AsRoot(), tree.Root(), "to be removed")).result);
-    return handle;
-  }
+  nfs_fh4 StaleHandle();
 
   Nfs4Server server;
   fs::memory::FileSystem& tree;
