@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 
-from mpa_frames import frame_length
+from frames import mpa_frame_length
 from rdma_messages import LAST, READ_REQUEST, READ_RESPONSE, SENDS, TAGGED, TERMINATE, WRITE
 
 SEND, SEND_INVALIDATE = 3, 4
@@ -142,7 +142,7 @@ class Endpoint:
         """The peer's MPA frame: (key, flags, revision, private data)."""
         deadline = time.monotonic() + seconds
         self.fill(20, deadline)
-        self.fill(size := frame_length(self.pending[:20]), deadline)
+        self.fill(size := mpa_frame_length(self.pending[:20]), deadline)
         frame = self.take(size)
         return frame[:16], frame[16], frame[17], frame[20:]
 
@@ -150,7 +150,7 @@ class Endpoint:
         """The next ULPDU."""
         deadline = time.monotonic() + seconds
         self.fill(2, deadline)
-        self.fill(size := frame_length(self.pending[:20]), deadline)
+        self.fill(size := mpa_frame_length(self.pending[:20]), deadline)
         data = self.take(size)
         assert crc32c(data[:-4]) == data[-4:], "an FPDU with a wrong check value"
         return data[2:2 + struct.unpack_from(">H", data)[0]]

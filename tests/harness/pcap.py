@@ -77,7 +77,7 @@ class Writer:
     def close(self):
         self.out.close()
 
-    def packet(self, stamp, frame):
+    def _packet(self, stamp, frame):
         self.out.write(struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame)
 
     def segment(self, stamp, ports, flags, payload=b""):
@@ -90,7 +90,7 @@ class Writer:
                           5 << 4, flags, 65535, 0, 0)
         self.sequence[ports] = (self.sequence[ports] + len(payload) + bool(flags & (SYN | FIN))) % MODULUS
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, LOOPBACK, LOOPBACK)
-        self.packet(stamp, bytes(12) + b"\x08\x00" + ip + tcp + payload)
+        self._packet(stamp, bytes(12) + b"\x08\x00" + ip + tcp + payload)
 
     def _rename(self, client, server):
         port = CLIENT_PORTS[self.connections % len(CLIENT_PORTS)]

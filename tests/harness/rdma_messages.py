@@ -234,7 +234,7 @@ class Connection:
 
 
 class MessagesView:
-    """Listener of MpaFrames: writes each whole RPC message as a record on a TCP connection to `port`."""
+    """Listener of Frames: writes each whole RPC message as a record on a TCP connection to `port`."""
 
     def __init__(self, writer, rdma_port, port):
         self.writer, self.rdma_port, self.port = writer, rdma_port, port
@@ -243,9 +243,6 @@ class MessagesView:
 
     def _distrust(self):
         self.distrusted = True
-
-    def packet(self, stamp, packet):
-        pass
 
     def closed(self, stamp, ports, flags):
         pass

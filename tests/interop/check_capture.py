@@ -12,16 +12,16 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import capture  # noqa: E402
-from mpa_frames import BadFraming, FramesView, Listeners, MpaFrames  # noqa: E402
+from frames import BadFraming, Frames, FramesView, Listeners, mpa_frame_length, rpc_fragment_length  # noqa: E402
 from pcap import BadCapture, Writer  # noqa: E402
 from rdma_messages import MessagesView  # noqa: E402
 
 # The capture is read in three views, each for the layers tshark reads in it without fault of its own:
-#   captured  as it is: RPC, MOUNT and NFS that came over TCP
-#   frames    an MPA frame a packet: MPA, DDP, RDMAP, RPC-over-RDMA, and the RPC headers above  (see mpa_frames.py)
-#   messages  the RPC messages that came over RDMA, put back together: RPC and NFS              (see rdma_messages.py)
+#   records   what came over TCP, a fragment of an RPC record a packet: RPC, MOUNT and NFS              (see frames.py)
+#   frames    an MPA frame a packet: MPA, DDP, RDMAP, RPC-over-RDMA, and the RPC headers above          (see frames.py)
+#   messages  the RPC messages that came over RDMA, put back together: RPC and NFS               (see rdma_messages.py)
 VIEWS = {
-    "captured": (),
+    "records": (),
     "frames": ("--disable-protocol", "nfs", "--disable-protocol", "nfsacl", "--disable-protocol", "mount", "-o",
                "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE"),
     "messages": (),
@@ -33,25 +33,25 @@ OCCURRENCES = {
     "rdma-read": ("frames", "iwarp_rdma.opcode", "0x02"),
     "rpc-over-rdma": ("frames", "rpcordma.xid", None),
     "rdma-nfs": ("messages", "nfs.procedure_v3", None),
-    "tcp-nfs": ("captured", "nfs.procedure_v3", None),
+    "tcp-nfs": ("records", "nfs.procedure_v3", None),
     "rdma-nfs4": ("messages", "nfs.procedure_v4", None),
-    "tcp-nfs4": ("captured", "nfs.procedure_v4", None),
+    "tcp-nfs4": ("records", "nfs.procedure_v4", None),
     "rdma-recall": ("messages", "nfs.cb.operation", "4"),
-    "tcp-recall": ("captured", "nfs.cb.operation", "4"),
+    "tcp-recall": ("records", "nfs.cb.operation", "4"),
     "rdma-notify-lock": ("messages", "nfs.cb.operation", "13"),
-    "tcp-notify-lock": ("captured", "nfs.cb.operation", "13"),
+    "tcp-notify-lock": ("records", "nfs.cb.operation", "13"),
     # Under RPCSEC_GSS; and clients whose state nobody but their machine may touch (SP4_MACH_CRED).
     "rdma-gss": ("messages", "rpc.auth.flavor", "6"),
-    "tcp-gss": ("captured", "rpc.auth.flavor", "6"),
-    "tcp-mach-cred": ("captured", "nfs.exchange_id.state_protect", "1"),
-    "mount": ("captured", "mount.procedure_v3", None),
+    "tcp-gss": ("records", "rpc.auth.flavor", "6"),
+    "tcp-mach-cred": ("records", "nfs.exchange_id.state_protect", "1"),
+    "mount": ("records", "mount.procedure_v3", None),
 }
 # What a client asks for in vain is in its call as well.
 IN_REPLIES = ("tcp-mach-cred",)
 # RFC 6581 §4 (revision 2 and the enhanced-mode flag) is younger than this dissector, which knows RFC 5044 alone. The last it
-# says of every CLOSE: its result has a stateid. TCP may send again what has arrived; for other octets it has other words.
+# says of every CLOSE: its result has a stateid.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
-           "State ID deprecated in CLOSE responses [RFC7530 16.2.5]", "New fragment overlaps old data (retransmission?)")
+           "State ID deprecated in CLOSE responses [RFC7530 16.2.5]")
 WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are no errors of ours
 FIELDS = ["frame.number", "tcp.stream", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
           "_ws.expert.message", "iwarp_mpa.crc_check"]
@@ -61,14 +61,11 @@ def rows(path, ports, view):
     """{field: [values]} of each packet that has to do with RPC or RDMA, or that tshark complains of."""
     fields = FIELDS + sorted({field for _, field, _ in OCCURRENCES.values()})
     wanted = [word for field in fields for word in ("-e", field)]
-    judged = f" and not tcp.port == {ports['rdma']}" if view == "captured" else ""
     done = subprocess.run(
-        # Two passes: what is put together from several packets is complete in the second only. A receiver that is slow makes
-        # TCP send again out of order, over loopback, too: unless it is told to, tshark then takes data for RPC headers.
+        # Two passes: what is put together from several packets is complete in the second only.
         ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d", f"tcp.port=={ports['mount']},rpc",
-         "-o", "tcp.try_heuristic_first:TRUE", "-o", "tcp.reassemble_out_of_order:TRUE", *VIEWS[view], "-Y",
-         f"(rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}){judged}", "-T", "fields", "-E",
-         "aggregator=|", *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+         "-o", "tcp.try_heuristic_first:TRUE", *VIEWS[view], "-Y",
+         f"rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}", "-T", "fields", "-E", "aggregator=|", *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
     if done.returncode != 0:
         raise RuntimeError(f"tshark failed: {done.stderr}")
     for line in done.stdout.splitlines():
@@ -114,30 +111,32 @@ class View:
         return [line for call, line in self.calls.items() if call not in self.answered]
 
 
-def write_views(path, ports, restarted):
-    """Writes the other two views beside the capture: ({view: path}, problems, whether a connection may have broken off)."""
-    paths = {"captured": path, "frames": path + ".frames", "messages": path + ".messages"}
-    writers = [Writer(paths[view], path) for view in ("frames", "messages")]
-    frames = MpaFrames(path, ports["rdma"])
-    messages = MessagesView(writers[1], ports["rdma"], ports["tcp"])
+def write_views(path, paths, ports, restarted):
+    """Writes the views to their paths: (problems, whether a connection may have broken off)."""
+    writers = {view: Writer(paths[view], path) for view in VIEWS}
+    records = rpc_fragment_length, "RPC record", FramesView(writers["records"])
+    messages = MessagesView(writers["messages"], ports["rdma"], ports["tcp"])
+    mpa = mpa_frame_length, "MPA frame", Listeners(FramesView(writers["frames"]), messages)
+    frames = Frames(path, {ports["tcp"]: records, ports["mount"]: records, ports["rdma"]: mpa})
     try:
-        frames.read(Listeners(FramesView(writers[0]), messages))
+        frames.read()
     finally:
-        for writer in writers:
+        for writer in writers.values():
             writer.close()
     may_break_off = restarted or messages.distrusted
-    return paths, [*frames.problems(may_break_off), *messages.problems], may_break_off
+    return [*frames.problems(may_break_off), *messages.problems], may_break_off
 
 
 def check(path, ports, wanted, restarted=False):
     """(problems, summary) of a capture file; `restarted` allows for a connection that broke off in the middle."""
+    paths = {view: f"{path}.{view}" for view in VIEWS}
     try:
-        paths, problems, may_break_off = write_views(path, ports, restarted)
+        problems, may_break_off = write_views(path, paths, ports, restarted)
         views = [View(paths[name], ports, name) for name in VIEWS]
     except (BadFraming, BadCapture) as why:
         return [str(why)], "not read"
     finally:
-        for view in (path + ".frames", path + ".messages"):
+        for view in paths.values():
             if os.path.exists(view):
                 os.unlink(view)
     for view in views:

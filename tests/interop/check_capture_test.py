@@ -147,7 +147,7 @@ def port_used_again(scratch):
 
     assert problems_of(scratch, *first_and(True), wanted=("mpa", "rdma-nfs", "tcp-nfs")) == []
     assert len(problems_of(scratch, *first_and(False))) == 2
-    assert_found(problems_of(scratch, *first_and(False)), "captured, packet", "messages, packet")
+    assert_found(problems_of(scratch, *first_and(False)), "records, packet", "messages, packet")
 
 
 def chunks(scratch):
@@ -204,8 +204,26 @@ def lost_packet(scratch):
     rdma = set_up().client(send_frame(rdma_msg(NULL_CALL)))
     rdma.next[True] += 100
     assert_found(problems_of(scratch, rdma.server(send_frame(rdma_msg(NULL_REPLY)))), "lost packets")
+    tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL))
+    tcp.next[True] += 100
+    assert_found(problems_of(scratch, tcp.server(record(NULL_REPLY))), "lost packets", "a call without a reply")
+
+
+def out_of_order(scratch):
+    """A reply over TCP in three packets: the last one first, and the first one sent again."""
+    tcp, reply = Conversation(PORTS["tcp"]).client(record(NULL_CALL)), record(NULL_REPLY)
+    for part in (reply[:6], reply[6:20], reply[20:]):
+        tcp.server(part)
+    tcp.frames[-3:] = [tcp.frames[-1], tcp.frames[-3], tcp.frames[-3], tcp.frames[-2]]
+    assert problems_of(scratch, tcp, wanted=("tcp-nfs",)) == []
+
+
+def broken_record(scratch):
+    """A record that is longer than what comes: its call has no reply."""
+    tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY)[:-4])
+    assert_found(problems_of(scratch, tcp), "no whole RPC record", "a call without a reply")
 
 
 main({case.__name__: case for case in
       (good, nothing_to_see, reply_without_call, cut_short, refused_connection, port_used_again, chunks, broken_frame,
-       distrusted, lost_packet)})
+       distrusted, lost_packet, out_of_order, broken_record)})

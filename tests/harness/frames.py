@@ -1,4 +1,5 @@
-"""The MPA frames in a capture of the RDMA port (RFC 5044), whatever TCP segments they came in."""
+"""The frames in a capture: MPA frames (RFC 5044), or the fragments of RPC records (RFC 5531 §11), whatever TCP segments they
+came in."""
 
 import struct
 
@@ -6,10 +7,10 @@ from pcap import ACK, FIN, RST, SYN, Segment, Stream, packets
 
 
 class BadFraming(Exception):
-    """The stream of the RDMA port is not a sequence of MPA frames."""
+    """The stream of a port is not a sequence of its frames."""
 
 
-def frame_length(stream):
+def mpa_frame_length(stream):
     """Length of the MPA frame at the head of the stream, 0 where its header is not complete."""
     if stream[:4] == b"MPA ":
         return 20 + struct.unpack_from(">H", stream, 18)[0] if len(stream) >= 20 else 0
@@ -19,25 +20,30 @@ def frame_length(stream):
     return body + -body % 4 + 4
 
 
-class MpaFrames:
-    """Hands what it reads to a listener: packet(stamp, frame) of another port, and of the RDMA port opened(stamp, ports,
-    flags), frame(stamp, ports, bytes), closed(stamp, ports, flags)."""
+def rpc_fragment_length(stream):
+    """Length of the fragment of an RPC record at the head of the stream, 0 where its header is not complete."""
+    return 4 + (struct.unpack_from(">I", stream)[0] & 0x7fffffff) if len(stream) >= 4 else 0
 
-    def __init__(self, path, port):
-        self.path, self.port = path, port
-        self.streams, self.pending, self.count, self.left_over, self.missing = {}, {}, 0, 0, 0
 
-    def read(self, listener):
+class Frames:
+    """Hands the frames on some ports to listeners: {port: (what tells a frame's length, what a frame is called, listener)}. A
+    listener has opened(stamp, ports, flags), frame(stamp, ports, bytes) and closed(stamp, ports, flags)."""
+
+    def __init__(self, path, kinds):
+        self.path, self.kinds = path, kinds
+        self.streams, self.pending, self.left_over, self.missing = {}, {}, {}, 0
+
+    def read(self):
         for stamp, packet in packets(self.path):
             segment = Segment(packet)
-            if self.port in segment.ports:
-                self._handle(stamp, segment, listener)
-            else:
-                listener.packet(stamp, packet)
+            for port in segment.ports:
+                if port in self.kinds:
+                    self._handle(stamp, segment, *self.kinds[port])
+                    break
         for ports in list(self.streams):
             self._forget(ports)
 
-    def _handle(self, stamp, segment, listener):
+    def _handle(self, stamp, segment, length_of, _, listener):
         ports = segment.ports
         if segment.flags & SYN:
             self._forget(ports)
@@ -45,15 +51,14 @@ class MpaFrames:
             listener.opened(stamp, ports, segment.flags & (SYN | ACK))
             return
         if ports not in self.streams:
-            if segment.flags & RST and not segment.payload:
-                return  # nobody listened
+            if not segment.payload:
+                return  # nobody listened, or an earlier connection ends
             raise BadFraming(f"connection {ports[0]} -> {ports[1]} without its beginning")
         if segment.payload:
             pending = self.pending[ports]
             pending += self.streams[ports].add(segment)
             at = 0
-            while (length := frame_length(pending[at:at + 20])) and len(pending) - at >= length:
-                self.count += 1
+            while (length := length_of(pending[at:at + 20])) and len(pending) - at >= length:
                 listener.frame(stamp, ports, bytes(pending[at:at + length]))
                 at += length
             del pending[:at]
@@ -63,25 +68,28 @@ class MpaFrames:
     def _forget(self, ports):
         if ports in self.streams:
             self.missing += len(self.streams.pop(ports).early)
-            self.left_over += len(self.pending.pop(ports))
+            kind = next(kind for port, (_, kind, _) in self.kinds.items() if port in ports)
+            self.left_over[kind] = self.left_over.get(kind, 0) + len(self.pending.pop(ports))
 
     def problems(self, may_break_off):
         """What is left of a direction must be nothing: or the connection broke off in the middle of a frame."""
         if self.missing:
             yield f"the capture lost packets: {self.missing} stand after a gap"
-        if self.left_over and not may_break_off:
-            yield f"{self.left_over} bytes at the end of a connection are no whole MPA frame"
+        for kind, count in self.left_over.items():
+            if count and not may_break_off:
+                yield f"{count} bytes at the end of a connection are no whole {kind}"
 
 
 class FramesView:
-    """Listener: the same capture with every MPA frame in a TCP segment of its own.
+    """Listener: the same connections, with every frame in TCP segments of its own.
 
     The kernel joins and cuts frames as it likes. tshark 4.0 then takes the beginning of a TCP segment for the beginning of
-    a frame, and of several frames in a packet it keeps the payload of one alone.
+    an MPA frame, and of several frames in a packet it keeps the payload of one alone. TCP also sends again, and out of order,
+    when a receiver is slow: tshark then loses RPC records.
     """
 
     def __init__(self, writer):
-        self.packet, self.frame, self.writer = writer.packet, writer.say, writer
+        self.frame, self.writer = writer.say, writer
 
     def opened(self, stamp, ports, flags):
         self.writer.segment(stamp, ports, flags)
