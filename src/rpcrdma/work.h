@@ -23,7 +23,9 @@ class Work {
     return reinterpret_cast<rdma::Context>(this);
   }
   // Whose completion this is; null for receives, for the end of the connection and for what nobody waits for (context 0).
-  static Work* Of(rdma::Context context) { return reinterpret_cast<Work*>(context); }
+  static Work* Of(rdma::Context context) {
+    return reinterpret_cast<Work*>(context);  // NOLINT(performance-no-int-to-ptr): Add() made it of a pointer
+  }
 
   // May resume the waiter, which may destroy this.
   void HandleCompletion(rdma::Status status) {
