@@ -77,7 +77,7 @@ function(penstock_unit_test name executable)
     endif()
     math(EXPR index "${shard} - 1")
     add_test(NAME ${test} COMMAND ${executable} --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
-    set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 600 FIXTURES_REQUIRED conformance
+    set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 1200 FIXTURES_REQUIRED conformance
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
@@ -97,7 +97,7 @@ function(penstock_kerberos_test name)
   set(test ${name}.kerberos)
   add_test(NAME ${test} COMMAND /usr/bin/python3 -B ${PROJECT_SOURCE_DIR}/tests/harness/kerberos.py run --
     $<TARGET_FILE:${executable}> --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
-  set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endfunction()
 
 # penstock_guide_fuzzers(target): what a fuzz target reaches in this one is seen by libFuzzer. Tests are built without: it takes a

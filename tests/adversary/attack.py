@@ -9,7 +9,8 @@ import traceback
 from typing import Callable, NamedTuple
 
 import rpc_messages as rpc
-from iwarp_peer import REJECTED, REPLY_KEY, SECONDS, Ended, Silence, dial, mpa_frame
+from iwarp_peer import REJECTED, REPLY_KEY, Ended, Silence, dial, mpa_frame
+from patience import SECONDS
 from penstock import Server, penstock
 from rdma_messages import RDMA_ERROR, RDMA_NOMSG
 from rpc_messages import Client, RpcReply

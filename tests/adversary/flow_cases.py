@@ -8,15 +8,15 @@ import time
 import record_cases
 import rpc_messages as rpc
 from attack import GOOD_REQUEST, MIB, Attacked, Case, Closed
-from iwarp_peer import REJECTED, SECONDS, SEND, Ended, dial, fpdu, mpa_frame, untagged
+from iwarp_peer import REJECTED, SEND, Ended, dial, fpdu, mpa_frame, untagged
+from patience import SECONDS
 from rpc_messages import Client, hyper, opaque, words
 from tcp_peer import TcpClient, fragment
 
 STALL_SECONDS = 2
 STALL_OPTION = f"--stall-limit={STALL_SECONDS}"
-# Until a stalled peer is certainly gone: a quarter of the limit more is what the server may take, the rest is for a busy
-# machine.
-GONE_WITHIN = STALL_SECONDS + 13
+# Until a stalled peer is certainly gone: a quarter of the limit more is what the server may take.
+GONE_WITHIN = 1.25 * STALL_SECONDS + SECONDS
 MAX_PULLED, MAX_QUEUED = 32 * MIB, 8 * MIB  # rpcrdma::ResponderOptions
 SMALL_BUFFER = 4096
 # What a connection costs that does nothing; a sanitizer, and its large frames of coroutines, nearly treble that.

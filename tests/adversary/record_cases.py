@@ -5,7 +5,8 @@ import socket
 
 import rpc_messages as rpc
 from attack import Case
-from iwarp_peer import SECONDS, dial
+from iwarp_peer import dial
+from patience import SECONDS
 from tcp_peer import fragment
 
 MAX_RECORD = 2 << 20  # rpc::tcp::ServerOptions::max_record

@@ -16,6 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
+from patience import SECONDS  # noqa: E402
 from penstock import ADDRESS, INSIDE, PENSTOCK, TRANSPORTS, Server, penstock, serve_refused, serving  # noqa: E402
 from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from ports import free_ports  # noqa: E402
@@ -151,7 +152,7 @@ def no_permission(scratch):
     os.chmod(f"{scratch}/closed", 0)
     arguments = serving(free_ports(3), f"{scratch}/closed", f"--state-dir={scratch}/state")
     done = subprocess.run([*as_nobody, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=60)
+                          stderr=subprocess.PIPE, text=True, timeout=SECONDS)
     print(done.stderr)
     assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done
     assert f"{scratch}/closed" in done.stderr

@@ -18,12 +18,12 @@ import operations  # noqa: E402
 from cases import main  # noqa: E402
 from nfs4_messages import Confirmed, Results, Session, at, op, transact  # noqa: E402
 from operations import Place  # noqa: E402
+from patience import SECONDS  # noqa: E402
 from penstock import Server  # noqa: E402
 from rpc_messages import Client, RpcReply, Words, hyper, words  # noqa: E402
 from tcp_peer import TcpClient  # noqa: E402
 
 TRANSPORTS = ("rdma", "tcp")
-SECONDS = 10  # for what is done to show
 
 
 class Serving:

@@ -6,10 +6,11 @@ import subprocess
 import time
 
 import guest_image
+from patience import BUSY
 from penstock import INSIDE
 
 CAPTURE_DIR = f"{guest_image.IMAGE_DIR}/captures"
-START_SECONDS = 60
+START_SECONDS = 60 * BUSY
 
 
 class Capture:

@@ -8,13 +8,13 @@ import struct
 import time
 
 from frames import mpa_frame_length
+from patience import SECONDS
 from rdma_messages import LAST, READ_REQUEST, READ_RESPONSE, SENDS, TAGGED, TERMINATE, WRITE
 
 SEND, SEND_INVALIDATE = 3, 4
 DDP_VERSION, RDMAP_VERSION = 1, 0x40
 REQUEST_KEY, REPLY_KEY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
 MARKERS, CRC, REJECTED, ENHANCED = 0x80, 0x40, 0x20, 0x10
-SECONDS = 30  # for anything that is to come; far more than it takes
 
 
 def crc_table():

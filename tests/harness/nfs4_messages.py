@@ -4,6 +4,7 @@ apart as far as tests look at them."""
 import struct
 
 import rpc_messages as rpc
+from patience import SECONDS
 from rdma_messages import Words
 from rpc_messages import hyper, opaque, take_opaque, words
 
@@ -274,7 +275,7 @@ class Results:
         return self.values[len(self.operations) - 1 - self.operations[::-1].index(number)]
 
 
-def transact(client, message, payload=None, seconds=rpc.SECONDS):
+def transact(client, message, payload=None, seconds=SECONDS):
     """Sends a call over a Client or TcpClient; its reply, as octets."""
     client.send_call(message, payload, room=1 << 16)
     reply = client.take_reply(seconds)

@@ -11,10 +11,11 @@ import tempfile
 import threading
 import time
 
+from patience import BUSY
 from ports import free_ports
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
-START_SECONDS, STOP_SECONDS = 60, 60
+START_SECONDS = STOP_SECONDS = 60 * BUSY
 INSIDE = os.environ.get("PENSTOCK_INSIDE")
 ADDRESS = INSIDE or "127.0.0.1"
 # Inside a guest there is nothing new to be learned about TCP.
@@ -22,9 +23,10 @@ TRANSPORTS = ("rdma",) if INSIDE else ("rdma", "tcp")
 
 
 def penstock(*arguments, seconds=120, **how):
-    """A client command, run to its end. What it puts out are bytes; what it complains of is text. `how` is subprocess.run's."""
+    """A client command, run to its end. What it puts out are bytes; what it complains of is text. `how` is subprocess.run's;
+    `seconds` is what a machine may take that does nothing else."""
     done = subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=seconds, **how)
+                          stderr=subprocess.PIPE, timeout=seconds * BUSY, **how)
     done.stderr = done.stderr.decode(errors="replace")
     return done
 

@@ -3,7 +3,8 @@
 import itertools
 import struct
 
-from iwarp_peer import SECONDS, connect
+from iwarp_peer import connect
+from patience import SECONDS
 from rdma_messages import RDMA_ERROR, RDMA_MSG, RDMA_NOMSG, Header, Words
 
 NFS, MOUNT = (100003, 3), (100005, 3)

@@ -7,6 +7,8 @@ import subprocess
 import threading
 import time
 
+from patience import BUSY
+
 
 class ScriptFailed(AssertionError):
     """The script failed, or never said what it should; carries what it printed."""
@@ -53,7 +55,9 @@ class Script:
             return list(self.lines)
 
     def wait_for(self, pattern, seconds, after=0):
-        """The first line that matches, as soon as it is there; of the lines that come `after` so many."""
+        """The first line that matches, as soon as it is there; of the lines that come `after` so many. `seconds` is what a
+        machine may take that does nothing else."""
+        seconds *= BUSY
         expression, deadline, seen = re.compile(pattern), time.monotonic() + seconds, after
         with self.changed:
             while True:

@@ -4,7 +4,8 @@ import struct
 import time
 
 import rpc_messages as rpc
-from iwarp_peer import SECONDS, dial
+from iwarp_peer import dial
+from patience import SECONDS
 from rpc_messages import RpcReply
 
 LAST_FRAGMENT = 1 << 31

@@ -10,11 +10,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from capture import Capture  # noqa: E402
 from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make_sizes  # noqa: E402
+from patience import BUSY  # noqa: E402
 from penstock import Server  # noqa: E402
 
 
 def run(*command):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120 * BUSY)
     assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stderr.decode(errors='replace')}"
     return done.stdout
 

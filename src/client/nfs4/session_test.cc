@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "base/loop.h"
+#include "base/test_loop.h"
 
 namespace penstock::client::v4 {
 namespace {
@@ -279,18 +280,8 @@ class SessionTest : public testing::Test {
     Turn(1ms);
   }
 
-  void Turn(Duration time) {
-    const TimePoint limit = loop.Now() + time;
-    while (loop.Now() < limit) {
-      loop.context().restart();
-      loop.context().run_one_for(1ms);
-    }
-  }
-  void TurnUntil(const std::function<bool()>& done) {
-    const TimePoint limit = loop.Now() + 20s;
-    while (!done() && loop.Now() < limit) Turn(1ms);
-    ASSERT_TRUE(done());
-  }
+  void Turn(Duration time) { TurnFor(loop, time); }
+  void TurnUntil(const std::function<bool()>& done) { ASSERT_TRUE(penstock::TurnUntil(loop, done)); }
   void Run(Task<void> task) {
     bool done = false;
     Spawn([](Task<void> inner, bool& flag) -> Task<void> {

@@ -4,6 +4,7 @@
 #include <asio/io_context.hpp>
 
 #include "base/address.h"
+#include "base/test_loop.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/iwarp/provider.h"
 
@@ -15,22 +16,15 @@ using iwarp::Options;
 class LoopbackEnvironment : public SuiteEnvironment {
  public:
   explicit LoopbackEnvironment(const Options& options) : options_(options), work_(loop_.context().get_executor()) {}
-  ~LoopbackEnvironment() override { loop_.context().run_for(std::chrono::milliseconds(5)); }
+  ~LoopbackEnvironment() override { TurnFor(loop_, std::chrono::milliseconds(5)); }
 
   std::unique_ptr<Provider> MakeProvider() override { return std::make_unique<iwarp::Provider>(loop_, options_); }
   Address ListenAddress() override { return Address(asio::ip::address_v4::loopback(), 0); }
   Address NobodyAddress() override { return Address(asio::ip::address_v4::loopback(), 1); }
   size_t max_private_data() override { return options_.revision >= 2 ? 508 : 512; }
   TimerService& timers() override { return loop_; }
-  bool RunUntil(const std::function<bool()>& done) override {
-    const TimePoint limit = loop_.Now() + std::chrono::seconds(20);
-    while (!done()) {
-      if (loop_.Now() > limit) return false;
-      loop_.context().run_one_for(std::chrono::milliseconds(100));
-    }
-    return true;
-  }
-  void Settle() override { loop_.context().run_for(std::chrono::milliseconds(10)); }
+  bool RunUntil(const std::function<bool()>& done) override { return TurnUntil(loop_, done); }
+  void Settle() override { TurnFor(loop_, std::chrono::milliseconds(10)); }
 
  private:
   const Options options_;

@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "base/address.h"
+#include "base/test_loop.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/test_wire.h"
 
@@ -26,7 +27,7 @@ class ProviderTest : public testing::Test {
   ~ProviderTest() override {
     listener_.reset();
     provider_.reset();
-    loop_.context().run_for(std::chrono::milliseconds(5));
+    TurnFor(loop_, std::chrono::milliseconds(5));
   }
 
   void Use(Options options) {
@@ -36,12 +37,7 @@ class ProviderTest : public testing::Test {
   }
   template <class Done>
   bool RunUntil(Done done) {
-    const TimePoint limit = loop_.Now() + std::chrono::seconds(20);
-    while (!done()) {
-      if (loop_.Now() > limit) return false;
-      loop_.context().run_one_for(std::chrono::milliseconds(50));
-    }
-    return true;
+    return TurnUntil(loop_, done);
   }
   template <class T>
   T Await(Task<T> task) {
@@ -282,7 +278,7 @@ TEST_F(ProviderTest, APeerThatDoesNotAnswerIsNudged) {
   EXPECT_EQ(Read(peer, 28), FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
   // Three times, and no more.
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Read(peer, 20), FromHex("000e c1 40 00000000 0000000000000000 00000000"));
-  loop_.context().run_for(std::chrono::milliseconds(30));
+  TurnFor(loop_, std::chrono::milliseconds(30));
   EXPECT_EQ(Poll(*endpoint).size(), 1u) << "the Send; nothing about nudges";
 }
 
@@ -295,7 +291,7 @@ TEST_F(ProviderTest, AConnectionThatIsResetAtAnyOctetLosesNoCompletion) {
     endpoint->PostReceive(1, endpoint->buffers().Allocate(512));
     endpoint->PostSend({2, GatherOf(AsBytes("abc")), false, {}});
     Write(peer, ConstBytes(stream).first(size));
-    loop_.context().run_for(std::chrono::milliseconds(1));
+    TurnFor(loop_, std::chrono::milliseconds(1));
     peer.set_option(asio::socket_base::linger(true, 0));
     peer.close();
     const auto done = PollToTheEnd(*endpoint);
@@ -371,8 +367,7 @@ TEST_F(ProviderTest, AnIdlePeerIsLeftAlone) {
   Use(options);
   tcp::socket peer = Dial();
   auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
-  const TimePoint until = loop_.Now() + std::chrono::milliseconds(200);
-  RunUntil([&] { return loop_.Now() > until; });
+  TurnFor(loop_, std::chrono::milliseconds(200));
   EXPECT_TRUE(Poll(*endpoint).empty());
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/address.h"
+#include "base/test_loop.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/verbs/provider.h"
 
@@ -34,7 +35,7 @@ class VerbsEnvironment : public SuiteEnvironment {
       if (each.name == device_) transport_ = each.transport;
     }
   }
-  ~VerbsEnvironment() override { loop_.context().run_for(std::chrono::milliseconds(5)); }
+  ~VerbsEnvironment() override { TurnFor(loop_, std::chrono::milliseconds(5)); }
 
   std::unique_ptr<Provider> MakeProvider() override {
     verbs::Options options;
@@ -54,16 +55,9 @@ class VerbsEnvironment : public SuiteEnvironment {
   bool tells_refusal() override { return false; }
   bool chooses_stags() override { return false; }
   TimerService& timers() override { return loop_; }
-  bool RunUntil(const std::function<bool()>& done) override {
-    const TimePoint limit = loop_.Now() + std::chrono::seconds(10);
-    while (!done()) {
-      if (loop_.Now() > limit) return false;
-      loop_.context().run_one_for(std::chrono::milliseconds(100));
-    }
-    return true;
-  }
+  bool RunUntil(const std::function<bool()>& done) override { return TurnUntil(loop_, done); }
   void Publish() override { loop_.context().poll(); }
-  void Settle() override { loop_.context().run_for(std::chrono::milliseconds(20)); }
+  void Settle() override { TurnFor(loop_, std::chrono::milliseconds(20)); }
 
  private:
   Loop loop_;

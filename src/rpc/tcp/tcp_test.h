@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/address.h"
+#include "base/test_loop.h"
 #include "rpc/client.h"
 #include "rpc/dispatch.h"
 #include "rpc/tcp/channel.h"
@@ -34,8 +35,7 @@ class TcpTest : public ::testing::Test {
     channel.reset();
     program.Release();
     StopServer(1s);
-    Turn();
-    EXPECT_EQ(loop.buffers().outstanding(), cache.entries());
+    TurnUntil([this] { return loop.buffers().outstanding() == cache.entries(); });
   }
 
   void StartServer(ServerOptions options = {}) {
@@ -57,22 +57,8 @@ class TcpTest : public ::testing::Test {
     }(start(*this, arguments...), done));
     TurnUntil([&] { return done; });
   }
-  void TurnUntil(const std::function<bool()>& done) {
-    const auto limit = loop.Now() + 20s;
-    loop.context().restart();
-    while (!done() && loop.Now() < limit) {
-      loop.context().run_one_for(10ms);
-      loop.context().restart();
-    }
-    EXPECT_TRUE(done());
-  }
-  void Turn(Duration time = 5ms) {
-    const auto limit = loop.Now() + time;
-    while (loop.Now() < limit) {
-      loop.context().restart();
-      loop.context().run_one_for(1ms);
-    }
-  }
+  void TurnUntil(const std::function<bool()>& done) { EXPECT_TRUE(penstock::TurnUntil(loop, done)); }
+  void Turn(Duration time = 5ms) { TurnFor(loop, time); }
 
   Result<std::unique_ptr<Channel>, std::error_code> TryConnect(ChannelOptions options = {}) {
     std::optional<Result<std::unique_ptr<Channel>, std::error_code>> result;

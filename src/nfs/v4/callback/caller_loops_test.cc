@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/address.h"
+#include "base/test_loop.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/callback/caller.h"
 #include "nfs/v4/callback/test_client.h"
@@ -141,7 +142,7 @@ class CallerLoopsTest : public testing::Test {
   }
   void OffloadDone() {
     caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}));
-    EXPECT_EQ(service_.offloads.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+    EXPECT_EQ(service_.offloads.get_future().wait_for(kTestPatience), std::future_status::ready);
   }
 
   RunningLoop home_, serving_, theirs_;
@@ -199,7 +200,7 @@ TEST_F(ShortCallsTest, AClientOfMinorVersionZeroThatTakesTheConnectionAndSaysNot
   OpenMinorZero();
   caller_.Probe(client_);
   const auto path = [this] { return state_.Lock()->clients.Find(client_)->path; };
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto limit = std::chrono::steady_clock::now() + kTestPatience;
   while (path() == PathState::kUnknown && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -1,0 +1,39 @@
+// For tests: turns of a loop in real time, on a machine that may be busy with other things.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <chrono>
+
+#include "base/loop.h"
+
+namespace penstock {
+
+// How long a test waits for what must come. Only a test that fails waits so long.
+inline constexpr std::chrono::seconds kTestPatience{120};
+
+// Turns the loop until done() holds. False where kTestPatience is over before.
+template <class Done>
+[[nodiscard]] bool TurnUntil(Loop& loop, const Done& done) {
+  const TimePoint limit = loop.Now() + kTestPatience;
+  while (!done()) {
+    if (loop.Now() > limit) return false;
+    loop.context().restart();
+    loop.context().run_one_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+// Turns the loop for that time, and then until nothing is ready: on a busy machine we may get the processor only when the
+// time is over.
+inline void TurnFor(Loop& loop, Duration time) {
+  const TimePoint end = loop.Now() + time;
+  for (;;) {
+    loop.context().restart();
+    const bool idle = loop.context().poll() == 0;
+    if ((idle && loop.Now() >= end) || loop.Now() > end + kTestPatience) return;
+    loop.context().restart();
+    loop.context().run_one_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace penstock
