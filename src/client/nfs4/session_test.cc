@@ -275,6 +275,8 @@ class FakeServer final : public rpc::Channel {
 
 class SessionTest : public testing::Test {
  protected:
+  explicit SessionTest(Duration give_up_after = CallerOptions().give_up_after)
+      : options{.owner = "somebody", .give_up_after = give_up_after} {}
   ~SessionTest() override {
     Run(session.Close());
     Turn(1ms);
@@ -323,8 +325,13 @@ class SessionTest : public testing::Test {
   Loop loop;
   FakeServer server{loop};
   rpc::Client client{server, loop.buffers(), rpc::Xid(1)};
-  CallerOptions options{.owner = "somebody", .give_up_after = 2s};
+  CallerOptions options;
   Session session{loop, client, options};
+};
+
+class ImpatientSessionTest : public SessionTest {
+ protected:
+  ImpatientSessionTest() : SessionTest(2s) {}
 };
 
 TEST_F(SessionTest, IsEstablishedAndGivenBack) {
@@ -494,7 +501,7 @@ TEST_F(SessionTest, ASlotWhoseRequestIsBeingExecutedIsNotUsedAgainBefore) {
   EXPECT_EQ(server.creations, 1);
 }
 
-TEST_F(SessionTest, ARequestThatNeverEndsIsGivenUp) {
+TEST_F(ImpatientSessionTest, ARequestThatNeverEndsIsGivenUp) {
   Establish();
   server.faults = {FakeServer::Fault::kRepeated};
   server.busy = 1000;
