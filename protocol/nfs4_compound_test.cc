@@ -27,8 +27,7 @@ constexpr int kNumbers = 100;
 
 // The arm of a union over operations that stands for `kNumber`.
 template <class Union, int kNumber>
-using ArmType = std::variant_alternative_t<Union::ArmOf(static_cast<typename Union::Discriminant>(kNumber)),
-                                           typename Union::Variant>;
+using ArmType = Union::Variant::template Arm<Union::ArmOf(static_cast<typename Union::Discriminant>(kNumber))>;
 
 // An operation that is listed has arguments and results, and one that is not has neither.
 template <class Arguments, class Results>

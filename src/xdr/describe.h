@@ -151,7 +151,7 @@ template <class T>
 constexpr Extent ComputeExtent();
 
 template <class... Arms>
-constexpr Extent AnyOf(const std::variant<Arms...>*) {
+constexpr Extent AnyOf(const OneOf<Arms...>*) {
   const Extent all[] = {ComputeExtent<Arms>()...};
   Extent any = all[0];
   for (const Extent& arm : all) any = Or(any, arm);

@@ -7,14 +7,17 @@
 // Discriminant and arm always agree: both are set together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "xdr/types.h"
 
@@ -23,13 +26,89 @@ namespace penstock::xdr {
 // Of a discriminant that the definition has no arm for.
 inline constexpr size_t kNoArm = SIZE_MAX;
 
+// One value of one of the Arms: what a union has of std::variant. That has a table of functions compiled for everything that
+// is done to it; a union of all operations takes a minute so.
+template <class... Arms>
+class OneOf {
+ public:
+  template <size_t kIndex>
+  using Arm = std::tuple_element_t<kIndex, std::tuple<Arms...>>;
+
+  // The first of them, default-constructed.
+  OneOf() { ::new (Place()) Arm<0>(); }
+  OneOf(const OneOf& other) { Copy(other, kIndices); }
+  OneOf(OneOf&& other) noexcept { Move(other, kIndices); }
+  OneOf& operator=(const OneOf& other) {
+    if (this != &other) {
+      Destroy(kIndices);
+      Copy(other, kIndices);
+    }
+    return *this;
+  }
+  OneOf& operator=(OneOf&& other) noexcept {
+    if (this != &other) {
+      Destroy(kIndices);
+      Move(other, kIndices);
+    }
+    return *this;
+  }
+  ~OneOf() { Destroy(kIndices); }
+
+  size_t index() const { return index_; }
+
+  // Requires index() == kIndex.
+  template <size_t kIndex>
+  Arm<kIndex>& Get() {
+    assert(index_ == kIndex);
+    return *std::launder(reinterpret_cast<Arm<kIndex>*>(bytes_.data()));
+  }
+  template <size_t kIndex>
+  const Arm<kIndex>& Get() const {
+    assert(index_ == kIndex);
+    return *std::launder(reinterpret_cast<const Arm<kIndex>*>(bytes_.data()));
+  }
+
+  // In place of the one that is there.
+  template <size_t kIndex, class... Arguments>
+  void Emplace(Arguments&&... arguments) {
+    Destroy(kIndices);
+    ::new (Place()) Arm<kIndex>(std::forward<Arguments>(arguments)...);
+    index_ = kIndex;
+  }
+
+ private:
+  static constexpr std::index_sequence_for<Arms...> kIndices{};
+
+  void* Place() { return bytes_.data(); }
+
+  // Each is a chain of comparisons. Without an arm for as long as a constructor runs, which may throw.
+  template <size_t... kEach>
+  void Copy(const OneOf& other, std::index_sequence<kEach...>) {
+    (void)((kEach == other.index_ && (::new (Place()) Arm<kEach>(other.Get<kEach>()), true)) || ...);
+    index_ = other.index_;
+  }
+  template <size_t... kEach>
+  void Move(OneOf& other, std::index_sequence<kEach...>) {
+    (void)((kEach == other.index_ && (::new (Place()) Arm<kEach>(std::move(other.Get<kEach>())), true)) || ...);
+    index_ = other.index_;
+  }
+  template <size_t... kEach>
+  void Destroy(std::index_sequence<kEach...>) {
+    (void)((kEach == index_ && (std::destroy_at(&Get<kEach>()), true)) || ...);
+    index_ = kNoArm;
+  }
+
+  size_t index_ = 0;
+  alignas(Arms...) std::array<std::byte, std::max({sizeof(Arms)...})> bytes_;
+};
+
 // The base of a generated union `Derived`, which says which discriminant selects which of the Arms (ArmOf), and how
 // everything is called. All void arms are one, xdr::Void.
 template <class Derived, class D, class... Arms>
 class Union {
  public:
   using Discriminant = D;
-  using Variant = std::variant<Arms...>;
+  using Variant = OneOf<Arms...>;
 
   // A generated union inherits the constructors, so that they have to be public.
   // NOLINTBEGIN(bugprone-crtp-constructor-accessibility)
@@ -52,18 +131,15 @@ class Union {
 
   D discriminant() const { return discriminant_; }
   size_t arm() const { return arms_.index(); }
-  const Variant& variant() const { return arms_; }
 
   // The arm of that index. Requires arm() == kIndex.
   template <size_t kIndex>
   auto& Get() {
-    assert(arm() == kIndex);
-    return *std::get_if<kIndex>(&arms_);
+    return arms_.template Get<kIndex>();
   }
   template <size_t kIndex>
   const auto& Get() const {
-    assert(arm() == kIndex);
-    return *std::get_if<kIndex>(&arms_);
+    return arms_.template Get<kIndex>();
   }
 
   // Changes over to `discriminant` and its arm, default-constructed. False, and no change, where it has none.
@@ -97,7 +173,7 @@ class Union {
  private:
   template <size_t... kIndices>
   void Emplace(size_t index, std::index_sequence<kIndices...>) {
-    (void)((kIndices == index && (arms_.template emplace<kIndices>(), true)) || ...);
+    (void)((kIndices == index && (arms_.template Emplace<kIndices>(), true)) || ...);
   }
 
   template <class Arm, size_t... kIndices>
@@ -106,9 +182,9 @@ class Union {
   }
   template <size_t kIndex, class Arm>
   bool AssignIf(size_t index, Arm&& value) {
-    if constexpr (std::same_as<std::remove_cvref_t<Arm>, std::variant_alternative_t<kIndex, Variant>>) {
+    if constexpr (std::same_as<std::remove_cvref_t<Arm>, typename Variant::template Arm<kIndex>>) {
       if (kIndex != index) return false;
-      arms_.template emplace<kIndex>(std::forward<Arm>(value));
+      arms_.template Emplace<kIndex>(std::forward<Arm>(value));
       return true;
     } else {
       return false;
@@ -121,19 +197,17 @@ class Union {
     return ((kIndices == arm() && Get<kIndices>() == other.template Get<kIndices>()) || ...);
   }
 
-  // A chain of comparisons. std::visit makes a table of functions for each visitor, which takes long to compile.
   template <class Variants, class Visitor, size_t... kIndices>
   static auto VisitOneOf(Variants& arms, Visitor& visit, std::index_sequence<kIndices...>) {
-    using Value = std::invoke_result_t<Visitor&, decltype(*std::get_if<0>(&arms))>;
+    using Value = std::invoke_result_t<Visitor&, decltype(arms.template Get<0>())>;
     static_assert(!std::is_reference_v<Value>);
     static_assert(
-        (std::same_as<Value, std::invoke_result_t<Visitor&, decltype(*std::get_if<kIndices>(&arms))>> && ...));
-    assert(!arms.valueless_by_exception());
+        (std::same_as<Value, std::invoke_result_t<Visitor&, decltype(arms.template Get<kIndices>())>> && ...));
     if constexpr (std::is_void_v<Value>) {
-      (void)((kIndices == arms.index() && (visit(*std::get_if<kIndices>(&arms)), true)) || ...);
+      (void)((kIndices == arms.index() && (visit(arms.template Get<kIndices>()), true)) || ...);
     } else {
       Value value{};
-      (void)((kIndices == arms.index() && (value = visit(*std::get_if<kIndices>(&arms)), true)) || ...);
+      (void)((kIndices == arms.index() && (value = visit(arms.template Get<kIndices>()), true)) || ...);
       return value;
     }
   }
