@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <unordered_set>
+#include <utility>
 
+#include "base/buffer.h"
 #include "xdr/example.h"
 
 namespace penstock::xdr {
@@ -41,6 +43,28 @@ TEST(Union, ChangesArmAndDiscriminantTogether) {
   EXPECT_TRUE(number.read().eof);
 }
 
+TEST(Union, IsCopiedAndMovedWithItsArm) {
+  BufferPool pool;
+  {
+    example::by_number read(2);
+    read.read().data = Payload<>(Slice(pool.Allocate(5), AsBytes("owned")));
+    example::by_number copy = read;
+    EXPECT_EQ(copy, read);
+    example::by_number other(0);
+    other = copy;
+    EXPECT_EQ(other, read);
+    other = std::as_const(other);
+    EXPECT_EQ(other, read);
+    const example::by_number moved = std::move(copy);
+    EXPECT_EQ(moved, read);
+    other = example::by_number(-1, int64_t{5});
+    EXPECT_EQ(other.minus(), 5);
+    EXPECT_EQ(moved.read().data.text(), "owned");
+    EXPECT_EQ(pool.outstanding(), 1u);
+  }
+  EXPECT_EQ(pool.outstanding(), 0u);
+}
+
 TEST(Union, ComparesDiscriminantsToo) {
   EXPECT_NE(example::by_number(0), example::by_number(1));
   EXPECT_EQ(example::by_number(1), example::by_number(1, Void()));
@@ -50,7 +74,7 @@ TEST(Union, ComparesDiscriminantsToo) {
 TEST(UnionDeathTest, RefusesAnArmThatIsNotSelected) {
   EXPECT_DEATH(example::by_number(0, int64_t{1}), "assigned");
   EXPECT_DEATH(example::by_number(5), "selected");
-  EXPECT_DEATH(example::by_number(0).minus(), "arm");
+  EXPECT_DEATH(example::by_number(0).minus(), "index_");
 }
 #endif
 
