@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <tuple>
@@ -39,10 +40,7 @@ class OneOf {
   OneOf(const OneOf& other) { Copy(other, kIndices); }
   OneOf(OneOf&& other) noexcept { Move(other, kIndices); }
   OneOf& operator=(const OneOf& other) {
-    if (this != &other) {
-      Destroy(kIndices);
-      Copy(other, kIndices);
-    }
+    if (this != &other) *this = OneOf(other);
     return *this;
   }
   OneOf& operator=(OneOf&& other) noexcept {
@@ -59,12 +57,12 @@ class OneOf {
   // Requires index() == kIndex.
   template <size_t kIndex>
   Arm<kIndex>& Get() {
-    assert(index_ == kIndex);
+    Check(kIndex);
     return *std::launder(reinterpret_cast<Arm<kIndex>*>(bytes_.data()));
   }
   template <size_t kIndex>
   const Arm<kIndex>& Get() const {
-    assert(index_ == kIndex);
+    Check(kIndex);
     return *std::launder(reinterpret_cast<const Arm<kIndex>*>(bytes_.data()));
   }
 
@@ -80,6 +78,13 @@ class OneOf {
   static constexpr std::index_sequence_for<Arms...> kIndices{};
 
   void* Place() { return bytes_.data(); }
+
+  // Also in a build without assertions: what comes from the wire is never taken for another type.
+  void Check(size_t wanted) const {
+    assert(wanted == index_);
+    if (wanted != index_) [[unlikely]]
+      std::abort();
+  }
 
   // Each is a chain of comparisons. Without an arm for as long as a constructor runs, which may throw.
   template <size_t... kEach>
@@ -203,6 +208,7 @@ class Union {
     static_assert(!std::is_reference_v<Value>);
     static_assert(
         (std::same_as<Value, std::invoke_result_t<Visitor&, decltype(arms.template Get<kIndices>())>> && ...));
+    assert(arms.index() != kNoArm);
     if constexpr (std::is_void_v<Value>) {
       (void)((kIndices == arms.index() && (visit(arms.template Get<kIndices>()), true)) || ...);
     } else {

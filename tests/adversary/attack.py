@@ -10,7 +10,7 @@ from typing import Callable, NamedTuple
 
 import rpc_messages as rpc
 from iwarp_peer import REJECTED, REPLY_KEY, Ended, Silence, dial, mpa_frame
-from patience import SECONDS
+from patience import BUSY, SECONDS
 from penstock import Server, penstock
 from rdma_messages import RDMA_ERROR, RDMA_NOMSG
 from rpc_messages import Client, RpcReply
@@ -23,7 +23,7 @@ os.environ.setdefault("ASAN_OPTIONS",
 # Resident memory that a group of attacks may leave behind: pools, caches, and the sanitizer's own.
 MAX_GROWTH = 64 * MIB
 # The bystander's longest wait. Sanitizers and a busy machine make it seconds; a server that is held up makes it for ever.
-MAX_WAIT = 15
+MAX_WAIT = 15 * BUSY
 
 
 class Case(NamedTuple):
@@ -186,11 +186,12 @@ class Bystander(threading.Thread):
 
 
 class Attacked:
-    """`penstock serve` with a few files and a bystander. Leaving checks that it is unharmed."""
+    """`penstock serve` with a few files and a bystander. Leaving checks that it is unharmed. Its stall limit is longer than any
+    test: who would be ended by that alone is not ended."""
 
-    def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2):
+    def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2, stall_limit=100000):
         self.folder, self.max_growth = f"{scratch}/export", max_growth
-        self.options = [f"--threads={threads}", *options]
+        self.options = [f"--threads={threads}", f"--stall-limit={stall_limit}", *options]
         os.makedirs(f"{self.folder}/dir")
         self.contents = os.urandom(256 << 10)
         self.stopped = False  # a case has done it, and looked

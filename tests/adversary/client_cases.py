@@ -16,7 +16,7 @@ from rdma_messages import RDMA_ERROR, RDMA_MSG, RDMA_NOMSG
 from rpc_messages import opaque, words
 
 SECONDS = 2        # what the client is told to be patient for
-BOUND = 60         # what it may take on a machine that does nothing else, start and sanitizers included
+BOUND = 60         # what it may take on a busy machine, start and sanitizers included
 SIDE_BY_SIDE = 4
 SOURCE_BOUNDS, SOURCE_ACCESS, SOURCE_WRAP, CANNOT_INVALIDATE = (0, 1, 1), (0, 1, 2), (0, 1, 4), (0, 1, 9)
 PING, CAT, COPY, LIST = "ping", "cat", "cp", "ls"

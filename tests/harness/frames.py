@@ -3,7 +3,10 @@ came in."""
 
 import struct
 
-from pcap import ACK, FIN, RST, SYN, Segment, Stream, packets
+from pcap import ACK, FIN, RST, SYN, BadCapture, Segment, Stream, packets
+
+
+LARGEST_FRAGMENT = 4 << 20  # nobody here moves more than 1 MiB at a time
 
 
 class BadFraming(Exception):
@@ -22,7 +25,12 @@ def mpa_frame_length(stream):
 
 def rpc_fragment_length(stream):
     """Length of the fragment of an RPC record at the head of the stream, 0 where its header is not complete."""
-    return 4 + (struct.unpack_from(">I", stream)[0] & 0x7fffffff) if len(stream) >= 4 else 0
+    if len(stream) < 4:
+        return 0
+    length = struct.unpack_from(">I", stream)[0] & 0x7fffffff
+    if length > LARGEST_FRAGMENT:
+        raise BadFraming(f"a fragment of {length} bytes in an RPC record")
+    return 4 + length
 
 
 class Frames:
@@ -36,19 +44,17 @@ class Frames:
     def read(self):
         for stamp, packet in packets(self.path):
             segment = Segment(packet)
-            for port in segment.ports:
-                if port in self.kinds:
-                    self._handle(stamp, segment, *self.kinds[port])
-                    break
+            port = next((port for port in segment.ports if port in self.kinds), None)
+            if port is None:
+                raise BadCapture(f"a packet from port {segment.ports[0]} to {segment.ports[1]}, neither of which is a server's")
+            self._handle(stamp, segment, *self.kinds[port])
         for ports in list(self.streams):
             self._forget(ports)
 
     def _handle(self, stamp, segment, length_of, _, listener):
         ports = segment.ports
         if segment.flags & SYN:
-            self._forget(ports)
-            self.streams[ports], self.pending[ports] = Stream(segment.sequence), bytearray()
-            listener.opened(stamp, ports, segment.flags & (SYN | ACK))
+            self._open(stamp, segment, listener)
             return
         if ports not in self.streams:
             if not segment.payload:
@@ -64,6 +70,19 @@ class Frames:
             del pending[:at]
         if segment.flags & (FIN | RST):
             listener.closed(stamp, ports, ACK | segment.flags & (FIN | RST))
+
+    def _open(self, stamp, segment, listener):
+        """A connection, or one more direction of it. A client's port may come again, and a SYN may be sent again."""
+        ports, flags = segment.ports, segment.flags & (SYN | ACK)
+        if ports in self.streams and self.streams[ports].first == segment.sequence:
+            return
+        if flags == SYN:
+            self._forget(ports[::-1])
+        elif ports[::-1] not in self.streams:
+            raise BadFraming(f"connection {ports[1]} -> {ports[0]} without its beginning")
+        self._forget(ports)
+        self.streams[ports], self.pending[ports] = Stream(segment.sequence), bytearray()
+        listener.opened(stamp, ports, flags)
 
     def _forget(self, ports):
         if ports in self.streams:

@@ -24,8 +24,12 @@ def packets(path):
         seconds, fraction, length, original = struct.unpack_from(order + "IIII", data, at)
         if length != original:
             raise BadCapture(f"packet cut short in the capture ({length} of {original} bytes)")
+        if at + 16 + length > len(data):
+            break
         yield (seconds, fraction), data[at + 16:at + 16 + length]
         at += 16 + length
+    if at != len(data):
+        raise BadCapture("the capture ends in the middle of a packet")
 
 
 class Segment:
@@ -43,7 +47,7 @@ class Stream:
     """One direction of a connection: puts segments in order."""
 
     def __init__(self, sequence):
-        self.expected, self.early = (sequence + 1) % MODULUS, {}
+        self.first, self.expected, self.early = sequence, (sequence + 1) % MODULUS, {}
 
     def add(self, segment):
         """The bytes that are in order now."""

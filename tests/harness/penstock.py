@@ -15,18 +15,19 @@ from patience import BUSY
 from ports import free_ports
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
-START_SECONDS = STOP_SECONDS = 60 * BUSY
+START_SECONDS = 60 * BUSY
+# Less than --stall-limit and a little: a server that stops does not wait for that.
+STOP_SECONDS = 60
 INSIDE = os.environ.get("PENSTOCK_INSIDE")
 ADDRESS = INSIDE or "127.0.0.1"
 # Inside a guest there is nothing new to be learned about TCP.
 TRANSPORTS = ("rdma",) if INSIDE else ("rdma", "tcp")
 
 
-def penstock(*arguments, seconds=120, **how):
-    """A client command, run to its end. What it puts out are bytes; what it complains of is text. `how` is subprocess.run's;
-    `seconds` is what a machine may take that does nothing else."""
+def penstock(*arguments, seconds=120 * BUSY, **how):
+    """A client command, run to its end. What it puts out are bytes; what it complains of is text. `how` is subprocess.run's."""
     done = subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=seconds * BUSY, **how)
+                          stderr=subprocess.PIPE, timeout=seconds, **how)
     done.stderr = done.stderr.decode(errors="replace")
     return done
 

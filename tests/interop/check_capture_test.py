@@ -69,7 +69,8 @@ class Conversation:
         return self
 
 
-def problems_of(scratch, *conversations, wanted=()):
+def problems_of(scratch, *conversations, wanted=(), cut=0, restarted=False):
+    """What is found in a capture of them, one after the other; without its last `cut` octets."""
     if not shutil.which("tshark"):
         raise Skip("tshark is not installed")
     path = f"{scratch}/made.pcap"
@@ -78,7 +79,8 @@ def problems_of(scratch, *conversations, wanted=()):
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         for at, frame in enumerate(frames):
             out.write(struct.pack("<IIII", 1, at, len(frame), len(frame)) + frame)
-    problems, summary = check(path, PORTS, wanted)
+    os.truncate(path, os.path.getsize(path) - cut)
+    problems, summary = check(path, PORTS, wanted, restarted)
     print(summary, *problems, sep="\n  ")
     return problems
 
@@ -131,6 +133,18 @@ def refused_connection(scratch):
     refused._add(True, ACK | RST, b"")
     good = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(send_frame(rdma_msg(NULL_REPLY)))
     assert problems_of(scratch, refused, good) == []
+    assert problems_of(scratch, good, refused) == []  # from the port that a connection had
+
+
+def sent_again(scratch):
+    """SYNs that arrive twice are the same connection."""
+    tcp = Conversation(PORTS["tcp"])
+    tcp.frames += tcp.frames
+    rdma = Conversation(PORTS["rdma"])
+    rdma.frames += rdma.frames
+    rdma.client(mpa_setup(False)).server(mpa_setup(True))
+    assert problems_of(scratch, rdma.client(send_frame(rdma_msg(NULL_CALL))).server(send_frame(rdma_msg(NULL_REPLY))),
+                       tcp.client(record(NULL_CALL)).server(record(NULL_REPLY))) == []
 
 
 def port_used_again(scratch):
@@ -224,6 +238,24 @@ def broken_record(scratch):
     assert_found(problems_of(scratch, tcp), "no whole RPC record", "a call without a reply")
 
 
+def without_beginning(scratch):
+    """A connection that was there before the capture: nothing is said of what it carries, but that is said."""
+    for port, message in ((PORTS["tcp"], record(NULL_CALL)), (PORTS["rdma"], send_frame(rdma_msg(NULL_CALL)))):
+        for missing in (1, 2):  # the SYN, and the answer to it
+            made = Conversation(port).client(message)
+            del made.frames[:missing]
+            assert_found(problems_of(scratch, made), "without its beginning")
+
+
+def unreadable(scratch):
+    """Captures of which not all can be read, and a record that would hide all that follows it."""
+    whole = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
+    assert_found(problems_of(scratch, whole, cut=7), "in the middle of a packet")
+    assert_found(problems_of(scratch, whole, Conversation(PORTS["tcp"] + 7)), "neither of which")
+    huge = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(words(0x80FFFFFF) + NULL_REPLY)
+    assert_found(problems_of(scratch, huge, restarted=True), "a fragment of 16777215 bytes")
+
+
 main({case.__name__: case for case in
       (good, nothing_to_see, reply_without_call, cut_short, refused_connection, port_used_again, chunks, broken_frame,
-       distrusted, lost_packet, out_of_order, broken_record)})
+       distrusted, lost_packet, out_of_order, broken_record, sent_again, without_beginning, unreadable)})

@@ -239,7 +239,7 @@ def lose(script):
     with guest(LOSSES + script, with_libraries("penstock", PENSTOCK)) as there:
         try:
             crashed = SIW_CRASH in there.wait_for(rf"{there.END} \d+|{SIW_CRASH}", 400)
-            return there.finish(90 if crashed else 10), False
+            return there.finish(20 if crashed else 10), False
         except ScriptFailed:
             if not any(SIW_CRASH in line for line in there.output()):
                 raise

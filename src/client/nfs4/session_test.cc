@@ -275,7 +275,7 @@ class FakeServer final : public rpc::Channel {
 
 class SessionTest : public testing::Test {
  protected:
-  explicit SessionTest(Duration give_up_after = CallerOptions().give_up_after)
+  explicit SessionTest(Duration give_up_after = kTestPatience / 2)
       : options{.owner = "somebody", .give_up_after = give_up_after} {}
   ~SessionTest() override {
     Run(session.Close());
