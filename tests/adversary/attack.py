@@ -189,7 +189,7 @@ class Attacked:
     """`penstock serve` with a few files and a bystander. Leaving checks that it is unharmed. Its stall limit is longer than any
     test: who would be ended by that alone is not ended."""
 
-    def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2, stall_limit=100000):
+    def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2, stall_limit=86400):
         self.folder, self.max_growth = f"{scratch}/export", max_growth
         self.options = [f"--threads={threads}", f"--stall-limit={stall_limit}", *options]
         os.makedirs(f"{self.folder}/dir")
