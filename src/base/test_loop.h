@@ -10,8 +10,9 @@
 
 namespace penstock {
 
-// How long a test waits for what must come. Only a test that fails waits so long.
-inline constexpr std::chrono::seconds kTestPatience{120};
+// How long a test waits for what must come. Only a test that fails waits so long. Less than the stall limits of servers
+// and connections (60 s), so that no test passes since such a limit ended what should have ended at once.
+inline constexpr std::chrono::seconds kTestPatience{50};
 
 // Turns the loop until done() holds. False where kTestPatience is over before.
 template <class Done>
@@ -25,8 +26,8 @@ template <class Done>
   return true;
 }
 
-// Turns the loop for that time, and then until nothing is ready: on a busy machine we may get the processor only when the
-// time is over.
+// Turns the loop for that time, and then until nothing is ready: on a busy machine we may get the processor only when
+// the time is over. Fails the test where something is ready for kTestPatience more.
 inline void TurnFor(Loop& loop, Duration time) {
   const TimePoint end = loop.Now() + time;
   for (;;) {

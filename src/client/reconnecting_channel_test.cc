@@ -62,7 +62,7 @@ class ReconnectingChannelTest : public testing::Test {
 
   Loop loop_;
   Script script_;
-  // Of one who is patient, and of one who is not.
+  // The first tries a call for ten minutes, the second for 50 ms.
   const RetryPolicy policy_{.first_delay = 1ms, .longest_delay = 2ms};
   const RetryPolicy short_policy_{.first_delay = 1ms, .longest_delay = 2ms, .give_up_after = 50ms};
 };

@@ -15,8 +15,8 @@ from tcp_peer import TcpClient, fragment
 
 STALL_SECONDS = 2
 # Until a stalled peer is certainly gone: a quarter of the limit more is what the server may take, the rest is for a busy
-# machine. Less than the 60 s that a server takes for its limit which has not been told another.
-GONE_WITHIN = STALL_SECONDS + 43
+# machine. It is less than a server's own limit (60 s): a server that ignores --stall-limit is found.
+GONE_WITHIN = STALL_SECONDS + 13
 MAX_PULLED, MAX_QUEUED = 32 * MIB, 8 * MIB  # rpcrdma::ResponderOptions
 SMALL_BUFFER = 4096
 # What a connection costs that does nothing; a sanitizer, and its large frames of coroutines, nearly treble that.
@@ -138,7 +138,7 @@ def credits_ignored(server):
     for n in range(200):
         message = rpc.call(rpc.WRITE, opaque(handle) + hyper(0) + words(4, 0, 4))
         client.endpoint.send(rpc.rdma_call(message, reads=rpc.read_list((len(message), 1, 4))))
-    client.endpoint.end()
+    client.endpoint.end(10)
     client.close()
 
 
