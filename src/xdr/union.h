@@ -74,6 +74,18 @@ class OneOf {
     index_ = kIndex;
   }
 
+  // Calls visit(arm) with the one that is there, and returns what that returns: a value, of the same type for every arm.
+  template <class Visitor>
+  auto Visit(Visitor& visit) {
+    return VisitOf(*this, visit, kIndices);
+  }
+  template <class Visitor>
+  auto Visit(Visitor& visit) const {
+    return VisitOf(*this, visit, kIndices);
+  }
+
+  bool operator==(const OneOf& other) const { return index_ == other.index_ && EqualTo(other, kIndices); }
+
  private:
   static constexpr std::index_sequence_for<Arms...> kIndices{};
 
@@ -101,6 +113,26 @@ class OneOf {
   void Destroy(std::index_sequence<kEach...>) {
     (void)((kEach == index_ && (std::destroy_at(&Get<kEach>()), true)) || ...);
     index_ = kNoArm;
+  }
+
+  template <size_t... kEach>
+  bool EqualTo(const OneOf& other, std::index_sequence<kEach...>) const {
+    return ((kEach == index_ && Get<kEach>() == other.Get<kEach>()) || ...);
+  }
+
+  template <class Self, class Visitor, size_t... kEach>
+  static auto VisitOf(Self& self, Visitor& visit, std::index_sequence<kEach...>) {
+    using Value = std::invoke_result_t<Visitor&, decltype(self.template Get<0>())>;
+    static_assert(!std::is_reference_v<Value>);
+    static_assert((std::same_as<Value, std::invoke_result_t<Visitor&, decltype(self.template Get<kEach>())>> && ...));
+    assert(self.index_ != kNoArm);
+    if constexpr (std::is_void_v<Value>) {
+      (void)((kEach == self.index_ && (visit(self.template Get<kEach>()), true)) || ...);
+    } else {
+      Value value{};
+      (void)((kEach == self.index_ && (value = visit(self.template Get<kEach>()), true)) || ...);
+      return value;
+    }
   }
 
   size_t index_ = 0;
@@ -164,16 +196,14 @@ class Union {
   // Calls visit(arm) with the arm selected, and returns what that returns: a value, of the same type for every arm.
   template <class Visitor>
   auto VisitArm(Visitor&& visit) {
-    return VisitOneOf(arms_, visit, std::index_sequence_for<Arms...>());
+    return arms_.Visit(visit);
   }
   template <class Visitor>
   auto VisitArm(Visitor&& visit) const {
-    return VisitOneOf(arms_, visit, std::index_sequence_for<Arms...>());
+    return arms_.Visit(visit);
   }
 
-  bool operator==(const Union& other) const {
-    return discriminant_ == other.discriminant_ && EqualArms(other, std::index_sequence_for<Arms...>());
-  }
+  bool operator==(const Union& other) const = default;
 
  private:
   template <size_t... kIndices>
@@ -193,28 +223,6 @@ class Union {
       return true;
     } else {
       return false;
-    }
-  }
-
-  // Equal discriminants select the same arm.
-  template <size_t... kIndices>
-  bool EqualArms(const Union& other, std::index_sequence<kIndices...>) const {
-    return ((kIndices == arm() && Get<kIndices>() == other.template Get<kIndices>()) || ...);
-  }
-
-  template <class Variants, class Visitor, size_t... kIndices>
-  static auto VisitOneOf(Variants& arms, Visitor& visit, std::index_sequence<kIndices...>) {
-    using Value = std::invoke_result_t<Visitor&, decltype(arms.template Get<0>())>;
-    static_assert(!std::is_reference_v<Value>);
-    static_assert(
-        (std::same_as<Value, std::invoke_result_t<Visitor&, decltype(arms.template Get<kIndices>())>> && ...));
-    assert(arms.index() != kNoArm);
-    if constexpr (std::is_void_v<Value>) {
-      (void)((kIndices == arms.index() && (visit(arms.template Get<kIndices>()), true)) || ...);
-    } else {
-      Value value{};
-      (void)((kIndices == arms.index() && (value = visit(arms.template Get<kIndices>()), true)) || ...);
-      return value;
     }
   }
 
