@@ -71,7 +71,7 @@ class Server {
         mechanism_.wraps = input.Octet() != 1;
         mechanism_.mics_to_give = input.Octet() == 1 ? input.Octet() : ~size_t{0};
         return;
-      case 7:
+      default:
         clock_.now += std::chrono::seconds(input.Octet());
         return program_.Release();
     }

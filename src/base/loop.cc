@@ -23,7 +23,7 @@ class LoopTimer : public Timer {
       if (!error && setting == state->setting) state->on_expiry();
     });
   }
-  void Cancel() override {
+  void Cancel() final {
     ++state_->setting;
     state_->timer.cancel();
   }

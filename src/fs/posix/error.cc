@@ -13,11 +13,9 @@ Error FromErrno(int number) {
     case ENXIO:
       return Error::kNxIo;
     case EACCES:
+    case EBUSY:    // a mount point
+    case ETXTBSY:  // a program that runs
       return Error::kAccess;
-    case EBUSY:
-      return Error::kAccess;  // a mount point
-    case ETXTBSY:
-      return Error::kAccess;  // a program that runs
     case EEXIST:
       return Error::kExist;
     case EXDEV:
@@ -29,11 +27,9 @@ Error FromErrno(int number) {
     case EISDIR:
       return Error::kIsDir;
     case EINVAL:
-      return Error::kInvalid;
     case ELOOP:
       return Error::kInvalid;
     case EFBIG:
-      return Error::kFileTooBig;
     case EOVERFLOW:
       return Error::kFileTooBig;
     case ENOSPC:

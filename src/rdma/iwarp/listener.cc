@@ -159,7 +159,7 @@ class SocketListener : public Listener {
     co_return request;
   }
 
-  void Close() override {
+  void Close() final {
     if (state_->closed) return;
     std::shared_ptr<ListenerState> state = state_;
     state->closed = true;

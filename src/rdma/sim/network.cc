@@ -8,7 +8,7 @@
 
 namespace penstock::rdma::sim {
 
-Network::Network(World& world, Options options) : world_(world), options_(std::move(options)) {}
+Network::Network(World& world, Options options) : world_(world), options_(options) {}
 Network::~Network() = default;
 
 std::unique_ptr<Provider> Network::MakeProvider() {

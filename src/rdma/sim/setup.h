@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -34,7 +35,7 @@ struct Attempt : PendingConnection {
 
 class SimProvider : public Provider {
  public:
-  SimProvider(Network& network, IpAddress host) : network_(network), host_(host) {}
+  SimProvider(Network& network, IpAddress host) : network_(network), host_(std::move(host)) {}
   ~SimProvider() override;
   std::string_view name() const override { return "sim"; }
   BufferPool& buffers() override { return pool_; }
@@ -69,7 +70,7 @@ class SimListener : public Listener {
   ~SimListener() override { Close(); }
   Address local() const override { return local_; }
   Task<std::unique_ptr<ConnectionRequest>> Next() override;
-  void Close() override;
+  void Close() final;
   SetupResult<std::unique_ptr<Listener>> Share(Provider& other) override;
 
   // A peer for the Next() that waits.
@@ -87,7 +88,7 @@ class SimListener : public Listener {
 class SimRequest : public ConnectionRequest {
  public:
   SimRequest(Network& network, SimProvider& provider, Address local, std::shared_ptr<Attempt> attempt)
-      : network_(network), provider_(provider), local_(local), attempt_(std::move(attempt)) {}
+      : network_(network), provider_(provider), local_(std::move(local)), attempt_(std::move(attempt)) {}
   ~SimRequest() override;
   const Address& peer() const override { return attempt_->from; }
   ConstBytes private_data() const override { return attempt_->options.private_data; }

@@ -15,7 +15,7 @@ class World::SimTimer : public Timer {
     // The function may set or destroy this timer.
     event_ = world_.Schedule(delay, [function = on_expiry_] { function(); });
   }
-  void Cancel() override { world_.Cancel(event_); }
+  void Cancel() final { world_.Cancel(event_); }
 
  private:
   World& world_;

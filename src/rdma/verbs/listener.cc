@@ -127,7 +127,7 @@ class Request : public ConnectionRequest {
   Task<ConnectResult> Accept(ConnectOptions options) override {
     return AcceptOn(state_, std::move(id_), event_, std::move(options));
   }
-  void Reject(std::vector<std::byte> private_data) override {
+  void Reject(std::vector<std::byte> private_data) final {
     if (!id_) return;
     private_data.resize(std::min<size_t>(private_data.size(), 148));
     ::rdma_reject(id_->get(), private_data.data(), static_cast<uint8_t>(private_data.size()));
@@ -268,7 +268,7 @@ class VerbsListener : public Listener {
 
   Address local() const override { return state_->local; }
   Task<std::unique_ptr<ConnectionRequest>> Next() override { return NextOf(state_); }
-  void Close() override { state_->Close(); }
+  void Close() final { state_->Close(); }
   SetupResult<std::unique_ptr<Listener>> Share(rdma::Provider& other) override {
     auto* provider = dynamic_cast<Provider*>(&other);
     if (!provider)
@@ -294,7 +294,7 @@ class VerbsListener : public Listener {
 
 }  // namespace
 
-SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, Address local) {
+SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, const Address& local) {
   PENSTOCK_TRY(std::shared_ptr<Listening> listening, Listening::Make(local));
   return VerbsListener::Make(std::move(state), std::move(listening));
 }

@@ -213,7 +213,7 @@ Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
 }
 
 SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
-  return MakeListener(state_, std::move(local));
+  return MakeListener(state_, local);
 }
 
 }  // namespace penstock::rdma::verbs

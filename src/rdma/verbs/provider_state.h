@@ -35,6 +35,6 @@ Result<std::shared_ptr<Connection>, ConnectError> MakeConnection(ProviderState& 
 ConnectError ErrorOf(const CmEvent& event);
 ConnectError ErrorOf(int error);
 
-SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, Address local);
+SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, const Address& local);
 
 }  // namespace penstock::rdma::verbs

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "nfs/v4/callback/test_client.h"
 #include "nfs/v4/state/test_clients.h"
 #include "rdma/sim/world.h"
@@ -87,7 +89,7 @@ class CallerTest : public testing::Test {
   // A client of minor version 0, whose delegation is as good as that of any.
   void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
     auto state = state_.Lock();
-    const CallbackAddress callback{.program = 0x40000009, .endpoint = endpoint, .identifier = 3};
+    const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
     const auto set = state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0),
                                         ++connections_, world_.Now(), none_);
     client_ = set->id;
