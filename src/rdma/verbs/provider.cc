@@ -212,8 +212,6 @@ Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
   return ConnectTo(state_, std::move(peer), std::move(options));
 }
 
-SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
-  return MakeListener(state_, local);
-}
+SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) { return MakeListener(state_, local); }
 
 }  // namespace penstock::rdma::verbs
