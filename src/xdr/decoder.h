@@ -108,13 +108,17 @@ class Decoder {
   bool Finish();
 
   Error error() const { return error_; }
-  // Records the first error. Returns false always, for `return decoder.Fail(...)`.
+  // Records the first error. Returns false always, for `return decoder.Fail(...)`, which clang-tidy's analyzer sees only
+  // in a function without branches.
   bool Fail(Error error) {
-    if (error_ == Error::kNone) error_ = error;
+    Record(error);
     return false;
   }
 
  private:
+  void Record(Error error) {
+    if (error_ == Error::kNone) error_ = error;
+  }
   bool Beside(Data& data, size_t size, const Data& source);
 
   const Message& message_;

@@ -7,8 +7,8 @@
 namespace penstock {
 
 std::unique_ptr<Database> Database::Open(const std::string& path, std::string& message) {
-  // SQLite would let everybody read what we keep secret.
-  FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  // SQLite would let everybody read what we keep secret. Closed at once: closing it later would drop SQLite's locks.
+  FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));  // NOLINT(bugprone-unused-raii)
   auto database = std::make_unique<Database>();
   sqlite3* db = nullptr;
   const int status = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);

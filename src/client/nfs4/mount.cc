@@ -21,8 +21,6 @@
 namespace penstock::client::v4 {
 namespace {
 
-using nfs4::nfsstat4;
-
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
 // What surrounds a payload in a call or reply.
@@ -206,6 +204,7 @@ Task<Result<void>> Mount::LearnLimits() {
 
 Task<void> Mount::ReclaimFiles() {
   std::vector<std::weak_ptr<v4::OpenFile>> files;
+  files.reserve(files_.size());
   for (v4::OpenFile* file : files_) files.push_back(file->weak_from_this());
   for (const auto& each : files) {
     if (const auto file = each.lock()) co_await file->Reclaim();

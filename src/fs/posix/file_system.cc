@@ -197,13 +197,13 @@ Task<Observed<Space>> FileSystem::GetSpace(const Context& context, const Handle&
 
 Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
-  PENSTOCK_CO_TRY(const ObjectRef object, co_await AtOnceOrElsewhere(*context.loop, pool_, reach));
+  PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(*context.loop, pool_, reach));
   PENSTOCK_CO_CHECK(tree_.Pin(object));
-  const auto unpin = [this, object](const void*) mutable {
+  auto unpin = [this, object](const void*) mutable {
     tree_.Unpin(object->handle());
     pool_.Post([last = std::move(object)] {});  // closing a removed file frees its space, which takes time
   };
-  co_return Pinned(object.get(), unpin);
+  co_return Pinned(object.get(), std::move(unpin));
 }
 
 Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {

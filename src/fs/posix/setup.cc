@@ -59,7 +59,7 @@ SetupResult<void> CheckKernel(int root) {
 }
 
 SetupResult<stdfs::path> MakeStateDirectory(const stdfs::path& wanted) {
-  const stdfs::path directory = wanted.empty() ? DefaultStateDirectory() : wanted;
+  stdfs::path directory = wanted.empty() ? DefaultStateDirectory() : wanted;
   std::error_code error;
   const bool is_new = stdfs::create_directories(directory, error);
   if (error) return Failure("cannot make the state directory {}: {}", directory.string(), error.message());
@@ -131,12 +131,14 @@ Properties PropertiesOf(int fd, const Volume& volume) {
 
 }  // namespace
 
+// NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
 stdfs::path DefaultStateDirectory() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state) return stdfs::path(state) / "penstock";
   if (::geteuid() == 0) return "/var/lib/penstock";
   if (const char* home = std::getenv("HOME"); home && *home) return stdfs::path(home) / ".local/state/penstock";
   return stdfs::temp_directory_path() / fmt::format("penstock-{}", ::geteuid());
 }
+// NOLINTEND(concurrency-mt-unsafe)
 
 SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& root, Workers& pool,
                                                           const Options& options) {

@@ -44,7 +44,7 @@ std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
   };
   const std::unique_ptr<DIR, Close> stream(::fdopendir(::fcntl(readable->get(), F_DUPFD_CLOEXEC, 0)));
   if (!stream) return std::nullopt;
-  while (const dirent* entry = ::readdir(stream.get())) {
+  while (const dirent* entry = ::readdir(stream.get())) {  // NOLINT(concurrency-mt-unsafe): nobody else has the stream
     if (entry->d_ino == inode && !IsDots(entry->d_name)) return entry->d_name;
   }
   return std::nullopt;

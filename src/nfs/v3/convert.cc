@@ -127,7 +127,7 @@ bool FromSetTime(time_how how, const nfstime3* given, fs::SetTime& to) {
       to.how = fs::SetTime::How::kServerTime;
       break;
     case SET_TO_CLIENT_TIME:
-      if (given->nseconds >= kNanosecondsPerSecond) return false;
+      if (!given || given->nseconds >= kNanosecondsPerSecond) return false;
       to = {fs::SetTime::How::kGiven, FromTime(*given)};
       break;
   }

@@ -93,7 +93,7 @@ std::optional<fs::Attributes> PseudoFileSystem::AttributesOf(const fs::Handle& h
 fs::WeakCacheData PseudoFileSystem::Unchanged(const fs::Handle& handle) const {
   const auto attributes = AttributesOf(handle);
   if (!attributes) return {};
-  return {fs::BeforeOf(*attributes), *attributes};
+  return {fs::BeforeOf(*attributes), attributes};
 }
 
 template <class T>

@@ -27,7 +27,7 @@ FdWatch::~FdWatch() {
   state_->descriptor.close(ignored);
 }
 
-void FdWatch::Arm(std::shared_ptr<State> state) {
+void FdWatch::Arm(const std::shared_ptr<State>& state) {
   auto& descriptor = state->descriptor;
   descriptor.async_wait(asio::posix::stream_descriptor::wait_read, [state](const asio::error_code& error) {
     if (error || state->ended) return;

@@ -16,7 +16,7 @@ class FdWatch {
 
  private:
   struct State;
-  static void Arm(std::shared_ptr<State> state);
+  static void Arm(const std::shared_ptr<State>& state);
   std::shared_ptr<State> state_;
 };
 

@@ -75,7 +75,7 @@ Result<OldRecord, nfs4::nfsstat4> Clients::Destroy(ClientId id, const Sender& se
   if (!client || client->doomed || client->minor_version == 0) return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
   const bool busy = !client->sessions.empty() || has_state(id);
   if (busy && !LeaseIsOver(*client, now)) return std::unexpected(nfs4::NFS4ERR_CLIENTID_BUSY);
-  const OldRecord record = client->confirmed ? RecordOf(*client) : std::nullopt;
+  OldRecord record = client->confirmed ? RecordOf(*client) : std::nullopt;
   // Whoever goes has nothing to reclaim.
   if (record) grace_.Complete(*record);
   Remove(id);
