@@ -107,7 +107,7 @@ SetupResult<Url> Url::Parse(std::string_view text) {
       url.mount_port = static_cast<uint16_t>(*number);
     } else if (key == "uid" || key == "gid") {
       if (!number) return fail(fmt::format("{} wants a number", key));
-      (key == "uid" ? url.uid : url.gid) = *number;
+      (key == "uid" ? url.uid : url.gid) = number;
     } else if (key == "timeout") {
       if (!number || *number == 0) return fail("timeout wants a number of seconds");
       url.timeout = *number;

@@ -44,7 +44,7 @@ class Files {
 
   // `instance` is another one each time the server starts; neither zero nor all ones.
   Files(uint32_t instance, const Limits& limits);
-  Files(Files&&) = default;
+  Files(Files&&) noexcept = default;
 
   // --- Clients
 
