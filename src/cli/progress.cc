@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace penstock::cli {
@@ -31,8 +32,7 @@ unsigned TerminalWidth() {
 std::string ProgressLine(uint64_t done, uint64_t total, std::chrono::duration<double> elapsed, unsigned width) {
   const double share = total == 0 ? 1 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const double rate = elapsed.count() > 0 ? static_cast<double>(done) / elapsed.count() : 0;
-  const auto left =
-      rate > 0 ? static_cast<uint64_t>(static_cast<double>(total - std::min(done, total)) / rate + 0.5) : 0;
+  const auto left = rate > 0 ? std::llround(static_cast<double>(total - std::min(done, total)) / rate) : 0;
   const std::string numbers = fmt::format("{} of {}  {}/s  {}:{:02}", Octets(static_cast<double>(done)),
                                           Octets(static_cast<double>(total)), Octets(rate), left / 60, left % 60);
   std::string line = fmt::format("{:3.0f} % ", share * 100);

@@ -59,7 +59,7 @@ bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallCondi
   std::vector<size_t> lengths;
   for (const xdr::Item& item : call.items) {
     if (item.data.size() > kMaxLength) return false;
-    if (item.data.size() > 0) lengths.push_back(item.data.size());
+    if (!item.data.empty()) lengths.push_back(item.data.size());
   }
   std::sort(lengths.begin(), lengths.end(), std::greater<>());
 

@@ -44,7 +44,7 @@ Opcode SendOpcode(bool solicited, bool invalidates) {
 }  // namespace
 
 Connection::Connection(Options options, BufferPool& pool, Entropy entropy)
-    : options_(std::move(options)),
+    : options_(options),
       stags_(std::make_shared<StagTable>(std::move(entropy))),
       inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, completions_),
       reader_({options_.agreement.crc, options_.agreement.receive_markers}, inbound_),

@@ -74,7 +74,7 @@ SetupResult<std::unique_ptr<Listener>> SimProvider::Listen(Address local) {
 }
 
 SimListener::SimListener(Network& network, SimProvider& provider, Address local, std::shared_ptr<ListenQueue> queue)
-    : network_(network), provider_(provider), local_(local), queue_(std::move(queue)) {
+    : network_(network), provider_(provider), local_(std::move(local)), queue_(std::move(queue)) {
   ++queue_->listeners;
 }
 

@@ -96,7 +96,7 @@ class SimRequest : public ConnectionRequest {
     return ReadDepths{attempt_->options.ird, attempt_->options.ord};
   }
   Task<ConnectResult> Accept(ConnectOptions options) override;
-  void Reject(std::vector<std::byte> private_data) override;
+  void Reject(std::vector<std::byte> private_data) final;
 
  private:
   Network& network_;
