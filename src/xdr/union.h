@@ -213,6 +213,7 @@ class Union {
 
   template <class Arm, size_t... kIndices>
   bool Assign(size_t index, Arm&& value, std::index_sequence<kIndices...>) {
+    // NOLINTNEXTLINE(bugprone-use-after-move): one of them takes it
     return (AssignIf<kIndices>(index, std::forward<Arm>(value)) || ...);
   }
   template <size_t kIndex, class Arm>

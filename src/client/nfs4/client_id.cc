@@ -30,7 +30,7 @@ Task<Result<void>> ClientId::SetClientId(std::string_view what) {
   arguments.client.verifier = options_.verifier;
   arguments.client.id = AsBytes(options_.owner);
   arguments.callback.cb_location = {"tcp", "0.0.0.0.0.0"};
-  auto reply = co_await Bare(client_, std::move(arguments), what);
+  auto reply = co_await Bare(client_, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::SETCLIENTID4res& result = std::get<0>(reply->results);
   if (result.is_resok4()) {

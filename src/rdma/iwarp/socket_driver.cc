@@ -64,7 +64,7 @@ SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Optio
     : loop_(loop),
       socket_(std::move(socket)),
       options_(options),
-      connection_(std::move(connection), loop.buffers(), std::move(entropy)),
+      connection_(connection, loop.buffers(), std::move(entropy)),
       staging_(std::move(staging)) {
   // An optimization: where it cannot be had, the socket's buffer is the limit.
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMaxUnsent, sizeof kMaxUnsent);

@@ -131,7 +131,7 @@ void Registry::Remove(Device& device) {
   }
 }
 
-void Registry::TellAll(ibv_context* context, bool removed, std::string why) {
+void Registry::TellAll(ibv_context* context, bool removed, const std::string& why) {
   std::lock_guard lock(mutex_);
   TellAllLocked(context, removed, why);
 }
@@ -214,9 +214,9 @@ ibv_mw* Domain::TakeWindow(uint64_t entropy) {
 // ---- Device ----
 
 SetupResult<std::shared_ptr<Device>> Device::Open(Loop& loop, ibv_context* context, std::shared_ptr<Registry> registry,
-                                                  std::shared_ptr<Slabs> slabs) {
+                                                  const std::shared_ptr<Slabs>& slabs) {
   PENSTOCK_TRY(Traits traits, TraitsOf(context));
-  std::shared_ptr<Device> device(new Device(loop, context, std::move(traits), registry, slabs));
+  std::shared_ptr<Device> device(new Device(loop, context, std::move(traits), std::move(registry), slabs));
   device->channel_ = ::ibv_create_comp_channel(context);
   if (!device->channel_) return std::unexpected(CannotUse(context->device->name, errno));
   device->shared_domain_ = std::make_shared<Domain>(context, ExposureFor(device->traits_), slabs);

@@ -38,7 +38,7 @@ class Registry {
   // The last of a device that has gone lets go of it for librdmacm, too.
   void Remove(Device& device);
   // Each Device over this context is told, on its loop.
-  void TellAll(ibv_context* context, bool removed, std::string why);
+  void TellAll(ibv_context* context, bool removed, const std::string& why);
 
  private:
   void HandleRemoved(std::string_view file);
@@ -97,7 +97,7 @@ struct QueuePairContext {
 class Device : public std::enable_shared_from_this<Device> {
  public:
   static SetupResult<std::shared_ptr<Device>> Open(Loop& loop, ibv_context* context, std::shared_ptr<Registry> registry,
-                                                   std::shared_ptr<Slabs> slabs);
+                                                   const std::shared_ptr<Slabs>& slabs);
   ~Device();
 
   Loop& loop() { return loop_; }

@@ -59,7 +59,7 @@ class ReplyStoreTest : public testing::TestWithParam<const char*> {
     return store_->Load();
   }
 
-  KeptReply Reply(uint32_t sequence, std::string_view text, std::vector<std::string_view> payloads = {}) {
+  KeptReply Reply(uint32_t sequence, std::string_view text, const std::vector<std::string_view>& payloads = {}) {
     KeptReply reply{.sequence = SequenceId(sequence), .digest = 0x1122'3344'5566'7788};
     reply.results = xdr::Message::Whole(Slice::Borrowed(AsBytes(text)));
     size_t offset = 4;
