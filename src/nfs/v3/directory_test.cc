@@ -6,10 +6,7 @@
 namespace penstock::nfs::v3 {
 namespace {
 
-using testing::Contains;
-using testing::Each;
 using testing::IsSupersetOf;
-using testing::Not;
 using testing::UnorderedElementsAre;
 
 class ReadDirectoryTest : public NfsTest {

@@ -6,7 +6,6 @@ namespace {
 
 using enum SecurityFlavor;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 const TestInitiator& Alice() {
   static const TestInitiator alice("alice@EXAMPLE.ORG", 1000);

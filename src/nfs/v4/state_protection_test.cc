@@ -6,7 +6,6 @@ namespace penstock::nfs::v4 {
 namespace {
 
 using enum SecurityFlavor;
-using testing::UnorderedElementsAre;
 
 const TestInitiator& Machine() {
   static const TestInitiator machine("nfs/client.example.org@EXAMPLE.ORG");
