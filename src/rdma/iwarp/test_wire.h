@@ -73,7 +73,7 @@ inline Octets TakeOutput(Connection& connection, size_t at_most_per_call = ~size
 
 // Hands `bytes` in as a socket would, `step(left)` octets at a time.
 template <class Step>
-void Feed(Connection& connection, ConstBytes bytes, Step step) {
+void Feed(Connection& connection, ConstBytes bytes, const Step& step) {
   Octets staging(kMaxUlpdu + 1000);
   while (!bytes.empty()) {
     const FpduReader::Places places = connection.Wants(staging);
