@@ -89,7 +89,7 @@ posix::Options With(HandleMethod handles) {
   return options;
 }
 
-suite::Parameter On(std::string name, const char* where, posix::Options options) {
+suite::Parameter On(std::string name, const char* where, const posix::Options& options) {
   return {std::move(name), [where, options] { return std::make_unique<PosixBackend>(where, options); }};
 }
 
@@ -334,7 +334,7 @@ TEST_P(PosixTest, SyncedMetadataIsNoDifferentToLookAt) {
 
 class SetupTest : public testing::Test {
  protected:
-  std::string Refusal(const stdfs::path& root, posix::Options options) {
+  std::string Refusal(const stdfs::path& root, const posix::Options& options) {
     const auto opened = posix::FileSystem::Open(root, pool_, options);
     return opened ? "" : opened.error().message;
   }
