@@ -10,7 +10,7 @@ namespace {
 using rdma::Stag;
 
 // Write chunks by the lengths of their segments. Handles count from 1, through all chunks.
-Header Call(std::vector<std::vector<uint32_t>> writes, std::optional<std::vector<uint32_t>> reply = {}) {
+Header Call(const std::vector<std::vector<uint32_t>>& writes, const std::optional<std::vector<uint32_t>>& reply = {}) {
   Header header;
   header.chunks.reads = {{80, {Stag(99), 4, 0}}};
   uint32_t stag = 0;
@@ -27,7 +27,7 @@ Header Call(std::vector<std::vector<uint32_t>> writes, std::optional<std::vector
 
 class ReplyPlan : public testing::Test {
  protected:
-  rpc::Message Reply(size_t stream, std::vector<size_t> payloads) {
+  rpc::Message Reply(size_t stream, const std::vector<size_t>& payloads) {
     stream_ = Pattern(stream);
     octets_ = Pattern(1 << 20);
     rpc::Message message;
