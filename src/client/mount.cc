@@ -42,7 +42,7 @@ Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
       target = *std::move(below);
       node = {.handle = root_, .attributes = root};
     }
-    rest.insert(0, target.append("/"));
+    rest.insert(0, target + "/");
   }
 }
 

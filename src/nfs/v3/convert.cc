@@ -118,19 +118,12 @@ namespace {
 
 constexpr uint32_t kNanosecondsPerSecond = 1'000'000'000;
 
-// False where the time given is none.
+// `given` is the client's time with SET_TO_CLIENT_TIME, otherwise null. False where it is no valid time.
 bool FromSetTime(time_how how, const nfstime3* given, fs::SetTime& to) {
-  switch (how) {
-    case DONT_CHANGE:
-      break;
-    case SET_TO_SERVER_TIME:
-      to.how = fs::SetTime::How::kServerTime;
-      break;
-    case SET_TO_CLIENT_TIME:
-      if (!given || given->nseconds >= kNanosecondsPerSecond) return false;
-      to = {fs::SetTime::How::kGiven, FromTime(*given)};
-      break;
-  }
+  if (how == SET_TO_SERVER_TIME) to.how = fs::SetTime::How::kServerTime;
+  if (!given) return true;
+  if (given->nseconds >= kNanosecondsPerSecond) return false;
+  to = {fs::SetTime::How::kGiven, FromTime(*given)};
   return true;
 }
 

@@ -45,7 +45,7 @@ class Channel final : public rpc::Channel {
   void Close();
 
  private:
-  class Connection;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
+  class Connection;
   explicit Channel(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
 
   std::shared_ptr<Connection> connection_;
