@@ -5,57 +5,26 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/signal.h"
+#include "cli/bench_report.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
-#include "cli/latency_histogram.h"
 
 namespace penstock::cli {
 namespace {
-
-enum class Operation : uint8_t { kNull, kGetAttributes, kReadLarge, kWriteLarge, kReadSmall, kWriteSmall };
-
-struct OperationName {
-  std::string_view name;
-  Operation operation;
-};
-constexpr OperationName kOperations[] = {
-    {"null", Operation::kNull},          {"getattr", Operation::kGetAttributes}, {"read1m", Operation::kReadLarge},
-    {"write1m", Operation::kWriteLarge}, {"read4k", Operation::kReadSmall},      {"write4k", Operation::kWriteSmall},
-};
-
-std::string_view NameOf(Operation operation) {
-  return std::ranges::find(kOperations, operation, &OperationName::operation)->name;
-}
 
 constexpr uint32_t kLarge = 1 << 20;
 constexpr uint32_t kSmall = 4 << 10;
 // Share of the time for which operations run before they count.
 constexpr double kWarmUp = 0.1;
-
-using Microseconds = std::chrono::duration<double, std::micro>;
-
-// One operation at one depth.
-struct Measurement {
-  Operation operation;
-  unsigned depth;
-  double seconds = 0;
-  uint64_t octets = 0;
-  LatencyHistogram latency{};
-  double client_cpu_us = 0;  // per operation
-  std::optional<double> server_cpu_us{};
-
-  double per_second() const { return static_cast<double>(latency.count()) / seconds; }
-  double mib_per_second() const { return static_cast<double>(octets) / seconds / (1 << 20); }
-};
 
 double OwnCpuSeconds() {
   rusage usage{};
@@ -211,36 +180,6 @@ Task<client::Result<void>> Fill(client::Mount& mount, client::File& file, uint64
   co_return client::Result<void>();
 }
 
-void PrintTable(const std::vector<Measurement>& measurements) {
-  fmt::print("{:>8} {:>5} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "", "depth", "per s", "MiB/s",
-             "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "client us", "server us");
-  for (const Measurement& m : measurements) {
-    const auto at = [&m](double quantile) { return Microseconds(m.latency.Percentile(quantile)).count(); };
-    fmt::print("{:>8} {:>5} {:>10.0f} {:>9.0f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.2f} {:>10}\n",
-               NameOf(m.operation), m.depth, m.per_second(), m.mib_per_second(), at(0.5), at(0.9), at(0.99), at(0.999),
-               Microseconds(m.latency.largest()).count(), m.client_cpu_us,
-               m.server_cpu_us ? fmt::format("{:.2f}", *m.server_cpu_us) : "-");
-  }
-}
-
-std::string Json(const std::vector<Measurement>& measurements, const client::Url& url, uint64_t file_size) {
-  std::string text = fmt::format("{{\"transport\": \"{}\", \"crc\": {}, \"file_size\": {}, \"measurements\": [",
-                                 url.protocol == client::Protocol::kRdma ? "rdma" : "tcp", url.crc, file_size);
-  const char* separator = "";
-  for (const Measurement& m : measurements) {
-    const auto at = [&m](double quantile) { return Microseconds(m.latency.Percentile(quantile)).count(); };
-    text += fmt::format(
-        "{}\n  {{\"operation\": \"{}\", \"depth\": {}, \"seconds\": {:.3f}, \"count\": {}, \"per_second\": {:.1f}, "
-        "\"mib_per_second\": {:.1f}, \"latency_us\": {{\"p50\": {:.2f}, \"p90\": {:.2f}, \"p99\": {:.2f}, \"p99.9\": "
-        "{:.2f}, \"max\": {:.2f}}}, \"client_cpu_us\": {:.3f}, \"server_cpu_us\": {}}}",
-        separator, NameOf(m.operation), m.depth, m.seconds, m.latency.count(), m.per_second(), m.mib_per_second(),
-        at(0.5), at(0.9), at(0.99), at(0.999), Microseconds(m.latency.largest()).count(), m.client_cpu_us,
-        m.server_cpu_us ? fmt::format("{:.3f}", *m.server_cpu_us) : "null");
-    separator = ",";
-  }
-  return text + "\n]}\n";
-}
-
 Task<client::Result<void>> Measure(client::Mount& mount, const client::Node& directory, client::File& file,
                                    const BenchOptions& options, std::vector<Measurement>& measurements) {
   PENSTOCK_CO_CHECK(co_await Fill(mount, file, options.file_size));
@@ -274,12 +213,12 @@ int Bench(const BenchOptions& options) {
   }
   std::vector<Measurement> measurements;
   for (const std::string& name : options.operations) {
-    const auto found = std::ranges::find(kOperations, name, &OperationName::name);
-    if (found == std::end(kOperations)) {
+    const std::optional<Operation> operation = OperationOf(name);
+    if (!operation) {
       PrintError(fmt::format("--ops {}: wants null, getattr, read1m, write1m, read4k or write4k", name));
       return 1;
     }
-    for (const unsigned depth : options.depths) measurements.push_back({.operation = found->operation, .depth = depth});
+    for (const unsigned depth : options.depths) measurements.push_back({.operation = *operation, .depth = depth});
   }
   if (options.server_pid != 0 && !CpuSecondsOf(options.server_pid)) {
     PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
@@ -290,9 +229,10 @@ int Bench(const BenchOptions& options) {
           runtime.WithMount(*url, [&](client::Mount& mount) { return BenchTask(mount, options, measurements); }));
       code != 0)
     return code;
-  PrintTable(measurements);
+  fmt::print("{}", Table(measurements));
   if (options.json.empty()) return 0;
-  const std::string text = Json(measurements, *url, options.file_size);
+  const std::string text =
+      Json(measurements, url->protocol == client::Protocol::kRdma ? "rdma" : "tcp", url->crc, options.file_size);
   std::FILE* out = std::fopen(options.json.c_str(), "w");
   const bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if (!out || std::fclose(out) != 0 || !written) {
