@@ -1,4 +1,4 @@
-// What `penstock bench` measured, and its two reports: a table for people, JSON for programs.
+// The measurements of `penstock bench`, and the two reports of them: a table for people, JSON for programs.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Measurement {
 
 std::string Table(const std::vector<Measurement>& measurements);
 
-// Numbers have six significant digits, so that what is small does not become 0.
+// Numbers have six significant digits: a slow rate is not rounded to 0.
 std::string Json(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
                  uint64_t file_size);
 
