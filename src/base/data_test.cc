@@ -18,7 +18,7 @@ std::shared_ptr<const FileDescriptor> FileWith(std::string_view text) {
 
 std::string Text(const Data& data) {
   std::string text(data.size(), '?');
-  data.CopyTo(std::as_writable_bytes(std::span(text)));
+  EXPECT_TRUE(data.CopyTo(std::as_writable_bytes(std::span(text))));
   return text;
 }
 
@@ -37,6 +37,24 @@ TEST(Data, MayBePartOfAFile) {
 
 TEST(Data, ReadsZerosWhereTheFileHasBecomeShorter) {
   EXPECT_EQ(Text(Data(FileWith("abc"), 1, 4)), std::string("bc\0\0", 4));
+}
+
+TEST(Data, LoadsAFileIntoMemoryAndLeavesMemoryWhereItIs) {
+  BufferPool pool;
+  const auto loaded = Data(FileWith("turbine"), 1, 5).Load(pool);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(Text(*loaded), "urbin");
+  const std::string text = "turbine";
+  EXPECT_EQ(Data(Slice::Borrowed(AsBytes(text))).Load(pool)->data(), AsBytes(text).data());
+}
+
+// A directory opens, and fails to be read.
+TEST(Data, FailsWhereItsFileCannotBeRead) {
+  const Data data(std::make_shared<FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY)), 0, 4);
+  std::array<std::byte, 4> to{};
+  EXPECT_EQ(data.CopyTo(to).error(), std::errc::is_a_directory);
+  BufferPool pool;
+  EXPECT_EQ(data.Load(pool).error(), std::errc::is_a_directory);
 }
 
 }  // namespace

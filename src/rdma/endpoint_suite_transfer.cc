@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
+#include "base/failing_disk.h"
 #include "rdma/endpoint_suite.h"
 
 namespace penstock::rdma {
@@ -235,6 +237,30 @@ TEST_P(EndpointSuite, AFileThatHasBecomeShorterIsFilledUpWithZeros) {
   client_->PostSend("written");
   RunUntilDone(*server_, receive);
   EXPECT_TRUE(Equal(target, expected));
+}
+
+// Nothing may stand for octets that cannot be read: neither zeros, nor the Send that says that they are there.
+TEST_P(EndpointSuite, AFileThatCannotBeReadEndsTheConnection) {
+  Connect();
+  if (!client_->endpoint().limits().file_data) GTEST_SKIP() << "no file data";
+  const auto content = Pattern(300'000, 9);
+  const auto file = FileOf(content);
+  FailingDisk disk;
+  const std::string path = "/proc/self/fd/" + std::to_string(file->get());
+  disk.Fail({.call = DiskCall::kRead, .path = path, .error = EIO, .from = 200'000});
+  disk.Fail({.call = DiskCall::kSendFile, .path = path, .error = EIO, .from = 200'000});
+  std::vector<std::byte> target(content.size(), std::byte{0xFF});
+  auto region = Register(*server_, target, Access::kRemoteWrite);
+  server_->PostReceive(512);
+  const Context write = client_->PostWrite(One(Data(file, 0, content.size())), region->Segment(0, target.size()));
+  client_->PostSend("written");
+  RunUntil([&] { return client_->disconnected() && server_->disconnected(); });
+  EXPECT_EQ(client_->reason(), DisconnectReason::kFault);
+  EXPECT_NE(client_->StatusOf(write), Status::kSuccess);
+  EXPECT_EQ(server_->received(), 0u);
+  for (size_t i = 0; i < target.size(); ++i) {
+    ASSERT_TRUE(target[i] == content[i] || target[i] == std::byte{0xFF}) << i;
+  }
 }
 
 TEST_P(EndpointSuite, WritesAreInPlaceWhenALaterSendIsReceived) {

@@ -45,6 +45,8 @@ std::string Describe(const Error& error) {
           return "the server's transport refused the call";
         case CallError::kMalformed:
           return "the server's reply is malformed";
+        case CallError::kUnreadable:
+          return "the data to be sent cannot be read from its file";
       }
       break;
     case Error::Kind::kProgramUnavailable:

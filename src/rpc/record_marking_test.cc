@@ -173,7 +173,7 @@ std::string Drain(RecordWriter& writer, size_t step, size_t pieces) {
     if (auto file = writer.NextFile()) {
       const size_t length = std::min(step, file->length);
       std::string bytes(length, '\0');
-      file->data->Sub(file->offset, length).CopyTo(std::as_writable_bytes(std::span(bytes)));
+      EXPECT_TRUE(file->data->Sub(file->offset, length).CopyTo(std::as_writable_bytes(std::span(bytes))));
       out += bytes;
       writer.Sent(length);
       continue;

@@ -65,7 +65,8 @@ enum class CallError : uint8_t {
   kCancelled,
   kTooLarge,   // the call or its reply does not fit what the transport or the peer can carry
   kRefused,    // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
-  kMalformed,  // the reply cannot be decoded
+  kMalformed,   // the reply cannot be decoded
+  kUnreadable,  // a payload of the call is in a file that cannot be read
 };
 
 class Channel {

@@ -31,14 +31,4 @@ rdma::Gather GatherCursor::Take(size_t size) {
   return taken;
 }
 
-void LoadFiles(rdma::Gather& gather, BufferPool& buffers) {
-  for (Data& piece : gather) {
-    if (!piece.is_file()) continue;
-    BufferRef buffer = buffers.Allocate(piece.size());
-    Bytes bytes = buffer->bytes().first(piece.size());
-    piece.CopyTo(bytes);
-    piece = Data(Slice(std::move(buffer), bytes));
-  }
-}
-
 }  // namespace penstock::rpcrdma

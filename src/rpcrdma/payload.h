@@ -54,7 +54,4 @@ class GatherCursor {
   size_t offset_ = 0;  // in that piece
 };
 
-// Replaces file ranges by memory, for a provider that cannot send them. May block.
-void LoadFiles(rdma::Gather& gather, BufferPool& buffers);
-
 }  // namespace penstock::rpcrdma

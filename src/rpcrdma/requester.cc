@@ -64,6 +64,7 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
   Connection::Activity activity(connection_);
   const rpc::Xid xid = XidOf(call.stream);
   last_xid_ = xid;
+  if (!xdr::LoadFiles(call, connection_.buffers())) co_return std::unexpected(CallError::kUnreadable);
   for (unsigned retries = 0;; ++retries) {
     Attempt attempt;
     std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
@@ -137,7 +138,7 @@ void Requester::OfferCall(Attempt& attempt, rpc::Message& call) {
       AppendPayload(call, reduced, pieces);
       std::byte* to = buffer->data();
       for (const Data& piece : pieces) {
-        piece.CopyTo({to, piece.size()});
+        CopyBytes({to, piece.size()}, piece.bytes());
         to += piece.size();
       }
       ConstBytes bytes = buffer->bytes().first(size);
@@ -151,10 +152,9 @@ void Requester::OfferCall(Attempt& attempt, rpc::Message& call) {
   for (size_t n = 0; n < call.items.size(); ++n) {
     const xdr::Item& item = call.items[n];
     if (reduced(n)) {
-      Slice memory = InMemory(attempt, item.data);
       // Without padding (§3.4.5.2).
-      reads.push_back(
-          {static_cast<uint32_t>(item.offset + before), Register(attempt, memory.bytes(), rdma::Access::kRemoteRead)});
+      reads.push_back({static_cast<uint32_t>(item.offset + before),
+                       Register(attempt, item.data.bytes(), rdma::Access::kRemoteRead)});
     }
     before += RoundUp(item.data.size(), 4);
   }
@@ -195,22 +195,12 @@ Segment Requester::Register(Attempt& attempt, ConstBytes memory, rdma::Access ac
   return attempt.regions.back()->Segment(0, memory.size());
 }
 
-Slice Requester::InMemory(Attempt& attempt, const Data& data) {
-  if (!data.is_file()) return data.memory();
-  BufferRef buffer = connection_.buffers().Allocate(data.size());
-  Bytes bytes = buffer->bytes().first(data.size());
-  data.CopyTo(bytes);
-  attempt.arguments.push_back(buffer);
-  return Slice(std::move(buffer), bytes);
-}
-
 void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
   rdma::SendRequest send;
   send.gather.reserve(2);
   send.gather.push_back(connection_.Serialize(attempt.header));
   if (!attempt.plan.long_call) {
     AppendPayload(call, [&](size_t n) { return attempt.plan.reduces(call.items[n]); }, send.gather);
-    if (!connection_.endpoint().limits().file_data) LoadFiles(send.gather, connection_.buffers());
   }
   send.context = attempt.work.Add();
   connection_.endpoint().PostSend(std::move(send));

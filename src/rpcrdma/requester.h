@@ -90,7 +90,6 @@ class Requester : public rpc::Channel {
   void OfferCall(Attempt& attempt, rpc::Message& call);
   void OfferReply(Attempt& attempt, const rpc::ReplyShape& shape);
   Segment Register(Attempt& attempt, ConstBytes memory, rdma::Access access);
-  Slice InMemory(Attempt& attempt, const Data& data);
   // Offers memory and sends the call, whose credit is taken.
   void Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
   void PostCall(Attempt& attempt, const rpc::Message& call);

@@ -138,10 +138,9 @@ Task<void> Responder::Serve(Received message) {
 
   ReleaseRoom(pulled);
   Work work;
+  if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
   const size_t held = OctetsHeld(reply);
-  if (!reply.empty() && !connection_.lost()) {
-    if (!PostReply(reply, header, work)) co_return refuse("its chunks cannot take the reply");
-  }
+  if (!connection_.lost() && !PostReply(reply, header, work)) co_return refuse("its chunks cannot take the reply");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
   ++answers_queued_;
@@ -215,6 +214,23 @@ void Responder::PostReads(std::span<const Segment> segments, const BufferRef& bu
 
 // ---- the reply ----
 
+// RFC 8166 §4.5.4: the loss of the connection is all that can tell the requester that no reply comes. What cannot be read for
+// its file's sake is answered with an error when the call comes again.
+bool Responder::CanSend(rpc::Message& reply) {
+  if (reply.empty()) {
+    connection_.Disconnect("a call has no reply");
+    return false;
+  }
+  if (connection_.endpoint().limits().file_data) return true;
+  const auto loaded = xdr::LoadFiles(reply, connection_.buffers());
+  if (!loaded) {
+    log::warn("cannot read the data of a reply from its file, so its connection is closed: {}",
+              loaded.error().message());
+    connection_.Disconnect("the data of a reply cannot be read");
+  }
+  return loaded.has_value();
+}
+
 bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work) {
   rdma::SendRequest send;
   // RFC 8797 §4.1
@@ -238,7 +254,6 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
   header.fixed.credits = credits_.Grant(header.fixed.credits);
   send.gather.push_back(connection_.Serialize(header));
   if (form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
-  if (!connection_.endpoint().limits().file_data) LoadFiles(send.gather, connection_.buffers());
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
   return true;
@@ -246,7 +261,6 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
 
 void Responder::PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work) {
   const rdma::Limits& limits = connection_.endpoint().limits();
-  if (!limits.file_data) LoadFiles(gather, connection_.buffers());
   GatherCursor cursor(gather);
   for (const Segment& segment : segments) {
     for (uint32_t done = 0; done < segment.length;) {

@@ -48,6 +48,8 @@ class Responder {
   Task<void> Serve(Received message);
   Task<bool> Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
+  // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
+  bool CanSend(rpc::Message& reply);
   // False where the reply cannot be sent in the chunks that the call has offered.
   bool PostReply(const rpc::Message& reply, Header& header, Work& work);
   void PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work);

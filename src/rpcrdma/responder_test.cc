@@ -422,13 +422,12 @@ TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, CallsThatAreDroppedCostNothing) {
-  rig_.server_options.responder.credits = 10;
+// RFC 8166 §4.5.4: the requester gets its credit back with the connection, and knows that it must ask again.
+TEST_F(ResponderTest, ACallWithoutAReplyEndsTheConnection) {
   rig_.handler.set_drop(true);
   Connect();
-  for (uint32_t i = 0; i < 50; ++i) ExpectSilence(Whole(Procedure::kMsg, {}, Stream({.xid = kXid})));
-  rig_.handler.set_drop(false);
-  ExpectGoodHealth();
+  EXPECT_EQ(Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid}))), std::vector<ByteVector>());
+  EXPECT_TRUE(lost_);
 }
 
 // RFC 8167 §4.1

@@ -1,4 +1,5 @@
 // A requester and a responder, whole, in a simulated network.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "rpcrdma/test_rig.h"
@@ -116,6 +117,39 @@ TEST(RoundTrip, ProvidersThatMoveLittleAtOnce) {
   EXPECT_TRUE(rig.CallAndCheck({.filler = 6000, .arguments = {5001}, .reply_filler = 6000, .results = {9001}}));
   EXPECT_EQ(rig.network.stats().reads, 13u);
   EXPECT_EQ(rig.network.stats().writes, 17u);
+  rig.Finish();
+}
+
+// Both where the provider reads the file, and where it is loaded before.
+TEST(RoundTrip, AReplyThatCannotBeReadEndsTheConnection) {
+  const auto directory = std::make_shared<const FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY));
+  for (const bool file_data : {false, true}) {
+    rdma::sim::Options options;
+    options.limits.file_data = file_data;
+    Rig rig(1, options);
+    rig.Start();
+    rig.handler.set_unreadable(directory);
+    const auto reply = rig.Call({.xid = 1});
+    ASSERT_FALSE(reply) << file_data;
+    EXPECT_EQ(reply.error(), CallError::kDisconnected) << file_data;
+    rig.handler.set_unreadable(nullptr);
+    ASSERT_TRUE(rig.Connect());
+    EXPECT_TRUE(rig.CallAndCheck({.xid = 2}));
+    rig.Finish();
+  }
+}
+
+TEST(RoundTrip, ACallWhosePayloadCannotBeReadFails) {
+  Rig rig;
+  rig.Start();
+  const TestCall call{.xid = 1, .arguments = {4}};
+  rpc::Message message = EncodeCall(rig.client_provider->buffers(), call);
+  message.items[0].data = Data(std::make_shared<const FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY)), 0, 4);
+  CallResult result;
+  Spawn(Store(rig.client->Call(std::move(message), rig.ShapeOf(call)), result));
+  ASSERT_TRUE(rig.world.RunUntil([&] { return result.has_value(); }));
+  EXPECT_EQ(result->error(), CallError::kUnreadable);
+  EXPECT_EQ(rig.handler.calls(), 0u);
   rig.Finish();
 }
 
@@ -238,18 +272,18 @@ TEST(RoundTrip, ACallThatCannotBeConveyedFailsAtOnce) {
   rig.Finish();
 }
 
-TEST(RoundTrip, ADroppedCallTimesOutAndItsMemoryIsFenced) {
+TEST(RoundTrip, ACallThatTakesTooLongTimesOutAndItsMemoryIsFenced) {
   Rig rig;
   rig.client_options.requester.call_timeout = std::chrono::seconds(4);
   rig.Start();
   EXPECT_TRUE(rig.CallAndCheck({.xid = 1}));
-  rig.handler.set_drop(true);
+  rig.handler.set_max_delay(std::chrono::hours(1));
   const TimePoint begin = rig.world.Now();
   EXPECT_EQ(rig.Call({.xid = 2, .arguments = {5000}, .results = {5000}}).error(), CallError::kTimedOut);
   EXPECT_GE(rig.world.Now() - begin, std::chrono::seconds(4));
   EXPECT_LE(rig.world.Now() - begin, std::chrono::seconds(6));
   EXPECT_EQ(rig.network.Inspect(rig.client->endpoint()).valid_regions, 0u);
-  rig.handler.set_drop(false);
+  rig.handler.set_max_delay({});
   EXPECT_TRUE(rig.CallAndCheck({.xid = 3}));
   EXPECT_EQ(rig.client->requester().credits().in_flight(), 1u) << "its reply may still come";
   rig.Finish();

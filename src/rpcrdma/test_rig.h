@@ -85,12 +85,16 @@ class TestHandler : public rpc::CallHandler {
     }
     --running_;
     ++calls_;
-    co_return Execute(call, *peer.buffers);
+    rpc::Message reply = Execute(call, *peer.buffers);
+    if (unreadable_) reply.items.push_back({.offset = reply.stream.size(), .data = Data(unreadable_, 0, 4)});
+    co_return reply;
   }
 
   void set_max_delay(Duration delay) { max_delay_ = delay; }
   // Calls are not answered, or with bytes that make no sense.
   void set_drop(bool drop) { drop_ = drop; }
+  // Replies carry four octets of this, which cannot be read.
+  void set_unreadable(std::shared_ptr<const FileDescriptor> file) { unreadable_ = std::move(file); }
   // For calls to whoever called last.
   const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
@@ -132,6 +136,7 @@ class TestHandler : public rpc::CallHandler {
   rdma::sim::World& world_;
   Duration max_delay_ = Duration::zero();
   bool drop_ = false;
+  std::shared_ptr<const FileDescriptor> unreadable_;
   std::shared_ptr<rpc::BackChannel> back_channel_;
   size_t calls_ = 0;
   size_t faults_ = 0;

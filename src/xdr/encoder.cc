@@ -26,7 +26,7 @@ Message Encoder::CopySince(const Mark& mark) const {
   copy.stream = stream;
   for (const Item& item : std::span(items_).subspan(mark.items)) {
     const auto [data, to] = in_memory(item.data.size());
-    item.data.CopyTo(to);
+    CopyBytes(to, item.data.bytes());
     copy.items.push_back({item.offset - mark.size, data});
   }
   return copy;

@@ -90,8 +90,8 @@ class Encoder {
     beside_ = mark.beside;
   }
 
-  // A copy of what was written since, payloads that are still in files included, in memory of its own: for a reply that is kept. May
-  // block where there are such payloads.
+  // A copy of what was written since, payloads included, in memory of its own: for a reply that is kept. Requires that no
+  // payload is still in a file.
   Message CopySince(const Mark& mark) const;
   // Writes what was copied.
   void Append(const Message& copy);

@@ -34,7 +34,7 @@ void ForEachPiece(const Message& message, Visitor&& visit) {
 }
 
 // The unreduced stream in one piece: the message's own where it has no items, otherwise a copy in a buffer of `pool`.
-// Blocks where a payload is still in a file.
+// Requires that no payload is still in a file.
 Slice Unreduce(BufferPool& pool, const Message& message);
 
 }  // namespace penstock::xdr

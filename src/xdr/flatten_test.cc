@@ -1,5 +1,6 @@
 #include "xdr/flatten.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -52,14 +53,26 @@ TEST_F(Flatten, ItemsAreInTheirPlacesWithTheirPadding) {
   EXPECT_EQ(Hex(Unreduce(pool_, message).bytes()), "00000005 61626364 65000000 00000001 00000000 00000004 66676869");
 }
 
-TEST_F(Flatten, FilesAreReadOnlyWhenUnreduced) {
+TEST_F(Flatten, FilesAreReadOnlyWhenLoaded) {
   FileDescriptor file(::memfd_create("flatten_test", 0));
   ASSERT_EQ(::write(file.get(), "0123456789", 10), 10);
   encoder_.Payload(Data(std::make_shared<const FileDescriptor>(std::move(file)), 3, 2));
-  const Message message = encoder_.Finish();
+  Message message = encoder_.Finish();
   EXPECT_THAT(Pieces(message), ElementsAre("00000002", "file", "0000"));
   EXPECT_EQ(message.flat_size(), 8u);
+  ASSERT_TRUE(LoadFiles(message, pool_));
+  EXPECT_THAT(Pieces(message), ElementsAre("00000002", "data 34", "0000"));
   EXPECT_EQ(Hex(Unreduce(pool_, message).bytes()), "00000002 33340000");
+}
+
+// A directory opens, and fails to be read.
+TEST_F(Flatten, AFileThatCannotBeReadIsNotLoaded) {
+  FileDescriptor directory(::open("/", O_RDONLY | O_DIRECTORY));
+  encoder_.Payload(Data(std::make_shared<const FileDescriptor>(std::move(directory)), 0, 50));
+  Message message = encoder_.Finish();
+  const auto loaded = LoadFiles(message, pool_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error(), std::errc::is_a_directory);
 }
 
 }  // namespace

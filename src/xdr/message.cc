@@ -12,6 +12,14 @@ size_t Message::flat_size() const {
   return size;
 }
 
+Result<void, std::error_code> LoadFiles(Message& message, BufferPool& buffers) {
+  for (Item& item : message.items) {
+    PENSTOCK_TRY(Slice loaded, item.data.Load(buffers));
+    item.data = std::move(loaded);
+  }
+  return {};
+}
+
 Slice Unreduce(BufferPool& pool, const Message& message) {
   if (message.items.empty()) return message.stream;
   BufferRef buffer = pool.Allocate(message.flat_size());
@@ -19,7 +27,7 @@ Slice Unreduce(BufferPool& pool, const Message& message) {
   ForEachPiece(message, [&](const auto& piece) {
     const Bytes to = buffer->bytes().subspan(filled, piece.size());
     if constexpr (std::is_same_v<std::decay_t<decltype(piece)>, Data>) {
-      piece.CopyTo(to);
+      CopyBytes(to, piece.bytes());
     } else {
       CopyBytes(to, piece);
     }

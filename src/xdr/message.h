@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/data.h"
+#include "base/result.h"
 
 namespace penstock::xdr {
 
@@ -46,5 +48,8 @@ struct Message {
   // Octets of the unreduced stream: items and their padding included, placed results not.
   size_t flat_size() const;
 };
+
+// Replaces payloads that are still in files by copies in memory. The error is that of reading a file. May block.
+[[nodiscard]] Result<void, std::error_code> LoadFiles(Message& message, BufferPool& pool);
 
 }  // namespace penstock::xdr

@@ -252,8 +252,12 @@ void Connection::HandleStall() {
 
 FpduWriter::Part Connection::NextToSend() {
   if ((state_ == State::kOpen || state_ == State::kDraining) && !outbound_.Fill()) {
-    const TerminateMessage message = *outbound_.failure();
-    Fail(message, DisconnectReason::kProtocolError, message.ToString());
+    if (const auto& error = outbound_.writer().file_error()) {
+      HandleFault("cannot read a file that is being sent: " + error->message());
+    } else {
+      const TerminateMessage message = *outbound_.failure();
+      Fail(message, DisconnectReason::kProtocolError, message.ToString());
+    }
   }
   return outbound_.writer().Next();
 }

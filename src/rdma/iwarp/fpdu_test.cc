@@ -93,7 +93,7 @@ TEST(GatherCursorTest, AFileIsReadAheadButNotBeyondItsPiece) {
   std::vector<BufferRef> buffers;
   while (taken.size() < 1510) {
     const bool in_file = cursor.in_file();
-    const Slice part = in_file ? cursor.TakeCopy(300, 700, pool) : cursor.Take(300).memory();
+    const Slice part = in_file ? *cursor.TakeCopy(300, 700, pool) : cursor.Take(300).memory();
     taken.insert(taken.end(), part.bytes().begin(), part.bytes().end());
     sizes.push_back(part.size());
     if (in_file && (buffers.empty() || buffers.back() != part.owner())) buffers.push_back(part.owner());

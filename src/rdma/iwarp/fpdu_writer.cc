@@ -39,13 +39,11 @@ Data GatherCursor::Take(size_t size) {
   return data;
 }
 
-Slice GatherCursor::TakeCopy(size_t size, size_t ahead, BufferPool& pool) {
+Result<Slice, std::error_code> GatherCursor::TakeCopy(size_t size, size_t ahead, BufferPool& pool) {
   const Data& piece = Piece();
   if (copied_.empty()) {
     const size_t read = std::min(std::max(size, ahead), piece.size() - taken_);
-    const BufferRef buffer = pool.Allocate(read);
-    piece.Sub(taken_, read).CopyTo(buffer->bytes().first(read));
-    copied_ = Slice(buffer, buffer->bytes().first(read));
+    PENSTOCK_TRY(copied_, piece.Sub(taken_, read).Load(pool));
   }
   const size_t take = std::min(size, copied_.size());
   Slice copy = copied_.Sub(0, take);
@@ -69,6 +67,7 @@ void FpduWriter::Add(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* pa
   const size_t ulpdu = ddp_header.size() + inlined.size() + payload_size;
   assert(ulpdu <= kMaxUlpdu);
 
+  const size_t first_piece = pieces_.size();
   const size_t head_size = kLengthSize + ddp_header.size() + inlined.size();
   std::byte* head = Scratch(head_size);
   StoreBig(head, static_cast<uint16_t>(ulpdu));
@@ -83,10 +82,12 @@ void FpduWriter::Add(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* pa
   if (framing_.crc) crc.Update({head, head_size});
 
   for (size_t left = payload_size; left > 0;) {
-    const Piece part = framing_.crc && payload->in_file() ? CopiedPiece(*payload, left) : PieceInPlace(*payload, left);
-    left -= part.size;
-    if (framing_.crc) crc.Update({part.data, part.size});
-    Push(part).region = region;
+    const bool copied = framing_.crc && payload->in_file();
+    const std::optional<Piece> part = copied ? CopiedPiece(*payload, left) : PieceInPlace(*payload, left);
+    if (!part) return TakeBack(first_piece);
+    left -= part->size;
+    if (framing_.crc) crc.Update({part->data, part->size});
+    Push(*part).region = region;
   }
 
   const size_t pad = PadSize(ulpdu);
@@ -114,7 +115,7 @@ FpduWriter::Piece FpduWriter::PieceInPlace(GatherCursor& payload, size_t most) {
   Piece piece;
   piece.size = data.size();
   if (data.is_file()) {
-    piece.file = data.file()->get();
+    piece.file = data.file().get();
     piece.file_offset = data.file_offset();
   } else {
     piece.data = data.bytes().data();
@@ -123,14 +124,26 @@ FpduWriter::Piece FpduWriter::PieceInPlace(GatherCursor& payload, size_t most) {
 }
 
 // The check value of a file's octets has to be known before they leave, and they must be the same then.
-FpduWriter::Piece FpduWriter::CopiedPiece(GatherCursor& payload, size_t most) {
-  const Slice copy = payload.TakeCopy(most, kBatchCopies, pool_);
-  owned_.push_back(copy.owner());
-  copied_octets_ += copy.size();
+std::optional<FpduWriter::Piece> FpduWriter::CopiedPiece(GatherCursor& payload, size_t most) {
+  const Result<Slice, std::error_code> copy = payload.TakeCopy(most, kBatchCopies, pool_);
+  if (!copy) {
+    file_error_ = copy.error();
+    return std::nullopt;
+  }
+  owned_.push_back(copy->owner());
+  copied_octets_ += copy->size();
   Piece piece;
-  piece.data = copy.data();
-  piece.size = copy.size();
+  piece.data = copy->data();
+  piece.size = copy->size();
   return piece;
+}
+
+void FpduWriter::TakeBack(size_t first) {
+  for (size_t i = first; i < pieces_.size(); ++i) {
+    added_ -= pieces_[i].size;
+    batch_octets_ -= pieces_[i].size;
+  }
+  pieces_.resize(first);
 }
 
 // With markers, which cut everything into short pieces, the FPDU is put together in a buffer.
@@ -173,13 +186,12 @@ void FpduWriter::AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherC
   for (size_t left = payload_size; left > 0;) {
     const Data data = payload->Take(left);
     left -= data.size();
-    if (data.is_file()) {
-      BufferRef copy = pool_.Allocate(data.size());
-      data.CopyTo(copy->bytes().first(data.size()));
-      put(copy->bytes().first(data.size()), true);
-    } else {
-      put(data.bytes(), true);
+    const Result<Slice, std::error_code> octets = data.Load(pool_);
+    if (!octets) {
+      file_error_ = octets.error();
+      return;
     }
+    put(octets->bytes(), true);
   }
   constexpr std::array<std::byte, 3> kZeros{};
   put(ConstBytes(kZeros).first(PadSize(ulpdu)), true);
@@ -223,7 +235,7 @@ FpduWriter::Part FpduWriter::Next() {
   Part part;
   if (batch_sent()) return part;
   const Piece& first = pieces_[next_];
-  if (first.file >= 0) {
+  if (first.file) {
     part.file = first.file;
     part.file_offset = first.file_offset;
     part.size = first.size;
@@ -232,7 +244,7 @@ FpduWriter::Part FpduWriter::Next() {
   }
   iov_.clear();
   size_t i = next_;
-  for (; i < pieces_.size() && pieces_[i].file < 0 && iov_.size() < kMaxIov; ++i) {
+  for (; i < pieces_.size() && !pieces_[i].file && iov_.size() < kMaxIov; ++i) {
     iov_.push_back({const_cast<std::byte*>(pieces_[i].data), pieces_[i].size});
   }
   part.memory = iov_;
@@ -247,7 +259,7 @@ void FpduWriter::HandleSent(size_t size) {
     const size_t part = std::min(size, piece.size);
     size -= part;
     piece.size -= part;
-    if (piece.file >= 0) {
+    if (piece.file) {
       piece.file_offset += part;
     } else {
       piece.data += part;
@@ -259,8 +271,8 @@ void FpduWriter::HandleSent(size_t size) {
 
 void FpduWriter::ReplaceFile(BufferRef buffer) {
   Piece& piece = pieces_[next_];
-  assert(piece.file >= 0 && buffer->capacity() >= piece.size);
-  piece.file = -1;
+  assert(piece.file && buffer->capacity() >= piece.size);
+  piece.file = nullptr;
   piece.data = buffer->data();
   owned_.push_back(std::move(buffer));
 }
@@ -268,7 +280,7 @@ void FpduWriter::ReplaceFile(BufferRef buffer) {
 void FpduWriter::HandleInvalidated(Stag region) {
   for (size_t i = next_; i < pieces_.size(); ++i) {
     Piece& piece = pieces_[i];
-    if (piece.region != region || piece.file >= 0 || piece.size == 0) continue;
+    if (piece.region != region || piece.file || piece.size == 0) continue;
     Bytes copy = Own(piece.size);
     CopyBytes(copy, {piece.data, piece.size});
     piece.data = copy.data();
@@ -289,7 +301,7 @@ bool FpduWriter::Cut() {
   bool complete = true;
   for (Piece& piece : rest) {
     batch_octets_ += piece.size;
-    if (piece.file >= 0) {
+    if (piece.file) {
       complete = false;
       break;
     }

@@ -5,7 +5,9 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include "base/buffer.h"
@@ -25,8 +27,8 @@ class GatherCursor {
   // Whether the next octets are in a file. Requires that there are some.
   bool in_file() { return Piece().is_file(); }
   // As Take(), but a copy; where none is left of the last one, as many as `ahead` octets are read at once. Requires that all
-  // of a piece is taken in this way.
-  Slice TakeCopy(size_t size, size_t ahead, BufferPool& pool);
+  // of a piece is taken in this way. The error is that of reading the file.
+  Result<Slice, std::error_code> TakeCopy(size_t size, size_t ahead, BufferPool& pool);
 
  private:
   // The one with the next octets.
@@ -47,13 +49,16 @@ class FpduWriter : public StagTable::User {
   // Whether the batch takes one more FPDU.
   bool has_room() const;
   // Adds an FPDU: a DDP header, octets to follow it (`inlined`, copied), then `payload_size` octets of `payload`. The
-  // payload is memory of our region `region`, or of none (0). Requires has_room().
+  // payload is memory of our region `region`, or of none (0). Where the payload's file cannot be read, nothing is added and
+  // file_error() says why: then the connection has to end. Requires has_room().
   void Add(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* payload, size_t payload_size, Stag region = {});
+
+  const std::optional<std::error_code>& file_error() const { return file_error_; }
 
   // What is to be sent next: memory, or part of a file; nothing where the batch is sent.
   struct Part {
     std::span<const iovec> memory;
-    int file = -1;
+    const FileDescriptor* file = nullptr;
     uint64_t file_offset = 0;
     size_t size = 0;    // of the file part
     bool more = false;  // another part follows at once
@@ -80,14 +85,17 @@ class FpduWriter : public StagTable::User {
   struct Piece {
     const std::byte* data = nullptr;
     size_t size = 0;
-    int file = -1;
+    const FileDescriptor* file = nullptr;
     uint64_t file_offset = 0;
     Stag region;
     bool begins_fpdu = false;
   };
   void AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* payload, size_t payload_size);
   static Piece PieceInPlace(GatherCursor& payload, size_t most);
-  Piece CopiedPiece(GatherCursor& payload, size_t most);
+  // Nothing where the file cannot be read.
+  std::optional<Piece> CopiedPiece(GatherCursor& payload, size_t most);
+  // Takes the pieces from `first` on away again.
+  void TakeBack(size_t first);
   void StartBatch();
   std::byte* Scratch(size_t size);
   Bytes Own(size_t size);
@@ -105,6 +113,7 @@ class FpduWriter : public StagTable::User {
   size_t copied_octets_ = 0;  // of them, out of files
   uint64_t added_ = 0;
   uint64_t sent_ = 0;
+  std::optional<std::error_code> file_error_;
 };
 
 }  // namespace penstock::rdma::iwarp

@@ -40,6 +40,7 @@ bool Outbound::Fill() {
     last_ = current_;
     if (current_ == Source::kWork) {
       AddWork();
+      if (writer_.file_error()) return false;
     } else if (!AddResponse()) {
       return false;
     }

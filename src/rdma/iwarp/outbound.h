@@ -51,7 +51,8 @@ class Outbound {
   bool allowed() const { return allowed_; }
 
   void Post(Work work);
-  // Makes segments as long as the writer has room. False where a Read Request cannot be answered after all: see failure().
+  // Makes segments as long as the writer has room. False where a Read Request cannot be answered after all (see failure()), or
+  // a file cannot be read (see the writer's file_error()).
   bool Fill();
   // Completes what has been sent.
   void HandleSent(size_t size);

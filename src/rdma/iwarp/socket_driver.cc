@@ -9,7 +9,6 @@
 #include <sys/uio.h>
 
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -32,29 +31,14 @@ constexpr unsigned kMaxDrainExtensions = 4;
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 ssize_t SendPart(int socket, const FpduWriter::Part& part) {
-  if (part.file >= 0) {
+  if (part.file) {
     off_t offset = static_cast<off_t>(part.file_offset);
-    return ::sendfile(socket, part.file, &offset, part.size);
+    return ::sendfile(socket, part.file->get(), &offset, part.size);
   }
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(part.memory.data());
   message.msg_iovlen = part.memory.size();
   return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (part.more ? MSG_MORE : 0));
-}
-
-// The file is shorter than promised, or cannot be sent as it is: its octets, and zeros for those that are not there.
-BufferRef LoadFile(BufferPool& pool, const FpduWriter::Part& part) {
-  BufferRef buffer = pool.Allocate(part.size);
-  size_t done = 0;
-  while (done < part.size) {
-    const ssize_t n =
-        ::pread(part.file, buffer->data() + done, part.size - done, static_cast<off_t>(part.file_offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += static_cast<size_t>(n);
-  }
-  std::memset(buffer->data() + done, 0, part.size - done);
-  return buffer;
 }
 
 }  // namespace
@@ -149,7 +133,7 @@ void SocketDriver::Send() {
   size_t octets = 0;
   while (!closed_ && !waiting_to_write_) {
     const FpduWriter::Part part = connection_.NextToSend();
-    if (part.memory.empty() && part.file < 0) return;
+    if (part.memory.empty() && !part.file) return;
     if (octets >= kOctetsSentPerTurn) {
       more_to_send_ = true;
       return;
@@ -162,13 +146,22 @@ void SocketDriver::Send() {
       continue;
     } else if (n < 0 && WouldBlock(errno)) {
       ArmWrite();
-    } else if (part.file >= 0 && (n == 0 || (errno != EPIPE && errno != ECONNRESET))) {
-      connection_.ReplaceFile(LoadFile(loop_.buffers(), part));
+    } else if (part.file && (n == 0 || (errno != EPIPE && errno != ECONNRESET))) {
+      ReplaceFile(part);
     } else {
       HandleSendError(errno);
       return;
     }
   }
+}
+
+// The file has become shorter, cannot be sent from where it is, or cannot be read.
+void SocketDriver::ReplaceFile(const FpduWriter::Part& part) {
+  BufferRef buffer = loop_.buffers().Allocate(part.size);
+  if (const auto read = ReadRange(*part.file, part.file_offset, buffer->bytes().first(part.size)); !read) {
+    return connection_.HandleFault("cannot read a file that is being sent: " + read.error().message());
+  }
+  connection_.ReplaceFile(std::move(buffer));
 }
 
 // The peer may have said why before it went: what it has sent comes first.
@@ -188,7 +181,7 @@ void SocketDriver::Settle() {
     case Connection::Ending::kShutdown: {
       ArmCloseTimer(close_timer_armed_);
       const FpduWriter::Part part = connection_.NextToSend();
-      if (!shut_ && part.memory.empty() && part.file < 0) {
+      if (!shut_ && part.memory.empty() && !part.file) {
         shut_ = true;
         asio::error_code ignored;
         socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);

@@ -42,6 +42,7 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   enum class EndOfStream : uint8_t { kHandle, kIgnore };
   void Receive(EndOfStream end_of_stream);
   void Send();
+  void ReplaceFile(const FpduWriter::Part& part);
   void HandleSendError(int error);
   void Settle();
   void ArmRead();

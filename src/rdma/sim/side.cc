@@ -142,16 +142,18 @@ void Side::Post(Message message) {
     message.staged.resize(message.size);
     size_t at = 0;
     for (const Data& piece : message.gather) {
-      piece.CopyTo(Bytes(message.staged).subspan(at, piece.size()));
+      possible = possible && piece.CopyTo(Bytes(message.staged).subspan(at, piece.size()));
       at += piece.size();
     }
+    if (!possible) message.if_flushed = Status::kLocalError;
     message.gather.clear();
   }
   outgoing_.push_back(std::move(message));
   if (lost_) {
     FlushAll();
   } else if (!possible) {
-    Break(DisconnectReason::kFault, DisconnectReason::kPeerReset, "a request exceeds the limits of the endpoint");
+    Break(DisconnectReason::kFault, DisconnectReason::kPeerReset,
+          "a request exceeds the limits of the endpoint, or its file cannot be read");
   } else if (!broken_) {
     CompleteEarly();
     KickOutgoing();

@@ -91,6 +91,8 @@ class Side : public std::enable_shared_from_this<Side> {
   void KickOutgoing();
   void DeliverNext();
   void FinishMessage();
+  // The connection ends where the octets of a request cannot be read.
+  void FileFails(Message& message);
   bool DeliverSend(Side& peer, Message& message, size_t segment);
   bool DeliverWrite(Side& peer, Message& message, size_t segment);
   void StartReads();

@@ -7,19 +7,20 @@
 namespace penstock::rdma::sim {
 namespace {
 
-// Copies the bytes from `from` on, as many as `to` holds.
-void CopyOut(const Gather& gather, size_t from, Bytes to) {
+// Copies the bytes from `from` on, as many as `to` holds. False where their file cannot be read.
+bool CopyOut(const Gather& gather, size_t from, Bytes to) {
   for (const Data& piece : gather) {
-    if (to.empty()) return;
+    if (to.empty()) break;
     if (from >= piece.size()) {
       from -= piece.size();
       continue;
     }
     size_t size = std::min(piece.size() - from, to.size());
-    piece.Sub(from, size).CopyTo(to.first(size));
+    if (!piece.Sub(from, size).CopyTo(to.first(size))) return false;
     to = to.subspan(size);
     from = 0;
   }
+  return true;
 }
 
 }  // namespace
@@ -108,6 +109,11 @@ void Side::FinishMessage() {
   CompleteEarly();
 }
 
+void Side::FileFails(Message& message) {
+  message.if_flushed = Status::kLocalError;
+  Break(DisconnectReason::kFault, DisconnectReason::kPeerReset, "a file that is being sent cannot be read");
+}
+
 bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
   if (message.delivered == 0) {
     if (peer.receives_.empty()) {
@@ -125,8 +131,9 @@ bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
   Bytes to = peer.receiving_->buffer->bytes().subspan(message.delivered, segment);
   if (message.early) {
     CopyBytes(to, ConstBytes(message.staged).subspan(message.delivered, segment));
-  } else {
-    CopyOut(message.gather, message.delivered, to);
+  } else if (!CopyOut(message.gather, message.delivered, to)) {
+    FileFails(message);
+    return false;
   }
   if (message.delivered + segment < message.size) return true;
 
@@ -162,8 +169,9 @@ bool Side::DeliverWrite(Side& peer, Message& message, size_t segment) {
   Bytes to = memory->subspan(message.delivered, segment);
   if (message.early) {
     CopyBytes(to, ConstBytes(message.staged).subspan(message.delivered, segment));
-  } else {
-    CopyOut(message.gather, message.delivered, to);
+  } else if (!CopyOut(message.gather, message.delivered, to)) {
+    FileFails(message);
+    return false;
   }
   return true;
 }

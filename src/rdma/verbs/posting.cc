@@ -235,7 +235,7 @@ bool Connection::AddPieces(Work& work, std::vector<ibv_sge>& pieces) {
     BufferRef whole = buffers_.Allocate(size);
     std::byte* to = whole->data();
     for (const Data& data : work.gather) {
-      data.CopyTo({to, data.size()});
+      CopyBytes({to, data.size()}, data.bytes());
       to += data.size();
     }
     const ConstBytes bytes = whole->bytes().first(size);

@@ -294,8 +294,9 @@ TEST_F(DataTest, PayloadsStayBesideAReplyThatIsNotSealed) {
   const Message reply = Reply(Call(Read::kNumber, {100}, 1));
   ASSERT_EQ(reply.items.size(), 1u);
   EXPECT_TRUE(reply.items[0].data.is_file());
-  const auto results = alice.Open(reply, GssService::kNone, 1);
+  auto results = alice.Open(reply, GssService::kNone, 1);
   ASSERT_TRUE(results);
+  ASSERT_TRUE(xdr::LoadFiles(*results, pool));
   const Slice flat = xdr::Unreduce(pool, *results);
   EXPECT_EQ(AsText(flat.bytes()), std::string_view("\0\0\0\5hello\0\0\0", 12));
 }
@@ -310,6 +311,14 @@ TEST_F(DataTest, SealedRepliesAreWhole) {
     const auto results = alice.Open(reply, service, number);
     ASSERT_TRUE(results);
     EXPECT_EQ(AsText(results->stream.bytes()), std::string_view("\0\0\0\5hello\0\0\0", 12));
+  }
+}
+
+// A directory opens, and fails to be read.
+TEST_F(DataTest, AReplyWhoseFileCannotBeReadIsNotSealed) {
+  program.data = Data(std::make_shared<FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY)), 0, 5);
+  for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
+    EXPECT_TRUE(Reply(Call(Read::kNumber, {5}, ++sequence, {}, service)).empty());
   }
 }
 

@@ -64,15 +64,18 @@ void WriteHeader(Writer& writer, const Message& plain, const Mic& verifier) {
 
 size_t HeaderSize(size_t mic) { return kResultsAt + RoundUp(mic, kWord); }
 
-void WriteData(Writer& writer, uint32_t sequence, const Message& results) {
+Result<void> WriteData(Writer& writer, uint32_t sequence, const Message& results) {
+  Result<void> written;
   writer.U32(sequence);
-  xdr::ForEachPiece(results, [&writer](const auto& piece) {
+  xdr::ForEachPiece(results, [&writer, &written](const auto& piece) {
     if constexpr (std::is_same_v<std::decay_t<decltype(piece)>, Data>) {
-      piece.CopyTo(writer.Skip(piece.size()));
+      const auto read = piece.CopyTo(writer.Skip(piece.size()));
+      if (!read) written = std::unexpected(Failure{.text = "cannot read its file: " + read.error().message()});
     } else {
       writer.Octets(piece);
     }
   });
+  return written;
 }
 
 }  // namespace
@@ -163,7 +166,7 @@ Result<Message> SealResults(Context& context, const SealPlan& plan, uint32_t seq
   writer.U32(plan.wrap.before + data + plan.wrap.behind);
   const Bytes body = room->bytes().subspan(writer.done(), plan.wrap.before + data + plan.wrap.behind);
   writer.Skip(plan.wrap.before);
-  WriteData(writer, sequence, results);
+  PENSTOCK_CHECK(WriteData(writer, sequence, results));
   writer.Skip(plan.wrap.behind);
   writer.Pad();
 

@@ -45,7 +45,7 @@ struct SealPlan {
 };
 Result<SealPlan> PlanSeal(Context& context, GssService service, const Message& plain, const Mic& verifier);
 // Makes the reply in `room`, of plan.size octets at least. May take as long as encryption does, and as reading payloads
-// that are still in files; any thread.
+// that are still in files, and fails where they cannot be read; any thread.
 Result<Message> SealResults(Context& context, const SealPlan& plan, uint32_t sequence, const Message& plain,
                             const Mic& verifier, const BufferRef& room);
 

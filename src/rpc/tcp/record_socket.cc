@@ -165,8 +165,9 @@ RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
     }
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && WouldBlock(errno)) return Io::kWouldBlock;
-    // The file has become shorter, or cannot be sent from: Data says what to put there.
-    if (n == 0 || errno == EINVAL || errno == ENOSYS) return SendCopy(range);
+    // The file has become shorter, cannot be sent from, or cannot be read, which the peer's end of the connection does not
+    // look like: Data knows.
+    if (n == 0 || (errno != EPIPE && errno != ECONNRESET)) return SendCopy(range);
     return Io::kEnd;
   }
 }
@@ -174,7 +175,11 @@ RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
 RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
   const size_t length = std::min(range.length, kCopyPiece);
   const BufferRef buffer = loop_.buffers().Allocate(length);
-  range.data->Sub(range.offset, length).CopyTo(buffer->bytes().first(length));
+  if (const auto read = range.data->Sub(range.offset, length).CopyTo(buffer->bytes().first(length)); !read) {
+    // The status of success has left already. The peer calls again over another connection, and gets the error.
+    log::warn("cannot read the rest of a reply from its file, so its connection is closed: {}", read.error().message());
+    return Io::kEnd;
+  }
   const bool more = range.more || length < range.length;
   for (;;) {
     const ssize_t n =

@@ -162,7 +162,12 @@ class Server::Connection final : public RecordSocket::Owner {
     call.stream = std::move(record);
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
     --calls_;
-    if (!reply.empty() && !socket_->closed()) socket_->Send(std::move(reply));
+    if (reply.empty()) {
+      // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1).
+      socket_->Close();
+    } else if (!socket_->closed()) {
+      socket_->Send(std::move(reply));
+    }
     changed_.Notify();  // last: it may end the connection
   }
 

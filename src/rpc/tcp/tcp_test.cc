@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cerrno>
+
+#include "base/failing_disk.h"
 #include "rpc/tcp/tcp_test.h"
 
 namespace penstock::rpc::tcp {
@@ -81,6 +84,49 @@ TEST_F(TcpTest, PayloadsComeFromMemoryAndFiles) {
   // Cut short between READ and reply: the octets that are gone are zeros.
   ASSERT_EQ(::ftruncate(file->get(), 1000), 0);
   EXPECT_EQ(Call<testing::Read>(300'001)->results.text(), bytes.substr(0, 1000) + std::string(299'001, '\0'));
+}
+
+// The status of success may be out already: only the end of the connection can take it back.
+TEST_F(TcpTest, AFileThatCannotBeReadEndsTheConnection) {
+  StartServer();
+  const std::string bytes = Pattern(1'000'003);
+  auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
+  ASSERT_EQ(::write(file->get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  program.data = Data(file, 0, bytes.size());
+  FailingDisk disk;
+  const std::string path = "/proc/self/fd/" + std::to_string(file->get());
+  for (const uint64_t good : {0u, 500'000u}) {
+    disk.Fail({.call = DiskCall::kSendFile, .path = path, .error = EIO, .from = good});
+    disk.Fail({.call = DiskCall::kRead, .path = path, .error = EIO, .from = good});
+    ConnectClient();
+    const auto failed = Call<testing::Read>(1'000'003);
+    ASSERT_FALSE(failed) << good;
+    EXPECT_EQ(failed.error().transport, CallError::kDisconnected) << good;
+    disk.Mend();
+    ConnectClient();
+    EXPECT_EQ(Call<testing::Read>(1'000'003)->results.text(), bytes) << "the disk is well again";
+  }
+}
+
+// RFC 7530 §3.1.1
+TEST_F(TcpTest, ACallWithoutAReplyEndsTheConnection) {
+  class Dropping final : public CallHandler {
+    Task<Message> HandleCall(Message, const Peer&) override { co_return Message(); }
+  } dropping;
+  server = std::make_unique<Server>(loop, dropping, ServerOptions());
+  ASSERT_TRUE(server->Start(*listener));
+  ConnectClient();
+  const auto reply = Call<testing::Null>();
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().transport, CallError::kDisconnected);
+  StopServer(1s);
+}
+
+TEST_F(TcpTest, WhatIsNeitherCallNorReplyEndsTheConnection) {
+  StartServer();
+  const FileDescriptor peer = RawConnection();
+  Write(peer, Words({0x8000'0008, 1, 7}));
+  EXPECT_TRUE(ClosedByServer(peer));
 }
 
 TEST_F(TcpTest, AThousandCallsShareTheConnection) {

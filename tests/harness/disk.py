@@ -1,0 +1,33 @@
+"""A disk that fails on demand, under a program of its own: see src/base/failing_disk.h for the rules."""
+
+import os
+
+from penstock import PENSTOCK
+
+LIBRARY = os.path.join(os.path.dirname(os.path.abspath(PENSTOCK)), "..", "base", "libpenstock_failing_disk_preload.so")
+
+
+class FailingDisk:
+    def __init__(self, scratch):
+        self.rules = f"{scratch}/disk-rules"
+        self.log = f"{scratch}/disk-log"
+        self.mend()
+        assert os.path.exists(LIBRARY), f"{LIBRARY} is not built"
+        self.environment = os.environ | {"LD_PRELOAD": os.path.realpath(LIBRARY), "PENSTOCK_FAILING_DISK": self.rules,
+                                         "PENSTOCK_FAILING_DISK_LOG": self.log}
+
+    def fail(self, *rules):
+        """These rules instead of those before."""
+        with open(f"{self.rules}.new", "w") as out:
+            out.writelines(f"{rule}\n" for rule in rules)
+        os.rename(f"{self.rules}.new", self.rules)
+
+    def mend(self):
+        self.fail()
+
+    def synced(self, path):
+        """How often the file has been made stable."""
+        if not os.path.exists(self.log):
+            return 0
+        with open(self.log) as log:
+            return log.read().splitlines().count(f"fsync {path}")
