@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/random.h"
 #include "fs/posix/file_system.h"
+#include "fs/posix/identity.h"
 #include "rdma/choice/choice.h"
 #include "rdma/trace/provider.h"
 #include "rpc/tcp/server.h"
@@ -116,6 +117,7 @@ Server::~Server() {
 
 SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   assert(options.threads > 0 && options.workers > 0);
+  fs::posix::DropResourceOverride();  // before there are threads
   std::unique_ptr<Server> server(new Server(options));
   if (!options.trace.empty()) {
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
@@ -144,6 +146,7 @@ SetupResult<void> Server::OpenExports() {
     groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &pool_,
                                                 nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
+  const auto changes = std::make_shared<fs::posix::ChangeCounters>();
   for (const nfs::ExportSpec& spec : options_.exports) {
     if (spec.options.security.UsesGss() && !offers_gss()) {
       return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
@@ -151,6 +154,7 @@ SetupResult<void> Server::OpenExports() {
     }
     fs::posix::Options options;
     options.state_directory = options_.state_directory;
+    options.changes = changes;
     PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
                  fs::posix::FileSystem::Open(spec.directory, pool_, options));
     nfs::ExportOptions export_options = spec.options;

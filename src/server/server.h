@@ -34,7 +34,7 @@ struct Addresses {
 class Server {
  public:
   // Opens the exported directories and listens. The error is for the operator: a directory that is not there, a port
-  // that is taken, and so on.
+  // that is taken, and so on. The calling thread, and those of the server, lose CAP_SYS_RESOURCE.
   static SetupResult<std::unique_ptr<Server>> Make(const Options& options);
   ~Server();
 

@@ -42,11 +42,11 @@ Slice Content::Read(uint64_t offset, size_t count, BufferPool& pool) const {
   return {std::move(gathered), bytes};
 }
 
-void Content::Write(uint64_t offset, const Data& data, BufferPool& pool) {
+void Content::Write(uint64_t offset, ConstBytes data, BufferPool& pool) {
   for (size_t done = 0; done < data.size();) {
     const Piece piece = FirstPiece(offset + done, data.size() - done);
     const Bytes room = Prepare(blocks_[piece.block], piece.begin, piece.end, pool);
-    data.Sub(done, room.size()).CopyTo(room);
+    CopyBytes(room, data.subspan(done, room.size()));
     done += room.size();
   }
 }
@@ -130,7 +130,7 @@ void Content::Share(uint64_t offset, const Content& from, uint64_t from_offset, 
     const uint64_t size = std::min({kBlockSize - at % kBlockSize, kBlockSize - from_at % kBlockSize, count - done});
     done += size;
     if (size < kBlockSize) {
-      Write(at, from.Read(from_at, size, pool), pool);
+      Write(at, from.Read(from_at, size, pool).bytes(), pool);
       continue;
     }
     Drop(at / kBlockSize);

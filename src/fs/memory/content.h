@@ -18,7 +18,7 @@ class Content {
 
   // `count` octets from `offset`, zeros where there are none. Shares the block's memory where the range lies in one.
   Slice Read(uint64_t offset, size_t count, BufferPool& pool) const;
-  void Write(uint64_t offset, const Data& data, BufferPool& pool);
+  void Write(uint64_t offset, ConstBytes data, BufferPool& pool);
   // Forgets what lies at and beyond `size`.
   void Truncate(uint64_t size);
   // Zeros where there are none yet, so that nothing more is used when they are written.

@@ -194,9 +194,11 @@ Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle
   co_return Change<WriteReply>(file, [&](Inode& inode) -> Result<WriteReply> {
     PENSTOCK_CHECK(MayWrite(context.credentials, inode));
     PENSTOCK_CHECK(MayGrow(inode, offset, data.size()));
+    const auto octets = data.Load(ThreadBuffers());
+    if (!octets) return std::unexpected(Error::kIo);
     if (!data.empty()) {
       WriteRange(context.credentials, inode, offset + data.size(),
-                 [&](Content& content) { content.Write(offset, data, ThreadBuffers()); });
+                 [&](Content& content) { content.Write(offset, octets->bytes(), ThreadBuffers()); });
     }
     // There is no storage more stable than this one.
     return WriteReply{static_cast<uint32_t>(data.size()), Stability::kFileSync, WriteVerifier(options_.instance)};

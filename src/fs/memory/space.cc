@@ -73,7 +73,8 @@ Result<uint64_t> FileSystem::CopyRange(const Credentials& caller, Inode& from, u
   PENSTOCK_CHECK(MayGrow(to, to_offset, step));
   if (step == 0) return 0;
   const Slice data = from.content.Read(from_offset, step, ThreadBuffers());
-  WriteRange(caller, to, to_offset + step, [&](Content& content) { content.Write(to_offset, data, ThreadBuffers()); });
+  WriteRange(caller, to, to_offset + step,
+             [&](Content& content) { content.Write(to_offset, data.bytes(), ThreadBuffers()); });
   return step;
 }
 

@@ -89,11 +89,16 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
   const int fd = extent.file->get();
 
   if (extent.count >= file_range_from_) {
-    reply.result = ReadReply{Data(extent.file, offset, extent.count), extent.eof};
-    if (!IsCached(fd, offset, extent.count, tree_.volume())) {
+    Result<size_t> have = extent.count;
+    if (extent.file->unreadable() || !IsCached(fd, offset, extent.count, tree_.volume())) {
       const auto pull_in = [&] { return PullIn(fd, offset, extent.count); };
-      const Result<void> pulled_in = co_await Offload(loop, pool_, pull_in);
-      if (!pulled_in) reply.result = std::unexpected(pulled_in.error());
+      have = co_await Offload(loop, pool_, pull_in);
+    }
+    if (!have) {
+      reply.result = std::unexpected(have.error());
+    } else {
+      // Less than there was when we looked: somebody has cut the file short.
+      reply.result = ReadReply{Data(extent.file, offset, *have), extent.eof || *have < extent.count};
     }
     co_return reply;
   }

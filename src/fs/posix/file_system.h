@@ -29,6 +29,8 @@ struct Options {
   size_t file_range_from = 32 << 10;
   // Objects kept open, and as many besides while they are pinned; an eighth of what the process may open where zero.
   size_t max_objects = 0;
+  // Shared by all that serve files of this machine, so that a file has the same change attribute in each; of its own where null.
+  std::shared_ptr<ChangeCounters> changes{};
 };
 
 // $XDG_STATE_HOME/penstock, ~/.local/state/penstock, and root's /var/lib/penstock.

@@ -9,85 +9,23 @@
 #include <unistd.h>
 
 #include <array>
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
 #include <atomic>
 #include <fstream>
 #include <thread>
 
-#include "base/loop.h"
 #include "fs/file_system_suite.h"
+#include "fs/posix/test_backend.h"
 
 namespace penstock::fs {
 namespace {
 
 namespace stdfs = std::filesystem;
 using posix::HandleMethod;
-
-// A directory of its own, gone with it.
-class Scratch {
- public:
-  explicit Scratch(const stdfs::path& where) {
-    std::string name = where / "penstock-test-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-    stdfs::create_directory(exported());
-    stdfs::permissions(exported(), stdfs::perms::all);
-  }
-  ~Scratch() {
-    std::error_code error;
-    stdfs::remove_all(path_, error);
-  }
-  stdfs::path exported() const { return path_ / "export"; }
-  stdfs::path outside() const { return path_; }
-  stdfs::path state() const { return path_ / "state"; }
-
- private:
-  stdfs::path path_;
-};
-
-class PosixBackend : public suite::Backend {
- public:
-  PosixBackend(const stdfs::path& where, posix::Options options) : scratch_(where), options_(std::move(options)) {
-    options_.state_directory = scratch_.state();
-    Start();
-  }
-  fs::FileSystem& fs() override { return *file_system_; }
-  Loop* loop() override { return &loop_; }
-  void RunOnce() override { loop_.context().run_one(); }
-  bool Restart() override {
-    file_system_.reset();
-    Start();
-    return true;
-  }
-  bool has_callers() const override { return ::geteuid() == 0; }
-
-  posix::FileSystem& posix_fs() { return *file_system_; }
-  const Scratch& scratch() const { return scratch_; }
-
- private:
-  void Start() {
-    auto opened = posix::FileSystem::Open(scratch_.exported(), pool_, options_);
-    ASSERT_TRUE(opened) << opened.error().message;
-    file_system_ = std::move(*opened);
-  }
-
-  Scratch scratch_;
-  posix::Options options_;
-  Loop loop_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
-  Workers pool_{2};
-  std::unique_ptr<posix::FileSystem> file_system_;
-};
-
-const char* const kDisk = "/var/tmp";
-const char* const kMemory = "/dev/shm";
-
-posix::Options With(HandleMethod handles) {
-  posix::Options options;
-  options.handles = handles;
-  options.sync_metadata = false;  // the disk's speed is not what is tried
-  return options;
-}
+using posix::kDisk;
+using posix::kMemory;
+using posix::PosixBackend;
+using posix::Scratch;
+using posix::With;
 
 suite::Parameter On(std::string name, const char* where, const posix::Options& options) {
   return {std::move(name), [where, options] { return std::make_unique<PosixBackend>(where, options); }};

@@ -1,11 +1,13 @@
 #include "fs/posix/identity.h"
 
 #include <grp.h>
+#include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <optional>
 
@@ -50,6 +52,16 @@ bool CanActAsOthers() {
 ServerIdentity::ServerIdentity() : uid_(::geteuid()), gid_(::getegid()), acts_as_callers_(CanActAsOthers()) {
   groups_.resize(std::max(::getgroups(0, nullptr), 0));
   groups_.resize(std::max(::getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
+}
+
+void DropResourceOverride() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return;
+  __user_cap_data_struct& set = sets[CAP_TO_INDEX(CAP_SYS_RESOURCE)];
+  set.effective &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+  set.permitted &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+  ::syscall(SYS_capset, &header, sets.data());
 }
 
 AsCaller::AsCaller(const ServerIdentity& server, const Credentials& caller)

@@ -27,6 +27,10 @@ class ServerIdentity {
   bool acts_as_callers_;
 };
 
+// Takes from this thread, and from those that it starts later, the right to use space beyond quotas and limits, which root
+// has (CAP_SYS_RESOURCE): what the server writes is its callers'.
+void DropResourceOverride();
+
 // While it lives, this thread (and no other) makes its system calls as the caller. The kernel takes the capabilities
 // that override permissions from a thread whose file-system uid is not root's, and gives them back with it. Costs six
 // short system calls (uid and gid: there, was it done, and back); the groups, which mean nothing to root, stay until

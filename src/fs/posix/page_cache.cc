@@ -4,6 +4,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "fs/posix/error.h"
@@ -16,6 +18,20 @@ ssize_t TryRead(int fd, Bytes to, uint64_t offset, const Volume& volume) {
   if (volume.in_memory) return ::pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
   const iovec range{to.data(), to.size()};
   return ::preadv2(fd, &range, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+}
+
+// As preadv2(), but nobody wants the octets: they go into the same few pages again and again, which stay in the processor's
+// cache. That is several times faster than a copy, and faster than to ask for each page on its own.
+ssize_t ReadAway(int fd, uint64_t offset, size_t size, int flags) {
+  static thread_local std::array<std::byte, 16 << 10> sink;
+  constexpr size_t kMost = 256;
+  std::array<iovec, kMost> pieces;
+  size_t count = 0;
+  for (size_t left = size; left > 0 && count < kMost; ++count) {
+    pieces[count] = {sink.data(), std::min(left, sink.size())};
+    left -= pieces[count].iov_len;
+  }
+  return ::preadv2(fd, pieces.data(), static_cast<int>(count), static_cast<off_t>(offset), flags);
 }
 
 }  // namespace
@@ -38,21 +54,20 @@ Result<size_t> ReadWaiting(int fd, Bytes to, uint64_t offset) {
 }
 
 bool IsCached(int fd, uint64_t offset, size_t size, const Volume& volume) {
-  if (volume.in_memory) return true;
-  std::byte octet[1];
-  return TryRead(fd, octet, offset, volume) >= 0 && TryRead(fd, octet, offset + size - 1, volume) >= 0;
+  return volume.in_memory || ReadAway(fd, offset, size, RWF_NOWAIT) == static_cast<ssize_t>(size);
 }
 
-Result<void> PullIn(int fd, uint64_t offset, size_t size) {
+Result<size_t> PullIn(int fd, uint64_t offset, size_t size) {
   ::readahead(fd, static_cast<off_t>(offset), size);
-  // An octet of each of the kernel's largest requests waits for all of it.
-  constexpr size_t kStep = 128 << 10;
-  std::byte octet[1];
-  for (size_t at = 0; at < size; at += kStep) {
-    PENSTOCK_TRY([[maybe_unused]] const size_t count, ReadWaiting(fd, octet, offset + at));
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ReadAway(fd, offset + done, size - done, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return LastError();
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
   }
-  PENSTOCK_TRY([[maybe_unused]] const size_t count, ReadWaiting(fd, octet, offset + size - 1));
-  return {};
+  return done;
 }
 
 }  // namespace penstock::fs::posix

@@ -16,10 +16,11 @@ size_t ReadCached(int fd, Bytes to, uint64_t offset, const Volume& volume);
 // Reads until `to` is full or the file ends. May block.
 Result<size_t> ReadWaiting(int fd, Bytes to, uint64_t offset);
 
-// Whether the range looks as if it were in memory: its first and its last page are.
+// Whether all of the range is in memory, and the file that long.
 bool IsCached(int fd, uint64_t offset, size_t size, const Volume& volume);
 
-// Brings the range into memory. May block.
-Result<void> PullIn(int fd, uint64_t offset, size_t size);
+// Brings the range into memory, every octet of it, so that what cannot be read is known before anybody is promised it. Gives
+// how many octets of it the file has. May block.
+Result<size_t> PullIn(int fd, uint64_t offset, size_t size);
 
 }  // namespace penstock::fs::posix

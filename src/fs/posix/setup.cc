@@ -144,7 +144,8 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
                                                           const Options& options) {
   PENSTOCK_TRY(FileDescriptor fd, OpenRoot(root));
   PENSTOCK_CHECK(CheckKernel(fd.get()));
-  const Result<Volume> volume = VolumeOf(fd.get());
+  const Result<Volume> volume =
+      VolumeOf(fd.get(), options.changes ? options.changes : std::make_shared<ChangeCounters>());
   if (!volume) return Failure("cannot look at {}: {}", root.string(), ToString(volume.error()));
   PENSTOCK_TRY(const stdfs::path state_directory, MakeStateDirectory(options.state_directory));
 

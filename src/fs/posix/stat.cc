@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include <cstring>
+#include <utility>
 
 #include "fs/posix/error.h"
 
@@ -39,11 +40,12 @@ uint64_t DeviceOf(const struct statx& stat) { return makedev(stat.stx_dev_major,
 
 }  // namespace
 
-Result<Volume> VolumeOf(int fd) {
+Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes) {
   struct statx stat;
   struct statfs fs;
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stat) != 0 || ::fstatfs(fd, &fs) != 0) return LastError();
   Volume volume;
+  volume.changes = std::move(changes);
   volume.device = DeviceOf(stat);
   std::memcpy(&volume.fsid, &fs.f_fsid, sizeof volume.fsid);
   if (volume.fsid == 0) volume.fsid = volume.device;
@@ -79,8 +81,7 @@ Result<Stat> StatOfNameless(int fd, const Volume& volume) {
   a.mtime = TimeOf(stat.stx_mtime);
   a.ctime = TimeOf(stat.stx_ctime);
   if ((stat.stx_mask & STATX_BTIME) != 0) a.born = TimeOf(stat.stx_btime);
-  // The kernel keeps its own counter to itself; ctime moves with every change, as finely as the kernel's clock does.
-  a.change = static_cast<uint64_t>(a.ctime.seconds) * 1'000'000'000 + a.ctime.nanoseconds;
+  a.change = volume.changes->Look({a.fsid, a.fileid}, a.ctime);
   return result;
 }
 

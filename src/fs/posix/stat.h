@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "fs/posix/change_counters.h"
 #include "fs/types.h"
 
 namespace penstock::fs::posix {
 
 // The file system that the served tree is on.
 struct Volume {
+  std::shared_ptr<ChangeCounters> changes{};
   uint64_t device = 0;     // the root directory's st_dev
   uint64_t fsid = 0;       // what we call it: the same after a restart where the kernel can tell
   bool in_memory = false;  // tmpfs and ramfs: nothing there waits for a disk
@@ -20,7 +23,7 @@ struct Stat {
   uint64_t device = 0;  // zero on the volume's own device, which may have another number after a restart
 };
 
-Result<Volume> VolumeOf(int fd);
+Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes);
 
 // kStale where the object has been removed from its last directory.
 Result<Stat> StatOf(int fd, const Volume& volume);

@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <tuple>
 
 #include "fs/posix/error.h"
 
@@ -65,8 +68,35 @@ Result<void> Tree::Pin(const ObjectRef& object) {
   return {};
 }
 
-void Tree::NoteAfter(const Object& object, WeakCacheData& data) {
-  if (const Result<Stat> stat = StatOf(object)) data.after = stat->attributes;
+// What fails may be half done.
+void Tree::NoteAfter(const Object& object, const Attributes& before, WeakCacheData& data, bool done) {
+  const Result<Stat> stat = StatOf(object);
+  if (!stat) return;
+  const Attributes& after = stat->attributes;
+  data.after = after;
+  const auto facts = [](const Attributes& a) { return std::tuple(a.mode, a.uid, a.gid, a.size, a.mtime); };
+  if (done || facts(before) != facts(after)) data.after->change = NoteChange(BeforeOf(before), after);
+}
+
+uint64_t Tree::NoteChange(const PreAttributes& before, const Attributes& after) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const ChangeCounters::File file{after.fsid, after.fileid};
+  const Timestamp time{now.tv_sec, static_cast<uint32_t>(now.tv_nsec)};
+  parts_.volume.changes->NoteChange(file, before, after.ctime, time);
+  return parts_.volume.changes->Look(file, after.ctime);
+}
+
+// A directory is not locked: whoever changes what is in it may be waiting for its parent, which the caller has.
+Tree::Renaming::Renaming(Tree& tree, ObjectRef file, int fd)
+    : tree_(tree), file_(std::move(file)), fd_(fd), before_(std::unexpected(Error::kStale)) {
+  if (file_ && !file_->is_directory()) lock_ = std::unique_lock(file_->changing);
+  before_ = StatOfNameless(fd_, tree_.parts_.volume);
+}
+
+void Tree::Renaming::Note() {
+  const Result<Stat> after = StatOfNameless(fd_, tree_.parts_.volume);
+  if (before_ && after) tree_.NoteChange(BeforeOf(before_->attributes), after->attributes);
 }
 
 // The mode bits decide here, without a system call, unless there is an access control list: that the kernel reads.

@@ -16,6 +16,7 @@
 #include "fs/posix/handles.h"
 #include "fs/posix/identity.h"
 #include "fs/posix/object.h"
+#include "fs/posix/space_watch.h"
 
 namespace penstock::fs::posix {
 
@@ -130,7 +131,23 @@ class Tree {
   Changed<T> Change(const Handle& handle, Function change);
   template <class T, class Function>
   Changed<T> ChangeDirectory(const Handle& handle, Function change);
-  void NoteAfter(const Object& object, WeakCacheData& data);
+  // The attributes after a change, or after what was tried (`done`: without an error). The caller holds object.changing.
+  void NoteAfter(const Object& object, const Attributes& before, WeakCacheData& data, bool done);
+  uint64_t NoteChange(const PreAttributes& before, const Attributes& after);
+  // A file that is about to get or to lose a name, which changes its attributes: from here until Note() there is no other
+  // change of ours to it.
+  class Renaming {
+   public:
+    Renaming(Tree& tree, ObjectRef file, int fd);
+    void Note();
+
+   private:
+    Tree& tree_;
+    const ObjectRef file_;  // null where nobody has it open, and so nobody changes it
+    const int fd_;
+    std::unique_lock<std::mutex> lock_;
+    Result<Stat> before_;
+  };
 
   Result<void> Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values);
   // Owner, mode and times, as the kernel allows them to the caller.
@@ -149,7 +166,7 @@ class Tree {
   // RFC 1813 §4.8: what a reply says was done survives a crash.
   Result<void> SyncMetadata(Object& object);
   Result<void> Sync(int fd, bool data_only);
-  Result<uint32_t> WriteAll(int fd, uint64_t offset, ConstBytes bytes) const;
+  Result<uint32_t> WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
   Result<CopyReply> CopyRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
                               const Attributes& before, uint64_t to_offset, uint64_t count);
   Result<void> CloneRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
@@ -162,6 +179,7 @@ class Tree {
   const ServerIdentity server_;
   const Handle root_handle_;
   ObjectCache objects_;
+  SpaceWatch space_;
   std::atomic<uint64_t> verifier_;
 };
 
@@ -188,7 +206,7 @@ Changed<T> Tree::Change(const Handle& handle, Function change) {
     if (!stat) return {std::unexpected(stat.error()), {}};
     changed.object.before = BeforeOf(stat->attributes);
     changed.result = change(**object, *stat);
-    NoteAfter(**object, changed.object);
+    NoteAfter(**object, stat->attributes, changed.object, changed.result.has_value());
   }
   if (changed.result) {
     if (const Result<void> synced = SyncMetadata(**object); !synced) changed.result = std::unexpected(synced.error());

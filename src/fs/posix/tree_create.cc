@@ -140,13 +140,20 @@ Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const
   node.existed = true;
   if (how.attributes.size != 0) return node;
   PENSTOCK_TRY(const ObjectRef object, *Reach(node.handle, Patience::kMayBlock));
-  PENSTOCK_TRY(const Stat stat, StatOf(*object));
-  NewAttributes truncate;
-  truncate.size = 0;
-  PENSTOCK_CHECK(Apply(caller, *object, stat, truncate));
+  WeakCacheData around;
+  {
+    const std::lock_guard lock(object->changing);
+    PENSTOCK_TRY(const Stat stat, StatOf(*object));
+    around.before = BeforeOf(stat.attributes);
+    NewAttributes truncate;
+    truncate.size = 0;
+    const Result<void> truncated = Apply(caller, *object, stat, truncate);
+    NoteAfter(*object, stat.attributes, around, truncated.has_value());
+    PENSTOCK_CHECK(truncated);
+  }
   PENSTOCK_CHECK(SyncMetadata(*object));
-  PENSTOCK_TRY(const Stat truncated, StatOf(*object));
-  node.attributes = truncated.attributes;
+  if (!around.after) return std::unexpected(Error::kStale);
+  node.attributes = *around.after;
   return node;
 }
 

@@ -47,7 +47,10 @@ Observed<Tree::Extent> Tree::PrepareRead(const Credentials& caller, Object& obje
   return {prepare(), attributes};
 }
 
-Result<uint32_t> Tree::WriteAll(int fd, uint64_t offset, ConstBytes bytes) const {
+// Space that is kept for root is not for others.
+Result<uint32_t> Tree::WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes) {
+  std::optional<AsCaller> as_caller;
+  if (!parts_.volume.in_memory && space_.IsLow(fd)) as_caller.emplace(server_, caller);
   size_t written = 0;
   while (written < bytes.size()) {
     const ssize_t count =
@@ -80,20 +83,16 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
     // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
     const WriteVerifier verifier(verifier_.load());
     std::vector<std::byte> copy;
-    ConstBytes bytes;
     if (data.is_file()) {
       copy.resize(data.size());
-      data.CopyTo(copy);
-      bytes = copy;
-    } else {
-      bytes = data.bytes();
+      if (const auto read = data.CopyTo(copy); !read) return std::unexpected(FromErrno(read.error().value()));
     }
-    PENSTOCK_TRY(const uint32_t count, WriteAll(file->get(), offset, bytes));
+    PENSTOCK_TRY(const uint32_t count, WriteAll(caller, file->get(), offset, data.is_file() ? copy : data.bytes()));
     if (count != 0) DropSetId(caller, file->get(), before);
     return WriteReply{count, stability, verifier};
   };
   changed.result = write();
-  NoteAfter(object, changed.object);
+  NoteAfter(object, before, changed.object, changed.result && changed.result->count != 0);
   lock.unlock();
 
   // Not under the lock: others may write meanwhile, and share the disk's work.
@@ -123,7 +122,7 @@ Changed<WriteVerifier> Tree::Commit(const Handle& handle) {
     return verifier;
   };
   changed.result = commit();
-  NoteAfter(**object, changed.object);
+  if (const Result<Stat> after = StatOf(**object)) changed.object.after = after->attributes;
   return changed;
 }
 

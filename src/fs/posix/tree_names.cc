@@ -74,10 +74,13 @@ Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std:
     const Result<Found> victim = *Find(directory, name, Patience::kMayBlock);
     const Result<Handle> gone =
         victim ? HandleOf(directory, name, *victim) : Result<Handle>(std::unexpected(victim.error()));
+    std::optional<Renaming> unlinked;
+    if (gone) unlinked.emplace(*this, objects_.Find(*gone), victim->fd.get());
     {
       const AsCaller as_caller(server_, caller);
       if (::unlinkat(directory.fd(), entry.c_str(), flags) != 0) return LastError();
     }
+    if (unlinked) unlinked->Note();
     if (gone) {
       const bool last = flags == AT_REMOVEDIR || victim->stat.attributes.nlink == 1;
       if (last) objects_.Erase(*gone);  // an open descriptor would keep its space
@@ -98,6 +101,8 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
                     moved->stat.attributes.fileid == replaced->stat.attributes.fileid;
   Result<Handle> gone = std::unexpected(Error::kNoEnt);
   if (replaced && !same) gone = HandleOf(to, to_name, *replaced);
+  std::optional<Renaming> unlinked;
+  if (gone) unlinked.emplace(*this, objects_.Find(*gone), replaced->fd.get());
   {
     const AsCaller as_caller(server_, caller);
     if (::renameat(from.fd(), from_name.c_str(), to.fd(), to_name.c_str()) != 0) {
@@ -107,6 +112,7 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
     }
   }
   if (same) return {};  // two links of one file: nothing has happened
+  if (unlinked) unlinked->Note();
   if (gone) {
     const Attributes& attributes = replaced->stat.attributes;
     const bool last = attributes.type == FileType::kDirectory || attributes.nlink == 1;
@@ -140,11 +146,14 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, st
     } else {
       std::lock(first, second);
     }
-    if (const Result<Stat> stat = StatOf(source)) renamed.from.before = BeforeOf(stat->attributes);
-    if (const Result<Stat> stat = StatOf(target)) renamed.to.before = BeforeOf(stat->attributes);
+    const Attributes source_before = StatOf(source).value_or(*from_stat).attributes;
+    const Attributes target_before = StatOf(target).value_or(*to_stat).attributes;
+    renamed.from.before = BeforeOf(source_before);
+    renamed.to.before = BeforeOf(target_before);
     renamed.result = RenameEntry(caller, source, std::string(from_name), target, std::string(to_name));
-    NoteAfter(source, renamed.from);
-    NoteAfter(target, renamed.to);
+    const bool moved = renamed.result.has_value();
+    NoteAfter(source, source_before, renamed.from, moved);
+    NoteAfter(target, target_before, renamed.to, moved);
   }
   if (renamed.result) renamed.result = SyncMetadata(source);
   if (renamed.result && &source != &target) renamed.result = SyncMetadata(target);
@@ -161,12 +170,14 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
     if ((*object)->is_directory()) return std::unexpected(Error::kIsDir);
     if (stat.attributes.nlink == 0) return std::unexpected(Error::kStale);  // pinned, and never to have a name again
     const std::string entry(name);
+    Renaming linking(*this, *object, (*object)->fd());
     {
       const AsCaller as_caller(server_, caller);
       if (::linkat(AT_FDCWD, ProcPath((*object)->fd()).c_str(), to.fd(), entry.c_str(), AT_SYMLINK_FOLLOW) != 0) {
         return LastError();
       }
     }
+    linking.Note();
     // The new name leads to it as well.
     PENSTOCK_TRY([[maybe_unused]] const Handle same,
                  parts_.handles->HandleOf((*object)->fd(), stat, to.handle(), name));

@@ -47,8 +47,11 @@ Changed<void> Tree::ChangeSpace(const Credentials& caller, const Handle& handle,
     } else if (!IsRange(offset, length)) {
       return std::unexpected(Error::kFileTooBig);
     }
-    while (::fallocate(file->get(), flags, static_cast<off_t>(offset), static_cast<off_t>(length)) != 0) {
-      if (errno != EINTR) return LastError();
+    {
+      const AsCaller as_caller(server_, caller);
+      while (::fallocate(file->get(), flags, static_cast<off_t>(offset), static_cast<off_t>(length)) != 0) {
+        if (errno != EINTR) return LastError();
+      }
     }
     DropSetId(caller, file->get(), stat.attributes);
     return {};
@@ -65,7 +68,7 @@ Changed<CopyReply> Tree::Copy(const Credentials& caller, const Handle& from, uin
   if (!stat) return {std::unexpected(stat.error()), {}};
   Changed<CopyReply> changed{std::unexpected(Error::kServerFault), {BeforeOf(stat->attributes), {}}};
   changed.result = CopyRange(caller, from, from_offset, **object, stat->attributes, to_offset, count);
-  NoteAfter(**object, changed.object);
+  NoteAfter(**object, stat->attributes, changed.object, changed.result && changed.result->count != 0);
   return changed;
 }
 
@@ -87,9 +90,12 @@ Result<CopyReply> Tree::CopyRange(const Credentials& caller, const Handle& from,
   auto write_at = static_cast<off64_t>(to_offset);
   const uint64_t step = std::min(left, kCopyStep);
   ssize_t copied;
-  do {
-    copied = ::copy_file_range(reader->get(), &read_at, writer->get(), &write_at, step, 0);
-  } while (copied < 0 && errno == EINTR);
+  {
+    const AsCaller as_caller(server_, caller);
+    do {
+      copied = ::copy_file_range(reader->get(), &read_at, writer->get(), &write_at, step, 0);
+    } while (copied < 0 && errno == EINTR);
+  }
   if (copied < 0) return LastError();
   if (copied != 0) DropSetId(caller, writer->get(), before);
   return CopyReply{static_cast<uint64_t>(copied), verifier};

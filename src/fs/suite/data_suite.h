@@ -7,13 +7,6 @@ namespace penstock::fs::suite {
 
 class DataSuite : public FileSystemSuite {};
 
-// Octets that tell where they are from.
-inline std::string Pattern(size_t size, unsigned seed = 0) {
-  std::string text(size, '\0');
-  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 7 + i / 251 + seed) & 0xff);
-  return text;
-}
-
 TEST_P(DataSuite, WhatIsWrittenIsRead) {
   const Handle file = Make(root_, "file");
   for (const size_t size :

@@ -66,9 +66,16 @@ class Collector : public EntrySink {
   const size_t room_;
 };
 
+// Octets that tell where they are from.
+inline std::string Pattern(size_t size, unsigned seed = 0) {
+  std::string text(size, '\0');
+  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 7 + i / 251 + seed) & 0xff);
+  return text;
+}
+
 inline std::string TextOf(const Data& data) {
   std::string text(data.size(), '\0');
-  data.CopyTo(std::as_writable_bytes(std::span(text)));
+  EXPECT_TRUE(data.CopyTo(std::as_writable_bytes(std::span(text))));
   return text;
 }
 

@@ -1,0 +1,53 @@
+// A file system that fails on demand, for tests.
+#pragma once
+
+#include <fcntl.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "fs/forwarding_files.h"
+
+namespace penstock::fs {
+
+class FailingFiles final : public ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+
+  // Operations of this kind end with the error from now on, and are not done; or are done all the same.
+  void Fail(FileOperation operation, Error error) { before_[operation] = error; }
+  void FailAfter(FileOperation operation, Error error) { after_[operation] = error; }
+  // Read gives ranges of a file that cannot be read, as a disk does that fails after the first look.
+  void BreakReads() { unreadable_ = std::make_shared<const FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY)); }
+  void Mend() {
+    before_.clear();
+    after_.clear();
+    unreadable_ = nullptr;
+  }
+
+  Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override {
+    Observed<ReadReply> reply = co_await ForwardingFiles::Read(context, file, offset, count);
+    if (reply.result && unreadable_) {
+      reply.result->data = Data(unreadable_, offset, reply.result->data.size());
+    }
+    co_return reply;
+  }
+
+ private:
+  Task<std::optional<Error>> Before(FileOperation operation) override { co_return Find(before_, operation); }
+  Task<std::optional<Error>> After(FileOperation operation) override { co_return Find(after_, operation); }
+
+  using Faults = std::map<FileOperation, Error>;
+  static std::optional<Error> Find(const Faults& faults, FileOperation operation) {
+    const auto found = faults.find(operation);
+    return found == faults.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  Faults before_;
+  Faults after_;
+  std::shared_ptr<const FileDescriptor> unreadable_;
+};
+
+}  // namespace penstock::fs

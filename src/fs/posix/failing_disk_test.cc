@@ -1,0 +1,207 @@
+// A served directory on a disk that fails: an error is answered as one, and what is called stable was synced before.
+#include "base/failing_disk.h"
+
+#include <fcntl.h>
+
+#include <chrono>
+#include <thread>
+
+#include "fs/posix/page_cache.h"
+#include "fs/posix/space_watch.h"
+#include "fs/posix/test_backend.h"
+#include "fs/suite/fixture.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+class FailingDiskTest : public suite::FileSystemSuite {
+ protected:
+  FailingDiskTest() = default;
+
+  std::string PathOf(std::string_view name) { return backend().scratch().exported() / name; }
+  PosixBackend& backend() { return static_cast<PosixBackend&>(*backend_); }
+
+  // A file of a million octets, on the disk.
+  Handle MakeLarge(std::string_view name) {
+    const Handle file = Make(root_, name);
+    EXPECT_TRUE(Write(file, 0, suite::Pattern(kLarge), Stability::kFileSync).result);
+    return file;
+  }
+  void FailReads(DiskFault fault) {
+    for (const DiskCall call : {DiskCall::kRead, DiskCall::kReadVector}) {
+      fault.call = call;
+      disk_.Fail(fault);
+    }
+  }
+  std::optional<Error> ReadError(const Handle& file, uint64_t offset, uint32_t count) {
+    return suite::ErrorOf(Read(file, offset, count).result);
+  }
+
+  static constexpr uint32_t kLarge = 1'000'000;
+  FailingDisk disk_;
+};
+
+// --- Reading
+
+TEST_P(FailingDiskTest, AnErrorAnywhereInTheRangeIsAnError) {
+  const Handle file = MakeLarge("file");
+  for (const uint64_t at : {uint64_t{0}, uint64_t{5000}, uint64_t{500'000}, uint64_t{999'999}}) {
+    FailReads({.path = PathOf("file"), .error = EIO, .from = at});
+    EXPECT_EQ(ReadError(file, 0, kLarge), Error::kIo) << at;
+    EXPECT_EQ(ReadError(file, at, 1), Error::kIo) << at;
+    if (at > 0) EXPECT_TRUE(ReadText(file, 0, static_cast<uint32_t>(at)) == suite::Pattern(kLarge).substr(0, at)) << at;
+    disk_.Mend();
+    EXPECT_TRUE(ReadText(file, 0, kLarge) == suite::Pattern(kLarge)) << "the disk is well again";
+  }
+}
+
+TEST_P(FailingDiskTest, ShortReadsAreReadOn) {
+  const Handle file = MakeLarge("file");
+  FailReads({.path = PathOf("file"), .at_most = 4999});
+  EXPECT_TRUE(ReadText(file, 0, kLarge) == suite::Pattern(kLarge));
+  EXPECT_TRUE(ReadText(file, 100, 20'000) == suite::Pattern(kLarge).substr(100, 20'000));
+}
+
+// The disk knows the file's end better than its size of a moment ago.
+TEST_P(FailingDiskTest, AFileThatIsCutShortMeanwhileEndsWhereItEndsNow) {
+  const Handle file = MakeLarge("file");
+  FailReads({.path = PathOf("file"), .at_most = 0});
+  const Observed<ReadReply> reply = Read(file, 0, kLarge);
+  ASSERT_TRUE(reply.result);
+  EXPECT_TRUE(reply.result->data.empty());
+  EXPECT_TRUE(reply.result->eof);
+}
+
+TEST_P(FailingDiskTest, AnUncachedMiddleIsNotTakenForCached) {
+  const Handle file = Make(root_, "file");
+  // Pieces of memory that the kernel can drop one by one.
+  constexpr uint32_t kPiece = 32 << 10;
+  constexpr uint32_t kSize = 32 * kPiece;
+  for (uint32_t at = 0; at < kSize; at += kPiece) ASSERT_TRUE(Write(file, at, suite::Pattern(kPiece)).result);
+  ASSERT_TRUE(Await(fs().Commit(caller_, file)).result);
+  const FileDescriptor fd(::open(PathOf("file").c_str(), O_RDONLY));
+  const Volume volume = *VolumeOf(fd.get(), std::make_shared<ChangeCounters>());
+  if (volume.in_memory || !IsCached(fd.get(), 0, kSize, volume)) {
+    GTEST_SKIP() << "the file system does not tell what it has in memory";
+  }
+  ::posix_fadvise(fd.get(), 16 * kPiece, kPiece, POSIX_FADV_DONTNEED);
+  if (IsCached(fd.get(), 16 * kPiece, kPiece, volume)) {
+    GTEST_SKIP() << "the file system keeps what it was told to drop";
+  }
+  EXPECT_FALSE(IsCached(fd.get(), 0, kSize, volume));
+  EXPECT_FALSE(IsCached(fd.get(), 15 * kPiece, 3 * kPiece, volume));
+  EXPECT_EQ(PullIn(fd.get(), 0, kSize), kSize);
+  EXPECT_TRUE(IsCached(fd.get(), 0, kSize, volume));
+}
+
+// --- Writing
+
+TEST_P(FailingDiskTest, AFailedWriteSaysWhy) {
+  const Handle file = Make(root_, "file");
+  const std::pair<int, Error> kErrors[] = {
+      {EIO, Error::kIo}, {ENOSPC, Error::kNoSpace}, {EDQUOT, Error::kQuota}, {EFBIG, Error::kFileTooBig}};
+  for (const auto& [number, error] : kErrors) {
+    disk_.Fail({.call = DiskCall::kWrite, .path = PathOf("file"), .error = number});
+    for (const size_t size : {size_t{100}, size_t{100'000}}) {
+      EXPECT_EQ(suite::ErrorOf(Write(file, 0, suite::Pattern(size)).result), error) << number << ' ' << size;
+    }
+    disk_.Mend();
+  }
+  EXPECT_EQ(Stat(file).size, 0u);
+}
+
+TEST_P(FailingDiskTest, AWriteThatStopsHalfwayCountsWhatItWrote) {
+  const Handle file = Make(root_, "file");
+  disk_.Fail({.call = DiskCall::kWrite, .path = PathOf("file"), .error = ENOSPC, .from = 70'000});
+  const Changed<WriteReply> wrote = Write(file, 0, suite::Pattern(100'000));
+  ASSERT_TRUE(wrote.result);
+  EXPECT_EQ(wrote.result->count, 70'000u);
+  EXPECT_EQ(suite::ErrorOf(Write(file, 70'000, suite::Pattern(30'000)).result), Error::kNoSpace);
+  EXPECT_TRUE(ReadText(file) == suite::Pattern(100'000).substr(0, 70'000));
+}
+
+TEST_P(FailingDiskTest, ACopyThatCannotReadFails) {
+  const Handle from = MakeLarge("from");
+  const Handle to = Make(root_, "to");
+  disk_.Fail({.call = DiskCall::kCopy, .path = PathOf("from"), .error = EIO});
+  EXPECT_EQ(suite::ErrorOf(Await(fs().Copy(caller_, from, 0, to, 0, kLarge)).result), Error::kIo);
+  EXPECT_EQ(Stat(to).size, 0u);
+}
+
+// A copy between two exports passes on what Read() gave, which may be a range of a file.
+TEST_P(FailingDiskTest, WritingFromAFileThatCannotBeReadFails) {
+  MakeLarge("from");
+  const Handle to = Make(root_, "to");
+  const auto source = std::make_shared<const FileDescriptor>(::open(PathOf("from").c_str(), O_RDONLY));
+  FailReads({.path = PathOf("from"), .error = EIO, .from = 1000});
+  const Data data(source, 0, 100'000);
+  EXPECT_EQ(suite::ErrorOf(Await(fs().Write(caller_, to, 0, data, Stability::kUnstable)).result), Error::kIo);
+  EXPECT_EQ(Stat(to).size, 0u) << "nothing but what the source holds may be written";
+}
+
+// --- The space that is kept for root
+
+TEST_P(FailingDiskTest, TheLastSpaceIsWrittenAsTheCaller) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "only root acts as its callers";
+  const Handle file = Make(root_, "file", 0666);
+  const auto writer = [&](uint32_t uid) {
+    caller_ = As(uid, uid);
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // the space is looked at ten times a second
+    EXPECT_TRUE(Write(file, 0, "small").result);
+    const auto small = FailingDisk::LastWriter(PathOf("file"));
+    EXPECT_TRUE(Write(file, 0, suite::Pattern(100'000)).result);
+    EXPECT_EQ(FailingDisk::LastWriter(PathOf("file")), small);
+    return small;
+  };
+  FailingDisk::set_free_space(10 << 20);
+  EXPECT_EQ(writer(4242), 4242u);
+  EXPECT_EQ(writer(0), 0u) << "root may have it";
+  FailingDisk::set_free_space(100 * SpaceWatch::kLittle);
+  EXPECT_EQ(writer(4242), 0u) << "enough for everybody, and quicker so";
+  FailingDisk::set_free_space({});
+}
+
+// --- Stability
+
+TEST_P(FailingDiskTest, WhatIsCalledStableWasSyncedBefore) {
+  const Handle file = Make(root_, "file");
+  const auto syncs = [&] { return FailingDisk::CountSyncs(PathOf("file")); };
+  const size_t before = syncs();
+  ASSERT_TRUE(Write(file, 0, "unstable").result);
+  EXPECT_EQ(syncs(), before) << "nobody has asked for it";
+  ASSERT_EQ(Write(file, 0, "data", Stability::kDataSync).result->committed, Stability::kDataSync);
+  EXPECT_EQ(syncs(), before + 1);
+  ASSERT_EQ(Write(file, 0, "file", Stability::kFileSync).result->committed, Stability::kFileSync);
+  EXPECT_EQ(syncs(), before + 2);
+  ASSERT_TRUE(Await(fs().Commit(caller_, file)).result);
+  EXPECT_EQ(syncs(), before + 3);
+}
+
+TEST_P(FailingDiskTest, AFailedSyncFailsTheCallAndChangesTheVerifier) {
+  const Handle file = Make(root_, "file");
+  const auto verifier = [&] { return Write(file, 0, "unstable").result->verifier; };
+  const auto fails = [&](auto call) {
+    const WriteVerifier before = verifier();
+    disk_.Fail({.call = DiskCall::kSync, .path = PathOf("file"), .error = EIO, .times = 1});
+    EXPECT_EQ(call(), Error::kIo);
+    EXPECT_NE(verifier(), before) << "what was written before may be lost";
+    const WriteVerifier after = verifier();
+    EXPECT_FALSE(call()) << "the disk is well again";
+    EXPECT_EQ(verifier(), after);
+  };
+  fails([&] { return suite::ErrorOf(Write(file, 0, "data", Stability::kDataSync).result); });
+  fails([&] { return suite::ErrorOf(Write(file, 0, "file", Stability::kFileSync).result); });
+  fails([&] { return suite::ErrorOf(Await(fs().Commit(caller_, file)).result); });
+}
+
+suite::Parameter OnDisk(std::string name, HandleMethod handles) {
+  return {std::move(name), [handles] { return std::make_unique<PosixBackend>(kDisk, With(handles)); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Posix, FailingDiskTest,
+                         testing::Values(OnDisk("Disk", HandleMethod::kBest),
+                                         OnDisk("DiskWithTable", HandleMethod::kTable)),
+                         suite::NameOf);
+
+}  // namespace
+}  // namespace penstock::fs::posix
