@@ -12,6 +12,7 @@
 #include "base/address.h"
 #include "base/buffer.h"
 #include "base/task.h"
+#include "fs/failing_files.h"
 #include "fs/memory/file_system.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
@@ -63,12 +64,14 @@ class TestServer {
     SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
   }
 
-  // An export of a fresh file system whose clock ticks once a second. Before the first call.
+  // An export of a fresh file system whose clock ticks once a second. Before the first call. `faults` makes that of the last
+  // one fail.
   fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
     auto ticks = std::make_shared<int64_t>(1'000'000);
     auto file_system = std::make_shared<fs::memory::FileSystem>(
         fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
-    const auto added = exports.Add(path, file_system, std::move(options));
+    faults = std::make_shared<fs::FailingFiles>(file_system);
+    const auto added = exports.Add(path, faults, std::move(options));
     assert(added);
     (void)added;
     return *file_system;
@@ -139,6 +142,7 @@ class TestServer {
   rpc::ReplyCache cache;
   std::optional<rpc::Credential> secured;  // instead of what calls say
   CalledBy secured_nfs{nfs, secured}, secured_mount{mount, secured};
+  std::shared_ptr<fs::FailingFiles> faults;
   rpc::Dispatcher dispatcher = MakeDispatcher();
   rpc::Peer peer;
   uint32_t last_xid = 0;

@@ -82,8 +82,9 @@ def under_way(*arguments):
 class Server:
     """`penstock serve`, ready when entered and stopped (and its exit code checked) when left."""
 
-    def __init__(self, exports, options=(), ports=None):
+    def __init__(self, exports, options=(), ports=None, environment=None):
         """`exports` is {exported path: "directory[:options]"}."""
+        self.environment = environment
         self.tcp, self.rdma, self.mount = ports or free_ports(3)
         self.arguments = serving(self.ports, *(f"--export={path}={directory}" for path, directory in exports.items()),
                                  *(["--rdma=verbs"] if INSIDE else []), *options)
@@ -107,7 +108,7 @@ class Server:
 
     def start(self):
         self.process = subprocess.Popen([PENSTOCK, *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True, errors="replace")
+                                        stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment)
         self.is_ready = threading.Event()
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
         deadline = time.monotonic() + START_SECONDS

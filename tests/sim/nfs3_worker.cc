@@ -138,8 +138,8 @@ Task<void> Nfs3Worker::Write() {
   const stable_how stable = world_.random().Chance(0.5) ? UNSTABLE : FILE_SYNC;
   const auto count = static_cast<uint32_t>(text.size());
   std::optional<rpc::Reply<WRITE3res>> reply;
-  // Without a reply it may have been executed or not; again does no harm.
-  while (!reply && findings_.empty()) {
+  // Without a reply it may have been executed or not, and with an error it was not; again does no harm.
+  while ((!reply || IsDisksFault(reply->results.status())) && findings_.empty()) {
     reply = co_await Ask<NFSPROC3_WRITE>(
         {handles_.at(entry->first), offset, count, stable, xdr::Payload<>::Borrowed(text)});
   }
@@ -162,6 +162,7 @@ Task<void> Nfs3Worker::Read() {
     destination = {};  // whoever writes to it now is noticed
     co_return;
   }
+  if (IsDisksFault(reply->results.status())) co_return;
   if (reply->results.status() != NFS3_OK) co_return Unexpected("READ", XdrName(reply->results.status()));
   const READ3resok& read = reply->results.resok();
   const std::string_view right =
@@ -229,7 +230,7 @@ Task<void> Nfs3Worker::Commit() {
   const auto* entry = Pick(false);
   if (!entry) co_return;
   auto reply = co_await Ask<NFSPROC3_COMMIT>({handles_.at(entry->first), 0, 0});
-  if (reply) Expect(reply->results.status() == NFS3_OK, "COMMIT failed");
+  if (reply) Expect(reply->results.status() == NFS3_OK || IsDisksFault(reply->results.status()), "COMMIT failed");
 }
 
 }  // namespace penstock::simulation

@@ -181,10 +181,10 @@ Task<void> Nfs4Worker::Write() {
                       WRITE4args{StateIdOf(file), offset, stable, xdr::Payload<>::Borrowed(text)});
   };
   Reply<PUTFH4args, WRITE4args> reply;
-  // Without a reply it may have been executed or not; again does no harm.
+  // Without a reply it may have been executed or not, and with an error it was not; again does no harm.
   while (!reply && findings_.empty()) {
     reply = co_await Ask("WRITE", {}, build);
-    if (!reply && refused_) co_return Unexpected("WRITE", client::Describe(*refused_));
+    if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("WRITE", client::Describe(*refused_));
   }
   if (!reply) co_return;
   Expect(std::get<1>(reply->results).resok4().count == text.size(), "WRITE has written less");
@@ -203,7 +203,7 @@ Task<void> Nfs4Worker::Read() {
   std::vector<std::byte> destination(world_.random().Chance(0.5) ? count : 0);
   const auto build = [&] { return std::tuple(PUTFH4args{file.handle}, READ4args{StateIdOf(file), offset, count}); };
   auto reply = co_await Ask("READ", destination, build);
-  if (!reply && refused_) co_return Unexpected("READ", client::Describe(*refused_));
+  if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("READ", client::Describe(*refused_));
   if (!reply) {
     destination = {};  // whoever writes to it now is noticed
     co_return;

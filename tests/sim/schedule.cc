@@ -86,7 +86,9 @@ Schedule::Schedule(uint64_t seed) {
   // Longer than a connection lasts, or than it takes to make another.
   if (random.Chance(0.4)) max_file_time = microseconds(random.Below(random.Chance(0.3) ? 60'000 : 2000));
 
-  if (random.Chance(0.25)) return;  // nothing goes wrong
+  disk_fails = random.Chance(0.3) ? 0.1 : 0;
+
+  if (random.Chance(0.25)) return;  // nothing else goes wrong
   lose = OneOf(random, std::array<double, 4>{0, 0.002, 0.01, 0.03});
   refuse_after = random.Chance(0.3) ? random.Between(2, 20) : 0;
   loses_all = random.Chance(0.5);
@@ -118,11 +120,12 @@ std::string Schedule::ToString() const {
                     client.lockers, data.send_size, data.receive_size, client.options.requester.credits,
                     data.remote_invalidation, client.options.requester.min_chunk, client.probes ? ", probes" : "");
   }
-  return text +
-         fmt::format("; faults: lose {} refuse {}{}{}{}{}{}{}{}", lose, refuse_after, loses_all ? ", loses all" : "",
-                     hangs ? ", hangs" : "", refuses_connections ? ", refuses connections" : "",
-                     changes_credits ? ", changes credits" : "", restarts ? fmt::format(", {} restarts", restarts) : "",
-                     persistent ? ", persistent" : "", silences ? ", silences" : "");
+  return text + fmt::format("; faults: lose {} refuse {}{}{}{}{}{}{}{}{}", lose, refuse_after,
+                            disk_fails > 0 ? ", disk fails" : "", loses_all ? ", loses all" : "",
+                            hangs ? ", hangs" : "", refuses_connections ? ", refuses connections" : "",
+                            changes_credits ? ", changes credits" : "",
+                            restarts ? fmt::format(", {} restarts", restarts) : "", persistent ? ", persistent" : "",
+                            silences ? ", silences" : "");
 }
 
 }  // namespace penstock::simulation

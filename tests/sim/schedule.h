@@ -43,7 +43,9 @@ struct Schedule {
   Duration max_service{};    // before and after a call is executed
   Duration max_file_time{};  // before and after each of its operations on files
 
-  // Faults. They end when there were enough of them, so that every run comes to an end.
+  double disk_fails = 0;  // an operation that moves data, now and then
+
+  // Faults of the network and of machines. They end when there were enough of them, so that every run comes to an end.
   double lose = 0;            // a connection, at each step
   uint64_t refuse_after = 0;  // about so many accesses to memory one is refused; 0: never
   bool loses_all = false;     // connections, now and then

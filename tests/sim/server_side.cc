@@ -25,7 +25,8 @@ ServerSide::ServerSide(const Surroundings& surroundings)
       findings_(surroundings.findings),
       options_(schedule_.server),
       provider_(MakeProvider(surroundings)),
-      served_files_(std::make_shared<SlowFiles>(files_, world_, schedule_.max_file_time)),
+      served_files_(std::make_shared<SlowFiles>(
+          files_, world_, FileFaults{.max_delay = schedule_.max_file_time, .fails = schedule_.disk_fails})),
       address_{asio::ip::address_v4::any(), kPort} {
   const auto added = exports_.Add("/", served_files_, {.squash = nfs::Squash::kNone});
   assert(added);

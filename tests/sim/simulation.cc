@@ -83,6 +83,7 @@ Worker::Facts Simulation::MakeFacts(ClientSide& client, std::string name) const 
   return {.directory = std::move(name),
           .max_payload = schedule_.max_payload,
           .may_be_refused = schedule_.refuse_after > 0,
+          .disk_fails = schedule_.disk_fails > 0,
           .longest_execution = schedule_.longest_execution(),
           .may_be_silent = schedule_.silences,
           .forgotten = &client.forgotten,

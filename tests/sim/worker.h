@@ -25,7 +25,9 @@ class Worker {
     // A call that has chunks may have no reply, because the network refuses accesses to memory; he then finds out what has
     // come of it.
     bool may_be_refused;
-    // Before that: a call without a reply may still be executed for so long.
+    // What moves data may end with an error of the disk, and has then done nothing.
+    bool disk_fails = false;
+    // A call without a reply may still be executed for so long.
     Duration longest_execution{};
     // His client may be silent for so long that the server gives away what it has.
     bool may_be_silent = false;
@@ -60,6 +62,12 @@ class Worker {
   virtual Task<void> Finish() { co_return; }
 
   void HandleCall(std::string_view what);
+  // A status of any version: the numbers are the same.
+  template <class Status>
+  bool IsDisksFault(Status status) const {
+    const auto number = static_cast<int>(status);
+    return facts_.disk_fails && (number == 5 || number == 28 || number == 69);  // IO, NOSPC, DQUOT
+  }
   void Expect(bool right, std::string_view what);
   void Unexpected(std::string_view operation, std::string_view why);
 

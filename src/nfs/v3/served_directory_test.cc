@@ -88,7 +88,7 @@ TEST_F(ServedDirectoryTest, LargeReadsStayInTheFileForTheTransport) {
   const Data& data = answer.message.items[0].data;
   EXPECT_TRUE(data.is_file());
   std::string read(data.size(), '\0');
-  data.CopyTo(std::as_writable_bytes(std::span(read)));
+  EXPECT_TRUE(data.CopyTo(std::as_writable_bytes(std::span(read))));
   EXPECT_EQ(read, contents);
 }
 

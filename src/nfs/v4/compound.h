@@ -93,6 +93,8 @@ struct Compound {
 
   // Octets that the result of the operation that is executed may have.
   size_t room = 0;
+  // The reply is kept for a client that asks again (RFC 8881 §2.10.6.1.3).
+  bool keeps_reply = false;
   // Where the operation after it begins, once its own arguments are decoded; null where there is none.
   const xdr::Decoder* following = nullptr;
 

@@ -125,7 +125,7 @@ TEST_F(FlavorTest, TheLeaseTimeIsToldToAnybodyWhoAsksForNothingElse) {
 }
 
 TEST_F(FlavorTest, NorIsWhatWasSavedForACopy) {
-  fs::memory::FileSystem& tree = static_cast<fs::memory::FileSystem&>(server.exports.Resolve("/").found->file_system());
+  fs::FileSystem& tree = server.exports.Resolve("/").found->file_system();
   fs::CreateHow how;
   how.attributes.mode = 0666;
   const auto made = Now(tree.Create({.credentials = {.uid = 0, .gid = 0, .groups = {}}}, tree.Root(), "to", how));

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "fs/failing_files.h"
 #include "fs/memory/file_system.h"
 #include "nfs/test_server.h"
 #include "nfs/v4/attributes/attribute_set.h"
@@ -191,6 +192,7 @@ class Nfs4Server {
                       uint32_t instance = kInstance);
   ~Nfs4Server();
 
+  // `faults` makes what is served of the last one fail.
   fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone});
 
   void SetIdentity(const rpc::SystemIdentity& identity);
@@ -223,6 +225,7 @@ class Nfs4Server {
   void Serve(rpc::Program& program);
 
   BufferPool buffers;
+  std::shared_ptr<fs::FailingFiles> faults;
   const Settings settings;
   Exports exports;
   std::unique_ptr<const Namespace> names;

@@ -96,7 +96,7 @@ class Execution {
   // A kept reply has been written: there is nothing to be added.
   bool replayed() const { return replayed_; }
   // The reply is kept for a client that asks again after the server has started again: before it is sent.
-  bool must_outlive_server() const { return replies_ && keep_ && (compound_.lasting || !reclaiming_); }
+  bool must_outlive_server() const { return replies_ && compound_.keeps_reply && (compound_.lasting || !reclaiming_); }
   Task<> Persist();
   // The slot, if there is one, is free for the client's next request.
   void Finish();
@@ -117,7 +117,6 @@ class Execution {
   Results results_;
   size_t limit_;                  // octets of the reply
   size_t kept_limit_ = SIZE_MAX;  // where it is to be kept
-  bool keep_ = false;
   bool uncached_ = false;  // a retry whose reply was not kept
   bool replayed_ = false;
   bool changed_ = false;
@@ -250,9 +249,9 @@ nfsstat4 Execution::RunSequence() {
   reclaiming_ = started->reclaiming;
   digest_ = facts.digest;
   uncached_ = started->outcome == Clients::Outcome::kUncached;
-  keep_ = arguments.sa_cachethis && !uncached_;
+  compound_.keeps_reply = arguments.sa_cachethis && !uncached_;
   limit_ = RoomWithin(started->max_reply);
-  if (keep_) kept_limit_ = RoomWithin(started->max_kept_reply);
+  if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
   xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
   return NFS4_OK;
 }
@@ -276,7 +275,7 @@ void Execution::Finish() {
   if (!compound_.slot || uncached_) return;
   const SlotUse& use = *compound_.slot;
   std::optional<xdr::Message> reply;
-  if (keep_) reply = results_.Copy();
+  if (compound_.keeps_reply) reply = results_.Copy();
   compound_.services.state.Lock()->clients.FinishRequest(use.session, use.slot, use.sequence, std::move(reply),
                                                          compound_.now());
 }

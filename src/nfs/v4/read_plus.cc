@@ -38,19 +38,24 @@ class Segments {
     xdr::Encode(to_, data_info4{.di_offset = offset, .di_length = length});
     Count(kHoleSize);
   }
-  // Zeros are as good as a hole. May block where the data is still in a file, which has just been pulled into memory.
-  void AddData(uint64_t offset, const Data& data) {
+  // Zeros are as good as a hole. May block where the data is still in a file, which has just been pulled into memory. False
+  // where it cannot be read, which leaves a segment half written.
+  bool AddData(uint64_t offset, const Data& data) {
     const xdr::Encoder::Mark mark = to_.mark();
     xdr::Encode(to_, NFS4_CONTENT_DATA);
     to_.U64(offset);
     to_.Length(data.size());
     const size_t padded = RoundUp(data.size(), 4);
     const Bytes octets(to_.Extend(padded), padded);
-    data.CopyTo(octets.first(data.size()));
+    if (!data.CopyTo(octets.first(data.size()))) return false;
     std::ranges::fill(octets.subspan(data.size()), std::byte{0});
-    if (!IsZeros(octets)) return Count(kDataHeadSize + padded);
-    to_.Rewind(mark);
-    AddHole(offset, data.size());
+    if (IsZeros(octets)) {
+      to_.Rewind(mark);
+      AddHole(offset, data.size());
+    } else {
+      Count(kDataHeadSize + padded);
+    }
+    return true;
   }
   uint32_t count() const { return count_; }
 
@@ -114,7 +119,7 @@ Task<Told> Tell(const Object& file, Extent wanted, Segments& segments) {
     const auto read = co_await ReadData(file, {wanted.begin, end}, segments.room_for_data());
     if (!read.result) co_return Told{.status = ReadStatus(read.result.error(), read.attributes)};
     if (read.result->data.empty()) co_return Told{.end = wanted.begin, .size = read.attributes->size};
-    segments.AddData(wanted.begin, read.result->data);
+    if (!segments.AddData(wanted.begin, read.result->data)) co_return Told{.status = NFS4ERR_IO};
     wanted.begin += read.result->data.size();
   }
 }

@@ -21,14 +21,8 @@ nfsstat4 DataStatus(const Compound& compound, fs::Error error, const std::option
 }
 
 // Operations are executed one after the other (RFC 8881 §16.2.3), and those that follow may change the file: what was read
-// must not be left in it until the reply is sent.
-Data InMemory(Compound& compound, Data data) {
-  if (!data.is_file()) return data;
-  const BufferRef buffer = compound.buffers().Allocate(data.size());
-  const Bytes octets = buffer->bytes().first(data.size());
-  data.CopyTo(octets);
-  return Slice(buffer, octets);
-}
+// must not be left in it until the reply is sent. A reply that is kept holds what was read, too.
+bool MustBeLoaded(const Compound& compound) { return compound.following || compound.keeps_reply; }
 
 }  // namespace
 
@@ -49,7 +43,11 @@ Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
     co_return READ4res(DataStatus(compound, observed.result.error(), observed.attributes));
   }
   Data data = std::move(observed.result->data);
-  if (compound.following) data = InMemory(compound, std::move(data));
+  if (MustBeLoaded(compound)) {
+    auto loaded = data.Load(compound.buffers());
+    if (!loaded) co_return READ4res(NFS4ERR_IO);
+    data = *std::move(loaded);
+  }
   co_return READ4res(NFS4_OK, READ4resok{.eof = observed.result->eof, .data = std::move(data)});
 }
 

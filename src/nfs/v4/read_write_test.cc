@@ -53,6 +53,24 @@ TEST_F(ReadTest, BeyondTheEndIsNothingAndTheEnd) {
   }
 }
 
+TEST_F(ReadTest, AFileThatCannotBeReadIsAnError) {
+  const nfs_fh4 file = MakeFile("file", "0123456789");
+  server.faults->Fail(fs::FileOperation::kRead, fs::Error::kIo);
+  EXPECT_EQ(Read(file, 0, 10).status, NFS4ERR_IO);
+}
+
+// Its range looked well, and fails to be read when a later operation, or a reply that is kept, needs it in memory.
+TEST_F(ReadTest, ARangeThatCannotBeLoadedIsAnError) {
+  const nfs_fh4 file = MakeFile("file", "0123456789");
+  server.faults->BreakReads();
+  const auto read = Op(OP_READ, READ4args{kAnonymous, 0, 10});
+  EXPECT_EQ(Run0(PutFh(file), read, Op(OP_GETATTR, GETATTR4args{})).status, NFS4ERR_IO);
+  const auto kept = Client().Sequence(true);
+  EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO);
+  server.faults->Mend();
+  EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO) << "the reply that was kept";
+}
+
 TEST_F(ReadTest, TheDataIsAPayload) {
   const auto reply = Read(MakeFile("file", "0123456789"), 0, 10);
   ASSERT_EQ(reply.answer().message.items.size(), 1u);

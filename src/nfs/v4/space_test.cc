@@ -138,6 +138,21 @@ class ReadPlusTest : public SpaceTest {
   ConstBytes last_data_;
 };
 
+// Zeros that are an error would be told as a hole.
+TEST_F(ReadPlusTest, DataThatCannotBeReadIsAnErrorAndNoHole) {
+  const nfs_fh4 file = MakeFile("file", "0123456789");
+  const auto status = [&] { return Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10})).status; };
+  server.faults->BreakReads();
+  EXPECT_EQ(status(), NFS4ERR_IO);
+  server.faults->Mend();
+  for (const fs::FileOperation operation : {fs::FileOperation::kRead, fs::FileOperation::kSeek}) {
+    server.faults->Fail(operation, fs::Error::kIo);
+    EXPECT_EQ(status(), NFS4ERR_IO);
+    server.faults->Mend();
+  }
+  EXPECT_EQ(ReadPlus(file, 0, 10), "data 0+10, end");
+}
+
 TEST_F(ReadPlusTest, TellsDataAndHolesInTheirOrder) {
   const nfs_fh4 file = MakeSparse();
   EXPECT_EQ(ReadPlus(file, 0, 100), "data 0+100, more");

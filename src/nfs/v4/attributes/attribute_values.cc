@@ -198,7 +198,7 @@ constexpr Row kRows[] = {
      [](Encoder& to, const Values& v) { to.U32(v.properties.clone_block_size); }, nullptr,
      [](const fs::Properties& properties) { return properties.clone_block_size != 0; }},
     {FATTR4_CHANGE_ATTR_TYPE, "change_attr_type", 2, Use::kRead,
-     [](Encoder& to, const Values&) { xdr::Encode(to, NFS4_CHANGE_TYPE_IS_UNDEFINED); }},
+     [](Encoder& to, const Values&) { xdr::Encode(to, NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR); }},
     {FATTR4_MODE_UMASK, "mode_umask", 2, Use::kWrite, nullptr, TakeModeUmask},
     {FATTR4_XATTR_SUPPORT, "xattr_support", 2, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.xattrs); }},

@@ -45,7 +45,7 @@ std::vector<std::byte> ReplyRecord::Serialize(const KeptReply& reply) {
   CopyBytes(octets.subspan(at), results.stream.bytes());
   at += results.stream.size();
   for (const xdr::Item& item : results.items) {
-    item.data.CopyTo(octets.subspan(at, item.data.size()));
+    CopyBytes(octets.subspan(at), item.data.bytes());
     at += item.data.size();
   }
   StoreBig(record.data(), ChecksumOf(record));

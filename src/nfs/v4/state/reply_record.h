@@ -26,6 +26,7 @@ class ReplyRecord {
   // The most octets that a record of such a session takes.
   static size_t MaxSize(const ReplyRoom& room) { return kHeader + size_t{8} * room.items + room.reply; }
 
+  // Requires that no payload is still in a file.
   static std::vector<std::byte> Serialize(const KeptReply& reply);
   // Of what begins with such a header: how long the record is. Nothing where there is none.
   static std::optional<size_t> SizeOf(ConstBytes header);

@@ -1,0 +1,81 @@
+#!/usr/bin/python3
+"""The real server on a disk that fails (src/base/failing_disk.h): an error reaches the client as an error, never as data."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from cases import main  # noqa: E402
+from disk import FailingDisk  # noqa: E402
+from files import digest, make  # noqa: E402
+from penstock import TRANSPORTS, Server  # noqa: E402
+from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
+
+VERSIONS = ("3", "4.0", "4.1", "4.2")
+SIZE = (3 << 20) + 5
+
+
+def served(scratch, *options):
+    """A server of one file on a disk that fails."""
+    os.makedirs(f"{scratch}/export")
+    os.chmod(f"{scratch}/export", 0o777)
+    make(f"{scratch}/export/file", SIZE)
+    disk = FailingDisk(scratch)
+    return disk, Server({"/": f"{scratch}/export:no_root_squash"}, options, environment=disk.environment)
+
+
+def urls(server, name):
+    for transport in TRANSPORTS:
+        for version in VERSIONS:
+            yield server.url(f"/{name}", transport).replace("vers=3", f"vers={version}")
+
+
+def read_error(scratch):
+    """A bad block in the middle of a file: the copy fails and says why, in every version over both transports."""
+    disk, server = served(scratch)
+    bad = f"{scratch}/export/file"
+    with server:
+        for url in urls(server, "file"):
+            disk.fail(*(f"{call} EIO {bad} - {SIZE // 2}" for call in ("pread", "preadv", "sendfile")))
+            refused("cp", url, f"{scratch}/got", mentions=["input/output error"])
+            assert not os.path.exists(f"{scratch}/got"), url
+            disk.mend()
+            ok("cp", url, f"{scratch}/got")
+            assert digest(f"{scratch}/got") == digest(bad), url
+            os.remove(f"{scratch}/got")
+
+
+def read_error_while_sending(scratch):
+    """The disk fails after the status of success has left, once: the connection ends, and the client asks again."""
+    disk, server = served(scratch, "--crc=off")
+    bad = f"{scratch}/export/file"
+    with server:
+        for url in urls(server, "file"):
+            url += "&crc=off"  # over RDMA, so that the file is not copied to be checked
+            disk.fail(f"sendfile EIO {bad} 1 {SIZE // 2}", f"pread EIO {bad} 1 {SIZE // 2}")
+            ok("cp", url, f"{scratch}/got")
+            assert digest(f"{scratch}/got") == digest(bad), url
+
+
+def write_error(scratch):
+    """A disk that takes nothing more, or fails to sync: the copy to the server fails and says why."""
+    disk, server = served(scratch)
+    make(f"{scratch}/mine", SIZE)
+    target = f"{scratch}/export/put"
+    with server:
+        for url in urls(server, "put"):
+            for rule, words in ((f"pwrite ENOSPC {target} - {SIZE // 2}", "no space left"),
+                                (f"pwrite EDQUOT {target} - {SIZE // 2}", "quota"),
+                                (f"pwrite EIO {target} - {SIZE // 2}", "input/output error"),
+                                (f"fsync EIO {target}", "input/output error")):
+                make(target, 0)
+                os.chmod(target, 0o666)
+                disk.fail(rule)
+                refused("cp", f"{scratch}/mine", url, mentions=[words])
+                disk.mend()
+                ok("cp", f"{scratch}/mine", url)
+                assert digest(target) == digest(f"{scratch}/mine"), url
+                os.remove(target)
+
+
+main({case.__name__: case for case in (read_error, read_error_while_sending, write_error)})
