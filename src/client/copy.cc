@@ -40,7 +40,8 @@ class Copy {
   Task<Result<void>> Run(uint64_t size, uint32_t piece) {
     Pieces pieces;
     pieces.end = size;
-    const uint64_t wanted = std::clamp<uint64_t>((size + piece - 1) / piece, 1, std::max(1u, options_.in_flight));
+    const unsigned most = options_.in_order ? 1 : std::max(1u, options_.in_flight);
+    const uint64_t wanted = std::clamp<uint64_t>((size + piece - 1) / piece, 1, most);
     pieces.lanes = static_cast<unsigned>(wanted);
     for (uint64_t i = 0; i < wanted; ++i) Spawn(Lane(pieces, piece));
     co_await pieces.finished;
@@ -49,24 +50,26 @@ class Copy {
   }
 
  protected:
-  // Gives how many octets it moved, at least one; none: the file ends here.
+  // Gives how many octets it moved, at least one.
   virtual Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) = 0;
 
   Error LocalError(const char* verb, int error) const {
-    return {fmt::format("cannot {} the local file: {}", verb, DescribeErrno(error)), std::nullopt};
+    return {fmt::format("cannot {} {}: {}", verb, options_.local_name, DescribeErrno(error)), std::nullopt};
   }
 
   Task<Result<void>> WriteLocal(uint64_t offset, ConstBytes bytes) {
-    const int error = co_await Offload(mount_.loop(), workers_, [fd = local_fd_, offset, bytes]() mutable {
-      while (!bytes.empty()) {
-        const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno;
-        bytes = bytes.subspan(static_cast<size_t>(n));
-        offset += static_cast<uint64_t>(n);
-      }
-      return 0;
-    });
+    const int error = co_await Offload(
+        mount_.loop(), workers_, [fd = local_fd_, in_order = options_.in_order, offset, bytes]() mutable {
+          while (!bytes.empty()) {
+            const ssize_t n = in_order ? ::write(fd, bytes.data(), bytes.size())
+                                       : ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) return errno;
+            bytes = bytes.subspan(static_cast<size_t>(n));
+            offset += static_cast<uint64_t>(n);
+          }
+          return 0;
+        });
     if (error != 0) co_return std::unexpected(LocalError("write", error));
     co_return Result<void>();
   }
@@ -83,7 +86,10 @@ class Copy {
       }
       return 0;
     });
-    if (error == ENODATA) co_return std::unexpected(Error{"the local file became shorter", std::nullopt});
+    if (error == ENODATA) {
+      co_return std::unexpected(
+          Error{fmt::format("{} became shorter while it was copied", options_.local_name), std::nullopt});
+    }
     if (error != 0) co_return std::unexpected(LocalError("read", error));
     co_return Result<void>();
   }
@@ -107,7 +113,6 @@ class Copy {
           pieces.Fail(moved.error());
           break;
         }
-        if (*moved == 0) break;
         at += *moved;
         pieces.done += *moved;
         if (options_.progress) options_.progress(pieces.done, pieces.end);
@@ -119,29 +124,33 @@ class Copy {
 
 class DownloadCopy final : public Copy {
  public:
-  using Copy::Copy;
+  DownloadCopy(Mount& mount, Workers& workers, File& from, int local_fd, const CopyOptions& options, uint64_t size)
+      : Copy(mount, workers, from, local_fd, options), size_(size) {}
 
-  // What lies behind `offset`, which the file had not when the copy began; gives where it ends.
-  Task<Result<uint64_t>> Rest(uint64_t offset) {
-    const BufferRef buffer = mount_.loop().buffers().Allocate(mount_.sizes().read);
-    for (;;) {
-      PENSTOCK_CO_TRY(const uint32_t moved, co_await Transfer(offset, buffer->bytes().first(mount_.sizes().read)));
-      if (moved == 0) co_return offset;
-      offset += moved;
-      end_ = std::max(end_, offset);
-    }
+  Task<Result<void>> Run() { return Copy::Run(size_, mount_.sizes().read); }
+
+  Task<Result<void>> CutLocal() {
+    const int error = co_await Offload(mount_.loop(), workers_, [fd = local_fd_, size = size_] {
+      return ::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+    });
+    if (error != 0) co_return std::unexpected(LocalError("write", error));
+    co_return Result<void>();
   }
-  uint64_t end() const { return end_; }
 
  private:
   Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) override {
     PENSTOCK_CO_TRY(const File::ReadReply read, co_await file_.Read(offset, buffer));
-    if (read.count > 0) PENSTOCK_CO_CHECK(co_await WriteLocal(offset, buffer.first(read.count)));
-    end_ = std::max(end_, offset + read.count);
+    if (read.count == 0) {
+      co_return std::unexpected(Error{fmt::format("{}: became shorter while it was copied: {} octets when the copy "
+                                                  "began, {} at most now",
+                                                  file_.name(), size_, offset),
+                                      std::nullopt});
+    }
+    PENSTOCK_CO_CHECK(co_await WriteLocal(offset, buffer.first(read.count)));
     co_return read.count;
   }
 
-  uint64_t end_ = 0;
+  const uint64_t size_;
 };
 
 class UploadCopy final : public Copy {
@@ -172,21 +181,12 @@ class UploadCopy final : public Copy {
 }  // namespace
 
 Task<Result<uint64_t>> Download(Mount& mount, Workers& workers, File& from, int local_fd, CopyOptions options) {
-  DownloadCopy copy(mount, workers, from, local_fd, options);
-  const uint64_t size = from.node().attributes.size;
-  PENSTOCK_CO_CHECK(co_await copy.Run(size, mount.sizes().read));
-  uint64_t end = copy.end();
-  if (end == size) {
-    PENSTOCK_CO_TRY(end, co_await copy.Rest(size));
-  }
-  const int error = co_await Offload(mount.loop(), workers, [local_fd, end] {
-    return ::ftruncate(local_fd, static_cast<off_t>(end)) == 0 ? 0 : errno;
-  });
-  if (error != 0) {
-    co_return std::unexpected(
-        Error{fmt::format("cannot write the local file: {}", DescribeErrno(error)), std::nullopt});
-  }
-  co_return end;
+  // Asked for once the file is open: what was known before may be old.
+  PENSTOCK_CO_TRY(const Attributes attributes, co_await mount.GetAttributes(from.node().handle, from.name()));
+  DownloadCopy copy(mount, workers, from, local_fd, options, attributes.size);
+  PENSTOCK_CO_CHECK(co_await copy.Run());
+  if (!options.in_order) PENSTOCK_CO_CHECK(co_await copy.CutLocal());
+  co_return attributes.size;
 }
 
 Task<Result<uint64_t>> Upload(Mount& mount, Workers& workers, int local_fd, uint64_t size, File& to,
