@@ -44,6 +44,7 @@ struct CopyCommandOptions : ClientOptions {
   std::string from;
   std::string to;
   unsigned in_flight = 8;
+  bool in_place = false;  // a local target is not replaced but written into
   bool quiet = false;
 };
 int Copy(const CopyCommandOptions& options);

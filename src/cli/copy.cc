@@ -10,6 +10,8 @@
 #include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/local_target.h"
+#include "cli/on_interrupt.h"
 #include "cli/progress.h"
 #include "client/copy.h"
 
@@ -50,16 +52,21 @@ Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, co
     co_return std::unexpected(Error{path + ": not a regular file", std::nullopt});
   }
   std::filesystem::path to = options.to;
-  if (std::filesystem::is_directory(to)) to /= BaseName(path);
-  const FileDescriptor local(::open(to.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, node.attributes.mode & 0777));
-  if (!local) co_return Failure(to.native(), errno);
-  struct stat status{};
-  if (::fstat(local.get(), &status) != 0 || !S_ISREG(status.st_mode)) co_return Failure(to.native(), EINVAL);
+  std::error_code ignored;  // what is wrong with the path shows when it is opened
+  if (std::filesystem::is_directory(to, ignored)) to /= BaseName(path);
+  LocalTarget local(to, node.attributes.mode & 0777, options.in_place);
+  const OnInterrupt interrupted(runtime.loop(), [&local] { local.Discard(); });
+  PENSTOCK_CO_CHECK(co_await Offload(runtime.loop(), runtime.workers(), [&local] { return local.Open(); }));
 
   ProgressBar bar;
+  client::CopyOptions transfer = TransferOptions(options, bar);
+  transfer.in_order = local.is_stream();
+  transfer.local_name = to.native();
   PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, path, client::Access::kRead));
-  auto copied = co_await client::Download(mount, runtime.workers(), *file, local.get(), TransferOptions(options, bar));
-  co_return co_await Closed(*file, std::move(copied));
+  auto copied = co_await client::Download(mount, runtime.workers(), *file, local.fd(), std::move(transfer));
+  PENSTOCK_CO_CHECK(co_await Closed(*file, std::move(copied)));
+  Result<void> committed = co_await Offload(runtime.loop(), runtime.workers(), [&local] { return local.Commit(); });
+  co_return committed;
 }
 
 // The regular file that an upload writes to: `path` itself, or of the source's name where `path` is a directory.
@@ -86,8 +93,10 @@ Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, cons
   PENSTOCK_CO_TRY(const auto file,
                   co_await UploadTarget(mount, mount.path(), BaseName(options.from), status.st_mode & 0777));
   ProgressBar bar;
+  client::CopyOptions transfer = TransferOptions(options, bar);
+  transfer.local_name = options.from;
   auto copied = co_await client::Upload(mount, runtime.workers(), local.get(), static_cast<uint64_t>(status.st_size),
-                                        *file, TransferOptions(options, bar));
+                                        *file, std::move(transfer));
   co_return co_await Closed(*file, std::move(copied));
 }
 

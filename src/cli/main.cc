@@ -99,7 +99,17 @@ int main(int argc, char** argv) {
   copy->add_option("--in-flight", copy_options.in_flight, "READs or WRITEs at a time")
       ->capture_default_str()
       ->check(CLI::Range(1u, 64u));
+  copy->add_flag(
+      "--in-place", copy_options.in_place,
+      "Write into the local file itself: it stays the same file, with its hard links, also in a directory that\n"
+      "may not be written to; a copy that fails leaves it half written");
   copy->add_flag("-q,--quiet", copy_options.quiet, "No progress bar");
+  copy->footer(
+      "A local file is replaced when the copy is complete and on the disk: it keeps its mode, owner and access "
+      "control\n"
+      "list, and stays as it was when the copy fails or is interrupted. For that, its directory must be writable and\n"
+      "have room for both. A file that grows meanwhile is copied up to the size that it had; one that becomes shorter\n"
+      "is an error.");
 
   MakeDirectoryOptions make_options;
   auto* make = app.add_subcommand("mkdir", "Make directories on an NFS server");

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""`penstock cp` to this machine: what is there afterwards, also when something goes wrong on the way."""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from cases import main  # noqa: E402
+from files import MIB, digest, make  # noqa: E402
+from patience import SECONDS  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from valve import Valve  # noqa: E402
+
+# More than a client asks for at a time: of what is lost in the middle some has not been asked for yet.
+SIZE, PASSING = 24 * MIB, 3 * MIB
+
+
+@contextlib.contextmanager
+def half_way(scratch, transport, options=""):
+    """A download over an old file that has stopped in the middle: its process, the valve, the server."""
+    os.makedirs(f"{scratch}/export", exist_ok=True)
+    os.makedirs(f"{scratch}/got", exist_ok=True)
+    make(f"{scratch}/export/file", SIZE)
+    with open(f"{scratch}/got/file", "wb") as old:
+        old.write(b"old")
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        with Valve(server.rdma if transport == "rdma" else server.tcp, PASSING) as valve:
+            url = f"nfs://{ADDRESS}:{valve.port}/file?vers=4.1&proto={transport}{options}"
+            client = subprocess.Popen([PENSTOCK, "cp", "-q", url, f"{scratch}/got/file"], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                valve.wait()
+                yield client, valve, server
+            finally:
+                client.kill()
+                client.communicate()
+
+
+def assert_untouched(scratch):
+    with open(f"{scratch}/got/file", "rb") as old:
+        assert old.read() == b"old", "the old file is damaged"
+    assert os.listdir(f"{scratch}/got") == ["file"], os.listdir(f"{scratch}/got")
+
+
+def assert_failed(client, *mentions):
+    _, said = client.communicate(timeout=SECONDS)
+    print("refused|", said)
+    assert client.returncode == 1, client.returncode
+    assert len(said.splitlines()) == 1 and all(word in said for word in mentions), said
+
+
+def source_shrinks(scratch):
+    for transport in TRANSPORTS:
+        with half_way(scratch, transport) as (client, valve, _):
+            os.truncate(f"{scratch}/export/file", MIB)
+            valve.open()
+            assert_failed(client, "/file", "shorter")
+        assert_untouched(scratch)
+
+
+def source_grows(scratch):
+    """What is copied is the size that the file had."""
+    for transport in TRANSPORTS:
+        with half_way(scratch, transport) as (client, valve, _):
+            before = digest(f"{scratch}/export/file")
+            with open(f"{scratch}/export/file", "ab") as source:
+                source.write(b"more")
+            valve.open()
+            assert client.wait(SECONDS) == 0, client.returncode
+            assert digest(f"{scratch}/got/file") == before
+
+
+def server_goes(scratch):
+    for transport in TRANSPORTS:
+        with half_way(scratch, transport, "&timeout=1") as (client, valve, server):
+            server.kill()
+            valve.open()
+            assert_failed(client, "file")
+            server.start()  # whose end is looked at
+        assert_untouched(scratch)
+
+
+def interrupted(scratch):
+    """The old file is as it was, nothing else is left, and the shell hears of the signal."""
+    for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with half_way(scratch, TRANSPORTS[-1]) as (client, _, _):
+            assert len(os.listdir(f"{scratch}/got")) == 2, "it goes to another name"
+            client.send_signal(how)
+            assert client.wait(SECONDS) == -how, client.returncode
+        assert_untouched(scratch)
+
+
+def targets(scratch):
+    """Files, links to files, and what is no file."""
+    os.makedirs(f"{scratch}/export")
+    os.makedirs(f"{scratch}/got/folder")
+    os.makedirs(f"{scratch}/got/there")
+    make(f"{scratch}/export/file", 3 * MIB + 1)
+    os.chmod(f"{scratch}/export/file", 0o751)
+    source, got = digest(f"{scratch}/export/file"), f"{scratch}/got"
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        for transport in TRANSPORTS:
+            def copy(to, *options):
+                ok("cp", "-q", *options, server.url("/file", transport), to)
+
+            copy(f"{got}/new")
+            copy(f"{got}/folder")
+            make(f"{got}/old", 5 * MIB)
+            os.chmod(f"{got}/old", 0o640)
+            copy(f"{got}/old")
+            assert stat.S_IMODE(os.stat(f"{got}/old").st_mode) == 0o640
+            make(f"{got}/there/file", 10)
+            os.symlink("there/file", f"{got}/link")
+            copy(f"{got}/link")
+            assert os.readlink(f"{got}/link") == "there/file"
+            make(f"{got}/linked", 5 * MIB)
+            os.link(f"{got}/linked", f"{got}/second")
+            copy(f"{got}/linked", "--in-place")
+            for name in ("new", "folder/file", "old", "link", "linked", "second"):
+                assert digest(f"{got}/{name}") == source, name
+            assert set(os.listdir(got)) == {"new", "folder", "old", "there", "link", "linked", "second"}, os.listdir(got)
+            for name in ("new", "old", "link", "linked", "second", "folder/file"):
+                os.unlink(f"{got}/{name}")
+
+            copy("/dev/null")
+            assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+            os.mkfifo(f"{got}/pipe")
+            piped = []
+
+            def read():
+                piped.append(digest(f"{got}/pipe"))
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            copy(f"{got}/pipe")
+            reader.join()
+            assert piped == [source] and stat.S_ISFIFO(os.stat(f"{got}/pipe").st_mode)
+            os.unlink(f"{got}/pipe")
+            refused("cp", "-q", server.url("/file", transport), "/dev/full", mentions=["/dev/full"])
+
+
+main({case.__name__: case for case in (source_shrinks, source_grows, server_goes, interrupted, targets)})
