@@ -1,0 +1,279 @@
+#include "client/nfs4/open_file.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/loop.h"
+#include "base/test_loop.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using nfs4::nfs_opnum4;
+using nfs4::nfsstat4;
+
+class NoChannel final : public rpc::Channel {
+ public:
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message, rpc::ReplyShape) override {
+    co_return std::unexpected(rpc::CallError::kDisconnected);
+  }
+};
+
+// A server of one open file, and the client id at it. It restarts when the test says so.
+class FakeCaller final : public CompoundCaller {
+ public:
+  FakeCaller(Loop& loop, rpc::Client& client, uint32_t minor_version)
+      : CompoundCaller(loop, client, {.minor_version = minor_version, .owner = "somebody"}), loop_(loop) {}
+
+  // What reclaims come to: of the open, and of locks by their offset; by default they succeed.
+  nfsstat4 open_reclaimed = nfsstat4::NFS4_OK;
+  std::map<uint64_t, nfsstat4> locks_reclaimed;
+  // What the next LOCK or LOCKU comes to; then again it succeeds.
+  nfsstat4 next_lock = nfsstat4::NFS4_OK;
+  int reclaimed_locks = 0;
+  std::set<uint64_t> locked;  // their offsets
+
+  void Restart() {
+    ++epoch_;
+    ready_ = false;
+    locked.clear();
+  }
+
+  Task<void> Close() override { return EndBackground(); }
+  nfs4::clientid4 client() const override { return epoch_; }
+  uint64_t epoch() const override { return epoch_; }
+  Duration lease_time() const override { return std::chrono::seconds(90); }
+
+ private:
+  bool ready() const override { return ready_; }
+  int step() const override { return ready_ ? 1 : 0; }
+  Task<Result<void>> TakeStep(std::string_view) override {
+    co_await Reclaim();
+    ready_ = true;
+    co_return Result<void>();
+  }
+  TimePoint renewed_at() const override { return timers_.Now(); }
+  Task<void> RenewLease() override { co_return; }
+  void HandleLeaseTime(Duration) override {}
+
+  Task<Result<Executed>> Execute(Compound& compound, std::string_view) override {
+    xdr::Encoder arguments(loop_.buffers());
+    compound.encode(arguments);
+    const rpc::Message call = arguments.Finish();
+    xdr::Decoder in(call);
+    xdr::Encoder out(loop_.buffers());
+    Executed executed;
+    while (executed.count < compound.count && executed.status == nfsstat4::NFS4_OK) {
+      executed.status = One(in, out);
+      ++executed.count;
+    }
+    executed.message = out.Finish();
+    xdr::Decoder results(executed.message);
+    EXPECT_TRUE(compound.decode(results, executed.count));
+    co_return executed;
+  }
+
+  template <class T>
+  static T Arguments(xdr::Decoder& in) {
+    T arguments;
+    EXPECT_TRUE(xdr::Decode(in, arguments));
+    return arguments;
+  }
+  nfs4::stateid4 NewStateid() {
+    nfs4::stateid4 stateid;
+    stateid.seqid = ++last_stateid_;
+    return stateid;
+  }
+
+  nfsstat4 One(xdr::Decoder& in, xdr::Encoder& out) {
+    nfs_opnum4 operation;
+    EXPECT_TRUE(xdr::Decode(in, operation));
+    xdr::Encode(out, operation);
+    switch (operation) {
+      case nfs_opnum4::OP_PUTFH:
+        Arguments<nfs4::PUTFH4args>(in);
+        xdr::Encode(out, nfsstat4::NFS4_OK);
+        return nfsstat4::NFS4_OK;
+      case nfs_opnum4::OP_OPEN: {
+        Arguments<nfs4::OPEN4args>(in);
+        nfs4::OPEN4resok result;
+        result.stateid = NewStateid();
+        xdr::Encode(out, open_reclaimed == nfsstat4::NFS4_OK ? nfs4::OPEN4res(open_reclaimed, result)
+                                                             : nfs4::OPEN4res(open_reclaimed));
+        return open_reclaimed;
+      }
+      case nfs_opnum4::OP_LOCK: {
+        const auto lock = Arguments<nfs4::LOCK4args>(in);
+        const auto wanted = locks_reclaimed.find(lock.offset);
+        nfsstat4 status = std::exchange(next_lock, nfsstat4::NFS4_OK);
+        if (lock.reclaim) {
+          ++reclaimed_locks;
+          if (wanted != locks_reclaimed.end()) status = wanted->second;
+        }
+        if (status == nfsstat4::NFS4_OK) {
+          locked.insert(lock.offset);
+          xdr::Encode(out, nfs4::LOCK4res(status, nfs4::LOCK4resok{NewStateid()}));
+        } else {
+          xdr::Encode(out, nfs4::LOCK4res(status));
+        }
+        return status;
+      }
+      case nfs_opnum4::OP_LOCKU: {
+        const auto unlock = Arguments<nfs4::LOCKU4args>(in);
+        const nfsstat4 status = std::exchange(next_lock, nfsstat4::NFS4_OK);
+        locked.erase(unlock.offset);
+        xdr::Encode(out, status == nfsstat4::NFS4_OK ? nfs4::LOCKU4res(status, NewStateid()) : nfs4::LOCKU4res(status));
+        return status;
+      }
+      default:
+        ADD_FAILURE() << "operation " << static_cast<int>(operation);
+        return nfsstat4::NFS4ERR_NOTSUPP;
+    }
+  }
+
+  Loop& loop_;
+  uint64_t epoch_ = 1;
+  bool ready_ = true;
+  uint32_t last_stateid_ = 0;
+};
+
+class LostLocksTest : public testing::TestWithParam<uint32_t>, protected FileOwner {
+ protected:
+  LostLocksTest() {
+    server.set_reclaim([this]() -> Task<void> {
+      for (OpenFile* each : files) co_await each->Reclaim();
+    });
+    const Delegations::Asking asking(table);
+    nfs4::OPEN4resok opened;
+    Spawn([](OpenFile& opening, const Delegations::Asking& asked, const nfs4::OPEN4resok& result) -> Task<void> {
+      const Result<void> done = co_await opening.HandleOpened(asked, result, 1, {});
+      EXPECT_TRUE(done);
+    }(*file, asking, opened));
+  }
+  ~LostLocksTest() override { Spawn(server.Close()); }
+
+  CompoundCaller& caller() override { return server; }
+  Delegations& delegations() override { return table; }
+  const TransferSizes& transfer_sizes() const override { return sizes; }
+  StateOwner NewOwner(std::string_view name) override { return StateOwner(++owners, name); }
+  void Add(OpenFile& added) override { files.insert(&added); }
+  void Remove(OpenFile& removed) override { files.erase(&removed); }
+
+  // What a call for an owner's locks comes to; nothing: it succeeds.
+  std::optional<Status> Lock(const char* owner, uint64_t offset) {
+    return StatusOf(file->locks().Lock(owner, {offset, 10}, LockKind::kExclusive, Duration::zero()));
+  }
+  std::optional<Status> Unlock(const char* owner, uint64_t offset) {
+    return StatusOf(file->locks().Unlock(owner, {offset, 10}));
+  }
+  // Whatever this client does next at a server that has restarted.
+  void Recover() { EXPECT_EQ(StatusOf(server.Ready("file")), std::nullopt); }
+
+  std::optional<Status> StatusOf(Task<Result<void>> task) {
+    std::optional<Result<void>> result;
+    Spawn([](Task<Result<void>> inner, std::optional<Result<void>>& out) -> Task<void> {
+      out.emplace(co_await std::move(inner));
+    }(std::move(task), result));
+    EXPECT_TRUE(TurnUntil(loop, [&] { return result.has_value(); }));
+    if (*result) return std::nullopt;
+    return result->error().status.value_or(Status::kOk);
+  }
+
+  static constexpr std::optional<Status> kDone = std::nullopt;
+  Loop loop;
+  NoChannel channel;
+  rpc::Client client{channel, loop.buffers(), rpc::Xid(1)};
+  FakeCaller server{loop, client, GetParam()};
+  Delegations table{server, 0};
+  TransferSizes sizes;
+  uint64_t owners = 0;
+  std::set<OpenFile*> files;
+  std::shared_ptr<OpenFile> file = std::make_shared<OpenFile>(static_cast<FileOwner&>(*this), Node(), "file",
+                                                              Access::kBoth, StateOwner(++owners, "open"));
+};
+
+TEST_P(LostLocksTest, LocksThatAreReclaimedAreKeptWithoutAWord) {
+  EXPECT_EQ(Lock("one", 0), kDone);
+  EXPECT_EQ(Lock("two", 20), kDone);
+  server.Restart();
+  Recover();
+  EXPECT_EQ(server.reclaimed_locks, 2);
+  EXPECT_EQ(server.locked, (std::set<uint64_t>{0, 20}));
+  EXPECT_EQ(Unlock("one", 0), kDone);
+  EXPECT_EQ(Lock("two", 40), kDone);
+}
+
+// RFC 8881 §8.4.2.1, §8.4.3: who had it must not go on as if it were still locked.
+TEST_P(LostLocksTest, ALockThatIsNotReclaimedIsReportedToItsOwnerOnce) {
+  for (const nfsstat4 refusal :
+       {nfsstat4::NFS4ERR_NO_GRACE, nfsstat4::NFS4ERR_RECLAIM_BAD, nfsstat4::NFS4ERR_RECLAIM_CONFLICT}) {
+    EXPECT_EQ(Lock("one", 0), kDone);
+    EXPECT_EQ(Lock("two", 20), kDone);
+    server.locks_reclaimed = {{20, refusal}};
+    server.Restart();
+    Recover();
+    EXPECT_EQ(server.locked, std::set<uint64_t>{0});
+    EXPECT_EQ(Lock("one", 60), kDone) << "this owner has lost nothing";
+    EXPECT_EQ(Lock("two", 40), Status::kExpired);
+    EXPECT_EQ(server.locked, (std::set<uint64_t>{0, 60})) << "nothing is held behind an error";
+    EXPECT_EQ(Lock("two", 20), kDone) << "it has been told";
+    EXPECT_EQ(Unlock("two", 20), kDone);
+    EXPECT_EQ(Unlock("one", 0), kDone);
+    EXPECT_EQ(Unlock("one", 60), kDone);
+  }
+}
+
+TEST_P(LostLocksTest, UnlockReportsALostLock) {
+  EXPECT_EQ(Lock("one", 0), kDone);
+  server.locks_reclaimed = {{0, nfsstat4::NFS4ERR_NO_GRACE}};
+  server.Restart();
+  EXPECT_EQ(Unlock("one", 0), Status::kExpired);
+  EXPECT_EQ(Unlock("one", 0), kDone);
+}
+
+TEST_P(LostLocksTest, AnOwnerThatKeepsSomeOfItsLocksIsToldOfTheOthers) {
+  EXPECT_EQ(Lock("one", 0), kDone);
+  EXPECT_EQ(Lock("one", 20), kDone);
+  server.locks_reclaimed = {{20, nfsstat4::NFS4ERR_RECLAIM_CONFLICT}};
+  server.Restart();
+  Recover();
+  EXPECT_EQ(Lock("one", 40), Status::kExpired);
+}
+
+TEST_P(LostLocksTest, LocksOfAFileThatIsNotReclaimedAreReportedToEveryOwner) {
+  EXPECT_EQ(Lock("one", 0), kDone);
+  EXPECT_EQ(Lock("two", 20), kDone);
+  EXPECT_EQ(Lock("three", 40), kDone);
+  EXPECT_EQ(Unlock("three", 40), kDone);
+  server.open_reclaimed = nfsstat4::NFS4ERR_NO_GRACE;
+  server.Restart();
+  Recover();
+  EXPECT_EQ(server.reclaimed_locks, 0);
+  EXPECT_EQ(Lock("one", 0), Status::kExpired);
+  EXPECT_EQ(Unlock("two", 20), Status::kExpired);
+  EXPECT_EQ(Unlock("three", 40), kDone) << "it had none";
+}
+
+// Without a restart: the server has revoked it (RFC 8881 §8.5), or the count of its requests is lost.
+TEST_P(LostLocksTest, ALockThatTheServerDoesNotKnowIsReportedToItsOwner) {
+  for (const nfsstat4 unknown :
+       {nfsstat4::NFS4ERR_BAD_STATEID, nfsstat4::NFS4ERR_ADMIN_REVOKED, nfsstat4::NFS4ERR_EXPIRED}) {
+    EXPECT_EQ(Lock("one", 0), kDone);
+    server.next_lock = unknown;
+    EXPECT_EQ(Lock("one", 20), Status::kExpired);
+    EXPECT_EQ(Lock("one", 0), kDone);
+    server.next_lock = unknown;
+    EXPECT_EQ(Unlock("one", 0), Status::kExpired);
+    EXPECT_EQ(Unlock("one", 0), kDone);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MinorVersion, LostLocksTest, testing::Values(0u, 1u));
+
+}  // namespace
+}  // namespace penstock::client::v4
