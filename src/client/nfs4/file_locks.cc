@@ -256,12 +256,26 @@ Task<void> FileLocks::Reclaim() {
       const Reclaimed reclaimed = co_await ReclaimOne(owner, piece);
       if (reclaimed == Reclaimed::kLater) co_return;
       if (reclaimed == Reclaimed::kYes) continue;
+      if (IsKnown(owner)) co_await GiveBack(owner);
       owner.epoch = 0;
       owner.held.Clear();
       owner.lost = true;
       break;
     }
   }
+}
+
+Task<void> FileLocks::GiveBack(Owner& owner) {
+  CompoundCaller& caller = file_.caller();
+  const auto build = [&] {
+    const LockRange all;
+    const nfs4::LOCKU4args unlock{nfs4::nfs_lock_type4::WRITE_LT, caller.SequenceOf(owner.id), owner.stateid,
+                                  all.offset, all.length};
+    return std::tuple(nfs4::PUTFH4args{file_.node().handle}, unlock);
+  };
+  const auto observe = [&](const auto& said) { owner.id.HandleStatus(StatusOf(said, 1)); };
+  auto reply = co_await caller.ReclaimCall(build, file_.name(), observe);
+  if (!reply) caller.HandleNoReply(owner.id);
 }
 
 Task<Reclaimed> FileLocks::ReclaimOne(Owner& owner, const HeldLocks::Piece& piece) {

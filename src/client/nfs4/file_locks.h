@@ -60,6 +60,8 @@ class FileLocks {
   Task<Result<void>> UnlockOnce(Owner& owner, LockRange range);
   Task<void> ReleaseOwner(Owner& owner);
   Task<Reclaimed> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
+  // Unlocks what an owner has reclaimed that could not reclaim all: it is told that it has lost its locks.
+  Task<void> GiveBack(Owner& owner);
   // After an answer that says so: where the server has not restarted, they are gone.
   Task<Result<void>> FindOut(Owner& owner, const nfs4::stateid4& used);
 
