@@ -64,11 +64,14 @@ constexpr Duration kLongestReply = std::chrono::seconds(60);
 
 Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }
 
-Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, Duration reply_limit,
+LocalPort PortFor(const Url& url) { return url.reserved_port ? LocalPort::kReserved : LocalPort::kAny; }
+
+Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, const Url& url,
                       ChannelOptions channel) {
   rpcrdma::ClientOptions options;
   options.loop = &loop;
-  options.requester.call_timeout = reply_limit;
+  options.local_port = PortFor(url);
+  options.requester.call_timeout = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   options.private_data.remote_invalidation = provider.remote_invalidation();
   if (channel.probe_after > Duration::zero()) {
@@ -81,9 +84,10 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
 }
 
-Task<Opened> OpenTcp(Loop& loop, SocketAddress server, Duration reply_limit, ChannelOptions channel) {
+Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOptions channel) {
   rpc::tcp::ChannelOptions options;
-  options.call_limit = reply_limit;
+  options.local_port = PortFor(url);
+  options.call_limit = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
   if (!connected) co_return std::unexpected(connected.error().message());
@@ -107,10 +111,10 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
       if (!chosen) {
         opened = std::unexpected(chosen.error().message);
       } else {
-        opened = co_await OpenRdma(loop, **chosen, endpoint, ReplyLimit(url), options);
+        opened = co_await OpenRdma(loop, **chosen, endpoint, url, options);
       }
     } else {
-      opened = co_await OpenTcp(loop, endpoint, ReplyLimit(url), options);
+      opened = co_await OpenTcp(loop, endpoint, url, options);
     }
     if (opened) co_return opened;
     why = std::move(opened).error();

@@ -111,6 +111,8 @@ SetupResult<Url> Url::Parse(std::string_view text) {
     } else if (key == "timeout") {
       if (!number || *number == 0) return fail("timeout wants a number of seconds");
       url.timeout = *number;
+    } else if (option == "resvport" || option == "noresvport") {
+      url.reserved_port = option == "resvport";
     } else if (key == "crc") {
       if (value != "on" && value != "off") return fail("crc must be on or off");
       url.crc = value == "on";

@@ -29,14 +29,18 @@ struct Url {
   std::optional<uint32_t> gid;
   // Over iWARP: ask for check values. Without them, and with a server that does without, data is sent without a copy.
   bool crc = true;
+  // Connect from ports below 1024 where this process may and one is free, else from any: a server may insist on it. RDMA
+  // devices choose ports themselves.
+  bool reserved_port = true;
 
   // How many seconds a call is tried, over as many connections as it takes.
   uint32_t timeout = 600;
 
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
-  // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, timeout (seconds). Ports are by default
-  // 2049 over TCP, 20049 over RDMA (RFC 8267 §4), 20048 for MOUNT. The error says what is wrong with the text.
+  // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)), timeout
+  // (seconds). Ports are by default 2049 over TCP, 20049 over RDMA (RFC 8267 §4), 20048 for MOUNT. The error says what is
+  // wrong with the text.
   static SetupResult<Url> Parse(std::string_view text);
 };
 

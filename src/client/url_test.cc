@@ -35,6 +35,10 @@ TEST(Url, TakesOptions) {
   EXPECT_FALSE(url->crc);
   EXPECT_EQ(url->timeout, 5u);
   EXPECT_TRUE(Url::Parse("nfs://h/?crc=on")->crc);
+  EXPECT_TRUE(Url::Parse("nfs://h/")->reserved_port);
+  EXPECT_TRUE(Url::Parse("nfs://h/?resvport")->reserved_port);
+  EXPECT_FALSE(Url::Parse("nfs://h/?noresvport&proto=rdma")->reserved_port);
+  EXPECT_FALSE(Url::Parse("nfs://h/?resvport=1")) << "has no value, as in nfs(5)";
 }
 
 TEST(Url, NamesAVersionOrLeavesItOpen) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/local_port.h"
 #include "rdma/endpoint.h"
 
 namespace penstock::rdma {
@@ -22,6 +23,8 @@ struct ConnectOptions {
   uint16_t ird = 16;                    // at most so many of the peer's Reads at once
   uint16_t ord = 16;                    // at most so many of ours
   std::vector<PostedReceive> receives;  // in place before the peer can send
+  // Over software iWARP. An RDMA device chooses ports itself, as it does for the clients of Linux's kernel.
+  LocalPort local_port = LocalPort::kAny;
 };
 
 struct ConnectError {

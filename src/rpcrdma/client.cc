@@ -86,6 +86,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
   connect.private_data = options.private_data.Serialize();
   connect.ird = options.ird;
   connect.ord = options.ord;
+  connect.local_port = options.local_port;
   connect.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesFor(options));
   rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());

@@ -24,6 +24,7 @@ struct ClientOptions {
   rpc::CallHandler* back_channel = nullptr;
   ResponderOptions responder{.credits = 8, .chunks = false};
   Loop* loop = nullptr;  // for rpc::Peer
+  LocalPort local_port = LocalPort::kAny;
 };
 
 // Destroying it disconnects. Calls that are under way then end with kDisconnected.

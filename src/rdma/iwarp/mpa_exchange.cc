@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/connect_tcp.h"
 #include "base/ready.h"
 #include "base/result.h"
 #include "rdma/iwarp/mpa_negotiation.h"
@@ -67,12 +68,10 @@ void Exchange::Cancel() {
   socket_.close(ignored);
 }
 
-Task<Result<std::monostate, ConnectError>> Exchange::Connect(Address peer) {
-  if (!socket_.is_open()) co_return std::unexpected(Stopped());
-  penstock::Completion<asio::error_code> connected;
-  socket_.async_connect(peer, [&connected](const asio::error_code& error) { connected.Set(error); });
-  const asio::error_code error = co_await connected;
-  if (!socket_.is_open()) co_return std::unexpected(Stopped());
+Task<Result<std::monostate, ConnectError>> Exchange::Connect(Address peer, LocalPort from) {
+  if (timed_out_ || cancelled_) co_return std::unexpected(Stopped());
+  const std::error_code error = co_await ConnectTcp(socket_, peer, from);
+  if (timed_out_ || cancelled_) co_return std::unexpected(Stopped());
   if (error) co_return std::unexpected(Failure(error.value()));
   asio::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);

@@ -38,7 +38,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  Task<Result<std::monostate, ConnectError>> Connect(Address peer);
+  // Of a socket that is not open yet.
+  Task<Result<std::monostate, ConnectError>> Connect(Address peer, LocalPort from);
   Task<Result<MpaFrame, ConnectError>> Read(MpaFrame::Kind kind);
   Task<Result<std::monostate, ConnectError>> Write(std::vector<std::byte> bytes);
   // The same without waiting, as far as the socket takes it.

@@ -26,12 +26,8 @@ void IgnoreSigpipe() {
 // One attempt. `closed_unanswered` tells a peer that has closed without an MPA reply.
 Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, MpaPreferences preferences,
                             ConnectOptions& options, Duration time_limit, bool& closed_unanswered) {
-  tcp::socket socket(state->loop.context());
-  asio::error_code error;
-  socket.open(peer.protocol(), error);
-  if (error) co_return std::unexpected(ConnectError{ConnectError::Kind::kUnreachable, error.message(), {}});
-  Exchange exchange(state, std::move(socket), time_limit);
-  auto done = co_await exchange.Connect(peer);
+  Exchange exchange(state, tcp::socket(state->loop.context()), time_limit);
+  auto done = co_await exchange.Connect(peer, options.local_port);
   if (!done) co_return std::unexpected(std::move(done).error());
 
   const MpaFrame request = MakeRequest(preferences, options.private_data);

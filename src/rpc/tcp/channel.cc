@@ -1,12 +1,10 @@
 #include "rpc/tcp/channel.h"
 
-#include <unistd.h>
-
 #include <asio/ip/tcp.hpp>
-#include <cerrno>
 #include <deque>
 #include <utility>
 
+#include "base/connect_tcp.h"
 #include "base/log.h"
 #include "rpc/header.h"
 #include "rpc/tcp/record_socket.h"
@@ -22,40 +20,6 @@ std::error_code Portable(const asio::error_code& error) {
   return error.category() == asio::error::get_system_category()
              ? std::error_code(error.value(), std::generic_category())
              : error;
-}
-
-// co_await ConnectTo(socket, server)
-class ConnectTo {
- public:
-  ConnectTo(tcp::socket& socket, const tcp::endpoint& server) : socket_(socket), server_(server) {}
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) {
-    socket_.async_connect(server_, [this, waiter](const asio::error_code& error) {
-      error_ = error;
-      waiter.resume();
-    });
-  }
-  asio::error_code await_resume() const noexcept { return error_; }
-
- private:
-  tcp::socket& socket_;
-  tcp::endpoint server_;
-  asio::error_code error_;
-};
-
-// The ports that rresvport(3) draws from.
-constexpr uint16_t kFirstPrivileged = 600;
-constexpr uint16_t kPrivilegedPorts = 1024 - kFirstPrivileged;
-constexpr int kPrivilegedTries = 16;
-
-// Binds to the first privileged port that is free from the `start`-th on; `start` then names the one after it.
-asio::error_code BindPrivileged(tcp::socket& socket, const tcp& protocol, uint16_t& start) {
-  asio::error_code error = asio::error::address_in_use;
-  for (uint16_t tries = 0; tries < kPrivilegedPorts && error == asio::error::address_in_use; ++tries) {
-    const auto port = static_cast<uint16_t>(kFirstPrivileged + start++ % kPrivilegedPorts);
-    socket.bind(tcp::endpoint(protocol, port), error);
-  }
-  return error;
 }
 
 }  // namespace
@@ -144,20 +108,7 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
     socket.close(ignored);
   });
   limit->ExpireAfter(options.connect_limit);
-  auto next_port = static_cast<uint16_t>(::getpid() % kPrivilegedPorts);
-  asio::error_code error;
-  // A local port that an earlier connection to the same server has left in TIME_WAIT can be bound to, but not used.
-  for (int tries = 0; tries < kPrivilegedTries && !timed_out; ++tries) {
-    socket.open(server.protocol(), error);
-    if (!error && options.privileged_port) error = BindPrivileged(socket, server.protocol(), next_port);
-    if (error) break;
-    ConnectTo connect(socket, server);
-    error = co_await connect;
-    const bool port_taken = error == asio::error::address_in_use || error.value() == EADDRNOTAVAIL;
-    if (!options.privileged_port || !port_taken) break;
-    asio::error_code ignored;
-    socket.close(ignored);
-  }
+  asio::error_code error = co_await ConnectTcp(socket, server, options.local_port);
   limit->Cancel();
   if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
   if (error) co_return std::unexpected(Portable(error));

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/address.h"
+#include "base/local_port.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "rpc/transport.h"
@@ -17,8 +18,7 @@ struct ChannelOptions {
   Duration connect_limit = std::chrono::seconds(10);
   // A call without a reply for so long fails (an eighth later at the latest).
   Duration call_limit = std::chrono::seconds(60);
-  // Connect from a port below 1024, for servers that insist on it. Needs root, or CAP_NET_BIND_SERVICE.
-  bool privileged_port = false;
+  LocalPort local_port = LocalPort::kAny;
   // Executes the server's calls, once it has been told by the protocol above that it may make any (RFC 8881 §2.10.3.1); outlives
   // the channel, and every call that it was given. Null: they are dropped.
   CallHandler* back_channel = nullptr;

@@ -331,14 +331,14 @@ TEST_F(TcpTest, ConnectingToNobodyFails) {
   EXPECT_EQ(TryConnect().error(), std::errc::connection_refused);
 }
 
-TEST_F(TcpTest, UsesAPrivilegedPortWhereItMay) {
+TEST_F(TcpTest, UsesAReservedPortWhereItMay) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs CAP_NET_BIND_SERVICE";
   StartServer();
-  auto connected = TryConnect({.privileged_port = true});
-  if (!connected && connected.error() == std::errc::permission_denied) GTEST_SKIP() << "needs CAP_NET_BIND_SERVICE";
+  auto connected = TryConnect({.local_port = LocalPort::kReserved});
   ASSERT_TRUE(connected);
-  EXPECT_LT((*connected)->local().port(), 1024);
+  EXPECT_LT((*connected)->local().port(), kFirstUnreservedPort);
   // A second one does not collide with it.
-  EXPECT_TRUE(TryConnect({.privileged_port = true}));
+  EXPECT_TRUE(TryConnect({.local_port = LocalPort::kReserved}));
 }
 
 TEST_F(TcpTest, RepliesToNobodyAndGarbageDoNoHarmToOtherCalls) {
