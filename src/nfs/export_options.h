@@ -24,7 +24,7 @@ struct ExportOptions {
   uint32_t anonuid = 65534;
   uint32_t anongid = 65534;
   std::vector<Network> clients{};  // empty: every host
-  bool privileged_ports = false;   // calls must come from ports below 1024
+  bool privileged_ports = false;   // calls over TCP must come from ports below 1024
   SecurityFlavors security{SecurityFlavor::kSys};
   // Where users' groups are taken from, if UserGroups::AreOf() says so; else, or where it is null, they are those of the credentials.
   // With it, no program is called but through WithGroups.
@@ -43,7 +43,7 @@ SetupResult<std::string> NormalizeExportPath(std::string_view path);
 
 // "PATH=DIR[:option,option,...]" with the options
 //   ro  rw  root_squash  no_root_squash  all_squash  anonuid=N  anongid=N  client=NETWORK (may be repeated)
-//   secure  insecure (ports)  sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; the best first
+//   secure  insecure (ports, over TCP)  sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; the best first
 // A colon that belongs to DIR is written "\:".
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
 

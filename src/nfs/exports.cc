@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/local_port.h"
+
 namespace penstock::nfs {
 namespace {
 
@@ -38,11 +40,11 @@ bool ById(const std::unique_ptr<const Export>& candidate, ExportId id) { return 
 
 }  // namespace
 
-bool Export::Admits(const SocketAddress& client) const {
-  constexpr uint16_t kFirstUnprivilegedPort = 1024;
-  if (options_.privileged_ports && client.port() >= kFirstUnprivilegedPort) return false;
+bool Export::Admits(const rpc::Peer& client) const {
+  const bool port_counts = options_.privileged_ports && client.transport != rpc::TransportKind::kRdma;
+  if (port_counts && client.address.port() >= kFirstUnreservedPort) return false;
   return options_.clients.empty() ||
-         std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client.address()); });
+         std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client.address.address()); });
 }
 
 SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/address.h"
 #include "base/result.h"
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
 #include "nfs/file_handle.h"
+#include "rpc/transport.h"
 
 namespace penstock::nfs {
 
@@ -29,8 +29,9 @@ class Export {
 
   FileHandle root() const { return {id_, file_system_->Root()}; }
 
-  // Whether the host and port that a call came from may use this export.
-  bool Admits(const SocketAddress& client) const;
+  // Whether the host and port that a call came from may use this export. Over RDMA the port does not count: Linux's client
+  // leaves it to the RDMA connection manager, which gives it one above 1023 (and Linux's server asks for no other).
+  bool Admits(const rpc::Peer& client) const;
 
  private:
   ExportId id_;

@@ -20,7 +20,11 @@ class ExportsTest : public testing::Test {
   Exports exports_;
 };
 
-SocketAddress Client(const char* address, uint16_t port = 700) { return {asio::ip::make_address(address), port}; }
+rpc::Peer Client(const char* address, uint16_t port = 700) {
+  rpc::Peer peer;
+  peer.address = {asio::ip::make_address(address), port};
+  return peer;
+}
 
 TEST_F(ExportsTest, AnExportIsFoundByTheIdThatItsHandlesCarry) {
   ASSERT_TRUE(Add("/data"));
@@ -87,6 +91,17 @@ TEST_F(ExportsTest, AdmitsPrivilegedPortsOnlyWhereItWasTold) {
   const Export& data = *exports_.all()[0];
   EXPECT_TRUE(data.Admits(Client("192.0.2.1", 1023)));
   EXPECT_FALSE(data.Admits(Client("192.0.2.1", 1024)));
+}
+
+// Linux's client takes any port for RDMA, also where it takes a privileged one for TCP.
+TEST_F(ExportsTest, AdmitsEveryPortOverRdma) {
+  const ExportOptions options{.clients = {*Network::Parse("192.0.2.0/24")}, .privileged_ports = true};
+  ASSERT_TRUE(Add("/data", options));
+  rpc::Peer peer = Client("192.0.2.1", 50000);
+  peer.transport = rpc::TransportKind::kRdma;
+  EXPECT_TRUE(exports_.all()[0]->Admits(peer));
+  peer.address = {asio::ip::make_address("203.0.113.1"), 700};
+  EXPECT_FALSE(exports_.all()[0]->Admits(peer)) << "the address counts";
 }
 
 }  // namespace

@@ -229,6 +229,28 @@ def networks(scratch):
             refused("ls", server.url("/far", transport), mentions=["far"])
 
 
+def secure(scratch):
+    """An export for ports below 1024: root's client comes from one unless it is told not to, over TCP, where the port counts."""
+    if os.geteuid() != 0:
+        raise Skip("needs root: for ports below 1024")
+    folders(scratch, "export")
+    make(f"{scratch}/export/file", 10)
+    with Server({"/export": f"{scratch}/export:secure"}) as server:
+        for version in ("3", "4.0", "4.1"):
+            def url(transport):
+                return server.url("/export", transport).replace("vers=3", f"vers={version}")
+
+            for transport in TRANSPORTS:
+                assert b"file" in ok("ls", url(transport)).split()
+            # Version 3 asks MOUNT, which is there over TCP alone.
+            refused("ls", url("tcp") + "&noresvport", mentions=["export"])
+            if version != "3":
+                assert b"file" in ok("ls", url("rdma") + "&noresvport").split()
+    with Server({"/export": f"{scratch}/export:insecure"}) as server:
+        for transport in TRANSPORTS:
+            assert b"file" in ok("ls", server.url("/export", transport) + "&noresvport").split()
+
+
 def bench(scratch):
     """Every operation at every depth has its row, in the table and in the JSON; nothing stays behind on the server."""
     folders(scratch, "export")
@@ -262,4 +284,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, networks, bench, no_server)})
+    read_only, squash, networks, secure, bench, no_server)})

@@ -93,7 +93,7 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   const Exports::Place place = exports_.Resolve(path);
   if (!place.found) co_return mountres3(MNT3ERR_NOENT);
   const Export& found = *place.found;
-  if (!found.Admits(context.peer.address)) co_return mountres3(MNT3ERR_ACCES);
+  if (!found.Admits(context.peer)) co_return mountres3(MNT3ERR_ACCES);
   // AUTH_SYS or better is required, and will do for any export: nobody gets more by it than a handle, and which flavors
   // go with that. Linux (6.1) mounts in no other way.
   const SecurityFlavors& flavors = found.options().security;

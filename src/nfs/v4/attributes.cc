@@ -41,7 +41,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   }
   const Namespace& names = compound.services.names;
   if (set.Has(FATTR4_MOUNTED_ON_FILEID) && names.IsTop(object)) {
-    values.mounted_on_fileid = co_await names.MountedOnFileId(object, attributes->fileid, compound.call.peer.address);
+    values.mounted_on_fileid = co_await names.MountedOnFileId(object, attributes->fileid, compound.call.peer);
   }
   if (set.Intersects(kSpaceAttributes)) {
     const auto space = co_await file_system.GetSpace(object.context(), object.object());

@@ -98,7 +98,7 @@ bool Compound::MachineMay(nfs_opnum4 operation) const {
 }
 
 nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const {
-  const bool taken = services.names.FlavorsOf(in, object, call.peer.address).Admits(call.credential);
+  const bool taken = services.names.FlavorsOf(in, object, call.peer).Admits(call.credential);
   return taken ? NFS4_OK : NFS4ERR_WRONGSEC;
 }
 
@@ -110,7 +110,7 @@ void Compound::Enter(const Export& in, const fs::Handle& object, Standing how) {
 
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: access that was revoked, for everybody or for this client, makes a handle stale.
-  const Export* in = services.names.Find(handle.export_id, call.peer.address);
+  const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
   return PutCurrent(*in, handle.object);
 }
@@ -123,7 +123,7 @@ nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object) {
 }
 
 nfsstat4 Compound::MoveTo(const FileHandle& handle) {
-  const Export* in = services.names.Find(handle.export_id, call.peer.address);
+  const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
   return MoveTo(*in, handle.object);
 }

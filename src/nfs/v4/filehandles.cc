@@ -10,7 +10,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 nfsstat4 PutRoot(Compound& compound) {
-  const Place root = compound.services.names.Root(compound.call.peer.address);
+  const Place root = compound.services.names.Root(compound.call.peer);
   return compound.PutCurrent(*root.in, root.object);
 }
 

@@ -21,7 +21,7 @@ Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs
   const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
   // The client may search the directory: then what stands there for an export counts.
   if (found.result || found.result.error() == fs::Error::kNoEnt) {
-    const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer.address, name);
+    const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer, name);
     if (!junctions.empty()) {
       const Export* leads_to = junctions.front().leads_to;
       if (!leads_to) co_return std::unexpected(NFS4ERR_NOENT);
@@ -36,7 +36,7 @@ Task<Result<Place, nfsstat4>> FindParent(Compound& compound) {
   const Object& directory = *compound.current;
   const Namespace& names = compound.services.names;
   if (names.IsTop(directory)) {
-    const auto parent = co_await names.ParentOfTop(directory, compound.call.peer.address);
+    const auto parent = co_await names.ParentOfTop(directory, compound.call.peer);
     if (!parent) co_return std::unexpected(ToStatus(parent.error()));
     co_return *parent;
   }
@@ -70,7 +70,7 @@ SECINFO4res AnswerFlavors(Compound& compound, const Result<Place, nfsstat4>& pla
     compound.current.reset();
     compound.current_stateid.reset();
   }
-  return Describe(compound.services.names.FlavorsOf(*place->in, place->object, compound.call.peer.address));
+  return Describe(compound.services.names.FlavorsOf(*place->in, place->object, compound.call.peer));
 }
 
 }  // namespace

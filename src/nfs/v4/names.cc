@@ -23,7 +23,7 @@ Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
   if (target.directory.read_only()) co_return NFS4ERR_ROFS;
   // What another export stands in for is the operator's.
   const auto junctions =
-      co_await compound.services.names.JunctionsIn(target.directory, compound.call.peer.address, target.name);
+      co_await compound.services.names.JunctionsIn(target.directory, compound.call.peer, target.name);
   co_return junctions.empty() ? NFS4_OK : NFS4ERR_ACCESS;
 }
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/address.h"
 #include "nfs/exports.h"
 #include "nfs/v4/pseudo_file_system.h"
+#include "rpc/transport.h"
 
 namespace penstock::nfs::v4 {
 
@@ -36,7 +36,7 @@ struct Junction {
 // Never changes; any thread.
 class Namespace {
  public:
-  using Client = SocketAddress;
+  using Client = rpc::Peer;
 
   // `exports` outlives it and does not change any more. An error where two paths cannot be told apart in handles.
   static SetupResult<std::unique_ptr<const Namespace>> Make(const Exports& exports, fs::Timestamp started);
