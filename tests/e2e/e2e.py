@@ -229,6 +229,35 @@ def networks(scratch):
             refused("ls", server.url("/far", transport), mentions=["far"])
 
 
+def ports_of_clients(server_port):
+    """Of the connections to that port of this host."""
+    found = set()
+    with open("/proc/net/tcp") as table:
+        for line in list(table)[1:]:
+            local, peer, state = line.split()[1:4]
+            if state == "01" and int(peer.split(":")[1], 16) == server_port:
+                found.add(int(local.split(":")[1], 16))
+    return found
+
+
+def reserved_ports(scratch):
+    """Root's client comes from a port below 1024 over both transports, and from another where it is told so."""
+    if os.geteuid() != 0:
+        raise Skip("needs root: for ports below 1024")
+    folders(scratch, "export")
+    with Server({"/": f"{scratch}/export"}) as server:
+        for transport, port in (("rdma", server.rdma), ("tcp", server.tcp)):
+            for option in ("", "&noresvport"):
+                with subprocess.Popen([PENSTOCK, "ping", "-c", "100", "-i", "1000", server.url("/", transport) + option],
+                                      stdout=subprocess.PIPE, text=True) as client:
+                    try:
+                        assert "NFS version" in client.stdout.readline()
+                        (used,) = ports_of_clients(port)
+                    finally:
+                        client.kill()
+                assert (used < 1024) == (option == ""), (transport, option, used)
+
+
 def secure(scratch):
     """An export for ports below 1024: root's client comes from one unless it is told not to, over TCP, where the port counts."""
     if os.geteuid() != 0:
@@ -284,4 +313,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, networks, secure, bench, no_server)})
+    read_only, squash, networks, secure, reserved_ports, bench, no_server)})
