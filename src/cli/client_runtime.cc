@@ -30,6 +30,7 @@ Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use 
   const client::MountOptions mount_options{.retry = {}, .provider = providers_.back().get()};
   PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(loop_, workers_, url, mount_options));
   client::Result<void> result = co_await use(*mount);
+  if (!result) result = std::unexpected(client::WithTrouble(std::move(result).error(), mount->trouble()));
   co_await mount->Unmount();
   // What closes has a turn in which none of its own code runs any more.
   co_await Sleep(loop_, Duration::zero());

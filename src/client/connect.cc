@@ -39,7 +39,7 @@ std::string_view Describe(rdma::ConnectError::Kind kind) {
     case Kind::kRefused:
       return "connection refused";
     case Kind::kRejected:
-      return "the server rejected the connection";
+      return "the server rejected the connection: it may be full, or not serve this host";
     case Kind::kTimedOut:
       return "timed out";
     case Kind::kProtocol:
@@ -80,7 +80,10 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
   if (connected) co_return *std::move(connected);
   const rdma::ConnectError& error = connected.error();
-  if (error.detail.empty()) co_return std::unexpected(std::string(Describe(error.kind)));
+  // Of these there is no more to say.
+  const bool is_clear =
+      error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;
+  if (error.detail.empty() || is_clear) co_return std::unexpected(std::string(Describe(error.kind)));
   co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
 }
 

@@ -56,6 +56,7 @@ class FakeMount final : public Mount {
   Task<void> Unmount() override { co_return; }
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return 0; }
+  const std::string& trouble() const override { return trouble_; }
   Task<Result<void>> Ping() override { co_return Unexpected(); }
   Task<Result<Node>> Lookup(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<std::string>> ReadLink(const Handle&, std::string_view) override { co_return Unexpected(); }
@@ -87,6 +88,7 @@ class FakeMount final : public Mount {
   }
 
   FakeServer& server_;
+  const std::string trouble_;
 };
 
 // Calls are executed in their order. Of the replies that are on their way the last one comes first.

@@ -43,6 +43,8 @@ struct Error {
 
 // "server: no such file or directory"
 Error ErrorOf(Status status, std::string_view what);
+// The same with Mount::trouble() behind it, where no server has said anything.
+Error WithTrouble(Error error, std::string_view trouble);
 
 template <class T, class E = Error>
 using Result = penstock::Result<T, E>;

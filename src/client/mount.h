@@ -195,6 +195,8 @@ class Mount {
   // url.path, seen from the root; without a leading '/'.
   const std::string& path() const { return path_; }
   virtual uint64_t reconnections() const = 0;
+  // Why the last call had no reply, for people: to be added to its error. Empty where it had one.
+  virtual const std::string& trouble() const = 0;
 
   // Asks nothing of the server but an answer (procedure 0).
   virtual Task<Result<void>> Ping() = 0;

@@ -26,13 +26,30 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
     }
     const std::shared_ptr<rpc::Channel> channel = channel_;
     auto reply = co_await channel->Call(call, shape);
-    if (reply) delay_ = Duration::zero();
+    if (reply) HandleReply(*channel);
     // A reply that is overdue means a connection that is no good any more.
     if (reply || (reply.error() != rpc::CallError::kDisconnected && reply.error() != rpc::CallError::kTimedOut)) {
       co_return reply;
     }
     // The first of the calls that lost it takes it away.
-    if (channel == channel_) lost_ = std::exchange(channel_, nullptr);
+    if (channel == channel_) {
+      HandleLoss(reply.error());
+      lost_ = std::exchange(channel_, nullptr);
+    }
+  }
+}
+
+void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
+  delay_ = Duration::zero();
+  trouble_.clear();
+  if (&from == channel_.get()) has_replied_ = true;
+}
+
+void ReconnectingChannel::HandleLoss(rpc::CallError error) {
+  if (error == rpc::CallError::kTimedOut) {
+    trouble_ = "the server does not answer";
+  } else if (!has_replied_) {
+    trouble_ = "the server closes connections before it answers: it may be full";
   }
 }
 
@@ -47,10 +64,12 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
     auto opened = co_await opener_();
     if (opened) {
       channel_ = *std::move(opened);
+      has_replied_ = false;
       ++reconnections_;
       break;
     }
     log::debug("no connection yet: {}", opened.error());
+    trouble_ = std::move(opened).error();
     co_await Wait(give_up);
   }
   reconnecting_ = false;

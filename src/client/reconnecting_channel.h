@@ -39,9 +39,14 @@ class ReconnectingChannel final : public rpc::Channel {
 
   // How often a lost connection was replaced.
   uint64_t reconnections() const { return reconnections_; }
+  // Why calls have no reply, for people: what came of the last attempt to connect, or of the connection. Empty where the last
+  // call had one.
+  const std::string& trouble() const { return trouble_; }
 
  private:
   Task<void> Reconnect(TimePoint give_up);
+  void HandleReply(const rpc::Channel& from);
+  void HandleLoss(rpc::CallError error);
   Task<void> Wait(TimePoint give_up);
 
   TimerService& timers_;
@@ -52,6 +57,8 @@ class ReconnectingChannel final : public rpc::Channel {
   bool reconnecting_ = false;
   Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;
+  bool has_replied_ = false;  // over this connection
+  std::string trouble_;
   Signal changed_;
 };
 

@@ -1,5 +1,6 @@
 #include "client/reconnecting_channel.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <asio/io_context.hpp>
@@ -118,6 +119,26 @@ TEST_F(ReconnectingChannelTest, ConnectTriesOnceAndSaysWhy) {
   }(channel, error));
   EXPECT_EQ(error, "nobody there");
   EXPECT_EQ(script_.attempts, 1u);
+}
+
+// Which a server does that has as many connections as it takes.
+TEST_F(ReconnectingChannelTest, TellsOfAServerThatClosesConnectionsBeforeItAnswers) {
+  script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kDisconnected);
+  ReconnectingChannel channel(loop_, Opener(), short_policy_);
+  EXPECT_FALSE(*Call(channel, "first"));
+  EXPECT_THAT(channel.trouble(), testing::HasSubstr("full"));
+  script_.failures.clear();
+  EXPECT_TRUE(*Call(channel, "second"));
+  EXPECT_EQ(channel.trouble(), "");
+}
+
+TEST_F(ReconnectingChannelTest, TellsWhyItCannotConnectAgain) {
+  script_.failures = {rpc::CallError::kDisconnected};
+  script_.opens = std::vector<bool>(10000, false);
+  script_.opens[0] = true;
+  ReconnectingChannel channel(loop_, Opener(), short_policy_);
+  EXPECT_FALSE(*Call(channel, "call"));
+  EXPECT_EQ(channel.trouble(), "nobody there");
 }
 
 }  // namespace

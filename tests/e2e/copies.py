@@ -80,7 +80,7 @@ def server_goes(scratch):
         with half_way(scratch, transport, "&timeout=1") as (client, valve, server):
             server.kill()
             valve.open()
-            assert_failed(client, "file")
+            assert_failed(client, "/file", "connection")
             server.start()  # whose end is looked at
         assert_untouched(scratch)
 

@@ -304,6 +304,21 @@ def bench(scratch):
         refused("bench", server.url("/", "rdma"), "--ops", "read1m,erase", mentions=["erase"])
 
 
+def full(scratch):
+    """A server that has as many connections as it takes: the next client is told, and served when there is room."""
+    folders(scratch, "export")
+    with Server({"/": f"{scratch}/export"}, ["--threads=1", "--max-connections=1"]) as server:
+        for transport in TRANSPORTS:
+            url = server.url("/", transport).replace("vers=3", "vers=4.1")
+            with subprocess.Popen([PENSTOCK, "ping", "-c", "100", "-i", "1000", url], stdout=subprocess.PIPE,
+                                  text=True) as client:
+                try:
+                    assert "NFS version" in client.stdout.readline()
+                    refused("ls", url + "&timeout=1", mentions=["full"])
+                finally:
+                    client.kill()
+
+
 def no_server(scratch):
     """Nobody listens, or somebody who is no NFS server: one line, no hang."""
     (port,) = free_ports(1)
@@ -313,4 +328,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, networks, secure, reserved_ports, bench, no_server)})
+    read_only, squash, networks, secure, reserved_ports, bench, full, no_server)})

@@ -52,6 +52,7 @@ class Mount final : public client::Mount {
 
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return channel_.reconnections(); }
+  const std::string& trouble() const override { return channel_.trouble(); }
   // The server has nothing of ours: it keeps no state, and its list of mounts was told already.
   Task<void> Unmount() override { co_return; }
 
@@ -272,7 +273,8 @@ Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, 
     return OpenChannel(loop, workers, url, provider);
   };
   auto mount = std::make_unique<Mount>(loop, url, options, std::move(opener));
-  PENSTOCK_CO_CHECK(co_await mount->SetUp(workers));
+  Result<void> ready = co_await mount->SetUp(workers);
+  if (!ready) co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));
   co_return mount;
 }
 

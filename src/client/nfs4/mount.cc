@@ -76,6 +76,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
     return kNames[caller_->minor_version()];
   }
   uint64_t reconnections() const override { return channel_.reconnections(); }
+  const std::string& trouble() const override { return channel_.trouble(); }
   Task<void> Unmount() override {
     // A server that does not answer any more finds out by itself, when the lease ends.
     if (caller_->answered()) delegations_->ReturnAll();
@@ -330,7 +331,7 @@ Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, 
   if (ready) co_return mount;
   // What it has closed has a turn in which none of its own code runs any more.
   co_await Sleep(loop, Duration::zero());
-  co_return std::unexpected(std::move(ready).error());
+  co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));
 }
 
 }  // namespace penstock::client::v4
