@@ -65,9 +65,12 @@ struct DirectoryEntry {
   uint64_t fileid = 0;
   std::string_view name;
   Cookie cookie;  // where to go on after this entry
-  // Of what ReadDirectory was asked for; absent also where the entry vanished meanwhile or is another file system's.
-  std::optional<Attributes> attributes;
-  std::optional<Handle> handle;
+  // Of what ReadDirectory was asked for: both, or the error.
+  std::optional<Attributes> attributes{};
+  std::optional<Handle> handle{};
+  // Why there are none: kAccess where the caller may not search the directory, and for another file system's root;
+  // kDelay where the server is out of descriptors or memory. Entries that vanished meanwhile are not given at all.
+  std::optional<Error> error{};
 };
 
 // Takes a directory's entries in their order. May be called on another thread while its owner waits for ReadDirectory.

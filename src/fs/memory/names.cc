@@ -324,10 +324,12 @@ Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& cont
     if (after >= inode.next_place) return std::unexpected(Error::kBadCookie);
 
     const auto add = [&](uint64_t place, std::string_view name, const Inode& entry) {
-      DirectoryEntry given{entry.attributes.fileid, name, Cookie(place), {}, {}};
+      DirectoryEntry given{entry.attributes.fileid, name, Cookie(place)};
       if (arguments.with_nodes && rights.execute) {
         given.attributes = entry.attributes;
         given.handle = HandleOf(entry.attributes.fileid);
+      } else if (arguments.with_nodes) {
+        given.error = Error::kAccess;
       }
       return sink.Add(given);
     };

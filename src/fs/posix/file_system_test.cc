@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/test_descriptors.h"
 #include "fs/file_system_suite.h"
 #include "fs/posix/test_backend.h"
 
@@ -130,10 +131,57 @@ TEST_P(PosixTest, AMountPointIsSeenButNotEntered) {
   EXPECT_EQ(LookupError(root_, "mounted"), Error::kAccess);
   const std::vector<suite::Listed> entries = List(root_, 10, true);
   EXPECT_EQ(CountNames(entries).count("mounted"), 1u);
-  for (const suite::Listed& entry : entries) EXPECT_EQ(entry.handle.has_value(), entry.name != "mounted");
+  for (const suite::Listed& entry : entries) {
+    EXPECT_EQ(entry.handle.has_value(), entry.name != "mounted");
+    EXPECT_EQ(entry.error, entry.name == "mounted" ? std::optional(Error::kAccess) : std::nullopt);
+  }
   EXPECT_EQ(suite::ErrorOf(RemoveDirectory(root_, "mounted").result), Error::kAccess);
   ::umount((exported() / "mounted").c_str());
   EXPECT_FALSE(LookupError(root_, "mounted"));
+}
+
+TEST_P(PosixTest, ListsEveryEntryWithItsErrorWhenNoDescriptorIsLeft) {
+  for (int i = 0; i < 300; ++i) Make(root_, "file" + std::to_string(i));
+  List(root_);  // opens the directory
+  std::vector<suite::Listed> entries;
+  {
+    const NoFreeDescriptors none;
+    entries = List(root_, 1000, true);
+  }
+  EXPECT_EQ(entries.size(), 302u);
+  for (const suite::Listed& entry : entries) {
+    if (entry.name == "." || entry.name == "..") continue;
+    EXPECT_EQ(entry.error, Error::kDelay) << entry.name;
+    EXPECT_FALSE(entry.handle || entry.attributes) << entry.name;
+  }
+}
+
+// Removes what is in a directory as soon as it is given the first entry.
+class Remover : public suite::Collector {
+ public:
+  explicit Remover(stdfs::path directory) : Collector(1000), directory_(std::move(directory)) {}
+  bool Add(const DirectoryEntry& entry) override {
+    if (entries.empty()) {
+      for (const auto& found : stdfs::directory_iterator(directory_)) stdfs::remove(found);
+    }
+    return Collector::Add(entry);
+  }
+
+ private:
+  stdfs::path directory_;
+};
+
+TEST_P(PosixTest, SkipsEntriesThatVanishWhileTheyAreListed) {
+  const Handle directory = MakeDirectory(root_, "directory");
+  for (int i = 0; i < 10; ++i) Make(directory, "file" + std::to_string(i));
+  Remover remover(exported() / "directory");
+  const auto reply =
+      Await(fs().ReadDirectory(caller_, directory, {.cookie = {}, .verifier = {}, .with_nodes = true}, remover));
+  ASSERT_TRUE(reply.result);
+  EXPECT_TRUE(reply.result->eof);
+  // One may have been looked at before.
+  EXPECT_LE(remover.entries.size(), 3u);
+  for (const suite::Listed& entry : remover.entries) EXPECT_FALSE(entry.error) << entry.name;
 }
 
 TEST_P(PosixTest, AFileThatWasCommittedCanBeExecuted) {

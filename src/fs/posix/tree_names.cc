@@ -222,12 +222,18 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
       for (long at = 0; at < filled;) {
         const auto* raw = reinterpret_cast<const dirent64*>(buffer + at);
         at += raw->d_reclen;
-        DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off)), {}, {}};
+        DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off))};
         if (is_root && entry.name == "..") entry.fileid = stat.attributes.fileid;
-        if (arguments.with_nodes && rights.execute) {
-          if (const Result<Node> node = NodeOfEntry(directory, stat, entry.name)) {
+        if (arguments.with_nodes) {
+          const Result<Node> node =
+              rights.execute ? NodeOfEntry(directory, stat, entry.name) : Result<Node>(std::unexpected(Error::kAccess));
+          if (node) {
             entry.attributes = node->attributes;
             entry.handle = node->handle;
+          } else if (node.error() == Error::kNoEnt) {
+            continue;  // removed since getdents64
+          } else {
+            entry.error = node.error();
           }
         }
         if (!sink.Add(entry)) return ReadDirectoryReply{};

@@ -16,7 +16,7 @@ TEST_P(DirectorySuite, AnEmptyDirectoryHasDots) {
   EXPECT_EQ(CountNames(entries), (std::map<std::string, int>{{".", 1}, {"..", 1}}));
   for (const Listed& entry : entries) {
     EXPECT_EQ(entry.fileid, Stat(entry.name == "." ? directory : root_).fileid);
-    EXPECT_FALSE(entry.handle || entry.attributes) << "nobody asked";
+    EXPECT_FALSE(entry.handle || entry.attributes || entry.error) << "nobody asked";
   }
 }
 
@@ -36,6 +36,7 @@ TEST_P(DirectorySuite, NodesComeWithTheirNamesWhereTheyAreWanted) {
   size_t seen = 0;
   for (const Listed& entry : List(root_, 2, true)) {
     ASSERT_TRUE(entry.handle && entry.attributes) << entry.name;
+    EXPECT_FALSE(entry.error) << entry.name;
     EXPECT_EQ(entry.attributes->fileid, entry.fileid) << entry.name;
     if (!made.contains(entry.name)) continue;
     ++seen;
@@ -132,7 +133,11 @@ TEST_P(DirectorySuite, ListingWithoutSearchPermissionShowsNamesAlone) {
   caller_ = As(1001, 1001);
   const std::vector<Listed> entries = List(directory, 10, true);
   EXPECT_EQ(CountNames(entries).count("file"), 1u);
-  for (const Listed& entry : entries) EXPECT_FALSE(entry.handle || entry.attributes) << entry.name;
+  for (const Listed& entry : entries) {
+    EXPECT_FALSE(entry.handle || entry.attributes) << entry.name;
+    EXPECT_EQ(entry.error, Error::kAccess) << entry.name;
+  }
+  for (const Listed& entry : List(directory, 10)) EXPECT_FALSE(entry.error) << "nobody asked";
 }
 
 }  // namespace penstock::fs::suite

@@ -50,6 +50,7 @@ struct Listed {
   Cookie cookie;
   std::optional<Attributes> attributes;
   std::optional<Handle> handle;
+  std::optional<Error> error{};
 };
 
 class Collector : public EntrySink {
@@ -57,7 +58,8 @@ class Collector : public EntrySink {
   explicit Collector(size_t room) : room_(room) {}
   bool Add(const DirectoryEntry& entry) override {
     if (entries.size() == room_) return false;
-    entries.push_back({std::string(entry.name), entry.fileid, entry.cookie, entry.attributes, entry.handle});
+    entries.push_back(
+        {std::string(entry.name), entry.fileid, entry.cookie, entry.attributes, entry.handle, entry.error});
     return true;
   }
   std::vector<Listed> entries;

@@ -41,6 +41,9 @@ class Entries : public fs::EntrySink {
 
   // There was an entry, and even the first one was too long.
   bool too_small() const { return full_ && encoder_.size() == 0; }
+  // The server is out of something that it needs for every entry: the client is to ask for all of them again later,
+  // rather than for each by itself.
+  bool is_starved() const { return starved_; }
   void MoveTo(xdr::Encoder& results) {
     const xdr::Message entries = encoder_.Finish();
     results.Fixed(entries.stream.bytes());
@@ -52,6 +55,11 @@ class Entries : public fs::EntrySink {
   }
 
   bool AddPlus(const fs::DirectoryEntry& entry) {
+    if (entry.error == fs::Error::kDelay) {
+      starved_ = true;
+      return false;
+    }
+    // RFC 1813 §3.3.17: whatever else is wrong with an entry, it is listed, without attributes and handle.
     entryplus3 plus{.fileid = entry.fileid, .name = entry.name, .cookie = entry.cookie.value()};
     // The client's wish for names is no limit for the first of them.
     const size_t named = xdr::EncodedSize(entry3{.fileid = plus.fileid, .name = plus.name, .cookie = plus.cookie});
@@ -76,6 +84,7 @@ class Entries : public fs::EntrySink {
   const size_t room_;
   size_t names_;
   bool full_ = false;
+  bool starved_ = false;
   xdr::Encoder encoder_;
 };
 
@@ -99,7 +108,9 @@ Task<> ReadEntries(Request request, Place place, bool plus, uint32_t maximum, ui
   const auto observed =
       co_await target.file_system().ReadDirectory(target.context(), target.object(), arguments, entries);
   const post_op_attr attributes = ToPostAttributes(observed.attributes);
-  const nfsstat3 status = entries.too_small() ? NFS3ERR_TOOSMALL : StatusOf(observed.result);
+  const nfsstat3 status = entries.is_starved()  ? NFS3ERR_JUKEBOX
+                          : entries.too_small() ? NFS3ERR_TOOSMALL
+                                                : StatusOf(observed.result);
   if (status != NFS3_OK) {
     xdr::Encode(results, READDIR3res(status, READDIR3resfail{.dir_attributes = attributes}));
     co_return;

@@ -186,6 +186,22 @@ TEST_F(ReadDirectoryPlusTest, OneEntryMustFit) {
   EXPECT_TRUE(Read(4096, 200).resfail().dir_attributes);
 }
 
+// RFC 1813 §3.3.17
+TEST_F(ReadDirectoryPlusTest, ListsNamesAloneWhereTheDirectoryMayBeReadButNotSearched) {
+  const nfs_fh3 directory = MakeDirectory("directory", 0444);
+  for (const std::string_view name : {"a", "b", "c"}) MakeFileIn(directory, name);
+  memory.SetUser(1000);
+  const auto read = Call<NFSPROC3_READDIRPLUS>({directory, 0, {}, 4096, 4096});
+  ASSERT_EQ(read.status(), NFS3_OK);
+  EXPECT_TRUE(read.resok().reply.eof);
+  std::set<std::string_view> names;
+  for (const auto& entry : read.resok().reply.entries) {
+    names.insert(entry.name);
+    EXPECT_FALSE(entry.name_attributes || entry.name_handle) << entry.name;
+  }
+  EXPECT_THAT(names, UnorderedElementsAre(".", "..", "a", "b", "c"));
+}
+
 TEST_F(ReadDirectoryPlusTest, NeedsADirectory) {
   EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({MakeFile("file"), 0, {}, 4096, 4096}).status()), NFS3ERR_NOTDIR);
   EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({NoHandle(), 0, {}, 4096, 4096}).status()), NFS3ERR_BADHANDLE);

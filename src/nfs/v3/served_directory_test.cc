@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/loop.h"
+#include "base/test_descriptors.h"
 #include "base/workers.h"
 #include "fs/posix/file_system.h"
 #include "nfs/v3/nfs_test.h"
@@ -110,6 +111,14 @@ TEST_F(ServedDirectoryTest, EntriesComeOverFromOtherThreadsWhole) {
     eof = read.resok().reply.eof;
   }
   EXPECT_EQ(seen, expected);
+}
+
+TEST_F(ServedDirectoryTest, ReadDirectoryPlusAsksForPatienceWhenNoDescriptorIsLeft) {
+  for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
+  EXPECT_EQ((Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).status()), NFS3_OK);  // opens the directory
+  const NoFreeDescriptors none;
+  EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({root, 0, {}, 4096, 4096}).status()), NFS3ERR_JUKEBOX);
+  EXPECT_EQ((Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).resok().reply.entries.size()), 32u);
 }
 
 TEST_F(ServedDirectoryTest, HandlesAndCreateVerifiersOutliveTheServer) {

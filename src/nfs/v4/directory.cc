@@ -47,6 +47,11 @@ struct Missing {
   uint32_t gid;
 };
 
+struct SuppliedList {
+  fs::Handle of;
+  fs::Result<fs::Acls> acls;
+};
+
 class Entries : public fs::EntrySink {
  public:
   // `room` octets for entries; `names` of them (as dircount counts) without attributes, no limit where that is zero.
@@ -80,8 +85,13 @@ class Entries : public fs::EntrySink {
       values.attributes = *entry.attributes;
       values.handle.object = *entry.handle;
       if (Lacks(values)) return false;
-    } else if (!kEntryAttributes.Contains(wanted_)) {
-      return Pass(entry);  // it vanished meanwhile, or is not of this export
+    } else if (entry.error) {
+      values.error = ToStatus(*entry.error);
+    }
+    // RFC 8881 §18.23.3: the entry says what is wrong with it, or nobody learns of any entry.
+    if (values.error != NFS4_OK && !wanted_.Has(FATTR4_RDATTR_ERROR)) {
+      failure_ = values.error;
+      return false;
     }
     return Put(entry, values);
   }
@@ -90,7 +100,9 @@ class Entries : public fs::EntrySink {
   bool too_small() const { return full_ && encoder_.size() == 0; }
   // Reading ended because this is not known yet. Then it goes on with what is given for the entry.
   const std::optional<Missing>& missing() const { return missing_; }
-  void Supply(fs::Acls acls) { acls_ = std::move(acls); }
+  void Supply(SuppliedList list) { supplied_ = std::move(list); }
+  // Reading ended because of an entry whose attributes cannot be had.
+  const std::optional<nfsstat4>& failure() const { return failure_; }
   // Behind the last entry that was given.
   fs::Cookie cookie() const { return cookie_; }
   void MoveTo(xdr::Encoder& results) {
@@ -107,12 +119,19 @@ class Entries : public fs::EntrySink {
   bool Lacks(AttributeValues& values) {
     const fs::Attributes& of = values.attributes;
     const bool lacks_names = wanted_.Intersects(kOwnerAttributes) && !directory_.owners.Knows(of.uid, of.gid);
-    const bool lacks_acl = wanted_.Has(FATTR4_ACL) && !acls_;
-    if (lacks_names || lacks_acl) {
+    const bool has_acl = supplied_ && supplied_->of == values.handle.object;
+    if (lacks_names || (wanted_.Has(FATTR4_ACL) && !has_acl)) {
       missing_ = Missing{values.handle.object, of.uid, of.gid};
       return true;
     }
-    if (acls_) values.acls = *std::exchange(acls_, {});
+    if (has_acl) {
+      fs::Result<fs::Acls> acls = std::exchange(supplied_, {})->acls;
+      if (acls) {
+        values.acls = *std::move(acls);
+      } else {
+        values.error = ToStatus(acls.error());
+      }
+    }
     return false;
   }
 
@@ -142,7 +161,8 @@ class Entries : public fs::EntrySink {
   size_t names_;
   bool full_ = false;
   std::optional<Missing> missing_;
-  std::optional<fs::Acls> acls_;  // of the next entry
+  std::optional<SuppliedList> supplied_;  // for the next entry, unless that has changed meanwhile
+  std::optional<nfsstat4> failure_;
   fs::Cookie cookie_;
   const size_t memory_;
   xdr::Encoder encoder_;
@@ -171,21 +191,16 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
   co_return entrances;
 }
 
-// Looks for what an entry lacks. A list that cannot be read is shown as the mode alone would be.
+// Looks for what an entry lacks.
 Task<> Supply(Compound& compound, const Object& directory, bool with_acl, Missing missing, Entries& entries) {
   Loop* loop = directory.context().loop;
   OwnerNames& owners = compound.services.owners;
   if (!owners.Knows(missing.uid, missing.gid)) co_await owners.Load(loop, missing.uid, missing.gid);
   if (!with_acl) co_return;
   auto acls = co_await directory.file_system().GetAcls(directory.context(), missing.object);
-  fs::Acls found;
-  if (acls.result) {
-    found = *std::move(acls.result);
-  } else if (acls.attributes) {
-    found.access = fs::AclOfMode(acls.attributes->mode);
-  }
-  co_await LoadNames(owners, loop, found);
-  entries.Supply(std::move(found));
+  SuppliedList list{missing.object, std::move(acls.result)};
+  if (list.acls) co_await LoadNames(owners, loop, *list.acls);
+  entries.Supply(std::move(list));
 }
 
 // Reads on where something had to be looked up.
@@ -228,6 +243,7 @@ Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDI
     co_return Outcome{is_link && error == fs::Error::kNotDir && compound.minor_version > 0 ? NFS4ERR_SYMLINK
                                                                                            : ToStatus(error)};
   }
+  if (entries.failure()) co_return Outcome{*entries.failure()};
   // The directory's cookies are not what they were.
   if (!at_beginning && observed.result->verifier != from.verifier) co_return Outcome{NFS4ERR_NOT_SAME};
   co_return Outcome{entries.too_small() ? NFS4ERR_TOOSMALL : NFS4_OK, *observed.result};

@@ -22,6 +22,14 @@ class ReadDirectoryTest : public Nfs4Test {
     EXPECT_EQ(reply.status, NFS4_OK);
     return reply.Skip().Next<READDIR4res>().resok4();
   }
+  // One that user 1000, who calls from now on, may read but not search.
+  nfs_fh4 MakeReadableDirectory() {
+    const nfs_fh4 directory = MakeDirectory("readable", 0444);
+    const fs::Handle handle = FileHandle::Parse(directory.bytes())->object;
+    for (const std::string_view name : {"a", "b"}) EXPECT_TRUE(Now(tree.Create(AsRoot(), handle, name, {})).result);
+    server.SetUser(1000);
+    return directory;
+  }
   static std::vector<std::string> NamesOf(const READDIR4resok& read) {
     std::vector<std::string> names;
     for (const entry4& entry : read.reply.entries) names.emplace_back(entry.name);
@@ -128,6 +136,25 @@ TEST_F(ReadDirectoryTest, EachEntryHasItsOwnAccessControlList) {
 
 TEST_F(ReadDirectoryTest, AttributesThatAreOnlySetAreInvalid) {
   EXPECT_EQ(Read(Root(), 0, {}, kPlenty, {FATTR4_TIME_ACCESS_SET}).status, NFS4ERR_INVAL);
+}
+
+// RFC 8881 §18.23.3, §5.8.1.12
+TEST_F(ReadDirectoryTest, EntriesSayWhyTheirAttributesCannotBeHad) {
+  const nfs_fh4 directory = MakeReadableDirectory();
+  const READDIR4resok read = ReadOk(directory, {FATTR4_TYPE, FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID});
+  EXPECT_THAT(NamesOf(read), ElementsAre("a", "b"));
+  EXPECT_TRUE(read.reply.eof);
+  for (const entry4& entry : read.reply.entries) {
+    EXPECT_EQ(AttributeSet(entry.attrs.attrmask), (AttributeSet{FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID}));
+    EXPECT_EQ(nfsstat4(LoadBig<uint32_t>(entry.attrs.attr_vals.bytes().data())), NFS4ERR_ACCESS);
+  }
+}
+
+TEST_F(ReadDirectoryTest, FailsWhereAttributesCannotBeHadAndEntriesMayNotSaySo) {
+  const nfs_fh4 directory = MakeReadableDirectory();
+  EXPECT_EQ(Read(directory, 0, {}, kPlenty, {FATTR4_TYPE}).status, NFS4ERR_ACCESS);
+  EXPECT_THAT(NamesOf(ReadOk(directory)), ElementsAre("a", "b"));
+  EXPECT_THAT(NamesOf(ReadOk(directory, {FATTR4_MOUNTED_ON_FILEID})), ElementsAre("a", "b"));
 }
 
 TEST_F(ReadDirectoryTest, NeedsADirectoryAndTheRight) {

@@ -152,9 +152,7 @@ Task<fs::Observed<fs::ReadDirectoryReply>> PseudoFileSystem::ReadDirectory(const
                           .name = i == 0   ? "."
                                   : i == 1 ? ".."
                                            : std::string_view(entry.name),
-                          .cookie = fs::Cookie(i + 1),
-                          .attributes = {},
-                          .handle = {}};
+                          .cookie = fs::Cookie(i + 1)};
     if (arguments.with_nodes) {
       to.attributes = AttributesOf(entry);
       to.handle = HandleOf(entry);
