@@ -20,10 +20,10 @@ open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
     return {nfs4::OPEN_DELEGATE_READ,
             nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NobodyUnasked()}};
   }
-  // Clients need not flush what they wrote when they close: the file system has no promise to give about space.
+  // RFC 8881 §10.4.1: without a promise of space clients flush what they wrote when they close, and learn what went wrong.
   return {nfs4::OPEN_DELEGATE_WRITE, nfs4::open_write_delegation4{.stateid = id,
                                                                   .recall = recall,
-                                                                  .space_limit = {nfs4::NFS_LIMIT_SIZE, UINT64_MAX},
+                                                                  .space_limit = {nfs4::NFS_LIMIT_SIZE, uint64_t{0}},
                                                                   .permissions = NobodyUnasked()}};
 }
 

@@ -213,6 +213,17 @@ TEST_F(DelegationsTest, ForWritingAreGivenToTheOnlyOneThere) {
   EXPECT_EQ(Ask(bob, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
 }
 
+// RFC 8881 §10.4.1: a server that promises space must have it when the data comes.
+TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
+  const auto expect_none = [](const open_delegation4& given) {
+    ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
+    ASSERT_TRUE(given.write().space_limit.is_filesize());
+    EXPECT_EQ(given.write().space_limit.filesize(), 0u);
+  };
+  expect_none(Ask(alice, Want::kWrite));
+  expect_none(files.ReclaimDelegation(alice, other_file, true, true, 1, now));
+}
+
 TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
   ReadDelegation(alice);
   ReadDelegation(bob);
