@@ -34,6 +34,13 @@ class FileClaims {
   // Whether anybody claims anything, of any file. All that a server pays whose clients claim nothing. Any thread.
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
 
+  // A moment, for IsOutdated.
+  virtual uint64_t Mark() const = 0;
+  // Whether a client may know a newer version of the file than its file system, or may have had one since `mark`: it has
+  // the file delegated for writing. Then nobody is told attributes that nobody asked for, so that those who need them ask.
+  // Any thread. Takes no lock unless somebody has.
+  virtual bool IsOutdated(const FileHandle& file, uint64_t mark) const = 0;
+
   // Somebody is about it: while this lives, nobody else is promised that the file stays as it is.
   class Hold {
    public:

@@ -36,13 +36,13 @@ Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) 
   }
   if (refusal != NFS3_OK) {
     const auto unchanged = co_await target.Unchanged();
-    co_return SETATTR3res(refusal, SETATTR3resfail{.obj_wcc = ToWeakCacheData(unchanged)});
+    co_return SETATTR3res(refusal, SETATTR3resfail{.obj_wcc = target.ConsistencyData(unchanged)});
   }
 
   std::optional<fs::Timestamp> guard;
   if (arguments.guard) guard = FromTime(*arguments.guard);
   const auto changed = co_await target.file_system().SetAttributes(target.context(), target.object(), *values, guard);
-  const wcc_data wcc = ToWeakCacheData(changed.object);
+  const wcc_data wcc = target.ConsistencyData(changed.object);
   if (!changed.result) co_return SETATTR3res(ToStatus(changed.result.error()), SETATTR3resfail{.obj_wcc = wcc});
   co_return SETATTR3res(NFS3_OK, SETATTR3resok{.obj_wcc = wcc});
 }
@@ -56,7 +56,7 @@ Task<ACCESS3res> Access(Request request, const ACCESS3args& arguments) {
                                               fs::kAccessExtend | fs::kAccessDelete | fs::kAccessExecute);
   if (target.read_only()) wanted &= ~(fs::kAccessModify | fs::kAccessExtend | fs::kAccessDelete);
   const auto observed = co_await target.file_system().Access(target.context(), target.object(), wanted);
-  const post_op_attr attributes = ToPostAttributes(observed.attributes);
+  const post_op_attr attributes = target.PostAttributes(observed.attributes);
   if (!observed.result) {
     co_return ACCESS3res(ToStatus(observed.result.error()), ACCESS3resfail{.obj_attributes = attributes});
   }

@@ -13,9 +13,10 @@ template <class Results, class Ok, class Failed>
 Results Answer(const Target& target, const fs::Changed<fs::Node>& changed) {
   const wcc_data directory = ToWeakCacheData(changed.object);
   if (!changed.result) return Results(ToStatus(changed.result.error()), Failed{.dir_wcc = directory});
-  return Results(NFS3_OK, Ok{.obj = target.HandleOf(changed.result->handle),
-                             .obj_attributes = ToAttributes(changed.result->attributes),
-                             .dir_wcc = directory});
+  return Results(NFS3_OK,
+                 Ok{.obj = target.HandleOf(changed.result->handle),
+                    .obj_attributes = target.PostAttributes(changed.result->handle, changed.result->attributes),
+                    .dir_wcc = directory});
 }
 
 // A refusal, as the file system would have given it.

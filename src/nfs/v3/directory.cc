@@ -64,8 +64,10 @@ class Entries : public fs::EntrySink {
     // The client's wish for names is no limit for the first of them.
     const size_t named = xdr::EncodedSize(entry3{.fileid = plus.fileid, .name = plus.name, .cookie = plus.cookie});
     if (encoder_.size() != 0 && named > names_) return false;
-    plus.name_attributes = ToPostAttributes(entry.attributes);
-    if (entry.handle) plus.name_handle = target_.HandleOf(*entry.handle);
+    if (entry.handle) {
+      plus.name_attributes = target_.PostAttributes(*entry.handle, entry.attributes);
+      plus.name_handle = target_.HandleOf(*entry.handle);
+    }
     if (!Put(plus)) return false;
     names_ -= std::min(named, names_);
     return true;

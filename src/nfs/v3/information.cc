@@ -12,7 +12,7 @@ Task<FSSTAT3res> FileSystemStatus(Request request, const FSSTAT3args& arguments)
   if (!target) co_return FSSTAT3res(target.status());
 
   const auto observed = co_await target.file_system().GetSpace(target.context(), target.object());
-  const post_op_attr attributes = ToPostAttributes(observed.attributes);
+  const post_op_attr attributes = target.PostAttributes(observed.attributes);
   if (!observed.result) {
     co_return FSSTAT3res(ToStatus(observed.result.error()), FSSTAT3resfail{.obj_attributes = attributes});
   }
@@ -37,7 +37,7 @@ Task<FSINFO3res> FileSystemInformation(Request request, const FSINFO3args& argum
   const fs::Properties& properties = target.file_system().GetProperties();
   const Settings& settings = request.settings;
   constexpr uint32_t kMultiple = 4096;  // transfers of whole pages
-  co_return FSINFO3res(NFS3_OK, FSINFO3resok{.obj_attributes = ToAttributes(*attributes),
+  co_return FSINFO3res(NFS3_OK, FSINFO3resok{.obj_attributes = target.PostAttributes(*attributes),
                                              .rtmax = settings.max_read,
                                              .rtpref = settings.max_read,
                                              .rtmult = kMultiple,
@@ -61,7 +61,7 @@ Task<PATHCONF3res> PathConfiguration(Request request, const PATHCONF3args& argum
   const auto attributes = co_await target.file_system().GetAttributes(target.context(), target.object());
   if (!attributes) co_return PATHCONF3res(ToStatus(attributes.error()));
   const fs::Properties& properties = target.file_system().GetProperties();
-  co_return PATHCONF3res(NFS3_OK, PATHCONF3resok{.obj_attributes = ToAttributes(*attributes),
+  co_return PATHCONF3res(NFS3_OK, PATHCONF3resok{.obj_attributes = target.PostAttributes(*attributes),
                                                  .linkmax = properties.link_max,
                                                  .name_max = properties.name_max,
                                                  .no_trunc = properties.no_truncate,

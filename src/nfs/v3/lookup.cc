@@ -16,8 +16,9 @@ Task<LOOKUP3res> Lookup(Request request, const LOOKUP3args& arguments) {
   if (!observed.result) {
     co_return LOOKUP3res(ToStatus(observed.result.error()), LOOKUP3resfail{.dir_attributes = directory});
   }
-  co_return LOOKUP3res(NFS3_OK, LOOKUP3resok{.object = target.HandleOf(observed.result->handle),
-                                             .obj_attributes = ToAttributes(observed.result->attributes),
+  const fs::Node& found = *observed.result;
+  co_return LOOKUP3res(NFS3_OK, LOOKUP3resok{.object = target.HandleOf(found.handle),
+                                             .obj_attributes = target.PostAttributes(found.handle, found.attributes),
                                              .dir_attributes = directory});
 }
 

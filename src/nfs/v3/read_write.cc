@@ -55,7 +55,7 @@ Task<READ3res> Read(Request request, const READ3args& arguments) {
       static_cast<uint32_t>(std::min<uint64_t>({arguments.count, request.settings.max_read, limit - offset}));
 
   auto observed = co_await target.file_system().Read(target.context(), target.object(), offset, count);
-  const post_op_attr attributes = ToPostAttributes(observed.attributes);
+  const post_op_attr attributes = target.PostAttributes(observed.attributes);
   if (!observed.result) {
     co_return READ3res(DataStatus(observed.result.error()), READ3resfail{.file_attributes = attributes});
   }
@@ -85,13 +85,13 @@ Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
   }
   if (refusal != NFS3_OK) {
     const auto unchanged = co_await target.Unchanged();
-    co_return WRITE3res(refusal, WRITE3resfail{.file_wcc = ToWeakCacheData(unchanged)});
+    co_return WRITE3res(refusal, WRITE3resfail{.file_wcc = target.ConsistencyData(unchanged)});
   }
 
   const Data data = arguments.data.data().Sub(0, count);
   const auto changed = co_await target.file_system().Write(target.context(), target.object(), arguments.offset, data,
                                                            FromStability(arguments.stable));
-  const wcc_data wcc = ToWeakCacheData(changed.object);
+  const wcc_data wcc = target.ConsistencyData(changed.object);
   if (!changed.result) co_return WRITE3res(DataStatus(changed.result.error()), WRITE3resfail{.file_wcc = wcc});
   co_return WRITE3res(NFS3_OK, WRITE3resok{.file_wcc = wcc,
                                            .count = changed.result->count,
@@ -105,7 +105,7 @@ Task<COMMIT3res> Commit(Request request, const COMMIT3args& arguments) {
   if (!target) co_return COMMIT3res(target.status());
 
   const auto changed = co_await target.file_system().Commit(target.context(), target.object());
-  const wcc_data wcc = ToWeakCacheData(changed.object);
+  const wcc_data wcc = target.ConsistencyData(changed.object);
   if (!changed.result) co_return COMMIT3res(DataStatus(changed.result.error()), COMMIT3resfail{.file_wcc = wcc});
   co_return COMMIT3res(NFS3_OK, COMMIT3resok{.file_wcc = wcc, .verf = ToVerifier(*changed.result)});
 }

@@ -98,13 +98,13 @@ Task<LINK3res> Link(Request request, const LINK3args& arguments) {
     const auto file = co_await target.Unchanged();
     fs::WeakCacheData directory_data;
     if (directory) directory_data = co_await target.Unchanged(*directory);
-    co_return LINK3res(refusal, LINK3resfail{.file_attributes = ToPostAttributes(file.after),
+    co_return LINK3res(refusal, LINK3resfail{.file_attributes = target.PostAttributes(file.after),
                                              .linkdir_wcc = ToWeakCacheData(directory_data)});
   }
 
   const auto linked =
       co_await target.file_system().Link(target.context(), target.object(), *directory, arguments.link.name);
-  const post_op_attr file = ToPostAttributes(linked.file);
+  const post_op_attr file = target.PostAttributes(linked.file);
   const wcc_data wcc = ToWeakCacheData(linked.directory);
   if (!linked.result) {
     co_return LINK3res(ToStatus(linked.result.error()), LINK3resfail{.file_attributes = file, .linkdir_wcc = wcc});

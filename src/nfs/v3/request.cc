@@ -9,7 +9,10 @@ namespace penstock::nfs::v3 {
 using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
 Target::Target(const Request& request, const nfs_fh3& handle, Flavors flavors)
-    : status_(NFS3ERR_BADHANDLE), claims_(request.claims), loop_(request.call.peer.loop) {
+    : status_(NFS3ERR_BADHANDLE),
+      claims_(request.claims),
+      mark_(request.claims ? request.claims->Mark() : 0),
+      loop_(request.call.peer.loop) {
   const auto parsed = FileHandle::Parse(handle.data.bytes());
   if (!parsed) return;
   // RFC 1813 §2.6 (nfs_fh3): access that was revoked, for everybody or for this client, makes a handle stale.
@@ -35,6 +38,19 @@ Result<fs::Handle, nfsstat3> Target::Other(const nfs_fh3& handle) const {
   if (!parsed) return std::unexpected(NFS3ERR_BADHANDLE);
   if (parsed->export_id != export_->id()) return std::unexpected(NFS3ERR_XDEV);
   return parsed->object;
+}
+
+post_op_attr Target::PostAttributes(const fs::Handle& object, const std::optional<fs::Attributes>& attributes) const {
+  if (!attributes) return std::nullopt;
+  const bool may_be_held = claims_ && attributes->type == fs::FileType::kRegular;
+  if (may_be_held && claims_->IsOutdated({export_->id(), object}, mark_)) return std::nullopt;
+  return ToAttributes(*attributes);
+}
+
+wcc_data Target::ConsistencyData(const fs::WeakCacheData& data) const {
+  const post_op_attr after = PostAttributes(data.after);
+  if (data.after && !after) return {};
+  return ToWeakCacheData(data);
 }
 
 Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) {

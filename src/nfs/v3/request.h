@@ -50,6 +50,14 @@ class Target {
   // The object of another handle in the same call: NFS3ERR_XDEV where it is another export's.
   Result<fs::Handle, nfs3::nfsstat3> Other(const nfs3::nfs_fh3& handle) const;
 
+  // What the answer says of the object, or of another one of the same export. Nothing of a file of which another version's
+  // client may know more than the file system does: who needs its attributes asks for them by GETATTR.
+  nfs3::post_op_attr PostAttributes(const fs::Handle& object, const std::optional<fs::Attributes>& attributes) const;
+  nfs3::post_op_attr PostAttributes(const std::optional<fs::Attributes>& attributes) const {
+    return PostAttributes(object_, attributes);
+  }
+  nfs3::wcc_data ConsistencyData(const fs::WeakCacheData& data) const;
+
   // Whether there is anything that CheckClaims might find: mostly not.
   bool may_be_claimed() const { return claims_ && claims_->any(); }
   // Whether clients of other versions leave room for this use, of the object, of another one of the same export, or of the
@@ -71,6 +79,7 @@ class Target {
   std::optional<Caller> caller_;
   nfs3::nfsstat3 status_;
   FileClaims* const claims_;
+  const uint64_t mark_;  // of claims_, when the call began
   Loop* const loop_;
   std::vector<std::unique_ptr<FileClaims::Hold>> held_;  // until the call is answered
 };

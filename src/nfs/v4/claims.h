@@ -12,6 +12,8 @@ class Claims final : public FileClaims {
   // What the services refer to outlives this.
   explicit Claims(const Services& services);
 
+  uint64_t Mark() const override;
+  bool IsOutdated(const FileHandle& file, uint64_t mark) const override;
   Task<Checked> Check(Loop* loop, FileHandle file, Use use) override;
 
  private:

@@ -28,9 +28,9 @@ class ClaimsTest : public StatefulTest {
 
   static nfs_fh3 As3(const nfs_fh4& handle) { return {.data = xdr::Opaque<64>(handle.bytes())}; }
 
-  // By root, in version 3.
+  // By root, in version 3. Views in the results live as long as the server.
   template <class Procedure>
-  nfsstat3 Call(const typename Procedure::Arguments& arguments) {
+  typename Procedure::Results ResultsOf(const typename Procedure::Arguments& arguments) {
     xdr::Encoder encoder(server.buffers);
     const rpc::ClientCredential caller({.machine = "client of version 3", .uid = 0, .gid = 0, .groups = {}});
     rpc::EncodeCallHeader(
@@ -41,7 +41,11 @@ class ClaimsTest : public StatefulTest {
     rpc::ReplyHeader header;
     typename Procedure::Results results{};
     EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, header) && xdr::Decode(decoder, results) && decoder.Finish());
-    return results.status();
+    return results;
+  }
+  template <class Procedure>
+  nfsstat3 Call(const typename Procedure::Arguments& arguments) {
+    return ResultsOf<Procedure>(arguments).status();
   }
   nfsstat3 GetAttributes() { return Call<NFSPROC3_GETATTR>({file3}); }
   nfsstat3 Read() { return Call<NFSPROC3_READ>({file3, 0, 100}); }
@@ -68,6 +72,27 @@ class ClaimsTest : public StatefulTest {
     const auto opened = TryOpen(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG);
     EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_WRITE);
     return opened.resok4().delegation.write().stateid;
+  }
+  // What version 3 tells of the file's attributes although nobody asked for them, by procedure. None of these recalls
+  // anything, and each of them succeeds.
+  std::map<std::string, bool> ShownAttributes() {
+    std::map<std::string, bool> shown;
+    shown["LOOKUP"] = ResultsOf<NFSPROC3_LOOKUP>({{root3, "file"}}).resok().obj_attributes.has_value();
+    shown["ACCESS"] = ResultsOf<NFSPROC3_ACCESS>({file3, ACCESS3_READ}).resok().obj_attributes.has_value();
+    shown["COMMIT"] = ResultsOf<NFSPROC3_COMMIT>({file3, 0, 0}).resok().file_wcc.after.has_value();
+    shown["PATHCONF"] = ResultsOf<NFSPROC3_PATHCONF>({file3}).resok().obj_attributes.has_value();
+    shown["FSSTAT"] = ResultsOf<NFSPROC3_FSSTAT>({file3}).resok().obj_attributes.has_value();
+    shown["FSINFO"] = ResultsOf<NFSPROC3_FSINFO>({file3}).resok().obj_attributes.has_value();
+    const CREATE3args unchecked{{root3, "file"}, createhow3(UNCHECKED, sattr3{})};
+    shown["CREATE"] = ResultsOf<NFSPROC3_CREATE>(unchecked).resok().obj_attributes.has_value();
+    for (const auto& entry : ResultsOf<NFSPROC3_READDIRPLUS>({root3, 0, {}, 4096, 4096}).resok().reply.entries) {
+      EXPECT_TRUE(entry.name_handle) << entry.name;
+      if (entry.name == "file") shown["READDIRPLUS"] = entry.name_attributes.has_value();
+      if (entry.name == "another") {
+        EXPECT_TRUE(entry.name_attributes);
+      }
+    }
+    return shown;
   }
   void Return(const stateid4& id) {
     EXPECT_EQ(Run(PutFh(file), Op(OP_DELEGRETURN, DELEGRETURN4args{id})).status, NFS4_OK);
@@ -108,6 +133,43 @@ TEST_F(ClaimsTest, DelegationForWritingIsRecalledForTheAttributes) {
   EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
   Return(id);
   EXPECT_EQ(GetAttributes(), NFS3_OK);
+}
+
+// A version 3 client that opens a file takes the attributes of LOOKUP for the file's, and would see it empty.
+TEST_F(ClaimsTest, AttributesAreLeftOutWhileTheFileIsDelegatedForWriting) {
+  MakeFile("another");
+  const auto all = [](bool shown) { return testing::Each(testing::Pair(testing::_, shown)); };
+  EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(8), all(true)));
+  const stateid4 id = WriteDelegation();
+  EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(8), all(false)));
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+  Return(id);
+  EXPECT_THAT(ShownAttributes(), all(true));
+  ReadDelegation();
+  EXPECT_THAT(ShownAttributes(), all(true));
+}
+
+TEST_F(ClaimsTest, RefusalsLeaveOutAttributesWhileTheFileIsDelegatedForWriting) {
+  WriteDelegation();
+  EXPECT_FALSE(ResultsOf<NFSPROC3_SETATTR>({file3, sattr3{.mode = 0600}, {}}).resfail().obj_wcc.after.has_value());
+  EXPECT_FALSE(ResultsOf<NFSPROC3_LINK>({file3, {root3, "link"}}).resfail().file_attributes.has_value());
+  const auto written =
+      ResultsOf<NFSPROC3_WRITE>({file3, 0, 4, nfs3::FILE_SYNC, xdr::Payload<>::Borrowed(std::string_view("news"))});
+  EXPECT_FALSE(written.resfail().file_wcc.before || written.resfail().file_wcc.after);
+}
+
+// Attributes that were looked at while a delegation was out are as old as that, although it has ended since.
+TEST_F(ClaimsTest, AttributesAreOutdatedWhereADelegationForWritingEndedMeanwhile) {
+  Claims claims(server.GetServices());
+  const FileHandle handle = *FileHandle::Parse(file.bytes());
+  const uint64_t before = claims.Mark();
+  EXPECT_FALSE(claims.IsOutdated(handle, before));
+  const stateid4 id = WriteDelegation();
+  EXPECT_TRUE(claims.IsOutdated(handle, before));
+  const uint64_t meanwhile = claims.Mark();
+  Return(id);
+  EXPECT_TRUE(claims.IsOutdated(handle, meanwhile));
+  EXPECT_FALSE(claims.IsOutdated(handle, claims.Mark()));
 }
 
 TEST_F(ClaimsTest, DelegationForReadingStaysWithReaders) {

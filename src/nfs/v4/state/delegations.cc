@@ -90,6 +90,7 @@ DelegationState& Files::AddDelegation(ClientFiles& client, const FileHandle& han
   FileState& file = GetFile(handle);
   DelegationState& delegation = AddState(std::make_unique<DelegationState>(client, file, write, minor_version));
   file.delegations.push_back(&delegation);
+  if (write) write_held_->Add(FileHandleHash()(handle));
   ++delegations_;
   ++client.delegations;
   return delegation;
@@ -99,6 +100,7 @@ void Files::Detach(DelegationState& delegation) {
   if (!delegation.file) return;
   FileState& file = *std::exchange(delegation.file, nullptr);
   std::erase(file.delegations, &delegation);
+  if (delegation.write) write_held_->Remove(FileHandleHash()(delegation.handle));
   --delegations_;
   --delegation.client->delegations;
   ForgetFileIfUnused(file);

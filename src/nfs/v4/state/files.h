@@ -23,6 +23,7 @@
 #include "nfs/v4/state/records.h"
 #include "nfs/v4/state/share.h"
 #include "nfs/v4/state/state_ids.h"
+#include "nfs/v4/state/write_held.h"
 #include "protocol/nfs4_0.h"
 
 namespace penstock::nfs::v4 {
@@ -195,6 +196,8 @@ class Files {
   bool IsDelegated(const FileHandle& file) const;
   // Who holds a write delegation, and thus knows the file's size and change attribute better (CB_GETATTR).
   std::optional<ClientId> WriteHolder(const FileHandle& file) const;
+  // The same, near enough, for those without the lock of State. It stays where it is when this is moved.
+  const WriteHeldFiles& write_held() const { return *write_held_; }
   // What somebody else who asks for its attributes is told of a file that is delegated for writing (RFC 8881 §10.4.3). Whether its holder
   // has changed it, as it says now (`said`, nothing where it did not answer) or has said before; `known` is what the file system has.
   struct Version {
@@ -290,6 +293,7 @@ class Files {
   std::unordered_map<ClientId, std::unique_ptr<ClientFiles>> clients_;
   size_t delegations_ = 0;
   size_t denials_ = 0;
+  std::unique_ptr<WriteHeldFiles> write_held_ = std::make_unique<WriteHeldFiles>();
   std::unordered_map<FileHandle, uint32_t, FileHandleHash> changing_;
   RecentConflicts conflicts_;
   Outgoing outgoing_;

@@ -37,7 +37,8 @@ struct StateTables {
 
 class State {
  public:
-  explicit State(StateTables tables) : tables_(std::move(tables)), claims_(tables_.claims()) {}
+  explicit State(StateTables tables)
+      : tables_(std::move(tables)), write_held_(tables_.files.write_held()), claims_(tables_.claims()) {}
 
   // The tables, for as long as this lives.
   class Access {
@@ -57,6 +58,7 @@ class State {
 
   // StateTables::claims() as it was when the lock was last given back, to be read without it.
   const std::atomic<size_t>& claims() const { return claims_; }
+  const WriteHeldFiles& write_held() const { return write_held_; }
 
  private:
   // Those who read it share its cache line until it changes.
@@ -67,6 +69,7 @@ class State {
 
   std::mutex mutex_;
   StateTables tables_;
+  const WriteHeldFiles& write_held_;
   alignas(64) std::atomic<size_t> claims_;
 };
 
