@@ -128,7 +128,7 @@ class Server {
             TimePoint now)
         : state(StateTables{Clients(settings, restart.instance, Grace(restart, settings.grace, now),
                                     DeadSessions(std::move(saved), settings.lease, now)),
-                            Files(restart.instance, Files::Limits{.lease = settings.lease})}) {}
+                            Files(restart.instance, SipKey{1, 2}, Files::Limits{.lease = settings.lease})}) {}
     State state;
     std::optional<Program> program;
     std::optional<nfs::CalledBy> called_by;

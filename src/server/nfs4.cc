@@ -27,7 +27,8 @@ nfs::v4::StateTables MakeTables(const nfs::v4::Settings& settings, const nfs::v4
   const Duration patience = std::max(settings.lease, restart.last_lease);
   return {.clients = nfs::v4::Clients(settings, restart.instance, nfs::v4::Grace(restart, settings.grace, now),
                                       nfs::v4::DeadSessions(replies.Load(), patience, now)),
-          .files = nfs::v4::Files(restart.instance, nfs::v4::Files::Limits{.lease = settings.lease})};
+          .files = nfs::v4::Files(restart.instance, SipKey{nfs::v4::SystemRandom(), nfs::v4::SystemRandom()},
+                                  nfs::v4::Files::Limits{.lease = settings.lease})};
 }
 
 // What tells this server from all others, whatever its addresses (RFC 8881 §2.10.4): made up once, and kept.

@@ -47,7 +47,7 @@ nfs::v4::StateTables Nfs4Service::MakeTables() {
   const TimePoint now = world_.Now();
   return {.clients = nfs::v4::Clients(settings_, restart->instance, nfs::v4::Grace(*restart, settings_.grace, now),
                                       nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now)),
-          .files = nfs::v4::Files(restart->instance, nfs::v4::Files::Limits{.lease = settings_.lease})};
+          .files = nfs::v4::Files(restart->instance, SipKey{1, 2}, nfs::v4::Files::Limits{.lease = settings_.lease})};
 }
 
 nfs::v4::Services Nfs4Service::MakeServices(bool persistent) {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/siphash.h"
 #include "fs/posix/handles.h"
-#include "fs/posix/siphash.h"
 
 namespace penstock::fs::posix {
 

@@ -3,6 +3,7 @@
 #include "nfs/v4/operations.h"
 #include "nfs/v4/state/state.h"
 #include "nfs/v4/state/universal_address.h"
+#include "nfs/v4/stateful.h"
 #include "rpc/reply_cache.h"
 
 namespace penstock::nfs::v4 {
@@ -28,7 +29,8 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
 SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& arguments) {
   const Clients::SetClientId asked{.verifier = arguments.client.verifier,
                                    .id = AsText(arguments.client.id.bytes()),
-                                   .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call)};
+                                   .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call),
+                                   .address = compound.call.peer.address.address()};
   auto state = compound.services.state.Lock();
   const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
   const auto set = state->clients.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),
@@ -58,7 +60,11 @@ SETCLIENTID_CONFIRM4res ConfirmClientId(Compound& compound, const SETCLIENTID_CO
 RENEW4res Renew(Compound& compound, const RENEW4args& arguments) {
   const ClientId id(arguments.clientid);
   auto state = compound.services.state.Lock();
-  if (const nfsstat4 status = state->clients.Check(id); status != NFS4_OK) return {status};
+  const Origin origin = OriginOf(compound);
+  if (const nfsstat4 status = state->clients.Check(id, origin); status != NFS4_OK) return {status};
+  const bool may =
+      origin.principal == state->clients.Find(id)->principal || state->files.HasOpenBy(id, origin.principal);
+  if (!may) return {NFS4ERR_ACCESS};
   state->clients.Renew(id, compound.now());
   // The lease is renewed all the same; the client is to know that its delegations are in danger.
   const bool down = state->clients.Find(id)->path == PathState::kDown && state->files.HasDelegations(id);

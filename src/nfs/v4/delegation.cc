@@ -44,6 +44,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const Files::DelegationRequest request{.client = client,
                                          .file = file.handle(),
                                          .minor_version = compound.minor_version,
+                                         .by = Principal::Of(compound.call.credential),
                                          .facts = {.want = want,
                                                    .offered = compound.services.settings.delegations,
                                                    .can_call_back = state->clients.CanCall(client),
@@ -67,7 +68,8 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   auto state = compound.services.state.Lock();
   co_return WANT_DELEGATION4res(
       NFS4_OK, state->files.ReclaimDelegation(client, compound.current->handle(), type == OPEN_DELEGATE_WRITE,
-                                              state->clients.CanCall(client), compound.minor_version, compound.now()));
+                                              state->clients.CanCall(client), compound.minor_version,
+                                              Principal::Of(compound.call.credential), compound.now()));
 }
 
 }  // namespace
@@ -78,21 +80,23 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
   if (!id) return {.status = id.error()};
   const Presenter who = PresenterOf(compound);
   auto state = compound.services.state.Lock();
-  const auto found = state->files.Find<DelegationState>(who, *id, compound.current->handle());
+  const auto found = FindOwn<DelegationState>(compound, *state, *id, Principals::kMakers);
   if (!found) return {.status = found.error()};
-  RenewLease(compound, *state, **found);
   const nfsstat4 status = state->files.CheckSeqid(who, **found, *id);
   if (status == NFS4_OK) state->files.Return(**found, compound.now());
   return {.status = status};
 }
 
 // RFC 8881 §18.5.3: not without CLAIM_DELEGATE_PREV, since delegations do not outlive their client here.
-DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& /*arguments*/) {
+DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& arguments) {
   if (compound.slot) {
     const Sender sender = Sender::Of(compound.call.credential);
     auto state = compound.services.state.Lock();
     const nfsstat4 status = state->clients.CheckProtection(compound.slot->client, OP_DELEGPURGE, sender);
     if (status != NFS4_OK) return {.status = status};
+  } else {
+    auto state = compound.services.state.Lock();
+    (void)ClientOf(compound, *state, arguments.clientid);  // renews its lease (RFC 7530 §9.5)
   }
   return {.status = NFS4ERR_NOTSUPP};
 }

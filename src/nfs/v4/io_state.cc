@@ -27,6 +27,11 @@ Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const 
             TimePoint now) {
   if (IsTooEarly(state, id, write)) return {NFS4ERR_GRACE};
   const Files::IoVerdict verdict = state.files.CheckIo(who, id, file, write);
+  // Without a session nobody uses what was given out in one.
+  if (who.minor_version == 0 && verdict.client) {
+    const Client* const client = state.clients.Find(*verdict.client);
+    if (client && client->minor_version > 0) return {NFS4ERR_BAD_STATEID};
+  }
   if (who.minor_version == 0 && verdict.client) state.clients.Renew(*verdict.client, now);
   if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
   if (verdict.status != NFS4_OK || !state.files.IsDelegated(file)) return {verdict.status};
@@ -67,7 +72,10 @@ Task<nfsstat4> Recall(Asker asker, FileHandle file, std::optional<stateid4> give
       if (use == Files::Use::kChange && state->clients.InGrace()) co_return NFS4ERR_GRACE;
       // RFC 8881 §8.2.6
       std::optional<ClientId> client = asker.who.client;
-      if (!client && given) client = state->files.ClientOf(asker.who, *given);
+      if (!client && given) {
+        client = state->files.ClientOf(asker.who, *given);
+        if (client) state->clients.Renew(*client, asker.services.clock.Now());  // RFC 7530 §9.5
+      }
       recall = state->files.RecallFor(file, client, use, asker.services.clock.Now());
       if (recall.holders.empty() && use == Files::Use::kChange) asker.uses.Begin(asker.services.state, *state, file);
       outgoing = state->files.TakeOutgoing();

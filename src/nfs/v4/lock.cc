@@ -84,7 +84,7 @@ LOCK4res LockAttempt::RunOfNewOwner() {
   const open_to_lock_owner4& locker = arguments_.locker.open_owner();
   const auto id = ResolveStateId(compound_, locker.open_stateid);
   if (!id) return LOCK4res(id.error());
-  const auto found = state_.files.Find<OpenState>(who_, *id, compound_.current->handle());
+  const auto found = FindOwn<OpenState>(compound_, state_, *id);
   if (!found) return LOCK4res(found.error());
   OpenState& open = **found;
   const ClientId client = open.client->id;
@@ -93,7 +93,6 @@ LOCK4res LockAttempt::RunOfNewOwner() {
     const ClientId named(locker.lock_owner.clientid);
     if (const nfsstat4 status = state_.clients.Check(named); status != NFS4_OK) return LOCK4res(status);
     if (named != client || !open.owner->confirmed) return LOCK4res(NFS4ERR_BAD_STATEID);
-    RenewLease(compound_, state_, open);
 
     // RFC 7530 §9.1.9: there may be two sequences.
     const OwnerSequence& opens = open.owner->sequence;
@@ -118,12 +117,11 @@ LOCK4res LockAttempt::RunOfKnownOwner() {
   const exist_lock_owner4& locker = arguments_.locker.lock_owner();
   const auto id = ResolveStateId(compound_, locker.lock_stateid);
   if (!id) return LOCK4res(id.error());
-  const auto found = state_.files.Find<LockState>(who_, *id, compound_.current->handle());
+  const auto found = FindOwn<LockState>(compound_, state_, *id);
   if (!found) return LOCK4res(found.error());
   LockState& locks = **found;
   OwnerSequence& sequence = locks.owner->sequence;
   if (is_sequenced()) {
-    RenewLease(compound_, state_, locks);
     if (auto answer = AnswerOutOfTurn<LOCK4res>(sequence, SequenceId(locker.lock_seqid))) {
       return Replay(*answer, sequence);
     }
@@ -209,10 +207,9 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
   const Presenter who = PresenterOf(compound);
   const auto id = ResolveStateId(compound, arguments.lock_stateid);
   if (!id) return LOCKU4res(id.error());
-  const auto found = state.files.Find<LockState>(who, *id, compound.current->handle());
+  const auto found = FindOwn<LockState>(compound, state, *id, Principals::kMakers);
   if (!found) return LOCKU4res(found.error());
   LockState& locks = **found;
-  RenewLease(compound, state, locks);
 
   const auto run = [&]() -> LOCKU4res {
     const auto range = LockRange::From(arguments.offset, arguments.length);

@@ -44,7 +44,7 @@ Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32
     : settings(std::move(chosen)),
       reply_store(std::move(kept)),
       state(StateTables{Clients(settings, instance, {}, DeadSessions(reply_store->Load(), settings.lease, clock.now)),
-                        Files(instance, Files::Limits{.lease = settings.lease})}) {
+                        Files(instance, SipKey{1, 2}, Files::Limits{.lease = settings.lease})}) {
   peer.address = {asio::ip::make_address("192.0.2.1"), 700};
   peer.buffers = &buffers;
   peer.connection = 1;

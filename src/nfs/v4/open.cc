@@ -100,6 +100,7 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   // RFC 7530 §9.1.11: reclaims need no confirmation.
   if (is_reclaim() || compound_.minor_version > 0) owner->confirmed = true;
   attempt.confirm = !owner->confirmed;
+  owner->makers.Add(Principal::Of(compound_.call.credential));
   attempt.pinned = state.files.IsPinned(file);
   return attempt;
 }
@@ -150,7 +151,7 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& fil
     const open_delegation_type4 type = arguments_.claim.delegate_type();
     if (type == OPEN_DELEGATE_READ || type == OPEN_DELEGATE_WRITE) {
       return state.files.ReclaimDelegation(client_, file, type == OPEN_DELEGATE_WRITE, can_call_back,
-                                           compound_.minor_version, now());
+                                           compound_.minor_version, Principal::Of(compound_.call.credential), now());
     }
   }
   // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
@@ -159,6 +160,7 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& fil
   const Files::DelegationRequest request{.client = client_,
                                          .file = file,
                                          .minor_version = compound_.minor_version,
+                                         .by = Principal::Of(compound_.call.credential),
                                          .facts = {.want = want,
                                                    .share = share_,
                                                    .offered = offered,
@@ -291,10 +293,9 @@ Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
 OPEN_CONFIRM4res ConfirmOpen(Compound& compound, const OPEN_CONFIRM4args& arguments) {
   const Presenter who = PresenterOf(compound);
   auto state = compound.services.state.Lock();
-  const auto found = state->files.Find<OpenState>(who, arguments.open_stateid, compound.current->handle());
+  const auto found = FindOwn<OpenState>(compound, *state, arguments.open_stateid);
   if (!found) return OPEN_CONFIRM4res(found.error());
   OpenState& open = **found;
-  RenewLease(compound, *state, open);
   return RunInTurn<OPEN_CONFIRM4res>(0, open.owner->sequence, SequenceId(arguments.seqid), [&] {
     if (open.owner->confirmed) return OPEN_CONFIRM4res(NFS4ERR_BAD_STATEID);
     const nfsstat4 status = state->files.CheckSeqid(who, open, arguments.open_stateid);
@@ -311,11 +312,10 @@ OPEN_DOWNGRADE4res DowngradeOpen(Compound& compound, const OPEN_DOWNGRADE4args& 
   const auto id = ResolveStateId(compound, arguments.open_stateid, true);
   if (!id) return OPEN_DOWNGRADE4res(id.error());
   auto state = compound.services.state.Lock();
-  const auto found = state->files.Find<OpenState>(who, *id, compound.current->handle());
+  const auto found = FindOwn<OpenState>(compound, *state, *id);
   if (!found) return OPEN_DOWNGRADE4res(found.error());
   OpenState& open = **found;
   if (!open.owner->confirmed) return OPEN_DOWNGRADE4res(NFS4ERR_BAD_STATEID);
-  RenewLease(compound, *state, open);
   return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, open.owner->sequence, SequenceId(arguments.seqid), [&] {
     const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
     if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
@@ -335,7 +335,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   const SequenceId sequence(arguments.seqid);
   const auto id = ResolveStateId(compound, arguments.open_stateid, true);
   if (!id) return CLOSE4res(id.error());
-  const auto found = state.files.Find<OpenState>(who, *id, compound.current->handle());
+  const auto found = FindOwn<OpenState>(compound, state, *id, Principals::kMakers);
   if (!found) {
     // Version 4.0: one that is sent again finds its open closed.
     const OpenOwner* const owner = who.minor_version == 0 ? state.files.FindOwnerOfClosed(*id) : nullptr;
@@ -344,7 +344,6 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   }
   OpenState& open = **found;
   if (!open.owner->confirmed) return CLOSE4res(NFS4ERR_BAD_STATEID);
-  RenewLease(compound, state, open);
   return RunInTurn<CLOSE4res>(who.minor_version, open.owner->sequence, sequence, [&] {
     const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
     if (status != NFS4_OK) return CLOSE4res(status);

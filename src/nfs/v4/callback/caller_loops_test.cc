@@ -147,7 +147,7 @@ class CallerLoopsTest : public testing::Test {
 
   RunningLoop home_, serving_, theirs_;
   Settings settings_{};
-  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {})}};
+  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {}, {})}};
   HasState none_ = [](ClientId) { return false; };
   CallbackService service_;
   Doorman doorman_;

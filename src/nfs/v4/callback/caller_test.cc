@@ -111,7 +111,7 @@ class CallerTest : public testing::Test {
   rdma::sim::World world_{1};
   BufferPool buffers_;
   Settings settings_{};
-  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {})}};
+  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {}, {})}};
   HasState none_ = [](ClientId) { return false; };
   uint64_t connections_ = 0;
   ClientId client_;

@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "base/timer.h"
 #include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/origin.h"
 #include "nfs/v4/state/principal.h"
 #include "nfs/v4/state/recovery.h"
 #include "nfs/v4/state/state_protection.h"
@@ -45,10 +46,12 @@ struct Client {
   // ---- minor version 0 ----
   nfs4::verifier4 confirmation{};
   CallbackAddress callback{};
+  IpAddress address{};  // of the machine that has set the client ID
   // Of a confirmed record whose client wants its callbacks elsewhere: not before it has confirmed that.
   struct CallbackUpdate {
     nfs4::verifier4 confirmation;
     CallbackAddress callback;
+    IpAddress address;
   };
   std::optional<CallbackUpdate> update{};
 
@@ -61,6 +64,17 @@ struct Client {
   // It is not there yet: room is being made for the replies of the session.
   bool creating = false;
   std::vector<SessionId> sessions{};
+
+  // Minor version 0: whether a call comes from the client's machine.
+  bool IsFromMachine(const Origin& origin) const {
+    return IsSameHost(address, origin.address) || (origin.is_authentic() && origin.principal == principal);
+  }
+  // Whether a call may change state of this client that was made by `makers`: the machine may, and those principals.
+  // In minor version 0 from that machine, unless who they are is authentic.
+  bool MayChange(const Makers& makers, const Origin& origin) const {
+    if (origin.principal != principal && !makers.Has(origin.principal)) return false;
+    return minor_version > 0 || origin.is_authentic() || IsSameHost(address, origin.address);
+  }
 
   // Whether the sender is the machine credential.
   bool IsMachine(const Sender& sender) const {

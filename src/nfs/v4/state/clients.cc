@@ -34,6 +34,12 @@ nfs4::nfsstat4 Clients::Check(ClientId id) const {
   return ours && static_cast<uint32_t>(id.value()) != 0 ? nfs4::NFS4ERR_EXPIRED : nfs4::NFS4ERR_STALE_CLIENTID;
 }
 
+nfs4::nfsstat4 Clients::Check(ClientId id, const Origin& origin) const {
+  const nfs4::nfsstat4 status = Check(id);
+  if (status != nfs4::NFS4_OK) return status;
+  return Find(id)->IsFromMachine(origin) ? nfs4::NFS4_OK : nfs4::NFS4ERR_STALE_CLIENTID;
+}
+
 bool Clients::CanCall(ClientId id) const {
   const Client* client = Find(id);
   if (!client) return false;

@@ -49,6 +49,9 @@ class Clients {
   // The errors of a client ID in an argument of minor version 0 (RFC 7530 §9.1.1, §13.1.4): NFS4ERR_STALE_CLIENTID
   // where it is from another run of the server, NFS4ERR_EXPIRED where it was given by this one and has gone.
   nfs4::nfsstat4 Check(ClientId id) const;
+  // Also NFS4ERR_STALE_CLIENTID where the call does not come from the client's machine. Where it does after all, and the
+  // machine's address is another one now, the client sets its client ID again, and keeps what it has.
+  nfs4::nfsstat4 Check(ClientId id, const Origin& origin) const;
   // Minor version 0: RENEW, and whatever names the client or a stateid of its (RFC 7530 §9.5). Later ones renew by
   // SEQUENCE.
   void Renew(ClientId id, TimePoint now);
@@ -76,6 +79,7 @@ class Clients {
     nfs4::verifier4 verifier;
     std::string_view id;
     CallbackAddress callback;
+    IpAddress address{};  // that it comes from
   };
   struct SetClientIdResult {
     ClientId id;

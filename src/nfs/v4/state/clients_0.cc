@@ -39,11 +39,12 @@ Result<Clients::SetClientIdResult, nfs4::nfsstat4> Clients::Set(const SetClientI
     // { v, x, c, l, s } is confirmed: a new callback for the client that we know, with another confirmation than
     // before.
     if (confirmation == confirmed->confirmation) confirmation = VerifierOf(random + 1);
-    confirmed->update = {confirmation, asked.callback};
+    confirmed->update = {confirmation, asked.callback, asked.address};
     return SetClientIdResult{confirmed->id, confirmation};
   }
   Client& client = Add(0, asked.id, asked.verifier, principal, now);
   client.callback = asked.callback;
+  client.address = asked.address;
   client.confirmation = confirmation;
   return SetClientIdResult{client.id, confirmation};
 }
@@ -61,6 +62,7 @@ Result<Gone, nfs4::nfsstat4> Clients::Confirm(ClientId id, const nfs4::verifier4
     // again, having missed the answer: nothing changes.
     if (updates) {
       client->callback = std::move(client->update->callback);
+      client->address = client->update->address;
       client->confirmation = confirmation;
       client->update.reset();
       client->path = PathState::kUnknown;

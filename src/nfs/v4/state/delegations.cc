@@ -65,22 +65,27 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   }
   const bool write = decision.type == nfs4::OPEN_DELEGATE_WRITE;
   DelegationState& given = AddDelegation(client, request.file, write, request.minor_version);
+  given.makers.Add(request.by);
   given.change = request.change;
   given.given_by = request.asked_by;
   return ToAnswer(IdOf(given), write, false);
 }
 
 open_delegation4 Files::ReclaimDelegation(ClientId holder, const FileHandle& handle, bool write, bool can_call_back,
-                                          uint32_t minor_version, TimePoint now) {
+                                          uint32_t minor_version, const Principal& by, TimePoint now) {
   ClientFiles& client = GetClient(holder);
   FileState& file = GetFile(handle);
   const auto known = std::ranges::find(file.delegations, &client, &DelegationState::client);
-  if (known != file.delegations.end()) return ToAnswer(IdOf(**known), (*known)->write, !can_call_back);
+  if (known != file.delegations.end()) {
+    (*known)->makers.Add(by);
+    return ToAnswer(IdOf(**known), (*known)->write, !can_call_back);
+  }
   if (!HasRoom(client)) {
     ForgetFileIfUnused(file);
     return NoDelegation(nfs4::WND4_RESOURCE, minor_version, Want::kNoPreference);
   }
   DelegationState& delegation = AddDelegation(client, handle, write, minor_version);
+  delegation.makers.Add(by);
   if (!can_call_back) delegation.recalled_at = now;
   return ToAnswer(IdOf(delegation), write, !can_call_back);
 }

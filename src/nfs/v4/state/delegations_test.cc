@@ -221,7 +221,7 @@ TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
     EXPECT_EQ(given.write().space_limit.filesize(), 0u);
   };
   expect_none(Ask(alice, Want::kWrite));
-  expect_none(files.ReclaimDelegation(alice, other_file, true, true, 1, now));
+  expect_none(files.ReclaimDelegation(alice, other_file, true, true, 1, {}, now));
 }
 
 TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
@@ -364,16 +364,16 @@ TEST_F(DelegationsTest, GoWithTheirClient) {
 }
 
 TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
-  const auto given = files.ReclaimDelegation(alice, file, true, true, 1, now);
+  const auto given = files.ReclaimDelegation(alice, file, true, true, 1, {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_FALSE(given.write().recall);
   EXPECT_EQ(files.WriteHolder(file), alice);
-  EXPECT_EQ(files.ReclaimDelegation(alice, file, true, true, 1, now).write().stateid, given.write().stateid);
+  EXPECT_EQ(files.ReclaimDelegation(alice, file, true, true, 1, {}, now).write().stateid, given.write().stateid);
 }
 
 // RFC 8881 §18.16.3: the server may ask for it back in the same breath.
 TEST_F(DelegationsTest, ReclaimedThatCannotBeRecalledAreToBeReturnedAtOnce) {
-  const auto given = files.ReclaimDelegation(alice, file, false, false, 1, now);
+  const auto given = files.ReclaimDelegation(alice, file, false, false, 1, {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_TRUE(given.read().recall);
   now += std::chrono::seconds(90);

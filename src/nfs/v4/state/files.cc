@@ -8,8 +8,8 @@ namespace penstock::nfs::v4 {
 using nfs4::nfsstat4;
 using nfs4::stateid4;
 
-Files::Files(uint32_t instance, const Limits& limits)
-    : limits_(limits), ids_(instance), conflicts_(limits.conflict_memory) {}
+Files::Files(uint32_t instance, const SipKey& secret, const Limits& limits)
+    : limits_(limits), ids_(instance, secret), conflicts_(limits.conflict_memory) {}
 
 FileState* Files::FindFile(const FileHandle& handle) const {
   const auto at = files_.find(handle);
@@ -76,6 +76,14 @@ void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
 bool Files::HasState(ClientId client) const {
   const ClientFiles* const files = FindClient(client);
   return files && files->states.size() > files->revoked + files->closed;
+}
+
+bool Files::HasOpenBy(ClientId client, const Principal& principal) const {
+  const ClientFiles* const files = FindClient(client);
+  if (!files) return false;
+  return std::ranges::any_of(files->open_owners, [&](const auto& named) {
+    return named.second->opens > 0 && named.second->makers.Has(principal);
+  });
 }
 
 bool Files::HasDelegations(ClientId client) const {

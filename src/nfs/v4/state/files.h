@@ -43,8 +43,8 @@ class Files {
     Duration conflict_memory = std::chrono::seconds(30);
   };
 
-  // `instance` is another one each time the server starts; neither zero nor all ones.
-  Files(uint32_t instance, const Limits& limits);
+  // `instance` is another one each time the server starts; neither zero nor all ones. `secret` is random: see StateIdTable.
+  Files(uint32_t instance, const SipKey& secret, const Limits& limits);
   Files(Files&&) noexcept = default;
 
   // --- Clients
@@ -53,6 +53,8 @@ class Files {
   void ForgetClient(ClientId client, Ending ending, TimePoint now);
   // Opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).
   bool HasState(ClientId client) const;
+  // Whether the principal has a file open (RENEW).
+  bool HasOpenBy(ClientId client, const Principal& principal) const;
   // Of delegations, those that can still be recalled (RENEW: NFS4ERR_CB_PATH_DOWN).
   bool HasDelegations(ClientId client) const;
   // Delegations that were revoked, which the client has not acknowledged by FREE_STATEID:
@@ -165,6 +167,7 @@ class Files {
     ClientId client;
     FileHandle file;
     uint32_t minor_version = 0;
+    Principal by{};                         // who asks
     DelegationFacts facts;                  // what only the caller knows: want, share, offered, can_call_back, writable
     std::optional<uint64_t> change{};       // the file's attribute, of which its holder knows by now
     std::optional<RequestName> asked_by{};  // none in minor version 0
@@ -173,7 +176,7 @@ class Files {
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
   // One that was held before the server started again (CLAIM_PREVIOUS); to be returned at once where it could not be recalled.
   nfs4::open_delegation4 ReclaimDelegation(ClientId client, const FileHandle& file, bool write, bool can_call_back,
-                                           uint32_t minor_version, TimePoint now);
+                                           uint32_t minor_version, const Principal& by, TimePoint now);
 
   // What somebody is about to do with a file.
   enum class Use : uint8_t {

@@ -14,6 +14,7 @@
 #include "fs/file_system.h"
 #include "nfs/v4/state/lock_queue.h"
 #include "nfs/v4/state/lock_ranges.h"
+#include "nfs/v4/state/origin.h"
 #include "nfs/v4/state/owners.h"
 #include "nfs/v4/state/share.h"
 #include "nfs/v4/state/state_ids.h"
@@ -41,6 +42,7 @@ struct OpenOwner {
   ClientFiles* const client;
   const std::string name;
   size_t opens = 0;
+  Makers makers;  // of its opens, and of the locks under them
   // The rest is version 4.0's.
   OwnerSequence sequence;
   bool confirmed = false;
@@ -80,6 +82,7 @@ struct DelegationState : StateRecord {
   const FileHandle handle;
   const bool write;
   const uint32_t minor_version;
+  Makers makers;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;
   // RFC 8881 §10.4.3, of one for writing: the file's change attribute when it was given, later the last that somebody
@@ -89,6 +92,11 @@ struct DelegationState : StateRecord {
   bool revoked = false;  // no longer its file's; kept until the client says that it knows (FREE_STATEID)
   std::optional<RequestName> given_by{};
 };
+
+// Whose request made it.
+inline const Makers& MakersOf(const OpenState& open) { return open.owner->makers; }
+inline const Makers& MakersOf(const LockState& locks) { return locks.open->owner->makers; }
+inline const Makers& MakersOf(const DelegationState& delegation) { return delegation.makers; }
 
 struct TextHash {
   using is_transparent = void;

@@ -18,6 +18,34 @@ bool IsFilledWith(const stateid4& id, uint8_t octet) {
   return std::ranges::all_of(id.other, [octet](std::byte at) { return at == std::byte{octet}; });
 }
 
+// A permutation of 64 bits that nobody without the secret can foretell: a Feistel network (Luby and Rackoff, 1988).
+constexpr int kRounds = 6;
+
+uint32_t RoundOf(const SipKey& secret, int round, uint32_t half) {
+  std::byte text[5];
+  text[0] = static_cast<std::byte>(round);
+  StoreBig<uint32_t>(text + 1, half);
+  return static_cast<uint32_t>(SipHash(secret, text));
+}
+
+uint64_t Scramble(const SipKey& secret, uint64_t plain) {
+  auto left = static_cast<uint32_t>(plain >> 32), right = static_cast<uint32_t>(plain);
+  for (int round = 0; round < kRounds; ++round) {
+    left ^= RoundOf(secret, round, right);
+    std::swap(left, right);
+  }
+  return uint64_t{left} << 32 | right;
+}
+
+uint64_t Unscramble(const SipKey& secret, uint64_t scrambled) {
+  auto left = static_cast<uint32_t>(scrambled >> 32), right = static_cast<uint32_t>(scrambled);
+  for (int round = kRounds; round-- > 0;) {
+    std::swap(left, right);
+    left ^= RoundOf(secret, round, right);
+  }
+  return uint64_t{left} << 32 | right;
+}
+
 }  // namespace
 
 bool IsAnonymous(const stateid4& id) { return id.seqid == 0 && IsFilledWith(id, 0); }
@@ -25,7 +53,9 @@ bool IsReadBypass(const stateid4& id) { return id.seqid == kAllOnes && IsFilledW
 bool IsCurrent(const stateid4& id) { return id.seqid == 1 && IsFilledWith(id, 0); }
 stateid4 InvalidStateId() { return {.seqid = kAllOnes, .other = {}}; }
 
-StateIdTable::StateIdTable(uint32_t instance) : instance_(instance) { assert(instance != 0 && instance != kAllOnes); }
+StateIdTable::StateIdTable(uint32_t instance, const SipKey& secret) : instance_(instance), secret_(secret) {
+  assert(instance != 0 && instance != kAllOnes);
+}
 
 void StateIdTable::Place(std::unique_ptr<StateRecord> record) {
   if (free_.size() <= kRemembered) {
@@ -54,8 +84,7 @@ void StateIdTable::Remove(StateRecord& record, Ending ending) {
 stateid4 StateIdTable::IdOf(const StateRecord& record) const {
   stateid4 id{.seqid = record.seqid, .other = {}};
   StoreBig<uint32_t>(id.other.data(), instance_);
-  StoreBig<uint32_t>(id.other.data() + 4, record.index);
-  StoreBig<uint32_t>(id.other.data() + 8, record.generation);
+  StoreBig<uint64_t>(id.other.data() + 4, Scramble(secret_, uint64_t{record.index} << 32 | record.generation));
   return id;
 }
 
@@ -68,10 +97,11 @@ Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const st
     return std::unexpected(who.minor_version == 0 && !special ? nfs4::NFS4ERR_STALE_STATEID
                                                               : nfs4::NFS4ERR_BAD_STATEID);
   }
-  const auto index = LoadBig<uint32_t>(id.other.data() + 4);
+  const uint64_t place = Unscramble(secret_, LoadBig<uint64_t>(id.other.data() + 4));
+  const auto index = static_cast<uint32_t>(place >> 32);
   if (index >= slots_.size()) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
   const Slot& slot = slots_[index];
-  if (LoadBig<uint32_t>(id.other.data() + 8) != slot.generation) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  if (static_cast<uint32_t>(place) != slot.generation) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
   if (!slot.record) {
     switch (slot.ending) {
       case Ending::kReleased:

@@ -5,9 +5,12 @@
 //  +---------+---------+---------+
 //  |instance |  index  |generat. |      big-endian
 //  +---------+---------+---------+
+//            |---- scrambled ----|
 //
 // `instance` is another one each time the server starts, so that what an earlier one gave out is recognized. A place in
-// the table has a generation for each state that ever used it, so that no `other` is ever given out twice.
+// the table has a generation for each state that ever used it, so that no `other` is ever given out twice. Both are
+// scrambled with a secret: whoever has one stateid cannot reckon another client's. In minor version 0 a stateid is all
+// that a request has to show.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/siphash.h"
 #include "nfs/v4/state/ids.h"
 #include "protocol/nfs4_0.h"
 
@@ -69,8 +73,8 @@ nfs4::stateid4 InvalidStateId();              // what CLOSE gives (RFC 8881 §18
 
 class StateIdTable {
  public:
-  // Neither zero nor all ones, so that no stateid is a special one.
-  explicit StateIdTable(uint32_t instance);
+  // `instance`: neither zero nor all ones, so that no stateid is a special one. `secret`: drawn when the server starts.
+  StateIdTable(uint32_t instance, const SipKey& secret);
 
   template <class Record>
   Record& Add(std::unique_ptr<Record> record) {
@@ -102,6 +106,7 @@ class StateIdTable {
   void Place(std::unique_ptr<StateRecord> record);
 
   uint32_t instance_;
+  SipKey secret_;
   std::vector<Slot> slots_;
   std::deque<uint32_t> free_;  // the one that is free longest comes first
   size_t size_ = 0;

@@ -79,6 +79,26 @@ TEST_F(StateIdsTest, NeverGivenOutAreBad) {
   }
 }
 
+// In version 4.0 a stateid is all that a request needs to end another client's state.
+TEST_F(StateIdsTest, OfOthersCannotBeReckonedFromOnesOwn) {
+  const auto words = [](const stateid4& id) {
+    return std::pair(LoadBig<uint32_t>(id.other.data() + 4), LoadBig<uint32_t>(id.other.data() + 8));
+  };
+  const stateid4 own = OpenBy(alice, "owner", {kRead, 0});
+  const stateid4 others = OpenBy(bob, "owner", {kRead, 0});
+  const auto [index, generation] = words(own);
+  for (uint32_t step = 0; step < 1000; ++step) {
+    for (const auto& [i, g] : {std::pair(index + step, generation), std::pair(index - step, generation),
+                               std::pair(index, generation + step), std::pair(step, 1u)}) {
+      EXPECT_NE(words(others), std::pair(i, g));
+    }
+  }
+  Files another_run(kInstance, SipKey{3, 4}, {});
+  OpenOwner* const opener = another_run.GetOpenOwner(alice, AsBytes(std::string_view("owner")), now);
+  const auto again = another_run.AddOpen(*opener, file, {kRead, 0}, pin, 1);
+  EXPECT_NE(words(again.stateid), words(own));
+}
+
 TEST_F(StateIdsTest, AreNeverUsedTwice) {
   const stateid4 first = OpenBy(alice, "owner", {kRead, 0});
   Close(first);

@@ -17,12 +17,13 @@ class FilesTest : public testing::Test {
   // Whatever a test has done, the table fits together.
   void TearDown() override { EXPECT_STREQ(files.FindInconsistency(), nullptr); }
   static constexpr uint32_t kInstance = 0x01020304;
+  static constexpr SipKey kSecret{1, 2};
   static constexpr uint32_t kRead = OPEN4_SHARE_ACCESS_READ;
   static constexpr uint32_t kWrite = OPEN4_SHARE_ACCESS_WRITE;
   static constexpr uint32_t kBoth = OPEN4_SHARE_ACCESS_BOTH;
   static constexpr uint64_t kEnd = UINT64_MAX;
 
-  explicit FilesTest(const Files::Limits& limits = {}) : files(kInstance, limits) {}
+  explicit FilesTest(const Files::Limits& limits = {}) : files(kInstance, kSecret, limits) {}
 
   static FileHandle HandleOf(std::string_view name) { return {ExportId(1), *fs::Handle::FromBytes(AsBytes(name))}; }
 

@@ -1,8 +1,8 @@
-#include "fs/posix/siphash.h"
+#include "base/siphash.h"
 
 #include <gtest/gtest.h>
 
-namespace penstock::fs::posix {
+namespace penstock {
 namespace {
 
 // The authors' own example: key 00 01 ... 0f, text 00 01 ... 0e.
@@ -14,4 +14,4 @@ TEST(SipHash, IsWhatItsAuthorsSay) {
 }
 
 }  // namespace
-}  // namespace penstock::fs::posix
+}  // namespace penstock

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 
-namespace penstock::fs::posix {
+namespace penstock {
 
 using SipKey = std::array<uint64_t, 2>;
 
@@ -41,4 +41,4 @@ inline uint64_t SipHash(const SipKey& key, ConstBytes bytes) {
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
-}  // namespace penstock::fs::posix
+}  // namespace penstock
