@@ -29,10 +29,12 @@ std::optional<open_delegation4> RefuseType(fs::FileType type, Want want) {
 // One that the client wants for a file that it need not have open. Those who may not read the file have no business with it.
 Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const Object& file = *compound.current;
-  const auto access = co_await file.file_system().Access(file.context(), file.object(), fs::kAccessRead);
+  constexpr fs::AccessMask kBoth = fs::kAccessRead | fs::kAccessModify;
+  const auto access = co_await file.file_system().Access(file.context(), file.object(), kBoth);
   if (!access.result) co_return WANT_DELEGATION4res(ToStatus(access.result.error()));
   if (auto refused = RefuseType(access.attributes->type, want)) co_return WANT_DELEGATION4res(NFS4_OK, *refused);
   if (!(*access.result & fs::kAccessRead)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
+  const bool writable = !file.read_only() && (*access.result & fs::kAccessModify);
   const ClientId client = compound.slot->client;
   const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
@@ -48,7 +50,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
                                          .facts = {.want = want,
                                                    .offered = compound.services.settings.delegations,
                                                    .can_call_back = state->clients.CanCall(client),
-                                                   .writable = !file.read_only()},
+                                                   .writable = writable},
                                          .asked_by = compound.request_name()};
   co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
 }

@@ -358,4 +358,22 @@ TEST_F(DelegationTest, OfVersion40IsRecalledWhoeverRemovesTheFile) {
 }
 
 }  // namespace
+TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
+  file = MakeFile("readable", "data", 0644);
+  server.SetUser(1000);
+  const auto wanted = [&](uint32_t want) {
+    auto reply = Run(PutFh(file), Wanting(want));
+    return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4();
+  };
+  EXPECT_EQ(wanted(kWantWrite).od_whynone().ond_why(), WND4_RESOURCE);
+  const auto opened = TryOpen(Client(), "readable", kRead | kWantWrite).resok4();
+  EXPECT_EQ(opened.delegation.od_whynone().ond_why(), WND4_RESOURCE);
+  EXPECT_EQ(wanted(OPEN4_SHARE_ACCESS_WANT_ANY_DELEG).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, ForWritingIsGivenToAReaderWhoMayWrite) {
+  server.SetUser(1000);
+  EXPECT_EQ(Given(Client(), kRead | kWantWrite).delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
 }  // namespace penstock::nfs::v4

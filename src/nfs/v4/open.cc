@@ -35,12 +35,15 @@ class OpenRequest {
   Task<Attempt> Reserve(const OpenTarget& target);
   Task<nfsstat4> Truncate(const OpenTarget& target);
   Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
-  open_delegation4 Delegate(StateTables& state, const FileHandle& file, bool confirm,
-                            std::optional<uint64_t> change) const;
-  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change);
+  Task<bool> MayWrite(const OpenTarget& target);
+  open_delegation4 Delegate(StateTables& state, const FileHandle& file, bool confirm, std::optional<uint64_t> change,
+                            bool writable) const;
+  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change, bool writable);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
   bool has_delegation() const { return claim_ == CLAIM_DELEGATE_CUR || claim_ == CLAIM_DELEG_CUR_FH; }
+  // Nothing in version 4.0.
+  Want want() const { return compound_.minor_version == 0 ? Want::kNoPreference : *WantOf(arguments_.share_access); }
   TimePoint now() const { return compound_.now(); }
   FileHandle HandleOf(const OpenTarget& target) const { return {compound_.current->in().id(), target.object}; }
 
@@ -144,8 +147,17 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
   co_return changed.result ? NFS4_OK : ToStatus(changed.result.error());
 }
 
+// Whether a delegation may be one for writing. Who only reads may want one (RFC 8881 §18.16.3), and needs the right then.
+Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
+  const Object& object = *compound_.current;
+  if (object.read_only()) co_return false;
+  if (share_.writes() || want() != Want::kWrite) co_return true;
+  const auto access = co_await object.file_system().Access(object.context(), target.object, fs::kAccessModify);
+  co_return access.result && (*access.result & fs::kAccessModify);
+}
+
 open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& file, bool confirm,
-                                       std::optional<uint64_t> change) const {
+                                       std::optional<uint64_t> change, bool writable) const {
   const bool can_call_back = state.clients.CanCall(client_);
   if (is_reclaim()) {
     const open_delegation_type4 type = arguments_.claim.delegate_type();
@@ -156,16 +168,15 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& fil
   }
   // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
   const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
-  const Want want = compound_.minor_version == 0 ? Want::kNoPreference : *WantOf(arguments_.share_access);
   const Files::DelegationRequest request{.client = client_,
                                          .file = file,
                                          .minor_version = compound_.minor_version,
                                          .by = Principal::Of(compound_.call.credential),
-                                         .facts = {.want = want,
+                                         .facts = {.want = want(),
                                                    .share = share_,
                                                    .offered = offered,
                                                    .can_call_back = can_call_back,
-                                                   .writable = !compound_.current->read_only()},
+                                                   .writable = writable},
                                          .change = change,
                                          .asked_by = compound_.request_name()};
   return state.files.Delegate(request, now());
@@ -180,7 +191,8 @@ Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
   co_return attributes->change;
 }
 
-OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change) {
+OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change,
+                            bool writable) {
   const FileHandle file = HandleOf(target);
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
@@ -189,7 +201,7 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, st
     auto state = compound_.services.state.Lock();
     if (compound_.minor_version > 0 && state->clients.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was forgotten meanwhile is given nothing more; it will find out.
-    if (state->clients.Find(client_)) delegation = Delegate(*state, file, attempt.confirm, change);
+    if (state->clients.Find(client_)) delegation = Delegate(*state, file, attempt.confirm, change, writable);
   }
   compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
   SetCurrentStateId(compound_, attempt.opened.stateid);
@@ -222,7 +234,8 @@ Task<OPEN4res> OpenRequest::Run() {
     compound_.uses.End();  // it may have a delegation itself
   }
   const std::optional<uint64_t> change = co_await ChangeOf(*target);
-  co_return Grant(*target, attempt, change);
+  const bool writable = co_await MayWrite(*target);
+  co_return Grant(*target, attempt, change, writable);
 }
 
 // Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.

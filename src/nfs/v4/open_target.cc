@@ -69,8 +69,11 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
   if (directory.read_only()) co_return std::unexpected(NFS4ERR_ROFS);
   const auto made = co_await directory.file_system().Create(directory.context(), directory.object(), name, how);
   if (!made.result) co_return std::unexpected(StatusInDirectory(made.result.error(), made.object.after));
-  co_return OpenTarget{
-      .object = made.result->handle, .directory = ToChangeInfo(made.object), .is_own = true, .set = set};
+  // One that the same verifier made before (EXCLUSIVE4) is the caller's own where it belongs to the caller: everybody
+  // can read the verifier, which is kept in the file's times.
+  const fs::Node& node = *made.result;
+  const bool is_own = !node.existed || node.attributes.uid == directory.context().credentials.uid;
+  co_return OpenTarget{.object = node.handle, .directory = ToChangeInfo(made.object), .is_own = is_own, .set = set};
 }
 
 // It is made, with or without the list that it is to have: attrset tells.

@@ -116,6 +116,30 @@ TEST_F(OpenTest, ExclusiveMakesAFileOnceForEachVerifier) {
   EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("87654321")).status(), NFS4ERR_EXIST);
 }
 
+// Everybody can read the verifier, which is kept in the file's times.
+TEST_F(OpenTest, ExclusiveOnAnothersFileAsksForPermission) {
+  constexpr uint32_t kDenyBoth = OPEN4_SHARE_DENY_BOTH;
+  const creatverfattr later{.cva_verf = {}, .cva_attrs = Mode(0600)};
+  const openflag4 exclusive = Exclusively("12345678"), exclusive_1(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, later));
+  ASSERT_EQ(TryOpen(Client(), "one", kRead, 0, exclusive).status(), NFS4_OK);
+  ASSERT_EQ(TryOpen(Client(), "another", kRead, 0, exclusive_1).status(), NFS4_OK);
+  server.SetUser(4242);
+  EXPECT_EQ(TryOpen(Other(), "one", kRead, kDenyBoth, exclusive).status(), NFS4ERR_ACCESS);
+  EXPECT_EQ(TryOpen(Other(), "another", kWrite, kDenyBoth, exclusive_1).status(), NFS4ERR_ACCESS);
+  EXPECT_FALSE(server.state.Lock()->files.HasState(Other().client()));
+}
+
+// Its maker may do anything with it, whatever its mode, also where the request is sent again.
+TEST_F(OpenTest, ExclusiveAgainIsStillItsMakersOwn) {
+  fs::NewAttributes for_all;
+  for_all.mode = 0777;
+  ASSERT_TRUE(Now(tree.SetAttributes(AsRoot(), tree.Root(), for_all, std::nullopt)).result);
+  server.SetUser(1000);
+  const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = Mode(0400)}));
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);
+}
+
 // RFC 8881 §18.16.4
 TEST_F(OpenTest, ExclusiveIsForItsMakerAloneAtFirst) {
   ASSERT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("12345678")).status(), NFS4_OK);

@@ -77,7 +77,7 @@ Result<OldRecord, nfs4::nfsstat4> Clients::Destroy(ClientId id, const Sender& se
   if (busy && !LeaseIsOver(*client, now)) return std::unexpected(nfs4::NFS4ERR_CLIENTID_BUSY);
   OldRecord record = client->confirmed ? RecordOf(*client) : std::nullopt;
   // Whoever goes has nothing to reclaim.
-  if (record) grace_.Complete(*record);
+  if (record) grace_.Complete(*record, client->principal);
   Remove(id);
   return record;
 }
@@ -88,7 +88,7 @@ nfs4::nfsstat4 Clients::CompleteReclaim(ClientId id) {
   if (!client || client->doomed) return nfs4::NFS4ERR_DEADSESSION;
   if (client->reclaim_complete) return nfs4::NFS4ERR_COMPLETE_ALREADY;
   client->reclaim_complete = true;
-  grace_.Complete(client->key());
+  grace_.Complete(client->key(), client->principal);
   return nfs4::NFS4_OK;
 }
 

@@ -35,8 +35,11 @@ class Grace {
   bool Knew(const std::string& owner, const Principal& principal) const;
   // And it has not said that it is done, under this client ID or one that it had before (RFC 8881 §18.51.3).
   bool MayReclaim(const std::string& owner, const Principal& principal) const;
-  // A global RECLAIM_COMPLETE. Minor version 0 has none: its clients are waited for.
-  void Complete(const std::string& owner) { waiting_for_.erase(owner); }
+  // A global RECLAIM_COMPLETE by a client of that name: of that principal, or it is another client, whose word is not
+  // that of the one that is waited for. Minor version 0 has none: its clients are waited for.
+  void Complete(const std::string& owner, const Principal& principal) {
+    if (Knew(owner, principal)) waiting_for_.erase(owner);
+  }
 
  private:
   bool on_ = false;

@@ -33,17 +33,26 @@ TEST(Grace, IsDueWhenItsTimeHasCome) {
 
 TEST(Grace, IsDueWhenAllHaveSaidThatTheyAreDone) {
   Grace grace({Record(1, "a"), Record(1, "b")}, kEnd);
-  grace.Complete(OwnerKey(1, "a"));
-  grace.Complete(OwnerKey(1, "a"));
-  grace.Complete(OwnerKey(1, "somebody else"));
+  grace.Complete(OwnerKey(1, "a"), User(0));
+  grace.Complete(OwnerKey(1, "a"), User(0));
+  grace.Complete(OwnerKey(1, "somebody else"), User(0));
   EXPECT_FALSE(grace.IsDue(kBefore));
-  grace.Complete(OwnerKey(1, "b"));
+  grace.Complete(OwnerKey(1, "b"), User(0));
+  EXPECT_TRUE(grace.IsDue(kBefore));
+}
+
+TEST(Grace, IsNotEndedByAnotherPrincipalOfTheSameName) {
+  Grace grace({Record(1, "a", 5)}, kEnd);
+  grace.Complete(OwnerKey(1, "a"), User(6));
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  EXPECT_TRUE(grace.MayReclaim(OwnerKey(1, "a"), User(5)));
+  grace.Complete(OwnerKey(1, "a"), User(5));
   EXPECT_TRUE(grace.IsDue(kBefore));
 }
 
 TEST(Grace, WaitsForClientsOfMinorVersionZero) {
   Grace grace({Record(0, "a"), Record(1, "a")}, kEnd);
-  grace.Complete(OwnerKey(1, "a"));
+  grace.Complete(OwnerKey(1, "a"), User(0));
   EXPECT_FALSE(grace.IsDue(kBefore));
   EXPECT_TRUE(grace.IsDue(kEnd));
 }
@@ -101,6 +110,16 @@ TEST_F(GraceOfClientsTest, NorByTheSameClientUnderItsNextClientId) {
   const ClientId again = Open("owner", 2).client;
   EXPECT_EQ(clients_.CheckReclaim(again), nfs4::NFS4ERR_NO_GRACE);
   EXPECT_EQ(clients_.CompleteReclaim(again), nfs4::NFS4_OK);
+}
+
+TEST_F(GraceOfClientsTest, ReclaimCompleteOfAnotherPrincipalLeavesTheClientItsReclaims) {
+  clients_.grace() = Grace({Record(1, "owner", 5)}, kEnd);
+  const Opened impostor = Open("owner", 1, 6);
+  EXPECT_EQ(clients_.CompleteReclaim(impostor.client), nfs4::NFS4_OK);
+  EXPECT_FALSE(clients_.grace().IsDue(now_));
+  ASSERT_EQ(clients_.DestroySession(impostor.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.Destroy(impostor.client, {}, now_, holds_).value(), OldRecord());
+  EXPECT_EQ(clients_.CheckReclaim(Open("owner", 2, 5).client), nfs4::NFS4_OK);
 }
 
 TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
