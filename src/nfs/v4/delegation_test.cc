@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "nfs/v4/io_state.h"
 #include "nfs/v4/stateful_test.h"
 
@@ -117,6 +119,34 @@ TEST_F(DelegationTest, IsRecalledBeforeTheFileChanges) {
   EXPECT_EQ(Other().Run(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_DELAY);
   EXPECT_EQ(Return(id), NFS4_OK);
   EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+}
+
+// RFC 8881 §10.4.4: as is a file that gets another name, loses its name to another file, or gets one more.
+TEST_F(DelegationTest, IsRecalledBeforeTheFileIsRenamedReplacedOrLinked) {
+  const auto rename = [&](std::string_view from, std::string_view to) {
+    return Other().Run(PutRoot(), SaveFh(), Op(OP_RENAME, RENAME4args{from, to})).status;
+  };
+  const auto link = [&](std::string_view to) {
+    return Other().Run(PutFh(file), SaveFh(), PutRoot(), Op(OP_LINK, LINK4args{to})).status;
+  };
+  MakeFile("another");
+  const std::pair<std::string, std::function<nfsstat4()>> changes[] = {
+      {"linked", [&] { return link("link"); }},
+      {"replaced", [&] { return rename("another", "replaced"); }},
+      {"renamed", [&] { return rename("renamed", "new name"); }}};
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    file = MakeFile(name);
+    const auto given = TryOpen(Client(), name, kRead | kWantRead).resok4().delegation;
+    const uint64_t before = AttributesOf(name)->change;
+    server.callbacks.recalls.clear();
+    EXPECT_EQ(change(), NFS4ERR_DELAY);
+    ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+    EXPECT_EQ(server.callbacks.recalls[0].delegation.other, given.read().stateid.other);
+    EXPECT_EQ(AttributesOf(name)->change, before);
+    EXPECT_EQ(Return(given.read().stateid), NFS4_OK);
+    EXPECT_EQ(change(), NFS4_OK);
+  }
 }
 
 // What comes between the check and the change itself: the operation waits for the file system, and another client's OPEN
@@ -328,6 +358,24 @@ TEST_F(DelegationTest, IsNotGivenToWhoMayNotRead) {
   EXPECT_EQ(Run(PutFh(secret), Wanting(kWantRead)).status, NFS4ERR_ACCESS);
 }
 
+TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
+  file = MakeFile("readable", "data", 0644);
+  server.SetUser(1000);
+  const auto wanted = [&](uint32_t want) {
+    auto reply = Run(PutFh(file), Wanting(want));
+    return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4();
+  };
+  EXPECT_EQ(wanted(kWantWrite).od_whynone().ond_why(), WND4_RESOURCE);
+  const auto opened = TryOpen(Client(), "readable", kRead | kWantWrite).resok4();
+  EXPECT_EQ(opened.delegation.od_whynone().ond_why(), WND4_RESOURCE);
+  EXPECT_EQ(wanted(OPEN4_SHARE_ACCESS_WANT_ANY_DELEG).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, ForWritingIsGivenToAReaderWhoMayWrite) {
+  server.SetUser(1000);
+  EXPECT_EQ(Given(Client(), kRead | kWantWrite).delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
 TEST_F(DelegationTest, OfDirectoriesAreNotOffered) {
   EXPECT_EQ(Run(PutRoot(), Op(OP_GET_DIR_DELEGATION, GET_DIR_DELEGATION4args{})).status, NFS4ERR_NOTSUPP);
 }
@@ -358,22 +406,4 @@ TEST_F(DelegationTest, OfVersion40IsRecalledWhoeverRemovesTheFile) {
 }
 
 }  // namespace
-TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
-  file = MakeFile("readable", "data", 0644);
-  server.SetUser(1000);
-  const auto wanted = [&](uint32_t want) {
-    auto reply = Run(PutFh(file), Wanting(want));
-    return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4();
-  };
-  EXPECT_EQ(wanted(kWantWrite).od_whynone().ond_why(), WND4_RESOURCE);
-  const auto opened = TryOpen(Client(), "readable", kRead | kWantWrite).resok4();
-  EXPECT_EQ(opened.delegation.od_whynone().ond_why(), WND4_RESOURCE);
-  EXPECT_EQ(wanted(OPEN4_SHARE_ACCESS_WANT_ANY_DELEG).delegation_type(), OPEN_DELEGATE_READ);
-}
-
-TEST_F(DelegationTest, ForWritingIsGivenToAReaderWhoMayWrite) {
-  server.SetUser(1000);
-  EXPECT_EQ(Given(Client(), kRead | kWantWrite).delegation_type(), OPEN_DELEGATE_WRITE);
-}
-
 }  // namespace penstock::nfs::v4

@@ -179,6 +179,14 @@ TEST_F(MinorZeroTest, NothingHasToBeCompletedBeforeTheFirstOpen) {
   EXPECT_TRUE(clients_.NeedsRecord(id));
 }
 
+TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
+  clients_.SetRecorded(OpenMinorZero("x", 1, 5));
+  const ClientId restarted = OpenMinorZero("x", 2, 5);
+  EXPECT_FALSE(clients_.NeedsRecord(restarted));
+  now_ += kLease + std::chrono::seconds(1);
+  EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("x", 3, 6)));
+}
+
 TEST_F(MinorZeroTest, DelegationsNeedACallbackThatWorks) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_FALSE(clients_.CanCall(id));

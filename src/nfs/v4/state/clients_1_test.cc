@@ -242,5 +242,15 @@ TEST_F(ReclaimCompleteTest, TheStoreKnowsANewIncarnationByTheSameName) {
   EXPECT_FALSE(clients_.NeedsRecord(restarted.client));
 }
 
+// The store has the name with the principal of before, who alone could reclaim.
+TEST_F(ReclaimCompleteTest, TheStoreDoesNotKnowANewIncarnationOfAnotherPrincipal) {
+  const Opened client = Open("owner", 1, 5);
+  clients_.SetRecorded(client.client);
+  now_ += kLease + std::chrono::seconds(1);
+  const Opened another = Open("owner", 2, 6);
+  ASSERT_EQ(clients_.CompleteReclaim(another.client), nfs4::NFS4_OK);
+  EXPECT_TRUE(clients_.NeedsRecord(another.client));
+}
+
 }  // namespace
 }  // namespace penstock::nfs::v4
