@@ -198,6 +198,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   SetUpLogging(verbosity);
   std::signal(SIGPIPE, SIG_IGN);
+  // A write beyond RLIMIT_FSIZE is to fail with EFBIG, not to end the program.
+  std::signal(SIGXFSZ, SIG_IGN);
 
   if (devices->parsed()) return Devices();
   if (serve->parsed()) return Serve(serve_options);

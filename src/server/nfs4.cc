@@ -3,8 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
+#include <optional>
 
+#include "base/state_directory.h"
 #include "nfs/v4/copy.h"
 #include "nfs/v4/lease.h"
 #include "nfs/v4/state/random.h"
@@ -33,14 +34,22 @@ nfs::v4::StateTables MakeTables(const nfs::v4::Settings& settings, const nfs::v4
 
 // What tells this server from all others, whatever its addresses (RFC 8881 §2.10.4): made up once, and kept.
 SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
+  constexpr std::string_view kPrefix = "penstock-";
+  constexpr size_t kDigits = 32;
+  constexpr const char* kLoss = "without it, NFSv4 clients take this for another server and must mount again";
   const stdfs::path file = directory / "server-id";
-  std::string id;
-  if (std::ifstream(file) >> id) return id;
-  id = fmt::format("penstock-{:016x}{:016x}", nfs::v4::SystemRandom(), nfs::v4::SystemRandom());
-  if (!(std::ofstream(file) << id << '\n')) {
-    return std::unexpected(SetupError{fmt::format("cannot write {}", file.string())});
+  PENSTOCK_TRY(const std::optional<std::string> kept, ReadStateFile(file, 4096, kLoss));
+  if (!kept) {
+    std::string id = fmt::format("{}{:016x}{:016x}", kPrefix, nfs::v4::SystemRandom(), nfs::v4::SystemRandom());
+    PENSTOCK_CHECK(WriteStateFile(file, id + '\n'));
+    return id;
   }
-  return id;
+  std::string_view id = *kept;
+  if (id.ends_with('\n')) id.remove_suffix(1);
+  const bool ours = id.size() == kPrefix.size() + kDigits && id.starts_with(kPrefix) &&
+                    id.find_first_not_of("0123456789abcdef", kPrefix.size()) == std::string_view::npos;
+  if (!ours) return std::unexpected(DamagedStateFile(file, "not a server's name", kLoss));
+  return std::string(id);
 }
 
 }  // namespace

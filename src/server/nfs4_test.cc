@@ -1,7 +1,11 @@
 // What a server of NFSv4 keeps in its state directory, and finds there when it starts again. Without sockets and loops that run.
 #include "server/nfs4.h"
 
+#include <gmock/gmock.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+
+#include <fstream>
 
 #include "nfs/v4/nfs4_test.h"
 
@@ -98,6 +102,36 @@ class Nfs4RestartTest : public testing::Test {
   uint32_t xid_ = 0;
   std::deque<nfs::Answer> answers_;
 };
+
+TEST_F(Nfs4RestartTest, KeepsItsFilesToItself) {
+  const mode_t mask = ::umask(0);
+  std::filesystem::remove_all(state_directory_);
+  std::filesystem::create_directory(state_directory_);
+  Start();
+  ::umask(mask);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(state_directory_)) {
+    names.push_back(entry.path().filename());
+    EXPECT_EQ(entry.status().permissions() & ~std::filesystem::perms::owner_all, std::filesystem::perms::none)
+        << entry.path();
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"server-id", "nfs4-clients.sqlite", "nfs4-replies"}));
+}
+
+TEST_F(Nfs4RestartTest, RefusesAServerIdThatItDidNotWrite) {
+  const std::filesystem::path file = state_directory_ / "server-id";
+  for (const std::string_view content : {"", "\n", "penstock-0123", "penstock-0123456789abcdef0123456789abcdeX\n",
+                                         "penstock-0123456789abcdef0123456789abcdef and more"}) {
+    server_.reset();
+    std::ofstream(file) << content;
+    const auto made =
+        Nfs4::Make({}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_});
+    ASSERT_FALSE(made) << content;
+    EXPECT_THAT(made.error().message, testing::HasSubstr(file.string() + " is damaged"));
+  }
+  std::ofstream(file) << "penstock-0123456789abcdef0123456789abcdef\n";
+  Start();
+}
 
 TEST_F(Nfs4RestartTest, PersistentSessionsAreFoundAgain) {
   const SessionId session = MakeSession();

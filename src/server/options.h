@@ -26,7 +26,8 @@ struct Options {
   unsigned threads = 1;
   // Threads for file-system calls that block; at least one.
   unsigned workers = 8;
-  std::filesystem::path state_directory;  // see fs::posix::Options
+  // What must survive a restart; DefaultStateDirectory() where empty. No other server's.
+  std::filesystem::path state_directory;
   // RPCSEC_GSS is offered with the keys of the service nfs in this keytab. Empty: with those in the host's (KRB5_KTNAME), if it has any.
   std::string keytab;
   // Users' groups are those that this host knows, not those of their credentials, which are sixteen at most.

@@ -122,10 +122,17 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   if (!options.trace.empty()) {
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
   }
+  PENSTOCK_CHECK(server->OpenStateDirectory());
   PENSTOCK_CHECK(server->OpenKeytab());
   PENSTOCK_CHECK(server->OpenExports());
   PENSTOCK_CHECK(server->Listen());
   return server;
+}
+
+SetupResult<void> Server::OpenStateDirectory() {
+  const auto& wanted = options_.state_directory;
+  PENSTOCK_TRY(state_directory_, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
+  return {};
 }
 
 // Who asks for a keytab must have it; the host's is used where it is.
@@ -153,7 +160,7 @@ SetupResult<void> Server::OpenExports() {
                                                     spec.path, spec.options.security.ToString(), no_kerberos_)});
     }
     fs::posix::Options options;
-    options.state_directory = options_.state_directory;
+    options.state_directory = state_directory_->path();
     options.changes = changes;
     PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
                  fs::posix::FileSystem::Open(spec.directory, pool_, options));
@@ -186,9 +193,10 @@ SetupResult<void> Server::Listen() {
     dispatcher_->Offer(*acceptor_);
   }
   const auto set_up = [&]() -> SetupResult<void> {
-    PENSTOCK_TRY(nfs4_,
-                 Nfs4::Make(options_.nfs4,
-                            {.exports = exports_, .pool = pool_, .home = home, .state_directory = StateDirectory()}));
+    PENSTOCK_TRY(
+        nfs4_,
+        Nfs4::Make(options_.nfs4,
+                   {.exports = exports_, .pool = pool_, .home = home, .state_directory = state_directory_->path()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     Serve(nfs4_->program());
@@ -224,10 +232,6 @@ void Server::Serve(rpc::Program& program) {
 void Server::Start() {
   for (auto& worker : workers_) worker->Start();
   workers_.front()->loop().Post([this] { nfs4_->Start(); });
-}
-
-std::filesystem::path Server::StateDirectory() const {
-  return options_.state_directory.empty() ? fs::posix::DefaultStateDirectory() : options_.state_directory;
 }
 
 void Server::Stop() {

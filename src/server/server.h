@@ -8,6 +8,7 @@
 
 #include "base/address.h"
 #include "base/result.h"
+#include "base/state_directory.h"
 #include "base/workers.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
@@ -58,10 +59,11 @@ class Server {
   SetupResult<void> OpenKeytab();
   SetupResult<void> OpenExports();
   SetupResult<void> Listen();
-  std::filesystem::path StateDirectory() const;
+  SetupResult<void> OpenStateDirectory();
   void Serve(rpc::Program& program);
 
   const Options options_;
+  std::optional<StateDirectory> state_directory_;  // until nothing writes to it any more
   Workers pool_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null where RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // why, then

@@ -5,26 +5,64 @@
 
 #include <cassert>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "base/result.h"
 
 namespace penstock {
 
+// What a database of ours looks like.
+struct DatabaseLayout {
+  // Pragmas of each connection.
+  const char* settings;
+  // Makes the tables of `version`, which is SQLite's user_version.
+  const char* schema;
+  int64_t version;
+  // upgrades[i] leads from version i to version i + 1.
+  std::span<const char* const> upgrades{};
+  // Whether every page is looked at when it is opened: for small ones.
+  bool checked_whole = false;
+  // What is lost without the file, for the operator.
+  const char* loss;
+};
+
 class Database {
  public:
-  // Null where the file cannot be opened or made; `message` says why.
-  static std::unique_ptr<Database> Open(const std::string& path, std::string& message);
+  // Makes the file where it is not there, whole or not at all, and changes it to the layout's version where it is older.
+  // The error says which file, what is wrong with it (damaged, another program's, a later version's, not to be written),
+  // and what to do.
+  static SetupResult<std::unique_ptr<Database>> Open(const std::filesystem::path& path, const DatabaseLayout& layout);
 
   // False, with message(), where a statement fails.
   bool Execute(const char* sql) { return sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK; }
-  const char* message() const { return sqlite3_errmsg(db_.get()); }
+  // Of what failed last.
+  std::string message() const;
+  // "cannot DO FILE: message()", or that it is damaged, with what to do.
+  SetupError Failure(std::string_view what) const;
   sqlite3* get() const { return db_.get(); }
 
  private:
   struct Close {
     void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
   };
+
+  Database(std::filesystem::path path, const DatabaseLayout& layout) : path_(std::move(path)), loss_(layout.loss) {}
+  SetupResult<void> Connect(int flags);
+  static SetupResult<void> Make(const std::filesystem::path& path, const DatabaseLayout& layout);
+  SetupResult<void> Prepare(const DatabaseLayout& layout);
+  SetupResult<void> Upgrade(const DatabaseLayout& layout);
+  SetupError Damaged(std::string_view how) const;
+  // Nothing where it fails.
+  std::optional<std::string> Ask(const char* sql) const;
+
+  const std::filesystem::path path_;
+  const char* const loss_;
   std::unique_ptr<sqlite3, Close> db_;
 };
 
@@ -47,11 +85,13 @@ class Statement {
     (BindOne(++index, values), ...);
     return *this;
   }
-  // True where there is a row. Errors (a full disk) end the rows too: status() tells.
+  // True where there is a row. Errors (a damaged file) end the rows too: failed() tells.
   bool Step() {
     status_ = sqlite3_step(statement_);
     return status_ == SQLITE_ROW;
   }
+  // Whether the last Step() met an error.
+  bool failed() const { return status_ != SQLITE_ROW && status_ != SQLITE_DONE; }
   // For statements without rows: whether it was done.
   bool Run() {
     Step();
@@ -73,7 +113,7 @@ class Statement {
   }
 
   sqlite3_stmt* statement_ = nullptr;
-  int status_ = SQLITE_OK;
+  int status_ = SQLITE_DONE;
 };
 
 }  // namespace penstock

@@ -19,7 +19,7 @@ enum class HandleMethod {
 };
 
 struct Options {
-  // Where handles are kept from one start to the next; DefaultStateDirectory() where empty.
+  // Where handles are kept from one start to the next. It is there, and nobody else's: see StateDirectory.
   std::filesystem::path state_directory;
   HandleMethod handles = HandleMethod::kBest;
   // Whether creating, removing, renaming and setting attributes reach the disk before they are answered, as RFC 1813
@@ -32,9 +32,6 @@ struct Options {
   // Shared by all that serve files of this machine, so that a file has the same change attribute in each; of its own where null.
   std::shared_ptr<ChangeCounters> changes{};
 };
-
-// $XDG_STATE_HOME/penstock, ~/.local/state/penstock, and root's /var/lib/penstock.
-std::filesystem::path DefaultStateDirectory();
 
 // Serves what is beneath its root on the root's own file system: another file system mounted there shows as a name that
 // cannot be looked up (kAccess), and a symbolic link is never followed.

@@ -3,6 +3,7 @@
 #include "fs/posix/file_system.h"
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -339,11 +340,29 @@ TEST_F(SetupTest, SaysWhatIsWrongWithWhatIsToBeServed) {
 TEST_F(SetupTest, SaysWhatIsWrongWithTheStateDirectory) {
   posix::Options options;
   options.state_directory = "/dev/null/state";
-  EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("cannot make the state directory"));
+  EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("/dev/null/state"));
   options.state_directory = scratch_.state();
-  stdfs::create_directory(scratch_.state());
   std::ofstream(scratch_.state() / "handle-key") << "short";
   EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("is damaged"));
+}
+
+// The table's rows as another program might have left them: its root was an assertion.
+TEST_F(SetupTest, BeginsATableAnewThatHasNoRoot) {
+  posix::Options options;
+  options.state_directory = scratch_.state();
+  options.handles = HandleMethod::kTable;
+  ASSERT_EQ(Refusal(scratch_.exported(), options), "");
+  stdfs::path table;
+  for (const auto& entry : stdfs::directory_iterator(scratch_.state())) {
+    if (entry.path().extension() == ".sqlite") table = entry.path();
+  }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(table.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, "UPDATE objects SET id = 7", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  EXPECT_EQ(Refusal(scratch_.exported(), options), "");
+  stdfs::resize_file(table, 100);
+  EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr(table.string() + " is damaged"));
 }
 
 TEST_F(SetupTest, KeepsItsSecretsToItself) {

@@ -1,8 +1,6 @@
 #include "fs/posix/kernel_handles.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/random.h"
 #include "base/result.h"
+#include "base/state_directory.h"
 #include "fs/posix/error.h"
 #include "fs/posix/path.h"
 
@@ -120,31 +120,19 @@ FileDescriptor KernelHandles::OpenPatiently(struct file_handle& handle) const {
 }
 
 SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory) {
+  constexpr const char* kLoss = "without it, clients must mount again";
   const std::filesystem::path path = directory / "handle-key";
-  const auto failure = [&](const char* what) {
-    return std::unexpected(SetupError{fmt::format("cannot {} {}: {}", what, path.string(), DescribeErrno(errno))});
-  };
   SipKey key;
-  // Written elsewhere and linked into place, so that whoever else starts now sees a whole key or none.
-  const std::string fresh = fmt::format("{}.{}", path.string(), ::getpid());
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file) {
-      if (::read(file.get(), key.data(), sizeof key) == static_cast<ssize_t>(sizeof key)) return key;
-      return std::unexpected(
-          SetupError{fmt::format("{} is damaged; remove it (clients must mount again)", path.string())});
-    }
-    if (errno != ENOENT) return failure("read");
-    if (::getrandom(key.data(), sizeof key, 0) != static_cast<ssize_t>(sizeof key)) return failure("make");
-    const FileDescriptor made(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!made || ::write(made.get(), key.data(), sizeof key) != static_cast<ssize_t>(sizeof key) ||
-        ::fsync(made.get()) != 0) {
-      return failure("write");
-    }
-    if (::link(fresh.c_str(), path.c_str()) != 0 && errno != EEXIST) return failure("write");
-    ::unlink(fresh.c_str());
+  const Bytes octets(reinterpret_cast<std::byte*>(key.data()), sizeof key);
+  PENSTOCK_TRY(const std::optional<std::string> kept, ReadStateFile(path, sizeof key, kLoss));
+  if (kept) {
+    if (kept->size() != sizeof key) return std::unexpected(DamagedStateFile(path, "too short", kLoss));
+    CopyBytes(octets, AsBytes(*kept));
+    return key;
   }
-  return failure("read");
+  FillRandomly(octets);
+  PENSTOCK_CHECK(WriteStateFile(path, AsText(octets)));
+  return key;
 }
 
 }  // namespace penstock::fs::posix

@@ -49,7 +49,7 @@ class KernelHandles final : public HandleSource {
   Handle root_handle_;
 };
 
-// The key in `directory`, made on first use.
+// The key in `directory`, made on first use. One server at a time: see StateDirectory.
 SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory);
 
 }  // namespace penstock::fs::posix

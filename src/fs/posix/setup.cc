@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <system_error>
 
 #include "base/log.h"
@@ -56,15 +55,6 @@ SetupResult<void> CheckKernel(int root) {
   const Result<FileDescriptor> reopened = Reopen(root, O_PATH);
   if (!reopened || !IsBeneath(root, root)) return Failure("cannot use /proc/self/fd: /proc has to be mounted");
   return {};
-}
-
-SetupResult<stdfs::path> MakeStateDirectory(const stdfs::path& wanted) {
-  stdfs::path directory = wanted.empty() ? DefaultStateDirectory() : wanted;
-  std::error_code error;
-  const bool is_new = stdfs::create_directories(directory, error);
-  if (error) return Failure("cannot make the state directory {}: {}", directory.string(), error.message());
-  if (is_new) stdfs::permissions(directory, stdfs::perms::owner_all, error);
-  return directory;
 }
 
 // Another table for each directory that is served.
@@ -131,15 +121,6 @@ Properties PropertiesOf(int fd, const Volume& volume) {
 
 }  // namespace
 
-// NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
-stdfs::path DefaultStateDirectory() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state) return stdfs::path(state) / "penstock";
-  if (::geteuid() == 0) return "/var/lib/penstock";
-  if (const char* home = std::getenv("HOME"); home && *home) return stdfs::path(home) / ".local/state/penstock";
-  return stdfs::temp_directory_path() / fmt::format("penstock-{}", ::geteuid());
-}
-// NOLINTEND(concurrency-mt-unsafe)
-
 SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& root, Workers& pool,
                                                           const Options& options) {
   PENSTOCK_TRY(FileDescriptor fd, OpenRoot(root));
@@ -147,10 +128,9 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   const Result<Volume> volume =
       VolumeOf(fd.get(), options.changes ? options.changes : std::make_shared<ChangeCounters>());
   if (!volume) return Failure("cannot look at {}: {}", root.string(), ToString(volume.error()));
-  PENSTOCK_TRY(const stdfs::path state_directory, MakeStateDirectory(options.state_directory));
 
   Tree::Parts parts{std::move(fd), *volume, nullptr, 0, options.sync_metadata, WriteVerifier()};
-  PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, state_directory, options.handles));
+  PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, options.state_directory, options.handles));
   const size_t max_objects = MaxObjects();
   parts.max_objects = options.max_objects != 0 ? options.max_objects : max_objects;
   uint64_t verifier = 0;

@@ -18,16 +18,19 @@ constexpr int kMaxDepth = 1000;
 // { kind: 1, secret: 8, id: 8 }
 constexpr size_t kHandleSize = 17;
 
-constexpr const char* kSchema = R"(
-  PRAGMA journal_mode = WAL;
-  PRAGMA synchronous = NORMAL;
-  CREATE TABLE IF NOT EXISTS objects (
+constexpr DatabaseLayout kLayout{
+    .settings = "PRAGMA synchronous = NORMAL;",
+    .schema = R"(
+  CREATE TABLE objects (
     id INTEGER PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, born INTEGER NOT NULL,
     secret INTEGER NOT NULL, UNIQUE (device, inode));
-  CREATE TABLE IF NOT EXISTS names (
+  CREATE TABLE names (
     parent INTEGER NOT NULL, name BLOB NOT NULL, object INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS names_of_object ON names (object);
-)";
+  CREATE INDEX names_of_object ON names (object);
+)",
+    .version = 0,
+    .loss = "without it, clients must mount again",
+};
 
 // Nanoseconds; zero where the file system does not know.
 int64_t BirthOf(const Stat& stat) {
@@ -54,13 +57,7 @@ std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
 
 SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Volume& volume,
                                                               const std::filesystem::path& file) {
-  std::string message;
-  std::unique_ptr<Database> database = Database::Open(file.string(), message);
-  if (database && !database->Execute(kSchema)) {
-    message = database->message();
-    database.reset();
-  }
-  if (!database) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", file.string(), message)});
+  PENSTOCK_TRY(std::unique_ptr<Database> database, Database::Open(file, kLayout));
   Database& opened = *database;
   std::unique_ptr<TableHandles> handles(new TableHandles(root, volume, std::move(database)));
 
@@ -68,14 +65,12 @@ SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Vo
   if (!stat)
     return std::unexpected(SetupError{fmt::format("cannot look at what is to be served: {}", ToString(stat.error()))});
   std::optional<Row> row = handles->FindRow(kRootId);
-  // Another directory of the same path: nothing that the table knows is any good.
-  if (row && (row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != BirthOf(*stat))) {
-    opened.Execute("DELETE FROM objects; DELETE FROM names;");
-    row.reset();
-  }
-  if (!row) {
+  if (handles->by_id_.failed()) return std::unexpected(opened.Failure("read"));
+  // Another directory of the same path, or none yet: nothing that the table knows is any good.
+  if (!row || row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != BirthOf(*stat)) {
+    if (!opened.Execute("DELETE FROM objects; DELETE FROM names;")) return std::unexpected(opened.Failure("write"));
     const Result<Row> added = handles->AddRow(*stat);
-    if (!added) return std::unexpected(SetupError{fmt::format("cannot write {}: {}", file.string(), opened.message())});
+    if (!added) return std::unexpected(opened.Failure("write"));
     assert(added->id == kRootId);
     row = *added;
   }
@@ -169,7 +164,7 @@ bool TableHandles::SetName(int64_t parent, std::string_view name, int64_t id) {
 Result<Handle> TableHandles::HandleOf(int, const Stat& stat, const Handle& parent, std::string_view name) {
   std::lock_guard lock(mutex_);
   const std::optional<Row> directory = RowOf(parent);
-  if (!directory) return std::unexpected(Error::kStale);
+  if (!directory) return std::unexpected(by_id_.failed() ? Error::kIo : Error::kStale);
   std::optional<Row> row = FindRow(stat);
   if (!row) {
     PENSTOCK_TRY(row, AddRow(stat));
@@ -182,7 +177,7 @@ Result<Handle> TableHandles::HandleOf(int, const Stat& stat, const Handle& paren
 Result<Handle> TableHandles::HandleOfParent(int, const Stat& stat) {
   std::lock_guard lock(mutex_);
   const std::optional<Row> row = FindRow(stat);
-  if (!row) return std::unexpected(Error::kStale);
+  if (!row) return std::unexpected(by_inode_.failed() ? Error::kIo : Error::kStale);
   return MakeHandle(*row);
 }
 
@@ -192,15 +187,18 @@ Result<FileDescriptor> TableHandles::Open(const Handle& handle) {
   }
   std::lock_guard lock(mutex_);
   const std::optional<Row> row = RowOf(handle);
-  if (!row) return std::unexpected(Error::kStale);
+  if (!row) return std::unexpected(by_id_.failed() ? Error::kIo : Error::kStale);
   return OpenRow(*row, 0);
 }
 
 Result<FileDescriptor> TableHandles::OpenRow(const Row& row, int depth) {
   if (row.id == kRootId) return Reopen(root_, O_PATH);
   if (depth == kMaxDepth) return std::unexpected(Error::kStale);
-  for (const Name& name : NamesOf(row.id)) {
+  const std::vector<Name> names = NamesOf(row.id);
+  if (names_of_.failed()) return std::unexpected(Error::kIo);
+  for (const Name& name : names) {
     const std::optional<Row> parent = FindRow(name.parent);
+    if (by_id_.failed()) return std::unexpected(Error::kIo);
     if (!parent) continue;
     const Result<FileDescriptor> directory = OpenRow(*parent, depth + 1);
     if (!directory) continue;

@@ -23,6 +23,7 @@ class Scratch {
     std::string name = where / "penstock-test-XXXXXX";
     path_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(exported());
+    std::filesystem::create_directory(state());
     std::filesystem::permissions(exported(), std::filesystem::perms::all);
   }
   ~Scratch() {

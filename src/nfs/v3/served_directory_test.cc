@@ -22,6 +22,7 @@ class ServedDirectoryTest : public testing::Test {
     std::string name = std::filesystem::temp_directory_path() / "penstock-nfs-XXXXXX";
     scratch_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(scratch_ / "export");
+    std::filesystem::create_directory(scratch_ / "state");
     Start();
     root = server->RootOf("/");
   }

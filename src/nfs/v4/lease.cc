@@ -1,6 +1,5 @@
 #include "nfs/v4/lease.h"
 
-#include "base/log.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/io_state.h"
 #include "nfs/v4/state/recovery_queue.h"
@@ -17,10 +16,7 @@ Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId
     const Client& known = *state->clients.Find(client);
     record = {known.key(), known.principal};
   }
-  if (!co_await services.recovery.Record(loop, record)) {
-    log::error("the table of clients cannot be written: no new client may open files");
-    co_return nfs4::NFS4ERR_DELAY;
-  }
+  if (!co_await services.recovery.Record(loop, record)) co_return nfs4::NFS4ERR_SERVERFAULT;
   services.state.Lock()->clients.SetRecorded(client);
   co_return nfs4::NFS4_OK;
 }
@@ -37,7 +33,6 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
   const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
   auto state = services.state.Lock();
   if (!removed) {
-    log::error("the table of clients cannot be written: a silent client keeps its locks");
     state->clients.Reprieve(client);
     co_return false;
   }
@@ -51,11 +46,19 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
     auto state = services.state.Lock();
     if (!state->clients.grace().IsDue(services.clock.Now())) co_return;
   }
-  // RFC 8881 §8.4.3, the second edge condition: from here on others may get what those held who did not come.
-  if (!co_await services.recovery.EndGrace(loop)) {
-    log::error("the table of clients cannot be written: the grace period goes on");
-    co_return;
+  // Those whose RECLAIM_COMPLETE could not be recorded: EndGrace() would drop the old record, and they hold something.
+  std::vector<ClientId> holders;
+  {
+    auto state = services.state.Lock();
+    holders = state->clients.Unrecorded([&](ClientId id) { return state->files.HasState(id); });
   }
+  for (const ClientId holder : holders) {
+    const nfs4::nfsstat4 recorded = co_await RecordClient(services, loop, holder);
+    if (recorded != nfs4::NFS4_OK) co_return;
+  }
+  // RFC 8881 §8.4.3, the second edge condition: from here on others may get what those held who did not come. Where the
+  // store cannot forget them, the grace period goes on.
+  if (!co_await services.recovery.EndGrace(loop)) co_return;
   services.state.Lock()->clients.grace().End();
 }
 

@@ -8,8 +8,9 @@
 namespace penstock::nfs::v4 {
 
 // When `client` has said that it is done with reclaiming, or, in minor version 0, before its first open. Before every open
-// as well, where it costs little if it has been done: NFS4ERR_DELAY where the store cannot be written, since a client that
-// could not reclaim is better told to wait.
+// as well, where it costs little if it has been done. NFS4ERR_SERVERFAULT where the store cannot be written (RFC 8881
+// §15.1.1.6): what could not be reclaimed is not given. NFS4ERR_DELAY would have the client wait for ever, and say nothing,
+// for as long as the disk is full.
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client);
 
 // Where a client's state stands in the way of another's and its lease is over: takes all of it away. True where it is

@@ -27,10 +27,10 @@ TEST_F(LeaseTest, AClientIsRecordedWhenItIsDoneWithReclaiming) {
   EXPECT_EQ(server.recovery_store->Reclaimers(), std::vector{OwnerKey(1, "client")});
 }
 
-TEST_F(LeaseTest, AClientThatCannotBeRecordedWaitsWithItsFirstOpen) {
+TEST_F(LeaseTest, AClientThatCannotBeRecordedIsRefusedItsFirstOpen) {
   full() = true;
   SessionClient late(server, "late");
-  EXPECT_EQ(Record(late.client()), NFS4ERR_DELAY);
+  EXPECT_EQ(Record(late.client()), NFS4ERR_SERVERFAULT);
   full() = false;
   EXPECT_EQ(Record(late.client()), NFS4_OK);
   EXPECT_EQ(Record(late.client()), NFS4_OK);
@@ -65,6 +65,20 @@ TEST_F(LeaseTest, GraceEndsInTimeAndNotBeforeTheStoreHasForgotten) {
   full() = false;
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_FALSE(InGrace());
+}
+
+// Its old record goes with the grace period, and it holds what it has reclaimed.
+TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds) {
+  BeginGrace("late");
+  full() = true;
+  SessionClient late(server, "late");
+  EXPECT_TRUE(InGrace());
+  const FileHandle root{ExportId(0), tree.Root()};
+  server.state.Lock()->files.ReclaimDelegation(late.client(), root, false, true, 2, server.clock.Now());
+  full() = false;
+  Spawn(EndGraceIfDue(server.GetServices(), nullptr));
+  EXPECT_FALSE(InGrace());
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(1, "late")));
 }
 
 TEST_F(LeaseTest, GraceEndsWhenTheLastHasReclaimed) {

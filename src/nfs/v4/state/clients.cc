@@ -130,6 +130,14 @@ bool Clients::NeedsRecord(ClientId id) const {
   return client->minor_version == 0 || client->reclaim_complete;
 }
 
+std::vector<ClientId> Clients::Unrecorded(const HasState& has_state) const {
+  std::vector<ClientId> unrecorded;
+  for (const auto& [id, client] : clients_) {
+    if (NeedsRecord(id) && has_state(id)) unrecorded.push_back(id);
+  }
+  return unrecorded;
+}
+
 OldRecord Clients::RecordOf(const Client& client) const {
   std::string key = client.key();
   if (!client.recorded && !grace_.Knew(key, client.principal)) return std::nullopt;

@@ -71,6 +71,8 @@ class Clients {
 
   // True where the recovery store has to have the client and does not yet. See RecordClient() in nfs/v4/lease.h.
   bool NeedsRecord(ClientId id) const;
+  // Those that need one and hold something.
+  std::vector<ClientId> Unrecorded(const HasState& has_state) const;
   void SetRecorded(ClientId id);
 
   // ---- minor version 0 (clients_0.cc, RFC 7530 §16.33, §16.34) ----

@@ -2,55 +2,41 @@
 //
 //   run      one row: the instance of the last run, and its lease in nanoseconds
 //   clients  owner, principal (its flavor, its uid, its name), and the run that recorded the client last
-//
-// `user_version` is that of this layout. In version 0 nobody had a name.
-#include <fmt/core.h>
+#include <algorithm>
 
 #include "base/database/database.h"
+#include "base/log.h"
+#include "base/state_directory.h"
 #include "nfs/v4/state/recovery.h"
 
 namespace penstock::nfs::v4 {
 namespace {
 
-// FULL: what a client was told must hold after the power has failed.
-constexpr const char* kSchema = R"(
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = FULL;
-CREATE TABLE IF NOT EXISTS run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL,
-                                lease INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,
-                                    instance INTEGER NOT NULL) WITHOUT ROWID;
-)";
-constexpr int64_t kVersion = 1;
-// From version 0, which a database without any table has as well.
-constexpr const char* kAddNames = R"(
-BEGIN;
-ALTER TABLE clients ADD COLUMN name BLOB NOT NULL DEFAULT x'';
-PRAGMA user_version = 1;
-COMMIT;
-)";
+// In version 0 nobody had a name.
+constexpr const char* kUpgrades[] = {"ALTER TABLE clients ADD COLUMN name BLOB NOT NULL DEFAULT x'';"};
 
-// False, with a message, where there is something that we do not understand, or cannot write.
-bool Prepare(Database& database, std::string& message) {
-  const auto version = [&] {
-    Statement asked(database, "PRAGMA user_version");
-    return asked.Bind().Step() ? asked.Integer(0) : 0;
-  };
-  bool done = database.Execute(kSchema);
-  if (done && version() == 0) done = database.Execute(kAddNames);
-  if (!done) {
-    message = database.message();
-  } else if (version() != kVersion) {
-    message = "it was made by another version of Penstock";
-    done = false;
-  }
-  return done;
-}
+constexpr DatabaseLayout kLayout{
+    // FULL: what a client was told must hold after the power has failed.
+    .settings = "PRAGMA synchronous = FULL;",
+    .schema = R"(
+CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL, lease INTEGER NOT NULL);
+CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,
+                      instance INTEGER NOT NULL, name BLOB NOT NULL DEFAULT x'') WITHOUT ROWID;
+)",
+    .version = 1,
+    .upgrades = kUpgrades,
+    .checked_whole = true,
+    .loss = "without it, NFSv4 clients cannot reclaim their opens and locks after this start",
+};
+
+// More than anybody may set (--lease): what is beyond it was not written by us.
+constexpr Duration kLongestLease = std::chrono::hours(24);
 
 class SqliteRecoveryStore : public RecoveryStore {
  public:
-  explicit SqliteRecoveryStore(std::unique_ptr<Database> database)
-      : database_(std::move(database)),
+  SqliteRecoveryStore(std::string path, std::unique_ptr<Database> database)
+      : path_(std::move(path)),
+        database_(std::move(database)),
         last_run_(*database_, "SELECT instance, lease FROM run"),
         set_run_(*database_, "INSERT OR REPLACE INTO run (id, instance, lease) VALUES (1, ?, ?)"),
         clients_(*database_, "SELECT owner, flavor, uid, name FROM clients"),
@@ -60,50 +46,73 @@ class SqliteRecoveryStore : public RecoveryStore {
         end_grace_(*database_, "DELETE FROM clients WHERE instance != ?") {}
 
   SetupResult<Restart> Begin(Duration lease, std::chrono::sys_seconds wall_clock) override {
-    int64_t instance = wall_clock.time_since_epoch().count();
     Restart restart;
+    int64_t last_instance = 0;
     if (last_run_.Bind().Step()) {
-      instance = std::max(instance, last_run_.Integer(0) + 1);
+      last_instance = last_run_.Integer(0);
       restart.last_lease = Duration(last_run_.Integer(1));
     }
+    if (last_run_.failed()) return std::unexpected(database_->Failure("read"));
     last_run_.Reset();
+    // A lease of a hundred years would be a grace period as long.
+    if (last_instance < 0 || last_instance >= UINT32_MAX || restart.last_lease < Duration::zero() ||
+        restart.last_lease > kLongestLease) {
+      return std::unexpected(DamagedStateFile(path_, "its last run is none of ours", kLayout.loss));
+    }
     for (clients_.Bind(); clients_.Step();) {
       const Principal principal{static_cast<rpc::AuthFlavor>(clients_.Integer(1)),
                                 static_cast<uint32_t>(clients_.Integer(2)), clients_.Text(3)};
       restart.clients.push_back({clients_.Text(0), principal});
     }
+    if (clients_.failed()) return std::unexpected(database_->Failure("read"));
     clients_.Reset();
-    instance_ = static_cast<uint32_t>(instance);
+    const auto now = static_cast<uint32_t>(wall_clock.time_since_epoch().count());
+    instance_ = std::max(now, static_cast<uint32_t>(last_instance + 1));
     restart.instance = instance_;
     if (!set_run_.Bind(int64_t{instance_}, int64_t{lease.count()}).Run()) {
-      return std::unexpected(SetupError{fmt::format("cannot write the table of clients: {}", database_->message())});
+      return std::unexpected(database_->Failure("write"));
     }
     return restart;
   }
 
   bool Record(const RecoveryRecord& client) override {
-    return record_
-        .Bind(std::string_view(client.owner), static_cast<int64_t>(client.principal.flavor),
-              int64_t{client.principal.uid}, std::string_view(client.principal.name), int64_t{instance_})
-        .Run();
+    return Report(record_
+                      .Bind(std::string_view(client.owner), static_cast<int64_t>(client.principal.flavor),
+                            int64_t{client.principal.uid}, std::string_view(client.principal.name), int64_t{instance_})
+                      .Run());
   }
-  bool Remove(const std::string& owner) override { return remove_.Bind(std::string_view(owner)).Run(); }
-  bool EndGrace() override { return end_grace_.Bind(int64_t{instance_}).Run(); }
+  bool Remove(const std::string& owner) override { return Report(remove_.Bind(std::string_view(owner)).Run()); }
+  bool EndGrace() override { return Report(end_grace_.Bind(int64_t{instance_}).Run()); }
 
  private:
+  // Says once that it fails, and once that it does not any more.
+  bool Report(bool done) {
+    if (done == failing_) {
+      failing_ = !done;
+      if (failing_) {
+        log::error(
+            "{}; until then NFSv4 clients that hold nothing get no opens (NFS4ERR_SERVERFAULT), what silent "
+            "clients hold stays theirs, and a grace period does not end",
+            database_->Failure("write").message);
+      } else {
+        log::warn("{} can be written again", path_);
+      }
+    }
+    return done;
+  }
+
+  const std::string path_;
   std::unique_ptr<Database> database_;
   Statement last_run_, set_run_, clients_, record_, remove_, end_grace_;
   uint32_t instance_ = 0;
+  bool failing_ = false;
 };
 
 }  // namespace
 
 SetupResult<std::unique_ptr<RecoveryStore>> OpenRecoveryStore(const std::string& path) {
-  std::string message;
-  std::unique_ptr<Database> database = Database::Open(path, message);
-  if (database && !Prepare(*database, message)) database.reset();
-  if (!database) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", path, message)});
-  return std::make_unique<SqliteRecoveryStore>(std::move(database));
+  PENSTOCK_TRY(std::unique_ptr<Database> database, Database::Open(path, kLayout));
+  return std::make_unique<SqliteRecoveryStore>(path, std::move(database));
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,14 +1,17 @@
 // One suite over both stores.
 #include "nfs/v4/state/recovery.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 
-#include "base/database/database.h"
 #include "nfs/v4/state/recovery_queue.h"
 
 namespace penstock::nfs::v4 {
@@ -145,8 +148,22 @@ class OtherLayoutTest : public testing::Test {
   ~OtherLayoutTest() override { std::filesystem::remove_all(directory_); }
   std::string path() const { return (directory_ / "clients.sqlite").string(); }
   void Execute(const char* sql) {
-    std::string message;
-    ASSERT_TRUE(Database::Open(path(), message)->Execute(sql)) << message;
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(path().c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    sqlite3_close(db);
+  }
+  std::string Refusal() {
+    const auto opened = OpenRecoveryStore(path());
+    if (!opened) return opened.error().message;
+    const auto begun = (*opened)->Begin(kLease, kNow);
+    return begun ? "" : begun.error().message;
+  }
+  void Make() {
+    const auto opened = OpenRecoveryStore(path());
+    ASSERT_TRUE(opened) << opened.error().message;
+    ASSERT_TRUE((*opened)->Begin(kLease, kNow));
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE((*opened)->Record({OwnerKey(1, fmt::format("client {}", i)), {}}));
   }
 
  private:
@@ -167,11 +184,77 @@ TEST_F(OtherLayoutTest, ClientsOfAnEarlierLayoutAreKept) {
   }
 }
 
-TEST_F(OtherLayoutTest, OneThatIsNotKnownIsLeftAlone) {
+TEST_F(OtherLayoutTest, OneOfALaterVersionIsLeftAlone) {
+  Make();
   Execute("PRAGMA user_version = 99;");
+  EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr(path()), testing::HasSubstr("another version"),
+                                        testing::HasSubstr("move it away")));
+  Execute("PRAGMA user_version = 1;");
+  EXPECT_EQ(Refusal(), "");
+}
+
+MATCHER_P(IsDamaged, path, "") {
+  *result_listener << arg;
+  return arg.starts_with(path + " is damaged (") && arg.contains("move it away") && arg.contains("cannot reclaim");
+}
+
+TEST_F(OtherLayoutTest, RefusesADamagedFile) {
+  std::ofstream(path()) << "";
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+  std::ofstream(path()) << "this is no database at all, however long it may be";
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+  std::ofstream(path()) << std::string(8192, '\0');
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+  std::filesystem::remove(path());
+  std::filesystem::create_directory(path());
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+}
+
+TEST_F(OtherLayoutTest, RefusesATruncatedFile) {
+  Make();
+  const auto size = std::filesystem::file_size(path());
+  ASSERT_GT(size, 20'000u);
+  for (const auto left : {size - 4096, size / 2, uintmax_t{4096}, uintmax_t{1000}}) {
+    std::filesystem::resize_file(path(), left);
+    EXPECT_THAT(Refusal(), IsDamaged(path())) << left;
+  }
+}
+
+TEST_F(OtherLayoutTest, RefusesAGarbledPage) {
+  Make();
+  std::fstream(path(), std::ios::binary | std::ios::in | std::ios::out).seekp(8192) << std::string(4096, 'x');
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+}
+
+TEST_F(OtherLayoutTest, RefusesAnotherProgramsDatabase) {
+  Execute("CREATE TABLE bookmarks (name TEXT);");
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+  Execute(
+      "DROP TABLE bookmarks; CREATE TABLE run (id INTEGER); CREATE TABLE clients (owner BLOB, name BLOB);"
+      "PRAGMA user_version = 1;");
+  EXPECT_THAT(Refusal(), IsDamaged(path()));
+}
+
+// A lease of years would be a grace period of years, and an instance that cannot grow one that comes again.
+TEST_F(OtherLayoutTest, RefusesARunThatCannotHaveBeen) {
+  Make();
+  for (const char* const set :
+       {"lease = 9000000000000000000", "lease = -1", "instance = 4294967295", "instance = -1"}) {
+    Execute(fmt::format("UPDATE run SET instance = 5, lease = 1; UPDATE run SET {}", set).c_str());
+    EXPECT_THAT(Refusal(), IsDamaged(path())) << set;
+  }
+}
+
+TEST_F(OtherLayoutTest, KeepsItsFilesToItself) {
+  const mode_t mask = ::umask(0);
+  Make();
   const auto opened = OpenRecoveryStore(path());
-  ASSERT_FALSE(opened);
-  EXPECT_THAT(opened.error().message, testing::HasSubstr("another version"));
+  ::umask(mask);
+  ASSERT_TRUE(opened);
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path()).parent_path())) {
+    EXPECT_EQ(entry.status().permissions() & ~std::filesystem::perms::owner_all, std::filesystem::perms::none)
+        << entry.path();
+  }
 }
 
 TEST(OpenRecoveryStore, SaysWhyItCannot) {

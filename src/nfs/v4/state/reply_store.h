@@ -74,8 +74,8 @@ class MemoryReplyStore : public ReplyStore {
   std::shared_ptr<Shared> shared_;
 };
 
-// In a directory, which is made where it is not there: a file for each session. `Load()` throws away what is no whole
-// file of ours.
+// In a directory, which is made where it is not there: a file for each session. An error where something in it is not
+// ours, is damaged, or cannot be read; a file whose making was not ended is thrown away.
 SetupResult<std::unique_ptr<ReplyStore>> OpenReplyStore(const std::string& directory);
 
 }  // namespace penstock::nfs::v4

@@ -15,12 +15,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "base/data.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/state_directory.h"
 #include "nfs/v4/state/mix.h"
 #include "nfs/v4/state/reply_record.h"
 #include "nfs/v4/state/reply_store.h"
@@ -33,6 +36,9 @@ namespace stdfs = std::filesystem;
 constexpr size_t kHead = 40;
 constexpr size_t kHeadPage = 4096;
 constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
+// All but the version.
+constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
+constexpr const char* kLoss = "without it, calls that clients send again are not known, and some may be executed twice";
 // What no session of ours can have.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
@@ -54,15 +60,17 @@ bool WriteAt(int fd, ConstBytes octets, uint64_t offset) {
   return true;
 }
 
-bool ReadAt(int fd, Bytes octets, uint64_t offset) {
-  while (!octets.empty()) {
-    const ssize_t read = ::pread(fd, octets.data(), octets.size(), static_cast<off_t>(offset));
+// How many octets there were; nothing, with errno, where they cannot be read.
+std::optional<size_t> ReadUpTo(int fd, Bytes octets, uint64_t offset) {
+  size_t have = 0;
+  while (have < octets.size()) {
+    const ssize_t read = ::pread(fd, octets.data() + have, octets.size() - have, static_cast<off_t>(offset + have));
     if (read < 0 && errno == EINTR) continue;
-    if (read <= 0) return false;
-    octets = octets.subspan(static_cast<size_t>(read));
-    offset += static_cast<size_t>(read);
+    if (read < 0) return std::nullopt;
+    if (read == 0) break;
+    have += static_cast<size_t>(read);
   }
-  return true;
+  return have;
 }
 
 struct Head {
@@ -81,13 +89,18 @@ struct Head {
     StoreBig(head.data() + 32, Mix(0, ConstBytes(head).first(32)));
     return head;
   }
-  static std::optional<Head> Parse(ConstBytes head) {
-    if (LoadBig<uint64_t>(head.data()) != kMagic) return std::nullopt;
-    if (LoadBig<uint64_t>(head.data() + 32) != Mix(0, head.first(32))) return std::nullopt;
-    Head parsed{.slots = LoadBig<uint32_t>(head.data() + 8), .octets = LoadBig<uint32_t>(head.data() + 12)};
+  enum class Kind : uint8_t { kWhole, kUnfinished, kForeign, kOtherVersion, kDamaged };
+  // Fills `parsed` where the head is whole.
+  static Kind Parse(ConstBytes head, Head& parsed) {
+    const auto magic = LoadBig<uint64_t>(head.data());
+    // Room was made for the session, and nobody told of it yet.
+    if (std::ranges::all_of(head, [](std::byte octet) { return octet == std::byte{}; })) return Kind::kUnfinished;
+    if (magic != kMagic) return (magic & kFamilyMask) == (kMagic & kFamilyMask) ? Kind::kOtherVersion : Kind::kForeign;
+    if (LoadBig<uint64_t>(head.data() + 32) != Mix(0, head.first(32))) return Kind::kDamaged;
+    parsed = {.slots = LoadBig<uint32_t>(head.data() + 8), .octets = LoadBig<uint32_t>(head.data() + 12)};
     CopyBytes(parsed.id, head.subspan(16, parsed.id.size()));
-    if (parsed.slots > kMaxSlots || parsed.octets > kMaxSlotOctets) return std::nullopt;
-    return parsed;
+    if (parsed.slots > kMaxSlots || parsed.octets > kMaxSlotOctets) return Kind::kDamaged;
+    return Kind::kWhole;
   }
 };
 
@@ -109,26 +122,56 @@ class SessionFile : public SessionReplies {
   const Head head_;
 };
 
-std::optional<KeptReply> LoadSlot(int fd, const Head& head, uint32_t slot, BufferPool& pool) {
+// No reply where there is none, or one that was written in part. An error where the file cannot be read.
+Result<std::optional<KeptReply>, int> LoadSlot(int fd, const Head& head, uint32_t slot, BufferPool& pool) {
   std::array<std::byte, ReplyRecord::kHeader> header;
-  if (!ReadAt(fd, header, head.OffsetOf(slot))) return std::nullopt;
+  const auto begun = ReadUpTo(fd, header, head.OffsetOf(slot));
+  if (!begun) return std::unexpected(errno);
+  if (*begun < header.size()) return std::nullopt;
   const auto size = ReplyRecord::SizeOf(header);
   if (!size || *size > head.octets) return std::nullopt;
   std::vector<std::byte> record(*size);
-  if (!ReadAt(fd, record, head.OffsetOf(slot))) return std::nullopt;
+  const auto read = ReadUpTo(fd, record, head.OffsetOf(slot));
+  if (!read) return std::unexpected(errno);
+  if (*read < record.size()) return std::nullopt;
   return ReplyRecord::Parse(record, pool);
 }
 
-std::optional<SavedSession> LoadSession(const stdfs::path& path, BufferPool& pool) {
-  FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+bool IsNameOfSession(std::string_view name) {
+  return name.size() == 2 * sizeof(SessionId) && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Nothing: the making of the file was not ended, so that nobody was told of the session.
+SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
+  const auto damaged = [&](std::string_view how) { return std::unexpected(DamagedStateFile(path, how, kLoss)); };
+  if (!IsNameOfSession(path.filename().native())) return damaged("not a file of penstock's");
+  const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   std::array<std::byte, kHead> octets;
-  if (!fd || !ReadAt(fd.get(), octets, 0)) return std::nullopt;
-  const auto head = Head::Parse(octets);
-  if (!head || NameOf(head->id) != path.filename()) return std::nullopt;
-  SavedSession saved{.id = head->id, .slots = {}, .storage = nullptr};
-  for (uint32_t i = 0; i < head->slots; ++i) saved.slots.push_back(LoadSlot(fd.get(), *head, i, pool));
+  const auto read = fd ? ReadUpTo(fd.get(), octets, 0) : std::nullopt;
+  if (!read) return std::unexpected(StateFileError("read", path, errno));
+  if (*read < octets.size()) return std::nullopt;
+  Head head;
+  switch (Head::Parse(octets, head)) {
+    case Head::Kind::kWhole:
+      break;
+    case Head::Kind::kUnfinished:
+      return std::nullopt;
+    case Head::Kind::kOtherVersion:
+      return damaged("made by another version of penstock");
+    case Head::Kind::kForeign:
+      return damaged("not a file of penstock's");
+    case Head::Kind::kDamaged:
+      return damaged("its head is garbled");
+  }
+  if (NameOf(head.id) != path.filename()) return damaged("under the name of another session");
+  SavedSession saved{.id = head.id, .slots = {}, .storage = nullptr};
+  for (uint32_t i = 0; i < head.slots; ++i) {
+    auto reply = LoadSlot(fd.get(), head, i, pool);
+    if (!reply) return std::unexpected(StateFileError("read", path, reply.error()));
+    saved.slots.push_back(*std::move(reply));
+  }
   // Nothing is written to it any more.
-  saved.storage = std::make_shared<SessionFile>(path, FileDescriptor(-1), *head);
+  saved.storage = std::make_shared<SessionFile>(path, FileDescriptor(-1), head);
   return saved;
 }
 
@@ -136,22 +179,25 @@ class FileReplyStore : public ReplyStore {
  public:
   FileReplyStore(stdfs::path directory, FileDescriptor fd) : directory_(std::move(directory)), fd_(std::move(fd)) {}
 
-  std::vector<SavedSession> Load() override {
+  SetupResult<void> Find() {
     BufferPool pool;
-    std::vector<SavedSession> saved;
     std::error_code error;
-    std::vector<stdfs::path> rubbish;
-    for (const auto& entry : stdfs::directory_iterator(directory_, error)) {
-      if (auto session = LoadSession(entry.path(), pool)) {
-        saved.push_back(*std::move(session));
+    std::vector<stdfs::path> unfinished;
+    for (stdfs::directory_iterator entries(directory_, error), end; !error && entries != end;
+         entries.increment(error)) {
+      PENSTOCK_TRY(std::optional<SavedSession> session, LoadSession(entries->path(), pool));
+      if (session) {
+        saved_.push_back(*std::move(session));
       } else {
-        rubbish.push_back(entry.path());
+        unfinished.push_back(entries->path());
       }
     }
-    // One whose making was not ended, so that nobody was told of it.
-    for (const stdfs::path& path : rubbish) ::unlink(path.c_str());
-    return saved;
+    if (error) return std::unexpected(StateFileError("read", directory_, error.value()));
+    for (const stdfs::path& path : unfinished) ::unlink(path.c_str());
+    return {};
   }
+
+  std::vector<SavedSession> Load() override { return std::exchange(saved_, {}); }
 
   std::shared_ptr<SessionReplies> Create(const SessionId& session, const ReplyRoom& room) override {
     const Head head{
@@ -159,10 +205,15 @@ class FileReplyStore : public ReplyStore {
     const stdfs::path path = directory_ / NameOf(session);
     FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd || !Prepare(fd.get(), head)) {
-      log::warn("cannot keep the replies of a session in {}: {}", directory_.string(), DescribeErrno(errno));
+      const int error = errno;
+      // Once, until it can be done again.
+      if (!failing_.exchange(true)) {
+        log::warn("{}; until then NFSv4 sessions are not persistent", StateFileError("write", path, error).message);
+      }
       if (fd) ::unlink(path.c_str());
       return nullptr;
     }
+    failing_ = false;
     return std::make_shared<SessionFile>(path, std::move(fd), head);
   }
 
@@ -178,6 +229,8 @@ class FileReplyStore : public ReplyStore {
 
   const stdfs::path directory_;
   const FileDescriptor fd_;
+  std::vector<SavedSession> saved_;  // until it is asked for
+  std::atomic<bool> failing_ = false;
 };
 
 }  // namespace
@@ -185,8 +238,13 @@ class FileReplyStore : public ReplyStore {
 SetupResult<std::unique_ptr<ReplyStore>> OpenReplyStore(const std::string& directory) {
   const bool made = ::mkdir(directory.c_str(), 0700) == 0;
   FileDescriptor fd(made || errno == EEXIST ? ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
-  if (!fd) return std::unexpected(SetupError{fmt::format("cannot use {}: {}", directory, DescribeErrno(errno))});
-  return std::make_unique<FileReplyStore>(directory, std::move(fd));
+  if (!fd) return std::unexpected(StateFileError("use the directory", directory, errno));
+  if (made && !SyncDirectory(stdfs::path(directory).parent_path())) {
+    return std::unexpected(StateFileError("write", directory, errno));
+  }
+  auto store = std::make_unique<FileReplyStore>(directory, std::move(fd));
+  PENSTOCK_CHECK(store->Find());
+  return store;
 }
 
 }  // namespace penstock::nfs::v4

@@ -187,15 +187,49 @@ TEST_P(ReplyFilesTest, ATornReplyIsNone) {
 TEST_P(ReplyFilesTest, AFileThatWasNotMadeToTheEndIsRemoved) {
   store_->Create(Session(1), kRoom);
   std::filesystem::resize_file(file(), 20);
-  std::ofstream(directory() / "something") << "else";
+  EXPECT_THAT(Start(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::is_empty(directory()));
+  // Room was made, and the head not written.
+  store_->Create(Session(1), kRoom);
+  std::filesystem::resize_file(file(), 0);
+  std::filesystem::resize_file(file(), 8192);
   EXPECT_THAT(Start(), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
 }
 
-TEST_P(ReplyFilesTest, AFileUnderAnothersNameIsNone) {
+// What a client relies on is not thrown away without a word.
+TEST_P(ReplyFilesTest, RefusesWhatItDidNotWrite) {
+  store_->Create(Session(1), kRoom);
+  const auto refusal = [this] {
+    store_.reset();
+    const auto opened = OpenReplyStore(directory().string());
+    return opened ? "" : opened.error().message;
+  };
+  const auto put = [this](std::streamoff at, std::string_view octets) {
+    std::fstream(file(), std::ios::binary | std::ios::in | std::ios::out).seekp(at) << octets;
+  };
+  ASSERT_EQ(refusal(), "");
+  put(12, "x");
+  EXPECT_THAT(refusal(), testing::HasSubstr(file().string() + " is damaged (its head is garbled)"));
+  put(0, "pnstrp9");
+  EXPECT_THAT(refusal(), testing::HasSubstr("another version"));
+  put(0, "SQLite format 3");
+  EXPECT_THAT(refusal(), testing::HasSubstr("not a file of penstock's"));
+  std::filesystem::remove(file());
+  std::ofstream(directory() / "something") << "else";
+  EXPECT_THAT(refusal(), testing::HasSubstr((directory() / "something").string()));
+  EXPECT_TRUE(std::filesystem::exists(directory() / "something"));
+  std::filesystem::remove(file());
+  std::filesystem::create_directory(directory() / std::string(32, '0'));
+  EXPECT_THAT(refusal(), testing::HasSubstr(std::string(32, '0')));
+}
+
+TEST_P(ReplyFilesTest, AFileUnderAnothersNameIsRefused) {
   store_->Create(Session(1), kRoom);
   std::filesystem::rename(file(), directory() / std::string(32, '0'));
-  EXPECT_THAT(Start(), IsEmpty());
+  const auto opened = OpenReplyStore(directory().string());
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("another session"));
 }
 
 TEST_P(ReplyFilesTest, NobodyElseMayReadThem) {

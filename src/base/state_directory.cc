@@ -1,0 +1,151 @@
+#include "base/state_directory.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+
+#include "base/bytes.h"
+
+namespace penstock {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr mode_t kOthers = 077;
+
+// At most `size` octets; fewer at the end of the file. Nothing, with errno, where it cannot be read.
+std::optional<std::string> ReadUpTo(int fd, size_t size) {
+  std::string content(size, '\0');
+  size_t have = 0;
+  while (have < size) {
+    const ssize_t read = ::read(fd, content.data() + have, size - have);
+    if (read < 0 && errno == EINTR) continue;
+    if (read < 0) return std::nullopt;
+    if (read == 0) break;
+    have += static_cast<size_t>(read);
+  }
+  content.resize(have);
+  return content;
+}
+
+bool WriteAll(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// " (process 17)", as the one who has the lock wrote it.
+std::string HolderOf(int lock) {
+  const auto content = ReadUpTo(lock, 20);
+  const std::string number = content ? content->substr(0, content->find_first_not_of("0123456789")) : "";
+  return number.empty() ? "" : fmt::format(" (process {})", number);
+}
+
+}  // namespace
+
+// NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
+stdfs::path DefaultStateDirectory() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state) return stdfs::path(state) / "penstock";
+  if (::geteuid() == 0) return "/var/lib/penstock";
+  if (const char* home = std::getenv("HOME"); home && *home) return stdfs::path(home) / ".local/state/penstock";
+  return stdfs::temp_directory_path() / fmt::format("penstock-{}", ::geteuid());
+}
+// NOLINTEND(concurrency-mt-unsafe)
+
+SetupResult<StateDirectory> StateDirectory::Open(const stdfs::path& directory) {
+  std::error_code error;
+  const bool is_new = stdfs::create_directories(directory, error);
+  if (error) {
+    return std::unexpected(SetupError{fmt::format("cannot make the state directory {}: {}; choose one with --state-dir",
+                                                  directory.string(), error.message())});
+  }
+  if (is_new) stdfs::permissions(directory, stdfs::perms::owner_all, error);
+
+  const stdfs::path file = directory / "lock";
+  FileDescriptor lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!lock) return std::unexpected(StateFileError("open", file, errno));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return std::unexpected(StateFileError("lock", file, errno));
+    return std::unexpected(SetupError{fmt::format(
+        "another penstock{} serves with the state directory {}: stop it, or give this one its own with --state-dir",
+        HolderOf(lock.get()), directory.string())});
+  }
+  // For the message above alone: where it cannot be written, nothing is lost.
+  if (::ftruncate(lock.get(), 0) == 0) WriteAll(lock.get(), fmt::format("{}\n", ::getpid()));
+  return StateDirectory(directory, std::move(lock));
+}
+
+SetupError StateFileError(std::string_view what, const stdfs::path& file, int error) {
+  std::string_view advice;
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      advice = "; make room, or choose another directory with --state-dir";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      advice = "; give the user who runs penstock the right to it, or choose another directory with --state-dir";
+      break;
+    case EISDIR:
+    case ENOTDIR:
+    case ELOOP:
+    case ENXIO:
+      advice = "; it is not what penstock makes there: move it away";
+      break;
+    default:
+      break;
+  }
+  return {fmt::format("cannot {} {}: {}{}", what, file.string(), DescribeErrno(error), advice)};
+}
+
+SetupError DamagedStateFile(const stdfs::path& file, std::string_view how, std::string_view loss) {
+  return {fmt::format("{} is damaged ({}): restore it, or move it away and start again; {}", file.string(), how, loss)};
+}
+
+SetupResult<std::optional<std::string>> ReadStateFile(const stdfs::path& file, size_t max_size, std::string_view loss) {
+  // O_NONBLOCK: a FIFO in its place must not stop us.
+  const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == ENOENT) return std::nullopt;
+  struct stat stat{};
+  if (!fd || ::fstat(fd.get(), &stat) != 0) return std::unexpected(StateFileError("read", file, errno));
+  if (!S_ISREG(stat.st_mode)) return std::unexpected(DamagedStateFile(file, "not a regular file", loss));
+  if ((stat.st_mode & kOthers) != 0 && ::fchmod(fd.get(), stat.st_mode & 0700) != 0) {
+    return std::unexpected(StateFileError("protect", file, errno));
+  }
+  std::optional<std::string> content = ReadUpTo(fd.get(), max_size + 1);
+  if (!content) return std::unexpected(StateFileError("read", file, errno));
+  if (content->size() > max_size) return std::unexpected(DamagedStateFile(file, "too long", loss));
+  return content;
+}
+
+SetupResult<void> WriteStateFile(const stdfs::path& file, std::string_view content) {
+  const std::string fresh = file.string() + ".new";
+  // What was left here when we were stopped in the middle.
+  ::unlink(fresh.c_str());
+  const FileDescriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const bool done = fd && WriteAll(fd.get(), content) && ::fsync(fd.get()) == 0 &&
+                    ::rename(fresh.c_str(), file.c_str()) == 0 && SyncDirectory(file.parent_path());
+  if (done) return {};
+  const int error = errno;
+  if (fd) ::unlink(fresh.c_str());
+  return std::unexpected(StateFileError("write", file, error));
+}
+
+bool SyncDirectory(const stdfs::path& directory) {
+  const FileDescriptor fd(::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return fd && ::fsync(fd.get()) == 0;
+}
+
+}  // namespace penstock
