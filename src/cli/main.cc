@@ -60,8 +60,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
   serve
-      ->add_option("--grace", serve_options.grace_seconds,
-                   "NFSv4: seconds after a restart in which clients reclaim what they held")
+      ->add_option(
+          "--grace", serve_options.grace_seconds,
+          "NFSv4: seconds after a restart in which clients reclaim what they held, and at least as long as the\n"
+          "lease of the run before; it ends when all have. 0: none, and they lose what they held")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   serve->add_option("--nfs4-domain", serve_options.nfs4_domain,

@@ -6,10 +6,15 @@
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/address.h"
+#include "base/log.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "server/server.h"
@@ -81,6 +86,46 @@ void PrintHowToMount(const server::Server& server) {
   std::fflush(stdout);
 }
 
+// SIGINT and SIGTERM end the context's run. SIGHUP, which a terminal sends when it goes and service managers send to have
+// a configuration read again, ends nothing: there is no file of configuration.
+class StopSignals {
+ public:
+  explicit StopSignals(asio::io_context& context) : context_(context), signals_(context, SIGINT, SIGTERM, SIGHUP) {
+    Wait();
+  }
+  // They have the system's meaning again, but for SIGHUP.
+  void Forget() {
+    signals_.clear();
+    std::signal(SIGHUP, SIG_IGN);
+  }
+
+ private:
+  void Wait() {
+    signals_.async_wait([this](const asio::error_code& error, int signal) {
+      if (error) return;
+      if (signal != SIGHUP) return context_.stop();
+      if (!std::exchange(told_, true)) log::warn("SIGHUP: there is no configuration to read again; the server goes on");
+      Wait();
+    });
+  }
+
+  asio::io_context& context_;
+  asio::signal_set signals_;
+  bool told_ = false;
+};
+
+// False where the server has not ended within `limit`: then it goes on ending, on a thread of its own.
+bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
+  std::promise<void> ended;
+  const std::future<void> end = ended.get_future();
+  std::thread([running = std::move(server), done = std::move(ended)]() mutable {
+    running->Stop();
+    running.reset();
+    done.set_value_at_thread_exit();
+  }).detach();
+  return end.wait_for(limit) == std::future_status::ready;
+}
+
 }  // namespace
 
 int Serve(const ServeOptions& arguments) {
@@ -91,7 +136,7 @@ int Serve(const ServeOptions& arguments) {
   }
   // Before any thread is there that could take the signals.
   asio::io_context context{1};
-  asio::signal_set signals(context, SIGINT, SIGTERM);
+  StopSignals signals(context);
   auto server = server::Server::Make(*options);
   if (!server) {
     PrintError(server.error().message);
@@ -99,12 +144,14 @@ int Serve(const ServeOptions& arguments) {
   }
   (*server)->Start();
   PrintHowToMount(**server);
-  signals.async_wait([](const asio::error_code&, int) {});
   context.run();
   // A second signal ends the program at once.
-  signals.clear();
-  (*server)->Stop();
-  return 0;
+  signals.Forget();
+  if (StopWithin(*std::move(server), options->drain_limit)) return 0;
+  log::warn("calls were still being executed {} s after the signal to stop: their clients will send them again",
+            std::chrono::duration_cast<std::chrono::seconds>(options->drain_limit).count());
+  // Threads that a disk does not let go cannot be joined. All that was promised to a client is on stable storage.
+  std::_Exit(0);
 }
 
 }  // namespace penstock::cli

@@ -62,14 +62,22 @@ SetupResult<std::unique_ptr<Nfs4>> Nfs4::Make(nfs::v4::Settings settings, const 
   PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, started));
   PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
   settings.server_scope = settings.server_owner;
-  PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings.lease, seconds));
+  PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings, seconds));
   return std::unique_ptr<Nfs4>(new Nfs4(std::move(settings), surroundings, std::move(names), std::move(memory)));
 }
 
-SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, Duration lease, std::chrono::sys_seconds now) {
+SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const nfs::v4::Settings& settings,
+                                           std::chrono::sys_seconds now) {
   Memory memory;
-  PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore((directory / "nfs4-clients.sqlite").string()));
-  PENSTOCK_TRY(memory.restart, memory.clients->Begin(lease, now));
+  const stdfs::path clients = directory / "nfs4-clients.sqlite";
+  PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore(clients.string()));
+  PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
+  if (settings.grace == Duration::zero()) {
+    // No grace period: who held something may not reclaim it, after this start or the next.
+    if (!memory.clients->EndGrace())
+      return std::unexpected(SetupError{fmt::format("cannot write {}", clients.string())});
+    memory.restart.clients.clear();
+  }
   PENSTOCK_TRY(memory.replies, nfs::v4::OpenReplyStore((directory / "nfs4-replies").string()));
   return memory;
 }

@@ -50,7 +50,7 @@ class Nfs4 {
     nfs::v4::RecoveryStore::Restart restart;
     std::unique_ptr<nfs::v4::ReplyStore> replies;
   };
-  static SetupResult<Memory> OpenMemory(const std::filesystem::path& directory, Duration lease,
+  static SetupResult<Memory> OpenMemory(const std::filesystem::path& directory, const nfs::v4::Settings& settings,
                                         std::chrono::sys_seconds now);
   Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::unique_ptr<const nfs::v4::Namespace> names,
        Memory memory);

@@ -41,7 +41,7 @@ struct Options {
   size_t max_connections = 1024;
   // How long a peer may leave a message, a reply or an RDMA Read half done; then its connection is ended.
   Duration stall_limit = std::chrono::seconds(60);
-  // How long Stop() waits for replies that peers do not take.
+  // Within this time Stop() ends, but for calls that a disk holds up. Peers have most of it to take their replies.
   Duration drain_limit = std::chrono::seconds(5);
 };
 

@@ -240,7 +240,9 @@ void Server::Stop() {
     if (--serving > 0) return;
     for (auto& all : workers_) all->Stop();
   };
-  for (auto& worker : workers_) worker->StopServing(options_.drain_limit, ended);
+  // The rest is for what follows when their connections are closed.
+  const Duration for_peers = options_.drain_limit * 4 / 5;
+  for (auto& worker : workers_) worker->StopServing(for_peers, ended);
   workers_.front()->loop().Post([this, ended] {
     Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
       co_await nfs4.Stop();

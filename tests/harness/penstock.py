@@ -124,6 +124,16 @@ class Server:
             if re.match(r"ready\b", line):
                 self.is_ready.set()
 
+    def expect_line(self, part):
+        """Waits until it has said a line with this in it; the line."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            for line in list(self.lines):
+                if part in line:
+                    return line
+            time.sleep(0.02)
+        raise AssertionError(f"the server did not say {part!r}")
+
     def stop(self, how=signal.SIGTERM):
         """Asks it to end; the exit code."""
         if self.process.poll() is None:
