@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
       "--export", serve_options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash,\n"
       "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, ports below 1024 only), insecure (the default),\n"
-      "sec=FLAVOR[:FLAVOR...] of sys (the default), krb5, krb5i, krb5p, none; may be repeated");
+      "sec=FLAVOR[:FLAVOR...] of sys (the default), krb5, krb5i, krb5p, none; may be repeated.\n"
+      "A DIR below another's is served by its own export alone");
   serve->add_option("--listen", serve_options.listen, "Address to listen on")->capture_default_str();
   serve->add_option("--tcp-port", serve_options.tcp_port, "NFS over TCP")->capture_default_str();
   serve->add_option("--rdma-port", serve_options.rdma_port, "NFS over RDMA")->capture_default_str();

@@ -56,6 +56,8 @@ std::string_view ToString(Error error) {
       return "type cannot be made";
     case Error::kDelay:
       return "try again later";
+    case Error::kCovered:
+      return "served by another export";
     case Error::kBadName:
       return "bad name";
     case Error::kNoXattr:

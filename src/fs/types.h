@@ -72,6 +72,7 @@ enum class Error : uint8_t {
   kServerFault,   // an error that has no other name
   kBadType,       // a type of object that cannot be made
   kDelay,         // try again later
+  kCovered,       // served by another export than this one
   kBadName,       // an empty name, '.' or '..' where they make no sense, '/' or NUL in it
   kNoXattr,       // no extended attribute of that name
   kXattrTooBig,   // a larger extended attribute than can be kept

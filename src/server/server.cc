@@ -162,6 +162,9 @@ SetupResult<void> Server::OpenExports() {
     fs::posix::Options options;
     options.state_directory = state_directory_->path();
     options.changes = changes;
+    for (const nfs::ExportSpec& other : options_.exports) {
+      if (&other != &spec) options.others.emplace_back(other.directory);
+    }
     PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
                  fs::posix::FileSystem::Open(spec.directory, pool_, options));
     nfs::ExportOptions export_options = spec.options;

@@ -453,6 +453,104 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
   EXPECT_FALSE(error) << error->message;
 }
 
+// exports(5) leaves it to the operator; here a directory that has an export of its own is served by that alone.
+class NestedExportsTest : public ServerTest {
+ protected:
+  NestedExportsTest() {
+    std::filesystem::create_directories(secret());
+    std::filesystem::create_directory(tree() / "open");
+    WriteFile(secret() / "file", "secret");
+    WriteFile(tree() / "open/file", "open");
+  }
+  std::filesystem::path secret() const { return tree() / "secret"; }
+
+  // Served to one host, which is not this one. The path says nothing: the directory counts.
+  Options NestedOptions(std::string path) const {
+    Options options = ServerOptions();
+    options.exports.push_back({.path = std::move(path), .directory = secret(), .options = {}});
+    options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
+    return options;
+  }
+};
+
+TEST_P(NestedExportsTest, WhatIsAnotherExportsIsNotFoundThroughThisOne) {
+  for (const char* const path : {"/tree/secret", "/elsewhere"}) {
+    StartServer(NestedOptions(path));
+    const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+      PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+      PENSTOCK_CO_CHECK(co_await Find(mount, "open/file"));
+      co_await ExpectRefusal(mount.Lookup(top.handle, "secret"), client::Status::kAccess);
+      co_await ExpectRefusal(Find(mount, "secret/file"), client::Status::kAccess);
+      co_await ExpectRefusal(mount.Rename(top.handle, "secret", top.handle, "mine"), client::Status::kAccess);
+      co_await ExpectRefusal(mount.Rename(top.handle, "open", top.handle, "secret"), client::Status::kAccess);
+      co_await ExpectRefusal(mount.RemoveDirectory(top.handle, "secret"), client::Status::kAccess);
+      co_return client::Result<void>();
+    });
+    EXPECT_FALSE(error) << error->message;
+    StopServer();
+  }
+  EXPECT_EQ(ReadFile(secret() / "file"), "secret");
+}
+
+// Moved, or put in its place, by somebody on the server.
+TEST_P(NestedExportsTest, WhatIsAnotherExportsStaysItsOwnWhereItIsMoved) {
+  StartServer(NestedOptions("/elsewhere"));
+  std::filesystem::rename(secret(), tree() / "open/moved");
+  std::filesystem::create_directory(secret());
+  WriteFile(secret() / "file", "secret");
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    co_await ExpectRefusal(Find(mount, "open/moved/file"), client::Status::kAccess);
+    co_await ExpectRefusal(Find(mount, "secret/file"), client::Status::kAccess);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+// From the time before the other export was there.
+TEST_P(NestedExportsTest, HandlesOfWhatIsNowAnotherExportsAreStale) {
+  delegations_ = 0;
+  StartServer();
+  const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, "secret"));
+    PENSTOCK_CO_TRY(const client::Node file, co_await Find(mount, "secret/file"));
+    StopServer();
+    StartServer(NestedOptions("/tree/secret"));
+    co_await ExpectRefusal(mount.GetAttributes(file.handle, "file"), client::Status::kStale);
+    co_await ExpectRefusal(mount.GetAttributes(directory.handle, "directory"), client::Status::kStale);
+    co_await ExpectRefusal(mount.Lookup(directory.handle, "file"), client::Status::kStale);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+// Two exports of one directory: a handle goes with the export that it names.
+TEST_P(NestedExportsTest, AHandleGivesTheRightsOfTheExportThatItNames) {
+  Options options = ServerOptions();
+  options.exports.front().options.read_only = true;
+  options.exports.push_back({.path = "/other", .directory = tree(), .options = {}});
+  options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
+  StartServer(options);
+  const nfs::ExportId other = std::ranges::find(server_->exports().all(), "/other", &nfs::Export::path)->get()->id();
+  const auto error = WithMount([other](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    co_await ExpectRefusal(mount.MakeDirectory(top.handle, "new", 0755), client::Status::kReadOnly);
+    const ConstBytes octets = top.handle.bytes();
+    std::vector<std::byte> changed(octets.begin(), octets.end());
+    StoreBig(changed.data() + 1, other.value());
+    client::Handle theirs;
+    theirs.Assign(changed);
+    co_await ExpectRefusal(mount.MakeDirectory(theirs, "new", 0755), client::Status::kStale);
+    co_await ExpectRefusal(mount.Lookup(theirs, "open"), client::Status::kStale);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+  EXPECT_FALSE(std::filesystem::exists(tree() / "new"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NestedExportsTest,
+                         testing::Combine(testing::Values(Protocol::kTcp), testing::Values(Version::k3, Version::k41)),
+                         [](const auto& tested) { return std::string(NameOf(std::get<1>(tested.param))); });
+
 INSTANTIATE_TEST_SUITE_P(All, ServerTest,
                          testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
                                           testing::Values(Version::k3, Version::k40, Version::k41)),
@@ -486,6 +584,7 @@ TEST_P(ServerSetUpTest, ABusyPortIsNamed) {
   for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {
     Options options = ServerOptions();
     options.tcp_port = options.rdma_port = options.mount_port = 0;
+    options.state_directory = directory_.path() / "other state";
     options.*port = ServerOptions().*port;
     const auto made = Server::Make(options);
     ASSERT_FALSE(made);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "base/workers.h"
@@ -22,6 +23,8 @@ struct Options {
   // Where handles are kept from one start to the next. It is there, and nobody else's: see StateDirectory.
   std::filesystem::path state_directory;
   HandleMethod handles = HandleMethod::kBest;
+  // What other exports serve: nothing of that is served by this one, see Covers.
+  std::vector<std::filesystem::path> others{};
   // Whether creating, removing, renaming and setting attributes reach the disk before they are answered, as RFC 1813
   // §4.8 wants it.
   bool sync_metadata = true;

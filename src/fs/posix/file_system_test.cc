@@ -124,6 +124,37 @@ TEST_P(PosixTest, TheHandleOfAnotherExportIsStale) {
   EXPECT_TRUE(StatError((*other)->Root()));
 }
 
+// With both kinds of handles, and with those that were given before.
+TEST_P(PosixTest, WhatAnotherExportServesIsSeenButNotEntered) {
+  stdfs::create_directory(exported() / "covered");
+  WriteFile(exported() / "covered/file", "text");
+  const Context& caller = caller_;
+  for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
+    Workers pool(1);
+    posix::Options options;
+    options.state_directory = backend().scratch().state();
+    options.handles = method;
+    Handle before;
+    {
+      auto alone = posix::FileSystem::Open(exported(), pool, options);
+      ASSERT_TRUE(alone) << alone.error().message;
+      const Observed<Node> directory = Await((*alone)->Lookup(caller, (*alone)->Root(), "covered"));
+      ASSERT_TRUE(directory.result);
+      const Observed<Node> file = Await((*alone)->Lookup(caller, directory.result->handle, "file"));
+      ASSERT_TRUE(file.result);
+      before = file.result->handle;
+    }
+    options.others = {exported() / "covered", outside()};
+    auto opened = posix::FileSystem::Open(exported(), pool, options);
+    ASSERT_TRUE(opened) << opened.error().message;
+    const Handle root = (*opened)->Root();
+    EXPECT_EQ(Await((*opened)->Lookup(caller, root, "covered")).result.error(), Error::kCovered);
+    EXPECT_EQ(Await((*opened)->RemoveDirectory(caller, root, "covered")).result.error(), Error::kCovered);
+    EXPECT_EQ(Await((*opened)->Rename(caller, root, "covered", root, "mine")).result.error(), Error::kCovered);
+    EXPECT_EQ(Await((*opened)->GetAttributes(caller, before)).error(), Error::kStale);
+  }
+}
+
 TEST_P(PosixTest, AMountPointIsSeenButNotEntered) {
   stdfs::create_directory(exported() / "mounted");
   if (::mount("tmpfs", (exported() / "mounted").c_str(), "tmpfs", 0, nullptr) != 0) {

@@ -37,12 +37,20 @@ constexpr std::chrono::microseconds kPauses[] = {std::chrono::microseconds(100),
 
 }  // namespace
 
-Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const SipKey& key, OpenByHandle open_by_handle) {
-  std::unique_ptr<KernelHandles> handles(new KernelHandles(root, key, std::move(open_by_handle)));
+Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const SipKey& key, OpenByHandle open_by_handle,
+                                                           Covers covers) {
+  std::unique_ptr<KernelHandles> handles(new KernelHandles(root, key, std::move(open_by_handle), std::move(covers)));
   // The root's own signature cannot include it; what is hashed before every other handle is its unsigned form.
   PENSTOCK_TRY(const Handle unbound, handles->Sign(root));
   const ConstBytes identity = unbound.bytes().subspan(kTypeAt);
   handles->root_identity_.assign(identity.begin(), identity.end());
+  if (!handles->covers_.empty()) {
+    std::vector<std::byte> text = handles->covers_.identity();
+    text.insert(text.begin(), identity.begin(), identity.end());
+    std::byte hash[sizeof(uint64_t)];
+    StoreBig(hash, SipHash(key, text));
+    handles->root_identity_.assign(std::begin(hash), std::end(hash));
+  }
   PENSTOCK_TRY(handles->root_handle_, handles->Sign(root));
   if (!handles->Open(handles->root_handle_)) return std::unexpected(Error::kNotSupported);
   return handles;
@@ -101,7 +109,9 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   }
   struct stat stat;
   if (::fstat(fd.get(), &stat) != 0) return LastError();
-  if (S_ISDIR(stat.st_mode) && !IsBeneath(fd.get(), root_)) return std::unexpected(Error::kStale);
+  if (S_ISDIR(stat.st_mode) && (!IsBeneath(fd.get(), root_) || covers_.Hold(fd.get(), root_))) {
+    return std::unexpected(Error::kStale);
+  }
   return fd;
 }
 

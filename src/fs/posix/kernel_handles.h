@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "base/siphash.h"
+#include "fs/posix/covers.h"
 #include "fs/posix/handles.h"
 
 namespace penstock::fs::posix {
 
 // The kernel opens any file of the file system for whoever can name its inode, so a handle is signed: with a key that
-// is kept in the state directory, over the exported directory's identity and the kernel's handle. Without the key
+// is kept in the state directory, over the exported directory's identity, that of the directories in it that other
+// exports cover, and the kernel's handle. Without the key
 // nobody makes a handle of a file that the server never showed. A directory is besides looked for beneath the root
 // whenever it is opened anew, which costs two readlinks and is remembered for as long as its descriptor is cached; a
 // file needs none (the kernel may not even know its name then), so one that was moved out of the tree stays open to
@@ -26,7 +28,8 @@ class KernelHandles final : public HandleSource {
   // kNotSupported where the kernel or our rights do not allow it. `root` is open for reading and outlives this.
   // `open_by_handle` is the system call; tests pass one that fails.
   static Result<std::unique_ptr<KernelHandles>> Make(int root, const SipKey& key,
-                                                     OpenByHandle open_by_handle = ::open_by_handle_at);
+                                                     OpenByHandle open_by_handle = ::open_by_handle_at,
+                                                     Covers covers = {});
 
   Handle Root() const override { return root_handle_; }
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
@@ -36,8 +39,8 @@ class KernelHandles final : public HandleSource {
   void NameMoved(const Handle&, std::string_view, const Handle&, std::string_view) override {}
 
  private:
-  KernelHandles(int root, const SipKey& key, OpenByHandle open_by_handle)
-      : root_(root), key_(key), open_by_handle_(std::move(open_by_handle)) {}
+  KernelHandles(int root, const SipKey& key, OpenByHandle open_by_handle, Covers covers)
+      : root_(root), key_(key), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
   Result<Handle> Sign(int fd) const;
   FileDescriptor OpenPatiently(struct file_handle& handle) const;
   uint64_t Tag(ConstBytes kernel_part) const;
@@ -45,6 +48,7 @@ class KernelHandles final : public HandleSource {
   const int root_;
   const SipKey key_;
   const OpenByHandle open_by_handle_;
+  const Covers covers_;
   std::vector<std::byte> root_identity_;
   Handle root_handle_;
 };

@@ -66,10 +66,11 @@ stdfs::path TableFile(const stdfs::path& state_directory, const stdfs::path& roo
 }
 
 SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, int fd, const Volume& volume,
-                                                       const stdfs::path& state_directory, HandleMethod method) {
+                                                       const Covers& covers, const stdfs::path& state_directory,
+                                                       HandleMethod method) {
   if (method != HandleMethod::kTable) {
     PENSTOCK_TRY(const SipKey key, LoadHandleKey(state_directory));
-    Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, key);
+    Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, key, ::open_by_handle_at, covers);
     if (kernel) return std::move(*kernel);
     if (method == HandleMethod::kKernel) {
       return Failure(
@@ -79,7 +80,8 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
     }
     log::debug("no kernel file handles for {}: keeping a table of them in {}", root.string(), state_directory.string());
   }
-  PENSTOCK_TRY(std::unique_ptr<TableHandles> table, TableHandles::Make(fd, volume, TableFile(state_directory, root)));
+  PENSTOCK_TRY(std::unique_ptr<TableHandles> table,
+               TableHandles::Make(fd, volume, covers, TableFile(state_directory, root)));
   return table;
 }
 
@@ -129,8 +131,10 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
       VolumeOf(fd.get(), options.changes ? options.changes : std::make_shared<ChangeCounters>());
   if (!volume) return Failure("cannot look at {}: {}", root.string(), ToString(volume.error()));
 
-  Tree::Parts parts{std::move(fd), *volume, nullptr, 0, options.sync_metadata, WriteVerifier()};
-  PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, options.state_directory, options.handles));
+  Tree::Parts parts{std::move(fd), *volume, nullptr, 0, options.sync_metadata, WriteVerifier(), {}};
+  parts.covers = Covers(parts.root.get(), *volume, options.others);
+  PENSTOCK_TRY(parts.handles,
+               MakeHandles(root, parts.root.get(), *volume, parts.covers, options.state_directory, options.handles));
   const size_t max_objects = MaxObjects();
   parts.max_objects = options.max_objects != 0 ? options.max_objects : max_objects;
   uint64_t verifier = 0;

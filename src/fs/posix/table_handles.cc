@@ -55,11 +55,11 @@ std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
 
 }  // namespace
 
-SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Volume& volume,
+SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Volume& volume, Covers covers,
                                                               const std::filesystem::path& file) {
   PENSTOCK_TRY(std::unique_ptr<Database> database, Database::Open(file, kLayout));
   Database& opened = *database;
-  std::unique_ptr<TableHandles> handles(new TableHandles(root, volume, std::move(database)));
+  std::unique_ptr<TableHandles> handles(new TableHandles(root, volume, std::move(covers), std::move(database)));
 
   const Result<Stat> stat = StatOf(root, volume);
   if (!stat)
@@ -78,9 +78,10 @@ SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Vo
   return handles;
 }
 
-TableHandles::TableHandles(int root, const Volume& volume, std::unique_ptr<Database> database)
+TableHandles::TableHandles(int root, const Volume& volume, Covers covers, std::unique_ptr<Database> database)
     : root_(root),
       volume_(volume),
+      covers_(std::move(covers)),
       database_(std::move(database)),
       by_id_(*database_, "SELECT id, device, inode, born, secret FROM objects WHERE id = ?"),
       by_inode_(*database_, "SELECT id, device, inode, born, secret FROM objects WHERE device = ? AND inode = ?"),
@@ -215,11 +216,12 @@ Result<FileDescriptor> TableHandles::OpenRow(const Row& row, int depth) {
 }
 
 Result<FileDescriptor> TableHandles::OpenNamed(int directory, const std::string& name, const Row& row) {
+  if (covers_.HasPlace(directory, name)) return std::unexpected(Error::kStale);
   Result<FileDescriptor> opened = *OpenEntry(directory, name, Patience::kMayBlock);
   if (!opened) return opened;
   const Result<Stat> stat = StatOf(opened->get(), volume_);
   if (!stat || static_cast<int64_t>(stat->attributes.fileid) != row.inode ||
-      static_cast<int64_t>(stat->device) != row.device || BirthOf(*stat) != row.born) {
+      static_cast<int64_t>(stat->device) != row.device || BirthOf(*stat) != row.born || covers_.Has(*stat)) {
     return std::unexpected(Error::kStale);
   }
   return opened;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/database/database.h"
+#include "fs/posix/covers.h"
 #include "fs/posix/handles.h"
 
 namespace penstock::fs::posix {
@@ -22,7 +23,7 @@ namespace penstock::fs::posix {
 class TableHandles final : public HandleSource {
  public:
   // The table is `file`, made if it is not there. `root` outlives this.
-  static SetupResult<std::unique_ptr<TableHandles>> Make(int root, const Volume& volume,
+  static SetupResult<std::unique_ptr<TableHandles>> Make(int root, const Volume& volume, Covers covers,
                                                          const std::filesystem::path& file);
 
   Handle Root() const override { return root_handle_; }
@@ -43,7 +44,7 @@ class TableHandles final : public HandleSource {
     std::string name;
   };
 
-  TableHandles(int root, const Volume& volume, std::unique_ptr<Database> database);
+  TableHandles(int root, const Volume& volume, Covers covers, std::unique_ptr<Database> database);
 
   // All of these want mutex_ held.
   std::optional<Row> RowOf(const Handle& handle);
@@ -60,6 +61,7 @@ class TableHandles final : public HandleSource {
 
   const int root_;
   const Volume volume_;
+  const Covers covers_;
   std::mutex mutex_;
   std::unique_ptr<Database> database_;
   Statement by_id_, by_inode_, add_row_, drop_row_, drop_names_;

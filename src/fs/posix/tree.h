@@ -13,6 +13,7 @@
 
 #include "fs/file_system.h"
 #include "fs/permission.h"
+#include "fs/posix/covers.h"
 #include "fs/posix/handles.h"
 #include "fs/posix/identity.h"
 #include "fs/posix/object.h"
@@ -29,6 +30,7 @@ class Tree {
     size_t max_objects = 0;
     bool sync_metadata = true;
     WriteVerifier verifier;
+    Covers covers;
   };
   explicit Tree(Parts parts);
 

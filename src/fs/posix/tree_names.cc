@@ -14,12 +14,14 @@
 namespace penstock::fs::posix {
 
 std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::string_view name, Patience patience) const {
+  if (parts_.covers.HasPlace(directory.fd(), name)) return std::unexpected(Error::kCovered);
   std::optional<Result<FileDescriptor>> fd = OpenEntry(directory.fd(), std::string(name), patience);
   if (!fd) return std::nullopt;
   if (!*fd) return std::unexpected(fd->error());
   const Result<Stat> stat = posix::StatOf((*fd)->get(), parts_.volume);
   // It was removed between the two calls.
   if (!stat) return std::unexpected(stat.error() == Error::kStale ? Error::kNoEnt : stat.error());
+  if (parts_.covers.Has(*stat)) return std::unexpected(Error::kCovered);
   return Found{std::move(**fd), *stat};
 }
 
@@ -49,6 +51,7 @@ Result<Node> Tree::FindParent(const Object& directory, const Stat& stat) {
   if (!fd) return LastError();
   if (!IsBeneath(fd.get(), parts_.root.get())) return std::unexpected(Error::kStale);
   PENSTOCK_TRY(const Stat parent, posix::StatOf(fd.get(), parts_.volume));
+  if (parts_.covers.Has(parent)) return std::unexpected(Error::kStale);
   PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOfParent(fd.get(), parent));
   return Node{handle, parent.attributes};
 }
@@ -72,6 +75,7 @@ Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std:
     const std::string entry(name);
     // Whom it concerns, for the cache and the handles. Whether it may be removed, or is there at all, the kernel says.
     const Result<Found> victim = *Find(directory, name, Patience::kMayBlock);
+    if (!victim && victim.error() == Error::kCovered) return std::unexpected(Error::kCovered);
     const Result<Handle> gone =
         victim ? HandleOf(directory, name, *victim) : Result<Handle>(std::unexpected(victim.error()));
     std::optional<Renaming> unlinked;
@@ -97,6 +101,9 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
   PENSTOCK_CHECK(CheckOrdinaryName(to_name, NAME_MAX, kDotsWhenRenaming));
   const Result<Found> moved = *Find(from, from_name, Patience::kMayBlock);
   const Result<Found> replaced = *Find(to, to_name, Patience::kMayBlock);
+  for (const auto* found : {&moved, &replaced}) {
+    if (!*found && found->error() == Error::kCovered) return std::unexpected(Error::kCovered);
+  }
   const bool same = moved && replaced && moved->stat.device == replaced->stat.device &&
                     moved->stat.attributes.fileid == replaced->stat.attributes.fileid;
   Result<Handle> gone = std::unexpected(Error::kNoEnt);

@@ -15,6 +15,7 @@ nfsstat3 ToStatus(fs::Error error) {
     case fs::Error::kNxIo:
       return NFS3ERR_NXIO;
     case fs::Error::kAccess:
+    case fs::Error::kCovered:
       return NFS3ERR_ACCES;
     case fs::Error::kExist:
       return NFS3ERR_EXIST;

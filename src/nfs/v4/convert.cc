@@ -18,6 +18,7 @@ nfsstat4 ToStatus(fs::Error error) {
     case fs::Error::kNoDev:
       return NFS4ERR_NXIO;
     case fs::Error::kAccess:
+    case fs::Error::kCovered:
       return NFS4ERR_ACCESS;
     case fs::Error::kExist:
       return NFS4ERR_EXIST;

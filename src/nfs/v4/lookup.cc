@@ -20,7 +20,7 @@ Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs
   const Object& directory = *compound.current;
   const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
   // The client may search the directory: then what stands there for an export counts.
-  if (found.result || found.result.error() == fs::Error::kNoEnt) {
+  if (found.result || found.result.error() == fs::Error::kNoEnt || found.result.error() == fs::Error::kCovered) {
     const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer, name);
     if (!junctions.empty()) {
       const Export* leads_to = junctions.front().leads_to;

@@ -1,0 +1,123 @@
+#include "fs/posix/covers.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+#include "base/bytes.h"
+#include "base/data.h"
+#include "fs/posix/path.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+struct Identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const Identity&) const = default;
+};
+
+std::optional<Identity> IdentityOf(int fd) {
+  struct stat stat{};
+  if (::fstat(fd, &stat) != 0) return std::nullopt;
+  return Identity{stat.st_dev, stat.st_ino};
+}
+
+FileDescriptor OpenParent(int directory) {
+  return FileDescriptor(::openat(directory, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+// Calls `look(fd, identity)` for the directory and all that are above it until it returns true: whether it did.
+template <class Function>
+bool AnyUpwards(int directory, Function look) {
+  auto identity = IdentityOf(directory);
+  if (!identity) return false;
+  if (look(directory, *identity)) return true;
+  for (FileDescriptor at = OpenParent(directory); at; at = OpenParent(at.get())) {
+    const auto above = IdentityOf(at.get());
+    if (!above || above == identity) return false;
+    if (look(at.get(), *above)) return true;
+    identity = above;
+  }
+  return false;
+}
+
+// The same directory as it is seen in the root's own mount, where the kernel tells.
+FileDescriptor SeenFrom(int root, int directory) {
+  alignas(struct file_handle) std::byte bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+  auto& handle = *reinterpret_cast<struct file_handle*>(bytes);
+  handle.handle_bytes = MAX_HANDLE_SZ;
+  int mount_id = 0;
+  if (::name_to_handle_at(directory, "", &handle, &mount_id, AT_EMPTY_PATH) != 0) return FileDescriptor(-1);
+  return FileDescriptor(::open_by_handle_at(root, &handle, O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+}  // namespace
+
+Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::path> others) : volume_(volume) {
+  const auto top = IdentityOf(root);
+  for (const std::filesystem::path& other : others) {
+    FileDescriptor fd(::open(other.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const auto identity = fd ? IdentityOf(fd.get()) : std::nullopt;
+    if (!identity || identity == top) continue;
+    const auto is_top = [&](int, const Identity& above) { return above == top; };
+    if (!AnyUpwards(fd.get(), is_top)) {
+      FileDescriptor seen = identity->device == top->device ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
+      if (!seen || !AnyUpwards(seen.get(), is_top)) continue;
+      fd = std::move(seen);
+    }
+    const Result<Stat> stat = posix::StatOf(fd.get(), volume_);
+    const FileDescriptor parent = OpenParent(fd.get());
+    const Result<Stat> above = parent ? posix::StatOf(parent.get(), volume_) : std::unexpected(Error::kIo);
+    if (!stat || !above) continue;
+    std::error_code error;
+    const auto path = std::filesystem::read_symlink(std::string(ProcPath(fd.get()).c_str()), error);
+    covered_.push_back({.device = stat->device,
+                        .inode = stat->attributes.fileid,
+                        .parent_device = above->device,
+                        .parent_inode = above->attributes.fileid,
+                        .name = path.filename().string()});
+  }
+  std::ranges::sort(covered_, {}, [](const Covered& each) { return std::pair(each.device, each.inode); });
+}
+
+bool Covers::Has(const Stat& found) const {
+  return std::ranges::any_of(covered_, [&](const Covered& each) {
+    return each.device == found.device && each.inode == found.attributes.fileid;
+  });
+}
+
+bool Covers::HasPlace(int directory, std::string_view name) const {
+  if (std::ranges::find(covered_, name, &Covered::name) == covered_.end()) return false;
+  const Result<Stat> stat = posix::StatOf(directory, volume_);
+  return stat && std::ranges::any_of(covered_, [&](const Covered& each) {
+           return each.name == name && each.parent_device == stat->device &&
+                  each.parent_inode == stat->attributes.fileid;
+         });
+}
+
+bool Covers::Hold(int directory, int root) const {
+  if (empty()) return false;
+  const auto top = IdentityOf(root);
+  bool held = false;
+  const bool reached = AnyUpwards(directory, [&](int fd, const Identity& identity) {
+    const Result<Stat> stat = posix::StatOf(fd, volume_);
+    held = held || !stat || Has(*stat);
+    return held || identity == top;
+  });
+  return held || !reached;
+}
+
+std::vector<std::byte> Covers::identity() const {
+  std::vector<std::byte> octets(covered_.size() * 16);
+  for (size_t i = 0; i < covered_.size(); ++i) {
+    StoreBig(octets.data() + 16 * i, covered_[i].device);
+    StoreBig(octets.data() + 16 * i + 8, covered_[i].inode);
+  }
+  return octets;
+}
+
+}  // namespace penstock::fs::posix
