@@ -5,6 +5,7 @@
 #include <cassert>
 #include <span>
 
+#include "base/log.h"
 #include "xdr/flatten.h"
 
 namespace penstock::rpc {
@@ -138,6 +139,7 @@ Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
                       .call_overhead = call.flat_size() - arguments.flat_size(),
                       .reply_overhead = secured.reply_overhead()};
   Message reply = co_await Execute(std::move(arguments), peer, &facts);
+  if (reply.empty()) co_return reply;
   co_return co_await secured.Seal(std::move(reply), peer);
 }
 
@@ -163,16 +165,24 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
 
   auto outcome = ReplyCache::Outcome::kUncached;
   uint32_t ticket = 0;
-  const bool remember = !program->IsIdempotent(header.version, header.procedure);
-  const bool cached = remember || program->IsHarmfulLate(header.version, header.procedure);
-  if (cache_ && cached &&
+  if (!program->IsIdempotent(header.version, header.procedure)) {
+    context.keep = Keep::kChange;
+  } else if (program->IsHarmfulLate(header.version, header.procedure)) {
+    context.keep = Keep::kWrite;
+  }
+  if (cache_ && context.keep != Keep::kNothing &&
       !program->MeetsDuplicates(header.version, header.procedure,
                                 message.stream.bytes().subspan(arguments.reduced_position()))) {
     const CallKey key = KeyOf(header, context.credential, message, arguments.reduced_position(), peer);
     ReplyCache::Waiter duplicate{.loop = peer.loop};
-    ReplyCache::Found found = cache_->Start(key, clock_->Now(), duplicate);
+    ReplyCache::Found found = cache_->Start(key, peer.connection, clock_->Now(), duplicate);
     if (found.outcome == ReplyCache::Outcome::kReplay) co_return std::move(found.reply);
     if (found.outcome == ReplyCache::Outcome::kWait) co_return co_await duplicate.reply;
+    if (found.outcome == ReplyCache::Outcome::kLeft) {
+      log::debug("call {:08x} dropped: its client has left connection {} for another", header.xid.value(),
+                 peer.connection);
+      co_return Message();
+    }
     outcome = found.outcome;
     ticket = found.ticket;
   }
@@ -189,7 +199,7 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
   }
   Message answer = reply.Finish();
   if (outcome == ReplyCache::Outcome::kExecute) {
-    cache_->Finish(ticket, answer, clock_->Now(), peer.loop, remember && context.remember);
+    cache_->Finish(ticket, answer, clock_->Now(), peer.loop, context.keep);
   }
   co_return answer;
 }

@@ -22,9 +22,9 @@ struct CallContext {
   // Set by a program that finds only while it executes the call that the credential will not do (what is called has rules
   // of its own): the call is then denied for this reason, and its results are discarded.
   AuthStatus denial = AuthStatus::AUTH_OK;
-  // Cleared by a program that finds while it executes a call that is not idempotent by its procedure's number that this one was
-  // harmless: its reply is then not remembered.
-  bool remember = true;
+  // How the reply is remembered, by the procedure's number; kNothing for an idempotent one. A program may lower it where it finds
+  // while it executes the call that this one was harmless, or no more than a WRITE.
+  Keep keep = Keep::kNothing;
   // Octets by which the call was longer than what its arguments are read from, and by which the reply may become longer than what
   // is written: a flavor has sealed the one, and is going to seal the other. Programs with agreed limits count them (RFC 8881 §18.36.3).
   size_t call_overhead = 0;
@@ -43,8 +43,7 @@ class Program {
   virtual bool IsIdempotent(uint32_t version, uint32_t procedure) const = 0;
 
   // True where an idempotent call must not be executed late, when its client has the reply of a second execution already and
-  // has gone on: it would undo what came after. A duplicate then waits for the execution that is under way, and its reply is
-  // not remembered.
+  // has gone on: it would undo what came after. Its reply is remembered as well, in a quota of its own (Keep::kWrite).
   virtual bool IsHarmfulLate(uint32_t /*version*/, uint32_t /*procedure*/) const { return false; }
 
   // Whether the program itself meets duplicates of a call, given its arguments (the reduced stream), as the sessions of NFSv4.1 do: then

@@ -3,22 +3,29 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <deque>
+#include <utility>
+
+#include "rpc/reply_cache_clients.h"
 
 namespace penstock::rpc {
 namespace {
 
-constexpr uint32_t kNone = ~0u;
+constexpr uint32_t kNone = CachedClients::Order::kNone;
 
 uint64_t Mix(uint64_t state, uint64_t word) {
   state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
   return state ^ (state >> 29);
 }
 
+uint64_t HashOf(const std::array<std::byte, 16>& address) {
+  return Mix(Mix(1, LoadBig<uint64_t>(address.data())), LoadBig<uint64_t>(address.data() + 8));
+}
+
 uint64_t HashOf(const CallKey& key) {
   uint64_t hash = Mix(key.checksum, uint64_t{key.xid.value()} << 32 | key.length);
   hash = Mix(hash, uint64_t{key.program} << 32 | key.procedure << 8 | key.version);
-  hash = Mix(hash, LoadBig<uint64_t>(key.address.data()));
-  return Mix(hash, LoadBig<uint64_t>(key.address.data() + 8));
+  return Mix(hash, HashOf(key.address));
 }
 
 size_t OctetsHeldBy(const Message& reply) {
@@ -45,49 +52,63 @@ uint64_t ArgumentChecksum(ConstBytes arguments) {
   return Mix(checksum, LoadBig<uint64_t>(rest));
 }
 
-// One part of the table with its own lock. Entries live in `entries_` and name each other by index: a chain per bucket,
-// a free list, and the replies that are done in the order in which they were.
+// A part of the clients, with a lock of its own. Entries live in `entries_` and name each other by index: a chain for each
+// bucket, a free list, and for each client and kind the replies in the order in which they were given.
 class ReplyCache::Shard {
  public:
-  explicit Shard(Limits limits) : limits_(limits), buckets_(std::bit_ceil(limits.entries), kNone) {}
+  Shard(const Limits& limits, std::atomic<size_t>& used, std::atomic<size_t>& executing)
+      : limits_(limits),
+        most_clients_(std::max<size_t>(1, limits.clients / kShards)),
+        used_(used),
+        executing_(executing),
+        buckets_(64, kNone) {}
 
-  Found Start(const CallKey& key, uint64_t hash, TimePoint now, Waiter& waiter) {
+  Found Start(const CallKey& key, uint64_t hash, uint64_t connection, TimePoint now, Waiter& waiter) {
     std::lock_guard lock(mutex_);
-    while (oldest_ != kNone && now - entries_[oldest_].done_at > limits_.age) Evict(oldest_);
+    ForgetIdle(now);
+    Client* client = FindOrAdd(key.address, now);
+    if (!client) return {Outcome::kUncached, 0, {}};
+    if (connection != 0 && client->left.Contains(connection)) return {Outcome::kLeft, 0, {}};
     for (uint32_t at = buckets_[BucketOf(hash)]; at != kNone; at = entries_[at].chain) {
       Entry& entry = entries_[at];
       if (entry.key != key) continue;
+      if (entry.done && now - entry.done_at > limits_.age) {
+        Evict(at);
+        break;
+      }
+      if (connection != 0 && connection < entry.connection) {
+        // What the client has sent again over a newer connection comes late.
+        client->left.Add(connection);
+        return {Outcome::kLeft, 0, {}};
+      }
+      if (entry.connection != 0 && entry.connection < connection) client->left.Add(entry.connection);
+      entry.connection = std::max(entry.connection, connection);
       if (entry.done) return {Outcome::kReplay, at, entry.reply};
       waiter.next = std::exchange(entry.waiters, &waiter);
       return {Outcome::kWait, at, {}};
     }
-    const uint32_t at = FreeEntry();
-    if (at == kNone) return {Outcome::kUncached, 0, {}};
-    Entry& entry = entries_[at];
-    entry.key = key;
-    entry.hash = hash;
-    entry.chain = std::exchange(buckets_[BucketOf(hash)], at);
-    return {Outcome::kExecute, at, {}};
+    if (executing_.load(std::memory_order_relaxed) >= std::max<size_t>(1, limits_.entries / 2)) {
+      return {Outcome::kUncached, 0, {}};
+    }
+    return {Outcome::kExecute, Add(key, hash, connection, *client), {}};
   }
 
-  void Finish(uint32_t at, const Message& reply, TimePoint now, Loop* here, bool remember) {
+  void Finish(uint32_t at, const Message& reply, TimePoint now, Loop* here, Keep keep) {
     Waiter* waiters;
     {
       std::lock_guard lock(mutex_);
       Entry& entry = entries_[at];
       assert(!entry.done);
       waiters = std::exchange(entry.waiters, nullptr);
-      if (reply.empty() || !remember) {
+      Client& client = *entry.client;
+      --client.executing;
+      executing_.fetch_sub(1, std::memory_order_relaxed);
+      clients_.Touch(client, now);
+      if (reply.empty() || keep == Keep::kNothing) {
+        used_.fetch_sub(1, std::memory_order_relaxed);
         Remove(at);
       } else {
-        entry.reply = reply;
-        entry.done = true;
-        entry.done_at = now;
-        octets_ += OctetsHeldBy(reply);
-        ++done_count_;
-        entry.older = std::exchange(newest_, at);
-        (entry.older == kNone ? oldest_ : entries_[entry.older].newer) = at;
-        while (octets_ > limits_.octets) Evict(oldest_);
+        Remember(at, reply, now, keep);
       }
     }
     while (waiters) {
@@ -100,6 +121,17 @@ class ReplyCache::Shard {
     }
   }
 
+  // See CachedClients. Any thread, without the lock.
+  unsigned top_rank() const { return clients_.top_rank(); }
+
+  // Forgets a reply of the client that has most, the oldest of the kind of which it has more.
+  void EvictFromLargest() {
+    std::lock_guard lock(mutex_);
+    const Client* client = clients_.FindLargest();
+    if (!client) return;
+    Evict(client->writes.used > client->changes.used ? client->writes.oldest : client->changes.oldest);
+  }
+
   size_t entries() const {
     std::lock_guard lock(mutex_);
     return done_count_;
@@ -108,43 +140,130 @@ class ReplyCache::Shard {
     std::lock_guard lock(mutex_);
     return octets_;
   }
+  size_t clients() const {
+    std::lock_guard lock(mutex_);
+    return clients_.size();
+  }
 
  private:
+  using Client = CachedClients::Client;
+  using Order = CachedClients::Order;
+
+  // A client is known for as long as its last call is no older than Limits::age; in a crowd for less.
+  static constexpr Duration kIdleInCrowd = std::chrono::minutes(1);
+  // Entries of an idle client that are forgotten with each call: its memory goes by and by, and no call takes long.
+  static constexpr int kForgottenAtOnce = 8;
+
   struct Entry {
     CallKey key;
     uint64_t hash = 0;
     uint32_t chain = kNone;  // next in its bucket, or in the free list
+    Client* client = nullptr;
+    uint64_t connection = 0;  // the newest over which the call has come
     bool done = false;
     // While it is executed:
     Waiter* waiters = nullptr;
     // When it is done:
     Message reply;
+    Keep keep = Keep::kNothing;
     TimePoint done_at;
     uint32_t older = kNone;
     uint32_t newer = kNone;
   };
-
+  static size_t UsedBy(const Message& reply) {
+    return std::max<size_t>(1, (OctetsHeldBy(reply) + kEntryOctets - 1) / kEntryOctets);
+  }
+  Order& OrderOf(const Entry& entry) {
+    return entry.keep == Keep::kChange ? entry.client->changes : entry.client->writes;
+  }
   size_t BucketOf(uint64_t hash) const { return (hash >> 8) & (buckets_.size() - 1); }
 
-  uint32_t FreeEntry() {
-    if (free_ == kNone && entries_.size() < limits_.entries) {
-      entries_.emplace_back();
-      return static_cast<uint32_t>(entries_.size() - 1);
+  // Null where it is a new one, and there are too many.
+  Client* FindOrAdd(const std::array<std::byte, 16>& address, TimePoint now) {
+    Client* client = clients_.Find(address);
+    if (client) {
+      clients_.Touch(*client, now);
+    } else if (clients_.size() < most_clients_) {
+      client = &clients_.Add(address, now);
     }
-    if (free_ == kNone && oldest_ != kNone) Evict(oldest_);
-    if (free_ == kNone) return kNone;
+    return client;
+  }
+
+  void ForgetIdle(TimePoint now) {
+    const bool crowded = 4 * clients_.size() >= 3 * most_clients_;
+    Client* client = clients_.FindIdle(now, crowded ? std::min(kIdleInCrowd, limits_.age) : limits_.age);
+    if (!client) return;
+    for (int i = 0; i < kForgottenAtOnce && client->used() > 0; ++i) {
+      Evict(client->writes.used > 0 ? client->writes.oldest : client->changes.oldest);
+    }
+    if (client->executing > 0) {
+      clients_.Touch(*client, now);  // not to stand before others
+    } else if (client->used() == 0) {
+      clients_.Remove(*client);
+    }
+  }
+
+  uint32_t Add(const CallKey& key, uint64_t hash, uint64_t connection, Client& client) {
+    if (free_ == kNone) {
+      entries_.emplace_back();
+      free_ = static_cast<uint32_t>(entries_.size() - 1);
+      if (entries_.size() > buckets_.size()) Rehash();
+    }
     const uint32_t at = free_;
-    free_ = std::exchange(entries_[at].chain, kNone);
+    Entry& entry = entries_[at];
+    free_ = entry.chain;
+    entry.key = key;
+    entry.hash = hash;
+    entry.chain = std::exchange(buckets_[BucketOf(hash)], at);
+    entry.client = &client;
+    entry.connection = connection;
+    ++client.executing;
+    executing_.fetch_add(1, std::memory_order_relaxed);
+    used_.fetch_add(1, std::memory_order_relaxed);
     return at;
+  }
+
+  void Rehash() {
+    buckets_.assign(2 * buckets_.size(), kNone);
+    for (uint32_t at = 0; at < entries_.size(); ++at) {
+      if (!entries_[at].client) continue;
+      entries_[at].chain = std::exchange(buckets_[BucketOf(entries_[at].hash)], at);
+    }
+  }
+
+  void Remember(uint32_t at, const Message& reply, TimePoint now, Keep keep) {
+    Entry& entry = entries_[at];
+    entry.reply = reply;
+    entry.keep = keep;
+    entry.done = true;
+    entry.done_at = now;
+    octets_ += OctetsHeldBy(reply);
+    ++done_count_;
+    const size_t used = UsedBy(reply);
+    used_.fetch_add(used - 1, std::memory_order_relaxed);
+    Client& client = *entry.client;
+    Order& order = OrderOf(entry);
+    order.used += used;
+    entry.older = std::exchange(order.newest, at);
+    (entry.older == kNone ? order.oldest : entries_[entry.older].newer) = at;
+    clients_.Rank(client);
+    const size_t quota = keep == Keep::kChange ? limits_.client_changes : limits_.client_writes;
+    while (order.used > quota) Evict(order.oldest);
   }
 
   void Evict(uint32_t at) {
     Entry& entry = entries_[at];
+    Client& client = *entry.client;
+    Order& order = OrderOf(entry);
     octets_ -= OctetsHeldBy(entry.reply);
     --done_count_;
-    (entry.older == kNone ? oldest_ : entries_[entry.older].newer) = entry.newer;
-    (entry.newer == kNone ? newest_ : entries_[entry.newer].older) = entry.older;
+    const size_t used = UsedBy(entry.reply);
+    used_.fetch_sub(used, std::memory_order_relaxed);
+    order.used -= used;
+    (entry.older == kNone ? order.oldest : entries_[entry.older].newer) = entry.newer;
+    (entry.newer == kNone ? order.newest : entries_[entry.newer].older) = entry.older;
     Remove(at);
+    clients_.Rank(client);
   }
 
   void Remove(uint32_t at) {
@@ -155,35 +274,45 @@ class ReplyCache::Shard {
     entries_[at].chain = std::exchange(free_, at);
   }
 
-  const Limits limits_;
+  const Limits& limits_;
+  const size_t most_clients_;
+  std::atomic<size_t>& used_;
+  std::atomic<size_t>& executing_;
   mutable std::mutex mutex_;  // guards everything below; held for a few memory accesses, never across co_await
+  CachedClients clients_;
   std::vector<uint32_t> buckets_;
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;
   uint32_t free_ = kNone;
-  uint32_t oldest_ = kNone;
-  uint32_t newest_ = kNone;
   size_t octets_ = 0;
   size_t done_count_ = 0;
 };
 
-ReplyCache::ReplyCache(Limits limits) {
-  limits.entries = std::max<size_t>(1, limits.entries / kShards);
-  limits.octets /= kShards;
-  for (auto& shard : shards_) shard = std::make_unique<Shard>(limits);
+ReplyCache::ReplyCache(Limits limits) : limits_(limits) {
+  for (auto& shard : shards_) shard = std::make_unique<Shard>(limits_, used_, executing_);
 }
 
 ReplyCache::~ReplyCache() = default;
 
-ReplyCache::Found ReplyCache::Start(const CallKey& key, TimePoint now, Waiter& waiter) {
-  const uint64_t hash = HashOf(key);
-  const uint32_t shard = hash % kShards;
-  Found found = shards_[shard]->Start(key, hash, now, waiter);
+ReplyCache::Found ReplyCache::Start(const CallKey& key, uint64_t connection, TimePoint now, Waiter& waiter) {
+  // All of a client's entries are in one shard.
+  const uint32_t shard = HashOf(key.address) % kShards;
+  Found found = shards_[shard]->Start(key, HashOf(key), connection, now, waiter);
   found.ticket = found.ticket * kShards + shard;
+  if (found.outcome == Outcome::kExecute) Shrink();
   return found;
 }
 
-void ReplyCache::Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, bool remember) {
-  shards_[ticket % kShards]->Finish(ticket / kShards, reply, now, here, remember);
+void ReplyCache::Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, Keep keep) {
+  shards_[ticket % kShards]->Finish(ticket / kShards, reply, now, here, keep);
+  Shrink();
+}
+
+void ReplyCache::Shrink() {
+  while (used_.load(std::memory_order_relaxed) > limits_.entries) {
+    const auto largest = std::ranges::max_element(shards_, {}, [](const auto& shard) { return shard->top_rank(); });
+    if ((*largest)->top_rank() == 0) return;
+    (*largest)->EvictFromLargest();
+  }
 }
 
 size_t ReplyCache::entries() const {
@@ -195,6 +324,12 @@ size_t ReplyCache::entries() const {
 size_t ReplyCache::octets() const {
   size_t sum = 0;
   for (const auto& shard : shards_) sum += shard->octets();
+  return sum;
+}
+
+size_t ReplyCache::clients() const {
+  size_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->clients();
   return sum;
 }
 

@@ -1,12 +1,26 @@
 // The duplicate request cache: a call that is sent again (after a timeout, or on a new connection) gets the reply that it
 // had the first time, and is not executed again. For procedures whose second execution would differ from the first:
-// REMOVE would say NOENT, RENAME and MKDIR likewise (RFC 1813 §4.5, RFC 5531 §9 on XIDs).
+// REMOVE would say NOENT, RENAME and MKDIR likewise (RFC 1813 §4.5, RFC 5531 §9 on XIDs). And for WRITEs: one that is
+// executed late would undo what its client has written since.
 //
-// It knows nothing of transports and connections: a client that lost its connection sends its calls again on another. Nor of
-// what a security flavor makes of a reply: what is remembered has an empty verifier, and is sealed each time that it is sent.
+// A client sends its calls again on another connection, and leaves the one before. What it had sent over that one may still
+// be on its way, and be read much later: the cache recognizes connections that were left, and has their calls dropped.
+//
+// What a security flavor makes of a reply is no matter here: what is remembered has an empty verifier, and is sealed each
+// time that it is sent.
+//
+// A client is an address. Each has quotas of its own, and room for one is made at the expense of the client that has most:
+//
+//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other, whatever
+//     others do, as long as all clients together have room.
+//   - Where they have none, one that has less than a third of the average share (Limits::entries / clients) loses nothing
+//     that is younger than Limits::age.
+//   - A call that is being executed is never forgotten.
+//   - Where Limits::clients have called within the last minute, the calls of further ones are executed unremembered.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -41,12 +55,26 @@ std::array<std::byte, 16> CacheAddress(const IpAddress& address);
 inline constexpr size_t kChecksummedOctets = 256;
 uint64_t ArgumentChecksum(ConstBytes arguments);
 
-// Thread-safe: a client's connections may live on different loops.
+// Which calls a reply is kept for, and in which quota.
+enum class Keep : uint8_t {
+  kNothing,
+  kWrite,   // a second execution ends as the first, but must not come late
+  kChange,  // a second execution would end differently, or would do something else
+};
+
+// Thread-safe: a client's connections may live on different loops. Each call takes one of several locks, for constant time.
 class ReplyCache {
  public:
+  // Replies are counted by the memory that they hold: one entry for each kEntryOctets, or part of them.
+  static constexpr size_t kEntryOctets = 512;
+
   struct Limits {
-    size_t entries = 8192;
-    size_t octets = 32 << 20;
+    size_t entries = 262'144;  // of all clients. Half of them at most are calls that are being executed
+    // Several times what a client may have unanswered: 128 calls over a TCP connection, 64 over RDMA, and Linux makes up to
+    // 16 connections (nconnect).
+    size_t client_changes = 16'384;
+    size_t client_writes = 4096;
+    size_t clients = 2048;
     Duration age = std::chrono::minutes(5);
   };
 
@@ -62,6 +90,7 @@ class ReplyCache {
     kWait,      // it is being executed: co_await waiter.reply
     kReplay,    // here is the reply
     kUncached,  // a new call, and no room to remember it: execute it
+    kLeft,      // the client has left this connection for a newer one: execute nothing, send nothing, close it
   };
   struct Found {
     Outcome outcome;
@@ -73,20 +102,34 @@ class ReplyCache {
   explicit ReplyCache(Limits limits);
   ~ReplyCache();
 
-  // `waiter.loop` is the calling loop. The waiter is used with kWait only.
-  Found Start(const CallKey& key, TimePoint now, Waiter& waiter);
+  // `connection` is Peer::connection: newer ones have higher numbers; 0 where there is none. `waiter.loop` is the calling
+  // loop. The waiter is used with kWait only.
+  //
+  // A call that came over one connection and comes again over a newer one shows that its client has left the older one: no
+  // client sends a call again elsewhere before (RFC 5531 §9 leaves retransmission to the client; Linux, with nconnect as
+  // well, and ReconnectingChannel send the same XID over another connection only when the one before is closed).
+  Found Start(const CallKey& key, uint64_t connection, TimePoint now, Waiter& waiter);
 
   // Ends the execution that `ticket` stands for. `reply` owns its memory; it is forgotten where it is empty or not to be
-  // remembered. Duplicates that wait are resumed: inside this call those of the loop `here`, later the others.
-  void Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, bool remember = true);
+  // kept. Duplicates that wait are resumed: inside this call those of the loop `here`, later the others.
+  void Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, Keep keep = Keep::kChange);
 
   // Replies remembered now, and the memory that they hold.
   size_t entries() const;
   size_t octets() const;
+  // Clients that it knows, some of them perhaps without a reply.
+  size_t clients() const;
 
  private:
   static constexpr uint32_t kShards = 16;
   class Shard;
+
+  // Forgets what is too much, of the clients that have most.
+  void Shrink();
+
+  const Limits limits_;
+  std::atomic<size_t> used_{0};       // of Limits::entries
+  std::atomic<size_t> executing_{0};  // part of them
   std::array<std::unique_ptr<Shard>, kShards> shards_;
 };
 

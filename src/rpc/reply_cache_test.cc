@@ -11,8 +11,9 @@ namespace {
 
 using Outcome = ReplyCache::Outcome;
 
-CallKey Key(uint32_t xid) {
+CallKey Key(uint32_t xid, uint32_t client = 1) {
   CallKey key;
+  StoreBig(key.address.data() + 12, client);
   key.xid = Xid(xid);
   return key;
 }
@@ -26,13 +27,27 @@ Message MakeReply(BufferPool& pool, uint32_t word) {
 uint32_t WordOf(const Message& reply) { return LoadBig<uint32_t>(reply.stream.data()); }
 
 struct ReplyCacheTest : ::testing::Test {
-  // Starts and finishes a call. False where it was not a new one.
-  bool Execute(ReplyCache& cache, uint32_t xid) {
+  // Starts and finishes a call of a client. False where it was not a new one.
+  bool Execute(ReplyCache& cache, uint32_t xid, uint32_t client = 1, Keep keep = Keep::kChange) {
     ReplyCache::Waiter waiter;
-    const auto found = cache.Start(Key(xid), now, waiter);
+    const auto found = cache.Start(Key(xid, client), 0, now, waiter);
     if (found.outcome != Outcome::kExecute) return false;
-    cache.Finish(found.ticket, MakeReply(pool, xid), now, nullptr);
+    cache.Finish(found.ticket, MakeReply(pool, xid), now, nullptr, keep);
     return true;
+  }
+  // What becomes of a call that comes over `connection`; where it is executed, it is executed at once.
+  Outcome Receive(ReplyCache& cache, uint32_t xid, uint64_t connection, Keep keep = Keep::kWrite) {
+    ReplyCache::Waiter waiter;
+    const auto found = cache.Start(Key(xid), connection, now, waiter);
+    if (found.outcome == Outcome::kExecute) cache.Finish(found.ticket, MakeReply(pool, xid), now, nullptr, keep);
+    return found.outcome;
+  }
+  // Whether the call would get the reply that is kept.
+  bool Remembers(ReplyCache& cache, uint32_t xid, uint32_t client = 1) {
+    ReplyCache::Waiter waiter;
+    const auto found = cache.Start(Key(xid, client), 0, now, waiter);
+    if (found.outcome == Outcome::kExecute) cache.Finish(found.ticket, {}, now, nullptr);
+    return found.outcome == Outcome::kReplay;
   }
   BufferPool pool;
   TimePoint now{};
@@ -42,31 +57,112 @@ TEST_F(ReplyCacheTest, GivesTheBytesOfTheFirstReply) {
   ReplyCache cache;
   EXPECT_TRUE(Execute(cache, 1));
   ReplyCache::Waiter waiter;
-  const auto found = cache.Start(Key(1), now, waiter);
+  const auto found = cache.Start(Key(1), 0, now, waiter);
   ASSERT_EQ(found.outcome, Outcome::kReplay);
   EXPECT_EQ(WordOf(found.reply), 1u);
   EXPECT_EQ(pool.outstanding(), 1u) << "by reference";
 }
 
-TEST_F(ReplyCacheTest, ForgetsTheOldestAboveItsNumberOfEntries) {
-  ReplyCache cache({.entries = 64});
+TEST_F(ReplyCacheTest, AClientKeepsItsLastReplies) {
+  ReplyCache cache({.client_changes = 64, .client_writes = 8});
   for (uint32_t xid = 0; xid < 1000; ++xid) {
     EXPECT_TRUE(Execute(cache, xid));
     EXPECT_FALSE(Execute(cache, xid));
-    EXPECT_LE(cache.entries(), 64u);
+    EXPECT_EQ(cache.entries(), std::min(xid + 1, 64u));
   }
-  EXPECT_GT(cache.entries(), 48u);
-  EXPECT_TRUE(Execute(cache, 0));
+  EXPECT_FALSE(Execute(cache, 936));
+  EXPECT_TRUE(Execute(cache, 935));
   EXPECT_EQ(pool.outstanding(), cache.entries());
 }
 
-TEST_F(ReplyCacheTest, ForgetsTheOldestAboveItsOctets) {
-  ReplyCache cache({.entries = 10'000, .octets = 64 * 512});
-  for (uint32_t xid = 0; xid < 1000; ++xid) {
-    EXPECT_TRUE(Execute(cache, xid));
-    EXPECT_LE(cache.octets(), 64u * 512);
+TEST_F(ReplyCacheTest, AClientsWritesDoNotPushOutItsOtherReplies) {
+  ReplyCache cache({.client_changes = 64, .client_writes = 8});
+  EXPECT_TRUE(Execute(cache, 0));
+  for (uint32_t xid = 1; xid < 1000; ++xid) EXPECT_TRUE(Execute(cache, xid, 1, Keep::kWrite));
+  EXPECT_EQ(cache.entries(), 9u);
+  EXPECT_FALSE(Execute(cache, 0));
+  EXPECT_FALSE(Execute(cache, 992));
+  EXPECT_TRUE(Execute(cache, 991, 1, Keep::kWrite));
+}
+
+TEST_F(ReplyCacheTest, LongRepliesCountAsSeveral) {
+  ReplyCache cache({.client_changes = 64});
+  for (uint32_t xid = 0; xid < 100; ++xid) {
+    ReplyCache::Waiter waiter;
+    const auto found = cache.Start(Key(xid), 0, now, waiter);
+    ASSERT_EQ(found.outcome, Outcome::kExecute);
+    BufferRef buffer = pool.Allocate(8 * ReplyCache::kEntryOctets);
+    ConstBytes bytes = buffer->bytes();
+    Message reply;
+    reply.stream = Slice(std::move(buffer), bytes);
+    cache.Finish(found.ticket, reply, now, nullptr);
+    EXPECT_EQ(cache.entries(), std::min(xid + 1, 8u));
+    EXPECT_EQ(cache.octets(), 8 * ReplyCache::kEntryOctets * cache.entries());
   }
-  EXPECT_EQ(cache.octets(), 512 * cache.entries());
+}
+
+// 9,000 SETATTRs of another client made a REMOVE that came again be executed twice.
+TEST_F(ReplyCacheTest, NoClientLosesRepliesToAnother) {
+  ReplyCache cache;
+  EXPECT_TRUE(Execute(cache, 0));
+  for (uint32_t xid = 0; xid < 50'000; ++xid) EXPECT_TRUE(Execute(cache, xid, 2));
+  EXPECT_FALSE(Execute(cache, 0));
+  EXPECT_EQ(cache.entries(), 1 + ReplyCache::Limits().client_changes);
+}
+
+TEST_F(ReplyCacheTest, WhoHasMostMakesRoomForOthers) {
+  constexpr uint32_t kClients = 40;
+  ReplyCache cache({.entries = 1000, .client_changes = 900, .client_writes = 900});
+  for (uint32_t client = 1; client <= kClients; ++client) {
+    for (uint32_t xid = 0; xid < 8; ++xid)
+      EXPECT_TRUE(Execute(cache, xid, client, xid % 2 ? Keep::kWrite : Keep::kChange));
+  }
+  // Two that take what they can get.
+  for (uint32_t xid = 0; xid < 5000; ++xid) {
+    EXPECT_TRUE(Execute(cache, xid, 100, Keep::kWrite));
+    EXPECT_TRUE(Execute(cache, xid, 101));
+    EXPECT_LE(cache.entries(), 1000u);
+  }
+  EXPECT_EQ(cache.entries(), 1000u);
+  for (uint32_t client = 1; client <= kClients; ++client) {
+    for (uint32_t xid = 0; xid < 8; ++xid) EXPECT_TRUE(Remembers(cache, xid, client)) << client << " " << xid;
+  }
+  for (uint32_t client : {100u, 101u}) {
+    for (uint32_t xid = 4750; xid < 5000; ++xid) EXPECT_TRUE(Remembers(cache, xid, client)) << client << " " << xid;
+  }
+}
+
+TEST_F(ReplyCacheTest, RemembersNoMoreClientsThanItMayUntilOneIsIdle) {
+  constexpr uint32_t kClients = 10'000;
+  ReplyCache cache({.clients = 64});
+  for (uint32_t client = 0; client < kClients; ++client) Execute(cache, 1, client);
+  EXPECT_EQ(cache.clients(), 64u);
+  std::vector<uint32_t> known;
+  for (uint32_t client = 0; client < kClients; ++client) {
+    if (Remembers(cache, 1, client)) known.push_back(client);
+  }
+  EXPECT_EQ(known.size(), 64u) << "the first, and nobody in their place";
+  now += std::chrono::minutes(1);
+  EXPECT_FALSE(Execute(cache, 1, kClients)) << "remembered for a minute";
+  now += std::chrono::nanoseconds(1);
+  for (uint32_t client = kClients; client < 2 * kClients; ++client) Execute(cache, 1, client);
+  EXPECT_EQ(cache.clients(), 64u);
+  EXPECT_FALSE(Remembers(cache, 1, known.front()));
+}
+
+TEST_F(ReplyCacheTest, ForgetsClientsThatHaveGone) {
+  ReplyCache cache;
+  for (uint32_t client = 1; client <= 100; ++client) {
+    for (uint32_t xid = 0; xid < 20; ++xid) EXPECT_TRUE(Execute(cache, xid, client));
+  }
+  now += std::chrono::hours(1);
+  for (uint32_t xid = 0; xid < 10'000; ++xid) {
+    for (uint32_t client = 1000; client < 1064; ++client) Remembers(cache, xid, client);
+    if (cache.clients() == 64) break;
+  }
+  EXPECT_EQ(cache.clients(), 64u);
+  EXPECT_EQ(cache.entries(), 0u);
+  EXPECT_EQ(pool.outstanding(), 0u);
 }
 
 TEST_F(ReplyCacheTest, ForgetsWhatIsTooOld) {
@@ -84,12 +180,12 @@ TEST_F(ReplyCacheTest, WhereEverythingIsInProgressNewCallsAreExecutedUnremembere
   int uncached = 0;
   for (uint32_t xid = 0; xid < 1000; ++xid) {
     ReplyCache::Waiter waiter;
-    const auto found = cache.Start(Key(xid), now, waiter);
+    const auto found = cache.Start(Key(xid), 0, now, waiter);
     if (found.outcome == Outcome::kExecute) tickets.push_back(found.ticket);
     uncached += found.outcome == Outcome::kUncached;
   }
-  EXPECT_EQ(tickets.size(), 16u);
-  EXPECT_EQ(uncached, 984);
+  EXPECT_EQ(tickets.size(), 8u);
+  EXPECT_EQ(uncached, 992);
   for (uint32_t ticket : tickets) cache.Finish(ticket, {}, now, nullptr);
   EXPECT_EQ(cache.entries(), 0u) << "nothing was answered";
   EXPECT_TRUE(Execute(cache, 5000));
@@ -99,11 +195,79 @@ TEST_F(ReplyCacheTest, AnUnansweredCallReleasesItsDuplicates) {
   ReplyCache cache;
   ReplyCache::Waiter first;
   ReplyCache::Waiter second;
-  const auto found = cache.Start(Key(1), now, first);
-  ASSERT_EQ(cache.Start(Key(1), now, second).outcome, Outcome::kWait);
+  const auto found = cache.Start(Key(1), 0, now, first);
+  ASSERT_EQ(cache.Start(Key(1), 0, now, second).outcome, Outcome::kWait);
   cache.Finish(found.ticket, {}, now, nullptr);
   EXPECT_TRUE(second.reply.is_set());
   EXPECT_TRUE(Execute(cache, 1));
+}
+
+TEST_F(ReplyCacheTest, ACallInProgressIsNeverForgotten) {
+  ReplyCache cache({.entries = 16, .client_changes = 4});
+  ReplyCache::Waiter waiter;
+  const auto found = cache.Start(Key(0), 0, now, waiter);
+  ASSERT_EQ(found.outcome, Outcome::kExecute);
+  for (uint32_t xid = 1; xid < 100; ++xid) {
+    for (uint32_t client = 1; client < 10; ++client) Execute(cache, xid, client);
+  }
+  now += std::chrono::hours(1);
+  ReplyCache::Waiter duplicate;
+  EXPECT_EQ(cache.Start(Key(0), 0, now, duplicate).outcome, Outcome::kWait);
+  cache.Finish(found.ticket, MakeReply(pool, 7), now, nullptr);
+  ASSERT_TRUE(duplicate.reply.is_set());
+  EXPECT_TRUE(Remembers(cache, 0));
+}
+
+// ---- connections that a client has left ----
+
+// It was received late over the connection before; by then its client had written something else to the same place.
+TEST_F(ReplyCacheTest, ACallThatComesLateOverTheConnectionBeforeIsDropped) {
+  ReplyCache cache;
+  EXPECT_EQ(Receive(cache, 1, 11), Outcome::kExecute) << "sent again, over the new connection";
+  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kLeft) << "late, over the old one";
+  EXPECT_EQ(Receive(cache, 3, 10), Outcome::kLeft) << "as is everything else";
+  EXPECT_EQ(Receive(cache, 3, 11), Outcome::kExecute);
+}
+
+TEST_F(ReplyCacheTest, WhatWasNotReadWhenTheClientHasSentACallAgainIsDropped) {
+  ReplyCache cache;
+  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 1, 11), Outcome::kReplay);
+  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 2, 10), Outcome::kLeft);
+  EXPECT_EQ(Receive(cache, 3, 10), Outcome::kLeft);
+  EXPECT_EQ(Receive(cache, 2, 12), Outcome::kReplay) << "and once more";
+  EXPECT_EQ(Receive(cache, 4, 11), Outcome::kLeft);
+  EXPECT_EQ(Receive(cache, 4, 12), Outcome::kExecute);
+}
+
+TEST_F(ReplyCacheTest, ACallInProgressThatComesAgainShowsThatItsConnectionWasLeft) {
+  ReplyCache cache;
+  ReplyCache::Waiter waiter;
+  const auto found = cache.Start(Key(1), 10, now, waiter);
+  ASSERT_EQ(found.outcome, Outcome::kExecute);
+  ReplyCache::Waiter duplicate;
+  EXPECT_EQ(cache.Start(Key(1), 11, now, duplicate).outcome, Outcome::kWait);
+  EXPECT_EQ(Receive(cache, 2, 10), Outcome::kLeft);
+  cache.Finish(found.ticket, MakeReply(pool, 1), now, nullptr);
+  EXPECT_TRUE(duplicate.reply.is_set());
+}
+
+// Linux with nconnect; several programs on one host.
+TEST_F(ReplyCacheTest, AClientMayUseSeveralConnectionsAtOnce) {
+  ReplyCache cache;
+  for (uint32_t xid = 0; xid < 100; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 3, 13), Outcome::kReplay) << "sent twice over the same";
+  for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
+}
+
+TEST_F(ReplyCacheTest, AnotherClientsConnectionsAreNoMatter) {
+  ReplyCache cache;
+  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
+  ReplyCache::Waiter waiter;
+  EXPECT_EQ(cache.Start(Key(1, 2), 11, now, waiter).outcome, Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 2, 10), Outcome::kExecute);
 }
 
 TEST(ArgumentChecksum, CoversTheBeginningAndEveryOctetOfIt) {
@@ -129,7 +293,7 @@ TEST(CacheAddress, TreatsMappedAddressesAsTheSameClient) {
 Task<void> CallAndCheck(ReplyCache& cache, Loop& loop, uint32_t xid, std::vector<std::atomic<int>>& executed,
                         std::atomic<int>& left) {
   ReplyCache::Waiter waiter{.loop = &loop};
-  ReplyCache::Found found = cache.Start(Key(xid), loop.Now(), waiter);
+  ReplyCache::Found found = cache.Start(Key(xid), 0, loop.Now(), waiter);
   Message reply;
   if (found.outcome == Outcome::kExecute) {
     ++executed[xid];

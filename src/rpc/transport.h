@@ -141,8 +141,8 @@ class CallHandler {
  public:
   virtual ~CallHandler() = default;
 
-  // Executes one call and gives its reply; an empty message means that nothing is to be sent. Never fails: what is wrong
-  // with the call is said in the reply. `peer` outlives the call. Calls of one connection run side by side.
+  // Executes one call and gives its reply. An empty message means that there is none: the transport then closes the connection,
+  // so that the peer knows (RFC 8166 §4.5.4, RFC 8881 §2.9.2). Never fails: what is wrong with the call is said in the reply. `peer` outlives the call. Calls of one connection run side by side.
   virtual Task<Message> HandleCall(Message call, const Peer& peer) = 0;
 };
 

@@ -4,7 +4,7 @@ same transport and of the other one, and gets the reply that it had, while nothi
 
 Version 3 and minor version 0 promise this for as long as the server runs and its duplicate request cache remembers (RFC 1813
 §4.5); a session promises it for as long as there is the session (RFC 8881 §2.10.6), which for a persistent one is also after
-the server was killed. WRITE without a session is remembered only while it is executed: it may be done twice.
+the server was killed. So it is with WRITE, which would end the same, but undo what was written since.
 """
 
 import itertools
@@ -16,11 +16,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import nfs4_messages as nfs4  # noqa: E402
 import operations  # noqa: E402
 from cases import main  # noqa: E402
+from iwarp_peer import Ended  # noqa: E402
 from nfs4_messages import Confirmed, Results, Session, at, op, transact  # noqa: E402
 from operations import Place  # noqa: E402
 from patience import SECONDS  # noqa: E402
 from penstock import Server  # noqa: E402
-from rpc_messages import Client, RpcReply, Words, hyper, words  # noqa: E402
+from rpc_messages import Client, RpcReply, Words, call, hyper, words  # noqa: E402
 from tcp_peer import TcpClient  # noqa: E402
 
 TRANSPORTS = ("rdma", "tcp")
@@ -191,6 +192,32 @@ def owners(scratch):
         twice(at(handle, nfs4.close_op(stateid, owner.next_seqid())))
 
 
+def late(scratch):
+    """A WRITE that the server receives when its client has left the connection, sent it again over another one, and written
+    something newer to the same place. Nothing of the connection that was left is executed any more."""
+    with Serving(scratch) as serving:
+        speaker = Confirmed(serving.client, b"one")
+        for version, (first, then) in itertools.product((3, 4), itertools.product(TRANSPORTS, TRANSPORTS)):
+            place = serving.place(speaker if version == 4 else None)
+            place.write("file", b"")
+            older, newer, oldest = (operations.write_request(place, data * 16) for data in (b"x", b"y", b"z"))
+            left = serving.connect(first)
+            transact(left, call())
+            client = serving.connect(then)
+            for request in older, newer:
+                assert statuses(transact(client, *request)) == SUCCESS
+            for request in older, oldest:
+                left.send_call(*request, room=1 << 16)
+            try:
+                left.take_reply()
+                raise AssertionError(f"version {version}: there is a reply over {first}, which was left")
+            except Ended:
+                left.close()
+            assert place.read("file") == b"y" * 16, f"version {version}, left {first} for {then}: {place.read('file')}"
+            assert statuses(transact(client, *operations.write_request(place, b"w" * 16))) == SUCCESS
+            client.close()
+
+
 def sessions(scratch):
     """What makes sessions and ends them is repeated, too."""
     with Serving(scratch) as serving:
@@ -268,4 +295,4 @@ def restart(scratch):
         assert not failed, failed
 
 
-main({case.__name__: case for case in (version3, version4_0, owners, version4_1, version4_2, sessions, restart)})
+main({case.__name__: case for case in (version3, version4_0, owners, late, version4_1, version4_2, sessions, restart)})

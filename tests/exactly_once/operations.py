@@ -123,6 +123,7 @@ def version3():
     yield removes("REMOVE", call(rpc.REMOVE, old), make_file("old"))
     yield removes("RMDIR", call(rpc.RMDIR, old), make_directory("old"))
     yield renames("RENAME", call(rpc.RENAME, lambda place: old(place) + new(place)))
+    yield _write()
     yield changes("SETATTR with a guard", guarded_size, b"long", lambda place: place.read("file") == b"lon")
 
 
@@ -132,8 +133,7 @@ def version4(minor):
     yield from _names()
     yield from _opens(minor)
     yield from _locks()
-    if minor > 0:
-        yield _write()
+    yield _write()
     if minor > 1:
         yield from _extended_attributes()
         yield from _space()
@@ -222,10 +222,20 @@ def _locks():
     yield unlock._replace(prepare=lambda place: (place.write("file"), lock(place)))
 
 
+def write_request(place, data):
+    """Writes `data`, a multiple of four octets, to the beginning of "file", in the version that is spoken here."""
+    payload = (len(data), len(data))
+    if place.speaker:
+        return _asks(lambda _: at(place.handle("file"), nfs4.write_op(nfs4.ANONYMOUS, 0, data)), payload)(place)
+    file_sync = 2
+    arguments = opaque(place.handle("file")) + hyper(0) + words(len(data), file_sync) + opaque(data)
+    message = rpc.call(rpc.WRITE, arguments)
+    return message, (len(message) - len(data), len(data))
+
+
 def _write():
     data = b"written by WRITE"
-    return changes("WRITE", _asks(lambda place: at(place.handle("file"), nfs4.write_op(nfs4.ANONYMOUS, 0, data)), (16, 16)), b"",
-                   lambda place: place.read("file") == data)
+    return changes("WRITE", lambda place: write_request(place, data), b"", lambda place: place.read("file") == data)
 
 
 def _extended_attributes():

@@ -39,7 +39,7 @@ rpc::VersionRange Program::versions() const { return {.low = NFS_V3, .high = NFS
 
 // RFC 1813 §4.5. Those that make or take away a name fail where their first execution succeeded. SETATTR may carry a guard
 // that does not hold any more, or a size that would cut off what was written since. WRITE puts the same octets to the same
-// place; remembering its replies would push out those that matter.
+// place: see below.
 bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
   switch (procedure) {
     case NFSPROC3_SETATTR::kNumber:
@@ -57,8 +57,8 @@ bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
   }
 }
 
-// A WRITE that is still under way when it comes a second time (over a new connection) must not end after the second: its client
-// may have written something else to the same place by then.
+// A WRITE that comes twice (the second time over a new connection) must not be executed after the client has the reply of the
+// other: the client may have written something else to the same place by then.
 bool Program::IsHarmfulLate(uint32_t /*version*/, uint32_t procedure) const {
   return procedure == NFSPROC3_WRITE::kNumber;
 }

@@ -168,6 +168,7 @@ TEST_F(WriteTest, DataBesideTheCallAndInItAreTheSame) {
   // What a stream transport receives: the data with its padding behind its length.
   std::string flat(AsText(beside.stream.bytes()));
   flat += std::string("abcde\0\0\0", 8);
+  flat[3] ^= 1;  // another call, by its XID
   rpc::Message inline_data;
   inline_data.stream = Slice::Borrowed(AsBytes(flat));
 
@@ -176,6 +177,25 @@ TEST_F(WriteTest, DataBesideTheCallAndInItAreTheSame) {
   EXPECT_EQ(Call<NFSPROC3_SETATTR>({file, {.size = 0}, {}}).status(), NFS3_OK);
   EXPECT_EQ(memory.ResultsOf<NFSPROC3_WRITE>(memory.Ask(std::move(inline_data))).status(), NFS3_OK);
   EXPECT_EQ(ReadAll(file), "abcde");
+}
+
+// The first WRITE was still unread when its client sent it again over another connection, and then wrote something else.
+TEST_F(WriteTest, AWriteThatIsReadLateDoesNotOverwriteNewerData) {
+  const nfs_fh3 file = MakeFile("file");
+  const auto write = [&](uint32_t xid, std::string_view data) {
+    return memory.Encode(rpc::Xid(xid), NFS_PROGRAM, NFS_V3, NFSPROC3_WRITE::kNumber,
+                         WRITE3args{file, 0, 5, FILE_SYNC, xdr::Payload<>::Borrowed(data)});
+  };
+  memory.peer.connection = 2;
+  const Answer first = memory.Ask(write(77, "older"));
+  EXPECT_TRUE(Equal(memory.Ask(write(77, "older")).message.stream.bytes(), first.message.stream.bytes()));
+  EXPECT_EQ(memory.ResultsOf<NFSPROC3_WRITE>(memory.Ask(write(78, "newer"))).status(), NFS3_OK);
+  EXPECT_TRUE(Equal(memory.Ask(write(77, "older")).message.stream.bytes(), first.message.stream.bytes()));
+  EXPECT_EQ(ReadAll(file), "newer");
+  memory.peer.connection = 1;
+  EXPECT_TRUE(Now(memory.dispatcher.HandleCall(write(77, "older"), memory.peer)).empty()) << "it has no reply";
+  EXPECT_TRUE(Now(memory.dispatcher.HandleCall(write(76, "oldest"), memory.peer)).empty());
+  EXPECT_EQ(ReadAll(file), "newer");
 }
 
 TEST_F(WriteTest, OnlyFilesHaveData) {

@@ -86,6 +86,7 @@ const Answer& Nfs4Server::Ask(rpc::Message call) {
   if (!program_) Start();
   Answer& answer =
       answers_.emplace_back(Answer{.message = Now(dispatcher_->HandleCall(std::move(call), peer)), .header = {}});
+  if (answer.message.empty()) return answer;
   xdr::Decoder decoder(answer.message);
   EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, answer.header));
   answer.results_at = decoder.reduced_position();

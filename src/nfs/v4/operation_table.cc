@@ -179,8 +179,8 @@ constexpr Traits kObjectFrom2Changes{.first = 2, .current = true, .changes = tru
 constexpr Traits kObjectFrom2Lasts{.first = 2, .current = true, .changes = true, .lasting = true};
 constexpr Traits kObjectsFrom2Last{.first = 2, .current = true, .saved = true, .changes = true, .lasting = true};
 
-// What `changes` of minor version 0 is also remembered in the duplicate request cache; WRITE puts the same octets to
-// the same place.
+// What `changes` of minor version 0 is also remembered in the duplicate request cache. WRITE puts the same octets to the
+// same place, and is remembered in a quota of its own.
 constexpr Operation kOperations[] = {
     Row<&Access>(OP_ACCESS, kObject),
     Row<&Close>(OP_CLOSE, kObjectChanges),

@@ -91,8 +91,8 @@ class Execution {
   // The status of the whole. All is executed, or it stopped at the first failure (RFC 8881 §16.2.3).
   Task<nfsstat4> Run();
   Results& results() { return results_; }
-  // Something that is not to be done twice has been done, or tried.
-  bool changed() const { return changed_; }
+  // How the reply is remembered: whether something that is not to be done twice, or not late, has been done, or tried.
+  rpc::Keep keep() const { return changed_ ? rpc::Keep::kChange : wrote_ ? rpc::Keep::kWrite : rpc::Keep::kNothing; }
   // A kept reply has been written: there is nothing to be added.
   bool replayed() const { return replayed_; }
   // The reply is kept for a client that asks again after the server has started again: before it is sent.
@@ -120,6 +120,7 @@ class Execution {
   bool uncached_ = false;  // a retry whose reply was not kept
   bool replayed_ = false;
   bool changed_ = false;
+  bool wrote_ = false;
   std::shared_ptr<SessionReplies> replies_;  // see Clients::StartedRequest
   bool reclaiming_ = false;
   uint64_t digest_ = 0;
@@ -191,6 +192,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   if (number == OP_SEQUENCE) co_return RunSequence();
 
   changed_ |= operation->changes;
+  wrote_ |= number == OP_WRITE;
   compound_.lasting |= operation->lasting;
   results_.Begin(number);
   const bool is_last = index + 1 == count_;
@@ -328,7 +330,7 @@ Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Dec
   } else {
     status = co_await execution.Run();
   }
-  context.remember = execution.changed();
+  context.keep = execution.keep();
   if (execution.replayed()) co_return rpc::AcceptStatus::SUCCESS;
   execution.results().Finish(status);
   if (execution.must_outlive_server()) co_await execution.Persist();

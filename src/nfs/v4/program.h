@@ -18,7 +18,7 @@ class Program final : public rpc::Program {
 
   uint32_t number() const override;
   rpc::VersionRange versions() const override;
-  // A COMPOUND says while it is executed whether it was harmless to do so (CallContext::remember).
+  // A COMPOUND says while it is executed whether it was harmless to do so (CallContext::keep).
   bool IsIdempotent(uint32_t version, uint32_t procedure) const override;
   // From minor version 1 on there are sessions for that.
   bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override;

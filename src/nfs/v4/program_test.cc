@@ -125,6 +125,32 @@ TEST_F(ProgramTest, WhatChangesSomethingIsExecutedOnceHoweverOftenItIsSent) {
   EXPECT_EQ(Send(remove()).status, NFS4ERR_NOENT);
 }
 
+// The first WRITE was still unread when its client sent it again over another connection, and then wrote something else.
+TEST_F(ProgramTest, AWriteThatIsReadLateDoesNotOverwriteNewerData) {
+  MakeFile("file");
+  const auto write = [&](uint32_t xid, std::string_view data) {
+    server.last_xid = xid - 1;
+    return server.Encode(0, PutRoot(), LookUp("file"),
+                         Op(OP_WRITE, WRITE4args{{}, 0, FILE_SYNC4, xdr::Payload<>::Borrowed(data)}));
+  };
+  const auto expect_newer = [&] {
+    server.peer.connection = 2;
+    server.last_xid += 100;
+    const auto reply = Run0(PutRoot(), LookUp("file"), Op(OP_READ, READ4args{{}, 0, 100}));
+    ASSERT_EQ(reply.answer().message.items.size(), 1u);
+    EXPECT_EQ(AsText(reply.answer().message.items[0].data.bytes()), "newer");
+  };
+  server.peer.connection = 2;
+  EXPECT_EQ(Send(write(77, "older")).status, NFS4_OK);
+  EXPECT_EQ(Send(write(78, "newer")).status, NFS4_OK);
+  EXPECT_EQ(Send(write(77, "older")).status, NFS4_OK);
+  expect_newer();
+  server.peer.connection = 1;
+  const auto& late = server.Ask(write(77, "older"));
+  EXPECT_TRUE(late.message.empty()) << "it has no reply";
+  expect_newer();
+}
+
 TEST_F(ProgramTest, WhatChangesNothingIsNotRemembered) {
   MakeFile("file");
   EXPECT_EQ(Run0(PutRoot(), LookUp("file"), GetAttr({FATTR4_SIZE})).status, NFS4_OK);

@@ -194,6 +194,17 @@ TEST_P(TransportsTest, CallsAreExecuted) {
   });
 }
 
+// RFC 2203 §5.3.3.1 has it dropped; RFC 8166 §4.5.4 and RFC 8881 §2.9.2 have the client told that no reply will come.
+TEST_P(TransportsTest, ACallThatIsDroppedEndsItsConnection) {
+  RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
+    const auto first = co_await Call(channel, alice, Null::kNumber, Message());
+    EXPECT_TRUE(first);
+    Message again = alice.Call(Xid(next_xid++), To(Null::kNumber), service(), sequence, Message());
+    const auto reply = co_await channel.Call(std::move(again), kShort);
+    EXPECT_TRUE(!reply && reply.error() == CallError::kDisconnected);
+  });
+}
+
 // A mebibyte from a file, which RDMA places directly where nothing is sealed, and carries whole in a Reply chunk where
 // it is.
 TEST_P(TransportsTest, PayloadsOfReplies) {

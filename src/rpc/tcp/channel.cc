@@ -83,7 +83,8 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
     call.stream = std::move(record);
     Message reply = co_await self->options_.back_channel->HandleCall(std::move(call), self->peer_);
     --self->back_calls_;
-    if (reply.empty() || self->socket_->closed()) co_return;
+    if (reply.empty()) self->socket_->Close();
+    if (self->socket_->closed()) co_return;
     self->answers_.push_back(self->socket_->Send(std::move(reply)));
   }
 

@@ -147,12 +147,9 @@ class Server::Connection final : public RecordSocket::Owner {
   }
 
   void Handle(Slice record) {
-    if (DirectionOf(record.bytes()) == Direction::kReply) {
-      if (requester_) requester_->HandleReply(std::move(record));
-      return;
-    }
-    // What cannot hold an XID is no call, and not worth a coroutine.
-    if (record.size() < 4) return;
+    const Direction direction = DirectionOf(record.bytes());
+    if (direction == Direction::kReply && requester_) requester_->HandleReply(std::move(record));
+    if (direction != Direction::kCall) return;
     ++calls_;
     Spawn(Serve(std::move(record)));
   }
@@ -163,7 +160,8 @@ class Server::Connection final : public RecordSocket::Owner {
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
     --calls_;
     if (reply.empty()) {
-      // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1).
+      // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
+      log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
       socket_->Close();
     } else if (!socket_->closed()) {
       socket_->Send(std::move(reply));

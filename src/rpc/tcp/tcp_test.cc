@@ -178,6 +178,34 @@ TEST_F(TcpTest, ACallSentAgainOnAnotherConnectionIsExecutedOnce) {
   EXPECT_EQ(program.sum, 5u);
 }
 
+// It was not read before its client sent it again over another connection.
+TEST_F(TcpTest, ACallThatIsReadLateIsDroppedAndItsConnectionClosed) {
+  StartServer({.max_calls = 1});
+  const auto set = [](uint32_t xid, uint32_t value) {
+    return Words({0x8000'002c, xid, 0, 2, testing::kTestProgram, 3, testing::SlowSet::kNumber, 0, 0, 0, 0, value});
+  };
+  const auto reply = [](uint32_t xid, uint32_t value) { return Words({0x8000'001c, xid, 1, 0, 0, 0, 0, value}); };
+  const FileDescriptor left = RawConnection();
+  // The first call is executed, and the others are not read before it is done.
+  Write(left, Words({0x8000'002c, 1, 0, 2, testing::kTestProgram, 3, testing::SlowAdd::kNumber, 0, 0, 0, 0, 0}));
+  TurnUntil([this] { return program.waiting.size() == 1; });
+  Write(left, set(2, 20) + set(3, 30));
+  Turn();
+  const auto slow = std::exchange(program.waiting, {});
+  const FileDescriptor next = RawConnection();
+  for (const auto& [xid, value] : {std::pair{2u, 20u}, {3u, 30u}, {4u, 40u}}) {
+    Write(next, set(xid, value));
+    TurnUntil([this] { return program.waiting.size() == 1; });
+    program.Release();
+    EXPECT_EQ(ReadFrom(next, 32), reply(xid, value));
+  }
+  program.waiting = slow;
+  program.Release();
+  EXPECT_TRUE(ReadFrom(left, 33).size() <= 32) << "closed";
+  EXPECT_EQ(program.waiting.size(), 0u);
+  EXPECT_EQ(program.sum, 40u);
+}
+
 TEST_F(TcpTest, ReadsNoMoreThanItMayHaveInFlight) {
   StartServer({.max_calls = 4});
   ConnectClient();

@@ -1,0 +1,161 @@
+// The clients of a ReplyCache: found by address, in the order in which they were seen last, and by how much they have.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/timer.h"
+
+namespace penstock::rpc {
+
+// The connections that a client has left, the last kMost of them.
+class LeftConnections {
+ public:
+  static constexpr size_t kMost = 64;
+
+  bool Contains(uint64_t connection) const { return std::ranges::find(numbers_, connection) != numbers_.end(); }
+  void Add(uint64_t connection) {
+    if (Contains(connection)) return;
+    if (numbers_.size() < kMost) {
+      numbers_.push_back(connection);
+    } else {
+      numbers_[next_++ % kMost] = connection;
+    }
+  }
+
+ private:
+  std::vector<uint64_t> numbers_;  // in a ring
+  size_t next_ = 0;
+};
+
+// Each operation takes constant time. Not thread-safe, but for top_rank().
+class CachedClients {
+ public:
+  using Address = std::array<std::byte, 16>;
+
+  // Replies of one kind, by their indexes in the cache.
+  struct Order {
+    static constexpr uint32_t kNone = ~0u;
+    uint32_t oldest = kNone;
+    uint32_t newest = kNone;
+    size_t used = 0;  // of ReplyCache::Limits::entries
+  };
+  struct Client {
+    Address address;
+    Order writes;
+    Order changes;
+    size_t executing = 0;
+    LeftConnections left;
+
+    size_t used() const { return writes.used + changes.used; }
+
+   private:
+    friend class CachedClients;
+    TimePoint seen_;
+    Client* seen_before_ = nullptr;
+    Client* seen_after_ = nullptr;
+    unsigned rank_ = 0;
+    Client* rank_before_ = nullptr;
+    Client* rank_after_ = nullptr;
+  };
+
+  size_t size() const { return clients_.size(); }
+
+  // Null where it is not known.
+  Client* Find(const Address& address) {
+    auto found = clients_.find(address);
+    return found == clients_.end() ? nullptr : &found->second;
+  }
+  // Requires !Find(address).
+  Client& Add(const Address& address, TimePoint now) {
+    Client& client = clients_[address];
+    client.address = address;
+    client.seen_ = now;
+    LinkSeen(client);
+    return client;
+  }
+  // Requires that it has nothing, and that nothing is executed for it.
+  void Remove(Client& client) {
+    UnlinkSeen(client);
+    const Address address = client.address;
+    clients_.erase(address);
+  }
+
+  // It has called now, or a call of its has ended.
+  void Touch(Client& client, TimePoint now) {
+    client.seen_ = now;
+    if (last_seen_ == &client) return;
+    UnlinkSeen(client);
+    LinkSeen(client);
+  }
+  // The one that was not seen for the longest time, where that is longer than `limit`.
+  Client* FindIdle(TimePoint now, Duration limit) const {
+    return first_seen_ && now - first_seen_->seen_ > limit ? first_seen_ : nullptr;
+  }
+
+  // After a change of used().
+  void Rank(Client& client) {
+    const unsigned rank = RankOf(client.used());
+    if (rank == client.rank_) return;
+    if (client.rank_ > 0) {
+      (client.rank_before_ ? client.rank_before_->rank_after_ : ranks_[client.rank_]) = client.rank_after_;
+      if (client.rank_after_) client.rank_after_->rank_before_ = client.rank_before_;
+    }
+    client.rank_ = rank;
+    client.rank_before_ = client.rank_after_ = nullptr;
+    if (rank > 0) {
+      client.rank_after_ = std::exchange(ranks_[rank], &client);
+      if (client.rank_after_) client.rank_after_->rank_before_ = &client;
+    }
+    unsigned top = std::max(top_rank(), rank);
+    while (top > 0 && !ranks_[top]) --top;
+    top_rank_.store(top, std::memory_order_relaxed);
+  }
+  // Of the client that has most; 0 where nobody has anything. Any thread.
+  unsigned top_rank() const { return top_rank_.load(std::memory_order_relaxed); }
+  // One of the highest rank: no other has more than 5/4 of what it has. Null where nobody has anything.
+  Client* FindLargest() const { return ranks_[top_rank()]; }
+
+ private:
+  // Four to each power of two.
+  static constexpr unsigned kRanks = 4 * 30;
+
+  struct Hash {
+    size_t operator()(const Address& address) const {
+      const uint64_t high = LoadBig<uint64_t>(address.data());
+      const uint64_t low = LoadBig<uint64_t>(address.data() + 8);
+      return (high * 31 ^ low) * 0x9e37'79b9'7f4a'7c15u >> 16;
+    }
+  };
+
+  static unsigned RankOf(size_t used) {
+    if (used < 4) return static_cast<unsigned>(used);
+    const auto width = static_cast<unsigned>(std::bit_width(used));
+    return std::min<unsigned>(4 * (width - 2) + ((used >> (width - 3)) & 3), kRanks - 1);
+  }
+
+  void LinkSeen(Client& client) {
+    client.seen_before_ = std::exchange(last_seen_, &client);
+    (client.seen_before_ ? client.seen_before_->seen_after_ : first_seen_) = &client;
+  }
+  void UnlinkSeen(Client& client) {
+    (client.seen_before_ ? client.seen_before_->seen_after_ : first_seen_) = client.seen_after_;
+    (client.seen_after_ ? client.seen_after_->seen_before_ : last_seen_) = client.seen_before_;
+    client.seen_before_ = client.seen_after_ = nullptr;
+  }
+
+  std::unordered_map<Address, Client, Hash> clients_;
+  Client* first_seen_ = nullptr;
+  Client* last_seen_ = nullptr;
+  std::array<Client*, kRanks> ranks_{};  // ranks_[0] stays empty
+  std::atomic<unsigned> top_rank_{0};
+};
+
+}  // namespace penstock::rpc
