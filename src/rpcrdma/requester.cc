@@ -348,9 +348,12 @@ void Requester::CheckHealth() {
   } else if (probed_at_) {
     if (ticks_ - *probed_at_ >= TicksIn(options_.health.limit, tick_))
       connection_.Disconnect("the peer does not answer");
-  } else if (ticks_ - heard_at_ >= TicksIn(options_.health.after, tick_)) {
+  } else if (credits_.available_for_probe()) {
+    if (ticks_ - heard_at_ < TicksIn(options_.health.after, tick_)) return;
     probed_at_ = ticks_;
-    if (credits_.available_for_probe()) Spawn(Probe());
+    Spawn(Probe());
+  } else if (ticks_ - heard_at_ >= TicksIn(options_.health.patience, tick_)) {
+    connection_.Disconnect("the peer does not answer");
   }
 }
 

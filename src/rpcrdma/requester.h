@@ -24,11 +24,14 @@ struct HealthCheck {
   // Makes a call with this XID that every server answers at once, briefly, and without doing anything: procedure 0 of a
   // program. Where there is such a function, one credit is kept for it, of two or more. Empty: no checks.
   std::function<rpc::Message(BufferPool&, rpc::Xid)> probe;
-  // When no reply has come for this long (and up to a quarter more), whether calls are under way or not, a probe is sent. A
-  // peer that grants one credit gets none while a call has it, and has to answer that call instead.
+  // When no reply has come for this long (and up to a quarter more), whether calls are under way or not, a probe is sent.
   Duration after = std::chrono::seconds(15);
   // When still none comes for this long, the connection is ended.
   Duration limit = std::chrono::seconds(15);
+  // A peer that grants one credit cannot be probed while a call has it (RFC 8166 §3.3.1), and that call may be slow. Then the
+  // connection is ended only when no reply has come for this long. Before, what is below notices that a peer has vanished
+  // (TCP's keep-alive, the retries of an adapter), and RequesterOptions::call_timeout that one hangs.
+  Duration patience = std::chrono::minutes(5);
 };
 
 struct RequesterOptions {

@@ -286,7 +286,8 @@ class HealthTest : public RequesterTest {
     rig_.client_options.requester.health = {
         .probe = [](BufferPool& buffers, rpc::Xid xid) { return EncodeCall(buffers, {.xid = xid.value()}); },
         .after = seconds(15),
-        .limit = seconds(10)};
+        .limit = seconds(10),
+        .patience = seconds(200)};
     Connect();
   }
   void Answer(uint32_t xid, uint32_t credits) { Send(Words({xid, 1, credits, kMsg, 0, 0, 0, xid, 1, 0, 0})); }
@@ -321,13 +322,39 @@ TEST_F(HealthTest, AHungPeerIsNoticed) {
   for (CallResult& result : results) EXPECT_EQ(result->error(), CallError::kDisconnected);
 }
 
-TEST_F(HealthTest, APeerThatWasNeverHeardIsNoticed) {
+// There is no credit for a probe, and it may be that the peer is busy.
+TEST_F(HealthTest, APeerOfOneCreditIsNotDisconnectedForASlowCall) {
+  Grant(1);
+  std::vector<CallResult> results;
+  ASSERT_EQ(Arriving(2, results), 1u);
+  rig_.world.RunFor(seconds(150));
+  EXPECT_EQ(calls_.size(), 1u) << "no probe above the credits";
+  ASSERT_FALSE(rig_.client->lost());
+  Answer(kXid, 1);
+  ASSERT_TRUE(results[0] && *results[0]);
+  rig_.world.RunFor(seconds(150));
+  ASSERT_FALSE(rig_.client->lost());
+  Answer(kXid + 1, 1);
+  EXPECT_TRUE(results[1] && *results[1]);
+}
+
+TEST_F(HealthTest, APeerOfOneCreditThatHangsIsNoticedInTheEnd) {
+  Grant(1);
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(1, results), 1u);
-  rig_.world.RunFor(seconds(23));
+  rig_.world.RunFor(seconds(205));
+  EXPECT_TRUE(rig_.client->lost());
+  EXPECT_EQ(rig_.client->end(), "the peer does not answer");
+  EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
+}
+
+TEST_F(HealthTest, APeerThatWasNeverHeardIsNoticedInTheEnd) {
+  std::vector<CallResult> results;
+  ASSERT_EQ(Arriving(1, results), 1u);
+  rig_.world.RunFor(seconds(150));
   EXPECT_EQ(calls_.size(), 1u) << "there is no credit for a probe";
   EXPECT_FALSE(rig_.client->lost());
-  rig_.world.RunFor(seconds(6));
+  rig_.world.RunFor(seconds(55));
   EXPECT_TRUE(rig_.client->lost());
   EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
 }
