@@ -93,11 +93,11 @@ TEST_F(BackChannelTest, AReplyThatComesTooLateIsDropped) {
 }
 
 TEST_F(BackChannelTest, CallsEndWithTheConnection) {
-  client_handler.set_drop(true);
+  client_handler.set_delay(1h);
   StartAnswering();
   std::vector<CallResult> results(5);  // the first is sent, the others wait for its credit
   for (uint32_t i = 0; i < results.size(); ++i) Begin({.xid = i}, results[i]);
-  ASSERT_TRUE(rig.world.RunUntil([&] { return client_handler.calls() == 1; }));
+  ASSERT_TRUE(rig.world.RunUntil([&] { return client_handler.running() == 1; }));
   rig.client.reset();
   ASSERT_TRUE(rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
   for (CallResult& result : results) EXPECT_EQ(result->error(), CallError::kDisconnected);

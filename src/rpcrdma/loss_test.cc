@@ -76,15 +76,53 @@ TEST(Loss, AtEveryAccessThatIsRefused) {
   }
 }
 
-// RFC 8166 §4.5.3: nobody loses one connection after the other by the same call.
-TEST(Loss, ACallWhoseMemoryCouldNotBeReachedIsRefusedWhenItComesAgain) {
-  for (const TestCall& call : {TestCall{.xid = 7, .results = {5000}}, TestCall{.xid = 7, .arguments = {5000}}}) {
+const std::vector<TestCall> kCallsWithMemory{{.xid = 7, .results = {5000}}, {.xid = 7, .arguments = {5000}}};
+
+// It comes again with other memory: that may be there.
+TEST(Loss, ACallWhoseMemoryCouldNotBeReachedIsExecutedWhenItComesAgain) {
+  for (const TestCall& call : kCallsWithMemory) {
     Rig rig;
     rig.network.faults().refuse_at = 1;
     rig.Start();
     EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kDisconnected);
     rig.client.reset();
     ASSERT_TRUE(rig.Connect());
+    EXPECT_TRUE(rig.CallAndCheck(call));
+    rig.Finish();
+  }
+}
+
+// The client gives the call up before it is answered, and fences its memory. The server is refused, then, and the connection
+// is lost.
+TEST(Loss, ACallThatTimedOutIsExecutedWhenItComesAgain) {
+  Rig rig;
+  rig.client_options.requester.call_timeout = std::chrono::seconds(10);
+  rig.handler.set_delay(std::chrono::seconds(15));
+  rig.Start();
+  const TestCall call{.xid = 7, .results = {5000}};
+  for (unsigned i = 0; i < 2 * RefusedCalls::kChances; ++i) {
+    EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kTimedOut);
+    ASSERT_TRUE(rig.world.RunUntil([&] { return rig.client->lost(); }));
+    rig.client.reset();
+    ASSERT_TRUE(rig.Connect());
+  }
+  rig.handler.set_delay(Duration::zero());
+  EXPECT_TRUE(rig.CallAndCheck(call));
+  rig.Finish();
+}
+
+// RFC 8166 §4.5.3: nobody loses one connection after the other by the same call.
+TEST(Loss, ACallWhoseMemoryCannotBeReachedAgainAndAgainIsRefused) {
+  for (const TestCall& call : kCallsWithMemory) {
+    Rig rig;
+    rig.network.faults().refuse = 1;
+    rig.Start();
+    for (unsigned i = 0; i < RefusedCalls::kChances; ++i) {
+      EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kDisconnected);
+      rig.client.reset();
+      ASSERT_TRUE(rig.Connect());
+    }
+    rig.network.faults().refuse = 0;
     EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kRefused);
     EXPECT_TRUE(rig.CallAndCheck({.xid = 8, .arguments = {5000}, .results = {5000}}));
     EXPECT_FALSE(rig.client->lost());
@@ -96,11 +134,15 @@ TEST(Loss, ACallWhoseMemoryCouldNotBeReachedIsRefusedWhenItComesAgain) {
 
 TEST(Loss, AnotherClientsCallsAreNotRefused) {
   Rig rig;
-  rig.network.faults().refuse_at = 1;
+  rig.network.faults().refuse = 1;
   rig.Start();
   const TestCall call{.xid = 7, .results = {5000}};
-  EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kDisconnected);
-  rig.client.reset();
+  for (unsigned i = 0; i < RefusedCalls::kChances; ++i) {
+    EXPECT_EQ(rig.Call(call).error(), rpc::CallError::kDisconnected);
+    rig.client.reset();
+    ASSERT_TRUE(i + 1 == RefusedCalls::kChances || rig.Connect());
+  }
+  rig.network.faults().refuse = 0;
   rig.world.RunFor(std::chrono::seconds(1));
   rig.client_provider = rig.network.MakeProvider();
   ASSERT_TRUE(rig.Connect());

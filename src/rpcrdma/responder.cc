@@ -56,7 +56,7 @@ void Responder::EndCall() {
 
 void Responder::HandleCall(Received message) {
   if (!TakesAnswers()) return;
-  if (WasRefused(message.header.fixed.xid)) {
+  if (IsRefused(message.header)) {
     log::debug("call {:08x} refused: its memory could not be reached before", message.header.fixed.xid.value());
     Spawn(SendError(message.header.fixed, ErrorCode::kChunk));
     return;
@@ -88,6 +88,7 @@ Task<void> Responder::Serve(Received message) {
   Connection::Activity activity(connection_);
   Header& header = message.header;
   const FixedHeader request = header.fixed;
+  const RefusedCalls::Key key = KeyOf(header);
   auto refuse = [this, &request](std::string_view why) {
     log::debug("call {:08x} refused: {}", request.xid.value(), why);
     Spawn(SendError(request, ErrorCode::kChunk));
@@ -113,7 +114,7 @@ Task<void> Responder::Serve(Received message) {
     }
     if (ready) {
       connection_.LogState(request.xid, "pulling {} octets", pulled);
-      ready = co_await Pull(request.xid, *plan, call);
+      ready = co_await Pull(key, *plan, call);
       if (!ready) ReleaseRoom(pulled);
     }
     if (!ready) co_return EndCall();  // the connection is lost
@@ -137,6 +138,11 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   ReleaseRoom(pulled);
+  if (reply.empty()) {
+    // RFC 8166 §4.5.4: the requester would wait for the reply, and for the credit, for ever.
+    connection_.Disconnect("a call has no reply");
+    co_return EndCall();
+  }
   Work work;
   if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
   const size_t held = OctetsHeld(reply);
@@ -148,7 +154,7 @@ Task<void> Responder::Serve(Received message) {
   EndCall();
   co_await work;  // what is borrowed in `reply` is free again
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
-  Remember(request.xid, work);
+  Remember(key, work);
   --answers_queued_;
   queued_octets_ -= held;
   while (!queue_room_.empty() && queued_octets_ <= options_.max_queued_octets) queue_room_.WakeFront();
@@ -170,7 +176,7 @@ void Responder::ReleaseRoom(size_t octets) {
   }
 }
 
-Task<bool> Responder::Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& call) {
+Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call) {
   Work work;
   auto pull = [&](const ReadChunk& chunk) {
     BufferRef buffer = connection_.buffers().Allocate(chunk.length);
@@ -182,16 +188,21 @@ Task<bool> Responder::Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& cal
   call.items.reserve(plan.items.size());
   for (const ReadChunk& chunk : plan.items) call.items.push_back({chunk.offset, pull(chunk)});
   const bool pulled = co_await work;
-  Remember(xid, work);
+  Remember(key, work);
   co_return pulled;
 }
 
-void Responder::Remember(rpc::Xid xid, const Work& work) {
-  if (work.refused() && refused_) refused_->Add(peer_.address.address(), xid, connection_.timers().Now());
+void Responder::Remember(RefusedCalls::Key key, const Work& work) {
+  if (work.refused() && refused_) refused_->Add(peer_.address.address(), key, connection_.timers().Now());
 }
 
-bool Responder::WasRefused(rpc::Xid xid) const {
-  return refused_ && !refused_->empty() && refused_->Contains(peer_.address.address(), xid, connection_.timers().Now());
+RefusedCalls::Key Responder::KeyOf(const Header& call) const {
+  return {call.fixed.xid, RefusedCalls::DigestOf(call.chunks), connection_.timers().Now()};
+}
+
+bool Responder::IsRefused(const Header& call) const {
+  return refused_ && !refused_->empty() &&
+         refused_->Refuses(peer_.address.address(), KeyOf(call), connection_.timers().Now());
 }
 
 void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work) {

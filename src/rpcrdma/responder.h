@@ -46,7 +46,7 @@ class Responder {
 
  private:
   Task<void> Serve(Received message);
-  Task<bool> Pull(rpc::Xid xid, const ReadPlan& plan, rpc::Message& call);
+  Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
   // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
   bool CanSend(rpc::Message& reply);
@@ -57,9 +57,10 @@ class Responder {
   Task<void> SendError(FixedHeader request, ErrorCode error);
   // True while the peer has not left more answers untaken than it could have calls unanswered.
   bool TakesAnswers();
-  // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered, and is refused when it comes again.
-  void Remember(rpc::Xid xid, const Work& work);
-  bool WasRefused(rpc::Xid xid) const;
+  // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered. See RefusedCalls.
+  void Remember(RefusedCalls::Key key, const Work& work);
+  RefusedCalls::Key KeyOf(const Header& call) const;
+  bool IsRefused(const Header& call) const;
   // A call's answer is posted, or there will be none.
   void EndCall();
   // Takes `octets` from what may be pulled at once; to be given back with ReleaseRoom.

@@ -16,6 +16,9 @@ class ResponderTest : public testing::Test {
  protected:
   void Connect(PrivateData data = {true, 4096, 4096}) {
     rig_.StartServer();
+    Reconnect(data);
+  }
+  void Reconnect(PrivateData data = {true, 4096, 4096}) {
     rdma::ConnectOptions options;
     options.private_data = data.Serialize();
     options.receives = Connection::MakeReceives(rig_.client_provider->buffers(), {false, 4096, 4096}, 64);
@@ -375,6 +378,22 @@ TEST_F(ResponderTest, MemoryThatIsNotThereCostsTheConnectionButNotTheServer) {
   ExpectGoodHealth();
 }
 
+// RFC 8166 §4.5.3: the same segments would cost the next connection as well.
+TEST_F(ResponderTest, ACallThatComesAgainWithMemoryThatWasNotThereIsRefused) {
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add({rdma::Stag(0xbad), 100, 0});
+  const ByteVector call = Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {100}}));
+  Connect();
+  Send(call);
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
+  endpoint_.reset();
+  lost_ = false;
+  Reconnect();
+  ExpectChunkError(call);
+  ExpectGoodHealth();
+}
+
 TEST_F(ResponderTest, APeerThatIgnoresItsCreditsLosesItsConnection) {
   rig_.server_options.responder.credits = 4;
   rig_.handler.set_max_delay(std::chrono::seconds(10));
@@ -422,7 +441,7 @@ TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
   ExpectGoodHealth();
 }
 
-// RFC 8166 §4.5.4: the requester gets its credit back with the connection, and knows that it must ask again.
+// RFC 8166 §4.5.4: the requester would wait for the reply, and miss the credit, for ever.
 TEST_F(ResponderTest, ACallWithoutAReplyEndsTheConnection) {
   rig_.handler.set_drop(true);
   Connect();

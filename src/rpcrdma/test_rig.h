@@ -78,26 +78,31 @@ class TestHandler : public rpc::CallHandler {
     back_channel_ = peer.back_channel;
     ++running_;
     most_running_ = std::max(most_running_, running_);
-    if (max_delay_ > Duration::zero()) {
+    const Duration delay = max_delay_ > Duration::zero() ? world_.random().UpTo(max_delay_) : delay_;
+    if (delay > Duration::zero()) {
       penstock::Completion<> later;
-      world_.Schedule(world_.random().UpTo(max_delay_), [&later] { later.Set(); });
+      world_.Schedule(delay, [&later] { later.Set(); });
       co_await later;
     }
     --running_;
     ++calls_;
+    xids_.push_back(call.stream.size() >= 4 ? LoadBig<uint32_t>(call.stream.data()) : 0);
     rpc::Message reply = Execute(call, *peer.buffers);
     if (unreadable_) reply.items.push_back({.offset = reply.stream.size(), .data = Data(unreadable_, 0, 4)});
     co_return reply;
   }
 
   void set_max_delay(Duration delay) { max_delay_ = delay; }
-  // Calls are not answered, or with bytes that make no sense.
+  // Of all calls, where no longest one is set.
+  void set_delay(Duration delay) { delay_ = delay; }
+  // Calls have no reply.
   void set_drop(bool drop) { drop_ = drop; }
   // Replies carry four octets of this, which cannot be read.
   void set_unreadable(std::shared_ptr<const FileDescriptor> file) { unreadable_ = std::move(file); }
   // For calls to whoever called last.
   const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
+  const std::vector<uint32_t>& xids() const { return xids_; }
   size_t faults() const { return faults_; }  // calls that did not arrive as they were sent
   size_t running() const { return running_; }
   size_t most_running() const { return most_running_; }
@@ -135,10 +140,12 @@ class TestHandler : public rpc::CallHandler {
 
   rdma::sim::World& world_;
   Duration max_delay_ = Duration::zero();
+  Duration delay_ = Duration::zero();
   bool drop_ = false;
   std::shared_ptr<const FileDescriptor> unreadable_;
   std::shared_ptr<rpc::BackChannel> back_channel_;
   size_t calls_ = 0;
+  std::vector<uint32_t> xids_;
   size_t faults_ = 0;
   size_t running_ = 0;
   size_t most_running_ = 0;
