@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "rpc/header.h"
 #include "rpcrdma/payload.h"
 #include "rpcrdma/reply_plan.h"
 
@@ -124,6 +125,11 @@ Task<void> Responder::Serve(Received message) {
   if (!BeginsWith(call.stream, request.xid)) {
     ReleaseRoom(pulled);
     co_return refuse("its XID is another in its stream");
+  }
+  // What says that it is something else is passed over in silence: nobody waits for a reply to it.
+  if (rpc::DirectionOf(call.stream.bytes()) != rpc::Direction::kCall) {
+    ReleaseRoom(pulled);
+    co_return EndCall();
   }
 
   if (queued_octets_ > options_.max_queued_octets) {

@@ -151,6 +151,8 @@ TEST_F(ResponderTest, ErrorsAndDoneAreDiscarded) {
   ExpectSilence(Words({kXid, 1, 10, kDone}));
   ExpectSilence(Words({kXid, 1, 10, kDone, 0, 0, 0, 0}));
   ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1}));  // a reply
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 2}));  // neither call nor reply
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid}));
   ExpectGoodHealth();
 }
 
