@@ -144,11 +144,6 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   ReleaseRoom(pulled);
-  if (reply.empty()) {
-    // RFC 8166 §4.5.4: the requester would wait for the reply, and for the credit, for ever.
-    connection_.Disconnect("a call has no reply");
-    co_return EndCall();
-  }
   Work work;
   if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
   const size_t held = OctetsHeld(reply);
@@ -231,8 +226,8 @@ void Responder::PostReads(std::span<const Segment> segments, const BufferRef& bu
 
 // ---- the reply ----
 
-// RFC 8166 §4.5.4: the loss of the connection is all that can tell the requester that no reply comes. What cannot be read for
-// its file's sake is answered with an error when the call comes again.
+// RFC 8166 §4.5.4: without a reply the requester would wait for it, and for the credit, for ever. Only the loss of the
+// connection tells it. Where the reply's file cannot be read, the call is answered with an error when it comes again.
 bool Responder::CanSend(rpc::Message& reply) {
   if (reply.empty()) {
     connection_.Disconnect("a call has no reply");
