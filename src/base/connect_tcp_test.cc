@@ -68,13 +68,19 @@ TEST(ConnectTcp, UsesAnyPortOtherwise) {
 
 TEST(ConnectTcp, UsesAnyPortWhereReservedOnesAreNotPermitted) {
   const bool is_root = ::geteuid() == 0;
-  if (is_root) ASSERT_EQ(::seteuid(65534), 0);
+  if (is_root) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
   Network network;
   const bool may = network.Take(1023);  // net.ipv4.ip_unprivileged_port_start
   const uint16_t port = network.Connect(LocalPort::kReserved);
-  if (is_root) ASSERT_EQ(::seteuid(0), 0);
+  if (is_root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
   EXPECT_NE(port, 0) << network.error.message();
-  if (!may) EXPECT_GE(port, kFirstUnreservedPort);
+  if (!may) {
+    EXPECT_GE(port, kFirstUnreservedPort);
+  }
 }
 
 // In a network of its own, where nobody else wants any.
@@ -90,7 +96,9 @@ TEST(ConnectTcp, UsesAnyPortWhereAllReservedOnesAreTaken) {
     if (!is_alone) return;
     Network network;
     for (uint16_t port = 1; port < kFirstUnreservedPort; ++port) {
-      if (port != 700) EXPECT_TRUE(network.Take(port));
+      if (port != 700) {
+        EXPECT_TRUE(network.Take(port));
+      }
     }
     EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << "the last one";
     EXPECT_GE(network.Connect(LocalPort::kReserved), kFirstUnreservedPort) << network.error.message();

@@ -64,10 +64,14 @@ class LocalTargetTest : public testing::Test {
 class AsNobody {
  public:
   AsNobody() : is_root_(::geteuid() == 0) {
-    if (is_root_) EXPECT_EQ(::seteuid(65534), 0);
+    if (is_root_) {
+      EXPECT_EQ(::seteuid(65534), 0);
+    }
   }
   ~AsNobody() {
-    if (is_root_) EXPECT_EQ(::seteuid(0), 0);
+    if (is_root_) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
   }
 
  private:
@@ -122,7 +126,9 @@ TEST_F(LocalTargetTest, WhatIsDiscardedIsNotCommitted) {
 TEST_F(LocalTargetTest, WhatReplacesAFileHasItsOwnerAndMode) {
   Write(folder / "file", "a longer old text");
   ASSERT_EQ(::chmod((folder / "file").c_str(), 04604), 0);
-  if (::geteuid() == 0) ASSERT_EQ(::chown((folder / "file").c_str(), 1234, 1235), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown((folder / "file").c_str(), 1234, 1235), 0);
+  }
   const struct stat before = StatusOf(folder / "file");
   ASSERT_EQ(Replace(folder / "file", "new"), "");
   const struct stat after = StatusOf(folder / "file");

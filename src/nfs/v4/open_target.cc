@@ -137,8 +137,7 @@ Task<Found> Create(Compound& compound, std::string_view name, const createhow4& 
 Task<Found> FindNamed(Compound& compound, std::string_view name, const openflag4& how) {
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
   // What stands for another export is a directory.
-  const auto junctions =
-      co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, name);
+  const auto junctions = co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, name);
   if (!junctions.empty()) co_return std::unexpected(NFS4ERR_ISDIR);
   if (how.opentype() == OPEN4_CREATE) co_return co_await Create(compound, name, how.how());
   co_return co_await FindExisting(compound, name);
