@@ -11,8 +11,8 @@
 #include "base/address.h"
 #include "base/bytes.h"
 #include "base/result.h"
-#include "base/strong.h"
 #include "base/task.h"
+#include "rpc/xid.h"
 #include "xdr/message.h"
 
 namespace penstock {
@@ -23,19 +23,6 @@ class Loop;
 namespace penstock::rpc {
 
 using Message = xdr::Message;
-
-// Transaction id, RFC 5531 §9.
-using Xid = Strong<struct XidTag, uint32_t>;
-
-// Hands out the XIDs of a connection's calls, in one direction: no two that are under way have the same.
-class XidSequence {
- public:
-  explicit XidSequence(Xid first) : next_(first.value()) {}
-  Xid Next() { return Xid(next_++); }
-
- private:
-  uint32_t next_;
-};
 
 // ---- the calling side ----
 
@@ -63,8 +50,8 @@ enum class CallError : uint8_t {
   kDisconnected,  // the connection was lost; whether the call was executed is unknown
   kTimedOut,
   kCancelled,
-  kTooLarge,   // the call or its reply does not fit what the transport or the peer can carry
-  kRefused,    // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
+  kTooLarge,    // the call or its reply does not fit what the transport or the peer can carry
+  kRefused,     // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
   kMalformed,   // the reply cannot be decoded
   kUnreadable,  // a payload of the call is in a file that cannot be read
 };
@@ -83,6 +70,7 @@ class Channel {
 enum class TransportKind : uint8_t { kTcp, kRdma };
 
 class BackChannel;
+class CallOrder;
 
 // Where a call came from.
 struct Peer {
@@ -96,6 +84,8 @@ struct Peer {
   Loop* loop = nullptr;
   // For calls the other way. Null where this side has made the connection: there its Channel is for that.
   std::shared_ptr<BackChannel> back_channel;
+  // The order of the connection's calls, while they are executed. Null where each is executed as soon as it is received.
+  CallOrder* order = nullptr;
 };
 
 // A number for Peer::connection. Any thread.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "rpc/call_order.h"
 #include "rpc/header.h"
 #include "rpcrdma/payload.h"
 #include "rpcrdma/reply_plan.h"
@@ -104,7 +105,9 @@ Task<void> Responder::Serve(Received message) {
   size_t pulled = 0;
   if (request.procedure == Procedure::kMsg) call.stream = message.payload();
   if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported here");
+  std::optional<rpc::CallOrder::Place> place;
   if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {
+    if (peer_.order) place.emplace(peer_.order->Enter(request.xid));
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
     if (!plan) co_return refuse(ToString(plan.error()));
     pulled = plan->total;
@@ -153,6 +156,7 @@ Task<void> Responder::Serve(Received message) {
   ++answers_queued_;
   queued_octets_ += held;
   EndCall();
+  place.reset();
   co_await work;  // what is borrowed in `reply` is free again
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
   Remember(key, work);

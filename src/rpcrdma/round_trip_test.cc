@@ -155,6 +155,28 @@ TEST(RoundTrip, ACallWhosePayloadCannotBeReadFails) {
   rig.Finish();
 }
 
+// RFC 8166 has the Responder pull a payload after it has received the call: what is received meanwhile overtakes it.
+TEST(RoundTrip, ACallCanWaitForThoseWhosePayloadsAreStillPulled) {
+  for (const bool in_order : {false, true}) {
+    Rig rig;
+    rig.handler.set_in_order(in_order);
+    rig.Start();
+    std::vector<CallResult> results(3);
+    rig.Begin({.xid = 1, .arguments = {100'000}}, results[0]);
+    rig.Begin({.xid = 2, .filler = 60'000}, results[1]);
+    rig.Begin({.xid = 3}, results[2]);
+    ASSERT_TRUE(
+        rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
+    if (in_order) {
+      EXPECT_EQ(rig.handler.xids(), (std::vector<uint32_t>{1, 2, 3}));
+    } else {
+      EXPECT_EQ(rig.handler.xids().front(), 3u);
+    }
+    results.clear();
+    rig.Finish();
+  }
+}
+
 TEST(RoundTrip, ManyCallsAtOnceStayWithinTheCredits) {
   Rig rig;
   rig.server_options.responder.credits = 7;

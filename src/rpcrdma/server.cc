@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "rpc/call_order.h"
 
 namespace penstock::rpcrdma {
 
@@ -48,6 +49,7 @@ class Server::Link {
         responder_(connection_, handler, peer_, options.responder, &refused),
         back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester)) {
     peer_.back_channel = back_channel_;
+    peer_.order = &order_;
     connection_.set_responder(responder_);
     connection_.set_on_lost([this] { back_channel_->HandleLost(); });
     connection_.set_number(peer_.connection);
@@ -56,6 +58,7 @@ class Server::Link {
   ~Link() { back_channel_->Detach(); }
 
   rpc::Peer peer_;
+  rpc::CallOrder order_;
   Connection connection_;
   Responder responder_;
   const std::shared_ptr<BackChannel> back_channel_;

@@ -16,6 +16,7 @@
 
 #include "base/address.h"
 #include "rdma/sim/network.h"
+#include "rpc/call_order.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
 #include "rpcrdma/test_bytes.h"
@@ -84,6 +85,10 @@ class TestHandler : public rpc::CallHandler {
       world_.Schedule(delay, [&later] { later.Set(); });
       co_await later;
     }
+    if (in_order_ && peer.order) {
+      const rpc::Xid xid(LoadBig<uint32_t>(call.stream.data()));
+      co_await peer.order->WaitForEarlier(xid, 0);
+    }
     --running_;
     ++calls_;
     xids_.push_back(call.stream.size() >= 4 ? LoadBig<uint32_t>(call.stream.data()) : 0);
@@ -95,6 +100,8 @@ class TestHandler : public rpc::CallHandler {
   void set_max_delay(Duration delay) { max_delay_ = delay; }
   // Of all calls, where no longest one is set.
   void set_delay(Duration delay) { delay_ = delay; }
+  // Each call waits for those that were received before it.
+  void set_in_order(bool in_order) { in_order_ = in_order; }
   // Calls have no reply.
   void set_drop(bool drop) { drop_ = drop; }
   // Replies carry four octets of this, which cannot be read.
@@ -141,6 +148,7 @@ class TestHandler : public rpc::CallHandler {
   rdma::sim::World& world_;
   Duration max_delay_ = Duration::zero();
   Duration delay_ = Duration::zero();
+  bool in_order_ = false;
   bool drop_ = false;
   std::shared_ptr<const FileDescriptor> unreadable_;
   std::shared_ptr<rpc::BackChannel> back_channel_;

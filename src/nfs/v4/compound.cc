@@ -4,6 +4,7 @@
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_0.h"
+#include "rpc/call_order.h"
 #include "xdr/decode.h"
 
 namespace penstock::nfs::v4 {
@@ -106,6 +107,7 @@ void Compound::Enter(const Export& in, const fs::Handle& object, Standing how) {
   current.emplace(in, object, call);
   standing = how;
   current_stateid.reset();
+  if (call.peer.order) call.peer.order->NoteSubject(call.xid, FileHandleHash()(current->handle()));
 }
 
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {

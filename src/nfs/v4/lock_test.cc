@@ -1,5 +1,6 @@
 #include "nfs/v4/lease.h"
 #include "nfs/v4/stateful_test.h"
+#include "rpc/call_order.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -28,6 +29,32 @@ class LockTest : public StatefulTest {
   const stateid4 open = OpenBy(Client(), "file", kBoth);
   const stateid4 others = OpenBy(Other(), "file", kBoth);
 };
+
+// Over RDMA the payload of a WRITE is pulled while what was received after it is executed already.
+TEST_F(LockTest, WhatGivesUpStateWaitsForEarlierCallsOnTheFile) {
+  rpc::CallOrder order;
+  server.peer.order = &order;
+  const nfs_fh4 other = MakeFile("other");
+  const auto hash = [](const nfs_fh4& handle) { return FileHandleHash()(*FileHandle::Parse(handle.bytes())); };
+  const auto expect_waits = [&](const auto& operation, nfs_opnum4 number) {
+    std::optional<rpc::CallOrder::Place> earlier(order.Enter(rpc::Xid(1)));
+    const bool& ended = server.Begin(server.Encode(0, PutFh(file), operation));
+    EXPECT_FALSE(ended) << number;
+    earlier.reset();
+    EXPECT_TRUE(ended) << number;
+    const rpc::CallOrder::Place elsewhere = order.Enter(rpc::Xid(2));
+    order.NoteSubject(rpc::Xid(2), hash(other));
+    EXPECT_TRUE(server.Begin(server.Encode(0, PutFh(file), operation))) << number;
+  };
+  expect_waits(Op(OP_CLOSE, CLOSE4args{}), OP_CLOSE);
+  expect_waits(Op(OP_DELEGRETURN, DELEGRETURN4args{}), OP_DELEGRETURN);
+  expect_waits(Op(OP_LOCKU, LOCKU4args{.locktype = WRITE_LT, .seqid = 0, .lock_stateid = {}, .offset = 0, .length = 1}),
+               OP_LOCKU);
+  expect_waits(Op(OP_OPEN_DOWNGRADE, OPEN_DOWNGRADE4args{}), OP_OPEN_DOWNGRADE);
+  const rpc::CallOrder::Place earlier = order.Enter(rpc::Xid(1));
+  EXPECT_TRUE(server.Begin(server.Encode(0, PutFh(file), GetAttr({FATTR4_SIZE})))) << "takes nothing away";
+  server.peer.order = nullptr;
+}
 
 TEST_F(LockTest, IsSeenByOthers) {
   LockBy(Client(), open, "locker", 25, 75);

@@ -93,6 +93,16 @@ const Answer& Nfs4Server::Ask(rpc::Message call) {
   return answer;
 }
 
+const bool& Nfs4Server::Begin(rpc::Message call) {
+  if (!program_) Start();
+  bool& ended = ended_.emplace_back(false);
+  Spawn([](Task<rpc::Message> task, bool& out) -> Task<> {
+    co_await std::move(task);
+    out = true;
+  }(dispatcher_->HandleCall(std::move(call), peer), ended));
+  return ended;
+}
+
 Services Nfs4Server::GetServices() {
   if (!program_) Start();
   return MakeServices();

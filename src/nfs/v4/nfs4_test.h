@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -214,6 +215,8 @@ class Nfs4Server {
   }
 
   const Answer& Ask(rpc::Message call);
+  // Begins a call that may have to wait. Whether it has ended, now and later.
+  const bool& Begin(rpc::Message call);
   template <class... Arguments>
   CompoundReply Run(uint32_t minor_version, const Sent<Arguments>&... operations) {
     return CompoundReply(Ask(Encode(minor_version, operations...)));
@@ -244,6 +247,7 @@ class Nfs4Server {
  private:
   void Start();
   Services MakeServices();
+  std::list<bool> ended_;
   // The RPC header, and that of the COMPOUND.
   void EncodeHead(xdr::Encoder& encoder, uint32_t minor_version, std::string_view tag, uint32_t operations);
 

@@ -132,6 +132,7 @@ struct Traits {
   bool saved = false;
   bool changes = false;
   bool lasting = false;
+  bool gives_up = false;
 };
 
 template <auto kOperation>
@@ -143,7 +144,8 @@ constexpr Operation Row(nfs_opnum4 number, const Traits& traits) {
                 .needs_current = traits.current,
                 .needs_saved = traits.saved,
                 .changes = traits.changes,
-                .lasting = traits.lasting};
+                .lasting = traits.lasting,
+                .gives_up = traits.gives_up};
   if constexpr (requires { &R::Now; }) {
     row.now = &R::Now;
   } else {
@@ -166,6 +168,7 @@ constexpr Operation Missing(nfs_opnum4 number, uint8_t first) {
 constexpr Traits kPlain{};
 constexpr Traits kObject{.current = true};
 constexpr Traits kObjectChanges{.current = true, .changes = true};
+constexpr Traits kGivesUp{.current = true, .changes = true, .gives_up = true};
 constexpr Traits kObjectLasts{.current = true, .changes = true, .lasting = true};
 constexpr Traits kObjectsLast{.current = true, .saved = true, .changes = true, .lasting = true};
 constexpr Traits kOnly0{.last = 0, .changes = true};
@@ -183,24 +186,24 @@ constexpr Traits kObjectsFrom2Last{.first = 2, .current = true, .saved = true, .
 // same place, and is remembered in a quota of its own.
 constexpr Operation kOperations[] = {
     Row<&Access>(OP_ACCESS, kObject),
-    Row<&Close>(OP_CLOSE, kObjectChanges),
+    Row<&Close>(OP_CLOSE, kGivesUp),
     Row<&Commit>(OP_COMMIT, kObject),
     Row<&Create>(OP_CREATE, kObjectLasts),
     Row<&PurgeDelegations>(OP_DELEGPURGE, {.changes = true}),
-    Row<&ReturnDelegation>(OP_DELEGRETURN, kObjectChanges),
+    Row<&ReturnDelegation>(OP_DELEGRETURN, kGivesUp),
     Row<&GetAttributes>(OP_GETATTR, kObject),
     Row<&GetFileHandle>(OP_GETFH, kObject),
     Row<&Link>(OP_LINK, kObjectsLast),
     Row<&Lock>(OP_LOCK, kObjectChanges),
     Row<&TestLock>(OP_LOCKT, kObject),
-    Row<&Unlock>(OP_LOCKU, kObjectChanges),
+    Row<&Unlock>(OP_LOCKU, kGivesUp),
     Row<&Lookup>(OP_LOOKUP, kObject),
     Row<&LookupParent>(OP_LOOKUPP, kObject),
     Row<&NotVerify>(OP_NVERIFY, kObject),
     Row<&Open>(OP_OPEN, kObjectChanges),
     Row<&OpenAttributes>(OP_OPENATTR, kObject),
     Row<&ConfirmOpen>(OP_OPEN_CONFIRM, kObjectOnly0),
-    Row<&DowngradeOpen>(OP_OPEN_DOWNGRADE, kObjectChanges),
+    Row<&DowngradeOpen>(OP_OPEN_DOWNGRADE, kGivesUp),
     Row<&PutFileHandle>(OP_PUTFH, kPlain),
     Row<&PutPublicFileHandle>(OP_PUTPUBFH, kPlain),
     Row<&PutRootFileHandle>(OP_PUTROOTFH, kPlain),

@@ -28,6 +28,8 @@ struct Operation {
   bool changes = false;
   // What it does is on stable storage when it is done; OPEN says so itself (Compound::lasting).
   bool lasting = false;
+  // It gives up what earlier calls on the current file, over the same connection, may still need: it is done after them.
+  bool gives_up = false;
   // Of what `changes`: the most octets that its result takes.
   size_t max_result = 0;
   // One of them. Neither: SEQUENCE, which the COMPOUND itself executes, and what we do not have.

@@ -8,6 +8,7 @@
 #include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
+#include "rpc/call_order.h"
 #include "rpc/handle.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
@@ -117,7 +118,7 @@ class Execution {
   Results results_;
   size_t limit_;                  // octets of the reply
   size_t kept_limit_ = SIZE_MAX;  // where it is to be kept
-  bool uncached_ = false;  // a retry whose reply was not kept
+  bool uncached_ = false;         // a retry whose reply was not kept
   bool replayed_ = false;
   bool changed_ = false;
   bool wrote_ = false;
@@ -191,6 +192,10 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   }
   if (number == OP_SEQUENCE) co_return RunSequence();
 
+  // Over RDMA the payload of an earlier WRITE may still be on its way.
+  if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
+    co_await order->WaitForEarlier(compound_.call.xid, FileHandleHash()(compound_.current->handle()));
+  }
   changed_ |= operation->changes;
   wrote_ |= number == OP_WRITE;
   compound_.lasting |= operation->lasting;
