@@ -48,6 +48,16 @@ CallKey KeyOf(const CallHeader& header, const Credential& credential, const Mess
           .initiator = credential.initiator ? credential.initiator->name : std::string()};
 }
 
+// RFC 8166 §6.1
+bool HasMisplacedItem(const Program& program, const CallHeader& header, const Message& call, size_t arguments_at) {
+  if (call.items.empty()) return false;
+  xdr::Decoder arguments(call);
+  const std::byte* before;
+  const bool taken = arguments.Take(before, arguments_at);
+  assert(taken);
+  return !taken || !program.PlacesItems(header.version, header.procedure, arguments);
+}
+
 constexpr size_t kFlavorAt = 24;  // behind XID, direction, RPC version, program, version and procedure
 
 bool IsSecured(ConstBytes stream) {
@@ -162,6 +172,10 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
   }
   Program* program = Route(header, context, reply);
   if (!program) co_return reply.Finish();
+  if (HasMisplacedItem(*program, header, message, arguments.reduced_position())) {
+    EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
+    co_return reply.Finish();
+  }
 
   auto outcome = ReplyCache::Outcome::kUncached;
   uint32_t ticket = 0;

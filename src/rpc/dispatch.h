@@ -52,6 +52,13 @@ class Program {
     return false;
   }
 
+  // False where an item beside the arguments stands where nothing DDP-eligible belongs, so that the call must not be processed
+  // (RFC 8166 §6.1): it is answered with GARBAGE_ARGS. For programs that act before they have decoded all arguments; where Call()
+  // decodes them first, it finds out itself. Asked only where there are items.
+  virtual bool PlacesItems(uint32_t /*version*/, uint32_t /*procedure*/, xdr::Decoder& /*arguments*/) const {
+    return true;
+  }
+
   // Whether a procedure takes calls of this flavor; the call is answered AUTH_TOOWEAK where not. Not asked for procedure 0,
   // which never requires authentication (RFC 5531 §12.1).
   virtual bool AcceptsFlavor(AuthFlavor /*flavor*/, uint32_t /*version*/, uint32_t /*procedure*/) const { return true; }

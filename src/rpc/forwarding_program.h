@@ -18,6 +18,9 @@ class ForwardingProgram : public Program {
   bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override {
     return inner_.MeetsDuplicates(version, procedure, arguments);
   }
+  bool PlacesItems(uint32_t version, uint32_t procedure, xdr::Decoder& arguments) const override {
+    return inner_.PlacesItems(version, procedure, arguments);
+  }
   bool AcceptsFlavor(AuthFlavor flavor, uint32_t version, uint32_t procedure) const override {
     return inner_.AcceptsFlavor(flavor, version, procedure);
   }

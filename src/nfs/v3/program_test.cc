@@ -119,6 +119,21 @@ TEST_F(ProgramTest, ACallThatComesTwiceIsExecutedOnce) {
   EXPECT_EQ(Call<NFSPROC3_REMOVE>(arguments).status(), NFS3ERR_NOENT);  // a new call
 }
 
+// RFC 8166 §6.1
+TEST_F(ProgramTest, ACallWithAReducedItemThatIsNotDdpEligibleIsNotExecuted) {
+  MakeFile("file");
+  rpc::Message call = memory.EncodeCall<NFSPROC3_REMOVE>({{root, "file"}});
+  const size_t at = call.stream.size() - 4;
+  call.items.push_back({.offset = at, .data = call.stream.Sub(at, 4)});
+  call.stream = call.stream.Sub(0, at);
+  EXPECT_EQ(memory.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
+  // Behind all arguments.
+  call = memory.EncodeCall<NFSPROC3_REMOVE>({{root, "file"}});
+  call.items.push_back({.offset = call.stream.size(), .data = Slice::Borrowed(AsBytes("more"))});
+  EXPECT_EQ(memory.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
+  EXPECT_EQ(Call<NFSPROC3_LOOKUP>({{root, "file"}}).status(), NFS3_OK);
+}
+
 TEST_F(ProgramTest, OnlyWhatWouldEndOtherwiseIsRemembered) {
   using P = NFS_V3_procedure;
   const std::set<P> remembered{P::NFSPROC3_SETATTR, P::NFSPROC3_CREATE, P::NFSPROC3_MKDIR,

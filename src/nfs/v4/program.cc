@@ -8,6 +8,7 @@
 #include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
+#include "protocol/nfs4_compound.h"
 #include "rpc/call_order.h"
 #include "rpc/handle.h"
 #include "xdr/decode.h"
@@ -308,6 +309,19 @@ bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
 
 bool Program::MeetsDuplicates(uint32_t /*version*/, uint32_t procedure, ConstBytes arguments) const {
   return procedure == NFSPROC4_COMPOUND::kNumber && MinorVersionOf(arguments) != 0u;
+}
+
+// Operations are executed before the ones behind them are decoded.
+bool Program::PlacesItems(uint32_t /*version*/, uint32_t procedure, xdr::Decoder& arguments) const {
+  if (procedure != NFSPROC4_COMPOUND::kNumber) return true;
+  COMPOUND4args_head head;
+  if (!xdr::Decode(arguments, head)) return false;
+  const auto octets_in_items = [&] { return arguments.flat_size() - arguments.position() - arguments.remaining(); };
+  for (uint32_t i = 0; i < head.count && octets_in_items() > 0; ++i) {
+    nfs_argop4 operation;
+    if (!xdr::Decode(arguments, operation)) return false;
+  }
+  return octets_in_items() == 0;
 }
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {

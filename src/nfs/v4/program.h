@@ -22,6 +22,7 @@ class Program final : public rpc::Program {
   bool IsIdempotent(uint32_t version, uint32_t procedure) const override;
   // From minor version 1 on there are sessions for that.
   bool MeetsDuplicates(uint32_t version, uint32_t procedure, ConstBytes arguments) const override;
+  bool PlacesItems(uint32_t version, uint32_t procedure, xdr::Decoder& arguments) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:

@@ -113,6 +113,20 @@ TEST_F(ProgramTest, TooManyOperationsRunOutOfResources) {
   EXPECT_EQ(reply.count, server.settings.max_operations + 1);
 }
 
+// RFC 8166 §6.1: nothing of the call is processed, whatever stands before the item.
+TEST_F(ProgramTest, ACallWithAReducedItemThatIsNotDdpEligibleIsNotExecuted) {
+  MakeFile("file");
+  for (uint32_t minor = 0; minor <= 2; ++minor) {
+    rpc::Message call =
+        server.Encode(minor, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"}), Op(OP_LOOKUP, LOOKUP4args{"name"}));
+    const size_t at = call.stream.size() - 4;
+    call.items.push_back({.offset = at, .data = call.stream.Sub(at, 4)});
+    call.stream = call.stream.Sub(0, at);
+    EXPECT_EQ(server.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS) << minor;
+    EXPECT_EQ(Run0(PutRoot(), LookUp("file")).status, NFS4_OK) << minor;
+  }
+}
+
 // The duplicate request cache, for minor version 0.
 TEST_F(ProgramTest, WhatChangesSomethingIsExecutedOnceHoweverOftenItIsSent) {
   MakeFile("file");
