@@ -141,7 +141,8 @@ TEST_F(DelegationTest, IsRecalledBeforeTheFileIsRenamedReplacedOrLinked) {
     const uint64_t before = AttributesOf(name)->change;
     server.callbacks.recalls.clear();
     EXPECT_EQ(change(), NFS4ERR_DELAY);
-    ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+    EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+    if (server.callbacks.recalls.empty()) continue;
     EXPECT_EQ(server.callbacks.recalls[0].delegation.other, given.read().stateid.other);
     EXPECT_EQ(AttributesOf(name)->change, before);
     EXPECT_EQ(Return(given.read().stateid), NFS4_OK);
@@ -365,8 +366,10 @@ TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
     auto reply = Run(PutFh(file), Wanting(want));
     return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4();
   };
+  ASSERT_EQ(wanted(kWantWrite).delegation_type(), OPEN_DELEGATE_NONE_EXT);
   EXPECT_EQ(wanted(kWantWrite).od_whynone().ond_why(), WND4_RESOURCE);
   const auto opened = TryOpen(Client(), "readable", kRead | kWantWrite).resok4();
+  ASSERT_EQ(opened.delegation.delegation_type(), OPEN_DELEGATE_NONE_EXT);
   EXPECT_EQ(opened.delegation.od_whynone().ond_why(), WND4_RESOURCE);
   EXPECT_EQ(wanted(OPEN4_SHARE_ACCESS_WANT_ANY_DELEG).delegation_type(), OPEN_DELEGATE_READ);
 }
