@@ -6,9 +6,11 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <cassert>
+#include <cerrno>
 #include <vector>
 
 #include "base/address.h"
+#include "base/result.h"
 #include "protocol/nfs3.h"
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"

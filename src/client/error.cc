@@ -48,7 +48,7 @@ std::string_view Common(int32_t number) {
     case 69:
       return "quota exceeded";
     case 70:
-      return "stale file handle";
+      return "stale file handle: what it led to is gone from the server, or served no more";
     case 71:
       return "is remote to the server";
     case 10001:

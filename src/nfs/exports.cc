@@ -68,6 +68,26 @@ const Export* Exports::Find(ExportId id) const {
   return place != exports_.end() && (*place)->id() == id ? place->get() : nullptr;
 }
 
+void Exports::Refuse(const SocketAddress& client, const Export& refused) const {
+  const ExportOptions& options = refused.options();
+  const bool named = options.clients.empty() || std::ranges::any_of(options.clients, [&](const Network& network) {
+                       return network.Contains(client.address());
+                     });
+  const std::string_view why = named ? "its port is not below 1024, which the export's option secure asks for"
+                                     : "no option client= of the export names it";
+  refusals_->Tell(client.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
+}
+
+void Exports::RefuseAll(const SocketAddress& client) const {
+  refusals_->Tell(client.address(), "is refused everything: no export admits it (options client= and secure)");
+}
+
+void Exports::Miss(const SocketAddress& client, const Export& missed) const {
+  refusals_->Tell(client.address(),
+                  fmt::format("cannot mount the export {}: its directory is gone; put it back and start penstock again",
+                              missed.path()));
+}
+
 Exports::Place Exports::Resolve(std::string_view path) const {
   Place best;
   if (!path.starts_with('/')) return best;

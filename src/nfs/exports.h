@@ -13,6 +13,7 @@
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
 #include "nfs/file_handle.h"
+#include "nfs/refusals.h"
 #include "rpc/transport.h"
 
 namespace penstock::nfs {
@@ -55,11 +56,18 @@ class Exports {
   };
   Place Resolve(std::string_view path) const;
 
+  // Tells the operator, once, that this export does not admit this client, and why; or that none does.
+  void Refuse(const SocketAddress& client, const Export& refused) const;
+  void RefuseAll(const SocketAddress& client) const;
+  // Likewise that the directory of an export is gone.
+  void Miss(const SocketAddress& client, const Export& missed) const;
+
   // In the order of their ids.
   const std::vector<std::unique_ptr<const Export>>& all() const { return exports_; }
 
  private:
   std::vector<std::unique_ptr<const Export>> exports_;
+  const std::unique_ptr<Refusals> refusals_ = std::make_unique<Refusals>();
 };
 
 }  // namespace penstock::nfs

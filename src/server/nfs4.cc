@@ -74,8 +74,11 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
   PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
   if (settings.grace == Duration::zero()) {
     // No grace period: who held something may not reclaim it, after this start or the next.
-    if (!memory.clients->EndGrace())
-      return std::unexpected(SetupError{fmt::format("cannot write {}", clients.string())});
+    if (!memory.clients->EndGrace()) {
+      return std::unexpected(SetupError{fmt::format(
+          "--grace 0: cannot forget the clients of the last run in {}; make sure that its disk works and has room",
+          clients.string())});
+    }
     memory.restart.clients.clear();
   }
   PENSTOCK_TRY(memory.replies, nfs::v4::OpenReplyStore((directory / "nfs4-replies").string()));

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cassert>
@@ -233,6 +234,12 @@ void Server::Serve(rpc::Program& program) {
 }
 
 void Server::Start() {
+  if (!fs::posix::ServerIdentity().acts_as_callers()) {
+    log::warn(
+        "penstock runs without root's rights: every client acts as uid {}, may do what that user may do, and owns "
+        "nothing; start it as root to have users told apart, or say with client= who may come",
+        ::geteuid());
+  }
   for (auto& worker : workers_) worker->Start();
   workers_.front()->loop().Post([this] { nfs4_->Start(); });
 }

@@ -114,6 +114,17 @@ def bad_directory(scratch):
     serve_refused(scratch, f"{scratch}/file", mentions=[f"{scratch}/file"])
 
 
+def directory_gone(scratch):
+    """The exported directory is removed while it is served: client and server say so."""
+    folders(scratch, "export")
+    with Server({"/": f"{scratch}/export"}) as server:
+        ok("ls", server.url("/", TRANSPORTS[0]))
+        os.rmdir(f"{scratch}/export")
+        refused("ls", server.url("/", TRANSPORTS[0]))
+        refused("ls", server.url("/", TRANSPORTS[0]).replace("vers=3", "vers=4.2"), mentions=["gone"])
+        assert "export /" in server.expect_line("its directory is gone")
+
+
 def rdma_choice(scratch):
     """What there is of RDMA devices is listed; the loopback interface is none of theirs, so that auto is software iWARP there."""
     listed = ok("devices").decode().splitlines()
@@ -227,6 +238,36 @@ def networks(scratch):
             assert b"file" in ok("ls", server.url("/near", transport)).split()
             assert b"file" in ok("ls", server.url("/both", transport)).split()
             refused("ls", server.url("/far", transport), mentions=["far"])
+        assert "client=" in server.expect_line("is refused the export /far")
+        assert len([line for line in server.lines if "refused the export" in line]) == 1, server.lines
+    with Server({"/far": f"{scratch}/export:client=192.0.2.0/24"}) as server:
+        for version in ("4.0", "4.2"):
+            assert ok("ls", server.url("/", TRANSPORTS[0]).replace("vers=3", f"vers={version}")) == b""
+        assert ADDRESS in server.expect_line("no export admits it")
+
+
+def without_root(scratch):
+    """Everybody has the rights of the user who started it, and it says so."""
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        raise Skip("setpriv (package util-linux) is not installed")
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    folders(scratch, "export", "state")
+    program = f"{scratch}/penstock"  # the build folder may be closed to other users too
+    shutil.copy(PENSTOCK, program)
+    os.chmod(program, 0o755)
+    with subprocess.Popen([*as_nobody, program, *serving(free_ports(3), f"{scratch}/export", f"--state-dir={scratch}/state")],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        try:
+            lines = []
+            while "ready" not in lines:
+                lines.append(server.stdout.readline().rstrip("\n"))
+                assert lines[-1] or server.poll() is None, lines
+            uid = 65534 if as_nobody else os.geteuid()
+            assert [line for line in lines if "every client acts as" in line and f"uid {uid}" in line], lines
+        finally:
+            server.terminate()
+    with Server({"/": f"{scratch}/export"}) as server:
+        assert os.geteuid() != 0 or not any("every client acts as" in line for line in server.lines), server.lines
 
 
 def ports_of_clients(server_port):
@@ -323,9 +364,10 @@ def no_server(scratch):
     """Nobody listens, or somebody who is no NFS server: one line, no hang."""
     (port,) = free_ports(1)
     for transport in TRANSPORTS:
-        refused("ping", f"nfs://{ADDRESS}:{port}/?vers=3&proto={transport}&mountport={port}", mentions=[str(port)])
+        line = refused("ping", f"nfs://{ADDRESS}:{port}/?vers=3&proto={transport}&mountport={port}", mentions=[str(port)])
+        assert line.lower().count("refused") == 1, line
 
 
 main({case.__name__: case for case in (
-    rdma, tcp, versions, directory_argument, bad_directory, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, networks, secure, reserved_ports, bench, full, no_server)})
+    rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
+    read_only, squash, networks, without_root, secure, reserved_ports, bench, full, no_server)})

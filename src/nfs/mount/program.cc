@@ -22,6 +22,7 @@ mountstat3 ToStatus(fs::Error error) {
     case fs::Error::kIo:
       return MNT3ERR_IO;
     case fs::Error::kAccess:
+    case fs::Error::kCovered:
       return MNT3ERR_ACCES;
     case fs::Error::kNotDir:
       return MNT3ERR_NOTDIR;
@@ -91,9 +92,18 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
 // RFC 1813 §5.2.1
 Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   const Exports::Place place = exports_.Resolve(path);
-  if (!place.found) co_return mountres3(MNT3ERR_NOENT);
+  const auto admits = [&](const auto& each) { return each->Admits(context.peer); };
+  if (!place.found && std::ranges::any_of(exports_.all(), admits)) co_return mountres3(MNT3ERR_NOENT);
+  if (!place.found) {
+    // Which paths there are is none of its business.
+    exports_.RefuseAll(context.peer.address);
+    co_return mountres3(MNT3ERR_ACCES);
+  }
   const Export& found = *place.found;
-  if (!found.Admits(context.peer)) co_return mountres3(MNT3ERR_ACCES);
+  if (!found.Admits(context.peer)) {
+    exports_.Refuse(context.peer.address, found);
+    co_return mountres3(MNT3ERR_ACCES);
+  }
   // AUTH_SYS or better is required, and will do for any export: nobody gets more by it than a handle, and which flavors
   // go with that. Linux (6.1) mounts in no other way.
   const SecurityFlavors& flavors = found.options().security;
@@ -105,7 +115,10 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
 
   const Caller caller(found.options(), context.credential, context.peer.loop);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
-  if (!directory) co_return mountres3(ToStatus(directory.error()));
+  if (!directory) {
+    if (directory.error() == fs::Error::kStale) exports_.Miss(context.peer.address, found);
+    co_return mountres3(ToStatus(directory.error()));
+  }
 
   mounts_.Add(HostOf(context), path);
   mountres3_ok ok;

@@ -106,6 +106,17 @@ TEST_F(MountTest, HostsThatAreNotAdmittedAreRefused) {
   EXPECT_EQ(StatusOf("/inside"), MNT3_OK);
 }
 
+// A host that nothing is for learns nothing of what there is.
+TEST(MountOfStrangers, AHostThatNoExportAdmitsIsDenied) {
+  TestServer server;
+  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  for (const char* const path : {"/", "/inside", "/absent"}) {
+    EXPECT_EQ(server.Call<MOUNTPROC3_MNT>(path).fhs_status(), MNT3ERR_ACCES) << path;
+  }
+  server.peer.address = {asio::ip::make_address("10.1.2.3"), 700};
+  EXPECT_EQ(server.Call<MOUNTPROC3_MNT>("/absent").fhs_status(), MNT3ERR_NOENT);
+}
+
 TEST_F(MountTest, TellsWhichFlavorsTheExportTakesTheBestFirst) {
   using enum SecurityFlavor;
   server.Export("/kerberos", {.security = {kKrb5p, kKrb5i, kKrb5}});

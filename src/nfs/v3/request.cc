@@ -18,7 +18,11 @@ Target::Target(const Request& request, const nfs_fh3& handle, Flavors flavors)
   // RFC 1813 §2.6 (nfs_fh3): access that was revoked, for everybody or for this client, makes a handle stale.
   status_ = NFS3ERR_STALE;
   export_ = request.exports.Find(parsed->export_id);
-  if (!export_ || !export_->Admits(request.call.peer)) return;
+  if (!export_) return;
+  if (!export_->Admits(request.call.peer)) {
+    request.exports.Refuse(request.call.peer.address, *export_);
+    return;
+  }
 
   const bool any = flavors == Flavors::kAnyAtRoot && parsed->object == export_->file_system().Root();
   if (!any && !export_->options().security.Admits(request.call.credential)) {

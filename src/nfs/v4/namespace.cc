@@ -62,7 +62,9 @@ SetupResult<std::unique_ptr<const Namespace>> Namespace::Make(const Exports& exp
 const Export* Namespace::Find(ExportId id, const Client& client) const {
   if (id == kPseudoExport) return &pseudo_;
   const Export* found = exports_.Find(id);
-  return found && found->Admits(client) ? found : nullptr;
+  if (!found || found->Admits(client)) return found;
+  exports_.Refuse(client, *found);
+  return nullptr;
 }
 
 const Export* Namespace::At(const Node& node, const Client& client) const {
@@ -91,7 +93,10 @@ SecurityFlavors Namespace::FlavorsOf(const Export& in, const fs::Handle& object,
 
 Place Namespace::Root(const Client& client) const {
   const Export* exported = At(directories_->root(), client);
-  if (!exported) exported = &pseudo_;
+  if (!exported) {
+    exported = &pseudo_;
+    if (!IsVisible(directories_->root(), client)) exports_.RefuseAll(client);
+  }
   return {exported, exported->file_system().Root()};
 }
 
