@@ -63,7 +63,7 @@ const Export* Namespace::Find(ExportId id, const Client& client) const {
   if (id == kPseudoExport) return &pseudo_;
   const Export* found = exports_.Find(id);
   if (!found || found->Admits(client)) return found;
-  exports_.Refuse(client, *found);
+  exports_.Refuse(client.address, *found);
   return nullptr;
 }
 
@@ -95,7 +95,7 @@ Place Namespace::Root(const Client& client) const {
   const Export* exported = At(directories_->root(), client);
   if (!exported) {
     exported = &pseudo_;
-    if (!IsVisible(directories_->root(), client)) exports_.RefuseAll(client);
+    if (!IsVisible(directories_->root(), client)) exports_.RefuseAll(client.address);
   }
   return {exported, exported->file_system().Root()};
 }
