@@ -74,7 +74,7 @@ TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds)
   SessionClient late(server, "late");
   EXPECT_TRUE(InGrace());
   const FileHandle root{ExportId(0), tree.Root()};
-  server.state.Lock()->files.ReclaimDelegation(late.client(), root, false, true, 2, server.clock.Now());
+  server.state.Lock()->files.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
   full() = false;
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));
   EXPECT_FALSE(InGrace());

@@ -39,12 +39,12 @@ TEST_F(LockTest, WhatGivesUpStateWaitsForEarlierCallsOnTheFile) {
   const auto expect_waits = [&](const auto& operation, nfs_opnum4 number) {
     std::optional<rpc::CallOrder::Place> earlier(order.Enter(rpc::Xid(1)));
     const bool& ended = server.Begin(server.Encode(0, PutFh(file), operation));
-    EXPECT_FALSE(ended) << number;
+    EXPECT_FALSE(ended) << XdrName(number);
     earlier.reset();
-    EXPECT_TRUE(ended) << number;
+    EXPECT_TRUE(ended) << XdrName(number);
     const rpc::CallOrder::Place elsewhere = order.Enter(rpc::Xid(2));
     order.NoteSubject(rpc::Xid(2), hash(other));
-    EXPECT_TRUE(server.Begin(server.Encode(0, PutFh(file), operation))) << number;
+    EXPECT_TRUE(server.Begin(server.Encode(0, PutFh(file), operation))) << XdrName(number);
   };
   expect_waits(Op(OP_CLOSE, CLOSE4args{}), OP_CLOSE);
   expect_waits(Op(OP_DELEGRETURN, DELEGRETURN4args{}), OP_DELEGRETURN);
