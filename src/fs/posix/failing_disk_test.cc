@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/test_descriptors.h"
 #include "fs/posix/page_cache.h"
 #include "fs/posix/space_watch.h"
 #include "fs/posix/test_backend.h"
@@ -194,9 +195,90 @@ TEST_P(FailingDiskTest, AFailedSyncFailsTheCallAndChangesTheVerifier) {
   fails([&] { return suite::ErrorOf(Await(fs().Commit(caller_, file)).result); });
 }
 
+// --- Group commit, and what has to be on the disk
+
+class SyncedMetadataTest : public FailingDiskTest {
+ protected:
+  void SetUp() override {
+    FailingDiskTest::SetUp();
+    Options options = With(HandleMethod::kBest);
+    options.sync_metadata = true;
+    backend_ = std::make_unique<PosixBackend>(kDisk, options);
+    root_ = fs().Root();
+    caller_ = As(0, 0);
+  }
+  size_t Syncs(std::string_view name) { return FailingDisk::CountSyncs(PathOf(name)); }
+};
+
+TEST_P(SyncedMetadataTest, WhatIsMadeAndItsDirectoryAreSynced) {
+  size_t directory = Syncs(".");
+  const auto expect = [&](std::string_view name, bool itself) {
+    EXPECT_EQ(Syncs("."), directory + 1) << name;
+    EXPECT_EQ(Syncs(name), itself ? 1u : 0u) << name;
+    directory = Syncs(".");
+  };
+  Make(root_, "plain");
+  expect("plain", false);
+  CreateHow how;
+  how.mode = CreateMode::kExclusive;
+  how.verifier = CreateVerifier(0x123);
+  ASSERT_TRUE(Await(fs().Create(caller_, root_, "exclusive", how)).result);
+  expect("exclusive", true);
+  how = {};
+  how.attributes.uid = 4242;
+  ASSERT_TRUE(Await(fs().Create(caller_, root_, "owned", how)).result);
+  expect("owned", true);
+  NewAttributes owned;
+  owned.uid = 4242;
+  ASSERT_TRUE(Await(fs().MakeDirectory(caller_, root_, "directory", owned)).result);
+  expect("directory", true);
+}
+
+TEST_P(SyncedMetadataTest, AFailedSyncFailsTheChange) {
+  const Handle file = Make(root_, "file");
+  disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .error = EIO});
+  EXPECT_EQ(suite::ErrorOf(Remove(root_, "file").result), Error::kIo);
+  EXPECT_EQ(suite::ErrorOf(Await(fs().MakeDirectory(caller_, root_, "directory", {})).result), Error::kIo);
+  EXPECT_EQ(suite::ErrorOf(Rename(root_, "directory", root_, "renamed").result), Error::kIo);
+}
+
+TEST_P(SyncedMetadataTest, ChangesAtTheSameTimeShareTheirSyncs) {
+  constexpr int kChanges = 64;
+  disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .slow_ms = 20});
+  const size_t before = Syncs(".");
+  int done = 0;
+  std::vector<std::string> names;
+  for (int i = 0; i < kChanges; ++i) names.push_back("file" + std::to_string(i));
+  for (const std::string& name : names) {
+    Spawn([](SyncedMetadataTest& self, std::string_view of, int& count) -> Task<void> {
+      const CreateHow how;
+      const auto made = co_await self.fs().Create(self.caller_, self.root_, of, how);
+      EXPECT_TRUE(made.result);
+      ++count;
+    }(*this, name, done));
+  }
+  while (done < kChanges) backend_->RunOnce();
+  EXPECT_GE(Syncs("."), before + 1);
+  EXPECT_LT(Syncs("."), before + kChanges / 2) << "one for many";
+}
+
+TEST_P(SyncedMetadataTest, AFileThatCannotBeEnteredIsNotLeftBehind) {
+  CreateHow how;
+  how.mode = CreateMode::kGuarded;
+  Make(root_, "before");  // what the directory needs is open
+  {
+    const NoFreeDescriptors none(1);  // but the one that the file is made with
+    EXPECT_FALSE(Await(fs().Create(caller_, root_, "file", how)).result);
+  }
+  EXPECT_FALSE(std::filesystem::exists(PathOf("file")));
+}
+
 suite::Parameter OnDisk(std::string name, HandleMethod handles) {
   return {std::move(name), [handles] { return std::make_unique<PosixBackend>(kDisk, With(handles)); }};
 }
+
+INSTANTIATE_TEST_SUITE_P(Posix, SyncedMetadataTest, testing::Values(OnDisk("Disk", HandleMethod::kBest)),
+                         suite::NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Posix, FailingDiskTest,
                          testing::Values(OnDisk("Disk", HandleMethod::kBest),

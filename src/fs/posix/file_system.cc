@@ -43,6 +43,20 @@ auto AtOnceOrElsewhere(Loop& loop, Workers& pool, Attempt attempt) {
 
 }  // namespace
 
+// `change`, on a thread of the pool, and then what it has touched on the disk.
+template <class Change>
+auto FileSystem::ChangeAndSync(const Context& context, Change change)
+    -> Task<std::invoke_result_t<Change&, Tree::Touches&>> {
+  Tree::Touches touches;
+  const auto run = [&] { return change(touches); };
+  auto changed = co_await Offload(*context.loop, pool_, run);
+  for (const Tree::Touched& touched : touches) {
+    const Result<void> synced = co_await syncs_.Sync(*context.loop, touched.object, touched.file, false);
+    if (!synced && changed.result) changed.result = std::unexpected(synced.error());
+  }
+  co_return changed;
+}
+
 Task<Result<Attributes>> FileSystem::GetAttributes(const Context& context, const Handle& object) {
   const auto attempt = [&](Patience patience) { return tree_.GetAttributes(object, patience); };
   co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
@@ -50,8 +64,10 @@ Task<Result<Attributes>> FileSystem::GetAttributes(const Context& context, const
 
 Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
                                               std::optional<Timestamp> guard) {
-  const auto set = [&] { return tree_.SetAttributes(context.credentials, object, values, guard); };
-  co_return co_await Offload(*context.loop, pool_, set);
+  const auto set = [&](Tree::Touches& touches) {
+    return tree_.SetAttributes(context.credentials, object, values, guard, touches);
+  };
+  co_return co_await ChangeAndSync(context, set);
 }
 
 Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& directory, std::string_view name) {
@@ -132,61 +148,96 @@ Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle
     if (patience == Patience::kNone && !at_once) return std::nullopt;
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
-  co_return co_await AtOnceOrElsewhere(loop, pool_, attempt);
+  Changed<WriteReply> changed = co_await AtOnceOrElsewhere(loop, pool_, attempt);
+  if (!changed.result || stability == Stability::kUnstable) co_return changed;
+  // Not under the file's lock: others may write meanwhile, and share the disk's work.
+  const Result<SharedFile> written = (*object)->Writer();
+  Result<void> synced = std::unexpected(written ? Error::kIo : written.error());
+  if (written) synced = co_await syncs_.Sync(loop, *object, *written, stability == Stability::kDataSync);
+  if (!synced) changed.result = std::unexpected(synced.error());
+  co_return changed;
 }
 
 Task<Changed<WriteVerifier>> FileSystem::Commit(const Context& context, const Handle& file) {
-  const auto commit = [&] { return tree_.Commit(file); };
-  co_return co_await Offload(*context.loop, pool_, commit);
+  const auto prepare = [&] { return tree_.PrepareCommit(file); };
+  const Changed<Tree::Uncommitted> prepared = co_await Offload(*context.loop, pool_, prepare);
+  Changed<WriteVerifier> changed{std::unexpected(Error::kServerFault), prepared.object};
+  if (!prepared.result) {
+    changed.result = std::unexpected(prepared.result.error());
+    co_return changed;
+  }
+  const Tree::Uncommitted& uncommitted = *prepared.result;
+  const Result<void> synced = co_await syncs_.Sync(*context.loop, uncommitted.object, uncommitted.file, true);
+  if (synced) {
+    tree_.FinishCommit(*uncommitted.object, changed.object);
+    changed.result = uncommitted.verifier;
+  } else {
+    changed.result = std::unexpected(synced.error());
+  }
+  co_return changed;
 }
 
 Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& directory, std::string_view name,
                                        const CreateHow& how) {
-  const auto create = [&] { return tree_.Create(context.credentials, directory, name, how); };
-  co_return co_await Offload(*context.loop, pool_, create);
+  const auto create = [&](Tree::Touches& touches) {
+    return tree_.Create(context.credentials, directory, name, how, touches);
+  };
+  co_return co_await ChangeAndSync(context, create);
 }
 
 Task<Changed<Node>> FileSystem::MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
                                               const NewAttributes& attributes) {
-  const auto make = [&] { return tree_.MakeDirectory(context.credentials, directory, name, attributes); };
-  co_return co_await Offload(*context.loop, pool_, make);
+  const auto make = [&](Tree::Touches& touches) {
+    return tree_.MakeDirectory(context.credentials, directory, name, attributes, touches);
+  };
+  co_return co_await ChangeAndSync(context, make);
 }
 
 Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
                                             std::string_view target, const NewAttributes& attributes) {
-  const auto make = [&] { return tree_.MakeSymlink(context.credentials, directory, name, target, attributes); };
-  co_return co_await Offload(*context.loop, pool_, make);
+  const auto make = [&](Tree::Touches& touches) {
+    return tree_.MakeSymlink(context.credentials, directory, name, target, attributes, touches);
+  };
+  co_return co_await ChangeAndSync(context, make);
 }
 
 Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& directory, std::string_view name,
                                          const NodeType& type, const NewAttributes& attributes) {
-  const auto make = [&] { return tree_.MakeNode(context.credentials, directory, name, type, attributes); };
-  co_return co_await Offload(*context.loop, pool_, make);
+  const auto make = [&](Tree::Touches& touches) {
+    return tree_.MakeNode(context.credentials, directory, name, type, attributes, touches);
+  };
+  co_return co_await ChangeAndSync(context, make);
 }
 
 Task<Changed<void>> FileSystem::Remove(const Context& context, const Handle& directory, std::string_view name) {
-  const auto remove = [&] { return tree_.Unlink(context.credentials, directory, name, 0); };
-  co_return co_await Offload(*context.loop, pool_, remove);
+  const auto remove = [&](Tree::Touches& touches) {
+    return tree_.Unlink(context.credentials, directory, name, 0, touches);
+  };
+  co_return co_await ChangeAndSync(context, remove);
 }
 
 Task<Changed<void>> FileSystem::RemoveDirectory(const Context& context, const Handle& directory,
                                                 std::string_view name) {
-  const auto remove = [&] { return tree_.Unlink(context.credentials, directory, name, AT_REMOVEDIR); };
-  co_return co_await Offload(*context.loop, pool_, remove);
+  const auto remove = [&](Tree::Touches& touches) {
+    return tree_.Unlink(context.credentials, directory, name, AT_REMOVEDIR, touches);
+  };
+  co_return co_await ChangeAndSync(context, remove);
 }
 
 Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
                                  const Handle& to_directory, std::string_view to_name) {
-  const auto rename = [&] {
-    return tree_.Rename(context.credentials, from_directory, from_name, to_directory, to_name);
+  const auto rename = [&](Tree::Touches& touches) {
+    return tree_.Rename(context.credentials, from_directory, from_name, to_directory, to_name, touches);
   };
-  co_return co_await Offload(*context.loop, pool_, rename);
+  co_return co_await ChangeAndSync(context, rename);
 }
 
 Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const Handle& directory,
                               std::string_view name) {
-  const auto link = [&] { return tree_.Link(context.credentials, file, directory, name); };
-  co_return co_await Offload(*context.loop, pool_, link);
+  const auto link = [&](Tree::Touches& touches) {
+    return tree_.Link(context.credentials, file, directory, name, touches);
+  };
+  co_return co_await ChangeAndSync(context, link);
 }
 
 Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
@@ -217,15 +268,19 @@ Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle&
 }
 
 Task<Changed<void>> FileSystem::Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) {
-  const auto allocate = [&] { return tree_.ChangeSpace(context.credentials, file, offset, length, 0); };
-  co_return co_await Offload(*context.loop, pool_, allocate);
+  const auto allocate = [&](Tree::Touches& touches) {
+    return tree_.ChangeSpace(context.credentials, file, offset, length, 0, touches);
+  };
+  co_return co_await ChangeAndSync(context, allocate);
 }
 
 Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle& file, uint64_t offset,
                                            uint64_t length) {
   constexpr int kFlags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  const auto punch = [&] { return tree_.ChangeSpace(context.credentials, file, offset, length, kFlags); };
-  co_return co_await Offload(*context.loop, pool_, punch);
+  const auto punch = [&](Tree::Touches& touches) {
+    return tree_.ChangeSpace(context.credentials, file, offset, length, kFlags, touches);
+  };
+  co_return co_await ChangeAndSync(context, punch);
 }
 
 Task<Changed<CopyReply>> FileSystem::Copy(const Context& context, const Handle& from, uint64_t from_offset,
@@ -236,8 +291,10 @@ Task<Changed<CopyReply>> FileSystem::Copy(const Context& context, const Handle& 
 
 Task<Changed<void>> FileSystem::Clone(const Context& context, const Handle& from, uint64_t from_offset,
                                       const Handle& to, uint64_t to_offset, uint64_t count) {
-  const auto clone = [&] { return tree_.Clone(context.credentials, from, from_offset, to, to_offset, count); };
-  co_return co_await Offload(*context.loop, pool_, clone);
+  const auto clone = [&](Tree::Touches& touches) {
+    return tree_.Clone(context.credentials, from, from_offset, to, to_offset, count, touches);
+  };
+  co_return co_await ChangeAndSync(context, clone);
 }
 
 Task<Result<void>> FileSystem::Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
@@ -254,13 +311,17 @@ Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const Context& conte
 
 Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& object, std::string_view name,
                                          ConstBytes value, XattrMode mode) {
-  const auto set = [&] { return tree_.SetXattr(context.credentials, object, name, value, mode); };
-  co_return co_await Offload(*context.loop, pool_, set);
+  const auto set = [&](Tree::Touches& touches) {
+    return tree_.SetXattr(context.credentials, object, name, value, mode, touches);
+  };
+  co_return co_await ChangeAndSync(context, set);
 }
 
 Task<Changed<void>> FileSystem::RemoveXattr(const Context& context, const Handle& object, std::string_view name) {
-  const auto remove = [&] { return tree_.RemoveXattr(context.credentials, object, name); };
-  co_return co_await Offload(*context.loop, pool_, remove);
+  const auto remove = [&](Tree::Touches& touches) {
+    return tree_.RemoveXattr(context.credentials, object, name, touches);
+  };
+  co_return co_await ChangeAndSync(context, remove);
 }
 
 Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const Context& context, const Handle& object) {
@@ -274,8 +335,8 @@ Task<Observed<Acls>> FileSystem::GetAcls(const Context& context, const Handle& o
 }
 
 Task<Changed<void>> FileSystem::SetAcls(const Context& context, const Handle& object, const NewAcls& acls) {
-  const auto set = [&] { return tree_.SetAcls(context.credentials, object, acls); };
-  co_return co_await Offload(*context.loop, pool_, set);
+  const auto set = [&](Tree::Touches& touches) { return tree_.SetAcls(context.credentials, object, acls, touches); };
+  co_return co_await ChangeAndSync(context, set);
 }
 
 }  // namespace penstock::fs::posix

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/workers.h"
 #include "fs/file_system.h"
+#include "fs/posix/sync_queue.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {
@@ -105,10 +106,18 @@ class FileSystem final : public fs::FileSystem {
 
  private:
   FileSystem(Tree::Parts parts, Workers& pool, size_t file_range_from, const Properties& properties)
-      : tree_(std::move(parts)), pool_(pool), file_range_from_(file_range_from), properties_(properties) {}
+      : tree_(std::move(parts)),
+        pool_(pool),
+        syncs_(pool, [this](int fd, bool data_only) { return tree_.Sync(fd, data_only); }),
+        file_range_from_(file_range_from),
+        properties_(properties) {}
+
+  template <class Change>
+  auto ChangeAndSync(const Context& context, Change change) -> Task<std::invoke_result_t<Change&, Tree::Touches&>>;
 
   Tree tree_;
   Workers& pool_;
+  SyncQueue syncs_;
   const size_t file_range_from_;
   const Properties properties_;
 };

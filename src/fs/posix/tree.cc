@@ -151,8 +151,8 @@ std::optional<Observed<Space>> Tree::GetSpace(const Handle& handle, Patience pat
 }
 
 Changed<void> Tree::SetAttributes(const Credentials& caller, const Handle& handle, const NewAttributes& values,
-                                  std::optional<Timestamp> guard) {
-  return Change<void>(handle, [&](Object& object, const Stat& stat) -> Result<void> {
+                                  std::optional<Timestamp> guard, Touches& touches) {
+  return Change<void>(handle, touches, [&](Object& object, const Stat& stat) -> Result<void> {
     if (guard && *guard != stat.attributes.ctime) return std::unexpected(Error::kNotSync);
     return Apply(caller, object, stat, values);
   });
@@ -199,18 +199,15 @@ Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const N
 
 // Links, devices and the like have no descriptor to sync by; neither has a file that an unprivileged server may not
 // open. Theirs goes to the disk with the next sync of anything else.
-Result<void> Tree::SyncMetadata(Object& object) {
-  if (!parts_.sync_metadata || parts_.volume.in_memory) return {};
-  if (object.type() != FileType::kRegular && !object.is_directory()) return {};
-  const Result<SharedFile> file = object.Reader();
-  if (!file) return {};
-  return Sync((*file)->get(), false);
+void Tree::Touch(const ObjectRef& object, Touches& touches) {
+  if (!parts_.sync_metadata || parts_.volume.in_memory) return;
+  if (object->type() != FileType::kRegular && !object->is_directory()) return;
+  if (Result<SharedFile> file = object->Reader()) touches.push_back({object, *std::move(file)});
 }
 
 Result<void> Tree::Sync(int fd, bool data_only) {
   if ((data_only ? ::fdatasync(fd) : ::fsync(fd)) == 0) return {};
   const auto error = LastError();
-  // What was written unstably may be lost: clients that see another verifier send it again (RFC 1813 §3.3.7).
   verifier_.fetch_add(1);
   return error;
 }

@@ -34,6 +34,14 @@ class Tree {
   };
   explicit Tree(Parts parts);
 
+  // What a change has touched, and whose metadata has to be on the disk before the change is answered (RFC 1813 §4.8), in the
+  // order in which it has to get there. Empty where that does not matter.
+  struct Touched {
+    ObjectRef object;
+    SharedFile file;
+  };
+  using Touches = std::vector<Touched>;
+
   const Handle& root() const { return root_handle_; }
   const Volume& volume() const { return parts_.volume; }
   size_t open_objects() const { return objects_.size(); }
@@ -46,23 +54,26 @@ class Tree {
   std::optional<Observed<std::string>> ReadLink(const Handle& handle, Patience patience);
   std::optional<Observed<Space>> GetSpace(const Handle& handle, Patience patience);
   Changed<void> SetAttributes(const Credentials& caller, const Handle& handle, const NewAttributes& values,
-                              std::optional<Timestamp> guard);
+                              std::optional<Timestamp> guard, Touches& touches);
 
   // --- Names (tree_names.cc, tree_create.cc)
   std::optional<Observed<Node>> Lookup(const Credentials& caller, const Handle& directory, std::string_view name,
                                        Patience patience);
-  Changed<Node> Create(const Credentials& caller, const Handle& directory, std::string_view name, const CreateHow& how);
+  Changed<Node> Create(const Credentials& caller, const Handle& directory, std::string_view name, const CreateHow& how,
+                       Touches& touches);
   Changed<Node> MakeDirectory(const Credentials& caller, const Handle& directory, std::string_view name,
-                              const NewAttributes& attributes);
+                              const NewAttributes& attributes, Touches& touches);
   Changed<Node> MakeSymlink(const Credentials& caller, const Handle& directory, std::string_view name,
-                            std::string_view target, const NewAttributes& attributes);
+                            std::string_view target, const NewAttributes& attributes, Touches& touches);
   Changed<Node> MakeNode(const Credentials& caller, const Handle& directory, std::string_view name,
-                         const NodeType& type, const NewAttributes& attributes);
+                         const NodeType& type, const NewAttributes& attributes, Touches& touches);
   // `flags` as unlinkat() has them.
-  Changed<void> Unlink(const Credentials& caller, const Handle& directory, std::string_view name, int flags);
+  Changed<void> Unlink(const Credentials& caller, const Handle& directory, std::string_view name, int flags,
+                       Touches& touches);
   Renamed Rename(const Credentials& caller, const Handle& from_directory, std::string_view from_name,
-                 const Handle& to_directory, std::string_view to_name);
-  Linked Link(const Credentials& caller, const Handle& file, const Handle& directory, std::string_view name);
+                 const Handle& to_directory, std::string_view to_name, Touches& touches);
+  Linked Link(const Credentials& caller, const Handle& file, const Handle& directory, std::string_view name,
+              Touches& touches);
   Observed<ReadDirectoryReply> ReadDirectory(const Credentials& caller, const Handle& directory,
                                              const ReadDirectoryArguments& arguments, EntrySink& sink);
 
@@ -74,30 +85,44 @@ class Tree {
     bool eof = false;
   };
   Observed<Extent> PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count);
-  // Absent where impatient and somebody else is changing the file.
+  // Absent where impatient and somebody else is changing the file. What was written is not on the disk yet, whatever the
+  // stability.
   std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
                                            Stability stability, Patience patience);
-  Changed<WriteVerifier> Commit(const Handle& handle);
+  // A file that is to be committed: any descriptor of it will do. The verifier is that of before the commit.
+  struct Uncommitted {
+    ObjectRef object;
+    SharedFile file;
+    WriteVerifier verifier;
+  };
+  Changed<Uncommitted> PrepareCommit(const Handle& handle);
+  // After that: a client commits when it has done with a file.
+  void FinishCommit(Object& object, WeakCacheData& data);
+
+  // Puts what was written to an open file on the disk, or its data and what leads to it alone. The verifier of writes becomes another
+  // where that fails: what was written unstably may be lost, and clients that see another verifier send it again (RFC 1813
+  // §3.3.7).
+  Result<void> Sync(int fd, bool data_only);
 
   // --- Space (tree_space.cc)
   Observed<SeekReply> Seek(const Credentials& caller, const Handle& handle, uint64_t offset, SeekWhat what);
   // `flags` as fallocate() has them.
   Changed<void> ChangeSpace(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t length,
-                            int flags);
+                            int flags, Touches& touches);
   Changed<CopyReply> Copy(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
                           uint64_t to_offset, uint64_t count);
   Changed<void> Clone(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
-                      uint64_t to_offset, uint64_t count);
+                      uint64_t to_offset, uint64_t count, Touches& touches);
   Result<void> Advise(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t count, Advice advice);
 
   // --- What is kept beside the data (tree_xattrs.cc, tree_acls.cc)
   Observed<std::vector<std::byte>> GetXattr(const Credentials& caller, const Handle& handle, std::string_view name);
   Changed<void> SetXattr(const Credentials& caller, const Handle& handle, std::string_view name, ConstBytes value,
-                         XattrMode mode);
-  Changed<void> RemoveXattr(const Credentials& caller, const Handle& handle, std::string_view name);
+                         XattrMode mode, Touches& touches);
+  Changed<void> RemoveXattr(const Credentials& caller, const Handle& handle, std::string_view name, Touches& touches);
   Observed<std::vector<std::string>> ListXattrs(const Credentials& caller, const Handle& handle);
   Observed<Acls> GetAcls(const Handle& handle);
-  Changed<void> SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls);
+  Changed<void> SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls, Touches& touches);
 
   // --- Files that are to stay (tree.cc)
   Result<void> Pin(const ObjectRef& object);
@@ -130,9 +155,9 @@ class Tree {
   std::optional<Observed<T>> Observe(const Handle& handle, Patience patience, Function look);
   // Runs `change(object, stat)` -> Result<T> with attributes noted around it; then what changed is put on the disk.
   template <class T, class Function>
-  Changed<T> Change(const Handle& handle, Function change);
+  Changed<T> Change(const Handle& handle, Touches& touches, Function change);
   template <class T, class Function>
-  Changed<T> ChangeDirectory(const Handle& handle, Function change);
+  Changed<T> ChangeDirectory(const Handle& handle, Touches& touches, Function change);
   // The attributes after a change, or after what was tried (`done`: without an error). The caller holds object.changing.
   void NoteAfter(const Object& object, const Attributes& before, WeakCacheData& data, bool done);
   uint64_t NoteChange(const PreAttributes& before, const Attributes& after);
@@ -156,18 +181,20 @@ class Tree {
   Result<void> Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const;
   // Gives a new object the attributes that it could not be made with. Takes it away again where that fails.
   Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name,
-                         const NewAttributes& rest);
-  Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
-  Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how);
+                         const NewAttributes& rest, Touches& touches);
+  Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
+                          Touches& touches);
+  // Of a file that was made just now.
+  Result<Node> EnterNew(Object& directory, const std::string& name, SharedFile file);
+  Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
+                         Touches& touches);
   // What a new object is to be made with in the directory, where the client asked for `mode`.
   static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
   Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
   Result<void> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);
 
-  // RFC 1813 §4.8: what a reply says was done survives a crash.
-  Result<void> SyncMetadata(Object& object);
-  Result<void> Sync(int fd, bool data_only);
+  void Touch(const ObjectRef& object, Touches& touches);
   Result<uint32_t> WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
   Result<CopyReply> CopyRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
                               const Attributes& before, uint64_t to_offset, uint64_t count);
@@ -198,7 +225,7 @@ std::optional<Observed<T>> Tree::Observe(const Handle& handle, Patience patience
 }
 
 template <class T, class Function>
-Changed<T> Tree::Change(const Handle& handle, Function change) {
+Changed<T> Tree::Change(const Handle& handle, Touches& touches, Function change) {
   const Result<ObjectRef> object = *Reach(handle, Patience::kMayBlock);
   if (!object) return {std::unexpected(object.error()), {}};
   Changed<T> changed{std::unexpected(Error::kStale), {}};
@@ -210,15 +237,13 @@ Changed<T> Tree::Change(const Handle& handle, Function change) {
     changed.result = change(**object, *stat);
     NoteAfter(**object, stat->attributes, changed.object, changed.result.has_value());
   }
-  if (changed.result) {
-    if (const Result<void> synced = SyncMetadata(**object); !synced) changed.result = std::unexpected(synced.error());
-  }
+  if (changed.result) Touch(*object, touches);
   return changed;
 }
 
 template <class T, class Function>
-Changed<T> Tree::ChangeDirectory(const Handle& handle, Function change) {
-  return Change<T>(handle, [&](Object& directory, const Stat&) -> Result<T> {
+Changed<T> Tree::ChangeDirectory(const Handle& handle, Touches& touches, Function change) {
+  return Change<T>(handle, touches, [&](Object& directory, const Stat&) -> Result<T> {
     if (!directory.is_directory()) return std::unexpected(Error::kNotDir);
     return change(directory);
   });

@@ -36,8 +36,8 @@ Observed<Acls> Tree::GetAcls(const Handle& handle) {
   return *Observe<Acls>(handle, Patience::kMayBlock, get);
 }
 
-Changed<void> Tree::SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls) {
-  return Change<void>(handle, [&](Object& object, const Stat& stat) -> Result<void> {
+Changed<void> Tree::SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls, Touches& touches) {
+  return Change<void>(handle, touches, [&](Object& object, const Stat& stat) -> Result<void> {
     if (object.type() == FileType::kSymlink) return std::unexpected(Error::kNotSupported);
     if (acls.access && !IsValid(*acls.access)) return std::unexpected(Error::kInvalid);
     if (acls.defaults && !acls.defaults->empty() && (!object.is_directory() || !IsValid(*acls.defaults))) {

@@ -38,6 +38,10 @@ NewAttributes WithoutMode(NewAttributes attributes) {
   return attributes;
 }
 
+bool SetsAnything(const NewAttributes& values) {
+  return values.mode || values.uid || values.gid || values.size.value_or(0) != 0 || SetsTimes(values);
+}
+
 mode_t FormatOf(FileType type) {
   switch (type) {
     case FileType::kBlock:
@@ -61,27 +65,32 @@ uint32_t Tree::FirstMode(const Object& directory, uint32_t mode, uint32_t umask)
   return hands_down ? mode : mode & ~umask;
 }
 
+// Attributes that are set afterwards are the new object's own: to sync the directory does not put them on every disk.
 Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name,
-                             const NewAttributes& rest) {
+                             const NewAttributes& rest, Touches& touches) {
   PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
   const FileType type = found.stat.attributes.type;
   if (const Result<void> set = Set(caller, found.fd.get(), type, rest); !set) {
     ::unlinkat(directory.fd(), name.c_str(), type == FileType::kDirectory ? AT_REMOVEDIR : 0);
     return std::unexpected(set.error());
   }
-  return *FindNode(directory, name, Patience::kMayBlock);
+  Result<Node> node = *FindNode(directory, name, Patience::kMayBlock);
+  if (node && SetsAnything(rest)) {
+    if (const ObjectRef object = objects_.Find(node->handle)) Touch(object, touches);
+  }
+  return node;
 }
 
-Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std::string_view name,
-                           const CreateHow& how) {
-  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std::string_view name, const CreateHow& how,
+                           Touches& touches) {
+  return ChangeDirectory<Node>(handle, touches, [&](Object& directory) -> Result<Node> {
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     const std::string entry(name);
     // Somebody else on this machine may remove what was in our way before we have looked at it.
     for (int attempt = 0; attempt < 4; ++attempt) {
-      Result<Node> created = CreateFile(caller, directory, entry, how);
+      Result<Node> created = CreateFile(caller, directory, entry, how, touches);
       if (created || created.error() != Error::kExist || how.mode == CreateMode::kGuarded) return created;
-      Result<Node> reused = ReuseFile(caller, directory, entry, how);
+      Result<Node> reused = ReuseFile(caller, directory, entry, how, touches);
       if (reused || reused.error() != Error::kNoEnt) return reused;
     }
     return std::unexpected(Error::kDelay);
@@ -89,7 +98,7 @@ Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std:
 }
 
 Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, const std::string& name,
-                              const CreateHow& how) {
+                              const CreateHow& how, Touches& touches) {
   NewAttributes attributes = how.attributes;
   if (how.mode == CreateMode::kExclusive) {
     if (SetsTimes(attributes)) return std::unexpected(Error::kInvalid);
@@ -114,9 +123,17 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     if (*attributes.size > INT64_MAX) return give_up(Error::kFileTooBig);
     if (::ftruncate(file->get(), static_cast<off_t>(*attributes.size)) != 0) return give_up(FromErrno(errno));
   }
-  if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, WithoutMode(attributes)); !set) {
-    return give_up(set.error());
+  const NewAttributes rest = WithoutMode(attributes);
+  if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, rest); !set) return give_up(set.error());
+  Result<Node> node = EnterNew(directory, name, std::move(file));
+  if (!node) return give_up(node.error());
+  if (SetsAnything(rest)) {
+    if (const ObjectRef object = objects_.Find(node->handle)) Touch(object, touches);
   }
+  return node;
+}
+
+Result<Node> Tree::EnterNew(Object& directory, const std::string& name, SharedFile file) {
   PENSTOCK_TRY(const Stat stat, posix::StatOf(file->get(), parts_.volume));
   PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOf(file->get(), stat, directory.handle(), name));
   PENSTOCK_TRY(FileDescriptor path, Reopen(file->get(), O_PATH));
@@ -127,7 +144,7 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
 
 // The name is taken: for two of the three modes that may be good enough.
 Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const std::string& name,
-                             const CreateHow& how) {
+                             const CreateHow& how, Touches& touches) {
   PENSTOCK_TRY(Node node, *FindNode(directory, name, Patience::kMayBlock));
   if (node.attributes.type != FileType::kRegular) return std::unexpected(Error::kExist);
   if (how.mode == CreateMode::kExclusive) {
@@ -151,15 +168,15 @@ Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const
     NoteAfter(*object, stat.attributes, around, truncated.has_value());
     PENSTOCK_CHECK(truncated);
   }
-  PENSTOCK_CHECK(SyncMetadata(*object));
+  Touch(object, touches);
   if (!around.after) return std::unexpected(Error::kStale);
   node.attributes = *around.after;
   return node;
 }
 
 Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handle, std::string_view name,
-                                  const NewAttributes& attributes) {
-  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+                                  const NewAttributes& attributes, Touches& touches) {
+  return ChangeDirectory<Node>(handle, touches, [&](Object& directory) -> Result<Node> {
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     if (attributes.size) return std::unexpected(Error::kInvalid);
     const std::string entry(name);
@@ -173,13 +190,13 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
       PENSTOCK_TRY(const Found made, *Find(directory, name, Patience::kMayBlock));
       rest.mode = made.stat.attributes.mode | set_id;
     }
-    return FinishNew(caller, directory, entry, rest);
+    return FinishNew(caller, directory, entry, rest, touches);
   });
 }
 
 Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle, std::string_view name,
-                                std::string_view target, const NewAttributes& attributes) {
-  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+                                std::string_view target, const NewAttributes& attributes, Touches& touches) {
+  return ChangeDirectory<Node>(handle, touches, [&](Object& directory) -> Result<Node> {
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     if (target.empty() || target.find('\0') != target.npos) return std::unexpected(Error::kInvalid);
     const std::string entry(name);
@@ -187,13 +204,13 @@ Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle,
       const AsCaller as_caller(server_, caller);
       if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes));
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), touches);
   });
 }
 
 Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, std::string_view name,
-                             const NodeType& type, const NewAttributes& attributes) {
-  return ChangeDirectory<Node>(handle, [&](Object& directory) -> Result<Node> {
+                             const NodeType& type, const NewAttributes& attributes, Touches& touches) {
+  return ChangeDirectory<Node>(handle, touches, [&](Object& directory) -> Result<Node> {
     const bool device = type.type == FileType::kBlock || type.type == FileType::kCharacter;
     if (!device && type.type != FileType::kFifo && type.type != FileType::kSocket) {
       return std::unexpected(Error::kBadType);
@@ -207,7 +224,7 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
       const AsCaller as_caller(server_, caller);
       if (::mknodat(directory.fd(), entry.c_str(), mode, number) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes));
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), touches);
   });
 }
 

@@ -93,37 +93,29 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
   };
   changed.result = write();
   NoteAfter(object, before, changed.object, changed.result && changed.result->count != 0);
-  lock.unlock();
-
-  // Not under the lock: others may write meanwhile, and share the disk's work.
-  if (changed.result && stability != Stability::kUnstable) {
-    const Result<void> synced = Sync(file->get(), stability == Stability::kDataSync);
-    if (!synced) changed.result = std::unexpected(synced.error());
-  }
   return changed;
 }
 
 // RFC 1813 §3.3.21. All of the file: a range alone would leave out what leads to it.
-Changed<WriteVerifier> Tree::Commit(const Handle& handle) {
+Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
   const Result<ObjectRef> object = *Reach(handle, Patience::kMayBlock);
   if (!object) return {std::unexpected(object.error()), {}};
   const Result<Stat> stat = StatOf(**object);
   if (!stat) return {std::unexpected(stat.error()), {}};
-  Changed<WriteVerifier> changed{std::unexpected(Error::kServerFault), {BeforeOf(stat->attributes), {}}};
-  const auto commit = [&]() -> Result<WriteVerifier> {
+  const auto prepare = [&]() -> Result<Uncommitted> {
     PENSTOCK_CHECK(CheckRegular((*object)->type()));
     const WriteVerifier verifier(verifier_.load());
-    // Any descriptor of the file will do, where we may open one.
     Result<SharedFile> file = (*object)->Writer();
     if (!file) file = (*object)->Reader();
     if (!file) return std::unexpected(file.error());
-    PENSTOCK_CHECK(Sync((*file)->get(), true));
-    (*object)->DropWriter();  // a client commits when it has done with a file
-    return verifier;
+    return Uncommitted{*object, *std::move(file), verifier};
   };
-  changed.result = commit();
-  if (const Result<Stat> after = StatOf(**object)) changed.object.after = after->attributes;
-  return changed;
+  return {prepare(), {BeforeOf(stat->attributes), stat->attributes}};
+}
+
+void Tree::FinishCommit(Object& object, WeakCacheData& data) {
+  object.DropWriter();
+  if (const Result<Stat> after = StatOf(object)) data.after = after->attributes;
 }
 
 }  // namespace penstock::fs::posix

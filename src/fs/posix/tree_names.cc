@@ -68,8 +68,9 @@ std::optional<Observed<Node>> Tree::Lookup(const Credentials& caller, const Hand
   });
 }
 
-Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std::string_view name, int flags) {
-  return ChangeDirectory<void>(handle, [&](Object& directory) -> Result<void> {
+Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std::string_view name, int flags,
+                           Touches& touches) {
+  return ChangeDirectory<void>(handle, touches, [&](Object& directory) -> Result<void> {
     const Error dots = flags == AT_REMOVEDIR ? DotsWhenRemovingDirectory(name) : kDotsWhenRemoving;
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, dots));
     const std::string entry(name);
@@ -131,7 +132,7 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
 }
 
 Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, std::string_view from_name,
-                     const Handle& to_directory, std::string_view to_name) {
+                     const Handle& to_directory, std::string_view to_name, Touches& touches) {
   Renamed renamed{std::unexpected(Error::kStale), {}, {}};
   const Result<ObjectRef> from = *Reach(from_directory, Patience::kMayBlock);
   const Result<ObjectRef> to = *Reach(to_directory, Patience::kMayBlock);
@@ -162,15 +163,16 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, st
     NoteAfter(source, source_before, renamed.from, moved);
     NoteAfter(target, target_before, renamed.to, moved);
   }
-  if (renamed.result) renamed.result = SyncMetadata(source);
-  if (renamed.result && &source != &target) renamed.result = SyncMetadata(target);
+  if (renamed.result) Touch(*to, touches);
+  if (renamed.result && &source != &target) Touch(*from, touches);
   return renamed;
 }
 
-Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& directory, std::string_view name) {
+Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& directory, std::string_view name,
+                  Touches& touches) {
   Linked linked{std::unexpected(Error::kStale), {}, {}};
   const Result<ObjectRef> object = *Reach(file, Patience::kMayBlock);
-  Changed<void> changed = ChangeDirectory<void>(directory, [&](Object& to) -> Result<void> {
+  Changed<void> changed = ChangeDirectory<void>(directory, touches, [&](Object& to) -> Result<void> {
     if (!object) return std::unexpected(object.error());
     PENSTOCK_TRY(const Stat stat, StatOf(**object));
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));

@@ -36,8 +36,8 @@ Observed<SeekReply> Tree::Seek(const Credentials& caller, const Handle& handle, 
 }
 
 Changed<void> Tree::ChangeSpace(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t length,
-                                int flags) {
-  return Change<void>(handle, [&](Object& object, const Stat& stat) -> Result<void> {
+                                int flags, Touches& touches) {
+  return Change<void>(handle, touches, [&](Object& object, const Stat& stat) -> Result<void> {
     PENSTOCK_TRY(const SharedFile file, OpenToWrite(caller, object, stat.attributes));
     if (length == 0) return std::unexpected(Error::kInvalid);
     if ((flags & FALLOC_FL_PUNCH_HOLE) != 0) {
@@ -102,8 +102,8 @@ Result<CopyReply> Tree::CopyRange(const Credentials& caller, const Handle& from,
 }
 
 Changed<void> Tree::Clone(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
-                          uint64_t to_offset, uint64_t count) {
-  return Change<void>(to, [&](Object& object, const Stat& stat) {
+                          uint64_t to_offset, uint64_t count, Touches& touches) {
+  return Change<void>(to, touches, [&](Object& object, const Stat& stat) {
     return CloneRange(caller, from, from_offset, object, stat.attributes, to_offset, count);
   });
 }

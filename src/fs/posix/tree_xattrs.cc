@@ -47,8 +47,8 @@ Observed<std::vector<std::byte>> Tree::GetXattr(const Credentials& caller, const
 }
 
 Changed<void> Tree::SetXattr(const Credentials& caller, const Handle& handle, std::string_view name, ConstBytes value,
-                             XattrMode mode) {
-  return Change<void>(handle, [&](Object& object, const Stat&) -> Result<void> {
+                             XattrMode mode, Touches& touches) {
+  return Change<void>(handle, touches, [&](Object& object, const Stat&) -> Result<void> {
     PENSTOCK_CHECK(CheckXattrName(name));
     const AsCaller as_caller(server_, caller);
     const ProcPath path(object.fd());
@@ -59,8 +59,9 @@ Changed<void> Tree::SetXattr(const Credentials& caller, const Handle& handle, st
   });
 }
 
-Changed<void> Tree::RemoveXattr(const Credentials& caller, const Handle& handle, std::string_view name) {
-  return Change<void>(handle, [&](Object& object, const Stat&) -> Result<void> {
+Changed<void> Tree::RemoveXattr(const Credentials& caller, const Handle& handle, std::string_view name,
+                                Touches& touches) {
+  return Change<void>(handle, touches, [&](Object& object, const Stat&) -> Result<void> {
     PENSTOCK_CHECK(CheckXattrName(name));
     const AsCaller as_caller(server_, caller);
     if (::removexattr(ProcPath(object.fd()).c_str(), FullName(name).c_str()) != 0) return LastError();

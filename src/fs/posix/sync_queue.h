@@ -1,0 +1,62 @@
+// Group commit: one sync of a file serves everybody who asked for it before it began.
+#pragma once
+
+#include <coroutine>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/workers.h"
+#include "fs/posix/object.h"
+
+namespace penstock::fs::posix {
+
+// Any thread. Whoever waits holds no thread of the pool, and a file that is slow to sync holds one.
+class SyncQueue {
+ public:
+  // fsync, or where `data_only` fdatasync, of an open file. May block.
+  using SyncFile = std::function<Result<void>(int fd, bool data_only)>;
+
+  // `pool` outlives the queue, which outlives all that wait in it.
+  SyncQueue(Workers& pool, SyncFile sync) : pool_(pool), sync_(std::move(sync)) {}
+
+  // co_await queue.Sync(loop, object, file, data_only): until what was written to the object is on the disk; `file` is a
+  // descriptor of it. Resumes on `loop`. The error is that of the sync.
+  auto Sync(Loop& loop, ObjectRef object, SharedFile file, bool data_only) {
+    struct Awaiter : Waiter {
+      SyncQueue& queue;
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<> suspended) {
+        this->handle = suspended;
+        queue.Add(*this);
+      }
+      Result<void> await_resume() { return this->result; }
+    };
+    return Awaiter{{&loop, std::move(object), std::move(file), data_only, {}, {}}, *this};
+  }
+
+ private:
+  struct Waiter {
+    Loop* loop;
+    ObjectRef object;
+    SharedFile file;
+    bool data_only;
+    std::coroutine_handle<> handle;
+    Result<void> result;
+  };
+
+  // The waiter belongs to its coroutine, and is gone when that is resumed.
+  void Add(Waiter& waiter);
+  // Syncs for those that wait now.
+  void Run(const Object* object);
+
+  Workers& pool_;
+  const SyncFile sync_;
+  std::mutex mutex_;  // guards what follows
+  // Of each object that is being synced, or is about to be: who waits for the next sync.
+  std::unordered_map<const Object*, std::vector<Waiter*>> waiting_;
+};
+
+}  // namespace penstock::fs::posix
