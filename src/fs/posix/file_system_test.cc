@@ -188,6 +188,18 @@ TEST_P(PosixTest, ListsEveryEntryWithItsErrorWhenNoDescriptorIsLeft) {
   }
 }
 
+TEST_P(PosixTest, HandlesAreNotStaleWhenNoDescriptorIsLeft) {
+  const Handle directory = MakeDirectory(root_, "directory");
+  const Handle file = Make(directory, "file");
+  ASSERT_TRUE(backend().Restart());  // nothing but the root is open
+  {
+    const NoFreeDescriptors none;
+    EXPECT_EQ(StatError(file), Error::kDelay);
+    EXPECT_EQ(StatError(directory), Error::kDelay);
+  }
+  EXPECT_FALSE(StatError(file));
+}
+
 // Removes what is in a directory as soon as it is given the first entry.
 class Remover : public suite::Collector {
  public:

@@ -38,6 +38,9 @@ int64_t BirthOf(const Stat& stat) {
   return born.seconds * 1'000'000'000 + born.nanoseconds;
 }
 
+// It may be there, and we cannot tell.
+bool IsTrouble(Error error) { return error == Error::kDelay || error == Error::kIo; }
+
 // The name of `inode` in the directory, by reading all of it.
 std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
   Result<FileDescriptor> readable = Reopen(directory, O_RDONLY | O_DIRECTORY);
@@ -201,10 +204,11 @@ Result<FileDescriptor> TableHandles::OpenRow(const Row& row, int depth) {
     const std::optional<Row> parent = FindRow(name.parent);
     if (by_id_.failed()) return std::unexpected(Error::kIo);
     if (!parent) continue;
-    const Result<FileDescriptor> directory = OpenRow(*parent, depth + 1);
+    Result<FileDescriptor> directory = OpenRow(*parent, depth + 1);
+    if (!directory && IsTrouble(directory.error())) return directory;
     if (!directory) continue;
     Result<FileDescriptor> opened = OpenNamed(directory->get(), name.name, row);
-    if (opened || opened.error() == Error::kDelay || opened.error() == Error::kIo) return opened;
+    if (opened || IsTrouble(opened.error())) return opened;
     // Renamed by somebody else, perhaps.
     drop_name_.Bind(name.parent, std::string_view(name.name)).Run();
     if (const auto other = SearchDirectory(directory->get(), static_cast<uint64_t>(row.inode))) {
