@@ -208,6 +208,14 @@ class SyncedMetadataTest : public FailingDiskTest {
     caller_ = As(0, 0);
   }
   size_t Syncs(std::string_view name) { return FailingDisk::CountSyncs(PathOf(name)); }
+  Task<void> CreateAndCount(const std::string& name) {
+    const CreateHow how;
+    const auto made = co_await fs().Create(caller_, root_, name, how);
+    EXPECT_TRUE(made.result);
+    ++created_;
+  }
+
+  size_t created_ = 0;
 };
 
 TEST_P(SyncedMetadataTest, WhatIsMadeAndItsDirectoryAreSynced) {
@@ -235,7 +243,7 @@ TEST_P(SyncedMetadataTest, WhatIsMadeAndItsDirectoryAreSynced) {
 }
 
 TEST_P(SyncedMetadataTest, AFailedSyncFailsTheChange) {
-  const Handle file = Make(root_, "file");
+  Make(root_, "file");
   disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .error = EIO});
   EXPECT_EQ(suite::ErrorOf(Remove(root_, "file").result), Error::kIo);
   EXPECT_EQ(suite::ErrorOf(Await(fs().MakeDirectory(caller_, root_, "directory", {})).result), Error::kIo);
@@ -243,21 +251,13 @@ TEST_P(SyncedMetadataTest, AFailedSyncFailsTheChange) {
 }
 
 TEST_P(SyncedMetadataTest, ChangesAtTheSameTimeShareTheirSyncs) {
-  constexpr int kChanges = 64;
+  constexpr size_t kChanges = 64;
   disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .slow_ms = 20});
   const size_t before = Syncs(".");
-  int done = 0;
   std::vector<std::string> names;
-  for (int i = 0; i < kChanges; ++i) names.push_back("file" + std::to_string(i));
-  for (const std::string& name : names) {
-    Spawn([](SyncedMetadataTest& self, std::string_view of, int& count) -> Task<void> {
-      const CreateHow how;
-      const auto made = co_await self.fs().Create(self.caller_, self.root_, of, how);
-      EXPECT_TRUE(made.result);
-      ++count;
-    }(*this, name, done));
-  }
-  while (done < kChanges) backend_->RunOnce();
+  for (size_t i = 0; i < kChanges; ++i) names.push_back("file" + std::to_string(i));
+  for (const std::string& name : names) Spawn(CreateAndCount(name));
+  while (created_ < kChanges) backend_->RunOnce();
   EXPECT_GE(Syncs("."), before + 1);
   EXPECT_LT(Syncs("."), before + kChanges / 2) << "one for many";
 }
