@@ -105,6 +105,12 @@ class Disk {
     const std::lock_guard lock(mutex_);
     faults_.clear();
   }
+  // An inode's number may be used again.
+  void Forget() {
+    const std::lock_guard lock(mutex_);
+    syncs_.clear();
+    writers_.clear();
+  }
   size_t CountSyncs(const std::string& path) {
     const std::lock_guard lock(mutex_);
     const auto id = IdOf(path);
@@ -230,6 +236,7 @@ ssize_t Transfer(DiskCall call, int fd, const iovec* pieces, int count, uint64_t
 
 }  // namespace
 
+FailingDisk::FailingDisk() { Disk::Of().Forget(); }
 void FailingDisk::Fail(const DiskFault& fault) { Disk::Of().Add(fault); }
 void FailingDisk::Mend() { Disk::Of().Clear(); }
 std::optional<uid_t> FailingDisk::LastWriter(const std::string& path) { return Disk::Of().LastWriter(path); }

@@ -40,14 +40,14 @@ struct DiskFault {
 // What a test says to its own process. Any thread. Ends every fault when it goes.
 class FailingDisk {
  public:
-  FailingDisk() = default;
+  FailingDisk();
   FailingDisk(const FailingDisk&) = delete;
   FailingDisk& operator=(const FailingDisk&) = delete;
   ~FailingDisk() { Mend(); }
 
   void Fail(const DiskFault& fault);
   void Mend();
-  // How many calls that make data stable there have been for the file.
+  // How many calls that make data stable there have been for the file, since the last FailingDisk was made.
   static size_t CountSyncs(const std::string& path);
   // Whose write that was (the thread's uid for files) which came last to the file.
   static std::optional<uid_t> LastWriter(const std::string& path);
