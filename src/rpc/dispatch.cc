@@ -1,50 +1,23 @@
 #include "rpc/dispatch.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <span>
 
 #include "base/log.h"
-#include "xdr/flatten.h"
+#include "rpc/argument_checksum.h"
 
 namespace penstock::rpc {
 namespace {
 
-// The beginning of the arguments with their payloads, wherever these are: a call may come again over a transport that places
-// them differently. `storage` is used where they are beside the stream.
-ConstBytes HeadOf(const Message& call, size_t arguments_at, std::span<std::byte, kChecksummedOctets> storage) {
-  if (call.items.empty()) return call.stream.bytes().subspan(arguments_at);
-  Bytes room = storage;
-  size_t header = arguments_at;
-  const auto append = [&](ConstBytes octets) {
-    octets = octets.subspan(std::min(header, octets.size()));
-    header = 0;
-    octets = octets.first(std::min(octets.size(), room.size()));
-    CopyBytes(room, octets);
-    room = room.subspan(octets.size());
-  };
-  xdr::ForEachPiece(call, [&](const auto& piece) {
-    if constexpr (requires { piece.bytes(); }) {
-      append(piece.bytes());
-    } else {
-      append(piece);
-    }
-  });
-  return ConstBytes(storage).first(storage.size() - room.size());
-}
-
 CallKey KeyOf(const CallHeader& header, const Credential& credential, const Message& call, size_t arguments_at,
               const Peer& peer) {
-  std::array<std::byte, kChecksummedOctets> storage;
-  const ConstBytes arguments = HeadOf(call, arguments_at, storage);
   return {.address = CacheAddress(peer.address.address()),
           .xid = header.xid,
           .program = header.program,
           .version = header.version,
           .procedure = header.procedure,
           .length = static_cast<uint32_t>(call.flat_size() - arguments_at),
-          .checksum = ArgumentChecksum(arguments),
+          .checksum = ArgumentChecksum(call, arguments_at),
           .initiator = credential.initiator ? credential.initiator->name : std::string()};
 }
 

@@ -41,17 +41,6 @@ std::array<std::byte, 16> CacheAddress(const IpAddress& address) {
   return std::bit_cast<std::array<std::byte, 16>>(v6.to_bytes());
 }
 
-uint64_t ArgumentChecksum(ConstBytes arguments) {
-  arguments = arguments.first(std::min(arguments.size(), kChecksummedOctets));
-  uint64_t checksum = 1;
-  for (; arguments.size() >= 8; arguments = arguments.subspan(8)) {
-    checksum = Mix(checksum, LoadBig<uint64_t>(arguments.data()));
-  }
-  std::byte rest[8] = {};
-  CopyBytes(rest, arguments);
-  return Mix(checksum, LoadBig<uint64_t>(rest));
-}
-
 // A part of the clients, with a lock of its own. Entries live in `entries_` and name each other by index: a chain for each
 // bucket, a free list, and for each client and kind the replies in the order in which they were given.
 class ReplyCache::Shard {

@@ -51,10 +51,6 @@ struct CallKey {
 
 std::array<std::byte, 16> CacheAddress(const IpAddress& address);
 
-// Of the first kChecksummedOctets of `arguments`; against accidents, not against forgery (only a client's own calls can collide).
-inline constexpr size_t kChecksummedOctets = 256;
-uint64_t ArgumentChecksum(ConstBytes arguments);
-
 // Which calls a reply is kept for, and in which quota.
 enum class Keep : uint8_t {
   kNothing,
