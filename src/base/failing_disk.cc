@@ -105,11 +105,9 @@ class Disk {
     const std::lock_guard lock(mutex_);
     faults_.clear();
   }
-  // An inode's number may be used again.
-  void Forget() {
+  void ForgetSyncs() {
     const std::lock_guard lock(mutex_);
     syncs_.clear();
-    writers_.clear();
   }
   size_t CountSyncs(const std::string& path) {
     const std::lock_guard lock(mutex_);
@@ -236,12 +234,12 @@ ssize_t Transfer(DiskCall call, int fd, const iovec* pieces, int count, uint64_t
 
 }  // namespace
 
-FailingDisk::FailingDisk() { Disk::Of().Forget(); }
 void FailingDisk::Fail(const DiskFault& fault) { Disk::Of().Add(fault); }
 void FailingDisk::Mend() { Disk::Of().Clear(); }
 std::optional<uid_t> FailingDisk::LastWriter(const std::string& path) { return Disk::Of().LastWriter(path); }
 void FailingDisk::set_free_space(std::optional<uint64_t> octets) { free_space = octets.value_or(UINT64_MAX); }
 void FailingDisk::set_clock_tick(std::chrono::nanoseconds tick) { clock_tick = tick.count(); }
+void FailingDisk::ForgetSyncs() { Disk::Of().ForgetSyncs(); }
 size_t FailingDisk::CountSyncs(const std::string& path) { return Disk::Of().CountSyncs(path); }
 
 }  // namespace penstock

@@ -40,15 +40,17 @@ struct DiskFault {
 // What a test says to its own process. Any thread. Ends every fault when it goes.
 class FailingDisk {
  public:
-  FailingDisk();
+  FailingDisk() = default;
   FailingDisk(const FailingDisk&) = delete;
   FailingDisk& operator=(const FailingDisk&) = delete;
   ~FailingDisk() { Mend(); }
 
   void Fail(const DiskFault& fault);
   void Mend();
-  // How many calls that make data stable there have been for the file, since the last FailingDisk was made.
+  // How many calls that make data stable there have been for the file, or for what had its inode before.
   static size_t CountSyncs(const std::string& path);
+  // They are counted from here on.
+  static void ForgetSyncs();
   // Whose write that was (the thread's uid for files) which came last to the file.
   static std::optional<uid_t> LastWriter(const std::string& path);
   // So many octets are free for everybody on every file system; or what there is.

@@ -122,13 +122,6 @@ TEST_F(TcpTest, ACallWithoutAReplyEndsTheConnection) {
   StopServer(1s);
 }
 
-TEST_F(TcpTest, WhatIsNeitherCallNorReplyEndsTheConnection) {
-  StartServer();
-  const FileDescriptor peer = RawConnection();
-  Write(peer, Words({0x8000'0008, 1, 7}));
-  EXPECT_TRUE(ClosedByServer(peer));
-}
-
 TEST_F(TcpTest, AThousandCallsShareTheConnection) {
   StartServer({.max_calls = 16});
   ConnectClient();
