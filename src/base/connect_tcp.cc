@@ -31,6 +31,8 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
   for (unsigned i = 0; i < kCount; ++i) {
     socket.open(server.protocol(), error);
     if (error) co_return error;
+    // Connections that have ended keep their ports for a minute: to other servers they may be used all the same.
+    socket.set_option(tcp::socket::reuse_address(true), error);
     socket.bind(tcp::endpoint(server.protocol(), static_cast<uint16_t>(kFirst + (start + i) % kCount)), error);
     const bool is_permitted = error.value() != EACCES && error.value() != EPERM;
     if (!error) error = co_await Connect(socket, server);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -83,17 +84,23 @@ TEST(ConnectTcp, UsesAnyPortWhereReservedOnesAreNotPermitted) {
   }
 }
 
-// In a network of its own, where nobody else wants any.
-TEST(ConnectTcp, UsesAnyPortWhereAllReservedOnesAreTaken) {
+// Runs in a network of its own, where nobody else wants any port; false: that cannot be had.
+bool RunAlone(const std::function<void()>& run) {
   bool is_alone = false;
-  std::thread([&is_alone] {
+  std::thread([&] {
     if (::unshare(CLONE_NEWNET) != 0) return;
     const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifreq loopback{.ifr_ifrn = {"lo"}, .ifr_ifru = {}};
     loopback.ifr_flags = IFF_UP;
     is_alone = ::ioctl(fd, SIOCSIFFLAGS, &loopback) == 0;
     ::close(fd);
-    if (!is_alone) return;
+    if (is_alone) run();
+  }).join();
+  return is_alone;
+}
+
+TEST(ConnectTcp, UsesAnyPortWhereAllReservedOnesAreTaken) {
+  const bool is_alone = RunAlone([] {
     Network network;
     for (uint16_t port = 1; port < kFirstUnreservedPort; ++port) {
       if (port != 700) {
@@ -102,7 +109,26 @@ TEST(ConnectTcp, UsesAnyPortWhereAllReservedOnesAreTaken) {
     }
     EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << "the last one";
     EXPECT_GE(network.Connect(LocalPort::kReserved), kFirstUnreservedPort) << network.error.message();
-  }).join();
+  });
+  if (!is_alone) GTEST_SKIP() << "needs root: for a network of its own";
+}
+
+// Whoever closes first keeps the port in TIME_WAIT for a minute.
+TEST(ConnectTcp, UsesPortsOfEndedConnectionsForOtherServers) {
+  const bool is_alone = RunAlone([] {
+    Network network;
+    for (uint16_t port = 1; port < kFirstUnreservedPort; ++port) {
+      if (port != 700) {
+        EXPECT_TRUE(network.Take(port));
+      }
+    }
+    ASSERT_EQ(network.Connect(LocalPort::kReserved), 700);
+    tcp::socket accepted = network.acceptor.accept();
+    network.sockets.back().close();
+    accepted.close();
+    network.acceptor = tcp::acceptor(network.loop.context(), {asio::ip::address_v4::loopback(), 0});
+    EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << network.error.message();
+  });
   if (!is_alone) GTEST_SKIP() << "needs root: for a network of its own";
 }
 

@@ -169,8 +169,7 @@ Task<Changed<WriteVerifier>> FileSystem::Commit(const Context& context, const Ha
   const Tree::Uncommitted& uncommitted = *prepared.result;
   const Result<void> synced = co_await syncs_.Sync(*context.loop, uncommitted.object, uncommitted.file, true);
   if (synced) {
-    tree_.FinishCommit(*uncommitted.object, changed.object);
-    changed.result = uncommitted.verifier;
+    changed.result = tree_.FinishCommit(*uncommitted.object, changed.object);
   } else {
     changed.result = std::unexpected(synced.error());
   }

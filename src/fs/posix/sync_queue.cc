@@ -23,8 +23,8 @@ void SyncQueue::Run(const Object* object) {
     served = std::exchange(waiting_.at(object), {});
   }
   const bool data_only = std::ranges::all_of(served, &Waiter::data_only);
-  const SharedFile file = served.front()->file;
-  const Result<void> result = sync_(file->get(), data_only);
+  // The descriptor is the waiter's, and gone with it: a file that is open for writing cannot be executed.
+  const Result<void> result = sync_(served.front()->file->get(), data_only);
   bool more = false;
   {
     const std::lock_guard lock(mutex_);

@@ -89,15 +89,14 @@ class Tree {
   // stability.
   std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
                                            Stability stability, Patience patience);
-  // A file that is to be committed: any descriptor of it will do. The verifier is that of before the commit.
+  // A file that is to be committed: any descriptor of it will do.
   struct Uncommitted {
     ObjectRef object;
     SharedFile file;
-    WriteVerifier verifier;
   };
   Changed<Uncommitted> PrepareCommit(const Handle& handle);
-  // After that: a client commits when it has done with a file.
-  void FinishCommit(Object& object, WeakCacheData& data);
+  // After it is synced. Gives the verifier of now: what another sync has lost since the caller wrote is not committed.
+  WriteVerifier FinishCommit(Object& object, WeakCacheData& data);
 
   // Puts what was written to an open file on the disk, or its data and what leads to it alone. The verifier of writes becomes another
   // where that fails: what was written unstably may be lost, and clients that see another verifier send it again (RFC 1813

@@ -104,18 +104,18 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
   if (!stat) return {std::unexpected(stat.error()), {}};
   const auto prepare = [&]() -> Result<Uncommitted> {
     PENSTOCK_CHECK(CheckRegular((*object)->type()));
-    const WriteVerifier verifier(verifier_.load());
     Result<SharedFile> file = (*object)->Writer();
     if (!file) file = (*object)->Reader();
     if (!file) return std::unexpected(file.error());
-    return Uncommitted{*object, *std::move(file), verifier};
+    return Uncommitted{*object, *std::move(file)};
   };
   return {prepare(), {BeforeOf(stat->attributes), stat->attributes}};
 }
 
-void Tree::FinishCommit(Object& object, WeakCacheData& data) {
-  object.DropWriter();
+WriteVerifier Tree::FinishCommit(Object& object, WeakCacheData& data) {
+  object.DropWriter();  // a client commits when it has done with a file
   if (const Result<Stat> after = StatOf(object)) data.after = after->attributes;
+  return WriteVerifier(verifier_.load());
 }
 
 }  // namespace penstock::fs::posix
