@@ -37,7 +37,8 @@ int main(int argc, char** argv) {
   serve->add_option("DIR", serve_options.directory, "Serve this directory as /, read and write");
   serve->add_option(
       "--export", serve_options.exports,
-      "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash,\n"
+      "PATH=DIR[:option,...]: serve DIR as PATH; options ro, rw, root_squash, no_root_squash, all_squash (none of\n"
+      "them: root is squashed, but this host's own over loopback, from a port below 1024),\n"
       "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, ports below 1024 only), insecure (the default),\n"
       "sec=FLAVOR[:FLAVOR...] of sys (the default), krb5, krb5i, krb5p, none; may be repeated.\n"
       "A DIR below another's is served by its own export alone");

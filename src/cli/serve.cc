@@ -82,6 +82,14 @@ void PrintHowToMount(const server::Server& server) {
                  port, at.mount.port(), host, exported->path());
     }
   }
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
+  const std::string path = server.exports().all().front()->path();
+  fmt::print("With this program, as anybody:\n");
+  fmt::print("  {} ls 'nfs://{}:{}{}?proto=rdma'\n", program, host, at.rdma.port(), path);
+  fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?proto=rdma'\n", program, host, at.rdma.port(), path,
+             path.ends_with('/') ? "" : "/");
   fmt::print("ready\n");
   std::fflush(stdout);
 }

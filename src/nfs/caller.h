@@ -6,24 +6,35 @@
 #include <cstdint>
 #include <span>
 
+#include "base/local_port.h"
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
+#include "nfs/network.h"
 #include "nfs/user_groups.h"
 #include "rpc/auth.h"
+#include "rpc/transport.h"
 
 namespace penstock::nfs {
+
+// Whether a call comes from this host's root: over loopback, from a port that only root may use. Nobody else on this host
+// gets more by that, and root may do everything here anyway. Over RDMA, too: the connection managers of adapters and iWARP keep
+// such ports for root as TCP does.
+inline bool IsFromLocalRoot(const rpc::Peer& peer) {
+  return Unmapped(peer.address.address()).is_loopback() && peer.address.port() < kFirstUnreservedPort;
+}
 
 // The file system's context of one call. Its groups are a view of its own array, or of a list that it shares.
 class Caller {
  public:
-  Caller(const ExportOptions& options, const rpc::Credential& credential, Loop* loop) {
-    context_.loop = loop;
+  Caller(const ExportOptions& options, const rpc::Credential& credential, const rpc::Peer& peer) {
+    context_.loop = peer.loop;
     fs::Credentials& identity = context_.credentials;
     identity = {.uid = options.anonuid, .gid = options.anongid, .groups = {}};
     if (options.squash == Squash::kAll || !IsSomebody(options, credential)) return;
 
     // Each of the ids is squashed by itself: root's group does not come in with another user.
-    const bool keep_root = options.squash == Squash::kNone;
+    const bool is_local_root = credential.flavor == rpc::AuthFlavor::AUTH_SYS && IsFromLocalRoot(peer);
+    const bool keep_root = options.squash == Squash::kNone || (options.squash == Squash::kForeignRoot && is_local_root);
     const auto group = [&](uint32_t gid) { return gid == 0 && !keep_root ? options.anongid : gid; };
     if (credential.uid != 0 || keep_root) identity.uid = credential.uid;
     identity.gid = group(credential.gid);

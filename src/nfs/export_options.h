@@ -16,11 +16,17 @@ namespace penstock::nfs {
 class UserGroups;
 
 // Whose identity is not believed and becomes the anonymous one.
-enum class Squash : uint8_t { kNone, kRoot, kAll };
+enum class Squash : uint8_t {
+  kNone,
+  // Root, unless it is this host's own: see IsFromLocalRoot(). What an export does that says nothing else.
+  kForeignRoot,
+  kRoot,
+  kAll,
+};
 
 struct ExportOptions {
   bool read_only = false;
-  Squash squash = Squash::kRoot;
+  Squash squash = Squash::kForeignRoot;
   uint32_t anonuid = 65534;
   uint32_t anongid = 65534;
   std::vector<Network> clients{};  // empty: every host
@@ -42,7 +48,7 @@ struct ExportSpec {
 SetupResult<std::string> NormalizeExportPath(std::string_view path);
 
 // "PATH=DIR[:option,option,...]" with the options
-//   ro  rw  root_squash  no_root_squash  all_squash  anonuid=N  anongid=N  client=NETWORK (may be repeated)
+//   ro  rw  root_squash  no_root_squash  all_squash (none of them: kForeignRoot)  anonuid=N  anongid=N  client=NETWORK (may be repeated)
 //   secure  insecure (ports, over TCP)  sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; the best first
 // A colon that belongs to DIR is written "\:".
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);

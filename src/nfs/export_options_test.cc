@@ -56,13 +56,13 @@ TEST(ExportPath, IsAbsoluteAndNormal) {
   EXPECT_FALSE(NormalizeExportPath("/" + std::string(1024, 'x')));
 }
 
-TEST(ExportSpec, WithoutOptionsIsWritableForEverybodyWithRootSquashed) {
+TEST(ExportSpec, WithoutOptionsIsWritableForEverybodyWithForeignRootsSquashed) {
   const auto spec = ParseExportSpec("/data=/srv/data");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->path, "/data");
   EXPECT_EQ(spec->directory, "/srv/data");
   EXPECT_FALSE(spec->options.read_only);
-  EXPECT_EQ(spec->options.squash, Squash::kRoot);
+  EXPECT_EQ(spec->options.squash, Squash::kForeignRoot);
   EXPECT_EQ(spec->options.anonuid, 65534u);
   EXPECT_TRUE(spec->options.clients.empty());
   EXPECT_FALSE(spec->options.privileged_ports);

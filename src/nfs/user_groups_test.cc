@@ -67,6 +67,8 @@ TEST(SystemGroups, OfNobodyThatIsKnownAreNone) { EXPECT_THAT(UserGroups::OfSyste
 
 // ---- in place of the credential's ----
 
+const rpc::Peer kPeer{.address = {asio::ip::make_address("192.0.2.1"), 700}};
+
 class GroupsOfCallerTest : public UserGroupsTest {
  protected:
   GroupsOfCallerTest() {
@@ -77,7 +79,7 @@ class GroupsOfCallerTest : public UserGroupsTest {
     credential_.group_count = 1;
   }
   Caller Called(Squash squash) {
-    return {ExportOptions{.squash = squash, .anonuid = 99, .anongid = 98, .groups = groups_}, credential_, nullptr};
+    return {ExportOptions{.squash = squash, .anonuid = 99, .anongid = 98, .groups = groups_}, credential_, kPeer};
   }
 
   rpc::Credential credential_;
@@ -92,10 +94,10 @@ TEST_F(GroupsOfCallerTest, AreLookedUpForThoseAloneWhoseCredentialsNameNone) {
     co_return true;
   }(*of_few));
   const ExportOptions options{.security = {SecurityFlavor::kSys, SecurityFlavor::kKrb5}, .groups = of_few};
-  EXPECT_THAT(Caller(options, credential_, nullptr).context().credentials.groups, ElementsAre(13));
+  EXPECT_THAT(Caller(options, credential_, kPeer).context().credentials.groups, ElementsAre(13));
   credential_.flavor = rpc::AuthFlavor::RPCSEC_GSS;
   credential_.group_count = 0;
-  EXPECT_THAT(Caller(options, credential_, nullptr).context().credentials.groups, ElementsAre(100, 27));
+  EXPECT_THAT(Caller(options, credential_, kPeer).context().credentials.groups, ElementsAre(100, 27));
 }
 
 TEST_F(GroupsOfCallerTest, ReplaceTheListAndNotTheGroup) {

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <cassert>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <thread>
 
+#include "base/local_port.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/random.h"
@@ -20,6 +22,16 @@
 #include "rpcrdma/server.h"
 
 namespace penstock::server {
+namespace {
+
+// Whether ports below 1024 are root's on this host.
+bool PortsAreReserved() {
+  std::ifstream setting("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+  unsigned first = 0;
+  return setting >> first && first >= kFirstUnreservedPort;
+}
+
+}  // namespace
 
 // One event loop, its thread, and what is served on it. Set up and torn down by the thread that owns the Server, while
 // the loop does not run; in between everything but loop() belongs to the loop's thread.
@@ -155,6 +167,7 @@ SetupResult<void> Server::OpenExports() {
                                                 nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
   const auto changes = std::make_shared<fs::posix::ChangeCounters>();
+  const bool ports_are_reserved = PortsAreReserved();
   for (const nfs::ExportSpec& spec : options_.exports) {
     if (spec.options.security.UsesGss() && !offers_gss()) {
       return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
@@ -170,6 +183,9 @@ SetupResult<void> Server::OpenExports() {
                  fs::posix::FileSystem::Open(spec.directory, pool_, options));
     nfs::ExportOptions export_options = spec.options;
     export_options.groups = groups_;
+    if (export_options.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) {
+      export_options.squash = nfs::Squash::kRoot;
+    }
     PENSTOCK_CHECK(exports_.Add(spec.path, std::move(file_system), std::move(export_options)));
   }
   return {};

@@ -227,6 +227,29 @@ def squash(scratch):
         refused("cat", server.url("/root/secret", "tcp"), mentions=["secret"])
 
 
+def first_minute(scratch):
+    """A directory of root's is served without any option: root copies a file there, as the server says how to. From a port that
+    anybody may have, root is not believed."""
+    if os.geteuid() != 0:
+        raise Skip("needs root: for ports below 1024")
+    os.makedirs(f"{scratch}/export", mode=0o755)
+    make(f"{scratch}/file", 100_000)
+    server = Server({})
+    server.arguments.insert(1, f"{scratch}/export")
+    with server:
+        said = [line.split() for line in server.lines if "?proto=rdma'" in line]
+        assert [words[1] for words in said] == ["ls", "cp"], server.lines
+        url = said[1][-1].strip("'").replace("FILE", "put")
+        ok("cp", f"{scratch}/file", url)
+        assert ok("ls", said[0][-1].strip("'")).split() == [b"put"]
+        assert os.stat(f"{scratch}/export/put").st_uid == 0
+        for transport in TRANSPORTS:
+            for version in ("3", "4.0", "4.2"):
+                at = server.url("/put", transport).replace("vers=3", f"vers={version}")
+                ok("cp", f"{scratch}/file", at)
+                refused("cp", f"{scratch}/file", at + "&noresvport", mentions=["permission denied"])
+
+
 def networks(scratch):
     """An export that names its clients is refused to others, and served to them."""
     folders(scratch, "export")
@@ -370,4 +393,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, networks, without_root, secure, reserved_ports, bench, full, no_server)})
+    read_only, squash, first_minute, networks, without_root, secure, reserved_ports, bench, full, no_server)})

@@ -113,7 +113,7 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
     co_return mountres3(MNT3ERR_ACCES);
   }
 
-  const Caller caller(found.options(), context.credential, context.peer.loop);
+  const Caller caller(found.options(), context.credential, context.peer);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
   if (!directory) {
     if (directory.error() == fs::Error::kStale) exports_.Miss(context.peer.address, found);

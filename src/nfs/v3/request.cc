@@ -30,7 +30,7 @@ Target::Target(const Request& request, const nfs_fh3& handle, Flavors flavors)
     status_ = NFS3ERR_ACCES;
     return;
   }
-  caller_.emplace(export_->options(), request.call.credential, request.call.peer.loop);
+  caller_.emplace(export_->options(), request.call.credential, request.call.peer);
   object_ = parsed->object;
   status_ = NFS3_OK;
 }

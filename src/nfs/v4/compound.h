@@ -42,7 +42,7 @@ struct Services {
 class Object {
  public:
   Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call)
-      : export_(&in), object_(object), caller_(in.options(), call.credential, call.peer.loop) {}
+      : export_(&in), object_(object), caller_(in.options(), call.credential, call.peer) {}
 
   const Export& in() const { return *export_; }
   fs::FileSystem& file_system() const { return export_->file_system(); }
