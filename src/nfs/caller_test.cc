@@ -20,7 +20,12 @@ rpc::Credential System(uint32_t uid, uint32_t gid, std::initializer_list<uint32_
   return credential;
 }
 
-const rpc::Peer kPeer{.address = {asio::ip::make_address("192.0.2.1"), 700}};
+rpc::Peer PeerAt(const char* address, uint16_t port) {
+  rpc::Peer peer;
+  peer.address = {asio::ip::make_address(address), port};
+  return peer;
+}
+const rpc::Peer kPeer = PeerAt("192.0.2.1", 700);
 
 ExportOptions Options(Squash squash) { return {.squash = squash, .anonuid = 99, .anongid = 98}; }
 ExportOptions Secure(Squash squash) {
@@ -48,7 +53,7 @@ TEST(Caller, RootIsAnonymousWhereItIsSquashedInItsGroupsToo) {
 // Over loopback nobody but root has a port below 1024.
 TEST(Caller, RootOfThisHostStaysRootWhereTheExportSaysNothingElse) {
   const auto uid = [](Squash squash, const char* address, uint16_t port, uint32_t of = 0) {
-    const rpc::Peer peer{.address = {asio::ip::make_address(address), port}};
+    const rpc::Peer peer = PeerAt(address, port);
     return Caller(Options(squash), System(of, of), peer).context().credentials.uid;
   };
   for (const char* loopback : {"127.0.0.1", "::1", "::ffff:127.0.0.1"}) {
@@ -60,7 +65,7 @@ TEST(Caller, RootOfThisHostStaysRootWhereTheExportSaysNothingElse) {
   EXPECT_EQ(uid(Squash::kForeignRoot, "192.0.2.1", 700), 99u);
   EXPECT_EQ(uid(Squash::kForeignRoot, "127.0.0.1", 700, 1000), 1000u) << "everybody else is who they are";
   const TestInitiator root("root@EXAMPLE.ORG", 0);
-  const rpc::Peer local{.address = {asio::ip::make_address("127.0.0.1"), 700}};
+  const rpc::Peer local = PeerAt("127.0.0.1", 700);
   EXPECT_EQ(Caller(Secure(Squash::kForeignRoot), root.With(rpc::GssService::kNone), local).context().credentials.uid,
             99u)
       << "Kerberos says who somebody is, wherever";

@@ -67,7 +67,12 @@ TEST(SystemGroups, OfNobodyThatIsKnownAreNone) { EXPECT_THAT(UserGroups::OfSyste
 
 // ---- in place of the credential's ----
 
-const rpc::Peer kPeer{.address = {asio::ip::make_address("192.0.2.1"), 700}};
+rpc::Peer PeerAt(const char* address, uint16_t port) {
+  rpc::Peer peer;
+  peer.address = {asio::ip::make_address(address), port};
+  return peer;
+}
+const rpc::Peer kPeer = PeerAt("192.0.2.1", 700);
 
 class GroupsOfCallerTest : public UserGroupsTest {
  protected:
