@@ -1,14 +1,154 @@
 #include "base/workers.h"
 
-#include <asio/post.hpp>
-#include <asio/thread_pool.hpp>
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/turns.h"
 
 namespace penstock {
+namespace {
 
-Workers::Workers(size_t threads) : pool_(std::make_unique<asio::thread_pool>(threads)) {}
+constexpr size_t kKinds = 2;
+size_t IndexOf(Work work) { return static_cast<size_t>(work); }
+
+}  // namespace
+
+class Workers::Pool {
+ public:
+  explicit Pool(size_t count) : count_(count), for_data_(count - (count + 2) / 4) {
+    assert(count > 0);
+    threads_.reserve(count);
+    Start();
+  }
+  ~Pool() {
+    std::list<Turns::Function> unrun;  // destroyed when the lock is gone: they may own what posts
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+      for (Turns& turns : turns_) unrun.splice(unrun.end(), turns.Clear());
+      wake_.notify_all();
+    }
+    unrun.clear();
+    JoinThreads();
+  }
+
+  void Post(Turns::Function function, const ClientKey& client, Work work) {
+    const std::lock_guard lock(mutex_);
+    if (ends_) return;
+    turns_[IndexOf(work)].Push(client, std::move(function));
+    Wake();
+  }
+
+  void Join() {
+    {
+      const std::lock_guard lock(mutex_);
+      drains_ = true;
+      wake_.notify_all();
+    }
+    JoinThreads();
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+
+  size_t threads_for(Work work) const { return work == Work::kData ? for_data_ : count_; }
+
+ private:
+  // The methods that follow hold the lock.
+
+  size_t FreeFor(size_t kind) const {
+    const size_t held = turns_[0].held() + turns_[1].held();
+    const size_t free = count_ - held;
+    return kind == IndexOf(Work::kData) ? std::min(free, for_data_ - turns_[kind].held()) : free;
+  }
+  bool CanTake() {
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      if (turns_[kind].CanTake(FreeFor(kind))) return true;
+    }
+    return false;
+  }
+  // The kinds take turns, too.
+  std::optional<Turns::Taken> Take(size_t& kind) {
+    for (size_t i = 0; i < kKinds; ++i) {
+      kind = next_kind_;
+      next_kind_ = (next_kind_ + 1) % kKinds;
+      if (auto taken = turns_[kind].Take(FreeFor(kind))) return taken;
+    }
+    return std::nullopt;
+  }
+  void Start() {
+    threads_.emplace_back([this] { Run(); });
+  }
+  // Another thread, where it finds something to do.
+  void Wake() {
+    if (!CanTake()) return;
+    if (idle_ > 0) return wake_.notify_one();
+    if (threads_.size() == count_ || drains_) return;
+    try {
+      Start();
+    } catch (const std::system_error&) {  // the system has no more: those that are there do it
+    }
+  }
+  bool Waits() const { return turns_[0].size() + turns_[1].size() > 0; }
+
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (!ends_) {
+      size_t kind = 0;
+      std::optional<Turns::Taken> taken = Take(kind);
+      if (!taken) {
+        // What waits is for the threads that the clients have already: those come back to it.
+        if (drains_ && !Waits()) break;
+        ++idle_;
+        wake_.wait(lock);
+        --idle_;
+        continue;
+      }
+      // There may be more: what came before this thread was awake, or what this client may have now that it has one less.
+      if (Waits()) Wake();
+      lock.unlock();
+      taken->function();
+      taken->function = nullptr;
+      lock.lock();
+      turns_[kind].Finish(taken->client);
+    }
+    if (drains_) wake_.notify_all();
+  }
+
+  void JoinThreads() {
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+
+  const size_t count_;
+  const size_t for_data_;
+
+  std::mutex mutex_;                  // guards what follows
+  std::vector<std::thread> threads_;  // the first one from the beginning; no more once they are to end
+  std::condition_variable wake_;
+  std::array<Turns, kKinds> turns_;
+  size_t next_kind_ = 0;
+  size_t idle_ = 0;
+  bool drains_ = false;
+  bool ends_ = false;
+};
+
+Workers::Workers(size_t threads) : pool_(std::make_unique<Pool>(threads)) {}
 Workers::~Workers() = default;
 
-void Workers::Post(std::move_only_function<void()> function) { asio::post(*pool_, std::move(function)); }
-void Workers::Join() { pool_->join(); }
+void Workers::Post(std::move_only_function<void()> function, const ClientKey& client, Work work) {
+  pool_->Post(std::move(function), client, work);
+}
+void Workers::Join() { pool_->Join(); }
+size_t Workers::threads_for(Work work) const { return pool_->threads_for(work); }
 
 }  // namespace penstock

@@ -3,46 +3,62 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "base/client_key.h"
 #include "base/loop.h"
-
-namespace asio {
-class thread_pool;
-}  // namespace asio
 
 namespace penstock {
 
-// A pool of threads that run functions in the order in which they were posted.
+// What a function on the pool waits for.
+enum class Work : uint8_t {
+  kMetadata,  // names, attributes, look-ups
+  kData,      // the contents of files, which a slow disk may keep for long
+};
+
+// A pool of threads that its clients share fairly.
+//
+// Each client's functions begin in the order in which they were posted. Clients take turns: hosts first, then the
+// connections of a host. A quarter of the threads is for metadata alone, and one client alone gets a quarter of those for a kind
+// of work: what functions that hang leave free is for others. See Turns.
 class Workers {
  public:
+  // `threads`: at least one; they are started when they are needed.
   explicit Workers(size_t threads);
   // Ends the threads as soon as the functions return that run now. Functions that have not begun are destroyed.
   ~Workers();
 
-  // Any thread: runs `function` on a thread of the pool, later.
-  void Post(std::move_only_function<void()> function);
-  // Waits until every posted function has run, and ends the threads. Functions posted later do not run.
+  // Any thread: runs `function` on a thread of the pool, later. Functions posted after Join() are destroyed.
+  void Post(std::move_only_function<void()> function, const ClientKey& client = {}, Work work = Work::kMetadata);
+  // Waits until every posted function has run, and ends the threads.
   void Join();
 
+  // How many threads functions of the kind may have at the same time.
+  size_t threads_for(Work work) const;
+
  private:
-  const std::unique_ptr<asio::thread_pool> pool_;
+  class Pool;
+  const std::unique_ptr<Pool> pool_;
 };
 
 // co_await Offload(loop, workers, f): runs f() on a thread of `workers` while `loop` goes on, and resumes on `loop`
 // with what it returned. For calls that block. `loop` and `workers` must outlive the call. Where one of them is null (a
 // simulation has no threads) f() runs at once.
 template <class Function>
-auto Offload(Loop* loop, Workers* workers, Function function) {
+auto Offload(Loop* loop, Workers* workers, Function function, const ClientKey& client = {},
+             Work work = Work::kMetadata) {
   using T = std::invoke_result_t<Function&>;
   struct Awaiter {
     Loop* loop;
     Workers* workers;
     Function function;
+    ClientKey client;
+    Work work;
     std::optional<T> result;
 
     bool await_ready() {
@@ -51,18 +67,20 @@ auto Offload(Loop* loop, Workers* workers, Function function) {
       return true;
     }
     void await_suspend(std::coroutine_handle<> waiter) {
-      workers->Post([this, waiter] {
+      const auto run = [this, waiter] {
         result.emplace(function());
         loop->Post(waiter);
-      });
+      };
+      workers->Post(run, client, work);
     }
     T await_resume() { return std::move(*result); }
   };
-  return Awaiter{loop, workers, std::move(function), {}};
+  return Awaiter{loop, workers, std::move(function), client, work, {}};
 }
 template <class Function>
-auto Offload(Loop& loop, Workers& workers, Function function) {
-  return Offload(&loop, &workers, std::move(function));
+auto Offload(Loop& loop, Workers& workers, Function function, const ClientKey& client = {},
+             Work work = Work::kMetadata) {
+  return Offload(&loop, &workers, std::move(function), client, work);
 }
 
 }  // namespace penstock

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <latch>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "base/loop.h"
 #include "base/task.h"
@@ -21,6 +27,150 @@ TEST(Workers, JoinWaitsForWhatWasPosted) {
   workers.Join();
   EXPECT_NE(ran_on, std::this_thread::get_id());
   EXPECT_EQ(seen, 7);
+}
+
+TEST(Workers, JoinWaitsForWhatIsPostedMeanwhile) {
+  for (const size_t threads : {1, 2, 8}) {
+    Workers workers(threads);
+    std::atomic<int> ran = 0;
+    for (int i = 0; i < 100; ++i) {
+      workers.Post([&] {
+        ++ran;
+        workers.Post([&] { ++ran; });
+      });
+    }
+    workers.Join();
+    EXPECT_EQ(ran, 200) << threads;
+  }
+}
+
+TEST(Workers, WhatHasNotBegunIsDestroyed) {
+  const auto owned = std::make_shared<int>(7);
+  bool ran = false;
+  {
+    std::latch begun(1), may_end(1);
+    std::thread releases;
+    {
+      Workers workers(1);
+      workers.Post([&] {
+        begun.count_down();
+        may_end.wait();
+      });
+      begun.wait();
+      workers.Post([&ran, owned] { ran = true; });
+      EXPECT_EQ(owned.use_count(), 2);
+      releases = std::thread([&] {
+        while (owned.use_count() > 1) std::this_thread::yield();  // it goes before the threads end
+        may_end.count_down();
+      });
+    }
+    releases.join();
+  }
+  EXPECT_FALSE(ran);
+}
+
+TEST(Workers, WhatIsPostedAfterJoinIsDestroyed) {
+  Workers workers(2);
+  workers.Join();
+  const auto owned = std::make_shared<int>(7);
+  workers.Post([owned] {});
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
+// --- Clients
+
+// Functions that hang until they are told to end.
+class Hanging {
+ public:
+  ~Hanging() { End(); }
+  // Posts one, and waits until it has begun.
+  void Post(Workers& workers, const ClientKey& client, Work work) {
+    const size_t before = begun();
+    PostOnly(workers, client, work);
+    for (size_t now = before; now == before; now = begun()) begun_.wait(now);
+  }
+  void PostOnly(Workers& workers, const ClientKey& client, Work work) {
+    workers.Post(
+        [this] {
+          ++begun_;
+          begun_.notify_all();
+          end_.wait(false);
+        },
+        client, work);
+  }
+  size_t begun() const { return begun_; }
+  void End() {
+    end_ = true;
+    end_.notify_all();
+  }
+
+ private:
+  std::atomic<size_t> begun_ = 0;
+  std::atomic<bool> end_ = false;
+};
+
+constexpr ClientKey HostOf(uint64_t number) { return {.host = number, .connection = number}; }
+
+// Whether a function of the client runs. The time is that after which nobody expects it any more.
+bool Runs(Workers& workers, const ClientKey& client, Work work) {
+  const auto ran = std::make_shared<std::promise<void>>();
+  workers.Post([ran] { ran->set_value(); }, client, work);
+  return ran->get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+}
+
+TEST(Workers, AQuarterOfTheThreadsIsForMetadata) {
+  const std::pair<size_t, size_t> kForData[] = {{1, 1}, {2, 1}, {4, 3}, {8, 6}, {16, 12}};
+  for (const auto& [threads, for_data] : kForData) {
+    const Workers workers(threads);
+    EXPECT_EQ(workers.threads_for(Work::kMetadata), threads);
+    EXPECT_EQ(workers.threads_for(Work::kData), for_data) << threads;
+  }
+}
+
+TEST(Workers, MetadataIsNotBehindDataThatHangs) {
+  Workers workers(8);
+  Hanging data;
+  const size_t threads = workers.threads_for(Work::kData);
+  for (uint64_t host = 1; host <= threads; ++host) data.Post(workers, HostOf(host), Work::kData);
+  for (int i = 0; i < 100; ++i) data.PostOnly(workers, HostOf(1), Work::kData);
+  EXPECT_TRUE(Runs(workers, HostOf(1), Work::kMetadata)) << "of a client that has data waiting";
+  EXPECT_TRUE(Runs(workers, HostOf(99), Work::kMetadata));
+  EXPECT_EQ(data.begun(), threads);
+  data.End();
+  workers.Join();
+  EXPECT_EQ(data.begun(), threads + 100);
+}
+
+TEST(Workers, ClientsThatHangLeaveAThreadForOthers) {
+  for (const Work work : {Work::kMetadata, Work::kData}) {
+    Workers workers(32);
+    Hanging hanging;
+    for (uint64_t client = 1; client <= 4; ++client) {
+      hanging.Post(workers, HostOf(client), work);
+      for (int i = 0; i < 100; ++i) hanging.PostOnly(workers, HostOf(client), work);
+    }
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(Runs(workers, HostOf(99), work));
+    hanging.End();
+    workers.Join();
+    EXPECT_EQ(hanging.begun(), 404u);
+  }
+}
+
+TEST(Workers, ClientsTakeTurns) {
+  Workers workers(1);
+  std::latch begun(1), may_end(1);
+  std::string order;
+  workers.Post([&] {
+    begun.count_down();
+    may_end.wait();
+  });
+  begun.wait();
+  for (const auto& [name, host] : {std::pair('a', 1u), std::pair('a', 1u), std::pair('a', 1u), std::pair('b', 2u)}) {
+    workers.Post([&order, name] { order += name; }, HostOf(host));
+  }
+  may_end.count_down();
+  workers.Join();
+  EXPECT_EQ(order, "abaa");
 }
 
 TEST(Offload, RunsElsewhereAndComesBack) {

@@ -35,7 +35,7 @@ class ClientRuntime {
 
  private:
   Loop loop_;
-  Workers workers_{4};
+  Workers workers_{16};  // one user of a pool gets a quarter
   const rdma::Choice choice_;
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace

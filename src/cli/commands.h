@@ -101,6 +101,7 @@ struct ServeOptions {
   uint16_t rdma_port = 20049;
   uint16_t mount_port = 20048;
   unsigned threads = 0;  // 0: one for each processor
+  unsigned workers = 64;
   std::string state_directory;
   size_t max_connections = 1024;
   double stall_seconds = 60;

@@ -48,6 +48,13 @@ int main(int argc, char** argv) {
   serve->add_option("--mount-port", serve_options.mount_port, "MOUNT over TCP")->capture_default_str();
   serve->add_option("--threads", serve_options.threads, "Event loops; 0: one for each processor")
       ->capture_default_str();
+  serve
+      ->add_option(
+          "--workers", serve_options.workers,
+          "Threads for calls that wait for a disk, started when they are needed. A quarter of them serves names\n"
+          "and attributes alone; a connection alone gets a quarter")
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
   serve->add_option("--state-dir", serve_options.state_directory,
                     "What must survive a restart is kept here; by default below $XDG_STATE_HOME");
   serve->add_option("--max-connections", serve_options.max_connections, "For each event loop, on each port")

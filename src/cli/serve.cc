@@ -42,6 +42,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.rdma_port = arguments.rdma_port;
   options.mount_port = arguments.mount_port;
   options.threads = arguments.threads > 0 ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
+  options.workers = arguments.workers;
   options.state_directory = arguments.state_directory;
   options.trace = arguments.trace;
   options.max_connections = arguments.max_connections;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/client_key.h"
 #include "base/data.h"
 #include "base/task.h"
 #include "fs/acl.h"
@@ -28,6 +29,7 @@ struct Context {
   // The loop that the caller runs on: where the call resumes after a thread of the pool did the work, and whose buffers
   // take what is read. Null in simulations, which only a file system that never leaves the thread (memory/) can serve.
   Loop* loop = nullptr;
+  ClientKey client{};  // whose turn it is that the call takes where it waits for a thread
 };
 
 struct ReadReply {

@@ -12,6 +12,7 @@
 #include "nfs/network.h"
 #include "nfs/user_groups.h"
 #include "rpc/auth.h"
+#include "rpc/client_key.h"
 #include "rpc/transport.h"
 
 namespace penstock::nfs {
@@ -28,6 +29,7 @@ class Caller {
  public:
   Caller(const ExportOptions& options, const rpc::Credential& credential, const rpc::Peer& peer) {
     context_.loop = peer.loop;
+    context_.client = rpc::ClientKeyOf(peer);
     fs::Credentials& identity = context_.credentials;
     identity = {.uid = options.anonuid, .gid = options.anongid, .groups = {}};
     if (options.squash == Squash::kAll || !IsSomebody(options, credential)) return;

@@ -24,8 +24,8 @@ struct Options {
   uint16_t mount_port = 20048;
   // Event loops, each on a thread of its own; at least one.
   unsigned threads = 1;
-  // Threads for file-system calls that block; at least one.
-  unsigned workers = 8;
+  // Threads for calls that block, on a disk mostly; at least one. They are started when they are needed. See Workers.
+  unsigned workers = 64;
   // What must survive a restart; DefaultStateDirectory() where empty. No other server's.
   std::filesystem::path state_directory;
   // RPCSEC_GSS is offered with the keys of the service nfs in this keytab. Empty: with those in the host's (KRB5_KTNAME), if it has any.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nfs/caller.h"
+#include "rpc/client_key.h"
 #include "rpc/handle.h"
 
 namespace penstock::nfs::mount {

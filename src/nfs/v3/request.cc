@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nfs/v3/convert.h"
+#include "rpc/client_key.h"
 
 namespace penstock::nfs::v3 {
 

@@ -13,6 +13,7 @@
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/random.h"
 #include "protocol/nfs4_types.h"
+#include "rpc/client_key.h"
 #include "rpc/dispatch.h"
 
 namespace penstock::nfs::v4 {

@@ -129,7 +129,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   // attribute still grows.
   fs::NewAttributes changed;
   changed.mtime.how = fs::SetTime::How::kServerTime;
-  const fs::Context ours{.credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = file.context().loop};
+  const fs::Context ours{
+      .credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = file.context().loop, .client = file.context().client};
   const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
   if (set.result && set.object.after) attributes = *set.object.after;
   if (held.size) attributes.size = *held.size;

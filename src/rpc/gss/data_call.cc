@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "rpc/client_key.h"
 
 namespace penstock::rpc::gss {
 namespace {
@@ -43,7 +44,8 @@ Task<bool> DataCall::Unseal(const Message& call, size_t arguments_at, const Peer
     return is_private ? UnsealPrivacy(*context_, sequence_, behind, room)
                       : UnsealIntegrity(*context_, sequence_, behind);
   };
-  std::optional<Message> unsealed = co_await Offload(peer.loop, size >= kLong ? pool_ : nullptr, unseal);
+  std::optional<Message> unsealed =
+      co_await Offload(peer.loop, size >= kLong ? pool_ : nullptr, unseal, ClientKeyOf(peer));
   if (!unsealed) co_return false;
   arguments_ = *std::move(unsealed);
   co_return true;
@@ -77,7 +79,7 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
     const BufferRef room = peer.buffers->Allocate(plan->size);
     const auto seal = [&] { return SealResults(*context_, *plan, sequence_, plain, *verifier, room); };
     const bool takes_long = plan->size >= kLong || HasFiles(plain);
-    sealed = co_await Offload(peer.loop, takes_long ? pool_ : nullptr, seal);
+    sealed = co_await Offload(peer.loop, takes_long ? pool_ : nullptr, seal, ClientKeyOf(peer));
   }
   if (sealed) co_return *std::move(sealed);
   // RFC 2203 §5.3.3.4.1, §5.3.3.4.4: then there is no reply.

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/workers.h"
+#include "rpc/client_key.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/data_call.h"
 #include "xdr/decode.h"
@@ -92,7 +93,7 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
   }
 
   const auto take = [&] { return TakeToken(std::move(mechanism), handle, *token); };
-  Result<Negotiated> negotiated = co_await Offload(peer.loop, pool_, take);
+  Result<Negotiated> negotiated = co_await Offload(peer.loop, pool_, take, ClientKeyOf(peer));
   if (!negotiated) {
     contexts_.Abandon(handle);
     co_return fail(negotiated.error());

@@ -1,0 +1,15 @@
+// Which client a call has come from, for what clients share: see base/client_key.h.
+#pragma once
+
+#include <functional>
+
+#include "base/client_key.h"
+#include "rpc/transport.h"
+
+namespace penstock::rpc {
+
+inline ClientKey ClientKeyOf(const Peer& peer) {
+  return {.host = std::hash<IpAddress>{}(peer.address.address()), .connection = peer.connection};
+}
+
+}  // namespace penstock::rpc
