@@ -77,6 +77,8 @@ DiskFault Parse(const std::string& line) {
   DiskFault fault{.call = *known, .path = path};
   if (const auto error = Find(kErrors, how)) {
     fault.error = *error;
+  } else if (how == "hang") {
+    fault.hangs = true;
   } else if (how.starts_with("slow=")) {
     fault.slow_ms = static_cast<unsigned>(std::stoul(how.substr(5)));
   } else if (how.starts_with("short=")) {
@@ -122,8 +124,13 @@ class Disk {
     return found == writers_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // How a call on the file's octets from `begin` to `end` is to go. Waits where it is slow.
-  DiskFault Meet(DiskCall call, int fd, uint64_t begin, uint64_t end) {
+  size_t CountHanging() {
+    const std::lock_guard lock(mutex_);
+    return hanging_;
+  }
+
+  // How a call on the file's octets from `begin` to `end` is to go. Waits where it is slow, if it may.
+  DiskFault Meet(DiskCall call, int fd, uint64_t begin, uint64_t end, bool may_wait) {
     DiskFault met{.call = call};
     {
       const std::lock_guard lock(mutex_);
@@ -136,11 +143,13 @@ class Disk {
       if (call == DiskCall::kWrite) writers_[*id] = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));
       for (DiskFault& fault : faults_) {
         if (fault.call != call || fault.times == 0 || end <= fault.from || IdOf(fault.path) != id) continue;
+        if ((fault.hangs || fault.slow_ms != 0) && !may_wait) return {.call = call, .error = EAGAIN};
         if (fault.error == 0 || fault.from <= begin) --fault.times;
         met = fault;
         break;
       }
     }
+    if (met.hangs) Hang(met);
     if (met.slow_ms != 0) std::this_thread::sleep_for(std::chrono::milliseconds(met.slow_ms));
     return met;
   }
@@ -166,6 +175,23 @@ class Disk {
     }
   }
 
+  // Until the rule has gone.
+  void Hang(const DiskFault& met) {
+    std::unique_lock lock(mutex_);
+    ++hanging_;
+    if (!log_.empty()) std::ofstream(log_, std::ios::app) << "hangs " << met.path << '\n';
+    const auto is_rule = [&](const DiskFault& fault) {
+      return fault.hangs && fault.call == met.call && fault.path == met.path;
+    };
+    while (std::ranges::any_of(faults_, is_rule)) {
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      lock.lock();
+      Reload();
+    }
+    --hanging_;
+  }
+
   void Note(const FileId& id, int fd) {
     ++syncs_[id];
     if (log_.empty()) return;
@@ -178,6 +204,7 @@ class Disk {
   std::vector<DiskFault> faults_;
   std::map<FileId, size_t> syncs_;
   std::map<FileId, uid_t> writers_;
+  size_t hanging_ = 0;
   std::string rules_, log_;
   struct stat loaded_{};
 };
@@ -209,8 +236,8 @@ std::vector<iovec> Shorten(const iovec* pieces, int count, size_t most) {
 }
 
 // Fails, or leaves how many octets the call may move: those before the first that fails, as a disk does.
-bool Passes(DiskCall call, int fd, uint64_t offset, size_t& size) {
-  const DiskFault fault = Disk::Of().Meet(call, fd, offset, offset + std::max<size_t>(size, 1));
+bool Passes(DiskCall call, int fd, uint64_t offset, size_t& size, bool may_wait = true) {
+  const DiskFault fault = Disk::Of().Meet(call, fd, offset, offset + std::max<size_t>(size, 1), may_wait);
   size = std::min(size, fault.at_most);
   if (fault.error == 0) return true;
   if (fault.from > offset) {
@@ -222,11 +249,11 @@ bool Passes(DiskCall call, int fd, uint64_t offset, size_t& size) {
 }
 
 template <class Call>
-ssize_t Transfer(DiskCall call, int fd, const iovec* pieces, int count, uint64_t offset, Call real) {
+ssize_t Transfer(DiskCall call, int fd, const iovec* pieces, int count, uint64_t offset, int flags, Call real) {
   size_t size = 0;
   for (int i = 0; i < count; ++i) size += pieces[i].iov_len;
   size_t may_move = size;
-  if (!Passes(call, fd, offset, may_move)) return -1;
+  if (!Passes(call, fd, offset, may_move, (flags & RWF_NOWAIT) == 0)) return -1;
   if (may_move == size) return real(pieces, count);
   const std::vector<iovec> shorter = Shorten(pieces, count, may_move);
   return real(shorter.data(), static_cast<int>(shorter.size()));
@@ -240,6 +267,7 @@ std::optional<uid_t> FailingDisk::LastWriter(const std::string& path) { return D
 void FailingDisk::set_free_space(std::optional<uint64_t> octets) { free_space = octets.value_or(UINT64_MAX); }
 void FailingDisk::set_clock_tick(std::chrono::nanoseconds tick) { clock_tick = tick.count(); }
 void FailingDisk::ForgetSyncs() { Disk::Of().ForgetSyncs(); }
+size_t FailingDisk::CountHanging() { return Disk::Of().CountHanging(); }
 size_t FailingDisk::CountSyncs(const std::string& path) { return Disk::Of().CountSyncs(path); }
 
 }  // namespace penstock
@@ -269,7 +297,7 @@ ssize_t pwrite64(int fd, const void* from, size_t size, off64_t offset) { return
 
 ssize_t preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
   static const auto real = Real<decltype(&::preadv2)>("preadv2");
-  return Transfer(DiskCall::kReadVector, fd, pieces, count, static_cast<uint64_t>(offset),
+  return Transfer(DiskCall::kReadVector, fd, pieces, count, static_cast<uint64_t>(offset), flags,
                   [&](const iovec* some, int few) { return real(fd, some, few, offset, flags); });
 }
 ssize_t preadv64v2(int fd, const iovec* pieces, int count, off64_t offset, int flags) {
@@ -278,7 +306,7 @@ ssize_t preadv64v2(int fd, const iovec* pieces, int count, off64_t offset, int f
 
 ssize_t pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
   static const auto real = Real<decltype(&::pwritev2)>("pwritev2");
-  return Transfer(DiskCall::kWrite, fd, pieces, count, static_cast<uint64_t>(offset),
+  return Transfer(DiskCall::kWrite, fd, pieces, count, static_cast<uint64_t>(offset), flags,
                   [&](const iovec* some, int few) { return real(fd, some, few, offset, flags); });
 }
 ssize_t pwritev64v2(int fd, const iovec* pieces, int count, off64_t offset, int flags) {

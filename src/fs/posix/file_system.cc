@@ -1,6 +1,7 @@
 // Which thread does what. Questions about objects that are open, reading what is in memory, and small writes that need
 // not reach the disk are done at once, on the caller's loop: going to another thread and back would cost more than they
-// do. What would wait goes to the pool, and so does everything that changes names or attributes.
+// do. What would wait goes to the pool, and so does everything that changes names or attributes. The loop itself never waits for
+// a disk: one that hangs would hold up all of its connections.
 #include "fs/posix/file_system.h"
 
 #include <fcntl.h>
@@ -15,14 +16,15 @@ namespace {
 
 constexpr size_t kLargestWriteOnLoop = 32 << 10;
 
-// co_await AtOnceOrElsewhere(loop, pool, attempt): what attempt(Patience::kNone) gives, where it gives something; else
-// what attempt(Patience::kMayBlock) gives on a thread of the pool.
+// co_await AtOnceOrElsewhere(context, pool, work, attempt): what attempt(Patience::kNone) gives, where it gives something;
+// else what attempt(Patience::kMayBlock) gives on a thread of the pool.
 template <class Attempt>
-auto AtOnceOrElsewhere(Loop& loop, Workers& pool, Attempt attempt) {
+auto AtOnceOrElsewhere(const Context& context, Workers& pool, Work work, Attempt attempt) {
   using Given = std::invoke_result_t<Attempt, Patience>;
   struct Awaiter {
-    Loop& loop;
+    const Context& context;
     Workers& pool;
+    Work work;
     Attempt attempt;
     Given given;
 
@@ -31,27 +33,35 @@ auto AtOnceOrElsewhere(Loop& loop, Workers& pool, Attempt attempt) {
       return given.has_value();
     }
     void await_suspend(std::coroutine_handle<> waiter) {
-      pool.Post([this, waiter] {
+      const auto run = [this, waiter] {
         given = attempt(Patience::kMayBlock);
-        loop.Post(waiter);
-      });
+        context.loop->Post(waiter);
+      };
+      pool.Post(run, context.client, work);
     }
     typename Given::value_type await_resume() { return std::move(*given); }
   };
-  return Awaiter{loop, pool, std::move(attempt), std::nullopt};
+  return Awaiter{context, pool, work, std::move(attempt), std::nullopt};
+}
+
+template <class Function>
+auto OnPool(const Context& context, Workers& pool, Work work, Function function) {
+  return Offload(*context.loop, pool, std::move(function), context.client, work);
 }
 
 }  // namespace
 
-// `change`, on a thread of the pool, and then what it has touched on the disk.
+// `change`, on a thread of the pool, and then what it has touched on the disk. A directory is written soon, and so is a file
+// that was made just now; any other may have much that is not on the disk yet.
 template <class Change>
-auto FileSystem::ChangeAndSync(const Context& context, Change change)
+auto FileSystem::ChangeAndSync(const Context& context, Work work, Change change, Work of_files)
     -> Task<std::invoke_result_t<Change&, Tree::Touches&>> {
   Tree::Touches touches;
   const auto run = [&] { return change(touches); };
-  auto changed = co_await Offload(*context.loop, pool_, run);
+  auto changed = co_await OnPool(context, pool_, work, run);
   for (const Tree::Touched& touched : touches) {
-    const Result<void> synced = co_await syncs_.Sync(*context.loop, touched.object, touched.file, false);
+    const Work sync = touched.object->is_directory() ? Work::kMetadata : of_files;
+    const Result<void> synced = co_await syncs_.Sync(context, sync, touched.object, touched.file, false);
     if (!synced && changed.result) changed.result = std::unexpected(synced.error());
   }
   co_return changed;
@@ -59,7 +69,7 @@ auto FileSystem::ChangeAndSync(const Context& context, Change change)
 
 Task<Result<Attributes>> FileSystem::GetAttributes(const Context& context, const Handle& object) {
   const auto attempt = [&](Patience patience) { return tree_.GetAttributes(object, patience); };
-  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
 }
 
 Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
@@ -67,31 +77,33 @@ Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Hand
   const auto set = [&](Tree::Touches& touches) {
     return tree_.SetAttributes(context.credentials, object, values, guard, touches);
   };
-  co_return co_await ChangeAndSync(context, set);
+  // To cut a long file takes its time.
+  const Work work = values.size ? Work::kData : Work::kMetadata;
+  co_return co_await ChangeAndSync(context, work, set);
 }
 
 Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& directory, std::string_view name) {
   const auto attempt = [&](Patience patience) { return tree_.Lookup(context.credentials, directory, name, patience); };
-  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
 }
 
 Task<Observed<AccessMask>> FileSystem::Access(const Context& context, const Handle& object, AccessMask wanted) {
   const auto attempt = [&](Patience patience) { return tree_.Access(context.credentials, object, wanted, patience); };
-  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
 }
 
 Task<Observed<std::string>> FileSystem::ReadLink(const Context& context, const Handle& symlink) {
   const auto attempt = [&](Patience patience) { return tree_.ReadLink(symlink, patience); };
-  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
 }
 
 Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle& file, uint64_t offset,
                                            uint32_t count) {
   Loop& loop = *context.loop;
-  const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
-  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(loop, pool_, reach);
-  if (!object) co_return Observed<ReadReply>{std::unexpected(object.error()), {}};
-  const Observed<Tree::Extent> prepared = tree_.PrepareRead(context.credentials, **object, offset, count);
+  const auto prepare = [&](Patience patience) {
+    return tree_.PrepareRead(context.credentials, file, offset, count, patience);
+  };
+  const Observed<Tree::Extent> prepared = co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, prepare);
   Observed<ReadReply> reply{std::unexpected(Error::kServerFault), prepared.attributes};
   if (!prepared.result) {
     reply.result = std::unexpected(prepared.result.error());
@@ -108,7 +120,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
     Result<size_t> have = extent.count;
     if (extent.file->unreadable() || !IsCached(fd, offset, extent.count, tree_.volume())) {
       const auto pull_in = [&] { return PullIn(fd, offset, extent.count); };
-      have = co_await Offload(loop, pool_, pull_in);
+      have = co_await OnPool(context, pool_, Work::kData, pull_in);
     }
     if (!have) {
       reply.result = std::unexpected(have.error());
@@ -124,7 +136,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
   size_t have = ReadCached(fd, wanted, offset, tree_.volume());
   if (have < wanted.size()) {
     const auto read_rest = [&] { return ReadWaiting(fd, wanted.subspan(have), offset + have); };
-    const Result<size_t> rest = co_await Offload(loop, pool_, read_rest);
+    const Result<size_t> rest = co_await OnPool(context, pool_, Work::kData, read_rest);
     if (!rest) {
       reply.result = std::unexpected(rest.error());
       co_return reply;
@@ -139,37 +151,41 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
 
 Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle& file, uint64_t offset,
                                             const Data& data, Stability stability) {
-  Loop& loop = *context.loop;
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
-  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(loop, pool_, reach);
+  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, reach);
   if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
-  const bool at_once = stability == Stability::kUnstable && data.size() <= kLargestWriteOnLoop && !data.is_file();
+  const bool at_once = stability == Stability::kUnstable && data.size() <= kLargestWriteOnLoop;
   const auto attempt = [&](Patience patience) -> std::optional<Changed<WriteReply>> {
     if (patience == Patience::kNone && !at_once) return std::nullopt;
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
-  Changed<WriteReply> changed = co_await AtOnceOrElsewhere(loop, pool_, attempt);
+  Changed<WriteReply> changed = co_await AtOnceOrElsewhere(context, pool_, Work::kData, attempt);
   if (!changed.result || stability == Stability::kUnstable) co_return changed;
   // Not under the file's lock: others may write meanwhile, and share the disk's work.
-  const Result<SharedFile> written = (*object)->Writer();
+  const auto open = [&](Patience patience) { return (*object)->Writer(patience); };
+  const Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, Work::kData, open);
+  const bool data_only = stability == Stability::kDataSync;
   Result<void> synced = std::unexpected(written ? Error::kIo : written.error());
-  if (written) synced = co_await syncs_.Sync(loop, *object, *written, stability == Stability::kDataSync);
+  if (written) synced = co_await syncs_.Sync(context, Work::kData, *object, *written, data_only);
   if (!synced) changed.result = std::unexpected(synced.error());
   co_return changed;
 }
 
 Task<Changed<WriteVerifier>> FileSystem::Commit(const Context& context, const Handle& file) {
   const auto prepare = [&] { return tree_.PrepareCommit(file); };
-  const Changed<Tree::Uncommitted> prepared = co_await Offload(*context.loop, pool_, prepare);
+  const Changed<Tree::Uncommitted> prepared = co_await OnPool(context, pool_, Work::kData, prepare);
   Changed<WriteVerifier> changed{std::unexpected(Error::kServerFault), prepared.object};
   if (!prepared.result) {
     changed.result = std::unexpected(prepared.result.error());
     co_return changed;
   }
   const Tree::Uncommitted& uncommitted = *prepared.result;
-  const Result<void> synced = co_await syncs_.Sync(*context.loop, uncommitted.object, uncommitted.file, true);
+  const Result<void> synced = co_await syncs_.Sync(context, Work::kData, uncommitted.object, uncommitted.file, true);
   if (synced) {
-    changed.result = tree_.FinishCommit(*uncommitted.object, changed.object);
+    const auto finish = [&] { return tree_.FinishCommit(*uncommitted.object); };
+    const Tree::Committed committed = co_await OnPool(context, pool_, Work::kData, finish);
+    if (committed.after) changed.object.after = committed.after;
+    changed.result = committed.verifier;
   } else {
     changed.result = std::unexpected(synced.error());
   }
@@ -181,7 +197,7 @@ Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& dir
   const auto create = [&](Tree::Touches& touches) {
     return tree_.Create(context.credentials, directory, name, how, touches);
   };
-  co_return co_await ChangeAndSync(context, create);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, create, Work::kMetadata);
 }
 
 Task<Changed<Node>> FileSystem::MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
@@ -189,7 +205,7 @@ Task<Changed<Node>> FileSystem::MakeDirectory(const Context& context, const Hand
   const auto make = [&](Tree::Touches& touches) {
     return tree_.MakeDirectory(context.credentials, directory, name, attributes, touches);
   };
-  co_return co_await ChangeAndSync(context, make);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, make);
 }
 
 Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
@@ -197,7 +213,7 @@ Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle
   const auto make = [&](Tree::Touches& touches) {
     return tree_.MakeSymlink(context.credentials, directory, name, target, attributes, touches);
   };
-  co_return co_await ChangeAndSync(context, make);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, make);
 }
 
 Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& directory, std::string_view name,
@@ -205,14 +221,14 @@ Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& d
   const auto make = [&](Tree::Touches& touches) {
     return tree_.MakeNode(context.credentials, directory, name, type, attributes, touches);
   };
-  co_return co_await ChangeAndSync(context, make);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, make);
 }
 
 Task<Changed<void>> FileSystem::Remove(const Context& context, const Handle& directory, std::string_view name) {
   const auto remove = [&](Tree::Touches& touches) {
     return tree_.Unlink(context.credentials, directory, name, 0, touches);
   };
-  co_return co_await ChangeAndSync(context, remove);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, remove);
 }
 
 Task<Changed<void>> FileSystem::RemoveDirectory(const Context& context, const Handle& directory,
@@ -220,7 +236,7 @@ Task<Changed<void>> FileSystem::RemoveDirectory(const Context& context, const Ha
   const auto remove = [&](Tree::Touches& touches) {
     return tree_.Unlink(context.credentials, directory, name, AT_REMOVEDIR, touches);
   };
-  co_return co_await ChangeAndSync(context, remove);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, remove);
 }
 
 Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
@@ -228,7 +244,7 @@ Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_dire
   const auto rename = [&](Tree::Touches& touches) {
     return tree_.Rename(context.credentials, from_directory, from_name, to_directory, to_name, touches);
   };
-  co_return co_await ChangeAndSync(context, rename);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, rename);
 }
 
 Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const Handle& directory,
@@ -236,23 +252,23 @@ Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const 
   const auto link = [&](Tree::Touches& touches) {
     return tree_.Link(context.credentials, file, directory, name, touches);
   };
-  co_return co_await ChangeAndSync(context, link);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, link);
 }
 
 Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
                                                              const ReadDirectoryArguments& arguments, EntrySink& sink) {
   const auto list = [&] { return tree_.ReadDirectory(context.credentials, directory, arguments, sink); };
-  co_return co_await Offload(*context.loop, pool_, list);
+  co_return co_await OnPool(context, pool_, Work::kMetadata, list);
 }
 
 Task<Observed<Space>> FileSystem::GetSpace(const Context& context, const Handle& object) {
   const auto attempt = [&](Patience patience) { return tree_.GetSpace(object, patience); };
-  co_return co_await AtOnceOrElsewhere(*context.loop, pool_, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
 }
 
 Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
-  PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(*context.loop, pool_, reach));
+  PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, reach));
   PENSTOCK_CO_CHECK(tree_.Pin(object));
   auto unpin = [this, object](const void*) mutable {
     tree_.Unpin(object->handle());
@@ -263,14 +279,14 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
 
 Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {
   const auto seek = [&] { return tree_.Seek(context.credentials, file, offset, what); };
-  co_return co_await Offload(*context.loop, pool_, seek);
+  co_return co_await OnPool(context, pool_, Work::kData, seek);
 }
 
 Task<Changed<void>> FileSystem::Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) {
   const auto allocate = [&](Tree::Touches& touches) {
     return tree_.ChangeSpace(context.credentials, file, offset, length, 0, touches);
   };
-  co_return co_await ChangeAndSync(context, allocate);
+  co_return co_await ChangeAndSync(context, Work::kData, allocate);
 }
 
 Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle& file, uint64_t offset,
@@ -279,13 +295,13 @@ Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle&
   const auto punch = [&](Tree::Touches& touches) {
     return tree_.ChangeSpace(context.credentials, file, offset, length, kFlags, touches);
   };
-  co_return co_await ChangeAndSync(context, punch);
+  co_return co_await ChangeAndSync(context, Work::kData, punch);
 }
 
 Task<Changed<CopyReply>> FileSystem::Copy(const Context& context, const Handle& from, uint64_t from_offset,
                                           const Handle& to, uint64_t to_offset, uint64_t count) {
   const auto copy = [&] { return tree_.Copy(context.credentials, from, from_offset, to, to_offset, count); };
-  co_return co_await Offload(*context.loop, pool_, copy);
+  co_return co_await OnPool(context, pool_, Work::kData, copy);
 }
 
 Task<Changed<void>> FileSystem::Clone(const Context& context, const Handle& from, uint64_t from_offset,
@@ -293,19 +309,19 @@ Task<Changed<void>> FileSystem::Clone(const Context& context, const Handle& from
   const auto clone = [&](Tree::Touches& touches) {
     return tree_.Clone(context.credentials, from, from_offset, to, to_offset, count, touches);
   };
-  co_return co_await ChangeAndSync(context, clone);
+  co_return co_await ChangeAndSync(context, Work::kData, clone);
 }
 
 Task<Result<void>> FileSystem::Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
                                       Advice advice) {
   const auto advise = [&] { return tree_.Advise(context.credentials, file, offset, count, advice); };
-  co_return co_await Offload(*context.loop, pool_, advise);
+  co_return co_await OnPool(context, pool_, Work::kData, advise);
 }
 
 Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const Context& context, const Handle& object,
                                                             std::string_view name) {
   const auto get = [&] { return tree_.GetXattr(context.credentials, object, name); };
-  co_return co_await Offload(*context.loop, pool_, get);
+  co_return co_await OnPool(context, pool_, Work::kMetadata, get);
 }
 
 Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& object, std::string_view name,
@@ -313,29 +329,29 @@ Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& o
   const auto set = [&](Tree::Touches& touches) {
     return tree_.SetXattr(context.credentials, object, name, value, mode, touches);
   };
-  co_return co_await ChangeAndSync(context, set);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, set);
 }
 
 Task<Changed<void>> FileSystem::RemoveXattr(const Context& context, const Handle& object, std::string_view name) {
   const auto remove = [&](Tree::Touches& touches) {
     return tree_.RemoveXattr(context.credentials, object, name, touches);
   };
-  co_return co_await ChangeAndSync(context, remove);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, remove);
 }
 
 Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const Context& context, const Handle& object) {
   const auto list = [&] { return tree_.ListXattrs(context.credentials, object); };
-  co_return co_await Offload(*context.loop, pool_, list);
+  co_return co_await OnPool(context, pool_, Work::kMetadata, list);
 }
 
 Task<Observed<Acls>> FileSystem::GetAcls(const Context& context, const Handle& object) {
   const auto get = [&] { return tree_.GetAcls(object); };
-  co_return co_await Offload(*context.loop, pool_, get);
+  co_return co_await OnPool(context, pool_, Work::kMetadata, get);
 }
 
 Task<Changed<void>> FileSystem::SetAcls(const Context& context, const Handle& object, const NewAcls& acls) {
   const auto set = [&](Tree::Touches& touches) { return tree_.SetAcls(context.credentials, object, acls, touches); };
-  co_return co_await ChangeAndSync(context, set);
+  co_return co_await ChangeAndSync(context, Work::kMetadata, set);
 }
 
 }  // namespace penstock::fs::posix

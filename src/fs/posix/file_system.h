@@ -113,7 +113,8 @@ class FileSystem final : public fs::FileSystem {
         properties_(properties) {}
 
   template <class Change>
-  auto ChangeAndSync(const Context& context, Change change) -> Task<std::invoke_result_t<Change&, Tree::Touches&>>;
+  auto ChangeAndSync(const Context& context, Work work, Change change, Work of_files = Work::kData)
+      -> Task<std::invoke_result_t<Change&, Tree::Touches&>>;
 
   Tree tree_;
   Workers& pool_;

@@ -16,6 +16,8 @@ class HandleSource {
   virtual ~HandleSource() = default;
 
   virtual Handle Root() const = 0;
+  // Whether the others wait for a disk, even where the kernel has all about the object in memory.
+  virtual bool may_block() const = 0;
   // Of what `fd` (O_PATH will do) has open, which was found as `name` in the directory `parent` just now.
   virtual Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) = 0;
   // Of a directory that was reached as the ".." of one that has a handle.

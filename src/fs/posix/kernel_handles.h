@@ -32,6 +32,7 @@ class KernelHandles final : public HandleSource {
                                                      Covers covers = {});
 
   Handle Root() const override { return root_handle_; }
+  bool may_block() const override { return false; }
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;

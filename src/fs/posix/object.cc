@@ -8,18 +8,25 @@
 
 namespace penstock::fs::posix {
 
+std::unique_lock<std::mutex> Object::Lock(Patience patience) {
+  return patience == Patience::kNone ? std::unique_lock(mutex_, std::try_to_lock) : std::unique_lock(mutex_);
+}
+
 // O_NONBLOCK: somebody's lease on the file makes us try again later, not wait.
-Result<SharedFile> Object::OpenOnce(SharedFile& file, int flags) {
-  std::lock_guard lock(mutex_);
+std::optional<Result<SharedFile>> Object::OpenOnce(SharedFile& file, int flags, Patience patience) {
+  const std::unique_lock lock = Lock(patience);
+  if (!lock) return std::nullopt;
   if (!file) {
-    PENSTOCK_TRY(FileDescriptor opened, Reopen(fd(), flags | O_NONBLOCK));
-    file = std::make_shared<const FileDescriptor>(std::move(opened));
+    if (patience == Patience::kNone) return std::nullopt;
+    Result<FileDescriptor> opened = Reopen(fd(), flags | O_NONBLOCK);
+    if (!opened) return std::unexpected(opened.error());
+    file = std::make_shared<const FileDescriptor>(*std::move(opened));
   }
   return file;
 }
 
-Result<SharedFile> Object::Reader() { return OpenOnce(reader_, O_RDONLY); }
-Result<SharedFile> Object::Writer() { return OpenOnce(writer_, O_WRONLY); }
+std::optional<Result<SharedFile>> Object::Reader(Patience patience) { return OpenOnce(reader_, O_RDONLY, patience); }
+std::optional<Result<SharedFile>> Object::Writer(Patience patience) { return OpenOnce(writer_, O_WRONLY, patience); }
 
 void Object::Adopt(SharedFile file) {
   std::lock_guard lock(mutex_);
@@ -34,13 +41,15 @@ void Object::DropWriter() {
   writer_.reset();
 }
 
-bool Object::HasAcl(const Timestamp& ctime) {
+std::optional<bool> Object::HasAcl(const Timestamp& ctime, Patience patience) {
   if (type_ == FileType::kSymlink) return false;
-  std::lock_guard lock(mutex_);
+  const std::unique_lock lock = Lock(patience);
+  if (!lock) return std::nullopt;
   if (!acl_known_ || acl_ctime_ != ctime) {
+    if (patience == Patience::kNone && !acl_read_) return std::nullopt;
     has_acl_ = ::getxattr(ProcPath(fd()).c_str(), kAccessAcl, nullptr, 0) > 0;
     acl_ctime_ = ctime;
-    acl_known_ = true;
+    acl_known_ = acl_read_ = true;
   }
   return has_acl_;
 }

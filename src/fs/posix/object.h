@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -27,17 +28,21 @@ class Object {
   FileType type() const { return type_; }
   bool is_directory() const { return type_ == FileType::kDirectory; }
 
-  // For regular files and directories; opened with the server's own rights.
-  Result<SharedFile> Reader();
+  // For regular files and directories; opened with the server's own rights. Absent where impatient and it is not open yet:
+  // quotas, say, are read from the disk then.
+  std::optional<Result<SharedFile>> Reader(Patience patience);
+  Result<SharedFile> Reader() { return *Reader(Patience::kMayBlock); }
   // For regular files.
-  Result<SharedFile> Writer();
+  std::optional<Result<SharedFile>> Writer(Patience patience);
+  Result<SharedFile> Writer() { return *Writer(Patience::kMayBlock); }
   // A file that was made just now is open already, whatever its mode allows.
   void Adopt(SharedFile file);
   // A file that is open for writing cannot be executed on the server's machine.
   void DropWriter();
 
-  // Whether an access control list says more than the mode does. Known for as long as the ctime does not move.
-  bool HasAcl(const Timestamp& ctime);
+  // Whether an access control list says more than the mode does. Known for as long as the ctime does not move. Absent where
+  // impatient and the kernel may not have it in memory: it does once it was asked, since we have the object open.
+  std::optional<bool> HasAcl(const Timestamp& ctime, Patience patience);
   // It is about to be changed here, perhaps faster than the kernel's clock shows.
   void ForgetAcl();
 
@@ -51,7 +56,9 @@ class Object {
   std::mutex listing;
 
  private:
-  Result<SharedFile> OpenOnce(SharedFile& file, int flags);
+  std::optional<Result<SharedFile>> OpenOnce(SharedFile& file, int flags, Patience patience);
+  // Owns nothing where impatient and another thread has it, perhaps while it waits for the disk.
+  std::unique_lock<std::mutex> Lock(Patience patience);
 
   const Handle handle_;
   const FileDescriptor path_;
@@ -62,6 +69,7 @@ class Object {
   std::mutex mutex_;  // guards what follows
   SharedFile reader_;
   SharedFile writer_;
+  bool acl_read_ = false;  // at some time
   bool acl_known_ = false;
   bool has_acl_ = false;
   Timestamp acl_ctime_;

@@ -16,9 +16,10 @@ int64_t Now() {
 
 }  // namespace
 
-bool SpaceWatch::IsLow(int fd) {
+std::optional<bool> SpaceWatch::IsLow(int fd, Patience patience) {
   const int64_t now = Now();
   if (now >= next_look_.load(std::memory_order_relaxed)) {
+    if (patience == Patience::kNone) return std::nullopt;
     struct statvfs fs{};
     low_ = ::fstatvfs(fd, &fs) != 0 || fs.f_bavail < kLittle / fs.f_frsize;
     next_look_ = now + kInterval;

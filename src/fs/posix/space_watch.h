@@ -3,6 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+
+#include "fs/posix/path.h"
 
 namespace penstock::fs::posix {
 
@@ -13,8 +16,8 @@ class SpaceWatch {
   // Less than this is little: more than what is written between two looks.
   static constexpr uint64_t kLittle = uint64_t{1} << 30;
 
-  // `fd` is a file's on the file system. Asks at most ten times a second.
-  bool IsLow(int fd);
+  // `fd` is a file's on the file system. Asks at most ten times a second. Absent where impatient and it has to ask.
+  std::optional<bool> IsLow(int fd, Patience patience);
 
  private:
   std::atomic<int64_t> next_look_ = 0;  // in milliseconds of the steady clock

@@ -7,33 +7,46 @@ namespace penstock::fs::posix {
 
 void SyncQueue::Add(Waiter& waiter) {
   const Object* const object = waiter.object.get();
+  const Turn turn = waiter.turn;
   {
     const std::lock_guard lock(mutex_);
-    const auto [at, is_first] = waiting_.try_emplace(object);
-    at->second.push_back(&waiter);
-    if (!is_first) return;  // a sync is under way, or about to be
+    Syncs& syncs = syncs_[object];
+    const bool is_asked_for = std::ranges::find(syncs.waiting, turn, &Waiter::turn) != syncs.waiting.end();
+    syncs.waiting.push_back(&waiter);
+    if (syncs.running || is_asked_for) return;
   }
-  pool_.Post([this, object] { Run(object); });
+  Post(object, turn);
+}
+
+void SyncQueue::Post(const Object* object, const Turn& turn) {
+  pool_.Post([this, object] { Run(object); }, turn.client, turn.work);
 }
 
 void SyncQueue::Run(const Object* object) {
   std::vector<Waiter*> served;
   {
     const std::lock_guard lock(mutex_);
-    served = std::exchange(waiting_.at(object), {});
+    const auto at = syncs_.find(object);
+    if (at == syncs_.end() || at->second.running)
+      return;  // another's turn has served them, or will ask for another one
+    at->second.running = true;
+    served = std::exchange(at->second.waiting, {});
   }
   const bool data_only = std::ranges::all_of(served, &Waiter::data_only);
   // The descriptor is the waiter's, and gone with it: a file that is open for writing cannot be executed.
   const Result<void> result = sync_(served.front()->file->get(), data_only);
-  bool more = false;
+  std::vector<Turn> more;
   {
     const std::lock_guard lock(mutex_);
-    const auto at = waiting_.find(object);
-    more = !at->second.empty();
-    if (!more) waiting_.erase(at);
+    const auto at = syncs_.find(object);
+    at->second.running = false;
+    for (const Waiter* const waiter : at->second.waiting) {
+      if (std::ranges::find(more, waiter->turn) == more.end()) more.push_back(waiter->turn);
+    }
+    if (more.empty()) syncs_.erase(at);
   }
   // Behind others who want a thread meanwhile.
-  if (more) pool_.Post([this, object] { Run(object); });
+  for (const Turn& turn : more) Post(object, turn);
   for (Waiter* const waiter : served) {
     waiter->result = result;
     waiter->loop->Post(waiter->handle);

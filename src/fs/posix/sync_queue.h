@@ -7,13 +7,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/client_key.h"
 #include "base/loop.h"
 #include "base/workers.h"
+#include "fs/file_system.h"
 #include "fs/posix/object.h"
 
 namespace penstock::fs::posix {
 
-// Any thread. Whoever waits holds no thread of the pool, and a file that is slow to sync holds one.
+// Any thread. Whoever waits holds no thread of the pool, and a file that is slow to sync holds one. Each client that waits asks
+// the pool for its own turn, so that nobody waits for another's; the first turn that comes serves them all.
 class SyncQueue {
  public:
   // fsync, or where `data_only` fdatasync, of an open file. May block.
@@ -22,9 +25,9 @@ class SyncQueue {
   // `pool` outlives the queue, which outlives all that wait in it.
   SyncQueue(Workers& pool, SyncFile sync) : pool_(pool), sync_(std::move(sync)) {}
 
-  // co_await queue.Sync(loop, object, file, data_only): until what was written to the object is on the disk; `file` is a
-  // descriptor of it. Resumes on `loop`. The error is that of the sync.
-  auto Sync(Loop& loop, ObjectRef object, SharedFile file, bool data_only) {
+  // co_await queue.Sync(context, work, object, file, data_only): until what was written to the object is on the disk; `file` is
+  // a descriptor of it. Resumes on the context's loop. The error is that of the sync.
+  auto Sync(const Context& context, Work work, ObjectRef object, SharedFile file, bool data_only) {
     struct Awaiter : Waiter {
       SyncQueue& queue;
       bool await_ready() const noexcept { return false; }
@@ -34,12 +37,21 @@ class SyncQueue {
       }
       Result<void> await_resume() { return this->result; }
     };
-    return Awaiter{{&loop, std::move(object), std::move(file), data_only, {}, {}}, *this};
+    return Awaiter{{context.loop, {context.client, work}, std::move(object), std::move(file), data_only, {}, {}},
+                   *this};
   }
 
  private:
+  // Whose turn it is in the pool, and for what.
+  struct Turn {
+    ClientKey client;
+    Work work;
+
+    bool operator==(const Turn&) const = default;
+  };
   struct Waiter {
     Loop* loop;
+    Turn turn;
     ObjectRef object;
     SharedFile file;
     bool data_only;
@@ -49,14 +61,18 @@ class SyncQueue {
 
   // The waiter belongs to its coroutine, and is gone when that is resumed.
   void Add(Waiter& waiter);
-  // Syncs for those that wait now.
+  void Post(const Object* object, const Turn& turn);
+  // Syncs for those that wait now, if any.
   void Run(const Object* object);
 
   Workers& pool_;
   const SyncFile sync_;
-  std::mutex mutex_;  // guards what follows
-  // Of each object that is being synced, or is about to be: who waits for the next sync.
-  std::unordered_map<const Object*, std::vector<Waiter*>> waiting_;
+  struct Syncs {
+    bool running = false;
+    std::vector<Waiter*> waiting;  // for the next
+  };
+  std::mutex mutex_;                                // guards what follows
+  std::unordered_map<const Object*, Syncs> syncs_;  // of each object that is being synced, or is about to be
 };
 
 }  // namespace penstock::fs::posix

@@ -27,6 +27,7 @@ class TableHandles final : public HandleSource {
                                                          const std::filesystem::path& file);
 
   Handle Root() const override { return root_handle_; }
+  bool may_block() const override { return true; }
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;

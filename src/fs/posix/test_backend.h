@@ -40,13 +40,16 @@ class Scratch {
 
 class PosixBackend : public suite::Backend {
  public:
-  PosixBackend(const std::filesystem::path& where, Options options) : scratch_(where), options_(std::move(options)) {
+  PosixBackend(const std::filesystem::path& where, Options options, size_t threads = 2)
+      : scratch_(where), options_(std::move(options)), pool_(threads) {
     options_.state_directory = scratch_.state();
     Start();
   }
   fs::FileSystem& fs() override { return *file_system_; }
   Loop* loop() override { return &loop_; }
   void RunOnce() override { loop_.context().run_one(); }
+  // What can go on now.
+  void RunSome() { loop_.context().poll(); }
   bool Restart() override {
     file_system_.reset();
     Start();
@@ -68,7 +71,7 @@ class PosixBackend : public suite::Backend {
   Options options_;
   Loop loop_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
-  Workers pool_{2};
+  Workers pool_;
   std::unique_ptr<FileSystem> file_system_;
 };
 

@@ -100,11 +100,15 @@ void Tree::Renaming::Note() {
 }
 
 // The mode bits decide here, without a system call, unless there is an access control list: that the kernel reads.
-Rights Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const {
+std::optional<Rights> Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
+                                     Patience patience) const {
   const Credentials effective = server_.Effective(caller);
-  if (effective.uid == 0 || !object.HasAcl(attributes.ctime)) return RightsOf(attributes, effective);
+  if (effective.uid == 0) return RightsOf(attributes, effective);
+  const std::optional<bool> has_acl = object.HasAcl(attributes.ctime, patience);
+  if (!has_acl) return std::nullopt;
+  if (!*has_acl) return RightsOf(attributes, effective);
   const AsCaller as_caller(server_, caller);
-  return {MayAccess(object.fd(), R_OK), MayAccess(object.fd(), W_OK), MayAccess(object.fd(), X_OK)};
+  return Rights{MayAccess(object.fd(), R_OK), MayAccess(object.fd(), W_OK), MayAccess(object.fd(), X_OK)};
 }
 
 std::optional<Result<Attributes>> Tree::GetAttributes(const Handle& handle, Patience patience) {
@@ -118,16 +122,20 @@ std::optional<Result<Attributes>> Tree::GetAttributes(const Handle& handle, Pati
 
 std::optional<Observed<AccessMask>> Tree::Access(const Credentials& caller, const Handle& handle, AccessMask wanted,
                                                  Patience patience) {
-  return Observe<AccessMask>(handle, patience, [&](Object& object, const Stat& stat) -> Result<AccessMask> {
-    AccessMask mask = AccessOf(object.type(), RightsTo(object, stat.attributes, caller));
+  const auto look = [&](Object& object, const Stat& stat) -> std::optional<Result<AccessMask>> {
+    const std::optional<Rights> rights = RightsTo(object, stat.attributes, caller, patience);
+    if (!rights) return std::nullopt;
+    AccessMask mask = AccessOf(object.type(), *rights);
     const bool on_disk = object.type() == FileType::kRegular || object.is_directory();
     constexpr AccessMask kChanges = kAccessModify | kAccessExtend | kAccessDelete | kAccessXattrWrite;
     if (on_disk && parts_.volume.read_only) mask &= ~kChanges;
     return mask & wanted;
-  });
+  };
+  return Observe<AccessMask>(handle, patience, look);
 }
 
 std::optional<Observed<std::string>> Tree::ReadLink(const Handle& handle, Patience patience) {
+  if (patience == Patience::kNone && !parts_.volume.in_memory) return std::nullopt;  // a long target has its own block
   return Observe<std::string>(handle, patience, [](Object& object, const Stat&) -> Result<std::string> {
     if (object.type() != FileType::kSymlink) return std::unexpected(Error::kInvalid);
     char target[PATH_MAX];
@@ -138,6 +146,7 @@ std::optional<Observed<std::string>> Tree::ReadLink(const Handle& handle, Patien
 }
 
 std::optional<Observed<Space>> Tree::GetSpace(const Handle& handle, Patience patience) {
+  if (patience == Patience::kNone && !parts_.volume.in_memory) return std::nullopt;
   return Observe<Space>(handle, patience, [](Object& object, const Stat&) -> Result<Space> {
     struct statvfs fs;
     if (::fstatvfs(object.fd(), &fs) != 0) return LastError();

@@ -84,9 +84,10 @@ class Tree {
     size_t count = 0;  // shorter than asked where the file ends
     bool eof = false;
   };
-  Observed<Extent> PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count);
-  // Absent where impatient and somebody else is changing the file. What was written is not on the disk yet, whatever the
-  // stability.
+  std::optional<Observed<Extent>> PrepareRead(const Credentials& caller, const Handle& handle, uint64_t offset,
+                                              uint32_t count, Patience patience);
+  // Absent, too, where impatient and somebody else is changing the file. What was written is not on the disk yet, whatever
+  // the stability.
   std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
                                            Stability stability, Patience patience);
   // A file that is to be committed: any descriptor of it will do.
@@ -95,8 +96,13 @@ class Tree {
     SharedFile file;
   };
   Changed<Uncommitted> PrepareCommit(const Handle& handle);
-  // After it is synced. Gives the verifier of now: what another sync has lost since the caller wrote is not committed.
-  WriteVerifier FinishCommit(Object& object, WeakCacheData& data);
+  // After it is synced: its attributes, and the verifier of now, so that what another sync has lost since the caller wrote is
+  // not taken for committed.
+  struct Committed {
+    std::optional<Attributes> after;
+    WriteVerifier verifier;
+  };
+  Committed FinishCommit(Object& object);
 
   // Puts what was written to an open file on the disk, or its data and what leads to it alone. The verifier of writes becomes another
   // where that fails: what was written unstably may be lost, and clients that see another verifier send it again (RFC 1813
@@ -142,11 +148,24 @@ class Tree {
   std::optional<Result<Node>> FindNode(const Object& directory, std::string_view name, Patience patience);
   Result<Node> FindParent(const Object& directory, const Stat& stat);
 
-  Rights RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const;
+  std::optional<Rights> RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
+                                 Patience patience) const;
+  Rights RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const {
+    return *RightsTo(object, attributes, caller, Patience::kMayBlock);
+  }
   // A descriptor of the regular file, for a caller who may read or write its data.
-  Result<SharedFile> OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes);
-  Result<SharedFile> OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes);
+  std::optional<Result<SharedFile>> OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes,
+                                               Patience patience);
+  Result<SharedFile> OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes) {
+    return *OpenToRead(caller, object, attributes, Patience::kMayBlock);
+  }
+  std::optional<Result<SharedFile>> OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes,
+                                                Patience patience);
+  Result<SharedFile> OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes) {
+    return *OpenToWrite(caller, object, attributes, Patience::kMayBlock);
+  }
   // Writing by anybody but root takes the set-id bits from a program.
+  bool LosesSetId(const Credentials& caller, const Attributes& before) const;
   void DropSetId(const Credentials& caller, int fd, const Attributes& before) const;
 
   // Runs `look(object, stat)` -> std::optional<Result<T>>.
@@ -195,6 +214,8 @@ class Tree {
 
   void Touch(const ObjectRef& object, Touches& touches);
   Result<uint32_t> WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
+  // Absent where that may take the disk, or cannot be done whole.
+  std::optional<uint32_t> WriteAtOnce(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
   Result<CopyReply> CopyRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
                               const Attributes& before, uint64_t to_offset, uint64_t count);
   Result<void> CloneRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
@@ -208,6 +229,8 @@ class Tree {
   const Handle root_handle_;
   ObjectCache objects_;
   SpaceWatch space_;
+  std::atomic<bool> writes_at_once_ =
+      true;  // as far as we know: not every file system can tell what it need not wait for
   std::atomic<uint64_t> verifier_;
 };
 

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "fs/posix/error.h"
@@ -11,46 +13,53 @@
 
 namespace penstock::fs::posix {
 
-Result<SharedFile> Tree::OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes) {
-  PENSTOCK_CHECK(CheckRegular(object.type()));
-  if (!MayReadData(attributes, server_.Effective(caller), RightsTo(object, attributes, caller))) {
-    return std::unexpected(Error::kAccess);
-  }
-  return object.Reader();
+std::optional<Result<SharedFile>> Tree::OpenToRead(const Credentials& caller, Object& object,
+                                                   const Attributes& attributes, Patience patience) {
+  if (const auto regular = CheckRegular(object.type()); !regular) return std::unexpected(regular.error());
+  const std::optional<Rights> rights = RightsTo(object, attributes, caller, patience);
+  if (!rights) return std::nullopt;
+  if (!MayReadData(attributes, server_.Effective(caller), *rights)) return std::unexpected(Error::kAccess);
+  return object.Reader(patience);
 }
 
-Result<SharedFile> Tree::OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes) {
-  PENSTOCK_CHECK(CheckRegular(object.type()));
-  if (!MayWriteData(attributes, server_.Effective(caller), RightsTo(object, attributes, caller))) {
-    return std::unexpected(Error::kAccess);
-  }
-  return object.Writer();
+std::optional<Result<SharedFile>> Tree::OpenToWrite(const Credentials& caller, Object& object,
+                                                    const Attributes& attributes, Patience patience) {
+  if (const auto regular = CheckRegular(object.type()); !regular) return std::unexpected(regular.error());
+  const std::optional<Rights> rights = RightsTo(object, attributes, caller, patience);
+  if (!rights) return std::nullopt;
+  if (!MayWriteData(attributes, server_.Effective(caller), *rights)) return std::unexpected(Error::kAccess);
+  return object.Writer(patience);
+}
+
+bool Tree::LosesSetId(const Credentials& caller, const Attributes& before) const {
+  const bool set_id = (before.mode & 04000) != 0 || (before.mode & 02010) == 02010;
+  return set_id && server_.Effective(caller).uid != 0;
 }
 
 // We have root's rights here, and the kernel leaves these bits to root.
 void Tree::DropSetId(const Credentials& caller, int fd, const Attributes& before) const {
-  const bool set_id = (before.mode & 04000) != 0 || (before.mode & 02010) == 02010;
-  if (!set_id || server_.Effective(caller).uid == 0) return;
+  if (!LosesSetId(caller, before)) return;
   ::fchmod(fd, before.mode & ~((before.mode & 0010) != 0 ? 06000u : 04000u));
 }
 
 // NFS has no open: each call is checked against the mode as it is now, whatever the descriptor was opened for.
-Observed<Tree::Extent> Tree::PrepareRead(const Credentials& caller, Object& object, uint64_t offset, uint32_t count) {
-  const Result<Stat> stat = StatOf(object);
-  if (!stat) return {std::unexpected(stat.error()), {}};
-  const Attributes& attributes = stat->attributes;
-  const auto prepare = [&]() -> Result<Extent> {
-    PENSTOCK_TRY(SharedFile file, OpenToRead(caller, object, attributes));
+std::optional<Observed<Tree::Extent>> Tree::PrepareRead(const Credentials& caller, const Handle& handle,
+                                                        uint64_t offset, uint32_t count, Patience patience) {
+  const auto prepare = [&](Object& object, const Stat& stat) -> std::optional<Result<Extent>> {
+    const Attributes& attributes = stat.attributes;
+    std::optional<Result<SharedFile>> file = OpenToRead(caller, object, attributes, patience);
+    if (!file) return std::nullopt;
+    if (!*file) return std::unexpected(file->error());
     const uint64_t left = offset < attributes.size ? attributes.size - offset : 0;
-    return Extent{std::move(file), static_cast<size_t>(std::min<uint64_t>(left, count)), left <= count};
+    return Extent{std::move(**file), static_cast<size_t>(std::min<uint64_t>(left, count)), left <= count};
   };
-  return {prepare(), attributes};
+  return Observe<Extent>(handle, patience, prepare);
 }
 
 // Space that is kept for root is not for others.
 Result<uint32_t> Tree::WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes) {
   std::optional<AsCaller> as_caller;
-  if (!parts_.volume.in_memory && space_.IsLow(fd)) as_caller.emplace(server_, caller);
+  if (!parts_.volume.in_memory && *space_.IsLow(fd, Patience::kMayBlock)) as_caller.emplace(server_, caller);
   size_t written = 0;
   while (written < bytes.size()) {
     const ssize_t count =
@@ -63,35 +72,66 @@ Result<uint32_t> Tree::WriteAll(const Credentials& caller, int fd, uint64_t offs
   return static_cast<uint32_t>(written);
 }
 
+// What was written before the kernel would have had to wait is written once more, and so are errors: the same octets in the
+// same place.
+std::optional<uint32_t> Tree::WriteAtOnce(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes) {
+  if (bytes.empty()) return 0;
+  const auto whole = [&](ssize_t count) {
+    return count == static_cast<ssize_t>(bytes.size()) ? std::optional(static_cast<uint32_t>(count)) : std::nullopt;
+  };
+  if (parts_.volume.in_memory) {
+    return whole(::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+  }
+  if (!writes_at_once_.load(std::memory_order_relaxed)) return std::nullopt;
+  const std::optional<bool> low = space_.IsLow(fd, Patience::kNone);
+  if (!low) return std::nullopt;
+  std::optional<AsCaller> as_caller;
+  if (*low) as_caller.emplace(server_, caller);
+  const iovec range{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  const ssize_t count = ::pwritev2(fd, &range, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  // EINVAL: the file system can do so, but not through the page cache.
+  if (count < 0 && (errno == EOPNOTSUPP || errno == EINVAL)) writes_at_once_ = false;
+  return whole(count);
+}
+
 std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object& object, uint64_t offset,
                                                const Data& data, Stability stability, Patience patience) {
-  std::unique_lock lock(object.changing, std::defer_lock);
-  if (patience == Patience::kMayBlock) {
-    lock.lock();
-  } else if (!lock.try_lock()) {
-    return std::nullopt;
-  }
+  const bool impatient = patience == Patience::kNone;
+  const std::unique_lock lock =
+      impatient ? std::unique_lock(object.changing, std::try_to_lock) : std::unique_lock(object.changing);
+  if (!lock) return std::nullopt;
   const Result<Stat> stat = StatOf(object);
   if (!stat) return Changed<WriteReply>{std::unexpected(stat.error()), {}};
   const Attributes& before = stat->attributes;
+  if (impatient && (data.is_file() || LosesSetId(caller, before))) return std::nullopt;
   Changed<WriteReply> changed{std::unexpected(Error::kServerFault), {BeforeOf(before), {}}};
-  SharedFile file;
 
-  const auto write = [&]() -> Result<WriteReply> {
+  const auto write = [&]() -> std::optional<Result<WriteReply>> {
     if (offset > INT64_MAX || data.size() > INT64_MAX - offset) return std::unexpected(Error::kFileTooBig);
-    PENSTOCK_TRY(file, OpenToWrite(caller, object, before));
+    const std::optional<Result<SharedFile>> file = OpenToWrite(caller, object, before, patience);
+    if (!file) return std::nullopt;
+    if (!*file) return std::unexpected(file->error());
+    const int fd = (**file)->get();
     // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
     const WriteVerifier verifier(verifier_.load());
+    if (impatient) {
+      const std::optional<uint32_t> count = WriteAtOnce(caller, fd, offset, data.bytes());
+      if (!count) return std::nullopt;
+      return WriteReply{*count, stability, verifier};
+    }
     std::vector<std::byte> copy;
     if (data.is_file()) {
       copy.resize(data.size());
       if (const auto read = data.CopyTo(copy); !read) return std::unexpected(FromErrno(read.error().value()));
     }
-    PENSTOCK_TRY(const uint32_t count, WriteAll(caller, file->get(), offset, data.is_file() ? copy : data.bytes()));
-    if (count != 0) DropSetId(caller, file->get(), before);
-    return WriteReply{count, stability, verifier};
+    const Result<uint32_t> count = WriteAll(caller, fd, offset, data.is_file() ? copy : data.bytes());
+    if (!count) return std::unexpected(count.error());
+    if (*count != 0) DropSetId(caller, fd, before);
+    return WriteReply{*count, stability, verifier};
   };
-  changed.result = write();
+  std::optional<Result<WriteReply>> wrote = write();
+  if (!wrote) return std::nullopt;
+  changed.result = *std::move(wrote);
   NoteAfter(object, before, changed.object, changed.result && changed.result->count != 0);
   return changed;
 }
@@ -112,10 +152,10 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
   return {prepare(), {BeforeOf(stat->attributes), stat->attributes}};
 }
 
-WriteVerifier Tree::FinishCommit(Object& object, WeakCacheData& data) {
+Tree::Committed Tree::FinishCommit(Object& object) {
   object.DropWriter();  // a client commits when it has done with a file
-  if (const Result<Stat> after = StatOf(object)) data.after = after->attributes;
-  return WriteVerifier(verifier_.load());
+  const Result<Stat> after = StatOf(object);
+  return {after ? std::optional(after->attributes) : std::nullopt, WriteVerifier(verifier_.load())};
 }
 
 }  // namespace penstock::fs::posix

@@ -61,8 +61,11 @@ std::optional<Observed<Node>> Tree::Lookup(const Credentials& caller, const Hand
   return Observe<Node>(handle, patience, [&](Object& directory, const Stat& stat) -> std::optional<Result<Node>> {
     if (!directory.is_directory()) return std::unexpected(Error::kNotDir);
     if (const Result<void> good = CheckName(name, NAME_MAX); !good) return std::unexpected(good.error());
-    if (!RightsTo(directory, stat.attributes, caller).execute) return std::unexpected(Error::kAccess);
+    const std::optional<Rights> rights = RightsTo(directory, stat.attributes, caller, patience);
+    if (!rights) return std::nullopt;
+    if (!rights->execute) return std::unexpected(Error::kAccess);
     if (name == ".") return Node{handle, stat.attributes};
+    if (patience == Patience::kNone && parts_.handles->may_block()) return std::nullopt;
     if (name == "..") return FindParent(directory, stat);
     return FindNode(directory, name, patience);
   });
