@@ -147,7 +147,7 @@ struct ConnectionInfo {
   Address peer;
   std::vector<std::byte> private_data;  // the peer's
   uint16_t ird = 0;                     // Reads of the peer that we serve at once
-  uint16_t ord = 0;                     // Reads of ours that may be outstanding; more are queued by the endpoint
+  uint16_t ord = 0;                     // Reads of ours that may be outstanding; see PostRead
   // What the peer has said of itself (RFC 6581 §9.1); nothing where the provider does not carry it.
   std::optional<ReadDepths> peer_depths;
 };
@@ -177,8 +177,9 @@ class Endpoint {
   // A Gather longer than Limits allow is kLocalError.
   virtual void PostSend(SendRequest request) = 0;
   virtual void PostWrite(WriteRequest request) = 0;
-  // Completes when the bytes are in place. A later Send or Write may overtake it, there and in completing. With an ORD
-  // of 0 it is kLocalError.
+  // Completes when the bytes are in place. A later Send or Write may overtake it, there and in completing. A Read beyond
+  // ORD waits until an earlier one has completed, and whatever is posted after it waits as well. With an ORD of 0 it is
+  // kLocalError.
   virtual void PostRead(ReadRequest request) = 0;
 
   // Makes memory reachable for the peer: for what it does when it has received what is posted after this. The memory stays where it is, owned by the caller, until the

@@ -96,6 +96,9 @@ void Connection::HandleCompletion(rdma::Completion& completion) {
     case rdma::Operation::kDisconnected:
       HandleLost(completion);
       return;
+    case rdma::Operation::kRead:
+      if (responder_) responder_->HandleReadDone();  // nobody else reads
+      [[fallthrough]];
     default:
       if (Work* work = Work::Of(completion.context)) work->HandleCompletion(completion.status);
       return;

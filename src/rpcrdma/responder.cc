@@ -35,7 +35,8 @@ Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rp
       peer_(peer),
       options_(options),
       refused_(refused),
-      credits_(options.credits) {
+      credits_(options.credits),
+      reads_(connection.endpoint()) {
   assert(options_.max_pulled_octets >= options_.max_call_octets);
   connection_.AddReceives(credits_.receives_needed());
 }
@@ -221,7 +222,7 @@ void Responder::PostReads(std::span<const Segment> segments, const BufferRef& bu
       request.local = {to, part};
       request.owner = buffer;
       request.remote = {segment.stag, part, segment.offset + done};
-      connection_.endpoint().PostRead(std::move(request));
+      reads_.Post(std::move(request));
       to += part;
       done += part;
     }

@@ -10,6 +10,7 @@
 #include "rpcrdma/connection.h"
 #include "rpcrdma/credits.h"
 #include "rpcrdma/read_plan.h"
+#include "rpcrdma/read_queue.h"
 #include "rpcrdma/refused_calls.h"
 #include "rpcrdma/wait_queue.h"
 #include "rpcrdma/work.h"
@@ -42,6 +43,8 @@ class Responder {
   // For the connection.
   void HandleCall(Received message);
   void HandleBadHeader(const FixedHeader& fixed, HeaderError error);
+  // For the completion of each Read, before whoever waits for it goes on.
+  void HandleReadDone() { reads_.HandleCompletion(); }
   void HandleLost();
 
  private:
@@ -73,6 +76,7 @@ class Responder {
   const ResponderOptions options_;
   RefusedCalls* const refused_;
   ResponderCredits credits_;
+  ReadQueue reads_;
   size_t pulled_octets_ = 0;
   WaitQueue<size_t> room_;
   uint32_t answers_queued_ = 0;  // that are posted and have not left

@@ -423,6 +423,56 @@ TEST_F(ResponderTest, APeerThatDoesNotTakeItsAnswersLosesItsConnection) {
   EXPECT_LE(rig_.handler.calls(), 3 * (4 + ResponderCredits::kSlack));
 }
 
+// RFC 5040 §5.5 rule 13: a provider keeps the order of what is posted, a Read beyond ORD and the replies after it.
+TEST_F(ResponderTest, AnswersOtherCallsWhileThePeerLeavesAllItsReadsUnanswered) {
+  rig_.network.faults().leave_reads = true;
+  rig_.server_options.ord = 4;
+  Connect();
+  ByteVector memory(100);
+  ChunkLists chunks;
+  const Segment all = Register(memory, rdma::Access::kRemoteRead);
+  for (uint32_t i = 0; i < 3; ++i) chunks.reads.push_back({28, {all.stag, 30, all.offset + 30 * i}});
+  for (uint32_t i = 0; i < 4; ++i) {
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {90}}), kXid + i));
+  }
+  rig_.world.RunFor(std::chrono::seconds(1));
+  ExpectGoodHealth();
+  EXPECT_EQ(rig_.handler.calls(), 1u);
+}
+
+TEST_F(ResponderTest, PullsEveryCallInTurnWhereOrdAllowsOneReadAtOnce) {
+  rig_.server_options.ord = 1;
+  rig_.handler.set_in_order(true);
+  Connect();
+  std::vector<ByteVector> memory(8);
+  for (uint32_t i = 0; i < 8; ++i) {
+    memory[i] = ArgumentOctets(kXid + i, 0, 3000);
+    const Segment all = Register(memory[i], rdma::Access::kRemoteRead);
+    ChunkLists chunks;
+    for (uint32_t part = 0; part < 3; ++part) chunks.reads.push_back({28, {all.stag, 1000, all.offset + 1000 * part}});
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {3000}}), kXid + i));
+  }
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 8; }));
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(rig_.handler.xids()[i], kXid + i);
+}
+
+// The Reads that wait are flushed with those that are posted.
+TEST_F(ResponderTest, CallsThatWaitForTheirReadsEndWithTheConnection) {
+  rig_.network.faults().leave_reads = true;
+  rig_.server_options.ord = 1;
+  Connect();
+  ByteVector memory(100);
+  ChunkLists chunks;
+  chunks.reads = {{28, Register(memory, rdma::Access::kRemoteRead)}};
+  for (uint32_t i = 0; i < 4; ++i) {
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {100}}), kXid + i));
+  }
+  rig_.world.RunFor(std::chrono::seconds(1));
+  rig_.network.LoseAll();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_ && rig_.server->connections() == 0; }));
+  EXPECT_EQ(rig_.handler.calls(), 0u);
+}
+
 TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
   rig_.server_options.responder.credits = 32;
   rig_.server_options.responder.max_queued_octets = 2 << 20;

@@ -82,6 +82,15 @@ def answered_with(*answers):
     return act
 
 
+def unanswered_reads(client):
+    """More WRITEs than the server may have Reads under way, and not one of these is answered."""
+    client.endpoint.answer_reads = False
+    root, handle = client.root(), client.offer(bytes(64))
+    for _ in range(40):
+        message = rpc.call(rpc.WRITE, rpc.opaque(root) + rpc.hyper(0) + rpc.words(64, 0, 64))
+        client.endpoint.send(rpc.rdma_call(message, credits=64, reads=rpc.read_list((len(message), handle, 64))))
+
+
 def unasked_reads(count, request=None):
     def act(client):
         if request:
@@ -226,6 +235,7 @@ def response_cases():
             ("far behind its end", [part(64, at=1 << 40)], BOUNDS),
             ("twice", [part(64), part(64)], OPCODE_UNEXPECTED)):
         yield Case(f"Read Response {name}", "RFC 5041 §7.1", answered_with(*answers), Terminated(*expect))
+    yield Case("Reads beyond ORD that are not answered", "RFC 5040 §5.5 rule 13", unanswered_reads, Served())
     yield Case("a Write to the sink of a Read", "RFC 5041 §7.1",
                answered_with(lambda sink, offset: tagged(WRITE, sink, offset, bytes(8))), Terminated(*STAG))
     yield Case("a Read of the sink of a Read", "RFC 5040 §8.2",

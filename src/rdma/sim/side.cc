@@ -171,7 +171,7 @@ void Side::PostRead(ReadRequest request) {
     reads_waiting_.back().if_flushed = Status::kLocalError;
     Break(DisconnectReason::kFault, DisconnectReason::kPeerReset, "a Read exceeds the limits of the connection");
   } else {
-    StartReads();
+    Post({.kind = Message::Kind::kReadRequest});
   }
 }
 

@@ -95,7 +95,6 @@ class Side : public std::enable_shared_from_this<Side> {
   void FileFails(Message& message);
   bool DeliverSend(Side& peer, Message& message, size_t segment);
   bool DeliverWrite(Side& peer, Message& message, size_t segment);
-  void StartReads();
   void KickReads();
   void ServeNextRead();
   // What the peer wants of our memory; nothing where it has to be refused.
@@ -132,9 +131,8 @@ class Side : public std::enable_shared_from_this<Side> {
   Status receiving_if_flushed_ = Status::kFlushed;
   std::deque<Message> outgoing_;
   bool delivering_ = false;
-  std::deque<Read> reads_waiting_;  // for their turn: no more than ORD at once
-  std::deque<Read> reads_out_;
-  size_t reads_arrived_ = 0;  // the first of reads_out_, whose requests the peer has
+  std::deque<Read> reads_waiting_;  // one for each Read Request in outgoing_
+  std::deque<Read> reads_out_;      // whose requests the peer has: no more than ORD
   bool serving_ = false;
   std::list<Invalidation> invalidations_;
   std::map<Stag, std::shared_ptr<RegionState>> regions_;

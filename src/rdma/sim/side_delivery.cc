@@ -62,6 +62,8 @@ void Side::CompleteEarly() {
 void Side::KickOutgoing() {
   auto peer = peer_.lock();
   if (delivering_ || broken_ || outgoing_.empty() || !peer || !peer->started_) return;
+  // A Read beyond ORD waits, and what was posted after it as well.
+  if (outgoing_.front().kind == Message::Kind::kReadRequest && reads_out_.size() >= info_.ord) return;
   delivering_ = true;
   Later(network_.Latency(), &Side::DeliverNext);
 }
@@ -80,8 +82,9 @@ void Side::DeliverNext() {
       break;
     case Message::Kind::kReadRequest:
       if (StepLoses("Read Request")) return;
-      ++reads_arrived_;
-      assert(reads_arrived_ <= peer->info_.ird);
+      reads_out_.push_back(std::move(reads_waiting_.front()));
+      reads_waiting_.pop_front();
+      assert(reads_out_.size() <= peer->info_.ird);
       KickReads();
       break;
     case Message::Kind::kClose:
@@ -176,19 +179,9 @@ bool Side::DeliverWrite(Side& peer, Message& message, size_t segment) {
   return true;
 }
 
-// Asks for as many Reads as the peer serves at once.
-void Side::StartReads() {
-  if (broken_) return;
-  while (!reads_waiting_.empty() && reads_out_.size() < info_.ord) {
-    reads_out_.push_back(std::move(reads_waiting_.front()));
-    reads_waiting_.pop_front();
-    Post({.kind = Message::Kind::kReadRequest});
-  }
-}
-
 void Side::KickReads() {
   auto peer = peer_.lock();
-  if (serving_ || broken_ || reads_arrived_ == 0 || !peer || !peer->started_) return;
+  if (serving_ || broken_ || network_.faults_.leave_reads || reads_out_.empty() || !peer || !peer->started_) return;
   serving_ = true;
   Later(network_.Latency(), &Side::ServeNextRead);
 }
@@ -215,9 +208,8 @@ void Side::ServeNextRead() {
     completion.operation = Operation::kRead;
     completion.context = read.request.context;
     reads_out_.pop_front();
-    --reads_arrived_;
     Complete(kReads, std::move(completion));
-    StartReads();
+    KickOutgoing();
   }
   KickReads();
 }
