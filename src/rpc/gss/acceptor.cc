@@ -103,7 +103,6 @@ Task<SecurityFlavor::Admission> Acceptor::Admit(const Message& call, const CallH
 Acceptor::Verdict Acceptor::Verify(const Incoming& incoming, Context& context) {
   const CallHeader& header = incoming.header;
   const uint32_t sequence = incoming.credential.seq_num;
-  const std::lock_guard lock(context.mutex);
   if (!context.window.IsNew(sequence)) return Verdict::kDropped;
   if (header.verifier.flavor != AuthFlavor::RPCSEC_GSS) return Verdict::kBadVerifier;
   const auto verified =
@@ -121,7 +120,9 @@ Task<SecurityFlavor::Admission> Acceptor::AdmitData(const Incoming& incoming) {
   const ContextTable::Found found = contexts_.Find(incoming.credential.handle.bytes(), clock_.Now());
   if (!found.context) co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CREDPROBLEM);
   if (found.expired) co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CTXPROBLEM);
-  switch (Verify(incoming, *found.context)) {
+  const auto verify = [&] { return Verify(incoming, *found.context); };
+  const Verdict verdict = co_await InTurn(found.context, peer.loop, pool_, false, verify);
+  switch (verdict) {
     case Verdict::kAccepted:
       break;
     case Verdict::kDropped:

@@ -54,6 +54,7 @@ class Acceptor final : public SecurityFlavor {
 
   Task<Message> Negotiate(const Incoming& incoming);
   Result<Negotiated> TakeToken(std::unique_ptr<MechanismContext> mechanism, const Handle& handle, ConstBytes token);
+  // In the context's turn.
   static Verdict Verify(const Incoming& incoming, Context& context);
   Task<Admission> AdmitData(const Incoming& incoming);
 

@@ -44,26 +44,29 @@ Task<bool> DataCall::Unseal(const Message& call, size_t arguments_at, const Peer
     return is_private ? UnsealPrivacy(*context_, sequence_, behind, room)
                       : UnsealIntegrity(*context_, sequence_, behind);
   };
-  std::optional<Message> unsealed =
-      co_await Offload(peer.loop, size >= kLong ? pool_ : nullptr, unseal, ClientKeyOf(peer));
+  std::optional<Message> unsealed = co_await InTurn(context_, peer.loop, pool_, size >= kLong, unseal);
   if (!unsealed) co_return false;
   arguments_ = *std::move(unsealed);
   co_return true;
 }
 
-// RFC 2203 §5.3.3.2: of the sequence number of this call.
-Result<Mic> DataCall::Verifier() const {
+DataCall::Prepared DataCall::Prepare(const Message& plain) const {
+  // RFC 2203 §5.3.3.2: the verifier is of the sequence number of this call.
   std::array<std::byte, 4> number;
   StoreBig(number.data(), sequence_);
   Mic mic;
-  const std::lock_guard lock(context_->mutex);
-  PENSTOCK_CHECK(context_->mechanism->GetMic(number, mic));
-  return mic;
+  if (const auto signed_ = context_->mechanism->GetMic(number, mic); !signed_) {
+    return {.verifier = std::unexpected(signed_.error()), .plan = SealPlan()};
+  }
+  if (credential_.service == GssService::kNone || !HasResults(plain)) return {.verifier = mic, .plan = SealPlan()};
+  return {.verifier = mic, .plan = PlanSeal(*context_, credential_.service, plain, mic)};
 }
 
 Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
   if (!IsAccepted(plain)) co_return plain;  // denied: formulated as usual (RFC 2203 §5.3.3.3)
-  const Result<Mic> verifier = Verifier();
+  const auto prepare = [&] { return Prepare(plain); };
+  const Prepared prepared = co_await InTurn(context_, peer.loop, pool_, false, prepare);
+  const auto& [verifier, plan] = prepared;
   if (!verifier) {
     // RFC 2203 §5.3.3.4.1
     xdr::Encoder denial(*peer.buffers);
@@ -73,13 +76,24 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
   if (credential_.service == GssService::kNone || !HasResults(plain)) {
     co_return WithVerifier(*peer.buffers, plain, *verifier);
   }
-  const Result<SealPlan> plan = PlanSeal(*context_, credential_.service, plain, *verifier);
   Result<Message> sealed = std::unexpected(plan ? Failure() : plan.error());
   if (plan) {
     const BufferRef room = peer.buffers->Allocate(plan->size);
-    const auto seal = [&] { return SealResults(*context_, *plan, sequence_, plain, *verifier, room); };
-    const bool takes_long = plan->size >= kLong || HasFiles(plain);
-    sealed = co_await Offload(peer.loop, takes_long ? pool_ : nullptr, seal, ClientKeyOf(peer));
+    const bool takes_long = plan->size >= kLong;
+    const auto write = [&] { return WriteResults(*plan, sequence_, plain, *verifier, room); };
+    // Out of turn where a file is read: the context's other calls do not wait for the disk.
+    const bool reads = HasFiles(plain);
+    Result<void> written;
+    if (reads) written = co_await Offload(peer.loop, pool_, write, ClientKeyOf(peer), Work::kData);
+    const auto seal = [&]() -> Result<Message> {
+      if (!reads) PENSTOCK_CHECK(write());
+      return SealResults(*context_, *plan, *verifier, room);
+    };
+    if (!written) {
+      sealed = std::unexpected(written.error());
+    } else {
+      sealed = co_await InTurn(context_, peer.loop, pool_, takes_long, seal);
+    }
   }
   if (sealed) co_return *std::move(sealed);
   // RFC 2203 §5.3.3.4.1, §5.3.3.4.4: then there is no reply.

@@ -26,7 +26,12 @@ class DataCall final : public SecuredCall {
   Task<Message> Seal(Message plain, const Peer& peer) override;
 
  private:
-  Result<Mic> Verifier() const;
+  // What Seal() needs of the mechanism before it knows how large the reply is.
+  struct Prepared {
+    Result<Mic> verifier;
+    Result<SealPlan> plan;  // where the results are sealed
+  };
+  Prepared Prepare(const Message& plain) const;
 
   const std::shared_ptr<Context> context_;
   const uint32_t sequence_;

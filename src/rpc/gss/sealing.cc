@@ -95,12 +95,9 @@ std::optional<Message> UnsealIntegrity(Context& context, uint32_t sequence, cons
   const auto data = xdr::DecodeWhole<rpcsecgss::rpc_gss_integ_data>(sealed);
   if (!data) return std::nullopt;
   const ConstBytes body = data->databody_integ.bytes();
-  {
-    const std::lock_guard lock(context.mutex);
-    if (const auto verified = context.mechanism->VerifyMic(body, data->checksum.bytes()); !verified) {
-      log::debug("arguments of {}: {}", context.initiator.names.display, verified.error().text);
-      return std::nullopt;
-    }
+  if (const auto verified = context.mechanism->VerifyMic(body, data->checksum.bytes()); !verified) {
+    log::debug("arguments of {}: {}", context.initiator.names.display, verified.error().text);
+    return std::nullopt;
   }
   if (!BeginsWith(body, sequence)) return std::nullopt;
   return Message::Whole(Slice(sealed.stream.owner(), body.subspan(kWord)));
@@ -112,7 +109,6 @@ std::optional<Message> UnsealPrivacy(Context& context, uint32_t sequence, const 
   if (!data) return std::nullopt;
   const Bytes body = room->bytes().first(data->databody_priv.size());
   CopyBytes(body, data->databody_priv.bytes());
-  const std::unique_lock lock(context.mutex);
   const auto text = context.mechanism->Unwrap(body);
   if (!text) {
     log::debug("arguments of {}: {}", context.initiator.names.display, text.error().text);
@@ -150,27 +146,28 @@ Result<SealPlan> PlanSeal(Context& context, GssService service, const Message& p
   if (service == GssService::kIntegrity) {
     plan.size = HeaderSize(verifier.size) + kWord + data + kWord + verifier.room.size();
   } else {
-    const std::lock_guard lock(context.mutex);
     PENSTOCK_TRY(plan.wrap, context.mechanism->RoomToWrap(data));
     plan.size = HeaderSize(verifier.size) + kWord + RoundUp(plan.wrap.before + data + plan.wrap.behind, kWord);
   }
   return plan;
 }
 
-Result<Message> SealResults(Context& context, const SealPlan& plan, uint32_t sequence, const Message& plain,
-                            const Mic& verifier, const BufferRef& room) {
+Result<void> WriteResults(const SealPlan& plan, uint32_t sequence, const Message& plain, const Mic& verifier,
+                          const BufferRef& room) {
   Writer writer(room->bytes());
   WriteHeader(writer, plain, verifier);
   const Message results = Behind(plain, kResultsAt);
   const size_t data = kWord + plan.results;
   writer.U32(plan.wrap.before + data + plan.wrap.behind);
-  const Bytes body = room->bytes().subspan(writer.done(), plan.wrap.before + data + plan.wrap.behind);
   writer.Skip(plan.wrap.before);
-  PENSTOCK_CHECK(WriteData(writer, sequence, results));
-  writer.Skip(plan.wrap.behind);
-  writer.Pad();
+  return WriteData(writer, sequence, results);
+}
 
-  const std::unique_lock lock(context.mutex);
+Result<Message> SealResults(Context& context, const SealPlan& plan, const Mic& verifier, const BufferRef& room) {
+  Writer writer(room->bytes());
+  writer.Skip(HeaderSize(verifier.size) + kWord);
+  const Bytes body = writer.Skip(plan.wrap.before + kWord + plan.results + plan.wrap.behind);
+  writer.Pad();
   if (plan.service == GssService::kIntegrity) {
     Mic checksum;
     PENSTOCK_CHECK(context.mechanism->GetMic(body, checksum));

@@ -31,7 +31,9 @@ class FlavorTest : public ::testing::Test {
   using Spoil = testing::Spoil;
   using Target = testing::Target;
 
-  explicit FlavorTest(std::shared_ptr<Mechanism> of) : mechanism_(std::move(of)) {
+  // `workers`, if any, outlive this.
+  explicit FlavorTest(std::shared_ptr<Mechanism> of, Workers* workers = nullptr)
+      : mechanism_(std::move(of)), workers_(workers) {
     dispatcher.Add(program);
     dispatcher.Offer(acceptor);
     peer.buffers = &pool;
@@ -101,10 +103,12 @@ class FlavorTest : public ::testing::Test {
   ReplyCache cache;
   rpc::testing::TestProgram program;
   const std::shared_ptr<Mechanism> mechanism_;
+  Workers* const workers_;
   uint8_t next_handle = 1;
-  Acceptor acceptor{{.mechanism = *mechanism_, .clock = clock, .random = [this](Bytes room) {
-                       std::ranges::fill(room, std::byte{next_handle++});
-                     }}};
+  Acceptor acceptor{{.mechanism = *mechanism_,
+                     .clock = clock,
+                     .random = [this](Bytes room) { std::ranges::fill(room, std::byte{next_handle++}); },
+                     .pool = workers_}};
   Dispatcher dispatcher{cache, clock};
   Peer peer;
   uint32_t sequence = 0;
