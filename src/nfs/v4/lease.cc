@@ -41,6 +41,17 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
   co_return true;
 }
 
+Task<bool> MakeRoomForState(const Services& services, Loop* loop) {
+  std::optional<ClientId> silent;
+  {
+    auto state = services.state.Lock();
+    if (!state->files.IsFull()) co_return false;
+    silent = state->clients.LongestSilent(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
+  }
+  if (!silent) co_return false;
+  co_return co_await ForgetExpired(services, loop, *silent);
+}
+
 Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
   {
     auto state = services.state.Lock();

@@ -18,6 +18,10 @@ Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId
 // written (NFS4ERR_DELAY then).
 Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client);
 
+// Where the tables of opens and locks are full: forgets, of the clients whose lease is over, the one that has been silent longest. True where
+// one has gone, and the operation may try again.
+Task<bool> MakeRoomForState(const Services& services, Loop* loop);
+
 // Ends the grace period where it is over or nobody is waited for. NFS4ERR_GRACE is the answer until the store has
 // forgotten those who did not come.
 Task<void> EndGraceIfDue(const Services& services, Loop* loop);

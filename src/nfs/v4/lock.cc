@@ -1,5 +1,6 @@
 // LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
 #include "nfs/v4/convert.h"
+#include "nfs/v4/lease.h"
 #include "nfs/v4/stateful.h"
 
 namespace penstock::nfs::v4 {
@@ -175,7 +176,11 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
       return attempted;
     };
     const LOCK4res results = RunAndSend(compound.services, run);
-    if (!blocker) co_return results;
+    if (!blocker) {
+      if (results.status() != NFS4ERR_RESOURCE && results.status() != NFS4ERR_DELAY) co_return results;
+      if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
+      continue;
+    }
     // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence stays.
     if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
       co_return LOCK4res(compound.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_DELAY);

@@ -40,11 +40,11 @@ std::vector<std::string> TestRecoveryStore::Reclaimers() {
   return owners;
 }
 
-Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32_t instance)
+Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32_t instance, Files::Limits limits)
     : settings(std::move(chosen)),
       reply_store(std::move(kept)),
       state(StateTables{Clients(settings, instance, {}, DeadSessions(reply_store->Load(), settings.lease, clock.now)),
-                        Files(instance, SipKey{1, 2}, Files::Limits{.lease = settings.lease})}) {
+                        Files(instance, SipKey{1, 2}, (limits.lease = settings.lease, limits))}) {
   peer.address = {asio::ip::make_address("192.0.2.1"), 700};
   peer.buffers = &buffers;
   peer.connection = 1;
@@ -169,7 +169,9 @@ Sent<SEQUENCE4args> SessionClient::Sequence(bool keep) {
                                        .sa_cachethis = keep});
 }
 
-Nfs4Test::Nfs4Test(Settings settings) : server(std::move(settings)), tree(server.Export("/")) {}
+Nfs4Test::Nfs4Test(Settings settings, const Files::Limits& limits)
+    : server(std::move(settings), std::make_shared<MemoryReplyStore>(), Nfs4Server::kInstance, limits),
+      tree(server.Export("/")) {}
 
 Nfs4Test::~Nfs4Test() = default;
 

@@ -190,7 +190,7 @@ class Nfs4Server {
 
   // With the replies that another has kept: it is the same server, started again.
   explicit Nfs4Server(Settings chosen = {}, std::shared_ptr<ReplyStore> kept = std::make_shared<MemoryReplyStore>(),
-                      uint32_t instance = kInstance);
+                      uint32_t instance = kInstance, Files::Limits limits = {});
   ~Nfs4Server();
 
   // `faults` makes what is served of the last one fail.
@@ -296,7 +296,7 @@ class SessionClient {
 // (Run).
 class Nfs4Test : public testing::Test {
  protected:
-  explicit Nfs4Test(Settings settings = {});
+  explicit Nfs4Test(Settings settings = {}, const Files::Limits& limits = {});
   ~Nfs4Test() override;
 
   template <class... Arguments>

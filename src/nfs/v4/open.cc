@@ -92,9 +92,9 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
 
   OpenOwner* const owner = state.files.GetOpenOwner(client_, arguments_.owner.owner.bytes(), now());
-  if (!owner) return {compound_.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_SERVERFAULT};
+  if (!owner) return {state.files.NoRoomToOpen(client_, compound_.minor_version)};
   Attempt attempt;
-  attempt.opened = state.files.AddOpen(*owner, file, share_, pinned, compound_.minor_version);
+  attempt.opened = state.files.AddOpen(*owner, file, share_, pinned, compound_.minor_version, now());
   attempt.status = attempt.opened.status;
   if (attempt.status != NFS4_OK) {
     state.files.ReleaseOwner(*owner, now());
@@ -103,7 +103,7 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   // RFC 7530 §9.1.11: reclaims need no confirmation.
   if (is_reclaim() || compound_.minor_version > 0) owner->confirmed = true;
   attempt.confirm = !owner->confirmed;
-  owner->makers.Add(Principal::Of(compound_.call.credential));
+  state.files.AddMaker(*owner, Principal::Of(compound_.call.credential));
   attempt.pinned = state.files.IsPinned(file);
   return attempt;
 }
@@ -131,8 +131,12 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
       return tried;
     };
     Attempt attempt = RunAndSend(compound_.services, run);
-    if (attempt.holders.empty()) co_return attempt;
-    if (!co_await ForgetExpiredHolders(compound_, attempt.holders)) co_return attempt;
+    if (attempt.status == NFS4_OK) co_return attempt;
+    if (attempt.holders.empty()) {
+      if (!co_await MakeRoomForState(compound_.services, compound_.call.peer.loop)) co_return attempt;
+    } else {
+      if (!co_await ForgetExpiredHolders(compound_, attempt.holders)) co_return attempt;
+    }
   }
 }
 
@@ -296,7 +300,12 @@ Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
   if (!client) co_return OPEN4res(client.error());
   if (compound.minor_version > 0) co_return co_await Execute(compound, arguments, *client);
 
-  if (auto answer = StartInTurn(compound, arguments, *client)) co_return *std::move(answer);
+  for (;;) {
+    auto answer = StartInTurn(compound, arguments, *client);
+    if (!answer) break;
+    if (answer->status() != NFS4ERR_RESOURCE) co_return *std::move(answer);
+    if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return *std::move(answer);
+  }
   OPEN4res results = co_await Execute(compound, arguments, *client);
   FinishInTurn(compound, arguments, *client, results);
   co_return results;

@@ -105,7 +105,8 @@ class Client0 {
 
 class StatefulTest : public Nfs4Test {
  protected:
-  explicit StatefulTest(Settings settings = {}) : Nfs4Test(std::move(settings)) {}
+  explicit StatefulTest(Settings settings = {}, const Files::Limits& limits = {})
+      : Nfs4Test(std::move(settings), limits) {}
 
   // In a session.
   OPEN4res TryOpen(SessionClient& client, std::string_view name, uint32_t access, uint32_t deny = 0, openflag4 how = {},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct Client {
   bool recorded = false;
   // When the lease was last renewed; of an unconfirmed record, when it was made.
   TimePoint renewed{};
+  std::list<Client*>::iterator by_renewal{};  // its place in Clients::by_renewal_
   PathState path = PathState::kUnknown;
 
   // ---- minor version 0 ----

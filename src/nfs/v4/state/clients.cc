@@ -51,7 +51,12 @@ bool Clients::CanCall(ClientId id) const {
 
 void Clients::Renew(ClientId id, TimePoint now) {
   Client* client = FindAny(id);
-  if (client && client->confirmed && !client->doomed) client->renewed = std::max(client->renewed, now);
+  if (client && client->confirmed && !client->doomed) RenewNow(*client, now);
+}
+
+void Clients::RenewNow(Client& client, TimePoint now) {
+  client.renewed = std::max(client.renewed, now);
+  by_renewal_.splice(by_renewal_.end(), by_renewal_, client.by_renewal);
 }
 
 bool Clients::LeaseIsOver(const Client& client, TimePoint now) const {
@@ -66,6 +71,14 @@ bool Clients::HasRequests(const Client& client) const {
 bool Clients::IsExpired(ClientId id, TimePoint now) const {
   const Client* client = Find(id);
   return !client || LeaseIsOver(*client, now);
+}
+
+std::optional<ClientId> Clients::LongestSilent(TimePoint now, const HasState& has_state) const {
+  for (const Client* client : by_renewal_) {
+    if (now - client->renewed <= settings_.lease) break;
+    if (client->confirmed && !client->doomed && !HasRequests(*client) && has_state(client->id)) return client->id;
+  }
+  return std::nullopt;
 }
 
 std::optional<OldRecord> Clients::Doom(ClientId id, TimePoint now) {
@@ -89,18 +102,20 @@ void Clients::Remove(ClientId id) {
   if (owner->second.unconfirmed == &client) owner->second.unconfirmed = nullptr;
   if (!owner->second.confirmed && !owner->second.unconfirmed) owners_.erase(owner);
   if (!client.confirmed) --unconfirmed_count_;
+  by_renewal_.erase(client.by_renewal);
   clients_.erase(found);
 }
 
 std::vector<ClientId> Clients::Sweep(TimePoint now, const HasState& has_state) {
   std::vector<ClientId> stale, over;
   const bool crowded = clients_.size() - unconfirmed_count_ > settings_.max_clients / 4 * 3;
-  for (const auto& [id, client] : clients_) {
-    if (client->doomed || !LeaseIsOver(*client, now)) continue;
+  for (const Client* client : by_renewal_) {
+    if (now - client->renewed <= settings_.lease) break;
+    if (client->doomed || HasRequests(*client)) continue;
     if (!client->confirmed) {
-      stale.push_back(id);
-    } else if (crowded || now - client->renewed > settings_.courtesy || !has_state(id)) {
-      over.push_back(id);
+      stale.push_back(client->id);
+    } else if (crowded || now - client->renewed > settings_.courtesy || !has_state(client->id)) {
+      over.push_back(client->id);
     }
   }
   for (const ClientId id : stale) Remove(id);
@@ -171,6 +186,7 @@ Client& Clients::Add(uint32_t minor_version, std::string_view owner, const nfs4:
   assert(!records.unconfirmed);
   records.unconfirmed = &added;
   clients_.emplace(id, std::move(client));
+  added.by_renewal = by_renewal_.insert(by_renewal_.end(), &added);
   unconfirmed_.push_back(id);
   ++unconfirmed_count_;
   return added;
@@ -203,7 +219,7 @@ Gone Clients::MakeConfirmed(Client& client, TimePoint now) {
   assert(owner.unconfirmed == &client);
   owner = {.confirmed = &client, .unconfirmed = nullptr};
   client.confirmed = true;
-  client.renewed = now;
+  RenewNow(client, now);
   --unconfirmed_count_;
   return gone;
 }

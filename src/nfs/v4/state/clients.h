@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,9 @@ class Clients {
   // The lease is over and the client has no request under way: what it holds must not stand in another's way. Also true
   // of clients that are gone.
   bool IsExpired(ClientId id, TimePoint now) const;
+  // Of the clients whose lease is over and that still hold something, the one that has been silent longest: the first to go where room is
+  // short (RFC 8881 §8.4.3).
+  std::optional<ClientId> LongestSilent(TimePoint now, const HasState& has_state) const;
 
   bool InGrace() const { return grace_.on(); }
   // Before a client gets an open, lock or delegation that it did not have: NFS4ERR_GRACE in the grace period, and
@@ -298,6 +302,7 @@ class Clients {
   static SequenceId NextCreate(const Client& client);
   // Makes an unconfirmed record the confirmed one of its owner, in place of the one before.
   Gone MakeConfirmed(Client& client, TimePoint now);
+  void RenewNow(Client& client, TimePoint now);
   bool LeaseIsOver(const Client& client, TimePoint now) const;
   bool HasRequests(const Client& client) const;
   bool IsFull() const;
@@ -320,6 +325,7 @@ class Clients {
   Grace grace_;
   uint32_t last_client_ = 0;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  std::list<Client*> by_renewal_;                  // the one that was renewed longest ago comes first
   std::unordered_map<std::string, Owner> owners_;  // by OwnerKey()
   std::deque<ClientId> unconfirmed_;               // oldest first; some are confirmed or gone by now
   size_t unconfirmed_count_ = 0;

@@ -23,21 +23,23 @@ size_t Count(const Range& range, Predicate predicate) {
 }
 
 const char* CheckOpens(const FileState& file) {
-  for (const OpenState* open : file.opens) {
+  std::vector<OpenState*> opens;
+  for (const auto& [owner, open] : file.opens.all()) {
+    if (owner != open->owner) return "an open is where another one should be";
+    opens.push_back(open);
+  }
+  for (const OpenState* open : opens) {
     if (open->file != &file || open->owner->client != open->client) return "an open is not of its file or client";
     if (open->share != open->history.Union()) return "an open has another share than its OPENs add up to";
   }
-  if (AnyPair(file.opens, [](const auto* a, const auto* b) { return a->owner == b->owner; })) {
-    return "an owner has a file open twice";
-  }
-  if (AnyPair(file.opens, [](const auto* a, const auto* b) { return Conflict(a->share, b->share); })) {
+  if (AnyPair(opens, [](const auto* a, const auto* b) { return Conflict(a->share, b->share); })) {
     return "one has open what another denies";
   }
   return nullptr;
 }
 
 const char* CheckRanges(const LockRanges& locks) {
-  const auto& ranges = locks.ranges();
+  const std::vector<LockedRange> ranges(locks.ranges().begin(), locks.ranges().end());
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (ranges[i].range.first > ranges[i].range.last) return "a locked range is empty";
     if (i == 0) continue;
@@ -50,29 +52,35 @@ const char* CheckRanges(const LockRanges& locks) {
 }
 
 const char* CheckLocks(const FileState& file) {
-  for (const LockState* locks : file.locks) {
-    if (locks->file != &file || locks->owner->client != locks->client) return "locks are not of their file or client";
-    if (std::ranges::find(file.opens, locks->open) == file.opens.end()) return "locks have outlived their open";
-    if (Count(locks->owner->locks, [&](const LockState* one) { return one->file == &file; }) != 1) {
-      return "a lock-owner has not one state on a file";
+  if (const char* wrong = file.held.FindInconsistency()) return wrong;
+  size_t held = 0;
+  for (const auto& [opener, open] : file.opens.all()) {
+    for (const LockState* locks : open->locks) {
+      if (locks->file != &file || locks->owner->client != locks->client) return "locks are not of their file or client";
+      if (locks->open != open) return "locks are not of their open";
+      const auto of_owner = locks->owner->locks.find(&file);
+      if (of_owner == locks->owner->locks.end() || of_owner->second != locks) {
+        return "a lock-owner has not one state on a file";
+      }
+      if (const char* wrong = CheckRanges(locks->ranges)) return wrong;
+      held += locks->ranges.size();
+      const auto in_the_way = [&](const LockedRange& one) {
+        return file.held.FindConflict(one.range, one.exclusive, locks).has_value();
+      };
+      if (std::ranges::any_of(locks->ranges.ranges(), in_the_way)) return "two have locked what only one may have";
     }
-    if (const char* wrong = CheckRanges(locks->ranges)) return wrong;
   }
-  const auto conflict = [](const LockState* a, const LockState* b) {
-    return std::ranges::any_of(a->ranges.ranges(), [&](const LockedRange& held) {
-      return b->ranges.FindConflict(held.range, held.exclusive).has_value();
-    });
-  };
-  return AnyPair(file.locks, conflict) ? "two have locked what only one may have" : nullptr;
+  return held == file.held.size() ? nullptr : "a file has other locked ranges than its lock-owners";
 }
 
 const char* CheckDelegations(const FileState& file) {
-  for (const DelegationState* delegation : file.delegations) {
+  for (const auto& [client, delegation] : file.delegations) {
+    if (delegation->client->id != client) return "a delegation is where another one should be";
     if (delegation->file != &file || delegation->handle != file.handle) return "a delegation is not of its file";
     if (delegation->revoked) return "a file has a delegation that is revoked";
   }
-  const auto same = [](const auto* a, const auto* b) { return a->client == b->client; };
-  return AnyPair(file.delegations, same) ? "a client has two delegations of a file" : nullptr;
+  const size_t writes = Count(file.delegations, [](const auto& held) { return held.second->write; });
+  return writes == file.write_delegations.size() ? nullptr : "a file has not as many write delegations as it lists";
 }
 
 const char* CheckOwners(const ClientFiles& client) {
@@ -82,9 +90,11 @@ const char* CheckOwners(const ClientFiles& client) {
              static_cast<const OpenState*>(record)->owner == owner.get();
     };
     if (owner->name != name || owner->client != &client) return "an open-owner is not its client's";
-    if (owner->opens != Count(client.states, own)) return "an open-owner has not as many opens as it counts";
+    if (owner->opens.size() != Count(client.states, own)) return "an open-owner has not as many opens as it counts";
     if (owner->closed && (owner->closed->file || owner->closed->owner != owner.get())) return "what is closed is open";
-    if (owner->idle && (owner->opens > 0 || **owner->idle != owner.get())) return "an idle open-owner is not idle";
+    if (owner->idle && (!owner->opens.empty() || *owner->idle->in_client != owner.get())) {
+      return "an idle open-owner is not idle";
+    }
   }
   for (const auto& [name, owner] : client.lock_owners) {
     if (owner->name != name || owner->client != &client) return "a lock-owner is not its client's";
@@ -114,10 +124,16 @@ Counts CountStates(const ClientFiles& client) {
 bool IsListed(const StateRecord& record) {
   if (!record.file) return true;
   const FileState& file = *record.file;
-  const auto has = [&](const auto& list) {
-    return Count(list, [&](const StateRecord* one) { return one == &record; }) == 1;
-  };
-  return has(file.opens) || has(file.locks) || has(file.delegations);
+  switch (record.kind) {
+    case StateKind::kOpen:
+      return file.opens.Find(*static_cast<const OpenState&>(record).owner) == &record;
+    case StateKind::kLocks:
+      return file.opens.Find(*static_cast<const LockState&>(record).open->owner) ==
+             static_cast<const LockState&>(record).open;
+    case StateKind::kDelegation:
+      return file.delegations.contains(record.client->id);
+  }
+  return false;
 }
 
 }  // namespace
@@ -131,9 +147,9 @@ const char* Files::FindInconsistency() const {
     for (const char* wrong : {CheckOpens(*file), CheckLocks(*file), CheckDelegations(*file)}) {
       if (wrong) return wrong;
     }
-    denials += Count(file->opens, [](const OpenState* open) { return open->share.deny != 0; });
+    denials += Count(file->opens.all(), [](const auto& open) { return open.second->share.deny != 0; });
   }
-  size_t states = 0, delegations = 0;
+  size_t states = 0, delegations = 0, owners = 0, ranges = 0, idle = 0, unrecalled = 0;
   for (const auto& [id, client] : clients_) {
     if (client->id != id) return "a client is where another one should be";
     for (auto at = client->states.begin(); at != client->states.end(); ++at) {
@@ -150,8 +166,14 @@ const char* Files::FindInconsistency() const {
     }
     states += client->states.size();
     delegations += client->delegations;
+    owners += client->open_owners.size();
+    ranges += client->ranges;
+    idle += client->idle.size();
+    unrecalled += client->unrecalled.size();
   }
   if (states != ids_.size() || delegations != delegations_ || denials != denials_) return "the totals are wrong";
+  if (owners != owners_ || ranges != ranges_ || idle != idle_.size()) return "the totals are wrong";
+  if (unrecalled != unrecalled_.size() || delegations != unrecalled + recalled_.size()) return "recalls are wrong";
   return nullptr;
 }
 
@@ -188,6 +210,7 @@ const char* Clients::FindInconsistency() const {
   if (sessions != session_count_ || there != session_count_ || there + free_sessions_.size() != sessions_.size()) {
     return "there are not as many sessions as are counted";
   }
+  if (by_renewal_.size() != clients_.size()) return "there are not as many clients in the order of their renewal";
   const bool right = unconfirmed == unconfirmed_count_ && persistent == persistent_count_ && kept == kept_octets_;
   return right ? nullptr : "the totals are wrong";
 }

@@ -15,6 +15,9 @@ nfs4::nfsace4 NobodyUnasked() {
   return {.type = nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = 0, .who = "EVERYONE@"};
 }
 
+// Each open or lock calls back more delegations than it takes places.
+constexpr size_t kRecallsAtOnce = 4;
+
 open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
   if (!write) {
     return {nfs4::OPEN_DELEGATE_READ,
@@ -43,21 +46,15 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   DelegationFacts facts = request.facts;
   facts.recent_conflict = conflicts_.Has(FileHandleHash()(request.file), now);
   facts.changing = changing_.contains(request.file);
-  facts.room = HasRoom(client) && delegations_ < limits_.delegations;
+  facts.room = HasRoomForDelegation(client);
   if (const FileState* const file = FindFile(request.file)) {
-    for (const OpenState* open : file->opens) {
-      if (open->client == &client) continue;
-      facts.others_open = true;
-      facts.others_write = facts.others_write || open->share.writes();
-    }
-    for (const DelegationState* delegation : file->delegations) {
-      if (delegation->client == &client) {
-        facts.own_is_write = delegation->write;
-        continue;
-      }
-      facts.others_hold = true;
-      facts.others_hold_write = facts.others_hold_write || delegation->write;
-    }
+    facts.others_open = file->opens.HasOthers(client.id);
+    facts.others_write = file->opens.HasOtherWriters(client.id);
+    const auto own = file->delegations.find(client.id);
+    const bool holds = own != file->delegations.end();
+    if (holds) facts.own_is_write = own->second->write;
+    facts.others_hold = file->delegations.size() > (holds ? 1 : 0);
+    facts.others_hold_write = file->write_delegations.size() > (holds && own->second->write ? 1 : 0);
   }
   const DelegationDecision decision = Decide(facts);
   if (decision.type == nfs4::OPEN_DELEGATE_NONE) {
@@ -75,10 +72,9 @@ open_delegation4 Files::ReclaimDelegation(ClientId holder, const FileHandle& han
                                           uint32_t minor_version, const Principal& by, TimePoint now) {
   ClientFiles& client = GetClient(holder);
   FileState& file = GetFile(handle);
-  const auto known = std::ranges::find(file.delegations, &client, &DelegationState::client);
-  if (known != file.delegations.end()) {
-    (*known)->makers.Add(by);
-    return ToAnswer(IdOf(**known), (*known)->write, !can_call_back);
+  if (const auto known = file.delegations.find(holder); known != file.delegations.end()) {
+    known->second->makers.Add(by);
+    return ToAnswer(IdOf(*known->second), known->second->write, !can_call_back);
   }
   if (!HasRoom(client)) {
     ForgetFileIfUnused(file);
@@ -94,8 +90,13 @@ DelegationState& Files::AddDelegation(ClientFiles& client, const FileHandle& han
                                       uint32_t minor_version) {
   FileState& file = GetFile(handle);
   DelegationState& delegation = AddState(std::make_unique<DelegationState>(client, file, write, minor_version));
-  file.delegations.push_back(&delegation);
-  if (write) write_held_->Add(FileHandleHash()(handle));
+  file.delegations.emplace(client.id, &delegation);
+  if (write) {
+    file.write_delegations.push_back(&delegation);
+    write_held_->Add(FileHandleHash()(handle));
+  }
+  delegation.in_unrecalled = client.unrecalled.insert(client.unrecalled.end(), &delegation);
+  delegation.in_all = unrecalled_.insert(unrecalled_.end(), &delegation);
   ++delegations_;
   ++client.delegations;
   return delegation;
@@ -104,8 +105,13 @@ DelegationState& Files::AddDelegation(ClientFiles& client, const FileHandle& han
 void Files::Detach(DelegationState& delegation) {
   if (!delegation.file) return;
   FileState& file = *std::exchange(delegation.file, nullptr);
-  std::erase(file.delegations, &delegation);
-  if (delegation.write) write_held_->Remove(FileHandleHash()(delegation.handle));
+  file.delegations.erase(delegation.client->id);
+  if (delegation.write) {
+    std::erase(file.write_delegations, &delegation);
+    write_held_->Remove(FileHandleHash()(delegation.handle));
+  }
+  if (!delegation.recall_sent) delegation.client->unrecalled.erase(delegation.in_unrecalled);
+  (delegation.recall_sent ? recalled_ : unrecalled_).erase(delegation.in_all);
   --delegations_;
   --delegation.client->delegations;
   ForgetFileIfUnused(file);
@@ -147,24 +153,49 @@ Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<Cli
   RecallResult result;
   const FileState* const file = FindFile(handle);
   if (!file) return result;
-  const std::vector<DelegationState*> all = file->delegations;
-  for (DelegationState* delegation : all) {
-    if (delegation->client->id == except || (use == Use::kRead && !delegation->write)) continue;
+  // A copy: those that are revoked leave the file, and the file may go with them.
+  std::vector<DelegationState*> in_the_way = file->write_delegations;
+  if (use != Use::kRead) {
+    in_the_way.clear();
+    for (const auto& [client, delegation] : file->delegations) in_the_way.push_back(delegation);
+  }
+  for (DelegationState* delegation : in_the_way) {
+    if (delegation->client->id == except) continue;
     if (delegation->recalled_at && now - *delegation->recalled_at >= PatienceWith(*delegation)) {
       Revoke(*delegation);
       continue;
     }
     conflicts_.Note(FileHandleHash()(handle), now);
     result.holders.push_back(delegation->client->id);
-    if (delegation->recall_sent) continue;
-    delegation->recall_sent = true;
-    if (!delegation->recalled_at) delegation->recalled_at = now;
-    nfs4::stateid4 id = IdOf(*delegation);
-    // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
-    if (delegation->minor_version > 0) id.seqid = 0;
-    outgoing_.recalls.push_back({delegation->client->id, id, handle, delegation->given_by});
+    SendRecall(*delegation, now);
   }
   return result;
+}
+
+void Files::SendRecall(DelegationState& delegation, TimePoint now) {
+  if (delegation.recall_sent) return;
+  delegation.recall_sent = true;
+  if (!delegation.recalled_at) delegation.recalled_at = now;
+  delegation.client->unrecalled.erase(delegation.in_unrecalled);
+  recalled_.splice(recalled_.end(), unrecalled_, delegation.in_all);
+  nfs4::stateid4 id = IdOf(delegation);
+  // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
+  if (delegation.minor_version > 0) id.seqid = 0;
+  outgoing_.recalls.push_back({delegation.client->id, id, delegation.handle, delegation.given_by});
+}
+
+// Delegations make room for opens and locks (RFC 8881 §10.4.4: the server may recall them for want of resources).
+void Files::RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now) {
+  for (size_t more = kRecallsAtOnce; more > 0 && !unrecalled.empty(); --more) SendRecall(*unrecalled.front(), now);
+}
+
+// Those that were recalled too long ago: when room is short, not even their stateids are kept.
+void Files::RemoveOverdue(TimePoint now) {
+  while (!recalled_.empty()) {
+    DelegationState& first = *recalled_.front();
+    if (now - *first.recalled_at < PatienceWith(first)) return;
+    RemoveDelegation(first, Ending::kRevoked);
+  }
 }
 
 void Files::EndChange(const FileHandle& file) {
@@ -180,9 +211,7 @@ bool Files::IsDelegated(const FileHandle& file) const {
 
 DelegationState* Files::FindWriteDelegation(const FileHandle& file) const {
   const FileState* const state = FindFile(file);
-  if (!state) return nullptr;
-  const auto at = std::ranges::find(state->delegations, true, &DelegationState::write);
-  return at == state->delegations.end() ? nullptr : *at;
+  return state && !state->write_delegations.empty() ? state->write_delegations.front() : nullptr;
 }
 
 std::optional<ClientId> Files::WriteHolder(const FileHandle& file) const {

@@ -1,6 +1,5 @@
 #include "nfs/v4/state/files.h"
 
-#include <algorithm>
 #include <cassert>
 
 namespace penstock::nfs::v4 {
@@ -41,8 +40,48 @@ ClientFiles& Files::GetClient(ClientId client) {
   return *files;
 }
 
+// ---- room
+
+namespace {
+
+// What of a limit is left for opens and locks when there are no more delegations to be had, and when those that there are go.
+size_t WithoutDelegations(size_t limit) { return limit - limit / 4; }
+size_t NearlyAll(size_t limit) { return limit - limit / 16; }
+
+}  // namespace
+
 bool Files::HasRoom(const ClientFiles& client) const {
   return ids_.size() < limits_.states && client.states.size() < limits_.states_per_client;
+}
+
+bool Files::HasRoomForDelegation(const ClientFiles& client) const {
+  return delegations_ < limits_.delegations && ids_.size() < WithoutDelegations(limits_.states) &&
+         client.states.size() < WithoutDelegations(limits_.states_per_client);
+}
+
+bool Files::HasRoomForRanges(const ClientFiles& client, size_t more) const {
+  return client.ranges + more <= limits_.ranges_per_client && ranges_ + more <= limits_.ranges;
+}
+
+bool Files::MakeRoom(ClientFiles& client, TimePoint now) {
+  if (client.states.size() >= NearlyAll(limits_.states_per_client)) RecallOldest(client.unrecalled, now);
+  if (ids_.size() >= NearlyAll(limits_.states)) RecallOldest(unrecalled_, now);
+  if (HasRoom(client)) return true;
+  RemoveOverdue(now);
+  // RFC 7530 §9.1.10: what is closed may go whenever room is short.
+  while (client.states.size() >= limits_.states_per_client && SweepIdleOwner(client.idle, true, now)) {
+  }
+  while (ids_.size() >= limits_.states && SweepIdleOwner(idle_, true, now)) {
+  }
+  return HasRoom(client);
+}
+
+nfsstat4 Files::NoRoomToOpen(ClientId id, uint32_t minor_version) const {
+  if (minor_version == 0) return nfs4::NFS4ERR_RESOURCE;
+  const ClientFiles* const client = FindClient(id);
+  // Delegations come back, and so do other clients' opens. Who has nothing but opens of its own must close some, and waits in vain.
+  const bool comes = IsFull() || (client && client->delegations > 0);
+  return comes ? nfs4::NFS4ERR_DELAY : nfs4::NFS4ERR_NOSPC;
 }
 
 void Files::RemoveState(StateRecord& record, Ending ending) {
@@ -70,6 +109,8 @@ void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
         break;
     }
   }
+  for (const OpenOwner* owner : files->idle) idle_.erase(owner->idle->in_all);
+  owners_ -= files->open_owners.size();
   clients_.erase(client);
 }
 
@@ -80,10 +121,7 @@ bool Files::HasState(ClientId client) const {
 
 bool Files::HasOpenBy(ClientId client, const Principal& principal) const {
   const ClientFiles* const files = FindClient(client);
-  if (!files) return false;
-  return std::ranges::any_of(files->open_owners, [&](const auto& named) {
-    return named.second->opens > 0 && named.second->makers.Has(principal);
-  });
+  return files && files->openers.contains(principal);
 }
 
 bool Files::HasDelegations(ClientId client) const {
@@ -146,24 +184,12 @@ nfsstat4 Files::Free(const Presenter& who, const stateid4& id) {
 
 // --- Reading and writing
 
-namespace {
-
-// An open that denies it, other than `own`.
-const OpenState* FindDenial(const FileState* file, bool write, const OpenState* own) {
-  if (!file) return nullptr;
-  const uint32_t bit = write ? nfs4::OPEN4_SHARE_DENY_WRITE : nfs4::OPEN4_SHARE_DENY_READ;
-  const auto denies = [&](const OpenState* open) { return open != own && (open->share.deny & bit); };
-  const auto at = std::ranges::find_if(file->opens, denies);
-  return at == file->opens.end() ? nullptr : *at;
-}
-
-}  // namespace
-
 Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const FileHandle& file, bool write) const {
   // RFC 8881 §8.2.3: reads may pass all denials with the one, and writes none with either.
   if (IsReadBypass(id) && !write) return {.client = who.client};
   if (IsAnonymous(id) || IsReadBypass(id)) {
-    const OpenState* const denial = FindDenial(FindFile(file), write, nullptr);
+    const FileState* const state = FindFile(file);
+    const OpenState* const denial = state ? state->opens.FindDenial(write, nullptr) : nullptr;
     if (!denial) return {.client = who.client};
     return {nfs4::NFS4ERR_LOCKED, who.client, denial->client->id};
   }
@@ -183,7 +209,7 @@ Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const 
   if (write) return {open.share.writes() ? nfs4::NFS4_OK : nfs4::NFS4ERR_OPENMODE, client, {}};
   // Clients that write may have to read for it (RFC 8881 §9.1.2); that others deny reading is then still to be found out.
   if (open.share.reads()) return {.client = client};
-  if (const OpenState* const denial = FindDenial(open.file, write, &open)) {
+  if (const OpenState* const denial = open.file->opens.FindDenial(write, &open)) {
     return {nfs4::NFS4ERR_LOCKED, client, denial->client->id};
   }
   return {.client = client};

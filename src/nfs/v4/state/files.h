@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,13 @@ namespace penstock::nfs::v4 {
 class Files {
  public:
   struct Limits {
-    size_t states = 1 << 20;  // opens, lock stateids and delegations of all clients
+    // Opens, lock stateids and delegations. Of a table that is three quarters full no delegation is given, and of one that
+    // is nearly full they are recalled: all of it is for opens and locks in the end.
+    size_t states = 1 << 20;
     size_t states_per_client = 1 << 16;
+    size_t owners = 1 << 20;  // open-owners
     size_t owners_per_client = 1 << 16;
+    size_t ranges = 1 << 20;  // of locks
     size_t ranges_per_client = 1 << 16;
     size_t delegations = 1 << 17;
     size_t revoked_per_client = 1 << 12;
@@ -100,10 +105,13 @@ class Files {
   // --- Opens (opens.cc)
 
   // The open-owner of a client, made where there is none. Null where the client has too many.
+  // Where there are too many of all clients: see IsFull().
   OpenOwner* GetOpenOwner(ClientId client, ConstBytes name, TimePoint now);
   OpenOwner* FindOpenOwner(ClientId client, ConstBytes name);
   // Version 4.0, an open-owner that was never confirmed and comes with something else (RFC 7530 §16.18.5): it begins anew.
   void RestartOwner(OpenOwner& owner, TimePoint now);
+  // A principal that has opened something by this owner.
+  void AddMaker(OpenOwner& owner, const Principal& principal);
   // Ends what GetOpenOwner began where no open came of it.
   void ReleaseOwner(OpenOwner& owner, TimePoint now);
 
@@ -118,9 +126,10 @@ class Files {
     ShareHistory before{};
     std::optional<ClientId> blocker{};  // of NFS4ERR_SHARE_DENIED
   };
-  // `minor_version` says which error stands for "no room". `pinned` is kept where the file has none yet.
+  // `minor_version` says which error stands for "no room": NFS4ERR_RESOURCE; in later versions NFS4ERR_NOSPC where the client itself
+  // must close something first, else NFS4ERR_DELAY. `pinned` is kept where the file has none yet.
   OpenResult AddOpen(OpenOwner& owner, const FileHandle& file, const Share& share, const fs::Pinned& pinned,
-                     uint32_t minor_version);
+                     uint32_t minor_version, TimePoint now);
   // As if AddOpen had not been, unless something was done with the open since.
   void UndoOpen(const OpenResult& opened, TimePoint now);
 
@@ -152,7 +161,8 @@ class Files {
   // A lock-owner's first lock on the file, or not its first after all. NFS4ERR_OPENMODE where the open does not allow the lock.
   LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, uint32_t minor_version, TimePoint now);
   LockResult Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
-  // NFS4_OK, or no room for one more range where one is cut in two.
+  // NFS4_OK, or no room for one more range where one is cut in two (NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE: as for
+  // Lock, whatever there is too much of, RFC 8881 §15.2).
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
   std::optional<LockConflict> TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
                                        const LockRange& range, bool exclusive) const;
@@ -234,6 +244,13 @@ class Files {
   };
   Outgoing TakeOutgoing() { return std::exchange(outgoing_, {}); }
 
+  // The tables of all clients have no place left for another open or lock: clients whose lease is over go, before anybody is refused.
+  bool IsFull() const {
+    return ids_.size() >= limits_.states || owners_ >= limits_.owners || ranges_ + kMoreRanges > limits_.ranges;
+  }
+  // What a client gets for an OPEN for which there is no room (see AddOpen), a null GetOpenOwner included.
+  nfs4::nfsstat4 NoRoomToOpen(ClientId client, uint32_t minor_version) const;
+
   size_t size() const { return ids_.size(); }
   // What does not fit together (consistency.cc); null: all does. For tests and fuzzers.
   const char* FindInconsistency() const;
@@ -247,10 +264,16 @@ class Files {
   void ForgetFileIfUnused(FileState& file);
   ClientFiles* FindClient(ClientId client) const;
   ClientFiles& GetClient(ClientId client);
+  // A lock may cut one range in two, and add itself between them.
+  static constexpr size_t kMoreRanges = 2;
   bool HasRoom(const ClientFiles& client) const;
-  // Version 4.0 has a word for it.
-  static nfs4::nfsstat4 NoRoom(uint32_t minor_version) {
-    return minor_version == 0 ? nfs4::NFS4ERR_RESOURCE : nfs4::NFS4ERR_SERVERFAULT;
+  bool HasRoomForDelegation(const ClientFiles& client) const;
+  bool HasRoomForRanges(const ClientFiles& client, size_t more) const;
+  // The same as HasRoom, once what nobody needs has gone. Where the tables fill, delegations are recalled.
+  bool MakeRoom(ClientFiles& client, TimePoint now);
+  // The only errors that LOCK and LOCKU have for it.
+  static nfs4::nfsstat4 NoRoomToLock(uint32_t minor_version) {
+    return minor_version == 0 ? nfs4::NFS4ERR_RESOURCE : nfs4::NFS4ERR_DELAY;
   }
 
   // As Find, of any kind, and on any file where `file` is null.
@@ -271,14 +294,21 @@ class Files {
   void Detach(DelegationState& delegation);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
   void Revoke(DelegationState& delegation);
+  void SendRecall(DelegationState& delegation, TimePoint now);
+  void RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now);
+  void RemoveOverdue(TimePoint now);
   Duration PatienceWith(const DelegationState& delegation) const;
   void DropLockOwnerIfUnused(LockOwner& owner);
-  void SweepIdleOwners(ClientFiles& client, TimePoint now);
+  bool SweepIdleOwner(std::list<OpenOwner*>& idle, bool crowded, TimePoint now);
+  static void CountOpeners(OpenOwner& owner, int by);
 
-  static std::optional<LockConflict> FindHeldConflict(const FileState& file, ClientId client, std::string_view owner,
-                                                      const LockRange& range, bool exclusive);
-  static std::optional<LockConflict> FindWaiterAhead(const FileState& file, ClientId client, std::string_view owner,
-                                                     const LockRequest& request);
+  LockOwner* FindLockOwner(ClientId client, std::string_view name) const;
+  LockState* FindLocks(const FileState& file, ClientId client, std::string_view owner) const;
+  void Apply(LockState& locks, const LockChange& change);
+  std::optional<LockConflict> FindHeldConflict(const FileState& file, ClientId client, std::string_view owner,
+                                               const LockRange& range, bool exclusive) const;
+  std::optional<LockConflict> FindWaiterAhead(const FileState& file, ClientId client, std::string_view owner,
+                                              const LockRequest& request) const;
   std::optional<LockConflict> FindObstacle(FileState& file, ClientId client, std::string_view owner,
                                            const LockRequest& request, TimePoint now);
   LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
@@ -296,6 +326,12 @@ class Files {
   std::unordered_map<ClientId, std::unique_ptr<ClientFiles>> clients_;
   size_t delegations_ = 0;
   size_t denials_ = 0;
+  size_t owners_ = 0;
+  size_t ranges_ = 0;
+  uint64_t last_holder_ = 0;
+  std::list<OpenOwner*> idle_;              // of all clients; the one that is so longest comes first
+  std::list<DelegationState*> unrecalled_;  // the oldest first
+  std::list<DelegationState*> recalled_;    // in the order of their recalls
   std::unique_ptr<WriteHeldFiles> write_held_ = std::make_unique<WriteHeldFiles>();
   std::unordered_map<FileHandle, uint32_t, FileHandleHash> changing_;
   RecentConflicts conflicts_;

@@ -1,57 +1,70 @@
 #include "nfs/v4/state/lock_ranges.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace penstock::nfs::v4 {
-namespace {
 
-// The first range that ends at or after `octet`.
-auto Reaching(auto& ranges, uint64_t octet) {
-  return std::ranges::lower_bound(ranges, octet, {}, [](const LockedRange& held) { return held.range.last; });
+LockRanges::Set::iterator LockRanges::Reaching(uint64_t octet) const {
+  const auto after = ranges_.upper_bound(octet);
+  if (after == ranges_.begin()) return after;
+  const auto before = std::prev(after);
+  return before->range.last >= octet ? before : after;
 }
 
-}  // namespace
-
-void LockRanges::Unlock(const LockRange& range) {
-  auto begin = Reaching(ranges_, range.first);
-  if (begin == ranges_.end() || begin->range.first > range.last) return;
-
-  // What sticks out on either side stays.
-  auto end = std::ranges::upper_bound(begin, ranges_.end(), range.last, {},
-                                      [](const LockedRange& held) { return held.range.first; });
-  const LockedRange left = *begin;
-  const LockedRange right = *(end - 1);
-  auto at = ranges_.erase(begin, end);
-  if (right.range.last > range.last) {
-    at = ranges_.insert(at, {{range.last + 1, right.range.last}, right.exclusive});
+// What this call has added before was never there.
+void LockRanges::Drop(Set::iterator at, LockChange& change) {
+  const auto known = std::ranges::find(change.added, *at);
+  if (known == change.added.end()) {
+    change.removed.push_back(*at);
+  } else {
+    change.added.erase(known);
   }
-  if (left.range.first < range.first) ranges_.insert(at, {{left.range.first, range.first - 1}, left.exclusive});
+  ranges_.erase(at);
 }
 
-void LockRanges::Lock(const LockRange& range, bool exclusive) {
-  Unlock(range);
-  LockedRange added{range, exclusive};
-  auto at = Reaching(ranges_, range.first);
-  if (at != ranges_.end() && range.last != UINT64_MAX && at->exclusive == exclusive &&
-      at->range.first == range.last + 1) {
-    added.range.last = at->range.last;
+LockChange LockRanges::Unlock(const LockRange& range) {
+  LockChange change;
+  for (auto at = Reaching(range.first); at != ranges_.end() && at->range.first <= range.last;) {
+    change.removed.push_back(*at);
     at = ranges_.erase(at);
   }
-  if (at != ranges_.begin()) {
-    const auto before = at - 1;
-    if (before->exclusive == exclusive && before->range.last + 1 == range.first) {
-      before->range.last = added.range.last;
-      return;
-    }
-  }
-  ranges_.insert(at, added);
+  if (change.removed.empty()) return change;
+
+  // What sticks out on either side stays.
+  const LockedRange left = change.removed.front(), right = change.removed.back();
+  if (left.range.first < range.first) change.added.push_back({{left.range.first, range.first - 1}, left.exclusive});
+  if (right.range.last > range.last) change.added.push_back({{range.last + 1, right.range.last}, right.exclusive});
+  ranges_.insert(change.added.begin(), change.added.end());
+  return change;
 }
 
-std::optional<LockedRange> LockRanges::FindConflict(const LockRange& range, bool exclusive) const {
-  for (auto at = Reaching(ranges_, range.first); at != ranges_.end() && at->range.first <= range.last; ++at) {
-    if (exclusive || at->exclusive) return *at;
+LockChange LockRanges::Lock(const LockRange& range, bool exclusive) {
+  LockChange change = Unlock(range);
+  LockedRange added{range, exclusive};
+  if (range.last != UINT64_MAX) {
+    const auto next = ranges_.find(range.last + 1);
+    if (next != ranges_.end() && next->exclusive == exclusive) {
+      added.range.last = next->range.last;
+      Drop(next, change);
+    }
   }
-  return std::nullopt;
+  const auto after = ranges_.lower_bound(range.first);
+  if (after != ranges_.begin()) {
+    const auto before = std::prev(after);
+    if (before->exclusive == exclusive && before->range.last + 1 == range.first) {
+      added.range.first = before->range.first;
+      Drop(before, change);
+    }
+  }
+  ranges_.insert(added);
+  change.added.push_back(added);
+  return change;
+}
+
+bool LockRanges::WouldCut(const LockRange& range) const {
+  const auto at = Reaching(range.first);
+  return at != ranges_.end() && at->range.first < range.first && at->range.last > range.last;
 }
 
 }  // namespace penstock::nfs::v4

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "protocol/nfs4_0.h"
@@ -41,24 +42,41 @@ inline bool IsBlocking(nfs4::nfs_lock_type4 type) {
   return type == nfs4::nfs_lock_type4::READW_LT || type == nfs4::nfs_lock_type4::WRITEW_LT;
 }
 
-// As POSIX has them: a lock replaces what its owner held of the range, whatever its kind; ranges that meet are one;
-// unlocking may cut a range in two.
+// What one call has made of an owner's ranges: those that are no more, and those that are new.
+struct LockChange {
+  std::vector<LockedRange> removed{};
+  std::vector<LockedRange> added{};
+};
+
+// The ranges of one owner, as POSIX has them: a lock replaces what its owner held of the range, whatever its kind; ranges that meet are
+// one; unlocking may cut a range in two. A call takes O(log n), and as much again for each range that it replaces.
 class LockRanges {
  public:
-  void Lock(const LockRange& range, bool exclusive);
-  void Unlock(const LockRange& range);
+  LockChange Lock(const LockRange& range, bool exclusive);
+  LockChange Unlock(const LockRange& range);
+  // Unlocking would cut a range in two.
+  bool WouldCut(const LockRange& range) const;
 
-  // The first of them that somebody else's lock on `range` would conflict with.
-  std::optional<LockedRange> FindConflict(const LockRange& range, bool exclusive) const;
-
-  // How many more (or less) there would be in the end is bounded by two for each call.
+  // How many more there would be in the end is bounded by two for each Lock(), and by one for each Unlock().
   size_t size() const { return ranges_.size(); }
   bool empty() const { return ranges_.empty(); }
-  const std::vector<LockedRange>& ranges() const { return ranges_; }
+
+  struct ByPlace {
+    using is_transparent = void;
+    bool operator()(const LockedRange& a, const LockedRange& b) const { return a.range.first < b.range.first; }
+    bool operator()(uint64_t octet, const LockedRange& held) const { return octet < held.range.first; }
+    bool operator()(const LockedRange& held, uint64_t octet) const { return held.range.first < octet; }
+  };
+  using Set = std::set<LockedRange, ByPlace>;
+  // In their order, without overlaps, those that meet being of different kinds.
+  const Set& ranges() const { return ranges_; }
 
  private:
-  // In their order, without overlaps, those that meet being of different kinds.
-  std::vector<LockedRange> ranges_;
+  // The first range that ends at or after `octet`.
+  Set::iterator Reaching(uint64_t octet) const;
+  void Drop(Set::iterator at, LockChange& change);
+
+  Set ranges_;
 };
 
 }  // namespace penstock::nfs::v4

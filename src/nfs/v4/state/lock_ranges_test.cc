@@ -10,7 +10,9 @@ namespace penstock::nfs::v4 {
 namespace {
 
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::IsEmpty;
+using testing::UnorderedElementsAreArray;
 
 constexpr uint64_t kEnd = UINT64_MAX;
 
@@ -102,20 +104,24 @@ TEST(LockRanges, ReachesToTheLargestNumber) {
   EXPECT_THAT(held.ranges(), IsEmpty());
 }
 
-TEST(LockRanges, ReadersDoNotConflict) {
+TEST(LockRanges, SayWhatHasChanged) {
   LockRanges held;
-  held.Lock({0, 9}, false);
-  EXPECT_FALSE(held.FindConflict({0, 9}, false));
-  EXPECT_EQ(held.FindConflict({9, 9}, true), Shared(0, 9));
-  EXPECT_FALSE(held.FindConflict({10, 20}, true));
+  EXPECT_THAT(held.Lock({0, 9}, true).added, ElementsAre(Exclusive(0, 9)));
+  const LockChange merged = held.Lock({5, 19}, true);
+  EXPECT_THAT(merged.removed, ElementsAre(Exclusive(0, 9)));
+  EXPECT_THAT(merged.added, ElementsAre(Exclusive(0, 19)));
+  const LockChange cut = held.Unlock({5, 9});
+  EXPECT_THAT(cut.removed, ElementsAre(Exclusive(0, 19)));
+  EXPECT_THAT(cut.added, ElementsAre(Exclusive(0, 4), Exclusive(10, 19)));
 }
 
-TEST(LockRanges, NamesTheFirstConflict) {
+TEST(LockRanges, TellWhetherUnlockingWouldCut) {
   LockRanges held;
-  held.Lock({0, 9}, false);
-  held.Lock({20, 29}, true);
-  held.Lock({40, 49}, true);
-  EXPECT_EQ(held.FindConflict({0, kEnd}, false), Exclusive(20, 29));
+  held.Lock({10, 19}, true);
+  EXPECT_TRUE(held.WouldCut({12, 15}));
+  EXPECT_FALSE(held.WouldCut({10, 15}));
+  EXPECT_FALSE(held.WouldCut({12, 19}));
+  EXPECT_FALSE(held.WouldCut({0, 5}));
 }
 
 // The same by a table of octets: none, shared or exclusive.
@@ -126,12 +132,6 @@ class NaiveLocks {
   explicit NaiveLocks(uint64_t base) : base_(base) {}
   void Set(uint64_t first, uint64_t last, int kind) {
     for (uint64_t at = first; at <= last; ++at) octets_[at] = kind;
-  }
-  bool Conflicts(uint64_t first, uint64_t last, bool exclusive) const {
-    for (uint64_t at = first; at <= last; ++at) {
-      if (octets_[at] == 2 || (octets_[at] == 1 && exclusive)) return true;
-    }
-    return false;
   }
   std::vector<LockedRange> Ranges() const {
     std::vector<LockedRange> ranges;
@@ -165,19 +165,15 @@ TEST_P(RandomLocks, AreThoseOfATableOfOctets) {
       const uint64_t last = first + random() % (NaiveLocks::kOctets - first);
       const LockRange range{base + first, base + last};
       const int kind = static_cast<int>(random() % 3);
-      if (kind == 0) {
-        held.Unlock(range);
-      } else {
-        held.Lock(range, kind == 2);
-      }
+      const bool would_cut = held.WouldCut(range);
+      std::vector<LockedRange> before(held.ranges().begin(), held.ranges().end());
+      const LockChange change = kind == 0 ? held.Unlock(range) : held.Lock(range, kind == 2);
       naive.Set(first, last, kind);
-      ASSERT_EQ(held.ranges(), naive.Ranges());
-      const uint64_t probe = random() % NaiveLocks::kOctets;
-      const uint64_t probe_last = probe + random() % (NaiveLocks::kOctets - probe);
-      for (const bool exclusive : {false, true}) {
-        ASSERT_EQ(held.FindConflict({base + probe, base + probe_last}, exclusive).has_value(),
-                  naive.Conflicts(probe, probe_last, exclusive));
-      }
+      ASSERT_THAT(held.ranges(), ElementsAreArray(naive.Ranges()));
+      for (const LockedRange& gone : change.removed) ASSERT_EQ(std::erase(before, gone), 1u);
+      before.insert(before.end(), change.added.begin(), change.added.end());
+      ASSERT_THAT(before, UnorderedElementsAreArray(naive.Ranges()));
+      if (kind == 0) ASSERT_EQ(would_cut, change.added.size() > change.removed.size());
     }
   }
 }

@@ -18,11 +18,30 @@ bool Allows(const Share& share, bool exclusive) { return exclusive ? share.write
 
 }  // namespace
 
-LockOwner* Files::FindLockOwner(ClientId client, ConstBytes name) {
+LockOwner* Files::FindLockOwner(ClientId client, std::string_view name) const {
   ClientFiles* const files = FindClient(client);
   if (!files) return nullptr;
-  const auto at = files->lock_owners.find(AsText(name));
+  const auto at = files->lock_owners.find(name);
   return at == files->lock_owners.end() ? nullptr : at->second.get();
+}
+LockOwner* Files::FindLockOwner(ClientId client, ConstBytes name) { return FindLockOwner(client, AsText(name)); }
+
+LockState* Files::FindLocks(const FileState& file, ClientId client, std::string_view name) const {
+  const LockOwner* const owner = FindLockOwner(client, name);
+  if (!owner) return nullptr;
+  const auto at = owner->locks.find(&file);
+  return at == owner->locks.end() ? nullptr : at->second;
+}
+
+// What an owner's ranges have become is told to all who count or search them.
+void Files::Apply(LockState& locks, const LockChange& change) {
+  HeldRanges& held = locks.file->held;
+  for (const LockedRange& range : change.removed) held.Erase(range, locks);
+  for (const LockedRange& range : change.added) held.Insert(range, locks);
+  const size_t more = change.added.size() - change.removed.size();  // of fewer, modulo 2^64
+  ranges_ += more;
+  locks.client->ranges += more;
+  locks.owner->ranges += more;
 }
 
 void Files::DropLockOwnerIfUnused(LockOwner& owner) {
@@ -31,23 +50,20 @@ void Files::DropLockOwnerIfUnused(LockOwner& owner) {
 
 void Files::RemoveLocks(LockState& locks, Ending ending) {
   LockOwner& owner = *locks.owner;
-  locks.client->ranges -= locks.ranges.size();
-  std::erase(locks.file->locks, &locks);
-  std::erase(owner.locks, &locks);
+  Apply(locks, locks.ranges.Unlock({0, UINT64_MAX}));
+  locks.open->locks.erase(locks.in_open);
+  owner.locks.erase(locks.file);
   RemoveState(locks, ending);
   DropLockOwnerIfUnused(owner);
 }
 
 std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file, ClientId client,
                                                            std::string_view owner, const LockRange& range,
-                                                           bool exclusive) {
-  for (const LockState* locks : file.locks) {
-    if (locks->client->id == client && locks->owner->name == owner) continue;
-    if (const auto held = locks->ranges.FindConflict(range, exclusive)) {
-      return LockConflict{*held, locks->client->id, locks->owner->name};
-    }
-  }
-  return std::nullopt;
+                                                           bool exclusive) const {
+  const auto found = file.held.FindConflict(range, exclusive, FindLocks(file, client, owner));
+  if (!found) return std::nullopt;
+  const auto& locks = static_cast<const LockState&>(*found->holder);
+  return LockConflict{found->range, locks.client->id, locks.owner->name};
 }
 
 std::optional<Files::LockConflict> Files::TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
@@ -58,7 +74,7 @@ std::optional<Files::LockConflict> Files::TestLock(const FileHandle& file, Clien
 
 // Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
 std::optional<Files::LockConflict> Files::FindWaiterAhead(const FileState& file, ClientId client,
-                                                          std::string_view owner, const LockRequest& request) {
+                                                          std::string_view owner, const LockRequest& request) const {
   for (const LockWaiter& waiter : file.queue.waiters()) {
     if (waiter.IsOf(client, owner)) {
       if (waiter.range.Overlaps(request.range)) break;
@@ -120,20 +136,18 @@ Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockReques
   if (!Allows(open.share, request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   ClientFiles& client = *open.client;
   FileState& file = *open.file;
-  if (LockOwner* const known = FindLockOwner(client.id, name)) {
-    const auto at = std::ranges::find(known->locks, &file, &LockState::file);
-    if (at != known->locks.end()) return Extend(**at, request, minor_version, now);
+  if (LockState* const known = FindLocks(file, client.id, AsText(name))) {
+    return Extend(*known, request, minor_version, now);
   }
   if (auto obstacle = FindObstacle(file, client.id, AsText(name), request, now)) return Denied(std::move(obstacle));
-  if (!HasRoom(client) || client.ranges >= limits_.ranges_per_client) return {.status = NoRoom(minor_version)};
+  if (!HasRoomForRanges(client, 1) || !MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
 
   auto& owner = client.lock_owners[std::string(AsText(name))];
   if (!owner) owner = std::make_unique<LockOwner>(client, std::string(AsText(name)));
-  LockState& locks = AddState(std::make_unique<LockState>(*owner, open));
-  owner->locks.push_back(&locks);
-  file.locks.push_back(&locks);
-  locks.ranges.Lock(request.range, request.exclusive);
-  ++client.ranges;
+  LockState& locks = AddState(std::make_unique<LockState>(*owner, open, ++last_holder_));
+  owner->locks.emplace(&file, &locks);
+  locks.in_open = open.locks.insert(open.locks.end(), &locks);
+  Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
 }
 
@@ -147,11 +161,8 @@ Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, ui
   if (auto obstacle = FindObstacle(*locks.file, client.id, locks.owner->name, request, now)) {
     return Denied(std::move(obstacle));
   }
-  // It may cut one in two, and add itself between them.
-  if (client.ranges + 2 > limits_.ranges_per_client) return {.status = NoRoom(minor_version)};
-  client.ranges -= locks.ranges.size();
-  locks.ranges.Lock(request.range, request.exclusive);
-  client.ranges += locks.ranges.size();
+  if (!HasRoomForRanges(client, kMoreRanges)) return {.status = NoRoomToLock(minor_version)};
+  Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   locks.Advance();
   // A write lock that became a read lock lets other readers in.
   if (!request.exclusive) TellWaiters(*locks.file, now);
@@ -165,14 +176,8 @@ Files::LockResult Files::Denied(std::optional<LockConflict> obstacle) {
 
 nfsstat4 Files::Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now) {
   ClientFiles& client = *locks.client;
-  if (client.ranges + 1 > limits_.ranges_per_client) {
-    LockRanges left = locks.ranges;
-    left.Unlock(range);
-    if (left.size() > locks.ranges.size()) return NoRoom(minor_version);
-  }
-  client.ranges -= locks.ranges.size();
-  locks.ranges.Unlock(range);
-  client.ranges += locks.ranges.size();
+  if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return NoRoomToLock(minor_version);
+  Apply(locks, locks.ranges.Unlock(range));
   locks.Advance();
   locks.file->queue.Remove(client.id, locks.owner->name, range);
   TellWaiters(*locks.file, now);
@@ -182,9 +187,10 @@ nfsstat4 Files::Unlock(LockState& locks, const LockRange& range, uint32_t minor_
 nfsstat4 Files::ReleaseLockOwner(ClientId client, ConstBytes name) {
   LockOwner* const owner = FindLockOwner(client, name);
   if (!owner) return nfs4::NFS4_OK;
-  const auto holds = [](const LockState* locks) { return !locks->ranges.empty(); };
-  if (std::ranges::any_of(owner->locks, holds)) return nfs4::NFS4ERR_LOCKS_HELD;
-  const std::vector<LockState*> all = owner->locks;
+  if (owner->ranges > 0) return nfs4::NFS4ERR_LOCKS_HELD;
+  std::vector<LockState*> all;
+  for (const auto& [file, locks] : owner->locks) all.push_back(locks);
+  std::ranges::sort(all, {}, &LockHolder::number);  // the same order in each run
   for (LockState* locks : all) RemoveLocks(*locks, Ending::kReleased);
   return nfs4::NFS4_OK;
 }

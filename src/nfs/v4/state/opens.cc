@@ -1,5 +1,4 @@
 // Opens and their owners: RFC 8881 §9.7 to §9.11, RFC 7530 §9.1.7 to §9.1.11.
-#include <algorithm>
 #include <cassert>
 
 #include "nfs/v4/state/files.h"
@@ -24,21 +23,48 @@ OpenOwner* Files::FindOwnerOfClosed(const nfs4::stateid4& id) const {
 OpenOwner* Files::GetOpenOwner(ClientId client, ConstBytes name, TimePoint now) {
   if (OpenOwner* const known = FindOpenOwner(client, name)) return known;
   ClientFiles& files = GetClient(client);
-  SweepIdleOwners(files, now);
-  if (files.open_owners.size() >= limits_.owners_per_client) return nullptr;
+  // RFC 7530 §9.1.10: idle owners may go whenever memory is short.
+  const auto crowded = [&] { return files.open_owners.size() >= limits_.owners_per_client; };
+  while (SweepIdleOwner(files.idle, crowded(), now)) {
+  }
+  while (SweepIdleOwner(idle_, owners_ >= limits_.owners, now)) {
+  }
+  if (crowded() || owners_ >= limits_.owners) return nullptr;
   auto owner = std::make_unique<OpenOwner>(files, std::string(AsText(name)));
+  ++owners_;
   return files.open_owners.emplace(owner->name, std::move(owner)).first->second.get();
 }
 
-void Files::SweepIdleOwners(ClientFiles& client, TimePoint now) {
-  while (!client.idle.empty()) {
-    OpenOwner& owner = *client.idle.front();
-    const bool old = now - owner.idle_since >= limits_.lease;
-    // RFC 7530 §9.1.10: they may go whenever memory is short.
-    if ((!old && client.open_owners.size() < limits_.owners_per_client) || owner.sequence.busy()) return;
-    ForgetClosed(owner);
-    client.idle.pop_front();
-    client.open_owners.erase(std::string(owner.name));
+// Forgets the one that is idle longest, where it has been so for a lease time or room is short.
+bool Files::SweepIdleOwner(std::list<OpenOwner*>& idle, bool crowded, TimePoint now) {
+  if (idle.empty()) return false;
+  OpenOwner& owner = *idle.front();
+  const bool old = now - owner.idle_since >= limits_.lease;
+  if ((!old && !crowded) || owner.sequence.busy()) return false;
+  ClientFiles& client = *owner.client;
+  ForgetClosed(owner);
+  idle_.erase(owner.idle->in_all);
+  client.idle.erase(owner.idle->in_client);
+  client.open_owners.erase(std::string(owner.name));
+  --owners_;
+  return true;
+}
+
+void Files::AddMaker(OpenOwner& owner, const Principal& principal) {
+  if (owner.makers.Has(principal)) return;
+  CountOpeners(owner, -1);
+  owner.makers.Add(principal);
+  CountOpeners(owner, 1);
+}
+
+// The makers of an owner that has opens count as openers of its client: see HasOpenBy.
+void Files::CountOpeners(OpenOwner& owner, int by) {
+  if (owner.opens.empty()) return;
+  auto& openers = owner.client->openers;
+  for (const Principal& maker : owner.makers.principals()) {
+    const auto at = openers.try_emplace(maker, 0).first;
+    at->second += static_cast<size_t>(by);
+    if (at->second == 0) openers.erase(at);
   }
 }
 
@@ -51,37 +77,29 @@ void Files::ForgetClosed(OpenOwner& owner) {
 
 void Files::RestartOwner(OpenOwner& owner, TimePoint now) {
   assert(!owner.confirmed);
-  for (bool found = true; found;) {
-    const auto own = [&](const StateRecord* record) {
-      return record->kind == StateKind::kOpen && record->file && static_cast<const OpenState*>(record)->owner == &owner;
-    };
-    const auto at = std::ranges::find_if(owner.client->states, own);
-    found = at != owner.client->states.end();
-    if (found) RemoveOpen(static_cast<OpenState&>(**at), Ending::kReleased, true, now);
-  }
+  while (!owner.opens.empty()) RemoveOpen(*owner.opens.front(), Ending::kReleased, true, now);
   ForgetClosed(owner);
   owner.sequence = {};
 }
 
 void Files::ReleaseOwner(OpenOwner& owner, TimePoint now) {
-  if (owner.opens > 0 || owner.idle) return;
+  if (!owner.opens.empty() || owner.idle) return;
   ClientFiles& client = *owner.client;
   if (owner.sequence.used()) {
     owner.idle_since = now;
-    owner.idle = client.idle.insert(client.idle.end(), &owner);
+    owner.idle = {client.idle.insert(client.idle.end(), &owner), idle_.insert(idle_.end(), &owner)};
     return;
   }
   ForgetClosed(owner);
   client.open_owners.erase(std::string(owner.name));
+  --owners_;
 }
 
 std::optional<ClientId> Files::FindShareConflict(const FileHandle& file, const Share& share) const {
   const FileState* const state = FindFile(file);
-  if (!state) return std::nullopt;
-  const auto at =
-      std::ranges::find_if(state->opens, [&](const OpenState* open) { return Conflict(open->share, share); });
-  if (at == state->opens.end()) return std::nullopt;
-  return (*at)->client->id;
+  const OpenState* const conflict = state ? state->opens.FindConflict(share) : nullptr;
+  if (!conflict) return std::nullopt;
+  return conflict->client->id;
 }
 
 bool Files::IsPinned(const FileHandle& file) const {
@@ -90,28 +108,29 @@ bool Files::IsPinned(const FileHandle& file) const {
 }
 
 Files::OpenResult Files::AddOpen(OpenOwner& owner, const FileHandle& file, const Share& share, const fs::Pinned& pinned,
-                                 uint32_t minor_version) {
+                                 uint32_t minor_version, TimePoint now) {
   if (const auto blocker = FindShareConflict(file, share)) {
     return {.status = nfs4::NFS4ERR_SHARE_DENIED, .blocker = blocker};
   }
   FileState* state = FindFile(file);
-  OpenState* open = nullptr;
-  if (state) {
-    const auto at = std::ranges::find(state->opens, &owner, &OpenState::owner);
-    if (at != state->opens.end()) open = *at;
-  }
+  OpenState* open = state ? state->opens.Find(owner) : nullptr;
   OpenResult result;
   if (open) {
     result.before = open->history;
     open->Advance();
   } else {
-    if (!HasRoom(*owner.client)) return {.status = NoRoom(minor_version)};
+    if (owner.idle) {  // what follows must not forget it
+      idle_.erase(owner.idle->in_all);
+      owner.client->idle.erase(owner.idle->in_client);
+      owner.idle.reset();
+    }
+    if (!MakeRoom(*owner.client, now)) return {.status = NoRoomToOpen(owner.client->id, minor_version)};
     state = &GetFile(file);
     open = &AddState(std::make_unique<OpenState>(owner, *state));
-    state->opens.push_back(open);
+    state->opens.Add(*open);
     if (!state->pinned) state->pinned = pinned;
-    ++owner.opens;
-    if (owner.idle) owner.client->idle.erase(*std::exchange(owner.idle, std::nullopt));
+    open->in_owner = owner.opens.insert(owner.opens.end(), open);
+    if (owner.opens.size() == 1) CountOpeners(owner, 1);
     result.is_new = true;
   }
   open->history.Add(share);
@@ -123,7 +142,7 @@ Files::OpenResult Files::AddOpen(OpenOwner& owner, const FileHandle& file, const
 void Files::SetShare(OpenState& open, const Share& share) {
   if (open.share.deny != 0) --denials_;
   if (share.deny != 0) ++denials_;
-  open.share = share;
+  open.file->opens.SetShare(open, share);
 }
 
 void Files::UndoOpen(const OpenResult& opened, TimePoint now) {
@@ -160,13 +179,11 @@ void Files::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePo
     RemoveState(open, ending);
     return;
   }
-  const std::vector<LockState*> all_locks = file->locks;
-  for (LockState* locks : all_locks) {
-    if (locks->open == &open) RemoveLocks(*locks, ending);
-  }
-  std::erase(file->opens, &open);
+  while (!open.locks.empty()) RemoveLocks(*open.locks.front(), ending);
   SetShare(open, {});
-  --owner.opens;
+  file->opens.Remove(open);
+  if (owner.opens.size() == 1) CountOpeners(owner, -1);
+  owner.opens.erase(open.in_owner);
   if (keep_stateid) {
     ForgetClosed(owner);
     open.file = nullptr;

@@ -123,7 +123,7 @@ TEST_F(OpensTest, StandBehindTheirLocks) {
 
 TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
   OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("owner"), now);
-  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0);
+  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   owner->confirmed = true;
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4_OK);
@@ -132,7 +132,7 @@ TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
 TEST_F(OpensTest, NotConfirmedAreReplaced) {
   OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->sequence.Start();
-  files.AddOpen(*owner, file, {kRead, 0}, pin, 0);
+  files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   files.RestartOwner(*owner, now);
   EXPECT_EQ(files.size(), 0u);
@@ -142,7 +142,7 @@ TEST_F(OpensTest, NotConfirmedAreReplaced) {
 TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
   OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->confirmed = true;
-  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0);
+  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
   EXPECT_EQ(files.FindOwnerOfClosed(opened.stateid), owner);
@@ -150,7 +150,7 @@ TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
   EXPECT_EQ(files.Test(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(pin.use_count(), 1);
 
-  const auto again = files.AddOpen(*owner, file, {kRead, 0}, pin, 0);
+  const auto again = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   Close(again.stateid, 0);
   EXPECT_FALSE(files.FindOwnerOfClosed(opened.stateid));
   EXPECT_EQ(files.FindOwnerOfClosed(again.stateid), owner);
@@ -162,7 +162,7 @@ TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
 TEST_F(OpensTest, OwnersWithoutOpensAreKnownForALease) {
   OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("idle"), now);
   owner->confirmed = true;
-  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0);
+  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
   now += std::chrono::seconds(89);
@@ -183,7 +183,7 @@ class BoundedOpensTest : public FilesTest {
 TEST_F(BoundedOpensTest, OfAClientAreLimited) {
   for (const auto owner : {"1", "2", "3"}) OpenBy(alice, owner, {kRead, 0});
   EXPECT_EQ(TryOpen(alice, "4", {kRead, 0}, 0).status, NFS4ERR_RESOURCE);
-  EXPECT_EQ(TryOpen(alice, "4", {kRead, 0}, 1).status, NFS4ERR_SERVERFAULT);
+  EXPECT_EQ(TryOpen(alice, "4", {kRead, 0}, 1).status, NFS4ERR_NOSPC);
   EXPECT_EQ(TryOpen(alice, "1", {kWrite, 0}).status, NFS4_OK);
   EXPECT_EQ(TryOpen(bob, "4", {kRead, 0}).status, NFS4_OK);
 }
@@ -191,7 +191,7 @@ TEST_F(BoundedOpensTest, OfAClientAreLimited) {
 TEST_F(BoundedOpensTest, OfAllClientsAreLimited) {
   for (const auto owner : {"1", "2", "3"}) OpenBy(alice, owner, {kRead, 0});
   for (const auto owner : {"1", "2"}) OpenBy(bob, owner, {kRead, 0});
-  EXPECT_EQ(TryOpen(bob, "3", {kRead, 0}).status, NFS4ERR_SERVERFAULT);
+  EXPECT_EQ(TryOpen(bob, "3", {kRead, 0}).status, NFS4ERR_DELAY);
 }
 
 TEST_F(BoundedOpensTest, OwnersAreLimitedAndTheIdleOnesGoFirst) {

@@ -38,6 +38,7 @@ class Makers {
     if (principals_.size() == kMost) principals_.erase(principals_.begin());
     principals_.push_back(principal);
   }
+  const std::vector<Principal>& principals() const { return principals_; }
   bool Has(const Principal& principal) const { return std::ranges::find(principals_, principal) != principals_.end(); }
 
  private:

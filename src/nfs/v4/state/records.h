@@ -3,15 +3,19 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "base/timer.h"
 #include "fs/file_system.h"
+#include "nfs/v4/state/file_opens.h"
+#include "nfs/v4/state/held_ranges.h"
 #include "nfs/v4/state/lock_queue.h"
 #include "nfs/v4/state/lock_ranges.h"
 #include "nfs/v4/state/origin.h"
@@ -30,9 +34,11 @@ struct FileState {
   explicit FileState(const FileHandle& of) : handle(of) {}
   const FileHandle handle;
   fs::Pinned pinned;  // while it is open
-  std::vector<OpenState*> opens;
-  std::vector<LockState*> locks;
-  std::vector<DelegationState*> delegations;
+  FileOpens opens;
+  HeldRanges held;  // of all lock-owners
+  std::map<ClientId, DelegationState*> delegations;
+  std::vector<DelegationState*>
+      write_delegations;  // those of them that are for writing: one, unless clients reclaimed more
   LockQueue queue;
   bool has_turn = false;  // in Files::turns_
 };
@@ -41,14 +47,19 @@ struct OpenOwner {
   OpenOwner(ClientFiles& of, std::string called) : client(&of), name(std::move(called)) {}
   ClientFiles* const client;
   const std::string name;
-  size_t opens = 0;
-  Makers makers;  // of its opens, and of the locks under them
+  std::list<OpenState*> opens;
+  Makers makers;  // of its opens, and of the locks under them; see Files::AddMaker
   // The rest is version 4.0's.
   OwnerSequence sequence;
   bool confirmed = false;
   OpenState* closed =
       nullptr;  // the last that was closed: its stateid still leads here, for a CLOSE that is sent again
-  std::optional<std::list<OpenOwner*>::iterator> idle;  // its place among those without opens
+  // Its places among those without opens: of its client, of all.
+  struct Idle {
+    std::list<OpenOwner*>::iterator in_client;
+    std::list<OpenOwner*>::iterator in_all;
+  };
+  std::optional<Idle> idle;
   TimePoint idle_since;
 };
 
@@ -56,7 +67,8 @@ struct LockOwner {
   LockOwner(ClientFiles& of, std::string called) : client(&of), name(std::move(called)) {}
   ClientFiles* const client;
   const std::string name;
-  std::vector<LockState*> locks;
+  std::unordered_map<const FileState*, LockState*> locks;
+  size_t ranges = 0;       // of all of them
   OwnerSequence sequence;  // version 4.0
 };
 
@@ -64,15 +76,19 @@ struct OpenState : StateRecord {
   OpenState(OpenOwner& by, FileState& on) : StateRecord(StateKind::kOpen, *by.client, on), owner(&by) {}
   OpenOwner* const owner;
   ShareHistory history;
-  Share share;  // the union of history
+  Share share;                 // the union of history; FileOpens sets it
+  FileOpens::Places places{};  // FileOpens'
+  std::list<OpenState*>::iterator in_owner{};
+  std::list<LockState*> locks;  // that were taken under it
 };
 
 // The byte-range locks of one owner on one file. They go with the open that they were first taken under.
-struct LockState : StateRecord {
-  LockState(LockOwner& by, OpenState& under)
-      : StateRecord(StateKind::kLocks, *by.client, *under.file), owner(&by), open(&under) {}
+struct LockState : StateRecord, LockHolder {
+  LockState(LockOwner& by, OpenState& under, uint64_t holder_number)
+      : StateRecord(StateKind::kLocks, *by.client, *under.file), LockHolder(holder_number), owner(&by), open(&under) {}
   LockOwner* const owner;
   OpenState* const open;
+  std::list<LockState*>::iterator in_open{};
   LockRanges ranges;
 };
 
@@ -85,6 +101,9 @@ struct DelegationState : StateRecord {
   Makers makers;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;
+  // Its places in ClientFiles::unrecalled and Files::unrecalled_; once the recall is sent, in Files::recalled_ alone.
+  std::list<DelegationState*>::iterator in_unrecalled{};
+  std::list<DelegationState*>::iterator in_all{};
   // RFC 8881 §10.4.3, of one for writing: the file's change attribute when it was given, later the last that somebody
   // else was told; and whether its holder has said once that it has changed the file.
   std::optional<uint64_t> change;
@@ -105,13 +124,21 @@ struct TextHash {
 template <class Owner>
 using Owners = std::unordered_map<std::string, std::unique_ptr<Owner>, TextHash, std::equal_to<>>;
 
+struct PrincipalOrder {
+  bool operator()(const Principal& a, const Principal& b) const {
+    return std::tie(a.flavor, a.uid, a.name) < std::tie(b.flavor, b.uid, b.name);
+  }
+};
+
 struct ClientFiles {
   explicit ClientFiles(ClientId of) : id(of) {}
   const ClientId id;
   Owners<OpenOwner> open_owners;
   Owners<LockOwner> lock_owners;
   std::list<StateRecord*> states;
-  std::list<OpenOwner*> idle;  // the one that is so longest comes first
+  std::list<OpenOwner*> idle;                           // the one that is so longest comes first
+  std::list<DelegationState*> unrecalled;               // the oldest first
+  std::map<Principal, size_t, PrincipalOrder> openers;  // makers of its open-owners that have opens: of how many
   size_t ranges = 0;
   size_t delegations = 0;  // that can be recalled
   size_t revoked = 0;

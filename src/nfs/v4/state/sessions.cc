@@ -73,7 +73,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connecti
   }
   Gone gone;
   if (!client->confirmed) gone = MakeConfirmed(*client, now);
-  client->renewed = std::max(client->renewed, now);
+  RenewNow(*client, now);
 
   // 4. Session creation.
   const bool back_channel = asked.back_channel;
@@ -220,7 +220,7 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                                                    .highest_slot = SlotId(arguments.sa_highest_slotid),
                                                    .digest = facts.digest}));
   kept_octets_ -= kept_before - session->slots.kept_octets();
-  session->client->renewed = std::max(session->client->renewed, now);
+  RenewNow(*session->client, now);
   StartedRequest result{.outcome = Outcome::kRun,
                         .client = session->client->id,
                         .sequence = {.sr_sessionid = session->id,
@@ -249,7 +249,7 @@ void Clients::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequenc
   session->slots.Finish(slot, sequence, std::move(reply));
   kept_octets_ += session->slots.kept_octets() - kept_before;
   // However long it took: the client has been waiting.
-  if (!session->client->doomed) session->client->renewed = std::max(session->client->renewed, now);
+  if (!session->client->doomed) RenewNow(*session->client, now);
 }
 
 // Slots are given equally, where all together would be too many. A client sees its share change in the next SEQUENCE.

@@ -33,7 +33,7 @@ class FilesTest : public testing::Test {
   Files::OpenResult TryOpen(ClientId client, std::string_view owner, const Share& share, uint32_t minor_version = 1) {
     OpenOwner* const opener = files.GetOpenOwner(client, AsBytes(owner), now);
     opener->confirmed = true;
-    auto result = files.AddOpen(*opener, file, share, pin, minor_version);
+    auto result = files.AddOpen(*opener, file, share, pin, minor_version, now);
     if (result.status != NFS4_OK) files.ReleaseOwner(*opener, now);
     return result;
   }
