@@ -1,10 +1,14 @@
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/data.h"
 #include "base/result.h"
@@ -83,13 +87,37 @@ Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, s
   co_return co_await mount.CreateFile(place.directory, place.name, mode);
 }
 
+// Files of /proc and the like tell no size before they are read: what is in such a file, in memory. Null where it is empty.
+Result<std::optional<FileDescriptor>> LoadUnsized(const FileDescriptor& file, const std::string& name) {
+  std::array<std::byte, 64 << 10> octets;
+  std::optional<FileDescriptor> loaded;
+  for (;;) {
+    const ssize_t read = ::read(file.get(), octets.data(), octets.size());
+    if (read < 0 && errno == EINTR) continue;
+    if (read < 0) return Failure(name, errno);
+    if (read == 0) return loaded;
+    if (!loaded) loaded.emplace(::memfd_create("penstock", MFD_CLOEXEC));
+    for (ssize_t written = 0; written < read;) {
+      const ssize_t more = ::write(loaded->get(), octets.data() + written, static_cast<size_t>(read - written));
+      if (more < 0 && errno != EINTR) return Failure(name, errno);
+      if (more > 0) written += more;
+    }
+  }
+}
+
 Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options,
-                              const FileDescriptor& local) {
+                              const FileDescriptor& opened) {
   struct stat status{};
-  if (::fstat(local.get(), &status) != 0) co_return Failure(options.from, errno);
+  if (::fstat(opened.get(), &status) != 0) co_return Failure(options.from, errno);
   if (!S_ISREG(status.st_mode)) {
     co_return std::unexpected(Error{options.from + ": not a regular file", std::nullopt});
   }
+  std::optional<FileDescriptor> loaded;
+  if (status.st_size == 0) {
+    PENSTOCK_CO_TRY(loaded, LoadUnsized(opened, options.from));
+    if (loaded) status.st_size = ::lseek(loaded->get(), 0, SEEK_CUR);
+  }
+  const FileDescriptor& local = loaded ? *loaded : opened;
   PENSTOCK_CO_TRY(const auto file,
                   co_await UploadTarget(mount, mount.path(), BaseName(options.from), status.st_mode & 0777));
   ProgressBar bar;

@@ -9,6 +9,18 @@
 namespace penstock::rpc {
 namespace {
 
+// Nobody gets a reply that was made for another user of the same machine.
+uint64_t WithCredential(uint64_t checksum, const Credential& credential) {
+  const auto mix = [&checksum](uint64_t word) {
+    checksum = (checksum ^ word) * 0x9e37'79b9'7f4a'7c15u;
+    checksum ^= checksum >> 29;
+  };
+  mix(static_cast<uint64_t>(credential.flavor) << 32 | credential.uid);
+  mix(uint64_t{credential.gid} << 32 | credential.groups().size());
+  for (const uint32_t group : credential.groups()) mix(group);
+  return checksum;
+}
+
 CallKey KeyOf(const CallHeader& header, const Credential& credential, const Message& call, size_t arguments_at,
               const Peer& peer) {
   return {.address = CacheAddress(peer.address.address()),
@@ -17,7 +29,7 @@ CallKey KeyOf(const CallHeader& header, const Credential& credential, const Mess
           .version = header.version,
           .procedure = header.procedure,
           .length = static_cast<uint32_t>(call.flat_size() - arguments_at),
-          .checksum = ArgumentChecksum(call, arguments_at),
+          .checksum = WithCredential(ArgumentChecksum(call, arguments_at), credential),
           .initiator = credential.initiator ? credential.initiator->name : std::string()};
 }
 

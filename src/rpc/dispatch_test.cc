@@ -63,6 +63,13 @@ class DispatcherTest : public ::testing::Test {
     return words;
   }
 
+  // AUTH_SYS of this user, whose machine has no name.
+  static W CallOf(uint32_t uid, uint32_t procedure, std::initializer_list<uint32_t> arguments) {
+    W words = {5, 0, 2, kTestProgram, 3, procedure, 1, 20, 0, 0, uid, uid, 0, 0, 0};
+    words.insert(words.end(), arguments);
+    return words;
+  }
+
   BufferPool pool;
   ManualClock clock;
   ReplyCache cache;
@@ -132,6 +139,12 @@ TEST_F(DispatcherTest, TellsCallsApart) {
   EXPECT_EQ(Reply(Call(2, {10})).back(), 41u) << "another client";
   clock.now += std::chrono::hours(1);
   EXPECT_EQ(Reply(Call(2, {10})).back(), 51u) << "too long ago";
+}
+
+TEST_F(DispatcherTest, NobodyGetsTheReplyToAnotherUser) {
+  EXPECT_EQ(Reply(CallOf(1000, 2, {10})).back(), 10u);
+  EXPECT_EQ(Reply(CallOf(1000, 2, {10})).back(), 10u) << "it comes again";
+  EXPECT_EQ(Reply(CallOf(1001, 2, {10})).back(), 20u) << "the same call and XID, by another user";
 }
 
 TEST_F(DispatcherTest, ADuplicateOfACallInProgressWaitsForItsReply) {

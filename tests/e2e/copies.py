@@ -144,4 +144,20 @@ def targets(scratch):
             refused("cp", "-q", server.url("/file", transport), "/dev/full", mentions=["/dev/full"])
 
 
-main({case.__name__: case for case in (source_shrinks, source_grows, server_goes, interrupted, targets)})
+def unsized_source(scratch):
+    """Files of /proc say that they are empty until they are read."""
+    os.makedirs(f"{scratch}/export")
+    os.chmod(f"{scratch}/export", 0o777)
+    with open("/proc/version", "rb") as source:
+        content = source.read()
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        for transport in TRANSPORTS:
+            with open(f"{scratch}/export/put", "w") as old:
+                old.write("what was there before, and longer than what comes, to be sure" * 10)
+            os.chmod(f"{scratch}/export/put", 0o666)
+            ok("cp", "/proc/version", server.url("/put", transport))
+            with open(f"{scratch}/export/put", "rb") as put:
+                assert put.read() == content
+
+
+main({case.__name__: case for case in (source_shrinks, source_grows, server_goes, interrupted, targets, unsized_source)})

@@ -95,7 +95,7 @@ def main():
     copy_sources(tree)
     # Optimized tests end sooner; the compiler's warnings are not what is tried.
     configure = ["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPENSTOCK_BUILD_TESTS=ON",
-                 "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_CXX_FLAGS=-O0 -g0 -Wno-error"]
+                 "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0 -Wno-error"]
     code, said = run(configure, tree, 600)
     if code != 0:
         sys.exit(said)

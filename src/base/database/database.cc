@@ -119,6 +119,8 @@ SetupResult<void> Database::Make(const std::filesystem::path& path, const Databa
 }
 
 SetupResult<void> Database::Prepare(const DatabaseLayout& layout) {
+  // First of all: how the file is locked decides how it is read.
+  if (!Execute(layout.settings)) return std::unexpected(Failure("open"));
   if (!Ask("PRAGMA user_version")) return std::unexpected(Failure("read"));
   if (sqlite3_db_readonly(db_.get(), "main") == 1) return std::unexpected(StateFileError("write", path_, EACCES));
   if (layout.checked_whole) {
@@ -126,7 +128,6 @@ SetupResult<void> Database::Prepare(const DatabaseLayout& layout) {
     if (!found) return std::unexpected(Failure("read"));
     if (*found != "ok") return std::unexpected(Damaged(*found));
   }
-  if (!Execute("PRAGMA journal_mode = WAL") || !Execute(layout.settings)) return std::unexpected(Failure("write"));
   PENSTOCK_CHECK(Upgrade(layout));
 
   Database model(":memory:", layout);

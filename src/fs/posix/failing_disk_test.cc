@@ -61,6 +61,23 @@ TEST_P(FailingDiskTest, AnErrorAnywhereInTheRangeIsAnError) {
   }
 }
 
+// A range that looked well and failed when it was sent: the next READ has its octets, or the error.
+TEST_P(FailingDiskTest, WhatFailedWhileItWasSentIsReadBeforeItIsPromised) {
+  const Handle file = MakeLarge("file");
+  Observed<ReadReply> reply = Read(file, 0, kLarge);
+  ASSERT_TRUE(reply.result->data.is_file());
+  disk_.Fail({.call = DiskCall::kRead, .path = PathOf("file"), .error = EIO, .from = 500'000});
+  std::vector<std::byte> to(kLarge);
+  EXPECT_FALSE(reply.result->data.CopyTo(to));
+  reply = Read(file, 0, kLarge);
+  if (reply.result) {
+    EXPECT_FALSE(reply.result->data.is_file());
+    EXPECT_TRUE(suite::TextOf(reply.result->data) == suite::Pattern(kLarge));
+  } else {
+    EXPECT_EQ(reply.result.error(), Error::kIo);
+  }
+}
+
 TEST_P(FailingDiskTest, ShortReadsAreReadOn) {
   const Handle file = MakeLarge("file");
   FailReads({.path = PathOf("file"), .at_most = 4999});

@@ -116,9 +116,10 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
   }
   const int fd = extent.file->get();
 
-  if (extent.count >= file_range_from_) {
+  // What has failed while it was sent is read here, so that the client hears of it.
+  if (extent.count >= file_range_from_ && !extent.file->unreadable()) {
     Result<size_t> have = extent.count;
-    if (extent.file->unreadable() || !IsCached(fd, offset, extent.count, tree_.volume())) {
+    if (!IsCached(fd, offset, extent.count, tree_.volume())) {
       const auto pull_in = [&] { return PullIn(fd, offset, extent.count); };
       have = co_await OnPool(context, pool_, Work::kData, pull_in);
     }

@@ -19,7 +19,7 @@ constexpr int kMaxDepth = 1000;
 constexpr size_t kHandleSize = 17;
 
 constexpr DatabaseLayout kLayout{
-    .settings = "PRAGMA synchronous = NORMAL;",
+    .settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
     .schema = R"(
   CREATE TABLE objects (
     id INTEGER PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, born INTEGER NOT NULL,

@@ -1,4 +1,5 @@
 // The methods of Tree that move data.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -153,7 +154,10 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
 }
 
 Tree::Committed Tree::FinishCommit(Object& object) {
-  object.DropWriter();  // a client commits when it has done with a file
+  // A client commits when it has done with a file. One that the server's user may not open again is kept open: its client may.
+  const bool can_open = server_.acts_as_callers() ||
+                        ::faccessat(AT_FDCWD, ProcPath(object.fd()).c_str(), W_OK, AT_EACCESS) == 0;
+  if (can_open) object.DropWriter();
   const Result<Stat> after = StatOf(object);
   return {after ? std::optional(after->attributes) : std::nullopt, WriteVerifier(verifier_.load())};
 }

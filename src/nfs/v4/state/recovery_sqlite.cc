@@ -16,8 +16,9 @@ namespace {
 constexpr const char* kUpgrades[] = {"ALTER TABLE clients ADD COLUMN name BLOB NOT NULL DEFAULT x'';"};
 
 constexpr DatabaseLayout kLayout{
-    // FULL: what a client was told must hold after the power has failed.
-    .settings = "PRAGMA synchronous = FULL;",
+    // FULL: what a client was told must hold after the power has failed. No write-ahead log: where that is damaged, what is in
+    // it goes without a word. EXCLUSIVE: without memory that is shared by a file, which a full disk ends the process for.
+    .settings = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL;",
     .schema = R"(
 CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL, lease INTEGER NOT NULL);
 CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,
