@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The real server on a disk that fails (src/base/failing_disk.h): an error reaches the client as an error, never as data."""
 
+import contextlib
 import os
 import sys
 
@@ -8,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import main  # noqa: E402
 from disk import FailingDisk  # noqa: E402
 from files import digest, make  # noqa: E402
-from penstock import TRANSPORTS, Server  # noqa: E402
+from penstock import TRANSPORTS, Server, under_way  # noqa: E402
 from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
@@ -78,4 +79,38 @@ def write_error(scratch):
                 os.remove(target)
 
 
-main({case.__name__: case for case in (read_error, read_error_while_sending, write_error)})
+def hanging_disk(scratch):
+    """A disk that does not answer for the files of four clients, neither to writes nor to syncs: others are served meanwhile. When it
+    answers again so are those four."""
+    for call in ("pwrite", "fsync"):
+        where = f"{scratch}/{call}"
+        os.makedirs(where)
+        disk, server = served(where)
+        names = [f"stuck{number}" for number in range(4)]
+        make(f"{where}/mine", SIZE)
+        make(f"{where}/small", 1000)
+        for name in names:
+            make(f"{where}/export/{name}", 0)
+            os.chmod(f"{where}/export/{name}", 0o666)
+        with server, contextlib.ExitStack() as stack:
+            disk.fail(*(f"{call} hang {where}/export/{name}" for name in names))
+            stuck = []
+            for name in names:
+                stuck.append(stack.enter_context(under_way("cp", f"{where}/mine", server.url(f"/{name}", "tcp"))))
+                disk.await_hanging(f"{where}/export/{name}")
+            for transport in TRANSPORTS:
+                for version in VERSIONS:
+                    new = f"by-{transport}-{version}"
+                    url = server.url(f"/{new}", transport).replace("vers=3", f"vers={version}")
+                    ok("mkdir", url)
+                    into = server.url(f"/{new}/small", transport).replace("vers=3", f"vers={version}")
+                    ok("cp", f"{where}/small", into)
+                    assert digest(f"{where}/export/{new}/small") == digest(f"{where}/small"), url
+            assert all(process.poll() is None for process in stuck), "the disk has answered"
+            disk.mend()
+            for name, process in zip(names, stuck):
+                assert process.wait(120) == 0, name
+                assert digest(f"{where}/export/{name}") == digest(f"{where}/mine"), name
+
+
+main({case.__name__: case for case in (read_error, read_error_while_sending, write_error, hanging_disk)})

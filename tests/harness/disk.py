@@ -1,7 +1,9 @@
 """A disk that fails on demand, under a program of its own: see src/base/failing_disk.h for the rules."""
 
 import os
+import time
 
+from patience import BUSY
 from penstock import PENSTOCK
 
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(PENSTOCK)), "..", "base", "libpenstock_failing_disk_preload.so")
@@ -24,6 +26,17 @@ class FailingDisk:
 
     def mend(self):
         self.fail()
+
+    def await_hanging(self, path):
+        """Until a call for the file hangs."""
+        deadline = time.monotonic() + 60 * BUSY
+        while time.monotonic() < deadline:
+            if os.path.exists(self.log):
+                with open(self.log) as log:
+                    if f"hangs {path}" in log.read().splitlines():
+                        return
+            time.sleep(0.02)
+        raise AssertionError(f"no call for {path} hangs")
 
     def synced(self, path):
         """How often the file has been made stable."""
