@@ -2,6 +2,7 @@
 #include "base/failing_disk.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <thread>
@@ -107,12 +108,23 @@ TEST_P(FailingDiskTest, AnUncachedMiddleIsNotTakenForCached) {
   if (volume.in_memory || !IsCached(fd.get(), 0, kSize, volume)) {
     GTEST_SKIP() << "the file system does not tell what it has in memory";
   }
-  ::posix_fadvise(fd.get(), 16 * kPiece, kPiece, POSIX_FADV_DONTNEED);
-  if (IsCached(fd.get(), 16 * kPiece, kPiece, volume)) {
-    GTEST_SKIP() << "the file system keeps what it was told to drop";
+  void* const map = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd.get(), 0);
+  ASSERT_NE(map, MAP_FAILED);
+  const auto is_resident = [&] {
+    unsigned char page = 0;
+    return ::mincore(static_cast<std::byte*>(map) + 16 * kPiece, 1, &page) != 0 || (page & 1) != 0;
+  };
+  // To look at what is missing makes the kernel fetch it: it may be there before the look is over.
+  int absent = 0, noticed = 0;
+  for (int attempt = 0; attempt < 20 && noticed == 0; ++attempt) {
+    ::posix_fadvise(fd.get(), 16 * kPiece, kPiece, POSIX_FADV_DONTNEED);
+    if (is_resident()) continue;
+    ++absent;
+    if (!IsCached(fd.get(), 0, kSize, volume)) ++noticed;
   }
-  EXPECT_FALSE(IsCached(fd.get(), 0, kSize, volume));
-  EXPECT_FALSE(IsCached(fd.get(), 15 * kPiece, 3 * kPiece, volume));
+  ::munmap(map, kSize);
+  if (absent == 0) GTEST_SKIP() << "the file system keeps what it was told to drop";
+  EXPECT_GT(noticed, 0) << absent << " times it was not there";
   EXPECT_EQ(PullIn(fd.get(), 0, kSize), kSize);
   EXPECT_TRUE(IsCached(fd.get(), 0, kSize, volume));
 }

@@ -164,7 +164,7 @@ TEST_F(TurnsTest, CallsThatWaitForTheirContextTakeNoThreads) {
   }
   ASSERT_TRUE(TurnUntil(loop, [&] { return mechanism.gate.waiting() == 1; }));
   std::atomic<bool> ran = false;
-  workers->Post([&] { ran = true; });
+  workers->Post([&] { ran = true; }, ClientKey{.host = 1, .connection = 1});  // somebody else
   ASSERT_TRUE(TurnUntil(loop, [&] { return ran.load(); }));
   EXPECT_EQ(mechanism.gate.waiting(), 1);
   EXPECT_FALSE(mechanism.gate.forced()) << "both threads have waited for alice's context";
