@@ -16,9 +16,9 @@ namespace {
 constexpr const char* kUpgrades[] = {"ALTER TABLE clients ADD COLUMN name BLOB NOT NULL DEFAULT x'';"};
 
 constexpr DatabaseLayout kLayout{
-    // FULL: what a client was told must hold after the power has failed. No write-ahead log: where that is damaged, what is in
-    // it goes without a word. EXCLUSIVE: without memory that is shared by a file, which a full disk ends the process for.
-    .settings = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL;",
+    // EXTRA: what a client was told must hold after the power has failed. No write-ahead log: where that is damaged, what is
+    // in it goes without a word; and the memory that comes with it, shared by a file, ends the process where the disk is full.
+    .settings = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;",
     .schema = R"(
 CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL, lease INTEGER NOT NULL);
 CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,
