@@ -55,7 +55,7 @@ class KernelServer:
 
     def url(self, path):
         port = getattr(self, self.transport)
-        return f"nfs://{ADDRESS}:{port}{path}?vers={self.version}&proto={self.transport}&mountport={self.mount}"
+        return f"nfs://{ADDRESS}:{port}{path}?vers={self.version}&proto={self.transport}&mountport={self.mount}&noresvport"  # see e2e/trace.py
 
     def run(self, script):
         return Linux(script, forwards=dict(zip((self.tcp, self.rdma, self.mount), PORTS)))
