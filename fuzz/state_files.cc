@@ -10,9 +10,9 @@
 #include <fstream>
 #include <vector>
 
+#include "base/mix.h"
 #include "fs/posix/kernel_handles.h"
 #include "input.h"
-#include "nfs/v4/state/mix.h"
 #include "nfs/v4/state/recovery.h"
 #include "nfs/v4/state/reply_record.h"
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/bytes.h"
+#include "base/mix.h"
 #include "xdr/flatten.h"
 
 namespace penstock::rpc {
@@ -58,11 +59,6 @@ class Sampler {
   std::array<std::byte, kChecksummedHead + kChecksummedSamples * kChecksummedSample> taken_;
 };
 
-uint64_t Mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
-  return state ^ (state >> 29);
-}
-
 }  // namespace
 
 uint64_t ArgumentChecksum(const xdr::Message& call, size_t arguments_at) {
@@ -80,12 +76,7 @@ uint64_t ArgumentChecksum(const xdr::Message& call, size_t arguments_at) {
     header -= skipped;
     sampler.Take(octets.subspan(skipped));
   });
-  ConstBytes taken = sampler.taken();
-  uint64_t checksum = Mix(1, size);
-  for (; taken.size() >= 8; taken = taken.subspan(8)) checksum = Mix(checksum, LoadBig<uint64_t>(taken.data()));
-  std::byte rest[8] = {};
-  CopyBytes(rest, taken);
-  return Mix(checksum, LoadBig<uint64_t>(rest));
+  return Mix(Mix(1, size), sampler.taken());
 }
 
 }  // namespace penstock::rpc

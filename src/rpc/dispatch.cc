@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "base/log.h"
+#include "base/mix.h"
 #include "rpc/argument_checksum.h"
 
 namespace penstock::rpc {
@@ -11,13 +12,9 @@ namespace {
 
 // Nobody gets a reply that was made for another user of the same machine.
 uint64_t WithCredential(uint64_t checksum, const Credential& credential) {
-  const auto mix = [&checksum](uint64_t word) {
-    checksum = (checksum ^ word) * 0x9e37'79b9'7f4a'7c15u;
-    checksum ^= checksum >> 29;
-  };
-  mix(static_cast<uint64_t>(credential.flavor) << 32 | credential.uid);
-  mix(uint64_t{credential.gid} << 32 | credential.groups().size());
-  for (const uint32_t group : credential.groups()) mix(group);
+  checksum = Mix(checksum, static_cast<uint64_t>(credential.flavor) << 32 | credential.uid);
+  checksum = Mix(checksum, uint64_t{credential.gid} << 32 | credential.groups().size());
+  for (const uint32_t group : credential.groups()) checksum = Mix(checksum, group);
   return checksum;
 }
 

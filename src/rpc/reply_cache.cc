@@ -6,17 +6,13 @@
 #include <deque>
 #include <utility>
 
+#include "base/mix.h"
 #include "rpc/reply_cache_clients.h"
 
 namespace penstock::rpc {
 namespace {
 
 constexpr uint32_t kNone = CachedClients::Order::kNone;
-
-uint64_t Mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
-  return state ^ (state >> 29);
-}
 
 uint64_t HashOf(const std::array<std::byte, 16>& address) {
   return Mix(Mix(1, LoadBig<uint64_t>(address.data())), LoadBig<uint64_t>(address.data() + 8));

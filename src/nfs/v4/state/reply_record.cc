@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "nfs/v4/state/mix.h"
+#include "base/mix.h"
 
 namespace penstock::nfs::v4 {
 namespace {

@@ -22,9 +22,9 @@
 
 #include "base/data.h"
 #include "base/log.h"
+#include "base/mix.h"
 #include "base/result.h"
 #include "base/state_directory.h"
-#include "nfs/v4/state/mix.h"
 #include "nfs/v4/state/reply_record.h"
 #include "nfs/v4/state/reply_store.h"
 

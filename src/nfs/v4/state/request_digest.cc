@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "base/mix.h"
 #include "nfs/v4/state/clients.h"
-#include "nfs/v4/state/mix.h"
 
 namespace penstock::nfs::v4 {
 namespace {

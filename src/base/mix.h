@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-namespace penstock::nfs::v4 {
+namespace penstock {
 
 constexpr uint64_t Mix(uint64_t state, uint64_t word) {
   state = (state ^ word) * 0x9e37'79b9'7f4a'7c15u;
@@ -20,4 +20,4 @@ inline uint64_t Mix(uint64_t state, ConstBytes octets) {
   return Mix(state, LoadBig<uint64_t>(last));
 }
 
-}  // namespace penstock::nfs::v4
+}  // namespace penstock
