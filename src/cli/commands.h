@@ -104,6 +104,8 @@ struct ServeOptions {
   unsigned workers = 64;
   std::string state_directory;
   size_t max_connections = 1024;
+  size_t max_connections_per_address = 0;  // 0: a quarter of all
+  double idle_seconds = 10;
   double stall_seconds = 60;
   bool crc = true;
   std::string trace;

@@ -57,8 +57,19 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   serve->add_option("--state-dir", serve_options.state_directory,
                     "What must survive a restart is kept here; by default below $XDG_STATE_HOME");
-  serve->add_option("--max-connections", serve_options.max_connections, "For each event loop, on each port")
+  serve->add_option("--max-connections", serve_options.max_connections, "On all ports together")
       ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  serve
+      ->add_option("--max-connections-per-address", serve_options.max_connections_per_address,
+                   "From one IPv4 address, or one IPv6 network of 64 bits; 0: a quarter of all")
+      ->check(CLI::Range(0u, 1u << 20))
+      ->capture_default_str();
+  serve
+      ->add_option(
+          "--idle-limit", serve_options.idle_seconds,
+          "Where there are as many connections as there may be: seconds after which one that is idle makes room")
+      ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   serve
       ->add_option("--stall-limit", serve_options.stall_seconds,

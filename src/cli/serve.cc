@@ -45,10 +45,12 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.workers = arguments.workers;
   options.state_directory = arguments.state_directory;
   options.trace = arguments.trace;
-  options.max_connections = arguments.max_connections;
   const auto seconds = [](double count) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
   };
+  options.connections = {.connections = arguments.max_connections,
+                         .per_address = arguments.max_connections_per_address,
+                         .idle_limit = seconds(arguments.idle_seconds)};
   options.stall_limit = seconds(arguments.stall_seconds);
   options.iwarp.crc = arguments.crc;
   options.nfs4.lease = seconds(arguments.lease_seconds);

@@ -85,6 +85,10 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   // Of these there is no more to say.
   const bool is_clear =
       error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;
+  const auto refusal = rpcrdma::ParseRejection(error.private_data);
+  if (error.kind == rdma::ConnectError::Kind::kRejected && refusal != rpc::ConnectionTable::Refusal::kNone) {
+    co_return std::unexpected(fmt::format("the server rejected the connection: {}", ToString(refusal)));
+  }
   if (error.detail.empty() || is_clear) co_return std::unexpected(std::string(Describe(error.kind)));
   co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
 }

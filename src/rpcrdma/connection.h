@@ -57,6 +57,8 @@ class Connection {
   void set_responder(Responder& responder) { responder_ = &responder; }
   // Called when the connection is lost, before the roles are told. Before Start().
   void set_on_lost(std::function<void()> on_lost) { on_lost_ = std::move(on_lost); }
+  // Called when something is under way after there was nothing, and when there is nothing any more. Before Start().
+  void set_on_activity(std::function<void(bool active)> on_activity) { on_activity_ = std::move(on_activity); }
   // rpc::Peer::connection, for logs.
   void set_number(uint64_t number) { number_ = number; }
   void Start();
@@ -88,7 +90,7 @@ class Connection {
   // Something under way. The connection is not finished while there is one.
   class Activity {
    public:
-    explicit Activity(Connection& connection) : connection_(&connection) { ++connection.activities_; }
+    explicit Activity(Connection& connection) : connection_(&connection) { connection.BeginActivity(); }
     Activity(Activity&& other) noexcept : connection_(std::exchange(other.connection_, nullptr)) {}
     Activity& operator=(Activity&&) = delete;
     ~Activity() {
@@ -105,8 +107,13 @@ class Connection {
   void HandleCompletion(rdma::Completion& completion);
   void HandleMessage(Slice bytes);
   void HandleLost(const rdma::Completion& completion);
+  void BeginActivity() {
+    if (++activities_ == 1 && on_activity_) on_activity_(true);
+  }
   void EndActivity() {
-    if (--activities_ == 0) CheckFinished();
+    if (--activities_ > 0) return;
+    if (on_activity_) on_activity_(false);
+    CheckFinished();
   }
   void CheckFinished();
 
@@ -119,6 +126,7 @@ class Connection {
   Requester* requester_ = nullptr;
   Responder* responder_ = nullptr;
   std::function<void()> on_lost_;
+  std::function<void(bool active)> on_activity_;
   uint32_t posted_;  // receives that are posted, or are being replaced
   uint32_t needed_ = 0;
   size_t activities_ = 0;

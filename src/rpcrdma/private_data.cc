@@ -41,6 +41,20 @@ std::vector<std::byte> PrivateData::Serialize() const {
   return out;
 }
 
+std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal) {
+  const ConstBytes text = AsBytes(ToString(refusal));
+  return {text.begin(), text.end()};
+}
+
+rpc::ConnectionTable::Refusal ParseRejection(ConstBytes delivered) {
+  using enum rpc::ConnectionTable::Refusal;
+  for (const auto refusal : {kServerFull, kAddressFull}) {
+    // InfiniBand has zeros behind it.
+    if (AsText(delivered).starts_with(ToString(refusal))) return refusal;
+  }
+  return kNone;
+}
+
 Thresholds Thresholds::Agree(const PrivateData& own, const PrivateData& peer, uint32_t max_message) {
   return {std::min({own.send_size, peer.receive_size, max_message}), std::min(own.receive_size, peer.send_size),
           own.remote_invalidation && peer.remote_invalidation};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "rpc/connection_table.h"
 
 namespace penstock::rpcrdma {
 
@@ -32,6 +33,11 @@ struct PrivateData {
   // Sizes are rounded down to a KiB; they must lie between the two thresholds above.
   std::vector<std::byte> Serialize() const;
 };
+
+// Why a connection is rejected, in words: the private data of the rejection.
+std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal);
+// kNone where it says nothing, or nothing that we know.
+rpc::ConnectionTable::Refusal ParseRejection(ConstBytes delivered);
 
 // What holds on a connection, seen from one side.
 struct Thresholds {

@@ -371,10 +371,12 @@ TEST(RoundTrip, AServerThatStopsAnswersWhatItHasTaken) {
 
 TEST(RoundTrip, AServerTakesNoMorePeersThanItShould) {
   Rig rig;
-  rig.server_options.max_connections = 1;
+  rig.server_options.connections =
+      std::make_shared<rpc::ConnectionTable>(rpc::ConnectionTable::Limits{.connections = 1});
   rig.Start();
   std::unique_ptr<Client> first = std::move(rig.client);
   EXPECT_FALSE(rig.Connect());
+  EXPECT_EQ(ParseRejection(rig.error->private_data), rpc::ConnectionTable::Refusal::kServerFull);
   first.reset();
   ASSERT_TRUE(rig.world.Run());
   EXPECT_EQ(rig.server->connections(), 0u);
@@ -386,6 +388,29 @@ TEST(RoundTrip, AServerTakesNoMorePeersThanItShould) {
   choosy.StartServer();
   EXPECT_FALSE(choosy.Connect());
   choosy.Finish();
+}
+
+TEST(RoundTrip, AConnectionThatIsIdleMakesRoom) {
+  Rig rig;
+  rig.server_options.connections = std::make_shared<rpc::ConnectionTable>(
+      rpc::ConnectionTable::Limits{.connections = 2, .per_address = 2, .idle_limit = std::chrono::seconds(1)});
+  rig.handler.set_delay(std::chrono::seconds(5));
+  rig.Start();
+  std::unique_ptr<Client> idle = std::move(rig.client);
+  ASSERT_TRUE(rig.Connect());
+  CallResult slow;
+  rig.Begin({.xid = 1}, slow);
+  rig.world.RunFor(std::chrono::seconds(2));
+  std::unique_ptr<Client> busy = std::move(rig.client);
+  EXPECT_TRUE(rig.Connect());
+  ASSERT_TRUE(rig.world.RunUntil([&] { return slow.has_value(); }));
+  EXPECT_TRUE(*slow);
+  EXPECT_TRUE(idle->lost());
+  EXPECT_FALSE(busy->lost());
+  slow.reset();
+  idle.reset();
+  busy.reset();
+  rig.Finish();
 }
 
 // RFC 8167: calls in both directions on one connection, each with credits of its own.

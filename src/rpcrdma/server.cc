@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "rpc/call_order.h"
 
 namespace penstock::rpcrdma {
@@ -41,9 +42,11 @@ class Server::BackChannel final : public rpc::BackChannel {
 // A connection and its roles.
 class Server::Link {
  public:
-  Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, uint32_t receives, const ServerOptions& options,
-       TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused, std::function<void()> on_finished)
+  Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, Place place, uint32_t receives,
+       const ServerOptions& options, TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused,
+       std::function<void()> on_finished)
       : peer_(std::move(peer)),
+        place_(std::move(place)),
         connection_(std::move(endpoint), options.private_data, receives, options.limits, timers,
                     std::move(on_finished)),
         responder_(connection_, handler, peer_, options.responder, &refused),
@@ -53,11 +56,20 @@ class Server::Link {
     connection_.set_responder(responder_);
     connection_.set_on_lost([this] { back_channel_->HandleLost(); });
     connection_.set_number(peer_.connection);
+    connection_.set_on_activity([this, &timers](bool active) {
+      if (active) {
+        place_->HandleBusy();
+      } else {
+        place_->HandleIdle(timers.Now());
+      }
+    });
+    place_->HandleIdle(timers.Now());
     connection_.Start();
   }
   ~Link() { back_channel_->Detach(); }
 
   rpc::Peer peer_;
+  const Place place_;
   rpc::CallOrder order_;
   Connection connection_;
   Responder responder_;
@@ -65,7 +77,9 @@ class Server::Link {
 };
 
 Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
-    : provider_(provider), timers_(timers), handler_(handler), options_(std::move(options)) {}
+    : provider_(provider), timers_(timers), handler_(handler), options_(std::move(options)) {
+  if (!options_.connections) options_.connections = std::make_shared<rpc::ConnectionTable>();
+}
 
 Server::~Server() { assert(links_.empty() && accepting_ == 0); }
 
@@ -79,18 +93,22 @@ Task<void> Server::AcceptAll() {
   for (;;) {
     std::unique_ptr<rdma::ConnectionRequest> request = co_await listener_->Next();
     if (!request) break;
-    if (stopping_ || links_.size() + accepting_ > options_.max_connections ||
-        (options_.allow && !options_.allow(request->peer().address()))) {
+    if (stopping_ || (options_.allow && !options_.allow(request->peer().address()))) {
       request->Reject({});
       continue;
     }
-    Spawn(Accept(std::move(request)));
+    rpc::ConnectionTable::Admission admission = options_.connections->Admit(request->peer().address(), timers_.Now());
+    if (!admission.place) {
+      request->Reject(SerializeRejection(admission.refusal));
+      continue;
+    }
+    Spawn(Accept(std::move(request), std::move(admission.place)));
   }
   --accepting_;
   CheckStopped();
 }
 
-Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request) {
+Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place) {
   ++accepting_;
   rdma::ConnectOptions accept;
   accept.private_data = options_.private_data.Serialize();
@@ -102,7 +120,7 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request) {
   if (!endpoint) {
     log::debug("connection not set up: {}", endpoint.error().detail);
   } else if (!stopping_) {
-    Adopt(*std::move(endpoint));
+    Adopt(*std::move(endpoint), std::move(place));
   }
   CheckStopped();
 }
@@ -111,7 +129,7 @@ uint32_t Server::ReceivesPerConnection() const {
   return ResponderCredits(options_.responder.credits).receives_needed();
 }
 
-void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint) {
+void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place) {
   rpc::Peer peer;
   peer.transport = rpc::TransportKind::kRdma;
   peer.address = endpoint->info().peer;
@@ -126,8 +144,21 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint) {
     link = {};
     CheckStopped();
   };
-  links_.emplace(number, std::make_unique<Link>(std::move(endpoint), std::move(peer), ReceivesPerConnection(), options_,
-                                                timers_, handler_, refused_, std::move(finished)));
+  place->set_on_evicted([loop = options_.loop, weak = std::weak_ptr(self_), number] {
+    auto evict = [weak, number] {
+      if (const auto self = weak.lock()) (*self)->Evict(number);
+    };
+    if (!loop) return evict();  // there is but one thread
+    loop->Post(std::move(evict));
+  });
+  links_.emplace(number,
+                 std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(place), ReceivesPerConnection(),
+                                        options_, timers_, handler_, refused_, std::move(finished)));
+}
+
+void Server::Evict(uint64_t number) {
+  const auto link = links_.find(number);
+  if (link != links_.end()) link->second->connection_.Disconnect("it was idle, and made room for another");
 }
 
 void Server::SetCredits(uint32_t credits) {

@@ -8,6 +8,7 @@
 #include "base/address.h"
 #include "base/task.h"
 #include "rdma/provider.h"
+#include "rpc/connection_table.h"
 #include "rpc/transport.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
@@ -24,7 +25,8 @@ struct ServerOptions {
   // Calls to the clients (RFC 8167; rpc::Peer::back_channel). Receives for their replies are posted, for each client, with the
   // first call to it. Short messages only, as clients announce it (RFC 8267 §6.5.2).
   RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};
-  size_t max_connections = 1024;
+  // Of the process; null: one of its own.
+  std::shared_ptr<rpc::ConnectionTable> connections;
   // Who may connect. Empty: everybody.
   std::function<bool(const IpAddress&)> allow;
   Loop* loop = nullptr;  // for rpc::Peer
@@ -54,8 +56,10 @@ class Server {
   class Link;
 
   Task<void> AcceptAll();
-  Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request);
-  void Adopt(std::unique_ptr<rdma::Endpoint> endpoint);
+  using Place = std::unique_ptr<rpc::ConnectionTable::Place>;
+  Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
+  void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place);
+  void Evict(uint64_t number);
   uint32_t ReceivesPerConnection() const;
   void CheckStopped();
 
@@ -68,6 +72,8 @@ class Server {
   std::map<uint64_t, std::unique_ptr<Link>> links_;  // by rpc::Peer::connection
   size_t accepting_ = 0;                             // AcceptAll() and connections being set up
   bool stopping_ = false;
+  // For what others post to our loop.
+  const std::shared_ptr<Server*> self_ = std::make_shared<Server*>(this);
   Completion<> stopped_;
 };
 

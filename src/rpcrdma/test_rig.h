@@ -263,11 +263,16 @@ struct Rig {
   std::optional<Server> server;
   rdma::Address address;
   std::unique_ptr<Client> client;
+  std::optional<rdma::ConnectError> error;  // of the last Connect() that failed
 
  private:
   Task<void> ConnectTask(bool& done) {
     auto connected = co_await rpcrdma::Connect(*client_provider, address, client_options, world);
-    if (connected) client = *std::move(connected);
+    if (connected) {
+      client = *std::move(connected);
+    } else {
+      error = std::move(connected).error();
+    }
     done = true;
   }
   Task<void> StopTask(bool& stopped) {

@@ -12,6 +12,7 @@
 #include "nfs/v4/settings.h"
 #include "rdma/choice/choice.h"
 #include "rdma/iwarp/options.h"
+#include "rpc/connection_table.h"
 
 namespace penstock::server {
 
@@ -37,8 +38,8 @@ struct Options {
   rdma::iwarp::Options iwarp;
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.
   std::filesystem::path trace;
-  // Connections that one event loop serves on one port; who comes after that is refused.
-  size_t max_connections = 1024;
+  // On all ports together, and from one address.
+  rpc::ConnectionTable::Limits connections;
   // How long a peer may leave a message, a reply or an RDMA Read half done; then its connection is ended.
   Duration stall_limit = std::chrono::seconds(60);
   // Within this time Stop() ends, but for calls that a disk holds up. Peers have most of it to take their replies.

@@ -51,16 +51,17 @@ class Server::Worker {
   rdma::Provider& provider() { return *provider_; }
 
   // All that follow are called once, in this order.
-  SetupResult<void> Prepare(rpc::CallHandler& handler, const FileDescriptor& tcp, const FileDescriptor& mount,
+  SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
+                            const FileDescriptor& tcp, const FileDescriptor& mount,
                             std::unique_ptr<rdma::Listener> rdma) {
     rpc::tcp::ServerOptions tcp_options;
-    tcp_options.max_connections = options_.max_connections;
+    tcp_options.connections = connections;
     tcp_options.stall_limit = options_.stall_limit;
     tcp_options.back_call_limit = options_.nfs4.callback_limit();
     tcp_.emplace(loop_, handler, tcp_options);
     mount_.emplace(loop_, handler, tcp_options);
     rpcrdma::ServerOptions options;
-    options.max_connections = options_.max_connections;
+    options.connections = connections;
     options.loop = &loop_;
     options.requester.call_timeout = options_.nfs4.callback_limit();
     options.private_data.remote_invalidation = provider_->remote_invalidation();
@@ -122,7 +123,10 @@ class Server::Worker {
   bool started_ = false;
 };
 
-Server::Server(const Options& options) : options_(options), pool_(options.workers) {}
+Server::Server(const Options& options)
+    : options_(options),
+      pool_(options.workers),
+      connections_(std::make_shared<rpc::ConnectionTable>(options.connections)) {}
 
 Server::~Server() {
   if (!workers_.empty()) Stop();
@@ -231,7 +235,7 @@ SetupResult<void> Server::Listen() {
     }
     listeners.push_back(std::move(rdma));
     for (auto& worker : workers_) {
-      PENSTOCK_CHECK(worker->Prepare(*dispatcher_, tcp, mount, std::move(listeners.back())));
+      PENSTOCK_CHECK(worker->Prepare(*dispatcher_, connections_, tcp, mount, std::move(listeners.back())));
       listeners.pop_back();
     }
     return {};

@@ -15,6 +15,7 @@
 #include "nfs/user_groups.h"
 #include "nfs/v3/program.h"
 #include "rdma/trace/file.h"
+#include "rpc/connection_table.h"
 #include "rpc/dispatch.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/kerberos.h"
@@ -71,6 +72,7 @@ class Server {
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
+  const std::shared_ptr<rpc::ConnectionTable> connections_;
   Addresses addresses_;
   rdma::Chosen rdma_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace

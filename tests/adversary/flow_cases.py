@@ -232,8 +232,8 @@ def await_departure(server):
 
 
 def crowds(scratch):
-    limit = 200  # of connections, and so of the receives that are posted for them, on each of two loops
-    with Attacked(scratch, [f"--max-connections={limit}"], max_growth=2 * limit * CONNECTION + 64 * MIB) as server:
+    limit = 400  # of connections, and so of the receives that are posted for them
+    with Attacked(scratch, all_for_one(limit), max_growth=limit * CONNECTION + 64 * MIB) as server:
         client = Client(server.port)
         file = client.lookup(client.root(), b"big")
         dice = random.Random(7)
@@ -268,10 +268,26 @@ def slow_loris(server):
         each.close()
 
 
+def all_for_one(limit):
+    """Options with which one address may have all connections."""
+    return [f"--max-connections={limit}", f"--max-connections-per-address={limit}"]
+
+
+def await_room(server):
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            return Client(server.port).close()
+        except AssertionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 def many(scratch):
     """No more connections than the operator wants."""
     limit = 20
-    with Attacked(scratch, [f"--max-connections={limit}"], threads=1) as server:
+    options = [*all_for_one(limit), "--idle-limit=86400"]
+    with Attacked(scratch, options) as server:
         accepted, refused = [], 0
         for _ in range(3 * limit):
             endpoint = dial(server.port)
@@ -284,7 +300,11 @@ def many(scratch):
             else:
                 accepted.append(endpoint)
         assert len(accepted) == limit - 1 and refused == 2 * limit + 1, f"{len(accepted)} accepted"  # and the bystander
-        tcp = [dial(server.tcp) for _ in range(3 * limit)]
+        for endpoint in accepted:
+            endpoint.close()
+        await_room(server)
+    with Attacked(scratch, options) as server:
+        tcp = [dial(server.tcp if n % 2 else server.mount) for n in range(3 * limit)]
         message = fragment(rpc.call())
         served = 0
         for endpoint in tcp:
@@ -296,17 +316,8 @@ def many(scratch):
                 pass
         for endpoint in tcp:
             endpoint.close()
-        assert served == limit, f"{served} TCP connections were served"
-        for endpoint in accepted:
-            endpoint.close()
-        deadline = time.monotonic() + SECONDS
-        while True:  # there is room again
-            try:
-                Client(server.port).close()
-                break
-            except AssertionError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        assert served == limit - 1, f"{served} TCP connections were served"
+        await_room(server)
 
 
 def stopped_among_them(scratch):

@@ -80,12 +80,19 @@ SocketAddress LocalEndpoint(const FileDescriptor& listener) {
 // One connection, from its acceptance until nothing of it is left.
 class Server::Connection final : public RecordSocket::Owner {
  public:
-  Connection(Server& server, asio::ip::tcp::socket socket, Peer peer)
+  Connection(Server& server, asio::ip::tcp::socket socket, Peer peer, std::unique_ptr<ConnectionTable::Place> place)
       : server_(server),
         peer_(std::move(peer)),
+        place_(std::move(place)),
         socket_(std::make_shared<RecordSocket>(server.loop_, std::move(socket), server.options_.max_record, *this)),
         back_channel_(std::make_shared<Back>(*this)) {
     peer_.back_channel = back_channel_;
+    place_->set_on_evicted([&loop = server.loop_, weak = std::weak_ptr(socket_)] {
+      loop.Post([weak] {
+        if (const auto socket = weak.lock()) socket->Close();
+      });
+    });
+    TellIdle();
   }
   ~Connection() {
     back_channel_->Detach();
@@ -151,6 +158,7 @@ class Server::Connection final : public RecordSocket::Owner {
     if (direction == Direction::kReply && requester_) requester_->HandleReply(std::move(record));
     if (direction != Direction::kCall) return;
     ++calls_;
+    place_->HandleBusy();
     Spawn(Serve(std::move(record)));
   }
 
@@ -166,6 +174,7 @@ class Server::Connection final : public RecordSocket::Owner {
     } else if (!socket_->closed()) {
       socket_->Send(std::move(reply));
     }
+    TellIdle();
     changed_.Notify();  // last: it may end the connection
   }
 
@@ -174,6 +183,11 @@ class Server::Connection final : public RecordSocket::Owner {
       requester_ = std::make_unique<Requester>(server_.loop_, *socket_, server_.options_.back_call_limit);
     }
     return *requester_;
+  }
+
+  // The peer has got what it has asked for.
+  void TellIdle() {
+    if (calls_ == 0 && socket_->queued_octets() == 0) place_->HandleIdle(server_.loop_.Now());
   }
 
   void OnClosed() override {
@@ -185,11 +199,13 @@ class Server::Connection final : public RecordSocket::Owner {
   }
   void OnSent() override {
     if (requester_) requester_->HandleSent();
+    TellIdle();
     changed_.Notify();
   }
 
   Server& server_;
   Peer peer_;
+  const std::unique_ptr<ConnectionTable::Place> place_;
   std::shared_ptr<RecordSocket> socket_;
   const std::shared_ptr<Back> back_channel_;
   std::unique_ptr<Requester> requester_;  // from the first call to the peer on
@@ -201,10 +217,15 @@ class Server::Connection final : public RecordSocket::Owner {
 Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
     : loop_(loop),
       handler_(handler),
-      options_(std::move(options)),
+      options_(Complete(std::move(options))),
       acceptor_(loop.context()),
       sweep_(loop.MakeTimer([this] { Sweep(); })),
       accept_again_(loop.MakeTimer([this] { accept_signal_.Notify(); })) {}
+
+ServerOptions Server::Complete(ServerOptions options) {
+  if (!options.connections) options.connections = std::make_shared<ConnectionTable>();
+  return options;
+}
 
 Server::~Server() { assert(!accepting_ && connections_.empty()); }
 
@@ -256,13 +277,11 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
     log::info("refused a connection from {}: not allowed", peer.address.address().to_string());
     return;
   }
-  if (connections_.size() >= options_.max_connections) {
-    log::warn("refused a connection from {}: there are {} already", peer.address.address().to_string(),
-              connections_.size());
-    return;
-  }
+  // TCP has no way to say why: the connection is closed.
+  auto [place, refusal] = options_.connections->Admit(peer.address.address(), loop_.Now());
+  if (!place) return;
   if (connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
-  Spawn(RunConnection(std::make_unique<Connection>(*this, std::move(socket), std::move(peer))));
+  Spawn(RunConnection(std::make_unique<Connection>(*this, std::move(socket), std::move(peer), std::move(place))));
 }
 
 Task<void> Server::RunConnection(std::unique_ptr<Connection> connection) {

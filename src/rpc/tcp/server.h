@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/signal.h"
+#include "rpc/connection_table.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/transport.h"
 
@@ -18,7 +19,8 @@ namespace penstock::rpc::tcp {
 struct ServerOptions {
   // The largest call: 1 MiB of payload, and what surrounds it.
   size_t max_record = 2 << 20;
-  size_t max_connections = 1024;
+  // Of the process; null: one of its own.
+  std::shared_ptr<ConnectionTable> connections{};
   // Of one connection. Above either it is not read from until it is below both again. While we wait for answers of its peer
   // (see BackChannel) twice as many calls are taken, lest the answers be stuck behind calls that wait for them.
   size_t max_calls = 128;
@@ -59,6 +61,7 @@ class Server {
 
   Task<void> Accept();
   void Adopt(asio::ip::tcp::socket socket);
+  static ServerOptions Complete(ServerOptions options);
   Task<void> RunConnection(std::unique_ptr<Connection> connection);
   void Sweep();
 

@@ -339,12 +339,28 @@ TEST_F(TcpTest, RefusesWhomItShall) {
 }
 
 TEST_F(TcpTest, KeepsToItsNumberOfConnections) {
-  StartServer({.max_connections = 1});
+  StartServer({.connections = std::make_shared<ConnectionTable>(ConnectionTable::Limits{.connections = 1})});
   ConnectClient();
   EXPECT_TRUE(Call<testing::Null>());
   const auto second = Connect();
   TurnUntil([&] { return !second->connected(); });
   EXPECT_TRUE(Call<testing::Null>());
+}
+
+TEST_F(TcpTest, AConnectionThatIsIdleMakesRoom) {
+  const ConnectionTable::Limits limits{.connections = 2, .per_address = 2, .idle_limit = Duration::zero()};
+  StartServer({.connections = std::make_shared<ConnectionTable>(limits)});
+  ConnectClient();
+  std::optional<Result<Reply<uint32_t>, Error>> slow;
+  Start<testing::SlowAdd>(1, slow);
+  const auto idle = Connect();
+  TurnUntil([&] { return server->connections() == 2; });
+  const auto third = Connect();
+  TurnUntil([&] { return !idle->connected(); });
+  EXPECT_TRUE(third->connected());
+  program.Release();
+  TurnUntil([&] { return slow.has_value(); });
+  EXPECT_TRUE(*slow) << "it was busy";
 }
 
 TEST_F(TcpTest, ConnectingToNobodyFails) {

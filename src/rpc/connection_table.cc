@@ -1,0 +1,126 @@
+#include "rpc/connection_table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "base/log.h"
+
+namespace penstock::rpc {
+namespace {
+
+constexpr Duration kBetweenLines = std::chrono::seconds(10);
+
+// What one host has to itself: an IPv4 address, or an IPv6 network of 64 bits.
+IpAddress KeyOf(const IpAddress& address) {
+  if (address.is_v4()) return address;
+  const asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
+  auto bytes = v6.to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return asio::ip::address_v6(bytes);
+}
+
+ConnectionTable::Limits Complete(ConnectionTable::Limits limits) {
+  if (limits.per_address == 0) limits.per_address = std::max<size_t>(1, limits.connections / 4);
+  return limits;
+}
+
+}  // namespace
+
+ConnectionTable::ConnectionTable(Limits limits) : limits_(Complete(limits)) {}
+ConnectionTable::~ConnectionTable() { assert(places_.empty()); }
+
+ConnectionTable::Place::~Place() {
+  const std::lock_guard lock(table_.mutex_);
+  if (counted_) table_.Uncount(*this);
+}
+
+void ConnectionTable::Place::set_on_evicted(std::function<void()> on_evicted) {
+  const std::lock_guard lock(table_.mutex_);
+  on_evicted_ = std::move(on_evicted);
+}
+
+void ConnectionTable::Place::HandleBusy() { idle_since_.store(kBusy, std::memory_order_relaxed); }
+void ConnectionTable::Place::HandleIdle(TimePoint now) {
+  idle_since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoint now) {
+  const IpAddress key = KeyOf(peer);
+  std::function<void()> on_evicted;
+  Admission admission;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_address_.find(key);
+    const bool address_full = found != by_address_.end() && found->second >= limits_.per_address;
+    const bool server_full = places_.size() >= limits_.connections;
+    if (address_full || server_full) {
+      Place* const idle = FindIdle(now, address_full ? &key : nullptr);
+      if (!idle) {
+        admission.refusal = server_full ? Refusal::kServerFull : Refusal::kAddressFull;
+        LogRefusal(peer, admission.refusal, now);
+        return admission;
+      }
+      log::info("a connection of {} that was idle makes room for one of {}", idle->key_.to_string(), peer.to_string());
+      Uncount(*idle);
+      on_evicted = std::exchange(idle->on_evicted_, nullptr);
+    }
+    admission.place.reset(new Place(*this, key));
+    places_.insert(admission.place.get());
+    ++by_address_[key];
+  }
+  if (on_evicted) on_evicted();
+  return admission;
+}
+
+size_t ConnectionTable::connections() const {
+  const std::lock_guard lock(mutex_);
+  return places_.size();
+}
+
+// The one that has been idle the longest, and for long enough; of that address, where one is given.
+ConnectionTable::Place* ConnectionTable::FindIdle(TimePoint now, const IpAddress* key) const {
+  Place* longest = nullptr;
+  Duration::rep earliest = (now - limits_.idle_limit).time_since_epoch().count();
+  for (Place* const place : places_) {
+    if (key && place->key_ != *key) continue;
+    const Duration::rep since = place->idle_since_.load(std::memory_order_relaxed);
+    if (since > earliest || (longest && since == earliest)) continue;
+    longest = place;
+    earliest = since;
+  }
+  return longest;
+}
+
+void ConnectionTable::Uncount(Place& place) {
+  place.counted_ = false;
+  places_.erase(&place);
+  const auto found = by_address_.find(place.key_);
+  if (--found->second == 0) by_address_.erase(found);
+}
+
+void ConnectionTable::LogRefusal(const IpAddress& peer, Refusal refusal, TimePoint now) {
+  if (now < next_line_) {
+    ++unlogged_;
+    return;
+  }
+  next_line_ = now + kBetweenLines;
+  log::warn(
+      "refused a connection from {}: {} ({} in all, {} for one address; {} more were refused since the last line)",
+      peer.to_string(), ToString(refusal), limits_.connections, limits_.per_address, std::exchange(unlogged_, 0));
+}
+
+std::string_view ToString(ConnectionTable::Refusal refusal) {
+  switch (refusal) {
+    case ConnectionTable::Refusal::kNone:
+      return "";
+    case ConnectionTable::Refusal::kServerFull:
+      return "the server is full: it has as many connections as it takes";
+    case ConnectionTable::Refusal::kAddressFull:
+      return "the server is full for this address: it has as many connections as it takes from one";
+  }
+  return "";
+}
+
+}  // namespace penstock::rpc
