@@ -287,7 +287,7 @@ def many(scratch):
     """No more connections than the operator wants."""
     limit = 20
     options = [*all_for_one(limit), "--idle-limit=86400"]
-    with Attacked(scratch, options) as server:
+    with Attacked(f"{scratch}/rdma", options) as server:
         accepted, refused = [], 0
         for _ in range(3 * limit):
             endpoint = dial(server.port)
@@ -303,7 +303,7 @@ def many(scratch):
         for endpoint in accepted:
             endpoint.close()
         await_room(server)
-    with Attacked(scratch, options) as server:
+    with Attacked(f"{scratch}/tcp", options) as server:
         tcp = [dial(server.tcp if n % 2 else server.mount) for n in range(3 * limit)]
         message = fragment(rpc.call())
         served = 0
