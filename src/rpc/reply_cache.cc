@@ -53,7 +53,11 @@ class ReplyCache::Shard {
     ForgetIdle(now);
     Client* client = FindOrAdd(key.address, now);
     if (!client) return {Outcome::kUncached, 0, {}};
-    if (connection != 0 && client->left.Contains(connection)) return {Outcome::kLeft, 0, {}};
+    if (connection != 0 && client->connections.MayHaveLeft(connection)) {
+      client->connections.Leave(connection);
+      return {Outcome::kLeft, 0, {}};
+    }
+    const uint64_t number = connection != 0 ? client->connections.HandleCall(connection) : 0;
     for (uint32_t at = buckets_[BucketOf(hash)]; at != kNone; at = entries_[at].chain) {
       Entry& entry = entries_[at];
       if (entry.key != key) continue;
@@ -63,11 +67,12 @@ class ReplyCache::Shard {
       }
       if (connection != 0 && connection < entry.connection) {
         // What the client has sent again over a newer connection comes late.
-        client->left.Add(connection);
+        client->connections.Leave(connection);
         return {Outcome::kLeft, 0, {}};
       }
-      if (entry.connection != 0 && entry.connection < connection) client->left.Add(entry.connection);
+      if (entry.connection != 0 && entry.connection < connection) client->connections.Leave(entry.connection);
       entry.connection = std::max(entry.connection, connection);
+      entry.number = number;
       if (entry.done) return {Outcome::kReplay, at, entry.reply};
       waiter.next = std::exchange(entry.waiters, &waiter);
       return {Outcome::kWait, at, {}};
@@ -75,7 +80,7 @@ class ReplyCache::Shard {
     if (executing_.load(std::memory_order_relaxed) >= std::max<size_t>(1, limits_.entries / 2)) {
       return {Outcome::kUncached, 0, {}};
     }
-    return {Outcome::kExecute, Add(key, hash, connection, *client), {}};
+    return {Outcome::kExecute, Add(key, hash, connection, number, *client), {}};
   }
 
   void Finish(uint32_t at, const Message& reply, TimePoint now, Loop* here, Keep keep) {
@@ -145,6 +150,7 @@ class ReplyCache::Shard {
     uint32_t chain = kNone;  // next in its bucket, or in the free list
     Client* client = nullptr;
     uint64_t connection = 0;  // the newest over which the call has come
+    uint64_t number = 0;      // see ClientConnections
     bool done = false;
     // While it is executed:
     Waiter* waiters = nullptr;
@@ -188,7 +194,7 @@ class ReplyCache::Shard {
     }
   }
 
-  uint32_t Add(const CallKey& key, uint64_t hash, uint64_t connection, Client& client) {
+  uint32_t Add(const CallKey& key, uint64_t hash, uint64_t connection, uint64_t number, Client& client) {
     if (free_ == kNone) {
       entries_.emplace_back();
       free_ = static_cast<uint32_t>(entries_.size() - 1);
@@ -202,6 +208,7 @@ class ReplyCache::Shard {
     entry.chain = std::exchange(buckets_[BucketOf(hash)], at);
     entry.client = &client;
     entry.connection = connection;
+    entry.number = number;
     ++client.executing;
     executing_.fetch_add(1, std::memory_order_relaxed);
     used_.fetch_add(1, std::memory_order_relaxed);
@@ -245,6 +252,7 @@ class ReplyCache::Shard {
     const size_t used = UsedBy(entry.reply);
     used_.fetch_sub(used, std::memory_order_relaxed);
     order.used -= used;
+    client.connections.HandleForgotten(entry.number, entry.connection);
     (entry.older == kNone ? order.oldest : entries_[entry.older].newer) = entry.newer;
     (entry.newer == kNone ? order.newest : entries_[entry.newer].older) = entry.older;
     Remove(at);

@@ -4,7 +4,8 @@
 // executed late would undo what its client has written since.
 //
 // A client sends its calls again on another connection, and leaves the one before. What it had sent over that one may still
-// be on its way, and be read much later: the cache recognizes connections that were left, and has their calls dropped.
+// be on its way, and be read much later: the cache recognizes connections that were left, or may have been as far as it
+// remembers, and has their calls dropped.
 //
 // What a security flavor makes of a reply is no matter here: what is remembered has an empty verifier, and is sealed each
 // time that it is sent.
@@ -104,6 +105,8 @@ class ReplyCache {
   // A call that came over one connection and comes again over a newer one shows that its client has left the older one: no
   // client sends a call again elsewhere before (RFC 5531 §9 leaves retransmission to the client; Linux, with nconnect as
   // well, and ReconnectingChannel send the same XID over another connection only when the one before is closed).
+  // Where the call that came over the newer connection is forgotten meanwhile, no connection that has been silent since
+  // before it is trusted: its client connects anew and calls again.
   Found Start(const CallKey& key, uint64_t connection, TimePoint now, Waiter& waiter);
 
   // Ends the execution that `ticket` stands for. `reply` owns its memory; it is forgotten where it is empty or not to be

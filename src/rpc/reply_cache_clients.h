@@ -15,24 +15,63 @@
 
 namespace penstock::rpc {
 
-// The connections that a client has left, the last kMost of them.
-class LeftConnections {
+// The connections of a client: which of them it has left, and which it may have left as far as the replies that are still
+// kept can tell. Knows the last kMost of each.
+class ClientConnections {
  public:
   static constexpr size_t kMost = 64;
 
-  bool Contains(uint64_t connection) const { return std::ranges::find(numbers_, connection) != numbers_.end(); }
-  void Add(uint64_t connection) {
-    if (Contains(connection)) return;
-    if (numbers_.size() < kMost) {
-      numbers_.push_back(connection);
+  // A call has come over the connection. Returns the call's number for HandleForgotten().
+  uint64_t HandleCall(uint64_t connection) {
+    ++calls_;
+    if (Seen* seen = FindSeen(connection)) {
+      seen->last_call = calls_;
+    } else if (seen_.size() < kMost) {
+      seen_.push_back({connection, calls_});
     } else {
-      numbers_[next_++ % kMost] = connection;
+      *std::ranges::min_element(seen_, {}, &Seen::last_call) = {connection, calls_};
     }
+    return calls_;
+  }
+  // The call of that number, which had come over `connection` last, is forgotten: nobody recognizes it any more.
+  void HandleForgotten(uint64_t call, uint64_t connection) {
+    forgotten_call_ = std::max(forgotten_call_, call);
+    forgotten_connection_ = std::max(forgotten_connection_, connection);
+  }
+
+  void Leave(uint64_t connection) {
+    if (std::ranges::find(left_, connection) != left_.end()) return;
+    if (left_.size() < kMost) {
+      left_.push_back(connection);
+    } else {
+      left_[next_left_++ % kMost] = connection;
+    }
+  }
+  // Whether the next call over the connection may be one that the client has sent again over a newer one. Where a call of a
+  // newer connection is forgotten, that holds for each connection that has been silent since before that call.
+  bool MayHaveLeft(uint64_t connection) const {
+    if (std::ranges::find(left_, connection) != left_.end()) return true;
+    if (connection >= forgotten_connection_) return false;
+    const auto seen = std::ranges::find(seen_, connection, &Seen::connection);
+    return seen == seen_.end() || seen->last_call < forgotten_call_;
   }
 
  private:
-  std::vector<uint64_t> numbers_;  // in a ring
-  size_t next_ = 0;
+  struct Seen {
+    uint64_t connection;
+    uint64_t last_call;
+  };
+  Seen* FindSeen(uint64_t connection) {
+    const auto seen = std::ranges::find(seen_, connection, &Seen::connection);
+    return seen == seen_.end() ? nullptr : &*seen;
+  }
+
+  uint64_t calls_ = 0;
+  std::vector<Seen> seen_;
+  std::vector<uint64_t> left_;  // in a ring
+  size_t next_left_ = 0;
+  uint64_t forgotten_call_ = 0;
+  uint64_t forgotten_connection_ = 0;
 };
 
 // Each operation takes constant time. Not thread-safe, but for top_rank().
@@ -52,7 +91,7 @@ class CachedClients {
     Order writes;
     Order changes;
     size_t executing = 0;
-    LeftConnections left;
+    ClientConnections connections;
 
     size_t used() const { return writes.used + changes.used; }
 

@@ -254,11 +254,34 @@ TEST_F(ReplyCacheTest, ACallInProgressThatComesAgainShowsThatItsConnectionWasLef
   EXPECT_TRUE(duplicate.reply.is_set());
 }
 
+// The late one has been pushed out by others, so that nothing of it is remembered.
+TEST_F(ReplyCacheTest, ACallThatComesLateIsDroppedAlsoWhenItsReplyIsForgotten) {
+  ReplyCache cache({.client_writes = 8});
+  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute) << "sent again, over the new connection";
+  for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 11), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 2, 10), Outcome::kLeft) << "late, over the old one";
+  EXPECT_EQ(Receive(cache, 2, 9), Outcome::kLeft) << "over one that was never used before";
+  EXPECT_EQ(Receive(cache, 3, 11), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 4, 12), Outcome::kExecute) << "the client connects anew";
+}
+
+TEST_F(ReplyCacheTest, ACallThatComesLateIsDroppedAlsoWhenItsReplyWasTooOld) {
+  ReplyCache cache;
+  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
+  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
+  now += ReplyCache::Limits().age * 3 / 4;
+  EXPECT_EQ(Receive(cache, 3, 11), Outcome::kExecute);
+  now += ReplyCache::Limits().age * 3 / 4;
+  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute) << "another call with its XID, after all this time";
+  EXPECT_EQ(Receive(cache, 4, 10), Outcome::kLeft);
+}
+
 // Linux with nconnect; several programs on one host.
 TEST_F(ReplyCacheTest, AClientMayUseSeveralConnectionsAtOnce) {
-  ReplyCache cache;
+  ReplyCache cache({.client_writes = 16});
   for (uint32_t xid = 0; xid < 100; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
-  EXPECT_EQ(Receive(cache, 3, 13), Outcome::kReplay) << "sent twice over the same";
+  EXPECT_EQ(Receive(cache, 99, 13), Outcome::kReplay) << "sent twice over the same";
   for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
 }
 
