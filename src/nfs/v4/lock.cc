@@ -9,6 +9,9 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
+// Files::Lock and Files::Unlock say it so.
+bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
+
 // The owner's name is kept with the COMPOUND, which the result is a view of.
 LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
   compound.denied_owner = conflict.owner;
@@ -177,7 +180,7 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
     };
     const LOCK4res results = RunAndSend(compound.services, run);
     if (!blocker) {
-      if (results.status() != NFS4ERR_RESOURCE && results.status() != NFS4ERR_DELAY) co_return results;
+      if (!IsNoRoom(results.status())) co_return results;
       if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
       continue;
     }
@@ -232,8 +235,13 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
 }  // namespace
 
 // RFC 8881 §18.12
-LOCKU4res Unlock(Compound& compound, const LOCKU4args& arguments) {
-  return RunAndSend(compound.services, [&](StateTables& state) { return UnlockNow(compound, state, arguments); });
+Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
+  const auto run = [&](StateTables& state) { return UnlockNow(compound, state, arguments); };
+  for (;;) {
+    const LOCKU4res results = RunAndSend(compound.services, run);
+    if (!IsNoRoom(results.status())) co_return results;
+    if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
+  }
 }
 
 // RFC 7530 §16.37

@@ -79,7 +79,7 @@ Task<nfs4::OPENATTR4res> OpenAttributes(Compound& compound, const nfs4::OPENATTR
 // lock.cc
 Task<nfs4::LOCK4res> Lock(Compound& compound, const nfs4::LOCK4args& arguments);
 Task<nfs4::LOCKT4res> TestLock(Compound& compound, const nfs4::LOCKT4args& arguments);
-nfs4::LOCKU4res Unlock(Compound& compound, const nfs4::LOCKU4args& arguments);
+Task<nfs4::LOCKU4res> Unlock(Compound& compound, const nfs4::LOCKU4args& arguments);
 nfs4::RELEASE_LOCKOWNER4res ReleaseLockOwner(Compound& compound, const nfs4::RELEASE_LOCKOWNER4args& arguments);
 
 // delegation.cc

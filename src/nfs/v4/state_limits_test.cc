@@ -69,6 +69,29 @@ TEST_F(StateLimitsTest, CourtesyClientsMakeRoomForLocks) {
   EXPECT_FALSE(IsKnown(Client().client()));
 }
 
+class RangeLimitsTest : public StateLimitsTest {
+ protected:
+  RangeLimitsTest() : StateLimitsTest(Files::Limits{.ranges = 3}) {}
+  stateid4 LockBy(SessionClient& client, const stateid4& open, uint64_t offset, uint64_t length) {
+    const auto locker = NewLocker(client.client(), open, "locker");
+    auto reply = client.Run(PutFh(file), Locking(READ_LT, offset, length, locker));
+    return reply.Skip().Next<LOCK4res>().resok4().lock_stateid;
+  }
+};
+
+// Unlocking the middle of a range leaves two.
+TEST_F(RangeLimitsTest, CourtesyClientsMakeRoomForWhatUnlockingCuts) {
+  const stateid4 silent = OpenBy(Client(), "file", kRead);
+  LockBy(Client(), silent, 0, 1);
+  LockBy(Client(), silent, 10, 1);
+  PassLease();
+  const stateid4 lock = LockBy(Other(), OpenBy(Other(), "file", kRead), 100, 10);
+  EXPECT_TRUE(IsKnown(Client().client()));
+  const LOCKU4args middle{.locktype = READ_LT, .seqid = 0, .lock_stateid = lock, .offset = 105, .length = 1};
+  EXPECT_EQ(Other().Run(PutFh(file), Op(OP_LOCKU, middle)).status, NFS4_OK);
+  EXPECT_FALSE(IsKnown(Client().client()));
+}
+
 class ClientLimitsTest : public StateLimitsTest {
  protected:
   ClientLimitsTest() : StateLimitsTest(Files::Limits{.states_per_client = 4}) {}
