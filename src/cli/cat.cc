@@ -39,6 +39,7 @@ Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount,
 
 Task<client::Result<void>> CatOne(ClientRuntime& runtime, client::Mount& mount) {
   PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+  PENSTOCK_CO_CHECK(client::CheckRegular(node, mount.url().path));
   PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, mount.url().path, client::Access::kRead));
   client::Result<void> result = co_await CatFile(runtime, mount, *file);
   client::Result<void> closed = co_await file->Close();

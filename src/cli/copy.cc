@@ -52,9 +52,7 @@ Task<Result<void>> Closed(client::File& file, Result<uint64_t> copied) {
 Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options) {
   const std::string& path = mount.url().path;
   PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
-  if (node.attributes.type != client::FileType::kRegular) {
-    co_return std::unexpected(Error{path + ": not a regular file", std::nullopt});
-  }
+  PENSTOCK_CO_CHECK(client::CheckRegular(node, path));
   std::filesystem::path to = options.to;
   std::error_code ignored;  // what is wrong with the path shows when it is opened
   if (std::filesystem::is_directory(to, ignored)) to /= BaseName(path);

@@ -12,6 +12,17 @@ Error File::Contradiction(std::string_view operation) const {
   return {fmt::format("{}: the server's {} reply contradicts itself", name_, operation), std::nullopt};
 }
 
+Result<void> CheckRegular(const Node& node, std::string_view what) {
+  switch (node.attributes.type) {
+    case FileType::kRegular:
+      return {};
+    case FileType::kDirectory:
+      return std::unexpected(ErrorOf(Status::kIsDirectory, what));
+    default:
+      return std::unexpected(Error{fmt::format("{}: not a regular file", what), std::nullopt});
+  }
+}
+
 Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
   constexpr int kMostLinks = 40;
   PENSTOCK_CO_TRY(const Attributes root, co_await GetAttributes(root_, url_.path));

@@ -75,6 +75,9 @@ struct Node {
   std::string name{};
 };
 
+// Whether `node` is a regular file, which can be read. The error says what it is instead.
+Result<void> CheckRegular(const Node& node, std::string_view what);
+
 // A directory's entry.
 struct Entry {
   std::string name;

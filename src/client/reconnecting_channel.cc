@@ -42,6 +42,7 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
 void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
   delay_ = Duration::zero();
   trouble_.clear();
+  if (std::exchange(told_, false)) log::warn("the server answers again");
   if (&from == channel_.get()) has_replied_ = true;
 }
 
@@ -78,6 +79,10 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
 
 Task<void> ReconnectingChannel::Wait(TimePoint give_up) {
   const Duration left = std::max(give_up - timers_.Now(), Duration::zero());
+  if (left > Duration::zero() && !trouble_.empty() && !std::exchange(told_, true)) {
+    log::warn("{}; trying again for up to {} s", trouble_,
+              std::chrono::duration_cast<std::chrono::seconds>(policy_.give_up_after).count());
+  }
   co_await Sleep(timers_, std::min(delay_, left));
 }
 

@@ -40,7 +40,7 @@ class ReconnectingChannel final : public rpc::Channel {
   // How often a lost connection was replaced.
   uint64_t reconnections() const { return reconnections_; }
   // Why calls have no reply, for people: what came of the last attempt to connect, or of the connection. Empty where the last
-  // call had one.
+  // call had one. Whoever watches the log at its default level is told when calls begin to wait, and when they go on.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -59,6 +59,7 @@ class ReconnectingChannel final : public rpc::Channel {
   uint64_t reconnections_ = 0;
   bool has_replied_ = false;  // over this connection
   std::string trouble_;
+  bool told_ = false;  // of this trouble
   Signal changed_;
 };
 

@@ -47,11 +47,14 @@ def assert_untouched(scratch):
     assert os.listdir(f"{scratch}/got") == ["file"], os.listdir(f"{scratch}/got")
 
 
-def assert_failed(client, *mentions):
+def assert_failed(client, *mentions, warnings=()):
+    """One line says why, behind one for each warning."""
     _, said = client.communicate(timeout=SECONDS)
     print("refused|", said)
     assert client.returncode == 1, client.returncode
-    assert len(said.splitlines()) == 1 and all(word in said for word in mentions), said
+    *warned, why = said.splitlines()
+    assert all(word in why for word in mentions), said
+    assert len(warned) == len(warnings) and all(word in line for word, line in zip(warnings, warned)), said
 
 
 def source_shrinks(scratch):
@@ -76,11 +79,12 @@ def source_grows(scratch):
 
 
 def server_goes(scratch):
+    """While the client waits it says why."""
     for transport in TRANSPORTS:
         with half_way(scratch, transport, "&timeout=1") as (client, valve, server):
             server.kill()
             valve.open()
-            assert_failed(client, "/file", "connection")
+            assert_failed(client, "/file", "connection", warnings=["trying again for up to 1 s"])
             server.start()  # whose end is looked at
         assert_untouched(scratch)
 

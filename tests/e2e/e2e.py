@@ -44,6 +44,7 @@ def exchange(scratch, transport):
             text.write("one\ntwo\n")
         assert ok("cat", server.url("/export/text", transport)) == b"one\ntwo\n"
         refused("cat", server.url("/export/absent", transport), mentions=["absent"])
+        refused("cat", server.url("/export", transport), mentions=["/export", "is a directory"])
         refused("ls", server.url("/elsewhere", transport), mentions=["elsewhere"])
     assert_same(digests(f"{scratch}/got"), digests(f"{scratch}/export/made"), "copied from the server")
     assert_same(digests(f"{scratch}/export/put"), digests(f"{scratch}/mine"), "copied to the server")
