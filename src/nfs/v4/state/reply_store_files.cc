@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +40,8 @@ constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
 // All but the version.
 constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
 constexpr const char* kLoss = "without it, calls that clients send again are not known, and some may be executed twice";
+// What sessions leave free, in octets: the table of clients, which is next to them, must still be able to grow.
+constexpr uint64_t kLeftFree = 16 << 20;
 // What no session of ours can have.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
@@ -222,6 +225,12 @@ class FileReplyStore : public ReplyStore {
   bool Prepare(int fd, const Head& head) const {
     if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(head.OffsetOf(head.slots)))) {
       errno = error;
+      return false;
+    }
+    struct statvfs room;
+    if (::fstatvfs(fd, &room) != 0) return false;
+    if (uint64_t{room.f_bavail} * room.f_frsize < kLeftFree) {
+      errno = ENOSPC;
       return false;
     }
     return WriteAt(fd, head.Serialize(), 0) && ::fsync(fd) == 0 && ::fsync(fd_.get()) == 0;

@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -241,6 +244,24 @@ TEST_P(ReplyFilesTest, NobodyElseMayReadThem) {
 TEST_P(ReplyFilesTest, WithoutADirectoryThereIsNoSession) {
   std::filesystem::remove_all(directory());
   EXPECT_FALSE(store_->Create(Session(1), kRoom));
+}
+
+// Clients without number filled the disk with sessions, and no further client could be recorded.
+TEST_P(ReplyFilesTest, SessionsLeaveRoomForTheTableOfClients) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("small", path_.c_str(), "tmpfs", 0, "size=20m") != 0) {
+    GTEST_SKIP() << "needs to be root";
+  }
+  auto store = OpenReplyStore((path_ / "sessions").string());
+  ASSERT_TRUE(store);
+  const ReplyRoom room{.slots = 64, .reply = 8192, .items = 1};
+  uint8_t made = 0;
+  while (made < 100 && (*store)->Create(Session(made), room)) ++made;
+  EXPECT_GT(made, 2);
+  EXPECT_GE(std::filesystem::space(path_).available, 16u << 20);
+  EXPECT_EQ(std::ranges::distance(std::filesystem::directory_iterator(path_ / "sessions")), made);
+  store->reset();
+  ::umount(path_.c_str());
 }
 
 TEST_P(ReplyFilesTest, ADirectoryThatCannotBeMadeIsTheOperatorsMatter) {
