@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/bytes.h"
+#include "base/file_io.h"
 
 namespace penstock {
 namespace {
@@ -19,34 +20,17 @@ namespace stdfs = std::filesystem;
 
 constexpr mode_t kOthers = 077;
 
-// At most `size` octets; fewer at the end of the file. Nothing, with errno, where it cannot be read.
-std::optional<std::string> ReadUpTo(int fd, size_t size) {
+// At most `size` octets from the file's beginning.
+Result<std::string, int> ReadText(int fd, size_t size) {
   std::string content(size, '\0');
-  size_t have = 0;
-  while (have < size) {
-    const ssize_t read = ::read(fd, content.data() + have, size - have);
-    if (read < 0 && errno == EINTR) continue;
-    if (read < 0) return std::nullopt;
-    if (read == 0) break;
-    have += static_cast<size_t>(read);
-  }
+  PENSTOCK_TRY(const size_t have, ReadUpTo(fd, std::as_writable_bytes(std::span(content)), 0));
   content.resize(have);
   return content;
 }
 
-bool WriteAll(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
 // " (process 17)", as the one who has the lock wrote it.
 std::string HolderOf(int lock) {
-  const auto content = ReadUpTo(lock, 20);
+  const auto content = ReadText(lock, 20);
   const std::string number = content ? content->substr(0, content->find_first_not_of("0123456789")) : "";
   return number.empty() ? "" : fmt::format(" (process {})", number);
 }
@@ -81,7 +65,9 @@ SetupResult<StateDirectory> StateDirectory::Open(const stdfs::path& directory) {
         HolderOf(lock.get()), directory.string())});
   }
   // For the message above alone: where it cannot be written, nothing is lost.
-  if (::ftruncate(lock.get(), 0) == 0) WriteAll(lock.get(), fmt::format("{}\n", ::getpid()));
+  if (::ftruncate(lock.get(), 0) == 0) {
+    (void)WriteAllAt(lock.get(), AsBytes(fmt::format("{}\n", ::getpid())), 0);
+  }
   return StateDirectory(directory, std::move(lock));
 }
 
@@ -124,10 +110,10 @@ SetupResult<std::optional<std::string>> ReadStateFile(const stdfs::path& file, s
   if ((stat.st_mode & kOthers) != 0 && ::fchmod(fd.get(), stat.st_mode & 0700) != 0) {
     return std::unexpected(StateFileError("protect", file, errno));
   }
-  std::optional<std::string> content = ReadUpTo(fd.get(), max_size + 1);
-  if (!content) return std::unexpected(StateFileError("read", file, errno));
+  Result<std::string, int> content = ReadText(fd.get(), max_size + 1);
+  if (!content) return std::unexpected(StateFileError("read", file, content.error()));
   if (content->size() > max_size) return std::unexpected(DamagedStateFile(file, "too long", loss));
-  return content;
+  return *std::move(content);
 }
 
 SetupResult<void> WriteStateFile(const stdfs::path& file, std::string_view content) {
@@ -135,12 +121,18 @@ SetupResult<void> WriteStateFile(const stdfs::path& file, std::string_view conte
   // What was left here when we were stopped in the middle.
   ::unlink(fresh.c_str());
   const FileDescriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const bool done = fd && WriteAll(fd.get(), content) && ::fsync(fd.get()) == 0 &&
-                    ::rename(fresh.c_str(), file.c_str()) == 0 && SyncDirectory(file.parent_path());
-  if (done) return {};
-  const int error = errno;
+  const auto write = [&]() -> Result<void, int> {
+    if (!fd) return std::unexpected(errno);
+    PENSTOCK_CHECK(WriteAll(fd.get(), AsBytes(content)));
+    const bool done =
+        ::fsync(fd.get()) == 0 && ::rename(fresh.c_str(), file.c_str()) == 0 && SyncDirectory(file.parent_path());
+    if (!done) return std::unexpected(errno);
+    return {};
+  };
+  const auto written = write();
+  if (written) return {};
   if (fd) ::unlink(fresh.c_str());
-  return std::unexpected(StateFileError("write", file, error));
+  return std::unexpected(StateFileError("write", file, written.error()));
 }
 
 bool SyncDirectory(const stdfs::path& directory) {

@@ -1,8 +1,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cerrno>
-
+#include "base/file_io.h"
 #include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -10,27 +9,17 @@
 namespace penstock::cli {
 namespace {
 
-// errno, or 0.
-int WriteAll(int fd, ConstBytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return 0;
-}
-
 Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount, client::File& file) {
   const BufferRef buffer = runtime.loop().buffers().Allocate(mount.sizes().read);
   for (uint64_t offset = 0;;) {
     PENSTOCK_CO_TRY(const client::File::ReadReply read,
                     co_await file.Read(offset, buffer->bytes().first(mount.sizes().read)));
     const ConstBytes bytes = buffer->bytes().first(read.count);
-    const int error =
+    const auto written =
         co_await Offload(runtime.loop(), runtime.workers(), [bytes] { return WriteAll(STDOUT_FILENO, bytes); });
-    if (error != 0) {
-      co_return std::unexpected(client::Error{fmt::format("standard output: {}", DescribeErrno(error)), std::nullopt});
+    if (!written) {
+      co_return std::unexpected(
+          client::Error{fmt::format("standard output: {}", DescribeErrno(written.error())), std::nullopt});
     }
     offset += read.count;
     if (read.eof || read.count == 0) co_return client::Result<void>();

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/data.h"
+#include "base/file_io.h"
 #include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -95,11 +96,8 @@ Result<std::optional<FileDescriptor>> LoadUnsized(const FileDescriptor& file, co
     if (read < 0) return Failure(name, errno);
     if (read == 0) return loaded;
     if (!loaded) loaded.emplace(::memfd_create("penstock", MFD_CLOEXEC));
-    for (ssize_t written = 0; written < read;) {
-      const ssize_t more = ::write(loaded->get(), octets.data() + written, static_cast<size_t>(read - written));
-      if (more < 0 && errno != EINTR) return Failure(name, errno);
-      if (more > 0) written += more;
-    }
+    const auto written = WriteAll(loaded->get(), ConstBytes(octets).first(static_cast<size_t>(read)));
+    if (!written) return Failure(name, written.error());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "client/copy.h"
 
+#include "base/file_io.h"
 #include "base/result.h"
 
 #include <fmt/core.h>
@@ -58,39 +59,22 @@ class Copy {
   }
 
   Task<Result<void>> WriteLocal(uint64_t offset, ConstBytes bytes) {
-    const int error = co_await Offload(
-        mount_.loop(), workers_, [fd = local_fd_, in_order = options_.in_order, offset, bytes]() mutable {
-          while (!bytes.empty()) {
-            const ssize_t n = in_order ? ::write(fd, bytes.data(), bytes.size())
-                                       : ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-            if (n < 0 && errno == EINTR) continue;
-            if (n < 0) return errno;
-            bytes = bytes.subspan(static_cast<size_t>(n));
-            offset += static_cast<uint64_t>(n);
-          }
-          return 0;
-        });
-    if (error != 0) co_return std::unexpected(LocalError("write", error));
+    const auto write = [fd = local_fd_, in_order = options_.in_order, offset, bytes] {
+      return in_order ? WriteAll(fd, bytes) : WriteAllAt(fd, bytes, offset);
+    };
+    const auto written = co_await Offload(mount_.loop(), workers_, write);
+    if (!written) co_return std::unexpected(LocalError("write", written.error()));
     co_return Result<void>();
   }
 
   Task<Result<void>> ReadLocal(uint64_t offset, Bytes bytes) {
-    const int error = co_await Offload(mount_.loop(), workers_, [fd = local_fd_, offset, bytes]() mutable {
-      while (!bytes.empty()) {
-        const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno;
-        if (n == 0) return ENODATA;
-        bytes = bytes.subspan(static_cast<size_t>(n));
-        offset += static_cast<uint64_t>(n);
-      }
-      return 0;
-    });
-    if (error == ENODATA) {
+    const auto read = co_await Offload(mount_.loop(), workers_,
+                                       [fd = local_fd_, offset, bytes] { return ReadUpTo(fd, bytes, offset); });
+    if (!read) co_return std::unexpected(LocalError("read", read.error()));
+    if (*read < bytes.size()) {
       co_return std::unexpected(
           Error{fmt::format("{} became shorter while it was copied", options_.local_name), std::nullopt});
     }
-    if (error != 0) co_return std::unexpected(LocalError("read", error));
     co_return Result<void>();
   }
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
+#include "base/host.h"
 #include "base/local_port.h"
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
-#include "nfs/network.h"
 #include "nfs/user_groups.h"
 #include "rpc/auth.h"
 #include "rpc/client_key.h"

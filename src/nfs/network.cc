@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstddef>
 
+#include "base/host.h"
+
 namespace penstock::nfs {
 namespace {
 
@@ -20,13 +22,6 @@ bool SamePrefix(const Octets& a, const Octets& b, unsigned bits) {
 }
 
 }  // namespace
-
-IpAddress Unmapped(const IpAddress& address) {
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-  }
-  return address;
-}
 
 std::optional<Network> Network::Parse(std::string_view text) {
   const size_t slash = text.find('/');

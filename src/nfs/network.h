@@ -9,9 +9,6 @@
 
 namespace penstock::nfs {
 
-// An IPv4 address that came in over an IPv6 socket (::ffff:a.b.c.d) as the IPv4 address that it is; others unchanged.
-IpAddress Unmapped(const IpAddress& address);
-
 class Network {
  public:
   // "10.0.0.0/8", "fd00::/8", or an address alone, which is a network of one host. Bits beyond the prefix are ignored.

@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "base/host.h"
 #include "base/log.h"
-#include "nfs/network.h"
 
 namespace penstock::nfs {
 

@@ -4,22 +4,13 @@
 #include <cassert>
 #include <utility>
 
+#include "base/host.h"
 #include "base/log.h"
 
 namespace penstock::rpc {
 namespace {
 
 constexpr Duration kBetweenLines = std::chrono::seconds(10);
-
-// What one host has to itself: an IPv4 address, or an IPv6 network of 64 bits.
-IpAddress KeyOf(const IpAddress& address) {
-  if (address.is_v4()) return address;
-  const asio::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
-  auto bytes = v6.to_bytes();
-  std::fill(bytes.begin() + 8, bytes.end(), 0);
-  return asio::ip::address_v6(bytes);
-}
 
 ConnectionTable::Limits Complete(ConnectionTable::Limits limits) {
   if (limits.per_address == 0) limits.per_address = std::max<size_t>(1, limits.connections / 4);
@@ -47,7 +38,7 @@ void ConnectionTable::Place::HandleIdle(TimePoint now) {
 }
 
 ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoint now) {
-  const IpAddress key = KeyOf(peer);
+  const IpAddress key = HostOf(peer);
   std::function<void()> on_evicted;
   Admission admission;
   {

@@ -15,6 +15,7 @@
 #include <array>
 
 #include "base/address.h"
+#include "base/mix.h"
 #include "base/timer.h"
 #include "rpc/transport.h"
 #include "rpcrdma/chunks.h"
@@ -39,8 +40,7 @@ class RefusedCalls {
   static uint64_t DigestOf(const ChunkLists& chunks) {
     uint64_t digest = 1;
     const auto add = [&digest](const Segment& segment) {
-      digest = (digest ^ segment.stag.value()) * 0x9e37'79b9'7f4a'7c15u;
-      digest = (digest ^ digest >> 29 ^ segment.offset) * 0x9e37'79b9'7f4a'7c15u;
+      digest = Mix(Mix(digest, segment.stag.value()), segment.offset);
     };
     for (const ReadSegment& read : chunks.reads) add(read.target);
     for (size_t n = 0; n < chunks.writes.size(); ++n) std::ranges::for_each(chunks.writes.chunk(n), add);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/host.h"
 #include "nfs/caller.h"
 #include "rpc/client_key.h"
 #include "rpc/handle.h"

@@ -1,10 +1,10 @@
 // SETCLIENTID, SETCLIENTID_CONFIRM, RENEW: the clients of minor version 0.
+#include "base/host.h"
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/operations.h"
 #include "nfs/v4/state/state.h"
 #include "nfs/v4/state/universal_address.h"
 #include "nfs/v4/stateful.h"
-#include "rpc/reply_cache.h"
 
 namespace penstock::nfs::v4 {
 
@@ -19,7 +19,7 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
     return {.program = callback.cb_program, .identifier = identifier};
   const rpc::Peer& peer = call.peer;
   const auto endpoint = ParseUniversalAddress(callback.cb_location.na_r_netid, callback.cb_location.na_r_addr);
-  const bool same = endpoint && rpc::CacheAddress(endpoint->address()) == rpc::CacheAddress(peer.address.address());
+  const bool same = endpoint && Unmapped(endpoint->address()) == Unmapped(peer.address.address());
   return {.program = callback.cb_program, .endpoint = same ? endpoint : std::nullopt, .identifier = identifier};
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/file_io.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "rdma/trace/pcapng.h"
@@ -21,17 +22,6 @@ constexpr std::string_view kComment =
     "are zero). What the peer reads and writes in our memory by itself is not seen here.";
 // Room that packets leave: for the blocks at the beginning and at the end.
 constexpr size_t kReserve = 1024;
-
-// errno, or 0.
-int WriteAll(int fd, ConstBytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -103,13 +93,13 @@ void File::Run() {
     if (queue_.empty()) return;
     std::swap(queue_, writing_);
     lock.unlock();
-    const int error = WriteAll(file_.get(), writing_);
+    const auto written = WriteAll(file_.get(), writing_);
     writing_.clear();
     lock.lock();
-    if (error == 0) continue;
+    if (written) continue;
     failed_ = true;
     queue_.clear();
-    log::warn("trace {}: {}: tracing has stopped", path_.native(), DescribeErrno(error));
+    log::warn("trace {}: {}: tracing has stopped", path_.native(), DescribeErrno(written.error()));
     return;
   }
 }

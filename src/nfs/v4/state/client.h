@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/host.h"
 #include "base/timer.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/origin.h"
@@ -69,13 +70,13 @@ struct Client {
 
   // Minor version 0: whether a call comes from the client's machine.
   bool IsFromMachine(const Origin& origin) const {
-    return IsSameHost(address, origin.address) || (origin.is_authentic() && origin.principal == principal);
+    return HostOf(address) == HostOf(origin.address) || (origin.is_authentic() && origin.principal == principal);
   }
   // Whether a call may change state of this client that was made by `makers`: the machine may, and those principals.
   // In minor version 0 from that machine, unless who they are is authentic.
   bool MayChange(const Makers& makers, const Origin& origin) const {
     if (origin.principal != principal && !makers.Has(origin.principal)) return false;
-    return minor_version > 0 || origin.is_authentic() || IsSameHost(address, origin.address);
+    return minor_version > 0 || origin.is_authentic() || HostOf(address) == HostOf(origin.address);
   }
 
   // Whether the sender is the machine credential.

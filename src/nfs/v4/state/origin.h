@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/address.h"
-#include "nfs/network.h"
 #include "nfs/v4/state/principal.h"
 
 namespace penstock::nfs::v4 {
@@ -20,15 +19,6 @@ struct Origin {
 
   bool is_authentic() const { return principal.flavor == rpc::AuthFlavor::RPCSEC_GSS; }
 };
-
-// Of IPv6 the network alone counts: hosts change the rest of their addresses now and then (RFC 8981).
-inline bool IsSameHost(const IpAddress& a, const IpAddress& b) {
-  const IpAddress one = Unmapped(a), other = Unmapped(b);
-  if (one.is_v4() || other.is_v4()) return one == other;
-  constexpr size_t kNetwork = 8;
-  const auto octets = one.to_v6().to_bytes(), others = other.to_v6().to_bytes();
-  return std::equal(octets.begin(), octets.begin() + kNetwork, others.begin());
-}
 
 // Principals by whom some state was made: mostly one, and of many the last few.
 class Makers {

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "base/data.h"
+#include "base/file_io.h"
 #include "base/log.h"
 #include "base/mix.h"
 #include "base/result.h"
@@ -50,30 +51,6 @@ std::string NameOf(const SessionId& id) {
   std::string name;
   for (const std::byte octet : id) name += fmt::format("{:02x}", static_cast<unsigned>(octet));
   return name;
-}
-
-bool WriteAt(int fd, ConstBytes octets, uint64_t offset) {
-  while (!octets.empty()) {
-    const ssize_t written = ::pwrite(fd, octets.data(), octets.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    octets = octets.subspan(static_cast<size_t>(written));
-    offset += static_cast<size_t>(written);
-  }
-  return true;
-}
-
-// How many octets there were; nothing, with errno, where they cannot be read.
-std::optional<size_t> ReadUpTo(int fd, Bytes octets, uint64_t offset) {
-  size_t have = 0;
-  while (have < octets.size()) {
-    const ssize_t read = ::pread(fd, octets.data() + have, octets.size() - have, static_cast<off_t>(offset + have));
-    if (read < 0 && errno == EINTR) continue;
-    if (read < 0) return std::nullopt;
-    if (read == 0) break;
-    have += static_cast<size_t>(read);
-  }
-  return have;
 }
 
 struct Head {
@@ -115,7 +92,7 @@ class SessionFile : public SessionReplies {
   bool Keep(SlotId slot, const KeptReply& reply, bool lasting) override {
     const std::vector<std::byte> record = ReplyRecord::Serialize(reply);
     assert(slot.value() < head_.slots && record.size() <= head_.octets);
-    return WriteAt(fd_.get(), record, head_.OffsetOf(slot.value())) && (!lasting || ::fdatasync(fd_.get()) == 0);
+    return WriteAllAt(fd_.get(), record, head_.OffsetOf(slot.value())) && (!lasting || ::fdatasync(fd_.get()) == 0);
   }
   void Remove() override { ::unlink(path_.c_str()); }
 
@@ -129,13 +106,13 @@ class SessionFile : public SessionReplies {
 Result<std::optional<KeptReply>, int> LoadSlot(int fd, const Head& head, uint32_t slot, BufferPool& pool) {
   std::array<std::byte, ReplyRecord::kHeader> header;
   const auto begun = ReadUpTo(fd, header, head.OffsetOf(slot));
-  if (!begun) return std::unexpected(errno);
+  if (!begun) return std::unexpected(begun.error());
   if (*begun < header.size()) return std::nullopt;
   const auto size = ReplyRecord::SizeOf(header);
   if (!size || *size > head.octets) return std::nullopt;
   std::vector<std::byte> record(*size);
   const auto read = ReadUpTo(fd, record, head.OffsetOf(slot));
-  if (!read) return std::unexpected(errno);
+  if (!read) return std::unexpected(read.error());
   if (*read < record.size()) return std::nullopt;
   return ReplyRecord::Parse(record, pool);
 }
@@ -150,8 +127,9 @@ SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, Bu
   if (!IsNameOfSession(path.filename().native())) return damaged("not a file of penstock's");
   const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   std::array<std::byte, kHead> octets;
-  const auto read = fd ? ReadUpTo(fd.get(), octets, 0) : std::nullopt;
-  if (!read) return std::unexpected(StateFileError("read", path, errno));
+  if (!fd) return std::unexpected(StateFileError("read", path, errno));
+  const auto read = ReadUpTo(fd.get(), octets, 0);
+  if (!read) return std::unexpected(StateFileError("read", path, read.error()));
   if (*read < octets.size()) return std::nullopt;
   Head head;
   switch (Head::Parse(octets, head)) {
@@ -233,7 +211,11 @@ class FileReplyStore : public ReplyStore {
       errno = ENOSPC;
       return false;
     }
-    return WriteAt(fd, head.Serialize(), 0) && ::fsync(fd) == 0 && ::fsync(fd_.get()) == 0;
+    if (const auto written = WriteAllAt(fd, head.Serialize(), 0); !written) {
+      errno = written.error();
+      return false;
+    }
+    return ::fsync(fd) == 0 && ::fsync(fd_.get()) == 0;
   }
 
   const stdfs::path directory_;

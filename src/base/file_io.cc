@@ -1,0 +1,47 @@
+#include "base/file_io.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace penstock {
+namespace {
+
+// `write` gives what the system call gives, for what is left and how much was written before.
+template <class Write>
+Result<void, int> WriteEach(ConstBytes octets, Write write) {
+  for (size_t written = 0; written < octets.size();) {
+    const ssize_t n = write(octets.subspan(written), written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::unexpected(errno);
+    if (n == 0) return std::unexpected(EIO);
+    written += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void, int> WriteAll(int fd, ConstBytes octets) {
+  return WriteEach(octets, [fd](ConstBytes rest, size_t) { return ::write(fd, rest.data(), rest.size()); });
+}
+
+Result<void, int> WriteAllAt(int fd, ConstBytes octets, uint64_t offset) {
+  return WriteEach(octets, [fd, offset](ConstBytes rest, size_t written) {
+    return ::pwrite(fd, rest.data(), rest.size(), static_cast<off_t>(offset + written));
+  });
+}
+
+Result<size_t, int> ReadUpTo(int fd, Bytes octets, uint64_t offset) {
+  size_t have = 0;
+  while (have < octets.size()) {
+    const ssize_t n = ::pread(fd, octets.data() + have, octets.size() - have, static_cast<off_t>(offset + have));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::unexpected(errno);
+    if (n == 0) break;
+    have += static_cast<size_t>(n);
+  }
+  return have;
+}
+
+}  // namespace penstock
