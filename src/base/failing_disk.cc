@@ -44,11 +44,12 @@ std::optional<FileId> IdOf(int fd) {
   return FileId(file.st_dev, file.st_ino);
 }
 
-constexpr std::array<std::pair<std::string_view, DiskCall>, 7> kCalls{{{"pread", DiskCall::kRead},
+constexpr std::array<std::pair<std::string_view, DiskCall>, 8> kCalls{{{"pread", DiskCall::kRead},
                                                                        {"preadv", DiskCall::kReadVector},
                                                                        {"pwrite", DiskCall::kWrite},
                                                                        {"sendfile", DiskCall::kSendFile},
                                                                        {"fsync", DiskCall::kSync},
+                                                                       {"writeback", DiskCall::kWriteBack},
                                                                        {"copy", DiskCall::kCopy},
                                                                        {"fallocate", DiskCall::kAllocate}}};
 constexpr std::array<std::pair<std::string_view, int>, 5> kErrors{
@@ -329,6 +330,12 @@ int fdatasync(int fd) {
   static const auto real = Real<decltype(&::fdatasync)>("fdatasync");
   size_t size = 1;
   return Passes(DiskCall::kSync, fd, 0, size) ? real(fd) : -1;
+}
+
+int sync_file_range(int fd, off64_t offset, off64_t size, unsigned flags) {
+  static const auto real = Real<decltype(&::sync_file_range)>("sync_file_range");
+  size_t any = 1;
+  return Passes(DiskCall::kWriteBack, fd, 0, any) ? real(fd, offset, size, flags) : -1;
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t size) {

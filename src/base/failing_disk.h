@@ -12,7 +12,8 @@
 //   pwrite short=100 /export/file     moves at most 100 octets
 //
 // Calls that are not to wait (RWF_NOWAIT) fail with EAGAIN where others are slow or hang.
-// The calls are pread, preadv (preadv2), pwrite, sendfile, fsync (fdatasync too), copy (copy_file_range) and fallocate.
+// The calls are pread, preadv (preadv2), pwrite, sendfile, fsync (fdatasync too), writeback (sync_file_range), copy (copy_file_range)
+// and fallocate.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +28,7 @@
 
 namespace penstock {
 
-enum class DiskCall : uint8_t { kRead, kReadVector, kWrite, kSendFile, kSync, kCopy, kAllocate };
+enum class DiskCall : uint8_t { kRead, kReadVector, kWrite, kSendFile, kSync, kWriteBack, kCopy, kAllocate };
 
 struct DiskFault {
   DiskCall call = DiskCall::kRead;

@@ -1,15 +1,28 @@
 // For tests of what a process does that has used up its file descriptors.
 #pragma once
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "base/log.h"
 
 namespace penstock {
 
-// While it lives, this process has so many descriptors left to open, then EMFILE. What is open can be used on.
+// UBSan looks at types that it has not met through a pipe. The logger's have been met after this.
+inline void LetSanitizersMeetTheLogger() { log::warn("descriptors are short from here on"); }
+
+// While it lives, this process has so many descriptors left to open, then EMFILE, whatever is closed meanwhile. What is open can be
+// used on.
 class NoFreeDescriptors {
  public:
   explicit NoFreeDescriptors(unsigned left = 0) {
+    LetSanitizersMeetTheLogger();
     ::getrlimit(RLIMIT_NOFILE, &before_);
     rlimit few{.rlim_cur = 0, .rlim_max = before_.rlim_max};
     for (; left > 0; ++few.rlim_cur) {
@@ -23,6 +36,36 @@ class NoFreeDescriptors {
 
  private:
   rlimit before_{};
+};
+
+// While it lives, every descriptor that this process may have is taken: one can be opened where another is closed.
+class AllDescriptorsTaken {
+ public:
+  AllDescriptorsTaken() {
+    LetSanitizersMeetTheLogger();
+    int highest = 0;
+    DIR* const open = ::opendir("/proc/self/fd");
+    while (const dirent* entry = ::readdir(open)) highest = std::max(highest, std::atoi(entry->d_name));
+    ::closedir(open);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) {
+      fillers_.push_back(fd);
+      if (fd >= highest) break;
+    }
+    highest = std::max(highest, fillers_.back());
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit taken{.rlim_cur = static_cast<rlim_t>(highest) + 1, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &taken);
+  }
+  ~AllDescriptorsTaken() {
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+    for (const int fd : fillers_) ::close(fd);
+  }
+  AllDescriptorsTaken(const AllDescriptorsTaken&) = delete;
+  AllDescriptorsTaken& operator=(const AllDescriptorsTaken&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<int> fillers_;
 };
 
 }  // namespace penstock

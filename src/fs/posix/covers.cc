@@ -4,11 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <system_error>
 
 #include "base/bytes.h"
 #include "base/data.h"
+#include "base/result.h"
+#include "fs/posix/error.h"
 #include "fs/posix/path.h"
 
 namespace penstock::fs::posix {
@@ -30,18 +33,21 @@ FileDescriptor OpenParent(int directory) {
   return FileDescriptor(::openat(directory, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Calls `look(fd, identity)` for the directory and all that are above it until it returns true: whether it did.
+// Calls `look(fd, identity)` for the directory and all that are above it until it returns true: whether it did. kDelay where there
+// is no descriptor for the next one.
 template <class Function>
-bool AnyUpwards(int directory, Function look) {
+Result<bool> AnyUpwards(int directory, Function look) {
   auto identity = IdentityOf(directory);
   if (!identity) return false;
   if (look(directory, *identity)) return true;
-  for (FileDescriptor at = OpenParent(directory); at; at = OpenParent(at.get())) {
+  FileDescriptor at = OpenParent(directory);
+  for (; at; at = OpenParent(at.get())) {
     const auto above = IdentityOf(at.get());
     if (!above || above == identity) return false;
     if (look(at.get(), *above)) return true;
     identity = above;
   }
+  if (FromErrno(errno) == Error::kDelay) return std::unexpected(Error::kDelay);
   return false;
 }
 
@@ -64,9 +70,9 @@ Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::
     const auto identity = fd ? IdentityOf(fd.get()) : std::nullopt;
     if (!identity || identity == top) continue;
     const auto is_top = [&](int, const Identity& above) { return above == top; };
-    if (!AnyUpwards(fd.get(), is_top)) {
+    if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
       FileDescriptor seen = identity->device == top->device ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
-      if (!seen || !AnyUpwards(seen.get(), is_top)) continue;
+      if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) continue;
       fd = std::move(seen);
     }
     const Result<Stat> stat = posix::StatOf(fd.get(), volume_);
@@ -99,15 +105,16 @@ bool Covers::HasPlace(int directory, std::string_view name) const {
          });
 }
 
-bool Covers::Hold(int directory, int root) const {
+Result<bool> Covers::Hold(int directory, int root) const {
   if (empty()) return false;
   const auto top = IdentityOf(root);
   bool held = false;
-  const bool reached = AnyUpwards(directory, [&](int fd, const Identity& identity) {
+  const auto look = [&](int fd, const Identity& identity) {
     const Result<Stat> stat = posix::StatOf(fd, volume_);
     held = held || !stat || Has(*stat);
     return held || identity == top;
-  });
+  };
+  PENSTOCK_TRY(const bool reached, AnyUpwards(directory, look));
   return held || !reached;
 }
 

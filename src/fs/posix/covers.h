@@ -30,8 +30,8 @@ class Covers {
   // Whether what was found in `directory` as `name`, if there is anything, is covered.
   bool Has(const Stat& found) const;
   bool HasPlace(int directory, std::string_view name) const;
-  // Whether the directory is one of them, or below one. Walks up.
-  bool Hold(int directory, int root) const;
+  // Whether the directory is one of them, or below one. Walks up; the error is that of a step which may go well later.
+  Result<bool> Hold(int directory, int root) const;
   // Other octets for every other set of directories. None for none.
   std::vector<std::byte> identity() const;
 

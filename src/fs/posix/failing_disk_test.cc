@@ -317,6 +317,7 @@ TEST_P(SyncedMetadataTest, AFileThatCannotBeEnteredIsNotLeftBehind) {
   CreateHow how;
   how.mode = CreateMode::kGuarded;
   Make(root_, "before");  // what the directory needs is open
+  EXPECT_TRUE(Remove(root_, "before").result);
   {
     const NoFreeDescriptors none(1);  // but the one that the file is made with
     EXPECT_FALSE(Await(fs().Create(caller_, root_, "file", how)).result);

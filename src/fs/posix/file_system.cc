@@ -273,7 +273,10 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
   PENSTOCK_CO_CHECK(tree_.Pin(object));
   auto unpin = [this, object](const void*) mutable {
     tree_.Unpin(object->handle());
-    pool_.Post([last = std::move(object)] {});  // closing a removed file frees its space, which takes time
+    // Closing a removed file frees its space, which takes time.
+    pool_.Post([last = std::move(object)] {
+      if (!last->pinned()) last->CloseWriter();
+    });
   };
   co_return Pinned(object.get(), std::move(unpin));
 }

@@ -31,8 +31,8 @@ struct Options {
   bool sync_metadata = true;
   // From this size on what is read is given as a range of the open file, for transports to send without a copy.
   size_t file_range_from = 32 << 10;
-  // Objects kept open, and as many besides while they are pinned; an eighth of what the process may open where zero.
-  size_t max_objects = 0;
+  // The process's, shared by all that serve files of this machine; of its own where null, with all that the process may open.
+  std::shared_ptr<OpenObjects> objects{};
   // Shared by all that serve files of this machine, so that a file has the same change attribute in each; of its own where null.
   std::shared_ptr<ChangeCounters> changes{};
 };
@@ -43,7 +43,7 @@ struct Options {
 // Started by root, it acts as each caller in turn; started by somebody else, as that user for all callers.
 //
 // Set-up makes two changes to the process: the file mode mask becomes zero (a client asks for exactly the mode it
-// wants), and the limit of open files the largest that is allowed.
+// wants), and the limit of open files the largest that is allowed (OpenObjects::MaxDescriptors).
 class FileSystem final : public fs::FileSystem {
  public:
   // `pool` runs what would block, and outlives the file system.

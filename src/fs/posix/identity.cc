@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 
@@ -76,8 +77,10 @@ AsCaller::AsCaller(const ServerIdentity& server, const Credentials& caller)
 
 AsCaller::~AsCaller() {
   if (!active_) return;
+  const int error = errno;  // of what was done as the caller
   ::setfsuid(0);
   ::setfsgid(0);
+  errno = error;
 }
 
 }  // namespace penstock::fs::posix

@@ -109,9 +109,10 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   }
   struct stat stat;
   if (::fstat(fd.get(), &stat) != 0) return LastError();
-  if (S_ISDIR(stat.st_mode) && (!IsBeneath(fd.get(), root_) || covers_.Hold(fd.get(), root_))) {
-    return std::unexpected(Error::kStale);
-  }
+  if (!S_ISDIR(stat.st_mode)) return fd;
+  if (!IsBeneath(fd.get(), root_)) return std::unexpected(Error::kStale);
+  PENSTOCK_TRY(const bool covered, covers_.Hold(fd.get(), root_));
+  if (covered) return std::unexpected(Error::kStale);
   return fd;
 }
 

@@ -1,44 +1,141 @@
 #include "fs/posix/object.h"
 
+#include <fcntl.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "fs/posix/acl_octets.h"
+#include "fs/posix/error.h"
+#include "fs/posix/open_objects.h"
 
 namespace penstock::fs::posix {
+namespace {
+
+// Whether the kernel has failed to put on the disk what was written to the file, and has not said so by this descriptor. It
+// tells whoever waits for any pages: here for those at the file's largest offset, which are none.
+bool HasLostWrites(int fd) {
+  if (::sync_file_range(fd, INT64_MAX - 1, 1, SYNC_FILE_RANGE_WAIT_BEFORE) == 0) return false;
+  return errno == EIO || errno == ENOSPC || errno == EDQUOT;
+}
+
+}  // namespace
+
+Object::Object(const Handle& handle, FileDescriptor path, FileType type, std::shared_ptr<OpenObjects> all,
+               std::shared_ptr<std::atomic<uint64_t>> verifier)
+    : handle_(handle), path_(std::move(path)), type_(type), all_(std::move(all)), verifier_(std::move(verifier)) {
+  all_->Count();
+}
+
+Object::~Object() {
+  NoteLostWrites();
+  all_->Uncount();
+}
 
 std::unique_lock<std::mutex> Object::Lock(Patience patience) {
   return patience == Patience::kNone ? std::unique_lock(mutex_, std::try_to_lock) : std::unique_lock(mutex_);
 }
 
-// O_NONBLOCK: somebody's lease on the file makes us try again later, not wait.
+// O_NONBLOCK: somebody's lease on the file makes us try again later, not wait. Not opened under the lock, since room may have to
+// be made for it.
 std::optional<Result<SharedFile>> Object::OpenOnce(SharedFile& file, int flags, Patience patience) {
-  const std::unique_lock lock = Lock(patience);
-  if (!lock) return std::nullopt;
-  if (!file) {
-    if (patience == Patience::kNone) return std::nullopt;
-    Result<FileDescriptor> opened = Reopen(fd(), flags | O_NONBLOCK);
-    if (!opened) return std::unexpected(opened.error());
-    file = std::make_shared<const FileDescriptor>(*std::move(opened));
+  const bool writes = &file == &writer_;
+  {
+    const std::unique_lock lock = Lock(patience);
+    if (!lock) return std::nullopt;
+    if (writes) writer_was_used_ = true;
+    if (file) return file;
   }
-  return file;
+  if (patience == Patience::kNone) return std::nullopt;
+  FileDescriptor opened = all_->Open([&] { return ::open(ProcPath(fd()).c_str(), flags | O_NONBLOCK | O_CLOEXEC); });
+  if (!opened) return LastError();
+  SharedFile mine = all_->Share(std::move(opened));
+  bool note = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (file) return file;  // another thread's was first
+    file = mine;
+    note = writes && !std::exchange(writer_noted_, true);
+  }
+  if (note) all_->NoteWriter(weak_from_this());
+  all_->Trim();
+  return mine;
 }
 
 std::optional<Result<SharedFile>> Object::Reader(Patience patience) { return OpenOnce(reader_, O_RDONLY, patience); }
 std::optional<Result<SharedFile>> Object::Writer(Patience patience) { return OpenOnce(writer_, O_WRONLY, patience); }
 
 void Object::Adopt(SharedFile file) {
-  std::lock_guard lock(mutex_);
-  if (!reader_) reader_ = file;
-  if (!writer_) writer_ = std::move(file);
+  bool note = false;
+  {
+    const std::lock_guard lock(mutex_);
+    writer_was_used_ = true;
+    if (!reader_) reader_ = file;
+    if (!writer_) writer_ = std::move(file);
+    note = !std::exchange(writer_noted_, true);
+  }
+  if (note) all_->NoteWriter(weak_from_this());
+}
+
+bool Object::CanOpen(int mode) const { return ::faccessat(AT_FDCWD, ProcPath(fd()).c_str(), mode, AT_EACCESS) == 0; }
+
+bool Object::Uses(const SharedFile& file) const { return file && file.use_count() > (reader_ == writer_ ? 2 : 1); }
+
+void Object::NoteLostWrites() const {
+  if (writer_ && HasLostWrites(writer_->get())) verifier_->fetch_add(1);
+}
+
+void Object::TakeWriter(Files& taken) {
+  NoteLostWrites();
+  // An adopted file serves both.
+  if (reader_ == writer_) taken.reader = std::exchange(reader_, nullptr);
+  taken.writer = std::exchange(writer_, nullptr);
 }
 
 void Object::DropWriter() {
-  std::lock_guard lock(mutex_);
-  // An adopted file serves both.
-  if (reader_ == writer_) reader_.reset();
-  writer_.reset();
+  if (CanOpen(W_OK)) CloseWriter();
+}
+
+void Object::CloseWriter() {
+  Files taken;
+  const std::lock_guard lock(mutex_);
+  TakeWriter(taken);
+}
+
+bool Object::CloseUnusedWriter() {
+  Files taken;
+  const std::unique_lock lock = Lock(Patience::kNone);
+  if (!lock) return false;
+  if (writer_) {
+    if (std::exchange(writer_was_used_, false) || Uses(writer_) || !CanOpen(W_OK)) return false;
+    TakeWriter(taken);
+  }
+  writer_noted_ = false;
+  return true;
+}
+
+size_t Object::CloseUnused() {
+  Files taken;
+  size_t closed = 0;
+  const std::unique_lock lock = Lock(Patience::kNone);
+  if (!lock) return 0;
+  if (writer_ && !Uses(writer_) && CanOpen(W_OK)) {
+    TakeWriter(taken);
+    ++closed;
+  }
+  if (reader_ && reader_ != writer_ && !Uses(reader_) && CanOpen(R_OK)) {
+    taken.reader = std::exchange(reader_, nullptr);
+    ++closed;
+  }
+  return closed;
+}
+
+size_t Object::CountUnused() {
+  const std::lock_guard lock(mutex_);
+  const size_t files = reader_ == writer_ ? 1 : 2;
+  return 1 + (reader_ && !Uses(reader_) ? 1 : 0) + (files == 2 && writer_ && !Uses(writer_) ? 1 : 0);
 }
 
 std::optional<bool> Object::HasAcl(const Timestamp& ctime, Patience patience) {
@@ -57,94 +154,6 @@ std::optional<bool> Object::HasAcl(const Timestamp& ctime, Patience patience) {
 void Object::ForgetAcl() {
   std::lock_guard lock(mutex_);
   acl_known_ = false;
-}
-
-namespace {
-constexpr size_t kShards = 16;
-size_t ShardsFor(size_t capacity) { return capacity >= 64 * kShards ? kShards : 1; }
-}  // namespace
-
-ObjectCache::ObjectCache(size_t capacity)
-    : shards_(ShardsFor(capacity)), shard_capacity_(capacity / ShardsFor(capacity)) {}
-
-ObjectRef ObjectCache::Find(const Handle& handle) {
-  Shard& shard = ShardOf(handle);
-  std::lock_guard lock(shard.mutex);
-  const auto found = shard.by_handle.find(handle);
-  if (found == shard.by_handle.end()) {
-    const auto pinned = shard.pinned.find(handle);
-    return pinned == shard.pinned.end() ? nullptr : pinned->second.object;
-  }
-  shard.by_use.splice(shard.by_use.begin(), shard.by_use, found->second);
-  return *found->second;
-}
-
-ObjectRef ObjectCache::Insert(ObjectRef object) {
-  Shard& shard = ShardOf(object->handle());
-  ObjectRef evicted;  // closes its descriptors when the lock is gone
-  std::lock_guard lock(shard.mutex);
-  if (const auto pinned = shard.pinned.find(object->handle()); pinned != shard.pinned.end()) {
-    object = pinned->second.object;
-  }
-  const auto [at, is_new] = shard.by_handle.try_emplace(object->handle());
-  if (!is_new) {
-    shard.by_use.splice(shard.by_use.begin(), shard.by_use, at->second);
-    return *at->second;
-  }
-  shard.by_use.push_front(object);
-  at->second = shard.by_use.begin();
-  if (shard.by_use.size() > shard_capacity_) {
-    evicted = std::move(shard.by_use.back());
-    shard.by_use.pop_back();
-    shard.by_handle.erase(evicted->handle());
-  }
-  return object;
-}
-
-void ObjectCache::Erase(const Handle& handle) {
-  Shard& shard = ShardOf(handle);
-  ObjectRef erased;
-  std::lock_guard lock(shard.mutex);
-  const auto found = shard.by_handle.find(handle);
-  if (found == shard.by_handle.end()) return;
-  erased = std::move(*found->second);
-  shard.by_use.erase(found->second);
-  shard.by_handle.erase(found);
-}
-
-bool ObjectCache::Pin(const ObjectRef& object) {
-  Shard& shard = ShardOf(object->handle());
-  std::lock_guard lock(shard.mutex);
-  if (shard.pinned.size() >= shard_capacity_ && !shard.pinned.contains(object->handle())) return false;
-  const auto [at, is_new] = shard.pinned.try_emplace(object->handle());
-  if (is_new) {
-    // `object` may have been evicted meanwhile, and opened once more.
-    const auto cached = shard.by_handle.find(object->handle());
-    at->second.object = cached == shard.by_handle.end() ? object : *cached->second;
-    at->second.object->pinned_ = true;
-  }
-  ++at->second.pins;
-  return true;
-}
-
-void ObjectCache::Unpin(const Handle& handle) {
-  Shard& shard = ShardOf(handle);
-  ObjectRef last;
-  std::lock_guard lock(shard.mutex);
-  const auto found = shard.pinned.find(handle);
-  if (--found->second.pins != 0) return;
-  last = std::move(found->second.object);
-  last->pinned_ = false;
-  shard.pinned.erase(found);
-}
-
-size_t ObjectCache::size() const {
-  size_t size = 0;
-  for (const Shard& shard : shards_) {
-    std::lock_guard lock(shard.mutex);
-    size += shard.by_use.size();
-  }
-  return size;
 }
 
 }  // namespace penstock::fs::posix

@@ -1,27 +1,28 @@
-// An object of the served tree that is open, and the cache of them: a handle finds its descriptors in one hash look-up.
+// An object of the served tree that is open. open_objects.h keeps them.
 #pragma once
 
 #include <atomic>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
-#include <vector>
 
 #include "fs/posix/path.h"
 #include "fs/posix/stat.h"
 
 namespace penstock::fs::posix {
 
+class OpenObjects;
+
 using SharedFile = std::shared_ptr<const FileDescriptor>;
 
 // Any thread. Up to three descriptors: the object itself (O_PATH), and, from first use on, one to read and one to
-// write.
-class Object {
+// write. All of them count in OpenObjects.
+class Object : public std::enable_shared_from_this<Object> {
  public:
-  Object(const Handle& handle, FileDescriptor path, FileType type)
-      : handle_(handle), path_(std::move(path)), type_(type) {}
+  // `verifier` is that of unstable writes: it becomes another where the kernel has lost some.
+  Object(const Handle& handle, FileDescriptor path, FileType type, std::shared_ptr<OpenObjects> all,
+         std::shared_ptr<std::atomic<uint64_t>> verifier);
+  ~Object();
 
   const Handle& handle() const { return handle_; }
   int fd() const { return path_.get(); }
@@ -37,8 +38,19 @@ class Object {
   Result<SharedFile> Writer() { return *Writer(Patience::kMayBlock); }
   // A file that was made just now is open already, whatever its mode allows.
   void Adopt(SharedFile file);
-  // A file that is open for writing cannot be executed on the server's machine.
+
+  // A file that is open for writing cannot be executed on the server's machine, so nobody keeps it open for long. One that the
+  // server's user may not open again stays open: its client may write on.
+  // At once, for a client that has done with the file.
   void DropWriter();
+  // The same for a file that no client has open any more, whether it can be opened again or not.
+  void CloseWriter();
+  // Closes it where nobody has asked for it since the last call. False where another call may find something to do.
+  bool CloseUnusedWriter();
+  // Closes what nobody uses now and can be opened again, but for the object itself. How many descriptors.
+  size_t CloseUnused();
+  // How many descriptors are closed when the object goes.
+  size_t CountUnused();
 
   // Whether an access control list says more than the mode does. Known for as long as the ctime does not move. Absent where
   // impatient and the kernel may not have it in memory: it does once it was asked, since we have the object open.
@@ -56,59 +68,39 @@ class Object {
   std::mutex listing;
 
  private:
+  // What was taken out, to be closed when the lock is gone.
+  struct Files {
+    SharedFile reader, writer;
+  };
+
   std::optional<Result<SharedFile>> OpenOnce(SharedFile& file, int flags, Patience patience);
   // Owns nothing where impatient and another thread has it, perhaps while it waits for the disk.
   std::unique_lock<std::mutex> Lock(Patience patience);
+  bool CanOpen(int mode) const;
+  // Those that follow are called under the lock.
+  bool Uses(const SharedFile& file) const;  // somebody else does
+  void TakeWriter(Files& taken);
+  void NoteLostWrites() const;
 
   const Handle handle_;
   const FileDescriptor path_;
   const FileType type_;
-  friend class ObjectCache;
+  const std::shared_ptr<OpenObjects> all_;
+  const std::shared_ptr<std::atomic<uint64_t>> verifier_;
+  friend class OpenObjects;
   std::atomic<bool> pinned_ = false;
 
   std::mutex mutex_;  // guards what follows
   SharedFile reader_;
   SharedFile writer_;
-  bool acl_read_ = false;  // at some time
+  bool writer_was_used_ = false;  // since CloseUnusedWriter()
+  bool writer_noted_ = false;     // CloseUnusedWriter() is going to be called
+  bool acl_read_ = false;         // at some time
   bool acl_known_ = false;
   bool has_acl_ = false;
   Timestamp acl_ctime_;
 };
 
 using ObjectRef = std::shared_ptr<Object>;
-
-// The least recently used go when there are too many. An object that is in use meanwhile stays open until that ends. Those that are
-// pinned stay in any case: the cache has no other object of their handle.
-class ObjectCache {
- public:
-  explicit ObjectCache(size_t capacity);
-
-  // Null where it is not there.
-  ObjectRef Find(const Handle& handle);
-  // `object`, or the one of the same handle that came first.
-  ObjectRef Insert(ObjectRef object);
-  // Forgets it, unless it is pinned.
-  void Erase(const Handle& handle);
-  // The object of that handle is found until Unpin, which is called as often. False where as many are pinned as may be cached.
-  bool Pin(const ObjectRef& object);
-  void Unpin(const Handle& handle);
-  size_t size() const;
-
- private:
-  struct PinnedObject {
-    ObjectRef object;
-    size_t pins = 0;
-  };
-  struct Shard {
-    mutable std::mutex mutex;
-    std::list<ObjectRef> by_use;  // the most recent first
-    std::unordered_map<Handle, std::list<ObjectRef>::iterator> by_handle;
-    std::unordered_map<Handle, PinnedObject> pinned;
-  };
-  Shard& ShardOf(const Handle& handle) { return shards_[(std::hash<Handle>{}(handle) >> 32) % shards_.size()]; }
-
-  std::vector<Shard> shards_;
-  const size_t shard_capacity_;
-};
 
 }  // namespace penstock::fs::posix

@@ -4,7 +4,6 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -85,18 +84,6 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
   return table;
 }
 
-// Each object has up to three descriptors, as many objects may be pinned as cached, and others need some too.
-size_t MaxObjects() {
-  constexpr size_t kAtLeast = 64;
-  constexpr size_t kAtMost = 64 << 10;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kAtLeast;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return std::clamp<size_t>(limit.rlim_cur / 8, kAtLeast, kAtMost);
-}
-
 bool KeepsXattr(int fd, const char* name) { return ::fgetxattr(fd, name, nullptr, 0) >= 0 || errno == ENODATA; }
 
 // Whether files can be cloned is found out by trying, with two that have no name.
@@ -131,12 +118,11 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
       VolumeOf(fd.get(), options.changes ? options.changes : std::make_shared<ChangeCounters>());
   if (!volume) return Failure("cannot look at {}: {}", root.string(), ToString(volume.error()));
 
-  Tree::Parts parts{std::move(fd), *volume, nullptr, 0, options.sync_metadata, WriteVerifier(), {}};
+  Tree::Parts parts{std::move(fd), *volume, nullptr, options.objects, options.sync_metadata, WriteVerifier(), {}};
   parts.covers = Covers(parts.root.get(), *volume, options.others);
   PENSTOCK_TRY(parts.handles,
                MakeHandles(root, parts.root.get(), *volume, parts.covers, options.state_directory, options.handles));
-  const size_t max_objects = MaxObjects();
-  parts.max_objects = options.max_objects != 0 ? options.max_objects : max_objects;
+  if (!parts.objects) parts.objects = std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(0));
   uint64_t verifier = 0;
   if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier) return Failure("no randomness to be had");
   parts.verifier = WriteVerifier(verifier);

@@ -41,15 +41,22 @@ int64_t BirthOf(const Stat& stat) {
 // It may be there, and we cannot tell.
 bool IsTrouble(Error error) { return error == Error::kDelay || error == Error::kIo; }
 
-// The name of `inode` in the directory, by reading all of it.
-std::optional<std::string> SearchDirectory(int directory, uint64_t inode) {
-  Result<FileDescriptor> readable = Reopen(directory, O_RDONLY | O_DIRECTORY);
+// The name of `inode` in the directory, by reading all of it. kDelay where there is no descriptor to read it by.
+Result<std::optional<std::string>> SearchDirectory(int directory, uint64_t inode) {
+  const Result<FileDescriptor> readable = Reopen(directory, O_RDONLY | O_DIRECTORY);
+  if (!readable && IsTrouble(readable.error())) return std::unexpected(readable.error());
   if (!readable) return std::nullopt;
   struct Close {
     void operator()(DIR* stream) const { ::closedir(stream); }
   };
-  const std::unique_ptr<DIR, Close> stream(::fdopendir(::fcntl(readable->get(), F_DUPFD_CLOEXEC, 0)));
-  if (!stream) return std::nullopt;
+  const int duplicate = ::fcntl(readable->get(), F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) return LastError();
+  const std::unique_ptr<DIR, Close> stream(::fdopendir(duplicate));
+  if (!stream) {
+    const auto error = LastError();
+    ::close(duplicate);
+    return error;
+  }
   while (const dirent* entry = ::readdir(stream.get())) {  // NOLINT(concurrency-mt-unsafe): nobody else has the stream
     if (entry->d_ino == inode && !IsDots(entry->d_name)) return entry->d_name;
   }
@@ -210,8 +217,9 @@ Result<FileDescriptor> TableHandles::OpenRow(const Row& row, int depth) {
     Result<FileDescriptor> opened = OpenNamed(directory->get(), name.name, row);
     if (opened || IsTrouble(opened.error())) return opened;
     // Renamed by somebody else, perhaps.
+    PENSTOCK_TRY(const auto other, SearchDirectory(directory->get(), static_cast<uint64_t>(row.inode)));
     drop_name_.Bind(name.parent, std::string_view(name.name)).Run();
-    if (const auto other = SearchDirectory(directory->get(), static_cast<uint64_t>(row.inode))) {
+    if (other) {
       opened = OpenNamed(directory->get(), *other, row);
       if (opened && SetName(name.parent, *other, row.id)) return opened;
     }

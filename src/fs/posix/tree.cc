@@ -36,13 +36,13 @@ bool MayAccess(int fd, int mode) { return ::syscall(SYS_faccessat2, fd, "", mode
 Tree::Tree(Parts parts)
     : parts_(std::move(parts)),
       root_handle_(parts_.handles->Root()),
-      objects_(parts_.max_objects),
-      verifier_(parts_.verifier.value()) {}
+      objects_(parts_.objects),
+      verifier_(std::make_shared<std::atomic<uint64_t>>(parts_.verifier.value())) {}
 
 std::optional<Result<ObjectRef>> Tree::Reach(const Handle& handle, Patience patience) {
   if (ObjectRef object = objects_.Find(handle)) return object;
   if (patience == Patience::kNone) return std::nullopt;
-  Result<FileDescriptor> fd = parts_.handles->Open(handle);
+  Result<FileDescriptor> fd = objects_.all()->OpenResult([&] { return parts_.handles->Open(handle); });
   if (!fd) return std::unexpected(fd.error());
   const Result<Stat> stat = posix::StatOf(fd->get(), parts_.volume);
   if (!stat) return std::unexpected(stat.error());
@@ -50,7 +50,7 @@ std::optional<Result<ObjectRef>> Tree::Reach(const Handle& handle, Patience pati
 }
 
 Result<ObjectRef> Tree::Enter(const Handle& handle, FileDescriptor fd, FileType type) {
-  return objects_.Insert(std::make_shared<Object>(handle, std::move(fd), type));
+  return objects_.Insert(std::make_shared<Object>(handle, std::move(fd), type, objects_.all(), verifier_));
 }
 
 Result<Stat> Tree::StatOf(const Object& object) {
@@ -208,16 +208,18 @@ Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const N
 
 // Links, devices and the like have no descriptor to sync by; neither has a file that an unprivileged server may not
 // open. Theirs goes to the disk with the next sync of anything else.
-void Tree::Touch(const ObjectRef& object, Touches& touches) {
-  if (!parts_.sync_metadata || parts_.volume.in_memory) return;
-  if (object->type() != FileType::kRegular && !object->is_directory()) return;
-  if (Result<SharedFile> file = object->Reader()) touches.push_back({object, *std::move(file)});
+Result<SharedFile> Tree::OpenToSync(Object& object) const {
+  if (!parts_.sync_metadata || parts_.volume.in_memory) return nullptr;
+  if (object.type() != FileType::kRegular && !object.is_directory()) return nullptr;
+  Result<SharedFile> file = object.Reader();
+  if (!file && file.error() != Error::kDelay) return nullptr;
+  return file;
 }
 
 Result<void> Tree::Sync(int fd, bool data_only) {
   if ((data_only ? ::fdatasync(fd) : ::fsync(fd)) == 0) return {};
   const auto error = LastError();
-  verifier_.fetch_add(1);
+  verifier_->fetch_add(1);
   return error;
 }
 

@@ -17,6 +17,7 @@
 #include "fs/posix/handles.h"
 #include "fs/posix/identity.h"
 #include "fs/posix/object.h"
+#include "fs/posix/open_objects.h"
 #include "fs/posix/space_watch.h"
 
 namespace penstock::fs::posix {
@@ -27,7 +28,7 @@ class Tree {
     FileDescriptor root;  // open for reading; what `handles` was given
     Volume volume;
     std::unique_ptr<HandleSource> handles;
-    size_t max_objects = 0;
+    std::shared_ptr<OpenObjects> objects;
     bool sync_metadata = true;
     WriteVerifier verifier;
     Covers covers;
@@ -197,11 +198,14 @@ class Tree {
   Result<void> Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values);
   // Owner, mode and times, as the kernel allows them to the caller.
   Result<void> Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const;
-  // Gives a new object the attributes that it could not be made with. Takes it away again where that fails.
-  Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name,
-                         const NewAttributes& rest, Touches& touches);
+  // Gives a new object the attributes that it could not be made with, and `set_id` in its mode. Takes it away again where
+  // that fails.
+  Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
+                         uint32_t set_id, Touches& touches);
   Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
                           Touches& touches);
+  // Of an object that was made just now, where something was set that is its own.
+  Result<void> TouchNew(const Handle& handle, const NewAttributes& set, Touches& touches);
   // Of a file that was made just now.
   Result<Node> EnterNew(Object& directory, const std::string& name, SharedFile file);
   Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
@@ -212,7 +216,12 @@ class Tree {
   Result<void> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);
 
-  void Touch(const ObjectRef& object, Touches& touches);
+  // What a change is going to be synced by, opened before it is made: where that takes a descriptor and there is none, kDelay.
+  // Null where the change is not to be synced, or not by the object itself.
+  Result<SharedFile> OpenToSync(Object& object) const;
+  static void Touch(const ObjectRef& object, const SharedFile& file, Touches& touches) {
+    if (file) touches.push_back({object, file});
+  }
   Result<uint32_t> WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
   // Absent where that may take the disk, or cannot be done whole.
   std::optional<uint32_t> WriteAtOnce(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
@@ -231,7 +240,7 @@ class Tree {
   SpaceWatch space_;
   std::atomic<bool> writes_at_once_ =
       true;  // as far as we know: not every file system can tell what it need not wait for
-  std::atomic<uint64_t> verifier_;
+  const std::shared_ptr<std::atomic<uint64_t>> verifier_;  // shared with the objects, which may outlive this
 };
 
 template <class T, class Function>
@@ -250,6 +259,8 @@ template <class T, class Function>
 Changed<T> Tree::Change(const Handle& handle, Touches& touches, Function change) {
   const Result<ObjectRef> object = *Reach(handle, Patience::kMayBlock);
   if (!object) return {std::unexpected(object.error()), {}};
+  const Result<SharedFile> file = OpenToSync(**object);
+  if (!file) return {std::unexpected(file.error()), {}};
   Changed<T> changed{std::unexpected(Error::kStale), {}};
   {
     std::lock_guard lock((*object)->changing);
@@ -259,7 +270,7 @@ Changed<T> Tree::Change(const Handle& handle, Touches& touches, Function change)
     changed.result = change(**object, *stat);
     NoteAfter(**object, stat->attributes, changed.object, changed.result.has_value());
   }
-  if (changed.result) Touch(*object, touches);
+  if (changed.result) Touch(*object, *file, touches);
   return changed;
 }
 

@@ -66,17 +66,20 @@ uint32_t Tree::FirstMode(const Object& directory, uint32_t mode, uint32_t umask)
 }
 
 // Attributes that are set afterwards are the new object's own: to sync the directory does not put them on every disk.
-Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name,
-                             const NewAttributes& rest, Touches& touches) {
-  PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
-  const FileType type = found.stat.attributes.type;
-  if (const Result<void> set = Set(caller, found.fd.get(), type, rest); !set) {
-    ::unlinkat(directory.fd(), name.c_str(), type == FileType::kDirectory ? AT_REMOVEDIR : 0);
-    return std::unexpected(set.error());
-  }
-  Result<Node> node = *FindNode(directory, name, Patience::kMayBlock);
-  if (node && SetsAnything(rest)) {
-    if (const ObjectRef object = objects_.Find(node->handle)) Touch(object, touches);
+Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
+                             uint32_t set_id, Touches& touches) {
+  const auto finish = [&]() -> Result<Node> {
+    PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
+    const Attributes& attributes = found.stat.attributes;
+    if (set_id != 0) rest.mode = attributes.mode | set_id;
+    PENSTOCK_CHECK(Set(caller, found.fd.get(), attributes.type, rest));
+    PENSTOCK_TRY(const Node node, *FindNode(directory, name, Patience::kMayBlock));
+    PENSTOCK_CHECK(TouchNew(node.handle, rest, touches));
+    return node;
+  };
+  Result<Node> node = finish();
+  if (!node && ::unlinkat(directory.fd(), name.c_str(), 0) != 0) {
+    ::unlinkat(directory.fd(), name.c_str(), AT_REMOVEDIR);
   }
   return node;
 }
@@ -106,15 +109,14 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     attributes.atime = times.atime;
     attributes.mtime = times.mtime;
   }
-  SharedFile file;
-  {
+  const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask);
+  FileDescriptor made = objects_.all()->Open([&] {
     const AsCaller as_caller(server_, caller);
-    FileDescriptor made(::openat(directory.fd(), name.c_str(),
-                                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                                 FirstMode(directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask)));
-    if (!made) return LastError();
-    file = std::make_shared<const FileDescriptor>(std::move(made));
-  }
+    return ::openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                    mode);
+  });
+  if (!made) return LastError();
+  SharedFile file = objects_.all()->Share(std::move(made));
   const auto give_up = [&](Error error) -> Result<Node> {
     ::unlinkat(directory.fd(), name.c_str(), 0);
     return std::unexpected(error);
@@ -127,16 +129,22 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
   if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, rest); !set) return give_up(set.error());
   Result<Node> node = EnterNew(directory, name, std::move(file));
   if (!node) return give_up(node.error());
-  if (SetsAnything(rest)) {
-    if (const ObjectRef object = objects_.Find(node->handle)) Touch(object, touches);
-  }
+  if (const auto touched = TouchNew(node->handle, rest, touches); !touched) return give_up(touched.error());
   return node;
+}
+
+Result<void> Tree::TouchNew(const Handle& handle, const NewAttributes& set, Touches& touches) {
+  if (!SetsAnything(set)) return {};
+  PENSTOCK_TRY(const ObjectRef object, *Reach(handle, Patience::kMayBlock));
+  PENSTOCK_TRY(const SharedFile file, OpenToSync(*object));
+  Touch(object, file, touches);
+  return {};
 }
 
 Result<Node> Tree::EnterNew(Object& directory, const std::string& name, SharedFile file) {
   PENSTOCK_TRY(const Stat stat, posix::StatOf(file->get(), parts_.volume));
   PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOf(file->get(), stat, directory.handle(), name));
-  PENSTOCK_TRY(FileDescriptor path, Reopen(file->get(), O_PATH));
+  PENSTOCK_TRY(FileDescriptor path, objects_.all()->OpenResult([&] { return Reopen(file->get(), O_PATH); }));
   PENSTOCK_TRY(const ObjectRef object, Enter(handle, std::move(path), FileType::kRegular));
   object->Adopt(std::move(file));
   return Node{handle, stat.attributes};
@@ -157,6 +165,7 @@ Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const
   node.existed = true;
   if (how.attributes.size != 0) return node;
   PENSTOCK_TRY(const ObjectRef object, *Reach(node.handle, Patience::kMayBlock));
+  PENSTOCK_TRY(const SharedFile file, OpenToSync(*object));
   WeakCacheData around;
   {
     const std::lock_guard lock(object->changing);
@@ -168,7 +177,7 @@ Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const
     NoteAfter(*object, stat.attributes, around, truncated.has_value());
     PENSTOCK_CHECK(truncated);
   }
-  Touch(object, touches);
+  Touch(object, file, touches);
   if (!around.after) return std::unexpected(Error::kStale);
   node.attributes = *around.after;
   return node;
@@ -185,12 +194,8 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
       const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kDirectoryMode) & 01777, attributes.umask);
       if (::mkdirat(directory.fd(), entry.c_str(), mode) != 0) return LastError();
     }
-    NewAttributes rest = WithoutMode(attributes);
-    if (const uint32_t set_id = attributes.mode.value_or(0) & 06000; set_id != 0) {
-      PENSTOCK_TRY(const Found made, *Find(directory, name, Patience::kMayBlock));
-      rest.mode = made.stat.attributes.mode | set_id;
-    }
-    return FinishNew(caller, directory, entry, rest, touches);
+    const uint32_t set_id = attributes.mode.value_or(0) & 06000;
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), set_id, touches);
   });
 }
 
@@ -204,7 +209,7 @@ Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle,
       const AsCaller as_caller(server_, caller);
       if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes), touches);
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), 0, touches);
   });
 }
 
@@ -224,7 +229,7 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
       const AsCaller as_caller(server_, caller);
       if (::mknodat(directory.fd(), entry.c_str(), mode, number) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes), touches);
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), 0, touches);
   });
 }
 

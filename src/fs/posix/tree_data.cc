@@ -114,7 +114,7 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
     if (!*file) return std::unexpected(file->error());
     const int fd = (**file)->get();
     // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
-    const WriteVerifier verifier(verifier_.load());
+    const WriteVerifier verifier(verifier_->load());
     if (impatient) {
       const std::optional<uint32_t> count = WriteAtOnce(caller, fd, offset, data.bytes());
       if (!count) return std::nullopt;
@@ -154,12 +154,9 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
 }
 
 Tree::Committed Tree::FinishCommit(Object& object) {
-  // A client commits when it has done with a file. One that the server's user may not open again is kept open: its client may.
-  const bool can_open = server_.acts_as_callers() ||
-                        ::faccessat(AT_FDCWD, ProcPath(object.fd()).c_str(), W_OK, AT_EACCESS) == 0;
-  if (can_open) object.DropWriter();
+  object.DropWriter();  // a client commits when it has done with a file
   const Result<Stat> after = StatOf(object);
-  return {after ? std::optional(after->attributes) : std::nullopt, WriteVerifier(verifier_.load())};
+  return {after ? std::optional(after->attributes) : std::nullopt, WriteVerifier(verifier_->load())};
 }
 
 }  // namespace penstock::fs::posix

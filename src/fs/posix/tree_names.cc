@@ -12,11 +12,24 @@
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {
+namespace {
+
+// Of an object that could not be looked at: whether that is for us to refuse, whatever the kernel would do to its name.
+bool IsOurs(Error error) { return error == Error::kCovered || error == Error::kDelay; }
+
+}  // namespace
 
 std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::string_view name, Patience patience) const {
   if (parts_.covers.HasPlace(directory.fd(), name)) return std::unexpected(Error::kCovered);
-  std::optional<Result<FileDescriptor>> fd = OpenEntry(directory.fd(), std::string(name), patience);
-  if (!fd) return std::nullopt;
+  const std::string entry(name);
+  std::optional<Result<FileDescriptor>> fd;
+  if (patience == Patience::kNone) {
+    fd = OpenEntry(directory.fd(), entry, patience);
+    // Another object has to give up a descriptor, which may take time.
+    if (!fd || (!*fd && fd->error() == Error::kDelay)) return std::nullopt;
+  } else {
+    fd = objects_.all()->OpenResult([&] { return *OpenEntry(directory.fd(), entry, patience); });
+  }
   if (!*fd) return std::unexpected(fd->error());
   const Result<Stat> stat = posix::StatOf((*fd)->get(), parts_.volume);
   // It was removed between the two calls.
@@ -47,7 +60,8 @@ std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_
 // The way up ends at the root, also for a directory that somebody has moved out of the tree.
 Result<Node> Tree::FindParent(const Object& directory, const Stat& stat) {
   if (directory.handle() == root_handle_) return Node{root_handle_, stat.attributes};
-  FileDescriptor fd(::openat(directory.fd(), "..", O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const FileDescriptor fd =
+      objects_.all()->Open([&] { return ::openat(directory.fd(), "..", O_PATH | O_NOFOLLOW | O_CLOEXEC); });
   if (!fd) return LastError();
   if (!IsBeneath(fd.get(), parts_.root.get())) return std::unexpected(Error::kStale);
   PENSTOCK_TRY(const Stat parent, posix::StatOf(fd.get(), parts_.volume));
@@ -79,7 +93,7 @@ Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std:
     const std::string entry(name);
     // Whom it concerns, for the cache and the handles. Whether it may be removed, or is there at all, the kernel says.
     const Result<Found> victim = *Find(directory, name, Patience::kMayBlock);
-    if (!victim && victim.error() == Error::kCovered) return std::unexpected(Error::kCovered);
+    if (!victim && IsOurs(victim.error())) return std::unexpected(victim.error());
     const Result<Handle> gone =
         victim ? HandleOf(directory, name, *victim) : Result<Handle>(std::unexpected(victim.error()));
     std::optional<Renaming> unlinked;
@@ -106,7 +120,7 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
   const Result<Found> moved = *Find(from, from_name, Patience::kMayBlock);
   const Result<Found> replaced = *Find(to, to_name, Patience::kMayBlock);
   for (const auto* found : {&moved, &replaced}) {
-    if (!*found && found->error() == Error::kCovered) return std::unexpected(Error::kCovered);
+    if (!*found && IsOurs(found->error())) return std::unexpected(found->error());
   }
   const bool same = moved && replaced && moved->stat.device == replaced->stat.device &&
                     moved->stat.attributes.fileid == replaced->stat.attributes.fileid;
@@ -149,6 +163,12 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, st
   }
   Object& source = **from;
   Object& target = **to;
+  const Result<SharedFile> from_file = OpenToSync(source);
+  const Result<SharedFile> to_file = OpenToSync(target);
+  if (!from_file || !to_file) {
+    renamed.result = std::unexpected(Error::kDelay);
+    return renamed;
+  }
   {
     std::unique_lock first(source.changing, std::defer_lock);
     std::unique_lock second(target.changing, std::defer_lock);
@@ -166,8 +186,8 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, st
     NoteAfter(source, source_before, renamed.from, moved);
     NoteAfter(target, target_before, renamed.to, moved);
   }
-  if (renamed.result) Touch(*to, touches);
-  if (renamed.result && &source != &target) Touch(*from, touches);
+  if (renamed.result) Touch(*to, *to_file, touches);
+  if (renamed.result && &source != &target) Touch(*from, *from_file, touches);
   return renamed;
 }
 

@@ -78,7 +78,7 @@ Result<CopyReply> Tree::CopyRange(const Credentials& caller, const Handle& from,
   PENSTOCK_TRY(const Stat stat, StatOf(*source));
   PENSTOCK_TRY(const SharedFile reader, OpenToRead(caller, *source, stat.attributes));
   PENSTOCK_TRY(const SharedFile writer, OpenToWrite(caller, to, before));
-  const WriteVerifier verifier(verifier_.load());
+  const WriteVerifier verifier(verifier_->load());
   const uint64_t size = stat.attributes.size;
   const uint64_t left = std::min(count, size - std::min(size, from_offset));
   if (left == 0) return CopyReply{0, verifier};

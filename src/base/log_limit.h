@@ -1,0 +1,29 @@
+// Keeps a message that may come often from filling the log.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+
+#include "base/timer.h"
+
+namespace penstock {
+
+// Any thread.
+class LogLimit {
+ public:
+  explicit LogLimit(Duration interval = std::chrono::minutes(1)) : interval_(interval) {}
+
+  // Whether to log the message now: the first time, and then once in each interval.
+  bool Allows(TimePoint now) {
+    Duration::rep next = next_.load();
+    const Duration::rep time = now.time_since_epoch().count();
+    return time >= next && next_.compare_exchange_strong(next, time + interval_.count());
+  }
+
+ private:
+  const Duration interval_;
+  std::atomic<Duration::rep> next_ = std::numeric_limits<Duration::rep>::min();
+};
+
+}  // namespace penstock

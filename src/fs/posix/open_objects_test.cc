@@ -1,0 +1,304 @@
+// Descriptors: all exports share them, nobody keeps them for nothing, and what is in use stays.
+#include "fs/posix/open_objects.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/failing_disk.h"
+#include "base/test_descriptors.h"
+#include "base/test_loop.h"
+#include "fs/posix/test_backend.h"
+#include "fs/suite/fixture.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+class OpenObjectsTest : public suite::FileSystemSuite {
+ protected:
+  PosixBackend& backend() { return static_cast<PosixBackend&>(*backend_); }
+  stdfs::path exported() { return backend().scratch().exported(); }
+  FileSystem& posix_fs() { return backend().posix_fs(); }
+
+  // Exports that share so many descriptors; the first is the one that the fixture's calls go to.
+  void Serve(size_t exports, size_t descriptors) {
+    backend_.reset();
+    others_.clear();
+    objects_ = std::make_shared<OpenObjects>(descriptors);
+    Options options = With(HandleMethod::kBest);
+    options.objects = objects_;
+    backend_ = std::make_unique<PosixBackend>(kDisk, options);
+    root_ = fs().Root();
+    caller_ = As(0, 0);
+    for (; exports > 1; --exports) others_.push_back(std::make_unique<PosixBackend>(kDisk, options));
+  }
+  // The same export, with nothing open.
+  void Restart() {
+    ASSERT_TRUE(backend().Restart());
+    root_ = fs().Root();
+  }
+  void TearDown() override {
+    others_.clear();
+    suite::FileSystemSuite::TearDown();
+  }
+
+  // Calls go to another export.
+  void SwitchTo(size_t other) {
+    std::swap(backend_, others_.at(other));
+    root_ = fs().Root();
+    caller_ = As(0, 0);
+  }
+  std::vector<Handle> MakeFiles(int count) {
+    std::vector<Handle> files;
+    for (int i = 0; i < count; ++i) files.push_back(Make(root_, "file" + std::to_string(i)));
+    return files;
+  }
+  bool CanBeExecuted(const std::string& name) {
+    const int status = std::system((exported() / name).c_str());
+    return WIFEXITED(status) && WEXITSTATUS(status) == 7;
+  }
+  Handle MakeProgram(const std::string& name) {
+    const Handle file = Make(root_, name, 0755);
+    EXPECT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n", Stability::kFileSync).result);
+    return file;
+  }
+
+  std::shared_ptr<OpenObjects> objects_;
+  std::vector<std::unique_ptr<suite::Backend>> others_;
+  FailingDisk disk_;
+};
+
+TEST_P(OpenObjectsTest, AllExportsTogetherKeepToTheirNumber) {
+  Serve(3, 60);
+  for (size_t other = 0; other < 3; ++other) {
+    const std::vector<Handle> files = MakeFiles(50);
+    for (const Handle& file : files) EXPECT_EQ(ReadText(file), "");
+    EXPECT_LE(objects_->descriptors(), 60u);
+    EXPECT_GT(objects_->descriptors(), 40u) << "what may be open stays open";
+    SwitchTo(other % 2);
+  }
+}
+
+TEST_P(OpenObjectsTest, IdleObjectsOfAnotherExportAreClosedWhenNoDescriptorIsLeft) {
+  Serve(2, 1000);
+  const std::vector<Handle> files = MakeFiles(20);
+  Restart();
+  SwitchTo(0);
+  MakeFiles(100);
+  const size_t idle = posix_fs().open_objects();
+  SwitchTo(0);
+  {
+    const AllDescriptorsTaken all;
+    for (const Handle& file : files) {
+      EXPECT_FALSE(StatError(file));
+      EXPECT_TRUE(Read(file, 0, 10).result);
+      EXPECT_TRUE(Write(file, 0, "text").result);
+    }
+    EXPECT_FALSE(LookupError(root_, "file0"));
+    EXPECT_EQ(List(root_, 1000, true).size(), 22u);
+    for (int i = 0; i < 10; ++i) Make(root_, "new" + std::to_string(i));
+  }
+  SwitchTo(0);
+  EXPECT_LT(posix_fs().open_objects(), idle);
+  SwitchTo(0);
+}
+
+TEST_P(OpenObjectsTest, ThoseThatWereNotUsedTheLongestAreClosedFirst) {
+  Serve(2, 1000);
+  MakeFiles(10);
+  const Handle used = Make(root_, "used");
+  SwitchTo(0);
+  MakeFiles(10);
+  SwitchTo(0);
+  EXPECT_FALSE(StatError(used));
+  const size_t here = posix_fs().open_objects();
+  const size_t all = objects_->descriptors();
+  EXPECT_EQ(objects_->GiveUp(20), 20u);
+  EXPECT_EQ(objects_->descriptors(), all - 20);
+  EXPECT_EQ(posix_fs().open_objects(), here - 10) << "two descriptors each";
+  EXPECT_FALSE(StatError(used));
+  EXPECT_EQ(objects_->descriptors(), all - 20) << "it was open";
+}
+
+TEST_P(OpenObjectsTest, WhatIsPinnedOrInUseIsNotClosed) {
+  Serve(1, 1000);
+  const Handle pinned = Make(root_, "pinned");
+  const Handle read = Make(root_, "read");
+  ASSERT_TRUE(Write(pinned, 0, "text").result);
+  ASSERT_TRUE(Write(read, 0, suite::Pattern(100'000)).result);
+  const Pinned pin = *Await(fs().Pin(caller_, pinned));
+  ASSERT_TRUE(Remove(root_, "pinned").result);
+  const Observed<ReadReply> reply = Read(read, 0, 100'000);
+  ASSERT_TRUE(reply.result->data.is_file());
+  objects_->GiveUp(1000);
+  EXPECT_EQ(objects_->descriptors(), 2u) << "the pinned object, and what is being sent";
+  EXPECT_EQ(ReadText(pinned), "text");
+  EXPECT_TRUE(suite::TextOf(reply.result->data) == suite::Pattern(100'000));
+}
+
+TEST_P(OpenObjectsTest, HalfOfTheDescriptorsAtMostArePinned) {
+  Serve(2, 20);
+  std::vector<Pinned> pins;
+  for (size_t other = 0; other < 2; ++other) {
+    for (const Handle& file : MakeFiles(8)) {
+      const auto pin = Await(fs().Pin(caller_, file));
+      if (pin) {
+        pins.push_back(*pin);
+      } else {
+        EXPECT_EQ(pin.error(), Error::kDelay);
+      }
+    }
+    SwitchTo(0);
+  }
+  EXPECT_EQ(pins.size(), 10u);
+  pins.clear();
+  EXPECT_TRUE(Await(fs().Pin(caller_, Make(root_, "another"))));
+}
+
+// Whatever the call has to open, and whenever it fails.
+TEST_P(OpenObjectsTest, NothingIsStaleAndNothingIsLeftBehindWhereverDescriptorsEnd) {
+  for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
+    backend_ = std::make_unique<PosixBackend>(kDisk, With(method));
+    root_ = fs().Root();
+    caller_ = As(0, 0);
+    const Handle outer = MakeDirectory(root_, "outer");
+    const Handle inner = MakeDirectory(outer, "inner");
+    const Handle file = Make(inner, "file");
+    stdfs::rename(exported() / "outer/inner/file", exported() / "outer/inner/renamed");
+    for (unsigned left = 0; left < 6; ++left) {
+      Restart();
+      const NoFreeDescriptors few(left);
+      for (const Handle& handle : {file, inner, outer}) {
+        const std::optional<Error> error = StatError(handle);
+        EXPECT_TRUE(!error || error == Error::kDelay) << left << ToString(*error);
+      }
+    }
+    for (unsigned left = 0; left < 6; ++left) {
+      Restart();
+      ASSERT_FALSE(StatError(root_));
+      const NoFreeDescriptors few(left);
+      const auto made = Await(fs().MakeDirectory(caller_, root_, "new", {}));
+      EXPECT_EQ(stdfs::exists(exported() / "new"), made.result.has_value()) << left;
+      if (!made.result) EXPECT_EQ(made.result.error(), Error::kDelay) << left;
+      stdfs::remove(exported() / "new");
+      const auto linked = Await(fs().MakeSymlink(caller_, root_, "new", "target", {}));
+      EXPECT_EQ(stdfs::is_symlink(exported() / "new"), linked.result.has_value()) << left;
+      stdfs::remove(exported() / "new");
+    }
+  }
+}
+
+// It is known to be in no other export by a walk up to the root.
+TEST_P(OpenObjectsTest, ADirectoryBesideAnotherExportIsNotStaleWhereverDescriptorsEnd) {
+  stdfs::create_directories(exported() / "covered");
+  stdfs::create_directories(exported() / "one/two/three");
+  Workers pool(1);
+  Options options = With(HandleMethod::kBest);
+  options.state_directory = backend().scratch().state();
+  options.others = {exported() / "covered"};
+  const Context& caller = caller_;
+  for (unsigned left = 0; left < 6; ++left) {
+    Handle directory;
+    for (const bool again : {false, true}) {
+      const auto opened = FileSystem::Open(exported(), pool, options);
+      ASSERT_TRUE(opened) << opened.error().message;
+      if (again) {
+        const NoFreeDescriptors few(left);
+        const auto found = Await((*opened)->GetAttributes(caller, directory));
+        if (!found) EXPECT_EQ(found.error(), Error::kDelay) << left;
+        continue;
+      }
+      directory = (*opened)->Root();
+      for (const char* name : {"one", "two", "three"}) {
+        directory = Await((*opened)->Lookup(caller, directory, name)).result->handle;
+      }
+    }
+  }
+}
+
+TEST_P(OpenObjectsTest, AnEntryThatCannotBeLookedAtIsNotRemoved) {
+  Serve(1, 1000);
+  Make(root_, "file");
+  Restart();
+  ASSERT_FALSE(StatError(root_));
+  const NoFreeDescriptors none;
+  EXPECT_EQ(suite::ErrorOf(Remove(root_, "file").result), Error::kDelay);
+  EXPECT_EQ(suite::ErrorOf(Rename(root_, "file", root_, "moved").result), Error::kDelay);
+  EXPECT_TRUE(stdfs::exists(exported() / "file"));
+}
+
+// --- Descriptors for writing
+
+TEST_P(OpenObjectsTest, AFileThatIsNotWrittenAnyMoreCanBeExecuted) {
+  Serve(1, 1000);
+  const Handle file = MakeProgram("program");
+  EXPECT_FALSE(CanBeExecuted("program")) << "a client may be about to write on";
+  objects_->CloseUnusedWriters();
+  EXPECT_FALSE(CanBeExecuted("program")) << "it has been written since the last look";
+  objects_->CloseUnusedWriters();
+  EXPECT_TRUE(CanBeExecuted("program"));
+  ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n\n").result) << "it is opened again";
+  EXPECT_FALSE(CanBeExecuted("program"));
+  objects_->CloseUnusedWriters();
+  objects_->CloseUnusedWriters();
+  EXPECT_TRUE(CanBeExecuted("program"));
+}
+
+TEST_P(OpenObjectsTest, AFileThatIsBeingWrittenStaysOpen) {
+  Serve(1, 1000);
+  const Handle file = MakeProgram("program");
+  for (int i = 0; i < 5; ++i) {
+    objects_->CloseUnusedWriters();
+    EXPECT_FALSE(CanBeExecuted("program"));
+    ASSERT_TRUE(Write(file, 20, "#").result);
+  }
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(Await(fs().Commit(caller_, file)).result);
+    ASSERT_TRUE(Write(file, 20, "#").result);
+  }
+  objects_->CloseUnusedWriters();
+  EXPECT_FALSE(CanBeExecuted("program")) << "however often it was opened since the last look";
+}
+
+TEST_P(OpenObjectsTest, AFileThatNoClientHasOpenAnyMoreCanBeExecuted) {
+  Serve(1, 1000);
+  Pinned pin = *Await(fs().Pin(caller_, MakeProgram("program")));
+  pin.reset();
+  EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return CanBeExecuted("program"); }))
+      << "a thread of the pool closes it";
+}
+
+// What a descriptor knows of writes that failed is not lost with it.
+TEST_P(OpenObjectsTest, TheVerifierIsAnotherWhenWritesWereLostBeforeTheirDescriptorIsClosed) {
+  Serve(1, 1000);
+  const auto close_idle = [&] { objects_->GiveUp(1000); };
+  const auto close_writers = [&] {
+    objects_->CloseUnusedWriters();
+    objects_->CloseUnusedWriters();
+  };
+  const Handle file = Make(root_, "file");
+  for (const std::function<void()>& close : {std::function<void()>(close_idle), std::function<void()>(close_writers)}) {
+    const WriteVerifier before = Write(file, 0, "text").result->verifier;
+    close();
+    EXPECT_EQ(Await(fs().Commit(caller_, file)).result, before) << "nothing was lost";
+    ASSERT_TRUE(Write(file, 0, "text").result);
+    disk_.Fail({.call = DiskCall::kWriteBack, .path = exported() / "file", .error = EIO});
+    close();
+    disk_.Mend();
+    const auto committed = Await(fs().Commit(caller_, file));
+    ASSERT_TRUE(committed.result);
+    EXPECT_NE(*committed.result, before);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Posix, OpenObjectsTest,
+                         testing::Values(suite::Parameter{
+                             "Disk", [] { return std::make_unique<PosixBackend>(kDisk, With(HandleMethod::kBest)); }}),
+                         suite::NameOf);
+
+}  // namespace
+}  // namespace penstock::fs::posix
