@@ -301,6 +301,26 @@ TEST_P(SyncedMetadataTest, AFailedSyncFailsTheChange) {
   EXPECT_EQ(suite::ErrorOf(Rename(root_, "directory", root_, "renamed").result), Error::kIo);
 }
 
+TEST_P(SyncedMetadataTest, NoChangeIsAnsweredUnsyncedForWantOfADescriptor) {
+  const Handle directory = MakeDirectory(root_, "directory");
+  NewAttributes values;
+  values.mode = 0750;
+  bool succeeded = false;
+  for (unsigned left = 0; left < 6; ++left) {
+    ASSERT_TRUE(backend_->Restart());
+    FailingDisk::ForgetSyncs();
+    std::optional<Error> error;
+    {
+      const NoFreeDescriptors few(left);
+      error = suite::ErrorOf(Set(directory, values).result);
+    }
+    EXPECT_TRUE(!error || error == Error::kDelay) << left;
+    EXPECT_EQ(Syncs("directory"), error ? 0u : 1u) << left;
+    succeeded = !error;
+  }
+  EXPECT_TRUE(succeeded);
+}
+
 TEST_P(SyncedMetadataTest, ChangesAtTheSameTimeShareTheirSyncs) {
   constexpr size_t kChanges = 64;
   disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .slow_ms = 20});

@@ -65,9 +65,9 @@ void OpenObjects::TellShortage() {
   const int error = errno;
   if (told_.Allows(std::chrono::steady_clock::now())) {
     log::warn(
-        "no file can be opened: the process has too many open, {} of them for what it serves; clients are told to come "
-        "later. "
-        "Raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
+        "a file cannot be opened, its client has to come later: the kernel has no more descriptors ({} are open for "
+        "what is served), "
+        "or no memory; raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
         descriptors());
   }
   errno = error;
