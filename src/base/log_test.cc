@@ -4,10 +4,14 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
+
+#include "base/descriptor_shortage.h"
 
 namespace penstock {
 namespace {
@@ -40,6 +44,17 @@ TEST_F(LogTest, LeavesOutMessagesBelowTheLevel) {
   EXPECT_FALSE(log::debugging());
   log::debug("silent");
   EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(LogTest, AShortageOfDescriptorsIsLoggedOnceAMinute) {
+  TimePoint now;
+  int rooms = 0;
+  DescriptorShortage shortage([&] { return ++rooms > 0; }, [&] { return now; });
+  for (int i = 0; i < 600; ++i, now += std::chrono::milliseconds(200)) shortage.Tell("TCP");
+  const std::string line = "warning: cannot accept a connection (TCP): the process has too many open files";
+  EXPECT_TRUE(out_.str().starts_with(line)) << out_.str();
+  EXPECT_EQ(std::ranges::count(out_.str(), '\n'), 2) << "two minutes";
+  EXPECT_EQ(rooms, 600) << "room is made each time";
 }
 
 }  // namespace

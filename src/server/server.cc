@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <fstream>
@@ -24,6 +25,11 @@
 namespace penstock::server {
 namespace {
 
+// Descriptors that files give up where there is none for a connection.
+constexpr size_t kRoomForConnections = 64;
+// How often descriptors for writing are closed that nobody has used meanwhile.
+constexpr Duration kTidyUp = std::chrono::seconds(1);
+
 // Whether ports below 1024 are root's on this host.
 bool PortsAreReserved() {
   std::ifstream setting("/proc/sys/net/ipv4/ip_unprivileged_port_start");
@@ -37,12 +43,12 @@ bool PortsAreReserved() {
 // the loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
-  explicit Worker(const Options& options) : options_(options) {}
+  Worker(const Options& options, std::shared_ptr<DescriptorShortage> shortage)
+      : options_(options), shortage_(std::move(shortage)) {}
 
   SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
                                  rdma::trace::File* trace) {
-    PENSTOCK_TRY(provider_,
-                 rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(options_), std::move(registry)));
+    PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(), std::move(registry)));
     if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
     return {};
   }
@@ -58,6 +64,7 @@ class Server::Worker {
     tcp_options.connections = connections;
     tcp_options.stall_limit = options_.stall_limit;
     tcp_options.back_call_limit = options_.nfs4.callback_limit();
+    tcp_options.shortage = shortage_;
     tcp_.emplace(loop_, handler, tcp_options);
     mount_.emplace(loop_, handler, tcp_options);
     rpcrdma::ServerOptions options;
@@ -91,9 +98,10 @@ class Server::Worker {
   bool prepared() const { return rdma_.has_value(); }
 
  private:
-  static rdma::iwarp::Options IwarpOptions(const Options& options) {
-    rdma::iwarp::Options iwarp = options.iwarp;
-    iwarp.stall_limit = options.stall_limit;
+  rdma::iwarp::Options IwarpOptions() const {
+    rdma::iwarp::Options iwarp = options_.iwarp;
+    iwarp.stall_limit = options_.stall_limit;
+    iwarp.shortage = shortage_;
     return iwarp;
   }
 
@@ -114,6 +122,7 @@ class Server::Worker {
   }
 
   const Options& options_;
+  const std::shared_ptr<DescriptorShortage> shortage_;
   Loop loop_;
   std::unique_ptr<rdma::Provider> provider_;
   std::optional<rpc::tcp::Server> tcp_;
@@ -123,10 +132,22 @@ class Server::Worker {
   bool started_ = false;
 };
 
+// Where not all that may connect can also be served files, connections have no more than half of what the process may open.
 Server::Server(const Options& options)
     : options_(options),
       pool_(options.workers),
-      connections_(std::make_shared<rpc::ConnectionTable>(options.connections)) {}
+      connections_(std::make_shared<rpc::ConnectionTable>(options.connections)),
+      objects_(std::make_shared<fs::posix::OpenObjects>(
+          fs::posix::OpenObjects::MaxDescriptors(options.connections.connections))),
+      shortage_(std::make_shared<DescriptorShortage>([this] { return MakeRoomForConnections(); })) {}
+
+bool Server::MakeRoomForConnections() {
+  const size_t open = objects_->descriptors();
+  const size_t kept = DescriptorShortage::Reserved();
+  if (open <= kept) return false;
+  pool_.Post([this, room = std::min(open - kept, kRoomForConnections)] { objects_->GiveUp(room); });
+  return true;
+}
 
 Server::~Server() {
   if (!workers_.empty()) Stop();
@@ -180,6 +201,7 @@ SetupResult<void> Server::OpenExports() {
     fs::posix::Options options;
     options.state_directory = state_directory_->path();
     options.changes = changes;
+    options.objects = objects_;
     for (const nfs::ExportSpec& other : options_.exports) {
       if (&other != &spec) options.others.emplace_back(other.directory);
     }
@@ -205,7 +227,7 @@ SetupResult<void> Server::Listen() {
   const auto registry = std::make_shared<rdma::verbs::Registry>();
   std::vector<std::unique_ptr<Worker>> workers;
   for (unsigned i = 0; i < options_.threads; ++i) {
-    workers.push_back(std::make_unique<Worker>(options_));
+    workers.push_back(std::make_unique<Worker>(options_, shortage_));
     PENSTOCK_CHECK(workers.back()->MakeProvider(rdma_, registry, trace_.get()));
   }
   workers_ = std::move(workers);
@@ -261,7 +283,21 @@ void Server::Start() {
         ::geteuid());
   }
   for (auto& worker : workers_) worker->Start();
-  workers_.front()->loop().Post([this] { nfs4_->Start(); });
+  workers_.front()->loop().Post([this] {
+    nfs4_->Start();
+    tidy_up_ = workers_.front()->loop().MakeTimer([this] { TidyUp(); });
+    TidyUp();
+  });
+}
+
+// On the pool, since closing may take the disk's time; not twice at a time.
+void Server::TidyUp() {
+  tidy_up_->ExpireAfter(kTidyUp);
+  if (is_tidying_.exchange(true)) return;
+  pool_.Post([this] {
+    objects_->CloseUnusedWriters();
+    is_tidying_ = false;
+  });
 }
 
 void Server::Stop() {
@@ -274,6 +310,7 @@ void Server::Stop() {
   const Duration for_peers = options_.drain_limit * 4 / 5;
   for (auto& worker : workers_) worker->StopServing(for_peers, ended);
   workers_.front()->loop().Post([this, ended] {
+    tidy_up_.reset();
     Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
       co_await nfs4.Stop();
       then();

@@ -1,15 +1,19 @@
 // A whole server: exports, programs, listeners and threads, put together.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/address.h"
+#include "base/descriptor_shortage.h"
 #include "base/result.h"
 #include "base/state_directory.h"
+#include "base/timer.h"
 #include "base/workers.h"
+#include "fs/posix/open_objects.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/user_groups.h"
@@ -62,21 +66,28 @@ class Server {
   SetupResult<void> Listen();
   SetupResult<void> OpenStateDirectory();
   void Serve(rpc::Program& program);
+  void TidyUp();
+  // Has files that are idle closed for connections, soon. False where those that are served need them.
+  bool MakeRoomForConnections();
 
   const Options options_;
   std::optional<StateDirectory> state_directory_;  // until nothing writes to it any more
   Workers pool_;
+  const std::shared_ptr<rpc::ConnectionTable> connections_;
+  const std::shared_ptr<fs::posix::OpenObjects> objects_;  // of all exports
+  const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null where RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // why, then
   std::shared_ptr<nfs::UserGroups> groups_;       // null where they are the credentials'
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
-  const std::shared_ptr<rpc::ConnectionTable> connections_;
   Addresses addresses_;
   rdma::Chosen rdma_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Timer> tidy_up_;  // on the first worker's loop, while that runs
+  std::atomic<bool> is_tidying_ = false;
   std::unique_ptr<Nfs4> nfs4_;            // lives on the first worker's loop
   std::optional<nfs::v3::Program> nfs3_;  // after nfs4_, whose claims it respects
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/descriptor_shortage.h"
 #include "base/log.h"
 #include "rdma/fifo.h"
 #include "rdma/iwarp/mpa_negotiation.h"
@@ -65,10 +66,13 @@ class Request : public ConnectionRequest {
 // What the listener and the coroutines that work for it share.
 struct ListenerState {
   ListenerState(std::shared_ptr<ProviderState> provider_state, tcp::acceptor listening)
-      : provider(std::move(provider_state)), acceptor(std::move(listening)) {}
+      : provider(std::move(provider_state)),
+        acceptor(std::move(listening)),
+        shortage(provider->options.shortage ? provider->options.shortage : std::make_shared<DescriptorShortage>()) {}
 
   std::shared_ptr<ProviderState> provider;
   tcp::acceptor acceptor;
+  const std::shared_ptr<DescriptorShortage> shortage;
   Address local;
   bool closed = false;
   bool accepting = false;  // a wait for the next peer is under way
@@ -103,6 +107,7 @@ Task<void> Greet(std::shared_ptr<ListenerState> state, std::unique_ptr<Exchange>
 // Takes who is there. False where it should be tried again later.
 bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
   while (!state->closed && state->pending() < state->provider->options.max_pending) {
+    if (!state->shortage->MayAccept(state->acceptor.native_handle(), "RDMA")) return false;
     tcp::socket socket(state->provider->loop.context());
     Address peer;
     asio::error_code error;
@@ -110,7 +115,7 @@ bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
     if (error == asio::error::would_block || error == asio::error::try_again) return true;
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
     if (error) {
-      log::warn("iwarp: cannot accept: {}", error.message());
+      state->shortage->Tell("RDMA");
       return false;
     }
     socket.set_option(tcp::no_delay(true), error);

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 
 #include "base/timer.h"
 #include "rdma/iwarp/mpa.h"
 #include "rdma/iwarp/mpa_frame.h"
+
+namespace penstock {
+class DescriptorShortage;
+}
 
 namespace penstock::rdma::iwarp {
 
@@ -35,6 +40,8 @@ struct Options {
   Duration nudge_after = std::chrono::milliseconds(50);
   // Peers that have connected but not yet asked, or not yet been answered. More wait in the system's queue.
   size_t max_pending = 256;
+  // Told where a listener has no descriptor for a peer. Null: one of its own.
+  std::shared_ptr<DescriptorShortage> shortage{};
 };
 
 }  // namespace penstock::rdma::iwarp

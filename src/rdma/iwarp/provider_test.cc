@@ -12,6 +12,8 @@
 #include <cstdio>
 
 #include "base/address.h"
+#include "base/descriptor_shortage.h"
+#include "base/test_descriptors.h"
 #include "base/test_loop.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/test_wire.h"
@@ -429,6 +431,29 @@ TEST_P(FileTest, FilesAreSentWithZerosForWhatIsNotThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Framings, FileTest, testing::Combine(testing::Bool(), testing::Bool()));
+
+TEST_F(ProviderTest, APeerWaitsForADescriptorAndIsServedThen) {
+  int told = 0;
+  Options options;
+  options.shortage = std::make_shared<DescriptorShortage>([&] { return ++told < 0; });
+  Use(options);
+  tcp::socket peer(loop_.context(), tcp::v4());
+  {
+    const AllDescriptorsTaken all;
+    peer.connect(listener_->local());
+    EXPECT_TRUE(RunUntil([&] { return told >= 2; }));
+    EXPECT_LT(told, 10) << "it is tried in pauses";
+  }
+  EXPECT_TRUE(AcceptFrom(peer, MakeRequest({}, {})));
+  tcp::socket another(loop_.context(), tcp::v4());
+  {
+    const NoFreeDescriptors few(8);
+    told = 0;
+    another.connect(listener_->local());
+    EXPECT_TRUE(RunUntil([&] { return told >= 2; })) << "the last ones are for others";
+  }
+  EXPECT_TRUE(AcceptFrom(another, MakeRequest({}, {})));
+}
 
 }  // namespace
 }  // namespace penstock::rdma::iwarp

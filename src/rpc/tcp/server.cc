@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "base/descriptor_shortage.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "rpc/header.h"
@@ -220,7 +221,8 @@ Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
       options_(Complete(std::move(options))),
       acceptor_(loop.context()),
       sweep_(loop.MakeTimer([this] { Sweep(); })),
-      accept_again_(loop.MakeTimer([this] { accept_signal_.Notify(); })) {}
+      accept_again_(loop.MakeTimer([this] { accept_signal_.Notify(); })),
+      shortage_(options_.shortage ? options_.shortage : std::make_shared<DescriptorShortage>()) {}
 
 ServerOptions Server::Complete(ServerOptions options) {
   if (!options.connections) options.connections = std::make_shared<ConnectionTable>();
@@ -246,14 +248,19 @@ SetupResult<void> Server::Start(const FileDescriptor& listener) {
 
 Task<void> Server::Accept() {
   while (!stopping_) {
+    if (!shortage_->MayAccept(acceptor_.native_handle(), "TCP")) {
+      accept_again_->ExpireAfter(kAcceptPause);
+      co_await accept_signal_;
+      continue;
+    }
     AcceptOne next(acceptor_);
     Accepted accepted = co_await next;
     if (stopping_) break;
-    if (!accepted.error) {
+    const int error = accepted.error.value();
+    if (!error) {
       Adopt(std::move(accepted.socket));
-    } else if (accepted.error.value() == EMFILE || accepted.error.value() == ENFILE ||
-               accepted.error.value() == ENOBUFS || accepted.error.value() == ENOMEM) {
-      log::warn("cannot accept a TCP connection: {}", accepted.error.message());
+    } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+      shortage_->Tell("TCP");
       accept_again_->ExpireAfter(kAcceptPause);
       co_await accept_signal_;
     }

@@ -14,6 +14,10 @@
 #include "rpc/tcp/record_socket.h"
 #include "rpc/transport.h"
 
+namespace penstock {
+class DescriptorShortage;
+}
+
 namespace penstock::rpc::tcp {
 
 struct ServerOptions {
@@ -31,6 +35,8 @@ struct ServerOptions {
   Duration back_call_limit = std::chrono::seconds(15);
   // Who may connect. Empty: everybody.
   std::function<bool(const IpAddress&)> allow{};
+  // Told where there is no descriptor for a connection. Null: one of its own.
+  std::shared_ptr<DescriptorShortage> shortage{};
 };
 
 // A listening socket. Several servers, each on its loop, may accept from the same.
@@ -75,6 +81,7 @@ class Server {
   Signal changed_;
   std::unique_ptr<Timer> sweep_;
   std::unique_ptr<Timer> accept_again_;
+  const std::shared_ptr<DescriptorShortage> shortage_;
   Signal accept_signal_;
 };
 

@@ -4,7 +4,9 @@
 
 #include <cerrno>
 
+#include "base/descriptor_shortage.h"
 #include "base/failing_disk.h"
+#include "base/test_descriptors.h"
 #include "rpc/tcp/tcp_test.h"
 
 namespace penstock::rpc::tcp {
@@ -361,6 +363,37 @@ TEST_F(TcpTest, AConnectionThatIsIdleMakesRoom) {
   program.Release();
   TurnUntil([&] { return slow.has_value(); });
   EXPECT_TRUE(*slow) << "it was busy";
+}
+
+TEST_F(TcpTest, APeerWaitsForADescriptorAndIsServedThen) {
+  int told = 0;
+  StartServer({.shortage = std::make_shared<DescriptorShortage>([&] { return ++told < 0; })});
+  asio::ip::tcp::socket peer(loop.context(), asio::ip::tcp::v4());
+  {
+    const AllDescriptorsTaken all;
+    peer.connect(address);
+    TurnUntil([&] { return told >= 2; });
+    EXPECT_LT(told, 10) << "it is tried in pauses";
+    EXPECT_EQ(server->connections(), 0u);
+  }
+  TurnUntil([&] { return server->connections() == 1; });
+}
+
+TEST_F(TcpTest, TheLastDescriptorsAreNotForConnections) {
+  bool room = false;
+  int asked = 0;
+  const auto make_room = [&] {
+    ++asked;
+    return room;
+  };
+  const NoFreeDescriptors few(8);
+  StartServer({.shortage = std::make_shared<DescriptorShortage>(make_room)});
+  asio::ip::tcp::socket peer(loop.context(), asio::ip::tcp::v4());
+  peer.connect(address);
+  TurnUntil([&] { return asked > 2; });
+  EXPECT_EQ(server->connections(), 0u);
+  room = true;  // others give some up
+  TurnUntil([&] { return server->connections() == 1; });
 }
 
 TEST_F(TcpTest, ConnectingToNobodyFails) {

@@ -1,0 +1,181 @@
+#!/usr/bin/python3
+"""What the server does with its descriptors: all exports and all connections share them, and nobody waits for ever."""
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import nfs4_messages as nfs4  # noqa: E402
+import rpc_messages as rpc  # noqa: E402
+from cases import main  # noqa: E402
+from files import make  # noqa: E402
+from patience import SECONDS  # noqa: E402
+from penstock import TRANSPORTS, Server, penstock_ok as ok, penstock_refused as refused, under_way  # noqa: E402
+from rdma_messages import Words  # noqa: E402
+from rpc_messages import hyper, opaque, take_opaque, words  # noqa: E402
+from tcp_peer import TcpClient  # noqa: E402
+
+FILES = 300
+UNSTABLE, FILE_SYNC = 0, 2
+READ_ONLY_HOST = "192.0.2.1"
+
+
+def limit_descriptors(count):
+    """Of the programs that are started from here on."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+class Client(TcpClient):
+    """Calls of NFS version 3 that must go well. NFS3ERR_JUKEBOX is an answer that is not good."""
+
+    def call(self, procedure, arguments, program=rpc.NFS):
+        reply = rpc.RpcReply(nfs4.transact(self, rpc.call(procedure, arguments, program)))
+        assert reply.status == ("success",), reply.status
+        results = Words(reply.results)
+        status = results.word()
+        assert status == rpc.OK, f"procedure {procedure} ended with {status}"
+        return results
+
+    def root(self, path):
+        return take_opaque(self.call(1, opaque(path), rpc.MOUNT))
+
+    def look_up(self, directory, name):
+        return take_opaque(self.call(rpc.LOOKUP, opaque(directory) + opaque(name)))
+
+    def read(self, file):
+        self.call(rpc.READ, opaque(file) + hyper(0) + words(10))
+
+    def write(self, file, data, stable=UNSTABLE):
+        self.call(rpc.WRITE, opaque(file) + hyper(0) + words(len(data), stable) + opaque(data))
+
+    def commit(self, file):
+        self.call(rpc.COMMIT, opaque(file) + hyper(0) + words(0))
+
+
+def exports_of_files(scratch, exports, files):
+    served = {}
+    for export in range(exports):
+        folder = f"{scratch}/{export}"
+        os.makedirs(folder)
+        os.chmod(folder, 0o777)
+        for number in range(files):
+            make(f"{folder}/{number}", 10)
+        served[f"/{export}"] = f"{folder}:no_root_squash"
+    return served
+
+
+def six_exports(scratch):
+    """Each serves hundreds of files, one after the other and in turns, read and written, by versions with and without opens. The process
+    may open 1024."""
+    served = exports_of_files(scratch, 6, FILES)
+    limit_descriptors(1024)
+    with Server(served) as server:
+        client = Client(server.tcp)
+        files = []
+        for path in served:
+            directory = client.root(path.encode())
+            files.append([client.look_up(directory, str(number).encode()) for number in range(FILES)])
+            for file in files[-1]:
+                client.write(file, b"written")
+                client.read(file)
+        for in_turn in zip(*files):
+            for file in in_turn:
+                client.write(file, b"written again")
+                client.read(file)
+        session = nfs4.Session(client, b"opens many")
+        for path in served:
+            directory = nfs4.look_up(client, path[1:].encode())
+            for number in range(FILES // 3):
+                owner = nfs4.Owner(session, b"owner")
+                file, stateid = owner.open(client, directory, str(number).encode())
+                results = session.run(client, nfs4.at(file, nfs4.write_op(stateid, 0, b"opened"),
+                                                      nfs4.op(nfs4.READ, stateid, hyper(0), words(10))))
+                assert results.status == nfs4.OK, (path, number, results.statuses)
+        assert not any("too many" in line for line in server.lines), server.lines
+        client.close()
+
+
+def connections_beside_files(scratch):
+    """Connections have the descriptors that files do not need just now. Where there are too many of them, those that come wait, one line
+    says so, and they are served when others have gone."""
+    served = exports_of_files(scratch, 2, FILES)
+    served["/1"] += f",client={READ_ONLY_HOST}"
+    wanted = 200
+    with Server(served, ["--threads=2"]) as server:
+        # UBSan needs descriptors to look at a type for the first time: so everything has been done once.
+        refused("ls", server.url("/1", "tcp"))
+        for transport in TRANSPORTS:
+            ok("ping", "-c", 1, server.url("/0", transport))
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (wanted + 56, wanted + 56))
+        client = Client(server.tcp)
+        directory = client.root(b"/0")
+        files = [client.look_up(directory, str(number).encode()) for number in range(FILES)]
+        for file in files:
+            try:
+                client.read(file)
+            except AssertionError:
+                pass  # the limit came after the server had divided what it may open
+        for transport in TRANSPORTS:
+            clients = [TcpClient(server.tcp) for _ in range(wanted)]
+            for other in clients:
+                other.send_call(rpc.call())
+            for other in clients[:wanted - 50]:
+                other.record()
+            clients += [TcpClient(server.tcp) for _ in range(100)]
+            server.expect_line("cannot accept a connection")
+            with under_way("ping", "-c", 1, server.url("/0", transport)) as ping:
+                time.sleep(2)  # long enough for a line each time that it is tried
+                for other in clients:
+                    other.close()
+                assert ping.wait(SECONDS) == 0, "a listener that is deaf"
+        said = [line for line in server.lines if "cannot accept a connection" in line]
+        assert len(said) == 1 and "LimitNOFILE" in said[0], said
+        client.close()
+
+
+def executes(path):
+    """Waits for the program to be executable. Whoever wrote it has closed it, and told nobody."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            return subprocess.run([path], check=False).returncode
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def programs(scratch):
+    """A program that was written over NFS is executed on the server's host, however it was written."""
+    text = b"#!/bin/sh\nexit 7\n"
+    with open(f"{scratch}/program", "wb") as file:
+        file.write(text)
+    os.chmod(f"{scratch}/program", 0o755)
+    with Server(exports_of_files(scratch, 1, 0)) as server:
+        client = Client(server.tcp)
+        directory = client.root(b"/0")
+        attributes = words(1, 0o755, 0, 0, 0, 0, 0)
+        for name, stable, commits in ((b"synced", FILE_SYNC, False), (b"unsynced", UNSTABLE, False), (b"committed", UNSTABLE, True)):
+            made = client.call(rpc.CREATE, opaque(directory) + opaque(name) + words(1) + attributes)
+            assert made.word() == 1, "no handle"
+            file = take_opaque(made)
+            client.write(file, text, stable)
+            if commits:
+                client.commit(file)
+            assert executes(f"{scratch}/0/{name.decode()}") == 7, name
+            client.write(file, text, stable)  # it is written on all the same
+            assert executes(f"{scratch}/0/{name.decode()}") == 7, name
+        client.close()
+        for transport in TRANSPORTS:
+            for version in ("3", "4.0", "4.1", "4.2"):
+                name = f"{transport}-{version}"
+                ok("cp", f"{scratch}/program", server.url(f"/0/{name}", transport).replace("vers=3", f"vers={version}"))
+                os.chmod(f"{scratch}/0/{name}", 0o755)
+                assert executes(f"{scratch}/0/{name}") == 7, name
+
+
+main({case.__name__: case for case in (six_exports, connections_beside_files, programs)})
