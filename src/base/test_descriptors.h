@@ -7,22 +7,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <system_error>
 #include <vector>
 
 #include "base/log.h"
 
 namespace penstock {
 
-// UBSan looks at types that it has not met through a pipe. The logger's have been met after this.
-inline void LetSanitizersMeetTheLogger() { log::warn("descriptors are short from here on"); }
+// UBSan looks at types that it has not met through a pipe. What tells of a shortage has been met after this.
+inline void LetSanitizersMeetShortage() {
+  const std::error_code error(EMFILE, std::system_category());
+  log::warn("descriptors are short from here on{}", error == std::errc::too_many_files_open ? "" : ", as if");
+}
 
 // While it lives, this process has so many descriptors left to open, then EMFILE, whatever is closed meanwhile. What is open can be
 // used on.
 class NoFreeDescriptors {
  public:
   explicit NoFreeDescriptors(unsigned left = 0) {
-    LetSanitizersMeetTheLogger();
+    LetSanitizersMeetShortage();
     ::getrlimit(RLIMIT_NOFILE, &before_);
     rlimit few{.rlim_cur = 0, .rlim_max = before_.rlim_max};
     for (; left > 0; ++few.rlim_cur) {
@@ -42,7 +47,7 @@ class NoFreeDescriptors {
 class AllDescriptorsTaken {
  public:
   AllDescriptorsTaken() {
-    LetSanitizersMeetTheLogger();
+    LetSanitizersMeetShortage();
     int highest = 0;
     DIR* const open = ::opendir("/proc/self/fd");
     while (const dirent* entry = ::readdir(open)) highest = std::max(highest, std::atoi(entry->d_name));
