@@ -157,6 +157,10 @@ class FileSystem {
   // The directory that is exported: ".." of it is itself.
   virtual Handle Root() const = 0;
   virtual const Properties& GetProperties() const = 0;
+  // What a handle leads to, told from its octets alone. Whether the object is still there is for the others to say. Never
+  // fails for a handle that this file system gave since it was started. kBadHandle where it is forged, or another
+  // export's; kStale where it is of a kind that earlier versions gave.
+  virtual Result<Identity> Identify(const Handle& object) const = 0;
 
   virtual Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) = 0;
   // With a guard, kNotSync unless it is the object's ctime.

@@ -51,6 +51,7 @@ class ForwardingFiles : public FileSystem {
 
   Handle Root() const override { return files_->Root(); }
   const Properties& GetProperties() const override { return files_->GetProperties(); }
+  Result<Identity> Identify(const Handle& object) const override { return files_->Identify(object); }
   Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) override {
     return Pass(FileOperation::kGetAttributes, files_->GetAttributes(context, object));
   }

@@ -44,6 +44,14 @@ class Handle {
   uint8_t size_ = 0;
 };
 
+// What an object is, whichever handle leads to it: a directory that is exported twice gives two handles to each file in
+// it, and the file one identity. Known to this run of the server only.
+struct Identity {
+  uint64_t volume = 0;  // the file system among those of this machine
+  Handle object;        // the object among those of the file system, as octets that are nobody's handle
+  bool operator==(const Identity&) const = default;
+};
+
 // One value for each status that some version of NFS can tell its client.
 enum class Error : uint8_t {
   kPerm,          // not the owner, or a privileged operation
@@ -223,5 +231,12 @@ template <>
 struct std::hash<penstock::fs::Handle> {
   size_t operator()(const penstock::fs::Handle& handle) const {
     return std::hash<std::string_view>{}(penstock::AsText(handle.bytes()));
+  }
+};
+
+template <>
+struct std::hash<penstock::fs::Identity> {
+  size_t operator()(const penstock::fs::Identity& identity) const {
+    return std::hash<penstock::fs::Handle>{}(identity.object) ^ (identity.volume * 0x9e3779b97f4a7c15u);
   }
 };

@@ -202,6 +202,7 @@ SetupResult<void> Server::OpenExports() {
     options.state_directory = state_directory_->path();
     options.changes = changes;
     options.objects = objects_;
+    PENSTOCK_TRY(options.export_name, nfs::NormalizeExportPath(spec.path));
     for (const nfs::ExportSpec& other : options_.exports) {
       if (&other != &spec) options.others.emplace_back(other.directory);
     }

@@ -57,6 +57,11 @@ Handle FileSystem::HandleOf(uint64_t fileid) const {
 
 Handle FileSystem::Root() const { return HandleOf(kRootId); }
 
+Result<Identity> FileSystem::Identify(const Handle& object) const {
+  if (object.size() != 16) return std::unexpected(Error::kBadHandle);
+  return Identity{options_.instance, object};
+}
+
 Result<Inode*> FileSystem::Find(const Handle& handle) {
   if (handle.size() != 16) return std::unexpected(Error::kBadHandle);
   const std::byte* bytes = handle.bytes().data();

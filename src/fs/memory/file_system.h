@@ -29,6 +29,7 @@ class FileSystem final : public fs::FileSystem {
 
   Handle Root() const override;
   const Properties& GetProperties() const override { return properties_; }
+  Result<Identity> Identify(const Handle& object) const override;
 
   Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) override;
   Task<Changed<void>> SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,

@@ -36,8 +36,10 @@ void ChangeCounters::NoteChange(const File& file, const PreAttributes& before, c
   } else {
     shard.by_age.splice(shard.by_age.begin(), shard.by_age, at->second);
   }
+  // Two exports of the file may both have seen the same before.
+  const uint64_t counted = at->second->ctime == ctime ? at->second->change : 0;
   at->second->ctime = ctime;
-  at->second->change = before.change + 1;
+  at->second->change = std::max(before.change, counted) + 1;
   if (shard.by_age.size() > kMaxFiles / kShards) {
     shard.by_file.erase(shard.by_age.back().file);
     shard.by_age.pop_back();

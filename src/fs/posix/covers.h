@@ -3,7 +3,7 @@
 //
 // A directory is known by its inode, wherever it is moved, and by the place where it was when the server started, so
 // that another directory that is put there is covered as well. Files are not asked for their place: nobody gets a handle
-// of one that lies in a covered directory, and a handle from a time when that was not covered has another tag (see
+// of one that lies in a covered directory, and a handle from a time when that was not covered says so (see
 // KernelHandles). A file with another name outside, or that had one when its handle was given, is reached by that.
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +25,8 @@ struct Options {
   // Where handles are kept from one start to the next. It is there, and nobody else's: see StateDirectory.
   std::filesystem::path state_directory;
   HandleMethod handles = HandleMethod::kBest;
+  // What the export is called: handles are good under this name alone, so that none of one export is taken by another.
+  std::string export_name{};
   // What other exports serve: nothing of that is served by this one, see Covers.
   std::vector<std::filesystem::path> others{};
   // Whether creating, removing, renaming and setting attributes reach the disk before they are answered, as RFC 1813
@@ -52,6 +55,7 @@ class FileSystem final : public fs::FileSystem {
 
   Handle Root() const override { return tree_.root(); }
   const Properties& GetProperties() const override { return properties_; }
+  Result<Identity> Identify(const Handle& object) const override { return tree_.Identify(object); }
 
   Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) override;
   Task<Changed<void>> SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,

@@ -109,7 +109,7 @@ TEST_P(PosixTest, ASiblingWhoseNameBeginsLikeTheRootsIsOutside) {
 
 // The same file system, the same state directory, the same kernel: but what was shown by one export is not by the
 // other.
-TEST_P(PosixTest, TheHandleOfAnotherExportIsStale) {
+TEST_P(PosixTest, TheHandleOfAnotherDirectoryIsNone) {
   stdfs::create_directory(outside() / "other");
   posix::Options options;
   options.state_directory = backend().scratch().state();
@@ -120,8 +120,35 @@ TEST_P(PosixTest, TheHandleOfAnotherExportIsStale) {
   const Context& caller = caller_;
   const Observed<Node> found = Await((*other)->Lookup(caller, (*other)->Root(), "file"));
   ASSERT_TRUE(found.result);
-  EXPECT_TRUE(StatError(found.result->handle));
-  EXPECT_TRUE(StatError((*other)->Root()));
+  EXPECT_EQ(StatError(found.result->handle), Error::kBadHandle);
+  EXPECT_EQ(StatError((*other)->Root()), Error::kBadHandle);
+}
+
+// One directory under two names: two handles of each file, neither good for the other export, and one identity.
+TEST_P(PosixTest, ADirectoryThatIsExportedTwiceHasOneIdentityOfEachFileAndTwoHandles) {
+  WriteFile(exported() / "file", "text");
+  const Context& caller = caller_;
+  Workers pool(1);
+  posix::Options options = backend().options();
+  options.export_name = "/again";
+  std::optional<Handle> kept;
+  for (int start = 0; start < 2; ++start) {
+    auto again = posix::FileSystem::Open(exported(), pool, options);
+    ASSERT_TRUE(again) << again.error().message;
+    const Observed<Node> theirs = Await((*again)->Lookup(caller, (*again)->Root(), "file"));
+    ASSERT_TRUE(theirs.result);
+    const Handle ours = Lookup(root_, "file").result->handle;
+    EXPECT_EQ(StatError(theirs.result->handle), Error::kBadHandle);
+    EXPECT_EQ(Await((*again)->GetAttributes(caller, ours)).error(), Error::kBadHandle);
+    EXPECT_EQ((*again)->Identify(ours).error(), Error::kBadHandle);
+    EXPECT_EQ(*(*again)->Identify(theirs.result->handle), *fs().Identify(ours));
+    EXPECT_NE(*(*again)->Identify(theirs.result->handle), *fs().Identify(root_));
+    // The same after a restart.
+    if (kept) {
+      EXPECT_EQ(*kept, theirs.result->handle);
+    }
+    kept = theirs.result->handle;
+  }
 }
 
 // With both kinds of handles, and with those that were given before.

@@ -10,19 +10,19 @@
 #include <thread>
 #include <utility>
 
-#include "base/random.h"
 #include "base/result.h"
-#include "base/state_directory.h"
 #include "fs/posix/error.h"
+#include "fs/posix/handle_key.h"
 #include "fs/posix/path.h"
 
 namespace penstock::fs::posix {
 namespace {
 
-// { kind: 1, tag: 8, the kernel's type: 1, the kernel's octets }
+// { kind: 1, tag of all that follows: 8, digest of what is covered: 4, the kernel's type: 1, the kernel's octets }
 constexpr size_t kTagAt = 1;
-constexpr size_t kTypeAt = 9;
-constexpr size_t kOctetsAt = 10;
+constexpr size_t kSignedAt = 9;
+constexpr size_t kTypeAt = 13;
+constexpr size_t kOctetsAt = 14;
 constexpr size_t kMaxOctets = Handle::kMaxSize - kOctetsAt;
 
 struct KernelHandle {
@@ -37,36 +37,18 @@ constexpr std::chrono::microseconds kPauses[] = {std::chrono::microseconds(100),
 
 }  // namespace
 
-Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const SipKey& key, OpenByHandle open_by_handle,
-                                                           Covers covers) {
-  std::unique_ptr<KernelHandles> handles(new KernelHandles(root, key, std::move(open_by_handle), std::move(covers)));
-  // The root's own signature cannot include it; what is hashed before every other handle is its unsigned form.
-  PENSTOCK_TRY(const Handle unbound, handles->Sign(root));
-  const ConstBytes identity = unbound.bytes().subspan(kTypeAt);
-  handles->root_identity_.assign(identity.begin(), identity.end());
-  if (!handles->covers_.empty()) {
-    std::vector<std::byte> text = handles->covers_.identity();
-    text.insert(text.begin(), identity.begin(), identity.end());
-    std::byte hash[sizeof(uint64_t)];
-    StoreBig(hash, SipHash(key, text));
-    handles->root_identity_.assign(std::begin(hash), std::end(hash));
-  }
+Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const Volume& volume, const SipKey& key,
+                                                           std::string_view export_name, Covers covers,
+                                                           OpenByHandle open_by_handle) {
+  std::unique_ptr<KernelHandles> handles(
+      new KernelHandles(root, volume.superblock, std::move(open_by_handle), std::move(covers)));
+  PENSTOCK_TRY(const Handle unsigned_root, handles->Sign(root));
+  handles->key_ = KeyOfExport(key, export_name, unsigned_root.bytes().subspan(kTypeAt));
+  const std::vector<std::byte> covered = handles->covers_.identity();
+  if (!covered.empty()) handles->covered_ = static_cast<uint32_t>(SipHash(handles->key_, covered));
   PENSTOCK_TRY(handles->root_handle_, handles->Sign(root));
   if (!handles->Open(handles->root_handle_)) return std::unexpected(Error::kNotSupported);
   return handles;
-}
-
-uint64_t KernelHandles::Tag(ConstBytes kernel_part) const {
-  std::byte text[1 + 2 * (1 + kMaxOctets)];
-  size_t size = 0;
-  const auto append = [&](ConstBytes bytes) {
-    CopyBytes(Bytes(text).subspan(size), bytes);
-    size += bytes.size();
-  };
-  text[size++] = static_cast<std::byte>(root_identity_.size());
-  append(root_identity_);
-  append(kernel_part);
-  return SipHash(key_, ConstBytes(text).first(size));
 }
 
 Result<Handle> KernelHandles::Sign(int fd) const {
@@ -81,22 +63,31 @@ Result<Handle> KernelHandles::Sign(int fd) const {
   bytes[0] = static_cast<std::byte>(HandleKind::kKernel);
   bytes[kTypeAt] = static_cast<std::byte>(type);
   std::memcpy(bytes + kOctetsAt, kernel.get().f_handle, octets);
-  StoreBig<uint64_t>(bytes + kTagAt, Tag(ConstBytes(bytes).subspan(kTypeAt, 1 + octets)));
-  return *Handle::FromBytes(ConstBytes(bytes).first(kOctetsAt + octets));
+  StoreBig<uint32_t>(bytes + kSignedAt, covered_);
+  const ConstBytes whole = ConstBytes(bytes).first(kOctetsAt + octets);
+  StoreBig<uint64_t>(bytes + kTagAt, SipHash(key_, whole.subspan(kSignedAt)));
+  return *Handle::FromBytes(whole);
 }
 
 Result<Handle> KernelHandles::HandleOf(int fd, const Stat&, const Handle&, std::string_view) { return Sign(fd); }
 Result<Handle> KernelHandles::HandleOfParent(int fd, const Stat&) { return Sign(fd); }
 
-Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
+Result<Identity> KernelHandles::Identify(const Handle& handle) const {
   const ConstBytes bytes = handle.bytes();
-  if (bytes.size() <= kOctetsAt || bytes[0] != static_cast<std::byte>(HandleKind::kKernel)) {
+  PENSTOCK_CHECK(CheckKind(bytes, HandleKind::kKernel, kOctetsAt + 1));
+  // Forged, another export's, or signed with a key that is lost.
+  if (LoadBig<uint64_t>(bytes.data() + kTagAt) != SipHash(key_, bytes.subspan(kSignedAt))) {
     return std::unexpected(Error::kBadHandle);
   }
-  const ConstBytes octets = bytes.subspan(kOctetsAt);
-  // Forged, another export's, or signed with a key that is lost.
-  if (LoadBig<uint64_t>(bytes.data() + kTagAt) != Tag(bytes.subspan(kTypeAt))) return std::unexpected(Error::kStale);
+  // Of a file that may be covered by now.
+  if (LoadBig<uint32_t>(bytes.data() + kSignedAt) != covered_) return std::unexpected(Error::kStale);
+  return Identity{superblock_, *Handle::FromBytes(bytes.subspan(kTypeAt))};
+}
 
+Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
+  if (const auto known = Identify(handle); !known) return std::unexpected(known.error());
+  const ConstBytes bytes = handle.bytes();
+  const ConstBytes octets = bytes.subspan(kOctetsAt);
   KernelHandle kernel;
   kernel.get().handle_bytes = static_cast<unsigned>(octets.size());
   kernel.get().handle_type = std::to_integer<int>(bytes[kTypeAt]);
@@ -128,22 +119,6 @@ FileDescriptor KernelHandles::OpenPatiently(struct file_handle& handle) const {
     fd = FileDescriptor(open_by_handle_(root_, &handle, kFlags));
   }
   return fd;
-}
-
-SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory) {
-  constexpr const char* kLoss = "without it, clients must mount again";
-  const std::filesystem::path path = directory / "handle-key";
-  SipKey key;
-  const Bytes octets(reinterpret_cast<std::byte*>(key.data()), sizeof key);
-  PENSTOCK_TRY(const std::optional<std::string> kept, ReadStateFile(path, sizeof key, kLoss));
-  if (kept) {
-    if (kept->size() != sizeof key) return std::unexpected(DamagedStateFile(path, "too short", kLoss));
-    CopyBytes(octets, AsBytes(*kept));
-    return key;
-  }
-  FillRandomly(octets);
-  PENSTOCK_CHECK(WriteStateFile(path, AsText(octets)));
-  return key;
 }
 
 }  // namespace penstock::fs::posix

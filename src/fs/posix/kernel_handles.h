@@ -4,9 +4,9 @@
 
 #include <fcntl.h>
 
-#include <filesystem>
 #include <functional>
-#include <vector>
+#include <memory>
+#include <string_view>
 
 #include "base/siphash.h"
 #include "fs/posix/covers.h"
@@ -14,10 +14,10 @@
 
 namespace penstock::fs::posix {
 
-// The kernel opens any file of the file system for whoever can name its inode, so a handle is signed: with a key that
-// is kept in the state directory, over the exported directory's identity, that of the directories in it that other
-// exports cover, and the kernel's handle. Without the key
-// nobody makes a handle of a file that the server never showed. A directory is besides looked for beneath the root
+// The kernel opens any file of the file system for whoever can name its inode, so a handle is signed with the export's own
+// key. Nobody without it makes a handle of a file that the server never showed in this export. The key is made of
+// the one that is kept in the state directory, the export's name, and the exported directory's identity. A handle says
+// besides which directories were covered by other exports when it was given, and is stale once others are. A directory is besides looked for beneath the root
 // whenever it is opened anew, which costs two readlinks and is remembered for as long as its descriptor is cached; a
 // file needs none (the kernel may not even know its name then), so one that was moved out of the tree stays open to
 // those who had its handle, as with the kernel server's no_subtree_check.
@@ -27,12 +27,13 @@ class KernelHandles final : public HandleSource {
 
   // kNotSupported where the kernel or our rights do not allow it. `root` is open for reading and outlives this.
   // `open_by_handle` is the system call; tests pass one that fails.
-  static Result<std::unique_ptr<KernelHandles>> Make(int root, const SipKey& key,
-                                                     OpenByHandle open_by_handle = ::open_by_handle_at,
-                                                     Covers covers = {});
+  static Result<std::unique_ptr<KernelHandles>> Make(int root, const Volume& volume, const SipKey& key,
+                                                     std::string_view export_name, Covers covers = {},
+                                                     OpenByHandle open_by_handle = ::open_by_handle_at);
 
   Handle Root() const override { return root_handle_; }
   bool may_block() const override { return false; }
+  Result<Identity> Identify(const Handle& handle) const override;
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;
@@ -40,21 +41,18 @@ class KernelHandles final : public HandleSource {
   void NameMoved(const Handle&, std::string_view, const Handle&, std::string_view) override {}
 
  private:
-  KernelHandles(int root, const SipKey& key, OpenByHandle open_by_handle, Covers covers)
-      : root_(root), key_(key), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
+  KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers)
+      : root_(root), superblock_(superblock), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
   Result<Handle> Sign(int fd) const;
   FileDescriptor OpenPatiently(struct file_handle& handle) const;
-  uint64_t Tag(ConstBytes kernel_part) const;
 
   const int root_;
-  const SipKey key_;
+  const uint64_t superblock_;
   const OpenByHandle open_by_handle_;
   const Covers covers_;
-  std::vector<std::byte> root_identity_;
+  SipKey key_{};
+  uint32_t covered_ = 0;  // a digest of what Covers has; zero for nothing
   Handle root_handle_;
 };
-
-// The key in `directory`, made on first use. One server at a time: see StateDirectory.
-SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory);
 
 }  // namespace penstock::fs::posix

@@ -9,6 +9,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace penstock::fs::posix {
 namespace {
@@ -20,17 +23,23 @@ class KernelHandlesTest : public testing::Test {
  protected:
   KernelHandlesTest() : path_(MakeDirectory()), root_(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
   void SetUp() override {
-    auto made =
-        KernelHandles::Make(root_.get(), SipKey{1, 2}, [this](int mount, struct file_handle* handle, int flags) {
-          ++calls_;
-          if (failures_ == 0) return ::open_by_handle_at(mount, handle, flags);
-          --failures_;
-          errno = ENOMEM;
-          return -1;
-        });
+    auto made = Make("/", [this](int mount, struct file_handle* handle, int flags) {
+      ++calls_;
+      if (failures_ == 0) return ::open_by_handle_at(mount, handle, flags);
+      --failures_;
+      errno = ENOMEM;
+      return -1;
+    });
     if (!made) GTEST_SKIP() << "the kernel gives no file handles here: run as root to try this";
     handles_ = *std::move(made);
     calls_ = 0;
+  }
+
+  Result<std::unique_ptr<KernelHandles>> Make(std::string_view export_name,
+                                              KernelHandles::OpenByHandle open = ::open_by_handle_at,
+                                              Covers covers = {}) {
+    return KernelHandles::Make(root_.get(), *VolumeOf(root_.get(), std::make_shared<ChangeCounters>()), SipKey{1, 2},
+                               export_name, std::move(covers), std::move(open));
   }
 
   // A new file, and its handle.
@@ -80,6 +89,40 @@ TEST_F(KernelHandlesTest, AsksTheCallerToComeLaterWhereMemoryStaysShort) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error(), Error::kDelay);
   EXPECT_LT(calls_, 10);
+}
+
+TEST_F(KernelHandlesTest, AHandleIsGoodInItsOwnExportAlone) {
+  const Handle file = MakeFile();
+  const auto other = Make("/other");
+  ASSERT_TRUE(other);
+  EXPECT_EQ((*other)->Identify(file).error(), Error::kBadHandle);
+  EXPECT_EQ((*other)->Open(file).error(), Error::kBadHandle);
+  EXPECT_EQ((*other)->Open(handles_->Root()).error(), Error::kBadHandle);
+  const auto same = Make("/");
+  ASSERT_TRUE(same);
+  EXPECT_TRUE((*same)->Open(file));
+}
+
+TEST_F(KernelHandlesTest, AFileHasOneIdentityInAllExports) {
+  const Handle file = MakeFile();
+  const auto other = Make("/other");
+  ASSERT_TRUE(other);
+  const FileDescriptor fd(::openat(root_.get(), "file", O_PATH | O_CLOEXEC));
+  const Result<Handle> again = (*other)->HandleOf(fd.get(), {}, {}, "file");
+  ASSERT_TRUE(again);
+  EXPECT_NE(*again, file);
+  EXPECT_EQ(*(*other)->Identify(*again), *handles_->Identify(file));
+  EXPECT_NE(*handles_->Identify(file), *handles_->Identify(handles_->Root()));
+}
+
+// Handles of the first versions said nothing of their export.
+TEST_F(KernelHandlesTest, HandlesOfEarlierVersionsAreStale) {
+  const Handle file = MakeFile();
+  std::vector<std::byte> octets(file.bytes().begin(), file.bytes().end());
+  octets[0] = std::byte{1};
+  EXPECT_EQ(handles_->Open(*Handle::FromBytes(octets)).error(), Error::kStale);
+  octets[0] = std::byte{77};
+  EXPECT_EQ(handles_->Open(*Handle::FromBytes(octets)).error(), Error::kBadHandle);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "base/workers.h"
 #include "fs/posix/acl_octets.h"
 #include "fs/posix/file_system.h"
+#include "fs/posix/handle_key.h"
 #include "fs/posix/kernel_handles.h"
 #include "fs/posix/path.h"
 #include "fs/posix/table_handles.h"
@@ -56,31 +57,34 @@ SetupResult<void> CheckKernel(int root) {
   return {};
 }
 
-// Another table for each directory that is served.
-stdfs::path TableFile(const stdfs::path& state_directory, const stdfs::path& root) {
+// Another table for each export and each directory that it serves.
+stdfs::path TableFile(const stdfs::path& state_directory, const stdfs::path& root, std::string_view export_name) {
   std::error_code error;
   const stdfs::path canonical = stdfs::canonical(root, error);
-  const std::string& name = error ? root.native() : canonical.native();
+  std::string name = error ? root.native() : canonical.native();
+  name += '\0';
+  name += export_name;
   return state_directory / fmt::format("handles-{:016x}.sqlite", SipHash({0, 0}, AsBytes(name)));
 }
 
 SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, int fd, const Volume& volume,
-                                                       const Covers& covers, const stdfs::path& state_directory,
-                                                       HandleMethod method) {
-  if (method != HandleMethod::kTable) {
-    PENSTOCK_TRY(const SipKey key, LoadHandleKey(state_directory));
-    Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, key, ::open_by_handle_at, covers);
+                                                       const Covers& covers, const Options& options) {
+  PENSTOCK_TRY(const SipKey key, LoadHandleKey(options.state_directory));
+  if (options.handles != HandleMethod::kTable) {
+    Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, volume, key, options.export_name, covers);
     if (kernel) return std::move(*kernel);
-    if (method == HandleMethod::kKernel) {
+    if (options.handles == HandleMethod::kKernel) {
       return Failure(
           "the kernel gives no file handles for {}: it needs CAP_DAC_READ_SEARCH and a file system that can "
           "be exported",
           root.string());
     }
-    log::debug("no kernel file handles for {}: keeping a table of them in {}", root.string(), state_directory.string());
+    log::debug("no kernel file handles for {}: keeping a table of them in {}", root.string(),
+               options.state_directory.string());
   }
   PENSTOCK_TRY(std::unique_ptr<TableHandles> table,
-               TableHandles::Make(fd, volume, covers, TableFile(state_directory, root)));
+               TableHandles::Make(fd, volume, key, options.export_name, covers,
+                                  TableFile(options.state_directory, root, options.export_name)));
   return table;
 }
 
@@ -120,8 +124,7 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
 
   Tree::Parts parts{std::move(fd), *volume, nullptr, options.objects, options.sync_metadata, WriteVerifier(), {}};
   parts.covers = Covers(parts.root.get(), *volume, options.others);
-  PENSTOCK_TRY(parts.handles,
-               MakeHandles(root, parts.root.get(), *volume, parts.covers, options.state_directory, options.handles));
+  PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, parts.covers, options));
   if (!parts.objects) parts.objects = std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(0));
   uint64_t verifier = 0;
   if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier) return Failure("no randomness to be had");

@@ -7,10 +7,10 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
-#include <cstring>
 #include <utility>
 
 #include "fs/posix/error.h"
+#include "fs/posix/fsid.h"
 
 namespace penstock::fs::posix {
 namespace {
@@ -47,11 +47,25 @@ Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes) {
   Volume volume;
   volume.changes = std::move(changes);
   volume.device = DeviceOf(stat);
-  std::memcpy(&volume.fsid, &fs.f_fsid, sizeof volume.fsid);
-  if (volume.fsid == 0) volume.fsid = volume.device;
+  volume.superblock = SuperblockOf(fd).value_or(volume.device);
+  FileSystemFacts facts{.kernel_fsid = KernelFsidOf(fs), .device = {stat.stx_dev_major, stat.stx_dev_minor}};
+  facts.uuid = FindUuid(fd, facts.device);
+  volume.fsid = FsidOf(facts);
   volume.in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
   volume.read_only = (fs.f_flags & ST_RDONLY) != 0;
   return volume;
+}
+
+uint64_t OtherVolumes::NameOf(int fd, uint64_t st_dev, uint64_t root_fsid) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = names_.find(st_dev); known != names_.end()) return known->second;
+  struct statfs fs;
+  if (::fstatfs(fd, &fs) != 0) return st_dev;
+  const uint64_t fsid = KernelFsidOf(fs);
+  const Device device{.major = major(st_dev), .minor = minor(st_dev)};
+  // Where it says no more, it is one file system to the kernel, and yet its files have numbers of their own (overlayfs).
+  const bool tells = fsid != 0 && fsid != root_fsid && !IsDeviceNumber(fsid, device);
+  return names_[st_dev] = tells ? fsid ^ root_fsid : st_dev;
 }
 
 Result<Stat> StatOf(int fd, const Volume& volume) {
@@ -65,7 +79,7 @@ Result<Stat> StatOfNameless(int fd, const Volume& volume) {
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &stat) != 0) return LastError();
   const uint64_t device = DeviceOf(stat);
   Stat result;
-  result.device = device == volume.device ? 0 : device;
+  result.device = device == volume.device ? 0 : volume.others->NameOf(fd, device, volume.fsid);
   Attributes& a = result.attributes;
   a.type = TypeOf(stat.stx_mode);
   a.mode = stat.stx_mode & 07777;

@@ -3,11 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "fs/names.h"
 #include "fs/posix/error.h"
+#include "fs/posix/handle_key.h"
 #include "fs/posix/path.h"
 
 namespace penstock::fs::posix {
@@ -15,15 +15,19 @@ namespace {
 
 constexpr int64_t kRootId = 1;
 constexpr int kMaxDepth = 1000;
-// { kind: 1, secret: 8, id: 8 }
-constexpr size_t kHandleSize = 17;
+// { kind: 1, tag: 8, id: 8, file system: 8, inode: 8, time of birth: 8 }
+constexpr size_t kTagAt = 1;
+constexpr size_t kIdAt = 9;
+constexpr size_t kObjectAt = 17;
+constexpr size_t kHandleSize = 41;
+static_assert(kHandleSize <= Handle::kMaxSize);
 
 constexpr DatabaseLayout kLayout{
     .settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
     .schema = R"(
   CREATE TABLE objects (
     id INTEGER PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, born INTEGER NOT NULL,
-    secret INTEGER NOT NULL, UNIQUE (device, inode));
+    UNIQUE (device, inode));
   CREATE TABLE names (
     parent INTEGER NOT NULL, name BLOB NOT NULL, object INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
   CREATE INDEX names_of_object ON names (object);
@@ -65,7 +69,8 @@ Result<std::optional<std::string>> SearchDirectory(int directory, uint64_t inode
 
 }  // namespace
 
-SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Volume& volume, Covers covers,
+SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Volume& volume, const SipKey& key,
+                                                              std::string_view export_name, Covers covers,
                                                               const std::filesystem::path& file) {
   PENSTOCK_TRY(std::unique_ptr<Database> database, Database::Open(file, kLayout));
   Database& opened = *database;
@@ -84,7 +89,11 @@ SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Vo
     assert(added->id == kRootId);
     row = *added;
   }
-  handles->root_handle_ = MakeHandle(*row);
+  std::byte identity[16];
+  StoreBig<uint64_t>(identity, static_cast<uint64_t>(row->inode));
+  StoreBig<uint64_t>(identity + 8, static_cast<uint64_t>(row->born));
+  handles->key_ = KeyOfExport(key, export_name, identity);
+  handles->root_handle_ = handles->MakeHandle(*row);
   return handles;
 }
 
@@ -93,9 +102,9 @@ TableHandles::TableHandles(int root, const Volume& volume, Covers covers, std::u
       volume_(volume),
       covers_(std::move(covers)),
       database_(std::move(database)),
-      by_id_(*database_, "SELECT id, device, inode, born, secret FROM objects WHERE id = ?"),
-      by_inode_(*database_, "SELECT id, device, inode, born, secret FROM objects WHERE device = ? AND inode = ?"),
-      add_row_(*database_, "INSERT INTO objects (device, inode, born, secret) VALUES (?, ?, ?, ?)"),
+      by_id_(*database_, "SELECT id, device, inode, born FROM objects WHERE id = ?"),
+      by_inode_(*database_, "SELECT id, device, inode, born FROM objects WHERE device = ? AND inode = ?"),
+      add_row_(*database_, "INSERT INTO objects (device, inode, born) VALUES (?, ?, ?)"),
       drop_row_(*database_, "DELETE FROM objects WHERE id = ?"),
       drop_names_(*database_, "DELETE FROM names WHERE object = ?1 OR parent = ?1"),
       names_of_(*database_, "SELECT parent, name FROM names WHERE object = ?"),
@@ -104,28 +113,42 @@ TableHandles::TableHandles(int root, const Volume& volume, Covers covers, std::u
       drop_name_(*database_, "DELETE FROM names WHERE parent = ? AND name = ?"),
       move_name_(*database_, "UPDATE OR REPLACE names SET parent = ?, name = ? WHERE parent = ? AND name = ?") {}
 
-Handle TableHandles::MakeHandle(const Row& row) {
+// A file is known by its file system and its number in any table, and the root's file system is zero in ours.
+Handle TableHandles::MakeHandle(const Row& row) const {
   std::byte bytes[kHandleSize];
   bytes[0] = static_cast<std::byte>(HandleKind::kTable);
-  StoreBig<uint64_t>(bytes + 1, static_cast<uint64_t>(row.secret));
-  StoreBig<uint64_t>(bytes + 9, static_cast<uint64_t>(row.id));
+  StoreBig<uint64_t>(bytes + kIdAt, static_cast<uint64_t>(row.id));
+  StoreBig<uint64_t>(bytes + kObjectAt, volume_.fsid ^ static_cast<uint64_t>(row.device));
+  StoreBig<uint64_t>(bytes + kObjectAt + 8, static_cast<uint64_t>(row.inode));
+  StoreBig<uint64_t>(bytes + kObjectAt + 16, static_cast<uint64_t>(row.born));
+  StoreBig<uint64_t>(bytes + kTagAt, SipHash(key_, ConstBytes(bytes).subspan(kIdAt)));
   return *Handle::FromBytes(bytes);
+}
+
+Result<Identity> TableHandles::Identify(const Handle& handle) const {
+  const ConstBytes bytes = handle.bytes();
+  PENSTOCK_CHECK(CheckKind(bytes, HandleKind::kTable, kHandleSize));
+  // Forged, another export's, or signed with a key that is lost.
+  if (bytes.size() != kHandleSize || LoadBig<uint64_t>(bytes.data() + kTagAt) != SipHash(key_, bytes.subspan(kIdAt))) {
+    return std::unexpected(Error::kBadHandle);
+  }
+  return Identity{volume_.superblock, *Handle::FromBytes(bytes.subspan(kObjectAt))};
 }
 
 std::optional<TableHandles::Row> TableHandles::FindRow(int64_t id) {
   std::optional<Row> row;
   if (by_id_.Bind(id).Step()) {
-    row = Row{by_id_.Integer(0), by_id_.Integer(1), by_id_.Integer(2), by_id_.Integer(3), by_id_.Integer(4)};
+    row = Row{by_id_.Integer(0), by_id_.Integer(1), by_id_.Integer(2), by_id_.Integer(3)};
   }
   by_id_.Reset();
   return row;
 }
 
 std::optional<TableHandles::Row> TableHandles::RowOf(const Handle& handle) {
-  if (handle.size() != kHandleSize) return std::nullopt;
-  const std::byte* bytes = handle.bytes().data();
-  std::optional<Row> row = FindRow(static_cast<int64_t>(LoadBig<uint64_t>(bytes + 9)));
-  if (row && static_cast<uint64_t>(row->secret) != LoadBig<uint64_t>(bytes + 1)) row.reset();
+  if (!Identify(handle)) return std::nullopt;
+  std::optional<Row> row = FindRow(static_cast<int64_t>(LoadBig<uint64_t>(handle.bytes().data() + kIdAt)));
+  // An id that is used again, for another object.
+  if (row && MakeHandle(*row) != handle) row.reset();
   return row;
 }
 
@@ -134,7 +157,7 @@ std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
   std::optional<Row> row;
   Statement& query = by_inode_;
   if (query.Bind(static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid)).Step()) {
-    row = Row{query.Integer(0), query.Integer(1), query.Integer(2), query.Integer(3), query.Integer(4)};
+    row = Row{query.Integer(0), query.Integer(1), query.Integer(2), query.Integer(3)};
   }
   query.Reset();
   if (row && row->born != BirthOf(stat)) {
@@ -145,9 +168,8 @@ std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
 }
 
 Result<TableHandles::Row> TableHandles::AddRow(const Stat& stat) {
-  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), BirthOf(stat), 0};
-  if (::getrandom(&row.secret, sizeof row.secret, 0) != sizeof row.secret) return std::unexpected(Error::kServerFault);
-  if (!add_row_.Bind(row.device, row.inode, row.born, row.secret).Run()) return std::unexpected(Error::kServerFault);
+  Row row{0, static_cast<int64_t>(stat.device), static_cast<int64_t>(stat.attributes.fileid), BirthOf(stat)};
+  if (!add_row_.Bind(row.device, row.inode, row.born).Run()) return std::unexpected(Error::kServerFault);
   row.id = sqlite3_last_insert_rowid(database_->get());
   return row;
 }
@@ -193,9 +215,7 @@ Result<Handle> TableHandles::HandleOfParent(int, const Stat& stat) {
 }
 
 Result<FileDescriptor> TableHandles::Open(const Handle& handle) {
-  if (handle.size() != kHandleSize || handle.bytes()[0] != static_cast<std::byte>(HandleKind::kTable)) {
-    return std::unexpected(Error::kBadHandle);
-  }
+  if (const auto known = Identify(handle); !known) return std::unexpected(known.error());
   std::lock_guard lock(mutex_);
   const std::optional<Row> row = RowOf(handle);
   if (!row) return std::unexpected(by_id_.failed() ? Error::kIo : Error::kStale);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/database/database.h"
+#include "base/siphash.h"
 #include "fs/posix/covers.h"
 #include "fs/posix/handles.h"
 
@@ -18,15 +19,17 @@ namespace penstock::fs::posix {
 // A handle leads back by its object's names, one directory at a time, and counts only where it comes to the same inode
 // with the same time of birth. What the server itself renames it enters. What others rename within its directory is
 // found again by its inode number, at the cost of reading that directory; what they move to another directory is stale
-// until a client comes across it there (then it has the same handle as before). A handle carries 64 random bits, so
-// that nobody guesses one.
+// until a client comes across it there (then it has the same handle as before). A handle is signed with the export's own
+// key, so that nobody guesses one.
 class TableHandles final : public HandleSource {
  public:
   // The table is `file`, made if it is not there. `root` outlives this.
-  static SetupResult<std::unique_ptr<TableHandles>> Make(int root, const Volume& volume, Covers covers,
+  static SetupResult<std::unique_ptr<TableHandles>> Make(int root, const Volume& volume, const SipKey& key,
+                                                         std::string_view export_name, Covers covers,
                                                          const std::filesystem::path& file);
 
   Handle Root() const override { return root_handle_; }
+  Result<Identity> Identify(const Handle& handle) const override;
   bool may_block() const override { return true; }
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
@@ -38,7 +41,6 @@ class TableHandles final : public HandleSource {
   struct Row {
     int64_t id = 0;
     int64_t device = 0, inode = 0, born = 0;
-    int64_t secret = 0;
   };
   struct Name {
     int64_t parent = 0;
@@ -58,7 +60,7 @@ class TableHandles final : public HandleSource {
   Result<FileDescriptor> OpenRow(const Row& row, int depth);
   Result<FileDescriptor> OpenNamed(int directory, const std::string& name, const Row& row);
 
-  static Handle MakeHandle(const Row& row);
+  Handle MakeHandle(const Row& row) const;
 
   const int root_;
   const Volume volume_;
@@ -67,6 +69,7 @@ class TableHandles final : public HandleSource {
   std::unique_ptr<Database> database_;
   Statement by_id_, by_inode_, add_row_, drop_row_, drop_names_;
   Statement names_of_, name_at_, set_name_, drop_name_, move_name_;
+  SipKey key_{};
   Handle root_handle_;
 };
 

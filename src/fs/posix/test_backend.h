@@ -59,6 +59,7 @@ class PosixBackend : public suite::Backend {
 
   FileSystem& posix_fs() { return *file_system_; }
   const Scratch& scratch() const { return scratch_; }
+  const Options& options() const { return options_; }
 
  private:
   void Start() {

@@ -44,6 +44,7 @@ class Tree {
   using Touches = std::vector<Touched>;
 
   const Handle& root() const { return root_handle_; }
+  Result<Identity> Identify(const Handle& handle) const { return parts_.handles->Identify(handle); }
   const Volume& volume() const { return parts_.volume; }
   size_t open_objects() const { return objects_.size(); }
 

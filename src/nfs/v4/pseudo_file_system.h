@@ -38,6 +38,9 @@ class PseudoFileSystem final : public fs::FileSystem {
 
   fs::Handle Root() const override { return HandleOf(root()); }
   const fs::Properties& GetProperties() const override { return properties_; }
+  fs::Result<fs::Identity> Identify(const fs::Handle& object) const override {
+    return fs::Identity{UINT64_MAX, object};  // no device has this number
+  }
   Task<fs::Result<fs::Attributes>> GetAttributes(const fs::Context& context, const fs::Handle& object) override;
   Task<fs::Observed<fs::Node>> Lookup(const fs::Context& context, const fs::Handle& directory,
                                       std::string_view name) override;
