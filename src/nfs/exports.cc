@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 
 #include "base/local_port.h"
@@ -45,6 +46,12 @@ bool Export::Admits(const rpc::Peer& client) const {
   if (port_counts && client.address.port() >= kFirstUnreservedPort) return false;
   return options_.clients.empty() ||
          std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client.address.address()); });
+}
+
+NamedFile Export::Name(const fs::Handle& object) const {
+  const auto identity = file_system_->Identify(object);
+  assert(identity);
+  return {{id_, object}, *identity};
 }
 
 SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,

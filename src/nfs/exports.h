@@ -29,6 +29,8 @@ class Export {
   const ExportOptions& options() const { return options_; }
 
   FileHandle root() const { return {id_, file_system_->Root()}; }
+  // Of a handle that the file system gave, or has identified.
+  NamedFile Name(const fs::Handle& object) const;
 
   // Whether the host and port that a call came from may use this export. Over RDMA the port does not count: Linux's client
   // leaves it to the RDMA connection manager, which gives it one above 1023 (and Linux's server asks for no other).

@@ -39,7 +39,7 @@ class FileClaims {
   // Whether a client may know a newer version of the file than its file system, or may have had one since `mark`: it has
   // the file delegated for writing. Then nobody is told attributes that nobody asked for, so that those who need them ask.
   // Any thread. Takes no lock unless somebody has.
-  virtual bool IsOutdated(const FileHandle& file, uint64_t mark) const = 0;
+  virtual bool IsOutdated(const NamedFile& file, uint64_t mark) const = 0;
 
   // Somebody is about it: while this lives, nobody else is promised that the file stays as it is.
   class Hold {
@@ -51,7 +51,7 @@ class FileClaims {
     std::unique_ptr<Hold> hold{};  // where the file is to be changed: until that is done
   };
   // Recalls what is in the way. Any thread; comes back on `loop`, the caller's (none in a simulation).
-  virtual Task<Checked> Check(Loop* loop, FileHandle file, Use use) = 0;
+  virtual Task<Checked> Check(Loop* loop, NamedFile file, Use use) = 0;
 
  protected:
   explicit FileClaims(const std::atomic<size_t>& count) : count_(count) {}

@@ -60,4 +60,16 @@ class EncodedHandle {
   size_t size_;
 };
 
+// A file as a client names it. Two are equal where they are the same file, whichever exports they are named by: opens, locks
+// and delegations are the file's. What a client is told of it later names the handle that the client knows.
+struct NamedFile {
+  FileHandle handle;
+  fs::Identity identity;
+  bool operator==(const NamedFile& other) const { return identity == other.identity; }
+};
+
+struct NamedFileHash {
+  size_t operator()(const NamedFile& file) const { return std::hash<fs::Identity>{}(file.identity); }
+};
+
 }  // namespace penstock::nfs

@@ -31,6 +31,10 @@ Target::Target(const Request& request, const nfs_fh3& handle, Flavors flavors)
     status_ = NFS3ERR_ACCES;
     return;
   }
+  if (const auto known = export_->file_system().Identify(parsed->object); !known) {
+    status_ = ToStatus(known.error());
+    return;
+  }
   caller_.emplace(export_->options(), request.call.credential, request.call.peer);
   object_ = parsed->object;
   status_ = NFS3_OK;
@@ -42,13 +46,15 @@ Result<fs::Handle, nfsstat3> Target::Other(const nfs_fh3& handle) const {
   const auto parsed = FileHandle::Parse(handle.data.bytes());
   if (!parsed) return std::unexpected(NFS3ERR_BADHANDLE);
   if (parsed->export_id != export_->id()) return std::unexpected(NFS3ERR_XDEV);
+  if (const auto known = file_system().Identify(parsed->object); !known)
+    return std::unexpected(ToStatus(known.error()));
   return parsed->object;
 }
 
 post_op_attr Target::PostAttributes(const fs::Handle& object, const std::optional<fs::Attributes>& attributes) const {
   if (!attributes) return std::nullopt;
   const bool may_be_held = claims_ && attributes->type == fs::FileType::kRegular;
-  if (may_be_held && claims_->IsOutdated({export_->id(), object}, mark_)) return std::nullopt;
+  if (may_be_held && claims_->IsOutdated(export_->Name(object), mark_)) return std::nullopt;
   return ToAttributes(*attributes);
 }
 
@@ -59,7 +65,7 @@ wcc_data Target::ConsistencyData(const fs::WeakCacheData& data) const {
 }
 
 Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) {
-  const FileHandle file{export_->id(), object};
+  const NamedFile file = export_->Name(object);
   FileClaims::Checked checked = co_await claims_->Check(loop_, file, use);
   if (checked.hold) held_.push_back(std::move(checked.hold));
   switch (checked.verdict) {

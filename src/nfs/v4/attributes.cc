@@ -131,7 +131,7 @@ Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& argument
   } else if (given->values.size) {
     status = co_await CheckWrite(compound, arguments.stateid);
   } else {
-    status = co_await RecallBeforeChange(compound, object.handle(), arguments.stateid);
+    status = co_await RecallBeforeChange(compound, object.name(), arguments.stateid);
   }
   if (status == NFS4_OK) status = co_await ApplyToWhatIsThere(object, *given);
   if (status != NFS4_OK) co_return SETATTR4res{.status = status, .attrsset = {}};

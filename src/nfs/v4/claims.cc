@@ -33,16 +33,16 @@ uint64_t Claims::Mark() const { return services_.state.write_held().ended(); }
 
 // RFC 8881 §10.4.3. What a holder has written reaches the server before the delegation ends: attributes that were looked
 // at after that are right.
-bool Claims::IsOutdated(const FileHandle& file, uint64_t mark) const {
+bool Claims::IsOutdated(const NamedFile& file, uint64_t mark) const {
   const WriteHeldFiles& held = services_.state.write_held();
-  const size_t hash = FileHandleHash()(file);
+  const size_t hash = NamedFileHash()(file);
   if (held.MayHave(hash) && services_.state.Lock()->files.WriteHolder(file)) return true;
   return held.MayHaveEnded(hash, mark);
 }
 
 // Who asks has no stateid, and may be anybody, the holder of a delegation included: as an anonymous request of version 4.0
 // (RFC 7530 §9.1.6, §10.4).
-Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, FileHandle file, Use use) {
+Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, NamedFile file, Use use) {
   constexpr nfs4::stateid4 kAnonymous{};
   switch (use) {
     case Use::kReadAttributes:
@@ -57,7 +57,7 @@ Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, FileHandle file, Use use) {
   std::unreachable();
 }
 
-Task<FileClaims::Checked> Claims::Check(Loop* loop, FileHandle file, Use use) {
+Task<FileClaims::Checked> Claims::Check(Loop* loop, NamedFile file, Use use) {
   FileUses uses;
   const Asker anybody{services_, loop, Presenter{}, uses};
   const nfs4::nfsstat4 status = co_await Ask(anybody, file, use);

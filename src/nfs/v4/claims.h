@@ -13,11 +13,11 @@ class Claims final : public FileClaims {
   explicit Claims(const Services& services);
 
   uint64_t Mark() const override;
-  bool IsOutdated(const FileHandle& file, uint64_t mark) const override;
-  Task<Checked> Check(Loop* loop, FileHandle file, Use use) override;
+  bool IsOutdated(const NamedFile& file, uint64_t mark) const override;
+  Task<Checked> Check(Loop* loop, NamedFile file, Use use) override;
 
  private:
-  static Task<nfs4::nfsstat4> Ask(Asker anybody, FileHandle file, Use use);
+  static Task<nfs4::nfsstat4> Ask(Asker anybody, NamedFile file, Use use);
 
   const Services services_;
 };

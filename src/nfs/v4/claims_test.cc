@@ -161,15 +161,15 @@ TEST_F(ClaimsTest, RefusalsLeaveOutAttributesWhileTheFileIsDelegatedForWriting) 
 // Attributes that were looked at while a delegation was out are as old as that, although it has ended since.
 TEST_F(ClaimsTest, AttributesAreOutdatedWhereADelegationForWritingEndedMeanwhile) {
   Claims claims(server.GetServices());
-  const FileHandle handle = *FileHandle::Parse(file.bytes());
+  const NamedFile name = NameOf(file);
   const uint64_t before = claims.Mark();
-  EXPECT_FALSE(claims.IsOutdated(handle, before));
+  EXPECT_FALSE(claims.IsOutdated(name, before));
   const stateid4 id = WriteDelegation();
-  EXPECT_TRUE(claims.IsOutdated(handle, before));
+  EXPECT_TRUE(claims.IsOutdated(name, before));
   const uint64_t meanwhile = claims.Mark();
   Return(id);
-  EXPECT_TRUE(claims.IsOutdated(handle, meanwhile));
-  EXPECT_FALSE(claims.IsOutdated(handle, claims.Mark()));
+  EXPECT_TRUE(claims.IsOutdated(name, meanwhile));
+  EXPECT_FALSE(claims.IsOutdated(name, claims.Mark()));
 }
 
 TEST_F(ClaimsTest, DelegationForReadingStaysWithReaders) {
@@ -243,16 +243,16 @@ TEST_F(ClaimsTest, DelegationOfASilentClientGoesAtOnce) {
 TEST_F(ClaimsTest, NobodyIsPromisedAFileThatIsJustAboutToChange) {
   Client();
   Claims claims(server.GetServices());
-  const FileHandle handle = *FileHandle::Parse(file.bytes());
+  const NamedFile name = NameOf(file);
   for (const auto use : {FileClaims::Use::kWrite, FileClaims::Use::kChange}) {
-    auto checked = Now(claims.Check(nullptr, handle, use));
+    auto checked = Now(claims.Check(nullptr, name, use));
     ASSERT_EQ(checked.verdict, FileClaims::Verdict::kFree);
     const auto opened = TryOpen(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
     EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_NONE_EXT);
     checked.hold.reset();
     Return(ReadDelegation());
   }
-  EXPECT_FALSE(Now(claims.Check(nullptr, handle, FileClaims::Use::kRead)).hold);
+  EXPECT_FALSE(Now(claims.Check(nullptr, name, FileClaims::Use::kRead)).hold);
 }
 
 TEST_F(ClaimsTest, DenialOfWritingEndsWithTheOpen) {

@@ -1,6 +1,7 @@
 #include "nfs/v4/compound.h"
 
 #include "nfs/v4/attributes/attribute_set.h"
+#include "nfs/v4/convert.h"
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_0.h"
@@ -107,13 +108,14 @@ void Compound::Enter(const Export& in, const fs::Handle& object, Standing how) {
   current.emplace(in, object, call);
   standing = how;
   current_stateid.reset();
-  if (call.peer.order) call.peer.order->NoteSubject(call.xid, FileHandleHash()(current->handle()));
+  if (call.peer.order) call.peer.order->NoteSubject(call.xid, NamedFileHash()(current->name()));
 }
 
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: access that was revoked, for everybody or for this client, makes a handle stale.
   const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
+  if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
   return PutCurrent(*in, handle.object);
 }
 
@@ -127,6 +129,7 @@ nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object) {
 nfsstat4 Compound::MoveTo(const FileHandle& handle) {
   const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
+  if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
   return MoveTo(*in, handle.object);
 }
 

@@ -50,6 +50,7 @@ class Object {
   const fs::Context& context() const { return caller_.context(); }
   const fs::Handle& object() const { return object_; }
   FileHandle handle() const { return {export_->id(), object_}; }
+  NamedFile name() const { return export_->Name(object_); }
   bool read_only() const { return export_->options().read_only; }
 
  private:
@@ -109,7 +110,7 @@ struct Compound {
   TimePoint now() const { return services.clock.Now(); }
 
   // Makes `handle` the current filehandle, and forgets the current stateid. NFS4ERR_STALE: its export is gone, or not for
-  // this client. Put* is for operations that put a filehandle: NFS4ERR_WRONGSEC unless what follows makes up for it.
+  // this client. NFS4ERR_BADHANDLE: its export never gave it. Put* is for operations that put a filehandle: NFS4ERR_WRONGSEC unless what follows makes up for it.
   nfs4::nfsstat4 PutCurrent(const FileHandle& handle);
   nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object);
   // For those that find one: NFS4ERR_WRONGSEC where calls of this flavor are not taken there.

@@ -129,7 +129,7 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
     auto state = compound.services.state.Lock();
     if (!state->clients.CanCall(client)) co_return std::nullopt;
     stateid = state->offloads.Start(client, to.handle(), compound.services.random(), compound.now());
-    if (stateid) uses.Begin(compound.services.state, *state, to.handle());
+    if (stateid) uses.Begin(compound.services.state, *state, to.name());
   }
   if (stateid) {
     Offloaded job{from, to, range, client, *stateid, std::move(*source), std::move(*target), std::move(uses)};
@@ -178,7 +178,7 @@ Task<nfsstat4> CheckStateIds(Compound& compound, const stateid4& source, const s
 // RFC 7862 §15.2. We copy in order, so that a client may ask for that; and never from another server.
 Task<COPY4res> Copy(Compound& compound, const COPY4args& arguments) {
   if (!arguments.ca_source_server.empty()) co_return COPY4res(NFS4ERR_NOTSUPP);
-  if (compound.saved->handle() == compound.current->handle()) co_return COPY4res(NFS4ERR_INVAL);
+  if (compound.saved->name() == compound.current->name()) co_return COPY4res(NFS4ERR_INVAL);
   Range range{arguments.ca_src_offset, arguments.ca_dst_offset, arguments.ca_count};
   if (const nfsstat4 status = co_await CheckRange(compound, range); status != NFS4_OK) co_return COPY4res(status);
   const nfsstat4 status = co_await CheckStateIds(compound, arguments.ca_src_stateid, arguments.ca_dst_stateid);

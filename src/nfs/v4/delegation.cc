@@ -44,7 +44,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
     co_return WANT_DELEGATION4res(status);
   }
   const Files::DelegationRequest request{.client = client,
-                                         .file = file.handle(),
+                                         .file = file.name(),
                                          .minor_version = compound.minor_version,
                                          .by = Principal::Of(compound.call.credential),
                                          .facts = {.want = want,
@@ -68,10 +68,11 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
   auto state = compound.services.state.Lock();
+  const bool may_stay = state->clients.CanCall(client) && compound.services.settings.delegations;
   co_return WANT_DELEGATION4res(
-      NFS4_OK, state->files.ReclaimDelegation(client, compound.current->handle(), type == OPEN_DELEGATE_WRITE,
-                                              state->clients.CanCall(client), compound.minor_version,
-                                              Principal::Of(compound.call.credential), compound.now()));
+      NFS4_OK,
+      state->files.ReclaimDelegation(client, compound.current->name(), type == OPEN_DELEGATE_WRITE, may_stay,
+                                     compound.minor_version, Principal::Of(compound.call.credential), compound.now()));
 }
 
 }  // namespace

@@ -79,6 +79,21 @@ TEST_F(NoDelegationTest, IsGivenWhereTheOperatorWantsNone) {
   EXPECT_EQ(opened.resok4().delegation.od_whynone().ond_why(), WND4_RESOURCE);
 }
 
+// RFC 8881 §10.2.1: what was held before a restart is reclaimed, whatever the operator wants by now.
+TEST_F(NoDelegationTest, IsAskedBackAtOnceWhereItIsReclaimed) {
+  const nfs_fh4 file = MakeFile("file");
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  server.state.Lock()->clients.grace() =
+      Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
+            server.clock.now + std::chrono::seconds(90));
+  const auto reclaim = Opening(client.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_READ));
+  const auto opened = Run0(PutFh(file), reclaim).Skip().Next<OPEN4res>();
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  ASSERT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_TRUE(opened.resok4().delegation.read().recall);
+}
+
 TEST_F(DelegationTest, IsNotGivenWhereAnotherWrites) {
   Given(Other(), kWrite | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   EXPECT_EQ(Given(Client(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
@@ -153,12 +168,12 @@ TEST_F(DelegationTest, IsRecalledBeforeTheFileIsRenamedReplacedOrLinked) {
 // What comes between the check and the change itself: the operation waits for the file system, and another client's OPEN
 // is executed meanwhile.
 TEST_F(DelegationTest, IsNotGivenWhileTheFileIsBeingChanged) {
-  const FileHandle handle = *FileHandle::Parse(file.bytes());
+  const NamedFile name = NameOf(file);
   const Services services = server.GetServices();
   FileUses uses;
   const Asker asker{services, nullptr, {2, Client().client()}, uses};
-  EXPECT_EQ(Now(Recall(asker, handle, std::nullopt, Files::Use::kChange)), NFS4_OK);
-  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, handle, true)), NFS4_OK);
+  EXPECT_EQ(Now(Recall(asker, name, std::nullopt, Files::Use::kChange)), NFS4_OK);
+  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, name, true)), NFS4_OK);
   EXPECT_EQ(Given(Other(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
   uses.End();
   EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
@@ -183,7 +198,7 @@ TEST_F(DelegationTest, IsGivenWhileTheFileIsRead) {
   FileUses uses;
   const Services services = server.GetServices();
   const Asker asker{services, nullptr, {2, Client().client()}, uses};
-  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, *FileHandle::Parse(file.bytes()), false)), NFS4_OK);
+  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, NameOf(file), false)), NFS4_OK);
   EXPECT_TRUE(uses.empty());
 }
 

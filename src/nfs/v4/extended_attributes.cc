@@ -24,7 +24,7 @@ Task<nfsstat4> CheckChange(Compound& compound, std::string_view name) {
   const Object& object = *compound.current;
   if (object.read_only()) co_return NFS4ERR_ROFS;
   if (const nfsstat4 status = CheckCall(object, name); status != NFS4_OK) co_return status;
-  co_return co_await RecallBeforeChange(compound, object.handle());
+  co_return co_await RecallBeforeChange(compound, object.name());
 }
 
 // What can have none.

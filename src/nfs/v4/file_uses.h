@@ -17,7 +17,7 @@ class FileUses {
   ~FileUses() { End(); }
 
   // With the tables of `state`, which is locked.
-  void Begin(State& state, StateTables& tables, const FileHandle& file) {
+  void Begin(State& state, StateTables& tables, const NamedFile& file) {
     state_ = &state;
     tables.files.BeginChange(file);
     files_.push_back(file);
@@ -27,13 +27,13 @@ class FileUses {
   void End() {
     if (files_.empty()) return;
     auto state = state_->Lock();
-    for (const FileHandle& file : files_) state->files.EndChange(file);
+    for (const NamedFile& file : files_) state->files.EndChange(file);
     files_.clear();
   }
 
  private:
   State* state_ = nullptr;
-  std::vector<FileHandle> files_;
+  std::vector<NamedFile> files_;
 };
 
 }  // namespace penstock::nfs::v4

@@ -23,7 +23,7 @@ bool IsTooEarly(const StateTables& state, const stateid4& id, bool write) {
   return IsAnonymous(id) || (IsReadBypass(id) && write);
 }
 
-Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const FileHandle& file, bool write,
+Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const NamedFile& file, bool write,
             TimePoint now) {
   if (IsTooEarly(state, id, write)) return {NFS4ERR_GRACE};
   const Files::IoVerdict verdict = state.files.CheckIo(who, id, file, write);
@@ -49,7 +49,7 @@ bool NeedsNote(const stateid4& id, bool write) { return write && (IsAnonymous(id
 
 }  // namespace
 
-Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, FileHandle file, bool write) {
+Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile file, bool write) {
   if (!id) co_return id.error();
   for (;;) {
     const auto run = [&](StateTables& state) {
@@ -63,7 +63,7 @@ Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, FileHandle fi
   }
 }
 
-Task<nfsstat4> Recall(Asker asker, FileHandle file, std::optional<stateid4> given, Files::Use use) {
+Task<nfsstat4> Recall(Asker asker, NamedFile file, std::optional<stateid4> given, Files::Use use) {
   for (;;) {
     Files::RecallResult recall;
     Files::Outgoing outgoing;
@@ -87,42 +87,45 @@ Task<nfsstat4> Recall(Asker asker, FileHandle file, std::optional<stateid4> give
 }
 
 Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, const Object& file) {
-  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.handle(), false);
+  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.name(), false);
 }
 Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Object& file) {
-  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.handle(), true);
+  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.name(), true);
 }
 
-Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file) {
+Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file) {
   return Recall(AskerOf(compound), file, std::nullopt, Files::Use::kChange);
 }
-Task<nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, const stateid4& given) {
+Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const stateid4& given) {
   return Recall(AskerOf(compound), file, given, Files::Use::kChange);
 }
 
 namespace {
 
 // The client that knows better than we what is in the file, unless it is the one that asks.
-std::optional<ClientId> FindHolder(const Compound& compound, const FileHandle& file) {
+std::optional<Files::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
   auto state = compound.services.state.Lock();
-  const std::optional<ClientId> holder = state->files.WriteHolder(file);
+  std::optional<Files::Holder> holder = state->files.WriteHolder(file);
   if (!holder) return std::nullopt;
   // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
-  const Client* const client = state->clients.Find(*holder);
-  const bool is_own = compound.slot ? *holder == compound.slot->client : !client || client->minor_version == 0;
-  return is_own ? std::nullopt : holder;
+  const Client* const client = state->clients.Find(holder->client);
+  const bool may_be_own =
+      compound.slot ? holder->client == compound.slot->client : !client || client->minor_version == 0;
+  const bool is_own = may_be_own && holder->handle == file.handle;
+  if (is_own) holder.reset();
+  return holder;
 }
 
 }  // namespace
 
 Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes) {
   State& state = compound.services.state;
-  const auto holder = FindHolder(compound, file.handle());
+  const auto holder = FindHolder(compound, file.name());
   if (!holder) co_return;
   const HolderAttributes held =
-      co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, *holder, file.handle());
+      co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, holder->client, holder->handle);
   const Files::Version known{attributes.change, attributes.size};
-  const bool modified = state.Lock()->files.IsModified(file.handle(), {held.change, held.size}, known);
+  const bool modified = state.Lock()->files.IsModified(file.name(), {held.change, held.size}, known);
   if (!modified) co_return;
 
   // As if it had been changed here. What the asker may do with the file is no matter; and should it fail, the change
@@ -134,7 +137,7 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
   if (set.result && set.object.after) attributes = *set.object.after;
   if (held.size) attributes.size = *held.size;
-  attributes.change = state.Lock()->files.NextChange(file.handle(), attributes.change);
+  attributes.change = state.Lock()->files.NextChange(file.name(), attributes.change);
 }
 
 Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {

@@ -27,8 +27,8 @@ inline Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4&
 // Before `file` is changed otherwise: removed, renamed, replaced, linked, its attributes set (RFC 8881 §10.4.4). NFS4ERR_DELAY while other
 // clients' delegations on it are being recalled, NFS4ERR_GRACE while they might still be reclaimed. In version 4.0 nobody can tell
 // whose request it is: there the holder's own is recalled, too, unless its stateid is `given` (SETATTR).
-Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file);
-Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const FileHandle& file, const nfs4::stateid4& given);
+Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file);
+Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const nfs4::stateid4& given);
 
 // Where another client holds a write delegation on the file, it is asked (CB_GETATTR, RFC 8881 §10.4.3). If it has changed it, the file's
 // times and change attribute become new ones, and `attributes` are those, with the size that the holder says.
@@ -45,10 +45,10 @@ struct Asker {
 };
 
 // As CheckRead and CheckWrite, under a stateid that does not stand for the current one (any more).
-Task<nfs4::nfsstat4> CheckIo(Asker asker, Result<nfs4::stateid4, nfs4::nfsstat4> id, FileHandle file, bool write);
+Task<nfs4::nfsstat4> CheckIo(Asker asker, Result<nfs4::stateid4, nfs4::nfsstat4> id, NamedFile file, bool write);
 
 // As RecallBeforeChange; other uses can be told even while delegations might still be reclaimed.
-Task<nfs4::nfsstat4> Recall(Asker asker, FileHandle file, std::optional<nfs4::stateid4> given, Files::Use use);
+Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::stateid4> given, Files::Use use);
 
 // --- For the operations that keep state
 

@@ -73,7 +73,7 @@ TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds)
   full() = true;
   SessionClient late(server, "late");
   EXPECT_TRUE(InGrace());
-  const FileHandle root{ExportId(0), tree.Root()};
+  const NamedFile root = server.exports.all().front()->Name(tree.Root());
   server.state.Lock()->files.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
   full() = false;
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));

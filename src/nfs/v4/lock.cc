@@ -161,7 +161,7 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
   const auto client = ClientOf(compound, *state, arguments.owner.clientid);
   if (!client) return {client.error()};
   if (state->clients.InGrace()) return {NFS4ERR_GRACE};
-  auto conflict = state->files.TestLock(compound.current->handle(), *client, arguments.owner.owner.bytes(), range,
+  auto conflict = state->files.TestLock(compound.current->name(), *client, arguments.owner.owner.bytes(), range,
                                         IsExclusive(arguments.locktype));
   return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
 }

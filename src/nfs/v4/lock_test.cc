@@ -35,7 +35,7 @@ TEST_F(LockTest, WhatGivesUpStateWaitsForEarlierCallsOnTheFile) {
   rpc::CallOrder order;
   server.peer.order = &order;
   const nfs_fh4 other = MakeFile("other");
-  const auto hash = [](const nfs_fh4& handle) { return FileHandleHash()(*FileHandle::Parse(handle.bytes())); };
+  const auto hash = [&](const nfs_fh4& handle) { return NamedFileHash()(NameOf(handle)); };
   const auto expect_waits = [&](const auto& operation, nfs_opnum4 number) {
     std::optional<rpc::CallOrder::Place> earlier(order.Enter(rpc::Xid(1)));
     const bool& ended = server.Begin(server.Encode(0, PutFh(file), operation));

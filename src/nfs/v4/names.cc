@@ -87,7 +87,7 @@ Task<Result<fs::Node, nfsstat4>> RecallNamed(Compound& compound, Target target) 
   const Object& directory = target.directory;
   const auto found = co_await directory.file_system().Lookup(directory.context(), directory.object(), target.name);
   if (!found.result) co_return std::unexpected(StatusInDirectory(found.result.error(), {{}, found.attributes}));
-  const nfsstat4 status = co_await RecallBeforeChange(compound, {directory.in().id(), found.result->handle});
+  const nfsstat4 status = co_await RecallBeforeChange(compound, directory.in().Name(found.result->handle));
   if (status != NFS4_OK) co_return std::unexpected(status);
   co_return *found.result;
 }
@@ -159,7 +159,7 @@ Task<LINK4res> Link(Compound& compound, const LINK4args& arguments) {
   if (&file.in() != &directory.in()) co_return LINK4res(NFS4ERR_XDEV);
   const Target target{directory, arguments.newname};
   if (const nfsstat4 status = co_await CheckTarget(compound, target); status != NFS4_OK) co_return LINK4res(status);
-  if (const nfsstat4 status = co_await RecallBeforeChange(compound, file.handle()); status != NFS4_OK) {
+  if (const nfsstat4 status = co_await RecallBeforeChange(compound, file.name()); status != NFS4_OK) {
     co_return LINK4res(status);
   }
   const auto linked =

@@ -18,7 +18,10 @@ void RecordedCallbacks::Recall(ClientId client, const stateid4& delegation, cons
   recalls.push_back({client, delegation, file, given_by});
 }
 
-Task<HolderAttributes> RecordedCallbacks::GetAttributes(Loop*, ClientId, const FileHandle&) { co_return held; }
+Task<HolderAttributes> RecordedCallbacks::GetAttributes(Loop*, ClientId, const FileHandle& file) {
+  asked.push_back(file);
+  co_return held;
+}
 
 void RecordedCallbacks::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) {
   notices.push_back({client, file, std::string(AsText(owner))});

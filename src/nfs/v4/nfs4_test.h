@@ -79,7 +79,8 @@ class RecordedCallbacks : public Callbacks {
   std::vector<LockNotice> notices;
   std::vector<CopyDone> copies;
   std::vector<std::pair<SessionId, SlotId>> slots;
-  HolderAttributes held;  // what the holder of a delegation answers
+  HolderAttributes held;          // what the holder of a delegation answers
+  std::vector<FileHandle> asked;  // by which it was asked
 };
 
 // An operation as a client sends it.

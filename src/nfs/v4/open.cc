@@ -30,13 +30,13 @@ class OpenRequest {
   };
 
   nfsstat4 CheckTime() const;
-  nfsstat4 CheckDelegation(const StateTables& state, const FileHandle& file) const;
+  nfsstat4 CheckDelegation(const StateTables& state, const NamedFile& file) const;
   Attempt Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const;
   Task<Attempt> Reserve(const OpenTarget& target);
   Task<nfsstat4> Truncate(const OpenTarget& target);
   Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
   Task<bool> MayWrite(const OpenTarget& target);
-  open_delegation4 Delegate(StateTables& state, const FileHandle& file, bool confirm, std::optional<uint64_t> change,
+  open_delegation4 Delegate(StateTables& state, const NamedFile& file, bool confirm, std::optional<uint64_t> change,
                             bool writable) const;
   OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change, bool writable);
 
@@ -45,7 +45,7 @@ class OpenRequest {
   // Nothing in version 4.0.
   Want want() const { return compound_.minor_version == 0 ? Want::kNoPreference : *WantOf(arguments_.share_access); }
   TimePoint now() const { return compound_.now(); }
-  FileHandle HandleOf(const OpenTarget& target) const { return {compound_.current->in().id(), target.object}; }
+  NamedFile NameOf(const OpenTarget& target) const { return compound_.current->in().Name(target.object); }
 
   Compound& compound_;
   const OPEN4args& arguments_;
@@ -61,13 +61,13 @@ nfsstat4 OpenRequest::CheckTime() const {
 }
 
 // RFC 8881 §10.2.1: what was opened on a delegation is opened with the delegation in hand, and within its bounds.
-nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const FileHandle& file) const {
+nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile& file) const {
   const stateid4& given = claim_ == CLAIM_DELEGATE_CUR ? arguments_.claim.delegate_cur_info().delegate_stateid
                                                        : arguments_.claim.oc_delegate_stateid();
   const auto id = ResolveStateId(compound_, given);
   if (!id) return id.error();
   const Presenter who{compound_.minor_version, client_};
-  const auto found = state.files.Find<DelegationState>(who, *id, file);
+  const auto found = state.files.Find<DelegationState>(who, *id, file.handle);
   if (!found) return found.error();
   if (const nfsstat4 status = state.files.CheckSeqid(who, **found, *id); status != NFS4_OK) return status;
   return share_.writes() && !(*found)->write ? NFS4ERR_OPENMODE : NFS4_OK;
@@ -76,7 +76,7 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const FileHandle
 OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const {
   // It may have gone while the file system was asked.
   if (!state.clients.Find(client_)) return {compound_.minor_version == 0 ? NFS4ERR_EXPIRED : NFS4ERR_DEADSESSION};
-  const FileHandle file = HandleOf(target);
+  const NamedFile file = NameOf(target);
   if (has_delegation()) {
     if (const nfsstat4 status = CheckDelegation(state, file); status != NFS4_OK) return {status};
   }
@@ -116,7 +116,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
     bool needs_pin;
     {
       auto state = compound_.services.state.Lock();
-      needs_pin = !pinned && !state->files.IsPinned(HandleOf(target));
+      needs_pin = !pinned && !state->files.IsPinned(NameOf(target));
     }
     if (needs_pin) {
       // Where too many files are pinned, this one ends with its last name, as it does in earlier versions of NFS.
@@ -126,7 +126,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
     const auto run = [&](StateTables& state) {
       Attempt tried = Try(state, target, pinned);
       if (tried.status == NFS4_OK && target.truncate) {
-        compound_.uses.Begin(compound_.services.state, state, HandleOf(target));
+        compound_.uses.Begin(compound_.services.state, state, NameOf(target));
       }
       return tried;
     };
@@ -160,13 +160,14 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   co_return access.result && (*access.result & fs::kAccessModify);
 }
 
-open_delegation4 OpenRequest::Delegate(StateTables& state, const FileHandle& file, bool confirm,
+open_delegation4 OpenRequest::Delegate(StateTables& state, const NamedFile& file, bool confirm,
                                        std::optional<uint64_t> change, bool writable) const {
   const bool can_call_back = state.clients.CanCall(client_);
   if (is_reclaim()) {
     const open_delegation_type4 type = arguments_.claim.delegate_type();
     if (type == OPEN_DELEGATE_READ || type == OPEN_DELEGATE_WRITE) {
-      return state.files.ReclaimDelegation(client_, file, type == OPEN_DELEGATE_WRITE, can_call_back,
+      const bool may_stay = can_call_back && compound_.services.settings.delegations;
+      return state.files.ReclaimDelegation(client_, file, type == OPEN_DELEGATE_WRITE, may_stay,
                                            compound_.minor_version, Principal::Of(compound_.call.credential), now());
     }
   }
@@ -197,7 +198,7 @@ Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
 
 OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change,
                             bool writable) {
-  const FileHandle file = HandleOf(target);
+  const NamedFile file = NameOf(target);
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;

@@ -195,7 +195,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
 
   // Over RDMA the payload of an earlier WRITE may still be on its way.
   if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
-    co_await order->WaitForEarlier(compound_.call.xid, FileHandleHash()(compound_.current->handle()));
+    co_await order->WaitForEarlier(compound_.call.xid, NamedFileHash()(compound_.current->name()));
   }
   changed_ |= operation->changes;
   wrote_ |= number == OP_WRITE;

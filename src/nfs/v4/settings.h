@@ -53,6 +53,7 @@ struct Settings {
   // are not persistent.
   uint32_t max_persistent_sessions = 1 << 10;
 
+  // Whether any are given. Those that are reclaimed after a restart are wanted back at once where not.
   bool delegations = true;
   // Owners and groups are written name@domain; as plain numbers where it is empty (RFC 8881 §5.9).
   std::string domain{};

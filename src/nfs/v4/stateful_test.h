@@ -146,6 +146,10 @@ class StatefulTest : public Nfs4Test {
     server.peer.back_channel.reset();
   }
   void LetCall(const Client0& client) { server.state.Lock()->clients.SetPath(client.id(), PathState::kWorks); }
+  // What the tables know a file of the first export by.
+  NamedFile NameOf(const nfs_fh4& handle) const {
+    return server.exports.all().front()->Name(FileHandle::Parse(handle.bytes())->object);
+  }
   void Pass(Duration time) { server.clock.now += time; }
   void PassLease() { Pass(server.settings.lease + std::chrono::seconds(1)); }
 

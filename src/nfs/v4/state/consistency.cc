@@ -24,8 +24,9 @@ size_t Count(const Range& range, Predicate predicate) {
 
 const char* CheckOpens(const FileState& file) {
   std::vector<OpenState*> opens;
-  for (const auto& [owner, open] : file.opens.all()) {
-    if (owner != open->owner) return "an open is where another one should be";
+  for (const auto& [opener, open] : file.opens.all()) {
+    if (opener.owner != open->owner || opener.by != open->handle.export_id)
+      return "an open is where another one should be";
     opens.push_back(open);
   }
   for (const OpenState* open : opens) {
@@ -58,7 +59,7 @@ const char* CheckLocks(const FileState& file) {
     for (const LockState* locks : open->locks) {
       if (locks->file != &file || locks->owner->client != locks->client) return "locks are not of their file or client";
       if (locks->open != open) return "locks are not of their open";
-      const auto of_owner = locks->owner->locks.find(&file);
+      const auto of_owner = locks->owner->locks.find({&file, open->handle.export_id});
       if (of_owner == locks->owner->locks.end() || of_owner->second != locks) {
         return "a lock-owner has not one state on a file";
       }
@@ -74,9 +75,9 @@ const char* CheckLocks(const FileState& file) {
 }
 
 const char* CheckDelegations(const FileState& file) {
-  for (const auto& [client, delegation] : file.delegations) {
-    if (delegation->client->id != client) return "a delegation is where another one should be";
-    if (delegation->file != &file || delegation->handle != file.handle) return "a delegation is not of its file";
+  for (const auto& [party, delegation] : file.delegations) {
+    if (PartyOf(*delegation) != party) return "a delegation is where another one should be";
+    if (delegation->file != &file || delegation->name != file.name) return "a delegation is not of its file";
     if (delegation->revoked) return "a file has a delegation that is revoked";
   }
   const size_t writes = Count(file.delegations, [](const auto& held) { return held.second->write; });
@@ -120,18 +121,21 @@ Counts CountStates(const ClientFiles& client) {
   return counts;
 }
 
+bool Lists(const FileOpens& opens, const OpenState& open) {
+  return opens.Find({open.owner, open.handle.export_id}) == &open;
+}
+
 // Whether what a client's state says of its file is what the file says of it.
 bool IsListed(const StateRecord& record) {
   if (!record.file) return true;
   const FileState& file = *record.file;
   switch (record.kind) {
     case StateKind::kOpen:
-      return file.opens.Find(*static_cast<const OpenState&>(record).owner) == &record;
+      return Lists(file.opens, static_cast<const OpenState&>(record));
     case StateKind::kLocks:
-      return file.opens.Find(*static_cast<const LockState&>(record).open->owner) ==
-             static_cast<const LockState&>(record).open;
+      return Lists(file.opens, *static_cast<const LockState&>(record).open);
     case StateKind::kDelegation:
-      return file.delegations.contains(record.client->id);
+      return file.delegations.contains(PartyOf(static_cast<const DelegationState&>(record)));
   }
   return false;
 }
@@ -140,10 +144,11 @@ bool IsListed(const StateRecord& record) {
 
 const char* Files::FindInconsistency() const {
   size_t denials = 0;
-  for (const auto& [handle, file] : files_) {
-    if (file->handle != handle) return "a file is where another one should be";
+  for (const auto& [name, file] : files_) {
+    if (file->name != name) return "a file is where another one should be";
     if (file->opens.empty() && file->delegations.empty()) return "a file without state is kept";
-    if (file->opens.empty() && (file->pinned || !file->queue.empty())) return "a file that is not open is pinned";
+    if (file->opens.empty() && (!file->pins.empty() || !file->queue.empty()))
+      return "a file that is not open is pinned";
     for (const char* wrong : {CheckOpens(*file), CheckLocks(*file), CheckDelegations(*file)}) {
       if (wrong) return wrong;
     }
@@ -157,7 +162,7 @@ const char* Files::FindInconsistency() const {
       if (record.client != client.get() || record.in_client != at) return "a state is not its client's";
       const auto found = ids_.Find({}, ids_.IdOf(record));
       if (!found || *found != &record) return "a stateid leads elsewhere";
-      if (record.file && FindFile(record.file->handle) != record.file) return "a state is of a file that has gone";
+      if (record.file && FindFile(record.file->name) != record.file) return "a state is of a file that has gone";
       if (!IsListed(record)) return "a file does not know of a state";
     }
     if (const char* wrong = CheckOwners(*client)) return wrong;

@@ -44,13 +44,14 @@ open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, uint32_t minor_versi
 open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now) {
   ClientFiles& client = GetClient(request.client);
   DelegationFacts facts = request.facts;
-  facts.recent_conflict = conflicts_.Has(FileHandleHash()(request.file), now);
+  facts.recent_conflict = conflicts_.Has(NamedFileHash()(request.file), now);
   facts.changing = changing_.contains(request.file);
   facts.room = HasRoomForDelegation(client);
   if (const FileState* const file = FindFile(request.file)) {
-    facts.others_open = file->opens.HasOthers(client.id);
-    facts.others_write = file->opens.HasOtherWriters(client.id);
-    const auto own = file->delegations.find(client.id);
+    const Party party{client.id, request.file.handle.export_id};
+    facts.others_open = file->opens.HasOthers(party);
+    facts.others_write = file->opens.HasOtherWriters(party);
+    const auto own = file->delegations.find(party);
     const bool holds = own != file->delegations.end();
     if (holds) facts.own_is_write = own->second->write;
     facts.others_hold = file->delegations.size() > (holds ? 1 : 0);
@@ -68,11 +69,12 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   return ToAnswer(IdOf(given), write, false);
 }
 
-open_delegation4 Files::ReclaimDelegation(ClientId holder, const FileHandle& handle, bool write, bool can_call_back,
+open_delegation4 Files::ReclaimDelegation(ClientId holder, const NamedFile& name, bool write, bool can_call_back,
                                           uint32_t minor_version, const Principal& by, TimePoint now) {
   ClientFiles& client = GetClient(holder);
-  FileState& file = GetFile(handle);
-  if (const auto known = file.delegations.find(holder); known != file.delegations.end()) {
+  FileState& file = GetFile(name);
+  const Party party{holder, name.handle.export_id};
+  if (const auto known = file.delegations.find(party); known != file.delegations.end()) {
     known->second->makers.Add(by);
     return ToAnswer(IdOf(*known->second), known->second->write, !can_call_back);
   }
@@ -80,20 +82,20 @@ open_delegation4 Files::ReclaimDelegation(ClientId holder, const FileHandle& han
     ForgetFileIfUnused(file);
     return NoDelegation(nfs4::WND4_RESOURCE, minor_version, Want::kNoPreference);
   }
-  DelegationState& delegation = AddDelegation(client, handle, write, minor_version);
+  DelegationState& delegation = AddDelegation(client, name, write, minor_version);
   delegation.makers.Add(by);
   if (!can_call_back) delegation.recalled_at = now;
   return ToAnswer(IdOf(delegation), write, !can_call_back);
 }
 
-DelegationState& Files::AddDelegation(ClientFiles& client, const FileHandle& handle, bool write,
-                                      uint32_t minor_version) {
-  FileState& file = GetFile(handle);
-  DelegationState& delegation = AddState(std::make_unique<DelegationState>(client, file, write, minor_version));
-  file.delegations.emplace(client.id, &delegation);
+DelegationState& Files::AddDelegation(ClientFiles& client, const NamedFile& name, bool write, uint32_t minor_version) {
+  FileState& file = GetFile(name);
+  DelegationState& delegation =
+      AddState(std::make_unique<DelegationState>(client, file, name.handle, write, minor_version));
+  file.delegations.emplace(PartyOf(delegation), &delegation);
   if (write) {
     file.write_delegations.push_back(&delegation);
-    write_held_->Add(FileHandleHash()(handle));
+    write_held_->Add(NamedFileHash()(name));
   }
   delegation.in_unrecalled = client.unrecalled.insert(client.unrecalled.end(), &delegation);
   delegation.in_all = unrecalled_.insert(unrecalled_.end(), &delegation);
@@ -105,10 +107,10 @@ DelegationState& Files::AddDelegation(ClientFiles& client, const FileHandle& han
 void Files::Detach(DelegationState& delegation) {
   if (!delegation.file) return;
   FileState& file = *std::exchange(delegation.file, nullptr);
-  file.delegations.erase(delegation.client->id);
+  file.delegations.erase(PartyOf(delegation));
   if (delegation.write) {
     std::erase(file.write_delegations, &delegation);
-    write_held_->Remove(FileHandleHash()(delegation.handle));
+    write_held_->Remove(NamedFileHash()(delegation.name));
   }
   if (!delegation.recall_sent) delegation.client->unrecalled.erase(delegation.in_unrecalled);
   (delegation.recall_sent ? recalled_ : unrecalled_).erase(delegation.in_all);
@@ -137,7 +139,7 @@ void Files::Revoke(DelegationState& delegation) {
 
 void Files::Return(DelegationState& delegation, TimePoint now) {
   // The one in whose way it was has not come back yet.
-  if (delegation.recalled_at) conflicts_.Note(FileHandleHash()(delegation.handle), now);
+  if (delegation.recalled_at) conflicts_.Note(NamedFileHash()(delegation.name), now);
   RemoveDelegation(delegation, Ending::kReleased);
 }
 
@@ -149,23 +151,24 @@ Duration Files::PatienceWith(const DelegationState& delegation) const {
   return delegation.minor_version == 0 ? 2 * limits_.lease : limits_.lease;
 }
 
-Files::RecallResult Files::RecallFor(const FileHandle& handle, std::optional<ClientId> except, Use use, TimePoint now) {
+Files::RecallResult Files::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use, TimePoint now) {
   RecallResult result;
-  const FileState* const file = FindFile(handle);
+  const FileState* const file = FindFile(name);
   if (!file) return result;
+  const std::optional<Party> own = except ? std::optional(Party{*except, name.handle.export_id}) : std::nullopt;
   // A copy: those that are revoked leave the file, and the file may go with them.
   std::vector<DelegationState*> in_the_way = file->write_delegations;
   if (use != Use::kRead) {
     in_the_way.clear();
-    for (const auto& [client, delegation] : file->delegations) in_the_way.push_back(delegation);
+    for (const auto& [party, delegation] : file->delegations) in_the_way.push_back(delegation);
   }
   for (DelegationState* delegation : in_the_way) {
-    if (delegation->client->id == except) continue;
+    if (own == PartyOf(*delegation)) continue;
     if (delegation->recalled_at && now - *delegation->recalled_at >= PatienceWith(*delegation)) {
       Revoke(*delegation);
       continue;
     }
-    conflicts_.Note(FileHandleHash()(handle), now);
+    conflicts_.Note(NamedFileHash()(name), now);
     result.holders.push_back(delegation->client->id);
     SendRecall(*delegation, now);
   }
@@ -181,7 +184,7 @@ void Files::SendRecall(DelegationState& delegation, TimePoint now) {
   nfs4::stateid4 id = IdOf(delegation);
   // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
   if (delegation.minor_version > 0) id.seqid = 0;
-  outgoing_.recalls.push_back({delegation.client->id, id, delegation.handle, delegation.given_by});
+  outgoing_.recalls.push_back({delegation.client->id, id, delegation.name.handle, delegation.given_by});
 }
 
 // Delegations make room for opens and locks (RFC 8881 §10.4.4: the server may recall them for want of resources).
@@ -198,29 +201,29 @@ void Files::RemoveOverdue(TimePoint now) {
   }
 }
 
-void Files::EndChange(const FileHandle& file) {
+void Files::EndChange(const NamedFile& file) {
   const auto found = changing_.find(file);
   assert(found != changing_.end());
   if (--found->second == 0) changing_.erase(found);
 }
 
-bool Files::IsDelegated(const FileHandle& file) const {
+bool Files::IsDelegated(const NamedFile& file) const {
   const FileState* const state = FindFile(file);
   return state && !state->delegations.empty();
 }
 
-DelegationState* Files::FindWriteDelegation(const FileHandle& file) const {
+DelegationState* Files::FindWriteDelegation(const NamedFile& file) const {
   const FileState* const state = FindFile(file);
   return state && !state->write_delegations.empty() ? state->write_delegations.front() : nullptr;
 }
 
-std::optional<ClientId> Files::WriteHolder(const FileHandle& file) const {
+std::optional<Files::Holder> Files::WriteHolder(const NamedFile& file) const {
   const DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return std::nullopt;
-  return delegation->client->id;
+  return Holder{delegation->client->id, delegation->name.handle};
 }
 
-bool Files::IsModified(const FileHandle& file, const Version& said, const Version& known) {
+bool Files::IsModified(const NamedFile& file, const Version& said, const Version& known) {
   DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return false;
   if (!delegation->change) delegation->change = known.change;
@@ -229,7 +232,7 @@ bool Files::IsModified(const FileHandle& file, const Version& said, const Versio
   return delegation->modified;
 }
 
-uint64_t Files::NextChange(const FileHandle& file, uint64_t known) {
+uint64_t Files::NextChange(const NamedFile& file, uint64_t known) {
   DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return known;
   delegation->change = std::max(delegation->change.value_or(0) + 1, known);

@@ -143,7 +143,7 @@ class DelegationsTest : public FilesTest {
     return files.RecallFor(file, except, use, now).holders;
   }
   void Return(const stateid4& id) {
-    files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file), now);
+    files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
   }
 };
 
@@ -253,7 +253,7 @@ TEST_F(DelegationsTest, ForReadingAreInTheWayOfWriters) {
 
 TEST_F(DelegationsTest, ForWritingAreInTheWayOfAll) {
   WriteDelegation(alice);
-  EXPECT_EQ(files.WriteHolder(file), alice);
+  EXPECT_EQ(files.WriteHolder(file)->client, alice);
   EXPECT_THAT(Holders(alice, Use::kChange), IsEmpty());
   EXPECT_THAT(Holders(bob, Use::kRead), ElementsAre(alice));
 }
@@ -271,7 +271,7 @@ TEST_F(DelegationsTest, AreRecalledOnce) {
   const auto outgoing = files.TakeOutgoing();
   ASSERT_THAT(outgoing.recalls, SizeIs(1));
   EXPECT_EQ(outgoing.recalls[0].client, alice);
-  EXPECT_EQ(outgoing.recalls[0].file, file);
+  EXPECT_EQ(outgoing.recalls[0].file, file.handle);
   EXPECT_EQ(outgoing.recalls[0].stateid.other, id.other);
   EXPECT_EQ(outgoing.recalls[0].stateid.seqid, 0u);
   now += std::chrono::seconds(10);
@@ -367,7 +367,7 @@ TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
   const auto given = files.ReclaimDelegation(alice, file, true, true, 1, {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_FALSE(given.write().recall);
-  EXPECT_EQ(files.WriteHolder(file), alice);
+  EXPECT_EQ(files.WriteHolder(file)->client, alice);
   EXPECT_EQ(files.ReclaimDelegation(alice, file, true, true, 1, {}, now).write().stateid, given.write().stateid);
 }
 

@@ -13,18 +13,20 @@ constexpr size_t kDenials = 2;  // there they begin
 // The bits of `share`, as FileOpens has them.
 uint32_t BitsOf(const Share& share) { return share.access | share.deny << kDenials; }
 
+FileOpens::Opener OpenerOf(const OpenState& open) { return {open.owner, open.handle.export_id}; }
+
 }  // namespace
 
 void FileOpens::Add(OpenState& open) {
-  all_.emplace(open.owner, &open);
-  ++by_client_[open.client->id].opens;
+  all_.emplace(OpenerOf(open), &open);
+  ++by_party_[PartyOf(open)].opens;
 }
 
 void FileOpens::Remove(OpenState& open) {
   SetShare(open, {});
-  all_.erase(open.owner);
-  const auto counts = by_client_.find(open.client->id);
-  if (--counts->second.opens == 0) by_client_.erase(counts);
+  all_.erase(OpenerOf(open));
+  const auto counts = by_party_.find(PartyOf(open));
+  if (--counts->second.opens == 0) by_party_.erase(counts);
 }
 
 void FileOpens::SetShare(OpenState& open, const Share& share) {
@@ -34,13 +36,13 @@ void FileOpens::SetShare(OpenState& open, const Share& share) {
     if (was && !is) by_bit_[bit].erase(open.places[bit]);
     if (is && !was) open.places[bit] = by_bit_[bit].insert(by_bit_[bit].end(), &open);
   }
-  if (open.share.writes()) --by_client_[open.client->id].writers;
-  if (share.writes()) ++by_client_[open.client->id].writers;
+  if (open.share.writes()) --by_party_[PartyOf(open)].writers;
+  if (share.writes()) ++by_party_[PartyOf(open)].writers;
   open.share = share;
 }
 
-OpenState* FileOpens::Find(const OpenOwner& owner) const {
-  const auto at = all_.find(&owner);
+OpenState* FileOpens::Find(const Opener& opener) const {
+  const auto at = all_.find(opener);
   return at == all_.end() ? nullptr : at->second;
 }
 
@@ -60,12 +62,12 @@ const OpenState* FileOpens::FindDenial(bool write, const OpenState* own) const {
   return at == denials.end() ? nullptr : *at;
 }
 
-FileOpens::Counts FileOpens::CountsOf(ClientId client) const {
-  const auto at = by_client_.find(client);
-  return at == by_client_.end() ? Counts() : at->second;
+FileOpens::Counts FileOpens::CountsOf(const Party& party) const {
+  const auto at = by_party_.find(party);
+  return at == by_party_.end() ? Counts() : at->second;
 }
 
-bool FileOpens::HasOthers(ClientId client) const { return all_.size() > CountsOf(client).opens; }
-bool FileOpens::HasOtherWriters(ClientId client) const { return by_bit_[kWriters].size() > CountsOf(client).writers; }
+bool FileOpens::HasOthers(const Party& party) const { return all_.size() > CountsOf(party).opens; }
+bool FileOpens::HasOtherWriters(const Party& party) const { return by_bit_[kWriters].size() > CountsOf(party).writers; }
 
 }  // namespace penstock::nfs::v4

@@ -21,9 +21,9 @@ using nfs4::OPEN4_SHARE_DENY_WRITE;
 // Opens of a few clients, beside a list of them that is searched from end to end.
 class FileOpensTest : public testing::Test {
  protected:
-  OpenState& Add(size_t client) {
+  OpenState& Add(size_t client, uint32_t by = 1) {
     auto& owner = *owners.emplace_back(std::make_unique<OpenOwner>(*clients[client], std::to_string(owners.size())));
-    OpenState& open = *opens.emplace_back(std::make_unique<OpenState>(owner, file));
+    OpenState& open = *opens.emplace_back(std::make_unique<OpenState>(owner, file, FileHandle{ExportId(by), {}}));
     file.opens.Add(open);
     return open;
   }
@@ -31,7 +31,7 @@ class FileOpensTest : public testing::Test {
     return std::ranges::any_of(opens, [&](const auto& open) { return predicate(*open); });
   }
 
-  FileState file{FileHandle{ExportId(1), *fs::Handle::FromBytes(AsBytes("file"))}};
+  FileState file{NamedFile{{ExportId(1), {}}, {1, *fs::Handle::FromBytes(AsBytes("file"))}}};
   std::vector<std::unique_ptr<ClientFiles>> clients;
   std::vector<std::unique_ptr<OpenOwner>> owners;
   std::vector<std::unique_ptr<OpenState>> opens;
@@ -60,7 +60,7 @@ TEST_F(FileOpensTest, FindsWhatASearchOfAllOfThemFinds) {
     const auto share = [&] { return Share{static_cast<uint32_t>(random() % 4), static_cast<uint32_t>(random() % 4)}; };
     switch (random() % 3) {
       case 0:
-        if (opens.size() < 6) file.opens.SetShare(Add(random() % clients.size()), share());
+        if (opens.size() < 6) file.opens.SetShare(Add(random() % clients.size(), 1 + random() % 2), share());
         break;
       case 1:
         if (!opens.empty()) file.opens.SetShare(*opens[random() % opens.size()], share());
@@ -85,12 +85,20 @@ TEST_F(FileOpensTest, FindsWhatASearchOfAllOfThemFinds) {
       if (denial) ASSERT_TRUE(denies(*denial));
     }
     for (const auto& client : clients) {
-      ASSERT_EQ(file.opens.HasOthers(client->id),
-                Any([&](const OpenState& open) { return open.client != client.get(); }));
-      ASSERT_EQ(file.opens.HasOtherWriters(client->id),
-                Any([&](const OpenState& open) { return open.client != client.get() && open.share.writes(); }));
+      for (const ExportId by : {ExportId(1), ExportId(2)}) {
+        const Party party{client->id, by};
+        const auto is_others = [&](const OpenState& open) {
+          return open.client != client.get() || open.handle.export_id != by;
+        };
+        ASSERT_EQ(file.opens.HasOthers(party), Any(is_others));
+        ASSERT_EQ(file.opens.HasOtherWriters(party),
+                  Any([&](const OpenState& open) { return is_others(open) && open.share.writes(); }));
+      }
     }
-    for (const auto& open : opens) ASSERT_EQ(file.opens.Find(*open->owner), open.get());
+    for (const auto& open : opens) {
+      ASSERT_EQ(file.opens.Find({open->owner, open->handle.export_id}), open.get());
+      ASSERT_EQ(file.opens.Find({open->owner, ExportId(3)}), nullptr);
+    }
   }
 }
 

@@ -10,23 +10,23 @@ using nfs4::stateid4;
 Files::Files(uint32_t instance, const SipKey& secret, const Limits& limits)
     : limits_(limits), ids_(instance, secret), conflicts_(limits.conflict_memory) {}
 
-FileState* Files::FindFile(const FileHandle& handle) const {
-  const auto at = files_.find(handle);
+FileState* Files::FindFile(const NamedFile& name) const {
+  const auto at = files_.find(name);
   return at == files_.end() ? nullptr : at->second.get();
 }
 
-FileState& Files::GetFile(const FileHandle& handle) {
-  auto& file = files_[handle];
-  if (!file) file = std::make_unique<FileState>(handle);
+FileState& Files::GetFile(const NamedFile& name) {
+  auto& file = files_[name];
+  if (!file) file = std::make_unique<FileState>(name);
   return *file;
 }
 
 void Files::ForgetFileIfUnused(FileState& file) {
   if (file.opens.empty()) {
-    file.pinned.reset();
+    file.pins.clear();
     file.queue = {};  // only those who have the file open can wait for its locks
   }
-  if (file.opens.empty() && file.delegations.empty()) files_.erase(FileHandle(file.handle));
+  if (file.opens.empty() && file.delegations.empty()) files_.erase(NamedFile(file.name));
 }
 
 ClientFiles* Files::FindClient(ClientId client) const {
@@ -139,11 +139,14 @@ Result<StateRecord*, nfsstat4> Files::FindRecord(const Presenter& who, const sta
   PENSTOCK_TRY(StateRecord * record, ids_.Find(who, id));
   if (record->kind == StateKind::kDelegation) {
     const auto& delegation = static_cast<const DelegationState&>(*record);
-    if (file && delegation.handle != *file) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+    if (file && delegation.name.handle != *file) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
     if (delegation.revoked) return std::unexpected(nfs4::NFS4ERR_DELEG_REVOKED);
     return record;
   }
-  if (!record->file || (file && record->file->handle != *file)) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  if (!record->file) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  const OpenState& open = record->kind == StateKind::kOpen ? static_cast<const OpenState&>(*record)
+                                                           : *static_cast<const LockState&>(*record).open;
+  if (file && open.handle != *file) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
   return record;
 }
 
@@ -184,7 +187,7 @@ nfsstat4 Files::Free(const Presenter& who, const stateid4& id) {
 
 // --- Reading and writing
 
-Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const FileHandle& file, bool write) const {
+Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const NamedFile& file, bool write) const {
   // RFC 8881 §8.2.3: reads may pass all denials with the one, and writes none with either.
   if (IsReadBypass(id) && !write) return {.client = who.client};
   if (IsAnonymous(id) || IsReadBypass(id)) {
@@ -194,7 +197,7 @@ Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const 
     return {nfs4::NFS4ERR_LOCKED, who.client, denial->client->id};
   }
 
-  const auto record = FindRecord(who, id, &file);
+  const auto record = FindRecord(who, id, &file.handle);
   if (!record) return {record.error(), who.client, {}};
   const ClientId client = (*record)->client->id;
   if (const nfsstat4 status = CheckSeqid(who, **record, id); status != nfs4::NFS4_OK) return {status, client, {}};

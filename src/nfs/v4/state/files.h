@@ -68,7 +68,7 @@ class Files {
 
   // --- Stateids (files.cc)
 
-  // The state that a stateid stands for, where it is for `file` and of this kind; whatever its seqid. A delegation that was revoked is
+  // The state that a stateid stands for, where it was given for `file`, by this handle, and is of this kind; whatever its seqid. A delegation that was revoked is
   // NFS4ERR_DELEG_REVOKED (version 4.0: NFS4ERR_ADMIN_REVOKED).
   template <class Record>
   Result<Record*, nfs4::nfsstat4> Find(const Presenter& who, const nfs4::stateid4& id, const FileHandle& file) const {
@@ -100,7 +100,7 @@ class Files {
   };
   // Whether a file may be read or written under a stateid, special ones included (RFC 8881 §8.2.3, §9.1.2). Delegations of others
   // are another matter: see RecallFor.
-  IoVerdict CheckIo(const Presenter& who, const nfs4::stateid4& id, const FileHandle& file, bool write) const;
+  IoVerdict CheckIo(const Presenter& who, const nfs4::stateid4& id, const NamedFile& file, bool write) const;
 
   // --- Opens (opens.cc)
 
@@ -116,8 +116,8 @@ class Files {
   void ReleaseOwner(OpenOwner& owner, TimePoint now);
 
   // Who has the file open in a way that forbids another open with `share`, its own client included.
-  std::optional<ClientId> FindShareConflict(const FileHandle& file, const Share& share) const;
-  bool IsPinned(const FileHandle& file) const;
+  std::optional<ClientId> FindShareConflict(const NamedFile& file, const Share& share) const;
+  bool IsPinned(const NamedFile& file) const;
 
   struct OpenResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
@@ -128,7 +128,7 @@ class Files {
   };
   // `minor_version` says which error stands for "no room": NFS4ERR_RESOURCE; in later versions NFS4ERR_NOSPC where the client itself
   // must close something first, else NFS4ERR_DELAY. `pinned` is kept where the file has none yet.
-  OpenResult AddOpen(OpenOwner& owner, const FileHandle& file, const Share& share, const fs::Pinned& pinned,
+  OpenResult AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
                      uint32_t minor_version, TimePoint now);
   // As if AddOpen had not been, unless something was done with the open since.
   void UndoOpen(const OpenResult& opened, TimePoint now);
@@ -164,8 +164,8 @@ class Files {
   // NFS4_OK, or no room for one more range where one is cut in two (NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE: as for
   // Lock, whatever there is too much of, RFC 8881 §15.2).
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
-  std::optional<LockConflict> TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
-                                       const LockRange& range, bool exclusive) const;
+  std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
+                                       bool exclusive) const;
   // Now and then: whoever was told that a lock is free and did not come for it has had his turn, and the next one is told.
   void EndTurns(TimePoint now);
   // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD where it holds any.
@@ -175,7 +175,7 @@ class Files {
 
   struct DelegationRequest {
     ClientId client;
-    FileHandle file;
+    NamedFile file;
     uint32_t minor_version = 0;
     Principal by{};                         // who asks
     DelegationFacts facts;                  // what only the caller knows: want, share, offered, can_call_back, writable
@@ -184,8 +184,9 @@ class Files {
   };
   // The delegation as OPEN and WANT_DELEGATION answer it.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
-  // One that was held before the server started again (CLAIM_PREVIOUS); to be returned at once where it could not be recalled.
-  nfs4::open_delegation4 ReclaimDelegation(ClientId client, const FileHandle& file, bool write, bool can_call_back,
+  // One that was held before the server started again (CLAIM_PREVIOUS); to be returned at once where it could not be recalled, or
+  // none are given.
+  nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, bool write, bool can_call_back,
                                            uint32_t minor_version, const Principal& by, TimePoint now);
 
   // What somebody is about to do with a file.
@@ -200,15 +201,19 @@ class Files {
     std::vector<ClientId> holders{};  // those whose delegations are
   };
   // Recalls what is in the way, and revokes what was recalled too long ago. `except` is who does it, where that is
-  // known.
-  RecallResult RecallFor(const FileHandle& file, std::optional<ClientId> except, Use use, TimePoint now);
+  // known: what it holds by another export's name of the file is in its way, too.
+  RecallResult RecallFor(const NamedFile& file, std::optional<ClientId> except, Use use, TimePoint now);
   // From here on somebody changes the file in whose way no delegation was: none is granted until as many have ended.
-  void BeginChange(const FileHandle& file) { ++changing_[file]; }
-  void EndChange(const FileHandle& file);
+  void BeginChange(const NamedFile& file) { ++changing_[file]; }
+  void EndChange(const NamedFile& file);
   // Whether RecallFor would find anything: the fast path.
-  bool IsDelegated(const FileHandle& file) const;
+  bool IsDelegated(const NamedFile& file) const;
   // Who holds a write delegation, and thus knows the file's size and change attribute better (CB_GETATTR).
-  std::optional<ClientId> WriteHolder(const FileHandle& file) const;
+  struct Holder {
+    ClientId client;
+    FileHandle handle;  // that it knows the file by
+  };
+  std::optional<Holder> WriteHolder(const NamedFile& file) const;
   // The same, near enough, for those without the lock of State. It stays where it is when this is moved.
   const WriteHeldFiles& write_held() const { return *write_held_; }
   // What somebody else who asks for its attributes is told of a file that is delegated for writing (RFC 8881 §10.4.3). Whether its holder
@@ -217,10 +222,10 @@ class Files {
     std::optional<uint64_t> change;
     std::optional<uint64_t> size;
   };
-  bool IsModified(const FileHandle& file, const Version& said, const Version& known);
+  bool IsModified(const NamedFile& file, const Version& said, const Version& known);
   // Of one that its holder has changed: the change attribute to tell, greater than the last that was told, and no less than `known`. The
   // holder may go on changing it without another word.
-  uint64_t NextChange(const FileHandle& file, uint64_t known);
+  uint64_t NextChange(const NamedFile& file, uint64_t known);
   // DELEGRETURN
   void Return(DelegationState& delegation, TimePoint now);
 
@@ -229,7 +234,7 @@ class Files {
   struct Recall {
     ClientId client;
     nfs4::stateid4 stateid;
-    FileHandle file;
+    FileHandle file;                      // as the client knows it
     std::optional<RequestName> given_by;  // see Callbacks::Recall
   };
   struct LockNotice {
@@ -258,9 +263,9 @@ class Files {
   size_t claims() const { return delegations_ + denials_; }
 
  private:
-  FileState* FindFile(const FileHandle& handle) const;
-  FileState& GetFile(const FileHandle& handle);
-  DelegationState* FindWriteDelegation(const FileHandle& file) const;
+  FileState* FindFile(const NamedFile& name) const;
+  FileState& GetFile(const NamedFile& name);
+  DelegationState* FindWriteDelegation(const NamedFile& file) const;
   void ForgetFileIfUnused(FileState& file);
   ClientFiles* FindClient(ClientId client) const;
   ClientFiles& GetClient(ClientId client);
@@ -290,7 +295,7 @@ class Files {
   void RemoveLocks(LockState& locks, Ending ending);
   void ForgetClosed(OpenOwner& owner);
   void SetShare(OpenState& open, const Share& share);
-  DelegationState& AddDelegation(ClientFiles& client, const FileHandle& handle, bool write, uint32_t minor_version);
+  DelegationState& AddDelegation(ClientFiles& client, const NamedFile& name, bool write, uint32_t minor_version);
   void Detach(DelegationState& delegation);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
   void Revoke(DelegationState& delegation);
@@ -303,13 +308,13 @@ class Files {
   static void CountOpeners(OpenOwner& owner, int by);
 
   LockOwner* FindLockOwner(ClientId client, std::string_view name) const;
-  LockState* FindLocks(const FileState& file, ClientId client, std::string_view owner) const;
+  LockState* FindLocks(const FileState& file, const Party& party, std::string_view owner) const;
   void Apply(LockState& locks, const LockChange& change);
-  std::optional<LockConflict> FindHeldConflict(const FileState& file, ClientId client, std::string_view owner,
+  std::optional<LockConflict> FindHeldConflict(const FileState& file, const Party& party, std::string_view owner,
                                                const LockRange& range, bool exclusive) const;
-  std::optional<LockConflict> FindWaiterAhead(const FileState& file, ClientId client, std::string_view owner,
+  std::optional<LockConflict> FindWaiterAhead(const FileState& file, const Party& party, std::string_view owner,
                                               const LockRequest& request) const;
-  std::optional<LockConflict> FindObstacle(FileState& file, ClientId client, std::string_view owner,
+  std::optional<LockConflict> FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
                                            const LockRequest& request, TimePoint now);
   LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
   static LockResult Denied(std::optional<LockConflict> obstacle);
@@ -317,12 +322,13 @@ class Files {
 
   struct Turn {
     TimePoint until;
-    FileHandle file;
+    NamedFile file;
   };
 
   Limits limits_;
   StateIdTable ids_;
-  std::unordered_map<FileHandle, std::unique_ptr<FileState>, FileHandleHash> files_;
+  // By what they are, whatever they are called: one file, one set of states.
+  std::unordered_map<NamedFile, std::unique_ptr<FileState>, NamedFileHash> files_;
   std::unordered_map<ClientId, std::unique_ptr<ClientFiles>> clients_;
   size_t delegations_ = 0;
   size_t denials_ = 0;
@@ -333,7 +339,7 @@ class Files {
   std::list<DelegationState*> unrecalled_;  // the oldest first
   std::list<DelegationState*> recalled_;    // in the order of their recalls
   std::unique_ptr<WriteHeldFiles> write_held_ = std::make_unique<WriteHeldFiles>();
-  std::unordered_map<FileHandle, uint32_t, FileHandleHash> changing_;
+  std::unordered_map<NamedFile, uint32_t, NamedFileHash> changing_;
   RecentConflicts conflicts_;
   Outgoing outgoing_;
   // Files in which somebody was told that a lock is free, in the order of time; each at most once (FileState::has_turn).

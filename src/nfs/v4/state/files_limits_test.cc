@@ -18,7 +18,7 @@ class CrowdedClientTest : public FilesTest {
   CrowdedClientTest() : FilesTest({.states_per_client = kStates}) {}
   explicit CrowdedClientTest(const Files::Limits& limits) : FilesTest(limits) {}
 
-  FileHandle Numbered(size_t number) const { return HandleOf("file " + std::to_string(number)); }
+  NamedFile Numbered(size_t number) const { return NameOf("file " + std::to_string(number)); }
   nfsstat4 Open(ClientId client, size_t number, uint32_t minor_version = 1) {
     OpenOwner* const owner = files.GetOpenOwner(client, AsBytes("owner"), now);
     owner->confirmed = true;

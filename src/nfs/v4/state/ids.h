@@ -25,4 +25,18 @@ struct RequestName {
   bool operator==(const RequestName&) const = default;
 };
 
+// A client that has something of a file, by the name that one export gives it. To a client, files of two exports are two files,
+// with caches and stateids of their own (RFC 8881 §10.3.4): it shares them with itself as it does with others.
+struct Party {
+  ClientId client;
+  ExportId by;
+  auto operator<=>(const Party&) const = default;
+};
+
+struct PartyHash {
+  size_t operator()(const Party& party) const {
+    return std::hash<ClientId>{}(party.client) ^ (std::hash<ExportId>{}(party.by) * 0x9e3779b97f4a7c15u);
+  }
+};
+
 }  // namespace penstock::nfs::v4

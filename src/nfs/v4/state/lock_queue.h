@@ -20,6 +20,7 @@ struct LockWaiter {
   bool exclusive = false;
   bool can_be_told = false;  // by CB_NOTIFY_LOCK
   TimePoint until;           // if it has not asked again by then, it is forgotten
+  FileHandle handle{};       // by which it knows the file
 
   bool IsOf(ClientId of, std::string_view name) const { return client == of && owner == name; }
   bool ConflictsWith(const LockRange& other, bool other_exclusive) const {

@@ -26,10 +26,10 @@ LockOwner* Files::FindLockOwner(ClientId client, std::string_view name) const {
 }
 LockOwner* Files::FindLockOwner(ClientId client, ConstBytes name) { return FindLockOwner(client, AsText(name)); }
 
-LockState* Files::FindLocks(const FileState& file, ClientId client, std::string_view name) const {
-  const LockOwner* const owner = FindLockOwner(client, name);
+LockState* Files::FindLocks(const FileState& file, const Party& party, std::string_view name) const {
+  const LockOwner* const owner = FindLockOwner(party.client, name);
   if (!owner) return nullptr;
-  const auto at = owner->locks.find(&file);
+  const auto at = owner->locks.find({&file, party.by});
   return at == owner->locks.end() ? nullptr : at->second;
 }
 
@@ -52,36 +52,38 @@ void Files::RemoveLocks(LockState& locks, Ending ending) {
   LockOwner& owner = *locks.owner;
   Apply(locks, locks.ranges.Unlock({0, UINT64_MAX}));
   locks.open->locks.erase(locks.in_open);
-  owner.locks.erase(locks.file);
+  owner.locks.erase({locks.file, locks.open->handle.export_id});
   RemoveState(locks, ending);
   DropLockOwnerIfUnused(owner);
 }
 
-std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file, ClientId client,
+std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file, const Party& party,
                                                            std::string_view owner, const LockRange& range,
                                                            bool exclusive) const {
-  const auto found = file.held.FindConflict(range, exclusive, FindLocks(file, client, owner));
+  const auto found = file.held.FindConflict(range, exclusive, FindLocks(file, party, owner));
   if (!found) return std::nullopt;
   const auto& locks = static_cast<const LockState&>(*found->holder);
   return LockConflict{found->range, locks.client->id, locks.owner->name};
 }
 
-std::optional<Files::LockConflict> Files::TestLock(const FileHandle& file, ClientId client, ConstBytes owner,
+std::optional<Files::LockConflict> Files::TestLock(const NamedFile& file, ClientId client, ConstBytes owner,
                                                    const LockRange& range, bool exclusive) const {
   const FileState* const state = FindFile(file);
-  return state ? FindHeldConflict(*state, client, AsText(owner), range, exclusive) : std::nullopt;
+  const Party party{client, file.handle.export_id};
+  return state ? FindHeldConflict(*state, party, AsText(owner), range, exclusive) : std::nullopt;
 }
 
 // Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
-std::optional<Files::LockConflict> Files::FindWaiterAhead(const FileState& file, ClientId client,
+std::optional<Files::LockConflict> Files::FindWaiterAhead(const FileState& file, const Party& party,
                                                           std::string_view owner, const LockRequest& request) const {
   for (const LockWaiter& waiter : file.queue.waiters()) {
-    if (waiter.IsOf(client, owner)) {
+    if (waiter.IsOf(party.client, owner)) {
       if (waiter.range.Overlaps(request.range)) break;
       continue;
     }
     if (waiter.ConflictsWith(request.range, request.exclusive) &&
-        !FindHeldConflict(file, waiter.client, waiter.owner, waiter.range, waiter.exclusive)) {
+        !FindHeldConflict(file, {waiter.client, waiter.handle.export_id}, waiter.owner, waiter.range,
+                          waiter.exclusive)) {
       return LockConflict{{waiter.range, waiter.exclusive}, waiter.client, waiter.owner};
     }
   }
@@ -96,11 +98,12 @@ void Files::TellWaiters(FileState& file, TimePoint now) {
     const bool behind = std::any_of(waiters.begin(), at, [&](const LockWaiter& ahead) {
       return !ahead.IsOf(at->client, at->owner) && ahead.ConflictsWith(at->range, at->exclusive);
     });
-    if (behind || FindHeldConflict(file, at->client, at->owner, at->range, at->exclusive)) continue;
-    outgoing_.notices.push_back({at->client, file.handle, at->owner});
+    const Party party{at->client, at->handle.export_id};
+    if (behind || FindHeldConflict(file, party, at->owner, at->range, at->exclusive)) continue;
+    outgoing_.notices.push_back({at->client, at->handle, at->owner});
     at->can_be_told = false;  // until it asks again
     at->until = std::min(at->until, now + kTurn);
-    if (!std::exchange(file.has_turn, true)) turns_.push_back({now + kTurn, file.handle});
+    if (!std::exchange(file.has_turn, true)) turns_.push_back({now + kTurn, file.name});
   }
 }
 
@@ -112,21 +115,22 @@ void Files::EndTurns(TimePoint now) {
     file->has_turn = false;
     TellWaiters(*file, now);
     // Somebody may have been told since.
-    if (!file->queue.empty() && !std::exchange(file->has_turn, true)) turns_.push_back({now + kTurn, file->handle});
+    if (!file->queue.empty() && !std::exchange(file->has_turn, true)) turns_.push_back({now + kTurn, file->name});
   }
 }
 
-std::optional<Files::LockConflict> Files::FindObstacle(FileState& file, ClientId client, std::string_view owner,
+std::optional<Files::LockConflict> Files::FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
                                                        const LockRequest& request, TimePoint now) {
   file.queue.RemoveExpired(now);
-  auto obstacle = FindHeldConflict(file, client, owner, request.range, request.exclusive);
-  if (!obstacle) obstacle = FindWaiterAhead(file, client, owner, request);
+  const Party party = PartyOf(open);
+  auto obstacle = FindHeldConflict(file, party, owner, request.range, request.exclusive);
+  if (!obstacle) obstacle = FindWaiterAhead(file, party, owner, request);
   if (!obstacle || !request.blocking) {
     // It has the lock, or says that it does not wait any longer (RFC 8881 §9.6).
-    file.queue.Remove(client, owner, request.range);
+    file.queue.Remove(party.client, owner, request.range);
   } else {
-    file.queue.Add(
-        {client, std::string(owner), request.range, request.exclusive, request.can_be_told, now + limits_.lease});
+    file.queue.Add({party.client, std::string(owner), request.range, request.exclusive, request.can_be_told,
+                    now + limits_.lease, open.handle});
   }
   return obstacle;
 }
@@ -136,16 +140,16 @@ Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockReques
   if (!Allows(open.share, request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   ClientFiles& client = *open.client;
   FileState& file = *open.file;
-  if (LockState* const known = FindLocks(file, client.id, AsText(name))) {
+  if (LockState* const known = FindLocks(file, PartyOf(open), AsText(name))) {
     return Extend(*known, request, minor_version, now);
   }
-  if (auto obstacle = FindObstacle(file, client.id, AsText(name), request, now)) return Denied(std::move(obstacle));
+  if (auto obstacle = FindObstacle(file, open, AsText(name), request, now)) return Denied(std::move(obstacle));
   if (!HasRoomForRanges(client, 1) || !MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
 
   auto& owner = client.lock_owners[std::string(AsText(name))];
   if (!owner) owner = std::make_unique<LockOwner>(client, std::string(AsText(name)));
   LockState& locks = AddState(std::make_unique<LockState>(*owner, open, ++last_holder_));
-  owner->locks.emplace(&file, &locks);
+  owner->locks.emplace(std::pair(&file, open.handle.export_id), &locks);
   locks.in_open = open.locks.insert(open.locks.end(), &locks);
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
@@ -158,7 +162,7 @@ Files::LockResult Files::Lock(LockState& locks, const LockRequest& request, uint
 
 Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
   ClientFiles& client = *locks.client;
-  if (auto obstacle = FindObstacle(*locks.file, client.id, locks.owner->name, request, now)) {
+  if (auto obstacle = FindObstacle(*locks.file, *locks.open, locks.owner->name, request, now)) {
     return Denied(std::move(obstacle));
   }
   if (!HasRoomForRanges(client, kMoreRanges)) return {.status = NoRoomToLock(minor_version)};

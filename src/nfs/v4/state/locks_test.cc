@@ -117,7 +117,8 @@ TEST_F(LocksTest, FreedGoToWhoWaitedFirst) {
   EXPECT_EQ(denied.status, NFS4ERR_DENIED);
   EXPECT_EQ(denied.conflict->client, bob);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4_OK);
-  files.Unlock(LocksOf(files.IdOf(*files.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second)), {0, 9}, 1, now);
+  files.Unlock(LocksOf(files.IdOf(*files.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second)), {0, 9}, 1,
+               now);
   EXPECT_EQ(TryLock(carols, "locker", {5, 5}, false).status, NFS4_OK);
 }
 
@@ -132,7 +133,7 @@ TEST_F(LocksTest, FreedAreAnnouncedOnce) {
   ASSERT_THAT(outgoing.notices, SizeIs(1));
   EXPECT_EQ(outgoing.notices[0].client, bob);
   EXPECT_EQ(outgoing.notices[0].owner, "locker");
-  EXPECT_EQ(outgoing.notices[0].file, file);
+  EXPECT_EQ(outgoing.notices[0].file, file.handle);
   files.Unlock(LocksOf(lock), {0, 9}, 1, now);
   EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
 }

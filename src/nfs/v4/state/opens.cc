@@ -1,4 +1,5 @@
 // Opens and their owners: RFC 8881 §9.7 to §9.11, RFC 7530 §9.1.7 to §9.1.11.
+#include <algorithm>
 #include <cassert>
 
 #include "nfs/v4/state/files.h"
@@ -95,25 +96,31 @@ void Files::ReleaseOwner(OpenOwner& owner, TimePoint now) {
   --owners_;
 }
 
-std::optional<ClientId> Files::FindShareConflict(const FileHandle& file, const Share& share) const {
+std::optional<ClientId> Files::FindShareConflict(const NamedFile& file, const Share& share) const {
   const FileState* const state = FindFile(file);
   const OpenState* const conflict = state ? state->opens.FindConflict(share) : nullptr;
   if (!conflict) return std::nullopt;
   return conflict->client->id;
 }
 
-bool Files::IsPinned(const FileHandle& file) const {
+namespace {
+bool FindPin(const FileState& file, ExportId by) {
+  return std::ranges::find(file.pins, by, &std::pair<ExportId, fs::Pinned>::first) != file.pins.end();
+}
+}  // namespace
+
+bool Files::IsPinned(const NamedFile& file) const {
   const FileState* const state = FindFile(file);
-  return state && state->pinned;
+  return state && FindPin(*state, file.handle.export_id);
 }
 
-Files::OpenResult Files::AddOpen(OpenOwner& owner, const FileHandle& file, const Share& share, const fs::Pinned& pinned,
+Files::OpenResult Files::AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
                                  uint32_t minor_version, TimePoint now) {
   if (const auto blocker = FindShareConflict(file, share)) {
     return {.status = nfs4::NFS4ERR_SHARE_DENIED, .blocker = blocker};
   }
   FileState* state = FindFile(file);
-  OpenState* open = state ? state->opens.Find(owner) : nullptr;
+  OpenState* open = state ? state->opens.Find({&owner, file.handle.export_id}) : nullptr;
   OpenResult result;
   if (open) {
     result.before = open->history;
@@ -126,9 +133,9 @@ Files::OpenResult Files::AddOpen(OpenOwner& owner, const FileHandle& file, const
     }
     if (!MakeRoom(*owner.client, now)) return {.status = NoRoomToOpen(owner.client->id, minor_version)};
     state = &GetFile(file);
-    open = &AddState(std::make_unique<OpenState>(owner, *state));
+    open = &AddState(std::make_unique<OpenState>(owner, *state, file.handle));
     state->opens.Add(*open);
-    if (!state->pinned) state->pinned = pinned;
+    if (pinned && !FindPin(*state, file.handle.export_id)) state->pins.emplace_back(file.handle.export_id, pinned);
     open->in_owner = owner.opens.insert(owner.opens.end(), open);
     if (owner.opens.size() == 1) CountOpeners(owner, 1);
     result.is_new = true;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/timer.h"
@@ -31,12 +32,12 @@ struct OpenState;
 
 // A file that anybody has any state for.
 struct FileState {
-  explicit FileState(const FileHandle& of) : handle(of) {}
-  const FileHandle handle;
-  fs::Pinned pinned;  // while it is open
+  explicit FileState(const NamedFile& of) : name(of) {}
+  const NamedFile name;                               // by whichever export came first
+  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while it is open: by each export through which it is
   FileOpens opens;
   HeldRanges held;  // of all lock-owners
-  std::map<ClientId, DelegationState*> delegations;
+  std::map<Party, DelegationState*> delegations;
   std::vector<DelegationState*>
       write_delegations;  // those of them that are for writing: one, unless clients reclaimed more
   LockQueue queue;
@@ -67,14 +68,16 @@ struct LockOwner {
   LockOwner(ClientFiles& of, std::string called) : client(&of), name(std::move(called)) {}
   ClientFiles* const client;
   const std::string name;
-  std::unordered_map<const FileState*, LockState*> locks;
+  std::map<std::pair<const FileState*, ExportId>, LockState*> locks;
   size_t ranges = 0;       // of all of them
   OwnerSequence sequence;  // version 4.0
 };
 
 struct OpenState : StateRecord {
-  OpenState(OpenOwner& by, FileState& on) : StateRecord(StateKind::kOpen, *by.client, on), owner(&by) {}
+  OpenState(OpenOwner& by, FileState& on, const FileHandle& named)
+      : StateRecord(StateKind::kOpen, *by.client, on), owner(&by), handle(named) {}
   OpenOwner* const owner;
+  const FileHandle handle;  // that it was opened by; the only one that goes with its stateid and those of its locks
   ShareHistory history;
   Share share;                 // the union of history; FileOpens sets it
   FileOpens::Places places{};  // FileOpens'
@@ -93,9 +96,12 @@ struct LockState : StateRecord, LockHolder {
 };
 
 struct DelegationState : StateRecord {
-  DelegationState(ClientFiles& to, FileState& on, bool writes, uint32_t minor)
-      : StateRecord(StateKind::kDelegation, to, on), handle(on.handle), write(writes), minor_version(minor) {}
-  const FileHandle handle;
+  DelegationState(ClientFiles& to, FileState& on, const FileHandle& named, bool writes, uint32_t minor)
+      : StateRecord(StateKind::kDelegation, to, on),
+        name{named, on.name.identity},
+        write(writes),
+        minor_version(minor) {}
+  const NamedFile name;  // by the handle that its holder knows
   const bool write;
   const uint32_t minor_version;
   Makers makers;
@@ -145,10 +151,9 @@ struct ClientFiles {
   size_t closed = 0;  // opens whose stateid alone is still known
 };
 
-struct FileHandleHash {
-  size_t operator()(const FileHandle& handle) const {
-    return std::hash<fs::Handle>{}(handle.object) ^ (std::hash<ExportId>{}(handle.export_id) * 0x9e3779b97f4a7c15u);
-  }
-};
+inline Party PartyOf(const OpenState& open) { return {open.client->id, open.handle.export_id}; }
+inline Party PartyOf(const DelegationState& delegation) {
+  return {delegation.client->id, delegation.name.handle.export_id};
+}
 
 }  // namespace penstock::nfs::v4

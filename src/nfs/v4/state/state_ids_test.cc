@@ -53,14 +53,14 @@ TEST_F(StateIdsTest, BelongToOneClient) {
 
 TEST_F(StateIdsTest, BelongToOneFile) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
-  EXPECT_EQ(files.Find<OpenState>(In1(alice), id, other_file).error(), NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(files.Find<OpenState>(In1(alice), id, other_file.handle).error(), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(files.CheckIo(In1(alice), id, other_file, false).status, NFS4ERR_BAD_STATEID);
 }
 
 TEST_F(StateIdsTest, AreOfOneKind) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
-  EXPECT_EQ(files.Find<LockState>(In1(alice), id, file).error(), NFS4ERR_BAD_STATEID);
-  EXPECT_TRUE(files.Find<OpenState>(In1(alice), id, file).has_value());
+  EXPECT_EQ(files.Find<LockState>(In1(alice), id, file.handle).error(), NFS4ERR_BAD_STATEID);
+  EXPECT_TRUE(files.Find<OpenState>(In1(alice), id, file.handle).has_value());
 }
 
 TEST_F(StateIdsTest, OfAnEarlierServerAreStale) {

@@ -25,7 +25,10 @@ class FilesTest : public testing::Test {
 
   explicit FilesTest(const Files::Limits& limits = {}) : files(kInstance, kSecret, limits) {}
 
-  static FileHandle HandleOf(std::string_view name) { return {ExportId(1), *fs::Handle::FromBytes(AsBytes(name))}; }
+  static NamedFile NameOf(std::string_view name, ExportId by = ExportId(1)) {
+    const fs::Handle object = *fs::Handle::FromBytes(AsBytes(name));
+    return {{by, object}, {1, object}};
+  }
 
   static Presenter In1(ClientId client) { return {1, client}; }
   static Presenter In0() { return {}; }
@@ -42,8 +45,10 @@ class FilesTest : public testing::Test {
     EXPECT_EQ(result.status, NFS4_OK);
     return result.stateid;
   }
-  OpenState& OpenOf(const stateid4& id) { return **files.Find<OpenState>(Presenter{1, std::nullopt}, id, file); }
-  LockState& LocksOf(const stateid4& id) { return **files.Find<LockState>(Presenter{1, std::nullopt}, id, file); }
+  OpenState& OpenOf(const stateid4& id) { return **files.Find<OpenState>(Presenter{1, std::nullopt}, id, file.handle); }
+  LockState& LocksOf(const stateid4& id) {
+    return **files.Find<LockState>(Presenter{1, std::nullopt}, id, file.handle);
+  }
   void Close(const stateid4& id, uint32_t minor_version = 1) { files.Close(OpenOf(id), minor_version, now); }
 
   Files::LockResult TryLock(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive,
@@ -69,8 +74,8 @@ class FilesTest : public testing::Test {
 
   const ClientId alice{0x0101};
   const ClientId bob{0x0202};
-  const FileHandle file = HandleOf("file");
-  const FileHandle other_file = HandleOf("other file");
+  const NamedFile file = NameOf("file");
+  const NamedFile other_file = NameOf("other file");
   const std::shared_ptr<int> pin = std::make_shared<int>(0);
   TimePoint now{std::chrono::hours(1)};
   Files files;
