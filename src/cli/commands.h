@@ -111,6 +111,7 @@ struct ServeOptions {
   std::string trace;
   double lease_seconds = 90;
   double grace_seconds = 90;
+  bool no_delegations = false;
   std::string nfs4_domain;
   std::string keytab;
   bool manage_gids = false;

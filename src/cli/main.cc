@@ -86,6 +86,8 @@ int main(int argc, char** argv) {
           "lease of the run before; it ends when all have. 0: none, and they lose what they held")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
+  serve->add_flag("--no-delegations", serve_options.no_delegations,
+                  "NFSv4: give no delegations: where programs on this host change files that clients have open");
   serve->add_option("--nfs4-domain", serve_options.nfs4_domain,
                     "NFSv4: write owners as name@DOMAIN; as numbers where it is not given");
   serve->add_option(

@@ -55,6 +55,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.iwarp.crc = arguments.crc;
   options.nfs4.lease = seconds(arguments.lease_seconds);
   options.nfs4.grace = seconds(arguments.grace_seconds);
+  options.nfs4.delegations = !arguments.no_delegations;
   options.nfs4.domain = arguments.nfs4_domain;
   options.keytab = arguments.keytab;
   options.manage_gids = arguments.manage_gids;
