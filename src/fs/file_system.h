@@ -15,6 +15,7 @@
 #include "base/data.h"
 #include "base/task.h"
 #include "fs/acl.h"
+#include "fs/local_locks.h"
 #include "fs/types.h"
 
 namespace penstock {
@@ -214,6 +215,11 @@ class FileSystem {
   // often it is pinned; kDelay where too many files are. Let go of it before the file system ends. That may be done under
   // a lock: what it frees is freed elsewhere.
   virtual Task<Result<Pinned>> Pin(const Context& context, const Handle& file) = 0;
+  // For the byte-range locks of one owner on a regular file, which local programs are to see. Null where there are no such programs, or
+  // the file system or the server's rights do not allow it: locks are the clients' alone then.
+  virtual Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& /*context*/, const Handle& /*file*/) {
+    co_return nullptr;
+  }
 
   // --- Space (RFC 7862). Rights are those of Read and of Write.
 

@@ -52,6 +52,15 @@ TEST_F(ChangeCountersTest, GrowsAlsoWhereTheClockIsSetBack) {
   }
 }
 
+// Each export of a file keeps its own changes apart, and not those of the other export.
+TEST_F(ChangeCountersTest, GivesNoValueTwiceWhereTwoExportsHaveSeenTheSameBefore) {
+  const PreAttributes before{.size = 0, .mtime = {}, .ctime = ctime_, .change = counters_.Look(kFile, ctime_)};
+  counters_.NoteChange(kFile, before, ctime_, ctime_);
+  const uint64_t one = counters_.Look(kFile, ctime_);
+  counters_.NoteChange(kFile, before, ctime_, ctime_);
+  EXPECT_GT(counters_.Look(kFile, ctime_), one);
+}
+
 TEST_F(ChangeCountersTest, DoesNotCountWhatChangedNothing) {
   const uint64_t change = Change({1000, 0});
   EXPECT_EQ(Change({1000, 0}, Timestamp{1010, 0}), change) << "a write of no octets, long after";

@@ -8,7 +8,9 @@
 
 #include <optional>
 
+#include "base/log.h"
 #include "base/loop.h"
+#include "fs/posix/local_locks.h"
 #include "fs/posix/page_cache.h"
 
 namespace penstock::fs::posix {
@@ -279,6 +281,22 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
     });
   };
   co_return Pinned(object.get(), std::move(unpin));
+}
+
+// Writable, so that locks of both kinds can be had; whoever may only read can at least share.
+Task<std::shared_ptr<LocalLocks>> FileSystem::OpenLocks(const Context& context, const Handle& file) {
+  if (!tree_.volume().local_locks) co_return nullptr;
+  const auto open = [&]() -> Result<SharedFile> {
+    PENSTOCK_TRY(const ObjectRef object, *tree_.Reach(file, Patience::kMayBlock));
+    OpenObjects& objects = tree_.all_objects();
+    Result<FileDescriptor> opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDWR | O_NONBLOCK); });
+    if (!opened) opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDONLY | O_NONBLOCK); });
+    if (!opened) return std::unexpected(opened.error());
+    return objects.ShareForLocks(*std::move(opened));
+  };
+  Result<SharedFile> opened = co_await OnPool(context, pool_, Work::kMetadata, open);
+  if (!opened || !*opened) co_return nullptr;
+  co_return std::make_shared<OfdLocks>(*std::move(opened), pool_);
 }
 
 Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {

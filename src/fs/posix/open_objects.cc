@@ -54,6 +54,21 @@ SharedFile OpenObjects::Share(FileDescriptor file) {
   return SharedFile(std::move(counted), shared);
 }
 
+SharedFile OpenObjects::ShareForLocks(FileDescriptor file) {
+  if (for_locks_->fetch_add(1) < max_descriptors_ / 4) {
+    SharedFile shared = Share(std::move(file));
+    const FileDescriptor* const counted = shared.get();
+    return SharedFile(counted, [shared, for_locks = for_locks_](const void*) { for_locks->fetch_sub(1); });
+  }
+  for_locks_->fetch_sub(1);
+  if (told_of_locks_.Allows(std::chrono::steady_clock::now())) {
+    log::warn(
+        "clients hold too many locks for programs of this host to see all of them; raise the limit of open files "
+        "(ulimit -n, LimitNOFILE=)");
+  }
+  return nullptr;
+}
+
 bool OpenObjects::MakeRoom() {
   const int error = errno;
   const bool made = GiveUp(kRoom) > 0;

@@ -11,6 +11,7 @@
 
 #include "fs/posix/error.h"
 #include "fs/posix/fsid.h"
+#include "fs/posix/local_locks.h"
 
 namespace penstock::fs::posix {
 namespace {
@@ -51,6 +52,7 @@ Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes) {
   FileSystemFacts facts{.kernel_fsid = KernelFsidOf(fs), .device = {stat.stx_dev_major, stat.stx_dev_minor}};
   facts.uuid = FindUuid(fd, facts.device);
   volume.fsid = FsidOf(facts);
+  volume.local_locks = KeepsLocksInMemory(fd);
   volume.in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
   volume.read_only = (fs.f_flags & ST_RDONLY) != 0;
   return volume;

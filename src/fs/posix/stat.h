@@ -26,10 +26,11 @@ class OtherVolumes {
 struct Volume {
   std::shared_ptr<ChangeCounters> changes{};
   std::shared_ptr<OtherVolumes> others = std::make_shared<OtherVolumes>();
-  uint64_t device = 0;      // the root directory's st_dev
-  uint64_t superblock = 0;  // the same for all of the file system's subvolumes, while this machine runs
-  uint64_t fsid = 0;        // what we call it: the same after a restart, see FsidOf()
-  bool in_memory = false;   // tmpfs and ramfs: nothing there waits for a disk
+  uint64_t device = 0;       // the root directory's st_dev
+  uint64_t superblock = 0;   // the same for all of the file system's subvolumes, while this machine runs
+  uint64_t fsid = 0;         // what we call it: the same after a restart, see FsidOf()
+  bool in_memory = false;    // tmpfs and ramfs: nothing there waits for a disk
+  bool local_locks = false;  // locks are taken without asking anybody else: see KeepsLocksInMemory
   bool read_only = false;
 };
 

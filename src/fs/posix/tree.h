@@ -46,6 +46,7 @@ class Tree {
   const Handle& root() const { return root_handle_; }
   Result<Identity> Identify(const Handle& handle) const { return parts_.handles->Identify(handle); }
   const Volume& volume() const { return parts_.volume; }
+  OpenObjects& all_objects() const { return *objects_.all(); }
   size_t open_objects() const { return objects_.size(); }
 
   // --- Any object (tree.cc)

@@ -24,8 +24,10 @@ LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
 // One attempt at LOCK, with the tables locked.
 class LockAttempt {
  public:
-  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments)
-      : compound_(compound), state_(state), arguments_(arguments), who_(PresenterOf(compound)) {}
+  // `local`: where the lock may be the first of its owner on the file.
+  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments,
+              const std::shared_ptr<fs::LocalLocks>& local)
+      : compound_(compound), state_(state), arguments_(arguments), local_(local), who_(PresenterOf(compound)) {}
 
   LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
 
@@ -44,6 +46,7 @@ class LockAttempt {
   Compound& compound_;
   StateTables& state_;
   const LOCK4args& arguments_;
+  const std::shared_ptr<fs::LocalLocks>& local_;
   const Presenter who_;
   std::optional<ClientId> expired_blocker_;
 };
@@ -71,14 +74,15 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   const Files::LockResult result = lock(Files::LockRequest{.range = *range,
                                                            .exclusive = IsExclusive(arguments_.locktype),
                                                            .blocking = IsBlocking(arguments_.locktype),
-                                                           .can_be_told = who_.minor_version > 0});
+                                                           .can_be_told = who_.minor_version > 0,
+                                                           .local = local_});
   if (result.status == NFS4_OK) {
     SetCurrentStateId(compound_, result.stateid);
     return LOCK4res(NFS4_OK, LOCK4resok{.lock_stateid = result.stateid});
   }
   if (result.status != NFS4ERR_DENIED) return LOCK4res(result.status);
-  if (state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
-  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly.
+  if (result.blocker && state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
+  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly, or a local program has it by now.
   if (arguments_.reclaim) return LOCK4res(NFS4ERR_RECLAIM_CONFLICT);
   return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));
 }
@@ -156,14 +160,26 @@ struct TestOutcome {
   std::optional<Files::LockConflict> conflict{};
 };
 
-TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range) {
+TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
+                    const std::shared_ptr<fs::LocalLocks>& local) {
   auto state = compound.services.state.Lock();
   const auto client = ClientOf(compound, *state, arguments.owner.clientid);
   if (!client) return {client.error()};
   if (state->clients.InGrace()) return {NFS4ERR_GRACE};
   auto conflict = state->files.TestLock(compound.current->name(), *client, arguments.owner.owner.bytes(), range,
-                                        IsExclusive(arguments.locktype));
+                                        IsExclusive(arguments.locktype), local);
   return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
+}
+
+// What local programs would see of an owner's locks on the current file, if the owner has none there yet.
+Task<std::shared_ptr<fs::LocalLocks>> OpenLocalLocks(const Compound& compound, const lock_owner4& owner) {
+  const Object& file = *compound.current;
+  const ClientId client = compound.slot ? compound.slot->client : ClientId(owner.clientid);
+  {
+    auto state = compound.services.state.Lock();
+    if (!state->files.NeedsLocalLocks(file.name(), client, owner.owner.bytes())) co_return nullptr;
+  }
+  co_return co_await file.file_system().OpenLocks(file.context(), file.object());
 }
 
 }  // namespace
@@ -171,9 +187,13 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
 // RFC 8881 §18.10
 Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
   for (;;) {
+    std::shared_ptr<fs::LocalLocks> local;
+    if (arguments.locker.new_lock_owner()) {
+      local = co_await OpenLocalLocks(compound, arguments.locker.open_owner().lock_owner);
+    }
     std::optional<ClientId> blocker;
     const auto run = [&](StateTables& state) {
-      LockAttempt attempt(compound, state, arguments);
+      LockAttempt attempt(compound, state, arguments, local);
       LOCK4res attempted = attempt.Run();
       blocker = attempt.expired_blocker();
       return attempted;
@@ -201,10 +221,12 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
   }
   const auto range = LockRange::From(arguments.offset, arguments.length);
   if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
+  const std::shared_ptr<fs::LocalLocks> local = co_await OpenLocalLocks(compound, arguments.owner);
   for (;;) {
-    const TestOutcome outcome = TestNow(compound, arguments, *range);
+    const TestOutcome outcome = TestNow(compound, arguments, *range, local);
     if (!outcome.conflict) co_return LOCKT4res(outcome.status);
-    if (co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;
+    const bool is_clients = outcome.conflict->client != ClientId();
+    if (is_clients && co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;
     co_return LOCKT4res(NFS4ERR_DENIED, ToDenied(compound, *outcome.conflict));
   }
 }

@@ -101,8 +101,9 @@ class CallerTest : public testing::Test {
   stateid4 Delegate() {
     auto state = state_.Lock();
     const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
+    const NamedFile file{kFile, {}};
     const auto given =
-        state->files.Delegate({.client = client_, .file = kFile, .minor_version = 1, .facts = facts}, world_.Now());
+        state->files.Delegate({.client = client_, .file = file, .minor_version = 1, .facts = facts}, world_.Now());
     return given.read().stateid;
   }
   PathState Path() { return state_.Lock()->clients.Find(client_)->path; }

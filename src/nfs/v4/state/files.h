@@ -142,7 +142,7 @@ class Files {
 
   struct LockConflict {
     LockedRange held;
-    ClientId client;
+    ClientId client;  // zero where it is no client's, but a local program's
     std::string owner;
   };
   struct LockRequest {
@@ -150,12 +150,14 @@ class Files {
     bool exclusive = false;
     bool blocking = false;     // READW_LT, WRITEW_LT
     bool can_be_told = false;  // by CB_NOTIFY_LOCK
+    // What local programs see of a lock-owner's first lock on the file; see NeedsLocalLocks().
+    std::shared_ptr<fs::LocalLocks> local{};
   };
   struct LockResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
     nfs4::stateid4 stateid{};
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
-    std::optional<ClientId> blocker{};       // its client, where a lock is held rather than waited for
+    std::optional<ClientId> blocker{};       // its client, if it is a client's
   };
   LockOwner* FindLockOwner(ClientId client, ConstBytes name);
   // A lock-owner's first lock on the file, or not its first after all. NFS4ERR_OPENMODE where the open does not allow the lock.
@@ -164,8 +166,12 @@ class Files {
   // NFS4_OK, or no room for one more range where one is cut in two (NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE: as for
   // Lock, whatever there is too much of, RFC 8881 §15.2).
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
+  // `local` is for an owner who has no lock on the file yet, as in LockRequest.
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
-                                       bool exclusive) const;
+                                       bool exclusive, const std::shared_ptr<fs::LocalLocks>& local = nullptr) const;
+  // Whether a lock or a test by this owner would be the owner's first on the file: then whoever asks for it opens it for local programs,
+  // too (FileSystem::OpenLocks).
+  bool NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner) const;
   // Now and then: whoever was told that a lock is free and did not come for it has had his turn, and the next one is told.
   void EndTurns(TimePoint now);
   // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD where it holds any.
@@ -317,6 +323,8 @@ class Files {
   std::optional<LockConflict> FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
                                            const LockRequest& request, TimePoint now);
   LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  static std::optional<LockConflict> LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
+                                                 const LockRequest& request);
   static LockResult Denied(std::optional<LockConflict> obstacle);
   void TellWaiters(FileState& file, TimePoint now);
 

@@ -1,5 +1,6 @@
 // Byte-range locks: RFC 8881 §9.1 to §9.6, §18.10 to §18.12.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "nfs/v4/state/files.h"
@@ -12,6 +13,13 @@ namespace {
 
 // One who was told that his lock is free should be back soon; others are kept from it no longer than that.
 constexpr Duration kTurn = std::chrono::seconds(5);
+
+Files::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
+  return {.held = {{local.first, local.last}, local.exclusive},
+          .client = ClientId(),
+          .owner = local.process == 0 ? "a program on the server"
+                                      : "process " + std::to_string(local.process) + " on the server"};
+}
 
 // RFC 8881 §18.10.3
 bool Allows(const Share& share, bool exclusive) { return exclusive ? share.writes() : share.reads(); }
@@ -51,6 +59,7 @@ void Files::DropLockOwnerIfUnused(LockOwner& owner) {
 void Files::RemoveLocks(LockState& locks, Ending ending) {
   LockOwner& owner = *locks.owner;
   Apply(locks, locks.ranges.Unlock({0, UINT64_MAX}));
+  locks.local.reset();
   locks.open->locks.erase(locks.in_open);
   owner.locks.erase({locks.file, locks.open->handle.export_id});
   RemoveState(locks, ending);
@@ -67,10 +76,22 @@ std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file
 }
 
 std::optional<Files::LockConflict> Files::TestLock(const NamedFile& file, ClientId client, ConstBytes owner,
-                                                   const LockRange& range, bool exclusive) const {
+                                                   const LockRange& range, bool exclusive,
+                                                   const std::shared_ptr<fs::LocalLocks>& local) const {
   const FileState* const state = FindFile(file);
   const Party party{client, file.handle.export_id};
-  return state ? FindHeldConflict(*state, party, AsText(owner), range, exclusive) : std::nullopt;
+  auto conflict = state ? FindHeldConflict(*state, party, AsText(owner), range, exclusive) : std::nullopt;
+  if (conflict) return conflict;
+  const LockState* const own = state ? FindLocks(*state, party, AsText(owner)) : nullptr;
+  const fs::LocalLocks* const seen = own ? own->local.get() : local.get();
+  const auto others = seen ? seen->Test(range.first, range.last, exclusive) : std::nullopt;
+  if (others) conflict = ConflictOf(*others);
+  return conflict;
+}
+
+bool Files::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner) const {
+  const FileState* const state = FindFile(file);
+  return !state || !FindLocks(*state, {client, file.handle.export_id}, AsText(owner));
 }
 
 // Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
@@ -145,12 +166,14 @@ Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockReques
   }
   if (auto obstacle = FindObstacle(file, open, AsText(name), request, now)) return Denied(std::move(obstacle));
   if (!HasRoomForRanges(client, 1) || !MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
+  if (auto others = LockLocally(request.local, request)) return Denied(std::move(others));
 
   auto& owner = client.lock_owners[std::string(AsText(name))];
   if (!owner) owner = std::make_unique<LockOwner>(client, std::string(AsText(name)));
   LockState& locks = AddState(std::make_unique<LockState>(*owner, open, ++last_holder_));
   owner->locks.emplace(std::pair(&file, open.handle.export_id), &locks);
   locks.in_open = open.locks.insert(open.locks.end(), &locks);
+  locks.local = request.local;
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
 }
@@ -166,6 +189,7 @@ Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, ui
     return Denied(std::move(obstacle));
   }
   if (!HasRoomForRanges(client, kMoreRanges)) return {.status = NoRoomToLock(minor_version)};
+  if (auto others = LockLocally(locks.local, request)) return Denied(std::move(others));
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   locks.Advance();
   // A write lock that became a read lock lets other readers in.
@@ -173,8 +197,19 @@ Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, ui
   return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
 }
 
+// The last step of a lock that nothing else is in the way of, so that it need not be taken back. Local programs do not queue with
+// clients, and none is told when they unlock: clients ask again.
+std::optional<Files::LockConflict> Files::LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
+                                                      const LockRequest& request) {
+  if (!local) return std::nullopt;
+  const auto others = local->Lock(request.range.first, request.range.last, request.exclusive);
+  if (!others) return std::nullopt;
+  return ConflictOf(*others);
+}
+
 Files::LockResult Files::Denied(std::optional<LockConflict> obstacle) {
-  const ClientId holder = obstacle->client;
+  const std::optional<ClientId> holder =
+      obstacle->client == ClientId() ? std::nullopt : std::optional(obstacle->client);
   return {.status = nfs4::NFS4ERR_DENIED, .conflict = std::move(obstacle), .blocker = holder};
 }
 
@@ -182,6 +217,7 @@ nfsstat4 Files::Unlock(LockState& locks, const LockRange& range, uint32_t minor_
   ClientFiles& client = *locks.client;
   if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return NoRoomToLock(minor_version);
   Apply(locks, locks.ranges.Unlock(range));
+  if (locks.local) locks.local->Unlock(range.first, range.last);
   locks.Advance();
   locks.file->queue.Remove(client.id, locks.owner->name, range);
   TellWaiters(*locks.file, now);

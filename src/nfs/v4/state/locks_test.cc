@@ -1,4 +1,8 @@
+#include <memory>
+#include <optional>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "nfs/v4/state/test_files.h"
 
@@ -292,6 +296,105 @@ TEST_F(LocksTest, OfManyOwnersNeverOverlapWrongly) {
     ASSERT_EQ(TryLock(open, names[owner], {first, last}, kind == 2).status, free ? NFS4_OK : NFS4ERR_DENIED);
     for (uint64_t at = first; at <= last && free; ++at) held[owner][at] = kind;
   }
+}
+
+// --- Local programs
+
+// What one owner has locked, and what local programs have: one range of them is in the way.
+class LocalLocksOf : public fs::LocalLocks {
+ public:
+  LocalLocksOf(std::optional<Conflict>& programs, std::vector<std::string>& log) : programs_(programs), log_(log) {}
+  ~LocalLocksOf() override { log_.emplace_back("gone"); }
+  std::optional<Conflict> Lock(uint64_t first, uint64_t last, bool exclusive) override {
+    if (auto conflict = Test(first, last, exclusive)) return conflict;
+    log_.push_back((exclusive ? "exclusive " : "shared ") + std::to_string(first) + "-" + std::to_string(last));
+    return std::nullopt;
+  }
+  void Unlock(uint64_t first, uint64_t last) override {
+    log_.push_back("unlock " + std::to_string(first) + "-" + std::to_string(last));
+  }
+  std::optional<Conflict> Test(uint64_t first, uint64_t last, bool) const override {
+    const bool free = !programs_ || last < programs_->first || programs_->last < first;
+    return free ? std::nullopt : programs_;
+  }
+
+ private:
+  std::optional<Conflict>& programs_;
+  std::vector<std::string>& log_;
+};
+
+class LocallySeenLocksTest : public LocksTest {
+ protected:
+  ~LocallySeenLocksTest() override { files.ForgetClient(alice, Ending::kReleased, now); }
+  std::shared_ptr<fs::LocalLocks> Opened() { return std::make_shared<LocalLocksOf>(programs, log); }
+  Files::LockResult TryFirst(const LockRange& range, bool exclusive, bool blocking = false) {
+    return files.Lock(OpenOf(alices), AsBytes("locker"),
+                      {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()}, 1, now);
+  }
+
+  std::optional<fs::LocalLocks::Conflict> programs;
+  std::vector<std::string> log;
+};
+
+TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
+  EXPECT_TRUE(files.NeedsLocalLocks(file, alice, AsBytes("locker")));
+  const auto first = TryFirst({0, 9}, true);
+  ASSERT_EQ(first.status, NFS4_OK);
+  EXPECT_FALSE(files.NeedsLocalLocks(file, alice, AsBytes("locker")));
+  LockBy(alices, "locker", {5, 20}, false);
+  EXPECT_EQ(files.Unlock(LocksOf(first.stateid), {7, 8}, 1, now), NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9", "shared 5-20", "unlock 7-8"));
+  Close(alices);
+  EXPECT_EQ(log.back(), "gone");
+}
+
+TEST_F(LocallySeenLocksTest, WhatALocalProgramHasIsDeniedAndTheProgramIsNamed) {
+  programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
+  const auto denied = TryFirst({150, 160}, false, true);
+  EXPECT_EQ(denied.status, NFS4ERR_DENIED);
+  ASSERT_TRUE(denied.conflict);
+  EXPECT_EQ(denied.conflict->held, (LockedRange{{100, 199}, true}));
+  EXPECT_EQ(denied.conflict->owner, "process 77 on the server");
+  EXPECT_FALSE(denied.blocker) << "no client whose lease could be over";
+  EXPECT_EQ(log, std::vector<std::string>{"gone"});
+  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
+  // Nobody queues behind a local program.
+  programs.reset();
+  EXPECT_EQ(TryLock(bobs, "locker", {150, 160}, true).status, NFS4_OK);
+}
+
+TEST_F(LocallySeenLocksTest, ADeniedChangeLeavesWhatIsHeld) {
+  const auto first = TryFirst({0, 9}, true);
+  programs = {.first = 100, .last = 199, .exclusive = false, .process = 0};
+  const auto denied = TryLock(alices, "locker", {5, 105}, true);
+  EXPECT_EQ(denied.status, NFS4ERR_DENIED);
+  EXPECT_EQ(denied.conflict->owner, "a program on the server");
+  EXPECT_EQ(files.IdOf(LocksOf(first.stateid)).seqid, 1u);
+  EXPECT_EQ(TryLock(bobs, "locker", {5, 5}, false).status, NFS4ERR_DENIED);
+  EXPECT_EQ(TryLock(bobs, "locker", {10, 10}, true).status, NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9"));
+}
+
+// What clients have among themselves comes first.
+TEST_F(LocallySeenLocksTest, ARefusedLockIsNotTakenLocally) {
+  LockBy(bobs, "locker", {0, 9}, true);
+  EXPECT_EQ(TryFirst({5, 6}, false).status, NFS4ERR_DENIED);
+  EXPECT_THAT(log, testing::ElementsAre("gone"));
+}
+
+TEST_F(LocallySeenLocksTest, ATestAsksForLocalPrograms) {
+  programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
+  const auto none = Opened();
+  EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false, none));
+  EXPECT_FALSE(files.TestLock(file, alice, AsBytes("locker"), {200, 200}, false, none));
+  ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
+  EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
+}
+
+TEST_F(LocallySeenLocksTest, GoWithTheirClient) {
+  ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
+  files.ForgetClient(alice, Ending::kExpired, now);
+  EXPECT_EQ(log.back(), "gone");
 }
 
 }  // namespace

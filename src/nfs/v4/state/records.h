@@ -93,6 +93,7 @@ struct LockState : StateRecord, LockHolder {
   OpenState* const open;
   std::list<LockState*>::iterator in_open{};
   LockRanges ranges;
+  std::shared_ptr<fs::LocalLocks> local;  // the same ranges, for local programs; null where those see none
 };
 
 struct DelegationState : StateRecord {

@@ -1,0 +1,72 @@
+#include "fs/posix/local_locks.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace penstock::fs::posix {
+namespace {
+
+constexpr uint64_t kLargest = INT64_MAX;  // that an offset can be
+
+// Nothing for a range that is beyond all that a local program can lock.
+std::optional<struct flock> ToKernel(uint64_t first, uint64_t last, short type) {
+  if (first > kLargest) return std::nullopt;
+  struct flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(first);
+  // Zero reaches to the end.
+  lock.l_len = last >= kLargest ? 0 : static_cast<off_t>(last - first + 1);
+  return lock;
+}
+
+short TypeOf(bool exclusive) { return exclusive ? F_WRLCK : F_RDLCK; }
+
+}  // namespace
+
+OfdLocks::~OfdLocks() {
+  Unlock(0, UINT64_MAX);
+  // Closing a file that was removed frees its space, which takes time.
+  pool_.Post([last = std::move(file_)]() mutable { last.reset(); });
+}
+
+std::optional<LocalLocks::Conflict> OfdLocks::Lock(uint64_t first, uint64_t last, bool exclusive) {
+  auto lock = ToKernel(first, last, TypeOf(exclusive));
+  if (!lock || ::fcntl(file_->get(), F_OFD_SETLK, &*lock) == 0) return std::nullopt;
+  if (errno != EAGAIN && errno != EACCES) return std::nullopt;  // it cannot be had: nobody else has it either
+  // It may be gone by now: then the answer names the range that was asked for.
+  return Test(first, last, exclusive).value_or(Conflict{first, last, true});
+}
+
+void OfdLocks::Unlock(uint64_t first, uint64_t last) {
+  auto lock = ToKernel(first, last, F_UNLCK);
+  if (lock) ::fcntl(file_->get(), F_OFD_SETLK, &*lock);
+}
+
+std::optional<LocalLocks::Conflict> OfdLocks::Test(uint64_t first, uint64_t last, bool exclusive) const {
+  auto lock = ToKernel(first, last, TypeOf(exclusive));
+  if (!lock || ::fcntl(file_->get(), F_OFD_GETLK, &*lock) != 0 || lock->l_type == F_UNLCK) return std::nullopt;
+  const auto start = static_cast<uint64_t>(lock->l_start);
+  return Conflict{.first = start,
+                  .last = lock->l_len == 0 ? UINT64_MAX : start + static_cast<uint64_t>(lock->l_len) - 1,
+                  .exclusive = lock->l_type == F_WRLCK,
+                  .process = lock->l_pid > 0 ? static_cast<uint64_t>(lock->l_pid) : 0};
+}
+
+bool KeepsLocksInMemory(int fd) {
+  struct statfs fs{};
+  if (::fstatfs(fd, &fs) != 0) return false;
+  constexpr long kElsewhere[] = {NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,   CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+                                 FUSE_SUPER_MAGIC, V9FS_MAGIC,        CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC,
+                                 AFS_FS_MAGIC,     OCFS2_SUPER_MAGIC,
+                                 0x01161970,   // GFS2
+                                 0x0bd00bd0};  // Lustre
+  return std::ranges::find(kElsewhere, static_cast<long>(fs.f_type)) == std::end(kElsewhere);
+}
+
+}  // namespace penstock::fs::posix

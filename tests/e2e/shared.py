@@ -1,0 +1,164 @@
+#!/usr/bin/python3
+"""Files that are reached in more than one way: by two exports of one directory, and by programs on the server's host."""
+
+import fcntl
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import nfs4_messages as nfs4  # noqa: E402
+import rpc_messages as rpc  # noqa: E402
+from cases import main  # noqa: E402
+from nfs4_messages import BOTH, Confirmed, Owner, Session, compound, look_up, op, putfh  # noqa: E402
+from penstock import Server  # noqa: E402
+from rpc_messages import opaque  # noqa: E402
+from tcp_peer import TcpClient  # noqa: E402
+
+WHOLE = (1 << 64) - 1
+DENY_WRITE = 2
+EXPORT_AT, EXPORT_SIZE = 1, 4  # in a handle
+NFS3_GETATTR = 1
+
+
+def directory_of(scratch):
+    path = f"{scratch}/export"
+    os.makedirs(path)
+    os.chmod(path, 0o777)
+    with open(f"{path}/file", "wb") as file:
+        file.write(bytes(1000))
+    os.chmod(f"{path}/file", 0o666)
+    return path
+
+
+def twice(path):
+    return {"/one": f"{path}:no_root_squash", "/two": f"{path}:no_root_squash"}
+
+
+def deny_op(speaker, owner, name, deny):
+    return nfs4.open_op(speaker.client, owner, name, BOTH | nfs4.NO_DELEGATION, deny)
+
+
+def two_exports(scratch):
+    """Opens that deny and locks count whichever export of the directory somebody comes by, in all minor versions."""
+    path = directory_of(scratch)
+    with Server(twice(path)) as server:
+        client = TcpClient(server.tcp)
+        for minor in (1, 2):
+            one, two = (Session(client, owner, minor) for owner in (b"one %d" % minor, b"two %d" % minor))
+            first, second = look_up(client, b"one"), look_up(client, b"two")
+
+            opened = one.run(client, [putfh(first), deny_op(one, b"owner", b"file", DENY_WRITE), op(nfs4.GETFH)])
+            file, stateid = opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["stateid"]
+            assert two.run(client, [putfh(second), deny_op(two, b"owner", b"file", 0)]).status == nfs4.SHARE_DENIED
+            assert one.run(client, [putfh(file), nfs4.close_op(stateid)]).status == nfs4.OK
+
+            file, stateid = Owner(one, b"owner").open(client, first, b"file")
+            again, other = Owner(two, b"owner").open(client, second, b"file")
+            assert file != again
+            lock = one.run(client, [putfh(file), nfs4.lock_op(one.client, b"locker", stateid, 0, 10)]).value(nfs4.LOCK)
+            denied = two.run(client, [putfh(again), nfs4.lock_op(two.client, b"locker", other, 5, 10)])
+            assert denied.status == nfs4.DENIED and struct.pack(">Q", one.client) in denied.octets, denied.status
+            # What one client has it has by one handle.
+            assert one.run(client, [putfh(again), nfs4.write_op(stateid, 0, b"text")]).status == nfs4.BAD_STATEID
+            assert one.run(client, [putfh(file), nfs4.locku_op(lock, 0, WHOLE)]).status == nfs4.OK
+            assert two.run(client, [putfh(again), nfs4.lock_op(two.client, b"locker", other, 5, 10)]).status == nfs4.OK
+            assert one.run(client, [putfh(file), nfs4.close_op(stateid)]).status == nfs4.OK
+            assert two.run(client, [putfh(again), nfs4.close_op(other)]).status == nfs4.OK
+        client.close()
+
+
+def is_locked(file, kind, start, length):
+    """Whether somebody else's lock is in the way of one that this program wants."""
+    try:
+        fcntl.lockf(file, kind | fcntl.LOCK_NB, length, start)
+    except BlockingIOError:
+        return True
+    fcntl.lockf(file, fcntl.LOCK_UN, length, start)
+    return False
+
+
+def local_locks(scratch):
+    """Programs of the host see what clients have locked, and clients what the programs have."""
+    path = directory_of(scratch)
+    with Server({"/": f"{path}:no_root_squash"}) as server, open(f"{path}/file", "r+b") as local:
+        client = TcpClient(server.tcp)
+        for speaker in (Confirmed(client, b"of 4.0"), Session(client, b"of 4.1", 1)):
+            owner = Owner(speaker, b"owner")
+            file, stateid = owner.open(client, look_up(client), b"file")
+            held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
+            assert is_locked(local, fcntl.LOCK_SH, 5, 1) and not is_locked(local, fcntl.LOCK_EX, 10, 0)
+
+            fcntl.lockf(local, fcntl.LOCK_EX, 10, 100)
+            more = nfs4.lock_op(speaker.client, owner.name, held, 50, 100, new=False, lock_seqid=1)
+            denied = speaker.run(client, [putfh(file), more])
+            assert denied.status == nfs4.DENIED, denied.status
+            assert b"process %d on the server" % os.getpid() in denied.octets
+            for name in (owner.name, b"somebody else"):
+                test = nfs4.lockt_op(speaker.client, name, 105, 1)
+                assert speaker.run(client, [putfh(file), test]).status == nfs4.DENIED
+            fcntl.lockf(local, fcntl.LOCK_UN, 10, 100)
+            assert speaker.run(client, [putfh(file), nfs4.lockt_op(speaker.client, b"somebody else", 105, 1)]).status == nfs4.OK
+            again = nfs4.lock_op(speaker.client, owner.name, held, 100, 10, new=False, lock_seqid=2)
+            held = speaker.run(client, [putfh(file), again]).value(nfs4.LOCK)
+            assert is_locked(local, fcntl.LOCK_SH, 100, 1)
+
+            held = speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, 5, seqid=3)]).value(nfs4.LOCKU)
+            assert not is_locked(local, fcntl.LOCK_EX, 0, 5) and is_locked(local, fcntl.LOCK_EX, 5, 1)
+            # What is left goes with the open.
+            if speaker.minor == 0:
+                assert speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, WHOLE, seqid=4)]).status == nfs4.OK
+            assert speaker.run(client, [putfh(file), nfs4.close_op(stateid, owner.next_seqid())]).status == nfs4.OK
+            assert not is_locked(local, fcntl.LOCK_EX, 0, 0)
+        client.close()
+
+
+def with_export_of(handle, other):
+    return handle[:EXPORT_AT] + other[EXPORT_AT:EXPORT_AT + EXPORT_SIZE] + handle[EXPORT_AT + EXPORT_SIZE:]
+
+
+def statuses(client, handle):
+    """Of GETATTR in version 3 and in version 4."""
+    reply = rpc.RpcReply(nfs4.transact(client, rpc.call(NFS3_GETATTR, opaque(handle))))
+    (three,) = struct.unpack_from(">I", reply.results)
+    four = nfs4.Results(nfs4.transact(client, compound([putfh(handle), op(nfs4.GETATTR, nfs4.bitmap(nfs4.SIZE))]))).status
+    return three, four
+
+
+def handles(scratch):
+    """A handle is good for its own export, whatever is written into it, and as long as that export is served."""
+    path = directory_of(scratch)
+    os.makedirs(f"{scratch}/more")
+    with Server(twice(path)) as server:
+        client = TcpClient(server.tcp)
+        one, two = (look_up(client, export, b"file") for export in (b"one", b"two"))
+        for handle in (one, two):
+            assert statuses(client, handle) == (rpc.OK, nfs4.OK)
+        for forged in (with_export_of(one, two), with_export_of(two, one)):
+            assert statuses(client, forged) == (rpc.BADHANDLE, nfs4.BADHANDLE), statuses(client, forged)
+        client.close()
+
+        # In another order, and with another export.
+        assert server.stop() == 0
+        exports = [argument for argument in server.arguments if argument.startswith("--export=")]
+        others = [argument for argument in server.arguments if not argument.startswith("--export=")]
+        assert len(exports) == 2
+        server.arguments = [*others, f"--export=/a/new/one={scratch}/more", *reversed(exports)]
+        server.start()
+        client = TcpClient(server.tcp)
+        for handle in (one, two):
+            assert statuses(client, handle) == (rpc.OK, nfs4.OK)
+        client.close()
+
+        # The other one alone.
+        assert server.stop() == 0
+        server.arguments = [*others, exports[0]]
+        server.start()
+        client = TcpClient(server.tcp)
+        assert statuses(client, one) == (rpc.OK, nfs4.OK)
+        assert statuses(client, two) == (rpc.STALE, rpc.STALE)
+        client.close()
+
+
+if __name__ == "__main__":
+    main({"two_exports": two_exports, "local_locks": local_locks, "handles": handles})
