@@ -119,7 +119,7 @@ TEST_P(EndpointSuite, ASharedListenerServesBothProviders) {
   ASSERT_TRUE(shared) << shared.error().message;
   EXPECT_EQ((*shared)->local(), listener_->local());
 
-  // With the first one closed, the other takes whoever comes.
+  // With the first one closed, the other takes whoever comes, be it its turn or not.
   listener_->Close();
   std::swap(listener_, *shared);
   for (int i = 0; i < 3; ++i) {

@@ -58,7 +58,7 @@ class Server::Worker {
 
   // All that follow are called once, in this order.
   SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
-                            const FileDescriptor& tcp, const FileDescriptor& mount,
+                            const rpc::tcp::Listener& tcp, const rpc::tcp::Listener& mount,
                             std::unique_ptr<rdma::Listener> rdma) {
     rpc::tcp::ServerOptions tcp_options;
     tcp_options.connections = connections;
@@ -219,10 +219,10 @@ SetupResult<void> Server::OpenExports() {
 }
 
 SetupResult<void> Server::Listen() {
-  PENSTOCK_TRY(const FileDescriptor tcp, rpc::tcp::OpenListener({options_.listen, options_.tcp_port}));
-  PENSTOCK_TRY(const FileDescriptor mount, rpc::tcp::OpenListener({options_.listen, options_.mount_port}));
-  addresses_.tcp = rpc::tcp::LocalEndpoint(tcp);
-  addresses_.mount = rpc::tcp::LocalEndpoint(mount);
+  PENSTOCK_TRY(const rpc::tcp::Listener tcp, rpc::tcp::Listener::Open({options_.listen, options_.tcp_port}));
+  PENSTOCK_TRY(const rpc::tcp::Listener mount, rpc::tcp::Listener::Open({options_.listen, options_.mount_port}));
+  addresses_.tcp = tcp.local();
+  addresses_.mount = mount.local();
 
   PENSTOCK_TRY(rdma_, rdma::ChooseFor(options_.rdma, options_.listen));
   const auto registry = std::make_shared<rdma::verbs::Registry>();

@@ -159,6 +159,21 @@ TEST_P(OpenObjectsTest, HalfOfTheDescriptorsAtMostArePinned) {
   EXPECT_TRUE(Await(fs().Pin(caller_, Make(root_, "another"))));
 }
 
+TEST_P(OpenObjectsTest, AQuarterOfTheDescriptorsAtMostIsForLocks) {
+  Serve(2, 20);
+  std::vector<std::shared_ptr<LocalLocks>> locks;
+  for (size_t other = 0; other < 2; ++other) {
+    for (const Handle& file : MakeFiles(4)) {
+      if (auto opened = Await(fs().OpenLocks(caller_, file))) locks.push_back(std::move(opened));
+    }
+    SwitchTo(0);
+  }
+  EXPECT_EQ(locks.size(), 5u);
+  locks.clear();
+  const Handle another = Make(root_, "another");
+  EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return Await(fs().OpenLocks(caller_, another)) != nullptr; }));
+}
+
 // Whatever the call has to open, and whenever it fails.
 TEST_P(OpenObjectsTest, NothingIsStaleAndNothingIsLeftBehindWhereverDescriptorsEnd) {
   for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {

@@ -74,6 +74,8 @@ struct ListenerState {
   tcp::acceptor acceptor;
   const std::shared_ptr<DescriptorShortage> shortage;
   Address local;
+  std::shared_ptr<AcceptTurns> turns;
+  std::unique_ptr<AcceptTurns::Member> turn;  // until it is closed
   bool closed = false;
   bool accepting = false;  // a wait for the next peer is under way
   std::unique_ptr<Timer> pause;
@@ -106,7 +108,7 @@ Task<void> Greet(std::shared_ptr<ListenerState> state, std::unique_ptr<Exchange>
 
 // Takes who is there. False where it should be tried again later.
 bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
-  while (!state->closed && state->pending() < state->provider->options.max_pending) {
+  while (!state->closed && state->pending() < state->provider->options.max_pending && state->turn->HasTurn()) {
     if (!state->shortage->MayAccept(state->acceptor.native_handle(), "RDMA")) return false;
     tcp::socket socket(state->provider->loop.context());
     Address peer;
@@ -118,6 +120,7 @@ bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
       state->shortage->Tell("RDMA");
       return false;
     }
+    state->turn->EndTurn();
     socket.set_option(tcp::no_delay(true), error);
     socket.set_option(asio::socket_base::keep_alive(true), error);
     socket.native_non_blocking(true, error);
@@ -130,6 +133,7 @@ bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
 
 void AcceptMore(const std::shared_ptr<ListenerState>& state) {
   if (state->closed || state->accepting || state->pending() >= state->provider->options.max_pending) return;
+  if (!state->turn->HasTurn()) return;
   state->accepting = true;
   state->acceptor.async_wait(tcp::acceptor::wait_read, [state](const asio::error_code& error) {
     state->accepting = false;
@@ -168,6 +172,7 @@ class SocketListener : public Listener {
     if (state_->closed) return;
     std::shared_ptr<ListenerState> state = state_;
     state->closed = true;
+    state->turn.reset();
     state->pause.reset();
     asio::error_code ignored;
     state->acceptor.close(ignored);
@@ -182,7 +187,7 @@ class SocketListener : public Listener {
     if (!provider)
       return std::unexpected(SetupError{"an iWARP listener cannot be shared with another kind of provider"});
     if (state_->closed) return std::unexpected(SetupError{"the listener is closed"});
-    return provider->Adopt(state_->acceptor.native_handle());
+    return provider->Adopt(state_->acceptor.native_handle(), state_->turns);
   }
 
  private:
@@ -191,11 +196,16 @@ class SocketListener : public Listener {
 
 }  // namespace
 
-std::unique_ptr<Listener> MakeListener(std::shared_ptr<ProviderState> state, tcp::acceptor acceptor) {
+std::unique_ptr<Listener> MakeListener(std::shared_ptr<ProviderState> state, tcp::acceptor acceptor,
+                                       std::shared_ptr<AcceptTurns> turns) {
   auto listener = std::make_shared<ListenerState>(std::move(state), std::move(acceptor));
   asio::error_code ignored;
   listener->local = listener->acceptor.local_endpoint(ignored);
   listener->acceptor.non_blocking(true, ignored);
+  listener->turns = std::move(turns);
+  listener->turn = listener->turns->Join(listener->provider->loop, [weak = std::weak_ptr(listener)] {
+    if (const auto live = weak.lock()) AcceptMore(live);
+  });
   return std::make_unique<SocketListener>(std::move(listener));
 }
 

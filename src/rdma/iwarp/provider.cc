@@ -100,10 +100,10 @@ SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
   if (!error) acceptor.bind(local, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) return std::unexpected(CannotListen(local, error));
-  return MakeListener(state_, std::move(acceptor));
+  return MakeListener(state_, std::move(acceptor), std::make_shared<AcceptTurns>());
 }
 
-SetupResult<std::unique_ptr<Listener>> Provider::Adopt(int listening_socket) {
+SetupResult<std::unique_ptr<Listener>> Provider::Adopt(int listening_socket, std::shared_ptr<AcceptTurns> turns) {
   const int fd = ::dup(listening_socket);
   if (fd < 0) {
     return std::unexpected(SetupError{"cannot share a listener: " + DescribeErrno(errno)});
@@ -118,7 +118,7 @@ SetupResult<std::unique_ptr<Listener>> Provider::Adopt(int listening_socket) {
     ::close(fd);
     return std::unexpected(SetupError{"cannot share a listener: " + error.message()});
   }
-  return MakeListener(state_, std::move(acceptor));
+  return MakeListener(state_, std::move(acceptor), std::move(turns));
 }
 
 }  // namespace penstock::rdma::iwarp

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/accept_turns.h"
 #include "base/loop.h"
 #include "rdma/iwarp/options.h"
 #include "rdma/provider.h"
@@ -24,8 +25,8 @@ class Provider : public rdma::Provider {
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
 
-  // The listener of an open listening socket.
-  SetupResult<std::unique_ptr<Listener>> Adopt(int listening_socket);
+  // The listener of an open listening socket, which has others as well: they take peers in turn.
+  SetupResult<std::unique_ptr<Listener>> Adopt(int listening_socket, std::shared_ptr<AcceptTurns> turns);
 
  private:
   std::shared_ptr<ProviderState> state_;

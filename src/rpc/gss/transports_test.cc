@@ -93,10 +93,10 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
     });
   }
   Task<void> OverTcp(const std::function<Task<void>(Channel&)>& use) {
-    const auto listener = tcp::OpenListener({asio::ip::make_address("127.0.0.1"), 0});
+    const auto listener = tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), 0});
     tcp::Server server(loop, dispatcher, {});
     EXPECT_TRUE(server.Start(*listener));
-    auto channel = co_await tcp::Channel::Connect(loop, tcp::LocalEndpoint(*listener));
+    auto channel = co_await tcp::Channel::Connect(loop, listener->local());
     EXPECT_TRUE(channel);
     co_await use(**channel);
     channel->reset();

@@ -56,7 +56,7 @@ std::unexpected<SetupError> Failure(const SocketAddress& endpoint, int error) {
 
 }  // namespace
 
-SetupResult<FileDescriptor> OpenListener(const SocketAddress& endpoint) {
+SetupResult<Listener> Listener::Open(const SocketAddress& endpoint) {
   FileDescriptor fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Failure(endpoint, errno);
   const int on = 1;
@@ -65,13 +65,13 @@ SetupResult<FileDescriptor> OpenListener(const SocketAddress& endpoint) {
       ::listen(fd.get(), 1024) != 0) {
     return Failure(endpoint, errno);
   }
-  return fd;
+  return Listener(std::move(fd));
 }
 
-SocketAddress LocalEndpoint(const FileDescriptor& listener) {
+SocketAddress Listener::local() const {
   SocketAddress endpoint;
   auto size = static_cast<socklen_t>(endpoint.capacity());
-  const int result = ::getsockname(listener.get(), endpoint.data(), &size);
+  const int result = ::getsockname(fd(), endpoint.data(), &size);
   assert(result == 0);
   (void)result;
   endpoint.resize(size);
@@ -231,9 +231,9 @@ ServerOptions Server::Complete(ServerOptions options) {
 
 Server::~Server() { assert(!accepting_ && connections_.empty()); }
 
-SetupResult<void> Server::Start(const FileDescriptor& listener) {
-  const int duplicate = ::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0);
-  const auto endpoint = LocalEndpoint(listener);
+SetupResult<void> Server::Start(const Listener& listener) {
+  const int duplicate = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
+  const auto endpoint = listener.local();
   if (duplicate < 0) return Failure(endpoint, errno);
   asio::error_code error;
   acceptor_.assign(endpoint.protocol(), duplicate, error);
@@ -241,6 +241,7 @@ SetupResult<void> Server::Start(const FileDescriptor& listener) {
     ::close(duplicate);
     return Failure(endpoint, error.value());
   }
+  turn_ = listener.turns_->Join(loop_, [this] { accept_signal_.Notify(); });
   accepting_ = true;
   Spawn(Accept());
   return {};
@@ -248,6 +249,10 @@ SetupResult<void> Server::Start(const FileDescriptor& listener) {
 
 Task<void> Server::Accept() {
   while (!stopping_) {
+    if (!turn_->HasTurn()) {
+      co_await accept_signal_;
+      continue;
+    }
     if (!shortage_->MayAccept(acceptor_.native_handle(), "TCP")) {
       accept_again_->ExpireAfter(kAcceptPause);
       co_await accept_signal_;
@@ -258,6 +263,7 @@ Task<void> Server::Accept() {
     if (stopping_) break;
     const int error = accepted.error.value();
     if (!error) {
+      turn_->EndTurn();
       Adopt(std::move(accepted.socket));
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
       shortage_->Tell("TCP");
@@ -316,6 +322,7 @@ Task<void> Server::Stop(Duration drain_limit) {
   stopping_ = true;
   asio::error_code ignored;
   acceptor_.close(ignored);
+  turn_.reset();
   accept_again_->Cancel();
   accept_signal_.Notify();
   for (Connection* connection : std::vector<Connection*>(connections_)) connection->Drain();

@@ -4,8 +4,10 @@
 #include <asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "base/accept_turns.h"
 #include "base/address.h"
 #include "base/loop.h"
 #include "base/result.h"
@@ -39,10 +41,22 @@ struct ServerOptions {
   std::shared_ptr<DescriptorShortage> shortage{};
 };
 
-// A listening socket. Several servers, each on its loop, may accept from the same.
-SetupResult<FileDescriptor> OpenListener(const SocketAddress& endpoint);
-// Where it listens: the port that the system chose, for port 0.
-SocketAddress LocalEndpoint(const FileDescriptor& listener);
+// A listening socket. Several servers, each on its loop, may accept from the same, in turn.
+class Listener {
+ public:
+  static SetupResult<Listener> Open(const SocketAddress& endpoint);
+
+  // Where it listens: the port that the system chose, for port 0.
+  SocketAddress local() const;
+  int fd() const { return socket_.get(); }
+
+ private:
+  friend class Server;
+  explicit Listener(FileDescriptor socket) : socket_(std::move(socket)) {}
+
+  FileDescriptor socket_;
+  std::shared_ptr<AcceptTurns> turns_ = std::make_shared<AcceptTurns>();
+};
 
 // Serves the connections that it accepts on one loop, and belongs to that loop.
 class Server {
@@ -53,7 +67,7 @@ class Server {
   ~Server();
 
   // Accepts from a duplicate of `listener`.
-  SetupResult<void> Start(const FileDescriptor& listener);
+  SetupResult<void> Start(const Listener& listener);
 
   // Takes no more connections and no more calls, lets those that run end and their replies go out, and cuts off after
   // `drain_limit` whoever does not take them. Not done before the handler has finished its calls. The loop must take one
@@ -75,6 +89,7 @@ class Server {
   CallHandler& handler_;
   const ServerOptions options_;
   asio::ip::tcp::acceptor acceptor_;
+  std::unique_ptr<AcceptTurns::Member> turn_;  // while it accepts
   std::vector<Connection*> connections_;
   bool accepting_ = false;
   bool stopping_ = false;

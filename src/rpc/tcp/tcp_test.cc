@@ -416,7 +416,7 @@ TEST_F(TcpTest, UsesAReservedPortWhereItMay) {
 TEST_F(TcpTest, RepliesToNobodyAndGarbageDoNoHarmToOtherCalls) {
   // A server made by hand.
   ConnectClient();
-  const FileDescriptor peer(::accept(listener->get(), nullptr, nullptr));
+  const FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   std::optional<Result<Reply<xdr::Void>, Error>> first;
   std::optional<Result<Reply<xdr::Void>, Error>> second;
   Start<testing::Null>({}, first);
@@ -431,7 +431,7 @@ TEST_F(TcpTest, RepliesToNobodyAndGarbageDoNoHarmToOtherCalls) {
 
 TEST_F(TcpTest, AnAnswerBeforeTheQuestionIsSentEndsTheConnection) {
   ConnectClient();
-  FileDescriptor peer(::accept(listener->get(), nullptr, nullptr));
+  FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   const std::string text = Pattern(1'900'000);
   std::vector<std::optional<Result<Reply<Echo::Results>, Error>>> replies(10);
   for (auto& reply : replies) Start<Echo>(text, reply);
@@ -441,13 +441,44 @@ TEST_F(TcpTest, AnAnswerBeforeTheQuestionIsSentEndsTheConnection) {
   EXPECT_EQ(replies[9]->error().transport, CallError::kDisconnected);
 }
 
-TEST(OpenListener, SaysWhyItCannot) {
-  const auto first = OpenListener({make_address("127.0.0.1"), 0});
+// Whichever of them is awake.
+TEST_F(TcpTest, ServersOfOnePortTakePeersInTurn) {
+  StartServer();
+  Loop other_loop;
+  Server other(other_loop, dispatcher);
+  ASSERT_TRUE(other.Start(*listener));
+  std::vector<FileDescriptor> peers;
+  for (int i = 0; i < 10; ++i) peers.push_back(RawConnection());
+  const auto turn_both = [&] {
+    other_loop.Post([&] { other_loop.Stop(); });
+    other_loop.Run();
+    return server->connections() + other.connections() == 10;
+  };
+  TurnUntil(turn_both);
+  EXPECT_EQ(server->connections(), 5u);
+  EXPECT_EQ(other.connections(), 5u);
+  peers.clear();
+  std::optional<int> stopped;
+  Spawn([](Server& ending, std::optional<int>& done) -> Task<void> {
+    co_await ending.Stop(1s);
+    done = 0;
+  }(other, stopped));
+  TurnUntil([&] {
+    turn_both();
+    return stopped.has_value();
+  });
+  peers.push_back(RawConnection());
+  peers.push_back(RawConnection());
+  TurnUntil([&] { return server->connections() == 2; });
+}
+
+TEST(ListenerTest, SaysWhyItCannot) {
+  const auto first = Listener::Open({make_address("127.0.0.1"), 0});
   ASSERT_TRUE(first);
-  const auto second = OpenListener(LocalEndpoint(*first));
+  const auto second = Listener::Open(first->local());
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().message, ::testing::HasSubstr("Address already in use"));
-  EXPECT_FALSE(OpenListener({make_address("192.0.2.1"), 0}));
+  EXPECT_FALSE(Listener::Open({make_address("192.0.2.1"), 0}));
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ class TcpTest : public ::testing::Test {
  protected:
   TcpTest() {
     dispatcher.Add(program);
-    SetupResult<FileDescriptor> opened = OpenListener({make_address("127.0.0.1"), 0});
+    SetupResult<Listener> opened = Listener::Open({make_address("127.0.0.1"), 0});
     EXPECT_TRUE(opened);
     listener.emplace(std::move(*opened));
-    address = LocalEndpoint(*listener);
+    address = listener->local();
   }
   ~TcpTest() override {
     channel.reset();
@@ -139,7 +139,7 @@ class TcpTest : public ::testing::Test {
   ReplyCache cache;
   testing::TestProgram program;
   Dispatcher dispatcher{cache, loop};
-  std::optional<FileDescriptor> listener;
+  std::optional<Listener> listener;
   SocketAddress address;
   std::unique_ptr<Server> server;
   std::unique_ptr<Channel> channel;

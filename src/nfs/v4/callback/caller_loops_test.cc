@@ -61,7 +61,7 @@ class CallerLoopsTest : public testing::Test {
   };
 
   explicit CallerLoopsTest(Duration call_limit = std::chrono::seconds(60))
-      : listener_(*rpc::tcp::OpenListener({asio::ip::address_v4::loopback(), 0})), call_limit_(call_limit) {}
+      : listener_(*rpc::tcp::Listener::Open({asio::ip::address_v4::loopback(), 0})), call_limit_(call_limit) {}
   ~CallerLoopsTest() override {
     Do(home_, [this] { caller_.Stop(); });
     Do(theirs_, [this] { channel_.reset(); });
@@ -98,7 +98,7 @@ class CallerLoopsTest : public testing::Test {
       EXPECT_TRUE(server_->Start(listener_));
     });
   }
-  SocketAddress Where() const { return rpc::tcp::LocalEndpoint(listener_); }
+  SocketAddress Where() const { return listener_.local(); }
 
   // A client connects, and is answered once.
   void Connect() {
@@ -151,7 +151,7 @@ class CallerLoopsTest : public testing::Test {
   HasState none_ = [](ClientId) { return false; };
   CallbackService service_;
   Doorman doorman_;
-  FileDescriptor listener_;
+  rpc::tcp::Listener listener_;
   const Duration call_limit_;
   std::unique_ptr<rpc::tcp::Server> server_;
   std::unique_ptr<rpc::tcp::Channel> channel_;
