@@ -39,9 +39,6 @@ struct ResultSink {
 struct ReplyShape {
   // Octets of the reply's XDR stream, RPC header included, payload bytes excluded.
   size_t max_stream = 0;
-  // Where max_stream is no more than a guess: the most that is worth trying. A transport that has to announce its memory
-  // may then repeat the call with more room, as a new transaction, when the reply did not fit (RFC 8267 §3.1).
-  size_t stream_limit = 0;
   // The DDP-eligible results in the order in which they are decoded.
   std::vector<ResultSink> results;
 };

@@ -14,9 +14,8 @@ namespace {
 using rpc::CallError;
 
 constexpr int kTicksPerLimit = 4;
-// Repeated calls have XIDs as far from each other as can be, where no other call will be for a long time.
-constexpr unsigned kMaxRetries = 3;
-constexpr uint32_t kXidDistance = 1u << 30;
+// Probes have XIDs as far from those of calls as can be, where no call will be for a long time.
+constexpr uint32_t kXidDistance = 1u << 31;
 
 // Of what is to be watched; zero where that is nothing.
 Duration TickFor(const RequesterOptions& options) {
@@ -37,9 +36,6 @@ rpc::Xid XidOf(const Slice& stream) {
   return rpc::Xid(LoadBig<uint32_t>(stream.data()));
 }
 
-// Overwrites the XID of a reply, which is in a buffer of ours that nobody else has seen.
-void SetXid(Slice& stream, rpc::Xid xid) { StoreBig(const_cast<std::byte*>(stream.data()), xid.value()); }
-
 }  // namespace
 
 Requester::Requester(Connection& connection, const RequesterOptions& options)
@@ -49,7 +45,6 @@ Requester::Requester(Connection& connection, const RequesterOptions& options)
       credits_(options.credits, options.health.probe != nullptr),
       receives_(credits_.requested()),
       tick_(TickFor(options)) {
-  assert(options_.reply_retries <= kMaxRetries);
   connection_.AddReceives(receives_);
   if (tick_ > Duration::zero()) ticker_ = connection.timers().MakeTimer([this] { Tick(); });
   if (checks_health()) {
@@ -65,48 +60,34 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
   const rpc::Xid xid = XidOf(call.stream);
   last_xid_ = xid;
   if (!xdr::LoadFiles(call, connection_.buffers())) co_return std::unexpected(CallError::kUnreadable);
-  for (unsigned retries = 0;; ++retries) {
-    Attempt attempt;
-    std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
-    if (!plan) co_return std::unexpected(CallError::kTooLarge);
-    attempt.plan = *plan;
+  Attempt attempt;
+  std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
+  if (!plan) co_return std::unexpected(CallError::kTooLarge);
+  attempt.plan = *plan;
 
-    // A credit (RFC 8166 §3.3.1).
-    bool credit = !connection_.lost() && waiting_.empty() && credits_.available();
-    if (credit) {
-      credits_.HandleSent();
-    } else if (!connection_.lost()) {
-      connection_.LogState(XidOf(call.stream), "waiting for a credit, {} of {} in use", pending_.size(),
-                           credits_.limit());
-      credit = co_await waiting_.Wait({});
-    }
-    if (!credit) co_return std::unexpected(CallError::kDisconnected);
-
-    Begin(attempt, call, shape);
-    const rpc::Xid sent = attempt.header.fixed.xid;
-    connection_.LogState(sent, "sent, {} octets, {} regions offered", call.stream.size(), attempt.regions.size());
-    Outcome outcome = co_await attempt.outcome;
-
-    // Fence: nothing of the peer reaches the memory any more (RFC 8166 §4.4.1).
-    PostInvalidations(attempt);
-    connection_.LogState(sent, "{}, invalidating {} regions", outcome.reply ? "reply" : "no reply",
-                         attempt.regions.size());
-    co_await attempt.work;
-    connection_.LogState(sent, "done");
-
-    if (outcome.reply) {
-      Result<rpc::Message, CallError> reply = TakeReply(attempt, *outcome.reply);
-      if (reply && retries > 0) SetXid(reply->stream, xid);
-      co_return reply;
-    }
-    // Perhaps the reply did not fit: ask again, as a new transaction, with more room (RFC 8267 §3.1).
-    if (!outcome.too_complex || shape.max_stream >= shape.stream_limit || retries == options_.reply_retries) {
-      co_return std::unexpected(outcome.reply.error());
-    }
-    shape.max_stream =
-        std::min(4 * std::max<size_t>(shape.max_stream, conditions_.reply_threshold), shape.stream_limit);
-    call = WithXid(call, rpc::Xid(xid.value() + (retries + 1) * kXidDistance));
+  // A credit (RFC 8166 §3.3.1).
+  bool credit = !connection_.lost() && waiting_.empty() && credits_.available();
+  if (credit) {
+    credits_.HandleSent();
+  } else if (!connection_.lost()) {
+    connection_.LogState(xid, "waiting for a credit, {} of {} in use", pending_.size(), credits_.limit());
+    credit = co_await waiting_.Wait({});
   }
+  if (!credit) co_return std::unexpected(CallError::kDisconnected);
+
+  Begin(attempt, call, shape);
+  connection_.LogState(xid, "sent, {} octets, {} regions offered", call.stream.size(), attempt.regions.size());
+  Outcome outcome = co_await attempt.outcome;
+
+  // Fence: nothing of the peer reaches the memory any more (RFC 8166 §4.4.1). Where an invalidation fails, this returns when
+  // the connection has ended (§4.5.4).
+  PostInvalidations(attempt);
+  connection_.LogState(xid, "{}, invalidating {} regions", outcome ? "reply" : "no reply", attempt.regions.size());
+  co_await attempt.work;
+  connection_.LogState(xid, "done");
+
+  if (!outcome) co_return std::unexpected(outcome.error());
+  co_return TakeReply(attempt, *outcome);
 }
 
 // ---- the call ----
@@ -212,17 +193,6 @@ void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
   }
 }
 
-rpc::Message Requester::WithXid(const rpc::Message& call, rpc::Xid xid) {
-  BufferRef buffer = connection_.buffers().Allocate(call.stream.size());
-  CopyBytes(buffer->bytes(), call.stream.bytes());
-  ConstBytes bytes = buffer->bytes().first(call.stream.size());
-  rpc::Message copy;
-  copy.stream = Slice(std::move(buffer), bytes);
-  copy.items = call.items;
-  SetXid(copy.stream, xid);
-  return copy;
-}
-
 // ---- the reply ----
 
 void Requester::HandleReply(Received message) {
@@ -236,14 +206,9 @@ void Requester::HandleReply(Received message) {
   credits_.HandleAnswered(fixed.credits);
   PassCreditsOn();
   if (!attempt) return;  // given up, its memory fenced
-  Outcome outcome;
-  if (fixed.procedure == Procedure::kError) {
-    outcome.reply = std::unexpected(CallError::kRefused);
-    outcome.too_complex = message.header.error == ErrorCode::kChunk;
-  } else {
-    outcome.reply = std::move(message);
-  }
-  attempt->outcome.Set(std::move(outcome));
+  // Also where the reply did not fit: the types bound each reply, so that more room would not help (RFC 8267 §3.1).
+  const bool error = fixed.procedure == Procedure::kError;
+  attempt->outcome.Set(error ? Outcome(std::unexpected(CallError::kRefused)) : Outcome(std::move(message)));
 }
 
 void Requester::PostInvalidations(Attempt& attempt) {
@@ -304,9 +269,7 @@ void Requester::GiveUp(rpc::Xid xid, CallError error) {
   Attempt* attempt = pending_.Get(xid);
   if (!attempt) return;
   pending_.GiveUp(xid);
-  Outcome outcome;
-  outcome.reply = std::unexpected(error);
-  attempt->outcome.Set(std::move(outcome));
+  attempt->outcome.Set(std::unexpected(error));
 }
 
 void Requester::HandleLost() {
@@ -318,7 +281,7 @@ void Requester::HandleLost() {
   if (ticker_) ticker_->Cancel();
   // From here on new calls fail at once: whatever a caller does when it is resumed changes nothing in these lists.
   waiting_.Close();
-  for (Attempt* attempt : attempts) attempt->outcome.Set({});
+  for (Attempt* attempt : attempts) attempt->outcome.Set(std::unexpected(CallError::kDisconnected));
 }
 
 // ---- time ----
@@ -359,8 +322,7 @@ void Requester::CheckHealth() {
 
 Task<void> Requester::Probe() {
   Connection::Activity activity(connection_);
-  // Between the XIDs of calls and those of calls that are repeated.
-  rpc::Xid xid(last_xid_.value() + kXidDistance / 2);
+  rpc::Xid xid(last_xid_.value() + kXidDistance);
   while (pending_.Contains(xid)) xid = rpc::Xid(xid.value() + 1);
   rpc::Message call = options_.health.probe(connection_.buffers(), xid);
   Attempt attempt;  // as planned by default: a short message, and room for a short reply

@@ -38,8 +38,6 @@ struct RequesterOptions {
   uint32_t credits = 64;    // asked for; so many receives are posted for replies
   size_t min_chunk = 4096;  // payloads of so many octets move by RDMA even where they would fit inline
   bool chunks = true;       // false: short messages only (RFC 8167 §5.3)
-  // How often a call is repeated with room for a longer reply (RFC 8267 §3.1), where its ReplyShape allows that; at most 3.
-  unsigned reply_retries = 3;
   // A call that has no reply after this time (and up to a quarter more) has failed with kTimedOut. Zero: waits for ever.
   Duration call_timeout = Duration::zero();
   HealthCheck health = {};
@@ -71,12 +69,9 @@ class Requester : public rpc::Channel {
 
  private:
   // What came of a call that was sent.
-  struct Outcome {
-    Result<Received, rpc::CallError> reply = std::unexpected(rpc::CallError::kDisconnected);
-    bool too_complex = false;  // kRefused with ERR_CHUNK
-  };
+  using Outcome = Result<Received, rpc::CallError>;
 
-  // A call on its way, once. Lives in the frame of Call().
+  // A call on its way. Lives in the frame of Call().
   struct Attempt {
     Header header;
     CallPlan plan;
@@ -98,8 +93,6 @@ class Requester : public rpc::Channel {
   void PostCall(Attempt& attempt, const rpc::Message& call);
   void PostInvalidations(Attempt& attempt);
   Result<rpc::Message, rpc::CallError> TakeReply(Attempt& attempt, Received& reply);
-  // Takes a call's new XID into its stream: memory of ours.
-  rpc::Message WithXid(const rpc::Message& call, rpc::Xid xid);
 
   void GiveUp(rpc::Xid xid, rpc::CallError error);
   void PassCreditsOn();

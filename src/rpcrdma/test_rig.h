@@ -124,10 +124,10 @@ class TestHandler : public rpc::CallHandler {
     for (uint32_t n = 0; good && n < count; ++n) good = decoder.U32(lengths.emplace_back());
     ConstBytes filler;
     good = good && type == 0 && decoder.Opaque(filler, 1 << 24) && decoder.U32(count);
-    if (good) good = Equal(filler, Pattern(filler.size(), xid & 0x3fffffff));
+    if (good) good = Equal(filler, Pattern(filler.size(), xid));
     for (uint32_t n = 0; good && n < count; ++n) {
       Data data;
-      good = decoder.Payload(data, 1 << 24) && SameOctets(data, ArgumentOctets(xid & 0x3fffffff, n, data.size()));
+      good = decoder.Payload(data, 1 << 24) && SameOctets(data, ArgumentOctets(xid, n, data.size()));
     }
     if (!good || !decoder.Finish()) {
       ++faults_;
@@ -137,10 +137,10 @@ class TestHandler : public rpc::CallHandler {
     xdr::Encoder encoder(buffers);
     encoder.U32(xid);
     encoder.U32(1);
-    encoder.Opaque(Pattern(std::min(reply_filler, 1u << 24), xid & 0x3fffffff));
+    encoder.Opaque(Pattern(std::min(reply_filler, 1u << 24), xid));
     encoder.U32(static_cast<uint32_t>(lengths.size()));
     for (size_t n = 0; n < lengths.size(); ++n) {
-      encoder.Payload(Owned(buffers, ResultOctets(xid & 0x3fffffff, n, std::min(lengths[n], 1u << 24))));
+      encoder.Payload(Owned(buffers, ResultOctets(xid, n, std::min(lengths[n], 1u << 24))));
     }
     return encoder.Finish();
   }

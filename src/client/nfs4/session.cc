@@ -229,7 +229,7 @@ Task<Result<void>> Session::Settle(SlotUse use, std::string_view what) {
     return xdr::Decode(decoder, head) && head.count > 0 && DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) &&
            decoder.Take(rest, decoder.remaining());
   };
-  const rpc::ReplyShape shape{.max_stream = kMaxCachedReply, .stream_limit = 0, .results = {}};
+  const rpc::ReplyShape shape{.max_stream = kMaxCachedReply, .results = {}};
   PENSTOCK_CO_CHECK(co_await CallInSlot(use, lease_.generation(), shape, encode, decode, what));
   co_return Result<void>();
 }

@@ -117,7 +117,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
     co_await server.Stop(1s);
   }
 
-  static inline const ReplyShape kShort{.max_stream = 3000, .stream_limit = 0, .results = {}};
+  static inline const ReplyShape kShort{.max_stream = 3000, .results = {}};
   // Of a Read of so much.
   static ReplyShape ShapeFor(size_t size) {
     ReplyShape shape = kShort;
@@ -225,7 +225,7 @@ TEST_P(TransportsTest, LongCalls) {
   RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
     xdr::Encoder encoder(loop.buffers());
     encoder.Opaque(octets);
-    const ReplyShape shape{.max_stream = 3000 + octets.size(), .stream_limit = 0, .results = {}};
+    const ReplyShape shape{.max_stream = 3000 + octets.size(), .results = {}};
     Message arguments = encoder.Finish();
     const auto results = co_await Call(channel, alice, Echo::kNumber, std::move(arguments), shape);
     EXPECT_TRUE(results && results->stream.size() == octets.size() + 4);

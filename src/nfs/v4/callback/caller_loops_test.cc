@@ -112,8 +112,7 @@ class CallerLoopsTest : public testing::Test {
         test.channel_ = *std::move(connected);
         xdr::Encoder encoder(test.theirs_.loop.buffers());
         rpc::EncodeCallHeader(encoder, {rpc::Xid(1), NFS4_PROGRAM, NFS_V4, 0, {}, {}});
-        EXPECT_TRUE(
-            co_await test.channel_->Call(encoder.Finish(), {.max_stream = 512, .stream_limit = 0, .results = {}}));
+        EXPECT_TRUE(co_await test.channel_->Call(encoder.Finish(), {.max_stream = 512, .results = {}}));
         done.set_value();
       }(*this, answered));
     });
