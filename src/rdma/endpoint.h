@@ -188,7 +188,8 @@ class Endpoint {
   virtual std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) = 0;
 
   // Invalidates our own region, which must live until the completion; after it, whatever its status, the memory is
-  // fenced. One that is invalid already (the peer may have been faster) succeeds.
+  // fenced: where it cannot be invalidated the connection is ended first (RFC 8166 §4.5.4). One that is invalid already (the
+  // peer may have been faster) succeeds.
   virtual void PostInvalidate(Context context, MemoryRegion& region) = 0;
 
   // Sends what is posted, then closes in order; the peer sees kPeerClosed. kDisconnected follows with kLocal. Reads

@@ -73,6 +73,18 @@ TEST_F(BackChannelTest, TheClientGrantsHowManyCallsItTakes) {
   EXPECT_EQ(client_handler.most_running(), 2u);
 }
 
+// RFC 8167 §5.3
+TEST_F(BackChannelTest, AClientWithoutChunksRefusesCallsThatHaveSome) {
+  rig.server_options.requester.chunks = true;
+  StartAnswering();
+  EXPECT_EQ(Call({.xid = 1, .arguments = {5000}}).error(), CallError::kRefused);
+  EXPECT_EQ(Call({.xid = 2, .results = {5000}}).error(), CallError::kRefused);
+  EXPECT_EQ(Call({.xid = 3, .filler = 20'000}).error(), CallError::kRefused);
+  EXPECT_EQ(client_handler.calls(), 0u);
+  EXPECT_TRUE(CallAndCheck({.xid = 4}));
+  EXPECT_TRUE(back->connected());
+}
+
 // RFC 8167 §6: it is not ready for calls. One that comes all the same does no harm.
 TEST_F(BackChannelTest, AClientThatTakesNoCallsIsNotHarmed) {
   rig.server_options.requester.call_timeout = 1s;

@@ -56,6 +56,7 @@ uint64_t RunWithFault(uint64_t lose_at, uint64_t refuse_at) {
     results.clear();
   }
   const uint64_t steps = rig.network.steps();
+  EXPECT_EQ(rig.network.stats().unfenced_regions, 0u);
   rig.Finish();
   return steps;
 }

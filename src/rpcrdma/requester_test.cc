@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/address.h"
+#include "rpc/client.h"
 #include "rpcrdma/test_rig.h"
 
 namespace penstock::rpcrdma {
@@ -124,7 +125,57 @@ TEST_F(RequesterTest, WhatACallOffers) {
   EXPECT_EQ(result->error(), CallError::kDisconnected);
 }
 
-// RFC 8166 §4.5: passed over in silence; the call goes on.
+// RFC 8166 §3.5.3: the stream at position zero, and items at positions of the unreduced stream (§3.4.5).
+TEST_F(RequesterTest, ALongCallAndItsArgumentsAreOfferedAtTheirPositions) {
+  Connect();
+  CallResult result;
+  const TestCall call{.xid = kXid, .filler = 9000, .arguments = {5001, 6000}};
+  const Header header = Begin(call, result);
+  EXPECT_EQ(header.fixed.procedure, Procedure::kNomsg);
+  ASSERT_EQ(header.chunks.reads.size(), 3u);
+  const uint32_t words = 4 * 4, filler = 4 + 9000, count = 4, length = 4;
+  const uint32_t first = words + filler + count + length;
+  EXPECT_EQ(header.chunks.reads[0].position, 0u);
+  EXPECT_EQ(header.chunks.reads[0].target.length, first + length);
+  EXPECT_EQ(header.chunks.reads[1].position, first);
+  EXPECT_EQ(header.chunks.reads[1].target.length, 5001u);
+  EXPECT_EQ(header.chunks.reads[2].position, first + 5004 + length);
+  EXPECT_EQ(header.chunks.reads[2].target.length, 6000u);
+  rig_.client.reset();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
+}
+
+// RFC 8166 §3.3.3
+TEST_F(RequesterTest, OnlyOneCallGoesOutBeforeTheFirstReply) {
+  Connect();
+  std::vector<CallResult> results(3);
+  for (uint32_t i = 0; i < 3; ++i) rig_.Begin({.xid = kXid + i}, results[i]);
+  rig_.world.RunFor(std::chrono::seconds(1));
+  ASSERT_EQ(calls_.size(), 1u);
+  Send(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
+  EXPECT_EQ(calls_.size(), 3u);
+  rig_.client.reset();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return results[1].has_value() && results[2].has_value(); }));
+}
+
+// RFC 8166 §4.3.2.2: it may have been written to.
+TEST_F(RequesterTest, WhatWasWrittenToAnUnusedChunkIsNoResult) {
+  Connect();
+  CallResult result;
+  ByteVector destination(5000, std::byte{0xaa});
+  const TestCall call{.xid = kXid, .results = {5000}};
+  rpc::ReplyShape shape = rig_.ShapeOf(call);
+  shape.results[0].destination = destination;
+  Header reply = Begin(call, result, shape);
+  Write(reply.chunks.writes.chunk(0)[0], Pattern(5000, 3));
+  reply.chunks.writes.chunk(0)[0].length = 0;
+  Send(Reply(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 0})));
+  ASSERT_TRUE(result && *result);
+  EXPECT_EQ(destination, Pattern(5000, 3));
+  EXPECT_TRUE(IsReplyTo({.xid = kXid, .results = {0}}, **result));
+}
+
+// RFC 8166 §4.5: passed over in silence, credits included (RFC 8167 §4.1); the call goes on.
 TEST_F(RequesterTest, RepliesThatCannotBeUnderstoodAreDiscarded) {
   Connect();
   CallResult result;
@@ -140,6 +191,8 @@ TEST_F(RequesterTest, RepliesThatCannotBeUnderstoodAreDiscarded) {
            Words({kXid, 1, 10, kMsg, 0, 0, 0}),                         //
            Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),      // another XID in its stream
            Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 0, 0, 0}),          // a call
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 2, 0, 0}),          // neither call nor reply
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid}),                   //
            Words({kXid, 1, 10, kNomsg, 0, 0, 0}),                       //
            Words({kXid, 1, 10, kError, 3, 0, 0}),                       // unknown error
            Words({kXid, 1, 10, kError, 1, 1}),                          //
@@ -150,6 +203,8 @@ TEST_F(RequesterTest, RepliesThatCannotBeUnderstoodAreDiscarded) {
     ASSERT_FALSE(result) << "discarded";
     ASSERT_FALSE(rig_.client->lost());
   }
+  EXPECT_EQ(calls_.size(), 1u) << "a requester sends no errors";
+  EXPECT_EQ(rig_.client->requester().credits().granted(), 1u);
   Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   ASSERT_TRUE(result && *result);
   // And once more: a reply that was had already.
@@ -233,6 +288,64 @@ TEST_F(RequesterTest, ALongReplyBeginsWithItsXid) {
   }
 }
 
+// A procedure with a result that is not DDP-eligible, string name<>, and behind it, where the name is not empty, one that
+// is, opaque data<>.
+struct NameAndData {
+  static constexpr uint32_t kProgram = 400'000, kVersion = 1, kNumber = 1;
+};
+
+// RFC 8166 §6.1: the error is for good, and other calls go on.
+TEST_F(RequesterTest, AReplyThatReducesWhatIsNotDdpEligibleEndsItsCallWithAnError) {
+  Connect();
+  rpc::Client client(*rig_.client, rig_.client_provider->buffers(), rpc::Xid(kXid));
+  const ByteVector name = Pattern(8, 1), data = Pattern(5000, 2);
+  const ByteVector accepted = Words({1, 0, 0, 0, 0});
+  struct Case {
+    ByteVector stream;  // behind the reply's header
+    ByteVector placed;
+    bool good = false;
+  };
+  uint32_t xid = kXid;
+  for (const Case& each : {
+           Case{Concat({Words({8}), name, Words({5000})}), data, true},
+           Case{Concat({Words({8, 8}), name}), name},                     // the name is in the chunk, the data are not
+           Case{Words({8, 5000}), Concat({name, data})},                  // both are
+           Case{Concat({Words({8}), name, Words({0})}), Pattern(12, 3)},  // no data; something else is
+           Case{Words({0}), name},                                        // there is nothing else
+           Case{Concat({Words({8}), name, Words({5000})}), data, true},
+       }) {
+    calls_.clear();
+    std::optional<Result<rpc::Message, rpc::Error>> result;
+    Spawn([](rpc::Client& calling, auto& out) -> Task<void> {
+      const auto encode = [](xdr::Encoder&) {};
+      const auto decode = [](xdr::Decoder& decoder) {
+        ConstBytes text;
+        Data octets;
+        return decoder.Opaque(text, 255) && (text.empty() || decoder.Payload(octets, 1 << 20));
+      };
+      rpc::ReplyShape shape{.max_stream = 300, .results = {{.max_length = 1 << 16, .destination = {}}}};
+      auto answer = co_await calling.CallWith<NameAndData>(encode, std::move(shape), decode);
+      out.emplace(std::move(answer));
+    }(client, result));
+    ASSERT_TRUE(rig_.world.RunUntil([&] { return !calls_.empty(); }));
+    Header header;
+    ASSERT_TRUE(header.Parse(*FixedHeader::Parse(calls_[0]), calls_[0], {}));
+    ASSERT_EQ(header.chunks.writes.size(), 1u);
+    Write(header.chunks.writes.chunk(0)[0], each.placed);
+    header.chunks.writes.chunk(0)[0].length = static_cast<uint32_t>(each.placed.size());
+    header.fixed.procedure = Procedure::kMsg;
+    ByteVector bytes(header.serialized_size());
+    header.Serialize(bytes);
+    Send(Concat({bytes, Words({xid++}), accepted, each.stream}));
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->has_value(), each.good);
+    if (!each.good) {
+      EXPECT_EQ(result->error().kind, rpc::Error::Kind::kMalformedReply);
+    }
+    EXPECT_FALSE(rig_.client->lost());
+  }
+}
+
 TEST_F(RequesterTest, TheRightHandleInvalidatedByThePeer) {
   Connect();
   CallResult result;
@@ -247,6 +360,27 @@ TEST_F(RequesterTest, TheRightHandleInvalidatedByThePeer) {
   EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
 }
 
+// RFC 8166 §4.5.4
+TEST_F(RequesterTest, MemoryThatCannotBeInvalidatedEndsTheConnectionBeforeTheCallReturns) {
+  Connect();
+  CallResult result;
+  TestCall call{.xid = kXid, .arguments = {5000}, .results = {5000}};
+  Header reply = Begin(call, result);
+  rig_.network.faults().fail_invalidations = true;
+  Write(reply.chunks.writes.chunk(0)[0], ResultOctets(kXid, 0, 5000));
+  reply.chunks.reads.clear();
+  endpoint_->PostSend({.context = 0,
+                       .gather = {Data(Owned(rig_.server_provider->buffers(),
+                                             Reply(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 5000}))))},
+                       .solicited = false,
+                       .invalidate = {}});
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
+  EXPECT_TRUE(rig_.client->lost());
+  EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
+  ASSERT_TRUE(*result) << "the reply was there before";
+  EXPECT_TRUE(IsReplyTo(call, **result));
+}
+
 TEST_F(RequesterTest, MemoryOfACancelledCallIsOutOfReach) {
   Connect();
   CallResult result;
@@ -258,6 +392,7 @@ TEST_F(RequesterTest, MemoryOfACancelledCallIsOutOfReach) {
   rig_.client->requester().Cancel(rpc::Xid(kXid));
   ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
   EXPECT_EQ(result->error(), CallError::kCancelled);
+  EXPECT_EQ(rig_.network.stats().unfenced_regions, 0u);
   // The caller has its memory back. A responder that knows nothing of it is refused, and the connection ends.
   destination.assign(5000, std::byte{0xaa});
   Write(reply.chunks.writes.chunk(0)[0], ResultOctets(kXid, 0, 5000));
@@ -274,6 +409,26 @@ TEST_F(RequesterTest, AFloodOfRepliesHarmsNobody) {
   Send(Words({kXid, 1, 0, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
   ASSERT_TRUE(result && *result);
   EXPECT_EQ(rig_.client->requester().credits().limit(), 1u) << "a grant of zero is one";
+}
+
+// RFC 8267 §6.7.2: what was refused is not to be sent again; what has no answer is.
+TEST_F(RequesterTest, AnErrorBeforeADisconnectIsTheAnswer) {
+  Connect();
+  CallResult first, second;
+  Begin({.xid = kXid}, first);
+  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  rig_.Begin({.xid = kXid + 1, .results = {5000}}, first);
+  rig_.Begin({.xid = kXid + 2, .results = {5000}}, second);
+  rig_.world.RunFor(std::chrono::milliseconds(10));
+  first.reset();
+  endpoint_->PostSend({.context = 0,
+                       .gather = {Data(Owned(rig_.server_provider->buffers(), Words({kXid + 1, 1, 10, kError, 2})))},
+                       .solicited = false,
+                       .invalidate = {}});
+  endpoint_->Disconnect();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return first.has_value() && second.has_value(); }));
+  EXPECT_EQ(first->error(), CallError::kRefused);
+  EXPECT_EQ(second->error(), CallError::kDisconnected);
 }
 
 // ---- health, RFC 8267 §6.7.2 ----

@@ -127,6 +127,15 @@ TEST_F(ResponderTest, GrantsWhatIsAskedForUpToItsLimitAndNeverZero) {
   }
 }
 
+// RFC 8166 §3.3.3
+TEST_F(ResponderTest, MessagesOf1024OctetsAreTakenWhateverIsConfigured) {
+  rig_.server_options.private_data = {};
+  Connect();
+  const ByteVector call = Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .filler = 972}));
+  ASSERT_EQ(call.size(), 1024u);
+  ExpectAnswer(call, Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
+}
+
 TEST_F(ResponderTest, WhatIsTooShortIsDiscarded) {
   Connect();
   const ByteVector header = Words({kXid, 1, 10, kMsg, 0, 0, 0});

@@ -72,6 +72,28 @@ TEST(RoundTrip, APeerWithoutPrivateDataGetsTheDefaults) {
   rig.Finish();
 }
 
+// RFC 8797 §4: nothing of an earlier connection holds.
+TEST(RoundTrip, ThresholdsAreAgreedOnForEachConnection) {
+  Rig rig;
+  rig.server_options.private_data = {true, 65536, 65536};
+  uint32_t xid = 1;
+  bool invalidation = false;
+  for (const uint32_t size : {4096u, 1024u, 65536u}) {
+    rig.client_options.private_data = {invalidation, size, 1024};
+    if (!rig.server) rig.StartServer();
+    ASSERT_TRUE(rig.Connect());
+    EXPECT_EQ(rig.client->thresholds().send, size);
+    EXPECT_EQ(rig.client->thresholds().remote_invalidation, invalidation);
+    const uint64_t reads = rig.network.stats().reads, invalidations = rig.network.stats().invalidations;
+    EXPECT_TRUE(rig.CallAndCheck({.xid = xid++, .filler = 3000, .reply_filler = 3000}));
+    EXPECT_EQ(rig.network.stats().reads - reads, size < 3000 ? 1u : 0u) << "a long call";
+    EXPECT_EQ(rig.network.stats().invalidations - invalidations, invalidation ? 1u : 0u);
+    rig.client.reset();
+    invalidation = !invalidation;
+  }
+  rig.Finish();
+}
+
 TEST(RoundTrip, ResultsGoStraightToTheCallersMemory) {
   Rig rig;
   rig.Start();
@@ -104,6 +126,7 @@ TEST(RoundTrip, MemoryIsFencedWhenTheCallReturns) {
     ASSERT_TRUE(rig.world.RunUntil([&] { return result.has_value(); }));
     EXPECT_EQ(rig.network.Inspect(rig.client->endpoint()).valid_regions, 0u);
     EXPECT_EQ(rig.network.stats().invalidations, invalidation ? 1u : 0u) << "by the peer";
+    EXPECT_EQ(rig.network.stats().unfenced_regions, 0u) << "given back within the peer's reach";
     result.reset();
     rig.Finish();
   }
@@ -220,6 +243,26 @@ TEST(RoundTrip, CreditsChangeOnBothSidesWhileCallsAreUnderWay) {
   }
   for (uint32_t i = 0; i < 600; ++i) ASSERT_TRUE(*results[i]) << i;
   EXPECT_FALSE(rig.client->lost());
+  results.clear();
+  rig.Finish();
+}
+
+// RFC 8166 §3.3.1. Receives come back late here, so that each call needs one of its own.
+TEST(RoundTrip, ReceivesArePostedBeforeTheirCreditsAreGranted) {
+  rdma::sim::Options options;
+  options.completion_delay = std::chrono::milliseconds(10);
+  Rig rig(1, options);
+  rig.server_options.responder.credits = 1;
+  rig.client_options.requester.credits = 30;
+  rig.Start();
+  EXPECT_TRUE(rig.CallAndCheck({.xid = 1}));
+  rig.server->SetCredits(30);
+  EXPECT_TRUE(rig.CallAndCheck({.xid = 2}));
+  ASSERT_EQ(rig.client->requester().credits().limit(), 30u);
+  std::vector<CallResult> results(30);
+  for (uint32_t i = 0; i < 30; ++i) rig.Begin({.xid = i + 10}, results[i]);
+  ASSERT_TRUE(rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
+  for (const CallResult& result : results) EXPECT_TRUE(*result);
   results.clear();
   rig.Finish();
 }

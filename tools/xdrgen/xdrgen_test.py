@@ -144,6 +144,12 @@ class Mistakes(unittest.TestCase):
     def test_what_cannot_be(self):
         self.assertMistake("struct s { opaque a[4294967296]; };", 1, "'a': a length of 4294967296 is not possible")
         self.assertMistake("struct s { ddp opaque a[8]; };", 1, "'a': ddp needs a variable length, opaque<> or string<>")
+        # RFC 8166 section 3.4.4.3: an arm of a union may be eligible for direct placement, the union itself is not.
+        self.assertMistake(
+            "union u switch (int d) { case 0: int a; };\nstruct s { ddp u b; };",
+            2,
+            "unexpected 'u'; expected 'opaque', 'string'",
+        )
         self.assertMistake("struct s { quadruple a; };", 1, "quadruple is not supported")
 
     def test_programs(self):

@@ -40,6 +40,7 @@ class FakeServer final : public rpc::Channel {
   std::deque<nfsstat4> create_errors;
   bool keeps_replies = true;  // those that it is asked to keep
   uint32_t status_flags = 0;
+  std::optional<nfs4::nfs_impl_id4> implementation;  // what it says that it is
   uint32_t slots = 8;
   uint32_t target = 100;
   Duration latency = Duration::zero();
@@ -139,6 +140,7 @@ class FakeServer final : public rpc::Channel {
         nfs4::EXCHANGE_ID4resok result;
         result.eir_clientid = client_;
         result.eir_sequenceid = create_sequence_;
+        result.eir_server_impl_id = implementation;
         xdr::Encode(out, nfs4::EXCHANGE_ID4res(nfsstat4::NFS4_OK, result));
         return nfsstat4::NFS4_OK;
       }
@@ -342,6 +344,20 @@ TEST_F(SessionTest, IsEstablishedAndGivenBack) {
   Run(session.Close());
   EXPECT_EQ(server.destroyed, 2);
 }
+
+// RFC 8881 §18.35.3
+class ServersByNameTest : public SessionTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(ServersByNameTest, WhatAServerCallsItsImplementationChangesNothing) {
+  if (GetParam()) server.implementation = {.nii_domain = "example.org", .nii_name = "a server", .nii_date = {}};
+  Establish();
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.exchanges, 1);
+  EXPECT_EQ(server.creations, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ServersByNameTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "named" : "nameless"; });
 
 TEST_F(SessionTest, CallsShareTheSlotsThatThereAre) {
   server.slots = 3;

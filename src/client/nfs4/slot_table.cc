@@ -5,8 +5,8 @@
 
 namespace penstock::client::v4 {
 
-SlotTable::SlotTable(uint32_t slots)
-    : slots_(std::max(slots, 1u)), highest_(static_cast<uint32_t>(slots_.size()) - 1) {}
+SlotTable::SlotTable(uint32_t slots, uint32_t first)
+    : slots_(std::max(slots, 1u), Slot{.sequence = first}), highest_(static_cast<uint32_t>(slots_.size()) - 1) {}
 
 std::optional<SlotUse> SlotTable::Take() {
   for (uint32_t i = 0; i <= highest_; ++i) {

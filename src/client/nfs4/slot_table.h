@@ -17,8 +17,8 @@ struct SlotUse {
 
 class SlotTable {
  public:
-  // As many slots as CREATE_SESSION has agreed on, at least one.
-  explicit SlotTable(uint32_t slots);
+  // As many slots as CREATE_SESSION has agreed on, at least one. `first`: the number of the first request in each.
+  explicit SlotTable(uint32_t slots, uint32_t first = 1);
 
   // The lowest slot that is free; nothing where the server wants no more requests now.
   std::optional<SlotUse> Take();

@@ -30,6 +30,27 @@ TEST_F(ExchangeIdOperationTest, SaysWhoTheServerIs) {
   EXPECT_EQ(ok.eir_server_impl_id->nii_name, "penstock");
 }
 
+// RFC 8881 §18.35.3: nor does it matter whether it says so at all.
+TEST_F(ExchangeIdOperationTest, WhatAClientCallsItsImplementationChangesNothing) {
+  SessionClient client(server, "owner", 1);
+  EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = {AsBytes("owner")}},
+                       .eia_flags = 0,
+                       .eia_state_protect = state_protect4_a(SP4_NONE),
+                       .eia_client_impl_id = {}};
+  const auto ask = [&] { return server.Run(1, Op(OP_EXCHANGE_ID, who)).Next<EXCHANGE_ID4res>(); };
+  const auto without = ask();
+  ASSERT_EQ(without.eir_status(), NFS4_OK);
+  EXPECT_EQ(without.eir_resok4().eir_clientid, client.client().value());
+  const nfs_impl_id4 named{.nii_domain = "kernel.org", .nii_name = "Linux 6.1", .nii_date = {}};
+  for (const nfs_impl_id4& implementation : {named, nfs_impl_id4{}}) {
+    who.eia_client_impl_id = implementation;
+    const auto with = ask();
+    ASSERT_EQ(with.eir_status(), NFS4_OK);
+    EXPECT_EQ(with.eir_resok4().eir_clientid, client.client().value());
+    EXPECT_EQ(with.eir_resok4().eir_flags, without.eir_resok4().eir_flags);
+  }
+}
+
 TEST_F(ExchangeIdOperationTest, SaysWhetherTheClientIsConfirmed) {
   SessionClient client(server, "owner", 1);
   const auto answer = Exchange(EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG_USE_PNFS_DS);

@@ -285,6 +285,28 @@ TEST_F(HostilePeerTest, MoreReadsAtOnceThanWasAgreed) {
   ExpectTerminate(terminate::kNoBuffer, UntaggedHeader::kSize);
 }
 
+// RFC 5042 §6.4.3.3
+TEST_F(HostilePeerTest, AConnectionWhoseReadsAreNotAnsweredTakesNoPlacesFromOthers) {
+  Connection other(PlainOptions(false), pool_, TestEntropy(2));
+  const Octets memory = Pattern(16);
+  Octets exposed = memory;
+  auto region = other.Register(exposed, Access::kRemoteRead);
+  for (uint32_t msn = 1; msn <= 2; ++msn) SendReadRequest(Request(16), msn);
+  // All that it may have at once, and nobody takes the answers.
+  ASSERT_FALSE(connection_.lost());
+  Forge others;
+  for (uint32_t msn = 1; msn <= 2; ++msn) {
+    Octets body(ReadRequestHeader::kSize);
+    ReadRequestHeader{Stag(9), 0, 16, region->stag(), region->offset()}.Serialize(body.data());
+    Feed(other, others.Segment(Untagged(Opcode::kReadRequest, kReadRequestQueue, msn), body));
+  }
+  ASSERT_FALSE(other.lost());
+  const Octets answers = TakeOutput(other);
+  const Octets one = Forge().Segment(Tagged(Opcode::kReadResponse, Stag(9), 0), memory);
+  EXPECT_EQ(answers.size(), 2 * one.size());
+  EXPECT_TRUE(Equal(ConstBytes(answers).first(one.size()), one));
+}
+
 TEST_F(HostilePeerTest, TerminateThatIsTooLong) {
   Send(Untagged(Opcode::kTerminate, kTerminateQueue, 1), Octets(TerminateMessage::kMaxSize + 1));
   ExpectTerminate(terminate::kTooLong, UntaggedHeader::kSize);

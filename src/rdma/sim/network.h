@@ -39,6 +39,8 @@ struct Faults {
   double lose = 0;                    // the same by chance, at each step
   std::optional<uint64_t> refuse_at;  // this access (of a Write or Read to memory) is refused; accesses() counts from 1
   double refuse = 0;
+  // Invalidations fail from now on, each with its connection; the memory stays reachable until that is lost.
+  bool fail_invalidations = false;
   bool leave_reads = false;  // no Read that arrives from now on is answered; all else goes on
   // What becomes of the next calls of Connect; the calls after them succeed where they can.
   std::deque<ConnectError::Kind> connects;

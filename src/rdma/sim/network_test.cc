@@ -237,6 +237,19 @@ TEST(Network, PostedMemoryIsPoisoned) {
   scenario.client->Destroy();
 }
 
+TEST(Network, AnInvalidationThatFailsCompletesWhenTheConnectionIsLost) {
+  Scenario scenario(1);
+  ASSERT_TRUE(scenario.Run());
+  scenario.network.faults().fail_invalidations = true;
+  const Context invalidation = scenario.server->PostInvalidate(*scenario.readable);
+  EXPECT_TRUE(scenario.readable->valid());
+  scenario.world.Run();
+  EXPECT_EQ(scenario.server->StatusOf(invalidation), Status::kLocalError);
+  EXPECT_EQ(scenario.server->reason(), DisconnectReason::kFault);
+  EXPECT_EQ(scenario.client->reason(), DisconnectReason::kPeerReset);
+  EXPECT_FALSE(scenario.readable->valid());
+}
+
 TEST(Network, MisuseIsRecorded) {
   Scenario scenario(1);
   ASSERT_TRUE(scenario.Run());

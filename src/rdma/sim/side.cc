@@ -190,7 +190,7 @@ std::unique_ptr<MemoryRegion> Side::Register(Bytes memory, Access access) {
 void Side::PostInvalidate(Context context, MemoryRegion& region) {
   const auto& state = dynamic_cast<SimRegion&>(region).state();
   state->invalidating = true;
-  invalidations_.push_back({context, state});
+  invalidations_.push_back({.context = context, .region = state});
   if (lost_) {
     FlushAll();
   } else {
@@ -199,11 +199,15 @@ void Side::PostInvalidate(Context context, MemoryRegion& region) {
 }
 
 void Side::InvalidateNext() {
-  auto [context, region] = std::move(invalidations_.front());
+  if (network_.faults_.fail_invalidations) {
+    invalidations_.front().if_flushed = Status::kLocalError;
+    return Break(DisconnectReason::kFault, DisconnectReason::kPeerReset, "a region cannot be invalidated");
+  }
+  const Invalidation invalidation = std::move(invalidations_.front());
   invalidations_.pop_front();
-  Invalidate(*region);
-  region->invalidating = false;
-  Complete(kInvalidations, Finished(Operation::kInvalidate, Status::kSuccess, context));
+  Invalidate(*invalidation.region);
+  invalidation.region->invalidating = false;
+  Complete(kInvalidations, Finished(Operation::kInvalidate, Status::kSuccess, invalidation.context));
 }
 
 void Side::Invalidate(RegionState& region) {
@@ -319,7 +323,7 @@ void Side::FlushAll() {
   }
   for (const Invalidation& invalidation : std::exchange(invalidations_, {})) {
     invalidation.region->invalidating = false;
-    Ready(Finished(Operation::kInvalidate, Status::kFlushed, invalidation.context));
+    Ready(Finished(Operation::kInvalidate, invalidation.if_flushed, invalidation.context));
   }
 }
 

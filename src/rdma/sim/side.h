@@ -78,6 +78,7 @@ class Side : public std::enable_shared_from_this<Side> {
   struct Invalidation {
     Context context;
     std::shared_ptr<RegionState> region;
+    Status if_flushed = Status::kFlushed;
   };
   // Completions of one class come in order; those of different classes in any.
   enum Class : size_t { kReceives, kSendsAndWrites, kReads, kInvalidations, kClasses };

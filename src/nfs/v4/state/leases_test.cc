@@ -40,6 +40,25 @@ TEST_F(LeasesTest, AClientThatWaitsForAnAnswerIsNotSilent) {
   EXPECT_TRUE(clients_.IsExpired(client.client, now_ + kLease + kMoment));
 }
 
+// RFC 8881 §2.10.12: neither in a crowd, nor where the client has nothing, nor where it has used another of its sessions.
+TEST_F(LeasesTest, ASessionLastsForALeaseAfterTheLastRequest) {
+  settings_.max_clients = 1;
+  const Opened client = Open("owner");
+  const SessionId other = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
+  for (uint32_t sequence = 1; sequence <= 3; ++sequence) {
+    now_ += kLease;
+    EXPECT_THAT(Sweep(), IsEmpty());
+    EXPECT_FALSE(clients_.Doom(client.client, now_));
+    EXPECT_EQ(clients_.LongestSilent(now_, [](ClientId) { return true; }), std::nullopt);
+    ASSERT_EQ(Sequence(client.session, 0, sequence), nfs4::NFS4_OK);
+  }
+  now_ += kLease;
+  EXPECT_THAT(Sweep(), IsEmpty());
+  EXPECT_EQ(Sequence(other), nfs4::NFS4_OK);
+  now_ += kLease + kMoment;
+  EXPECT_THAT(Sweep(), ElementsAre(client.client));
+}
+
 TEST_F(LeasesTest, ClientsThatAreGoneAreExpired) { EXPECT_TRUE(clients_.IsExpired(ClientId(4711), now_)); }
 
 TEST_F(LeasesTest, WhoeverIsBeingForgottenDoesNotComeBack) {

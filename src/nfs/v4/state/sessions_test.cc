@@ -23,9 +23,24 @@ TEST_F(CreateSessionTest, GivesSessionsOfTheirOwn) {
   const Opened client = Open("owner");
   const auto second = Create(client.client, 2);
   ASSERT_EQ(StatusOf(second), nfs4::NFS4_OK);
+  EXPECT_EQ(second.reply.csr_resok4().csr_sequence, 2u);
   EXPECT_NE(second.reply.csr_resok4().csr_sessionid, client.session);
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4_OK);
   EXPECT_EQ(Sequence(second.reply.csr_resok4().csr_sessionid), nfs4::NFS4_OK);
+}
+
+// RFC 8881 §2.10.1
+TEST_F(CreateSessionTest, ASessionServesItsClientAlone) {
+  const Opened first = Open("first"), second = Open("second");
+  EXPECT_EQ(Start(first.session, 0, 1)->client, first.client);
+  EXPECT_EQ(Start(second.session, 0, 1)->client, second.client);
+  Finish(first.session, 0, 1);
+  Finish(second.session, 0, 1);
+  // Nor does one that comes to be in the place of another.
+  ASSERT_EQ(clients_.DestroySession(first.session, connection_.number, {}), nfs4::NFS4_OK);
+  const Opened third = Open("third");
+  EXPECT_EQ(Start(first.session, 0, 1).error(), nfs4::NFS4ERR_BADSESSION);
+  EXPECT_EQ(Start(third.session, 0, 1)->client, third.client);
 }
 
 TEST_F(CreateSessionTest, OfAnUnknownClientIsStale) {
@@ -88,6 +103,28 @@ TEST_F(CreateSessionTest, ABackchannelWhereTheConnectionHasOne) {
   EXPECT_EQ(flags("without"), 0u);
   connection_.back_channel = std::make_shared<TestBackChannel>(buffers);
   EXPECT_EQ(flags("with"), nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
+}
+
+// RFC 8881 §18.36.3, RFC 8167 §6: nobody is called who has not said that it may be.
+TEST_F(CreateSessionTest, AConnectionIsNotCalledOverBeforeTheClientAsksForThat) {
+  BufferPool buffers;
+  connection_.back_channel = std::make_shared<TestBackChannel>(buffers);
+  const ClientId client = Exchange("owner")->id;
+  const auto created = clients_.Create({.client = client,
+                                        .sequence = SequenceId(1),
+                                        .back_channel = false,
+                                        .fore = PlainChannel(),
+                                        .back = PlainChannel(4),
+                                        .callback_program = 0x40000000},
+                                       connection_, User(0), ++random_, now_);
+  EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
+  const SessionId session = created.reply.csr_resok4().csr_sessionid;
+  ASSERT_EQ(Sequence(session), nfs4::NFS4_OK);
+  EXPECT_FALSE(clients_.CanCall(client));
+  EXPECT_EQ(clients_.StartCallback(client).error(), Clients::NoCallback::kNoPath);
+  ASSERT_TRUE(clients_.Bind(session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}));
+  EXPECT_TRUE(clients_.CanCall(client));
+  EXPECT_TRUE(clients_.StartCallback(client));
 }
 
 TEST_F(CreateSessionTest, ManySessionsShareTheSlots) {
