@@ -26,15 +26,35 @@ std::optional<open_delegation4> RefuseType(fs::FileType type, Want want) {
   }
 }
 
+// What the caller may do with a file.
+struct Rights {
+  nfsstat4 status = NFS4_OK;  // whether the rest is known
+  fs::FileType type = fs::FileType::kRegular;
+  bool read = false;
+  bool write = false;
+};
+
+Task<Rights> RightsTo(const Object& file) {
+  constexpr fs::AccessMask kBoth = fs::kAccessRead | fs::kAccessModify;
+  const auto access = co_await file.file_system().Access(file.context(), file.object(), kBoth);
+  Rights rights;
+  if (!access.result) {
+    rights.status = ToStatus(access.result.error());
+    co_return rights;
+  }
+  rights.type = access.attributes->type;
+  rights.read = (*access.result & fs::kAccessRead) != 0;
+  rights.write = !file.read_only() && (*access.result & fs::kAccessModify);
+  co_return rights;
+}
+
 // One that the client wants for a file that it need not have open. Those who may not read the file have no business with it.
 Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const Object& file = *compound.current;
-  constexpr fs::AccessMask kBoth = fs::kAccessRead | fs::kAccessModify;
-  const auto access = co_await file.file_system().Access(file.context(), file.object(), kBoth);
-  if (!access.result) co_return WANT_DELEGATION4res(ToStatus(access.result.error()));
-  if (auto refused = RefuseType(access.attributes->type, want)) co_return WANT_DELEGATION4res(NFS4_OK, *refused);
-  if (!(*access.result & fs::kAccessRead)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
-  const bool writable = !file.read_only() && (*access.result & fs::kAccessModify);
+  const Rights rights = co_await RightsTo(file);
+  if (rights.status != NFS4_OK) co_return WANT_DELEGATION4res(rights.status);
+  if (auto refused = RefuseType(rights.type, want)) co_return WANT_DELEGATION4res(NFS4_OK, *refused);
+  if (!rights.read) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
   const ClientId client = compound.slot->client;
   const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
@@ -50,13 +70,19 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
                                          .facts = {.want = want,
                                                    .offered = compound.services.settings.delegations,
                                                    .can_call_back = state->clients.CanCall(client),
-                                                   .writable = writable},
+                                                   .writable = rights.write},
                                          .asked_by = compound.request_name()};
   co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
 }
 
 Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 type) {
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
+  const bool write = type == OPEN_DELEGATE_WRITE;
+  const Object& file = *compound.current;
+  const Rights rights = co_await RightsTo(file);
+  if (rights.status != NFS4_OK) co_return WANT_DELEGATION4res(rights.status);
+  if (rights.type != fs::FileType::kRegular) co_return WANT_DELEGATION4res(NFS4ERR_WRONG_TYPE);
+  if (!rights.read || (write && !rights.write)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
   const ClientId client = compound.slot->client;
   {
     auto state = compound.services.state.Lock();
@@ -68,10 +94,13 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
   auto state = compound.services.state.Lock();
+  if (!state->files.MayReclaimDelegation(client, file.name(), write)) {
+    co_return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
+  }
   const bool may_stay = state->clients.CanCall(client) && compound.services.settings.delegations;
   co_return WANT_DELEGATION4res(
       NFS4_OK,
-      state->files.ReclaimDelegation(client, compound.current->name(), type == OPEN_DELEGATE_WRITE, may_stay,
+      state->files.ReclaimDelegation(client, file.name(), write, may_stay,
                                      compound.minor_version, Principal::Of(compound.call.credential), compound.now()));
 }
 

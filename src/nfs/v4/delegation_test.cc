@@ -358,6 +358,45 @@ TEST_F(DelegationTest, IsGivenToWhoAsksForNothingElse) {
   EXPECT_EQ(Run(PutFh(file), Wanting(kWantRead, deleg_claim4(CLAIM_DELEG_PREV_FH))).status, NFS4ERR_NOTSUPP);
 }
 
+// RFC 8881 §8.4.2.1.1: as in OPEN, it would have to be one that could be given.
+class ReclaimedDelegationTest : public DelegationTest {
+ protected:
+  ReclaimedDelegationTest() {
+    // As if the server had started just before its clients came, whom it had before.
+    auto state = server.state.Lock();
+    std::vector<RecoveryRecord> known;
+    for (const SessionClient* each : {&Client(), &Other()}) {
+      auto& record = const_cast<v4::Client&>(*state->clients.Find(each->client()));
+      record.reclaim_complete = false;
+      known.push_back({.owner = record.key(), .principal = record.principal});
+    }
+    state->clients.grace() = Grace(known, server.clock.now + std::chrono::seconds(90));
+  }
+  nfsstat4 Reclaim(SessionClient& client, const nfs_fh4& what, open_delegation_type4 type) {
+    const uint32_t want = type == OPEN_DELEGATE_WRITE ? kWantWrite : kWantRead;
+    return client.Run(PutFh(what), Wanting(want, deleg_claim4(CLAIM_PREVIOUS, type))).status;
+  }
+};
+
+TEST_F(ReclaimedDelegationTest, IsNotInTheWayOfAnother) {
+  EXPECT_EQ(Reclaim(Client(), file, OPEN_DELEGATE_READ), NFS4_OK);
+  EXPECT_EQ(Reclaim(Other(), file, OPEN_DELEGATE_WRITE), NFS4ERR_RECLAIM_CONFLICT);
+  EXPECT_EQ(Reclaim(Other(), file, OPEN_DELEGATE_READ), NFS4_OK);
+  const nfs_fh4 second = MakeFile("second");
+  EXPECT_EQ(Reclaim(Client(), second, OPEN_DELEGATE_WRITE), NFS4_OK);
+  EXPECT_EQ(Reclaim(Other(), second, OPEN_DELEGATE_WRITE), NFS4ERR_RECLAIM_CONFLICT);
+  EXPECT_EQ(Reclaim(Other(), second, OPEN_DELEGATE_READ), NFS4ERR_RECLAIM_CONFLICT);
+}
+
+TEST_F(ReclaimedDelegationTest, IsForWhoMayDoWhatItAllows) {
+  const nfs_fh4 secret = MakeFile("secret", "data", 0600), readable = MakeFile("readable", "data", 0644);
+  EXPECT_EQ(Reclaim(Client(), MakeDirectory("directory"), OPEN_DELEGATE_READ), NFS4ERR_WRONG_TYPE);
+  server.SetUser(1000);
+  EXPECT_EQ(Reclaim(Client(), secret, OPEN_DELEGATE_READ), NFS4ERR_ACCESS);
+  EXPECT_EQ(Reclaim(Client(), readable, OPEN_DELEGATE_WRITE), NFS4ERR_ACCESS);
+  EXPECT_EQ(Reclaim(Client(), readable, OPEN_DELEGATE_READ), NFS4_OK);
+}
+
 TEST_F(DelegationTest, IsNotGivenForWhatIsNoFile) {
   const auto why = [&](const nfs_fh4& object, uint32_t want) {
     auto reply = Run(PutFh(object), Wanting(want));
@@ -407,6 +446,20 @@ TEST_F(DelegationTest, IsNotGivenBeforeTheOpenIsConfirmed) {
   client.Open("another", "file", kRead);
   const auto opened = client.TryOpen("another", "file", kRead);
   EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+}
+
+// RFC 7530 §16.28.5
+TEST_F(DelegationTest, OfAClientThatCannotBeCalledIsInDangerAndItsLeaseIsRenewedAllTheSame) {
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  client.Open("owner", "file", kRead);
+  ASSERT_EQ(client.TryOpen("owner", "file", kRead).resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+  server.state.Lock()->clients.SetPath(client.id(), PathState::kDown);
+  for (int i = 0; i < 3; ++i) {
+    Pass(server.settings.lease);
+    EXPECT_EQ(Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status, NFS4ERR_CB_PATH_DOWN);
+    EXPECT_FALSE(server.state.Lock()->clients.IsExpired(client.id(), server.clock.now + server.settings.lease));
+  }
 }
 
 TEST_F(DelegationTest, OfVersion40IsRecalledWhoeverRemovesTheFile) {

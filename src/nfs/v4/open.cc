@@ -41,6 +41,10 @@ class OpenRequest {
   OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, std::optional<uint64_t> change, bool writable);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
+  // The delegation that is reclaimed with the open.
+  open_delegation_type4 reclaimed() const {
+    return is_reclaim() ? arguments_.claim.delegate_type() : OPEN_DELEGATE_NONE;
+  }
   bool has_delegation() const { return claim_ == CLAIM_DELEGATE_CUR || claim_ == CLAIM_DELEG_CUR_FH; }
   // Nothing in version 4.0.
   Want want() const { return compound_.minor_version == 0 ? Want::kNoPreference : *WantOf(arguments_.share_access); }
@@ -83,6 +87,9 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   // RFC 8881 §9.7: denials come first: where they stand, no delegation is called back for nothing.
   if (const auto denier = state.files.FindShareConflict(file, share_)) {
     return {is_reclaim() ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED, {*denier}};
+  }
+  if (const bool write = reclaimed() == OPEN_DELEGATE_WRITE; write || reclaimed() == OPEN_DELEGATE_READ) {
+    if (!state.files.MayReclaimDelegation(client_, file, write)) return {NFS4ERR_RECLAIM_CONFLICT};
   }
   // RFC 8881 §18.16.4: which opens are in whose delegations' way.
   const auto use = share_.writes() || target.truncate    ? Files::Use::kWrite
@@ -155,7 +162,8 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
 Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   const Object& object = *compound_.current;
   if (object.read_only()) co_return false;
-  if (share_.writes() || want() != Want::kWrite) co_return true;
+  const bool asks = want() == Want::kWrite || reclaimed() == OPEN_DELEGATE_WRITE;
+  if (share_.writes() || !asks) co_return true;
   const auto access = co_await object.file_system().Access(object.context(), target.object, fs::kAccessModify);
   co_return access.result && (*access.result & fs::kAccessModify);
 }
@@ -163,13 +171,10 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 open_delegation4 OpenRequest::Delegate(StateTables& state, const NamedFile& file, bool confirm,
                                        std::optional<uint64_t> change, bool writable) const {
   const bool can_call_back = state.clients.CanCall(client_);
-  if (is_reclaim()) {
-    const open_delegation_type4 type = arguments_.claim.delegate_type();
-    if (type == OPEN_DELEGATE_READ || type == OPEN_DELEGATE_WRITE) {
-      const bool may_stay = can_call_back && compound_.services.settings.delegations;
-      return state.files.ReclaimDelegation(client_, file, type == OPEN_DELEGATE_WRITE, may_stay,
-                                           compound_.minor_version, Principal::Of(compound_.call.credential), now());
-    }
+  if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
+    const bool may_stay = can_call_back && compound_.services.settings.delegations;
+    return state.files.ReclaimDelegation(client_, file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
+                                         compound_.minor_version, Principal::Of(compound_.call.credential), now());
   }
   // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
   const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
@@ -228,6 +233,10 @@ Task<OPEN4res> OpenRequest::Run() {
   const auto recorded = co_await RecordClient(compound_.services, compound_.call.peer.loop, client_);
   if (recorded != NFS4_OK) co_return OPEN4res(recorded);
 
+  const bool writable = co_await MayWrite(*target);
+  // RFC 8881 §8.4.2.1.1
+  if (reclaimed() == OPEN_DELEGATE_WRITE && !writable) co_return OPEN4res(NFS4ERR_ACCESS);
+
   const Attempt attempt = co_await Reserve(*target);
   if (attempt.status != NFS4_OK) co_return OPEN4res(attempt.status);
   if (target->truncate) {
@@ -239,7 +248,6 @@ Task<OPEN4res> OpenRequest::Run() {
     compound_.uses.End();  // it may have a delegation itself
   }
   const std::optional<uint64_t> change = co_await ChangeOf(*target);
-  const bool writable = co_await MayWrite(*target);
   co_return Grant(*target, attempt, change, writable);
 }
 

@@ -42,13 +42,15 @@ change_info4 Unchanged(const std::optional<fs::Attributes>& directory) {
 // RFC 8881 §18.16.3: what holds the verifier of an exclusive create, which the client sets next.
 AttributeSet HoldingVerifier() { return {FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}; }
 
-// Whoever may execute a file may read it, too (RFC 8881 §18.22.4).
-Task<nfsstat4> CheckAccess(const Object& object, fs::Handle file, Share share) {
+// Whoever may execute a file may read it, too (RFC 8881 §18.22.4). `for_owner`: the file's owner may have it open whatever its
+// mode says.
+Task<nfsstat4> CheckAccess(const Object& object, fs::Handle file, Share share, bool for_owner) {
   constexpr fs::AccessMask kReading = fs::kAccessRead | fs::kAccessExecute;
   const fs::AccessMask wanted = (share.reads() ? kReading : 0) | (share.writes() ? fs::kAccessModify : 0);
   if (share.writes() && object.read_only()) co_return NFS4ERR_ROFS;
   const auto access = co_await object.file_system().Access(object.context(), file, wanted);
   if (!access.result) co_return ToStatus(access.result.error());
+  if (for_owner && access.attributes->uid == object.context().credentials.uid) co_return NFS4_OK;
   if (share.reads() && !(*access.result & kReading)) co_return NFS4ERR_ACCESS;
   if (share.writes() && !(*access.result & fs::kAccessModify)) co_return NFS4ERR_ACCESS;
   co_return NFS4_OK;
@@ -174,17 +176,18 @@ Task<Found> FindClaimed(Compound& compound, const OPEN4args& arguments) {
   co_return std::unexpected(NFS4ERR_INVAL);
 }
 
-// What was opened before, on a delegation or before a restart, was allowed then; reading and writing are checked by themselves.
-bool WasAllowedBefore(open_claim_type4 claim) {
-  return claim == CLAIM_PREVIOUS || claim == CLAIM_DELEGATE_CUR || claim == CLAIM_DELEG_CUR_FH;
-}
+// What was opened on a delegation was allowed then; reading and writing are checked by themselves.
+bool WasAllowedBefore(open_claim_type4 claim) { return claim == CLAIM_DELEGATE_CUR || claim == CLAIM_DELEG_CUR_FH; }
 
 }  // namespace
 
 Task<Result<OpenTarget, nfsstat4>> FindOpenTarget(Compound& compound, const OPEN4args& arguments, const Share& share) {
   auto target = co_await FindClaimed(compound, arguments);
   if (!target || target->is_own || WasAllowedBefore(arguments.claim.claim())) co_return target;
-  const nfsstat4 status = co_await CheckAccess(*compound.current, target->object, share);
+  // RFC 8881 §8.4.2.1.1: a client that says that it had the file open need not be believed. But its owner may have made it
+  // with a mode that is good for nobody's writing.
+  const bool for_owner = arguments.claim.claim() == CLAIM_PREVIOUS;
+  const nfsstat4 status = co_await CheckAccess(*compound.current, target->object, share, for_owner);
   if (status != NFS4_OK) co_return std::unexpected(status);
   co_return target;
 }

@@ -240,6 +240,37 @@ TEST_F(OpenTest, UpgradesAndDowngrades) {
   EXPECT_EQ(Run(PutFh(file), Writing(third)).status, NFS4ERR_OPENMODE);
 }
 
+// RFC 7862 §15.1.3, §15.2.3, §15.4.3
+TEST_F(OpenTest, WhatChangesAFileNeedsAnOpenForWriting) {
+  const nfs_fh4 file = MakeFile("file", "data"), source = MakeFile("source", "data");
+  const auto allocate = [&](const stateid4& id) {
+    return Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{id, 0, 1})).status;
+  };
+  const auto deallocate = [&](const stateid4& id) {
+    return Run(PutFh(file), Op(OP_DEALLOCATE, DEALLOCATE4args{id, 0, 1})).status;
+  };
+  const auto copy = [&](const stateid4& id) {
+    const COPY4args arguments{.ca_src_stateid = kAnonymous,
+                              .ca_dst_stateid = id,
+                              .ca_src_offset = 0,
+                              .ca_dst_offset = 0,
+                              .ca_count = 1,
+                              .ca_consecutive = true,
+                              .ca_synchronous = true,
+                              .ca_source_server = {}};
+    return Run(PutFh(source), SaveFh(), PutFh(file), Op(OP_COPY, arguments)).status;
+  };
+  const stateid4 reading = OpenBy(Client(), "file", kRead, 0, "reader");
+  EXPECT_EQ(allocate(reading), NFS4ERR_OPENMODE);
+  EXPECT_EQ(deallocate(reading), NFS4ERR_OPENMODE);
+  EXPECT_EQ(copy(reading), NFS4ERR_OPENMODE);
+  EXPECT_EQ(ContentsOf("file"), "data");
+  const stateid4 writing = OpenBy(Client(), "file", kWrite, 0, "writer");
+  EXPECT_EQ(allocate(writing), NFS4_OK);
+  EXPECT_EQ(deallocate(writing), NFS4_OK);
+  EXPECT_EQ(copy(writing), NFS4_OK);
+}
+
 // RFC 8881 §18.2.4
 TEST_F(OpenTest, ClosedIsOfNoMoreUse) {
   const nfs_fh4 file = MakeFile("file");
@@ -447,56 +478,6 @@ TEST_F(Open0Test, StateIdsRenewTheLease) {
     EXPECT_EQ(Run0(PutFh(file), Reading(open)).status, NFS4_OK);
   }
   EXPECT_EQ(TryOpen(Client(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
-}
-
-// --- After a restart: RFC 8881 §8.4.2.1, RFC 7530 §9.6.2
-
-class GraceTest : public Open0Test {
- protected:
-  GraceTest() {
-    // As if the server had started just before its client came, whom it had before.
-    server.state.Lock()->clients.grace() =
-        Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
-              server.clock.now + std::chrono::seconds(90));
-  }
-  OPEN4res Reclaim(uint32_t seqid, uint32_t access, open_delegation_type4 type = OPEN_DELEGATE_NONE) {
-    auto reply = Run0(PutFh(file), Opening(client.id(), seqid, "owner", access, 0, open_claim4(CLAIM_PREVIOUS, type)));
-    return reply.Skip().Next<OPEN4res>();
-  }
-};
-
-TEST_F(GraceTest, WhatWasHeldIsReclaimed) {
-  const auto opened = Reclaim(1, kBoth);
-  ASSERT_EQ(opened.status(), NFS4_OK);
-  EXPECT_FALSE(opened.resok4().rflags & OPEN4_RESULT_CONFIRM);
-  const stateid4 id = opened.resok4().stateid;
-  EXPECT_EQ(Run0(PutFh(file), Writing(id)).status, NFS4_OK);
-  const auto lock = [&](bool reclaim, uint32_t seqid) {
-    return Run0(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(client.id(), id, "locker", seqid), reclaim)).status;
-  };
-  EXPECT_EQ(lock(false, 2), NFS4ERR_GRACE);
-  EXPECT_EQ(lock(true, 3), NFS4_OK);
-}
-
-TEST_F(GraceTest, DelegationsAreReclaimedAndAskedForAtOnceWhereTheyCannotBeRecalled) {
-  const auto opened = Reclaim(1, kRead, OPEN_DELEGATE_READ);
-  ASSERT_EQ(opened.status(), NFS4_OK);
-  ASSERT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
-  EXPECT_TRUE(opened.resok4().delegation.read().recall);
-}
-
-TEST_F(GraceTest, NobodyGetsAnythingNew) {
-  EXPECT_EQ(client.TryOpen("owner", "file", kRead).status(), NFS4ERR_GRACE);
-  EXPECT_EQ(Run0(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_GRACE);
-  EXPECT_EQ(Run0(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_GRACE);
-  EXPECT_EQ(Run0(PutFh(file), TestingLock(client.id(), "tester", 0, 10)).status, NFS4ERR_GRACE);
-  EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_GRACE);
-}
-
-TEST_F(GraceTest, StrangersReclaimNothing) {
-  Client0 stranger(server, "stranger");
-  const auto open = Opening(stranger.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE));
-  EXPECT_EQ(Run0(PutFh(file), open).status, NFS4ERR_NO_GRACE);
 }
 
 }  // namespace

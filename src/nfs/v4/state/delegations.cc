@@ -39,6 +39,17 @@ open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, uint32_t minor_versi
           with_promise ? nfs4::open_none_delegation4{why, false} : nfs4::open_none_delegation4{why}};
 }
 
+// What there is on the file already.
+void AddWhatIsHeld(const Party& party, const FileState& file, DelegationFacts& facts) {
+  facts.others_open = file.opens.HasOthers(party);
+  facts.others_write = file.opens.HasOtherWriters(party);
+  const auto own = file.delegations.find(party);
+  const bool holds = own != file.delegations.end();
+  if (holds) facts.own_is_write = own->second->write;
+  facts.others_hold = file.delegations.size() > (holds ? 1 : 0);
+  facts.others_hold_write = file.write_delegations.size() > (holds && own->second->write ? 1 : 0);
+}
+
 }  // namespace
 
 open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now) {
@@ -48,14 +59,7 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   facts.changing = changing_.contains(request.file);
   facts.room = HasRoomForDelegation(client);
   if (const FileState* const file = FindFile(request.file)) {
-    const Party party{client.id, request.file.handle.export_id};
-    facts.others_open = file->opens.HasOthers(party);
-    facts.others_write = file->opens.HasOtherWriters(party);
-    const auto own = file->delegations.find(party);
-    const bool holds = own != file->delegations.end();
-    if (holds) facts.own_is_write = own->second->write;
-    facts.others_hold = file->delegations.size() > (holds ? 1 : 0);
-    facts.others_hold_write = file->write_delegations.size() > (holds && own->second->write ? 1 : 0);
+    AddWhatIsHeld({client.id, request.file.handle.export_id}, *file, facts);
   }
   const DelegationDecision decision = Decide(facts);
   if (decision.type == nfs4::OPEN_DELEGATE_NONE) {
@@ -67,6 +71,14 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   given.change = request.change;
   given.given_by = request.asked_by;
   return ToAnswer(IdOf(given), write, false);
+}
+
+bool Files::MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const {
+  const FileState* const state = FindFile(file);
+  if (!state) return true;
+  DelegationFacts facts;
+  AddWhatIsHeld({client, file.handle.export_id}, *state, facts);
+  return write ? !facts.others_open && !facts.others_hold : !facts.others_write && !facts.others_hold_write;
 }
 
 open_delegation4 Files::ReclaimDelegation(ClientId holder, const NamedFile& name, bool write, bool can_call_back,

@@ -190,8 +190,12 @@ class Files {
   };
   // The delegation as OPEN and WANT_DELEGATION answer it.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
+  // Whether one may be reclaimed (RFC 8881 §8.4.2.1.1): others' opens and delegations are in its way as they would be at any
+  // other time.
+  bool MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const;
   // One that was held before the server started again (CLAIM_PREVIOUS); to be returned at once where it could not be recalled, or
   // none are given.
+  // Requires MayReclaimDelegation().
   nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, bool write, bool can_call_back,
                                            uint32_t minor_version, const Principal& by, TimePoint now);
 
