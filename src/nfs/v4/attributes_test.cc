@@ -231,6 +231,17 @@ TEST_F(AccessTest, TellsWhatTheCallerMayDo) {
   EXPECT_EQ(access.access, ACCESS4_READ);
 }
 
+// RFC 8881 §18.1.3
+TEST_F(AccessTest, TellsNoRightsThatWereNotAskedFor) {
+  const nfs_fh4 file = MakeFile("file", "", 0755);
+  for (const uint32_t asked : {0u, 0u + ACCESS4_READ, 0u + ACCESS4_MODIFY, ACCESS4_READ | ACCESS4_EXECUTE}) {
+    auto reply = Run0(PutFh(file), Op(OP_ACCESS, ACCESS4args{asked}));
+    const ACCESS4resok access = reply.Skip().Next<ACCESS4res>().resok4();
+    EXPECT_EQ(access.supported, asked);
+    EXPECT_EQ(access.access, asked);
+  }
+}
+
 TEST_F(AccessTest, ADirectoryIsSearchedAndNotExecuted) {
   auto reply = Run0(PutRoot(), Op(OP_ACCESS, ACCESS4args{ACCESS4_LOOKUP | ACCESS4_EXECUTE}));
   const ACCESS4resok access = reply.Skip().Next<ACCESS4res>().resok4();

@@ -211,6 +211,18 @@ TEST_F(SequenceTest, ARetryIsAnsweredFromMemory) {
   EXPECT_TRUE(Equal(results(first), results(again)));
 }
 
+// RFC 8881 §2.10.6.4
+TEST_F(SequenceTest, ARetryOfWhatFailedHasTheSameErrorAgain) {
+  const auto sequence = Client().Sequence(true);
+  const auto remove = [&] { return server.Encode(2, sequence, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})); };
+  EXPECT_EQ(Send(remove()).status, NFS4ERR_NOENT);
+  MakeFile("file");
+  const auto again = Send(remove());
+  EXPECT_EQ(again.status, NFS4ERR_NOENT);
+  EXPECT_EQ(again.count, 3u);
+  EXPECT_TRUE(AttributesOf("file"));
+}
+
 TEST_F(SequenceTest, ARetryWithDataHasItsPayloadsAgain) {
   const nfs_fh4 file = MakeFile("file", "contents");
   const auto sequence = Client().Sequence(true);

@@ -175,6 +175,27 @@ TEST_F(ProviderTest, ARevisionOnePeerIsServed) {
   EXPECT_TRUE(reply_.crc);
 }
 
+// RFC 5044 §4.4
+TEST_F(ProviderTest, BothSidesAskForCheckValuesByDefault) {
+  tcp::socket peer = Dial();
+  auto endpoint = AcceptFrom(peer, MakeRequest({.crc = false}, {}));
+  EXPECT_TRUE(reply_.crc);
+
+  tcp::acceptor other(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(other.local_endpoint(), {}), result));
+  tcp::socket asked = other.accept();
+  Octets request = Read(asked, MpaFrame::kHeaderSize);
+  const auto rest = MpaFrame::PrivateDataSize(request, MpaFrame::Kind::kRequest);
+  ASSERT_TRUE(rest);
+  const Octets tail = Read(asked, *rest);
+  request.insert(request.end(), tail.begin(), tail.end());
+  EXPECT_TRUE(MpaFrame::Parse(request, MpaFrame::Kind::kRequest)->crc);
+  asked.close();
+  other.close();
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+}
+
 // RFC 6581 §10: an old responder takes an enhanced request for malformed.
 TEST_F(ProviderTest, AResponderWithoutTheEnhancementsIsTriedWithRevisionOne) {
   tcp::acceptor old(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
