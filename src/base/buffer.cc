@@ -1,8 +1,8 @@
 #include "base/buffer.h"
 
-#include <algorithm>
+#include <sys/mman.h>
+
 #include <array>
-#include <bit>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -10,24 +10,36 @@
 namespace penstock {
 namespace {
 
-constexpr size_t kSmallest = 512;
 constexpr unsigned kClasses = 16;  // 512 octets ... 16 MiB are recycled
+
 #ifdef PENSTOCK_SANITIZED
-constexpr size_t kKeptOctetsPerClass = 0;  // let AddressSanitizer see a buffer's end of life
+constexpr size_t kMappedFrom = SIZE_MAX;
 #else
-constexpr size_t kKeptOctetsPerClass = 64 << 20;
+// From here on buffers are mapped one by one: the heap would keep what they leave behind.
+constexpr size_t kMappedFrom = 128 << 10;
 #endif
 
-unsigned ClassOf(size_t size) { return std::bit_width((std::max(size, kSmallest) - 1) / kSmallest); }
+unsigned ClassOf(size_t size) {
+  return static_cast<unsigned>(std::countr_zero(BufferPool::CapacityFor(size) / BufferPool::kSmallest));
+}
 
 size_t AlignmentOf(size_t capacity) { return capacity >= 4096 ? 4096 : 64; }
 
 class Heap : public BufferSource {
  public:
   std::byte* Allocate(size_t size, size_t alignment) override {
-    return static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment}));
+    if (size < kMappedFrom) return static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment}));
+    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<std::byte*>(memory);
   }
-  void Free(std::byte* memory, size_t size) override { ::operator delete(memory, std::align_val_t{AlignmentOf(size)}); }
+  void Free(std::byte* memory, size_t size) override {
+    if (size < kMappedFrom) {
+      ::operator delete(memory, std::align_val_t{AlignmentOf(size)});
+    } else {
+      ::munmap(memory, size);
+    }
+  }
 };
 
 }  // namespace
@@ -37,8 +49,8 @@ class BufferHome {
  public:
   explicit BufferHome(std::shared_ptr<BufferSource> source) : source_(std::move(source)) {}
   ~BufferHome() {
-    for (FreeList& list : local_) Drain(list);
-    for (FreeList& list : returned_) Drain(list);
+    local_.Drain();
+    returned_.Drain();
   }
 
   Buffer* Allocate(size_t size) {
@@ -47,16 +59,16 @@ class BufferHome {
     references_.fetch_add(1, std::memory_order_relaxed);
     const unsigned size_class = ClassOf(size);
     if (size_class < kClasses) {
-      if (Buffer* buffer = local_[size_class].Pop()) return buffer;
+      if (Buffer* buffer = local_.Pop(size_class)) return buffer;
       if (any_returned_.load(std::memory_order_relaxed)) {
         TakeReturned();
-        if (Buffer* buffer = local_[size_class].Pop()) return buffer;
+        if (Buffer* buffer = local_.Pop(size_class)) return buffer;
       }
     }
     auto* buffer = new Buffer;
     buffer->home_ = this;
     buffer->size_class_ = static_cast<uint8_t>(size_class);
-    buffer->capacity_ = kSmallest << size_class;
+    buffer->capacity_ = BufferPool::kSmallest << size_class;
     buffer->data_ = source_->Allocate(buffer->capacity_, AlignmentOf(buffer->capacity_));
     return buffer;
   }
@@ -66,13 +78,27 @@ class BufferHome {
     if (buffer->size_class_ >= kClasses) {
       Free(buffer);
     } else if (std::this_thread::get_id() == home->owner_) {
-      home->local_[buffer->size_class_].Push(buffer);
+      if (home->local_.Push(buffer, home->kept_octets_) && !home->tended_.load(std::memory_order_relaxed)) {
+        const std::lock_guard lock(home->mutex_);
+        home->AskForTrim();
+      }
     } else {
-      std::lock_guard lock(home->mutex_);
-      home->returned_[buffer->size_class_].Push(buffer);
-      home->any_returned_.store(true, std::memory_order_relaxed);
+      const std::lock_guard lock(home->mutex_);
+      if (home->returned_.Push(buffer, home->kept_octets_)) {
+        home->any_returned_.store(true, std::memory_order_relaxed);
+        if (!home->tended_.load(std::memory_order_relaxed)) home->AskForTrim();
+      }
     }
     home->Unref();
+  }
+
+  BufferPool::Trimmed Trim() {
+    BufferPool::Trimmed trimmed{.given_back = local_.Trim(), .left = local_.octets};
+    const std::lock_guard lock(mutex_);
+    trimmed.given_back += returned_.Trim();
+    trimmed.left += returned_.octets;
+    if (trimmed.left == 0 && on_idle_) tended_.store(false, std::memory_order_relaxed);
+    return trimmed;
   }
 
   void Unref() {
@@ -80,22 +106,57 @@ class BufferHome {
   }
   size_t outstanding() const { return references_.load(std::memory_order_relaxed) - 1; }
 
+  // One half for each of local_ and returned_.
+  void set_kept_octets(size_t octets) { kept_octets_ = octets / 2; }
+  void set_on_idle(std::function<void()> on_idle) {
+    const std::lock_guard lock(mutex_);
+    on_idle_ = std::move(on_idle);
+    tended_.store(!on_idle_, std::memory_order_relaxed);
+  }
+
  private:
   struct FreeList {
     Buffer* head = nullptr;
     size_t count = 0;
+    size_t least = 0;  // that count was since the last Trim()
+  };
+  struct FreeLists {
+    std::array<FreeList, kClasses> lists;
+    size_t octets = 0;
 
-    void Push(Buffer* buffer) {
-      if ((count + 1) * buffer->capacity_ > kKeptOctetsPerClass) return Free(buffer);
-      buffer->next_ = std::exchange(head, buffer);
-      ++count;
+    // False where that is too much, and the buffer is freed.
+    bool Push(Buffer* buffer, size_t limit) {
+      if (octets + buffer->capacity_ > limit) {
+        Free(buffer);
+        return false;
+      }
+      FreeList& list = lists[buffer->size_class_];
+      buffer->next_ = std::exchange(list.head, buffer);
+      ++list.count;
+      octets += buffer->capacity_;
+      return true;
     }
-    Buffer* Pop() {
-      Buffer* buffer = head;
+    Buffer* Pop(unsigned size_class) {
+      FreeList& list = lists[size_class];
+      Buffer* buffer = list.head;
       if (!buffer) return nullptr;
-      head = std::exchange(buffer->next_, nullptr);
-      --count;
+      list.head = std::exchange(buffer->next_, nullptr);
+      list.least = std::min(list.least, --list.count);
+      octets -= buffer->capacity_;
       return buffer;
+    }
+    size_t Trim() {
+      const size_t before = octets;
+      for (unsigned i = 0; i < kClasses; ++i) {
+        for (size_t idle = lists[i].least; idle > 0; --idle) Free(Pop(i));
+        lists[i].least = lists[i].count;
+      }
+      return before - octets;
+    }
+    void Drain() {
+      for (unsigned i = 0; i < kClasses; ++i) {
+        while (Buffer* buffer = Pop(i)) Free(buffer);
+      }
     }
   };
 
@@ -103,32 +164,44 @@ class BufferHome {
     buffer->home_->source_->Free(buffer->data_, buffer->capacity_);
     delete buffer;
   }
-  static void Drain(FreeList& list) {
-    while (Buffer* buffer = list.Pop()) Free(buffer);
-  }
   void TakeReturned() {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     for (unsigned i = 0; i < kClasses; ++i) {
-      while (Buffer* buffer = returned_[i].Pop()) local_[i].Push(buffer);
+      while (Buffer* buffer = returned_.Pop(i)) local_.Push(buffer, kept_octets_);
     }
     any_returned_.store(false, std::memory_order_relaxed);
+  }
+  // With mutex_ held.
+  void AskForTrim() {
+    if (tended_.exchange(true, std::memory_order_relaxed)) return;
+    on_idle_();
   }
 
   const std::shared_ptr<BufferSource> source_;
   std::atomic<size_t> references_{1};  // the pool, and one for each buffer that is out
   std::thread::id owner_;              // set by the first Allocate, before any buffer can come back
-  std::array<FreeList, kClasses> local_;
+  size_t kept_octets_ = BufferPool::kKeptOctets / 2;
+  FreeLists local_;
   std::atomic<bool> any_returned_{false};
   std::mutex mutex_;
-  std::array<FreeList, kClasses> returned_;  // by other threads; guarded by mutex_
+  FreeLists returned_;             // by other threads; guarded by mutex_
+  std::function<void()> on_idle_;  // guarded by mutex_
+  // Trim() will be called, or nobody is there to call it. Set with mutex_ held.
+  std::atomic<bool> tended_{true};
 };
 
 void BufferRef::Release(Buffer* buffer) { BufferHome::TakeBack(buffer); }
 
 BufferPool::BufferPool(std::shared_ptr<BufferSource> source)
     : home_(new BufferHome(source ? std::move(source) : std::make_shared<Heap>())) {}
-BufferPool::~BufferPool() { home_->Unref(); }
+BufferPool::~BufferPool() {
+  home_->set_on_idle({});
+  home_->Unref();
+}
 BufferRef BufferPool::Allocate(size_t size) { return BufferRef(home_->Allocate(size)); }
 size_t BufferPool::outstanding() const { return home_->outstanding(); }
+void BufferPool::set_kept_octets(size_t octets) { home_->set_kept_octets(octets); }
+void BufferPool::set_on_idle(std::function<void()> on_idle) { home_->set_on_idle(std::move(on_idle)); }
+BufferPool::Trimmed BufferPool::Trim() { return home_->Trim(); }
 
 }  // namespace penstock

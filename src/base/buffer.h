@@ -1,10 +1,13 @@
 // Reference-counted buffers from a recycling pool, and Slices: bytes together with what keeps them alive.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -80,8 +83,20 @@ class BufferSource {
 // Hands out buffers of the next power of two (at least 512 octets) and takes them back. Allocate() belongs to the thread
 // that calls it first (the pool's loop); buffers may be released on any. Buffers may outlive the pool. Contents are not
 // cleared.
+//
+// The pool keeps buffers that come back, up to a limit. Trim(), called now and then, gives back those that nobody has needed.
 class BufferPool {
  public:
+  // Idle memory that a pool keeps at most, where nobody sets less.
+#ifdef PENSTOCK_SANITIZED
+  static constexpr size_t kKeptOctets = 0;  // let AddressSanitizer see a buffer's end of life
+#else
+  static constexpr size_t kKeptOctets = 128 << 20;
+#endif
+  static constexpr size_t kSmallest = 512;
+  // The capacity of the buffer that Allocate(size) gives.
+  static constexpr size_t CapacityFor(size_t size) { return std::bit_ceil(std::max(size, kSmallest)); }
+
   // From `source`, which lives as long as the pool and its buffers; from the heap where there is none.
   explicit BufferPool(std::shared_ptr<BufferSource> source = nullptr);
   ~BufferPool();
@@ -93,6 +108,20 @@ class BufferPool {
 
   // How many buffers are out of the pool now. Any thread.
   size_t outstanding() const;
+
+  // To be set before the first buffer comes back.
+  void set_kept_octets(size_t octets);
+  // Called, on any thread, when the pool begins to keep idle memory: Trim() is then to be called a while later, and again until
+  // nothing is left. Must not use the pool. Not called any more once the pool is destroyed.
+  void set_on_idle(std::function<void()> on_idle);
+
+  struct Trimmed {
+    size_t given_back = 0;
+    size_t left = 0;
+  };
+  // Gives back the memory that has lain idle since the last call; says how many octets, and how many are still kept. On the
+  // thread of Allocate().
+  Trimmed Trim();
 
  private:
   BufferHome* home_;

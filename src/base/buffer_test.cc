@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -58,16 +59,18 @@ class Lender : public BufferSource {
   explicit Lender(size_t& lent) : lent_(lent) {}
   std::byte* Allocate(size_t size, size_t alignment) override {
     lent_ += size;
-    return static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment_ = alignment}));
+    EXPECT_EQ(alignment, AlignmentOf(size));
+    return static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment}));
   }
   void Free(std::byte* memory, size_t size) override {
     lent_ -= size;
-    ::operator delete(memory, std::align_val_t{alignment_});
+    ::operator delete(memory, std::align_val_t{AlignmentOf(size)});
   }
 
  private:
+  static size_t AlignmentOf(size_t size) { return size < 4096 ? 64 : 4096; }
+
   size_t& lent_;
-  size_t alignment_ = 0;
 };
 
 TEST(BufferPool, TakesItsMemoryFromASourceAndGivesItBack) {
@@ -79,6 +82,78 @@ TEST(BufferPool, TakesItsMemoryFromASourceAndGivesItBack) {
   EXPECT_EQ(lent, 8192u) << "the source outlives the pool while a buffer does";
   buffer.Reset();
   EXPECT_EQ(lent, 0u);
+}
+
+// What a pool keeps, also where a sanitizer has it keep nothing by default.
+struct TrimTest : testing::Test {
+  explicit TrimTest(size_t kept = size_t{64} << 20) { pool.set_kept_octets(kept); }
+  std::vector<BufferRef> Take(size_t count, size_t size) {
+    std::vector<BufferRef> buffers;
+    for (size_t i = 0; i < count; ++i) buffers.push_back(pool.Allocate(size));
+    return buffers;
+  }
+
+  size_t lent = 0;
+  BufferPool pool{std::make_shared<Lender>(lent)};
+};
+
+TEST_F(TrimTest, MemoryThatNobodyNeedsAnyMoreGoesBack) {
+  Take(10, 4096);
+  EXPECT_EQ(lent, 40960u) << "kept for the next";
+  EXPECT_EQ(pool.Trim().given_back, 0u) << "it was in use since the last time";
+  Take(3, 4096);
+  const BufferPool::Trimmed trimmed = pool.Trim();
+  EXPECT_EQ(trimmed.given_back, 7 * 4096u);
+  EXPECT_EQ(trimmed.left, 3 * 4096u);
+  EXPECT_EQ(pool.Trim().left, 0u);
+  EXPECT_EQ(lent, 0u);
+}
+
+TEST_F(TrimTest, SoDoesWhatOtherThreadsHaveGivenBack) {
+  std::thread([buffers = Take(10, 4096)]() mutable { buffers.clear(); }).join();
+  EXPECT_EQ(lent, 40960u);
+  pool.Trim();
+  EXPECT_EQ(pool.Trim().left, 0u);
+  EXPECT_EQ(lent, 0u);
+}
+
+TEST_F(TrimTest, AllSizesTogetherAreKeptUpToTheLimit) {
+  pool.set_kept_octets(2 * 100'000);
+  for (size_t size : {512, 4096, 16384, 32768, 65536}) Take(4, size);
+  EXPECT_LE(lent, 100'000u);
+  EXPECT_GE(lent, 40'000u);
+  for (size_t size : {512, 4096, 16384, 32768, 65536}) {
+    std::thread([buffers = Take(4, size)]() mutable { buffers.clear(); }).join();
+  }
+  EXPECT_LE(lent, 200'000u);
+}
+
+TEST_F(TrimTest, AsksForTrimOnceUntilNothingIsLeft) {
+  int asked = 0;
+  pool.set_on_idle([&asked] { ++asked; });
+  Take(2, 4096);
+  Take(2, 512);
+  EXPECT_EQ(asked, 1);
+  pool.Trim();
+  Take(2, 512);
+  EXPECT_EQ(asked, 1) << "somebody has been asked, and is not done";
+  EXPECT_GT(pool.Trim().left, 0u);
+  EXPECT_EQ(pool.Trim().left, 0u);
+  std::thread([buffer = pool.Allocate(512)]() mutable { buffer.Reset(); }).join();
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(TrimTest, NobodyIsAskedOnceThePoolIsGone) {
+  int asked = 0;
+  BufferRef buffer;
+  {
+    BufferPool gone;
+    gone.set_kept_octets(1 << 20);
+    gone.set_on_idle([&asked] { ++asked; });
+    buffer = gone.Allocate(512);
+  }
+  buffer.Reset();
+  EXPECT_EQ(asked, 0);
 }
 
 TEST(Slice, KeepsItsBufferAlive) {

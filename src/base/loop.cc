@@ -1,5 +1,7 @@
 #include "base/loop.h"
 
+#include <malloc.h>
+
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -9,6 +11,9 @@
 
 namespace penstock {
 namespace {
+
+// Above this the heap is asked to give back what buffers and those who used them have left in it.
+constexpr size_t kPeak = 1 << 20;
 
 class LoopTimer : public Timer {
  public:
@@ -46,22 +51,40 @@ struct Loop::State {
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;  // while Run() is to wait for more
 };
 
-Loop::Loop() : state_(std::make_unique<State>()) {}
+Loop::Loop() : state_(std::make_unique<State>()), trim_(MakeTimer([this] { Trim(); })) {
+  buffers_.set_on_idle([this] {
+    Post([this] {
+      if (!finishing_) trim_->ExpireAfter(kTrimInterval);
+    });
+  });
+}
 Loop::~Loop() = default;
 
 asio::io_context& Loop::context() { return state_->context; }
 
 void Loop::Run() {
+  finishing_ = false;
   state_->work.emplace(asio::make_work_guard(state_->context));
   state_->context.run();
   state_->work.reset();
 }
 
-void Loop::Finish() { state_->work.reset(); }
+void Loop::Finish() {
+  finishing_ = true;
+  trim_->Cancel();
+  state_->work.reset();
+}
 void Loop::Stop() { state_->context.stop(); }
 
 void Loop::Post(std::move_only_function<void()> function) { asio::post(state_->context, std::move(function)); }
 bool Loop::IsCurrent() const { return state_->context.get_executor().running_in_this_thread(); }
+
+// While nothing is idle the loop does not wake up for this.
+void Loop::Trim() {
+  const BufferPool::Trimmed trimmed = buffers_.Trim();
+  if (trimmed.left > 0) trim_->ExpireAfter(kTrimInterval);
+  if (trimmed.given_back >= kPeak) ::malloc_trim(0);
+}
 
 std::unique_ptr<Timer> Loop::MakeTimer(std::function<void()> on_expiry) {
   return std::make_unique<LoopTimer>(state_->context, std::move(on_expiry));

@@ -42,10 +42,17 @@ class Loop : public TimerService {
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
   std::unique_ptr<Timer> MakeTimer(std::function<void()> on_expiry) override;
 
+  // Memory of buffers() that was idle for this time, and less than twice this time, goes back to the system.
+  static constexpr Duration kTrimInterval = std::chrono::seconds(2);
+
  private:
+  void Trim();
+
   struct State;
   const std::unique_ptr<State> state_;  // Asio's part
   BufferPool buffers_;
+  const std::unique_ptr<Timer> trim_;
+  bool finishing_ = false;
 };
 
 // co_await SwitchTo(loop): goes on, on that loop; at once where it is there already. The loop must run until then.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <asio/io_context.hpp>
 #include <thread>
 
 namespace penstock {
@@ -34,6 +35,26 @@ TEST(Loop, TimersExpireOnceForEachSetting) {
   timer->ExpireAfter(1ms);
   loop.Run();
   EXPECT_EQ(expired, 1);
+}
+
+TEST(Loop, GivesIdleMemoryBackAndThenSleeps) {
+  Loop loop;
+  loop.buffers().set_kept_octets(1 << 20);
+  loop.buffers().Allocate(4096);
+  // The first time says what was not needed until the second. Nothing else is under way: the loop ends.
+  EXPECT_EQ(loop.context().run(), 3u) << "the pool's word, and the timer twice";
+  EXPECT_EQ(loop.buffers().Trim().given_back, 0u);
+}
+
+TEST(Loop, FinishDoesNotWaitForIdleMemory) {
+  Loop loop;
+  loop.buffers().set_kept_octets(1 << 20);
+  loop.Post([&] {
+    loop.buffers().Allocate(4096);
+    loop.Post([&] { loop.Finish(); });
+  });
+  loop.Run();
+  EXPECT_EQ(loop.buffers().Trim().left, 4096u);
 }
 
 TEST(Loop, ACancelledTimerStaysSilent) {
