@@ -57,7 +57,12 @@ void Run(ConstBytes input) {
         Require(record->size() <= max_record);
         Spawn(Serve(dispatcher, peer, *record, writer));
       }
-      if (reader.failed() || stream.empty()) break;
+      if (reader.failed()) break;
+      if (reader.awaited() > 0) {
+        reader.Admit();
+        continue;
+      }
+      if (stream.empty()) break;
       random = random * 1664525 + 1013904223;
       const Bytes want = reader.Want();
       Require(!want.empty());

@@ -93,6 +93,9 @@ struct BenchOptions {
 };
 int Bench(const BenchOptions& options);
 
+// Of --memory.
+inline constexpr uint64_t kLeastMemory = 32 << 20;
+
 struct ServeOptions {
   std::string directory;
   std::vector<std::string> exports;
@@ -106,6 +109,7 @@ struct ServeOptions {
   size_t max_connections = 1024;
   size_t max_connections_per_address = 0;  // 0: a quarter of all
   double idle_seconds = 10;
+  uint64_t memory = 0;  // octets; 0: a part of what there is
   double stall_seconds = 60;
   bool crc = true;
   std::string trace;

@@ -72,6 +72,13 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   serve
+      ->add_option(
+          "--memory", serve_options.memory,
+          "For calls and replies of all clients, e.g. 512MiB; at least 32MiB. By default a quarter of what the\n"
+          "machine or the control group has, and at least 256MiB. A host alone gets a quarter of this")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(kLeastMemory, uint64_t{1} << 50));
+  serve
       ->add_option("--stall-limit", serve_options.stall_seconds,
                    "Seconds after which a peer that leaves a message or a reply half done is disconnected")
       ->check(CLI::Range(0.1, 86400.0))

@@ -58,7 +58,8 @@ struct Answer {
 
 class TestServer {
  public:
-  TestServer() {
+  explicit TestServer(v3::Settings with = {.max_read = 4096, .max_write = 4096, .max_directory = 4096})
+      : settings(with) {
     peer.address = {asio::ip::make_address("192.0.2.1"), 700};
     peer.buffers = &buffers;
     SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
@@ -135,7 +136,7 @@ class TestServer {
 
   BufferPool buffers;
   Exports exports;
-  v3::Settings settings{.max_read = 4096, .max_write = 4096, .max_directory = 4096};
+  const v3::Settings settings;
   v3::Program nfs{exports, settings};
   mount::Program mount{exports};
   StoppedClock clock;

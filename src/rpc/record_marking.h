@@ -29,7 +29,11 @@ inline constexpr uint32_t kLastFragment = 0x8000'0000;
 //   for (;;) {
 //     while (auto record = reader.TakeRecord()) Use(*record);
 //     if (reader.failed()) break;
-//     reader.Received(Receive(reader.Want()));
+//     if (reader.awaited() > 0) {
+//       reader.Admit();  // when there is so much memory
+//     } else {
+//       reader.Received(Receive(reader.Want()));
+//     }
 //   }
 class RecordReader {
  public:
@@ -40,12 +44,20 @@ class RecordReader {
   // `pool` outlives the reader. Records of more than `max_record` octets are refused.
   RecordReader(BufferPool& pool, size_t max_record) : pool_(pool), max_record_(max_record) {}
 
-  // Where the next octets belong; never empty. Requires that TakeRecord() has given all it had.
+  // Where the next octets belong; never empty. Requires that TakeRecord() has given all it had, and awaits no memory.
   Bytes Want();
   // The first `count` octets of Want() have been filled.
   void Received(size_t count);
   // The next whole record, if it is there. It may be empty.
   std::optional<Slice> TakeRecord();
+
+  // Octets of memory without which TakeRecord() does not go on with a large record; 0 where it does not need them. Once for each
+  // record, so that one which has begun never waits for others that have begun as well.
+  size_t awaited() const { return awaited_; }
+  void Admit() {
+    admitted_ = true;
+    awaited_ = 0;
+  }
 
   // The peer announced more than max_record: nothing that follows can be understood.
   bool failed() const { return failed_; }
@@ -77,6 +89,9 @@ class RecordReader {
   bool last_fragment_ = false;
   size_t fragment_left_ = 0;
 
+  size_t awaited_ = 0;
+  bool admitted_ = false;  // the record being put together may be large
+
   bool direct_ = false;          // Want() pointed into record_
   bool last_was_large_ = false;  // so the next one may be: stage little of it
   bool failed_ = false;
@@ -105,6 +120,9 @@ class RecordWriter {
   bool empty() const { return head_ == queue_.size(); }
   // Octets queued and not sent, record headers included.
   size_t queued_octets() const { return queued_octets_; }
+  // Octets of memory that are in use until the queued messages are sent whole: however small a message is, the buffer that it
+  // is in, and its place in the queue.
+  size_t queued_memory() const { return queued_memory_; }
 
   // What comes next is a range of a file.
   std::optional<FileRange> NextFile() const;
@@ -120,6 +138,7 @@ class RecordWriter {
   struct Queued {
     xdr::Message message;
     size_t size;  // header included
+    size_t memory;
     std::byte header[kRecordHeaderSize];
 
     size_t parts() const { return 2 + 3 * message.items.size(); }
@@ -134,6 +153,7 @@ class RecordWriter {
   size_t part_ = 0;         // of the head
   size_t part_offset_ = 0;  // octets of it already sent
   size_t queued_octets_ = 0;
+  size_t queued_memory_ = 0;
   uint64_t pushed_ = 0;
   uint64_t sent_ = 0;
 };

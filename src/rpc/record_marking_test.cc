@@ -32,9 +32,7 @@ struct Feeder {
   explicit Feeder(size_t max_record = 1 << 20) : reader(pool, max_record) {}
 
   void Feed(std::string_view stream, size_t piece = SIZE_MAX) {
-    while (!stream.empty()) {
-      while (auto record = reader.TakeRecord()) records.emplace_back(AsText(record->bytes()));
-      if (reader.failed()) return;
+    while (Take() && !stream.empty()) {
       const Bytes want = reader.Want();
       ASSERT_FALSE(want.empty());
       const size_t count = std::min({want.size(), piece, stream.size()});
@@ -42,12 +40,21 @@ struct Feeder {
       reader.Received(count);
       stream.remove_prefix(count);
     }
-    while (auto record = reader.TakeRecord()) records.emplace_back(AsText(record->bytes()));
+  }
+  // All records that are there. False where no more octets are to be received.
+  bool Take() {
+    for (;;) {
+      while (auto record = reader.TakeRecord()) records.emplace_back(AsText(record->bytes()));
+      if (reader.failed() || reader.awaited() == 0) return !reader.failed();
+      awaited.push_back(reader.awaited());
+      reader.Admit();
+    }
   }
 
   BufferPool pool;
   RecordReader reader;
   std::vector<std::string> records;
+  std::vector<size_t> awaited;
 };
 
 TEST(RecordReader, GivesManyRecordsFromOneReceive) {
@@ -126,7 +133,8 @@ TEST(RecordReader, ReceivesMostOfALargeRecordInPlace) {
   EXPECT_LE(staged.size(), RecordReader::kBelievedFrom + kRecordHeaderSize);
   CopyBytes(staged, AsBytes(stream).first(staged.size()));
   feeder.reader.Received(staged.size());
-  EXPECT_FALSE(feeder.reader.TakeRecord());
+  EXPECT_TRUE(feeder.Take());
+  EXPECT_THAT(feeder.records, IsEmpty());
   EXPECT_EQ(feeder.reader.Want().size(), stream.size() - staged.size());
 }
 
@@ -154,6 +162,37 @@ TEST(RecordReader, AnAnnouncedLengthCostsNothingBeforeItArrives) {
   EXPECT_EQ(feeder.pool.outstanding(), 1u);
   EXPECT_LE(feeder.reader.Want().size(), RecordReader::kStagingSize);
   EXPECT_TRUE(feeder.reader.mid_record());
+}
+
+// A WRITE of 1 MiB needs a buffer of the next power of two.
+TEST(RecordReader, AsksForMemoryOncePerLargeRecord) {
+  Feeder feeder(2 << 20);
+  feeder.Feed(Fragment(Pattern(16'000), true) + Fragment(Pattern(9'000), true));
+  EXPECT_THAT(feeder.awaited, IsEmpty());
+  feeder.Feed(Fragment(Pattern((1 << 20) + 100), true) + Fragment(Pattern(1 << 20), true), 10'000);
+  EXPECT_THAT(feeder.awaited, ElementsAre(2 << 20, 1 << 20));
+  feeder.awaited.clear();
+  // It may get as large as any, and does not ask again on the way.
+  feeder.Feed(Fragment(Pattern(100'000), false), 10'000);
+  EXPECT_THAT(feeder.awaited, ElementsAre(2 << 20));
+  feeder.Feed(Fragment(Pattern(1 << 20), false) + Fragment(Pattern(900'000), true), 10'000);
+  EXPECT_THAT(feeder.awaited, ElementsAre(2 << 20));
+  EXPECT_EQ(feeder.records.size(), 5u);
+}
+
+TEST(RecordReader, HasNoMemoryForALargeRecordBeforeItIsAdmitted) {
+  Feeder feeder(2 << 20);
+  const std::string stream = Fragment(Pattern(1 << 20), true);
+  CopyBytes(feeder.reader.Want(), AsBytes(stream).first(30'000));
+  feeder.reader.Received(30'000);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(feeder.reader.TakeRecord());
+    EXPECT_EQ(feeder.reader.awaited(), size_t{1} << 20);
+  }
+  EXPECT_EQ(feeder.pool.outstanding(), 1u) << "staging only";
+  feeder.reader.Admit();
+  EXPECT_FALSE(feeder.reader.TakeRecord());
+  EXPECT_EQ(feeder.pool.outstanding(), 2u);
 }
 
 TEST(RecordReader, KnowsThatARecordHasBegun) {
@@ -248,6 +287,47 @@ TEST(RecordWriter, CountsWhatIsSentWhole) {
   writer.Clear();
   EXPECT_TRUE(writer.empty());
   EXPECT_EQ(writer.queued_octets(), 0u);
+}
+
+// However small a message is, its buffer is in use.
+TEST(RecordWriter, CountsAllMemoryBehindTheQueue) {
+  BufferPool pool;
+  RecordWriter writer;
+  const auto message = [&pool](size_t size, size_t capacity) {
+    BufferRef buffer = pool.Allocate(capacity);
+    const ConstBytes bytes = buffer->bytes().first(size);
+    return xdr::Message::Whole(Slice(std::move(buffer), bytes));
+  };
+  for (int i = 0; i < 100; ++i) writer.Push(message(28, 512));
+  EXPECT_EQ(writer.queued_octets(), 3200u);
+  EXPECT_GE(writer.queued_memory(), 100 * 512u);
+  writer.Sent(32 + 31);
+  const size_t left = writer.queued_memory();
+  EXPECT_GE(left, 99 * 512u) << "the second is not sent whole";
+  writer.Push(message(4, 4096));
+  EXPECT_GE(writer.queued_memory(), left + 4096);
+  writer.Sent(writer.queued_octets());
+  EXPECT_EQ(writer.queued_memory(), 0u);
+  writer.Push(message(4, 4096));
+  writer.Clear();
+  EXPECT_EQ(writer.queued_memory(), 0u);
+}
+
+TEST(RecordWriter, CountsPayloadsInMemoryAndNotThoseInFiles) {
+  BufferPool pool;
+  RecordWriter small, large;
+  xdr::Message message;
+  BufferRef stream = pool.Allocate(512);
+  message.stream = Slice(stream, stream->bytes().first(8));
+  message.items.push_back({8, Data(FileOf(std::string(100'000, 'x')), 0, 100'000)});
+  small.Push(message);
+  EXPECT_LT(small.queued_memory(), 1024u);
+  BufferRef payload = pool.Allocate(100'000);
+  message.items[0].data = Slice(payload, payload->bytes().first(10));
+  message.items.push_back({8, Data(Slice(payload, payload->bytes().subspan(20, 10)))});
+  large.Push(message);
+  EXPECT_GE(large.queued_memory(), 131'072u);
+  EXPECT_LT(large.queued_memory(), 132'096u) << "once, though two items are in it";
 }
 
 }  // namespace

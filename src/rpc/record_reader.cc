@@ -12,7 +12,7 @@ constexpr size_t kLeastRoom = 4 << 10;
 }  // namespace
 
 Bytes RecordReader::Want() {
-  assert(!failed_);
+  assert(!failed_ && awaited_ == 0);
   // In a fragment of a record with its own buffer nothing is staged: TakeRecord() has moved it.
   if (record_ && in_fragment_ && Staged() == 0) {
     const size_t room = std::min(record_->capacity() - record_size_, fragment_left_);
@@ -80,6 +80,10 @@ std::optional<Slice> RecordReader::TakeRecord() {
     if (!whole && last_fragment_ && !record_ && !record_open_ && (fits_staging || available < kBelievedFrom)) {
       return std::nullopt;
     }
+    if (!admitted_ && record_size_ + available >= kBelievedFrom) {
+      awaited_ = BufferPool::CapacityFor(last_fragment_ ? record_size_ + fragment_left_ : max_record_);
+      return std::nullopt;
+    }
     MoveToRecord(available);
     if (fragment_left_ > 0) return std::nullopt;
     in_fragment_ = false;
@@ -113,6 +117,7 @@ Slice RecordReader::FinishRecord() {
   last_was_large_ = record_size_ > kStagingSize;
   record_size_ = 0;
   record_open_ = false;
+  admitted_ = false;
   return record;
 }
 

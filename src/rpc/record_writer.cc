@@ -20,9 +20,11 @@ uint64_t RecordWriter::Push(xdr::Message message) {
     queue_.clear();
     head_ = 0;
   }
-  Queued& queued = queue_.emplace_back(std::move(message), size + kRecordHeaderSize);
+  const size_t memory = message.memory() + sizeof(Queued);
+  Queued& queued = queue_.emplace_back(std::move(message), size + kRecordHeaderSize, memory);
   StoreBig(queued.header, static_cast<uint32_t>(size) | kLastFragment);
   queued_octets_ += queued.size;
+  queued_memory_ += memory;
   return ++pushed_;
 }
 
@@ -103,6 +105,7 @@ void RecordWriter::Sent(size_t octets) {
       part_offset_ -= size;
     }
     head.message = {};
+    queued_memory_ -= head.memory;
     part_ = 0;
     ++head_;
     ++sent_;
@@ -116,7 +119,7 @@ void RecordWriter::Sent(size_t octets) {
 
 void RecordWriter::Clear() {
   queue_.clear();
-  head_ = part_ = part_offset_ = queued_octets_ = 0;
+  head_ = part_ = part_offset_ = queued_octets_ = queued_memory_ = 0;
 }
 
 }  // namespace penstock::rpc

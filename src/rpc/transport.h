@@ -68,6 +68,7 @@ enum class TransportKind : uint8_t { kTcp, kRdma };
 
 class BackChannel;
 class CallOrder;
+class MemoryAccount;
 
 // Where a call came from.
 struct Peer {
@@ -83,6 +84,8 @@ struct Peer {
   std::shared_ptr<BackChannel> back_channel;
   // The order of the connection's calls, while they are executed. Null where each is executed as soon as it is received.
   CallOrder* order = nullptr;
+  // What counts the memory of the connection's calls and replies. Null where nobody does.
+  MemoryAccount* memory = nullptr;
 };
 
 // A number for Peer::connection. Any thread.

@@ -13,15 +13,6 @@
 namespace penstock::rpcrdma {
 namespace {
 
-// Memory that a reply holds until it is sent.
-size_t OctetsHeld(const rpc::Message& reply) {
-  size_t octets = reply.stream.size();
-  for (const xdr::Item& item : reply.items) {
-    if (!item.data.is_file()) octets += item.data.size();
-  }
-  return octets;
-}
-
 bool BeginsWith(const Slice& stream, rpc::Xid xid) {
   return stream.size() >= 4 && LoadBig<uint32_t>(stream.data()) == xid.value();
 }
@@ -29,14 +20,15 @@ bool BeginsWith(const Slice& stream, rpc::Xid xid) {
 }  // namespace
 
 Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer,
-                     const ResponderOptions& options, RefusedCalls* refused)
+                     const ResponderOptions& options, RefusedCalls* refused, rpc::MemoryBudget::Account* memory)
     : connection_(connection),
       handler_(handler),
       peer_(peer),
       options_(options),
       refused_(refused),
       credits_(options.credits),
-      reads_(connection.endpoint()) {
+      reads_(connection.endpoint()),
+      memory_(memory) {
   assert(options_.max_pulled_octets >= options_.max_call_octets);
   connection_.AddReceives(credits_.receives_needed());
 }
@@ -83,6 +75,7 @@ bool Responder::TakesAnswers() {
 }
 
 void Responder::HandleLost() {
+  if (memory_) memory_->StopWaiting();
   room_.Close();
   queue_room_.Close();
 }
@@ -103,7 +96,7 @@ Task<void> Responder::Serve(Received message) {
                        header.chunks.has_reply ? ", a Reply chunk" : "");
   // Reassemble: the Payload stream from the Send or the position-zero chunk, the items from the other Read chunks.
   rpc::Message call;
-  size_t pulled = 0;
+  Room pulled;
   if (request.procedure == Procedure::kMsg) call.stream = message.payload();
   if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported here");
   std::optional<rpc::CallOrder::Place> place;
@@ -111,14 +104,14 @@ Task<void> Responder::Serve(Received message) {
     if (peer_.order) place.emplace(peer_.order->Enter(request.xid));
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
     if (!plan) co_return refuse(ToString(plan.error()));
-    pulled = plan->total;
-    bool ready = TakeRoom(pulled);
+    pulled = RoomFor(*plan);
+    bool ready = room_.empty() && TakeRoom(pulled);
     if (!ready) {
-      connection_.LogState(request.xid, "waiting for room to pull {} octets", pulled);
+      connection_.LogState(request.xid, "waiting for room to pull {} octets", pulled.octets);
       ready = co_await room_.Wait(pulled);
     }
     if (ready) {
-      connection_.LogState(request.xid, "pulling {} octets", pulled);
+      connection_.LogState(request.xid, "pulling {} octets", pulled.octets);
       ready = co_await Pull(key, *plan, call);
       if (!ready) ReleaseRoom(pulled);
     }
@@ -136,21 +129,23 @@ Task<void> Responder::Serve(Received message) {
     co_return EndCall();
   }
 
-  if (queued_octets_ > options_.max_queued_octets) {
-    connection_.LogState(request.xid, "waiting for the peer to take replies");
-    const bool ready = co_await queue_room_.Wait({});
-    if (!ready) {
-      ReleaseRoom(pulled);
-      co_return EndCall();
-    }
+  bool ready = queued_octets_ <= options_.max_queued_octets;
+  if (!ready) ready = co_await AwaitQueueRoom(request.xid);
+  if (!ready) {
+    ReleaseRoom(pulled);
+    co_return EndCall();
   }
   connection_.LogState(request.xid, "executing");
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   ReleaseRoom(pulled);
+  if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) ready = co_await AwaitQueueRoom(request.xid);
   Work work;
   if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
-  const size_t held = OctetsHeld(reply);
+  // The buffers of small calls, and what executes them, are not counted: there are no more of them than credits, and what they
+  // had would be missing for the calls that they may have to wait for.
+  const size_t held = reply.memory();
+  const Counted counted(*this, held);
   if (!connection_.lost() && !PostReply(reply, header, work)) co_return refuse("its chunks cannot take the reply");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
@@ -166,20 +161,43 @@ Task<void> Responder::Serve(Received message) {
   while (!queue_room_.empty() && queued_octets_ <= options_.max_queued_octets) queue_room_.WakeFront();
 }
 
+Task<bool> Responder::AwaitQueueRoom(rpc::Xid xid) {
+  connection_.LogState(xid, "waiting for the peer to take replies");
+  co_return co_await queue_room_.Wait({});
+}
+
 // ---- the call ----
 
-bool Responder::TakeRoom(size_t octets) {
-  if (!room_.empty() || pulled_octets_ + octets > options_.max_pulled_octets) return false;
-  pulled_octets_ += octets;
+Responder::Counted::Counted(Responder& responder, size_t octets) : responder_(responder), octets_(octets) {
+  if (auto* memory = responder_.memory_) memory->Update(memory->used() + octets_);
+}
+
+Responder::Counted::~Counted() {
+  if (auto* memory = responder_.memory_) memory->Update(memory->used() - octets_);
+}
+
+Responder::Room Responder::RoomFor(const ReadPlan& plan) {
+  Room room{.octets = plan.total};
+  if (plan.long_call) room.memory += BufferPool::CapacityFor(plan.stream.length);
+  for (const ReadChunk& chunk : plan.items) room.memory += BufferPool::CapacityFor(chunk.length);
+  return room;
+}
+
+bool Responder::TakeRoom(const Room& room) {
+  if (pulled_octets_ + room.octets > options_.max_pulled_octets) return false;
+  if (memory_ && !memory_->Admit(room.memory)) return false;
+  pulled_octets_ += room.octets;
   return true;
 }
 
-void Responder::ReleaseRoom(size_t octets) {
-  pulled_octets_ -= octets;
-  while (!room_.empty() && pulled_octets_ + room_.front() <= options_.max_pulled_octets) {
-    pulled_octets_ += room_.front();
-    room_.WakeFront();
-  }
+void Responder::ReleaseRoom(const Room& room) {
+  pulled_octets_ -= room.octets;
+  if (memory_) memory_->Update(memory_->used() - room.memory);
+  HandleRoom();
+}
+
+void Responder::HandleRoom() {
+  while (!room_.empty() && TakeRoom(room_.front())) room_.WakeFront();
 }
 
 Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call) {
@@ -230,6 +248,11 @@ void Responder::PostReads(std::span<const Segment> segments, const BufferRef& bu
 }
 
 // ---- the reply ----
+
+bool Responder::MustLoad(const rpc::Message& reply) const {
+  const auto is_file = [](const xdr::Item& item) { return item.data.is_file(); };
+  return !connection_.endpoint().limits().file_data && std::ranges::any_of(reply.items, is_file);
+}
 
 // RFC 8166 §4.5.4: without a reply the requester would wait for it, and for the credit, for ever. Only the loss of the
 // connection tells it. Where the reply's file cannot be read, the call is answered with an error when it comes again.

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/task.h"
+#include "rpc/memory_budget.h"
 #include "rpc/transport.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/credits.h"
@@ -22,16 +23,17 @@ struct ResponderOptions {
   size_t max_call_octets = 4 << 20;  // that a call may make us pull by its Read chunks; more is answered with ERR_CHUNK
   size_t max_pulled_octets =
       32 << 20;  // that all calls of a connection together may; more has to wait. At least as many
-  // Memory of replies that the peer has not taken; above it calls have to wait. Files are sent from where they are.
+  // Memory behind replies that the peer has not taken; above it calls have to wait. Files are sent from where they are.
   size_t max_queued_octets = 8 << 20;
   bool chunks = true;  // false: a call with chunks is answered with ERR_CHUNK (RFC 8167 §5.3)
 };
 
 class Responder {
  public:
-  // All outlive the responder. `refused`: those of its clients' other connections; may be null.
+  // All outlive the responder. `refused`: those of its clients' other connections; may be null. `memory`: null where none is
+  // counted. Its on_room leads to HandleRoom().
   Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer, const ResponderOptions& options,
-            RefusedCalls* refused = nullptr);
+            RefusedCalls* refused = nullptr, rpc::MemoryBudget::Account* memory = nullptr);
 
   // May change at any time: the next replies say so.
   void set_credits(uint32_t credits);
@@ -46,11 +48,21 @@ class Responder {
   // For the completion of each Read, before whoever waits for it goes on.
   void HandleReadDone() { reads_.HandleCompletion(); }
   void HandleLost();
+  // There may be memory for the calls that wait for some.
+  void HandleRoom();
 
  private:
+  // What a call's Read chunks need.
+  struct Room {
+    size_t octets = 0;
+    size_t memory = 0;  // of the buffers that they are pulled into
+  };
+
   Task<void> Serve(Received message);
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
+  // Whether the reply has data in files that the provider cannot send.
+  bool MustLoad(const rpc::Message& reply) const;
   // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
   bool CanSend(rpc::Message& reply);
   // False where the reply cannot be sent in the chunks that the call has offered.
@@ -66,9 +78,25 @@ class Responder {
   bool IsRefused(const Header& call) const;
   // A call's answer is posted, or there will be none.
   void EndCall();
-  // Takes `octets` from what may be pulled at once; to be given back with ReleaseRoom.
-  bool TakeRoom(size_t octets);
-  void ReleaseRoom(size_t octets);
+  // Memory in use, whatever the limits say, until this goes.
+  class Counted {
+   public:
+    Counted(Responder& responder, size_t octets);
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    ~Counted();
+
+   private:
+    Responder& responder_;
+    const size_t octets_;
+  };
+
+  static Room RoomFor(const ReadPlan& plan);
+  // Takes room for a call's chunks; to be given back with ReleaseRoom.
+  bool TakeRoom(const Room& room);
+  void ReleaseRoom(const Room& room);
+  // Where the peer has left too many replies untaken: until it has taken some. False where the connection is lost.
+  Task<bool> AwaitQueueRoom(rpc::Xid xid);
 
   Connection& connection_;
   rpc::CallHandler& handler_;
@@ -77,8 +105,9 @@ class Responder {
   RefusedCalls* const refused_;
   ResponderCredits credits_;
   ReadQueue reads_;
+  rpc::MemoryBudget::Account* const memory_;
   size_t pulled_octets_ = 0;
-  WaitQueue<size_t> room_;
+  WaitQueue<Room> room_;
   uint32_t answers_queued_ = 0;  // that are posted and have not left
   size_t queued_octets_ = 0;     // of memory, in those
   WaitQueue<std::monostate> queue_room_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <list>
+
 #include "rpcrdma/test_rig.h"
 
 namespace penstock::rpcrdma {
@@ -500,6 +502,90 @@ TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
   }));
   EXPECT_LE(most, 6u) << "two megabytes that are queued, one more, and what has left and not arrived";
   ExpectGoodHealth();
+}
+
+// Calls whose payloads are pulled, as `endpoint_` sends them.
+class ResponderMemoryTest : public ResponderTest {
+ protected:
+  static constexpr size_t kPayload = 64 << 10;
+
+  explicit ResponderMemoryTest(size_t octets = 16 * kPayload) {
+    memory_ = std::make_shared<rpc::MemoryBudget>(rpc::MemoryBudget::Limits{.octets = octets, .own_octets = 0});
+    rig_.server_options.memory = memory_;
+    rig_.server_options.responder.credits = 32;
+  }
+  void SendCall(uint32_t xid) {
+    payloads_.push_back(ArgumentOctets(xid, 0, kPayload));
+    ChunkLists chunks;
+    chunks.reads = {{28, Register(payloads_.back(), rdma::Access::kRemoteRead)}};
+    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = xid, .arguments = {kPayload}}), xid));
+  }
+
+  std::shared_ptr<rpc::MemoryBudget> memory_;
+  std::list<ByteVector> payloads_;
+};
+
+TEST_F(ResponderMemoryTest, PullsNoMoreThanTheServerHasMemoryFor) {
+  rig_.handler.set_delay(std::chrono::milliseconds(10));
+  Connect();
+  for (uint32_t i = 0; i < 32; ++i) SendCall(kXid + i);
+  size_t most = 0;
+  ASSERT_TRUE(rig_.world.RunUntil([&] {
+    most = std::max(most, memory_->shared_octets());
+    return received_.size() == 32;
+  }));
+  EXPECT_LE(most, 4 * kPayload + 32 * 1024) << "a quarter, and replies";
+  EXPECT_GE(most, 2 * kPayload);
+  EXPECT_LE(rig_.handler.most_running(), 4u);
+  rig_.world.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(memory_->shared_octets(), 0u);
+}
+
+// Whoever has it may be another connection, on another loop.
+TEST_F(ResponderMemoryTest, GoesOnWhenOthersGiveMemoryBack) {
+  Connect();
+  auto other = memory_->Open(asio::ip::make_address("10.9.9.9"));
+  other->Update(16 * kPayload);
+  SendCall(kXid);
+  rig_.world.RunFor(std::chrono::seconds(1));
+  EXPECT_TRUE(received_.empty());
+  EXPECT_EQ(rig_.network.stats().reads, 0u);
+  ExpectGoodHealth();
+  other->Update(0);
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 1; }));
+}
+
+TEST_F(ResponderMemoryTest, ALostConnectionLeavesTheLine) {
+  Connect();
+  auto other = memory_->Open(asio::ip::make_address("10.9.9.9"));
+  other->Update(16 * kPayload);
+  SendCall(kXid);
+  SendCall(kXid + 1);
+  rig_.world.RunFor(std::chrono::seconds(1));
+  rig_.network.LoseAll();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_ && rig_.server->connections() == 0; }));
+  EXPECT_EQ(memory_->shared_octets(), 16 * kPayload);
+  other->Update(0);
+  EXPECT_EQ(memory_->shared_octets(), 0u);
+}
+
+// Twelve octets are in a buffer of 512.
+TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
+  Connect();
+  ByteVector sink(kPayload);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
+  size_t most = 0;
+  Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {kPayload - 100}}), kXid));
+  ASSERT_TRUE(rig_.world.RunUntil([&] {
+    most = std::max(most, memory_->shared_octets());
+    return received_.size() == 1;
+  }));
+  EXPECT_GE(most, kPayload + 512);
+  EXPECT_LE(most, kPayload + 1024);
+  rig_.world.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(memory_->shared_octets(), 0u);
 }
 
 // RFC 8166 §4.5.4: the requester would wait for the reply, and miss the credit, for ever.

@@ -47,12 +47,15 @@ class Server::Link {
        std::function<void()> on_finished)
       : peer_(std::move(peer)),
         place_(std::move(place)),
+        memory_(options.memory->Open(peer_.address.address())),
+        room_(timers.MakeTimer([this] { responder_.HandleRoom(); })),
         connection_(std::move(endpoint), options.private_data, receives, options.limits, timers,
                     std::move(on_finished)),
-        responder_(connection_, handler, peer_, options.responder, &refused),
+        responder_(connection_, handler, peer_, options.responder, &refused, memory_.get()),
         back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester)) {
     peer_.back_channel = back_channel_;
     peer_.order = &order_;
+    peer_.memory = memory_.get();
     connection_.set_responder(responder_);
     connection_.set_on_lost([this] { back_channel_->HandleLost(); });
     connection_.set_number(peer_.connection);
@@ -64,12 +67,13 @@ class Server::Link {
       }
     });
     place_->HandleIdle(timers.Now());
-    connection_.Start();
   }
   ~Link() { back_channel_->Detach(); }
 
   rpc::Peer peer_;
   const Place place_;
+  const std::unique_ptr<rpc::MemoryBudget::Account> memory_;
+  const std::unique_ptr<Timer> room_;  // expires at once: whoever gives memory back is in the middle of something
   rpc::CallOrder order_;
   Connection connection_;
   Responder responder_;
@@ -79,6 +83,7 @@ class Server::Link {
 Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
     : provider_(provider), timers_(timers), handler_(handler), options_(std::move(options)) {
   if (!options_.connections) options_.connections = std::make_shared<rpc::ConnectionTable>();
+  if (!options_.memory) options_.memory = std::make_shared<rpc::MemoryBudget>();
 }
 
 Server::~Server() { assert(links_.empty() && accepting_ == 0); }
@@ -144,16 +149,28 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place) {
     link = {};
     CheckStopped();
   };
-  place->set_on_evicted([loop = options_.loop, weak = std::weak_ptr(self_), number] {
-    auto evict = [weak, number] {
-      if (const auto self = weak.lock()) (*self)->Evict(number);
+  place->set_on_evicted(PostFor(number, &Server::Evict));
+  auto link = std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(place), ReceivesPerConnection(),
+                                     options_, timers_, handler_, refused_, std::move(finished));
+  link->memory_->set_on_room(PostFor(number, &Server::HandleRoom));
+  Link& started = *link;
+  links_.emplace(number, std::move(link));
+  started.connection_.Start();
+}
+
+std::function<void()> Server::PostFor(uint64_t number, void (Server::*handle)(uint64_t)) {
+  return [loop = options_.loop, weak = std::weak_ptr(self_), number, handle] {
+    auto post = [weak, number, handle] {
+      if (const auto self = weak.lock()) ((*self)->*handle)(number);
     };
-    if (!loop) return evict();  // there is but one thread
-    loop->Post(std::move(evict));
-  });
-  links_.emplace(number,
-                 std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(place), ReceivesPerConnection(),
-                                        options_, timers_, handler_, refused_, std::move(finished)));
+    if (!loop) return post();  // there is but one thread
+    loop->Post(std::move(post));
+  };
+}
+
+void Server::HandleRoom(uint64_t number) {
+  const auto link = links_.find(number);
+  if (link != links_.end()) link->second->room_->ExpireAfter(Duration::zero());
 }
 
 void Server::Evict(uint64_t number) {

@@ -27,6 +27,9 @@ struct ServerOptions {
   RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};
   // Of the process; null: one of its own.
   std::shared_ptr<rpc::ConnectionTable> connections;
+  // Of the process; null: one of its own. Calls that may not have more of it wait, and what is to be pulled for them stays
+  // where it is.
+  std::shared_ptr<rpc::MemoryBudget> memory;
   // Who may connect. Empty: everybody.
   std::function<bool(const IpAddress&)> allow;
   Loop* loop = nullptr;  // for rpc::Peer
@@ -60,6 +63,9 @@ class Server {
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place);
   void Evict(uint64_t number);
+  // Has `handle` called on our loop, later, for the link of that number if that is still there.
+  std::function<void()> PostFor(uint64_t number, void (Server::*handle)(uint64_t));
+  void HandleRoom(uint64_t number);
   uint32_t ReceivesPerConnection() const;
   void CheckStopped();
 

@@ -16,6 +16,11 @@
 
 namespace penstock::server {
 
+// One host gets a quarter, and needs that for the largest call.
+inline constexpr size_t kLeastMemory = 32 << 20;
+// A quarter of what there is for the process, and at least 256 MiB.
+size_t DefaultMemory();
+
 struct Options {
   std::vector<nfs::ExportSpec> exports;
   IpAddress listen = asio::ip::address_v4::loopback();
@@ -40,6 +45,8 @@ struct Options {
   std::filesystem::path trace;
   // On all ports together, and from one address.
   rpc::ConnectionTable::Limits connections;
+  // Octets for the calls and replies of all clients, see rpc/memory_budget.h; at least kLeastMemory. 0: DefaultMemory().
+  size_t memory = 0;
   // How long a peer may leave a message, a reply or an RDMA Read half done; then its connection is ended.
   Duration stall_limit = std::chrono::seconds(60);
   // Within this time Stop() ends, but for calls that a disk holds up. Peers have most of it to take their replies.

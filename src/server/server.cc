@@ -14,6 +14,7 @@
 #include "base/local_port.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/machine_memory.h"
 #include "base/random.h"
 #include "fs/posix/file_system.h"
 #include "fs/posix/identity.h"
@@ -29,6 +30,8 @@ namespace {
 constexpr size_t kRoomForConnections = 64;
 // How often descriptors for writing are closed that nobody has used meanwhile.
 constexpr Duration kTidyUp = std::chrono::seconds(1);
+// All loops together keep no more idle memory than this part of what calls may take.
+constexpr size_t kIdlePart = 8;
 
 // Whether ports below 1024 are root's on this host.
 bool PortsAreReserved() {
@@ -38,6 +41,8 @@ bool PortsAreReserved() {
 }
 
 }  // namespace
+
+size_t DefaultMemory() { return std::max<uint64_t>(MachineMemory() / 4, 256 << 20); }
 
 // One event loop, its thread, and what is served on it. Set up and torn down by the thread that owns the Server, while
 // the loop does not run; in between everything but loop() belongs to the loop's thread.
@@ -58,10 +63,15 @@ class Server::Worker {
 
   // All that follow are called once, in this order.
   SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
-                            const rpc::tcp::Listener& tcp, const rpc::tcp::Listener& mount,
-                            std::unique_ptr<rdma::Listener> rdma) {
+                            const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
+                            const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
+    const size_t idle = memory->limits().octets / kIdlePart / options_.threads;
+    for (BufferPool* pool : {&loop_.buffers(), &provider_->buffers()}) {
+      pool->set_kept_octets(std::min(BufferPool::kKeptOctets, idle));
+    }
     rpc::tcp::ServerOptions tcp_options;
     tcp_options.connections = connections;
+    tcp_options.memory = memory;
     tcp_options.stall_limit = options_.stall_limit;
     tcp_options.back_call_limit = options_.nfs4.callback_limit();
     tcp_options.shortage = shortage_;
@@ -69,6 +79,7 @@ class Server::Worker {
     mount_.emplace(loop_, handler, tcp_options);
     rpcrdma::ServerOptions options;
     options.connections = connections;
+    options.memory = memory;
     options.loop = &loop_;
     options.requester.call_timeout = options_.nfs4.callback_limit();
     options.private_data.remote_invalidation = provider_->remote_invalidation();
@@ -137,6 +148,8 @@ Server::Server(const Options& options)
     : options_(options),
       pool_(options.workers),
       connections_(std::make_shared<rpc::ConnectionTable>(options.connections)),
+      memory_(std::make_shared<rpc::MemoryBudget>(
+           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
       objects_(std::make_shared<fs::posix::OpenObjects>(
           fs::posix::OpenObjects::MaxDescriptors(options.connections.connections))),
       shortage_(std::make_shared<DescriptorShortage>([this] { return MakeRoomForConnections(); })) {}
@@ -155,6 +168,7 @@ Server::~Server() {
 
 SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   assert(options.threads > 0 && options.workers > 0);
+  assert(options.memory == 0 || options.memory >= kLeastMemory);
   fs::posix::DropResourceOverride();  // before there are threads
   std::unique_ptr<Server> server(new Server(options));
   if (!options.trace.empty()) {
@@ -258,7 +272,7 @@ SetupResult<void> Server::Listen() {
     }
     listeners.push_back(std::move(rdma));
     for (auto& worker : workers_) {
-      PENSTOCK_CHECK(worker->Prepare(*dispatcher_, connections_, tcp, mount, std::move(listeners.back())));
+      PENSTOCK_CHECK(worker->Prepare(*dispatcher_, connections_, memory_, tcp, mount, std::move(listeners.back())));
       listeners.pop_back();
     }
     return {};

@@ -23,6 +23,7 @@
 #include "rpc/dispatch.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/kerberos.h"
+#include "rpc/memory_budget.h"
 #include "rpc/reply_cache.h"
 #include "server/nfs4.h"
 #include "server/options.h"
@@ -74,6 +75,7 @@ class Server {
   std::optional<StateDirectory> state_directory_;  // until nothing writes to it any more
   Workers pool_;
   const std::shared_ptr<rpc::ConnectionTable> connections_;
+  const std::shared_ptr<rpc::MemoryBudget> memory_;
   const std::shared_ptr<fs::posix::OpenObjects> objects_;  // of all exports
   const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null where RPCSEC_GSS is not offered

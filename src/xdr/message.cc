@@ -12,6 +12,19 @@ size_t Message::flat_size() const {
   return size;
 }
 
+size_t Message::memory() const {
+  const auto behind = [](const Slice& slice) { return slice.owner() ? slice.owner()->capacity() : slice.size(); };
+  size_t octets = behind(stream);
+  const BufferRef* last = &stream.owner();
+  for (const Item& item : items) {
+    if (item.data.is_file()) continue;
+    const Slice& slice = item.data.memory();
+    if (!slice.owner() || slice.owner() != *last) octets += behind(slice);
+    last = &slice.owner();
+  }
+  return octets + items.capacity() * sizeof(Item);
+}
+
 Result<void, std::error_code> LoadFiles(Message& message, BufferPool& buffers) {
   for (Item& item : message.items) {
     PENSTOCK_TRY(Slice loaded, item.data.Load(buffers));

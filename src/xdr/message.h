@@ -47,6 +47,10 @@ struct Message {
 
   // Octets of the unreduced stream: items and their padding included, placed results not.
   size_t flat_size() const;
+
+  // Octets of memory that the message keeps from being used again: whole buffers, however little of them it needs. Files cost
+  // none. A buffer is counted more than once where several items, apart from each other, are in it.
+  size_t memory() const;
 };
 
 // Replaces payloads that are still in files by copies in memory. The error is that of reading a file. May block.

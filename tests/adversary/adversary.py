@@ -8,6 +8,7 @@ import cases  # noqa: E402
 import client_cases  # noqa: E402
 import flow_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
+import memory_cases  # noqa: E402
 import mpa_cases  # noqa: E402
 import nfs4_cases  # noqa: E402
 import nfs4_state_cases  # noqa: E402
@@ -48,6 +49,7 @@ GROUPS = {
     "floods": flow_cases.floods,
     "crowds": flow_cases.crowds,
     "connections": flow_cases.many,
+    "memory": memory_cases.memory,
     "stop": flow_cases.stopped_among_them,
     "rpcrdma": on_a_server(rpcrdma_cases.cases),
 }

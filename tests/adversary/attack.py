@@ -189,8 +189,9 @@ class Attacked:
     """`penstock serve` with a few files and a bystander. Leaving checks that it is unharmed. Its stall limit is longer than any
     test: who would be ended by that alone is not ended."""
 
-    def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2, stall_limit=86400):
+    def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2, stall_limit=86400, environment=None):
         self.folder, self.max_growth = f"{scratch}/export", max_growth
+        self.environment = environment
         self.options = [f"--threads={threads}", f"--stall-limit={stall_limit}", *options]
         os.makedirs(f"{self.folder}/dir")
         self.contents = os.urandom(256 << 10)
@@ -203,7 +204,8 @@ class Attacked:
         os.symlink("small", f"{self.folder}/link")
 
     def __enter__(self):
-        self.server = Server({"/": f"{self.folder}:no_root_squash"}, self.options).__enter__()
+        self.server = Server({"/": f"{self.folder}:no_root_squash"}, self.options,
+                             environment=self.environment).__enter__()
         self.port, self.tcp, self.mount = self.server.rdma, self.server.tcp, self.server.mount
         self.pid = self.server.process.pid
         self.check_serves()  # also warms pools and caches up

@@ -384,6 +384,18 @@ def full(scratch):
                     client.kill()
 
 
+def memory_option(scratch):
+    """--memory takes sizes that make sense; what does not is named, with what would."""
+    folders(scratch, "export")
+    for value in ("0", "much", "31MiB", "-1", "", "100 potatoes", "10000PiB"):
+        done = penstock(*serving(free_ports(3), f"{scratch}/export", f"--memory={value}", f"--state-dir={scratch}/state"))
+        assert done.returncode not in (0, 1) and "--memory" in done.stderr, f"{value!r}: {done.returncode} {done.stderr}"
+        assert done.returncode > 0, f"{value!r}: ended by a signal"
+    for value in ("32MiB", "64M", "1073741824"):
+        with Server({"/": f"{scratch}/export"}, [f"--memory={value}"]) as server:
+            ok("ls", server.url("/", TRANSPORTS[0]))
+
+
 def no_server(scratch):
     """Nobody listens, or somebody who is no NFS server: one line, no hang."""
     (port,) = free_ports(1)
@@ -394,4 +406,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, first_minute, networks, without_root, secure, reserved_ports, bench, full, no_server)})
+    read_only, squash, first_minute, networks, without_root, secure, reserved_ports, bench, full, memory_option, no_server)})

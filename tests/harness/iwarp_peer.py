@@ -224,9 +224,12 @@ def private_data(send=4096, receive=4096, remote_invalidation=False):
     return struct.pack(">IBBBB", 0xF6AB0E18, 1, remote_invalidation, send // 1024 - 1, receive // 1024 - 1)
 
 
-def dial(port, receive_buffer=None):
-    """A TCP connection to the server. A small receive buffer makes "never reading" cheap."""
+def dial(port, receive_buffer=None, source=None):
+    """A TCP connection to the server, from the address `source` where one is given. A small receive buffer makes "never
+    reading" cheap."""
     sock = socket.socket()
+    if source:
+        sock.bind((source, 0))
     if receive_buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     sock.settimeout(SECONDS)

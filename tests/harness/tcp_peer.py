@@ -18,8 +18,8 @@ def fragment(data, last=True, length=None):
 class TcpClient:
     """A TCP connection; `endpoint` only lends its buffered reading."""
 
-    def __init__(self, port):
-        self.port, self.endpoint = port, dial(port)
+    def __init__(self, port, **how):
+        self.port, self.endpoint = port, dial(port, **how)
 
     def raw(self, data):
         self.endpoint.raw(data)

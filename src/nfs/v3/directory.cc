@@ -6,6 +6,7 @@
 
 #include "nfs/v3/convert.h"
 #include "nfs/v3/procedures.h"
+#include "rpc/reply_room.h"
 #include "xdr/encode.h"
 
 namespace penstock::nfs::v3 {
@@ -103,7 +104,8 @@ Task<> ReadEntries(Request request, Place place, bool plus, uint32_t maximum, ui
     xdr::Encode(results, READDIR3res(target.status()));
     co_return;
   }
-  Entries entries(target, request.buffers(), plus, std::min(maximum, request.settings.max_directory), names);
+  const rpc::ReplyRoom room(request.call.peer, std::min(maximum, request.settings.max_directory));
+  Entries entries(target, request.buffers(), plus, static_cast<uint32_t>(room.octets()), names);
   const fs::ReadDirectoryArguments arguments{.cookie = fs::Cookie(place.cookie),
                                              .verifier = FromVerifier<fs::CookieVerifier>(place.verifier),
                                              .with_nodes = plus};

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "nfs/v3/nfs_test.h"
+#include "rpc/reply_room.h"
 
 namespace penstock::nfs::v3 {
 namespace {
@@ -84,6 +85,29 @@ TEST_F(ReadDirectoryTest, IsReadInPiecesOfAnySize) {
     const auto names = ReadAllNames(count);
     EXPECT_EQ(names.size(), expected.size());
     EXPECT_EQ(std::set(names.begin(), names.end()), expected);
+  }
+}
+
+// A client asks for a megabyte, and may do so many times at once.
+TEST(ReadDirectory, GivesShortRepliesWhereTheServerIsShortOfMemory) {
+  TestServer server({.max_read = 4096, .max_write = 4096, .max_directory = 1 << 20});
+  server.Export("/");
+  const nfs_fh3 root = server.RootOf("/");
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = std::string(100, 'n') + std::to_string(i);
+    ASSERT_EQ(server.Call<NFSPROC3_CREATE>({{root, name}, createhow3(GUARDED, sattr3{})}).status(), NFS3_OK);
+  }
+  rpc::MemoryBudget budget({.octets = 1 << 20, .own_octets = 0});
+  const auto account = budget.Open(asio::ip::make_address("192.0.2.1"));
+  server.peer.memory = account.get();
+  for (const size_t used : {size_t{0}, size_t{1} << 20}) {
+    account->Update(used);
+    const auto read = server.Call<NFSPROC3_READDIR>({root, 0, {}, 200'000});
+    ASSERT_EQ(read.status(), NFS3_OK);
+    EXPECT_EQ(read.resok().reply.eof, used == 0);
+    EXPECT_GT(read.resok().reply.entries.size(), 10u);
+    EXPECT_EQ(xdr::EncodedSize(read.resok()) <= rpc::ReplyRoom::kLeast, used > 0);
+    EXPECT_EQ(budget.shared_octets(), used) << "what was reserved is free again";
   }
 }
 

@@ -10,6 +10,7 @@
 #include "nfs/v4/convert.h"
 #include "nfs/v4/namespace.h"
 #include "nfs/v4/operations.h"
+#include "rpc/reply_room.h"
 #include "xdr/encode.h"
 
 namespace penstock::nfs::v4 {
@@ -272,8 +273,10 @@ Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, 
     co_return status;
   }
   // The status comes before what maxcount counts.
-  const size_t room = std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4}));
-  Entries entries(known, values, *entrances, compound.buffers(), room - std::min(room, kOverhead), arguments.dircount);
+  const rpc::ReplyRoom room(compound.call.peer,
+                            std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4})));
+  Entries entries(known, values, *entrances, compound.buffers(), room.octets() - std::min(room.octets(), kOverhead),
+                  arguments.dircount);
   const Outcome outcome = co_await ReadInto(compound, directory, arguments, known, entries);
   xdr::Encode(results, outcome.status);
   if (outcome.status != NFS4_OK) co_return outcome.status;

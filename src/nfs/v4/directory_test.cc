@@ -1,6 +1,7 @@
 #include <map>
 
 #include "nfs/v4/nfs4_test.h"
+#include "rpc/reply_room.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -78,6 +79,21 @@ TEST_F(ReadDirectoryTest, TheResultsAreNoLongerThanTheClientWants) {
     const READDIR4resok read = reply.Skip().Next<READDIR4res>().resok4();
     EXPECT_LE(xdr::EncodedSize(read), maxcount);
     EXPECT_THAT(read.reply.entries, testing::Not(IsEmpty())) << maxcount;
+  }
+}
+
+TEST_F(ReadDirectoryTest, GivesShortRepliesWhereTheServerIsShortOfMemory) {
+  for (int i = 0; i < 300; ++i) MakeFile(std::string(100, 'n') + std::to_string(i));
+  rpc::MemoryBudget budget({.octets = 1 << 20, .own_octets = 0});
+  const auto account = budget.Open(asio::ip::make_address("192.0.2.1"));
+  server.peer.memory = account.get();
+  for (const size_t used : {size_t{0}, size_t{1} << 20}) {
+    account->Update(used);
+    const READDIR4resok read = ReadOk(Root());
+    EXPECT_EQ(read.reply.eof, used == 0);
+    EXPECT_GT(read.reply.entries.size(), 10u);
+    EXPECT_EQ(xdr::EncodedSize(read) <= rpc::ReplyRoom::kLeast, used > 0);
+    EXPECT_EQ(budget.shared_octets(), used) << "what was reserved is free again";
   }
 }
 

@@ -274,7 +274,7 @@ TEST_F(BackChannelTest, IsReachedFromOtherLoops) {
 
 TEST_F(BackChannelTest, AServerThatCallsTooMuchIsLetGo) {
   ConnectClient({.back_channel = &client_dispatcher, .max_back_calls = 3});
-  const FileDescriptor peer(::accept(listener->get(), nullptr, nullptr));
+  const FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   const std::string slow = Words({0x8000'002c, 5, 0, 2, testing::kTestProgram, 3, 3, 0, 0, 0, 0, 42});
   for (int i = 0; i < 3; ++i) Write(peer, slow);
   TurnUntil([&] { return client_program.waiting.size() == 3; });
@@ -287,7 +287,7 @@ TEST_F(BackChannelTest, AServerThatDoesNotTakeItsAnswersIsLetGo) {
   ConnectClient({.back_channel = &client_dispatcher, .max_back_calls = 40});
   const std::string bytes = Pattern(1 << 20);
   client_program.data = Data(Slice::Borrowed(AsBytes(bytes)));
-  const FileDescriptor peer(::accept(listener->get(), nullptr, nullptr));
+  const FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   for (uint32_t xid = 0; xid < 200; ++xid) {
     // The connection may be closed already.
     const std::string read = Words({0x8000'002c, xid, 0, 2, testing::kTestProgram, 3, 4, 0, 0, 0, 0, 1 << 20});

@@ -37,6 +37,10 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
     for (;;) {
       auto record = self->socket_->TakeReceived();
       if (!record) record = co_await self->socket_->Receive();
+      if (!record && self->socket_->awaited() > 0) {
+        self->socket_->Admit();  // we have asked for it
+        continue;
+      }
       if (!record) break;
       if (DirectionOf(record->bytes()) == Direction::kCall) {
         self->HandleCall(std::move(*record));

@@ -45,6 +45,7 @@ Task<std::optional<Slice>> RecordSocket::Receive() {
       Close();
       break;
     }
+    if (reader_.awaited() > 0) break;
     Flush();
     if (ended_) break;
     const Io io = ReceiveSome();
@@ -118,6 +119,7 @@ Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self) {
   while (io == Io::kWouldBlock && !self->closed_) {
     co_await Ready(self->socket_, asio::ip::tcp::socket::wait_write);
     if (!self->closed_) io = self->SendSome();
+    if (io == Io::kWouldBlock && !self->closed_ && self->owner_) self->owner_->OnSent();
   }
   self->sending_ = false;
   if (self->closed_) co_return;

@@ -17,7 +17,7 @@ namespace penstock::rpc::tcp {
 // Belongs to its loop. Held by its owner, and by itself while something of it is on its way.
 class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
  public:
-  // Told when the socket has closed, and when all that was queued has been sent.
+  // Told when the socket has closed, and when some of what was queued has been sent.
   class Owner {
    public:
     virtual void OnClosed() = 0;
@@ -31,10 +31,15 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   RecordSocket(Loop& loop, asio::ip::tcp::socket socket, size_t max_record, Owner& owner);
 
   // The next record: one that has been received, or else waits for it. None at the end of the stream: closed by either
-  // side, a record too large, an error. What was queued by Send() goes out before it waits.
+  // side, a record too large, an error; and where a large record needs memory, see awaited(). What was queued by Send() goes
+  // out before it waits.
   Task<std::optional<Slice>> Receive();
   // What Receive() would give without waiting.
   std::optional<Slice> TakeReceived();
+  // Octets of memory without which the next record is not received: it goes on, with Receive(), after Admit(). Meanwhile the
+  // peer is not to blame for the record not getting to its end.
+  size_t awaited() const { return ended_ ? 0 : reader_.awaited(); }
+  void Admit() { reader_.Admit(); }
 
   // Queues a message; returns its number for IsSent(). The messages that answer one batch of records share a system call:
   // whoever took a record calls Receive() or Flush() before it waits for anything else. Messages queued at other times go
@@ -44,6 +49,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // Whether the message of that number has been handed to the kernel, every octet.
   bool IsSent(uint64_t number) const { return writer_.sent() >= number; }
   size_t queued_octets() const { return writer_.queued_octets(); }
+  // See RecordWriter.
+  size_t queued_memory() const { return writer_.queued_memory(); }
 
   // Receive() gives nothing more; what is queued still goes out.
   void StopReceiving();

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "rpc/header.h"
+#include "rpc/tcp/held_buffers.h"
 #include "rpc/tcp/requester.h"
 
 namespace penstock::rpc::tcp {
@@ -21,6 +22,21 @@ namespace {
 constexpr int kSweepsPerLimit = 4;
 // How long to leave a listener alone that has no file descriptor for a connection.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
+
+// After so many octets of calls, each with what it costs to execute one, the other connections of the loop have their turn.
+constexpr size_t kTurn = 512 << 10;
+
+// co_await NextTurn(loop): what else is ready on the loop goes first.
+class NextTurn {
+ public:
+  explicit NextTurn(Loop& loop) : loop_(loop) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) { loop_.Post(waiter); }
+  void await_resume() const noexcept {}
+
+ private:
+  Loop& loop_;
+};
 
 struct Accepted {
   asio::error_code error;
@@ -85,14 +101,17 @@ class Server::Connection final : public RecordSocket::Owner {
       : server_(server),
         peer_(std::move(peer)),
         place_(std::move(place)),
+        memory_(server.options_.memory->Open(peer_.address.address())),
         socket_(std::make_shared<RecordSocket>(server.loop_, std::move(socket), server.options_.max_record, *this)),
         back_channel_(std::make_shared<Back>(*this)) {
     peer_.back_channel = back_channel_;
+    peer_.memory = memory_.get();
     place_->set_on_evicted([&loop = server.loop_, weak = std::weak_ptr(socket_)] {
       loop.Post([weak] {
         if (const auto socket = weak.lock()) socket->Close();
       });
     });
+    memory_->set_on_room([&loop = server.loop_, weak = std::weak_ptr(self_)] { PostChange(loop, weak); });
     TellIdle();
   }
   ~Connection() {
@@ -102,16 +121,29 @@ class Server::Connection final : public RecordSocket::Owner {
 
   // Receives calls and starts them, until there are no more; then waits for the last reply to leave.
   Task<void> Run() {
-    while (!draining_) {
+    for (;;) {
+      bool may = MayTakeCall();
+      if (!may) may = co_await Wait(&Connection::MayTakeCall);
+      if (!may) break;
       auto record = socket_->TakeReceived();
       if (!record) record = co_await socket_->Receive();
-      if (!record) break;
-      Handle(std::move(*record));
-      while (Full() && !socket_->closed()) {
+      if (draining_) break;
+      if (record) {
+        turn_ += record->size() + MemoryBudget::kCall;
+        Handle(std::move(*record));
+        if (turn_ < kTurn) continue;
+        turn_ = 0;
         socket_->Flush();
-        if (Full() && !socket_->closed()) co_await changed_;
+        NextTurn next(server_.loop_);
+        co_await next;
+        continue;
       }
+      if (socket_->awaited() == 0) break;
+      may = MayTakeRecord();
+      if (!may) may = co_await Wait(&Connection::MayTakeRecord);
+      if (!may) break;
     }
+    memory_->StopWaiting();
     if (requester_) requester_->HandleEnd();
     back_channel_->Detach();
     socket_->Flush();
@@ -123,6 +155,7 @@ class Server::Connection final : public RecordSocket::Owner {
   void Drain() {
     draining_ = true;
     socket_->StopReceiving();
+    PostChange(server_.loop_, self_);
   }
   void Close() { socket_->Close(); }
   int StalledIntervals() { return socket_->StalledIntervals(); }
@@ -136,6 +169,8 @@ class Server::Connection final : public RecordSocket::Owner {
 
     Task<Result<Message, CallError>> Call(Message call, ReplyShape /*shape*/) override {
       if (!connection_) co_return std::unexpected(CallError::kDisconnected);
+      // More calls are taken now, and the reply behind them.
+      if (connection_->waiting_) PostChange(connection_->server_.loop_, connection_->self_);
       co_return co_await connection_->requester().Call(std::move(call));
     }
     // Nothing more is received.
@@ -148,26 +183,83 @@ class Server::Connection final : public RecordSocket::Owner {
     Connection* connection_;
   };
 
-  bool Full() const {
+  static void PostChange(Loop& loop, std::weak_ptr<Connection*> weak) {
+    loop.Post([weak = std::move(weak)] {
+      if (const auto self = weak.lock()) (*self)->changed_.Notify();
+    });
+  }
+
+  // Until the condition holds. False where nothing is to be received any more.
+  Task<bool> Wait(bool (Connection::*condition)()) {
+    waiting_ = true;
+    bool holds = false;
+    while (!draining_ && !socket_->closed() && !(holds = (this->*condition)())) {
+      socket_->Flush();
+      // That may have made room, or ended the connection.
+      if (socket_->closed() || (holds = (this->*condition)())) break;
+      co_await changed_;
+    }
+    waiting_ = false;
+    co_return holds;
+  }
+
+  // Whether one more call may be taken, of any size. Then memory for a small one is ours.
+  bool MayTakeCall() {
+    const ServerOptions& options = server_.options_;
     const bool awaiting = requester_ && !requester_->idle();
-    return calls_ >= server_.options_.max_calls * (awaiting ? 2 : 1) ||
-           socket_->queued_octets() >= server_.options_.max_queued_octets;
+    if (calls_ >= options.max_calls * (awaiting ? 2 : 1) || held_.octets() >= options.max_call_octets ||
+        socket_->queued_memory() >= options.max_queued_octets) {
+      return false;
+    }
+    if (call_admitted_) return true;
+    if (awaiting) {
+      memory_->StopWaiting();
+      memory_->Update(memory_->used() + MemoryBudget::kCall);
+    } else if (!memory_->Admit(MemoryBudget::kCall)) {
+      return false;
+    }
+    return call_admitted_ = true;
+  }
+
+  // Whether the large record that has begun may be received. Then memory for it is ours.
+  bool MayTakeRecord() {
+    const size_t octets = socket_->awaited();
+    if (held_.octets() > 0 && held_.octets() + octets > server_.options_.max_call_octets) return false;
+    if (!memory_->Admit(octets)) return false;
+    record_octets_ = octets;
+    socket_->Admit();
+    return true;
   }
 
   void Handle(Slice record) {
+    record_octets_ = 0;
     const Direction direction = DirectionOf(record.bytes());
+    if (direction == Direction::kCall) {
+      ++calls_;
+      call_admitted_ = false;
+      held_.Add(Behind(record));
+    }
+    CountMemory();
     if (direction == Direction::kReply && requester_) requester_->HandleReply(std::move(record));
     if (direction != Direction::kCall) return;
-    ++calls_;
     place_->HandleBusy();
     Spawn(Serve(std::move(record)));
   }
 
+  static const Buffer* Behind(const Slice& record) { return record.owner() ? &*record.owner() : nullptr; }
+
+  void CountMemory() {
+    memory_->Update((calls_ + (call_admitted_ ? 1 : 0)) * MemoryBudget::kCall + record_octets_ + held_.octets() +
+                    socket_->queued_memory());
+  }
+
   Task<void> Serve(Slice record) {
+    const Buffer* const buffer = Behind(record);
     Message call;
     call.stream = std::move(record);
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
     --calls_;
+    held_.Remove(buffer);
     if (reply.empty()) {
       // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
       log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
@@ -175,6 +267,7 @@ class Server::Connection final : public RecordSocket::Owner {
     } else if (!socket_->closed()) {
       socket_->Send(std::move(reply));
     }
+    CountMemory();
     TellIdle();
     changed_.Notify();  // last: it may end the connection
   }
@@ -196,10 +289,12 @@ class Server::Connection final : public RecordSocket::Owner {
     back_channel_->Detach();
     if (requester_) requester_->HandleClosed();
     --calls_;
+    CountMemory();
     changed_.Notify();
   }
   void OnSent() override {
     if (requester_) requester_->HandleSent();
+    CountMemory();
     TellIdle();
     changed_.Notify();
   }
@@ -207,12 +302,20 @@ class Server::Connection final : public RecordSocket::Owner {
   Server& server_;
   Peer peer_;
   const std::unique_ptr<ConnectionTable::Place> place_;
+  const std::unique_ptr<MemoryBudget::Account> memory_;
   std::shared_ptr<RecordSocket> socket_;
   const std::shared_ptr<Back> back_channel_;
   std::unique_ptr<Requester> requester_;  // from the first call to the peer on
-  Signal changed_;                        // calls_, or what socket_ has queued
+  Signal changed_;                        // what Run() waits for
   size_t calls_ = 0;
+  HeldBuffers held_;            // of these calls
+  size_t record_octets_ = 0;    // admitted, for the record that is being received
+  bool call_admitted_ = false;  // the next one
+  size_t turn_ = 0;             // see kTurn
+  bool waiting_ = false;        // Run() takes no calls now
   bool draining_ = false;
+  // For what others post to our loop.
+  const std::shared_ptr<Connection*> self_ = std::make_shared<Connection*>(this);
 };
 
 Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
@@ -226,6 +329,7 @@ Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
 
 ServerOptions Server::Complete(ServerOptions options) {
   if (!options.connections) options.connections = std::make_shared<ConnectionTable>();
+  if (!options.memory) options.memory = std::make_shared<MemoryBudget>();
   return options;
 }
 

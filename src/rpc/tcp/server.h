@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/signal.h"
 #include "rpc/connection_table.h"
+#include "rpc/memory_budget.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/transport.h"
 
@@ -27,10 +28,13 @@ struct ServerOptions {
   size_t max_record = 2 << 20;
   // Of the process; null: one of its own.
   std::shared_ptr<ConnectionTable> connections{};
-  // Of one connection. Above either it is not read from until it is below both again. While we wait for answers of its peer
+  // Of the process; null: one of its own. A connection that may not have more of it is not read from, as below.
+  std::shared_ptr<MemoryBudget> memory{};
+  // Of one connection. Above any it is not read from until it is below all again. While we wait for answers of its peer
   // (see BackChannel) twice as many calls are taken, lest the answers be stuck behind calls that wait for them.
   size_t max_calls = 128;
-  size_t max_queued_octets = 8 << 20;
+  size_t max_call_octets = 32 << 20;   // of the memory that calls are in until they have been executed
+  size_t max_queued_octets = 8 << 20;  // of the memory behind replies that the peer has not taken
   // A record that a peer has begun to send, or to take, must get to its end within this time.
   Duration stall_limit = std::chrono::seconds(60);
   // A call to the peer without a reply for so long fails.

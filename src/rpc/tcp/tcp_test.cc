@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <deque>
 
 #include "base/descriptor_shortage.h"
 #include "base/failing_disk.h"
@@ -226,6 +227,250 @@ TEST_F(TcpTest, AClientThatTakesNoRepliesIsNotReadFromAndThenClosed) {
   }
   Write(peer, calls);
   TurnUntil([&] { return server->connections() == 0; });
+}
+
+// Executes no call before it is told to.
+class Hanging final : public CallHandler {
+ public:
+  Task<Message> HandleCall(Message call, const Peer& peer) override {
+    Completion<> released;
+    waiting_.push_back(&released);
+    ++taken_;
+    octets_ += call.stream.size();
+    const uint32_t xid = LoadBig<uint32_t>(call.stream.data());
+    co_await released;
+    octets_ -= call.stream.size();
+    xdr::Encoder reply(*peer.buffers);
+    reply.U32(xid);
+    reply.U32(1);
+    for (int i = 0; i < 4; ++i) reply.U32(0);
+    co_return reply.Finish();
+  }
+  void Release(size_t count = SIZE_MAX) {
+    for (; count > 0 && !waiting_.empty(); --count) {
+      Completion<>* const first = waiting_.front();
+      waiting_.pop_front();
+      first->Set();
+    }
+  }
+  size_t calls() const { return waiting_.size(); }
+  size_t taken() const { return taken_; }
+  size_t octets() const { return octets_; }
+
+ private:
+  std::deque<Completion<>*> waiting_;
+  size_t taken_ = 0;
+  size_t octets_ = 0;
+};
+
+// Remembers whose calls it has executed.
+class Recording final : public CallHandler {
+ public:
+  Task<Message> HandleCall(Message call, const Peer& peer) override {
+    connections.push_back(peer.connection);
+    return hanging_.HandleCall(std::move(call), peer);
+  }
+  void Release() { hanging_.Release(); }
+
+  std::vector<uint64_t> connections;
+
+ private:
+  Hanging hanging_;
+};
+
+TEST_F(TcpTest, ConnectionsOfALoopTakeTurns) {
+  Recording recording;
+  server = std::make_unique<Server>(loop, recording, ServerOptions{.max_calls = 10'000});
+  ASSERT_TRUE(server->Start(*listener));
+  const FileDescriptor peers[] = {RawConnection(), RawConnection()};
+  std::string calls;
+  for (uint32_t xid = 0; xid < 1000; ++xid) calls += Words({0x8000'0028}) + NullCall(xid);
+  for (const FileDescriptor& peer : peers) Write(peer, calls);
+  TurnUntil([&] { return recording.connections.size() == 2000; });
+  size_t longest = 0, run = 0;
+  for (size_t i = 0; i < recording.connections.size(); ++i) {
+    run = i > 0 && recording.connections[i] == recording.connections[i - 1] ? run + 1 : 1;
+    // The last turn may be followed by nobody's.
+    if (i < 1900) longest = std::max(longest, run);
+  }
+  EXPECT_LE(longest, 300u);
+  recording.Release();
+  StopServer(1s);
+}
+
+class TcpMemoryTest : public TcpTest {
+ protected:
+  ~TcpMemoryTest() override {
+    hanging.Release();
+    StopServer(1s);
+  }
+  void Start(ServerOptions options, size_t octets) {
+    memory = std::make_shared<MemoryBudget>(MemoryBudget::Limits{.octets = octets, .own_octets = 128 << 10});
+    options.memory = memory;
+    server = std::make_unique<Server>(loop, hanging, std::move(options));
+    ASSERT_TRUE(server->Start(*listener));
+  }
+  // Sends as much as the server takes.
+  void Send(const FileDescriptor& peer, std::string& octets) {
+    const ssize_t n = ::send(peer.get(), octets.data(), octets.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) octets.erase(0, static_cast<size_t>(n));
+  }
+  static std::string Record(uint32_t xid, size_t size) {
+    return Words({static_cast<uint32_t>(size) | 0x8000'0000, xid, 0}) + std::string(size - 8, 'x');
+  }
+  static std::string Records(uint32_t count, size_t size) {
+    std::string all;
+    for (uint32_t xid = 0; xid < count; ++xid) all += Record(xid, size);
+    return all;
+  }
+  // Until so many calls are under way, and then as long as the server takes more.
+  void SendAll(const FileDescriptor& peer, std::string& octets, size_t calls) {
+    TurnUntil([&] {
+      Send(peer, octets);
+      return hanging.calls() >= calls;
+    });
+    for (int waited = 0; waited < 50; ++waited) {
+      const size_t before = octets.size();
+      Send(peer, octets);
+      if (octets.size() < before) waited = 0;
+      Turn(2ms);
+    }
+  }
+
+  Hanging hanging;
+  std::shared_ptr<MemoryBudget> memory;
+};
+
+constexpr size_t kMebi = 1 << 20;
+
+TEST_F(TcpMemoryTest, CallsUnderWayAreBoundedInOctets) {
+  Start({.max_call_octets = 8 * kMebi + kMebi / 2}, 1024 * kMebi);
+  const FileDescriptor peer = RawConnection();
+  std::string calls = Records(40, kMebi);
+  SendAll(peer, calls, 8);
+  EXPECT_EQ(hanging.calls(), 8u);
+  // The rest follows as those are done.
+  TurnUntil([&] {
+    hanging.Release(1);
+    Send(peer, calls);
+    EXPECT_LE(hanging.octets(), 8 * kMebi);
+    return hanging.taken() == 40 && hanging.calls() == 0;
+  });
+  EXPECT_EQ(ReadFrom(peer, 40 * 28).size(), 40u * 28);
+  TurnUntil([&] { return memory->shared_octets() == 0; });
+}
+
+// A small call keeps the whole buffer that it came in from being used again, also where the rest of that is of no use any more.
+TEST_F(TcpMemoryTest, TheBuffersOfSmallCallsCountToo) {
+  Start({.max_call_octets = kMebi}, 1024 * kMebi);
+  const FileDescriptor peer = RawConnection();
+  std::string calls;
+  for (uint32_t xid = 0; xid < 60; ++xid) {
+    calls += Record(xid, 100);
+    // Replies to nothing that was asked.
+    for (int i = 0; i < 70; ++i) calls += Words({0x8000'03e8, 0, 1}) + std::string(992, 'x');
+  }
+  SendAll(peer, calls, 10);
+  EXPECT_LE(hanging.calls(), 20u);
+  EXPECT_LE(loop.buffers().outstanding(), 20u);
+  TurnUntil([&] {
+    hanging.Release();
+    Send(peer, calls);
+    return hanging.taken() == 60 && hanging.calls() == 0;
+  });
+  EXPECT_EQ(ReadFrom(peer, 60 * 28).size(), 60u * 28);
+}
+
+TEST_F(TcpMemoryTest, AllConnectionsOfAHostShareItsPartOfTheMemory) {
+  Start({.stall_limit = 200ms}, 16 * kMebi);
+  std::vector<FileDescriptor> peers;
+  std::vector<std::string> calls(4, Records(20, kMebi));
+  for (size_t i = 0; i < calls.size(); ++i) peers.push_back(RawConnection());
+  for (size_t i = 0; i < calls.size(); ++i) SendAll(peers[i], calls[i], 4);
+  EXPECT_EQ(hanging.calls(), 4u) << "a quarter";
+  EXPECT_LE(memory->shared_octets(), 4 * kMebi);
+  // What the host has no share of is small calls, and they need none.
+  const FileDescriptor small = RawConnection();
+  Write(small, Record(77, 100));
+  TurnUntil([&] { return hanging.calls() == 5; });
+  // Whoever is not read from is not to blame.
+  Turn(500ms);
+  EXPECT_EQ(server->connections(), 5u);
+  // They take turns, and all of them get to their end.
+  TurnUntil([&] {
+    hanging.Release(1);
+    for (size_t i = 0; i < calls.size(); ++i) Send(peers[i], calls[i]);
+    EXPECT_LE(memory->shared_octets(), 4 * kMebi + 4 * 28 * 512);
+    return hanging.taken() == 81 && hanging.calls() == 0;
+  });
+  for (const FileDescriptor& peer : peers) EXPECT_EQ(ReadFrom(peer, 20 * 28).size(), 20u * 28);
+}
+
+TEST_F(TcpMemoryTest, AHostThatHasItsPartHoldsUpNoOther) {
+  Start({}, 16 * kMebi);
+  const FileDescriptor hog = RawConnection();
+  std::string calls = Records(20, kMebi);
+  SendAll(hog, calls, 4);
+  EXPECT_EQ(hanging.calls(), 4u);
+  const FileDescriptor other = RawConnectionFrom("127.0.0.2");
+  std::string large = Record(99, kMebi);
+  TurnUntil([&] {
+    Send(other, large);
+    return hanging.calls() == 5;
+  });
+}
+
+TEST_F(TcpMemoryTest, APeerThatGoesGivesBackWhatItWasReceiving) {
+  Start({}, 16 * kMebi);
+  {
+    const FileDescriptor gone = RawConnection();
+    Write(gone, Record(1, 2 * kMebi).substr(0, 100'000));
+    TurnUntil([&] { return memory->shared_octets() >= kMebi; });
+  }
+  TurnUntil([&] { return server->connections() == 0; });
+  EXPECT_EQ(memory->shared_octets(), 0u);
+}
+
+TEST_F(TcpMemoryTest, StoppingDoesNotWaitForRoom) {
+  Start({}, 4 * kMebi);
+  const FileDescriptor hog = RawConnection(), next = RawConnection();
+  std::string calls = Records(4, kMebi), more = calls;
+  SendAll(hog, calls, 1);
+  SendAll(next, more, 1);
+  EXPECT_EQ(hanging.calls(), 1u);
+  bool stopped = false;
+  Spawn([](Server& from, bool& done) -> Task<void> {
+    co_await from.Stop(std::chrono::hours(1));
+    done = true;
+  }(*server, stopped));
+  TurnUntil([&] { return server->connections() == 1; });
+  hanging.Release();
+  TurnUntil([&] { return stopped; });
+  server.reset();
+}
+
+// 28 octets are in 512, and have their place in the queue.
+TEST_F(TcpTest, APeerThatTakesNoSmallRepliesIsNotReadFrom) {
+  StartServer({.max_queued_octets = 1 << 20});
+  const int small = 4096;
+  const FileDescriptor peer = RawConnection();
+  ::setsockopt(peer.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  std::string calls;
+  for (uint32_t xid = 0; xid < 10'000; ++xid) calls += Words({0x8000'0028}) + NullCall(xid);
+  // Until what the kernel keeps for the socket is full as well.
+  size_t sent = 0, most = 0;
+  for (int waited = 0; waited < 50; ++waited) {
+    const size_t from = sent % calls.size();
+    const ssize_t n = ::send(peer.get(), calls.data() + from, calls.size() - from, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      sent += static_cast<size_t>(n);
+      waited = 0;
+    }
+    Turn(2ms);
+    most = std::max(most, loop.buffers().outstanding());
+  }
+  EXPECT_LE(most, (size_t{1} << 20) / 512 + 200);
+  EXPECT_EQ(server->connections(), 1u);
 }
 
 TEST_F(TcpTest, ARecordThatDoesNotEndIsNotWaitedForForEver) {

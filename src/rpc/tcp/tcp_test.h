@@ -96,8 +96,11 @@ class TcpTest : public ::testing::Test {
   }
 
   // A connection of its own, for peers that misbehave.
-  FileDescriptor RawConnection() {
+  FileDescriptor RawConnection() { return RawConnectionFrom("127.0.0.1"); }
+  FileDescriptor RawConnectionFrom(const char* from) {
     FileDescriptor fd(::socket(AF_INET, SOCK_STREAM, 0));
+    const SocketAddress local(make_address(from), 0);
+    EXPECT_EQ(::bind(fd.get(), local.data(), static_cast<socklen_t>(local.size())), 0);
     EXPECT_EQ(::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())), 0);
     TurnUntil([this, before = server->connections()] { return server->connections() > before; });
     return fd;

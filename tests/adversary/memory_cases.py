@@ -1,0 +1,129 @@
+"""Peers that make the server hold memory for calls that do not end and for replies that are not taken: what --memory bounds."""
+
+import struct
+import time
+from collections import deque
+
+import rpc_messages as rpc
+from attack import MIB, Attacked
+from disk import FailingDisk
+from iwarp_peer import dial
+from patience import SECONDS
+from rpc_messages import Client, RpcReply, hyper, opaque, words
+from tcp_peer import TcpClient, fragment
+
+MEMORY = 64 * MIB
+# A host alone gets a quarter of it. Beside that each connection has 256 KiB; the rest is for a sanitizer and for what the
+# kernel's answers are made of.
+BOUND = MEMORY // 4 + 32 * MIB
+FILES = [f"slow{n}" for n in range(4)]
+ZEROS = memoryview(bytes(2 * MIB))
+
+
+def write_call(file, offset=0, size=1 * MIB):
+    """WRITE, unstable, of zeros: its record in two pieces, of which the second is the data."""
+    head = rpc.call(rpc.WRITE, opaque(file) + hyper(offset) + words(size, 0, size))
+    return fragment(head, length=len(head) + size), ZEROS[:size]
+
+
+def push(endpoints, streams, patience=1.0):
+    """Sends to each endpoint the pieces of its stream, as long as the server takes any; False where something is left. What the
+    bystander waits is measured in this process: nothing large is copied here."""
+    for endpoint in endpoints:
+        endpoint.socket.setblocking(False)
+    last = time.monotonic()
+    while time.monotonic() < last + patience and any(streams):
+        for endpoint, stream in zip(endpoints, streams):
+            try:
+                while stream:
+                    sent = endpoint.socket.send(stream[0])
+                    stream[0] = memoryview(stream[0])[sent:]
+                    last = time.monotonic()
+                    if not stream[0]:
+                        stream.popleft()
+            except BlockingIOError:
+                pass
+        time.sleep(0.01)
+    for endpoint in endpoints:
+        endpoint.socket.settimeout(SECONDS)
+    return not any(streams)
+
+
+def check(server, what):
+    seen = server.watch_memory()
+    print(f"  {what}: memory {seen / MIB:.1f} MiB more at most; the bystander has waited {server.bystander.longest:.1f} s at most",
+          flush=True)
+    assert seen <= BOUND, f"{what} cost {seen} octets"
+
+
+def writes_that_do_not_end(server, disk, files):
+    """Four connections with 128 WRITEs of 1 MiB each, on a disk that hangs; a client of another host writes meanwhile."""
+    disk.fail(*(f"pwrite hang {server.folder}/{name}" for name in FILES))
+    endpoints = [dial(server.tcp) for _ in FILES]
+    streams = [deque(piece for n in range(128) for piece in write_call(files[name], n * MIB)) for name in FILES]
+    assert not push(endpoints, streams), "the server has taken them all"
+    check(server, "512 WRITEs of 1 MiB")
+    other = TcpClient(server.tcp, source="127.0.0.2")
+    for piece in write_call(files["small"]):
+        other.raw(piece)
+    reply = RpcReply(other.record())
+    assert reply.status == ("success",) and struct.unpack_from(">I", reply.results) == (0,)
+    other.close()
+    # Two go, and the two others, who were not read from, are served when the disk is well again.
+    for endpoint in endpoints[2:]:
+        endpoint.close()
+    disk.mend()
+    while not push(endpoints[:2], streams[:2]):
+        pass
+    for endpoint in endpoints[:2]:
+        for _ in range(128):
+            endpoint.fill(4, time.monotonic() + SECONDS)
+            (length,) = struct.unpack(">I", endpoint.take(4))
+            endpoint.fill(length & 0x7FFF_FFFF, time.monotonic() + SECONDS)
+            reply = RpcReply(endpoint.take(length & 0x7FFF_FFFF))
+            assert reply.status == ("success",) and struct.unpack_from(">I", reply.results) == (0,)
+        endpoint.close()
+    for name in FILES[:2]:
+        with open(f"{server.folder}/{name}", "rb") as file:
+            assert file.seek(0, 2) == 128 * MIB
+
+
+def records_that_do_not_end(server, files):
+    """WRITEs of 1 MiB over many connections, each but for its last octet."""
+    endpoints = [dial(server.tcp) for _ in range(150)]
+    head, data = write_call(files["small"])
+    push(endpoints, [deque([head, data[:-1]]) for _ in endpoints])
+    check(server, "150 records without an end")
+    for endpoint in endpoints:
+        endpoint.close()
+
+
+def replies_not_taken(server):
+    """NULL calls by the hundred thousand, whose replies of 28 octets are not read."""
+    endpoints = [dial(server.tcp, 4096) for _ in range(6)]
+    calls = fragment(rpc.call()) * 1000
+    push(endpoints, [deque([calls] * 400) for _ in endpoints])
+    check(server, "NULL calls whose replies are not taken")
+    for endpoint in endpoints:
+        endpoint.close()
+
+
+def memory(scratch):
+    """Within --memory, whatever they do; the bystander, of the same host, is served; and what they had goes back."""
+    disk = FailingDisk(scratch)
+    with Attacked(scratch, [f"--memory={MEMORY}"], max_growth=BOUND, environment=disk.environment) as server:
+        for name in FILES:
+            open(f"{server.folder}/{name}", "wb").close()
+        probe = Client(server.port)
+        root = probe.root()
+        files = {name: probe.lookup(root, name.encode()) for name in (*FILES, "small", "big")}
+        probe.close()
+        replies_not_taken(server)
+        records_that_do_not_end(server, files)
+        writes_that_do_not_end(server, disk, files)
+        with open(f"{server.folder}/small", "wb") as file:
+            file.write(b"0123456789")
+        deadline = time.monotonic() + SECONDS
+        while server.resident_octets() - server.resident > 24 * MIB:
+            assert time.monotonic() < deadline, f"{(server.resident_octets() - server.resident) / MIB:.1f} MiB are not given back"
+            time.sleep(0.2)
