@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/mix.h"
-#include "fs/posix/kernel_handles.h"
+#include "fs/posix/handle_key.h"
 #include "input.h"
 #include "nfs/v4/state/recovery.h"
 #include "nfs/v4/state/reply_record.h"
