@@ -2,6 +2,8 @@
 #include "rpcrdma/responder.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <list>
 
@@ -16,6 +18,7 @@ constexpr uint32_t kXid = 0x1234;
 // The server of a Rig, and a bare endpoint connected to it.
 class ResponderTest : public testing::Test {
  protected:
+  explicit ResponderTest(rdma::sim::Options options = {}) : rig_(1, options) {}
   void Connect(PrivateData data = {true, 4096, 4096}) {
     rig_.StartServer();
     Reconnect(data);
@@ -509,7 +512,8 @@ class ResponderMemoryTest : public ResponderTest {
  protected:
   static constexpr size_t kPayload = 64 << 10;
 
-  explicit ResponderMemoryTest(size_t octets = 16 * kPayload) {
+  explicit ResponderMemoryTest(size_t octets = 16 * kPayload, rdma::sim::Options options = {})
+      : ResponderTest(options) {
     memory_ = std::make_shared<rpc::MemoryBudget>(rpc::MemoryBudget::Limits{.octets = octets, .own_octets = 0});
     rig_.server_options.memory = memory_;
     rig_.server_options.responder.credits = 32;
@@ -586,6 +590,38 @@ TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
   EXPECT_LE(most, kPayload + 1024);
   rig_.world.RunFor(std::chrono::seconds(1));
   EXPECT_EQ(memory_->shared_octets(), 0u);
+}
+
+// A provider that cannot send what is in files.
+class LoadingResponderTest : public ResponderMemoryTest {
+ protected:
+  static rdma::sim::Options WithoutFiles() {
+    rdma::sim::Options options;
+    options.limits.file_data = false;
+    return options;
+  }
+  LoadingResponderTest() : ResponderMemoryTest(size_t{1} << 30, WithoutFiles()) {}
+};
+
+TEST_F(LoadingResponderTest, LoadsNoMoreThanThePeerTakes) {
+  constexpr size_t kSize = 1 << 20;
+  auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
+  ASSERT_EQ(::ftruncate(file->get(), kSize), 0);
+  rig_.handler.set_file(file, kSize);
+  rig_.handler.set_delay(std::chrono::milliseconds(1));  // so that all have been executed before anything is queued
+  rig_.server_options.responder.max_queued_octets = 2 * kSize;
+  Connect({false, 4096, 4096});
+  ByteVector sink(kSize);
+  ChunkLists chunks;
+  chunks.writes.AddChunk();
+  chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
+  for (uint32_t i = 0; i < 16; ++i) Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i}), kXid + i));
+  size_t most = 0;
+  ASSERT_TRUE(rig_.world.RunUntil([&] {
+    most = std::max(most, memory_->shared_octets());
+    return received_.size() == 16;
+  }));
+  EXPECT_LE(most, 4 * kSize);
 }
 
 // RFC 8166 §4.5.4: the requester would wait for the reply, and miss the credit, for ever.

@@ -151,11 +151,11 @@ TEST(RoundTrip, AReplyThatCannotBeReadEndsTheConnection) {
     options.limits.file_data = file_data;
     Rig rig(1, options);
     rig.Start();
-    rig.handler.set_unreadable(directory);
+    rig.handler.set_file(directory, 4);
     const auto reply = rig.Call({.xid = 1});
     ASSERT_FALSE(reply) << file_data;
     EXPECT_EQ(reply.error(), CallError::kDisconnected) << file_data;
-    rig.handler.set_unreadable(nullptr);
+    rig.handler.set_file(nullptr, 4);
     ASSERT_TRUE(rig.Connect());
     EXPECT_TRUE(rig.CallAndCheck({.xid = 2}));
     rig.Finish();

@@ -93,7 +93,7 @@ class TestHandler : public rpc::CallHandler {
     ++calls_;
     xids_.push_back(call.stream.size() >= 4 ? LoadBig<uint32_t>(call.stream.data()) : 0);
     rpc::Message reply = Execute(call, *peer.buffers);
-    if (unreadable_) reply.items.push_back({.offset = reply.stream.size(), .data = Data(unreadable_, 0, 4)});
+    if (file_) reply.items.push_back({.offset = reply.stream.size(), .data = Data(file_, 0, file_octets_)});
     co_return reply;
   }
 
@@ -104,8 +104,11 @@ class TestHandler : public rpc::CallHandler {
   void set_in_order(bool in_order) { in_order_ = in_order; }
   // Calls have no reply.
   void set_drop(bool drop) { drop_ = drop; }
-  // Replies carry four octets of this, which cannot be read.
-  void set_unreadable(std::shared_ptr<const FileDescriptor> file) { unreadable_ = std::move(file); }
+  // Replies carry so many octets of this.
+  void set_file(std::shared_ptr<const FileDescriptor> file, size_t octets) {
+    file_ = std::move(file);
+    file_octets_ = octets;
+  }
   // For calls to whoever called last.
   const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
@@ -150,7 +153,8 @@ class TestHandler : public rpc::CallHandler {
   Duration delay_ = Duration::zero();
   bool in_order_ = false;
   bool drop_ = false;
-  std::shared_ptr<const FileDescriptor> unreadable_;
+  std::shared_ptr<const FileDescriptor> file_;
+  size_t file_octets_ = 0;
   std::shared_ptr<rpc::BackChannel> back_channel_;
   size_t calls_ = 0;
   std::vector<uint32_t> xids_;

@@ -100,7 +100,7 @@ TEST_F(BackChannelTest, ReachesTheClientThatHasCalled) {
 
 TEST_F(BackChannelTest, CallsGoBothWaysAtTheSameTime) {
   StartServer();
-  ConnectAnswering();
+  Connect({.back_channel = &client_dispatcher, .max_back_calls = 80});
   // XIDs that count from the same number in both directions.
   client.emplace(*channel, loop.buffers(), Xid(back->xids().Next().value() + 1));
   constexpr uint32_t kCalls = 40;
