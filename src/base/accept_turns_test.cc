@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <asio/io_context.hpp>
 
 namespace penstock {
 namespace {
@@ -28,8 +29,8 @@ struct AcceptTurnsTest : ::testing::Test {
   void Run() {
     for (int round = 0; round < 100; ++round) {
       for (Loop& loop : loops) {
-        loop.Post([&loop] { loop.Stop(); });
-        loop.Run();
+        loop.context().restart();
+        loop.context().poll();
       }
     }
   }

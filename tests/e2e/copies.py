@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import main  # noqa: E402
 from files import MIB, digest, make  # noqa: E402
 from patience import SECONDS  # noqa: E402
-from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from valve import Valve  # noqa: E402
 
 # More than a client asks for at a time: of what is lost in the middle some has not been asked for yet.
@@ -48,13 +48,8 @@ def assert_untouched(scratch):
 
 
 def assert_failed(client, *mentions, warnings=()):
-    """One line says why, behind one for each warning."""
     _, said = client.communicate(timeout=SECONDS)
-    print("refused|", said)
-    assert client.returncode == 1, client.returncode
-    *warned, why = said.splitlines()
-    assert all(word in why for word in mentions), said
-    assert len(warned) == len(warnings) and all(word in line for word, line in zip(warnings, warned)), said
+    check_refusal(client.returncode, said, mentions, warnings)
 
 
 def source_shrinks(scratch):

@@ -39,16 +39,21 @@ def penstock_ok(*arguments):
     return done.stdout
 
 
-def penstock_refused(*arguments, mentions=(), **how):
-    """It ends with exit code 1 and one clear line on stderr, nothing else. The line."""
+def check_refusal(code, said, mentions=(), warnings=()):
+    """Exit code 1, and one clear line on stderr, with nothing before it but a line for each of `warnings`. The line."""
+    *warned, why = said.strip().splitlines() or [""]
+    print("refused|", *warned, why, sep="\n  ")
+    assert code == 1, f"exit code {code}: {said}"
+    assert len(warned) == len(warnings), f"{len(warned)} lines before the last on stderr: {said}"
+    for word, line in [*((word, why) for word in mentions), *zip(warnings, warned)]:
+        assert word in line, f"{word!r} is not in {line!r}"
+    return why
+
+
+def penstock_refused(*arguments, mentions=(), warnings=(), **how):
+    """A client command that ends so."""
     done = penstock(*arguments, seconds=60, **how)
-    lines = done.stderr.strip().splitlines()
-    print("refused|", *lines, sep="\n  ")
-    assert done.returncode == 1, f"exit code {done.returncode} of {arguments}: {done.stderr}"
-    assert len(lines) == 1, f"{len(lines)} lines on stderr: {done.stderr}"
-    for word in mentions:
-        assert word in lines[0], f"{word!r} is not in {lines[0]!r}"
-    return lines[0]
+    return check_refusal(done.returncode, done.stderr, mentions, warnings)
 
 
 def serving(ports, *arguments):

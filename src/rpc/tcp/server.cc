@@ -108,7 +108,7 @@ class Server::Connection final : public RecordSocket::Owner {
     peer_.memory = memory_.get();
     place_->set_on_evicted([&loop = server.loop_, weak = std::weak_ptr(socket_)] {
       loop.Post([weak] {
-        if (const auto socket = weak.lock()) socket->Close();
+        if (const auto live = weak.lock()) live->Close();
       });
     });
     memory_->set_on_room([&loop = server.loop_, weak = std::weak_ptr(self_)] { PostChange(loop, weak); });
