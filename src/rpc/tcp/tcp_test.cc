@@ -692,28 +692,32 @@ TEST_F(TcpTest, ServersOfOnePortTakePeersInTurn) {
   Loop other_loop;
   Server other(other_loop, dispatcher);
   ASSERT_TRUE(other.Start(*listener));
-  std::vector<FileDescriptor> peers;
-  for (int i = 0; i < 10; ++i) peers.push_back(RawConnection());
-  const auto turn_both = [&] {
+  std::vector<asio::ip::tcp::socket> peers;
+  const auto connect = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) peers.emplace_back(loop.context(), asio::ip::tcp::v4()).connect(address);
+  };
+  const auto turn_other = [&] {
     other_loop.context().restart();
     other_loop.context().poll();
-    return server->connections() + other.connections() == 10;
   };
-  TurnUntil(turn_both);
+  connect(10);
+  TurnUntil([&] {
+    turn_other();
+    return server->connections() + other.connections() == 10;
+  });
   EXPECT_EQ(server->connections(), 5u);
   EXPECT_EQ(other.connections(), 5u);
   peers.clear();
-  std::optional<int> stopped;
-  Spawn([](Server& ending, std::optional<int>& done) -> Task<void> {
+  bool stopped = false;
+  Spawn([](Server& ending, bool& done) -> Task<void> {
     co_await ending.Stop(1s);
-    done = 0;
+    done = true;
   }(other, stopped));
   TurnUntil([&] {
-    turn_both();
-    return stopped.has_value();
+    turn_other();
+    return stopped;
   });
-  peers.push_back(RawConnection());
-  peers.push_back(RawConnection());
+  connect(2);
   TurnUntil([&] { return server->connections() == 2; });
 }
 
