@@ -15,6 +15,7 @@
 #include "base/data.h"
 #include "base/task.h"
 #include "fs/acl.h"
+#include "fs/local_lease.h"
 #include "fs/local_locks.h"
 #include "fs/types.h"
 
@@ -220,6 +221,10 @@ class FileSystem {
   virtual Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& /*context*/, const Handle& /*file*/) {
     co_return nullptr;
   }
+  // Tells when a local program is about to change the data of a regular file. No lease, and not contended, where there are no such
+  // programs, or the file system, the server's rights or its descriptors do not allow it. The server's own opens for writing break it as
+  // well: Write and the like are kDelay until it is given up.
+  virtual Task<LeaseReply> OpenLease(const Context& /*context*/, const Handle& /*file*/) { co_return LeaseReply{}; }
 
   // --- Space (RFC 7862). Rights are those of Read and of Write.
 

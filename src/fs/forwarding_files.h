@@ -121,6 +121,9 @@ class ForwardingFiles : public FileSystem {
   Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& context, const Handle& file) override {
     return files_->OpenLocks(context, file);
   }
+  Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override {
+    return files_->OpenLease(context, file);
+  }
   Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) override {
     return Pass(FileOperation::kSeek, files_->Seek(context, file, offset, what));
   }

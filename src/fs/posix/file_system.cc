@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "fs/posix/local_lease.h"
 #include "fs/posix/local_locks.h"
 #include "fs/posix/page_cache.h"
 
@@ -283,20 +284,47 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
   co_return Pinned(object.get(), std::move(unpin));
 }
 
-// Writable, so that locks of both kinds can be had; whoever may only read can at least share.
+// Writable, so that locks of both kinds can be had; whoever may only read can at least share. So it is where the file is leased: then
+// nobody has it open for writing, who alone may exclude others.
 Task<std::shared_ptr<LocalLocks>> FileSystem::OpenLocks(const Context& context, const Handle& file) {
   if (!tree_.volume().local_locks) co_return nullptr;
   const auto open = [&]() -> Result<SharedFile> {
     PENSTOCK_TRY(const ObjectRef object, *tree_.Reach(file, Patience::kMayBlock));
     OpenObjects& objects = tree_.all_objects();
-    Result<FileDescriptor> opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDWR | O_NONBLOCK); });
+    Result<FileDescriptor> opened = std::unexpected(Error::kDelay);
+    if (!object->is_leased()) {
+      opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDWR | O_NONBLOCK); });
+    }
     if (!opened) opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDONLY | O_NONBLOCK); });
     if (!opened) return std::unexpected(opened.error());
-    return objects.ShareForLocks(*std::move(opened));
+    return objects.ShareFor(OpenObjects::Use::kLocks, *std::move(opened));
   };
   Result<SharedFile> opened = co_await OnPool(context, pool_, Work::kMetadata, open);
   if (!opened || !*opened) co_return nullptr;
   co_return std::make_shared<OfdLocks>(*std::move(opened), pool_);
+}
+
+LeaseReply FileSystem::TakeLease(const Handle& file) {
+  const Result<ObjectRef> object = *tree_.Reach(file, Patience::kMayBlock);
+  if (!object || (*object)->type() != FileType::kRegular) return {};
+  OpenObjects& objects = tree_.all_objects();
+  Result<FileDescriptor> opened =
+      objects.OpenResult([&] { return Reopen((*object)->fd(), O_RDONLY | O_NONBLOCK); });
+  if (!opened) return {};
+  const SharedFile shared = objects.ShareFor(OpenObjects::Use::kLeases, *std::move(opened));
+  if (!shared) return {};
+  const LeaseReply taken = FileLease::Take(*object, shared, pool_);
+  if (!taken.contended) return taken;
+  // It may be the server itself, which has kept the file open after a write.
+  (*object)->DropWriter();
+  return FileLease::Take(*object, shared, pool_);
+}
+
+Task<LeaseReply> FileSystem::OpenLease(const Context& context, const Handle& file) {
+  // What other machines do to a file of a network breaks no lease, and FUSE keeps none.
+  if (!leases_ || !tree_.volume().local_locks) co_return LeaseReply{};
+  const auto take = [&] { return TakeLease(file); };
+  co_return co_await OnPool(context, pool_, Work::kMetadata, take);
 }
 
 Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {

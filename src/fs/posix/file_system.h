@@ -36,6 +36,9 @@ struct Options {
   size_t file_range_from = 32 << 10;
   // The process's, shared by all that serve files of this machine; of its own where null, with all that the process may open.
   std::shared_ptr<OpenObjects> objects{};
+  // Whether leases are taken (OpenLease). When one is broken, the kernel sends the process SIGIO, which ends it by default: this is
+  // for programs that handle SIGIO.
+  bool leases = false;
   // Shared by all that serve files of this machine, so that a file has the same change attribute in each; of its own where null.
   std::shared_ptr<ChangeCounters> changes{};
 };
@@ -86,6 +89,7 @@ class FileSystem final : public fs::FileSystem {
   Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
   Task<Result<Pinned>> Pin(const Context& context, const Handle& file) override;
   Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& context, const Handle& file) override;
+  Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override;
 
   Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) override;
   Task<Changed<void>> Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
@@ -110,21 +114,27 @@ class FileSystem final : public fs::FileSystem {
   size_t open_objects() const { return tree_.open_objects(); }
 
  private:
-  FileSystem(Tree::Parts parts, Workers& pool, size_t file_range_from, const Properties& properties)
+  FileSystem(Tree::Parts parts, Workers& pool, const Options& options, const Properties& properties)
       : tree_(std::move(parts)),
         pool_(pool),
         syncs_(pool, [this](int fd, bool data_only) { return tree_.Sync(fd, data_only); }),
-        file_range_from_(file_range_from),
+        file_range_from_(options.file_range_from),
+        leases_(options.leases),
         properties_(properties) {}
 
   template <class Change>
   auto ChangeAndSync(const Context& context, Work work, Change change, Work of_files = Work::kData)
       -> Task<std::invoke_result_t<Change&, Tree::Touches&>>;
 
+  // Counted until its last holder lets go. Null where there are too many.
+  SharedFile ShareForLeases(FileDescriptor file);
+  LeaseReply TakeLease(const Handle& file);
+
   Tree tree_;
   Workers& pool_;
   SyncQueue syncs_;
   const size_t file_range_from_;
+  const bool leases_;
   const Properties properties_;
 };
 

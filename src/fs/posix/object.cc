@@ -67,6 +67,11 @@ std::optional<Result<SharedFile>> Object::OpenOnce(SharedFile& file, int flags, 
 std::optional<Result<SharedFile>> Object::Reader(Patience patience) { return OpenOnce(reader_, O_RDONLY, patience); }
 std::optional<Result<SharedFile>> Object::Writer(Patience patience) { return OpenOnce(writer_, O_WRONLY, patience); }
 
+SharedFile Object::OpenWriter() {
+  std::lock_guard lock(mutex_);
+  return writer_;
+}
+
 void Object::Adopt(SharedFile file) {
   bool note = false;
   {

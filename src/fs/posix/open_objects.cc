@@ -54,17 +54,20 @@ SharedFile OpenObjects::Share(FileDescriptor file) {
   return SharedFile(std::move(counted), shared);
 }
 
-SharedFile OpenObjects::ShareForLocks(FileDescriptor file) {
-  if (for_locks_->fetch_add(1) < max_descriptors_ / 4) {
+SharedFile OpenObjects::ShareFor(Use use, FileDescriptor file) {
+  Part& part = parts_[static_cast<size_t>(use)];
+  const size_t most = use == Use::kLocks ? max_descriptors_ / 4 : max_descriptors_ / 8;
+  if (part.descriptors->fetch_add(1) < most) {
     SharedFile shared = Share(std::move(file));
     const FileDescriptor* const counted = shared.get();
-    return SharedFile(counted, [shared, for_locks = for_locks_](const void*) { for_locks->fetch_sub(1); });
+    return SharedFile(counted, [shared, count = part.descriptors](const void*) { count->fetch_sub(1); });
   }
-  for_locks_->fetch_sub(1);
-  if (told_of_locks_.Allows(std::chrono::steady_clock::now())) {
+  part.descriptors->fetch_sub(1);
+  if (part.told.Allows(std::chrono::steady_clock::now())) {
     log::warn(
-        "clients hold too many locks for programs of this host to see all of them; raise the limit of open files "
-        "(ulimit -n, LimitNOFILE=)");
+        "clients hold too many {} for programs of this host to see all of them; raise the limit of open files "
+        "(ulimit -n, LimitNOFILE=)",
+        use == Use::kLocks ? "locks" : "delegations");
   }
   return nullptr;
 }

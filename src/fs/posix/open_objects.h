@@ -60,8 +60,10 @@ class OpenObjects {
 
   // Counted until its last holder lets go.
   SharedFile Share(FileDescriptor file);
-  // The same for a file that is kept open for the locks on it: at most a quarter of all descriptors. Null where there are too many.
-  SharedFile ShareForLocks(FileDescriptor file);
+  // The same for a file that is kept open for the locks or the lease on it: at most a quarter of all descriptors is for locks, an
+  // eighth for leases. Null where there are too many.
+  enum class Use : uint8_t { kLocks, kLeases };
+  SharedFile ShareFor(Use use, FileDescriptor file);
 
  private:
   friend class Object;
@@ -123,12 +125,15 @@ class OpenObjects {
 
   const size_t max_descriptors_;
   const std::shared_ptr<std::atomic<size_t>> descriptors_ = std::make_shared<std::atomic<size_t>>(0);
-  const std::shared_ptr<std::atomic<size_t>> for_locks_ = std::make_shared<std::atomic<size_t>>(0);  // of these
+  struct Part {
+    const std::shared_ptr<std::atomic<size_t>> descriptors = std::make_shared<std::atomic<size_t>>(0);
+    LogLimit told;
+  };
+  std::array<Part, 2> parts_;  // of these, by Use
   std::array<Shard, 16> shards_;
   std::atomic<size_t> pinned_ = 0;
   std::atomic<size_t> next_busy_ = 0;  // the shard that is looked at first for what busy objects do not need
   LogLimit told_;
-  LogLimit told_of_locks_;
 
   std::mutex writers_mutex_;  // guards what follows
   std::vector<std::weak_ptr<Object>> writers_;

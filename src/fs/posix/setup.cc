@@ -131,7 +131,7 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   parts.verifier = WriteVerifier(verifier);
   ::umask(0);
   const Properties properties = PropertiesOf(parts.root.get(), *volume);
-  return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options.file_range_from, properties));
+  return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options, properties));
 }
 
 }  // namespace penstock::fs::posix

@@ -145,8 +145,11 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
   if (!stat) return {std::unexpected(stat.error()), {}};
   const auto prepare = [&]() -> Result<Uncommitted> {
     PENSTOCK_CHECK(CheckRegular((*object)->type()));
-    Result<SharedFile> file = (*object)->Writer();
-    if (!file) file = (*object)->Reader();
+    // A descriptor that was written by has heard of errors that another one need not hear of. But none is opened for writing where
+    // one for reading will do: that would break leases.
+    if (SharedFile writer = (*object)->OpenWriter()) return Uncommitted{*object, std::move(writer)};
+    Result<SharedFile> file = (*object)->Reader();
+    if (!file) file = (*object)->Writer();
     if (!file) return std::unexpected(file.error());
     return Uncommitted{*object, *std::move(file)};
   };

@@ -1,0 +1,197 @@
+// Leases on served files: this process writes to them as another program would, by opens that do not wait.
+#include "fs/posix/local_lease.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "fs/posix/test_backend.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+std::atomic<int> broken_leases = 0;  // signals
+
+Options WithLeases(size_t max_objects = 0) {
+  Options options = With(HandleMethod::kBest);
+  options.leases = true;
+  options.max_objects = max_objects;
+  return options;
+}
+
+class LocalLeaseTest : public testing::TestWithParam<const char*> {
+ protected:
+  LocalLeaseTest() {
+    broken_leases = 0;
+    struct sigaction action{};
+    action.sa_handler = [](int) { ++broken_leases; };
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGIO, &action, &before_);
+    MakeFile("file");
+  }
+  ~LocalLeaseTest() override {
+    backend_.reset();
+    ::sigaction(SIGIO, &before_, nullptr);
+  }
+
+  std::string PathOf(const std::string& name) const { return backend_->scratch().exported() / name; }
+  void MakeFile(const std::string& name) const { std::ofstream(PathOf(name)) << "text"; }
+  void Replace(const Options& options) {
+    backend_ = std::make_unique<PosixBackend>(GetParam(), options);
+    MakeFile("file");
+  }
+
+  template <class T>
+  T Await(Task<T> task) {
+    std::optional<T> result;
+    Spawn(Keep(std::move(task), result));
+    while (!result) backend_->RunOnce();
+    return std::move(*result);
+  }
+  fs::FileSystem& fs() { return backend_->fs(); }
+  Context Root() { return {{0, 0, {}}, backend_->loop()}; }
+  Handle HandleOf(const std::string& name = "file") {
+    const Context context = Root();
+    return Await(fs().Lookup(context, fs().Root(), name)).result->handle;
+  }
+  LeaseReply OpenLease(const std::string& name = "file") {
+    const Context context = Root();
+    const Handle handle = HandleOf(name);
+    return Await(fs().OpenLease(context, handle));
+  }
+  Result<WriteReply> Write(const Handle& file) {
+    const Context context = Root();
+    const Data data(Slice::Borrowed(AsBytes(std::string_view("more"))));
+    return Await(fs().Write(context, file, 0, data, Stability::kUnstable)).result;
+  }
+  Result<WriteVerifier> Commit(const Handle& file) {
+    const Context context = Root();
+    return Await(fs().Commit(context, file)).result;
+  }
+
+  // Errno of a local program's open for writing that does not wait; zero.
+  int ErrorOfOpen(const std::string& name = "file") const {
+    const FileDescriptor opened(::open(PathOf(name).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    return opened ? 0 : errno;
+  }
+
+  static void AwaitSignal() {
+    while (broken_leases == 0) std::this_thread::yield();
+  }
+
+  std::unique_ptr<PosixBackend> backend_ = std::make_unique<PosixBackend>(GetParam(), WithLeases());
+
+ private:
+  template <class T>
+  static Task<> Keep(Task<T> task, std::optional<T>& result) {
+    result.emplace(co_await std::move(task));
+  }
+  struct sigaction before_{};
+};
+
+TEST_P(LocalLeaseTest, IsBrokenByAnOpenForWritingThatSucceedsWhenItIsGivenUp) {
+  LeaseReply held = OpenLease();
+  ASSERT_TRUE(held.lease);
+  EXPECT_FALSE(held.lease->IsBroken());
+  FileDescriptor opened(-1);
+  std::thread program([&] { opened = FileDescriptor(::open(PathOf("file").c_str(), O_WRONLY | O_CLOEXEC)); });
+  while (!held.lease->IsBroken()) std::this_thread::yield();
+  EXPECT_FALSE(OpenLease().lease) << "the program is to have the file";
+  held.lease = nullptr;
+  program.join();
+  EXPECT_TRUE(opened);
+  AwaitSignal();
+}
+
+TEST_P(LocalLeaseTest, IsBrokenByTruncation) {
+  LeaseReply held = OpenLease();
+  std::thread program([&] { EXPECT_EQ(::truncate(PathOf("file").c_str(), 0), 0); });
+  while (!held.lease->IsBroken()) std::this_thread::yield();
+  held.lease = nullptr;
+  program.join();
+}
+
+TEST_P(LocalLeaseTest, IsBrokenByAnOpenThatDoesNotWait) {
+  const LeaseReply held = OpenLease();
+  EXPECT_EQ(ErrorOfOpen(), EWOULDBLOCK);
+  EXPECT_TRUE(held.lease->IsBroken());
+  AwaitSignal();
+}
+
+TEST_P(LocalLeaseTest, StaysWithReadersAndSeveralHolders) {
+  const LeaseReply one = OpenLease();
+  const LeaseReply another = OpenLease();
+  const FileDescriptor reader(::open(PathOf("file").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_TRUE(reader);
+  EXPECT_FALSE(one.lease->IsBroken() || another.lease->IsBroken());
+}
+
+TEST_P(LocalLeaseTest, IsNotToBeHadWhereAProgramWrites) {
+  const FileDescriptor writer(::open(PathOf("file").c_str(), O_WRONLY | O_CLOEXEC));
+  const LeaseReply reply = OpenLease();
+  EXPECT_FALSE(reply.lease);
+  EXPECT_TRUE(reply.contended);
+}
+
+// The server keeps a file open for writing after a WRITE.
+TEST_P(LocalLeaseTest, IsToBeHadWhereTheServerItselfHasWritten) {
+  const Handle file = HandleOf();
+  ASSERT_TRUE(Write(file));
+  EXPECT_TRUE(OpenLease().lease);
+}
+
+TEST_P(LocalLeaseTest, DelaysTheServersOwnWritesUntilItIsGivenUp) {
+  const Handle file = HandleOf();
+  LeaseReply held = OpenLease();
+  EXPECT_EQ(Write(file), std::unexpected(Error::kDelay));
+  EXPECT_TRUE(held.lease->IsBroken());
+  held.lease = nullptr;
+  EXPECT_TRUE(Write(file));
+}
+
+TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
+  const Handle file = HandleOf();
+  const LeaseReply held = OpenLease();
+  EXPECT_TRUE(Commit(file));
+  const Context context = Root();
+  const auto locks = Await(fs().OpenLocks(context, file));
+  ASSERT_TRUE(locks);
+  EXPECT_FALSE(locks->Lock(0, 9, false));
+  EXPECT_FALSE(held.lease->IsBroken());
+  EXPECT_EQ(broken_leases, 0);
+}
+
+TEST_P(LocalLeaseTest, IsNotTakenBeyondTheBound) {
+  Replace(WithLeases(2));
+  MakeFile("second");
+  MakeFile("third");
+  const LeaseReply first = OpenLease();
+  LeaseReply second = OpenLease("second");
+  EXPECT_TRUE(first.lease && second.lease);
+  const LeaseReply none = OpenLease("third");
+  EXPECT_FALSE(none.lease || none.contended);
+  EXPECT_EQ(ErrorOfOpen("third"), 0);
+  second.lease = nullptr;
+  // Its file is closed on the pool.
+  while (!OpenLease("third").lease) std::this_thread::yield();
+}
+
+TEST_P(LocalLeaseTest, IsNotTakenForProgramsThatDoNotHandleTheSignal) {
+  Replace(With(HandleMethod::kBest));
+  const LeaseReply none = OpenLease();
+  EXPECT_FALSE(none.lease || none.contended);
+  EXPECT_EQ(ErrorOfOpen(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Posix, LocalLeaseTest, testing::Values(kDisk, kMemory),
+                         [](const auto& place) { return std::string(place.param == kDisk ? "Disk" : "Memory"); });
+
+}  // namespace
+}  // namespace penstock::fs::posix
