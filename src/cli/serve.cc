@@ -58,6 +58,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.nfs4.lease = seconds(arguments.lease_seconds);
   options.nfs4.grace = seconds(arguments.grace_seconds);
   options.nfs4.delegations = !arguments.no_delegations;
+  options.local_leases = true;
   options.nfs4.domain = arguments.nfs4_domain;
   options.keytab = arguments.keytab;
   options.manage_gids = arguments.manage_gids;
@@ -128,6 +129,35 @@ class StopSignals {
   bool told_ = false;
 };
 
+// SIGIO says that a program of this host waits for files that clients have delegated to them (server::Options::local_leases). One thread takes
+// it, so that no other is interrupted: none of those that are made while this blocks it. It is handled for as long as this lives.
+class LeaseSignals {
+ public:
+  explicit LeaseSignals(asio::io_context& context) : signals_(context, SIGIO) { SetMask(SIG_BLOCK); }
+  // On this thread from now on, when the context runs.
+  void TellTo(server::Server& server) {
+    SetMask(SIG_UNBLOCK);
+    Wait(server);
+  }
+
+ private:
+  static void SetMask(int how) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGIO);
+    ::pthread_sigmask(how, &set, nullptr);
+  }
+  void Wait(server::Server& server) {
+    signals_.async_wait([this, &server](const asio::error_code& error, int) {
+      if (error) return;
+      server.LookAtLocalLeases();
+      Wait(server);
+    });
+  }
+
+  asio::signal_set signals_;
+};
+
 // False where the server has not ended within `limit`: then it goes on ending, on a thread of its own.
 bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
   std::promise<void> ended;
@@ -151,12 +181,14 @@ int Serve(const ServeOptions& arguments) {
   // Before any thread is there that could take the signals.
   asio::io_context context{1};
   StopSignals signals(context);
+  LeaseSignals lease_signals(context);
   auto server = server::Server::Make(*options);
   if (!server) {
     PrintError(server.error().message);
     return 1;
   }
   (*server)->Start();
+  lease_signals.TellTo(**server);
   PrintHowToMount(**server);
   context.run();
   // A second signal ends the program at once.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,8 @@ class FailingFiles final : public ForwardingFiles {
     after_.clear();
     unreadable_ = nullptr;
   }
+  // What OpenLease gives from now on.
+  void OfferLeases(std::function<LeaseReply()> open) { open_lease_ = std::move(open); }
 
   Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override {
     Observed<ReadReply> reply = co_await ForwardingFiles::Read(context, file, offset, count);
@@ -34,8 +37,13 @@ class FailingFiles final : public ForwardingFiles {
     }
     co_return reply;
   }
+  Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override {
+    return open_lease_ ? Give(open_lease_()) : ForwardingFiles::OpenLease(context, file);
+  }
 
  private:
+  static Task<LeaseReply> Give(LeaseReply reply) { co_return reply; }
+
   Task<std::optional<Error>> Before(FileOperation operation) override { co_return Find(before_, operation); }
   Task<std::optional<Error>> After(FileOperation operation) override { co_return Find(after_, operation); }
 
@@ -48,6 +56,7 @@ class FailingFiles final : public ForwardingFiles {
   Faults before_;
   Faults after_;
   std::shared_ptr<const FileDescriptor> unreadable_;
+  std::function<LeaseReply()> open_lease_;
 };
 
 }  // namespace penstock::fs

@@ -8,6 +8,7 @@
 #include "base/state_directory.h"
 #include "nfs/v4/copy.h"
 #include "nfs/v4/lease.h"
+#include "nfs/v4/local_leases.h"
 #include "nfs/v4/state/random.h"
 
 namespace penstock::server {
@@ -117,14 +118,28 @@ void Nfs4::Start() {
 }
 
 Task<> Nfs4::KeepLeases() {
-  keeping_ = true;
+  ++under_way_;
   co_await nfs::v4::KeepLeases(MakeServices(), &home_);
-  keeping_ = false;
-  if (kept_) {
-    kept_->Set();
-  } else if (!stopping_) {
-    timer_->ExpireAfter(kLook);
-  }
+  if (!stopping_) timer_->ExpireAfter(kLook);
+  EndWork();
+}
+
+void Nfs4::LookAtLocalLeases() {
+  look_again_ = !stopping_;
+  if (look_again_ && !looking_) Spawn(LookAgain());
+}
+
+// A lease may be broken when it has been looked at already.
+Task<> Nfs4::LookAgain() {
+  ++under_way_;
+  looking_ = true;
+  while (std::exchange(look_again_, false)) co_await nfs::v4::LookAtLocalLeases(MakeServices(), &home_);
+  looking_ = false;
+  EndWork();
+}
+
+void Nfs4::EndWork() {
+  if (--under_way_ == 0 && all_ended_) all_ended_->Set();
 }
 
 Task<> Nfs4::Stop() {
@@ -132,10 +147,10 @@ Task<> Nfs4::Stop() {
   timer_->Cancel();
   caller_.Stop();
   co_await nfs::v4::StopCopies(state_, home_);
-  if (!keeping_) co_return;
-  Completion<> kept;
-  kept_ = &kept;
-  co_await kept;
+  if (under_way_ == 0) co_return;
+  Completion<> all_ended;
+  all_ended_ = &all_ended;
+  co_await all_ended;
 }
 
 }  // namespace penstock::server

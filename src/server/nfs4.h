@@ -39,6 +39,8 @@ class Nfs4 {
 
   // On the home loop, when it runs: leases are kept from now on.
   void Start();
+  // On the home loop: a local program may have broken a lease (fs/local_lease.h).
+  void LookAtLocalLeases();
   // On the home loop, once: no client is called any more, nor its lease looked at, and nothing is copied for it. The
   // loops go on until nothing is served any more.
   Task<> Stop();
@@ -56,6 +58,8 @@ class Nfs4 {
        Memory memory);
   nfs::v4::Services MakeServices();
   Task<> KeepLeases();
+  Task<> LookAgain();
+  void EndWork();
 
   const nfs::v4::Settings settings_;
   Loop& home_;
@@ -70,9 +74,11 @@ class Nfs4 {
   nfs::v4::Claims claims_;
   std::unique_ptr<Timer> timer_;
 
-  // While leases are being looked at; Stop() waits for its end.
-  Completion<>* kept_ = nullptr;
-  bool keeping_ = false;
+  // While clients' leases, or those of the file systems, are being looked at; Stop() waits for the end of that.
+  unsigned under_way_ = 0;
+  Completion<>* all_ended_ = nullptr;
+  bool looking_ = false;
+  bool look_again_ = false;
   bool stopping_ = false;
 };
 

@@ -39,6 +39,10 @@ struct Options {
   // Users' groups are those that this host knows, not those of their credentials, which are sixteen at most.
   bool manage_gids = false;
   nfs::v4::Settings nfs4;
+  // Programs of this host that open a file for writing wait until clients have returned their delegations for reading on it. The kernel
+  // sends the process SIGIO then, which ends it by default. So this is for programs that call Server::LookAtLocalLeases() on each SIGIO,
+  // and handle or ignore it until the server is gone.
+  bool local_leases = false;
   rdma::Choice rdma;
   rdma::iwarp::Options iwarp;
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.

@@ -216,6 +216,7 @@ SetupResult<void> Server::OpenExports() {
     options.state_directory = state_directory_->path();
     options.changes = changes;
     options.objects = objects_;
+    options.leases = options_.local_leases && options_.nfs4.delegations;
     PENSTOCK_TRY(options.export_name, nfs::NormalizeExportPath(spec.path));
     for (const nfs::ExportSpec& other : options_.exports) {
       if (&other != &spec) options.others.emplace_back(other.directory);
@@ -313,6 +314,10 @@ void Server::TidyUp() {
     objects_->CloseUnusedWriters();
     is_tidying_ = false;
   });
+}
+
+void Server::LookAtLocalLeases() {
+  workers_.front()->loop().Post([this] { nfs4_->LookAtLocalLeases(); });
 }
 
 void Server::Stop() {

@@ -55,6 +55,8 @@ class Server {
 
   // Connections are accepted and served from now on, on threads of the server's own.
   void Start();
+  // From Start() to Stop(), in any thread: there was a SIGIO. See Options::local_leases. Not in a signal handler.
+  void LookAtLocalLeases();
   // Takes no more calls, lets those that run end, and closes all connections. Done when no thread is left. Once.
   void Stop();
 

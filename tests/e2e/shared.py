@@ -4,13 +4,16 @@
 import fcntl
 import os
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import nfs4_messages as nfs4  # noqa: E402
 import rpc_messages as rpc  # noqa: E402
 from cases import main  # noqa: E402
+from nfs4_callbacks import CalledClient  # noqa: E402
 from nfs4_messages import BOTH, Confirmed, Owner, Session, compound, look_up, op, putfh  # noqa: E402
+from patience import SECONDS  # noqa: E402
 from penstock import Server  # noqa: E402
 from rpc_messages import opaque  # noqa: E402
 from tcp_peer import TcpClient  # noqa: E402
@@ -113,6 +116,100 @@ def local_locks(scratch):
         client.close()
 
 
+OPENS = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), b'changed')"
+TRUNCATES = "import os, sys; os.truncate(sys.argv[1], 7)"
+TRIES = "import os, sys; os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)"
+
+
+class LocalProgram:
+    """Runs until the with ends, or it does."""
+
+    def __init__(self, code, path):
+        self.process = subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self):
+        """Its exit code, and its last words."""
+        _, errors = self.process.communicate(timeout=SECONDS)
+        return self.process.returncode, errors.decode()
+
+
+def delegated(session, client, name):
+    """(the file's handle, the delegation for reading that opening it gave, or None)."""
+    open_file = nfs4.open_op(session.client, b"owner", name, nfs4.READ_ACCESS | nfs4.READ_DELEGATION)
+    opened = session.run(client, [putfh(look_up(client)), open_file, op(nfs4.GETFH)])
+    return opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["delegation"]
+
+
+def local_opens(scratch):
+    """A program of the host that opens a file for writing, or truncates it, waits until the client has returned its delegation."""
+    path = directory_of(scratch)
+    cases = {b"opened": OPENS, b"truncated": TRUNCATES, b"tried": TRIES}
+    for name in (*cases, b"written", b"own", b"left"):
+        with open(f"{path}/{name.decode()}", "wb") as file:
+            file.write(bytes(1000))
+    with Server({"/": f"{path}:no_root_squash"}) as server:
+        client = CalledClient(server.tcp)
+        session = Session(client, b"holder", 1, nfs4.CONN_BACK_CHAN)
+        for name, code in cases.items():
+            file, delegation = delegated(session, client, name)
+            assert delegation, name
+            at = f"{path}/{name.decode()}"
+            with LocalProgram(code, at) as program:
+                recalled, handle = client.take_recall()
+                assert recalled[4:] == delegation[4:] and handle == file
+                with open(at, "rb") as now:
+                    assert now.read() == bytes(1000), "the file was changed while it was delegated"
+                returned = session.run(client, [putfh(file), op(nfs4.DELEGRETURN, delegation)])
+                assert returned.status == nfs4.OK, returned.status
+                ended, errors = program.end()
+                if code == TRIES:
+                    assert ended == 1 and "BlockingIOError" in errors, errors
+                else:
+                    assert ended == 0, errors
+        assert os.path.getsize(f"{path}/truncated") == 7
+        with open(f"{path}/opened", "rb") as changed:
+            assert changed.read(7) == b"changed"
+
+        # Whoever writes already keeps delegations away, but for the server itself.
+        with open(f"{path}/written", "r+b"):
+            _, none = delegated(session, client, b"written")
+            assert none is None
+        file, stateid = Owner(session, b"writer").open(client, look_up(client), b"written")
+        assert session.run(client, [putfh(file), nfs4.write_op(stateid, 0, b"text", 0)]).status == nfs4.OK
+        assert session.run(client, [putfh(file), nfs4.close_op(stateid)]).status == nfs4.OK
+        file, delegation = delegated(session, client, b"written")
+        assert delegation
+        # What its holder writes recalls nothing, and goes to the disk at once.
+        own, _ = delegated(session, client, b"own")
+        _, stateid = Owner(session, b"writer of its own").open(client, look_up(client), b"own")
+        assert session.run(client, [putfh(own), nfs4.write_op(stateid, 0, b"text")]).status == nfs4.OK
+        assert not client.recalls
+        # What another client does goes on when it is returned; then the file is nobody's.
+        other = Session(client, b"other", 1)
+        write = [putfh(file), nfs4.open_op(other.client, b"owner", b"", BOTH | nfs4.NO_DELEGATION, by_handle=True)]
+        assert other.run(client, write).status == nfs4.DELAY
+        assert client.take_recall()[0][4:] == delegation[4:]
+        assert session.run(client, [putfh(file), op(nfs4.DELEGRETURN, delegation)]).status == nfs4.OK
+        stateid = other.run(client, write).value(nfs4.OPEN)["stateid"]
+        assert other.run(client, [putfh(file), nfs4.write_op(stateid, 0, b"news")]).status == nfs4.OK
+        assert other.run(client, [putfh(file), nfs4.close_op(stateid)]).status == nfs4.OK
+
+        # A program that waits when the server stops goes on, and so does the server until it has stopped.
+        delegated(session, client, b"left")
+        with LocalProgram(OPENS, f"{path}/left") as program:
+            client.take_recall()
+            assert server.stop() == 0
+            assert program.end()[0] == 0
+        client.close()
+
+
 def with_export_of(handle, other):
     return handle[:EXPORT_AT] + other[EXPORT_AT:EXPORT_AT + EXPORT_SIZE] + handle[EXPORT_AT + EXPORT_SIZE:]
 
@@ -161,4 +258,4 @@ def handles(scratch):
 
 
 if __name__ == "__main__":
-    main({"two_exports": two_exports, "local_locks": local_locks, "handles": handles})
+    main({"two_exports": two_exports, "local_locks": local_locks, "local_opens": local_opens, "handles": handles})

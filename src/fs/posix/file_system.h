@@ -126,8 +126,6 @@ class FileSystem final : public fs::FileSystem {
   auto ChangeAndSync(const Context& context, Work work, Change change, Work of_files = Work::kData)
       -> Task<std::invoke_result_t<Change&, Tree::Touches&>>;
 
-  // Counted until its last holder lets go. Null where there are too many.
-  SharedFile ShareForLeases(FileDescriptor file);
   LeaseReply TakeLease(const Handle& file);
 
   Tree tree_;

@@ -59,19 +59,27 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
+  Files::DelegationRequest request{
+      .client = client,
+      .file = file.name(),
+      .minor_version = compound.minor_version,
+      .by = Principal::Of(compound.call.credential),
+      .facts = {.want = want, .offered = compound.services.settings.delegations, .writable = rights.write},
+      .asked_by = compound.request_name(),
+      .lease = std::nullopt};
+  bool needs_lease = false;
+  {
+    auto state = compound.services.state.Lock();
+    request.facts.can_call_back = state->clients.CanCall(client);
+    needs_lease = state->files.NeedsLocalLease(request, compound.now());
+  }
+  if (needs_lease) request.lease = co_await file.file_system().OpenLease(file.context(), file.object());
+
   auto state = compound.services.state.Lock();
   if (const nfsstat4 status = state->clients.CheckNew(client); status != NFS4_OK) {
     co_return WANT_DELEGATION4res(status);
   }
-  const Files::DelegationRequest request{.client = client,
-                                         .file = file.name(),
-                                         .minor_version = compound.minor_version,
-                                         .by = Principal::Of(compound.call.credential),
-                                         .facts = {.want = want,
-                                                   .offered = compound.services.settings.delegations,
-                                                   .can_call_back = state->clients.CanCall(client),
-                                                   .writable = rights.write},
-                                         .asked_by = compound.request_name()};
+  request.facts.can_call_back = state->clients.CanCall(client);
   co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
 }
 

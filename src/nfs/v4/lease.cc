@@ -2,6 +2,7 @@
 
 #include "nfs/v4/callbacks.h"
 #include "nfs/v4/io_state.h"
+#include "nfs/v4/local_leases.h"
 #include "nfs/v4/state/recovery_queue.h"
 #include "nfs/v4/state/reply_writer.h"
 #include "nfs/v4/state/state.h"
@@ -89,6 +90,7 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   }
   if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
+  co_await RecallForLocalPrograms(services, loop);
   RunAndSend(services, [&services](auto& tables) {
     tables.files.EndTurns(services.clock.Now());
     return true;

@@ -81,6 +81,7 @@ const char* CheckDelegations(const FileState& file) {
     if (delegation->revoked) return "a file has a delegation that is revoked";
   }
   const size_t writes = Count(file.delegations, [](const auto& held) { return held.second->write; });
+  if (file.lease && file.delegations.size() == writes) return "a lease without a delegation for reading is kept";
   return writes == file.write_delegations.size() ? nullptr : "a file has not as many write delegations as it lists";
 }
 
@@ -143,7 +144,7 @@ bool IsListed(const StateRecord& record) {
 }  // namespace
 
 const char* Files::FindInconsistency() const {
-  size_t denials = 0;
+  size_t denials = 0, leased = 0, broken = 0;
   for (const auto& [name, file] : files_) {
     if (file->name != name) return "a file is where another one should be";
     if (file->opens.empty() && file->delegations.empty()) return "a file without state is kept";
@@ -152,8 +153,10 @@ const char* Files::FindInconsistency() const {
     for (const char* wrong : {CheckOpens(*file), CheckLocks(*file), CheckDelegations(*file)}) {
       if (wrong) return wrong;
     }
+    if (file->lease) ++(file->lease_broken ? broken : leased);
     denials += Count(file->opens.all(), [](const auto& open) { return open.second->share.deny != 0; });
   }
+  if (leased != leased_.size() || broken != broken_.size()) return "there are not as many leases as are listed";
   size_t states = 0, delegations = 0, owners = 0, ranges = 0, idle = 0, unrecalled = 0;
   for (const auto& [id, client] : clients_) {
     if (client->id != id) return "a client is where another one should be";

@@ -52,21 +52,30 @@ void AddWhatIsHeld(const Party& party, const FileState& file, DelegationFacts& f
 
 }  // namespace
 
-open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now) {
-  ClientFiles& client = GetClient(request.client);
+DelegationFacts Files::FactsOf(const DelegationRequest& request, TimePoint now) const {
   DelegationFacts facts = request.facts;
   facts.recent_conflict = conflicts_.Has(NamedFileHash()(request.file), now);
   facts.changing = changing_.contains(request.file);
-  facts.room = HasRoomForDelegation(client);
+  const ClientFiles* const client = FindClient(request.client);
+  facts.room = !client || HasRoomForDelegation(*client);
   if (const FileState* const file = FindFile(request.file)) {
-    AddWhatIsHeld({client.id, request.file.handle.export_id}, *file, facts);
+    AddWhatIsHeld({request.client, request.file.handle.export_id}, *file, facts);
   }
-  const DelegationDecision decision = Decide(facts);
+  return facts;
+}
+
+open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now) {
+  ClientFiles& client = GetClient(request.client);
+  DelegationDecision decision = Decide(FactsOf(request, now));
+  if (decision.type == nfs4::OPEN_DELEGATE_READ && !IsWatchable(request.file, request.lease)) {
+    decision = {nfs4::OPEN_DELEGATE_NONE, nfs4::WND4_CONTENTION};
+  }
   if (decision.type == nfs4::OPEN_DELEGATE_NONE) {
-    return NoDelegation(decision.why, request.minor_version, facts.want);
+    return NoDelegation(decision.why, request.minor_version, request.facts.want);
   }
   const bool write = decision.type == nfs4::OPEN_DELEGATE_WRITE;
   DelegationState& given = AddDelegation(client, request.file, write, request.minor_version);
+  if (!write && request.lease) AddLease(*given.file, request.lease->lease);
   given.makers.Add(request.by);
   given.change = request.change;
   given.given_by = request.asked_by;
@@ -124,6 +133,7 @@ void Files::Detach(DelegationState& delegation) {
     std::erase(file.write_delegations, &delegation);
     write_held_->Remove(NamedFileHash()(delegation.name));
   }
+  if (file.delegations.size() == file.write_delegations.size()) RemoveLease(file);
   if (!delegation.recall_sent) delegation.client->unrecalled.erase(delegation.in_unrecalled);
   (delegation.recall_sent ? recalled_ : unrecalled_).erase(delegation.in_all);
   --delegations_;
@@ -183,6 +193,10 @@ Files::RecallResult Files::RecallFor(const NamedFile& name, std::optional<Client
     conflicts_.Note(NamedFileHash()(name), now);
     result.holders.push_back(delegation->client->id);
     SendRecall(*delegation, now);
+  }
+  // Who writes holds all that is left, and the server writes for it: the lease would be in the way.
+  if (use == Use::kWrite && result.holders.empty()) {
+    if (FileState* const left = FindFile(name)) RemoveLease(*left);
   }
   return result;
 }

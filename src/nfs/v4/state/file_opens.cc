@@ -68,6 +68,8 @@ FileOpens::Counts FileOpens::CountsOf(const Party& party) const {
 }
 
 bool FileOpens::HasOthers(const Party& party) const { return all_.size() > CountsOf(party).opens; }
+bool FileOpens::HasWriters() const { return !by_bit_[kWriters].empty(); }
+
 bool FileOpens::HasOtherWriters(const Party& party) const { return by_bit_[kWriters].size() > CountsOf(party).writers; }
 
 }  // namespace penstock::nfs::v4

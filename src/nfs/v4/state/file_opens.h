@@ -45,6 +45,7 @@ class FileOpens {
   // Opens of other parties than this; those that may write.
   bool HasOthers(const Party& party) const;
   bool HasOtherWriters(const Party& party) const;
+  bool HasWriters() const;
 
   bool empty() const { return all_.empty(); }
   size_t size() const { return all_.size(); }

@@ -187,9 +187,14 @@ class Files {
     DelegationFacts facts;                  // what only the caller knows: want, share, offered, can_call_back, writable
     std::optional<uint64_t> change{};       // the file's attribute, of which its holder knows by now
     std::optional<RequestName> asked_by{};  // none in minor version 0
+    // What FileSystem::OpenLease gave, where NeedsLocalLease said so. Absent where it did not: then no delegation is given that needs a
+    // lease after all.
+    std::optional<fs::LeaseReply> lease = fs::LeaseReply{};
   };
   // The delegation as OPEN and WANT_DELEGATION answer it.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
+  // Whether the answer would be a delegation for reading, and the file has no lease yet: then whoever asks for it asks for that first.
+  bool NeedsLocalLease(const DelegationRequest& request, TimePoint now) const;
   // Whether one may be reclaimed (RFC 8881 §8.4.2.1.1): others' opens and delegations are in its way as they would be at any
   // other time.
   bool MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const;
@@ -211,7 +216,8 @@ class Files {
     std::vector<ClientId> holders{};  // those whose delegations are
   };
   // Recalls what is in the way, and revokes what was recalled too long ago. `except` is who does it, where that is
-  // known: what it holds by another export's name of the file is in its way, too.
+  // known: what it holds by another export's name of the file is in its way, too. Where only its own is left and it writes, the file's
+  // lease is given up: the file system could not write.
   RecallResult RecallFor(const NamedFile& file, std::optional<ClientId> except, Use use, TimePoint now);
   // From here on somebody changes the file in whose way no delegation was: none is granted until as many have ended.
   void BeginChange(const NamedFile& file) { ++changing_[file]; }
@@ -236,6 +242,12 @@ class Files {
   // Of one that its holder has changed: the change attribute to tell, greater than the last that was told, and no less than `known`. The
   // holder may go on changing it without another word.
   uint64_t NextChange(const NamedFile& file, uint64_t known);
+  // How many leases nobody had broken when they were last looked at.
+  size_t local_leases() const { return leased_.size(); }
+  // Looks at so many of them, those first that were not looked at the longest.
+  void LookAtLocalLeases(size_t count);
+  // Files that local programs wait for: their delegations are to be recalled, again and again until they are gone (RecallFor, kWrite).
+  std::vector<NamedFile> FilesWithBrokenLease() const;
   // DELEGRETURN
   void Return(DelegationState& delegation, TimePoint now);
 
@@ -306,6 +318,10 @@ class Files {
   void ForgetClosed(OpenOwner& owner);
   void SetShare(OpenState& open, const Share& share);
   DelegationState& AddDelegation(ClientFiles& client, const NamedFile& name, bool write, uint32_t minor_version);
+  DelegationFacts FactsOf(const DelegationRequest& request, TimePoint now) const;
+  bool IsWatchable(const NamedFile& name, const std::optional<fs::LeaseReply>& lease) const;
+  void AddLease(FileState& file, const std::shared_ptr<fs::LocalLease>& lease);
+  void RemoveLease(FileState& file);
   void Detach(DelegationState& delegation);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
   void Revoke(DelegationState& delegation);
@@ -350,6 +366,8 @@ class Files {
   std::list<OpenOwner*> idle_;              // of all clients; the one that is so longest comes first
   std::list<DelegationState*> unrecalled_;  // the oldest first
   std::list<DelegationState*> recalled_;    // in the order of their recalls
+  std::list<FileState*> leased_;            // those not looked at the longest come first
+  std::list<FileState*> broken_;            // of which the lease is broken
   std::unique_ptr<WriteHeldFiles> write_held_ = std::make_unique<WriteHeldFiles>();
   std::unordered_map<NamedFile, uint32_t, NamedFileHash> changing_;
   RecentConflicts conflicts_;

@@ -40,6 +40,10 @@ struct FileState {
   std::map<Party, DelegationState*> delegations;
   std::vector<DelegationState*>
       write_delegations;  // those of them that are for writing: one, unless clients reclaimed more
+  // By which local programs recall the delegations for reading; none without such a delegation. See Files::leased_.
+  std::shared_ptr<fs::LocalLease> lease;
+  bool lease_broken = false;
+  std::list<FileState*>::iterator in_leases{};
   LockQueue queue;
   bool has_turn = false;  // in Files::turns_
 };

@@ -1,0 +1,37 @@
+// Leases that tests break, as a local program would.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "fs/local_lease.h"
+
+namespace penstock::fs {
+
+// Those of one file. It outlives them.
+class TestLeases {
+ public:
+  LeaseReply Open() {
+    ++asked;
+    if (contended) return {.lease = nullptr, .contended = true};
+    return {.lease = std::make_shared<Lease>(*this)};
+  }
+
+  bool contended = false;  // a local program has the file open for writing
+  bool broken = false;     // a local program waits
+  size_t held = 0;
+  size_t asked = 0;
+
+ private:
+  class Lease final : public LocalLease {
+   public:
+    explicit Lease(TestLeases& all) : all_(all) { ++all_.held; }
+    ~Lease() override { --all_.held; }
+    bool IsBroken() const override { return all_.broken; }
+
+   private:
+    TestLeases& all_;
+  };
+};
+
+}  // namespace penstock::fs

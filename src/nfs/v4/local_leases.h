@@ -1,0 +1,15 @@
+// Delegations are recalled for programs of the server's own host: see fs/local_lease.h.
+#pragma once
+
+#include "base/task.h"
+#include "nfs/v4/compound.h"
+
+namespace penstock::nfs::v4 {
+
+// Some lease may have been broken: looks at all of them, and recalls the delegations on files that programs wait for.
+Task<void> LookAtLocalLeases(const Services& services, Loop* loop);
+
+// The same for leases that are known to be broken: their delegations are revoked in the end. To be done from time to time.
+Task<void> RecallForLocalPrograms(const Services& services, Loop* loop);
+
+}  // namespace penstock::nfs::v4
