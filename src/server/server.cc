@@ -149,7 +149,7 @@ Server::Server(const Options& options)
       pool_(options.workers),
       connections_(std::make_shared<rpc::ConnectionTable>(options.connections)),
       memory_(std::make_shared<rpc::MemoryBudget>(
-           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
+          rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
       objects_(std::make_shared<fs::posix::OpenObjects>(
           fs::posix::OpenObjects::MaxDescriptors(options.connections.connections))),
       shortage_(std::make_shared<DescriptorShortage>([this] { return MakeRoomForConnections(); })) {}

@@ -308,8 +308,7 @@ LeaseReply FileSystem::TakeLease(const Handle& file) {
   const Result<ObjectRef> object = *tree_.Reach(file, Patience::kMayBlock);
   if (!object || (*object)->type() != FileType::kRegular) return {};
   OpenObjects& objects = tree_.all_objects();
-  Result<FileDescriptor> opened =
-      objects.OpenResult([&] { return Reopen((*object)->fd(), O_RDONLY | O_NONBLOCK); });
+  Result<FileDescriptor> opened = objects.OpenResult([&] { return Reopen((*object)->fd(), O_RDONLY | O_NONBLOCK); });
   if (!opened) return {};
   const SharedFile shared = objects.ShareFor(OpenObjects::Use::kLeases, *std::move(opened));
   if (!shared) return {};

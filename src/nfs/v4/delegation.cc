@@ -107,9 +107,8 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   }
   const bool may_stay = state->clients.CanCall(client) && compound.services.settings.delegations;
   co_return WANT_DELEGATION4res(
-      NFS4_OK,
-      state->files.ReclaimDelegation(client, file.name(), write, may_stay,
-                                     compound.minor_version, Principal::Of(compound.call.credential), compound.now()));
+      NFS4_OK, state->files.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
+                                              Principal::Of(compound.call.credential), compound.now()));
 }
 
 }  // namespace
