@@ -297,7 +297,7 @@ Task<std::shared_ptr<LocalLocks>> FileSystem::OpenLocks(const Context& context, 
     }
     if (!opened) opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDONLY | O_NONBLOCK); });
     if (!opened) return std::unexpected(opened.error());
-    return objects.ShareFor(OpenObjects::Use::kLocks, *std::move(opened));
+    return objects.ShareFor(OpenObjects::Purpose::kLocks, *std::move(opened));
   };
   Result<SharedFile> opened = co_await OnPool(context, pool_, Work::kMetadata, open);
   if (!opened || !*opened) co_return nullptr;
@@ -310,7 +310,7 @@ LeaseReply FileSystem::TakeLease(const Handle& file) {
   OpenObjects& objects = tree_.all_objects();
   Result<FileDescriptor> opened = objects.OpenResult([&] { return Reopen((*object)->fd(), O_RDONLY | O_NONBLOCK); });
   if (!opened) return {};
-  const SharedFile shared = objects.ShareFor(OpenObjects::Use::kLeases, *std::move(opened));
+  const SharedFile shared = objects.ShareFor(OpenObjects::Purpose::kLeases, *std::move(opened));
   if (!shared) return {};
   const LeaseReply taken = FileLease::Take(*object, shared, pool_);
   if (!taken.contended) return taken;

@@ -19,10 +19,10 @@ namespace {
 
 std::atomic<int> broken_leases = 0;  // signals
 
-Options WithLeases(size_t max_objects = 0) {
+Options WithLeases(size_t max_descriptors = 0) {
   Options options = With(HandleMethod::kBest);
   options.leases = true;
-  options.max_objects = max_objects;
+  if (max_descriptors > 0) options.objects = std::make_shared<OpenObjects>(max_descriptors);
   return options;
 }
 
@@ -169,7 +169,7 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
 }
 
 TEST_P(LocalLeaseTest, IsNotTakenBeyondTheBound) {
-  Replace(WithLeases(2));
+  Replace(WithLeases(16));  // an eighth of these
   MakeFile("second");
   MakeFile("third");
   const LeaseReply first = OpenLease();

@@ -54,9 +54,9 @@ SharedFile OpenObjects::Share(FileDescriptor file) {
   return SharedFile(std::move(counted), shared);
 }
 
-SharedFile OpenObjects::ShareFor(Use use, FileDescriptor file) {
-  Part& part = parts_[static_cast<size_t>(use)];
-  const size_t most = use == Use::kLocks ? max_descriptors_ / 4 : max_descriptors_ / 8;
+SharedFile OpenObjects::ShareFor(Purpose purpose, FileDescriptor file) {
+  Part& part = parts_[static_cast<size_t>(purpose)];
+  const size_t most = purpose == Purpose::kLocks ? max_descriptors_ / 4 : max_descriptors_ / 8;
   if (part.descriptors->fetch_add(1) < most) {
     SharedFile shared = Share(std::move(file));
     const FileDescriptor* const counted = shared.get();
@@ -67,7 +67,7 @@ SharedFile OpenObjects::ShareFor(Use use, FileDescriptor file) {
     log::warn(
         "clients hold too many {} for programs of this host to see all of them; raise the limit of open files "
         "(ulimit -n, LimitNOFILE=)",
-        use == Use::kLocks ? "locks" : "delegations");
+        purpose == Purpose::kLocks ? "locks" : "delegations");
   }
   return nullptr;
 }

@@ -62,8 +62,8 @@ class OpenObjects {
   SharedFile Share(FileDescriptor file);
   // The same for a file that is kept open for the locks or the lease on it: at most a quarter of all descriptors is for locks, an
   // eighth for leases. Null where there are too many.
-  enum class Use : uint8_t { kLocks, kLeases };
-  SharedFile ShareFor(Use use, FileDescriptor file);
+  enum class Purpose : uint8_t { kLocks, kLeases };
+  SharedFile ShareFor(Purpose purpose, FileDescriptor file);
 
  private:
   friend class Object;
@@ -129,7 +129,7 @@ class OpenObjects {
     const std::shared_ptr<std::atomic<size_t>> descriptors = std::make_shared<std::atomic<size_t>>(0);
     LogLimit told;
   };
-  std::array<Part, 2> parts_;  // of these, by Use
+  std::array<Part, 2> parts_;  // of these, by Purpose
   std::array<Shard, 16> shards_;
   std::atomic<size_t> pinned_ = 0;
   std::atomic<size_t> next_busy_ = 0;  // the shard that is looked at first for what busy objects do not need
