@@ -28,7 +28,8 @@ def half_way(scratch, transport, options=""):
     make(f"{scratch}/export/file", SIZE)
     with open(f"{scratch}/got/file", "wb") as old:
         old.write(b"old")
-    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+    # A program that changes the file would wait until the client returns its delegation, whose recall the valve holds back.
+    with Server({"/": f"{scratch}/export:no_root_squash"}, ["--no-delegations"]) as server:
         with Valve(server.rdma if transport == "rdma" else server.tcp, PASSING) as valve:
             url = f"nfs://{ADDRESS}:{valve.port}/file?vers=4.1&proto={transport}{options}"
             client = subprocess.Popen([PENSTOCK, "cp", "-q", url, f"{scratch}/got/file"], stdin=subprocess.DEVNULL,
