@@ -215,7 +215,8 @@ class Tree {
   // What a new object is to be made with in the directory, where the client asked for `mode`.
   static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
   Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
-  Result<void> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
+  // Whether anything has happened: nothing where both are names of one object.
+  Result<bool> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);
 
   // What a change is going to be synced by, opened before it is made: where that takes a descriptor and there is none, kDelay.

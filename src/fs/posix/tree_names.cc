@@ -112,7 +112,7 @@ Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std:
   });
 }
 
-Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
+Result<bool> Tree::RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                                const std::string& to_name) {
   if (!from.is_directory() || !to.is_directory()) return std::unexpected(Error::kNotDir);
   PENSTOCK_CHECK(CheckOrdinaryName(from_name, NAME_MAX, kDotsWhenRenaming));
@@ -136,7 +136,7 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
       return LastError();
     }
   }
-  if (same) return {};  // two links of one file: nothing has happened
+  if (same) return false;
   if (unlinked) unlinked->Note();
   if (gone) {
     const Attributes& attributes = replaced->stat.attributes;
@@ -145,7 +145,7 @@ Result<void> Tree::RenameEntry(const Credentials& caller, Object& from, const st
     parts_.handles->NameRemoved(to.handle(), to_name, *gone, last);
   }
   parts_.handles->NameMoved(from.handle(), from_name, to.handle(), to_name);
-  return {};
+  return true;
 }
 
 Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, std::string_view from_name,
@@ -169,6 +169,7 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, st
     renamed.result = std::unexpected(Error::kDelay);
     return renamed;
   }
+  bool moved = false;
   {
     std::unique_lock first(source.changing, std::defer_lock);
     std::unique_lock second(target.changing, std::defer_lock);
@@ -181,13 +182,18 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_directory, st
     const Attributes target_before = StatOf(target).value_or(*to_stat).attributes;
     renamed.from.before = BeforeOf(source_before);
     renamed.to.before = BeforeOf(target_before);
-    renamed.result = RenameEntry(caller, source, std::string(from_name), target, std::string(to_name));
-    const bool moved = renamed.result.has_value();
+    const Result<bool> moving = RenameEntry(caller, source, std::string(from_name), target, std::string(to_name));
+    if (moving) {
+      moved = *moving;
+      renamed.result = {};
+    } else {
+      renamed.result = std::unexpected(moving.error());
+    }
     NoteAfter(source, source_before, renamed.from, moved);
     NoteAfter(target, target_before, renamed.to, moved);
   }
-  if (renamed.result) Touch(*to, *to_file, touches);
-  if (renamed.result && &source != &target) Touch(*from, *from_file, touches);
+  if (moved) Touch(*to, *to_file, touches);
+  if (moved && &source != &target) Touch(*from, *from_file, touches);
   return renamed;
 }
 

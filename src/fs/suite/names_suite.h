@@ -305,8 +305,12 @@ TEST_P(NamesSuite, RenameRefusesTheRest) {
 TEST_P(NamesSuite, RenameOntoAnotherLinkOfTheSameFileDoesNothing) {
   const Handle file = Make(root_, "one");
   ASSERT_TRUE(Link(file, root_, "two").result);
+  MakeDirectory(root_, "directory");
+  const uint64_t before = Stat(root_).change;
   EXPECT_TRUE(Rename(root_, "one", root_, "two").result);
   EXPECT_TRUE(Rename(root_, "one", root_, "one").result);
+  EXPECT_TRUE(Rename(root_, "directory", root_, "directory").result);
+  EXPECT_EQ(Stat(root_).change, before);
   EXPECT_EQ(Stat(file).nlink, 2u);
   EXPECT_EQ(Lookup(root_, "one").result->handle, file);
   EXPECT_EQ(Lookup(root_, "two").result->handle, file);
