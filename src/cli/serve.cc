@@ -8,8 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
+#include <semaphore>
 #include <thread>
 #include <utility>
 
@@ -160,14 +160,15 @@ class LeaseSignals {
 
 // False where the server has not ended within `limit`: then it goes on ending, on a thread of its own.
 bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
-  std::promise<void> ended;
-  const std::future<void> end = ended.get_future();
-  std::thread([running = std::move(server), done = std::move(ended)]() mutable {
+  const auto ended = std::make_shared<std::binary_semaphore>(0);
+  std::thread ending([running = std::move(server), ended]() mutable {
     running->Stop();
     running.reset();
-    done.set_value_at_thread_exit();
-  }).detach();
-  return end.wait_for(limit) == std::future_status::ready;
+    ended->release();
+  });
+  const bool in_time = ended->try_acquire_for(limit);
+  in_time ? ending.join() : ending.detach();
+  return in_time;
 }
 
 }  // namespace
