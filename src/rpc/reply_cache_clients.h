@@ -16,20 +16,19 @@
 namespace penstock::rpc {
 
 // The connections of a client: which of them it has left, and which it may have left as far as the replies that are still
-// kept can tell. Knows the last kMost of each.
+// kept can tell. Knows the last of each.
 class ClientConnections {
  public:
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMostLeft = 64;
+  // More than a server has of one host: a connection that is not known is not trusted.
+  static constexpr size_t kMostUsed = 4096;
 
   // A call has come over the connection. Returns the call's number for HandleForgotten().
   uint64_t HandleCall(uint64_t connection) {
     ++calls_;
-    if (Seen* seen = FindSeen(connection)) {
-      seen->last_call = calls_;
-    } else if (seen_.size() < kMost) {
-      seen_.push_back({connection, calls_});
-    } else {
-      *std::ranges::min_element(seen_, {}, &Seen::last_call) = {connection, calls_};
+    last_calls_[connection] = calls_;
+    if (last_calls_.size() > kMostUsed) {
+      last_calls_.erase(std::ranges::min_element(last_calls_, {}, [](const auto& each) { return each.second; }));
     }
     return calls_;
   }
@@ -41,10 +40,10 @@ class ClientConnections {
 
   void Leave(uint64_t connection) {
     if (std::ranges::find(left_, connection) != left_.end()) return;
-    if (left_.size() < kMost) {
+    if (left_.size() < kMostLeft) {
       left_.push_back(connection);
     } else {
-      left_[next_left_++ % kMost] = connection;
+      left_[next_left_++ % kMostLeft] = connection;
     }
   }
   // Whether the next call over the connection may be one that the client has sent again over a newer one. Where a call of a
@@ -52,22 +51,13 @@ class ClientConnections {
   bool MayHaveLeft(uint64_t connection) const {
     if (std::ranges::find(left_, connection) != left_.end()) return true;
     if (connection >= forgotten_connection_) return false;
-    const auto seen = std::ranges::find(seen_, connection, &Seen::connection);
-    return seen == seen_.end() || seen->last_call < forgotten_call_;
+    const auto last = last_calls_.find(connection);
+    return last == last_calls_.end() || last->second < forgotten_call_;
   }
 
  private:
-  struct Seen {
-    uint64_t connection;
-    uint64_t last_call;
-  };
-  Seen* FindSeen(uint64_t connection) {
-    const auto seen = std::ranges::find(seen_, connection, &Seen::connection);
-    return seen == seen_.end() ? nullptr : &*seen;
-  }
-
   uint64_t calls_ = 0;
-  std::vector<Seen> seen_;
+  std::unordered_map<uint64_t, uint64_t> last_calls_;  // by connection
   std::vector<uint64_t> left_;  // in a ring
   size_t next_left_ = 0;
   uint64_t forgotten_call_ = 0;

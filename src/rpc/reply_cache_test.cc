@@ -285,6 +285,12 @@ TEST_F(ReplyCacheTest, AClientMayUseSeveralConnectionsAtOnce) {
   for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
 }
 
+// As many programs behind one address.
+TEST_F(ReplyCacheTest, AClientMayUseManyConnections) {
+  ReplyCache cache({.client_writes = 4096});
+  for (uint32_t xid = 0; xid < 30'000; ++xid) ASSERT_EQ(Receive(cache, xid, 10 + xid % 1000), Outcome::kExecute) << xid;
+}
+
 TEST_F(ReplyCacheTest, AnotherClientsConnectionsAreNoMatter) {
   ReplyCache cache;
   EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
