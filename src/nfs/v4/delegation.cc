@@ -1,6 +1,7 @@
 // DELEGRETURN, DELEGPURGE, WANT_DELEGATION, GET_DIR_DELEGATION.
 #include "nfs/v4/convert.h"
 #include "nfs/v4/lease.h"
+#include "nfs/v4/local_leases.h"
 #include "nfs/v4/share_arguments.h"
 #include "nfs/v4/stateful.h"
 
@@ -65,15 +66,8 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
       .minor_version = compound.minor_version,
       .by = Principal::Of(compound.call.credential),
       .facts = {.want = want, .offered = compound.services.settings.delegations, .writable = rights.write},
-      .asked_by = compound.request_name(),
-      .lease = std::nullopt};
-  bool needs_lease = false;
-  {
-    auto state = compound.services.state.Lock();
-    request.facts.can_call_back = state->clients.CanCall(client);
-    needs_lease = state->files.NeedsLocalLease(request, compound.now());
-  }
-  if (needs_lease) request.lease = co_await file.file_system().OpenLease(file.context(), file.object());
+      .asked_by = compound.request_name()};
+  request.lease = co_await OpenLeaseFor(compound, request, file.object());
 
   auto state = compound.services.state.Lock();
   if (const nfsstat4 status = state->clients.CheckNew(client); status != NFS4_OK) {

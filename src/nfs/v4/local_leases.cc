@@ -8,6 +8,17 @@
 
 namespace penstock::nfs::v4 {
 
+Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files::DelegationRequest request,
+                                                 fs::Handle file) {
+  {
+    auto state = compound.services.state.Lock();
+    request.facts.can_call_back = state->clients.CanCall(request.client);
+    if (!state->files.NeedsLocalLease(request, compound.now())) co_return std::nullopt;
+  }
+  const Object& object = *compound.current;
+  co_return co_await object.file_system().OpenLease(object.context(), file);
+}
+
 Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
   // Each takes a system call, and nobody is to wait for the lock of State until thousands are done.
   constexpr size_t kAtOnce = 128;

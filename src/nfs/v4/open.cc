@@ -1,6 +1,7 @@
 // OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, OPENATTR.
 #include "nfs/v4/convert.h"
 #include "nfs/v4/lease.h"
+#include "nfs/v4/local_leases.h"
 #include "nfs/v4/open_target.h"
 #include "nfs/v4/share_arguments.h"
 #include "nfs/v4/stateful.h"
@@ -36,17 +37,9 @@ class OpenRequest {
   Task<nfsstat4> Truncate(const OpenTarget& target);
   Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
   Task<bool> MayWrite(const OpenTarget& target);
-  // What a delegation depends on that is known before the tables are asked.
-  struct Wish {
-    bool confirm = false;
-    std::optional<uint64_t> change{};
-    bool writable = false;
-    std::optional<fs::LeaseReply> lease{};
-  };
-  Files::DelegationRequest RequestOf(const StateTables& state, const NamedFile& file, const Wish& wish) const;
-  Task<std::optional<fs::LeaseReply>> LeaseFor(const OpenTarget& target, const Wish& wish);
-  open_delegation4 Delegate(StateTables& state, const NamedFile& file, const Wish& wish) const;
-  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Wish& wish);
+  Task<Files::DelegationRequest> PrepareDelegation(const OpenTarget& target, bool confirm, bool writable);
+  open_delegation4 Delegate(StateTables& state, Files::DelegationRequest request) const;
+  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Files::DelegationRequest& request);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
   // The delegation that is reclaimed with the open.
@@ -176,44 +169,14 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   co_return access.result && (*access.result & fs::kAccessModify);
 }
 
-Files::DelegationRequest OpenRequest::RequestOf(const StateTables& state, const NamedFile& file,
-                                                const Wish& wish) const {
-  // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
-  const bool offered = compound_.services.settings.delegations && !wish.confirm && !is_reclaim() && !has_delegation();
-  return {.client = client_,
-          .file = file,
-          .minor_version = compound_.minor_version,
-          .by = Principal::Of(compound_.call.credential),
-          .facts = {.want = want(),
-                    .share = share_,
-                    .offered = offered,
-                    .can_call_back = state.clients.CanCall(client_),
-                    .writable = wish.writable},
-          .change = wish.change,
-          .asked_by = compound_.request_name(),
-          .lease = wish.lease};
-}
-
-// Where the delegation would be one for reading, local programs are to wait until it is returned.
-Task<std::optional<fs::LeaseReply>> OpenRequest::LeaseFor(const OpenTarget& target, const Wish& wish) {
-  if (!compound_.services.settings.delegations) co_return std::nullopt;
-  {
-    auto state = compound_.services.state.Lock();
-    const NamedFile file = NameOf(target);
-    if (!state->files.NeedsLocalLease(RequestOf(*state, file, wish), now())) co_return std::nullopt;
-  }
-  const Object& object = *compound_.current;
-  co_return co_await object.file_system().OpenLease(object.context(), target.object);
-}
-
-open_delegation4 OpenRequest::Delegate(StateTables& state, const NamedFile& file, const Wish& wish) const {
-  const bool can_call_back = state.clients.CanCall(client_);
+open_delegation4 OpenRequest::Delegate(StateTables& state, Files::DelegationRequest request) const {
+  request.facts.can_call_back = state.clients.CanCall(client_);
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
-    const bool may_stay = can_call_back && compound_.services.settings.delegations;
-    return state.files.ReclaimDelegation(client_, file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
-                                         compound_.minor_version, Principal::Of(compound_.call.credential), now());
+    const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
+    return state.files.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
+                                         compound_.minor_version, request.by, now());
   }
-  return state.files.Delegate(RequestOf(state, file, wish), now());
+  return state.files.Delegate(request, now());
 }
 
 // The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881 §10.4.3).
@@ -225,8 +188,22 @@ Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
   co_return attributes->change;
 }
 
-OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, const Wish& wish) {
-  const NamedFile file = NameOf(target);
+// All that a delegation depends on but for the state of clients and files.
+Task<Files::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm, bool writable) {
+  // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
+  const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
+  Files::DelegationRequest request{.client = client_,
+                                   .file = NameOf(target),
+                                   .minor_version = compound_.minor_version,
+                                   .by = Principal::Of(compound_.call.credential),
+                                   .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
+                                   .asked_by = compound_.request_name()};
+  request.change = co_await ChangeOf(target);
+  request.lease = co_await OpenLeaseFor(compound_, request, target.object);
+  co_return request;
+}
+
+OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, const Files::DelegationRequest& request) {
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
@@ -234,7 +211,7 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, co
     auto state = compound_.services.state.Lock();
     if (compound_.minor_version > 0 && state->clients.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was forgotten meanwhile is given nothing more; it will find out.
-    if (state->clients.Find(client_)) delegation = Delegate(*state, file, wish);
+    if (state->clients.Find(client_)) delegation = Delegate(*state, request);
   }
   compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
   SetCurrentStateId(compound_, attempt.opened.stateid);
@@ -270,11 +247,8 @@ Task<OPEN4res> OpenRequest::Run() {
     }
     compound_.uses.End();  // it may have a delegation itself
   }
-  Wish wish{.confirm = attempt.confirm};
-  wish.change = co_await ChangeOf(*target);
-  wish.writable = writable;
-  wish.lease = co_await LeaseFor(*target, wish);
-  co_return Grant(*target, attempt, wish);
+  const Files::DelegationRequest request = co_await PrepareDelegation(*target, attempt.confirm, writable);
+  co_return Grant(*target, attempt, request);
 }
 
 // Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.
