@@ -10,8 +10,6 @@
 namespace penstock::rpc {
 namespace {
 
-constexpr Duration kBetweenLines = std::chrono::seconds(10);
-
 ConnectionTable::Limits Complete(ConnectionTable::Limits limits) {
   if (limits.per_address == 0) limits.per_address = std::max<size_t>(1, limits.connections / 4);
   return limits;
@@ -92,14 +90,13 @@ void ConnectionTable::Uncount(Place& place) {
 }
 
 void ConnectionTable::LogRefusal(const IpAddress& peer, Refusal refusal, TimePoint now) {
-  if (now < next_line_) {
-    ++unlogged_;
+  if (!told_.Allows(now)) {
+    ++untold_;
     return;
   }
-  next_line_ = now + kBetweenLines;
   log::warn(
       "refused a connection from {}: {} ({} in all, {} for one address; {} more were refused since the last line)",
-      peer.to_string(), ToString(refusal), limits_.connections, limits_.per_address, std::exchange(unlogged_, 0));
+      peer.to_string(), ToString(refusal), limits_.connections, limits_.per_address, std::exchange(untold_, 0));
 }
 
 std::string_view ToString(ConnectionTable::Refusal refusal) {

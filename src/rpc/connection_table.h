@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/address.h"
+#include "base/log_limit.h"
 #include "base/timer.h"
 
 namespace penstock::rpc {
@@ -78,8 +79,8 @@ class ConnectionTable {
   mutable std::mutex mutex_;
   std::set<Place*> places_;  // those that count
   std::map<IpAddress, size_t> by_address_;
-  TimePoint next_line_ = TimePoint::min();
-  size_t unlogged_ = 0;
+  LogLimit told_{std::chrono::seconds(10)};
+  size_t untold_ = 0;
 };
 
 // For people, and for the peer: one line.

@@ -20,8 +20,8 @@ namespace penstock::rpc {
 class ClientConnections {
  public:
   static constexpr size_t kMostLeft = 64;
-  // More than a server has of one host: a connection that is not known is not trusted.
-  static constexpr size_t kMostUsed = 4096;
+  // More than a server has of one host by default: a connection that is not known is not trusted.
+  static constexpr size_t kMostUsed = 1024;
 
   // A call has come over the connection. Returns the call's number for HandleForgotten().
   uint64_t HandleCall(uint64_t connection) {
@@ -58,7 +58,7 @@ class ClientConnections {
  private:
   uint64_t calls_ = 0;
   std::unordered_map<uint64_t, uint64_t> last_calls_;  // by connection
-  std::vector<uint64_t> left_;  // in a ring
+  std::vector<uint64_t> left_;                         // in a ring
   size_t next_left_ = 0;
   uint64_t forgotten_call_ = 0;
   uint64_t forgotten_connection_ = 0;
