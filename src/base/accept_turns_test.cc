@@ -52,7 +52,7 @@ TEST_F(AcceptTurnsTest, EachLoopGetsAsManyWhoeverIsAwake) {
   EXPECT_THAT(accepted, ElementsAre(10, 10, 10));
 }
 
-TEST_F(AcceptTurnsTest, WhatOneMemberLeavesTheOthersTake) {
+TEST_F(AcceptTurnsTest, TheTurnOfAMemberThatLeavesGoesToTheNext) {
   waiting = 30;
   members[0].reset();
   Run();

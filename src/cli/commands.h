@@ -93,9 +93,6 @@ struct BenchOptions {
 };
 int Bench(const BenchOptions& options);
 
-// Of --memory.
-inline constexpr uint64_t kLeastMemory = 32 << 20;
-
 struct ServeOptions {
   std::string directory;
   std::vector<std::string> exports;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "server/options.h"
 
 namespace {
 
@@ -77,7 +78,7 @@ int main(int argc, char** argv) {
           "For calls and replies of all clients, e.g. 512MiB; at least 32MiB. By default a quarter of what the\n"
           "machine or the control group has, and at least 256MiB. A host alone gets a quarter of this")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(kLeastMemory, uint64_t{1} << 50));
+      ->check(CLI::Range(uint64_t{penstock::server::kLeastMemory}, uint64_t{1} << 50));
   serve
       ->add_option("--stall-limit", serve_options.stall_seconds,
                    "Seconds after which a peer that leaves a message or a reply half done is disconnected")

@@ -51,7 +51,6 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.connections = {.connections = arguments.max_connections,
                          .per_address = arguments.max_connections_per_address,
                          .idle_limit = seconds(arguments.idle_seconds)};
-  static_assert(kLeastMemory == server::kLeastMemory);
   options.memory = arguments.memory;
   options.stall_limit = seconds(arguments.stall_seconds);
   options.iwarp.crc = arguments.crc;

@@ -50,10 +50,7 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
 
   template <class T>
   T Await(Task<T> task) {
-    std::optional<T> result;
-    Spawn(Keep(std::move(task), result));
-    while (!result) backend_->RunOnce();
-    return std::move(*result);
+    return backend_->Await(std::move(task));
   }
   fs::FileSystem& fs() { return backend_->fs(); }
   Context Root() { return {{0, 0, {}}, backend_->loop()}; }
@@ -89,10 +86,6 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<PosixBackend> backend_ = std::make_unique<PosixBackend>(GetParam(), WithLeases());
 
  private:
-  template <class T>
-  static Task<> Keep(Task<T> task, std::optional<T>& result) {
-    result.emplace(co_await std::move(task));
-  }
   struct sigaction before_{};
 };
 

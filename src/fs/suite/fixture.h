@@ -32,6 +32,21 @@ class Backend {
   virtual bool Restart() { return false; }
   // Whether callers have their own rights here.
   virtual bool has_callers() const { return true; }
+
+  // Runs until the task is done.
+  template <class T>
+  T Await(Task<T> task) {
+    std::optional<T> result;
+    Spawn(Keep(std::move(task), result));
+    while (!result) RunOnce();
+    return std::move(*result);
+  }
+
+ private:
+  template <class T>
+  static Task<> Keep(Task<T> task, std::optional<T>& result) {
+    result.emplace(co_await std::move(task));
+  }
 };
 
 struct Parameter {
@@ -99,10 +114,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
 
   template <class T>
   T Await(Task<T> task) {
-    std::optional<T> result;
-    Spawn(Keep(std::move(task), result));
-    while (!result) backend_->RunOnce();
-    return std::move(*result);
+    return backend_->Await(std::move(task));
   }
 
   Context As(uint32_t uid, uint32_t gid, std::span<const uint32_t> groups = {}) {
@@ -207,10 +219,6 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
   Context caller_;  // whom all of the above are done as: root, where a test says nothing else
 
  private:
-  template <class T>
-  static Task<void> Keep(Task<T> task, std::optional<T>& result) {
-    result.emplace(co_await std::move(task));
-  }
   static Handle MustNode(const Changed<Node>& made) {
     EXPECT_TRUE(made.result) << ToString(made.result.error());
     return made.result ? made.result->handle : Handle();
