@@ -22,9 +22,9 @@ class DescriptorShortage {
  public:
   using Clock = std::function<TimePoint()>;
 
-  // `make_room` has descriptors closed that nobody uses: soon, by another thread. False where there are none to spare.
+  // `make_room` has descriptors closed that nobody uses: soon, by another thread, if there are any.
   explicit DescriptorShortage(
-      std::function<bool()> make_room = [] { return false; }, Clock now = &std::chrono::steady_clock::now)
+      std::function<void()> make_room = [] {}, Clock now = &std::chrono::steady_clock::now)
       : make_room_(std::move(make_room)), now_(std::move(now)) {}
 
   // How many of the process's descriptors are not for connections.
@@ -34,10 +34,9 @@ class DescriptorShortage {
     return std::clamp<rlim_t>(limit.rlim_cur / 8, 16, 256);
   }
 
-  // Whether a listener may accept a connection now. Where it may not and a peer waits, that is told; it is to be asked again in a
-  // moment.
+  // Whether a listener may accept a connection now. If not, it asks again in a moment: room is made for a peer that waits.
   bool MayAccept(int listener, std::string_view transport) {
-    if (HasSpare() || make_room_()) return true;
+    if (HasSpare()) return true;
     pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, 0) > 0) Tell(transport);
     return false;
@@ -65,7 +64,7 @@ class DescriptorShortage {
     return static_cast<rlim_t>(next) + Reserved() < limit.rlim_cur;
   }
 
-  const std::function<bool()> make_room_;
+  const std::function<void()> make_room_;
   const Clock now_;
   LogLimit told_;
 };

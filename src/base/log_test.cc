@@ -49,7 +49,7 @@ TEST_F(LogTest, LeavesOutMessagesBelowTheLevel) {
 TEST_F(LogTest, AShortageOfDescriptorsIsLoggedOnceAMinute) {
   TimePoint now;
   int rooms = 0;
-  DescriptorShortage shortage([&] { return ++rooms > 0; }, [&] { return now; });
+  DescriptorShortage shortage([&] { ++rooms; }, [&] { return now; });
   for (int i = 0; i < 600; ++i, now += std::chrono::milliseconds(200)) shortage.Tell("TCP");
   const std::string line = "warning: cannot accept a connection (TCP): the process has too many open files";
   EXPECT_TRUE(out_.str().starts_with(line)) << out_.str();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/descriptor_limit.h"
 #include "base/local_port.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -38,6 +39,22 @@ bool PortsAreReserved() {
   std::ifstream setting("/proc/sys/net/ipv4/ip_unprivileged_port_start");
   unsigned first = 0;
   return setting >> first && first >= kFirstUnreservedPort;
+}
+
+// Where not all that may connect can also be served files, connections have no more than half of what the process may open, less
+// what is needed beside both. Within the limit each host has its share; where descriptors run out, it has none.
+rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
+  const size_t all = RaiseDescriptorLimit();
+  const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));
+  if (wanted.connections <= most) return wanted;
+  log::warn(
+      "no more than {} of {} connections are accepted: the process may have {} open files. Raise the limit (ulimit -n, "
+      "or "
+      "LimitNOFILE= of systemd)",
+      most, wanted.connections, all);
+  wanted.connections = most;
+  wanted.per_address = std::min(wanted.per_address, most);
+  return wanted;
 }
 
 }  // namespace
@@ -143,23 +160,21 @@ class Server::Worker {
   bool started_ = false;
 };
 
-// Where not all that may connect can also be served files, connections have no more than half of what the process may open.
 Server::Server(const Options& options)
     : options_(options),
       pool_(options.workers),
-      connections_(std::make_shared<rpc::ConnectionTable>(options.connections)),
+      connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections))),
       memory_(std::make_shared<rpc::MemoryBudget>(
           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
       objects_(std::make_shared<fs::posix::OpenObjects>(
           fs::posix::OpenObjects::MaxDescriptors(options.connections.connections))),
-      shortage_(std::make_shared<DescriptorShortage>([this] { return MakeRoomForConnections(); })) {}
+      shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })) {}
 
-bool Server::MakeRoomForConnections() {
+void Server::MakeRoomForConnections() {
   const size_t open = objects_->descriptors();
   const size_t kept = DescriptorShortage::Reserved();
-  if (open <= kept) return false;
+  if (open <= kept) return;
   pool_.Post([this, room = std::min(open - kept, kRoomForConnections)] { objects_->GiveUp(room); });
-  return true;
 }
 
 Server::~Server() {

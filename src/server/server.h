@@ -70,8 +70,8 @@ class Server {
   SetupResult<void> OpenStateDirectory();
   void Serve(rpc::Program& program);
   void TidyUp();
-  // Has files that are idle closed for connections, soon. False where those that are served need them.
-  bool MakeRoomForConnections();
+  // Has files that are idle closed for connections, soon.
+  void MakeRoomForConnections();
 
   const Options options_;
   std::optional<StateDirectory> state_directory_;  // until nothing writes to it any more

@@ -137,6 +137,44 @@ def connections_beside_files(scratch):
         client.close()
 
 
+def few(scratch):
+    """The process may have 256 open files. Neither a client that opens and locks more files than that nor connections that are idle take
+    the last of them: clients are served, also one of another host that comes last."""
+    served = exports_of_files(scratch, 2, FILES)
+    limit_descriptors(256)
+    with Server(served, ["--lease=60"]) as server:
+        server.expect_line("no more than 64 of 1024 connections")
+        client = TcpClient(server.tcp)
+        session = nfs4.Session(client, b"opens and locks")
+        directory = nfs4.look_up(client, b"0")
+        held = []
+        for number in range(FILES):
+            arguments = nfs4.open_op(session.client, b"opener", str(number).encode(), nfs4.BOTH | nfs4.NO_DELEGATION)
+            opened = session.run(client, nfs4.at(directory, arguments, nfs4.op(nfs4.GETFH)))
+            if opened.status != nfs4.OK:
+                continue
+            file, stateid = opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["stateid"]
+            session.run(client, nfs4.at(file, nfs4.lock_op(session.client, b"locker %d" % number, stateid, 0, 10)))
+            held.append((file, stateid))
+        assert len(held) > FILES // 10, len(held)
+        idle = [TcpClient(server.tcp) for _ in range(140)]
+        for other in idle:
+            other.send_call(rpc.call())
+        server.expect_line("refused a connection from 127.0.0.1")
+        idle[0].record()
+        for number in range(FILES):
+            found = nfs4.run(idle[0], nfs4.at(directory, nfs4.op(nfs4.LOOKUP, opaque(str(number).encode())), nfs4.op(nfs4.GETFH)))
+            assert found.status == nfs4.OK, (number, found.statuses)
+        for file, stateid in held:
+            written = session.run(client, nfs4.at(file, nfs4.write_op(stateid, 0, b"written")))
+            assert written.status == nfs4.OK, written.statuses
+        another = Client(server.tcp, source="127.0.0.2")
+        another.read(another.look_up(another.root(b"/1"), b"0"))
+        for other in (client, another, *idle):
+            other.close()
+        assert not any("cannot be opened" in line for line in server.lines), server.lines
+
+
 def executes(path):
     """Waits for the program to be executable. Whoever wrote it has closed it, and told nobody."""
     deadline = time.monotonic() + SECONDS
@@ -178,4 +216,4 @@ def programs(scratch):
                 assert executes(f"{scratch}/0/{name}") == 7, name
 
 
-main({case.__name__: case for case in (six_exports, connections_beside_files, programs)})
+main({case.__name__: case for case in (six_exports, connections_beside_files, few, programs)})

@@ -1,12 +1,11 @@
 #include "fs/posix/open_objects.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <ranges>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 
 namespace penstock::fs::posix {
@@ -36,15 +35,9 @@ OpenObjects::~OpenObjects() {
 }
 
 size_t OpenObjects::MaxDescriptors(size_t others) {
-  constexpr size_t kForTheRest = 128;  // libraries, databases, threads that are just opening something
   constexpr size_t kAtMost = 192 << 10;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kForTheRest;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const size_t all = limit.rlim_cur;
-  const size_t used_otherwise = std::min(others + kForTheRest, all / 2);
+  const size_t all = RaiseDescriptorLimit();
+  const size_t used_otherwise = std::min(others + kOtherDescriptors, all / 2);
   return std::min(all - used_otherwise, kAtMost);
 }
 

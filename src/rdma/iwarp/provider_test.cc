@@ -456,7 +456,7 @@ INSTANTIATE_TEST_SUITE_P(Framings, FileTest, testing::Combine(testing::Bool(), t
 TEST_F(ProviderTest, APeerWaitsForADescriptorAndIsServedThen) {
   int told = 0;
   Options options;
-  options.shortage = std::make_shared<DescriptorShortage>([&] { return ++told < 0; });
+  options.shortage = std::make_shared<DescriptorShortage>([&] { ++told; });
   Use(options);
   tcp::socket peer(loop_.context(), tcp::v4());
   {

@@ -612,7 +612,7 @@ TEST_F(TcpTest, AConnectionThatIsIdleMakesRoom) {
 
 TEST_F(TcpTest, APeerWaitsForADescriptorAndIsServedThen) {
   int told = 0;
-  StartServer({.shortage = std::make_shared<DescriptorShortage>([&] { return ++told < 0; })});
+  StartServer({.shortage = std::make_shared<DescriptorShortage>([&] { ++told; })});
   ConnectClient();
   EXPECT_TRUE(Call<testing::Null>());
   asio::ip::tcp::socket peer(loop.context(), asio::ip::tcp::v4());
@@ -627,19 +627,14 @@ TEST_F(TcpTest, APeerWaitsForADescriptorAndIsServedThen) {
 }
 
 TEST_F(TcpTest, TheLastDescriptorsAreNotForConnections) {
-  bool room = false;
   int asked = 0;
-  const auto make_room = [&] {
-    ++asked;
-    return room;
-  };
-  const NoFreeDescriptors few(8);
-  StartServer({.shortage = std::make_shared<DescriptorShortage>(make_room)});
+  auto few = std::make_optional<NoFreeDescriptors>(8);
+  StartServer({.shortage = std::make_shared<DescriptorShortage>([&] { ++asked; })});
   asio::ip::tcp::socket peer(loop.context(), asio::ip::tcp::v4());
   peer.connect(address);
   TurnUntil([&] { return asked > 2; });
   EXPECT_EQ(server->connections(), 0u);
-  room = true;  // others give some up
+  few.reset();  // others give some up
   TurnUntil([&] { return server->connections() == 1; });
 }
 
