@@ -12,6 +12,7 @@
 #include "base/data.h"
 #include "base/result.h"
 #include "fs/posix/error.h"
+#include "fs/posix/fsid.h"
 #include "fs/posix/path.h"
 
 namespace penstock::fs::posix {
@@ -71,7 +72,9 @@ Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::
     if (!identity || identity == top) continue;
     const auto is_top = [&](int, const Identity& above) { return above == top; };
     if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
-      FileDescriptor seen = identity->device == top->device ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
+      // Subvolumes of btrfs have devices of their own, and handles for the whole file system.
+      const bool same_file_system = SuperblockOf(fd.get()).value_or(identity->device) == volume.superblock;
+      FileDescriptor seen = same_file_system ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
       if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) continue;
       fd = std::move(seen);
     }

@@ -9,7 +9,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 #include "base/bytes.h"
 #include "fs/posix/path.h"
 #include "fs/posix/stat.h"
+#include "fs/posix/test_loop_device.h"
 
 namespace penstock::fs::posix {
 namespace {
@@ -75,27 +75,6 @@ TEST(FsidTest, FindsTheUuidThatUdevKnows) {
 }
 
 // The kernel's own, attached by one loop device and then by another.
-class LoopDevice {
- public:
-  explicit LoopDevice(const std::string& image) : name_(Output("losetup --find --show " + image + " 2>/dev/null")) {}
-  ~LoopDevice() {
-    if (!name_.empty()) Output("losetup --detach " + name_);
-  }
-  const std::string& name() const { return name_; }
-
-  static std::string Output(const std::string& command) {
-    std::string output;
-    FILE* const pipe = ::popen(command.c_str(), "r");
-    for (int c; pipe && (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
-    if (pipe && ::pclose(pipe) != 0) return "";
-    while (output.ends_with('\n')) output.pop_back();
-    return output;
-  }
-
- private:
-  const std::string name_;
-};
-
 TEST(FsidTest, StaysWhereADiskIsAttachedUnderAnotherNumber) {
   std::string folder = "/var/tmp/penstock-test-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);

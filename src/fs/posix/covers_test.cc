@@ -1,0 +1,59 @@
+// Which directories of an export others serve.
+#include "fs/posix/covers.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fs/posix/path.h"
+#include "fs/posix/stat.h"
+#include "fs/posix/test_loop_device.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+// Whether `name` in `root` is covered by another export of `other`.
+bool IsCovered(const std::string& root, const std::string& name, const std::string& other) {
+  const FileDescriptor fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto volume = VolumeOf(fd.get(), std::make_shared<ChangeCounters>());
+  const std::vector<std::filesystem::path> others = {other};
+  return volume && Covers(fd.get(), *volume, others).HasPlace(fd.get(), name);
+}
+
+// Its device is not that of the export above it, and no way up from it leads there.
+TEST(CoversTest, FindsASubvolumeThatIsServedThroughABindMount) {
+  std::string folder = "/var/tmp/penstock-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string image = folder + "/image", disk = folder + "/disk", bound = folder + "/bound";
+  const std::string top = disk + "/top", sub = top + "/sub";
+  std::filesystem::create_directory(disk);
+  std::filesystem::create_directory(bound);
+  const std::string made =
+      LoopDevice::Output("truncate -s 128M " + image + " && mkfs.btrfs -q " + image + " >/dev/null 2>&1 && echo ok");
+  bool tried = false;
+  if (made == "ok") {
+    const LoopDevice loop(image);
+    if (!loop.name().empty() && ::mount(loop.name().c_str(), disk.c_str(), "btrfs", 0, nullptr) == 0) {
+      std::filesystem::create_directory(top);
+      const std::string created = LoopDevice::Output("btrfs subvolume create " + sub + " >/dev/null && echo ok");
+      if (created == "ok" && ::mount(sub.c_str(), bound.c_str(), nullptr, MS_BIND, nullptr) == 0) {
+        tried = true;
+        EXPECT_TRUE(IsCovered(top, "sub", bound));
+        EXPECT_FALSE(IsCovered(bound, "sub", top)) << "what is above is not below";
+        ::umount(bound.c_str());
+      }
+      ::umount(disk.c_str());
+    }
+  }
+  std::filesystem::remove_all(folder);
+  if (!tried) GTEST_SKIP() << "cannot mount btrfs from a file: run as root, with btrfs-progs, to try this";
+}
+
+}  // namespace
+}  // namespace penstock::fs::posix

@@ -1,0 +1,31 @@
+// For tests of file systems that they make in a file.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace penstock::fs::posix {
+
+// A block device that is a file, while this lives. Its name is empty where this process may not have one.
+class LoopDevice {
+ public:
+  explicit LoopDevice(const std::string& image) : name_(Output("losetup --find --show " + image + " 2>/dev/null")) {}
+  ~LoopDevice() {
+    if (!name_.empty()) Output("losetup --detach " + name_);
+  }
+  const std::string& name() const { return name_; }
+
+  static std::string Output(const std::string& command) {
+    std::string output;
+    FILE* const pipe = ::popen(command.c_str(), "r");
+    for (int c; pipe && (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
+    if (pipe && ::pclose(pipe) != 0) return "";
+    while (output.ends_with('\n')) output.pop_back();
+    return output;
+  }
+
+ private:
+  const std::string name_;
+};
+
+}  // namespace penstock::fs::posix
