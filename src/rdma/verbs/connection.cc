@@ -232,13 +232,18 @@ void Connection::EndIfFated() {
   Touch();
 }
 
+// From here on the adapter refuses what the peer asks for.
+void Connection::StopQueuePair() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ::ibv_modify_qp(id_->get()->qp, &attributes, IBV_QP_STATE);
+}
+
 // Lets go of everything that is the adapter's. When the queue pair has gone, nobody reaches any memory.
 void Connection::Release() {
   if (id_ && id_->get()->qp) {
     ::rdma_disconnect(id_->get());
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_ERR;
-    ::ibv_modify_qp(id_->get()->qp, &attributes, IBV_QP_STATE);
+    StopQueuePair();
     // A window that is bound holds on to its queue pair.
     for (auto& [stag, exposed] : exposed_) {
       if (exposed->window) ::ibv_dealloc_mw(std::exchange(exposed->window, nullptr));

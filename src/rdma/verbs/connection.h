@@ -102,7 +102,7 @@ class Connection : public DeviceUser, public std::enable_shared_from_this<Connec
 
   // exposing.cc
   void PostUnbind(const std::shared_ptr<Exposed>& exposed, Context context, bool silent);
-  void Retire(Exposed& exposed);
+  bool Retire(Exposed& exposed);
   void FailToRegister();
 
   // completing.cc
@@ -124,6 +124,7 @@ class Connection : public DeviceUser, public std::enable_shared_from_this<Connec
   void Complete(Operation operation, Context context, Status status);
   void CompleteReceive(PostedReceive receive, Status status);
   void EndIfFated();
+  void StopQueuePair();
   void Release();
   void FlushAll();
 

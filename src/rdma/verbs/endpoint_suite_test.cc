@@ -1,17 +1,35 @@
 // The conformance suite over verbs. Needs a device: `verbs_suite`, with the address of one of its interfaces in
 // PENSTOCK_VERBS_ADDRESS. Both ends are here, and meet over that address.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <spdlog/spdlog.h>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/address.h"
 #include "base/test_loop.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/verbs/provider.h"
+
+namespace {
+
+// While it is set, the adapter takes no registration back.
+bool keeps_registrations = false;
+int kept_registrations = 0;
+
+}  // namespace
+
+// In the place of libibverbs' own.
+extern "C" int ibv_dereg_mr(ibv_mr* registration) {
+  static const auto own = reinterpret_cast<int (*)(ibv_mr*)>(::dlsym(RTLD_NEXT, "ibv_dereg_mr"));
+  if (!keeps_registrations) return own(registration);
+  ++kept_registrations;
+  return EBUSY;
+}
 
 namespace penstock::rdma {
 namespace {
@@ -72,4 +90,21 @@ INSTANTIATE_TEST_SUITE_P(Verbs, EndpointSuite,
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
+
+// RFC 8166 §4.5.4: an invalidation that fails is never told as one that has succeeded.
+TEST_P(EndpointSuite, EndsTheConnectionWhereARegionCannotBeInvalidated) {
+  Connect();
+  std::vector<std::byte> memory(64);
+  const auto region = Register(*server_, memory, Access::kRemoteWrite);
+  kept_registrations = 0;
+  keeps_registrations = true;
+  const Context invalidate = server_->PostInvalidate(*region);
+  keeps_registrations = false;
+  RunUntilDone(*server_, invalidate);
+  if (kept_registrations == 0) GTEST_SKIP() << "this device invalidates windows";
+  EXPECT_EQ(server_->StatusOf(invalidate), Status::kFlushed);
+  RunUntilLost(*client_, *server_);
+  EXPECT_EQ(server_->reason(), DisconnectReason::kFault);
+}
+
 }  // namespace penstock::rdma

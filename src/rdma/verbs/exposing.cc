@@ -61,8 +61,7 @@ void Connection::PostInvalidate(Context context, const std::shared_ptr<Exposed>&
   }
   if (!exposed->window) {
     // Done when the call returns.
-    Retire(*exposed);
-    Complete(Operation::kInvalidate, context, Status::kSuccess);
+    Complete(Operation::kInvalidate, context, Retire(*exposed) ? Status::kSuccess : Status::kFlushed);
     return Touch();
   }
   assert(!exposed->closing);
@@ -71,8 +70,8 @@ void Connection::PostInvalidate(Context context, const std::shared_ptr<Exposed>&
 
 void Connection::Close(const std::shared_ptr<Exposed>& exposed) {
   if (!exposed->valid || exposed->closing) return;
-  if (!exposed->window) return Retire(*exposed);
-  PostUnbind(exposed, 0, true);
+  if (exposed->window) return PostUnbind(exposed, 0, true);
+  Retire(*exposed);
 }
 
 void Connection::PostUnbind(const std::shared_ptr<Exposed>& exposed, Context context, bool silent) {
@@ -86,15 +85,26 @@ void Connection::PostUnbind(const std::shared_ptr<Exposed>& exposed, Context con
   Post(std::move(work));
 }
 
-// Nothing of the peer reaches it any more, by whatever means.
-void Connection::Retire(Exposed& exposed) {
+// After this the peer cannot reach the memory. False: the connection has ended to make sure of that (RFC 8166 §4.5.4).
+bool Connection::Retire(Exposed& exposed) {
   exposed.valid = false;
-  if (exposed.registration) ::ibv_dereg_mr(std::exchange(exposed.registration, nullptr));
   if (exposed.window) {
     exposed.window->rkey = exposed.stag.value();
     domain_->ReturnWindow(std::exchange(exposed.window, nullptr));
   }
+  if (exposed.registration) {
+    if (const int error = ::ibv_dereg_mr(exposed.registration); error != 0) {
+      const std::string why =
+          fmt::format("{} cannot invalidate a memory region: {}", traits_.name, DescribeErrno(error));
+      if (!fate_) log::warn("{}", why);
+      StopQueuePair();
+      Fail(DisconnectReason::kFault, why);
+      return false;  // Release() tries again
+    }
+    exposed.registration = nullptr;
+  }
   exposed_.erase(exposed.stag.value());
+  return true;
 }
 
 }  // namespace penstock::rdma::verbs
