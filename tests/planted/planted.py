@@ -71,7 +71,7 @@ def build(tree, targets):
 def find(tree, bug):
     """The name of what has found the bug; None: nothing has."""
     for program in bug["tests"]:
-        code, said = run([f"{tree}/build/{program}", "--gtest_brief=1"], tree, 600)
+        code, said = run([f"{tree}/build/{program}", "--gtest_brief=1", "--gtest_fail_fast"], tree, 600)
         if code != 0:
             failed = re.findall(r"^\[  FAILED  \] (\S+)", said, flags=re.M)
             return failed[0] if failed else f"{program} ends with {code}"
