@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <utility>
 
 #include "base/host.h"
+#include "base/log.h"
 
 namespace penstock::rpc {
 
@@ -71,6 +73,13 @@ void MemoryBudget::ServeLine(Wakes& wakes, const Account* caller) {
   }
 }
 
+void MemoryBudget::TellThatCallsWait(const IpAddress& host) {
+  if (!told_.Allows(std::chrono::steady_clock::now())) return;
+  constexpr size_t kMebibyte = 1 << 20;
+  log::info("calls of {} wait for memory: {} of {} MiB are in use; a larger --memory lets more of them run at once",
+            host.to_string(), shared_octets() / kMebibyte, limits_.octets / kMebibyte);
+}
+
 // ---- accounts ----
 
 MemoryAccount::MemoryAccount(MemoryBudget& budget, const IpAddress& address)
@@ -132,6 +141,7 @@ bool MemoryAccount::Admit(size_t octets) {
     }
   }
   for (const auto& wake : wakes) wake();
+  if (waiting_) budget_.TellThatCallsWait(address_);
   return !waiting_;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/log_limit.h"
 
 namespace penstock::rpc {
 
@@ -51,12 +52,15 @@ class MemoryBudget {
   void Give(Host& host, size_t octets);
   void Leave(Account& account);
   void ServeLine(Wakes& wakes, const Account* caller = nullptr);
+  // Says so once a minute.
+  void TellThatCallsWait(const IpAddress& host);
 
   const Limits limits_;
   mutable std::mutex mutex_;
   std::map<IpAddress, Host> hosts_;  // that have accounts
   std::list<Host*> in_line_;         // that have accounts in line, the next one first
   size_t shared_ = 0;                // used or granted
+  LogLimit told_;
 };
 
 // One connection's. Belongs to its loop, but for `on_room`. Outlived by its budget.

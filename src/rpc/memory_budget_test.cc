@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/test_log.h"
 
 namespace penstock::rpc {
 namespace {
@@ -40,6 +43,17 @@ TEST_F(MemoryBudgetTest, AHostAloneGetsAQuarter) {
   EXPECT_FALSE(second->Admit(1));
   EXPECT_EQ(budget_.shared_octets(), 1000u);
   EXPECT_EQ(first->used(), kOwn + 600);
+}
+
+TEST_F(MemoryBudgetTest, TellsTheOperatorOnceThatCallsWait) {
+  const CapturedLog captured;
+  const Account account = Open("10.0.0.1");
+  EXPECT_TRUE(account->Admit(1000));
+  EXPECT_EQ(captured.text(), "");
+  EXPECT_FALSE(account->Admit(1));
+  EXPECT_FALSE(account->Admit(1));
+  EXPECT_TRUE(captured.text().starts_with("info: calls of 10.0.0.1 wait for memory")) << captured.text();
+  EXPECT_EQ(std::ranges::count(captured.text(), '\n'), 1);
 }
 
 TEST_F(MemoryBudgetTest, AnIpv6NetworkIsOneHost) {
