@@ -49,6 +49,8 @@ class SuiteEnvironment {
   virtual bool tells_refusal() { return true; }
   // The whole of a stag is chosen here (of an adapter's eight bits are): none comes again soon.
   virtual bool chooses_stags() { return true; }
+  // Those who share a listener take peers in turn.
+  virtual bool takes_turns() { return true; }
   virtual TimerService& timers() = 0;
   // Lets what was posted leave, where that takes a turn of the loop.
   virtual void Publish() {}

@@ -132,6 +132,19 @@ TEST_P(EndpointSuite, ASharedListenerServesBothProviders) {
   listener_.reset();
 }
 
+TEST_P(EndpointSuite, ThoseWhoShareAListenerTakePeersInTurn) {
+  if (!env_->takes_turns()) GTEST_SKIP() << "whoever is free takes a peer";
+  auto other_provider = env_->MakeProvider();
+  auto shared = listener_->Share(*other_provider);
+  ASSERT_TRUE(shared) << shared.error().message;
+  std::vector<Pending<ConnectResult>> connecting;
+  for (int i = 0; i < 4; ++i) connecting.push_back(Begin(client_provider_->Connect(listener_->local(), {})));
+  for (Listener* const listener : {listener_.get(), listener_.get(), shared->get(), shared->get()}) {
+    EXPECT_TRUE(Await(listener->Next())) << "a request that is refused";
+  }
+  for (const auto& each : connecting) EXPECT_FALSE(Await(each));
+}
+
 TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
   constexpr size_t kPeers = 20;
   std::vector<Pending<ConnectResult>> connecting;

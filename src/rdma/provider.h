@@ -61,8 +61,8 @@ class Listener {
   // time. Slow or malformed peers hold up nobody.
   virtual Task<std::unique_ptr<ConnectionRequest>> Next() = 0;
   virtual void Close() = 0;
-  // The same listening address, served by the provider of another loop as well. Each takes a peer in its turn (iWARP), or
-  // whichever is free (verbs, sim).
+  // The same listening address, served by the provider of another loop as well. Each takes a peer in its turn (iWARP, verbs),
+  // or whichever is free (sim).
   virtual SetupResult<std::unique_ptr<Listener>> Share(Provider& other) = 0;
 };
 

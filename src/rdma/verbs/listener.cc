@@ -1,5 +1,5 @@
-// Takes peers. One identifier of librdmacm listens for all loops that share it; who comes is moved to the channel of the loop
-// that has taken him.
+// Takes peers. One identifier of librdmacm listens for all loops that share it. Each loop takes a peer in its turn, and moves it to
+// its own channel.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/accept_turns.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "rdma/verbs/endpoint.h"
@@ -47,6 +48,7 @@ class Listening {
 
   int fd() const { return channel_->fd; }
   const Address& local() const { return local_; }
+  AcceptTurns& turns() { return *turns_; }
 
   struct Arrival {
     rdma_cm_id* id = nullptr;
@@ -106,6 +108,7 @@ class Listening {
     return false;
   }
 
+  const std::shared_ptr<AcceptTurns> turns_ = std::make_shared<AcceptTurns>();
   rdma_event_channel* channel_ = nullptr;
   Address local_;
   std::mutex mutex_;
@@ -188,7 +191,8 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   std::shared_ptr<ProviderState> provider;
   std::shared_ptr<Listening> listening;
   const Address local;
-  std::unique_ptr<FdWatch> watch;
+  std::unique_ptr<AcceptTurns::Member> turn;  // until it is closed
+  std::unique_ptr<FdWatch> watch;             // while it has its turn
   std::unique_ptr<Timer> again;
   std::vector<std::shared_ptr<Device>> devices;  // kept open between connections
   Fifo<std::unique_ptr<Request>> requests;
@@ -197,7 +201,10 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   SetupResult<void> Begin() {
     // Its own device is watched from the first: whoever removes it waits for us.
     if (ibv_context* context = listening->context()) PENSTOCK_CHECK(KeepDevice(context));
-    watch = std::make_unique<FdWatch>(provider->loop, listening->fd(), [this] { TakeAll(); });
+    turn = listening->turns().Join(provider->loop, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Watch();
+    });
+    Watch();
     again = provider->loop.MakeTimer([this] { CheckDevices(); });
     again->ExpireAfter(provider->options.listen_again);
     return {};
@@ -213,12 +220,18 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
     }
     again->ExpireAfter(provider->options.listen_again);
   }
+  void Watch() {
+    if (!turn || !turn->HasTurn() || watch) return;
+    watch = std::make_unique<FdWatch>(provider->loop, listening->fd(), [this] { TakeAll(); });
+  }
   void TakeAll() {
     const auto self = shared_from_this();
     // Whoever waits may close this.
     while (const std::shared_ptr<Listening> open = listening) {
+      if (!turn->HasTurn()) return watch.reset();
       auto arrival = open->Take();
       if (!arrival) break;
+      turn->EndTurn();
       std::unique_ptr<CmId> id = CmId::Adopt(provider->channel, arrival->id);
       if (!id) continue;
       const bool wanted =
@@ -245,6 +258,7 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   }
   void Close() {
     if (!listening) return;
+    turn.reset();
     watch.reset();
     again.reset();
     requests.clear();
