@@ -134,7 +134,11 @@ void Side::Post(Message message) {
   bool possible = true;
   if (message.kind == Message::Kind::kSend) possible = message.size <= limits().max_message;
   if (message.kind == Message::Kind::kWrite) possible = message.size <= limits().max_transfer;
-  for (const Data& piece : message.gather) possible = possible && (!piece.is_file() || limits().file_data);
+  const auto is_file = [](const Data& piece) { return piece.is_file(); };
+  if (!limits().file_data && std::ranges::any_of(message.gather, is_file)) {
+    network_.Violation(name_ + ": a file range is posted, and Limits::file_data is false");
+    possible = false;
+  }
   if (!possible) message.if_flushed = Status::kLocalError;
   if (possible && message.kind != Message::Kind::kClose && message.kind != Message::Kind::kReadRequest && !broken_ &&
       world_.random().Chance(network_.options_.early_completion)) {
