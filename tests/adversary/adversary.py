@@ -49,6 +49,7 @@ GROUPS = {
     "floods": flow_cases.floods,
     "crowds": flow_cases.crowds,
     "connections": flow_cases.many,
+    "silence": flow_cases.silence,
     "memory": memory_cases.memory,
     "stop": flow_cases.stopped_among_them,
     "rpcrdma": on_a_server(rpcrdma_cases.cases),

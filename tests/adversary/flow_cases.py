@@ -1,13 +1,14 @@
 """Peers that stall, flood, or come by the thousand: what they get, and what they cost the others."""
 
 import random
+import resource
 import socket
 import threading
 import time
 
 import record_cases
 import rpc_messages as rpc
-from attack import GOOD_REQUEST, MIB, Attacked, Case, Closed
+from attack import GOOD_REQUEST, MAX_WAIT, MIB, Attacked, Case, Closed
 from iwarp_peer import REJECTED, SEND, Ended, dial, fpdu, mpa_frame, untagged
 from patience import SECONDS
 from rpc_messages import Client, hyper, opaque, words
@@ -255,8 +256,7 @@ def crowds(scratch):
 
 
 def slow_loris(server):
-    """Three hundred who send their request an octet at a time fill the server's antechamber. They are shown out in time, and
-    who comes meanwhile is served."""
+    """Three hundred send their request an octet at a time. They are shown out in time, and who comes meanwhile is served."""
     crowd = [dial(server.port) for _ in range(300)]
     for i in range(4):
         for each in crowd:
@@ -266,6 +266,25 @@ def slow_loris(server):
     for each in crowd:
         each.end_of_stream()
         each.close()
+
+
+def silence(scratch):
+    """One host connects thousands of times and never sends a request: far more than the server keeps of such peers (max_pending).
+    Another host's connections are set up all the same."""
+    crowd_size = 2500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, crowd_size + 500)), hard))
+    with Attacked(scratch) as server:
+        crowd = [dial(server.port, source="127.0.0.2") for _ in range(crowd_size)]
+        for _ in range(10):
+            newcomer = dial(server.port)
+            newcomer.raw(GOOD_REQUEST)
+            _, flags, _, _ = newcomer.mpa(MAX_WAIT)
+            assert not flags & REJECTED
+            newcomer.close()
+        crowd[0].end_of_stream()
+        for each in crowd:
+            each.close()
 
 
 def all_for_one(limit):

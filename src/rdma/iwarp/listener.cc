@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iterator>
+#include <list>
 #include <system_error>
 
 #include "base/descriptor_shortage.h"
 #include "base/log.h"
-#include "rdma/fifo.h"
 #include "rdma/iwarp/mpa_negotiation.h"
+#include "rdma/iwarp/pending_peers.h"
 #include "rdma/iwarp/provider.h"
 
 namespace penstock::rdma::iwarp {
@@ -49,6 +51,9 @@ class Request : public ConnectionRequest {
     if (exchange_) RejectNow(std::move(private_data));
   }
 
+  // Held until the consumer takes the request.
+  void set_place(std::unique_ptr<PendingPeers::Place> place) { place_ = std::move(place); }
+
  private:
   void RejectNow(std::vector<std::byte> private_data) {
     private_data.resize(std::min(private_data.size(), MaxPrivateData(frame_.enhanced.has_value())));
@@ -61,6 +66,7 @@ class Request : public ConnectionRequest {
   std::unique_ptr<Exchange> exchange_;  // gone once answered
   Address peer_;
   MpaFrame frame_;
+  std::unique_ptr<PendingPeers::Place> place_;
 };
 
 // What the listener and the coroutines that work for it share.
@@ -68,7 +74,8 @@ struct ListenerState {
   ListenerState(std::shared_ptr<ProviderState> provider_state, tcp::acceptor listening)
       : provider(std::move(provider_state)),
         acceptor(std::move(listening)),
-        shortage(provider->options.shortage ? provider->options.shortage : std::make_shared<DescriptorShortage>()) {}
+        shortage(provider->options.shortage ? provider->options.shortage : std::make_shared<DescriptorShortage>()),
+        pending(provider->options.max_pending) {}
 
   std::shared_ptr<ProviderState> provider;
   tcp::acceptor acceptor;
@@ -79,66 +86,70 @@ struct ListenerState {
   bool closed = false;
   bool accepting = false;  // a wait for the next peer is under way
   std::unique_ptr<Timer> pause;
-  std::unordered_set<Exchange*> exchanges;  // whose requests are coming in
-  Fifo<std::unique_ptr<Request>> requests;  // that have come in
+  PendingPeers pending;                          // whose requests are coming in, or in `requests`
+  std::list<std::unique_ptr<Request>> requests;  // that have come in
   penstock::Completion<std::monostate>* waiting = nullptr;
-
-  size_t pending() { return exchanges.size() + requests.size(); }
 };
-
-void AcceptMore(const std::shared_ptr<ListenerState>& state);
 
 // One peer, until its request has come in.
 Task<void> Greet(std::shared_ptr<ListenerState> state, std::unique_ptr<Exchange> exchange, Address peer) {
-  state->exchanges.insert(exchange.get());
+  std::function<void()> on_dropped = [&exchange] { exchange->Cancel(); };
+  std::unique_ptr<PendingPeers::Place> place = state->pending.Add(peer.address(), std::move(on_dropped));
   auto frame = co_await exchange->Read(MpaFrame::Kind::kRequest);
-  state->exchanges.erase(exchange.get());
-  if (frame && !state->closed) {
-    exchange->StopClock();
-    state->requests.push_back(
-        std::make_unique<Request>(state->provider, std::move(exchange), std::move(peer), *std::move(frame)));
-    if (auto* waiting = std::exchange(state->waiting, nullptr)) waiting->Set();
-  } else if (!frame && !state->closed) {
+  if (!frame) {
     // RFC 5044 §7.1.2: a malformed request closes the connection.
-    log::debug("iwarp: {}:{}: {}", peer.address().to_string(), peer.port(), frame.error().detail);
+    if (!state->closed) log::debug("iwarp: {}:{}: {}", peer.address().to_string(), peer.port(), frame.error().detail);
+    co_return;
   }
-  exchange.reset();
-  AcceptMore(state);
+  exchange->StopClock();
+  std::list<std::unique_ptr<Request>>& requests = state->requests;
+  requests.push_back(
+      std::make_unique<Request>(state->provider, std::move(exchange), std::move(peer), *std::move(frame)));
+  // Who is dropped from now on is rejected.
+  on_dropped = [&requests, at = std::prev(requests.end())] { requests.erase(at); };
+  place->set_on_dropped(std::move(on_dropped));
+  requests.back()->set_place(std::move(place));
+  if (auto* waiting = std::exchange(state->waiting, nullptr)) waiting->Set();
 }
 
-// Takes who is there. False where it should be tried again later.
-bool AcceptAll(const std::shared_ptr<ListenerState>& state) {
-  while (!state->closed && state->pending() < state->provider->options.max_pending && state->turn->HasTurn()) {
-    if (!state->shortage->MayAccept(state->acceptor.native_handle(), "RDMA")) return false;
-    tcp::socket socket(state->provider->loop.context());
-    Address peer;
-    asio::error_code error;
-    state->acceptor.accept(socket, peer, error);
-    if (error == asio::error::would_block || error == asio::error::try_again) return true;
-    if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
-    if (error) {
-      state->shortage->Tell("RDMA");
-      return false;
-    }
-    state->turn->EndTurn();
-    socket.set_option(tcp::no_delay(true), error);
-    socket.set_option(asio::socket_base::keep_alive(true), error);
-    socket.native_non_blocking(true, error);
-    auto exchange =
-        std::make_unique<Exchange>(state->provider, std::move(socket), state->provider->options.request_timeout);
-    Spawn(Greet(state, std::move(exchange), std::move(peer)));
+// Whether a peer may be accepted. Where descriptors are short, a pending one gives its own back.
+bool HasDescriptor(ListenerState& state) {
+  const auto may_accept = [&state] { return state.shortage->MayAccept(state.acceptor.native_handle(), "RDMA"); };
+  return may_accept() || (state.pending.DropOne() && may_accept());
+}
+
+// Takes a peer, if one is there. False where it should be tried again later.
+bool AcceptOne(const std::shared_ptr<ListenerState>& state) {
+  if (!state->turn->HasTurn()) return true;
+  if (!HasDescriptor(*state)) return false;
+  tcp::socket socket(state->provider->loop.context());
+  Address peer;
+  asio::error_code error;
+  state->acceptor.accept(socket, peer, error);
+  if (error == asio::error::would_block || error == asio::error::try_again) return true;
+  if (error == asio::error::connection_aborted || error == asio::error::interrupted) return true;
+  if (error) {
+    state->shortage->Tell("RDMA");
+    return false;
   }
+  state->turn->EndTurn();
+  socket.set_option(tcp::no_delay(true), error);
+  socket.set_option(asio::socket_base::keep_alive(true), error);
+  socket.native_non_blocking(true, error);
+  auto exchange =
+      std::make_unique<Exchange>(state->provider, std::move(socket), state->provider->options.request_timeout);
+  Spawn(Greet(state, std::move(exchange), std::move(peer)));
   return true;
 }
 
+// Waits for the next peer, and takes it. One at a time: the loop has others to serve, however many come.
 void AcceptMore(const std::shared_ptr<ListenerState>& state) {
-  if (state->closed || state->accepting || state->pending() >= state->provider->options.max_pending) return;
-  if (!state->turn->HasTurn()) return;
+  if (state->closed || state->accepting || !state->turn->HasTurn()) return;
   state->accepting = true;
   state->acceptor.async_wait(tcp::acceptor::wait_read, [state](const asio::error_code& error) {
     state->accepting = false;
     if (state->closed || error == asio::error::operation_aborted) return;
-    if (AcceptAll(state)) return AcceptMore(state);
+    if (AcceptOne(state)) return AcceptMore(state);
     if (!state->pause) {
       state->pause = state->provider->loop.MakeTimer([weak = std::weak_ptr(state)] {
         if (auto live = weak.lock()) AcceptMore(live);
@@ -163,8 +174,9 @@ class SocketListener : public Listener {
       co_await arrived;
     }
     if (state->closed) co_return nullptr;
-    std::unique_ptr<ConnectionRequest> request = state->requests.pop_front();
-    AcceptMore(state);
+    std::unique_ptr<Request> request = std::move(state->requests.front());
+    state->requests.pop_front();
+    request->set_place(nullptr);
     co_return request;
   }
 
@@ -176,9 +188,8 @@ class SocketListener : public Listener {
     state->pause.reset();
     asio::error_code ignored;
     state->acceptor.close(ignored);
-    const auto exchanges = state->exchanges;
-    for (Exchange* exchange : exchanges) exchange->Cancel();
-    state->requests.clear();
+    while (state->pending.DropOne()) {
+    }
     if (auto* waiting = std::exchange(state->waiting, nullptr)) waiting->Set();
   }
 

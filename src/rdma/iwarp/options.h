@@ -38,7 +38,8 @@ struct Options {
   Duration stall_limit = std::chrono::seconds(60);
   // See Connection::unanswered(); the first of a few, each after four times as long.
   Duration nudge_after = std::chrono::milliseconds(50);
-  // Peers that have connected but not yet asked, or not yet been answered. More wait in the system's queue.
+  // Peers that have connected but not yet asked, or that nobody has taken yet. Where there is one too many, the host that has
+  // most of them loses its oldest (PendingPeers). At least one.
   size_t max_pending = 256;
   // Told where a listener has no descriptor for a peer. Null: one of its own.
   std::shared_ptr<DescriptorShortage> shortage{};

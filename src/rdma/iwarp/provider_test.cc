@@ -60,6 +60,12 @@ class ProviderTest : public testing::Test {
     socket.connect(listener_->local());
     return socket;
   }
+  tcp::socket DialFrom(const IpAddress& address) {
+    tcp::socket socket(loop_.context(), tcp::v4());
+    socket.bind(tcp::endpoint(address, 0));
+    socket.connect(listener_->local());
+    return socket;
+  }
   void Write(tcp::socket& socket, ConstBytes bytes) { asio::write(socket, asio::buffer(bytes.data(), bytes.size())); }
   // What has come within a moment.
   Octets Read(tcp::socket& socket, size_t size) {
@@ -160,11 +166,59 @@ TEST_F(ProviderTest, MalformedRequestsAreClosedAndHoldUpNobody) {
 TEST_F(ProviderTest, APeerThatDoesNotAskInTimeIsClosed) {
   Options options;
   options.request_timeout = std::chrono::milliseconds(20);
-  options.max_pending = 1;  // the second has to wait for the first to go
   Use(options);
   tcp::socket first = Dial(), second = Dial();
   EXPECT_TRUE(Closes(first));
   EXPECT_TRUE(Closes(second));
+}
+
+TEST_F(ProviderTest, AHostThatIsSilentKeepsNoOtherHostWaiting) {
+  Options options;
+  options.request_timeout = std::chrono::hours(1);
+  options.max_pending = 3;
+  Use(options);
+  std::vector<tcp::socket> crowd;
+  for (int i = 0; i < 10; ++i) crowd.push_back(DialFrom(asio::ip::make_address("127.0.0.2")));
+  Write(crowd.back(), AsBytes("MPA ID R"));
+  tcp::socket other = Dial();
+  EXPECT_TRUE(AcceptFrom(other, MakeRequest({}, {})));
+  // The places were the first ones'; the last ones have them now.
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(Closes(crowd[i])) << i;
+  EXPECT_TRUE(AcceptFrom(crowd[8], MakeRequest({}, {})));
+}
+
+TEST_F(ProviderTest, RequestsThatNobodyTakesAreRejectedForThoseOfOtherHosts) {
+  Options options;
+  options.max_pending = 2;
+  Use(options);
+  std::vector<tcp::socket> crowd;
+  for (int i = 0; i < 3; ++i) {
+    crowd.push_back(DialFrom(asio::ip::make_address("127.0.0.2")));
+    Write(crowd.back(), MakeRequest({}, {}).Serialize());
+  }
+  const auto is_rejected = [&](tcp::socket& socket) {
+    const size_t size = MpaFrame::kHeaderSize + EnhancedData::kSize;
+    const Octets bytes = Read(socket, size);
+    return bytes.size() == size && MpaFrame::Parse(bytes, MpaFrame::Kind::kReply)->rejected;
+  };
+  EXPECT_TRUE(is_rejected(crowd[0]));
+  tcp::socket other = Dial();
+  Write(other, MakeRequest({}, {}).Serialize());
+  EXPECT_TRUE(is_rejected(crowd[1]));
+  EXPECT_EQ(Await(listener_->Next())->peer().address(), asio::ip::make_address("127.0.0.2"));
+  EXPECT_EQ(Await(listener_->Next())->peer().address(), asio::ip::address_v4::loopback());
+}
+
+TEST_F(ProviderTest, ARequestThatWasTakenNeedsNoPlace) {
+  Options options;
+  options.max_pending = 1;
+  Use(options);
+  tcp::socket first = Dial();
+  Write(first, MakeRequest({}, {}).Serialize());
+  auto taken = Await(listener_->Next());
+  tcp::socket second = Dial();
+  EXPECT_TRUE(AcceptFrom(second, MakeRequest({}, {})));
+  EXPECT_TRUE(Await(taken->Accept({})));
 }
 
 TEST_F(ProviderTest, ARevisionOnePeerIsServed) {
@@ -466,6 +520,23 @@ TEST_F(ProviderTest, APeerWaitsForADescriptorAndIsServedThen) {
     EXPECT_LT(told, 10) << "it is tried in pauses";
   }
   EXPECT_TRUE(AcceptFrom(peer, MakeRequest({}, {})));
+}
+
+TEST_F(ProviderTest, ASilentPeerGivesItsDescriptorUpWhereTheyAreShort) {
+  Options options;
+  options.request_timeout = std::chrono::hours(1);
+  Use(options);
+  tcp::socket silent = DialFrom(asio::ip::make_address("127.0.0.2"));
+  tcp::socket other = Dial();
+  const auto endpoint = AcceptFrom(other, MakeRequest({}, {}));  // so the silent one was accepted, too
+  tcp::socket peer(loop_.context(), tcp::v4());
+  // The numbers below the limit are in use, so that the silent one's is among the lowest.
+  std::vector<std::unique_ptr<FileDescriptor>> others;
+  for (int i = 0; i < 100; ++i) others.push_back(std::make_unique<FileDescriptor>(::dup(0)));
+  const NoFreeDescriptors few(8);
+  peer.connect(listener_->local());
+  EXPECT_TRUE(AcceptFrom(peer, MakeRequest({}, {})));
+  EXPECT_TRUE(Closes(silent));
 }
 
 }  // namespace

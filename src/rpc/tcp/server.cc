@@ -78,7 +78,7 @@ SetupResult<Listener> Listener::Open(const SocketAddress& endpoint) {
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
-      ::listen(fd.get(), 1024) != 0) {
+      ::listen(fd.get(), SOMAXCONN) != 0) {
     return Failure(endpoint, errno);
   }
   return Listener(std::move(fd));
