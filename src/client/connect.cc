@@ -61,7 +61,7 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
 }
 
 // A call that takes longer is tried again over another connection: a server may be alive enough to answer probes, and
-// never answer this.
+// never answer this. A connection over RDMA takes an answer of the server to be made, and may wait as long for it.
 constexpr Duration kLongestReply = std::chrono::seconds(60);
 
 Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }
@@ -73,6 +73,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   rpcrdma::ClientOptions options;
   options.loop = &loop;
   options.local_port = PortFor(url);
+  options.connect_limit = std::min(channel.time_limit, ReplyLimit(url));
   options.requester.call_timeout = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   options.private_data.remote_invalidation = provider.remote_invalidation();
@@ -96,6 +97,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
 Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOptions channel) {
   rpc::tcp::ChannelOptions options;
   options.local_port = PortFor(url);
+  options.connect_limit = std::min({options.connect_limit, channel.time_limit, ReplyLimit(url)});
   options.call_limit = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);

@@ -14,6 +14,8 @@
 namespace penstock::client {
 
 struct ChannelOptions {
+  // For a connection to be made, with each of the server's addresses. Never longer than the URL's timeout.
+  Duration time_limit = Duration::max();
   // Over RDMA: a server that has not answered anything for this long is asked for a sign of life, and when then it
   // gives none for `probe_limit` the connection is ended (RFC 8267 §6.7.2). Zero: it is never asked.
   Duration probe_after = std::chrono::seconds(15);

@@ -7,7 +7,7 @@
 namespace penstock::client {
 
 Task<Result<void, std::string>> ReconnectingChannel::Connect() {
-  auto opened = co_await opener_();
+  auto opened = co_await opener_(policy_.give_up_after);
   if (!opened) co_return std::unexpected(std::move(opened).error());
   channel_ = *std::move(opened);
   co_return Result<void, std::string>();
@@ -62,7 +62,7 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
   if (delay_ > Duration::zero()) co_await Wait(give_up);
   while (timers_.Now() < give_up) {
     delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
-    auto opened = co_await opener_();
+    auto opened = co_await opener_(give_up - timers_.Now());
     if (opened) {
       channel_ = *std::move(opened);
       has_replied_ = false;

@@ -26,8 +26,8 @@ struct RetryPolicy {
 // Belongs to one loop. Must not be destroyed while a call is under way.
 class ReconnectingChannel final : public rpc::Channel {
  public:
-  // Makes one connection; the error is for people.
-  using Opener = std::function<Task<Result<std::unique_ptr<rpc::Channel>, std::string>>()>;
+  // Makes one connection within `time_limit`; the error is for people.
+  using Opener = std::function<Task<Result<std::unique_ptr<rpc::Channel>, std::string>>(Duration time_limit)>;
 
   ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy = {})
       : timers_(timers), opener_(std::move(opener)), policy_(policy) {}

@@ -19,6 +19,7 @@ struct Script {
   std::vector<bool> opens;               // whether each attempt to connect succeeds; more attempts do
   std::vector<rpc::CallError> failures;  // of the first calls; later ones get their own message back
   size_t attempts = 0;
+  std::vector<Duration> limits;  // of the attempts
   std::vector<std::string> calls;
 };
 
@@ -40,7 +41,10 @@ class ScriptedChannel : public rpc::Channel {
 class ReconnectingChannelTest : public testing::Test {
  protected:
   ReconnectingChannel::Opener Opener() {
-    return [this] { return Open(script_); };
+    return [this](Duration time_limit) {
+      script_.limits.push_back(time_limit);
+      return Open(script_);
+    };
   }
   static Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(Script& script) {
     const size_t attempt = script.attempts++;
@@ -100,6 +104,16 @@ TEST_F(ReconnectingChannelTest, GivesUpInTheEnd) {
   ASSERT_FALSE(answer->has_value());
   EXPECT_EQ(answer->error(), rpc::CallError::kDisconnected);
   EXPECT_TRUE(script_.calls.empty());
+}
+
+TEST_F(ReconnectingChannelTest, AConnectionGetsAsMuchTimeAsTheCallHasLeft) {
+  script_.opens = {false, false, true};
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  EXPECT_TRUE(Call(channel, "call")->has_value());
+  ASSERT_EQ(script_.limits.size(), 3u);
+  EXPECT_LE(script_.limits[0], policy_.give_up_after);
+  EXPECT_LE(script_.limits[1], script_.limits[0] - policy_.first_delay);
+  EXPECT_LE(script_.limits[2], script_.limits[1] - policy_.longest_delay);
 }
 
 TEST_F(ReconnectingChannelTest, LeavesOtherErrorsToTheCaller) {

@@ -7,6 +7,7 @@
 
 #include "base/address.h"
 #include "base/local_port.h"
+#include "base/timer.h"
 #include "rdma/endpoint.h"
 
 namespace penstock::rdma {
@@ -25,6 +26,8 @@ struct ConnectOptions {
   std::vector<PostedReceive> receives;  // in place before the peer can send
   // Over software iWARP. An RDMA device chooses ports itself, as it does for the clients of Linux's kernel.
   LocalPort local_port = LocalPort::kAny;
+  // For the whole of Connect(), the peer's answer included; over an adapter for the answer alone, of an Accept() too.
+  Duration time_limit = std::chrono::seconds(10);
 };
 
 struct ConnectError {

@@ -87,6 +87,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
   connect.ird = options.ird;
   connect.ord = options.ord;
   connect.local_port = options.local_port;
+  connect.time_limit = options.connect_limit;
   connect.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesFor(options));
   rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());

@@ -25,6 +25,7 @@ struct ClientOptions {
   ResponderOptions responder{.credits = 8, .chunks = false};
   Loop* loop = nullptr;  // for rpc::Peer
   LocalPort local_port = LocalPort::kAny;
+  Duration connect_limit = std::chrono::seconds(10);  // until the server has answered; see rdma::ConnectOptions
 };
 
 // Destroying it disconnects. Calls that are under way then end with kDisconnected.

@@ -64,8 +64,8 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rd
 void Simulation::AddClient(const ClientPlan& plan) {
   ClientSide& client = *clients_.emplace_back(std::make_unique<ClientSide>(plan, network_.MakeProvider()));
   client.most_requested = plan.options.requester.credits;
-  client.channel =
-      std::make_unique<client::ReconnectingChannel>(world_, [this, &client] { return Open(client); }, schedule_.retry);
+  client.channel = std::make_unique<client::ReconnectingChannel>(
+      world_, [this, &client](Duration) { return Open(client); }, schedule_.retry);
   client.calls = std::make_unique<rpc::Client>(
       *client.channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())),
       rpc::ClientCredential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}}));

@@ -269,8 +269,8 @@ Task<Result<Verifier>> File::Commit() {
 }  // namespace
 
 Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
-  ReconnectingChannel::Opener opener = [&loop, &workers, url, provider = options.provider] {
-    return OpenChannel(loop, workers, url, provider);
+  ReconnectingChannel::Opener opener = [&loop, &workers, url, provider = options.provider](Duration time_limit) {
+    return OpenChannel(loop, workers, url, provider, {.time_limit = time_limit});
   };
   auto mount = std::make_unique<Mount>(loop, url, options, std::move(opener));
   Result<void> ready = co_await mount->SetUp(workers);

@@ -52,7 +52,10 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
       : client::Mount(loop, std::move(url)),
         callbacks_(kBackSlots, *this),
         channel_(
-            loop, [this, &workers, provider = options.provider] { return OpenBound(workers, provider); },
+            loop,
+            [this, &workers, provider = options.provider](Duration time_limit) {
+              return OpenBound(workers, provider, time_limit);
+            },
             Limited(options.retry, url_)),
         client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {
     CallerOptions caller_options = OptionsOf(url_, minor_version);
@@ -114,7 +117,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
  private:
   using Channel = Result<std::unique_ptr<rpc::Channel>, std::string>;
   // A connection whose server may call back.
-  Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider);
+  Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
 
@@ -153,8 +156,9 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
 // ---- set-up ----
 
-Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider) {
+Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit) {
   ChannelOptions options;
+  options.time_limit = time_limit;
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
   if (channel && session_ && session_->lease().ready()) {

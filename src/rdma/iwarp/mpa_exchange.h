@@ -30,7 +30,7 @@ struct ProviderState {
   bool gone = false;
 };
 
-// A socket on which frames are exchanged, with a time limit over all of it. Its coroutines end soon after Cancel().
+// A socket on which frames are exchanged, with a time limit. Its coroutines end soon after Cancel().
 class Exchange {
  public:
   Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit);
@@ -45,6 +45,8 @@ class Exchange {
   // The same without waiting, as far as the socket takes it.
   void WriteNow(ConstBytes bytes);
 
+  // A new time limit, from now on.
+  void SetClock(Duration time_limit) { timer_->ExpireAfter(time_limit); }
   // From now on there is no time limit.
   void StopClock() { timer_->Cancel(); }
   void Cancel();

@@ -30,7 +30,7 @@ struct Options {
   // See Outbound::Options.
   size_t max_ulpdu = kMaxUlpdu;
 
-  Duration connect_timeout = std::chrono::seconds(10);  // TCP and MPA together
+  Duration connect_timeout = std::chrono::seconds(10);  // for TCP alone; ConnectOptions::time_limit is for MPA as well
   Duration request_timeout = std::chrono::seconds(5);   // for a peer's MPA request to come in
   Duration close_timeout = std::chrono::seconds(2);  // for the peer to take what is left, and again to close its half
   // A message that the peer has begun to send, octets of ours that it has yet to take, and a Read that it has yet to answer:

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <csignal>
@@ -25,10 +26,13 @@ void IgnoreSigpipe() {
 
 // One attempt. `closed_unanswered` tells a peer that has closed without an MPA reply.
 Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, MpaPreferences preferences,
-                            ConnectOptions& options, Duration time_limit, bool& closed_unanswered) {
-  Exchange exchange(state, tcp::socket(state->loop.context()), time_limit);
+                            ConnectOptions& options, TimePoint deadline, bool& closed_unanswered) {
+  // Who is not there is found out soon; who is may be given longer to answer.
+  const Duration left = deadline - state->loop.Now();
+  Exchange exchange(state, tcp::socket(state->loop.context()), std::min(state->options.connect_timeout, left));
   auto done = co_await exchange.Connect(peer, options.local_port);
   if (!done) co_return std::unexpected(std::move(done).error());
+  exchange.SetClock(deadline - state->loop.Now());
 
   const MpaFrame request = MakeRequest(preferences, options.private_data);
   done = co_await exchange.Write(request.Serialize());
@@ -55,18 +59,16 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
   if (options.private_data.size() > MaxPrivateData(preferences.revision >= 2)) {
     co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, "too much private data", {}});
   }
-  const TimePoint deadline = state->loop.Now() + state->options.connect_timeout;
+  const TimePoint deadline = state->loop.Now() + options.time_limit;
   bool closed_unanswered = false;
-  ConnectResult result =
-      co_await Attempt(state, peer, preferences, options, state->options.connect_timeout, closed_unanswered);
+  ConnectResult result = co_await Attempt(state, peer, preferences, options, deadline, closed_unanswered);
   if (result || !closed_unanswered || preferences.revision < 2 || !state->options.fall_back_to_revision_1) {
     co_return result;
   }
   // RFC 6581 §10: to a peer without the enhancements our request was malformed, and it has closed.
-  const Duration left = deadline - state->loop.Now();
-  if (left <= Duration::zero()) co_return result;
+  if (state->loop.Now() >= deadline) co_return result;
   preferences.revision = 1;
-  ConnectResult second = co_await Attempt(state, peer, preferences, options, left, closed_unanswered);
+  ConnectResult second = co_await Attempt(state, peer, preferences, options, deadline, closed_unanswered);
   co_return second;
 }
 

@@ -277,13 +277,29 @@ TEST_F(ProviderTest, AResponderWithoutTheEnhancementsIsTriedWithRevisionOne) {
 }
 
 TEST_F(ProviderTest, AResponderThatSaysNothingIsGivenUpInTime) {
-  Options options;
-  options.connect_timeout = std::chrono::milliseconds(30);
-  Use(options);
   tcp::acceptor silent(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
-  auto result = Await(provider_->Connect(silent.local_endpoint(), {}));
+  ConnectOptions options;
+  options.time_limit = std::chrono::milliseconds(30);
+  auto result = Await(provider_->Connect(silent.local_endpoint(), std::move(options)));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, ConnectError::Kind::kTimedOut);
+}
+
+TEST_F(ProviderTest, AResponderMayAnswerLaterThanTcpMayTakeToConnect) {
+  Options options;
+  options.connect_timeout = std::chrono::seconds(1);
+  Use(options);
+  tcp::acceptor acceptor(loop_.context(), Address(asio::ip::address_v4::loopback(), 0));
+  ConnectOptions patient;
+  patient.time_limit = std::chrono::hours(1);
+  auto result = std::make_shared<std::optional<ConnectResult>>();
+  Spawn(Store(provider_->Connect(acceptor.local_endpoint(), std::move(patient)), result));
+  tcp::socket peer = acceptor.accept();
+  const MpaFrame request = MpaFrame::Parse(Read(peer, 24), MpaFrame::Kind::kRequest).value();
+  TurnFor(loop_, options.connect_timeout + std::chrono::milliseconds(100));
+  Write(peer, AcceptRequest({}, request, {}).reply.Serialize());
+  ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
+  EXPECT_TRUE(**result) << (**result).error().detail;
 }
 
 TEST_F(ProviderTest, AReplyThatWillNotDoIsAnsweredByATerminate) {

@@ -24,14 +24,15 @@ void SimProvider::Watch(const std::shared_ptr<PendingConnection>& pending) {
 
 Task<ConnectResult> SimProvider::Connect(Address peer, ConnectOptions options) {
   assert(options.private_data.size() <= network_.options_.max_private_data);
+  const Duration limit = std::min(network_.options_.connect_timeout, options.time_limit);
   auto attempt = std::make_shared<Attempt>();
   attempt->from = Address(host_, network_.next_port_++);
   attempt->pool = &pool_;
   attempt->options = std::move(options);
   Watch(attempt);
   World& world = network_.world_;
-  auto timeout = world.Schedule(network_.options_.connect_timeout,
-                                [attempt] { attempt->Fail(ConnectError::Kind::kTimedOut, "no answer in time"); });
+  auto timeout =
+      world.Schedule(limit, [attempt] { attempt->Fail(ConnectError::Kind::kTimedOut, "no answer in time"); });
   world.Schedule(network_.Latency(), [this, attempt, peer] {
     if (!attempt->over()) Request(attempt, peer);
   });

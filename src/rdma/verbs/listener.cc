@@ -160,7 +160,7 @@ class Request : public ConnectionRequest {
     // No retry for a Send that finds no receive (endpoint.h).
     parameters.rnr_retry_count = 0;
     if (::rdma_accept(raw, &parameters) != 0) co_return Unexpected(ErrorOf(errno));
-    const CmEvent event = co_await connection->id().Next(state->loop.Now() + state->options.connect_timeout);
+    const CmEvent event = co_await connection->id().Next(state->loop.Now() + options.time_limit);
     if (!event.is(RDMA_CM_EVENT_ESTABLISHED)) co_return Unexpected(ErrorOf(event));
 
     ConnectionInfo info;

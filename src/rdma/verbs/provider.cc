@@ -77,7 +77,7 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
   const ReadDepths offered = OfferedDepths(traits, Wanted(options));
   rdma_conn_param parameters = ParametersOf(options.private_data, offered);
   if (::rdma_connect(raw, &parameters) != 0) co_return Unexpected(ErrorOf(errno));
-  event = co_await connection->id().Next(loop.Now() + state->options.connect_timeout);
+  event = co_await connection->id().Next(loop.Now() + options.time_limit);
   if (!event.is(RDMA_CM_EVENT_ESTABLISHED)) co_return Unexpected(ErrorOf(event));
 
   ConnectionInfo info;

@@ -12,9 +12,8 @@
 namespace penstock::rdma::verbs {
 
 struct Options {
-  std::string device;                                   // this one alone; empty: whichever has the address
-  Duration resolve_timeout = std::chrono::seconds(2);   // for an address, and again for a route
-  Duration connect_timeout = std::chrono::seconds(10);  // for the peer's answer
+  std::string device;                                  // this one alone; empty: whichever has the address
+  Duration resolve_timeout = std::chrono::seconds(2);  // for an address, and again for a route
   // Peers that are not yet answered. More are rejected.
   size_t max_pending = 256;
   // A listener whose device has gone looks for it so often.

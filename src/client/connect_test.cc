@@ -1,0 +1,96 @@
+#include "client/connect.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "base/test_loop.h"
+
+namespace penstock::client {
+namespace {
+
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+// Connects to nobody, and remembers how long it was given.
+class NoNetwork : public rdma::Provider {
+ public:
+  explicit NoNetwork(Loop& loop) : loop_(loop) {}
+  std::string_view name() const override { return "none"; }
+  BufferPool& buffers() override { return loop_.buffers(); }
+  Task<rdma::ConnectResult> Connect(rdma::Address, rdma::ConnectOptions options) override {
+    limit_ = options.time_limit;
+    co_return std::unexpected(rdma::ConnectError{rdma::ConnectError::Kind::kTimedOut, "", {}});
+  }
+  SetupResult<std::unique_ptr<rdma::Listener>> Listen(rdma::Address) override {
+    return std::unexpected(SetupError{"no network"});
+  }
+
+  Duration limit() const { return limit_; }
+
+ private:
+  Loop& loop_;
+  Duration limit_ = Duration::zero();
+};
+
+class ConnectTest : public testing::Test {
+ protected:
+  ~ConnectTest() override { workers_.Join(); }
+
+  Task<void> Open(Url url, rdma::Provider* provider, ChannelOptions options = {}) {
+    const auto opened = co_await OpenChannel(loop_, workers_, std::move(url), provider, options);
+    error_ = opened ? "" : opened.error();
+  }
+  // The error.
+  std::string OpenRdma(const char* url, ChannelOptions options = {}) {
+    Spawn(Open(*Url::Parse(url), &provider_, options));
+    EXPECT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+    return *std::exchange(error_, std::nullopt);
+  }
+
+  Loop loop_;
+  Workers workers_{4};
+  NoNetwork provider_{loop_};
+  std::optional<std::string> error_;
+};
+
+TEST_F(ConnectTest, AnRdmaServerMayTakeAsLongToAnswerAsTheUrlAllows) {
+  EXPECT_EQ(OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=25"), "127.0.0.1 port 20049: timed out");
+  EXPECT_EQ(provider_.limit(), 25s);
+  OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=3");
+  EXPECT_EQ(provider_.limit(), 3s);
+}
+
+// As for the reply to a call: then another connection may fare better.
+TEST_F(ConnectTest, OneRdmaConnectionDoesNotTakeAllOfALongTimeout) {
+  OpenRdma("nfs://127.0.0.1/?proto=rdma");
+  EXPECT_EQ(provider_.limit(), 60s);
+}
+
+TEST_F(ConnectTest, AConnectionTakesNoLongerThanTheCallThatWaitsForIt) {
+  OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=25", {.time_limit = 2s});
+  EXPECT_EQ(provider_.limit(), 2s);
+}
+
+// A listener whose queue is full: the kernel leaves further connections without an answer.
+TEST_F(ConnectTest, ATcpServerDoesNotTakeLongerToConnectThanTheUrlAllows) {
+  tcp::acceptor full(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0), false);
+  ASSERT_EQ(::listen(full.native_handle(), 0), 0);
+  tcp::socket queued(loop_.context());
+  queued.connect(full.local_endpoint());
+
+  bool late = false;
+  const auto limit = loop_.MakeTimer([&] { late = true; });
+  limit->ExpireAfter(9s);
+  Url url = *Url::Parse("nfs://127.0.0.1/?proto=tcp&timeout=1");
+  url.port = full.local_endpoint().port();
+  Spawn(Open(url, nullptr));
+  ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+  EXPECT_NE(error_->find("timed out"), error_->npos) << *error_;
+  EXPECT_FALSE(late);
+}
+
+}  // namespace
+}  // namespace penstock::client
