@@ -29,6 +29,9 @@ class FailingFiles final : public ForwardingFiles {
   }
   // What OpenLease gives from now on.
   void OfferLeases(std::function<LeaseReply()> open) { open_lease_ = std::move(open); }
+  // What OpenLocks gives, asked for locks of both kinds or for shared ones.
+  using LocksReply = Result<std::shared_ptr<LocalLocks>>;
+  void OfferLocks(std::function<LocksReply(bool exclusive)> open) { open_locks_ = std::move(open); }
 
   Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override {
     Observed<ReadReply> reply = co_await ForwardingFiles::Read(context, file, offset, count);
@@ -40,9 +43,15 @@ class FailingFiles final : public ForwardingFiles {
   Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override {
     return open_lease_ ? Give(open_lease_()) : ForwardingFiles::OpenLease(context, file);
   }
+  Task<LocksReply> OpenLocks(const Context& context, const Handle& file, bool exclusive) override {
+    return open_locks_ ? Give(open_locks_(exclusive)) : ForwardingFiles::OpenLocks(context, file, exclusive);
+  }
 
  private:
-  static Task<LeaseReply> Give(LeaseReply reply) { co_return reply; }
+  template <class Reply>
+  static Task<Reply> Give(Reply reply) {
+    co_return reply;
+  }
 
   Task<std::optional<Error>> Before(FileOperation operation) override { co_return Find(before_, operation); }
   Task<std::optional<Error>> After(FileOperation operation) override { co_return Find(after_, operation); }
@@ -57,6 +66,7 @@ class FailingFiles final : public ForwardingFiles {
   Faults after_;
   std::shared_ptr<const FileDescriptor> unreadable_;
   std::function<LeaseReply()> open_lease_;
+  std::function<LocksReply(bool)> open_locks_;
 };
 
 }  // namespace penstock::fs

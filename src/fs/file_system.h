@@ -217,8 +217,11 @@ class FileSystem {
   // a lock: what it frees is freed elsewhere.
   virtual Task<Result<Pinned>> Pin(const Context& context, const Handle& file) = 0;
   // For the byte-range locks of one owner on a regular file, which local programs are to see. Null where there are no such programs, or
-  // the file system or the server's rights do not allow it: locks are the clients' alone then.
-  virtual Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& /*context*/, const Handle& /*file*/) {
+  // the file system or the server's rights do not allow it: locks are the clients' alone then. `exclusive`: for locks of both kinds, if
+  // the server may write to the file (LocalLocks::CanExclude). kDelay where a lease of somebody else is in the way, which this breaks,
+  // and where there are no descriptors.
+  virtual Task<Result<std::shared_ptr<LocalLocks>>> OpenLocks(const Context& /*context*/, const Handle& /*file*/,
+                                                              bool /*exclusive*/) {
     co_return nullptr;
   }
   // Tells when a local program is about to change the data of a regular file. No lease, and not contended, where there are no such

@@ -118,8 +118,9 @@ class ForwardingFiles : public FileSystem {
   Task<Result<Pinned>> Pin(const Context& context, const Handle& file) override {
     return Pass(FileOperation::kPin, files_->Pin(context, file));
   }
-  Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& context, const Handle& file) override {
-    return files_->OpenLocks(context, file);
+  Task<Result<std::shared_ptr<LocalLocks>>> OpenLocks(const Context& context, const Handle& file,
+                                                      bool exclusive) override {
+    return files_->OpenLocks(context, file, exclusive);
   }
   Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override {
     return files_->OpenLease(context, file);

@@ -22,6 +22,10 @@ class LocalLocks {
   // Gives up all of them.
   virtual ~LocalLocks() = default;
 
+  // Whether local programs are kept from reading what is locked exclusively, too. Where the server may not write to the file they are kept
+  // from writing alone.
+  virtual bool CanExclude() const = 0;
+
   // Replaces what the owner has of the range. What is in the way; nothing has changed then.
   virtual std::optional<Conflict> Lock(uint64_t first, uint64_t last, bool exclusive) = 0;
   virtual void Unlock(uint64_t first, uint64_t last) = 0;

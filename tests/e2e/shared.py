@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import rpc_messages as rpc  # noqa: E402
 from cases import main  # noqa: E402
 from nfs4_callbacks import CalledClient  # noqa: E402
 from nfs4_messages import BOTH, Confirmed, Owner, Session, compound, look_up, op, putfh  # noqa: E402
-from patience import SECONDS  # noqa: E402
+from patience import SECONDS, wait_until  # noqa: E402
 from penstock import Server  # noqa: E402
 from rpc_messages import opaque  # noqa: E402
 from tcp_peer import TcpClient  # noqa: E402
@@ -140,10 +141,10 @@ class LocalProgram:
         return self.process.returncode, errors.decode()
 
 
-def delegated(session, client, name):
+def delegated(session, client, name, *directory):
     """(the file's handle, the delegation for reading that opening it gave, or None)."""
     open_file = nfs4.open_op(session.client, b"owner", name, nfs4.READ_ACCESS | nfs4.READ_DELEGATION)
-    opened = session.run(client, [putfh(look_up(client)), open_file, op(nfs4.GETFH)])
+    opened = session.run(client, [putfh(look_up(client, *directory)), open_file, op(nfs4.GETFH)])
     return opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["delegation"]
 
 
@@ -210,6 +211,77 @@ def local_opens(scratch):
         client.close()
 
 
+def read_locks_beside_a_delegation(scratch):
+    """A lock for reading recalls no delegation for reading, whichever export of the directory it comes through."""
+    path = directory_of(scratch)
+    with open(f"{path}/last", "wb") as file:
+        file.write(bytes(1000))
+    with Server(twice(path)) as server:
+        client, locker = CalledClient(server.tcp), TcpClient(server.tcp)
+        holder, other = Session(client, b"holder", 1, nfs4.CONN_BACK_CHAN), Session(locker, b"locker", 1)
+        for name in (b"file", b"last"):
+            assert delegated(holder, client, name, b"one")[1]
+        for export in (b"one", b"two"):
+            open_file = nfs4.open_op(other.client, export, b"file", nfs4.READ_ACCESS | nfs4.NO_DELEGATION)
+            opened = other.run(locker, [putfh(look_up(locker, export)), open_file, op(nfs4.GETFH)])
+            lock = nfs4.lock_op(other.client, export, opened.value(nfs4.OPEN)["stateid"], 0, 10, nfs4.READ_LT)
+            assert other.run(locker, [putfh(opened.value(nfs4.GETFH)), lock]).status == nfs4.OK
+        # The server looks at all leases when one is broken: if the first one were, it would be recalled before this one.
+        with LocalProgram(TRIES, f"{path}/last"):
+            assert client.take_recall()[1] == look_up(client, b"one", b"last"), "the lock has recalled a delegation"
+        assert not client.recalls
+        locker.close()
+        client.close()
+
+
+class LocalLease:
+    """A read lease of this program's; the kernel tells when somebody wants to write."""
+
+    def __init__(self, path):
+        self.file = open(path, "rb")
+        self.broken = False
+        signal.signal(signal.SIGIO, self._handle)
+        wait_until(self._take, "the server keeps the file open for writing")
+
+    def _take(self):
+        try:
+            fcntl.fcntl(self.file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _handle(self, *_):
+        self.broken = True
+
+    def give_up(self):
+        fcntl.fcntl(self.file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        self.file.close()
+
+
+def locks_on_leased_files(scratch):
+    """A client's exclusive lock waits until programs have given up their leases on the file; then programs see it."""
+    path = directory_of(scratch)
+    with Server({"/": f"{path}:no_root_squash"}) as server:
+        client = TcpClient(server.tcp)
+        for speaker in (Confirmed(client, b"of 4.0"), Session(client, b"of 4.1", 1)):
+            owner = Owner(speaker, b"owner")
+            file, stateid = owner.open(client, look_up(client), b"file")
+            lease = LocalLease(f"{path}/file")
+            # The open alone writes nothing.
+            assert speaker.run(client, [putfh(file), nfs4.lockt_op(speaker.client, b"owner", 0, 10)]).status == nfs4.OK
+            assert not lease.broken
+            assert speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).status == nfs4.DELAY
+            wait_until(lambda: lease.broken, "the program is not told that somebody wants to write")
+            assert speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).status == nfs4.DELAY
+            lease.give_up()
+            held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
+            with open(f"{path}/file", "rb") as reader:
+                assert is_locked(reader, fcntl.LOCK_SH, 5, 1), "a program may share what a client has locked exclusively"
+            assert speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, WHOLE, seqid=1)]).status == nfs4.OK
+            assert speaker.run(client, [putfh(file), nfs4.close_op(stateid, owner.next_seqid())]).status == nfs4.OK
+        client.close()
+
+
 def with_export_of(handle, other):
     return handle[:EXPORT_AT] + other[EXPORT_AT:EXPORT_AT + EXPORT_SIZE] + handle[EXPORT_AT + EXPORT_SIZE:]
 
@@ -258,4 +330,6 @@ def handles(scratch):
 
 
 if __name__ == "__main__":
-    main({"two_exports": two_exports, "local_locks": local_locks, "local_opens": local_opens, "handles": handles})
+    main({"two_exports": two_exports, "local_locks": local_locks, "local_opens": local_opens,
+          "read_locks_beside_a_delegation": read_locks_beside_a_delegation, "locks_on_leased_files": locks_on_leased_files,
+          "handles": handles})

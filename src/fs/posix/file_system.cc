@@ -284,24 +284,16 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
   co_return Pinned(object.get(), std::move(unpin));
 }
 
-// Writable, so that locks of both kinds can be had; whoever may only read can at least share. So it is where the file is leased: then
-// nobody has it open for writing, who alone may exclude others.
-Task<std::shared_ptr<LocalLocks>> FileSystem::OpenLocks(const Context& context, const Handle& file) {
+Task<Result<std::shared_ptr<LocalLocks>>> FileSystem::OpenLocks(const Context& context, const Handle& file,
+                                                                bool exclusive) {
   if (!tree_.volume().local_locks) co_return nullptr;
   const auto open = [&]() -> Result<SharedFile> {
     PENSTOCK_TRY(const ObjectRef object, *tree_.Reach(file, Patience::kMayBlock));
-    OpenObjects& objects = tree_.all_objects();
-    Result<FileDescriptor> opened = std::unexpected(Error::kDelay);
-    if (!object->is_leased()) {
-      opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDWR | O_NONBLOCK); });
-    }
-    if (!opened) opened = objects.OpenResult([&] { return Reopen(object->fd(), O_RDONLY | O_NONBLOCK); });
-    if (!opened) return std::unexpected(opened.error());
-    return objects.ShareFor(OpenObjects::Purpose::kLocks, *std::move(opened));
+    return OpenForLocks(*object, exclusive, tree_.all_objects());
   };
-  Result<SharedFile> opened = co_await OnPool(context, pool_, Work::kMetadata, open);
-  if (!opened || !*opened) co_return nullptr;
-  co_return std::make_shared<OfdLocks>(*std::move(opened), pool_);
+  PENSTOCK_CO_TRY(SharedFile opened, co_await OnPool(context, pool_, Work::kMetadata, open));
+  if (!opened) co_return nullptr;
+  co_return std::make_shared<OfdLocks>(std::move(opened), pool_);
 }
 
 LeaseReply FileSystem::TakeLease(const Handle& file) {
@@ -312,11 +304,11 @@ LeaseReply FileSystem::TakeLease(const Handle& file) {
   if (!opened) return {};
   const SharedFile shared = objects.ShareFor(OpenObjects::Purpose::kLeases, *std::move(opened));
   if (!shared) return {};
-  const LeaseReply taken = FileLease::Take(*object, shared, pool_);
+  const LeaseReply taken = FileLease::Take(shared, pool_);
   if (!taken.contended) return taken;
   // It may be the server itself, which has kept the file open after a write.
   (*object)->DropWriter();
-  return FileLease::Take(*object, shared, pool_);
+  return FileLease::Take(shared, pool_);
 }
 
 Task<LeaseReply> FileSystem::OpenLease(const Context& context, const Handle& file) {

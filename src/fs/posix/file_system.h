@@ -88,7 +88,8 @@ class FileSystem final : public fs::FileSystem {
                                                    const ReadDirectoryArguments& arguments, EntrySink& sink) override;
   Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
   Task<Result<Pinned>> Pin(const Context& context, const Handle& file) override;
-  Task<std::shared_ptr<LocalLocks>> OpenLocks(const Context& context, const Handle& file) override;
+  Task<Result<std::shared_ptr<LocalLocks>>> OpenLocks(const Context& context, const Handle& file,
+                                                      bool exclusive) override;
   Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override;
 
   Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) override;

@@ -7,22 +7,16 @@
 
 namespace penstock::fs::posix {
 
-LeaseReply FileLease::Take(const ObjectRef& object, const SharedFile& file, Workers& pool) {
+LeaseReply FileLease::Take(const SharedFile& file, Workers& pool) {
   // For the process, whichever of its threads takes the lease and ends before it.
   ::fcntl(file->get(), F_SETOWN, ::getpid());
   if (::fcntl(file->get(), F_SETLEASE, F_RDLCK) != 0) return {.lease = nullptr, .contended = errno == EAGAIN};
-  return {.lease = std::make_shared<FileLease>(object, file, pool)};
-}
-
-FileLease::FileLease(const ObjectRef& object, SharedFile file, Workers& pool)
-    : object_(object), file_(std::move(file)), pool_(pool) {
-  object->NoteLease(1);
+  return {.lease = std::make_shared<FileLease>(file, pool)};
 }
 
 FileLease::~FileLease() {
   // Somebody else may share the file for a moment yet.
   ::fcntl(file_->get(), F_SETLEASE, F_UNLCK);
-  if (const ObjectRef object = object_.lock()) object->NoteLease(-1);
   // Closing a file that was removed frees its space, which takes time.
   pool_.Post([last = std::move(file_)] {});
 }

@@ -16,15 +16,14 @@ namespace penstock::fs::posix {
 class FileLease final : public LocalLease {
  public:
   // `file` is open for reading. Takes the file's owner, or CAP_LEASE. `pool` closes the file, and outlives the lease.
-  static LeaseReply Take(const ObjectRef& object, const SharedFile& file, Workers& pool);
+  static LeaseReply Take(const SharedFile& file, Workers& pool);
 
-  FileLease(const ObjectRef& object, SharedFile file, Workers& pool);
+  FileLease(SharedFile file, Workers& pool) : file_(std::move(file)), pool_(pool) {}
   ~FileLease() override;
 
   bool IsBroken() const override;
 
  private:
-  const std::weak_ptr<Object> object_;
   SharedFile file_;
   Workers& pool_;
 };

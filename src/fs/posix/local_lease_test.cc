@@ -19,10 +19,10 @@ namespace {
 
 std::atomic<int> broken_leases = 0;  // signals
 
-Options WithLeases(size_t max_descriptors = 0) {
+Options WithLeases(size_t max_descriptors = 1000) {
   Options options = With(HandleMethod::kBest);
   options.leases = true;
-  if (max_descriptors > 0) options.objects = std::make_shared<OpenObjects>(max_descriptors);
+  options.objects = std::make_shared<OpenObjects>(max_descriptors);
   return options;
 }
 
@@ -154,11 +154,46 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
   const LeaseReply held = OpenLease();
   EXPECT_TRUE(Commit(file));
   const Context context = Root();
-  const auto locks = Await(fs().OpenLocks(context, file));
-  ASSERT_TRUE(locks);
-  EXPECT_FALSE(locks->Lock(0, 9, false));
+  const auto locks = Await(fs().OpenLocks(context, file, false));
+  ASSERT_TRUE(locks && *locks);
+  EXPECT_FALSE((*locks)->Lock(0, 9, false));
   EXPECT_FALSE(held.lease->IsBroken());
   EXPECT_EQ(broken_leases, 0);
+}
+
+TEST_P(LocalLeaseTest, StaysWhereTheServerLocksThroughAnotherExportOrWithTheFileOpenedAnew) {
+  const Context context = Root();
+  const LeaseReply held = OpenLease();
+  ASSERT_TRUE(held.lease);
+  Workers pool(1);
+  Options options = WithLeases();
+  options.export_name = "/another";
+  options.state_directory = backend_->scratch().state();
+  auto another = FileSystem::Open(backend_->scratch().exported(), pool, options);
+  ASSERT_TRUE(another) << another.error().message;
+  const Handle there = Await((*another)->Lookup(context, (*another)->Root(), "file")).result->handle;
+  {
+    const auto locks = Await((*another)->OpenLocks(context, there, false));
+    ASSERT_TRUE(locks && *locks);
+    EXPECT_FALSE((*locks)->Lock(0, 9, false));
+  }
+  backend_->options().objects->GiveUp(1000);
+  const auto locks = Await(fs().OpenLocks(context, HandleOf(), false));
+  ASSERT_TRUE(locks && *locks);
+  EXPECT_FALSE(held.lease->IsBroken());
+  EXPECT_EQ(broken_leases, 0);
+}
+
+TEST_P(LocalLeaseTest, OfSomebodyElseDelaysExclusiveLocksUntilItIsGivenUp) {
+  const Context context = Root();
+  const Handle file = HandleOf();
+  LeaseReply held = OpenLease();
+  EXPECT_EQ(Await(fs().OpenLocks(context, file, true)), std::unexpected(Error::kDelay));
+  EXPECT_TRUE(held.lease->IsBroken());
+  held.lease = nullptr;
+  const auto locks = Await(fs().OpenLocks(context, file, true));
+  ASSERT_TRUE(locks && *locks);
+  EXPECT_TRUE((*locks)->CanExclude());
 }
 
 TEST_P(LocalLeaseTest, IsNotTakenBeyondTheBound) {

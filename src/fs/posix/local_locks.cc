@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "fs/posix/open_objects.h"
+#include "fs/posix/path.h"
+
 namespace penstock::fs::posix {
 namespace {
 
@@ -27,7 +30,14 @@ std::optional<struct flock> ToKernel(uint64_t first, uint64_t last, short type) 
 
 short TypeOf(bool exclusive) { return exclusive ? F_WRLCK : F_RDLCK; }
 
+// To the server, whoever else has the file: by the file's mode, since it is immutable or on a read-only file system; or since it is
+// executed (ETXTBSY), for as long as that may be. A lease is no such reason, it goes when it is broken.
+bool IsForbidden(Error error) { return error == Error::kAccess || error == Error::kPerm || error == Error::kReadOnly; }
+
 }  // namespace
+
+OfdLocks::OfdLocks(SharedFile file, Workers& pool)
+    : file_(std::move(file)), can_exclude_((::fcntl(file_->get(), F_GETFL) & O_ACCMODE) == O_RDWR), pool_(pool) {}
 
 OfdLocks::~OfdLocks() {
   Unlock(0, UINT64_MAX);
@@ -36,7 +46,12 @@ OfdLocks::~OfdLocks() {
 }
 
 std::optional<LocalLocks::Conflict> OfdLocks::Lock(uint64_t first, uint64_t last, bool exclusive) {
-  auto lock = ToKernel(first, last, TypeOf(exclusive));
+  // The kernel gives no exclusive lock to who may only read. A shared one keeps writers away at least; readers that are there already
+  // are in the way all the same.
+  if (exclusive && !can_exclude_) {
+    if (auto reader = Test(first, last, true)) return reader;
+  }
+  auto lock = ToKernel(first, last, TypeOf(exclusive && can_exclude_));
   if (!lock || ::fcntl(file_->get(), F_OFD_SETLK, &*lock) == 0) return std::nullopt;
   if (errno != EAGAIN && errno != EACCES) return std::nullopt;  // it cannot be had: nobody else has it either
   // It may be gone by now: then the answer names the range that was asked for.
@@ -56,6 +71,19 @@ std::optional<LocalLocks::Conflict> OfdLocks::Test(uint64_t first, uint64_t last
                   .last = lock->l_len == 0 ? UINT64_MAX : start + static_cast<uint64_t>(lock->l_len) - 1,
                   .exclusive = lock->l_type == F_WRLCK,
                   .process = lock->l_pid > 0 ? static_cast<uint64_t>(lock->l_pid) : 0};
+}
+
+// For shared locks a descriptor that can only read: to open the file for writing would break leases on it, our own among them, and those
+// are no matter to who only reads.
+Result<SharedFile> OpenForLocks(const Object& object, bool exclusive, OpenObjects& objects) {
+  const auto open = [&](int mode) {
+    return objects.OpenResult([&] { return Reopen(object.fd(), mode | O_NONBLOCK); });
+  };
+  Result<FileDescriptor> opened = open(exclusive ? O_RDWR : O_RDONLY);
+  if (!opened && exclusive && IsForbidden(opened.error())) opened = open(O_RDONLY);
+  if (!opened && IsForbidden(opened.error())) return nullptr;
+  if (!opened) return std::unexpected(opened.error());
+  return objects.ShareFor(OpenObjects::Purpose::kLocks, *std::move(opened));
 }
 
 bool KeepsLocksInMemory(int fd) {

@@ -17,9 +17,12 @@ namespace penstock::fs::posix {
 // So nothing waits here.
 class OfdLocks final : public LocalLocks {
  public:
-  // `file` is nobody else's open file description. `pool` closes it, and outlives this.
-  OfdLocks(SharedFile file, Workers& pool) : file_(std::move(file)), pool_(pool) {}
+  // `file` is nobody else's open file description, open for reading; open for writing, too, where it is to exclude readers. `pool`
+  // closes it, and outlives this.
+  OfdLocks(SharedFile file, Workers& pool);
   ~OfdLocks() override;
+
+  bool CanExclude() const override { return can_exclude_; }
 
   std::optional<Conflict> Lock(uint64_t first, uint64_t last, bool exclusive) override;
   void Unlock(uint64_t first, uint64_t last) override;
@@ -27,8 +30,13 @@ class OfdLocks final : public LocalLocks {
 
  private:
   SharedFile file_;
+  const bool can_exclude_;
   Workers& pool_;
 };
+
+// A file description of its own for the locks of one owner; `exclusive` as in FileSystem::OpenLocks. Null where the server may not read
+// the file, or there are too many such descriptions. May block.
+Result<SharedFile> OpenForLocks(const Object& object, bool exclusive, OpenObjects& objects);
 
 // Not those of a network or of FUSE, where another machine or another program is asked for each lock.
 bool KeepsLocksInMemory(int fd);

@@ -124,10 +124,16 @@ TEST_F(OfdLocksTest, RangesBeyondTheLargestOffsetAreTheClientsAlone) {
 }
 
 // Of a file that the server may only read.
-TEST_F(OfdLocksTest, WhatCannotBeHadIsNobodys) {
+TEST_F(OfdLocksTest, KeepsAtLeastWritersFromWhatItCannotLockExclusively) {
   const auto read_only = MakeLocks(O_RDONLY);
+  EXPECT_FALSE(read_only->CanExclude());
+  EXPECT_TRUE(ours_->CanExclude());
   EXPECT_FALSE(read_only->Lock(0, 9, true));
-  EXPECT_TRUE(Lock(F_WRLCK, 0, 10));
+  EXPECT_FALSE(Lock(F_WRLCK, 0, 10));
+  EXPECT_FALSE(read_only->Lock(0, 19, true)) << "it is not in its own way";
+  EXPECT_TRUE(Lock(F_RDLCK, 20, 10));
+  EXPECT_TRUE(read_only->Lock(25, 29, true)) << "who reads is in the way of an exclusive lock";
+  EXPECT_FALSE(read_only->Lock(25, 29, false));
 }
 
 }  // namespace

@@ -63,10 +63,6 @@ class Object : public std::enable_shared_from_this<Object> {
   // Whether it is to stay although its last name goes.
   bool pinned() const { return pinned_.load(std::memory_order_relaxed); }
 
-  // Whether we have a lease on it: whoever opens it for writing breaks that.
-  bool is_leased() const { return leases_.load(std::memory_order_relaxed) != 0; }
-  void NoteLease(int more) { leases_.fetch_add(more, std::memory_order_relaxed); }
-
   // Held around a change and the attributes before and after it (wcc_data), so that no other change of this server's
   // gets between them. Best effort: of others on the server's machine it knows nothing.
   std::mutex changing;
@@ -95,7 +91,6 @@ class Object : public std::enable_shared_from_this<Object> {
   const std::shared_ptr<std::atomic<uint64_t>> verifier_;
   friend class OpenObjects;
   std::atomic<bool> pinned_ = false;
-  std::atomic<int> leases_ = 0;
 
   std::mutex mutex_;  // guards what follows
   SharedFile reader_;

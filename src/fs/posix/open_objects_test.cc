@@ -2,8 +2,11 @@
 #include "fs/posix/open_objects.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -164,14 +167,43 @@ TEST_P(OpenObjectsTest, AQuarterOfTheDescriptorsAtMostIsForLocks) {
   std::vector<std::shared_ptr<LocalLocks>> locks;
   for (size_t other = 0; other < 2; ++other) {
     for (const Handle& file : MakeFiles(4)) {
-      if (auto opened = Await(fs().OpenLocks(caller_, file))) locks.push_back(std::move(opened));
+      if (auto opened = *Await(fs().OpenLocks(caller_, file, true))) locks.push_back(std::move(opened));
     }
     SwitchTo(0);
   }
   EXPECT_EQ(locks.size(), 5u);
   locks.clear();
   const Handle another = Make(root_, "another");
-  EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return Await(fs().OpenLocks(caller_, another)) != nullptr; }));
+  EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return *Await(fs().OpenLocks(caller_, another, true)) != nullptr; }));
+}
+
+TEST_P(OpenObjectsTest, LocksAreDelayedWhereNoDescriptorIsLeft) {
+  Serve(1, 1000);
+  const Handle file = Make(root_, "file");
+  const NoFreeDescriptors none;
+  for (const bool exclusive : {false, true}) {
+    EXPECT_EQ(Await(fs().OpenLocks(caller_, file, exclusive)), std::unexpected(Error::kDelay));
+  }
+}
+
+// ETXTBSY: nobody can open it for writing while it runs, and that may be for ever.
+TEST_P(OpenObjectsTest, WhatIsExecutedIsLockedByADescriptorThatCanOnlyRead) {
+  Serve(1, 1000);
+  stdfs::copy_file("/bin/sleep", exported() / "program");
+  const std::string path = exported() / "program";
+  std::string name = "sleep", forever = "infinity";
+  char* arguments[] = {name.data(), forever.data(), nullptr};
+  pid_t process = 0;
+  ASSERT_EQ(::posix_spawn(&process, path.c_str(), nullptr, nullptr, arguments, environ), 0);
+  const Handle file = Await(fs().Lookup(caller_, root_, "program")).result->handle;
+  const auto running = Await(fs().OpenLocks(caller_, file, true));
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+  ASSERT_TRUE(running && *running);
+  EXPECT_FALSE((*running)->CanExclude());
+  const auto ended = Await(fs().OpenLocks(caller_, file, true));
+  ASSERT_TRUE(ended && *ended);
+  EXPECT_TRUE((*ended)->CanExclude());
 }
 
 // Whatever the call has to open, and whenever it fails.

@@ -9,6 +9,10 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
+// What local programs see of a lock-owner's locks on the current file, or why that cannot be had now; null where they see nothing, and
+// where it is there already.
+using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
+
 // Files::Lock and Files::Unlock say it so.
 bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
 
@@ -24,9 +28,7 @@ LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
 // One attempt at LOCK, with the tables locked.
 class LockAttempt {
  public:
-  // `local`: where the lock may be the first of its owner on the file.
-  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments,
-              const std::shared_ptr<fs::LocalLocks>& local)
+  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments, const LocalLocks& local)
       : compound_(compound), state_(state), arguments_(arguments), local_(local), who_(PresenterOf(compound)) {}
 
   LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
@@ -46,7 +48,7 @@ class LockAttempt {
   Compound& compound_;
   StateTables& state_;
   const LOCK4args& arguments_;
-  const std::shared_ptr<fs::LocalLocks>& local_;
+  const LocalLocks& local_;
   const Presenter who_;
   std::optional<ClientId> expired_blocker_;
 };
@@ -70,12 +72,13 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   if (const nfsstat4 status = state_.files.CheckSeqid(who_, record, id); status != NFS4_OK) return LOCK4res(status);
   const nfsstat4 early = arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client);
   if (early != NFS4_OK) return LOCK4res(early);
+  if (!local_) return LOCK4res(local_.error());
 
   const Files::LockResult result = lock(Files::LockRequest{.range = *range,
                                                            .exclusive = IsExclusive(arguments_.locktype),
                                                            .blocking = IsBlocking(arguments_.locktype),
                                                            .can_be_told = who_.minor_version > 0,
-                                                           .local = local_});
+                                                           .local = *local_});
   if (result.status == NFS4_OK) {
     SetCurrentStateId(compound_, result.stateid);
     return LOCK4res(NFS4_OK, LOCK4resok{.lock_stateid = result.stateid});
@@ -171,15 +174,45 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
   return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
 }
 
-// What local programs would see of an owner's locks on the current file, if the owner has none there yet.
-Task<std::shared_ptr<fs::LocalLocks>> OpenLocalLocks(const Compound& compound, const lock_owner4& owner) {
+ClientId NamedClient(const Compound& compound, const lock_owner4& owner) {
+  return compound.slot ? compound.slot->client : ClientId(owner.clientid);
+}
+
+// RFC 8881 §15.2: LOCK and LOCKT have no other errors for what a file system may say here.
+nfsstat4 ToLockStatus(fs::Error error) {
+  return error == fs::Error::kDelay || error == fs::Error::kStale ? ToStatus(error) : NFS4ERR_SERVERFAULT;
+}
+
+Task<LocalLocks> OpenLocalLocks(const Compound& compound, bool exclusive) {
   const Object& file = *compound.current;
-  const ClientId client = compound.slot ? compound.slot->client : ClientId(owner.clientid);
-  {
-    auto state = compound.services.state.Lock();
-    if (!state->files.NeedsLocalLocks(file.name(), client, owner.owner.bytes())) co_return nullptr;
+  auto opened = co_await file.file_system().OpenLocks(file.context(), file.object(), exclusive);
+  if (!opened) co_return std::unexpected(ToLockStatus(opened.error()));
+  co_return *std::move(opened);
+}
+
+// How LOCK has to open its locks for local programs. Who may write is going to lock exclusively sooner or later.
+struct LocalNeeds {
+  bool any = false;
+  bool exclusive = false;
+};
+LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const Object& file = *compound.current;
+  const bool exclusive = IsExclusive(arguments.locktype);
+  auto state = compound.services.state.Lock();
+  const Files& files = state->files;
+  if (!arguments.locker.new_lock_owner()) {
+    const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid);
+    const auto locks = id ? files.Find<LockState>(who, *id, file.handle()) : std::unexpected(id.error());
+    return {.any = locks && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
   }
-  co_return co_await file.file_system().OpenLocks(file.context(), file.object());
+  const open_to_lock_owner4& locker = arguments.locker.open_owner();
+  const auto id = ResolveStateId(compound, locker.open_stateid);
+  const auto open = id ? files.Find<OpenState>(who, *id, file.handle()) : std::unexpected(id.error());
+  if (!open) return {};
+  const lock_owner4& owner = locker.lock_owner;
+  return {.any = files.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
+          .exclusive = exclusive || (*open)->share.writes()};
 }
 
 }  // namespace
@@ -187,10 +220,9 @@ Task<std::shared_ptr<fs::LocalLocks>> OpenLocalLocks(const Compound& compound, c
 // RFC 8881 §18.10
 Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
   for (;;) {
-    std::shared_ptr<fs::LocalLocks> local;
-    if (arguments.locker.new_lock_owner()) {
-      local = co_await OpenLocalLocks(compound, arguments.locker.open_owner().lock_owner);
-    }
+    const LocalNeeds needs = LocalNeedsOf(compound, arguments);
+    LocalLocks local;
+    if (needs.any) local = co_await OpenLocalLocks(compound, needs.exclusive);
     std::optional<ClientId> blocker;
     const auto run = [&](StateTables& state) {
       LockAttempt attempt(compound, state, arguments, local);
@@ -200,7 +232,7 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
     };
     const LOCK4res results = RunAndSend(compound.services, run);
     if (!blocker) {
-      if (!IsNoRoom(results.status())) co_return results;
+      if (!local || !IsNoRoom(results.status())) co_return results;
       if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
       continue;
     }
@@ -221,9 +253,14 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
   }
   const auto range = LockRange::From(arguments.offset, arguments.length);
   if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
-  const std::shared_ptr<fs::LocalLocks> local = co_await OpenLocalLocks(compound, arguments.owner);
+  const ClientId client = NamedClient(compound, arguments.owner);
+  const bool is_first = compound.services.state.Lock()->files.NeedsLocalLocks(compound.current->name(), client,
+                                                                              arguments.owner.owner.bytes(), false);
+  LocalLocks local;
+  if (is_first) local = co_await OpenLocalLocks(compound, false);
+  if (!local) co_return LOCKT4res(local.error());
   for (;;) {
-    const TestOutcome outcome = TestNow(compound, arguments, *range, local);
+    const TestOutcome outcome = TestNow(compound, arguments, *range, *local);
     if (!outcome.conflict) co_return LOCKT4res(outcome.status);
     const bool is_clients = outcome.conflict->client != ClientId();
     if (is_clients && co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;

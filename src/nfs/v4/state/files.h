@@ -150,7 +150,7 @@ class Files {
     bool exclusive = false;
     bool blocking = false;     // READW_LT, WRITEW_LT
     bool can_be_told = false;  // by CB_NOTIFY_LOCK
-    // What local programs see of a lock-owner's first lock on the file; see NeedsLocalLocks().
+    // What local programs see of a lock-owner's locks on the file, from this one on; see NeedsLocalLocks().
     std::shared_ptr<fs::LocalLocks> local{};
   };
   struct LockResult {
@@ -169,9 +169,10 @@ class Files {
   // `local` is for an owner who has no lock on the file yet, as in LockRequest.
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
                                        bool exclusive, const std::shared_ptr<fs::LocalLocks>& local = nullptr) const;
-  // Whether a lock or a test by this owner would be the owner's first on the file: then whoever asks for it opens it for local programs,
-  // too (FileSystem::OpenLocks).
-  bool NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner) const;
+  // Whether a lock or a test by this owner would be the owner's first on the file, or what the owner has for local programs is for shared
+  // locks alone and this one is not: then whoever asks for it opens it for local programs, too (FileSystem::OpenLocks).
+  bool NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const;
+  static bool NeedsLocalLocks(const LockState& locks, bool exclusive);
   // Now and then: whoever was told that a lock is free and did not come for it has had his turn, and the next one is told.
   void EndTurns(TimePoint now);
   // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD where it holds any.
@@ -345,6 +346,7 @@ class Files {
   LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
   static std::optional<LockConflict> LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
                                                  const LockRequest& request);
+  static void ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local);
   static LockResult Denied(std::optional<LockConflict> obstacle);
   void TellWaiters(FileState& file, TimePoint now);
 

@@ -14,6 +14,9 @@ namespace {
 // One who was told that his lock is free should be back soon; others are kept from it no longer than that.
 constexpr Duration kTurn = std::chrono::seconds(5);
 
+// Of so many ranges at most the locks that programs see are replaced by others: each takes a system call.
+constexpr size_t kMostReplaced = 64;
+
 Files::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
   return {.held = {{local.first, local.last}, local.exclusive},
           .client = ClientId(),
@@ -89,9 +92,13 @@ std::optional<Files::LockConflict> Files::TestLock(const NamedFile& file, Client
   return conflict;
 }
 
-bool Files::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner) const {
+bool Files::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {
   const FileState* const state = FindFile(file);
-  return !state || !FindLocks(*state, {client, file.handle.export_id}, AsText(owner));
+  const LockState* const known = state ? FindLocks(*state, {client, file.handle.export_id}, AsText(owner)) : nullptr;
+  return !known || NeedsLocalLocks(*known, exclusive);
+}
+bool Files::NeedsLocalLocks(const LockState& locks, bool exclusive) {
+  return exclusive && locks.local && !locks.local->CanExclude() && locks.ranges.size() <= kMostReplaced;
 }
 
 // Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
@@ -189,6 +196,7 @@ Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, ui
     return Denied(std::move(obstacle));
   }
   if (!HasRoomForRanges(client, kMoreRanges)) return {.status = NoRoomToLock(minor_version)};
+  if (request.local && NeedsLocalLocks(locks, request.exclusive)) ReplaceLocal(locks, request.local);
   if (auto others = LockLocally(locks.local, request)) return Denied(std::move(others));
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   locks.Advance();
@@ -205,6 +213,17 @@ std::optional<Files::LockConflict> Files::LockLocally(const std::shared_ptr<fs::
   const auto others = local->Lock(request.range.first, request.range.last, request.exclusive);
   if (!others) return std::nullopt;
   return ConflictOf(*others);
+}
+
+// Local programs are kept from what is locked all the while: the new ones are shared with the old, and exclusive when those have gone. (Where
+// the file could not be written before, programs may share what is locked exclusively. They go on.)
+void Files::ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local) {
+  if (!local->CanExclude()) return;
+  for (const LockedRange& held : locks.ranges.ranges()) local->Lock(held.range.first, held.range.last, false);
+  locks.local = local;
+  for (const LockedRange& held : locks.ranges.ranges()) {
+    if (held.exclusive) local->Lock(held.range.first, held.range.last, true);
+  }
 }
 
 Files::LockResult Files::Denied(std::optional<LockConflict> obstacle) {

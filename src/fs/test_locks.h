@@ -1,0 +1,55 @@
+// Locks that local programs of tests see, and what those programs have.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "fs/local_locks.h"
+#include "fs/types.h"
+
+namespace penstock::fs {
+
+// Of one file. It outlives them.
+class TestLocks {
+ public:
+  // As FileSystem::OpenLocks.
+  Result<std::shared_ptr<LocalLocks>> Open(bool exclusive = true) {
+    if (busy) return std::unexpected(Error::kDelay);
+    return std::make_shared<Locks>(*this, exclusive && writable);
+  }
+
+  std::optional<LocalLocks::Conflict> programs{};  // one range of theirs is in the way
+  bool busy = false;                               // somebody else's lease is
+  bool writable = true;
+  std::vector<std::string> log{};  // what programs see of the owners
+
+ private:
+  class Locks final : public LocalLocks {
+   public:
+    Locks(TestLocks& all, bool can_exclude) : all_(all), can_exclude_(can_exclude) {}
+    ~Locks() override { all_.log.emplace_back("gone"); }
+    bool CanExclude() const override { return can_exclude_; }
+    std::optional<Conflict> Lock(uint64_t first, uint64_t last, bool exclusive) override {
+      if (auto conflict = Test(first, last, exclusive)) return conflict;
+      const bool excludes = exclusive && can_exclude_;
+      all_.log.push_back((excludes ? "exclusive " : "shared ") + std::to_string(first) + "-" + std::to_string(last));
+      return std::nullopt;
+    }
+    void Unlock(uint64_t first, uint64_t last) override {
+      all_.log.push_back("unlock " + std::to_string(first) + "-" + std::to_string(last));
+    }
+    std::optional<Conflict> Test(uint64_t first, uint64_t last, bool) const override {
+      const bool free = !all_.programs || last < all_.programs->first || all_.programs->last < first;
+      return free ? std::nullopt : all_.programs;
+    }
+
+   private:
+    TestLocks& all_;
+    const bool can_exclude_;
+  };
+};
+
+}  // namespace penstock::fs

@@ -1,0 +1,83 @@
+// Byte-range locks that programs of the server's host see: opened for them.
+#include "fs/test_locks.h"
+#include "nfs/v4/lock_test.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::IsEmpty;
+
+class LocalLockTest : public LockTest {
+ protected:
+  LocalLockTest() {
+    server.faults->OfferLocks([this](bool exclusive) {
+      asked.push_back(exclusive);
+      return local.Open(exclusive);
+    });
+  }
+  ~LocalLockTest() override {
+    auto state = server.state.Lock();
+    for (const ClientId id : {Client().client(), Other().client()})
+      state->files.ForgetClient(id, Ending::kReleased, {});
+  }
+
+  fs::TestLocks local;
+  std::vector<bool> asked;
+};
+
+TEST_F(LocalLockTest, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
+  local.busy = true;
+  EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4ERR_DELAY);
+  EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DELAY);
+  EXPECT_THAT(local.log, IsEmpty());
+  EXPECT_EQ(TryLock(Other(), others, "locker", 0, 10).status(), NFS4ERR_DELAY) << "nobody has it";
+  local.busy = false;
+  EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4_OK);
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+}
+
+TEST_F(LocalLockTest, IsOpenedForExclusiveLocksWhereTheClientMayWrite) {
+  LockBy(Client(), open, "locker", 0, 10, READ_LT);
+  const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
+  LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
+  EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DENIED);
+  EXPECT_THAT(asked, testing::ElementsAre(true, false, false));
+}
+
+TEST_F(LocalLockTest, IsOpenedAnewWhereAReaderBecomesAWriter) {
+  const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
+  const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
+  OpenBy(Client(), "file", kBoth, 0, "reader");
+  local.busy = true;
+  const auto more = [&] {
+    return Run(PutFh(file), Locking(WRITE_LT, 0, 10, KnownLocker({.seqid = 0, .other = lock.other}))).status;
+  };
+  EXPECT_EQ(more(), NFS4ERR_DELAY);
+  EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9"));
+  local.busy = false;
+  EXPECT_EQ(more(), NFS4_OK);
+  EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9", "shared 0-9", "gone", "exclusive 0-9"));
+}
+
+class LocalLock0Test : public Lock0Test {
+ protected:
+  LocalLock0Test() {
+    server.faults->OfferLocks([this](bool exclusive) { return local.Open(exclusive); });
+  }
+  ~LocalLock0Test() override { server.state.Lock()->files.ForgetClient(client.id(), Ending::kReleased, {}); }
+  fs::TestLocks local;
+};
+
+// It is an answer in the owner's turn.
+TEST_F(LocalLock0Test, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
+  local.busy = true;
+  const uint32_t seqid = client.seqid("owner");
+  EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4ERR_DELAY);
+  local.busy = false;
+  const auto again = Run0(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(client.id(), open, "locker", seqid)));
+  EXPECT_EQ(again.status, NFS4ERR_DELAY) << "it was sent again";
+  EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4_OK);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4
