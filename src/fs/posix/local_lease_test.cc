@@ -196,6 +196,20 @@ TEST_P(LocalLeaseTest, OfSomebodyElseDelaysExclusiveLocksUntilItIsGivenUp) {
   EXPECT_TRUE((*locks)->CanExclude());
 }
 
+// There are descriptors enough: none is given up for it.
+TEST_P(LocalLeaseTest, IsNotTakenForAShortageOfDescriptors) {
+  const Context context = Root();
+  for (const char* name : {"1", "2", "3"}) {
+    MakeFile(name);
+    HandleOf(name);
+  }
+  const Handle file = HandleOf();
+  const LeaseReply held = OpenLease();
+  const size_t open = backend_->posix_fs().open_objects();
+  EXPECT_EQ(Await(fs().OpenLocks(context, file, true)), std::unexpected(Error::kDelay));
+  EXPECT_EQ(backend_->posix_fs().open_objects(), open);
+}
+
 TEST_P(LocalLeaseTest, IsNotTakenBeyondTheBound) {
   Replace(WithLeases(16));  // an eighth of these
   MakeFile("second");

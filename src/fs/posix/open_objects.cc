@@ -77,8 +77,7 @@ void OpenObjects::TellShortage() {
   if (told_.Allows(std::chrono::steady_clock::now())) {
     log::warn(
         "a file cannot be opened, its client has to come later: the kernel has no more descriptors ({} are open for "
-        "what is served), "
-        "or no memory; raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
+        "what is served); raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
         descriptors());
   }
   errno = error;

@@ -48,13 +48,16 @@ class OpenObjects {
     if (fd < 0 && IsShortage(errno)) TellShortage();
     return FileDescriptor(fd);
   }
-  // The same for what gives a Result, whose kDelay means a shortage.
+  // The same for what gives a Result. kDelay has other causes as well, somebody else's lease among them: errno tells, so `open` leaves
+  // it as the call did that failed.
   template <class Function>
   auto OpenResult(Function open) {
+    const auto is_shortage = [](const auto& opened) {
+      return !opened && opened.error() == Error::kDelay && IsShortage(errno);
+    };
     auto opened = open();
-    if (opened || opened.error() != Error::kDelay) return opened;
-    if (MakeRoom()) opened = open();
-    if (!opened && opened.error() == Error::kDelay) TellShortage();
+    if (is_shortage(opened) && MakeRoom()) opened = open();
+    if (is_shortage(opened)) TellShortage();
     return opened;
   }
 
