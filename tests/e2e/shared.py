@@ -282,6 +282,32 @@ def locks_on_leased_files(scratch):
         client.close()
 
 
+def locks_of_vanished_clients(scratch):
+    """A program gets what a client had locked when the client's lease is over, and the client hears that it has lost it."""
+    path = directory_of(scratch)
+    with Server({"/": f"{path}:no_root_squash"}, ["--lease=5"]) as server, open(f"{path}/file", "r+b") as local:
+        client = TcpClient(server.tcp)
+        for make, *more in ((Confirmed, b"of 4.0"), (Session, b"of 4.1", 1)):
+            speaker = make(client, *more)
+            owner = Owner(speaker, b"owner")
+            file, stateid = owner.open(client, look_up(client), b"file")
+            held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
+            wait_until(lambda: not is_locked(local, fcntl.LOCK_EX, 0, 10), "the lock outlasts its lease")
+            lost = speaker.run(client, [putfh(file), nfs4.write_op(held, 0, b"text")])
+            assert lost.status == (nfs4.BADSESSION if speaker.minor else nfs4.EXPIRED), lost.status
+
+            # It begins anew, and does not get what a program has by now.
+            fcntl.lockf(local, fcntl.LOCK_EX, 10, 0)
+            speaker = make(client, *more)
+            owner = Owner(speaker, b"owner")
+            file, stateid = owner.open(client, look_up(client), b"file")
+            assert speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).status == nfs4.DENIED
+            fcntl.lockf(local, fcntl.LOCK_UN, 10, 0)
+            held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
+            assert speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, WHOLE, seqid=1)]).status == nfs4.OK
+        client.close()
+
+
 def with_export_of(handle, other):
     return handle[:EXPORT_AT] + other[EXPORT_AT:EXPORT_AT + EXPORT_SIZE] + handle[EXPORT_AT + EXPORT_SIZE:]
 
@@ -332,4 +358,4 @@ def handles(scratch):
 if __name__ == "__main__":
     main({"two_exports": two_exports, "local_locks": local_locks, "local_opens": local_opens,
           "read_locks_beside_a_delegation": read_locks_beside_a_delegation, "locks_on_leased_files": locks_on_leased_files,
-          "handles": handles})
+          "locks_of_vanished_clients": locks_of_vanished_clients, "handles": handles})

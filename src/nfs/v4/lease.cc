@@ -81,7 +81,11 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   std::vector<Clients::SlotRecall> slots;
   {
     auto state = services.state.Lock();
-    over = state->clients.Sweep(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
+    // RFC 8881 §8.4.3: what a silent client holds may stay until somebody wants it. Local programs do not ask the server before they lock, so
+    // what they see goes as soon as the lease is over. It is not taken again when the client comes back: a program may have had it
+    // meanwhile, and the kernel does not tell.
+    const auto may_stay = [&](ClientId id) { return state->files.HasState(id) && !state->files.HasLocalLocks(id); };
+    over = state->clients.Sweep(services.clock.Now(), may_stay);
     ended = state->clients.TakeEnded(services.clock.Now());
     slots = state->clients.BalanceSlots(services.clock.Now());
   }

@@ -27,7 +27,8 @@ Task<bool> MakeRoomForState(const Services& services, Loop* loop);
 Task<void> EndGraceIfDue(const Services& services, Loop* loop);
 
 // Ends the grace period when it is due, and forgets the clients whose courtesy is over and the replies of sessions that
-// have ended, and delegations that local programs wait for. To be done from time to time.
+// have ended, and delegations that local programs wait for. No courtesy is shown to clients whose locks local programs see. To be
+// done from time to time.
 Task<void> KeepLeases(const Services& services, Loop* loop);
 
 }  // namespace penstock::nfs::v4

@@ -1,5 +1,6 @@
-// Byte-range locks that programs of the server's host see: opened for them.
+// Byte-range locks that programs of the server's host see: opened for them, and gone with the client's lease.
 #include "fs/test_locks.h"
+#include "nfs/v4/lease.h"
 #include "nfs/v4/lock_test.h"
 
 namespace penstock::nfs::v4 {
@@ -20,6 +21,8 @@ class LocalLockTest : public LockTest {
     for (const ClientId id : {Client().client(), Other().client()})
       state->files.ForgetClient(id, Ending::kReleased, {});
   }
+
+  void Keep() { Spawn(KeepLeases(server.GetServices(), nullptr)); }
 
   fs::TestLocks local;
   std::vector<bool> asked;
@@ -59,6 +62,51 @@ TEST_F(LocalLockTest, IsOpenedAnewWhereAReaderBecomesAWriter) {
   EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9", "shared 0-9", "gone", "exclusive 0-9"));
 }
 
+// RFC 8881 §8.4.3
+TEST_F(LocalLockTest, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
+  LockBy(Client(), open, "locker", 0, 10);
+  Pass(server.settings.lease);
+  Keep();
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+  Pass(std::chrono::seconds(1));
+  Keep();
+  EXPECT_EQ(local.log.back(), "gone");
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(others)).status, NFS4_OK) << "who has no locks keeps what it has";
+}
+
+// The first edge condition: somebody may have had it when the server starts again.
+TEST_F(LocalLockTest, StaysUntilTheStoreHasForgottenItsClient) {
+  LockBy(Client(), open, "locker", 0, 10);
+  PassLease();
+  server.recovery_store->full = true;
+  Keep();
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+  server.recovery_store->full = false;
+  Keep();
+  EXPECT_EQ(local.log.back(), "gone");
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Not(testing::Contains(OwnerKey(1, "client"))));
+}
+
+TEST_F(LocalLockTest, OfAClientThatComesBackBeforeItIsMissedStays) {
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
+  PassLease();
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4_OK);
+  Keep();
+  EXPECT_EQ(Run(PutFh(file), Writing(lock)).status, NFS4_OK);
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+}
+
+TEST_F(LocalLockTest, IsNoMatterForTheCourtesyWhereProgramsSeeNone) {
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
+  EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 10)).status, NFS4_OK);
+  server.faults->OfferLocks([](bool) { return nullptr; });
+  LockBy(Client(), open, "another", 20, 10);
+  PassLease();
+  Keep();
+  EXPECT_EQ(Run(PutFh(file), Writing(open)).status, NFS4_OK);
+}
+
 class LocalLock0Test : public Lock0Test {
  protected:
   LocalLock0Test() {
@@ -77,6 +125,17 @@ TEST_F(LocalLock0Test, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
   const auto again = Run0(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(client.id(), open, "locker", seqid)));
   EXPECT_EQ(again.status, NFS4ERR_DELAY) << "it was sent again";
   EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4_OK);
+}
+
+// RFC 7530 §9.6.3.2
+TEST_F(LocalLock0Test, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
+  const stateid4 lock = LockNew("locker", 0, 10).resok4().lock_stateid;
+  PassLease();
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_EQ(local.log.back(), "gone");
+  EXPECT_EQ(Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status, NFS4ERR_EXPIRED);
+  EXPECT_EQ(Run0(PutFh(file), Writing(lock)).status, NFS4ERR_EXPIRED);
+  EXPECT_EQ(Run0(PutFh(file), Writing(open)).status, NFS4ERR_EXPIRED);
 }
 
 }  // namespace

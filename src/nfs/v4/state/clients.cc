@@ -106,7 +106,7 @@ void Clients::Remove(ClientId id) {
   clients_.erase(found);
 }
 
-std::vector<ClientId> Clients::Sweep(TimePoint now, const HasState& has_state) {
+std::vector<ClientId> Clients::Sweep(TimePoint now, const HasState& may_stay) {
   std::vector<ClientId> stale, over;
   const bool crowded = clients_.size() - unconfirmed_count_ > settings_.max_clients / 4 * 3;
   for (const Client* client : by_renewal_) {
@@ -114,7 +114,7 @@ std::vector<ClientId> Clients::Sweep(TimePoint now, const HasState& has_state) {
     if (client->doomed || HasRequests(*client)) continue;
     if (!client->confirmed) {
       stale.push_back(client->id);
-    } else if (crowded || now - client->renewed > settings_.courtesy || !has_state(client->id)) {
+    } else if (crowded || now - client->renewed > settings_.courtesy || !may_stay(client->id)) {
       over.push_back(client->id);
     }
   }

@@ -244,8 +244,8 @@ class Clients {
   // Ends a client, its sessions included. Files' state is the caller's.
   void Remove(ClientId id);
   // Unconfirmed records that are older than a lease go at once (they hold nothing). Clients whose courtesy is over are
-  // returned: longer than Settings::courtesy, or without state, or when there are too many clients.
-  std::vector<ClientId> Sweep(TimePoint now, const HasState& has_state);
+  // returned: longer than Settings::courtesy, or without state that may stay (`may_stay`), or when there are too many clients.
+  std::vector<ClientId> Sweep(TimePoint now, const HasState& may_stay);
   Grace& grace() { return grace_; }
 
   // ---- callbacks (callback_paths.cc; callback/ calls them) ----

@@ -106,14 +106,18 @@ const char* CheckOwners(const ClientFiles& client) {
 }
 
 struct Counts {
-  size_t ranges = 0, delegations = 0, revoked = 0, closed = 0;
+  size_t ranges = 0, local_ranges = 0, delegations = 0, revoked = 0, closed = 0;
   bool operator==(const Counts&) const = default;
 };
 
 Counts CountStates(const ClientFiles& client) {
   Counts counts;
   for (const StateRecord* record : client.states) {
-    if (record->kind == StateKind::kLocks) counts.ranges += static_cast<const LockState*>(record)->ranges.size();
+    if (record->kind == StateKind::kLocks) {
+      const auto& locks = static_cast<const LockState&>(*record);
+      counts.ranges += locks.ranges.size();
+      if (locks.local) counts.local_ranges += locks.ranges.size();
+    }
     if (record->kind == StateKind::kOpen && !record->file) ++counts.closed;
     if (record->kind == StateKind::kDelegation) {
       ++(static_cast<const DelegationState*>(record)->revoked ? counts.revoked : counts.delegations);
@@ -169,7 +173,8 @@ const char* Files::FindInconsistency() const {
       if (!IsListed(record)) return "a file does not know of a state";
     }
     if (const char* wrong = CheckOwners(*client)) return wrong;
-    if (CountStates(*client) != Counts{client->ranges, client->delegations, client->revoked, client->closed}) {
+    const Counts counted{client->ranges, client->local_ranges, client->delegations, client->revoked, client->closed};
+    if (CountStates(*client) != counted) {
       return "a client has not as many states as it counts";
     }
     states += client->states.size();

@@ -173,6 +173,8 @@ class Files {
   // locks alone and this one is not: then whoever asks for it opens it for local programs, too (FileSystem::OpenLocks).
   bool NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const;
   static bool NeedsLocalLocks(const LockState& locks, bool exclusive);
+  // Whether the client has locked ranges that local programs see, and are kept from.
+  bool HasLocalLocks(ClientId client) const;
   // Now and then: whoever was told that a lock is free and did not come for it has had his turn, and the next one is told.
   void EndTurns(TimePoint now);
   // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD where it holds any.

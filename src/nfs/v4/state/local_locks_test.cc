@@ -91,6 +91,22 @@ TEST_F(LocallySeenLocksTest, ATestAsksForLocalPrograms) {
   EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
 }
 
+TEST_F(LocallySeenLocksTest, AreKnownForAsLongAsTheirClientHoldsAny) {
+  LockBy(alices, "another", {40, 49}, true);
+  EXPECT_FALSE(files.HasLocalLocks(alice)) << "programs see none of these";
+  const stateid4 lock = TryFirst({0, 9}, true).stateid;
+  LockBy(alices, "locker", {20, 29}, true);
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_TRUE(files.HasLocalLocks(alice));
+  EXPECT_FALSE(files.HasLocalLocks(bob));
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_FALSE(files.HasLocalLocks(alice));
+  LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_TRUE(files.HasLocalLocks(alice));
+  Close(alices);
+  EXPECT_FALSE(files.HasLocalLocks(alice));
+}
+
 TEST_F(LocallySeenLocksTest, GoWithTheirClient) {
   ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
   files.ForgetClient(alice, Ending::kExpired, now);

@@ -53,6 +53,7 @@ void Files::Apply(LockState& locks, const LockChange& change) {
   ranges_ += more;
   locks.client->ranges += more;
   locks.owner->ranges += more;
+  if (locks.local) locks.client->local_ranges += more;
 }
 
 void Files::DropLockOwnerIfUnused(LockOwner& owner) {
@@ -99,6 +100,11 @@ bool Files::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes o
 }
 bool Files::NeedsLocalLocks(const LockState& locks, bool exclusive) {
   return exclusive && locks.local && !locks.local->CanExclude() && locks.ranges.size() <= kMostReplaced;
+}
+
+bool Files::HasLocalLocks(ClientId client) const {
+  const ClientFiles* const files = FindClient(client);
+  return files && files->local_ranges > 0;
 }
 
 // Fairness: what is free is not given to one while another, who came before, waits for it and could have it.

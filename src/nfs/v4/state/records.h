@@ -151,7 +151,8 @@ struct ClientFiles {
   std::list<DelegationState*> unrecalled;               // the oldest first
   std::map<Principal, size_t, PrincipalOrder> openers;  // makers of its open-owners that have opens: of how many
   size_t ranges = 0;
-  size_t delegations = 0;  // that can be recalled
+  size_t local_ranges = 0;  // of them, those that local programs see
+  size_t delegations = 0;   // that can be recalled
   size_t revoked = 0;
   size_t closed = 0;  // opens whose stateid alone is still known
 };
