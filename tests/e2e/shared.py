@@ -308,6 +308,18 @@ def locks_of_vanished_clients(scratch):
         client.close()
 
 
+def no_delegations(scratch):
+    """With --no-delegations nobody is given one, however much it wants it."""
+    path = directory_of(scratch)
+    for options, given in ((["--no-delegations"], False), ([], True)):
+        with Server({"/": f"{path}:no_root_squash"}, options) as server:
+            client = CalledClient(server.tcp)
+            session = Session(client, b"client", 1, nfs4.CONN_BACK_CHAN)
+            _, delegation = delegated(session, client, b"file")
+            assert (delegation is not None) == given, (options, delegation)
+            client.close()
+
+
 def with_export_of(handle, other):
     return handle[:EXPORT_AT] + other[EXPORT_AT:EXPORT_AT + EXPORT_SIZE] + handle[EXPORT_AT + EXPORT_SIZE:]
 
@@ -358,4 +370,4 @@ def handles(scratch):
 if __name__ == "__main__":
     main({"two_exports": two_exports, "local_locks": local_locks, "local_opens": local_opens,
           "read_locks_beside_a_delegation": read_locks_beside_a_delegation, "locks_on_leased_files": locks_on_leased_files,
-          "locks_of_vanished_clients": locks_of_vanished_clients, "handles": handles})
+          "locks_of_vanished_clients": locks_of_vanished_clients, "no_delegations": no_delegations, "handles": handles})
