@@ -283,28 +283,35 @@ def locks_on_leased_files(scratch):
 
 
 def locks_of_vanished_clients(scratch):
-    """A program gets what a client had locked when the client's lease is over, and the client hears that it has lost it."""
+    """A program gets what clients had locked when their leases are over, and the clients hear that they have lost it."""
     path = directory_of(scratch)
-    with Server({"/": f"{path}:no_root_squash"}, ["--lease=5"]) as server, open(f"{path}/file", "r+b") as local:
+    # A client that is held up for less than the lease keeps its locks.
+    with Server({"/": f"{path}:no_root_squash"}, ["--lease=15"]) as server, open(f"{path}/file", "r+b") as local:
         client = TcpClient(server.tcp)
-        for make, *more in ((Confirmed, b"of 4.0"), (Session, b"of 4.1", 1)):
-            speaker = make(client, *more)
-            owner = Owner(speaker, b"owner")
-            file, stateid = owner.open(client, look_up(client), b"file")
-            held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
-            wait_until(lambda: not is_locked(local, fcntl.LOCK_EX, 0, 10), "the lock outlasts its lease")
-            lost = speaker.run(client, [putfh(file), nfs4.write_op(held, 0, b"text")])
-            assert lost.status == (nfs4.BADSESSION if speaker.minor else nfs4.EXPIRED), lost.status
 
-            # It begins anew, and does not get what a program has by now.
-            fcntl.lockf(local, fcntl.LOCK_EX, 10, 0)
-            speaker = make(client, *more)
+        def opened(version):
+            speaker = Confirmed(client, b"of 4.0") if version == 0 else Session(client, b"of 4.1", 1)
             owner = Owner(speaker, b"owner")
-            file, stateid = owner.open(client, look_up(client), b"file")
-            assert speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).status == nfs4.DENIED
-            fcntl.lockf(local, fcntl.LOCK_UN, 10, 0)
-            held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
-            assert speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, WHOLE, seqid=1)]).status == nfs4.OK
+            return speaker, owner, *owner.open(client, look_up(client), b"file")
+
+        held = []
+        for version in (0, 1):
+            speaker, owner, file, stateid = opened(version)
+            lock = speaker.run(client, [putfh(file), owner.lock_op(stateid, 10 * version, 10)]).value(nfs4.LOCK)
+            held.append((speaker, file, lock))
+        wait_until(lambda: not is_locked(local, fcntl.LOCK_EX, 0, 20), "the locks outlast their leases")
+        fcntl.lockf(local, fcntl.LOCK_EX, 20, 0)
+        for version, (speaker, file, lock) in enumerate(held):
+            lost = speaker.run(client, [putfh(file), nfs4.write_op(lock, 0, b"text")])
+            assert lost.status == (nfs4.BADSESSION if version else nfs4.EXPIRED), lost.status
+        # They begin anew, and do not get what a program has by now.
+        again = [opened(version) for version in (0, 1)]
+        for version, (speaker, owner, file, stateid) in enumerate(again):
+            assert speaker.run(client, [putfh(file), owner.lock_op(stateid, 10 * version, 10)]).status == nfs4.DENIED
+        fcntl.lockf(local, fcntl.LOCK_UN, 20, 0)
+        for version, (speaker, owner, file, stateid) in enumerate(again):
+            lock = speaker.run(client, [putfh(file), owner.lock_op(stateid, 10 * version, 10)]).value(nfs4.LOCK)
+            assert speaker.run(client, [putfh(file), nfs4.locku_op(lock, 0, WHOLE, seqid=1)]).status == nfs4.OK
         client.close()
 
 
