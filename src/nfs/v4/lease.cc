@@ -24,8 +24,11 @@ Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId
 
 Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) {
   std::optional<OldRecord> doomed;
+  std::optional<std::string> seen_by_programs;  // its owner, where they see its locks
   {
     auto state = services.state.Lock();
+    const Client* const known = state->clients.Find(client);
+    if (known && state->files.HasLocalLocks(client)) seen_by_programs = known->key();
     doomed = state->clients.Doom(client, services.clock.Now());
     if (!doomed) co_return !state->clients.Has(client);
   }
@@ -37,6 +40,7 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
     state->clients.Reprieve(client);
     co_return false;
   }
+  if (seen_by_programs) state->clients.grace().Forget(*seen_by_programs);
   state->ForgetHoldings(client, Ending::kExpired, services.clock.Now());
   state->clients.Remove(client);
   co_return true;

@@ -47,6 +47,16 @@ TEST_F(LocalLockTest, IsOpenedForExclusiveLocksWhereTheClientMayWrite) {
   EXPECT_THAT(asked, testing::ElementsAre(true, false, false));
 }
 
+// To open the file for writing would recall delegations, and break local programs' leases.
+TEST_F(LocalLockTest, IsNotOpenedForAClientThatMayNotHaveIt) {
+  const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
+  EXPECT_EQ(TryLock(Client(), read_only, "reader", 0, 10).status(), NFS4ERR_OPENMODE);
+  EXPECT_THAT(asked, IsEmpty());
+  const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
+  EXPECT_EQ(Run(PutFh(file), Locking(WRITE_LT, 0, 10, KnownLocker(lock))).status, NFS4ERR_OPENMODE);
+  EXPECT_THAT(asked, testing::ElementsAre(false));
+}
+
 TEST_F(LocalLockTest, IsOpenedAnewWhereAReaderBecomesAWriter) {
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
@@ -73,6 +83,28 @@ TEST_F(LocalLockTest, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
   EXPECT_EQ(local.log.back(), "gone");
   EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
   EXPECT_EQ(Other().Run(PutFh(file), Writing(others)).status, NFS4_OK) << "who has no locks keeps what it has";
+}
+
+// A grace period may be longer than the lease, by --grace or by the lease before the restart.
+TEST_F(LocalLockTest, ThatWasLostIsNotReclaimedInTheSameGracePeriod) {
+  LockBy(Client(), open, "locker", 0, 10);
+  std::vector<RecoveryRecord> known;
+  const auto may_reclaim = [&](const RecoveryRecord& record) {
+    return server.state.Lock()->clients.grace().MayReclaim(record.owner, record.principal);
+  };
+  {
+    auto state = server.state.Lock();
+    for (const ClientId id : {Client().client(), Other().client()}) {
+      const v4::Client& client = *state->clients.Find(id);
+      known.push_back({client.key(), client.principal});
+    }
+    state->clients.grace() = Grace(known, server.clock.Now() + 10 * server.settings.lease);
+  }
+  EXPECT_TRUE(may_reclaim(known[0]));
+  PassLease();
+  Keep();
+  EXPECT_FALSE(may_reclaim(known[0]));
+  EXPECT_TRUE(may_reclaim(known[1])) << "nobody can have had what it has";
 }
 
 // The first edge condition: somebody may have had it when the server starts again.

@@ -12,6 +12,8 @@ namespace {
 // What local programs see of a lock-owner's locks on the current file, or why that cannot be had now; null where they see nothing, and
 // where it is there already.
 using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
+// Nothing where it was not asked for.
+using MaybeLocalLocks = std::optional<LocalLocks>;
 
 // Files::Lock and Files::Unlock say it so.
 bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
@@ -28,13 +30,15 @@ LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
 // One attempt at LOCK, with the tables locked.
 class LockAttempt {
  public:
-  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments, const LocalLocks& local)
+  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments, const MaybeLocalLocks& local)
       : compound_(compound), state_(state), arguments_(arguments), local_(local), who_(PresenterOf(compound)) {}
 
   LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
 
   // The lease of the client that is in the way is over. Nothing has been done: forget it, and try again.
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
+  // The owner's locks have gone meanwhile. Nothing has been done: see Files::LockResult.
+  bool needs_local() const { return needs_local_; }
 
  private:
   LOCK4res RunOfNewOwner();
@@ -44,13 +48,15 @@ class LockAttempt {
   LOCK4res Replay(const LOCK4res& results, const OwnerSequence& sequence);
 
   bool is_sequenced() const { return who_.minor_version == 0; }
+  bool is_done() const { return !expired_blocker_ && !needs_local_; }
 
   Compound& compound_;
   StateTables& state_;
   const LOCK4args& arguments_;
-  const LocalLocks& local_;
+  const MaybeLocalLocks& local_;
   const Presenter who_;
   std::optional<ClientId> expired_blocker_;
+  bool needs_local_ = false;
 };
 
 LOCK4res LockAttempt::Replay(const LOCK4res& results, const OwnerSequence& sequence) {
@@ -72,13 +78,15 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   if (const nfsstat4 status = state_.files.CheckSeqid(who_, record, id); status != NFS4_OK) return LOCK4res(status);
   const nfsstat4 early = arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client);
   if (early != NFS4_OK) return LOCK4res(early);
-  if (!local_) return LOCK4res(local_.error());
+  if (local_ && !*local_) return LOCK4res(local_->error());
 
   const Files::LockResult result = lock(Files::LockRequest{.range = *range,
                                                            .exclusive = IsExclusive(arguments_.locktype),
                                                            .blocking = IsBlocking(arguments_.locktype),
                                                            .can_be_told = who_.minor_version > 0,
-                                                           .local = *local_});
+                                                           .local = local_ ? **local_ : nullptr,
+                                                           .is_local_open = local_.has_value()});
+  needs_local_ = result.needs_local;
   if (result.status == NFS4_OK) {
     SetCurrentStateId(compound_, result.stateid);
     return LOCK4res(NFS4_OK, LOCK4resok{.lock_stateid = result.stateid});
@@ -116,7 +124,7 @@ LOCK4res LockAttempt::RunOfNewOwner() {
   LOCK4res results = Take(client, open, *id, [&](const Files::LockRequest& request) {
     return state_.files.Lock(open, name, request, who_.minor_version, compound_.now());
   });
-  if (!is_sequenced() || expired_blocker_) return results;
+  if (!is_sequenced() || !is_done()) return results;
   Finish(open.owner->sequence, locker.open_seqid, results);
   if (LockOwner* const owner = state_.files.FindLockOwner(client, name)) {
     Finish(owner->sequence, locker.lock_seqid, results);
@@ -140,7 +148,7 @@ LOCK4res LockAttempt::RunOfKnownOwner() {
   LOCK4res results = Take(locks.client->id, locks, *id, [&](const Files::LockRequest& request) {
     return state_.files.Lock(locks, request, who_.minor_version, compound_.now());
   });
-  if (is_sequenced() && !expired_blocker_) Finish(sequence, locker.lock_seqid, results);
+  if (is_sequenced() && is_done()) Finish(sequence, locker.lock_seqid, results);
   return results;
 }
 
@@ -161,16 +169,21 @@ nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
 struct TestOutcome {
   nfsstat4 status = NFS4_OK;
   std::optional<Files::LockConflict> conflict{};
+  bool needs_local = false;  // the owner's locks have gone meanwhile
 };
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
-                    const std::shared_ptr<fs::LocalLocks>& local) {
+                    const MaybeLocalLocks& local) {
   auto state = compound.services.state.Lock();
   const auto client = ClientOf(compound, *state, arguments.owner.clientid);
   if (!client) return {client.error()};
   if (state->clients.InGrace()) return {NFS4ERR_GRACE};
-  auto conflict = state->files.TestLock(compound.current->name(), *client, arguments.owner.owner.bytes(), range,
-                                        IsExclusive(arguments.locktype), local);
+  const Files& files = state->files;
+  const NamedFile& file = compound.current->name();
+  const ConstBytes owner = arguments.owner.owner.bytes();
+  if (!local && files.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
+  auto conflict =
+      files.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
   return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
 }
 
@@ -204,15 +217,17 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
   if (!arguments.locker.new_lock_owner()) {
     const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid);
     const auto locks = id ? files.Find<LockState>(who, *id, file.handle()) : std::unexpected(id.error());
-    return {.any = locks && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
+    const bool allowed = locks && (*locks)->open->share.AllowsLock(exclusive);
+    return {.any = allowed && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
   }
   const open_to_lock_owner4& locker = arguments.locker.open_owner();
   const auto id = ResolveStateId(compound, locker.open_stateid);
   const auto open = id ? files.Find<OpenState>(who, *id, file.handle()) : std::unexpected(id.error());
-  if (!open) return {};
+  // Who may not write breaks nobody's lease: the server would have to open the file for writing.
+  if (!open || !(*open)->share.AllowsLock(exclusive)) return {};
   const lock_owner4& owner = locker.lock_owner;
   return {.any = files.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
-          .exclusive = exclusive || (*open)->share.writes()};
+          .exclusive = (*open)->share.writes()};
 }
 
 }  // namespace
@@ -221,18 +236,21 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
 Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
   for (;;) {
     const LocalNeeds needs = LocalNeedsOf(compound, arguments);
-    LocalLocks local;
+    MaybeLocalLocks local;
     if (needs.any) local = co_await OpenLocalLocks(compound, needs.exclusive);
     std::optional<ClientId> blocker;
+    bool needs_local = false;
     const auto run = [&](StateTables& state) {
       LockAttempt attempt(compound, state, arguments, local);
       LOCK4res attempted = attempt.Run();
       blocker = attempt.expired_blocker();
+      needs_local = attempt.needs_local();
       return attempted;
     };
     const LOCK4res results = RunAndSend(compound.services, run);
+    if (needs_local) continue;
     if (!blocker) {
-      if (!local || !IsNoRoom(results.status())) co_return results;
+      if ((local && !*local) || !IsNoRoom(results.status())) co_return results;
       if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
       continue;
     }
@@ -253,14 +271,14 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
   }
   const auto range = LockRange::From(arguments.offset, arguments.length);
   if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
-  const ClientId client = NamedClient(compound, arguments.owner);
-  const bool is_first = compound.services.state.Lock()->files.NeedsLocalLocks(compound.current->name(), client,
-                                                                              arguments.owner.owner.bytes(), false);
-  LocalLocks local;
-  if (is_first) local = co_await OpenLocalLocks(compound, false);
-  if (!local) co_return LOCKT4res(local.error());
+  MaybeLocalLocks local;
   for (;;) {
-    const TestOutcome outcome = TestNow(compound, arguments, *range, *local);
+    const TestOutcome outcome = TestNow(compound, arguments, *range, local);
+    if (outcome.needs_local) {
+      local = co_await OpenLocalLocks(compound, false);
+      if (!*local) co_return LOCKT4res(local->error());
+      continue;
+    }
     if (!outcome.conflict) co_return LOCKT4res(outcome.status);
     const bool is_clients = outcome.conflict->client != ClientId();
     if (is_clients && co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;

@@ -152,9 +152,13 @@ class Files {
     bool can_be_told = false;  // by CB_NOTIFY_LOCK
     // What local programs see of a lock-owner's locks on the file, from this one on; see NeedsLocalLocks().
     std::shared_ptr<fs::LocalLocks> local{};
+    // False where NeedsLocalLocks() saw no need, so `local` was not opened. It is null as well where local programs see nothing.
+    bool is_local_open = true;
   };
   struct LockResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    // Nothing has been done: the owner had locks when NeedsLocalLocks() was asked, and has none now. To be tried again with `local`.
+    bool needs_local = false;
     nfs4::stateid4 stateid{};
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
     std::optional<ClientId> blocker{};       // its client, if it is a client's

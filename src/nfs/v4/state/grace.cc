@@ -9,6 +9,11 @@ Grace::Grace(const std::vector<RecoveryRecord>& clients, TimePoint end) : on_(!c
   }
 }
 
+void Grace::Forget(const std::string& owner) {
+  known_.erase(owner);
+  waiting_for_.erase(owner);
+}
+
 void Grace::End() { *this = Grace(); }
 
 bool Grace::Knew(const std::string& owner, const Principal& principal) const {

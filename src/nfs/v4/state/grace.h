@@ -40,6 +40,8 @@ class Grace {
   void Complete(const std::string& owner, const Principal& principal) {
     if (Knew(owner, principal)) waiting_for_.erase(owner);
   }
+  // The client has lost what it had reclaimed: local programs may have had it since.
+  void Forget(const std::string& owner);
 
  private:
   bool on_ = false;

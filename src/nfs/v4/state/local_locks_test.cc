@@ -48,6 +48,19 @@ TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
   EXPECT_EQ(log.back(), "gone");
 }
 
+// FREE_STATEID, on another connection: between what the caller asked and its LOCK.
+TEST_F(LocallySeenLocksTest, AreAskedForOnceMoreWhereTheOwnersLocksHaveGone) {
+  const stateid4 lock = TryFirst({0, 9}, true).stateid;
+  EXPECT_FALSE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.Free(In1(alice), {.seqid = 0, .other = lock.other}), NFS4_OK);
+  programs = {.first = 0, .last = 9, .exclusive = true, .process = 77};
+  Files::LockRequest request{.range = {0, 9}, .exclusive = true, .is_local_open = false};
+  EXPECT_TRUE(files.Lock(OpenOf(alices), AsBytes("locker"), request, 1, now).needs_local);
+  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker"))) << "nothing has been done";
+  EXPECT_EQ(TryFirst({0, 9}, true).status, NFS4ERR_DENIED);
+}
+
 TEST_F(LocallySeenLocksTest, WhatALocalProgramHasIsDeniedAndTheProgramIsNamed) {
   programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
   const auto denied = TryFirst({150, 160}, false, true);

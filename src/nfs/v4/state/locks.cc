@@ -24,9 +24,6 @@ Files::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
                                       : "process " + std::to_string(local.process) + " on the server"};
 }
 
-// RFC 8881 §18.10.3
-bool Allows(const Share& share, bool exclusive) { return exclusive ? share.writes() : share.reads(); }
-
 }  // namespace
 
 LockOwner* Files::FindLockOwner(ClientId client, std::string_view name) const {
@@ -171,12 +168,13 @@ std::optional<Files::LockConflict> Files::FindObstacle(FileState& file, const Op
 
 Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockRequest& request, uint32_t minor_version,
                               TimePoint now) {
-  if (!Allows(open.share, request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
+  if (!open.share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   ClientFiles& client = *open.client;
   FileState& file = *open.file;
   if (LockState* const known = FindLocks(file, PartyOf(open), AsText(name))) {
     return Extend(*known, request, minor_version, now);
   }
+  if (!request.is_local_open) return {.status = nfs4::NFS4ERR_DELAY, .needs_local = true};
   if (auto obstacle = FindObstacle(file, open, AsText(name), request, now)) return Denied(std::move(obstacle));
   if (!HasRoomForRanges(client, 1) || !MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
   if (auto others = LockLocally(request.local, request)) return Denied(std::move(others));
@@ -192,7 +190,7 @@ Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockReques
 }
 
 Files::LockResult Files::Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
-  if (!Allows(locks.open->share, request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
+  if (!locks.open->share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   return Extend(locks, request, minor_version, now);
 }
 

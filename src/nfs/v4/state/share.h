@@ -15,6 +15,8 @@ struct Share {
 
   bool reads() const { return access & nfs4::OPEN4_SHARE_ACCESS_READ; }
   bool writes() const { return access & nfs4::OPEN4_SHARE_ACCESS_WRITE; }
+  // RFC 8881 §18.10.3: a byte-range lock needs the access that it is a lock for.
+  bool AllowsLock(bool exclusive) const { return exclusive ? writes() : reads(); }
   bool operator==(const Share&) const = default;
 };
 
