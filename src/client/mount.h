@@ -150,7 +150,8 @@ class File {
   // within this open file: what one owner has is in the way of others, and in that of other open files. A lock replaces
   // what its owner had in that range; it needs the access that it is a lock for. After a restart of the server locks are
   // had again together with the file. Where they cannot be, because the lease has run out, say, the owner's next call
-  // fails with Status::kExpired, once.
+  // fails with Status::kExpired, once. Until then so do all that read or write the file: another may have locked it
+  // meanwhile. What the owner has locked anew after that error is its own again.
   //
   // Status::kDenied where it cannot be had before `patience` has passed.
   virtual Task<Result<void>> Lock(std::string owner, LockRange range, LockKind kind,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -320,7 +321,7 @@ TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
 }
 
 // RFC 8881 §8.3, RFC 7530 §9.6.3: a client that was silent for too long loses what another wants, and is told.
-TEST_P(ServerTest, ALockThatIsLostWithTheLeaseIsSaidToBeLostOnce) {
+TEST_P(ServerTest, NothingIsReadOrWrittenUnderALostLockUntilItsOwnerKnows) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   grace_ = std::chrono::seconds(2);
   StartServer();
@@ -329,6 +330,7 @@ TEST_P(ServerTest, ALockThatIsLostWithTheLeaseIsSaidToBeLostOnce) {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 10}, LockKind::kExclusive));
+    std::array<std::byte, 16> buffer{};
     std::optional<client::Error> failure;
     std::binary_semaphore locked(0);
     std::binary_semaphore seen(0);
@@ -345,9 +347,16 @@ TEST_P(ServerTest, ALockThatIsLostWithTheLeaseIsSaidToBeLostOnce) {
       });
     });
     locked.acquire();
+    // It finds out that the lock is lost with its first call, and goes on as if it were locked with none.
+    co_await ExpectRefusal(file->Write(0, AsBytes("mine")), client::Status::kExpired);
+    co_await ExpectRefusal(file->Write(0, AsBytes("mine")), client::Status::kExpired);
+    co_await ExpectRefusal(file->Read(0, buffer), client::Status::kExpired);
     co_await ExpectRefusal(file->Lock("one", {20, 10}, LockKind::kExclusive), client::Status::kExpired);
     co_await ExpectRefusal(file->Lock("one", {0, 10}, LockKind::kExclusive), client::Status::kDenied);
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kExclusive));
+    PENSTOCK_CO_TRY(const auto read, co_await file->Read(0, buffer));
+    EXPECT_TRUE(read.eof && read.count == 0) << "nothing was written";
+    PENSTOCK_CO_CHECK(co_await file->Write(20, AsBytes("mine")));
     seen.release();
     other.join();
     EXPECT_FALSE(failure) << failure->message;

@@ -46,6 +46,10 @@ Result<void> FileLocks::CheckLost(Owner& owner) {
   return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_EXPIRED, file_.name()));
 }
 
+bool FileLocks::has_lost() const {
+  return std::ranges::any_of(owners_, [](const auto& each) { return each.second.lost; });
+}
+
 bool FileLocks::IsKnown(const Owner& owner) const {
   return owner.epoch != 0 && owner.epoch == file_.caller().epoch() && !owner.id.spent();
 }

@@ -34,6 +34,8 @@ class FileLocks {
   Task<void> Reclaim();
   // The server does not honour the open any more that they belong to.
   void HandleLost();
+  // Whether some owner has lost its locks, and does not know yet. The file is not to be read or written: it may be another's by now.
+  bool has_lost() const;
   // The server says that one may be had that was denied: those who wait for one ask again (RFC 8881 §20.11).
   void HandleAvailable() { available_.Notify(); }
 

@@ -160,6 +160,8 @@ void OpenFile::HandleLost(const nfs4::stateid4& used) {
   locks_.HandleLost();
 }
 
+Error OpenFile::LocksLost() const { return v4::ErrorOf(nfsstat4::NFS4ERR_EXPIRED, name_); }
+
 const nfs4::stateid4& OpenFile::StateidFor(Access kind) const {
   const bool ours = (static_cast<uint8_t>(access_) & static_cast<uint8_t>(kind)) != 0;
   const Delegations::Pointer delegation = ours ? mount_.delegations().ForIo(node_.handle, kind) : nullptr;

@@ -20,6 +20,9 @@ namespace penstock::client::v4 {
 
 class OpenFile;
 
+// RFC 8881 §8.2.3: every server refuses it.
+inline constexpr nfs4::stateid4 kInvalidStateid{.seqid = UINT32_MAX, .other = {}};
+
 // How often something is tried again because the server did not know the stateid.
 inline constexpr int kMostOpens = 3;
 // Whether the server does not know, or does not honour, the stateid any more (RFC 8881 §15.1.5, §8.4).
@@ -72,7 +75,8 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   // With its locks.
   Task<Result<void>> Close();
 
-  // Executes PUTFH and the operation that `make(stateid)` gives, an access of that kind, with the file open.
+  // Executes PUTFH and the operation that `make(stateid)` gives, an access of that kind, with the file open. Status::kExpired while an owner
+  // of lost locks has not been told.
   template <class Make>
   auto Do(Access kind, Make make, Bytes destination = {})
       -> Task<Result<CompoundReply<nfs4::PUTFH4args, decltype(make(std::declval<const nfs4::stateid4&>()))>>>;
@@ -102,6 +106,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   template <class Build>
   auto CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())>>>;
   void SetDelegation(Delegations::Pointer delegation);
+  Error LocksLost() const;
   // The stateid that I/O of that kind is to name.
   const nfs4::stateid4& StateidFor(Access kind) const;
   bool has_own_open() const { return own_epoch_ == caller().epoch(); }
@@ -128,9 +133,11 @@ auto OpenFile::Do(Access kind, Make make, Bytes destination)
     -> Task<Result<CompoundReply<nfs4::PUTFH4args, decltype(make(std::declval<const nfs4::stateid4&>()))>>> {
   for (int tries = 1;; ++tries) {
     PENSTOCK_CO_CHECK(co_await EnsureOpen());
+    if (locks_.has_lost()) co_return std::unexpected(LocksLost());
     nfs4::stateid4 used;
     const auto build = [&] {
-      used = StateidFor(kind);
+      // Where they are found lost on the way, the server refuses the call.
+      used = locks_.has_lost() ? kInvalidStateid : StateidFor(kind);
       return std::tuple(nfs4::PUTFH4args{node_.handle}, make(used));
     };
     auto reply = co_await caller().Call(build, name_, destination);
