@@ -13,6 +13,8 @@
 #include <string>
 #include <thread>
 
+#include "base/failing_disk.h"
+
 namespace penstock::cli {
 namespace {
 
@@ -91,6 +93,17 @@ TEST_F(LocalTargetTest, ANewFileAppearsWhenItIsCommitted) {
   EXPECT_EQ(Names(), (Set{"new"}));
   EXPECT_EQ(Read(folder / "new"), "text");
   EXPECT_EQ(StatusOf(folder / "new").st_mode & 07777, 0644u);
+}
+
+TEST_F(LocalTargetTest, IsOnTheDiskBeforeItReplacesTheOldFile) {
+  Write(folder / "file", "old");
+  FailingDisk disk;
+  LocalTarget target(folder / "file", 0640, false);
+  ASSERT_TRUE(target.Open());
+  Fill(target, "new");
+  disk.Fail({.call = DiskCall::kSync, .path = "/proc/self/fd/" + std::to_string(target.fd()), .error = EIO});
+  EXPECT_FALSE(target.Commit());
+  EXPECT_EQ(Read(folder / "file"), "old");
 }
 
 TEST_F(LocalTargetTest, WithoutACommitTheOldFileStays) {

@@ -26,6 +26,29 @@ bool IsCovered(const std::string& root, const std::string& name, const std::stri
   return volume && Covers(fd.get(), *volume, others).HasPlace(fd.get(), name);
 }
 
+// Whoever moves it away, and puts another directory there, gets at neither.
+TEST(CoversTest, KnowsADirectoryThatIsMovedAndItsPlace) {
+  std::string top = "/var/tmp/penstock-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(top.data()), nullptr);
+  std::filesystem::create_directory(top + "/sub");
+  std::filesystem::create_directory(top + "/other");
+  const FileDescriptor fd(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto volume = VolumeOf(fd.get(), std::make_shared<ChangeCounters>());
+  ASSERT_TRUE(volume);
+  const std::vector<std::filesystem::path> others = {top + "/sub"};
+  const Covers covers(fd.get(), *volume, others);
+  std::filesystem::rename(top + "/sub", top + "/moved");
+  const auto has = [&](const char* name) {
+    const FileDescriptor found(::openat(fd.get(), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return covers.Has(*StatOf(found.get(), *volume));
+  };
+  EXPECT_TRUE(has("moved"));
+  EXPECT_FALSE(has("other"));
+  EXPECT_TRUE(covers.HasPlace(fd.get(), "sub"));
+  EXPECT_FALSE(covers.HasPlace(fd.get(), "moved"));
+  std::filesystem::remove_all(top);
+}
+
 // Its device is not that of the export above it, and no way up from it leads there.
 TEST(CoversTest, FindsASubvolumeThatIsServedThroughABindMount) {
   std::string folder = "/var/tmp/penstock-test-XXXXXX";
