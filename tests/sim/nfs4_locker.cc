@@ -130,6 +130,8 @@ Task<void> Nfs4Locker::Unlock(size_t index) {
   LockedFile& file = files_[index];
   const Span span = DrawSpan();
   locks_.book.HandleUnlocking(holder_, index, span);
+  // Not reclaimed from here on: without a reply it may be unlocked, and another's.
+  std::fill(file.held.begin() + span.first, file.held.begin() + span.last + 1, Grade::kNone);
   world_.Trace("{}: unlocks units {} to {} of {}", name(), span.first, span.last, file.name);
   while (findings_.empty() && IsKnown(file)) {
     uint64_t epoch = 0;
@@ -149,7 +151,6 @@ Task<void> Nfs4Locker::Unlock(size_t index) {
     HandleLost(index);
     co_return co_await Close(index);
   }
-  std::fill(file.held.begin() + span.first, file.held.begin() + span.last + 1, Grade::kNone);
   locks_.book.HandleUnlocked(holder_, index, span);
 }
 
@@ -178,6 +179,7 @@ Task<void> Nfs4Locker::Test(size_t index) {
 Task<void> Nfs4Locker::Close(size_t index) {
   LockedFile& file = files_[index];
   locks_.book.HandleUnlocking(holder_, index, {});
+  file.held = {};
   while ((file.open.stateid || file.open.doubtful) && findings_.empty()) {
     if (file.open.stateid) {
       co_await CloseFile(file.open);
@@ -186,7 +188,6 @@ Task<void> Nfs4Locker::Close(size_t index) {
     }
   }
   file.stateid.reset();
-  file.held = {};
   locks_.book.HandleUnlocked(holder_, index, {});
 }
 

@@ -46,6 +46,12 @@ class FileLocks {
     uint64_t epoch = 0;  // of the stateid; zero: there is none
     HeldLocks held{};
     bool lost = false;  // and nobody has been told yet
+    // By a LOCKU that is under way. It is not reclaimed: without a reply it may have been another's when the server restarted.
+    std::optional<LockRange> unlocking{};
+  };
+  struct UnlockingGuard {
+    Owner& owner;
+    ~UnlockingGuard() { owner.unlocking.reset(); }
   };
 
   Owner& OwnerOf(const std::string& name);

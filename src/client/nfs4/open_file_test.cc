@@ -35,6 +35,7 @@ class FakeCaller final : public CompoundCaller {
   std::map<uint64_t, nfsstat4> locks_reclaimed;
   // What the next LOCK or LOCKU comes to; then again it succeeds.
   nfsstat4 next_lock = nfsstat4::NFS4_OK;
+  bool restarts_in_unlock = false;  // when the next LOCKU has been executed, without a reply of its own
   int reclaimed_locks = 0;
   std::set<uint64_t> locked;  // their offsets
 
@@ -125,7 +126,11 @@ class FakeCaller final : public CompoundCaller {
       }
       case nfs_opnum4::OP_LOCKU: {
         const auto unlock = Arguments<nfs4::LOCKU4args>(in);
-        const nfsstat4 status = std::exchange(next_lock, nfsstat4::NFS4_OK);
+        nfsstat4 status = std::exchange(next_lock, nfsstat4::NFS4_OK);
+        if (std::exchange(restarts_in_unlock, false)) {
+          Restart();
+          status = nfsstat4::NFS4ERR_STALE_STATEID;
+        }
         std::erase_if(
             locked, [&](uint64_t offset) { return offset >= unlock.offset && offset - unlock.offset < unlock.length; });
         xdr::Encode(out, status == nfsstat4::NFS4_OK ? nfs4::LOCKU4res(status, NewStateid()) : nfs4::LOCKU4res(status));
@@ -235,6 +240,22 @@ TEST_P(LostLocksTest, UnlockReportsALostLock) {
   server.Restart();
   EXPECT_EQ(Unlock("one", 0), Status::kExpired);
   EXPECT_EQ(Unlock("one", 0), kDone);
+}
+
+// It may have been unlocked before the restart, and another's then.
+TEST_P(LostLocksTest, WhatIsBeingUnlockedIsNotReclaimed) {
+  EXPECT_EQ(Lock("one", 0), kDone);
+  EXPECT_EQ(Lock("one", 20), kDone);
+  server.restarts_in_unlock = true;
+  EXPECT_EQ(Unlock("one", 0), kDone);
+  EXPECT_EQ(server.reclaimed_locks, 1);
+  EXPECT_EQ(server.locked, std::set<uint64_t>{20});
+  server.restarts_in_unlock = true;
+  EXPECT_EQ(Unlock("one", 20), kDone);
+  EXPECT_EQ(server.reclaimed_locks, 1);
+  server.Restart();
+  Recover();
+  EXPECT_EQ(server.reclaimed_locks, 1) << "it holds nothing any more";
 }
 
 // It is told of one loss and not of which: nobody would unlock what it still had.
