@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -128,6 +129,11 @@ class Disk {
   size_t CountHanging() {
     const std::lock_guard lock(mutex_);
     return hanging_;
+  }
+  bool HasFaultsOf(DiskCall call) {
+    const std::lock_guard lock(mutex_);
+    Reload();
+    return std::ranges::find(faults_, call, &DiskFault::call) != faults_.end();
   }
 
   // How a call on the file's octets from `begin` to `end` is to go. Waits where it is slow, if it may.
@@ -351,6 +357,14 @@ ssize_t copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offs
     if (!Passes(DiskCall::kCopy, fd, static_cast<uint64_t>(offset ? *offset : 0), size)) return -1;
   }
   return real(from, from_offset, to, to_offset, size, flags);
+}
+
+// Where reading fails it must be tried: the kernel's own memory has what the disk is to have lost.
+int mincore(void* start, size_t size, unsigned char* resident) {
+  static const auto real = Real<decltype(&::mincore)>("mincore");
+  if (!penstock::Disk::Of().HasFaultsOf(DiskCall::kReadVector)) return real(start, size, resident);
+  errno = EAGAIN;
+  return -1;
 }
 
 int fstatvfs(int fd, struct statvfs* to) {

@@ -16,7 +16,7 @@ size_t ReadCached(int fd, Bytes to, uint64_t offset, const Volume& volume);
 // Reads until `to` is full or the file ends. May block.
 Result<size_t> ReadWaiting(int fd, Bytes to, uint64_t offset);
 
-// Whether all of the range is in memory, and the file that long.
+// Whether all of the range is in memory, and the file that long but for less than a page.
 bool IsCached(int fd, uint64_t offset, size_t size, const Volume& volume);
 
 // Brings the range into memory, every octet of it, so that what cannot be read is known before anybody is promised it. Gives
