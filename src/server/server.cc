@@ -192,6 +192,9 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   PENSTOCK_CHECK(server->OpenStateDirectory());
   PENSTOCK_CHECK(server->OpenKeytab());
   PENSTOCK_CHECK(server->OpenExports());
+  // To look changes this thread's credentials. The kernel refuses an RDMA device to threads whose credentials are not those that it was opened
+  // with: so nothing changes them between Listen() and the start of the threads.
+  server->acts_as_callers_ = fs::posix::ServerIdentity().acts_as_callers();
   PENSTOCK_CHECK(server->Listen());
   return server;
 }
@@ -307,7 +310,7 @@ void Server::Serve(rpc::Program& program) {
 }
 
 void Server::Start() {
-  if (!fs::posix::ServerIdentity().acts_as_callers()) {
+  if (!acts_as_callers_) {
     log::warn(
         "penstock runs without root's rights: every client acts as uid {}, may do what that user may do, and owns "
         "nothing; start it as root to have users told apart, or say with client= who may come",

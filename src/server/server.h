@@ -74,6 +74,7 @@ class Server {
   void MakeRoomForConnections();
 
   const Options options_;
+  bool acts_as_callers_ = false;
   std::optional<StateDirectory> state_directory_;  // until nothing writes to it any more
   Workers pool_;
   const std::shared_ptr<rpc::ConnectionTable> connections_;
