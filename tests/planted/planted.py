@@ -96,7 +96,7 @@ def main():
     tree = f"{arguments.build}/tree"
     copy_sources(tree)
     configure = ["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPENSTOCK_BUILD_TESTS=ON",
-                 "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0 -Wno-error"]
+                 "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0"]
     code, said = run(configure, tree, 600)
     if code != 0:
         sys.exit(said)
