@@ -180,10 +180,7 @@ Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, LockRange range) {
   CompoundCaller& caller = file_.caller();
   PENSTOCK_CO_CHECK(co_await caller.Ready(file_.name()));
   // The server knows of nothing that could be unlocked.
-  if (!IsKnown(owner)) {
-    owner.held.Unlock(range);
-    co_return Result<void>();
-  }
+  if (!IsKnown(owner)) co_return Result<void>();
   owner.unlocking = range;
   const UnlockingGuard unlocking{owner};
   nfs4::stateid4 used;
@@ -260,9 +257,8 @@ Task<void> FileLocks::ReleaseOwner(Owner& owner) {
 
 Task<void> FileLocks::Reclaim() {
   for (auto& [name, owner] : owners_) {
-    HeldLocks kept = owner.held;
-    if (owner.unlocking) kept.Unlock(*owner.unlocking);
-    const std::vector<HeldLocks::Piece> pieces = kept.pieces();
+    if (owner.unlocking) owner.held.Unlock(*owner.unlocking);
+    const std::vector<HeldLocks::Piece> pieces = owner.held.pieces();
     for (const HeldLocks::Piece& piece : pieces) {
       const Reclaimed reclaimed = co_await ReclaimOne(owner, piece);
       if (reclaimed == Reclaimed::kLater) co_return;
