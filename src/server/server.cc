@@ -48,9 +48,8 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));
   if (wanted.connections <= most) return wanted;
   log::warn(
-      "no more than {} of {} connections are accepted: the process may have {} open files. Raise the limit (ulimit -n, "
-      "or "
-      "LimitNOFILE= of systemd)",
+      "no more than {} of {} connections are accepted: the process may have {} open files. "
+      "Raise the limit (ulimit -n, or LimitNOFILE= of systemd)",
       most, wanted.connections, all);
   wanted.connections = most;
   wanted.per_address = std::min(wanted.per_address, most);
@@ -192,8 +191,8 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
   PENSTOCK_CHECK(server->OpenStateDirectory());
   PENSTOCK_CHECK(server->OpenKeytab());
   PENSTOCK_CHECK(server->OpenExports());
-  // To look changes this thread's credentials. The kernel refuses an RDMA device to threads whose credentials are not those that it was opened
-  // with: so nothing changes them between Listen() and the start of the threads.
+  // This changes the thread's credentials and restores them. The kernel refuses an RDMA device to a thread whose
+  // credentials have changed since the device was opened, so nothing changes them after Listen().
   server->acts_as_callers_ = fs::posix::ServerIdentity().acts_as_callers();
   PENSTOCK_CHECK(server->Listen());
   return server;

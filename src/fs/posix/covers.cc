@@ -72,8 +72,11 @@ Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::
     if (!identity || identity == top) continue;
     const auto is_top = [&](int, const Identity& above) { return above == top; };
     if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
-      // Subvolumes of btrfs have devices of their own, and handles for the whole file system.
-      const bool same_file_system = SuperblockOf(fd.get()).value_or(identity->device) == volume.superblock;
+      // Subvolumes of btrfs have devices of their own, and handles for the whole file system. Only there is /proc read
+      // for each of the other exports.
+      const bool has_subvolumes = volume.superblock != volume.device;
+      const bool same_file_system =
+          identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume.superblock);
       FileDescriptor seen = same_file_system ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
       if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) continue;
       fd = std::move(seen);
