@@ -3,6 +3,7 @@
 cases that RDMA matters to run over an adapter as well, inside a guest (tests/interop/verbs.py)."""
 
 import contextlib
+import filecmp
 import ipaddress
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
@@ -228,6 +230,32 @@ def squash(scratch):
         refused("cat", server.url("/root/secret", "tcp"), mentions=["secret"])
 
 
+def access_control_list(scratch):
+    """A list lets a caller who is not root read and write. Each program is another connection: the thread that has served one caller serves
+    the next."""
+    if os.geteuid() != 0:
+        raise Skip("needs root: to act as a caller")
+    folders(scratch, "export")
+    make(f"{scratch}/file", 20)
+    make(f"{scratch}/export/file", 10)
+    os.chmod(f"{scratch}/export/file", 0o600)
+    no_id = 0xffffffff
+    entries = ((0x01, 6, no_id), (0x02, 6, 1234), (0x04, 0, no_id), (0x10, 6, no_id), (0x20, 0, no_id))
+    try:
+        os.setxattr(f"{scratch}/export/file", "system.posix_acl_access",
+                    struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries))
+    except OSError as error:
+        raise Skip(f"no access control lists on this file system: {error}")
+    exports = {"/listed": "all_squash,anonuid=1234,anongid=1235", "/other": "all_squash,anonuid=1236,anongid=1235"}
+    with Server({path: f"{scratch}/export:{options}" for path, options in exports.items()}) as server:
+        for transport in TRANSPORTS:
+            for _ in range(2):
+                ok("cp", f"{scratch}/file", server.url("/listed/file", transport))
+                ok("cat", server.url("/listed/file", transport))
+                refused("cat", server.url("/other/file", transport), mentions=["permission denied"])
+            assert filecmp.cmp(f"{scratch}/file", f"{scratch}/export/file", shallow=False)
+
+
 def first_minute(scratch):
     """A directory of root's is served without any option: root copies a file there, as the server says how to. From a port that
     anybody may have, root is not believed."""
@@ -409,4 +437,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, first_minute, networks, without_root, secure, reserved_ports, bench, full, memory_option, no_server)})
+    read_only, squash, access_control_list, first_minute, networks, without_root, secure, reserved_ports, bench, full, memory_option, no_server)})

@@ -104,8 +104,8 @@ def kernel(version):
     return run
 
 
-END_TO_END = ["rdma", "versions", "directory_argument", "stops_cleanly", "restarts_on_its_ports", "read_only", "squash", "networks",
-              "bench", "no_server"]
+END_TO_END = ["rdma", "versions", "directory_argument", "stops_cleanly", "restarts_on_its_ports", "read_only", "squash", "access_control_list",
+              "networks", "bench", "no_server"]
 
 
 def ours(_):

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "base/test_descriptors.h"
 #include "fs/file_system_suite.h"
 #include "fs/posix/test_backend.h"
+#include "fs/posix/test_loop_device.h"
 
 namespace penstock::fs {
 namespace {
@@ -290,6 +292,57 @@ TEST_P(PosixTest, AccessControlListsCount) {
   EXPECT_EQ(suite::ErrorOf(Write(file, 0, "x").result), Error::kAccess);
   caller_ = As(1004, 1);
   EXPECT_EQ(suite::ErrorOf(Read(file, 0, 10).result), Error::kAccess);
+}
+
+// AsCaller leaves the caller's groups behind on the thread that has acted as the caller.
+std::vector<gid_t> GroupsOfThread() {
+  std::vector<gid_t> groups(NGROUPS_MAX);
+  const auto count = ::syscall(SYS_getgroups, groups.size(), groups.data());
+  groups.resize(static_cast<size_t>(std::max<long>(count, 0)));
+  return groups;
+}
+
+constexpr std::array<uint32_t, 1> kGroups = {4242};
+
+// Such a thread could not use its RDMA devices any more.
+TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereThereIsAnAccessControlList) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+  const Handle file = Make(root_, "file", 0600);
+  constexpr uint32_t kNoId = UINT32_MAX;
+  const std::string acl =
+      AclOf({{0x01, 6, kNoId}, {0x04, 0, kNoId}, {0x08, 6, kGroups[0]}, {0x10, 6, kNoId}, {0x20, 0, kNoId}});
+  if (::setxattr((exported() / "file").c_str(), "system.posix_acl_access", acl.data(), acl.size(), 0) != 0) {
+    GTEST_SKIP() << "no access control lists on this file system";
+  }
+  const std::vector<gid_t> before = GroupsOfThread();
+  caller_ = As(1003, 1, kGroups);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Write(file, 0, "octets").result);
+    EXPECT_TRUE(Read(file, 0, 10).result);
+    EXPECT_EQ(Await(fs().Access(caller_, file, kAccessRead)).result, kAccessRead);
+  }
+  EXPECT_EQ(GroupsOfThread(), before);
+}
+
+TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereSpaceIsLow) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+  const Scratch scratch(kDisk);
+  const std::string image = scratch.outside() / "image", disk = scratch.outside() / "disk";
+  stdfs::create_directory(disk);
+  const std::string made =
+      posix::LoopDevice::Output("truncate -s 8M " + image + " && mkfs.ext4 -q " + image + " 2>/dev/null && echo ok");
+  const posix::LoopDevice device(image);
+  if (made != "ok" || device.name().empty() || ::mount(device.name().c_str(), disk.c_str(), "ext4", 0, nullptr) != 0) {
+    GTEST_SKIP() << "cannot mount a disk from a file: run as root, with e2fsprogs, to try this";
+  }
+  Replace(disk.c_str(), backend().options());
+  const Handle file = Make(root_, "file", 0666);
+  const std::vector<gid_t> before = GroupsOfThread();
+  caller_ = As(1003, 1, kGroups);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Write(file, 0, "octets").result);
+  EXPECT_EQ(GroupsOfThread(), before);
+  Replace(kDisk, backend().options());
+  EXPECT_EQ(::umount(disk.c_str()), 0);
 }
 
 // Each thread with a loop of its own, as a server's are; all in one directory.

@@ -35,6 +35,9 @@ void DropResourceOverride();
 // that override permissions from a thread whose file-system uid is not root's, and gives them back with it. Costs six
 // short system calls (uid and gid: there, was it done, and back); the groups, which mean nothing to root, stay until
 // another caller's are needed. Costs nothing for a caller who is root.
+//
+// For threads that block, of the pool: never for a loop's. Its credentials are others afterwards, though they say the same, and the kernel
+// refuses such a thread the RDMA devices that it has open.
 class AsCaller {
  public:
   AsCaller(const ServerIdentity& server, const Credentials& caller);

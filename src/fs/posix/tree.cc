@@ -99,7 +99,8 @@ void Tree::Renaming::Note() {
   if (before_ && after) tree_.NoteChange(BeforeOf(before_->attributes), after->attributes);
 }
 
-// The mode bits decide here, without a system call, unless there is an access control list: that the kernel reads.
+// The mode bits decide here, without a system call. The kernel decides by an access control list, and is asked by a thread that acts as
+// the caller: a loop's thread never does.
 std::optional<Rights> Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
                                      Patience patience) const {
   const Credentials effective = server_.Effective(caller);
@@ -107,6 +108,7 @@ std::optional<Rights> Tree::RightsTo(Object& object, const Attributes& attribute
   const std::optional<bool> has_acl = object.HasAcl(attributes.ctime, patience);
   if (!has_acl) return std::nullopt;
   if (!*has_acl) return RightsOf(attributes, effective);
+  if (patience == Patience::kNone) return std::nullopt;
   const AsCaller as_caller(server_, caller);
   return Rights{MayAccess(object.fd(), R_OK), MayAccess(object.fd(), W_OK), MayAccess(object.fd(), X_OK)};
 }

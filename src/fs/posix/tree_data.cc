@@ -75,7 +75,7 @@ Result<uint32_t> Tree::WriteAll(const Credentials& caller, int fd, uint64_t offs
 
 // What was written before the kernel would have had to wait is written once more, and so are errors: the same octets in the
 // same place.
-std::optional<uint32_t> Tree::WriteAtOnce(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes) {
+std::optional<uint32_t> Tree::WriteAtOnce(int fd, uint64_t offset, ConstBytes bytes) {
   if (bytes.empty()) return 0;
   const auto whole = [&](ssize_t count) {
     return count == static_cast<ssize_t>(bytes.size()) ? std::optional(static_cast<uint32_t>(count)) : std::nullopt;
@@ -84,10 +84,7 @@ std::optional<uint32_t> Tree::WriteAtOnce(const Credentials& caller, int fd, uin
     return whole(::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
   if (!writes_at_once_.load(std::memory_order_relaxed)) return std::nullopt;
-  const std::optional<bool> low = space_.IsLow(fd, Patience::kNone);
-  if (!low) return std::nullopt;
-  std::optional<AsCaller> as_caller;
-  if (*low) as_caller.emplace(server_, caller);
+  if (space_.IsLow(fd, Patience::kNone).value_or(true)) return std::nullopt;  // WriteAll() acts as the caller then
   const iovec range{const_cast<std::byte*>(bytes.data()), bytes.size()};
   const ssize_t count = ::pwritev2(fd, &range, 1, static_cast<off_t>(offset), RWF_NOWAIT);
   // EINVAL: the file system can do so, but not through the page cache.
@@ -116,7 +113,7 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
     // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
     const WriteVerifier verifier(verifier_->load());
     if (impatient) {
-      const std::optional<uint32_t> count = WriteAtOnce(caller, fd, offset, data.bytes());
+      const std::optional<uint32_t> count = WriteAtOnce(fd, offset, data.bytes());
       if (!count) return std::nullopt;
       return WriteReply{*count, stability, verifier};
     }
