@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <condition_variable>
 #include <list>
@@ -45,6 +46,7 @@ class Workers::Pool {
     const std::lock_guard lock(mutex_);
     if (ends_) return;
     turns_[IndexOf(work)].Push(client, std::move(function));
+    wanted_ = true;
     Wake();
   }
 
@@ -59,6 +61,7 @@ class Workers::Pool {
     ends_ = true;
   }
 
+  bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
   size_t threads_for(Work work) const { return work == Work::kData ? for_data_ : count_; }
 
  private:
@@ -112,6 +115,7 @@ class Workers::Pool {
         --idle_;
         continue;
       }
+      wanted_ = Waits();
       // There may be more: what came before this thread was awake, or what this client may have now that it has one less.
       if (Waits()) Wake();
       lock.unlock();
@@ -138,6 +142,7 @@ class Workers::Pool {
   std::array<Turns, kKinds> turns_;
   size_t next_kind_ = 0;
   size_t idle_ = 0;
+  std::atomic<bool> wanted_ = false;  // written under the lock
   bool drains_ = false;
   bool ends_ = false;
 };
@@ -149,6 +154,7 @@ void Workers::Post(std::move_only_function<void()> function, const ClientKey& cl
   pool_->Post(std::move(function), client, work);
 }
 void Workers::Join() { pool_->Join(); }
+bool Workers::is_wanted() const { return pool_->is_wanted(); }
 size_t Workers::threads_for(Work work) const { return pool_->threads_for(work); }
 
 }  // namespace penstock

@@ -38,6 +38,9 @@ class Workers {
   // Waits until every posted function has run, and ends the threads.
   void Join();
 
+  // Any thread: whether functions wait for a thread. One that could go on for long had better end then, and be posted again.
+  bool is_wanted() const;
+
   // How many threads functions of the kind may have at the same time.
   size_t threads_for(Work work) const;
 

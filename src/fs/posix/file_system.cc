@@ -17,7 +17,8 @@
 namespace penstock::fs::posix {
 namespace {
 
-constexpr size_t kLargestWriteOnLoop = 32 << 10;
+// Takes microseconds, where it need not wait for the disk.
+constexpr size_t kSmallWrite = 32 << 10;
 
 // co_await AtOnceOrElsewhere(context, pool, work, attempt): what attempt(Patience::kNone) gives, where it gives something;
 // else what attempt(Patience::kMayBlock) gives on a thread of the pool.
@@ -158,12 +159,16 @@ Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
   const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, reach);
   if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
-  const bool at_once = stability == Stability::kUnstable && data.size() <= kLargestWriteOnLoop;
-  const auto attempt = [&](Patience patience) -> std::optional<Changed<WriteReply>> {
-    if (patience == Patience::kNone && !at_once) return std::nullopt;
+  const auto attempt = [&](Patience patience) {
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
-  Changed<WriteReply> changed = co_await AtOnceOrElsewhere(context, pool_, Work::kData, attempt);
+  const auto write = [&] { return *attempt(Patience::kMayBlock); };
+  const bool small = stability == Stability::kUnstable && data.size() <= kSmallWrite;
+  std::optional<Changed<WriteReply>> done;
+  if (small) done = attempt(Patience::kNone);
+  if (!done && small) done = co_await small_writes_.Run(context, *object, write);
+  if (!done) done = co_await OnPool(context, pool_, Work::kData, write);
+  Changed<WriteReply> changed = *std::move(done);
   if (!changed.result || stability == Stability::kUnstable) co_return changed;
   // Not under the file's lock: others may write meanwhile, and share the disk's work.
   const auto open = [&](Patience patience) { return (*object)->Writer(patience); };

@@ -12,6 +12,7 @@
 #include "fs/file_system.h"
 #include "fs/posix/sync_queue.h"
 #include "fs/posix/tree.h"
+#include "fs/posix/write_queue.h"
 
 namespace penstock::fs::posix {
 
@@ -119,6 +120,7 @@ class FileSystem final : public fs::FileSystem {
       : tree_(std::move(parts)),
         pool_(pool),
         syncs_(pool, [this](int fd, bool data_only) { return tree_.Sync(fd, data_only); }),
+        small_writes_(pool),
         file_range_from_(options.file_range_from),
         leases_(options.leases),
         properties_(properties) {}
@@ -132,6 +134,7 @@ class FileSystem final : public fs::FileSystem {
   Tree tree_;
   Workers& pool_;
   SyncQueue syncs_;
+  WriteQueue small_writes_;
   const size_t file_range_from_;
   const bool leases_;
   const Properties properties_;

@@ -83,7 +83,6 @@ std::optional<uint32_t> Tree::WriteAtOnce(int fd, uint64_t offset, ConstBytes by
   if (parts_.volume.in_memory) {
     return whole(::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
-  if (!writes_at_once_.load(std::memory_order_relaxed)) return std::nullopt;
   if (space_.IsLow(fd, Patience::kNone).value_or(true)) return std::nullopt;  // WriteAll() acts as the caller then
   const iovec range{const_cast<std::byte*>(bytes.data()), bytes.size()};
   const ssize_t count = ::pwritev2(fd, &range, 1, static_cast<off_t>(offset), RWF_NOWAIT);
@@ -95,6 +94,7 @@ std::optional<uint32_t> Tree::WriteAtOnce(int fd, uint64_t offset, ConstBytes by
 std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object& object, uint64_t offset,
                                                const Data& data, Stability stability, Patience patience) {
   const bool impatient = patience == Patience::kNone;
+  if (impatient && !parts_.volume.in_memory && !writes_at_once_.load(std::memory_order_relaxed)) return std::nullopt;
   const std::unique_lock lock =
       impatient ? std::unique_lock(object.changing, std::try_to_lock) : std::unique_lock(object.changing);
   if (!lock) return std::nullopt;
