@@ -35,6 +35,7 @@ class Workers::Pool {
     {
       const std::lock_guard lock(mutex_);
       ends_ = true;
+      wanted_ = true;
       for (Turns& turns : turns_) unrun.splice(unrun.end(), turns.Clear());
       wake_.notify_all();
     }
@@ -142,7 +143,7 @@ class Workers::Pool {
   std::array<Turns, kKinds> turns_;
   size_t next_kind_ = 0;
   size_t idle_ = 0;
-  std::atomic<bool> wanted_ = false;  // written under the lock
+  std::atomic<bool> wanted_ = false;  // written under the lock: functions wait, or the threads are to end
   bool drains_ = false;
   bool ends_ = false;
 };

@@ -7,6 +7,7 @@
 #include <future>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -75,6 +76,34 @@ TEST(Workers, WhatIsPostedAfterJoinIsDestroyed) {
   const auto owned = std::make_shared<int>(7);
   workers.Post([owned] {});
   EXPECT_EQ(owned.use_count(), 1);
+}
+
+TEST(Workers, AFunctionThatGoesOnForLongLearnsThatOthersWait) {
+  Workers workers(1);
+  EXPECT_FALSE(workers.is_wanted());
+  std::latch begun(1), may_end(1);
+  workers.Post([&] {
+    begun.count_down();
+    may_end.wait();
+  });
+  begun.wait();
+  EXPECT_FALSE(workers.is_wanted());
+  workers.Post([] {});
+  EXPECT_TRUE(workers.is_wanted());
+  may_end.count_down();
+  workers.Join();
+  EXPECT_FALSE(workers.is_wanted());
+}
+
+TEST(Workers, AFunctionThatGoesOnForLongLearnsThatTheThreadsAreToEnd) {
+  std::latch begun(1);
+  std::optional<Workers> workers(std::in_place, 1);
+  workers->Post([&begun, &pool = *workers] {
+    begun.count_down();
+    while (!pool.is_wanted()) std::this_thread::yield();
+  });
+  begun.wait();
+  workers.reset();  // hangs, where the function does not learn of it
 }
 
 // --- Clients

@@ -21,8 +21,8 @@
 namespace penstock::fs::posix {
 
 // Any thread. A client's writes to a file wait for one another (Object::changing), so that one thread does them as fast as several. To
-// wake a thread, and then the loop, costs several times what a small write does: so all that wait when the thread comes are done in one go,
-// and the loop resumes all of them in one go.
+// wake a thread, and then the loop, costs several times what a small write does: so the thread does several in one go,
+// and the loop resumes them in one go. A write that is done may wait for up to three behind it.
 class WriteQueue {
  public:
   // `pool` outlives the queue, which outlives all that wait in it.
