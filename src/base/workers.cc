@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/turns.h"
 
 namespace penstock {
@@ -98,7 +99,8 @@ class Workers::Pool {
     if (threads_.size() == count_ || drains_) return;
     try {
       Start();
-    } catch (const std::system_error&) {  // the system has no more: those that are there do it
+    } catch (const std::system_error& why) {
+      log::debug("the pool goes on with {} of {} threads: {}", threads_.size(), count_, why.what());
     }
   }
   bool Waits() const { return turns_[0].size() + turns_[1].size() > 0; }
