@@ -138,6 +138,7 @@ TEST_P(EndpointSuite, ThoseWhoShareAListenerTakePeersInTurn) {
   auto shared = listener_->Share(*other_provider);
   ASSERT_TRUE(shared) << shared.error().message;
   std::vector<Pending<ConnectResult>> connecting;
+  connecting.reserve(4);
   for (int i = 0; i < 4; ++i) connecting.push_back(Begin(client_provider_->Connect(listener_->local(), {})));
   for (Listener* const listener : {listener_.get(), listener_.get(), shared->get(), shared->get()}) {
     EXPECT_TRUE(Await(listener->Next())) << "a request that is refused";

@@ -309,7 +309,7 @@ LeaseReply FileSystem::TakeLease(const Handle& file) {
   if (!opened) return {};
   const SharedFile shared = objects.ShareFor(OpenObjects::Purpose::kLeases, *std::move(opened));
   if (!shared) return {};
-  const LeaseReply taken = FileLease::Take(shared, pool_);
+  LeaseReply taken = FileLease::Take(shared, pool_);
   if (!taken.contended) return taken;
   // It may be the server itself, which has kept the file open after a write.
   (*object)->DropWriter();

@@ -129,7 +129,8 @@ DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& argum
     if (status != NFS4_OK) return {.status = status};
   } else {
     auto state = compound.services.state.Lock();
-    (void)ClientOf(compound, *state, arguments.clientid);  // renews its lease (RFC 7530 §9.5)
+    [[maybe_unused]] const auto client =
+        ClientOf(compound, *state, arguments.clientid);  // renews its lease (RFC 7530 §9.5)
   }
   return {.status = NFS4ERR_NOTSUPP};
 }

@@ -78,7 +78,7 @@ SetupError CannotListen(const Address& local, const asio::error_code& error) {
 
 }  // namespace
 
-Provider::Provider(Loop& loop, Options options) : state_(std::make_shared<ProviderState>(loop, options)) {
+Provider::Provider(Loop& loop, const Options& options) : state_(std::make_shared<ProviderState>(loop, options)) {
   IgnoreSigpipe();
 }
 

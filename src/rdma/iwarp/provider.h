@@ -16,7 +16,7 @@ struct ProviderState;
 // cannot be told not to raise it.
 class Provider : public rdma::Provider {
  public:
-  explicit Provider(Loop& loop, Options options = {});
+  explicit Provider(Loop& loop, const Options& options = {});
   // Gives up what is being set up; the waiting ends with kCancelled when the loop runs next.
   ~Provider() override;
 

@@ -32,7 +32,7 @@ class ProviderTest : public testing::Test {
     TurnFor(loop_, std::chrono::milliseconds(5));
   }
 
-  void Use(Options options) {
+  void Use(const Options& options) {
     listener_.reset();
     provider_ = std::make_unique<Provider>(loop_, options);
     listener_ = *provider_->Listen(Address(asio::ip::address_v4::loopback(), 0));

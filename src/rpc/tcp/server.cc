@@ -193,10 +193,14 @@ class Server::Connection final : public RecordSocket::Owner {
   Task<bool> Wait(bool (Connection::*condition)()) {
     waiting_ = true;
     bool holds = false;
-    while (!draining_ && !socket_->closed() && !(holds = (this->*condition)())) {
+    while (!draining_ && !socket_->closed()) {
+      holds = (this->*condition)();
+      if (holds) break;
       socket_->Flush();
       // That may have made room, or ended the connection.
-      if (socket_->closed() || (holds = (this->*condition)())) break;
+      if (socket_->closed()) break;
+      holds = (this->*condition)();
+      if (holds) break;
       co_await changed_;
     }
     waiting_ = false;
@@ -240,7 +244,10 @@ class Server::Connection final : public RecordSocket::Owner {
       held_.Add(Behind(record));
     }
     CountMemory();
-    if (direction == Direction::kReply && requester_) requester_->HandleReply(std::move(record));
+    if (direction == Direction::kReply) {
+      if (requester_) requester_->HandleReply(std::move(record));
+      return;
+    }
     if (direction != Direction::kCall) return;
     place_->HandleBusy();
     Spawn(Serve(std::move(record)));

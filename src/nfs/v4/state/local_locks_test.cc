@@ -11,8 +11,6 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-using testing::SizeIs;
-
 class LocallySeenLocksTest : public FilesTest {
  protected:
   ~LocallySeenLocksTest() override { files.ForgetClient(alice, Ending::kReleased, now); }

@@ -252,6 +252,7 @@ nfsstat4 Files::ReleaseLockOwner(ClientId client, ConstBytes name) {
   if (!owner) return nfs4::NFS4_OK;
   if (owner->ranges > 0) return nfs4::NFS4ERR_LOCKS_HELD;
   std::vector<LockState*> all;
+  all.reserve(owner->locks.size());
   for (const auto& [file, locks] : owner->locks) all.push_back(locks);
   std::ranges::sort(all, {}, &LockHolder::number);  // the same order in each run
   for (LockState* locks : all) RemoveLocks(*locks, Ending::kReleased);
