@@ -13,7 +13,7 @@ IpAddress Unmapped(const IpAddress& address) {
 
 IpAddress HostOf(const IpAddress& address) {
   constexpr size_t kNetwork = 8;  // octets
-  const IpAddress unmapped = Unmapped(address);
+  IpAddress unmapped = Unmapped(address);
   if (unmapped.is_v4()) return unmapped;
   auto octets = unmapped.to_v6().to_bytes();
   std::fill(octets.begin() + kNetwork, octets.end(), 0);

@@ -17,7 +17,7 @@ class io_context;
 namespace penstock {
 
 // Not thread-safe, but for Post() and Stop(). Run() is called by one thread, the loop's.
-class Loop : public TimerService {
+class Loop final : public TimerService {
  public:
   Loop();
   ~Loop() override;

@@ -66,7 +66,7 @@ SetupResult<StateDirectory> StateDirectory::Open(const stdfs::path& directory) {
   }
   // For the message above alone: where it cannot be written, nothing is lost.
   if (::ftruncate(lock.get(), 0) == 0) {
-    (void)WriteAllAt(lock.get(), AsBytes(fmt::format("{}\n", ::getpid())), 0);
+    [[maybe_unused]] const auto written = WriteAllAt(lock.get(), AsBytes(fmt::format("{}\n", ::getpid())), 0);
   }
   return StateDirectory(directory, std::move(lock));
 }

@@ -139,7 +139,7 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   ReleaseRoom(pulled);
-  if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) ready = co_await AwaitQueueRoom(request.xid);
+  if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) (void)co_await AwaitQueueRoom(request.xid);
   Work work;
   if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
   // The buffers of small calls, and what executes them, are not counted: there are no more of them than credits, and what they
@@ -288,7 +288,7 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
   if (form == ReplyForm::kLong) {
     rdma::Gather stream;
     AppendPayload(reply, placed, stream);
-    PostWrites(std::move(stream), header.chunks.reply, work);
+    PostWrites(stream, header.chunks.reply, work);
   }
 
   header.fixed.credits = credits_.Grant(header.fixed.credits);
@@ -299,7 +299,7 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
   return true;
 }
 
-void Responder::PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work) {
+void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, Work& work) {
   const rdma::Limits& limits = connection_.endpoint().limits();
   GatherCursor cursor(gather);
   for (const Segment& segment : segments) {

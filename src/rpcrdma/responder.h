@@ -67,7 +67,7 @@ class Responder {
   bool CanSend(rpc::Message& reply);
   // False where the reply cannot be sent in the chunks that the call has offered.
   bool PostReply(const rpc::Message& reply, Header& header, Work& work);
-  void PostWrites(rdma::Gather gather, std::span<const Segment> segments, Work& work);
+  void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, Work& work);
   // Answers with RDMA_ERROR; done when it is sent.
   Task<void> SendError(FixedHeader request, ErrorCode error);
   // True while the peer has not left more answers untaken than it could have calls unanswered.

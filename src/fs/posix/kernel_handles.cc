@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -92,12 +93,13 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   kernel.get().handle_bytes = static_cast<unsigned>(octets.size());
   kernel.get().handle_type = std::to_integer<int>(bytes[kTypeAt]);
   std::memcpy(kernel.get().f_handle, octets.data(), octets.size());
-  FileDescriptor fd = OpenPatiently(kernel.get());
-  if (!fd) {
+  std::expected<FileDescriptor, int> opened = OpenPatiently(kernel.get());
+  if (!opened) {
     // The kernel finds fault with a handle of ours where its inode is gone.
-    if (errno == EINVAL || errno == ENOENT) return std::unexpected(Error::kStale);
-    return LastError();
+    if (opened.error() == EINVAL || opened.error() == ENOENT) return std::unexpected(Error::kStale);
+    return std::unexpected(FromErrno(opened.error()));
   }
+  FileDescriptor fd = *std::move(opened);
   struct stat stat;
   if (::fstat(fd.get(), &stat) != 0) return LastError();
   if (!S_ISDIR(stat.st_mode)) return fd;
@@ -109,16 +111,16 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
 
 // ENOMEM has two meanings. Either the kernel has no memory; or the file is gone, and another file with its inode number
 // is being made at this moment (Linux: an inode in the state I_CREATING). The second one is over soon, and then the
-// handle is stale. So try again a few times before the caller hears of it; errno is that of the last try.
-FileDescriptor KernelHandles::OpenPatiently(struct file_handle& handle) const {
+// handle is stale. So try again a few times before the caller hears of it.
+std::expected<FileDescriptor, int> KernelHandles::OpenPatiently(struct file_handle& handle) const {
   constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-  FileDescriptor fd(open_by_handle_(root_, &handle, kFlags));
-  for (const auto pause : kPauses) {
-    if (fd || errno != ENOMEM) break;
-    std::this_thread::sleep_for(pause);
-    fd = FileDescriptor(open_by_handle_(root_, &handle, kFlags));
+  for (auto pause = std::begin(kPauses);; ++pause) {
+    const int fd = open_by_handle_(root_, &handle, kFlags);
+    if (fd >= 0) return FileDescriptor(fd);
+    const int error = errno;
+    if (error != ENOMEM || pause == std::end(kPauses)) return std::unexpected(error);
+    std::this_thread::sleep_for(*pause);
   }
-  return fd;
 }
 
 }  // namespace penstock::fs::posix

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include <expected>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -44,7 +45,8 @@ class KernelHandles final : public HandleSource {
   KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers)
       : root_(root), superblock_(superblock), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
   Result<Handle> Sign(int fd) const;
-  FileDescriptor OpenPatiently(struct file_handle& handle) const;
+  // Or the errno of the last try.
+  std::expected<FileDescriptor, int> OpenPatiently(struct file_handle& handle) const;
 
   const int root_;
   const uint64_t superblock_;

@@ -7,9 +7,6 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-using testing::IsEmpty;
-using testing::SizeIs;
-
 // ---- delegations make room for opens
 
 class CrowdedClientTest : public FilesTest {
