@@ -1,6 +1,7 @@
 // Whose work something is: what fairness between clients is measured by.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace penstock {
@@ -11,7 +12,7 @@ struct ClientKey {
   uint64_t host = 0;
   uint64_t connection = 0;
 
-  bool operator==(const ClientKey&) const = default;
+  auto operator<=>(const ClientKey&) const = default;
 };
 
 }  // namespace penstock

@@ -38,8 +38,8 @@ class Workers {
   // Waits until every posted function has run, and ends the threads.
   void Join();
 
-  // Any thread: whether functions wait for a thread, or the threads are to end. A function that could go on for long had better return
-  // then, and be posted again.
+  // Any thread: whether functions wait for a thread, or the threads are to end. A function that could go on for long
+  // had better return then, and be posted again.
   bool is_wanted() const;
 
   // How many threads functions of the kind may have at the same time.

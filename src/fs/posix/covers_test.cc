@@ -57,10 +57,8 @@ TEST(CoversTest, FindsASubvolumeThatIsServedThroughABindMount) {
   const std::string top = disk + "/top", sub = top + "/sub";
   std::filesystem::create_directory(disk);
   std::filesystem::create_directory(bound);
-  const std::string made =
-      LoopDevice::Output("truncate -s 128M " + image + " && mkfs.btrfs -q " + image + " >/dev/null 2>&1 && echo ok");
   bool tried = false;
-  if (made == "ok") {
+  if (MakeFileSystem(image, "btrfs", "128M")) {
     const LoopDevice loop(image);
     if (!loop.name().empty() && ::mount(loop.name().c_str(), disk.c_str(), "btrfs", 0, nullptr) == 0) {
       std::filesystem::create_directory(top);

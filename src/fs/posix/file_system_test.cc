@@ -329,10 +329,9 @@ TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereSpaceIsLow) {
   const Scratch scratch(kDisk);
   const std::string image = scratch.outside() / "image", disk = scratch.outside() / "disk";
   stdfs::create_directory(disk);
-  const std::string made =
-      posix::LoopDevice::Output("truncate -s 8M " + image + " && mkfs.ext4 -q " + image + " 2>/dev/null && echo ok");
+  const bool made = posix::MakeFileSystem(image, "ext4", "8M");
   const posix::LoopDevice device(image);
-  if (made != "ok" || device.name().empty() || ::mount(device.name().c_str(), disk.c_str(), "ext4", 0, nullptr) != 0) {
+  if (!made || device.name().empty() || ::mount(device.name().c_str(), disk.c_str(), "ext4", 0, nullptr) != 0) {
     GTEST_SKIP() << "cannot mount a disk from a file: run as root, with e2fsprogs, to try this";
   }
   Replace(disk.c_str(), backend().options());

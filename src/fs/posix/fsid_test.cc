@@ -84,11 +84,10 @@ TEST(FsidTest, StaysWhereADiskIsAttachedUnderAnotherNumber) {
     uint64_t device = 0, fsid = 0;
   };
   std::vector<Seen> seen;
-  const std::string made =
-      LoopDevice::Output("truncate -s 4M " + image + " && mkfs.ext4 -q " + image + " 2>/dev/null && echo ok");
+  const bool made = MakeFileSystem(image, "ext4", "4M");
   {
     std::vector<std::unique_ptr<LoopDevice>> loops;  // the first keeps its number from the second
-    for (int attempt = 0; attempt < 2 && made == "ok"; ++attempt) {
+    for (int attempt = 0; attempt < 2 && made; ++attempt) {
       const LoopDevice& loop = *loops.emplace_back(std::make_unique<LoopDevice>(image));
       if (loop.name().empty() || ::mount(loop.name().c_str(), mounted.c_str(), "ext4", 0, nullptr) != 0) break;
       {

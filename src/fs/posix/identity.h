@@ -36,8 +36,8 @@ void DropResourceOverride();
 // short system calls (uid and gid: there, was it done, and back); the groups, which mean nothing to root, stay until
 // another caller's are needed. Costs nothing for a caller who is root.
 //
-// For threads that block, of the pool: never for a loop's. Its credentials are others afterwards, though they say the same, and the kernel
-// refuses such a thread the RDMA devices that it has open.
+// For threads of the pool, never for a loop's. The thread's credentials are other ones afterwards, though they say the
+// same, and the kernel refuses such a thread the RDMA devices that it has open.
 class AsCaller {
  public:
   AsCaller(const ServerIdentity& server, const Credentials& caller);

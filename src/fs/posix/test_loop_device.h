@@ -28,4 +28,10 @@ class LoopDevice {
   const std::string name_;
 };
 
+// Makes a file system in a file: of a kind that mkfs knows, and a size as truncate takes it. False where it cannot.
+inline bool MakeFileSystem(const std::string& image, const std::string& kind, const std::string& size) {
+  const std::string make = "truncate -s " + size + " " + image + " && mkfs." + kind + " -q " + image;
+  return LoopDevice::Output(make + " >/dev/null 2>&1 && echo ok") == "ok";
+}
+
 }  // namespace penstock::fs::posix

@@ -99,8 +99,8 @@ void Tree::Renaming::Note() {
   if (before_ && after) tree_.NoteChange(BeforeOf(before_->attributes), after->attributes);
 }
 
-// The mode bits decide here, without a system call. The kernel decides by an access control list, and is asked by a thread that acts as
-// the caller: a loop's thread never does.
+// The mode bits decide here, without a system call. By an access control list the kernel decides, asked by a thread that
+// acts as the caller: a loop's thread never does.
 std::optional<Rights> Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
                                      Patience patience) const {
   const Credentials effective = server_.Effective(caller);

@@ -226,7 +226,7 @@ class Tree {
     if (file) touches.push_back({object, file});
   }
   Result<uint32_t> WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
-  // Absent where that may take the disk, or cannot be done whole.
+  // Absent where that may take the disk, cannot be done whole, or is to be done as the caller.
   std::optional<uint32_t> WriteAtOnce(int fd, uint64_t offset, ConstBytes bytes);
   Result<CopyReply> CopyRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
                               const Attributes& before, uint64_t to_offset, uint64_t count);

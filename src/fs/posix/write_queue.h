@@ -1,13 +1,13 @@
 // Small writes that may block: several on one visit to a thread of the pool.
 #pragma once
 
+#include <compare>
 #include <coroutine>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -20,15 +20,16 @@
 
 namespace penstock::fs::posix {
 
-// Any thread. A client's writes to a file wait for one another (Object::changing), so that one thread does them as fast as several. To
-// wake a thread, and then the loop, costs several times what a small write does: so the thread does several in one go,
-// and the loop resumes them in one go. A write that is done may wait for up to three behind it.
+// Any thread. A client's writes to a file wait for one another (Object::changing), so that one thread does them as fast
+// as several. To wake a thread, and then the loop, costs several times what a small write does: so the thread does
+// several in one go, and the loop resumes them in one go. A write that is done may wait for up to three behind it.
 class WriteQueue {
  public:
   // `pool` outlives the queue, which outlives all that wait in it.
   explicit WriteQueue(Workers& pool) : pool_(pool) {}
 
-  // co_await queue.Run(context, object, write): what write() gives, on a thread of the pool; resumes on the context's loop.
+  // co_await queue.Run(context, object, write): what write() gives, on a thread of the pool. Resumes on the context's
+  // loop.
   template <class Write>
   auto Run(const Context& context, const ObjectRef& object, Write write) {
     using Given = std::invoke_result_t<Write&>;
@@ -46,16 +47,14 @@ class WriteQueue {
       }
       Given await_resume() { return std::move(*given); }
     };
-    const Key key{context.loop, context.client.host, context.client.connection, object.get()};
-    return Awaiter{{}, *this, key, std::move(write), std::nullopt};
+    return Awaiter{{}, *this, {context.loop, context.client, object.get()}, std::move(write), std::nullopt};
   }
 
  private:
   // Whose writes, and to what.
   struct Key {
     Loop* loop;
-    uint64_t host;
-    uint64_t connection;
+    ClientKey client;
     const Object* object;
 
     auto operator<=>(const Key&) const = default;
