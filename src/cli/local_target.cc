@@ -116,8 +116,9 @@ int LocalTarget::CreateTemporary(mode_t mode) {
   const std::scoped_lock lock(mutex_);
   for (int i = 0; i < kTries && !discarded_; ++i) {
     path made = DirectoryOf(replaced_) / fmt::format(".{}.penstock-{:08x}", name, random());
-    file_ = FileDescriptor(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-    if (file_) {
+    const int fd = ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0) {
+      file_ = FileDescriptor(fd);
       temporary_ = std::move(made);
       return 0;
     }

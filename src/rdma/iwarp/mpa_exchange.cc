@@ -46,7 +46,10 @@ Entropy MakeEntropy() {
 }  // namespace
 
 ProviderState::ProviderState(Loop& event_loop, Options chosen)
-    : loop(event_loop), options(chosen), entropy(MakeEntropy()), staging(std::make_shared<StagingArea>(kStagingSize)) {}
+    : loop(event_loop),
+      options(std::move(chosen)),
+      entropy(MakeEntropy()),
+      staging(std::make_shared<StagingArea>(kStagingSize)) {}
 
 Exchange::Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit)
     : state_(std::move(state)), socket_(std::move(socket)) {
