@@ -45,11 +45,14 @@ class Workers::Pool {
   }
 
   void Post(Turns::Function function, const ClientKey& client, Work work) {
-    const std::lock_guard lock(mutex_);
-    if (ends_) return;
-    turns_[IndexOf(work)].Push(client, std::move(function));
-    wanted_ = true;
-    Wake();
+    {
+      const std::lock_guard lock(mutex_);
+      if (ends_) return;
+      turns_[IndexOf(work)].Push(client, std::move(function));
+      wanted_ = true;
+      if (!NeedsAnIdleThread()) return;
+    }
+    wake_.notify_one();  // without the lock, for which the woken thread would wait at once
   }
 
   void Join() {
@@ -92,16 +95,17 @@ class Workers::Pool {
   void Start() {
     threads_.emplace_back([this] { Run(); });
   }
-  // Another thread, where it finds something to do.
-  void Wake() {
-    if (!CanTake()) return;
-    if (idle_ > 0) return wake_.notify_one();
-    if (threads_.size() == count_ || drains_) return;
+  // Whether an idle thread would find something to do: then the caller notifies one. Where none is idle another one is started.
+  bool NeedsAnIdleThread() {
+    if (!CanTake()) return false;
+    if (idle_ > 0) return true;
+    if (threads_.size() == count_ || drains_) return false;
     try {
       Start();
     } catch (const std::system_error& why) {
       log::debug("the pool goes on with {} of {} threads: {}", threads_.size(), count_, why.what());
     }
+    return false;
   }
   bool Waits() const { return turns_[0].size() + turns_[1].size() > 0; }
 
@@ -120,8 +124,9 @@ class Workers::Pool {
       }
       wanted_ = Waits();
       // There may be more: what came before this thread was awake, or what this client may have now that it has one less.
-      if (Waits()) Wake();
+      const bool notifies = Waits() && NeedsAnIdleThread();
       lock.unlock();
+      if (notifies) wake_.notify_one();
       taken->function();
       taken->function = nullptr;
       lock.lock();
