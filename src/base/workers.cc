@@ -50,9 +50,9 @@ class Workers::Pool {
       if (ends_) return;
       turns_[IndexOf(work)].Push(client, std::move(function));
       wanted_ = true;
-      if (!NeedsAnIdleThread()) return;
+      if (!Recruit()) return;
     }
-    wake_.notify_one();  // without the lock, for which the woken thread would wait at once
+    wake_.notify_one();
   }
 
   void Join() {
@@ -95,8 +95,9 @@ class Workers::Pool {
   void Start() {
     threads_.emplace_back([this] { Run(); });
   }
-  // Whether an idle thread would find something to do: then the caller notifies one. Where none is idle another one is started.
-  bool NeedsAnIdleThread() {
+  // Gets another thread, where it finds something to do. Starts one if none is idle; else returns true, and the caller
+  // notifies one after it has released the lock: the notified thread wants that at once.
+  [[nodiscard]] bool Recruit() {
     if (!CanTake()) return false;
     if (idle_ > 0) return true;
     if (threads_.size() == count_ || drains_) return false;
@@ -124,7 +125,7 @@ class Workers::Pool {
       }
       wanted_ = Waits();
       // There may be more: what came before this thread was awake, or what this client may have now that it has one less.
-      const bool notifies = Waits() && NeedsAnIdleThread();
+      const bool notifies = Waits() && Recruit();
       lock.unlock();
       if (notifies) wake_.notify_one();
       taken->function();

@@ -31,6 +31,7 @@ class Workers {
   // `threads`: at least one; they are started when they are needed.
   explicit Workers(size_t threads);
   // Ends the threads as soon as the functions return that run now. Functions that have not begun are destroyed.
+  // No other thread may still be in Post() or Join(), but for the pool's own.
   ~Workers();
 
   // Any thread: runs `function` on a thread of the pool, later. Functions posted after Join() are destroyed.
