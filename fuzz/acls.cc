@@ -6,7 +6,7 @@
 
 #include "fs/posix/acl_octets.h"
 #include "input.h"
-#include "nfs/v4/acl.h"
+#include "nfs/v4/attributes/acl.h"
 #include "xdr/decode.h"
 
 namespace {

@@ -13,8 +13,8 @@
 #include "base/mix.h"
 #include "fs/posix/handle_key.h"
 #include "input.h"
-#include "nfs/v4/state/recovery.h"
-#include "nfs/v4/state/reply_record.h"
+#include "nfs/v4/state/stable/recovery.h"
+#include "nfs/v4/state/stable/reply_record.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "base/state_directory.h"
-#include "nfs/v4/copy.h"
-#include "nfs/v4/lease.h"
-#include "nfs/v4/local_leases.h"
+#include "nfs/v4/operations/copy.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/local_leases.h"
 #include "nfs/v4/state/random.h"
 
 namespace penstock::server {

@@ -12,12 +12,12 @@
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/caller.h"
-#include "nfs/v4/claims.h"
-#include "nfs/v4/namespace.h"
-#include "nfs/v4/program.h"
-#include "nfs/v4/settings.h"
-#include "nfs/v4/state/recovery_queue.h"
-#include "nfs/v4/state/reply_writer.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/engine/program.h"
+#include "nfs/v4/operations/claims.h"
+#include "nfs/v4/state/settings.h"
+#include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 
 namespace penstock::server {

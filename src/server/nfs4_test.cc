@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "nfs/v4/nfs4_test.h"
+#include "nfs/v4/engine/nfs4_test.h"
 
 namespace penstock::server {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/address.h"
 #include "base/timer.h"
 #include "nfs/export_options.h"
-#include "nfs/v4/settings.h"
+#include "nfs/v4/state/settings.h"
 #include "rdma/choice/choice.h"
 #include "rdma/iwarp/options.h"
 #include "rpc/connection_table.h"

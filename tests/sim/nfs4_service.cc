@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "nfs/v4/lease.h"
+#include "nfs/v4/operations/lease.h"
 
 namespace penstock::simulation {
 namespace {

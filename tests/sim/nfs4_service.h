@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callbacks.h"
-#include "nfs/v4/namespace.h"
-#include "nfs/v4/program.h"
-#include "nfs/v4/state/recovery_queue.h"
-#include "nfs/v4/state/reply_writer.h"
+#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/engine/program.h"
+#include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "rdma/sim/world.h"
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <span>
 
+#include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/convert.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 #include "xdr/message.h"

@@ -9,9 +9,9 @@
 
 #include "fs/file_system.h"
 #include "nfs/file_handle.h"
-#include "nfs/v4/acl.h"
+#include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/attribute_set.h"
-#include "nfs/v4/settings.h"
+#include "nfs/v4/state/settings.h"
 #include "protocol/nfs4_types.h"
 
 namespace penstock::nfs::v4 {

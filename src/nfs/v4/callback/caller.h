@@ -16,8 +16,8 @@
 
 #include "base/address.h"
 #include "base/loop.h"
+#include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/callback/wire.h"
-#include "nfs/v4/callbacks.h"
 #include "nfs/v4/state/state.h"
 #include "rpc/transport.h"
 

@@ -9,7 +9,7 @@
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/callback/caller.h"
 #include "nfs/v4/callback/test_client.h"
-#include "nfs/v4/state/test_clients.h"
+#include "nfs/v4/state/clients/test_clients.h"
 #include "rpc/tcp/channel.h"
 #include "rpc/tcp/server.h"
 

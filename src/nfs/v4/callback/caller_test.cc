@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "nfs/v4/callback/test_client.h"
-#include "nfs/v4/state/test_clients.h"
+#include "nfs/v4/state/clients/test_clients.h"
 #include "rdma/sim/world.h"
 
 namespace penstock::nfs::v4 {

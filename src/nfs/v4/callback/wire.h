@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "nfs/v4/callbacks.h"
+#include "nfs/v4/callback/callbacks.h"
 #include "protocol/nfs4_callback.h"
 #include "rpc/auth.h"
 #include "rpc/transport.h"

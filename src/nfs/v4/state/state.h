@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <mutex>
 
-#include "nfs/v4/state/clients.h"
-#include "nfs/v4/state/files.h"
+#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/files/files.h"
 #include "nfs/v4/state/offloads.h"
 
 namespace penstock::nfs::v4 {

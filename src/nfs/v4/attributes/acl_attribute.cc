@@ -1,0 +1,126 @@
+// The attribute acl: lists of entries as they go over the wire (RFC 8881 §6.2.1).
+#include "nfs/v4/attributes/acl.h"
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "xdr/decode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+using Kind = Trustee::Kind;
+
+constexpr uint32_t kMaxEntries = 1024;
+
+constexpr std::string_view kOwner = "OWNER@";
+constexpr std::string_view kGroup = "GROUP@";
+constexpr std::string_view kEveryone = "EVERYONE@";
+
+// Those that only tell where an entry is from, or belong to entries that audit, say nothing here.
+constexpr uint32_t kIgnoredFlags =
+    ACE4_INHERITED_ACE | ACE4_SUCCESSFUL_ACCESS_ACE_FLAG | ACE4_FAILED_ACCESS_ACE_FLAG | ACE4_IDENTIFIER_GROUP;
+constexpr uint32_t kKnownFlags = ACE4_FILE_INHERIT_ACE | ACE4_DIRECTORY_INHERIT_ACE | ACE4_INHERIT_ONLY_ACE;
+
+constexpr uint32_t kKnownRights = ACE4_READ_DATA | ACE4_WRITE_DATA | ACE4_APPEND_DATA | ACE4_READ_NAMED_ATTRS |
+                                  ACE4_WRITE_NAMED_ATTRS | ACE4_EXECUTE | ACE4_DELETE_CHILD | ACE4_READ_ATTRIBUTES |
+                                  ACE4_WRITE_ATTRIBUTES | ACE4_WRITE_RETENTION | ACE4_WRITE_RETENTION_HOLD |
+                                  ACE4_DELETE | ACE4_READ_ACL | ACE4_WRITE_ACL | ACE4_WRITE_OWNER | ACE4_SYNCHRONIZE;
+
+void EncodeWho(xdr::Encoder& to, const Trustee& who, const OwnerNames& owners) {
+  switch (who.kind) {
+    case Kind::kOwner:
+      return to.String(kOwner);
+    case Kind::kOwningGroup:
+      return to.String(kGroup);
+    case Kind::kEveryone:
+      return to.String(kEveryone);
+    case Kind::kUser:
+      return owners.EncodeUser(to, who.id);
+    case Kind::kGroup:
+      return owners.EncodeGroup(to, who.id);
+  }
+}
+
+Kind KindOf(std::string_view who, bool group) {
+  if (who == kOwner) return Kind::kOwner;
+  if (who == kGroup) return Kind::kOwningGroup;
+  if (who == kEveryone) return Kind::kEveryone;
+  return group ? Kind::kGroup : Kind::kUser;
+}
+
+nfsstat4 Check(const nfsace4& given) {
+  if (given.type != ACE4_ACCESS_ALLOWED_ACE_TYPE && given.type != ACE4_ACCESS_DENIED_ACE_TYPE) {
+    return given.type <= ACE4_SYSTEM_ALARM_ACE_TYPE ? NFS4ERR_ATTRNOTSUPP : NFS4ERR_INVAL;
+  }
+  // What is inherited here is inherited all the way down.
+  if ((given.flag & ACE4_NO_PROPAGATE_INHERIT_ACE) != 0) return NFS4ERR_ATTRNOTSUPP;
+  if ((given.flag & ~(kKnownFlags | kIgnoredFlags)) != 0 || (given.access_mask & ~kKnownRights) != 0) {
+    return NFS4ERR_INVAL;
+  }
+  return IsUtf8(given.who) ? NFS4_OK : NFS4ERR_INVAL;
+}
+
+}  // namespace
+
+Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls) {
+  for (const fs::Acl* acl : {&acls.access, &acls.defaults}) {
+    for (const fs::AclEntry& entry : *acl) {
+      const bool user = entry.tag == fs::AclTag::kUser;
+      if (!user && entry.tag != fs::AclTag::kGroup) continue;
+      // Names are known by pairs; who stands beside does not matter.
+      const uint32_t uid = user ? entry.id : 0;
+      const uint32_t gid = user ? 0 : entry.id;
+      if (!owners.Knows(uid, gid)) co_await owners.Load(loop, uid, gid);
+    }
+  }
+}
+
+void EncodeAcl(xdr::Encoder& to, const fs::Acls& acls, bool directory, const OwnerNames& owners) {
+  const std::vector<AccessControlEntry> entries = ToNfs(acls, directory);
+  to.Length(entries.size());
+  for (const AccessControlEntry& entry : entries) {
+    to.U32(entry.denies ? ACE4_ACCESS_DENIED_ACE_TYPE : ACE4_ACCESS_ALLOWED_ACE_TYPE);
+    to.U32(entry.flags | (entry.who.kind == Kind::kGroup ? ACE4_IDENTIFIER_GROUP : 0));
+    to.U32(entry.mask);
+    EncodeWho(to, entry.who, owners);
+  }
+}
+
+nfsstat4 DecodeAcl(xdr::Decoder& from, std::vector<GivenEntry>& entries) {
+  uint32_t count;
+  if (!from.U32(count)) return NFS4ERR_BADXDR;
+  if (count > kMaxEntries) return NFS4ERR_INVAL;
+  for (uint32_t i = 0; i < count; ++i) {
+    nfsace4 given{};
+    if (!xdr::Decode(from, given)) return NFS4ERR_BADXDR;
+    if (const nfsstat4 status = Check(given); status != NFS4_OK) return status;
+    GivenEntry entry;
+    entry.entry.denies = given.type == ACE4_ACCESS_DENIED_ACE_TYPE;
+    entry.entry.flags = given.flag & kKnownFlags;
+    entry.entry.mask = given.access_mask;
+    entry.entry.who.kind = KindOf(given.who, (given.flag & ACE4_IDENTIFIER_GROUP) != 0);
+    entry.user_or_group = given.who;
+    entries.push_back(entry);
+  }
+  return NFS4_OK;
+}
+
+Task<Result<std::vector<AccessControlEntry>, nfsstat4>> FindIds(OwnerNames& owners, Loop* loop,
+                                                                std::vector<GivenEntry> entries) {
+  std::vector<AccessControlEntry> found;
+  for (GivenEntry& given : entries) {
+    Trustee& who = given.entry.who;
+    if (who.kind == Kind::kUser || who.kind == Kind::kGroup) {
+      const std::optional<uint32_t> id = who.kind == Kind::kUser ? co_await owners.UserOf(given.user_or_group, loop)
+                                                                 : co_await owners.GroupOf(given.user_or_group, loop);
+      if (!id) co_return std::unexpected(NFS4ERR_BADOWNER);
+      who.id = *id;
+    }
+    found.push_back(given.entry);
+  }
+  co_return found;
+}
+
+}  // namespace penstock::nfs::v4

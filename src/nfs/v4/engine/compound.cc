@@ -1,0 +1,150 @@
+#include "nfs/v4/engine/compound.h"
+
+#include "nfs/v4/attributes/attribute_set.h"
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/state/state.h"
+#include "protocol/nfs4_0.h"
+#include "rpc/call_order.h"
+#include "xdr/decode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// RFC 8881 §2.6.3.1.1.3: "by component name".
+bool IsByName(xdr::Decoder& open) {
+  OPEN4args arguments{};
+  if (!xdr::Decode(open, arguments)) return false;
+  switch (arguments.claim.claim()) {
+    case CLAIM_NULL:
+    case CLAIM_DELEGATE_CUR:
+    case CLAIM_DELEGATE_PREV:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// RFC 8881 §2.6.3.1.1: an operation that puts a filehandle does not complain about the security flavor where the next one
+// replaces that filehandle, asks which flavors there are, or checks the flavor of the object that it leads to; nor where
+// nothing follows. What SAVEFH saves is looked at again when it comes back.
+//
+// Nor does it where the client's machine gives back what its users have left, or asks about it: it may not be able to do
+// so in the flavor that the export wants. Linux (6.1) asks for attributes on the way. And it asks the root, as its machine
+// with integrity, for nothing but the lease time, which is the server's: where that fails it does not renew its lease while it
+// is idle.
+Compound::Standing Compound::Forgive() const {
+  const auto for_machine = [&](nfs_opnum4 operation) {
+    return MachineMay(operation) ? Standing::kForgivenMachine : Standing::kRefused;
+  };
+  if (!following) return Standing::kForgiven;
+  const xdr::Message rest = xdr::Message::Whole(Slice::Borrowed(following->rest()));
+  xdr::Decoder decoder(rest);
+  for (;;) {
+    uint32_t word;
+    if (!decoder.U32(word)) return Standing::kForgiven;
+    const auto next = static_cast<nfs_opnum4>(word);
+    switch (next) {
+      case OP_PUTFH:
+      case OP_PUTPUBFH:
+      case OP_PUTROOTFH:
+      case OP_RESTOREFH:
+      case OP_SECINFO:
+      case OP_SECINFO_NO_NAME:
+      case OP_LOOKUP:
+      case OP_LOOKUPP:
+        return Standing::kForgiven;
+      case OP_OPEN:
+        return IsByName(decoder) ? Standing::kForgiven : Standing::kRefused;
+      case OP_SAVEFH:
+        continue;
+      case OP_GETATTR: {
+        GETATTR4args arguments{};
+        if (!xdr::Decode(decoder, arguments)) return Standing::kRefused;
+        const auto after = decoder.PeekU32();
+        if (after) return for_machine(static_cast<nfs_opnum4>(*after));
+        const bool of_server = AttributeSet(arguments.attr_request) == AttributeSet{FATTR4_LEASE_TIME};
+        return of_server ? Standing::kForgivenMachine : Standing::kRefused;
+      }
+      default:
+        return for_machine(next);
+    }
+  }
+}
+
+bool Compound::MayUseForgiven(nfs_opnum4 operation) const {
+  switch (operation) {
+    case OP_SAVEFH:
+    case OP_SECINFO:
+    case OP_SECINFO_NO_NAME:
+    case OP_LOOKUP:
+    case OP_LOOKUPP:
+    case OP_OPEN:  // where it is by name it looks for itself, where not it is here only after those above
+      return true;
+    case OP_GETATTR:
+      return standing == Standing::kForgivenMachine;
+    default:
+      return MachineMay(operation);
+  }
+}
+
+bool Compound::MachineMay(nfs_opnum4 operation) const {
+  if (!slot || call.credential.flavor != rpc::AuthFlavor::RPCSEC_GSS) return false;
+  const Sender sender = Sender::Of(call.credential);
+  return services.state.Lock()->clients.MachineMay(slot->client, operation, sender);
+}
+
+nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const {
+  const bool taken = services.names.FlavorsOf(in, object, call.peer).Admits(call.credential);
+  return taken ? NFS4_OK : NFS4ERR_WRONGSEC;
+}
+
+void Compound::Enter(const Export& in, const fs::Handle& object, Standing how) {
+  current.emplace(in, object, call);
+  standing = how;
+  current_stateid.reset();
+  if (call.peer.order) call.peer.order->NoteSubject(call.xid, NamedFileHash()(current->name()));
+}
+
+nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
+  // RFC 8881 §15.1.2.9: access that was revoked, for everybody or for this client, makes a handle stale.
+  const Export* in = services.names.Find(handle.export_id, call.peer);
+  if (!in) return NFS4ERR_STALE;
+  if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
+  return PutCurrent(*in, handle.object);
+}
+
+nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object) {
+  const Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive();
+  if (how == Standing::kRefused) return NFS4ERR_WRONGSEC;
+  Enter(in, object, how);
+  return NFS4_OK;
+}
+
+nfsstat4 Compound::MoveTo(const FileHandle& handle) {
+  const Export* in = services.names.Find(handle.export_id, call.peer);
+  if (!in) return NFS4ERR_STALE;
+  if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
+  return MoveTo(*in, handle.object);
+}
+
+nfsstat4 Compound::MoveTo(const Export& in, const fs::Handle& object) {
+  if (const nfsstat4 status = CheckFlavor(in, object); status != NFS4_OK) return status;
+  Enter(in, object, Standing::kTaken);
+  return NFS4_OK;
+}
+
+// RFC 8881 §8.2.3: sequence number one, and zeros else.
+Result<stateid4, nfsstat4> Compound::Resolve(const stateid4& given) const {
+  static constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
+  if (minor_version == 0 || given != kCurrent) return given;
+  if (!current_stateid) return std::unexpected(NFS4ERR_BAD_STATEID);
+  return *current_stateid;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,177 @@
+#include "nfs/v4/engine/namespace.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "nfs/v4/engine/compound.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+// No export has it: see Namespace::Make.
+constexpr ExportId kPseudoExport{0};
+
+ExportOptions PseudoOptions() {
+  ExportOptions options;
+  options.read_only = true;
+  return options;
+}
+
+// What is left of `path` below `directory`; both as Export::path().
+std::string_view Below(std::string_view directory, std::string_view path) {
+  if (directory == "/") return path.substr(1);
+  return path.substr(std::min(path.size(), directory.size() + 1));
+}
+
+bool IsBelow(std::string_view directory, std::string_view path) {
+  if (path == directory) return false;
+  return directory == "/" || (path.starts_with(directory) && path[directory.size()] == '/');
+}
+
+std::string_view LastName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+fs::Context OwnContext(Loop* loop) {
+  fs::Context context;
+  context.credentials.uid = 0;
+  context.credentials.gid = 0;
+  context.loop = loop;
+  return context;
+}
+
+Namespace::Namespace(const Exports& exports, fs::Timestamp started)
+    : exports_(exports),
+      directories_(std::make_shared<PseudoFileSystem>(started)),
+      pseudo_(kPseudoExport, "", directories_, PseudoOptions()) {}
+
+SetupResult<std::unique_ptr<const Namespace>> Namespace::Make(const Exports& exports, fs::Timestamp started) {
+  std::unique_ptr<Namespace> made(new Namespace(exports, started));
+  for (const auto& exported : exports.all()) {
+    const Node* node = made->directories_->Make(exported->path());
+    if (!node || exported->id() == kPseudoExport) {
+      return std::unexpected(SetupError{fmt::format(
+          "export \"{}\" cannot be told from another in file handles; choose another path for it", exported->path())});
+    }
+    made->at_.emplace(node, exported.get());
+  }
+  return made;
+}
+
+const Export* Namespace::Find(ExportId id, const Client& client) const {
+  if (id == kPseudoExport) return &pseudo_;
+  const Export* found = exports_.Find(id);
+  if (!found || found->Admits(client)) return found;
+  exports_.Refuse(client.address, *found);
+  return nullptr;
+}
+
+const Export* Namespace::At(const Node& node, const Client& client) const {
+  const auto found = at_.find(&node);
+  return found != at_.end() && found->second->Admits(client) ? found->second : nullptr;
+}
+
+bool Namespace::IsVisible(const Node& node, const Client& client) const {
+  return At(node, client) ||
+         std::ranges::any_of(node.children, [&](const Node* child) { return IsVisible(*child, client); });
+}
+
+void Namespace::AddFlavors(const Node& node, const Client& client, SecurityFlavors& flavors) const {
+  if (const Export* exported = At(node, client)) flavors.Add(exported->options().security);
+  for (const Node* child : node.children) AddFlavors(*child, client, flavors);
+}
+
+SecurityFlavors Namespace::FlavorsOf(const Export& in, const fs::Handle& object, const Client& client) const {
+  if (&in != &pseudo_) return in.options().security;
+  SecurityFlavors flavors;
+  if (const Node* node = directories_->Find(object)) AddFlavors(*node, client, flavors);
+  // There is nothing to be protected.
+  if (flavors.empty()) flavors = ExportOptions().security;
+  return flavors;
+}
+
+Place Namespace::Root(const Client& client) const {
+  const Export* exported = At(directories_->root(), client);
+  if (!exported) {
+    exported = &pseudo_;
+    if (!IsVisible(directories_->root(), client)) exports_.RefuseAll(client.address);
+  }
+  return {exported, exported->file_system().Root()};
+}
+
+bool Namespace::IsTop(const Object& object) const {
+  return &object.in() == &pseudo_ || object.object() == object.file_system().Root();
+}
+
+Task<fs::Result<fs::Handle>> Namespace::Walk(const Export& from, std::string_view path, Loop* loop) {
+  const fs::Context context = OwnContext(loop);
+  fs::Handle at = from.file_system().Root();
+  while (!path.empty()) {
+    const std::string_view name = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(path.size(), name.size() + 1));
+    const auto found = co_await from.file_system().Lookup(context, at, name);
+    if (!found.result) co_return std::unexpected(found.result.error());
+    at = found.result->handle;
+  }
+  co_return at;
+}
+
+Task<std::vector<Junction>> Namespace::JunctionsIn(const Object& directory, const Client& client,
+                                                   std::string_view only) const {
+  std::vector<Junction> junctions;
+  const Export& in = directory.in();
+  if (&in == &pseudo_) {
+    const Node* node = directories_->Find(directory.object());
+    if (!node) co_return junctions;
+    for (const Node* child : node->children) {
+      if (!only.empty() && child->name != only) continue;
+      const Export* leads_to = At(*child, client);
+      if (leads_to || !IsVisible(*child, client)) junctions.push_back({child->name, leads_to, child->id});
+    }
+    co_return junctions;
+  }
+  for (const auto& exported : exports_.all()) {
+    if (!IsBelow(in.path(), exported->path()) || !exported->Admits(client)) continue;
+    const std::string_view name = LastName(exported->path());
+    if (!only.empty() && name != only) continue;
+    std::string_view parent = Below(in.path(), exported->path());
+    parent.remove_suffix(std::min(parent.size(), name.size() + 1));
+    const auto stands_in = co_await Walk(in, parent, directory.context().loop);
+    if (stands_in && *stands_in == directory.object()) junctions.push_back({name, exported.get()});
+  }
+  co_return junctions;
+}
+
+// The directory of a path as a client sees it.
+Task<fs::Result<Place>> Namespace::Resolve(const Node& node, const Client& client, Loop* loop) const {
+  for (const Node* above = &node; above; above = above->parent) {
+    const Export* exported = At(*above, client);
+    if (!exported) continue;
+    const auto found = co_await Walk(*exported, Below(above->path, node.path), loop);
+    if (!found) break;
+    co_return Place{exported, *found};
+  }
+  co_return Place{&pseudo_, PseudoFileSystem::HandleOf(node)};
+}
+
+Task<fs::Result<Place>> Namespace::ParentOfTop(const Object& object, const Client& client) const {
+  const Node* node = &object.in() == &pseudo_ ? directories_->Find(object.object())
+                                              : directories_->Find(std::string_view(object.in().path()));
+  if (!node) co_return std::unexpected(fs::Error::kStale);
+  if (!node->parent) co_return std::unexpected(fs::Error::kNoEnt);
+  co_return co_await Resolve(*node->parent, client, object.context().loop);
+}
+
+Task<uint64_t> Namespace::MountedOnFileId(const Object& root, uint64_t own, const Client& client) const {
+  const Node* node = directories_->Find(std::string_view(root.in().path()));
+  if (&root.in() == &pseudo_ || !node || !node->parent) co_return own;
+  Loop* loop = root.context().loop;
+  const auto parent = co_await Resolve(*node->parent, client, loop);
+  if (!parent) co_return own;
+  if (parent->in == &pseudo_) co_return node->id;
+  const auto covered = co_await parent->in->file_system().Lookup(OwnContext(loop), parent->object, node->name);
+  co_return covered.result ? covered.result->attributes.fileid : own;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,182 @@
+// GETATTR, SETATTR, VERIFY, NVERIFY, ACCESS.
+#include "nfs/v4/operations/attributes.h"
+
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/operations/given_attributes.h"
+#include "nfs/v4/operations/io_state.h"
+#include "nfs/v4/operations/operations.h"
+#include "xdr/encode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY};
+constexpr AttributeSet kAclAlone{FATTR4_ACL};
+
+}  // namespace
+
+AttributeValues ValuesOf(const Compound& compound, const Object& object) {
+  return {.settings = compound.services.settings,
+          .owners = compound.services.owners,
+          .properties = object.file_system().GetProperties(),
+          .minor_version = compound.minor_version,
+          .handle = object.handle()};
+}
+
+Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const AttributeSet& set,
+                              AttributeValues& values) {
+  fs::FileSystem& file_system = object.file_system();
+  const auto attributes = co_await file_system.GetAttributes(object.context(), object.object());
+  if (!attributes) co_return ToStatus(attributes.error());
+  values.attributes = *attributes;
+  values.mounted_on_fileid = attributes->fileid;
+  if (set.Intersects(kHeldAttributes)) {
+    // RFC 8881 §10.4.3: who holds a write delegation knows better.
+    co_await AskHolder(compound, object, values.attributes);
+  }
+  const Namespace& names = compound.services.names;
+  if (set.Has(FATTR4_MOUNTED_ON_FILEID) && names.IsTop(object)) {
+    values.mounted_on_fileid = co_await names.MountedOnFileId(object, attributes->fileid, compound.call.peer);
+  }
+  if (set.Intersects(kSpaceAttributes)) {
+    const auto space = co_await file_system.GetSpace(object.context(), object.object());
+    if (!space.result) co_return ToStatus(space.result.error());
+    values.space = *space.result;
+  }
+  OwnerNames& owners = compound.services.owners;
+  if (set.Has(FATTR4_ACL)) {
+    const auto acls = co_await file_system.GetAcls(object.context(), object.object());
+    if (!acls.result) co_return ToStatus(acls.result.error());
+    values.acls = *acls.result;
+    co_await LoadNames(owners, object.context().loop, values.acls);
+  }
+  if (set.Intersects(kOwnerAttributes) && !owners.Knows(attributes->uid, attributes->gid)) {
+    co_await owners.Load(object.context().loop, attributes->uid, attributes->gid);
+  }
+  co_return NFS4_OK;
+}
+
+namespace {
+
+// Whether what the object's attributes of `given` are is what `given` says (RFC 8881 §18.31): NFS4ERR_SAME,
+// NFS4ERR_NOT_SAME, or why that cannot be said.
+Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
+  const AttributeSet set(given.attrmask);
+  const Object& object = *compound.current;
+  if (!SupportedAttributes(object.file_system().GetProperties(), compound.minor_version).Contains(set)) {
+    co_return NFS4ERR_ATTRNOTSUPP;
+  }
+  if (!ReadableAttributes().Contains(set) || set.Has(FATTR4_RDATTR_ERROR)) co_return NFS4ERR_INVAL;
+  AttributeValues values = ValuesOf(compound, object);
+  const nfsstat4 status = co_await LoadAttributes(compound, object, set, values);
+  if (status != NFS4_OK) co_return status;
+
+  // Each value has but one encoding.
+  xdr::Encoder encoder(compound.buffers());
+  EncodeAttributes(encoder, set, values);
+  const xdr::Message encoded = encoder.Finish();
+  const ConstBytes own = encoded.stream.bytes().subspan(set.encoded_size() + 4);
+  co_return Equal(own, given.attr_vals.bytes()) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
+}
+
+// mode_set_masked: the other bits stay (RFC 8881 §6.2.5). A list, which is set before a mode (RFC 8881 §6.4.1.3): what
+// it may say depends on the object's type.
+Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) {
+  if (!given.masked_mode && !given.acl) co_return NFS4_OK;
+  const auto attributes = co_await object.file_system().GetAttributes(object.context(), object.object());
+  if (!attributes) co_return ToStatus(attributes.error());
+  const bool is_directory = attributes->type == fs::FileType::kDirectory;
+  const nfsstat4 status = co_await SetAcl(object, object.object(), is_directory, given);
+  if (status != NFS4_OK || !given.masked_mode) co_return status;
+  const uint32_t mask = given.masked_mode->mm_mask_bits;
+  given.values.mode = (attributes->mode & ~mask) | (given.masked_mode->mm_value_to_set & mask);
+  co_return NFS4_OK;
+}
+
+// The rights that there can be at all (RFC 8881 §18.1.3): no directory is executed, nothing else is searched.
+uint32_t MeaningfulRights(fs::FileType type) {
+  constexpr uint32_t kAll = ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE |
+                            ACCESS4_EXECUTE | ACCESS4_XAREAD | ACCESS4_XAWRITE | ACCESS4_XALIST;
+  return type == fs::FileType::kDirectory ? kAll & ~ACCESS4_EXECUTE : kAll & ~(ACCESS4_LOOKUP | ACCESS4_DELETE);
+}
+
+}  // namespace
+
+// RFC 8881 §18.7
+Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr::Encoder& results) {
+  const Object& object = *compound.current;
+  AttributeValues values = ValuesOf(compound, object);
+  const AttributeSet known = wanted & SupportedAttributes(values.properties, compound.minor_version);
+  const AttributeSet set = known & ReadableAttributes();
+  const nfsstat4 status =
+      set == known ? co_await LoadAttributes(compound, object, set, values) : NFS4ERR_INVAL;  // some are only set
+  xdr::Encode(results, status);
+  if (status == NFS4_OK) EncodeAttributes(results, set, values);
+  co_return status;
+}
+
+// RFC 8881 §18.30. The file system sets all that is given, or nothing; but for the list, which comes first.
+Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& arguments) {
+  const Object& object = *compound.current;
+  auto given = co_await ReadAttributes(compound, arguments.obj_attributes, AttributeUse::kSet);
+  if (!given) co_return SETATTR4res{.status = given.error(), .attrsset = {}};
+  nfsstat4 status = NFS4_OK;
+  if (object.read_only()) {
+    status = NFS4ERR_ROFS;
+  } else if (given->values.size) {
+    status = co_await CheckWrite(compound, arguments.stateid);
+  } else {
+    status = co_await RecallBeforeChange(compound, object.name(), arguments.stateid);
+  }
+  if (status == NFS4_OK) status = co_await ApplyToWhatIsThere(object, *given);
+  if (status != NFS4_OK) co_return SETATTR4res{.status = status, .attrsset = {}};
+
+  const auto changed =
+      co_await object.file_system().SetAttributes(object.context(), object.object(), given->values, std::nullopt);
+  if (!changed.result) {
+    co_return SETATTR4res{.status = ToStatus(changed.result.error()), .attrsset = (given->set & kAclAlone).ToBitmap()};
+  }
+  co_return SETATTR4res{.status = NFS4_OK, .attrsset = given->set.ToBitmap()};
+}
+
+// RFC 8881 §18.31
+Task<VERIFY4res> Verify(Compound& compound, const VERIFY4args& arguments) {
+  const nfsstat4 status = co_await Compare(compound, arguments.obj_attributes);
+  co_return VERIFY4res{.status = status == NFS4ERR_SAME ? NFS4_OK : status};
+}
+
+// RFC 8881 §18.15
+Task<NVERIFY4res> NotVerify(Compound& compound, const NVERIFY4args& arguments) {
+  const nfsstat4 status = co_await Compare(compound, arguments.obj_attributes);
+  co_return NVERIFY4res{.status = status == NFS4ERR_NOT_SAME ? NFS4_OK : status};
+}
+
+// RFC 8881 §18.1; with rights to extended attributes from minor version 2 on (RFC 8276 §8.5).
+Task<ACCESS4res> Access(Compound& compound, const ACCESS4args& arguments) {
+  constexpr uint32_t kOrdinary = 0x3f;
+  constexpr uint32_t kChanging = ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE | ACCESS4_XAWRITE;
+  const uint32_t known =
+      compound.minor_version < 2 ? kOrdinary : MeaningfulRights(fs::FileType::kDirectory) | kOrdinary;
+  if ((arguments.access & ~known) != 0) co_return ACCESS4res(NFS4ERR_INVAL);
+
+  const Object& object = *compound.current;
+  const uint32_t wanted = object.read_only() ? arguments.access & ~kChanging : arguments.access;
+  const auto observed = co_await object.file_system().Access(object.context(), object.object(), wanted);
+  if (!observed.result) co_return ACCESS4res(ToStatus(observed.result.error()));
+  uint32_t supported = arguments.access & MeaningfulRights(observed.attributes->type);
+  if (!object.file_system().GetProperties().xattrs) supported &= kOrdinary;
+  co_return ACCESS4res(NFS4_OK, ACCESS4resok{.supported = supported, .access = *observed.result & supported});
+}
+
+static_assert(fs::kAccessRead == ACCESS4_READ && fs::kAccessLookup == ACCESS4_LOOKUP &&
+              fs::kAccessModify == ACCESS4_MODIFY && fs::kAccessExtend == ACCESS4_EXTEND &&
+              fs::kAccessDelete == ACCESS4_DELETE && fs::kAccessExecute == ACCESS4_EXECUTE &&
+              fs::kAccessXattrRead == ACCESS4_XAREAD && fs::kAccessXattrWrite == ACCESS4_XAWRITE &&
+              fs::kAccessXattrList == ACCESS4_XALIST);
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,251 @@
+// COPY within the server, CLONE, OFFLOAD_STATUS and OFFLOAD_CANCEL.
+#include "nfs/v4/operations/copy.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/operations/file_status.h"
+#include "nfs/v4/operations/io_state.h"
+#include "nfs/v4/operations/operations.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7862
+
+namespace {
+
+// What is copied before COPY is answered. More goes on afterwards, where the client can be told; else it is a short
+// copy, and the client goes on from there.
+constexpr uint64_t kSynchronousAtMost = 32 << 20;
+// What goes through our memory at a time, between two file systems.
+constexpr uint32_t kThroughMemory = 1 << 20;
+
+struct Range {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t count = 0;
+
+  Range After(uint64_t done) const { return {from + done, to + done, count - done}; }
+};
+
+using Step = fs::Result<fs::CopyReply>;
+
+// Some of the range. Files of two exports are copied through memory.
+Task<Step> CopySome(const Object& from, const Object& to, Range range) {
+  fs::FileSystem& target = to.file_system();
+  if (&from.file_system() == &target) {
+    auto copied = co_await target.Copy(to.context(), from.object(), range.from, to.object(), range.to, range.count);
+    co_return copied.result;
+  }
+  const auto count = static_cast<uint32_t>(std::min<uint64_t>(range.count, kThroughMemory));
+  const auto read = co_await from.file_system().Read(from.context(), from.object(), range.from, count);
+  if (!read.result) co_return std::unexpected(read.result.error());
+  const auto written =
+      co_await target.Write(to.context(), to.object(), range.to, read.result->data, fs::Stability::kUnstable);
+  if (!written.result) co_return std::unexpected(written.result.error());
+  co_return fs::CopyReply{written.result->count, written.result->verifier};
+}
+
+struct Copied {
+  uint64_t count = 0;
+  std::optional<fs::WriteVerifier> verifier{};
+  nfsstat4 status = NFS4_OK;
+
+  // The first verifier stays: if another came after it, what was copied before may be lost.
+  bool Add(const Step& step) {
+    if (!step) status = ToStatus(step.error());
+    if (!step || step->count == 0) return false;
+    count += step->count;
+    if (!verifier) verifier = step->verifier;
+    return true;
+  }
+  write_response4 Response() const {
+    return {.wr_callback_id = {},
+            .wr_count = count,
+            .wr_committed = UNSTABLE4,
+            .wr_writeverf = ToVerifier(verifier.value_or(fs::WriteVerifier()))};
+  }
+};
+
+Task<Copied> CopyNow(const Object& from, const Object& to, Range range) {
+  Copied copied;
+  range.count = std::min(range.count, kSynchronousAtMost);
+  while (copied.count < range.count && copied.Add(co_await CopySome(from, to, range.After(copied.count)))) {
+  }
+  co_return copied;
+}
+
+// What a copy that goes on by itself needs.
+struct Offloaded {
+  Object from;
+  Object to;
+  Range range;
+  ClientId client;
+  stateid4 stateid;
+  fs::Pinned pinned_source;
+  fs::Pinned pinned_target;
+  FileUses uses;  // of the target: its open may be closed before the copy ends
+};
+
+// No lock is a temporary of a coroutine's: g++ 12 loses track of those in conditions.
+bool Advance(const Services& services, const stateid4& stateid, uint64_t done) {
+  return services.state.Lock()->offloads.Advance(stateid, done);
+}
+bool End(const Services& services, const stateid4& stateid, nfsstat4 result) {
+  return services.state.Lock()->offloads.End(stateid, result, services.clock.Now());
+}
+
+Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
+  Copied copied;
+  while (copied.count < job.range.count) {
+    if (!copied.Add(co_await CopySome(job.from, job.to, job.range.After(copied.count)))) break;
+    if (!Advance(services, job.stateid, copied.count)) co_return;
+  }
+  if (!End(services, job.stateid, copied.status)) co_return;
+  const offload_info4 information =
+      copied.status == NFS4_OK ? offload_info4(NFS4_OK, copied.Response()) : offload_info4(copied.status, copied.count);
+  services.callbacks.OffloadDone(job.client, job.to.handle(), job.stateid, information);
+}
+
+// Its own coroutine: the call that began it is long answered.
+Task<void> CopyLater(Services services, Offloaded job) {
+  co_await CopyToTheEnd(services, job);
+  services.state.Lock()->offloads.Leave();
+}
+
+// Begins a copy that goes on by itself. Nothing where that cannot be: nobody to tell, or too many.
+Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
+  const Object& from = *compound.saved;
+  const Object& to = *compound.current;
+  if (!compound.slot) co_return std::nullopt;
+  const ClientId client = compound.slot->client;
+  auto source = co_await from.file_system().Pin(from.context(), from.object());
+  auto target = co_await to.file_system().Pin(to.context(), to.object());
+  if (!source || !target) co_return std::nullopt;
+  std::optional<stateid4> stateid;
+  FileUses uses;
+  {
+    auto state = compound.services.state.Lock();
+    if (!state->clients.CanCall(client)) co_return std::nullopt;
+    stateid = state->offloads.Start(client, to.handle(), compound.services.random(), compound.now());
+    if (stateid) uses.Begin(compound.services.state, *state, to.name());
+  }
+  if (stateid) {
+    Offloaded job{from, to, range, client, *stateid, std::move(*source), std::move(*target), std::move(uses)};
+    Spawn(CopyLater(compound.services, std::move(job)));
+  }
+  co_return stateid;
+}
+
+// The two files: an error where one of them is none.
+struct Sizes {
+  nfsstat4 status = NFS4_OK;
+  uint64_t source = 0;
+};
+
+Task<Sizes> LookAtFiles(const Object& from, const Object& to) {
+  Sizes sizes;
+  for (const Object* object : {&from, &to}) {
+    const auto attributes = co_await object->file_system().GetAttributes(object->context(), object->object());
+    if (!attributes) co_return Sizes{ToStatus(attributes.error())};
+    if (attributes->type != fs::FileType::kRegular) co_return Sizes{NFS4ERR_WRONG_TYPE};
+    if (object == &from) sizes.source = attributes->size;
+  }
+  co_return sizes;
+}
+
+// What COPY and CLONE have in common (RFC 7862 §15.2.3, §15.13.3). A count of zero reaches to the source's end.
+Task<nfsstat4> CheckRange(Compound& compound, Range& range) {
+  if (compound.current->read_only()) co_return NFS4ERR_ROFS;
+  // NFS4ERR_WRONGSEC is not for those who use a saved filehandle (RFC 8881 §2.6.3.1.1.7).
+  if (compound.CheckFlavor(*compound.saved) != NFS4_OK) co_return NFS4ERR_ACCESS;
+  const Sizes sizes = co_await LookAtFiles(*compound.saved, *compound.current);
+  if (sizes.status != NFS4_OK) co_return sizes.status;
+  if (range.from > sizes.source || range.count > sizes.source - range.from) co_return NFS4ERR_INVAL;
+  if (range.count == 0) range.count = sizes.source - range.from;
+  co_return NFS4_OK;
+}
+
+Task<nfsstat4> CheckStateIds(Compound& compound, const stateid4& source, const stateid4& target) {
+  const nfsstat4 status = co_await CheckRead(compound, source, *compound.saved);
+  if (status != NFS4_OK) co_return status;
+  co_return co_await CheckWrite(compound, target, *compound.current);
+}
+
+}  // namespace
+
+// RFC 7862 §15.2. We copy in order, so that a client may ask for that; and never from another server.
+Task<COPY4res> Copy(Compound& compound, const COPY4args& arguments) {
+  if (!arguments.ca_source_server.empty()) co_return COPY4res(NFS4ERR_NOTSUPP);
+  if (compound.saved->name() == compound.current->name()) co_return COPY4res(NFS4ERR_INVAL);
+  Range range{arguments.ca_src_offset, arguments.ca_dst_offset, arguments.ca_count};
+  if (const nfsstat4 status = co_await CheckRange(compound, range); status != NFS4_OK) co_return COPY4res(status);
+  const nfsstat4 status = co_await CheckStateIds(compound, arguments.ca_src_stateid, arguments.ca_dst_stateid);
+  if (status != NFS4_OK) co_return COPY4res(status);
+
+  if (!arguments.ca_synchronous && range.count > kSynchronousAtMost) {
+    if (const std::optional<stateid4> stateid = co_await StartOffload(compound, range)) {
+      write_response4 response = Copied{}.Response();
+      response.wr_callback_id = *stateid;
+      co_return COPY4res(NFS4_OK, COPY4resok{.cr_response = response,
+                                             .cr_requirements = {.cr_consecutive = true, .cr_synchronous = false}});
+    }
+  }
+  const Copied copied = co_await CopyNow(*compound.saved, *compound.current, range);
+  if (copied.status != NFS4_OK && copied.count == 0) co_return COPY4res(copied.status);
+  co_return COPY4res(NFS4_OK, COPY4resok{.cr_response = copied.Response(),
+                                         .cr_requirements = {.cr_consecutive = true, .cr_synchronous = true}});
+}
+
+// RFC 7862 §15.13
+Task<CLONE4res> Clone(Compound& compound, const CLONE4args& arguments) {
+  Range range{arguments.cl_src_offset, arguments.cl_dst_offset, arguments.cl_count};
+  if (const nfsstat4 status = co_await CheckRange(compound, range); status != NFS4_OK) co_return CLONE4res{status};
+  const Object& from = *compound.saved;
+  const Object& to = *compound.current;
+  if (&from.file_system() != &to.file_system()) co_return CLONE4res{NFS4ERR_XDEV};
+  const nfsstat4 status = co_await CheckStateIds(compound, arguments.cl_src_stateid, arguments.cl_dst_stateid);
+  if (status != NFS4_OK) co_return CLONE4res{status};
+  if (range.count == 0) co_return CLONE4res{NFS4_OK};
+  const auto changed =
+      co_await to.file_system().Clone(to.context(), from.object(), range.from, to.object(), range.to, range.count);
+  co_return CLONE4res{FileStatus(changed)};
+}
+
+// RFC 7862 §15.9
+OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& arguments) {
+  if (!compound.slot) return OFFLOAD_STATUS4res(NFS4ERR_OP_NOT_IN_SESSION);
+  const auto state = compound.services.state.Lock();
+  const auto* offload = state->offloads.Find(compound.slot->client, compound.current->handle(), arguments.osa_stateid);
+  if (!offload) return OFFLOAD_STATUS4res(NFS4ERR_BAD_STATEID);
+  return OFFLOAD_STATUS4res(NFS4_OK, OFFLOAD_STATUS4resok{.osr_count = offload->done, .osr_complete = offload->result});
+}
+
+// RFC 7862 §15.8
+OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& arguments) {
+  if (!compound.slot) return {NFS4ERR_OP_NOT_IN_SESSION};
+  const bool cancelled = compound.services.state.Lock()->offloads.Cancel(
+      compound.slot->client, compound.current->handle(), arguments.oca_stateid);
+  return {cancelled ? NFS4_OK : NFS4ERR_BAD_STATEID};
+}
+
+namespace {
+
+size_t CountRunning(State& state) { return state.Lock()->offloads.running(); }
+
+Task<> Wait(TimerService& timers, Duration duration) {
+  Completion<> over;
+  const auto timer = timers.MakeTimer([&over] { over.Set(); });
+  timer->ExpireAfter(duration);
+  co_await over;
+}
+
+}  // namespace
+
+Task<> StopCopies(State& state, TimerService& timers) {
+  state.Lock()->offloads.StopAll();
+  while (CountRunning(state) > 0) co_await Wait(timers, std::chrono::milliseconds(10));
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,159 @@
+// DELEGRETURN, DELEGPURGE, WANT_DELEGATION, GET_DIR_DELEGATION.
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/local_leases.h"
+#include "nfs/v4/operations/share_arguments.h"
+#include "nfs/v4/operations/stateful.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+open_delegation4 Refuse(why_no_delegation4 why) {
+  return open_delegation4(OPEN_DELEGATE_NONE_EXT, open_none_delegation4(why));
+}
+
+// RFC 8881 §18.49.3: what has none, and why.
+std::optional<open_delegation4> RefuseType(fs::FileType type, Want want) {
+  switch (type) {
+    case fs::FileType::kRegular:
+      return std::nullopt;
+    case fs::FileType::kDirectory:
+      return Refuse(WND4_IS_DIR);
+    default:
+      return Refuse(want == Want::kWrite ? WND4_WRITE_DELEG_NOT_SUPP_FTYPE : WND4_NOT_SUPP_FTYPE);
+  }
+}
+
+// What the caller may do with a file.
+struct Rights {
+  nfsstat4 status = NFS4_OK;  // whether the rest is known
+  fs::FileType type = fs::FileType::kRegular;
+  bool read = false;
+  bool write = false;
+};
+
+Task<Rights> RightsTo(const Object& file) {
+  constexpr fs::AccessMask kBoth = fs::kAccessRead | fs::kAccessModify;
+  const auto access = co_await file.file_system().Access(file.context(), file.object(), kBoth);
+  Rights rights;
+  if (!access.result) {
+    rights.status = ToStatus(access.result.error());
+    co_return rights;
+  }
+  rights.type = access.attributes->type;
+  rights.read = (*access.result & fs::kAccessRead) != 0;
+  rights.write = !file.read_only() && (*access.result & fs::kAccessModify);
+  co_return rights;
+}
+
+// One that the client wants for a file that it need not have open. Those who may not read the file have no business with it.
+Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
+  const Object& file = *compound.current;
+  const Rights rights = co_await RightsTo(file);
+  if (rights.status != NFS4_OK) co_return WANT_DELEGATION4res(rights.status);
+  if (auto refused = RefuseType(rights.type, want)) co_return WANT_DELEGATION4res(NFS4_OK, *refused);
+  if (!rights.read) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
+  const ClientId client = compound.slot->client;
+  const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
+  if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
+
+  Files::DelegationRequest request{
+      .client = client,
+      .file = file.name(),
+      .minor_version = compound.minor_version,
+      .by = Principal::Of(compound.call.credential),
+      .facts = {.want = want, .offered = compound.services.settings.delegations, .writable = rights.write},
+      .asked_by = compound.request_name()};
+  request.lease = co_await OpenLeaseFor(compound, request, file.object());
+
+  auto state = compound.services.state.Lock();
+  if (const nfsstat4 status = state->clients.CheckNew(client); status != NFS4_OK) {
+    co_return WANT_DELEGATION4res(status);
+  }
+  request.facts.can_call_back = state->clients.CanCall(client);
+  co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
+}
+
+Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 type) {
+  if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
+  const bool write = type == OPEN_DELEGATE_WRITE;
+  const Object& file = *compound.current;
+  const Rights rights = co_await RightsTo(file);
+  if (rights.status != NFS4_OK) co_return WANT_DELEGATION4res(rights.status);
+  if (rights.type != fs::FileType::kRegular) co_return WANT_DELEGATION4res(NFS4ERR_WRONG_TYPE);
+  if (!rights.read || (write && !rights.write)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
+  const ClientId client = compound.slot->client;
+  {
+    auto state = compound.services.state.Lock();
+    if (const nfsstat4 status = state->clients.CheckReclaim(client); status != NFS4_OK) {
+      co_return WANT_DELEGATION4res(status);
+    }
+  }
+  const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
+  if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
+
+  auto state = compound.services.state.Lock();
+  if (!state->files.MayReclaimDelegation(client, file.name(), write)) {
+    co_return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
+  }
+  const bool may_stay = state->clients.CanCall(client) && compound.services.settings.delegations;
+  co_return WANT_DELEGATION4res(
+      NFS4_OK, state->files.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
+                                              Principal::Of(compound.call.credential), compound.now()));
+}
+
+}  // namespace
+
+// RFC 8881 §18.6
+DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arguments) {
+  const auto id = ResolveStateId(compound, arguments.deleg_stateid);
+  if (!id) return {.status = id.error()};
+  const Presenter who = PresenterOf(compound);
+  auto state = compound.services.state.Lock();
+  const auto found = FindOwn<DelegationState>(compound, *state, *id, Principals::kMakers);
+  if (!found) return {.status = found.error()};
+  const nfsstat4 status = state->files.CheckSeqid(who, **found, *id);
+  if (status == NFS4_OK) state->files.Return(**found, compound.now());
+  return {.status = status};
+}
+
+// RFC 8881 §18.5.3: not without CLAIM_DELEGATE_PREV, since delegations do not outlive their client here.
+DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& arguments) {
+  if (compound.slot) {
+    const Sender sender = Sender::Of(compound.call.credential);
+    auto state = compound.services.state.Lock();
+    const nfsstat4 status = state->clients.CheckProtection(compound.slot->client, OP_DELEGPURGE, sender);
+    if (status != NFS4_OK) return {.status = status};
+  } else {
+    auto state = compound.services.state.Lock();
+    [[maybe_unused]] const auto client =
+        ClientOf(compound, *state, arguments.clientid);  // renews its lease (RFC 7530 §9.5)
+  }
+  return {.status = NFS4ERR_NOTSUPP};
+}
+
+// RFC 8881 §18.49
+Task<WANT_DELEGATION4res> WantDelegation(Compound& compound, const WANT_DELEGATION4args& arguments) {
+  // What is no wish for a delegation is ignored; without any wish it makes no sense.
+  const auto want = WantOf(arguments.wda_want & ~OPEN4_SHARE_ACCESS_BOTH);
+  if (!want || *want == Want::kNoPreference || *want == Want::kNone) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
+  switch (arguments.wda_claim.dc_claim()) {
+    case CLAIM_FH:
+      co_return co_await GiveWanted(compound, *want);
+    case CLAIM_PREVIOUS:
+      co_return co_await GiveBack(compound, arguments.wda_claim.dc_delegate_type());
+    default:
+      co_return WANT_DELEGATION4res(NFS4ERR_NOTSUPP);
+  }
+}
+
+// RFC 8881 §18.39: an optional feature (§17, "DDELG").
+Task<GET_DIR_DELEGATION4res> GetDirectoryDelegation(Compound& /*compound*/,
+                                                    const GET_DIR_DELEGATION4args& /*arguments*/) {
+  co_return GET_DIR_DELEGATION4res(NFS4ERR_NOTSUPP);
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,480 @@
+#include <functional>
+
+#include "nfs/v4/operations/io_state.h"
+#include "nfs/v4/operations/stateful_test.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr uint32_t kWantRead = OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
+constexpr uint32_t kWantWrite = OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
+
+class DelegationTest : public StatefulTest {
+ protected:
+  DelegationTest() {
+    file = MakeFile("file", "data", 0666);
+    LetCall(Client());
+    LetCall(Other());
+  }
+
+  open_delegation4 Given(SessionClient& client, uint32_t access, std::string_view owner = "owner") {
+    const auto opened = TryOpen(client, "file", access, 0, {}, owner);
+    EXPECT_EQ(opened.status(), NFS4_OK);
+    return opened.resok4().delegation;
+  }
+  stateid4 ReadDelegation() {
+    const auto given = Given(Client(), kRead | kWantRead);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
+    return given.read().stateid;
+  }
+  stateid4 WriteDelegation() {
+    const auto given = Given(Client(), kBoth | kWantWrite);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
+    return given.write().stateid;
+  }
+  nfsstat4 Return(const stateid4& id) { return Run(PutFh(file), Op(OP_DELEGRETURN, DELEGRETURN4args{id})).status; }
+  auto Wanting(uint32_t want, deleg_claim4 claim = deleg_claim4(CLAIM_FH)) {
+    return Op(OP_WANT_DELEGATION, WANT_DELEGATION4args{want, std::move(claim)});
+  }
+
+  nfs_fh4 file;
+};
+
+TEST_F(DelegationTest, IsGivenToTheOnlyOneThere) {
+  EXPECT_EQ(Given(Client(), kBoth).delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
+TEST_F(DelegationTest, IsNotGivenToWhoWantsNone) {
+  const auto none = Given(Client(), kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(none.od_whynone().ond_why(), WND4_NOT_WANTED);
+}
+
+TEST_F(DelegationTest, IsNotGivenToWhoCannotBeCalled) {
+  SessionClient mute(server, "mute");
+  const auto none = Given(mute, kRead | kWantRead);
+  ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(none.od_whynone().ond_why(), WND4_RESOURCE);
+}
+
+class NoDelegationTest : public StatefulTest {
+ protected:
+  NoDelegationTest() : StatefulTest(Without()) {}
+
+ private:
+  static Settings Without() {
+    Settings settings;
+    settings.delegations = false;
+    return settings;
+  }
+};
+
+TEST_F(NoDelegationTest, IsGivenWhereTheOperatorWantsNone) {
+  MakeFile("file");
+  LetCall(Client());
+  const auto opened = TryOpen(Client(), "file", kRead | kWantRead);
+  EXPECT_EQ(opened.resok4().delegation.od_whynone().ond_why(), WND4_RESOURCE);
+}
+
+// RFC 8881 §10.2.1: what was held before a restart is reclaimed, whatever the operator wants by now.
+TEST_F(NoDelegationTest, IsAskedBackAtOnceWhereItIsReclaimed) {
+  const nfs_fh4 file = MakeFile("file");
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  server.state.Lock()->clients.grace() =
+      Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
+            server.clock.now + std::chrono::seconds(90));
+  const auto reclaim = Opening(client.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_READ));
+  const auto opened = Run0(PutFh(file), reclaim).Skip().Next<OPEN4res>();
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  ASSERT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_TRUE(opened.resok4().delegation.read().recall);
+}
+
+TEST_F(DelegationTest, IsNotGivenWhereAnotherWrites) {
+  Given(Other(), kWrite | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  EXPECT_EQ(Given(Client(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
+}
+
+TEST_F(DelegationTest, IsRecalledForAWriter) {
+  const stateid4 id = ReadDelegation();
+  const RequestName given_by{Client().session(), SlotId(0), SequenceId(Client().sequence())};
+  EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
+  EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
+  ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+  EXPECT_EQ(server.callbacks.recalls[0].client, Client().client());
+  EXPECT_EQ(server.callbacks.recalls[0].delegation.other, id.other);
+  EXPECT_EQ(server.callbacks.recalls[0].given_by, given_by);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4_OK);
+}
+
+TEST_F(DelegationTest, StaysWithReaders) {
+  ReadDelegation();
+  EXPECT_EQ(Given(Other(), kRead).delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+TEST_F(DelegationTest, ForWritingIsRecalledForAReader) {
+  WriteDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4ERR_DELAY);
+  EXPECT_EQ(Other().Run(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Run(PutFh(file), Reading(kAnonymous)).status, NFS4_OK);
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+}
+
+// RFC 8881 §10.4.4
+TEST_F(DelegationTest, IsRecalledBeforeTheFileChanges) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Other().Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Mode(0600)})).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_DELAY);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+}
+
+// RFC 8881 §10.4.4: as is a file that gets another name, loses its name to another file, or gets one more.
+TEST_F(DelegationTest, IsRecalledBeforeTheFileIsRenamedReplacedOrLinked) {
+  const auto rename = [&](std::string_view from, std::string_view to) {
+    return Other().Run(PutRoot(), SaveFh(), Op(OP_RENAME, RENAME4args{from, to})).status;
+  };
+  const auto link = [&](std::string_view to) {
+    return Other().Run(PutFh(file), SaveFh(), PutRoot(), Op(OP_LINK, LINK4args{to})).status;
+  };
+  MakeFile("another");
+  const std::pair<std::string, std::function<nfsstat4()>> changes[] = {
+      {"linked", [&] { return link("link"); }},
+      {"replaced", [&] { return rename("another", "replaced"); }},
+      {"renamed", [&] { return rename("renamed", "new name"); }}};
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    file = MakeFile(name);
+    const auto given = TryOpen(Client(), name, kRead | kWantRead).resok4().delegation;
+    const uint64_t before = AttributesOf(name)->change;
+    server.callbacks.recalls.clear();
+    EXPECT_EQ(change(), NFS4ERR_DELAY);
+    EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+    if (server.callbacks.recalls.empty()) continue;
+    EXPECT_EQ(server.callbacks.recalls[0].delegation.other, given.read().stateid.other);
+    EXPECT_EQ(AttributesOf(name)->change, before);
+    EXPECT_EQ(Return(given.read().stateid), NFS4_OK);
+    EXPECT_EQ(change(), NFS4_OK);
+  }
+}
+
+// What comes between the check and the change itself: the operation waits for the file system, and another client's OPEN
+// is executed meanwhile.
+TEST_F(DelegationTest, IsNotGivenWhileTheFileIsBeingChanged) {
+  const NamedFile name = NameOf(file);
+  const Services services = server.GetServices();
+  FileUses uses;
+  const Asker asker{services, nullptr, {2, Client().client()}, uses};
+  EXPECT_EQ(Now(Recall(asker, name, std::nullopt, Files::Use::kChange)), NFS4_OK);
+  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, name, true)), NFS4_OK);
+  EXPECT_EQ(Given(Other(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
+  uses.End();
+  EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, IsGivenAgainWhenTheFileHasBeenChanged) {
+  EXPECT_EQ(Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Mode(0644)})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Writing(kAnonymous)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), SaveFh(), PutRoot(), Op(OP_LINK, LINK4args{"link"})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), SaveFh(), Op(OP_RENAME, RENAME4args{"link", "name"})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"name"})).status, NFS4_OK);
+  EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, MayComeWithAnOpenThatEmptiesTheFile) {
+  const auto opened = TryOpen(Client(), "file", kBoth | kWantWrite, 0, Creating(UNCHECKED4, Size(0)));
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
+TEST_F(DelegationTest, IsGivenWhileTheFileIsRead) {
+  FileUses uses;
+  const Services services = server.GetServices();
+  const Asker asker{services, nullptr, {2, Client().client()}, uses};
+  EXPECT_EQ(Now(CheckIo(asker, kAnonymous, NameOf(file), false)), NFS4_OK);
+  EXPECT_TRUE(uses.empty());
+}
+
+// RFC 8881 §10.4.3
+class HeldAttributesTest : public DelegationTest {
+ protected:
+  struct Version {
+    uint64_t change;
+    uint64_t size;
+  };
+  // As another client sees the file.
+  Version Seen() {
+    auto reply = Other().Run(PutFh(file), GetAttr({FATTR4_CHANGE, FATTR4_SIZE}));
+    EXPECT_EQ(reply.status, NFS4_OK);
+    const fattr4 attributes = reply.Skip().Next<GETATTR4res>().resok4().obj_attributes;
+    const xdr::Message values = xdr::Message::Whole(Slice::Borrowed(attributes.attr_vals.bytes()));
+    xdr::Decoder decoder(values);
+    Version version{};
+    EXPECT_TRUE(decoder.U64(version.change) && decoder.U64(version.size) && decoder.Finish());
+    return version;
+  }
+};
+
+TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderHasNotChangedIt) {
+  WriteDelegation();
+  const Version before{AttributesOf("file")->change, 4};
+  server.callbacks.held = {.change = before.change, .size = before.size};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Seen().change, before.change);
+    EXPECT_EQ(AttributesOf("file")->change, before.change);
+  }
+}
+
+// The holder may say the same each time, however often it has changed the file since.
+TEST_F(HeldAttributesTest, GrowEachTimeWhereItsHolderHasChangedIt) {
+  WriteDelegation();
+  const auto before = *AttributesOf("file");
+  server.callbacks.held = {.change = before.change + 1, .size = 4};
+  Version last{before.change, 4};
+  for (int i = 0; i < 3; ++i) {
+    const Version seen = Seen();
+    EXPECT_GT(seen.change, last.change);
+    last = seen;
+  }
+  EXPECT_GT(AttributesOf("file")->mtime.seconds, before.mtime.seconds);
+}
+
+TEST_F(HeldAttributesTest, AnotherSizeIsAChangeToo) {
+  WriteDelegation();
+  const uint64_t before = AttributesOf("file")->change;
+  server.callbacks.held = {.change = before, .size = 1000};
+  const Version seen = Seen();
+  EXPECT_EQ(seen.size, 1000u);
+  EXPECT_GT(seen.change, before);
+  server.callbacks.held = {.change = before, .size = 4};  // it has made it shorter again
+  EXPECT_GT(Seen().change, seen.change);
+}
+
+// Its holder never wrote what it had changed.
+TEST_F(HeldAttributesTest, DoNotGoBackWhenTheDelegationHasGone) {
+  const stateid4 id = WriteDelegation();
+  server.callbacks.held = {.change = AttributesOf("file")->change + 1, .size = 1000};
+  const uint64_t seen = Seen().change;
+  EXPECT_EQ(Return(id), NFS4_OK);
+  const Version after = Seen();
+  EXPECT_GE(after.change, seen);
+  EXPECT_EQ(after.size, 4u);
+}
+
+TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderDoesNotAnswer) {
+  WriteDelegation();
+  const uint64_t before = AttributesOf("file")->change;
+  EXPECT_EQ(Seen().change, before);
+  EXPECT_EQ(Seen().size, 4u);
+}
+
+TEST_F(DelegationTest, IsNotInItsHoldersWay) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Client(), "file", kBoth, 0, {}, "another owner").status(), NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{id, Mode(0600)})).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+// Where an open is denied anyway, nothing is called back for it.
+TEST_F(DelegationTest, IsNotRecalledForWhoIsDenied) {
+  EXPECT_EQ(TryOpen(Client(), "file", kRead | kWantRead, OPEN4_SHARE_DENY_WRITE).resok4().delegation.delegation_type(),
+            OPEN_DELEGATE_READ);
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
+  EXPECT_THAT(server.callbacks.recalls, IsEmpty());
+}
+
+TEST_F(DelegationTest, NotReturnedInTimeIsRevoked) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_DELAY);
+  for (int i = 0; i < 2; ++i) {
+    Pass(server.settings.lease / 2);
+    EXPECT_EQ(Run().status, NFS4_OK);
+  }
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4_OK);
+
+  EXPECT_EQ(Run(PutFh(file), Reading(id)).status, NFS4ERR_DELEG_REVOKED);
+  EXPECT_EQ(Return(id), NFS4ERR_DELEG_REVOKED);
+  const auto test = Op(OP_TEST_STATEID, TEST_STATEID4args{{id, kAnonymous, kCurrent}});
+  auto reply = Run(test);
+  EXPECT_THAT(reply.Next<TEST_STATEID4res>().tsr_resok4().tsr_status_codes,
+              testing::ElementsAre(NFS4ERR_DELEG_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_BAD_STATEID));
+  EXPECT_TRUE(server.state.Lock()->files.HasRevoked(Client().client()));
+  EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{id})).status, NFS4_OK);
+  EXPECT_FALSE(server.state.Lock()->files.HasRevoked(Client().client()));
+}
+
+TEST_F(DelegationTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
+  WriteDelegation();
+  PassLease();
+  EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4_OK);
+  EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
+}
+
+TEST_F(DelegationTest, IsTurnedIntoOpens) {
+  const stateid4 id = ReadDelegation();
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_DELAY);
+  const auto claim = [&](uint32_t access, const stateid4& delegation) {
+    return Opening(Client().client(), 0, "another owner", access, 0,
+                   open_claim4(CLAIM_DELEGATE_CUR, open_claim_delegate_cur4{delegation, component4("file")}));
+  };
+  EXPECT_EQ(Run(PutRoot(), claim(kRead, id)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), claim(kWrite, id)).status, NFS4ERR_OPENMODE);
+  EXPECT_EQ(Run(PutRoot(), claim(kRead, kAnonymous)).status, NFS4ERR_BAD_STATEID);
+  const auto by_handle = Opening(Client().client(), 0, "third owner", kRead, 0, open_claim4(CLAIM_DELEG_CUR_FH, id));
+  EXPECT_EQ(Run(PutFh(file), by_handle).status, NFS4_OK);
+  EXPECT_EQ(Return(id), NFS4_OK);
+}
+
+TEST_F(DelegationTest, IsReturnedByItsHolderForItsFile) {
+  const stateid4 id = ReadDelegation();
+  const auto give_back = Op(OP_DELEGRETURN, DELEGRETURN4args{id});
+  EXPECT_EQ(Other().Run(PutFh(file), give_back).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run(PutRoot(), give_back).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Return(OpenBy(Client(), "file", kRead)), NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  EXPECT_EQ(Return(id), NFS4ERR_BAD_STATEID);
+}
+
+TEST_F(DelegationTest, HeldIsNotFreed) {
+  EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{ReadDelegation()})).status, NFS4ERR_LOCKS_HELD);
+}
+
+// RFC 8881 §18.49
+TEST_F(DelegationTest, IsGivenToWhoAsksForNothingElse) {
+  auto reply = Run(PutFh(file), Wanting(kWantRead));
+  EXPECT_EQ(reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_EQ(Run(PutFh(file), Wanting(0)).status, NFS4ERR_INVAL);
+  EXPECT_EQ(Run(PutFh(file), Wanting(OPEN4_SHARE_ACCESS_WANT_NO_DELEG)).status, NFS4ERR_INVAL);
+  EXPECT_EQ(Run(PutFh(file), Wanting(kWantRead, deleg_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_READ))).status,
+            NFS4ERR_NO_GRACE);
+  EXPECT_EQ(Run(PutFh(file), Wanting(kWantRead, deleg_claim4(CLAIM_DELEG_PREV_FH))).status, NFS4ERR_NOTSUPP);
+}
+
+// RFC 8881 §8.4.2.1.1: as in OPEN, it would have to be one that could be given.
+class ReclaimedDelegationTest : public DelegationTest {
+ protected:
+  ReclaimedDelegationTest() {
+    // As if the server had started just before its clients came, whom it had before.
+    auto state = server.state.Lock();
+    std::vector<RecoveryRecord> known;
+    for (const SessionClient* each : {&Client(), &Other()}) {
+      auto& record = const_cast<v4::Client&>(*state->clients.Find(each->client()));
+      record.reclaim_complete = false;
+      known.push_back({.owner = record.key(), .principal = record.principal});
+    }
+    state->clients.grace() = Grace(known, server.clock.now + std::chrono::seconds(90));
+  }
+  nfsstat4 Reclaim(SessionClient& client, const nfs_fh4& what, open_delegation_type4 type) {
+    const uint32_t want = type == OPEN_DELEGATE_WRITE ? kWantWrite : kWantRead;
+    return client.Run(PutFh(what), Wanting(want, deleg_claim4(CLAIM_PREVIOUS, type))).status;
+  }
+};
+
+TEST_F(ReclaimedDelegationTest, IsNotInTheWayOfAnother) {
+  EXPECT_EQ(Reclaim(Client(), file, OPEN_DELEGATE_READ), NFS4_OK);
+  EXPECT_EQ(Reclaim(Other(), file, OPEN_DELEGATE_WRITE), NFS4ERR_RECLAIM_CONFLICT);
+  EXPECT_EQ(Reclaim(Other(), file, OPEN_DELEGATE_READ), NFS4_OK);
+  const nfs_fh4 second = MakeFile("second");
+  EXPECT_EQ(Reclaim(Client(), second, OPEN_DELEGATE_WRITE), NFS4_OK);
+  EXPECT_EQ(Reclaim(Other(), second, OPEN_DELEGATE_WRITE), NFS4ERR_RECLAIM_CONFLICT);
+  EXPECT_EQ(Reclaim(Other(), second, OPEN_DELEGATE_READ), NFS4ERR_RECLAIM_CONFLICT);
+}
+
+TEST_F(ReclaimedDelegationTest, IsForWhoMayDoWhatItAllows) {
+  const nfs_fh4 secret = MakeFile("secret", "data", 0600), readable = MakeFile("readable", "data", 0644);
+  EXPECT_EQ(Reclaim(Client(), MakeDirectory("directory"), OPEN_DELEGATE_READ), NFS4ERR_WRONG_TYPE);
+  server.SetUser(1000);
+  EXPECT_EQ(Reclaim(Client(), secret, OPEN_DELEGATE_READ), NFS4ERR_ACCESS);
+  EXPECT_EQ(Reclaim(Client(), readable, OPEN_DELEGATE_WRITE), NFS4ERR_ACCESS);
+  EXPECT_EQ(Reclaim(Client(), readable, OPEN_DELEGATE_READ), NFS4_OK);
+}
+
+TEST_F(DelegationTest, IsNotGivenForWhatIsNoFile) {
+  const auto why = [&](const nfs_fh4& object, uint32_t want) {
+    auto reply = Run(PutFh(object), Wanting(want));
+    return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().od_whynone().ond_why();
+  };
+  EXPECT_EQ(why(MakeDirectory("directory"), kWantRead), WND4_IS_DIR);
+  EXPECT_EQ(why(MakeFifo("fifo"), kWantRead), WND4_NOT_SUPP_FTYPE);
+  EXPECT_EQ(why(MakeFifo("pipe"), kWantWrite), WND4_WRITE_DELEG_NOT_SUPP_FTYPE);
+}
+
+TEST_F(DelegationTest, IsNotGivenToWhoMayNotRead) {
+  const nfs_fh4 secret = MakeFile("secret", "data", 0600);
+  server.SetUser(1000);
+  EXPECT_EQ(Run(PutFh(secret), Wanting(kWantRead)).status, NFS4ERR_ACCESS);
+}
+
+TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
+  file = MakeFile("readable", "data", 0644);
+  server.SetUser(1000);
+  const auto wanted = [&](uint32_t want) {
+    auto reply = Run(PutFh(file), Wanting(want));
+    return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4();
+  };
+  ASSERT_EQ(wanted(kWantWrite).delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(wanted(kWantWrite).od_whynone().ond_why(), WND4_RESOURCE);
+  const auto opened = TryOpen(Client(), "readable", kRead | kWantWrite).resok4();
+  ASSERT_EQ(opened.delegation.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(opened.delegation.od_whynone().ond_why(), WND4_RESOURCE);
+  EXPECT_EQ(wanted(OPEN4_SHARE_ACCESS_WANT_ANY_DELEG).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationTest, ForWritingIsGivenToAReaderWhoMayWrite) {
+  server.SetUser(1000);
+  EXPECT_EQ(Given(Client(), kRead | kWantWrite).delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
+TEST_F(DelegationTest, OfDirectoriesAreNotOffered) {
+  EXPECT_EQ(Run(PutRoot(), Op(OP_GET_DIR_DELEGATION, GET_DIR_DELEGATION4args{})).status, NFS4ERR_NOTSUPP);
+}
+
+// --- Version 4.0
+
+TEST_F(DelegationTest, IsNotGivenBeforeTheOpenIsConfirmed) {
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  EXPECT_EQ(client.TryOpen("owner", "file", kRead).resok4().delegation.delegation_type(), OPEN_DELEGATE_NONE);
+  client.Open("another", "file", kRead);
+  const auto opened = client.TryOpen("another", "file", kRead);
+  EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+}
+
+// RFC 7530 §16.28.5
+TEST_F(DelegationTest, OfAClientThatCannotBeCalledIsInDangerAndItsLeaseIsRenewedAllTheSame) {
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  client.Open("owner", "file", kRead);
+  ASSERT_EQ(client.TryOpen("owner", "file", kRead).resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
+  server.state.Lock()->clients.SetPath(client.id(), PathState::kDown);
+  for (int i = 0; i < 3; ++i) {
+    Pass(server.settings.lease);
+    EXPECT_EQ(Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status, NFS4ERR_CB_PATH_DOWN);
+    EXPECT_FALSE(server.state.Lock()->clients.IsExpired(client.id(), server.clock.now + server.settings.lease));
+  }
+}
+
+TEST_F(DelegationTest, OfVersion40IsRecalledWhoeverRemovesTheFile) {
+  Client0 client(server, "of 4.0");
+  LetCall(client);
+  client.Open("owner", "file", kRead);
+  const auto opened = client.TryOpen("owner", "file", kRead);
+  const stateid4 id = opened.resok4().delegation.read().stateid;
+  EXPECT_EQ(Run0(PutFh(file), Op(OP_SETATTR, SETATTR4args{id, Mode(0600)})).status, NFS4_OK);
+  EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_DELAY);
+  ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
+  EXPECT_EQ(server.callbacks.recalls[0].delegation, id);
+  EXPECT_EQ(Run0(PutFh(file), Op(OP_DELEGRETURN, DELEGRETURN4args{id})).status, NFS4_OK);
+  EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

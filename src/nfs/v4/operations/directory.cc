@@ -1,0 +1,290 @@
+// READDIR.
+//
+// Entries are encoded as the file system gives them, into memory set aside before (it may give them on another thread).
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/operations/attributes.h"
+#include "nfs/v4/operations/operations.h"
+#include "rpc/reply_room.h"
+#include "xdr/encode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// What READDIR4resok holds besides entries: verifier, the end of the list, eof.
+constexpr size_t kOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
+// More than the longest entry: a name of any file system, every attribute, owners with their domains. But for an access
+// control list, which is left out where it has more entries than anybody wants to see here.
+constexpr size_t kLongestEntry = 8192;
+constexpr size_t kLongestList = 128 << 10;
+constexpr size_t kMostListEntries = 64;
+constexpr size_t kLongestName = 4096;
+
+// Zero is the beginning; 1 and 2 stand for "." and "..", which are not given, and never come from a client
+// (RFC 8881 §18.23.3). So these are the file system's cookies, moved up.
+constexpr uint64_t kReservedCookies = 2;
+
+// What can be told of an entry from its directory alone.
+constexpr AttributeSet kEntryAttributes{FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID};
+
+// An entry whose export's root is shown rather than what is there.
+struct Entrance {
+  Junction junction;
+  std::optional<AttributeValues> values{};  // none where it is not to be seen
+};
+
+// What an entry needs and its file system does not give along with it.
+struct Missing {
+  fs::Handle object;
+  uint32_t uid;
+  uint32_t gid;
+};
+
+struct SuppliedList {
+  fs::Handle of;
+  fs::Result<fs::Acls> acls;
+};
+
+class Entries : public fs::EntrySink {
+ public:
+  // `room` octets for entries; `names` of them (as dircount counts) without attributes, no limit where that is zero.
+  Entries(const AttributeSet& wanted, const AttributeValues& directory, const std::vector<Entrance>& entrances,
+          BufferPool& buffers, size_t room, uint32_t names)
+      : wanted_(wanted),
+        directory_(directory),
+        entrances_(entrances),
+        room_(room),
+        names_(names == 0 ? SIZE_MAX : names),
+        memory_(RoundUp(room + kLongestEntry + (wanted.Has(FATTR4_ACL) ? kLongestList : 0), 4)),
+        encoder_(buffers, memory_) {
+    const auto start = encoder_.mark();
+    encoder_.Extend(memory_);
+    encoder_.Rewind(start);
+  }
+
+  bool Add(const fs::DirectoryEntry& entry) override {
+    missing_.reset();
+    if (entry.name == "." || entry.name == ".." || entry.name.size() > kLongestName) return Pass(entry);
+    const auto entrance = std::ranges::find(entrances_, entry.name, [](const Entrance& e) { return e.junction.name; });
+    if (entrance != entrances_.end()) {
+      if (!entrance->values) return Pass(entry);
+      AttributeValues values = *entrance->values;
+      values.mounted_on_fileid = entry.fileid;
+      return Put(entry, values);
+    }
+    AttributeValues values = directory_;
+    values.mounted_on_fileid = entry.fileid;
+    if (entry.attributes && entry.handle) {
+      values.attributes = *entry.attributes;
+      values.handle.object = *entry.handle;
+      if (Lacks(values)) return false;
+    } else if (entry.error) {
+      values.error = ToStatus(*entry.error);
+    }
+    // RFC 8881 §18.23.3: the entry says what is wrong with it, or nobody learns of any entry.
+    if (values.error != NFS4_OK && !wanted_.Has(FATTR4_RDATTR_ERROR)) {
+      failure_ = values.error;
+      return false;
+    }
+    return Put(entry, values);
+  }
+
+  // There was an entry, and even the first one was too long.
+  bool too_small() const { return full_ && encoder_.size() == 0; }
+  // Reading ended because this is not known yet. Then it goes on with what is given for the entry.
+  const std::optional<Missing>& missing() const { return missing_; }
+  void Supply(SuppliedList list) { supplied_ = std::move(list); }
+  // Reading ended because of an entry whose attributes cannot be had.
+  const std::optional<nfsstat4>& failure() const { return failure_; }
+  // Behind the last entry that was given.
+  fs::Cookie cookie() const { return cookie_; }
+  void MoveTo(xdr::Encoder& results) {
+    const xdr::Message entries = encoder_.Finish();
+    results.Fixed(entries.stream.bytes());
+  }
+
+ private:
+  bool Pass(const fs::DirectoryEntry& entry) {
+    cookie_ = entry.cookie;
+    return true;
+  }
+
+  bool Lacks(AttributeValues& values) {
+    const fs::Attributes& of = values.attributes;
+    const bool lacks_names = wanted_.Intersects(kOwnerAttributes) && !directory_.owners.Knows(of.uid, of.gid);
+    const bool has_acl = supplied_ && supplied_->of == values.handle.object;
+    if (lacks_names || (wanted_.Has(FATTR4_ACL) && !has_acl)) {
+      missing_ = Missing{values.handle.object, of.uid, of.gid};
+      return true;
+    }
+    if (has_acl) {
+      fs::Result<fs::Acls> acls = std::exchange(supplied_, {})->acls;
+      if (acls) {
+        values.acls = *std::move(acls);
+      } else {
+        values.error = ToStatus(acls.error());
+      }
+    }
+    return false;
+  }
+
+  bool Put(const fs::DirectoryEntry& entry, const AttributeValues& values) {
+    const size_t named = 8 + 4 + RoundUp(entry.name.size(), 4);
+    const auto before = encoder_.mark();
+    encoder_.Bool(true);
+    encoder_.U64(entry.cookie.value() + kReservedCookies);
+    encoder_.String(entry.name);
+    AttributeSet set = values.error == NFS4_OK ? wanted_ : wanted_ & kEntryAttributes;
+    if (values.acls.access.size() + values.acls.defaults.size() > kMostListEntries) set.Remove(FATTR4_ACL);
+    EncodeAttributes(encoder_, set, values);
+    // The client's wish for names is no limit for the first of them.
+    if (encoder_.size() > room_ || (before.size != 0 && named > names_)) {
+      encoder_.Rewind(before);
+      full_ = true;
+      return false;
+    }
+    names_ -= std::min(named, names_);
+    return Pass(entry);
+  }
+
+  const AttributeSet wanted_;
+  const AttributeValues directory_;
+  const std::vector<Entrance>& entrances_;
+  const size_t room_;
+  size_t names_;
+  bool full_ = false;
+  std::optional<Missing> missing_;
+  std::optional<SuppliedList> supplied_;  // for the next entry, unless that has changed meanwhile
+  std::optional<nfsstat4> failure_;
+  fs::Cookie cookie_;
+  const size_t memory_;
+  xdr::Encoder encoder_;
+};
+
+// The roots of exports that stand in the directory. An error where one cannot be told about, and rdattr_error is not
+// wanted.
+Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, const Object& directory,
+                                                            const AttributeSet& set) {
+  std::vector<Entrance> entrances;
+  AttributeSet own = set;
+  own.Remove(FATTR4_MOUNTED_ON_FILEID);  // told by the directory
+  auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer);
+  for (const Junction& junction : junctions) {
+    Entrance& entrance = entrances.emplace_back(Entrance{junction});
+    const Export* leads_to = entrance.junction.leads_to;
+    if (!leads_to) continue;
+    const Object root(*leads_to, leads_to->file_system().Root(), compound.call);
+    AttributeValues& values = entrance.values.emplace(ValuesOf(compound, root));
+    // RFC 8881 §18.29.4: that is for the entry to say, and never for READDIR.
+    values.error = compound.CheckFlavor(root);
+    if (values.error != NFS4_OK) continue;
+    values.error = co_await LoadAttributes(compound, root, own, values);
+    if (values.error != NFS4_OK && !set.Has(FATTR4_RDATTR_ERROR)) co_return std::unexpected(values.error);
+  }
+  co_return entrances;
+}
+
+// Looks for what an entry lacks.
+Task<> Supply(Compound& compound, const Object& directory, bool with_acl, Missing missing, Entries& entries) {
+  Loop* loop = directory.context().loop;
+  OwnerNames& owners = compound.services.owners;
+  if (!owners.Knows(missing.uid, missing.gid)) co_await owners.Load(loop, missing.uid, missing.gid);
+  if (!with_acl) co_return;
+  auto acls = co_await directory.file_system().GetAcls(directory.context(), missing.object);
+  SuppliedList list{missing.object, std::move(acls.result)};
+  if (list.acls) co_await LoadNames(owners, loop, *list.acls);
+  entries.Supply(std::move(list));
+}
+
+// Reads on where something had to be looked up.
+Task<fs::Observed<fs::ReadDirectoryReply>> ReadEntries(Compound& compound, const Object& directory,
+                                                       fs::ReadDirectoryArguments arguments, bool with_acl,
+                                                       Entries& entries) {
+  for (;;) {
+    auto observed =
+        co_await directory.file_system().ReadDirectory(directory.context(), directory.object(), arguments, entries);
+    const auto missing = entries.missing();
+    if (!observed.result || !missing) co_return observed;
+    co_await Supply(compound, directory, with_acl, *missing, entries);
+    arguments.verifier = observed.result->verifier;
+    if (entries.cookie() != fs::Cookie()) arguments.cookie = entries.cookie();
+  }
+}
+
+// The arguments that the file system does not see.
+nfsstat4 CheckArguments(const READDIR4args& arguments, const AttributeSet& known) {
+  if (arguments.cookie != 0 && arguments.cookie <= kReservedCookies) return NFS4ERR_BAD_COOKIE;
+  if (!ReadableAttributes().Contains(known)) return NFS4ERR_INVAL;
+  return arguments.maxcount < kOverhead ? NFS4ERR_TOOSMALL : NFS4_OK;
+}
+
+struct Outcome {
+  nfsstat4 status;
+  fs::ReadDirectoryReply reply{};
+};
+
+Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDIR4args& arguments,
+                       const AttributeSet& known, Entries& entries) {
+  const bool at_beginning = arguments.cookie == 0;
+  const fs::ReadDirectoryArguments from{.cookie = fs::Cookie(at_beginning ? 0 : arguments.cookie - kReservedCookies),
+                                        .verifier = FromVerifier<fs::CookieVerifier>(arguments.cookieverf),
+                                        .with_nodes = !kEntryAttributes.Contains(known)};
+  const auto observed = co_await ReadEntries(compound, directory, from, known.Has(FATTR4_ACL), entries);
+  if (!observed.result) {
+    const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
+    const fs::Error error = observed.result.error();
+    co_return Outcome{is_link && error == fs::Error::kNotDir && compound.minor_version > 0 ? NFS4ERR_SYMLINK
+                                                                                           : ToStatus(error)};
+  }
+  if (entries.failure()) co_return Outcome{*entries.failure()};
+  // The directory's cookies are not what they were.
+  if (!at_beginning && observed.result->verifier != from.verifier) co_return Outcome{NFS4ERR_NOT_SAME};
+  co_return Outcome{entries.too_small() ? NFS4ERR_TOOSMALL : NFS4_OK, *observed.result};
+}
+
+}  // namespace
+
+// RFC 8881 §18.23
+Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, xdr::Encoder& results) {
+  const Object& directory = *compound.current;
+  AttributeValues values = ValuesOf(compound, directory);
+  const AttributeSet known =
+      AttributeSet(arguments.attr_request) & SupportedAttributes(values.properties, compound.minor_version);
+  nfsstat4 status = CheckArguments(arguments, known);
+  if (status == NFS4_OK && known.Intersects(kSpaceAttributes)) {
+    status = co_await LoadAttributes(compound, directory, known & kSpaceAttributes, values);
+  }
+  std::optional<std::vector<Entrance>> entrances;
+  if (status == NFS4_OK) {
+    auto found = co_await FindEntrances(compound, directory, known);
+    status = found ? NFS4_OK : found.error();
+    if (found) entrances = std::move(*found);
+  }
+  if (status != NFS4_OK) {
+    xdr::Encode(results, status);
+    co_return status;
+  }
+  // The status comes before what maxcount counts.
+  const rpc::ReplyRoom room(compound.call.peer,
+                            std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4})));
+  Entries entries(known, values, *entrances, compound.buffers(), room.octets() - std::min(room.octets(), kOverhead),
+                  arguments.dircount);
+  const Outcome outcome = co_await ReadInto(compound, directory, arguments, known, entries);
+  xdr::Encode(results, outcome.status);
+  if (outcome.status != NFS4_OK) co_return outcome.status;
+  xdr::Encode(results, ToVerifier(outcome.reply.verifier));
+  entries.MoveTo(results);
+  results.Bool(false);
+  results.Bool(outcome.reply.eof);
+  co_return NFS4_OK;
+}
+
+}  // namespace penstock::nfs::v4

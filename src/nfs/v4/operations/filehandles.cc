@@ -1,0 +1,57 @@
+// PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH.
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/operations/operations.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+nfsstat4 PutRoot(Compound& compound) {
+  const Place root = compound.services.names.Root(compound.call.peer);
+  return compound.PutCurrent(*root.in, root.object);
+}
+
+}  // namespace
+
+// RFC 8881 §18.19. Whether the object is still there (§4.2.2) shows when something is done with it; where nothing is, it
+// is looked for here.
+Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
+  const auto parsed = FileHandle::Parse(arguments.object.bytes());
+  if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
+  const nfsstat4 status = compound.PutCurrent(*parsed);
+  if (status != NFS4_OK || compound.following) co_return PUTFH4res{.status = status};
+  const Object& file = *compound.current;
+  const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
+  co_return PUTFH4res{.status = attributes ? NFS4_OK : ToStatus(attributes.error())};
+}
+
+// RFC 8881 §18.21
+PUTROOTFH4res PutRootFileHandle(Compound& compound) { return {.status = PutRoot(compound)}; }
+
+// RFC 8881 §18.20: where a server has no public filehandle of its own, it is the root.
+PUTPUBFH4res PutPublicFileHandle(Compound& compound) { return {.status = PutRoot(compound)}; }
+
+// RFC 8881 §18.8
+GETFH4res GetFileHandle(Compound& compound) {
+  return GETFH4res(NFS4_OK, GETFH4resok{.object = ToFileHandle(compound.current->handle())});
+}
+
+// RFC 8881 §18.28; the stateid goes with it (§16.2.3.1.2).
+SAVEFH4res SaveFileHandle(Compound& compound) {
+  compound.saved = compound.current;
+  compound.saved_stateid = compound.current_stateid;
+  return {.status = NFS4_OK};
+}
+
+// RFC 8881 §18.27
+RESTOREFH4res RestoreFileHandle(Compound& compound) {
+  if (!compound.saved) return {.status = compound.minor_version == 0 ? NFS4ERR_RESTOREFH : NFS4ERR_NOFILEHANDLE};
+  const nfsstat4 status = compound.PutCurrent(compound.saved->in(), compound.saved->object());
+  if (status == NFS4_OK) compound.current_stateid = compound.saved_stateid;
+  return {.status = status};
+}
+
+}  // namespace penstock::nfs::v4

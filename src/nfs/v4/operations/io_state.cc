@@ -1,0 +1,175 @@
+#include "nfs/v4/operations/io_state.h"
+
+#include <algorithm>
+
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// What came of one look at the tables: a status, and the clients that it is due to.
+struct Look {
+  nfsstat4 status = NFS4_OK;
+  std::vector<ClientId> holders{};
+};
+
+// RFC 8881 §8.4.2.1: who knows which denials and delegations are still to be reclaimed?
+bool IsTooEarly(const StateTables& state, const stateid4& id, bool write) {
+  if (!state.clients.InGrace()) return false;
+  return IsAnonymous(id) || (IsReadBypass(id) && write);
+}
+
+Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const NamedFile& file, bool write,
+            TimePoint now) {
+  if (IsTooEarly(state, id, write)) return {NFS4ERR_GRACE};
+  const Files::IoVerdict verdict = state.files.CheckIo(who, id, file, write);
+  // Without a session nobody uses what was given out in one.
+  if (who.minor_version == 0 && verdict.client) {
+    const Client* const client = state.clients.Find(*verdict.client);
+    if (client && client->minor_version > 0) return {NFS4ERR_BAD_STATEID};
+  }
+  if (who.minor_version == 0 && verdict.client) state.clients.Renew(*verdict.client, now);
+  if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
+  if (verdict.status != NFS4_OK || !state.files.IsDelegated(file)) return {verdict.status};
+  auto recall = state.files.RecallFor(file, verdict.client, write ? Files::Use::kWrite : Files::Use::kRead, now);
+  if (recall.holders.empty()) return {};
+  return {NFS4ERR_DELAY, std::move(recall.holders)};
+}
+
+Asker AskerOf(Compound& compound) {
+  return {compound.services, compound.call.peer.loop, PresenterOf(compound), compound.uses};
+}
+
+// An open for writing keeps delegations away from others by itself, and a delegation of one's own does.
+bool NeedsNote(const stateid4& id, bool write) { return write && (IsAnonymous(id) || IsReadBypass(id)); }
+
+}  // namespace
+
+Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile file, bool write) {
+  if (!id) co_return id.error();
+  for (;;) {
+    const auto run = [&](StateTables& state) {
+      Look look = LookAt(state, asker.who, *id, file, write, asker.services.clock.Now());
+      if (look.status == NFS4_OK && NeedsNote(*id, write)) asker.uses.Begin(asker.services.state, state, file);
+      return look;
+    };
+    Look look = RunAndSend(asker.services, run);
+    if (look.holders.empty()) co_return look.status;
+    if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(look.holders))) co_return look.status;
+  }
+}
+
+Task<nfsstat4> Recall(Asker asker, NamedFile file, std::optional<stateid4> given, Files::Use use) {
+  for (;;) {
+    Files::RecallResult recall;
+    Files::Outgoing outgoing;
+    {
+      auto state = asker.services.state.Lock();
+      if (use == Files::Use::kChange && state->clients.InGrace()) co_return NFS4ERR_GRACE;
+      // RFC 8881 §8.2.6
+      std::optional<ClientId> client = asker.who.client;
+      if (!client && given) {
+        client = state->files.ClientOf(asker.who, *given);
+        if (client) state->clients.Renew(*client, asker.services.clock.Now());  // RFC 7530 §9.5
+      }
+      recall = state->files.RecallFor(file, client, use, asker.services.clock.Now());
+      if (recall.holders.empty() && use == Files::Use::kChange) asker.uses.Begin(asker.services.state, *state, file);
+      outgoing = state->files.TakeOutgoing();
+    }
+    Send(asker.services, outgoing);
+    if (recall.holders.empty()) co_return NFS4_OK;
+    if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(recall.holders))) co_return NFS4ERR_DELAY;
+  }
+}
+
+Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, const Object& file) {
+  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.name(), false);
+}
+Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Object& file) {
+  return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.name(), true);
+}
+
+Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file) {
+  return Recall(AskerOf(compound), file, std::nullopt, Files::Use::kChange);
+}
+Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const stateid4& given) {
+  return Recall(AskerOf(compound), file, given, Files::Use::kChange);
+}
+
+namespace {
+
+// The client that knows better than we what is in the file, unless it is the one that asks.
+std::optional<Files::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
+  auto state = compound.services.state.Lock();
+  std::optional<Files::Holder> holder = state->files.WriteHolder(file);
+  if (!holder) return std::nullopt;
+  // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
+  const Client* const client = state->clients.Find(holder->client);
+  const bool may_be_own =
+      compound.slot ? holder->client == compound.slot->client : !client || client->minor_version == 0;
+  const bool is_own = may_be_own && holder->handle == file.handle;
+  if (is_own) holder.reset();
+  return holder;
+}
+
+}  // namespace
+
+Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes) {
+  State& state = compound.services.state;
+  const auto holder = FindHolder(compound, file.name());
+  if (!holder) co_return;
+  const HolderAttributes held =
+      co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, holder->client, holder->handle);
+  const Files::Version known{attributes.change, attributes.size};
+  const bool modified = state.Lock()->files.IsModified(file.name(), {held.change, held.size}, known);
+  if (!modified) co_return;
+
+  // As if it had been changed here. What the asker may do with the file is no matter; and should it fail, the change
+  // attribute still grows.
+  fs::NewAttributes changed;
+  changed.mtime.how = fs::SetTime::How::kServerTime;
+  const fs::Context ours{
+      .credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = file.context().loop, .client = file.context().client};
+  const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
+  if (set.result && set.object.after) attributes = *set.object.after;
+  if (held.size) attributes.size = *held.size;
+  attributes.change = state.Lock()->files.NextChange(file.name(), attributes.change);
+}
+
+Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {
+  auto id = compound.Resolve(given);
+  if (id && !exact && compound.minor_version > 0 && IsCurrent(given)) {
+    // RFC 8881 §8.2.3: where the current one is a special one, it is none.
+    if (IsReadBypass(*id) || *id == InvalidStateId()) return std::unexpected(NFS4ERR_BAD_STATEID);
+    id->seqid = 0;
+  }
+  return id;
+}
+
+void Send(const Services& services, const Files::Outgoing& outgoing) {
+  Callbacks& callbacks = services.callbacks;
+  for (const Files::Recall& recall : outgoing.recalls) {
+    callbacks.Recall(recall.client, recall.stateid, recall.file, recall.given_by);
+  }
+  for (const Files::LockNotice& notice : outgoing.notices) {
+    callbacks.NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
+  }
+}
+
+Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders) {
+  {
+    auto state = services.state.Lock();
+    std::erase_if(holders, [&](ClientId holder) { return !state->clients.IsExpired(holder, services.clock.Now()); });
+  }
+  bool forgot = false;
+  for (const ClientId holder : holders) {
+    forgot |= co_await ForgetExpired(services, loop, holder);
+  }
+  co_return forgot;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,114 @@
+// The tables and the recovery store together.
+#include "nfs/v4/operations/lease.h"
+
+#include "nfs/v4/engine/nfs4_test.h"
+#include "nfs/v4/state/clients/test_clients.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+// Without a loop everything is done at once.
+class LeaseTest : public Nfs4Test {
+ protected:
+  LeaseTest() { Client(); }
+  nfsstat4 Record(ClientId client) { return Now(RecordClient(server.GetServices(), nullptr, client)); }
+  bool Forget(ClientId client) { return Now(ForgetExpired(server.GetServices(), nullptr, client)); }
+  void BeginGrace(const std::string& owner) {
+    const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
+    server.state.Lock()->clients.grace() =
+        Grace({{OwnerKey(1, owner), root}}, server.clock.Now() + server.settings.grace);
+  }
+  bool InGrace() { return server.state.Lock()->clients.InGrace(); }
+  bool& full() { return server.recovery_store->full; }
+};
+
+TEST_F(LeaseTest, AClientIsRecordedWhenItIsDoneWithReclaiming) {
+  EXPECT_FALSE(server.state.Lock()->clients.NeedsRecord(Client().client()));
+  EXPECT_EQ(server.recovery_store->Reclaimers(), std::vector{OwnerKey(1, "client")});
+}
+
+TEST_F(LeaseTest, AClientThatCannotBeRecordedIsRefusedItsFirstOpen) {
+  full() = true;
+  SessionClient late(server, "late");
+  EXPECT_EQ(Record(late.client()), NFS4ERR_SERVERFAULT);
+  full() = false;
+  EXPECT_EQ(Record(late.client()), NFS4_OK);
+  EXPECT_EQ(Record(late.client()), NFS4_OK);
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(1, "late")));
+}
+
+// RFC 8881 §8.4.3, the first edge condition.
+TEST_F(LeaseTest, WhoeverLosesItsStateMayNotReclaimIt) {
+  EXPECT_FALSE(Forget(Client().client()));
+  server.clock.now += server.settings.lease + std::chrono::seconds(1);
+  EXPECT_TRUE(Forget(Client().client()));
+  EXPECT_TRUE(server.recovery_store->Reclaimers().empty());
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
+  EXPECT_TRUE(Forget(Client().client()));
+}
+
+TEST_F(LeaseTest, StateStaysWhereTheStoreCannotForgetIt) {
+  server.clock.now += server.settings.lease + std::chrono::seconds(1);
+  full() = true;
+  EXPECT_FALSE(Forget(Client().client()));
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4_OK);
+}
+
+TEST_F(LeaseTest, GraceEndsInTimeAndNotBeforeTheStoreHasForgotten) {
+  BeginGrace("somebody");
+  Spawn(EndGraceIfDue(server.GetServices(), nullptr));
+  EXPECT_TRUE(InGrace());
+  server.clock.now += server.settings.grace;
+  full() = true;
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_TRUE(InGrace());
+  full() = false;
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_FALSE(InGrace());
+}
+
+// Its old record goes with the grace period, and it holds what it has reclaimed.
+TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds) {
+  BeginGrace("late");
+  full() = true;
+  SessionClient late(server, "late");
+  EXPECT_TRUE(InGrace());
+  const NamedFile root = server.exports.all().front()->Name(tree.Root());
+  server.state.Lock()->files.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
+  full() = false;
+  Spawn(EndGraceIfDue(server.GetServices(), nullptr));
+  EXPECT_FALSE(InGrace());
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(1, "late")));
+}
+
+TEST_F(LeaseTest, GraceEndsWhenTheLastHasReclaimed) {
+  BeginGrace("late");
+  EXPECT_TRUE(InGrace());
+  SessionClient late(server, "late");  // which says at once that it is done
+  EXPECT_FALSE(InGrace());
+}
+
+TEST_F(LeaseTest, ClientsWhoseCourtesyIsOverGo) {
+  const ClientId client = Client().client();
+  server.clock.now += server.settings.lease + std::chrono::seconds(1);
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_FALSE(server.state.Lock()->clients.Has(client));
+}
+
+// RFC 8881 §20.8
+class SlotRecallTest : public Nfs4Test {
+ protected:
+  SlotRecallTest() : Nfs4Test(Settings{.max_slots = 4, .max_kept_octets = 0}) {}
+};
+
+TEST_F(SlotRecallTest, SlotsAreRecalledWhereMemoryIsShort) {
+  const SessionId session = Client().session();
+  const auto channel = std::make_shared<TestBackChannel>(server.buffers);
+  EXPECT_TRUE(server.state.Lock()->clients.Bind(session, {99, channel}, CDFC4_BACK, {}));
+  EXPECT_EQ(server.Run(2, Client().Sequence(true), PutRoot()).status, NFS4_OK);
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_THAT(server.callbacks.slots, testing::ElementsAre(std::pair(session, SlotId(1))));
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,44 @@
+#include "nfs/v4/operations/local_leases.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "nfs/v4/operations/io_state.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files::DelegationRequest request,
+                                                 fs::Handle file) {
+  {
+    auto state = compound.services.state.Lock();
+    request.facts.can_call_back = state->clients.CanCall(request.client);
+    if (!state->files.NeedsLocalLease(request, compound.now())) co_return std::nullopt;
+  }
+  const Object& object = *compound.current;
+  co_return co_await object.file_system().OpenLease(object.context(), file);
+}
+
+Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
+  // Each takes a system call, and nobody is to wait for the lock of State until thousands are done.
+  constexpr size_t kAtOnce = 128;
+  size_t left = services.state.Lock()->files.local_leases();
+  while (left > 0) {
+    const size_t count = std::min(left, kAtOnce);
+    services.state.Lock()->files.LookAtLocalLeases(count);
+    left -= count;
+  }
+  co_await RecallForLocalPrograms(services, loop);
+}
+
+Task<void> RecallForLocalPrograms(const Services& services, Loop* loop) {
+  const std::vector<NamedFile> files = services.state.Lock()->files.FilesWithBrokenLease();
+  for (const NamedFile& file : files) {
+    FileUses none;
+    const Asker program{services, loop, Presenter{}, none};
+    // The program waits for the lease, which goes with the last delegation.
+    (void)co_await Recall(program, file, std::nullopt, Files::Use::kWrite);
+  }
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,174 @@
+// Byte-range locks that programs of the server's host see: opened for them, and gone with the client's lease.
+#include "fs/test_locks.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/lock_test.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::IsEmpty;
+
+class LocalLockTest : public LockTest {
+ protected:
+  LocalLockTest() {
+    server.faults->OfferLocks([this](bool exclusive) {
+      asked.push_back(exclusive);
+      return local.Open(exclusive);
+    });
+  }
+  ~LocalLockTest() override {
+    auto state = server.state.Lock();
+    for (const ClientId id : {Client().client(), Other().client()})
+      state->files.ForgetClient(id, Ending::kReleased, {});
+  }
+
+  void Keep() { Spawn(KeepLeases(server.GetServices(), nullptr)); }
+
+  fs::TestLocks local;
+  std::vector<bool> asked;
+};
+
+TEST_F(LocalLockTest, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
+  local.busy = true;
+  EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4ERR_DELAY);
+  EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DELAY);
+  EXPECT_THAT(local.log, IsEmpty());
+  EXPECT_EQ(TryLock(Other(), others, "locker", 0, 10).status(), NFS4ERR_DELAY) << "nobody has it";
+  local.busy = false;
+  EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4_OK);
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+}
+
+TEST_F(LocalLockTest, IsOpenedForExclusiveLocksWhereTheClientMayWrite) {
+  LockBy(Client(), open, "locker", 0, 10, READ_LT);
+  const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
+  LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
+  EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DENIED);
+  EXPECT_THAT(asked, testing::ElementsAre(true, false, false));
+}
+
+// To open the file for writing would recall delegations, and break local programs' leases.
+TEST_F(LocalLockTest, IsNotOpenedForAClientThatMayNotHaveIt) {
+  const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
+  EXPECT_EQ(TryLock(Client(), read_only, "reader", 0, 10).status(), NFS4ERR_OPENMODE);
+  EXPECT_THAT(asked, IsEmpty());
+  const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
+  EXPECT_EQ(Run(PutFh(file), Locking(WRITE_LT, 0, 10, KnownLocker(lock))).status, NFS4ERR_OPENMODE);
+  EXPECT_THAT(asked, testing::ElementsAre(false));
+}
+
+TEST_F(LocalLockTest, IsOpenedAnewWhereAReaderBecomesAWriter) {
+  const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
+  const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
+  OpenBy(Client(), "file", kBoth, 0, "reader");
+  local.busy = true;
+  const auto more = [&] {
+    return Run(PutFh(file), Locking(WRITE_LT, 0, 10, KnownLocker({.seqid = 0, .other = lock.other}))).status;
+  };
+  EXPECT_EQ(more(), NFS4ERR_DELAY);
+  EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9"));
+  local.busy = false;
+  EXPECT_EQ(more(), NFS4_OK);
+  EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9", "shared 0-9", "gone", "exclusive 0-9"));
+}
+
+// RFC 8881 §8.4.3
+TEST_F(LocalLockTest, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
+  LockBy(Client(), open, "locker", 0, 10);
+  Pass(server.settings.lease);
+  Keep();
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+  Pass(std::chrono::seconds(1));
+  Keep();
+  EXPECT_EQ(local.log.back(), "gone");
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(others)).status, NFS4_OK) << "who has no locks keeps what it has";
+}
+
+// A grace period may be longer than the lease, by --grace or by the lease before the restart.
+TEST_F(LocalLockTest, ThatWasLostIsNotReclaimedInTheSameGracePeriod) {
+  LockBy(Client(), open, "locker", 0, 10);
+  std::vector<RecoveryRecord> known;
+  const auto may_reclaim = [&](const RecoveryRecord& record) {
+    return server.state.Lock()->clients.grace().MayReclaim(record.owner, record.principal);
+  };
+  {
+    auto state = server.state.Lock();
+    for (const ClientId id : {Client().client(), Other().client()}) {
+      const v4::Client& client = *state->clients.Find(id);
+      known.push_back({client.key(), client.principal});
+    }
+    state->clients.grace() = Grace(known, server.clock.Now() + 10 * server.settings.lease);
+  }
+  EXPECT_TRUE(may_reclaim(known[0]));
+  PassLease();
+  Keep();
+  EXPECT_FALSE(may_reclaim(known[0]));
+  EXPECT_TRUE(may_reclaim(known[1])) << "nobody can have had what it has";
+}
+
+// The first edge condition: somebody may have had it when the server starts again.
+TEST_F(LocalLockTest, StaysUntilTheStoreHasForgottenItsClient) {
+  LockBy(Client(), open, "locker", 0, 10);
+  PassLease();
+  server.recovery_store->full = true;
+  Keep();
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+  server.recovery_store->full = false;
+  Keep();
+  EXPECT_EQ(local.log.back(), "gone");
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Not(testing::Contains(OwnerKey(1, "client"))));
+}
+
+TEST_F(LocalLockTest, OfAClientThatComesBackBeforeItIsMissedStays) {
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
+  PassLease();
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4_OK);
+  Keep();
+  EXPECT_EQ(Run(PutFh(file), Writing(lock)).status, NFS4_OK);
+  EXPECT_EQ(local.log.back(), "exclusive 0-9");
+}
+
+TEST_F(LocalLockTest, IsNoMatterForTheCourtesyWhereProgramsSeeNone) {
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
+  EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 10)).status, NFS4_OK);
+  server.faults->OfferLocks([](bool) { return nullptr; });
+  LockBy(Client(), open, "another", 20, 10);
+  PassLease();
+  Keep();
+  EXPECT_EQ(Run(PutFh(file), Writing(open)).status, NFS4_OK);
+}
+
+class LocalLock0Test : public Lock0Test {
+ protected:
+  LocalLock0Test() {
+    server.faults->OfferLocks([this](bool exclusive) { return local.Open(exclusive); });
+  }
+  ~LocalLock0Test() override { server.state.Lock()->files.ForgetClient(client.id(), Ending::kReleased, {}); }
+  fs::TestLocks local;
+};
+
+// It is an answer in the owner's turn.
+TEST_F(LocalLock0Test, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
+  local.busy = true;
+  const uint32_t seqid = client.seqid("owner");
+  EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4ERR_DELAY);
+  local.busy = false;
+  const auto again = Run0(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(client.id(), open, "locker", seqid)));
+  EXPECT_EQ(again.status, NFS4ERR_DELAY) << "it was sent again";
+  EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4_OK);
+}
+
+// RFC 7530 §9.6.3.2
+TEST_F(LocalLock0Test, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
+  const stateid4 lock = LockNew("locker", 0, 10).resok4().lock_stateid;
+  PassLease();
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_EQ(local.log.back(), "gone");
+  EXPECT_EQ(Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status, NFS4ERR_EXPIRED);
+  EXPECT_EQ(Run0(PutFh(file), Writing(lock)).status, NFS4ERR_EXPIRED);
+  EXPECT_EQ(Run0(PutFh(file), Writing(open)).status, NFS4ERR_EXPIRED);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,332 @@
+// LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/stateful.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// What local programs see of a lock-owner's locks on the current file, or why that cannot be had now; null where they see nothing, and
+// where it is there already.
+using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
+// Nothing where it was not asked for.
+using MaybeLocalLocks = std::optional<LocalLocks>;
+
+// Files::Lock and Files::Unlock say it so.
+bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
+
+// The owner's name is kept with the COMPOUND, which the result is a view of.
+LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
+  compound.denied_owner = conflict.owner;
+  return {.offset = conflict.held.range.first,
+          .length = conflict.held.range.length(),
+          .locktype = conflict.held.exclusive ? WRITE_LT : READ_LT,
+          .owner = {.clientid = conflict.client.value(), .owner = AsBytes(compound.denied_owner)}};
+}
+
+// One attempt at LOCK, with the tables locked.
+class LockAttempt {
+ public:
+  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments, const MaybeLocalLocks& local)
+      : compound_(compound), state_(state), arguments_(arguments), local_(local), who_(PresenterOf(compound)) {}
+
+  LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
+
+  // The lease of the client that is in the way is over. Nothing has been done: forget it, and try again.
+  std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
+  // The owner's locks have gone meanwhile. Nothing has been done: see Files::LockResult.
+  bool needs_local() const { return needs_local_; }
+
+ private:
+  LOCK4res RunOfNewOwner();
+  LOCK4res RunOfKnownOwner();
+  LOCK4res Take(ClientId client, const StateRecord& record, const stateid4& id, auto lock);
+  void Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& results);
+  LOCK4res Replay(const LOCK4res& results, const OwnerSequence& sequence);
+
+  bool is_sequenced() const { return who_.minor_version == 0; }
+  bool is_done() const { return !expired_blocker_ && !needs_local_; }
+
+  Compound& compound_;
+  StateTables& state_;
+  const LOCK4args& arguments_;
+  const MaybeLocalLocks& local_;
+  const Presenter who_;
+  std::optional<ClientId> expired_blocker_;
+  bool needs_local_ = false;
+};
+
+LOCK4res LockAttempt::Replay(const LOCK4res& results, const OwnerSequence& sequence) {
+  if (!results.is_denied()) return results;
+  compound_.denied_owner = sequence.last().denied_owner;
+  LOCK4denied denied = results.denied();
+  denied.owner.owner = AsBytes(compound_.denied_owner);
+  return LOCK4res(NFS4ERR_DENIED, denied);
+}
+
+void LockAttempt::Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& results) {
+  sequence.Finish(SequenceId(given), results, std::nullopt, results.is_denied() ? compound_.denied_owner : "");
+}
+
+// What both ways of LOCK have in common: `lock` asks the table for it.
+LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const stateid4& id, auto lock) {
+  const auto range = LockRange::From(arguments_.offset, arguments_.length);
+  if (!range) return LOCK4res(NFS4ERR_INVAL);
+  if (const nfsstat4 status = state_.files.CheckSeqid(who_, record, id); status != NFS4_OK) return LOCK4res(status);
+  const nfsstat4 early = arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client);
+  if (early != NFS4_OK) return LOCK4res(early);
+  if (local_ && !*local_) return LOCK4res(local_->error());
+
+  const Files::LockResult result = lock(Files::LockRequest{.range = *range,
+                                                           .exclusive = IsExclusive(arguments_.locktype),
+                                                           .blocking = IsBlocking(arguments_.locktype),
+                                                           .can_be_told = who_.minor_version > 0,
+                                                           .local = local_ ? **local_ : nullptr,
+                                                           .is_local_open = local_.has_value()});
+  needs_local_ = result.needs_local;
+  if (result.status == NFS4_OK) {
+    SetCurrentStateId(compound_, result.stateid);
+    return LOCK4res(NFS4_OK, LOCK4resok{.lock_stateid = result.stateid});
+  }
+  if (result.status != NFS4ERR_DENIED) return LOCK4res(result.status);
+  if (result.blocker && state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
+  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly, or a local program has it by now.
+  if (arguments_.reclaim) return LOCK4res(NFS4ERR_RECLAIM_CONFLICT);
+  return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));
+}
+
+// By a lock-owner that the client calls new: under an open, in the turn of its open-owner (RFC 8881 §18.10.3).
+LOCK4res LockAttempt::RunOfNewOwner() {
+  const open_to_lock_owner4& locker = arguments_.locker.open_owner();
+  const auto id = ResolveStateId(compound_, locker.open_stateid);
+  if (!id) return LOCK4res(id.error());
+  const auto found = FindOwn<OpenState>(compound_, state_, *id);
+  if (!found) return LOCK4res(found.error());
+  OpenState& open = **found;
+  const ClientId client = open.client->id;
+  const ConstBytes name = locker.lock_owner.owner.bytes();
+  if (is_sequenced()) {
+    const ClientId named(locker.lock_owner.clientid);
+    if (const nfsstat4 status = state_.clients.Check(named); status != NFS4_OK) return LOCK4res(status);
+    if (named != client || !open.owner->confirmed) return LOCK4res(NFS4ERR_BAD_STATEID);
+
+    // RFC 7530 §9.1.9: there may be two sequences.
+    const OwnerSequence& opens = open.owner->sequence;
+    if (auto answer = AnswerOutOfTurn<LOCK4res>(opens, SequenceId(locker.open_seqid))) return Replay(*answer, opens);
+    if (const LockOwner* const known = state_.files.FindLockOwner(client, name)) {
+      const OwnerSequence& locks = known->sequence;
+      if (auto answer = AnswerOutOfTurn<LOCK4res>(locks, SequenceId(locker.lock_seqid))) return Replay(*answer, locks);
+    }
+  }
+  LOCK4res results = Take(client, open, *id, [&](const Files::LockRequest& request) {
+    return state_.files.Lock(open, name, request, who_.minor_version, compound_.now());
+  });
+  if (!is_sequenced() || !is_done()) return results;
+  Finish(open.owner->sequence, locker.open_seqid, results);
+  if (LockOwner* const owner = state_.files.FindLockOwner(client, name)) {
+    Finish(owner->sequence, locker.lock_seqid, results);
+  }
+  return results;
+}
+
+LOCK4res LockAttempt::RunOfKnownOwner() {
+  const exist_lock_owner4& locker = arguments_.locker.lock_owner();
+  const auto id = ResolveStateId(compound_, locker.lock_stateid);
+  if (!id) return LOCK4res(id.error());
+  const auto found = FindOwn<LockState>(compound_, state_, *id);
+  if (!found) return LOCK4res(found.error());
+  LockState& locks = **found;
+  OwnerSequence& sequence = locks.owner->sequence;
+  if (is_sequenced()) {
+    if (auto answer = AnswerOutOfTurn<LOCK4res>(sequence, SequenceId(locker.lock_seqid))) {
+      return Replay(*answer, sequence);
+    }
+  }
+  LOCK4res results = Take(locks.client->id, locks, *id, [&](const Files::LockRequest& request) {
+    return state_.files.Lock(locks, request, who_.minor_version, compound_.now());
+  });
+  if (is_sequenced() && is_done()) Finish(sequence, locker.lock_seqid, results);
+  return results;
+}
+
+// RFC 8881 §18.11.4, RFC 7530 §16.11.4
+nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
+  switch (type) {
+    case fs::FileType::kRegular:
+      return NFS4_OK;
+    case fs::FileType::kDirectory:
+      return NFS4ERR_ISDIR;
+    case fs::FileType::kSymlink:
+      return compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_SYMLINK;
+    default:
+      return compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_WRONG_TYPE;
+  }
+}
+
+struct TestOutcome {
+  nfsstat4 status = NFS4_OK;
+  std::optional<Files::LockConflict> conflict{};
+  bool needs_local = false;  // the owner's locks have gone meanwhile
+};
+
+TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
+                    const MaybeLocalLocks& local) {
+  auto state = compound.services.state.Lock();
+  const auto client = ClientOf(compound, *state, arguments.owner.clientid);
+  if (!client) return {client.error()};
+  if (state->clients.InGrace()) return {NFS4ERR_GRACE};
+  const Files& files = state->files;
+  const NamedFile& file = compound.current->name();
+  const ConstBytes owner = arguments.owner.owner.bytes();
+  if (!local && files.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
+  auto conflict =
+      files.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
+  return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
+}
+
+ClientId NamedClient(const Compound& compound, const lock_owner4& owner) {
+  return compound.slot ? compound.slot->client : ClientId(owner.clientid);
+}
+
+// RFC 8881 §15.2: LOCK and LOCKT have no other errors for what a file system may say here.
+nfsstat4 ToLockStatus(fs::Error error) {
+  return error == fs::Error::kDelay || error == fs::Error::kStale ? ToStatus(error) : NFS4ERR_SERVERFAULT;
+}
+
+Task<LocalLocks> OpenLocalLocks(const Compound& compound, bool exclusive) {
+  const Object& file = *compound.current;
+  auto opened = co_await file.file_system().OpenLocks(file.context(), file.object(), exclusive);
+  if (!opened) co_return std::unexpected(ToLockStatus(opened.error()));
+  co_return *std::move(opened);
+}
+
+// How LOCK has to open its locks for local programs. Who may write is going to lock exclusively sooner or later.
+struct LocalNeeds {
+  bool any = false;
+  bool exclusive = false;
+};
+LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const Object& file = *compound.current;
+  const bool exclusive = IsExclusive(arguments.locktype);
+  auto state = compound.services.state.Lock();
+  const Files& files = state->files;
+  if (!arguments.locker.new_lock_owner()) {
+    const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid);
+    const auto locks = id ? files.Find<LockState>(who, *id, file.handle()) : std::unexpected(id.error());
+    const bool allowed = locks && (*locks)->open->share.AllowsLock(exclusive);
+    return {.any = allowed && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
+  }
+  const open_to_lock_owner4& locker = arguments.locker.open_owner();
+  const auto id = ResolveStateId(compound, locker.open_stateid);
+  const auto open = id ? files.Find<OpenState>(who, *id, file.handle()) : std::unexpected(id.error());
+  // Who may not write breaks nobody's lease: the server would have to open the file for writing.
+  if (!open || !(*open)->share.AllowsLock(exclusive)) return {};
+  const lock_owner4& owner = locker.lock_owner;
+  return {.any = files.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
+          .exclusive = (*open)->share.writes()};
+}
+
+}  // namespace
+
+// RFC 8881 §18.10
+Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
+  for (;;) {
+    const LocalNeeds needs = LocalNeedsOf(compound, arguments);
+    MaybeLocalLocks local;
+    if (needs.any) local = co_await OpenLocalLocks(compound, needs.exclusive);
+    std::optional<ClientId> blocker;
+    bool needs_local = false;
+    const auto run = [&](StateTables& state) {
+      LockAttempt attempt(compound, state, arguments, local);
+      LOCK4res attempted = attempt.Run();
+      blocker = attempt.expired_blocker();
+      needs_local = attempt.needs_local();
+      return attempted;
+    };
+    const LOCK4res results = RunAndSend(compound.services, run);
+    if (needs_local) continue;
+    if (!blocker) {
+      if ((local && !*local) || !IsNoRoom(results.status())) co_return results;
+      if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
+      continue;
+    }
+    // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence stays.
+    if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
+      co_return LOCK4res(compound.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_DELAY);
+    }
+  }
+}
+
+// RFC 8881 §18.11
+Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
+  const Object& file = *compound.current;
+  const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
+  if (!attributes) co_return LOCKT4res(ToStatus(attributes.error()));
+  if (const nfsstat4 status = CheckLockable(compound, attributes->type); status != NFS4_OK) {
+    co_return LOCKT4res(status);
+  }
+  const auto range = LockRange::From(arguments.offset, arguments.length);
+  if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
+  MaybeLocalLocks local;
+  for (;;) {
+    const TestOutcome outcome = TestNow(compound, arguments, *range, local);
+    if (outcome.needs_local) {
+      local = co_await OpenLocalLocks(compound, false);
+      if (!*local) co_return LOCKT4res(local->error());
+      continue;
+    }
+    if (!outcome.conflict) co_return LOCKT4res(outcome.status);
+    const bool is_clients = outcome.conflict->client != ClientId();
+    if (is_clients && co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;
+    co_return LOCKT4res(NFS4ERR_DENIED, ToDenied(compound, *outcome.conflict));
+  }
+}
+
+namespace {
+
+LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const auto id = ResolveStateId(compound, arguments.lock_stateid);
+  if (!id) return LOCKU4res(id.error());
+  const auto found = FindOwn<LockState>(compound, state, *id, Principals::kMakers);
+  if (!found) return LOCKU4res(found.error());
+  LockState& locks = **found;
+
+  const auto run = [&]() -> LOCKU4res {
+    const auto range = LockRange::From(arguments.offset, arguments.length);
+    if (!range) return LOCKU4res(NFS4ERR_INVAL);
+    if (const auto status = state.files.CheckSeqid(who, locks, *id); status != NFS4_OK) return LOCKU4res(status);
+    const auto status = state.files.Unlock(locks, *range, who.minor_version, compound.now());
+    return status == NFS4_OK ? LOCKU4res(NFS4_OK, state.files.IdOf(locks)) : LOCKU4res(status);
+  };
+  const LOCKU4res results =
+      RunInTurn<LOCKU4res>(who.minor_version, locks.owner->sequence, SequenceId(arguments.seqid), run);
+  if (results.is_lock_stateid()) SetCurrentStateId(compound, results.lock_stateid());
+  return results;
+}
+
+}  // namespace
+
+// RFC 8881 §18.12
+Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
+  const auto run = [&](StateTables& state) { return UnlockNow(compound, state, arguments); };
+  for (;;) {
+    const LOCKU4res results = RunAndSend(compound.services, run);
+    if (!IsNoRoom(results.status())) co_return results;
+    if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
+  }
+}
+
+// RFC 7530 §16.37
+RELEASE_LOCKOWNER4res ReleaseLockOwner(Compound& compound, const RELEASE_LOCKOWNER4args& arguments) {
+  auto state = compound.services.state.Lock();
+  const auto client = ClientOf(compound, *state, arguments.lock_owner.clientid);
+  if (!client) return {.status = client.error()};
+  return {.status = state->files.ReleaseLockOwner(*client, arguments.lock_owner.owner.bytes())};
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,128 @@
+// LOOKUP, LOOKUPP, READLINK, SECINFO, SECINFO_NO_NAME.
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/operations/operations.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// RFC 8881 §15.1.2.8: a symbolic link where a directory is needed has an error of its own.
+nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory) {
+  const bool is_link = directory && directory->type == fs::FileType::kSymlink;
+  return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
+}
+
+Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs::Context caller) {
+  if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
+  const Object& directory = *compound.current;
+  const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
+  // The client may search the directory: then what stands there for an export counts.
+  if (found.result || found.result.error() == fs::Error::kNoEnt || found.result.error() == fs::Error::kCovered) {
+    const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer, name);
+    if (!junctions.empty()) {
+      const Export* leads_to = junctions.front().leads_to;
+      if (!leads_to) co_return std::unexpected(NFS4ERR_NOENT);
+      co_return Place{leads_to, leads_to->file_system().Root()};
+    }
+  }
+  if (!found.result) co_return std::unexpected(StatusInDirectory(found.result.error(), found.attributes));
+  co_return Place{&directory.in(), found.result->handle};
+}
+
+Task<Result<Place, nfsstat4>> FindParent(Compound& compound) {
+  const Object& directory = *compound.current;
+  const Namespace& names = compound.services.names;
+  if (names.IsTop(directory)) {
+    const auto parent = co_await names.ParentOfTop(directory, compound.call.peer);
+    if (!parent) co_return std::unexpected(ToStatus(parent.error()));
+    co_return *parent;
+  }
+  const auto found = co_await directory.file_system().Lookup(directory.context(), directory.object(), "..");
+  if (!found.result) co_return std::unexpected(StatusInDirectory(found.result.error(), found.attributes));
+  co_return Place{&directory.in(), found.result->handle};
+}
+
+// 1.2.840.113554.1.2.2 as DER has it, without tag and length.
+constexpr std::string_view kKerberos5 = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
+
+secinfo4 Described(SecurityFlavor flavor) {
+  const auto service = ServiceOf(flavor);
+  if (!service) return secinfo4(static_cast<rpc::AuthFlavor>(NumberOf(flavor)));
+  return secinfo4(
+      rpc::AuthFlavor::RPCSEC_GSS,
+      rpcsec_gss_info{.oid = AsBytes(kKerberos5), .qop = 0, .service = static_cast<rpc_gss_svc_t>(*service)});
+}
+
+// What a client may use there, what the operator prefers first (RFC 8881 §18.29.3).
+SECINFO4res Describe(const SecurityFlavors& flavors) {
+  SECINFO4resok described;
+  for (const SecurityFlavor flavor : flavors) described.push_back(Described(flavor));
+  return SECINFO4res(NFS4_OK, std::move(described));
+}
+
+// RFC 8881 §2.6.3.1.1.8: from minor version 1 on, the current filehandle is used up.
+SECINFO4res AnswerFlavors(Compound& compound, const Result<Place, nfsstat4>& place) {
+  if (!place) return SECINFO4res(place.error());
+  if (compound.minor_version > 0) {
+    compound.current.reset();
+    compound.current_stateid.reset();
+  }
+  return Describe(compound.services.names.FlavorsOf(*place->in, place->object, compound.call.peer));
+}
+
+}  // namespace
+
+// RFC 8881 §18.13
+Task<LOOKUP4res> Lookup(Compound& compound, const LOOKUP4args& arguments) {
+  const auto found = co_await Find(compound, arguments.objname, compound.current->context());
+  co_return LOOKUP4res{.status = found ? compound.MoveTo(*found->in, found->object) : found.error()};
+}
+
+// RFC 8881 §18.14
+Task<LOOKUPP4res> LookupParent(Compound& compound) {
+  const auto found = co_await FindParent(compound);
+  co_return LOOKUPP4res{.status = found ? compound.MoveTo(*found->in, found->object) : found.error()};
+}
+
+// RFC 8881 §18.24
+Task<READLINK4res> ReadLink(Compound& compound) {
+  const Object& link = *compound.current;
+  const auto observed = co_await link.file_system().ReadLink(link.context(), link.object());
+  if (!observed.result) {
+    const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
+    // From minor version 1 on there is an error for objects of the wrong type (RFC 8881 §15.1.2.9).
+    if (observed.attributes && !is_link) {
+      co_return READLINK4res(compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_WRONG_TYPE);
+    }
+    co_return READLINK4res(ToStatus(observed.result.error()));
+  }
+  // The path is DDP-eligible (RFC 8267 §6.1) and so leaves in memory of its own.
+  const ConstBytes path = AsBytes(*observed.result);
+  BufferRef buffer = compound.buffers().Allocate(path.size());
+  const Bytes to = buffer->bytes().first(path.size());
+  CopyBytes(to, path);
+  co_return READLINK4res(NFS4_OK, READLINK4resok{.link = linktext4(Slice(std::move(buffer), to))});
+}
+
+// RFC 8881 §18.29
+Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& arguments) {
+  // The client's machine asks for users of whose directories it may know nothing.
+  const bool for_others = compound.MachineMay(OP_SECINFO);
+  const fs::Context caller = for_others ? OwnContext(compound.call.peer.loop) : compound.current->context();
+  const auto found = co_await Find(compound, arguments.name, caller);
+  co_return AnswerFlavors(compound, found);
+}
+
+// RFC 8881 §18.45
+Task<SECINFO_NO_NAME4res> SecurityInformationNoName(Compound& compound, const SECINFO_NO_NAME4args& arguments) {
+  if (arguments == SECINFO_STYLE4_PARENT) {
+    const auto parent = co_await FindParent(compound);
+    co_return AnswerFlavors(compound, parent);
+  }
+  co_return AnswerFlavors(compound, Place{&compound.current->in(), compound.current->object()});
+}
+
+}  // namespace penstock::nfs::v4

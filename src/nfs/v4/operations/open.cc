@@ -1,0 +1,403 @@
+// OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, OPENATTR.
+#include "nfs/v4/attributes/convert.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/local_leases.h"
+#include "nfs/v4/operations/open_target.h"
+#include "nfs/v4/operations/share_arguments.h"
+#include "nfs/v4/operations/stateful.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+// One OPEN, from its claim to its delegation.
+class OpenRequest {
+ public:
+  OpenRequest(Compound& compound, const OPEN4args& arguments, ClientId client, const Share& share)
+      : compound_(compound), arguments_(arguments), client_(client), share_(share), claim_(arguments.claim.claim()) {}
+
+  Task<OPEN4res> Run();
+
+ private:
+  // What one attempt at it came to.
+  struct Attempt {
+    nfsstat4 status = NFS4_OK;
+    std::vector<ClientId> holders{};  // those in whose way it is, with the status that they are the reason of
+    Files::OpenResult opened{};
+    bool confirm = false;
+    bool pinned = false;
+  };
+
+  nfsstat4 CheckTime() const;
+  nfsstat4 CheckDelegation(const StateTables& state, const NamedFile& file) const;
+  Attempt Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const;
+  Task<Attempt> Reserve(const OpenTarget& target);
+  Task<nfsstat4> Truncate(const OpenTarget& target);
+  Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
+  Task<bool> MayWrite(const OpenTarget& target);
+  Task<Files::DelegationRequest> PrepareDelegation(const OpenTarget& target, bool confirm, bool writable);
+  open_delegation4 Delegate(StateTables& state, Files::DelegationRequest request) const;
+  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Files::DelegationRequest& request);
+
+  bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
+  // The delegation that is reclaimed with the open.
+  open_delegation_type4 reclaimed() const {
+    return is_reclaim() ? arguments_.claim.delegate_type() : OPEN_DELEGATE_NONE;
+  }
+  bool has_delegation() const { return claim_ == CLAIM_DELEGATE_CUR || claim_ == CLAIM_DELEG_CUR_FH; }
+  // Nothing in version 4.0.
+  Want want() const { return compound_.minor_version == 0 ? Want::kNoPreference : *WantOf(arguments_.share_access); }
+  TimePoint now() const { return compound_.now(); }
+  NamedFile NameOf(const OpenTarget& target) const { return compound_.current->in().Name(target.object); }
+
+  Compound& compound_;
+  const OPEN4args& arguments_;
+  const ClientId client_;
+  const Share share_;
+  const open_claim_type4 claim_;
+};
+
+// RFC 8881 §8.4.2.1, §9.11
+nfsstat4 OpenRequest::CheckTime() const {
+  auto state = compound_.services.state.Lock();
+  return is_reclaim() ? state->clients.CheckReclaim(client_) : state->clients.CheckNew(client_);
+}
+
+// RFC 8881 §10.2.1: what was opened on a delegation is opened with the delegation in hand, and within its bounds.
+nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile& file) const {
+  const stateid4& given = claim_ == CLAIM_DELEGATE_CUR ? arguments_.claim.delegate_cur_info().delegate_stateid
+                                                       : arguments_.claim.oc_delegate_stateid();
+  const auto id = ResolveStateId(compound_, given);
+  if (!id) return id.error();
+  const Presenter who{compound_.minor_version, client_};
+  const auto found = state.files.Find<DelegationState>(who, *id, file.handle);
+  if (!found) return found.error();
+  if (const nfsstat4 status = state.files.CheckSeqid(who, **found, *id); status != NFS4_OK) return status;
+  return share_.writes() && !(*found)->write ? NFS4ERR_OPENMODE : NFS4_OK;
+}
+
+OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const {
+  // It may have gone while the file system was asked.
+  if (!state.clients.Find(client_)) return {compound_.minor_version == 0 ? NFS4ERR_EXPIRED : NFS4ERR_DEADSESSION};
+  const NamedFile file = NameOf(target);
+  if (has_delegation()) {
+    if (const nfsstat4 status = CheckDelegation(state, file); status != NFS4_OK) return {status};
+  }
+  // RFC 8881 §9.7: denials come first: where they stand, no delegation is called back for nothing.
+  if (const auto denier = state.files.FindShareConflict(file, share_)) {
+    return {is_reclaim() ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED, {*denier}};
+  }
+  if (const bool write = reclaimed() == OPEN_DELEGATE_WRITE; write || reclaimed() == OPEN_DELEGATE_READ) {
+    if (!state.files.MayReclaimDelegation(client_, file, write)) return {NFS4ERR_RECLAIM_CONFLICT};
+  }
+  // RFC 8881 §18.16.4: which opens are in whose delegations' way.
+  const auto use = share_.writes() || target.truncate    ? Files::Use::kWrite
+                   : share_.deny & OPEN4_SHARE_DENY_READ ? Files::Use::kDenyRead
+                                                         : Files::Use::kRead;
+  auto recall = state.files.RecallFor(file, client_, use, now());
+  if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
+
+  OpenOwner* const owner = state.files.GetOpenOwner(client_, arguments_.owner.owner.bytes(), now());
+  if (!owner) return {state.files.NoRoomToOpen(client_, compound_.minor_version)};
+  Attempt attempt;
+  attempt.opened = state.files.AddOpen(*owner, file, share_, pinned, compound_.minor_version, now());
+  attempt.status = attempt.opened.status;
+  if (attempt.status != NFS4_OK) {
+    state.files.ReleaseOwner(*owner, now());
+    return attempt;
+  }
+  // RFC 7530 §9.1.11: reclaims need no confirmation.
+  if (is_reclaim() || compound_.minor_version > 0) owner->confirmed = true;
+  attempt.confirm = !owner->confirmed;
+  state.files.AddMaker(*owner, Principal::Of(compound_.call.credential));
+  attempt.pinned = state.files.IsPinned(file);
+  return attempt;
+}
+
+// Tries until it is open, or those in its way are alive.
+Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
+  const Object& object = *compound_.current;
+  fs::Pinned pinned;
+  for (;;) {
+    bool needs_pin;
+    {
+      auto state = compound_.services.state.Lock();
+      needs_pin = !pinned && !state->files.IsPinned(NameOf(target));
+    }
+    if (needs_pin) {
+      // Where too many files are pinned, this one ends with its last name, as it does in earlier versions of NFS.
+      auto pin = co_await object.file_system().Pin(object.context(), target.object);
+      if (pin) pinned = *std::move(pin);
+    }
+    const auto run = [&](StateTables& state) {
+      Attempt tried = Try(state, target, pinned);
+      if (tried.status == NFS4_OK && target.truncate) {
+        compound_.uses.Begin(compound_.services.state, state, NameOf(target));
+      }
+      return tried;
+    };
+    Attempt attempt = RunAndSend(compound_.services, run);
+    if (attempt.status == NFS4_OK) co_return attempt;
+    if (attempt.holders.empty()) {
+      if (!co_await MakeRoomForState(compound_.services, compound_.call.peer.loop)) co_return attempt;
+    } else {
+      if (!co_await ForgetExpiredHolders(compound_, attempt.holders)) co_return attempt;
+    }
+  }
+}
+
+// The file is ours by now: nobody who denies writing, and nobody's delegation, stands in the way.
+Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
+  const Object& object = *compound_.current;
+  if (object.read_only()) co_return NFS4ERR_ROFS;
+  fs::NewAttributes empty;
+  empty.size = 0;
+  const auto changed =
+      co_await object.file_system().SetAttributes(object.context(), target.object, empty, std::nullopt);
+  co_return changed.result ? NFS4_OK : ToStatus(changed.result.error());
+}
+
+// Whether a delegation may be one for writing. Who only reads may want one (RFC 8881 §18.16.3), and needs the right then.
+Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
+  const Object& object = *compound_.current;
+  if (object.read_only()) co_return false;
+  const bool asks = want() == Want::kWrite || reclaimed() == OPEN_DELEGATE_WRITE;
+  if (share_.writes() || !asks) co_return true;
+  const auto access = co_await object.file_system().Access(object.context(), target.object, fs::kAccessModify);
+  co_return access.result && (*access.result & fs::kAccessModify);
+}
+
+open_delegation4 OpenRequest::Delegate(StateTables& state, Files::DelegationRequest request) const {
+  request.facts.can_call_back = state.clients.CanCall(client_);
+  if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
+    const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
+    return state.files.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
+                                         compound_.minor_version, request.by, now());
+  }
+  return state.files.Delegate(request, now());
+}
+
+// The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881 §10.4.3).
+Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
+  if (!compound_.services.settings.delegations || !share_.writes()) co_return std::nullopt;
+  const Object& object = *compound_.current;
+  const auto attributes = co_await object.file_system().GetAttributes(object.context(), target.object);
+  if (!attributes) co_return std::nullopt;
+  co_return attributes->change;
+}
+
+// All that a delegation depends on but for the state of clients and files.
+Task<Files::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm, bool writable) {
+  // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
+  const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
+  Files::DelegationRequest request{.client = client_,
+                                   .file = NameOf(target),
+                                   .minor_version = compound_.minor_version,
+                                   .by = Principal::Of(compound_.call.credential),
+                                   .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
+                                   .asked_by = compound_.request_name()};
+  request.change = co_await ChangeOf(target);
+  request.lease = co_await OpenLeaseFor(compound_, request, target.object);
+  co_return request;
+}
+
+OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, const Files::DelegationRequest& request) {
+  uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
+  if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
+  open_delegation4 delegation;
+  {
+    auto state = compound_.services.state.Lock();
+    if (compound_.minor_version > 0 && state->clients.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
+    // A client that was forgotten meanwhile is given nothing more; it will find out.
+    if (state->clients.Find(client_)) delegation = Delegate(*state, request);
+  }
+  compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
+  SetCurrentStateId(compound_, attempt.opened.stateid);
+  return OPEN4res(NFS4_OK, OPEN4resok{.stateid = attempt.opened.stateid,
+                                      .cinfo = target.directory,
+                                      .rflags = flags,
+                                      .attrset = target.set.ToBitmap(),
+                                      .delegation = delegation});
+}
+
+Task<OPEN4res> OpenRequest::Run() {
+  // RFC 8881 §2.6.3.1.1.3: what put the directory's filehandle has left this to us. The file is in the same export.
+  if (const nfsstat4 status = compound_.CheckFlavor(*compound_.current); status != NFS4_OK) co_return OPEN4res(status);
+  if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
+  const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
+  if (!target) co_return OPEN4res(target.error());
+  compound_.lasting |= target->is_own || target->truncate;
+  // RFC 8881 §8.4.3: whoever holds anything must be known to the next run of the server.
+  const auto recorded = co_await RecordClient(compound_.services, compound_.call.peer.loop, client_);
+  if (recorded != NFS4_OK) co_return OPEN4res(recorded);
+
+  const bool writable = co_await MayWrite(*target);
+  // RFC 8881 §8.4.2.1.1
+  if (reclaimed() == OPEN_DELEGATE_WRITE && !writable) co_return OPEN4res(NFS4ERR_ACCESS);
+
+  const Attempt attempt = co_await Reserve(*target);
+  if (attempt.status != NFS4_OK) co_return OPEN4res(attempt.status);
+  if (target->truncate) {
+    if (const nfsstat4 status = co_await Truncate(*target); status != NFS4_OK) {
+      auto state = compound_.services.state.Lock();
+      state->files.UndoOpen(attempt.opened, now());
+      co_return OPEN4res(status);
+    }
+    compound_.uses.End();  // it may have a delegation itself
+  }
+  const Files::DelegationRequest request = co_await PrepareDelegation(*target, attempt.confirm, writable);
+  co_return Grant(*target, attempt, request);
+}
+
+// Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.
+std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& arguments, ClientId client) {
+  auto state = compound.services.state.Lock();
+  OpenOwner* const owner = state->files.GetOpenOwner(client, arguments.owner.owner.bytes(), compound.now());
+  if (!owner) return OPEN4res(NFS4ERR_RESOURCE);
+  auto answer = AnswerOutOfTurn<OPEN4res>(owner->sequence, SequenceId(arguments.seqid));
+  if (answer && answer->status() == NFS4_OK && owner->sequence.last().opened) {
+    const nfsstat4 status = compound.MoveTo(*owner->sequence.last().opened);
+    if (status != NFS4_OK) answer = OPEN4res(status);
+  }
+  const bool replayed = answer && answer->status() != NFS4ERR_BAD_SEQID && answer->status() != NFS4ERR_RESOURCE;
+  if (!owner->confirmed && owner->sequence.used() && !owner->sequence.busy() && !replayed) {
+    // The open that nobody confirmed was an old one that was sent again: this is the real one.
+    state->files.RestartOwner(*owner, compound.now());
+    answer.reset();
+  }
+  if (!answer) owner->sequence.Start();
+  return answer;
+}
+
+void FinishInTurn(Compound& compound, const OPEN4args& arguments, ClientId client, const OPEN4res& results) {
+  auto state = compound.services.state.Lock();
+  OpenOwner* const owner = state->files.FindOpenOwner(client, arguments.owner.owner.bytes());
+  if (!owner) return;  // forgotten with its client
+  std::optional<FileHandle> opened;
+  if (results.status() == NFS4_OK) opened = compound.current->handle();
+  owner->sequence.Finish(SequenceId(arguments.seqid), results, opened);
+  state->files.ReleaseOwner(*owner, compound.now());
+}
+
+Task<OPEN4res> Execute(Compound& compound, const OPEN4args& arguments, ClientId client) {
+  const auto share = ShareOf(arguments.share_access, arguments.share_deny, compound.minor_version);
+  if (!share) co_return OPEN4res(NFS4ERR_INVAL);
+  OpenRequest request(compound, arguments, client, *share);
+  co_return co_await request.Run();
+}
+
+// What version 4.0 does not have is no XDR of its.
+bool IsKnown(const OPEN4args& arguments, uint32_t minor_version) {
+  if (minor_version > 0) return true;
+  const bool exclusive_1 =
+      arguments.openhow.opentype() == OPEN4_CREATE && arguments.openhow.how().mode() == EXCLUSIVE4_1;
+  return !exclusive_1 && arguments.claim.claim() <= CLAIM_DELEGATE_PREV;
+}
+
+}  // namespace
+
+// RFC 8881 §18.16
+Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
+  if (!IsKnown(arguments, compound.minor_version)) co_return OPEN4res(NFS4ERR_BADXDR);
+  Result<ClientId, nfsstat4> client = std::unexpected(NFS4ERR_SERVERFAULT);
+  {
+    auto state = compound.services.state.Lock();
+    client = ClientOf(compound, *state, arguments.owner.clientid);
+  }
+  if (!client) co_return OPEN4res(client.error());
+  if (compound.minor_version > 0) co_return co_await Execute(compound, arguments, *client);
+
+  for (;;) {
+    auto answer = StartInTurn(compound, arguments, *client);
+    if (!answer) break;
+    if (answer->status() != NFS4ERR_RESOURCE) co_return *std::move(answer);
+    if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return *std::move(answer);
+  }
+  OPEN4res results = co_await Execute(compound, arguments, *client);
+  FinishInTurn(compound, arguments, *client, results);
+  co_return results;
+}
+
+// RFC 7530 §16.18
+OPEN_CONFIRM4res ConfirmOpen(Compound& compound, const OPEN_CONFIRM4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  auto state = compound.services.state.Lock();
+  const auto found = FindOwn<OpenState>(compound, *state, arguments.open_stateid);
+  if (!found) return OPEN_CONFIRM4res(found.error());
+  OpenState& open = **found;
+  return RunInTurn<OPEN_CONFIRM4res>(0, open.owner->sequence, SequenceId(arguments.seqid), [&] {
+    if (open.owner->confirmed) return OPEN_CONFIRM4res(NFS4ERR_BAD_STATEID);
+    const nfsstat4 status = state->files.CheckSeqid(who, open, arguments.open_stateid);
+    if (status != NFS4_OK) return OPEN_CONFIRM4res(status);
+    open.owner->confirmed = true;
+    open.Advance();
+    return OPEN_CONFIRM4res(NFS4_OK, OPEN_CONFIRM4resok{.open_stateid = state->files.IdOf(open)});
+  });
+}
+
+// RFC 8881 §18.18
+OPEN_DOWNGRADE4res DowngradeOpen(Compound& compound, const OPEN_DOWNGRADE4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const auto id = ResolveStateId(compound, arguments.open_stateid, true);
+  if (!id) return OPEN_DOWNGRADE4res(id.error());
+  auto state = compound.services.state.Lock();
+  const auto found = FindOwn<OpenState>(compound, *state, *id);
+  if (!found) return OPEN_DOWNGRADE4res(found.error());
+  OpenState& open = **found;
+  if (!open.owner->confirmed) return OPEN_DOWNGRADE4res(NFS4ERR_BAD_STATEID);
+  return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, open.owner->sequence, SequenceId(arguments.seqid), [&] {
+    const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
+    if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
+    nfsstat4 status = state->files.CheckSeqid(who, open, *id);
+    if (status == NFS4_OK) status = state->files.Downgrade(open, *share);
+    if (status != NFS4_OK) return OPEN_DOWNGRADE4res(status);
+    const stateid4 now = state->files.IdOf(open);
+    SetCurrentStateId(compound, now);
+    return OPEN_DOWNGRADE4res(NFS4_OK, OPEN_DOWNGRADE4resok{.open_stateid = now});
+  });
+}
+
+namespace {
+
+CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const SequenceId sequence(arguments.seqid);
+  const auto id = ResolveStateId(compound, arguments.open_stateid, true);
+  if (!id) return CLOSE4res(id.error());
+  const auto found = FindOwn<OpenState>(compound, state, *id, Principals::kMakers);
+  if (!found) {
+    // Version 4.0: one that is sent again finds its open closed.
+    const OpenOwner* const owner = who.minor_version == 0 ? state.files.FindOwnerOfClosed(*id) : nullptr;
+    const bool again = owner && owner->sequence.Judge<CLOSE4res>(sequence) == OwnerSequence::Verdict::kReplay;
+    return again ? std::get<CLOSE4res>(owner->sequence.last().results) : CLOSE4res(found.error());
+  }
+  OpenState& open = **found;
+  if (!open.owner->confirmed) return CLOSE4res(NFS4ERR_BAD_STATEID);
+  return RunInTurn<CLOSE4res>(who.minor_version, open.owner->sequence, sequence, [&] {
+    const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
+    if (status != NFS4_OK) return CLOSE4res(status);
+    // From minor version 1 on, it is of no more use (RFC 8881 §18.2.4); in version 4.0 the open is still there, closed.
+    state.files.Close(open, who.minor_version, compound.now());
+    const stateid4 now = who.minor_version == 0 ? state.files.IdOf(open) : InvalidStateId();
+    SetCurrentStateId(compound, now);
+    return CLOSE4res(NFS4_OK, now);
+  });
+}
+
+}  // namespace
+
+// RFC 8881 §18.2. Locks that were taken under it go with it.
+Task<CLOSE4res> Close(Compound& compound, const CLOSE4args& arguments) {
+  const auto run = [&](StateTables& state) { return CloseNow(compound, state, arguments); };
+  const CLOSE4res results = RunAndSend(compound.services, run);
+  co_return results;
+}
+
+// RFC 8881 §18.17: named attributes are not kept.
+Task<OPENATTR4res> OpenAttributes(Compound& /*compound*/, const OPENATTR4args& /*arguments*/) {
+  co_return OPENATTR4res{.status = NFS4ERR_NOTSUPP};
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,484 @@
+#include "nfs/v4/operations/stateful_test.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using OpenTest = StatefulTest;
+
+// --- Which file: RFC 8881 §18.16.3, §18.16.4
+
+TEST_F(OpenTest, MakesTheFileTheCurrentOne) {
+  const nfs_fh4 file = MakeFile("file");
+  auto reply = Run(PutRoot(), Opening(Client().client(), 0, "owner", kRead, 0, Named("file")), GetFh());
+  EXPECT_EQ(reply.Skip().Next<OPEN4res>().status(), NFS4_OK);
+  EXPECT_EQ(reply.Next<GETFH4res>().resok4().object, file);
+}
+
+TEST_F(OpenTest, OpensNothingButFiles) {
+  MakeDirectory("directory");
+  MakeSymlink("link", "file");
+  MakeFifo("fifo");
+  EXPECT_EQ(TryOpen(Client(), "none", kRead).status(), NFS4ERR_NOENT);
+  EXPECT_EQ(TryOpen(Client(), "directory", kRead).status(), NFS4ERR_ISDIR);
+  EXPECT_EQ(TryOpen(Client(), "link", kRead).status(), NFS4ERR_SYMLINK);
+  EXPECT_EQ(TryOpen(Client(), "fifo", kRead).status(), NFS4ERR_WRONG_TYPE);
+  Client0 client(server, "of 4.0");
+  EXPECT_EQ(client.TryOpen("owner", "fifo", kRead).status(), NFS4ERR_SYMLINK);
+}
+
+TEST_F(OpenTest, LooksInDirectoriesOnly) {
+  const nfs_fh4 file = MakeFile("file");
+  const nfs_fh4 link = MakeSymlink("link", "file");
+  const auto open = Opening(Client().client(), 0, "owner", kRead, 0, Named("x"));
+  EXPECT_EQ(Run(PutFh(file), open).status, NFS4ERR_NOTDIR);
+  EXPECT_EQ(Run(PutFh(link), open).status, NFS4ERR_SYMLINK);
+}
+
+TEST_F(OpenTest, RefusesNamesThatAreNone) {
+  EXPECT_EQ(TryOpen(Client(), "", kRead).status(), NFS4ERR_INVAL);
+  EXPECT_EQ(TryOpen(Client(), "..", kRead).status(), NFS4ERR_BADNAME);
+  EXPECT_EQ(TryOpen(Client(), std::string(300, 'n'), kRead, 0, Creating(UNCHECKED4)).status(), NFS4ERR_NAMETOOLONG);
+}
+
+TEST_F(OpenTest, ByHandleNeedsNoName) {
+  const nfs_fh4 file = MakeFile("file", "data");
+  const auto open = Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_FH));
+  EXPECT_EQ(Run(PutFh(file), open, Reading(kCurrent)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), open).status, NFS4ERR_ISDIR);
+  EXPECT_EQ(
+      Run(PutFh(file), Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_FH), Creating(UNCHECKED4)))
+          .status,
+      NFS4ERR_INVAL);
+}
+
+TEST_F(OpenTest, RefusesAccessAndDenialsThatAreNone) {
+  MakeFile("file");
+  Client0 client(server, "of 4.0");
+  for (const auto& [access, deny] : {std::pair(0u, 0u), std::pair(4u, 0u), std::pair(kRead, 4u)}) {
+    EXPECT_EQ(TryOpen(Client(), "file", access, deny).status(), NFS4ERR_INVAL);
+    EXPECT_EQ(client.TryOpen("owner", "file", access, deny).status(), NFS4ERR_INVAL);
+  }
+  EXPECT_EQ(client.TryOpen("owner", "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG).status(), NFS4ERR_INVAL);
+}
+
+// --- Making files
+
+TEST_F(OpenTest, MakesAFileWithItsAttributes) {
+  const auto opened = TryOpen(Client(), "new", kBoth, 0, Creating(UNCHECKED4, Mode(0640)));
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_EQ(AttributesOf("new")->mode, 0640u);
+  EXPECT_EQ(AttributeSet(opened.resok4().attrset), AttributeSet{FATTR4_MODE});
+  EXPECT_NE(opened.resok4().cinfo.before, opened.resok4().cinfo.after);
+}
+
+TEST_F(OpenTest, LeavesTheAttributesOfAFileThatIsThere) {
+  MakeFile("file", "data", 0600);
+  const auto opened = TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4, Mode(0644)));
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_EQ(AttributesOf("file")->mode, 0600u);
+  EXPECT_TRUE(AttributeSet(opened.resok4().attrset).empty());
+  EXPECT_EQ(opened.resok4().cinfo.before, opened.resok4().cinfo.after);
+  EXPECT_EQ(ContentsOf("file"), "data");
+}
+
+TEST_F(OpenTest, EmptiesAFileThatIsThere) {
+  MakeFile("file", "data");
+  const auto opened = TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4, Size(0)));
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_EQ(AttributeSet(opened.resok4().attrset), AttributeSet{FATTR4_SIZE});
+  EXPECT_EQ(ContentsOf("file"), "");
+}
+
+TEST_F(OpenTest, DoesNotEmptyAFileThatOthersKeepFromBeingWritten) {
+  MakeFile("file", "data");
+  OpenBy(Other(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  EXPECT_EQ(TryOpen(Client(), "file", kWrite, 0, Creating(UNCHECKED4, Size(0))).status(), NFS4ERR_SHARE_DENIED);
+  EXPECT_EQ(ContentsOf("file"), "data");
+}
+
+TEST_F(OpenTest, ThatCannotEmptyTheFileLeavesNothingOpen) {
+  MakeFile("file", "data", 0644);
+  server.SetUser(1000);
+  EXPECT_EQ(TryOpen(Client(), "file", kRead, 0, Creating(UNCHECKED4, Size(0))).status(), NFS4ERR_ACCESS);
+  EXPECT_FALSE(server.state.Lock()->files.HasState(Client().client()));
+}
+
+TEST_F(OpenTest, GuardedMakesNewFilesOnly) {
+  EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Creating(GUARDED4)).status(), NFS4_OK);
+  EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Creating(GUARDED4)).status(), NFS4ERR_EXIST);
+}
+
+TEST_F(OpenTest, ExclusiveMakesAFileOnceForEachVerifier) {
+  const auto first = TryOpen(Client(), "new", kRead, 0, Exclusively("12345678"));
+  ASSERT_EQ(first.status(), NFS4_OK);
+  EXPECT_EQ(AttributeSet(first.resok4().attrset), (AttributeSet{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}));
+  EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("12345678")).status(), NFS4_OK);
+  EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("87654321")).status(), NFS4ERR_EXIST);
+}
+
+// Everybody can read the verifier, which is kept in the file's times.
+TEST_F(OpenTest, ExclusiveOnAnothersFileAsksForPermission) {
+  constexpr uint32_t kDenyBoth = OPEN4_SHARE_DENY_BOTH;
+  const creatverfattr later{.cva_verf = {}, .cva_attrs = Mode(0600)};
+  const openflag4 exclusive = Exclusively("12345678"), exclusive_1(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, later));
+  ASSERT_EQ(TryOpen(Client(), "one", kRead, 0, exclusive).status(), NFS4_OK);
+  ASSERT_EQ(TryOpen(Client(), "another", kRead, 0, exclusive_1).status(), NFS4_OK);
+  server.SetUser(4242);
+  EXPECT_EQ(TryOpen(Other(), "one", kRead, kDenyBoth, exclusive).status(), NFS4ERR_ACCESS);
+  EXPECT_EQ(TryOpen(Other(), "another", kWrite, kDenyBoth, exclusive_1).status(), NFS4ERR_ACCESS);
+  EXPECT_FALSE(server.state.Lock()->files.HasState(Other().client()));
+}
+
+// Its maker may do anything with it, whatever its mode, also where the request is sent again.
+TEST_F(OpenTest, ExclusiveAgainIsStillItsMakersOwn) {
+  fs::NewAttributes for_all;
+  for_all.mode = 0777;
+  ASSERT_TRUE(Now(tree.SetAttributes(AsRoot(), tree.Root(), for_all, std::nullopt)).result);
+  server.SetUser(1000);
+  const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = Mode(0400)}));
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);
+}
+
+// RFC 8881 §18.16.4
+TEST_F(OpenTest, ExclusiveIsForItsMakerAloneAtFirst) {
+  ASSERT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("12345678")).status(), NFS4_OK);
+  EXPECT_EQ(AttributesOf("new")->mode, 0600u);
+}
+
+// RFC 8881 §18.16.3: those that hold the verifier (suppattr_exclcreat).
+TEST_F(OpenTest, ExclusiveDoesNotTakeTheAttributesThatItNeeds) {
+  GivenValues given(server.buffers);
+  const fattr4 times = given.Add(FATTR4_TIME_MODIFY_SET, settime4(SET_TO_SERVER_TIME4)).Take();
+  const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = times}));
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4ERR_INVAL);
+}
+
+TEST_F(OpenTest, ExclusiveOfALaterVersionTakesAttributes) {
+  const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = Mode(0604)}));
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);
+  EXPECT_EQ(AttributesOf("new")->mode, 0604u);
+  Client0 client(server, "of 4.0");
+  EXPECT_EQ(client.TryOpen("owner", "another", kBoth, 0, how).status(), NFS4ERR_BADXDR);
+}
+
+// --- Who may
+
+TEST_F(OpenTest, AsksForPermission) {
+  MakeFile("file", "data", 0604);
+  server.SetUser(1000);
+  EXPECT_EQ(TryOpen(Client(), "file", kRead).status(), NFS4_OK);
+  EXPECT_EQ(TryOpen(Client(), "file", kWrite).status(), NFS4ERR_ACCESS);
+  EXPECT_EQ(TryOpen(Client(), "file", kBoth).status(), NFS4ERR_ACCESS);
+}
+
+TEST_F(OpenTest, WhoMayExecuteMayRead) {
+  MakeFile("program", "data", 0711);
+  server.SetUser(1000);
+  EXPECT_EQ(TryOpen(Client(), "program", kRead).status(), NFS4_OK);
+}
+
+TEST_F(OpenTest, WhoMakesAFileMayWriteItWhateverItsMode) {
+  MakeDirectory("open to all", 0777);
+  server.SetUser(1000);
+  auto reply = Run(PutRoot(), LookUp("open to all"),
+                   Opening(Client().client(), 0, "owner", kBoth, 0, Named("new"), Creating(GUARDED4, Mode(0))),
+                   Writing(kCurrent));
+  EXPECT_EQ(reply.status, NFS4_OK);
+}
+
+class ReadOnlyOpenTest : public StatefulTest {
+ protected:
+  ReadOnlyOpenTest() { server.Export("/ro", {.read_only = true, .squash = Squash::kNone}); }
+};
+
+TEST_F(ReadOnlyOpenTest, MakesAndWritesNothing) {
+  const auto try_open = [&](uint32_t access, openflag4 how) {
+    return Run(PutRoot(), LookUp("ro"), Opening(Client().client(), 0, "owner", access, 0, Named("new"), std::move(how)))
+        .status;
+  };
+  EXPECT_EQ(try_open(kRead, Creating(UNCHECKED4)), NFS4ERR_ROFS);
+  EXPECT_EQ(try_open(kRead, Exclusively("12345678")), NFS4ERR_ROFS);
+}
+
+// --- What is answered
+
+TEST_F(OpenTest, TellsHowTheFileIsKept) {
+  MakeFile("file");
+  EXPECT_EQ(TryOpen(Client(), "file", kRead).resok4().rflags,
+            OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED);
+  LetCall(Client());
+  EXPECT_EQ(TryOpen(Client(), "file", kRead).resok4().rflags,
+            OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED | OPEN4_RESULT_MAY_NOTIFY_LOCK);
+}
+
+TEST_F(OpenTest, KeepsAFileThatIsRemoved) {
+  const nfs_fh4 file = MakeFile("file", "data");
+  const stateid4 open = OpenBy(Client(), "file", kRead);
+  EXPECT_EQ(Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
+  auto reply = Run(PutFh(file), Reading(open));
+  EXPECT_EQ(reply.Skip().Next<READ4res>().resok4().data.text(), "data");
+  EXPECT_EQ(Run(PutFh(file), Closing(open)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), GetAttr({FATTR4_SIZE})).status, NFS4ERR_STALE);
+}
+
+TEST_F(OpenTest, UpgradesAndDowngrades) {
+  const nfs_fh4 file = MakeFile("file");
+  const stateid4 first = OpenBy(Client(), "file", kRead);
+  EXPECT_EQ(Run(PutFh(file), Writing(first)).status, NFS4ERR_OPENMODE);
+  const stateid4 second = OpenBy(Client(), "file", kWrite);
+  EXPECT_EQ(second.other, first.other);
+  EXPECT_EQ(second.seqid, 2u);
+  EXPECT_EQ(Run(PutFh(file), Writing(second)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Writing(first)).status, NFS4ERR_OLD_STATEID);
+
+  const auto down = [&](uint32_t access) { return Op(OP_OPEN_DOWNGRADE, OPEN_DOWNGRADE4args{second, 0, access, 0}); };
+  EXPECT_EQ(Run(PutFh(file), down(0)).status, NFS4ERR_INVAL);
+  auto reply = Run(PutFh(file), down(kRead));
+  const stateid4 third = reply.Skip().Next<OPEN_DOWNGRADE4res>().resok4().open_stateid;
+  EXPECT_EQ(third.seqid, 3u);
+  EXPECT_EQ(Run(PutFh(file), Writing(third)).status, NFS4ERR_OPENMODE);
+}
+
+// RFC 7862 §15.1.3, §15.2.3, §15.4.3
+TEST_F(OpenTest, WhatChangesAFileNeedsAnOpenForWriting) {
+  const nfs_fh4 file = MakeFile("file", "data"), source = MakeFile("source", "data");
+  const auto allocate = [&](const stateid4& id) {
+    return Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{id, 0, 1})).status;
+  };
+  const auto deallocate = [&](const stateid4& id) {
+    return Run(PutFh(file), Op(OP_DEALLOCATE, DEALLOCATE4args{id, 0, 1})).status;
+  };
+  const auto copy = [&](const stateid4& id) {
+    const COPY4args arguments{.ca_src_stateid = kAnonymous,
+                              .ca_dst_stateid = id,
+                              .ca_src_offset = 0,
+                              .ca_dst_offset = 0,
+                              .ca_count = 1,
+                              .ca_consecutive = true,
+                              .ca_synchronous = true,
+                              .ca_source_server = {}};
+    return Run(PutFh(source), SaveFh(), PutFh(file), Op(OP_COPY, arguments)).status;
+  };
+  const stateid4 reading = OpenBy(Client(), "file", kRead, 0, "reader");
+  EXPECT_EQ(allocate(reading), NFS4ERR_OPENMODE);
+  EXPECT_EQ(deallocate(reading), NFS4ERR_OPENMODE);
+  EXPECT_EQ(copy(reading), NFS4ERR_OPENMODE);
+  EXPECT_EQ(ContentsOf("file"), "data");
+  const stateid4 writing = OpenBy(Client(), "file", kWrite, 0, "writer");
+  EXPECT_EQ(allocate(writing), NFS4_OK);
+  EXPECT_EQ(deallocate(writing), NFS4_OK);
+  EXPECT_EQ(copy(writing), NFS4_OK);
+}
+
+// RFC 8881 §18.2.4
+TEST_F(OpenTest, ClosedIsOfNoMoreUse) {
+  const nfs_fh4 file = MakeFile("file");
+  stateid4 open = OpenBy(Client(), "file", kRead);
+  open.seqid = 0;
+  auto reply = Run(PutFh(file), Closing(open));
+  EXPECT_EQ(reply.Skip().Next<CLOSE4res>().open_stateid(), InvalidStateId());
+  EXPECT_EQ(Run(PutFh(file), Closing(open)).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run(PutFh(file), Reading(open)).status, NFS4ERR_BAD_STATEID);
+}
+
+// RFC 8881 §16.2.3.1.2
+TEST_F(OpenTest, TheCurrentStateIdGoesWithTheCurrentFile) {
+  const nfs_fh4 file = MakeFile("file");
+  const auto open = [&] { return Opening(Client().client(), 0, "owner", kBoth, 0, Named("file")); };
+  EXPECT_EQ(Run(PutRoot(), open(), Writing(kCurrent), Closing(kCurrent)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutRoot(), open(), PutFh(file), Closing(kCurrent)).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run(PutRoot(), open(), SaveFh(), PutRoot(), RestoreFh(), Closing(kCurrent)).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Closing(kCurrent)).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run(PutRoot(), open(), Closing(kCurrent), Reading(kCurrent)).status, NFS4ERR_BAD_STATEID);
+}
+
+// --- Denials
+
+TEST_F(OpenTest, DenialsAreOfOpensAndOfIo) {
+  const nfs_fh4 file = MakeFile("file");
+  const stateid4 open = OpenBy(Client(), "file", kBoth, OPEN4_SHARE_DENY_WRITE);
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
+  EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4_OK);
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_LOCKED);
+  EXPECT_EQ(Run0(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_LOCKED);
+  EXPECT_EQ(Other().Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Size(0)})).status, NFS4ERR_LOCKED);
+  EXPECT_EQ(Run(PutFh(file), Writing(open)).status, NFS4_OK);
+}
+
+// RFC 8881 §8.4.3: courtesy ends where somebody else is in need.
+TEST_F(OpenTest, ClientsWhoseLeaseIsOverAreInNobodysWay) {
+  MakeFile("file");
+  OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  PassLease();
+  EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4_OK);
+  EXPECT_FALSE(server.state.Lock()->clients.Find(Client().client()));
+}
+
+TEST_F(OpenTest, ClientsWhoseLeaseIsOverKeepWhatNobodyNeeds) {
+  const nfs_fh4 file = MakeFile("file");
+  const stateid4 open = OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  PassLease();
+  EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Reading(open)).status, NFS4_OK);
+}
+
+TEST_F(OpenTest, IoDoesNotWaitForClientsWhoseLeaseIsOver) {
+  const nfs_fh4 file = MakeFile("file");
+  OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  PassLease();
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(kAnonymous)).status, NFS4_OK);
+}
+
+// --- Claims
+
+TEST_F(OpenTest, ReclaimsNothingWithoutARestart) {
+  const nfs_fh4 file = MakeFile("file");
+  const auto reclaim =
+      Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE));
+  EXPECT_EQ(Run(PutFh(file), reclaim).status, NFS4ERR_NO_GRACE);
+}
+
+TEST_F(OpenTest, DelegationsDoNotOutliveTheirClient) {
+  const nfs_fh4 file = MakeFile("file");
+  const auto by_handle = Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_DELEG_PREV_FH));
+  EXPECT_EQ(Run(PutFh(file), by_handle).status, NFS4ERR_NOTSUPP);
+  const auto by_name =
+      Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_DELEGATE_PREV, component4("file")));
+  EXPECT_EQ(Run(PutRoot(), by_name).status, NFS4ERR_NOTSUPP);
+  EXPECT_EQ(Run(Op(OP_DELEGPURGE, DELEGPURGE4args{Client().client().value()})).status, NFS4ERR_NOTSUPP);
+}
+
+TEST_F(OpenTest, NamedAttributesAreNotKept) {
+  EXPECT_EQ(Run(PutRoot(), Op(OP_OPENATTR, OPENATTR4args{true})).status, NFS4ERR_NOTSUPP);
+}
+
+// --- Version 4.0: RFC 7530 §9.1.7 to §9.1.11
+
+class Open0Test : public StatefulTest {
+ protected:
+  Open0Test() { file = MakeFile("file", "data"); }
+
+  CompoundReply Confirm(const stateid4& id, uint32_t seqid) {
+    return Run0(PutFh(file), Op(OP_OPEN_CONFIRM, OPEN_CONFIRM4args{id, seqid}));
+  }
+  CompoundReply Downgrade(const stateid4& id, uint32_t seqid, uint32_t access) {
+    return Run0(PutFh(file), Op(OP_OPEN_DOWNGRADE, OPEN_DOWNGRADE4args{id, seqid, access, 0}));
+  }
+
+  nfs_fh4 file;
+  Client0 client{server, "of 4.0"};
+};
+
+TEST_F(Open0Test, TheFirstOpenOfAnOwnerIsConfirmed) {
+  const auto opened = client.TryOpen("owner", "file", kRead);
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_EQ(opened.resok4().rflags, OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_CONFIRM);
+  const stateid4 id = opened.resok4().stateid;
+  EXPECT_EQ(Run0(PutFh(file), Reading(id)).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Confirm(id, 50).status, NFS4ERR_BAD_SEQID);
+  EXPECT_EQ(Confirm(kAnonymous, 2).status, NFS4ERR_BAD_STATEID);
+  auto reply = Confirm(id, 2);
+  const stateid4 confirmed = reply.Skip().Next<OPEN_CONFIRM4res>().resok4().open_stateid;
+  EXPECT_EQ(confirmed.seqid, id.seqid + 1);
+  EXPECT_EQ(Run0(PutFh(file), Reading(confirmed)).status, NFS4_OK);
+  EXPECT_EQ(Confirm(confirmed, 3).status, NFS4ERR_BAD_STATEID);
+  client.Advance("owner");
+  EXPECT_EQ(client.TryOpen("owner", "file", kRead).resok4().rflags, OPEN4_RESULT_LOCKTYPE_POSIX);
+}
+
+TEST_F(Open0Test, AnOpenThatNobodyConfirmsIsForgotten) {
+  const auto old = client.TryOpen("owner", "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  const auto opening = [&](uint32_t seqid) { return Opening(client.id(), seqid, "owner", kWrite, 0, Named("file")); };
+  auto reply = Run0(PutRoot(), opening(77));
+  const auto opened = reply.Skip().Next<OPEN4res>();
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  EXPECT_TRUE(opened.resok4().rflags & OPEN4_RESULT_CONFIRM);
+  EXPECT_EQ(Confirm(old.resok4().stateid, 2).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Confirm(opened.resok4().stateid, 78).status, NFS4_OK);
+}
+
+TEST_F(Open0Test, SentAgainIsAnsweredAgain) {
+  client.Open("owner", "file", kRead);
+  const uint32_t seqid = client.seqid("owner");
+  const auto open = Opening(client.id(), seqid, "owner", kBoth, OPEN4_SHARE_DENY_BOTH, Named("file"));
+  auto denied = Run0(PutRoot(), open);
+  EXPECT_EQ(denied.status, NFS4ERR_SHARE_DENIED);
+  EXPECT_EQ(Run0(PutRoot(), open).status, NFS4ERR_SHARE_DENIED);
+
+  const auto next = Opening(client.id(), seqid + 1, "owner", kWrite, 0, Named("file"));
+  auto first = Run0(PutRoot(), next, GetFh());
+  auto again = Run0(PutRoot(), next, GetFh());
+  const auto opened = first.Skip().Next<OPEN4res>();
+  EXPECT_EQ(again.Skip().Next<OPEN4res>(), opened);
+  EXPECT_EQ(again.Next<GETFH4res>().resok4().object, file);
+  EXPECT_EQ(opened.resok4().stateid.seqid, 3u);
+}
+
+TEST_F(Open0Test, OutOfTurnIsRefused) {
+  const stateid4 open = client.Open("owner", "file", kRead);
+  const uint32_t seqid = client.seqid("owner");
+  const auto opening = [&](uint32_t number) {
+    return Run0(PutRoot(), Opening(client.id(), number, "owner", kRead, 0, Named("file"))).status;
+  };
+  EXPECT_EQ(opening(seqid + 1), NFS4ERR_BAD_SEQID);
+  EXPECT_EQ(opening(seqid - 2), NFS4ERR_BAD_SEQID);
+  EXPECT_EQ(opening(seqid - 1), NFS4ERR_BAD_SEQID);  // that was OPEN_CONFIRM
+  EXPECT_EQ(Run0(PutFh(file), Closing(open, seqid + 1)).status, NFS4ERR_BAD_SEQID);
+  EXPECT_EQ(Downgrade(open, 50, kRead).status, NFS4ERR_BAD_SEQID);
+  EXPECT_EQ(opening(seqid), NFS4_OK);
+}
+
+TEST_F(Open0Test, CloseSentAgainSucceedsAgain) {
+  const stateid4 open = client.Open("owner", "file", kRead);
+  const uint32_t seqid = client.seqid("owner");
+  auto first = Run0(PutFh(file), Closing(open, seqid));
+  const auto closed = first.Skip().Next<CLOSE4res>();
+  ASSERT_EQ(closed.status(), NFS4_OK);
+  auto again = Run0(PutFh(file), Closing(open, seqid));
+  EXPECT_EQ(again.Skip().Next<CLOSE4res>(), closed);
+  EXPECT_EQ(Run0(PutFh(file), Closing(open, seqid + 1)).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run0(PutFh(file), Reading(open)).status, NFS4ERR_BAD_STATEID);
+}
+
+TEST_F(Open0Test, OldStaleAndBadStateIdsAreTold) {
+  const stateid4 open = client.Open("owner", "file", kRead);
+  stateid4 old = open;
+  --old.seqid;
+  EXPECT_EQ(Run0(PutFh(file), Closing(old, client.seqid("owner"))).status, NFS4ERR_OLD_STATEID);
+  client.Advance("owner");
+  EXPECT_EQ(Downgrade(old, client.seqid("owner"), kRead).status, NFS4ERR_OLD_STATEID);
+  client.Advance("owner");
+  stateid4 stale = open;
+  stale.other = {};
+  stale.other[3] = std::byte{1};
+  EXPECT_EQ(Run0(PutFh(file), Closing(stale, 9)).status, NFS4ERR_STALE_STATEID);
+  EXPECT_EQ(Run0(PutFh(file), Closing(kAnonymous, 9)).status, NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(Run0(PutFh(file), Closing(open, client.seqid("owner"))).status, NFS4_OK);
+}
+
+TEST_F(Open0Test, UnknownClientsAreStale) {
+  const auto open = Opening(ClientId(0x1234'0000'0001), 1, "owner", kRead, 0, Named("file"));
+  EXPECT_EQ(Run0(PutRoot(), open).status, NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_F(Open0Test, WhatWasLostWithItsLeaseIsExpired) {
+  const stateid4 open = client.Open("owner", "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  PassLease();
+  EXPECT_EQ(TryOpen(Client(), "file", kWrite).status(), NFS4_OK);
+  EXPECT_EQ(Run0(PutFh(file), Closing(open, client.seqid("owner"))).status, NFS4ERR_EXPIRED);
+  EXPECT_EQ(client.TryOpen("owner", "file", kRead).status(), NFS4ERR_EXPIRED);
+}
+
+// RFC 7530 §9.5
+TEST_F(Open0Test, StateIdsRenewTheLease) {
+  const stateid4 open = client.Open("owner", "file", kRead, OPEN4_SHARE_DENY_WRITE);
+  for (int i = 0; i < 3; ++i) {
+    Pass(server.settings.lease / 2);
+    EXPECT_EQ(Run0(PutFh(file), Reading(open)).status, NFS4_OK);
+  }
+  EXPECT_EQ(TryOpen(Client(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

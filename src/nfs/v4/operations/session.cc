@@ -1,0 +1,209 @@
+// EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION, DESTROY_CLIENTID, SET_SSV,
+// RECLAIM_COMPLETE: clients and sessions of minor version 1 and later.
+#include <algorithm>
+
+#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/operations.h"
+#include "nfs/v4/state/sessions/channel_attributes.h"
+#include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/stable/reply_writer.h"
+#include "nfs/v4/state/state.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+
+namespace {
+
+constexpr uint32_t kExchangeFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG_SUPP_MOVED_MIGR |
+                                    EXCHGID4_FLAG_BIND_PRINC_STATEID | EXCHGID4_FLAG_MASK_PNFS |
+                                    EXCHGID4_FLAG_UPD_CONFIRMED_REC_A;
+constexpr uint32_t kSessionFlags =
+    CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
+
+// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, and integrity or privacy. We have
+// no secrets of our own (SP4_SSV), for which there is no algorithm then.
+Result<StateProtection, nfsstat4> ProtectionOf(const state_protect4_a& asked, const Sender& sender) {
+  switch (asked.spa_how()) {
+    case SP4_NONE:
+      return StateProtection{};
+    case SP4_MACH_CRED:
+      if (!sender.is_protected) return std::unexpected(NFS4ERR_INVAL);
+      return StateProtection::ByMachine(asked.spa_mach_ops());
+    case SP4_SSV:
+      break;
+  }
+  const ssv_sp_parms4& parameters = asked.spa_ssv_parms();
+  const bool offers = !parameters.ssp_hash_algs.empty() && !parameters.ssp_encr_algs.empty();
+  return std::unexpected(offers ? NFS4ERR_HASH_ALG_UNSUPP : NFS4ERR_INVAL);
+}
+
+state_protect4_r AnswerOf(const StateProtection& protection) {
+  if (!protection.by_machine) return state_protect4_r(SP4_NONE);
+  return state_protect4_r(SP4_MACH_CRED, state_protect_ops4{.spo_must_enforce = protection.enforced.ToBitmap(),
+                                                            .spo_must_allow = protection.allowed.ToBitmap()});
+}
+
+rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
+  return rpc::ClientCredential(rpc::SystemIdentity{.machine = std::string(asked.machinename),
+                                                   .uid = asked.uid,
+                                                   .gid = asked.gid,
+                                                   .groups = {asked.gids.begin(), asked.gids.end()}});
+}
+
+// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE. We call nobody
+// in an RPCSEC_GSS context: who offers nothing else is not called (RFC 8881 §2.10.8.2), if it has any context; else the
+// handles that it names were never given (NFS4ERR_NOENT, §18.36.3).
+Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
+    const decltype(CREATE_SESSION4args::csa_sec_parms)& offered, const rpc::Credential& caller) {
+  for (const callback_sec_parms4& each : offered) {
+    if (each.cb_secflavor() == rpcmsg::AUTH_NONE) return rpc::ClientCredential();
+    if (each.cb_secflavor() == rpcmsg::AUTH_SYS) return CredentialOf(each.cbsp_sys_cred());
+  }
+  if (offered.empty()) return rpc::ClientCredential();
+  if (caller.flavor != rpc::AuthFlavor::RPCSEC_GSS) return std::unexpected(NFS4ERR_NOENT);
+  return std::nullopt;
+}
+
+}  // namespace
+
+// RFC 8881 §18.35
+EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments) {
+  const uint32_t known = kExchangeFlags | (compound.minor_version >= 2 ? EXCHGID4_FLAG_SUPP_FENCE_OPS : 0);
+  if (arguments.eia_flags & ~known) return EXCHANGE_ID4res(NFS4ERR_INVAL);
+  const Sender sender = Sender::Of(compound.call.credential);
+  const auto protection = ProtectionOf(arguments.eia_state_protect, sender);
+  if (!protection) return EXCHANGE_ID4res(protection.error());
+  const Settings& settings = compound.services.settings;
+  const Clients::ExchangeId asked{.verifier = arguments.eia_clientowner.co_verifier,
+                                  .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
+                                  .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
+                                  .minor_version = compound.minor_version,
+                                  .protection = *protection};
+  auto state = compound.services.state.Lock();
+  const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
+  const auto exchanged = state->clients.Exchange(asked, sender, compound.now(), has_state);
+  if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
+  if (exchanged->gone) {
+    state->ForgetHoldings(*exchanged->gone, Ending::kExpired, compound.now());
+    compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.minor_version, asked.owner));
+  }
+  EXCHANGE_ID4resok result{
+      .eir_clientid = exchanged->id.value(),
+      .eir_sequenceid = exchanged->sequence.value(),
+      .eir_flags = EXCHGID4_FLAG_USE_NON_PNFS,
+      .eir_state_protect = AnswerOf(exchanged->protection),
+      .eir_server_owner = {.so_minor_id = 0, .so_major_id = AsBytes(settings.server_owner)},
+      .eir_server_scope = AsBytes(settings.server_scope),
+      .eir_server_impl_id = nfs_impl_id4{
+          .nii_domain = settings.implementation_domain, .nii_name = settings.implementation_name, .nii_date = {}}};
+  if (exchanged->confirmed) result.eir_flags |= EXCHGID4_FLAG_CONFIRMED_R;
+  return EXCHANGE_ID4res(NFS4_OK, std::move(result));
+}
+
+// RFC 8881 §18.36. What cannot be served at all is said before the client's slot is looked at, so that it need not be
+// asked again under another number. No connection changes its transport (CONN_RDMA).
+Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
+  if (arguments.csa_flags & ~kSessionFlags) co_return CREATE_SESSION4res(NFS4ERR_INVAL);
+  const Services& services = compound.services;
+  const auto fore = NegotiateFore(arguments.csa_fore_chan_attrs, services.settings);
+  if (!fore) co_return CREATE_SESSION4res(fore.error());
+  const auto back = NegotiateBack(arguments.csa_back_chan_attrs);
+  if (!back) co_return CREATE_SESSION4res(back.error());
+  auto credential = CallbackCredential(arguments.csa_sec_parms, compound.call.credential);
+  if (!credential) co_return CREATE_SESSION4res(credential.error());
+
+  Clients::CreateSession asked{.client = ClientId(arguments.csa_clientid),
+                               .sequence = SequenceId(arguments.csa_sequence),
+                               .minor_version = compound.minor_version,
+                               .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
+                               .persist = services.replies && (arguments.csa_flags & CREATE_SESSION4_FLAG_PERSIST),
+                               .fore = *fore,
+                               .back = *back,
+                               .callback_program = arguments.csa_cb_program,
+                               .callback_credential = *std::move(credential)};
+  const ClientId client = asked.client;
+  Clients::CreateSessionResult created;
+  {
+    auto state = services.state.Lock();
+    created = state->clients.Create(std::move(asked), Connection::Of(compound.call.peer),
+                                    Sender::Of(compound.call.credential), services.random(), compound.now());
+    if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
+  }
+  if (created.has_back_channel) {
+    services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
+  }
+  if (!created.room) co_return std::move(created.reply);
+  // RFC 8881 §18.36.3: where its replies cannot be kept, the session is made all the same, and the flag not set.
+  auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
+  co_return services.state.Lock()->clients.FinishCreate(client, created.session, std::move(replies));
+}
+
+// RFC 8881 §18.34
+BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
+  const auto bound =
+      compound.services.state.Lock()->clients.Bind(arguments.bctsa_sessid, Connection::Of(compound.call.peer),
+                                                   arguments.bctsa_dir, Sender::Of(compound.call.credential));
+  if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
+  if (*bound != CDFS4_FORE) {
+    compound.services.callbacks.ProbeSession(arguments.bctsa_sessid, compound.call.peer.back_channel);
+  }
+  return BIND_CONN_TO_SESSION4res(
+      NFS4_OK, BIND_CONN_TO_SESSION4resok{
+                   .bctsr_sessid = arguments.bctsa_sessid, .bctsr_dir = *bound, .bctsr_use_conn_in_rdma_mode = false});
+}
+
+// RFC 8881 §18.33: of RPCSEC_GSS handles all must be known here; of those who have none at all, none is.
+BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL4args& arguments) {
+  const rpc::Credential& caller = compound.call.credential;
+  const auto of_gss = [](const callback_sec_parms4& each) { return each.cb_secflavor() == rpcmsg::RPCSEC_GSS; };
+  const bool has_contexts = caller.flavor == rpc::AuthFlavor::RPCSEC_GSS;
+  if (!has_contexts && std::ranges::any_of(arguments.bca_sec_parms, of_gss)) return {NFS4ERR_NOENT};
+  auto credential = CallbackCredential(arguments.bca_sec_parms, caller);
+  if (!credential) return {credential.error()};
+  return {compound.services.state.Lock()->clients.ControlBackChannel(compound.slot->session, arguments.bca_cb_program,
+                                                                     *std::move(credential), Sender::Of(caller))};
+}
+
+// RFC 8881 §18.37
+DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4args& arguments) {
+  const bool own = compound.slot && compound.slot->session == arguments.dsa_sessionid;
+  if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
+  return {compound.services.state.Lock()->clients.DestroySession(arguments.dsa_sessionid, compound.call.peer.connection,
+                                                                 Sender::Of(compound.call.credential))};
+}
+
+// RFC 8881 §18.50
+DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const DESTROY_CLIENTID4args& arguments) {
+  const ClientId id(arguments.dca_clientid);
+  auto state = compound.services.state.Lock();
+  const auto has_state = [&](ClientId client) { return state->files.HasState(client); };
+  const auto destroyed = state->clients.Destroy(id, Sender::Of(compound.call.credential), compound.now(), has_state);
+  if (!destroyed) return {destroyed.error()};
+  state->ForgetHoldings(id, Ending::kExpired, compound.now());
+  if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
+  return {NFS4_OK};
+}
+
+// RFC 8881 §18.47: only for clients with SP4_SSV, of which there are none.
+SET_SSV4res SetSecret(Compound&, const SET_SSV4args&) { return SET_SSV4res(NFS4ERR_INVAL); }
+
+// RFC 8881 §18.51. No file system ever moves here: to be done with one of them means nothing.
+Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COMPLETE4args& arguments) {
+  if (arguments.rca_one_fs) {
+    co_return RECLAIM_COMPLETE4res{compound.current ? NFS4_OK : NFS4ERR_NOFILEHANDLE};
+  }
+  const Services& services = compound.services;
+  Loop* loop = compound.call.peer.loop;
+  const ClientId client = compound.slot->client;
+  const nfsstat4 status = services.state.Lock()->clients.CompleteReclaim(client);
+  if (status != NFS4_OK) co_return RECLAIM_COMPLETE4res{status};
+  // What it has reclaimed it may reclaim again, and what it is going to open. Should the store fail, its next open will
+  // tell; it is done all the same.
+  co_await RecordClient(services, loop, client);
+  co_await EndGraceIfDue(services, loop);
+  co_return RECLAIM_COMPLETE4res{NFS4_OK};
+}
+
+}  // namespace penstock::nfs::v4

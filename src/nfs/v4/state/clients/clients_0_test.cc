@@ -1,0 +1,200 @@
+// SETCLIENTID and SETCLIENTID_CONFIRM by the cases of RFC 7530 §16.33.5 and §16.34.5, in their letters.
+#include "nfs/v4/state/clients/test_clients.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using SetClientIdTest = ClientsTest;
+using ConfirmClientIdTest = ClientsTest;
+using MinorZeroTest = ClientsTest;
+
+// No confirmed { *, x, *, *, * }: whatever waits for confirmation is replaced.
+TEST_F(SetClientIdTest, ANewNameWaitsForConfirmation) {
+  const auto set = Set("x");
+  ASSERT_TRUE(set);
+  EXPECT_EQ(clients_.Find(set->id), nullptr);
+  EXPECT_NE(set->confirmation, nfs4::verifier4());
+  EXPECT_EQ(Confirm(*set).value(), Gone());
+  EXPECT_NE(clients_.Find(set->id), nullptr);
+}
+
+TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
+  for (const uint64_t verifier : {1, 2}) {
+    const std::string name = "x" + std::to_string(verifier);
+    const auto first = Set(name, 1);
+    const auto second = Set(name, verifier);
+    ASSERT_TRUE(first && second);
+    EXPECT_NE(first->id, second->id);
+    EXPECT_NE(first->confirmation, second->confirmation);
+    EXPECT_EQ(Confirm(*first).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+    EXPECT_TRUE(Confirm(*second));
+  }
+}
+
+// { v, x, c, l, s } is confirmed, and { v, x, k } comes.
+TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
+  const ClientId id = OpenMinorZero("x");
+  const auto update = Set("x", 1, 0, 4711);
+  ASSERT_TRUE(update);
+  EXPECT_EQ(update->id, id);
+  EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 2049);
+  EXPECT_EQ(Confirm(*update).value(), Gone());
+  EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 4711);
+}
+
+TEST_F(SetClientIdTest, TheConfirmationIsAnotherThanBefore) {
+  const auto set = Set("x");
+  ASSERT_TRUE(Confirm(*set));
+  --random_;  // the same number again, as chance would have it
+  const auto update = Set("x");
+  EXPECT_EQ(update->id, set->id);
+  EXPECT_NE(update->confirmation, set->confirmation);
+}
+
+// { u, x, c, l, s } is confirmed, u != v, and nothing waits.
+TEST_F(SetClientIdTest, ARestartedClientWaitsBesideItsOldIncarnation) {
+  const ClientId before = OpenMinorZero("x", 1);
+  const auto restarted = Set("x", 2);
+  ASSERT_TRUE(restarted);
+  EXPECT_NE(restarted->id, before);
+  EXPECT_NE(clients_.Find(before), nullptr);
+  EXPECT_EQ(Confirm(*restarted).value(), Gone(before));
+  EXPECT_EQ(clients_.Find(before), nullptr);
+}
+
+// { u, x, c, l, s } is confirmed, and { w, x, d, m, t } waits: w == v makes no difference.
+TEST_F(SetClientIdTest, WhatWaitsBesideAConfirmedRecordIsReplaced) {
+  for (const uint64_t w : {2, 3}) {
+    const std::string name = "x" + std::to_string(w);
+    const ClientId before = OpenMinorZero(name, 1);
+    const auto first = Set(name, w);
+    const auto second = Set(name, 3);
+    ASSERT_TRUE(first && second);
+    EXPECT_NE(second->id, first->id);
+    EXPECT_NE(second->id, before);
+    EXPECT_NE(second->confirmation, first->confirmation);
+    EXPECT_EQ(Confirm(*first).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+    EXPECT_EQ(Confirm(*second).value(), Gone(before));
+  }
+}
+
+TEST_F(SetClientIdTest, AnUpdateReplacesWhatWaits) {
+  const ClientId id = OpenMinorZero("x", 1);
+  const auto restarted = Set("x", 2);
+  ASSERT_EQ(Set("x", 1)->id, id);
+  EXPECT_EQ(Confirm(*restarted).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_F(SetClientIdTest, AnotherPrincipalMustNotTakeANameThatHasState) {
+  const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
+  holders_.insert(id);
+  EXPECT_EQ(Set("x", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
+  EXPECT_EQ(Set("x", 2, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
+  now_ += kLease + std::chrono::seconds(1);
+  EXPECT_TRUE(Set("x", 2, 2));
+}
+
+TEST_F(SetClientIdTest, AnotherPrincipalMayTakeANameWithoutState) {
+  const ClientId before = OpenMinorZero("x", 1, /*uid=*/1);
+  const auto set = Set("x", 1, 2);
+  ASSERT_TRUE(set);
+  EXPECT_NE(set->id, before);
+  EXPECT_EQ(Confirm(*set, 2).value(), Gone(before));
+}
+
+TEST_F(SetClientIdTest, TooManyClientsAreRefused) {
+  settings_.max_clients = 1;
+  OpenMinorZero("x");
+  EXPECT_EQ(Set("y").error(), nfs4::NFS4ERR_RESOURCE);
+  EXPECT_TRUE(Set("x", 2));
+}
+
+// { v, x, c, k, s } waits beside { v, x, c, l, t }.
+TEST_F(ConfirmClientIdTest, AnUpdateKeepsTheState) {
+  const ClientId id = OpenMinorZero("x");
+  holders_.insert(id);
+  const auto update = Set("x");
+  EXPECT_EQ(Confirm(*update, /*uid=*/9).error(), nfs4::NFS4ERR_CLID_INUSE);
+  EXPECT_EQ(Confirm(*update).value(), Gone());
+  EXPECT_EQ(Confirm(*update).value(), Gone());
+}
+
+// { v, x, c, *, s } is confirmed: the client has missed the answer.
+TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
+  const auto set = Set("x");
+  ASSERT_TRUE(Confirm(*set));
+  EXPECT_EQ(Confirm(*set).value(), Gone());
+  EXPECT_EQ(Confirm(*set, /*uid=*/9).error(), nfs4::NFS4ERR_CLID_INUSE);
+}
+
+TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
+  const auto set = Set("x");
+  ASSERT_TRUE(Confirm(*set));
+  const auto update = Set("x", 1, 0, 4711);
+  EXPECT_EQ(Confirm(*set).value(), Gone());
+  EXPECT_EQ(clients_.Find(set->id)->callback.endpoint->port(), 2049);
+  EXPECT_EQ(Confirm(*update).value(), Gone());
+}
+
+// { *, x, c, k, s } waits.
+TEST_F(ConfirmClientIdTest, OnlyThePrincipalThatAskedConfirms) {
+  const auto set = Set("x", 1, /*uid=*/1);
+  EXPECT_EQ(Confirm(*set, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
+  EXPECT_TRUE(Confirm(*set, 1));
+}
+
+TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
+  const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
+  const auto set = Set("x", 1, 2);
+  holders_.insert(id);
+  EXPECT_EQ(Confirm(*set, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
+  EXPECT_NE(clients_.Find(id), nullptr);
+}
+
+// No { *, *, c, *, s }.
+TEST_F(ConfirmClientIdTest, UnknownClientsAndConfirmationsAreStale) {
+  auto set = *Set("x");
+  set.confirmation = Verifier(4711);
+  EXPECT_EQ(Confirm(set).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  set.id = ClientId(0);
+  EXPECT_EQ(Confirm(set).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(Confirm({Exchange("x")->id, {}}).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+}
+
+// RFC 7530 §9.1.1, §13.1.4
+TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
+  const ClientId id = OpenMinorZero("x");
+  EXPECT_EQ(clients_.Check(id), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.Check(ClientId(0)), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(clients_.Check(ClientId(uint64_t{0x64000000} << 32 | 1)), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(clients_.Check(ClientId(id.value() + 1)), nfs4::NFS4ERR_STALE_CLIENTID);
+  clients_.Remove(id);
+  EXPECT_EQ(clients_.Check(id), nfs4::NFS4ERR_EXPIRED);
+  EXPECT_EQ(clients_.Check(Open("of another minor version").client), nfs4::NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_F(MinorZeroTest, NothingHasToBeCompletedBeforeTheFirstOpen) {
+  const ClientId id = OpenMinorZero("x");
+  EXPECT_EQ(clients_.CheckNew(id), nfs4::NFS4_OK);
+  EXPECT_TRUE(clients_.NeedsRecord(id));
+}
+
+TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
+  clients_.SetRecorded(OpenMinorZero("x", 1, 5));
+  const ClientId restarted = OpenMinorZero("x", 2, 5);
+  EXPECT_FALSE(clients_.NeedsRecord(restarted));
+  now_ += kLease + std::chrono::seconds(1);
+  EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("x", 3, 6)));
+}
+
+TEST_F(MinorZeroTest, DelegationsNeedACallbackThatWorks) {
+  const ClientId id = OpenMinorZero("x");
+  EXPECT_FALSE(clients_.CanCall(id));
+  clients_.SetPath(id, PathState::kWorks);
+  EXPECT_TRUE(clients_.CanCall(id));
+  ASSERT_TRUE(Confirm(*Set("x", 1, 0, 4711)));
+  EXPECT_FALSE(clients_.CanCall(id));
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,141 @@
+#include "nfs/v4/state/clients/grace.h"
+
+#include "nfs/v4/state/clients/test_clients.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using GraceOfClientsTest = ClientsTest;
+
+const TimePoint kEnd{std::chrono::hours(2)};
+const TimePoint kBefore = kEnd - std::chrono::seconds(1);
+
+RecoveryRecord Record(uint32_t minor_version, std::string_view owner, uint32_t uid = 0) {
+  return {OwnerKey(minor_version, owner), User(uid)};
+}
+
+TEST(Grace, IsOffWhereNobodyHadAnything) {
+  EXPECT_FALSE(Grace().on());
+  EXPECT_FALSE(Grace({}, kEnd).on());
+  EXPECT_FALSE(Grace({}, kEnd).IsDue(kEnd));
+}
+
+TEST(Grace, IsDueWhenItsTimeHasCome) {
+  Grace grace({Record(1, "owner")}, kEnd);
+  EXPECT_TRUE(grace.on());
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  EXPECT_TRUE(grace.IsDue(kEnd));
+  EXPECT_TRUE(grace.on());
+  grace.End();
+  EXPECT_FALSE(grace.on());
+  EXPECT_FALSE(grace.IsDue(kEnd));
+}
+
+TEST(Grace, IsDueWhenAllHaveSaidThatTheyAreDone) {
+  Grace grace({Record(1, "a"), Record(1, "b")}, kEnd);
+  grace.Complete(OwnerKey(1, "a"), User(0));
+  grace.Complete(OwnerKey(1, "a"), User(0));
+  grace.Complete(OwnerKey(1, "somebody else"), User(0));
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  grace.Complete(OwnerKey(1, "b"), User(0));
+  EXPECT_TRUE(grace.IsDue(kBefore));
+}
+
+TEST(Grace, IsNotEndedByAnotherPrincipalOfTheSameName) {
+  Grace grace({Record(1, "a", 5)}, kEnd);
+  grace.Complete(OwnerKey(1, "a"), User(6));
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  EXPECT_TRUE(grace.MayReclaim(OwnerKey(1, "a"), User(5)));
+  grace.Complete(OwnerKey(1, "a"), User(5));
+  EXPECT_TRUE(grace.IsDue(kBefore));
+}
+
+TEST(Grace, WaitsForClientsOfMinorVersionZero) {
+  Grace grace({Record(0, "a"), Record(1, "a")}, kEnd);
+  grace.Complete(OwnerKey(1, "a"), User(0));
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  EXPECT_TRUE(grace.IsDue(kEnd));
+}
+
+TEST(Grace, IsNoShorterThanTheLeaseThatClientsWereTold) {
+  const RecoveryStore::Restart restart{
+      .instance = 1, .last_lease = std::chrono::seconds(60), .clients = {Record(1, "a")}};
+  EXPECT_FALSE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(59)));
+  EXPECT_TRUE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
+  EXPECT_FALSE(Grace(restart, std::chrono::seconds(90), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
+}
+
+TEST(Grace, OnlyThoseWhomTheStoreKnewMayReclaim) {
+  Grace grace({Record(1, "owner", 5)}, kEnd);
+  EXPECT_TRUE(grace.MayReclaim(OwnerKey(1, "owner"), User(5)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(1, "owner"), User(6)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(0, "owner"), User(5)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(1, "other"), User(5)));
+  grace.End();
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(1, "owner"), User(5)));
+}
+
+TEST_F(GraceOfClientsTest, NothingNewIsGivenToAnybody) {
+  clients_.grace() = Grace({Record(1, "owner")}, kEnd);
+  const Opened client = Open("new");
+  ASSERT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.CheckNew(client.client), nfs4::NFS4ERR_GRACE);
+  EXPECT_EQ(clients_.CheckNew(OpenMinorZero("zero")), nfs4::NFS4ERR_GRACE);
+  clients_.grace().End();
+  EXPECT_EQ(clients_.CheckNew(client.client), nfs4::NFS4_OK);
+}
+
+TEST_F(GraceOfClientsTest, ReclaimingIsForThoseWhoHadSomething) {
+  clients_.grace() = Grace({Record(1, "owner"), Record(0, "zero")}, kEnd);
+  const ClientId client = Open("owner").client, zero = OpenMinorZero("zero");
+  EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.CheckReclaim(zero), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.CheckReclaim(Open("new").client), nfs4::NFS4ERR_NO_GRACE);
+  clients_.grace().End();
+  EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4ERR_NO_GRACE);
+  EXPECT_EQ(clients_.CheckReclaim(zero), nfs4::NFS4ERR_NO_GRACE);
+}
+
+TEST_F(GraceOfClientsTest, NothingIsReclaimedAfterReclaimComplete) {
+  clients_.grace() = Grace({Record(1, "owner"), Record(1, "other")}, kEnd);
+  const ClientId client = Open("owner").client;
+  EXPECT_EQ(clients_.CompleteReclaim(client), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4ERR_NO_GRACE);
+}
+
+// RFC 8881 §18.51.3: what was not reclaimed by then cannot be reclaimed by its next incarnation either.
+TEST_F(GraceOfClientsTest, NorByTheSameClientUnderItsNextClientId) {
+  clients_.grace() = Grace({Record(1, "owner"), Record(1, "other")}, kEnd);
+  ASSERT_EQ(clients_.CompleteReclaim(Open("owner").client), nfs4::NFS4_OK);
+  const ClientId again = Open("owner", 2).client;
+  EXPECT_EQ(clients_.CheckReclaim(again), nfs4::NFS4ERR_NO_GRACE);
+  EXPECT_EQ(clients_.CompleteReclaim(again), nfs4::NFS4_OK);
+}
+
+TEST_F(GraceOfClientsTest, ReclaimCompleteOfAnotherPrincipalLeavesTheClientItsReclaims) {
+  clients_.grace() = Grace({Record(1, "owner", 5)}, kEnd);
+  const Opened impostor = Open("owner", 1, 6);
+  EXPECT_EQ(clients_.CompleteReclaim(impostor.client), nfs4::NFS4_OK);
+  EXPECT_FALSE(clients_.grace().IsDue(now_));
+  ASSERT_EQ(clients_.DestroySession(impostor.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.Destroy(impostor.client, {}, now_, holds_).value(), OldRecord());
+  EXPECT_EQ(clients_.CheckReclaim(Open("owner", 2, 5).client), nfs4::NFS4_OK);
+}
+
+TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
+  clients_.grace() = Grace({Record(1, "owner")}, kEnd);
+  const Opened client = Open("owner");
+  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).value(), OldRecord(OwnerKey(1, "owner")));
+  EXPECT_TRUE(clients_.grace().IsDue(now_));
+}
+
+TEST_F(GraceOfClientsTest, WhoeverReclaimsInMinorVersionZeroIsRecordedAgain) {
+  clients_.grace() = Grace({Record(0, "zero"), Record(1, "one")}, kEnd);
+  EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("zero")));
+  // Its old record stands until it says that it is done.
+  EXPECT_FALSE(clients_.NeedsRecord(Open("one").client));
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

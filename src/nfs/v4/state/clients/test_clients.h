@@ -1,0 +1,145 @@
+// A table of clients, and the shorthands of those who try it.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/address.h"
+#include "nfs/v4/state/clients/clients.h"
+
+namespace penstock::nfs::v4 {
+
+inline constexpr std::chrono::seconds kLease{90};
+
+inline nfs4::verifier4 Verifier(uint64_t value) {
+  nfs4::verifier4 verifier;
+  StoreBig(verifier.data(), value);
+  return verifier;
+}
+
+inline Principal User(uint32_t uid) { return {rpc::AuthFlavor::AUTH_SYS, uid}; }
+
+// What a client asks for that has no wishes of its own.
+inline nfs4::channel_attrs4 PlainChannel(uint32_t slots = 8) {
+  return {.ca_headerpadsize = 0,
+          .ca_maxrequestsize = 8192,
+          .ca_maxresponsesize = 8192,
+          .ca_maxresponsesize_cached = 8192,
+          .ca_maxoperations = 128,
+          .ca_maxrequests = slots,
+          .ca_rdma_ird = {}};
+}
+
+// A connection's other direction that only is there, or not.
+class TestBackChannel : public rpc::BackChannel {
+ public:
+  explicit TestBackChannel(BufferPool& buffers) : BackChannel(PeerWith(buffers)) {}
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message, rpc::ReplyShape) override {
+    co_return std::unexpected(rpc::CallError::kDisconnected);
+  }
+  void Disconnect() { set_disconnected(); }
+
+ private:
+  static rpc::Peer PeerWith(BufferPool& buffers) {
+    rpc::Peer peer;
+    peer.buffers = &buffers;
+    return peer;
+  }
+};
+
+class ClientsTest : public testing::Test {
+ protected:
+  // Whatever a test has done, the table fits together.
+  void TearDown() override { EXPECT_STREQ(clients_.FindInconsistency(), nullptr); }
+  struct Opened {
+    ClientId client;
+    SessionId session;
+  };
+
+  // ---- minor version 1 ----
+
+  Result<Clients::ExchangeIdResult, nfs4::nfsstat4> Exchange(std::string_view owner, uint64_t verifier = 1,
+                                                             uint32_t uid = 0, bool update = false) {
+    return clients_.Exchange({.verifier = Verifier(verifier), .owner = owner, .update = update}, User(uid), now_,
+                             holds_);
+  }
+  Clients::CreateSessionResult Create(ClientId client, uint32_t sequence, uint32_t uid = 0, uint32_t slots = 8) {
+    return clients_.Create({.client = client,
+                            .sequence = SequenceId(sequence),
+                            .back_channel = connection_.back_channel != nullptr,
+                            .fore = PlainChannel(slots),
+                            .back = PlainChannel(4),
+                            .callback_program = 0x40000000},
+                           connection_, User(uid), ++random_, now_);
+  }
+  // A confirmed client with one session.
+  Opened Open(std::string_view owner, uint64_t verifier = 1, uint32_t uid = 0, uint32_t slots = 8) {
+    const auto exchanged = Exchange(owner, verifier, uid);
+    EXPECT_TRUE(exchanged);
+    const auto created = Create(exchanged->id, exchanged->sequence.value(), uid, slots);
+    EXPECT_EQ(created.reply.csr_status(), nfs4::NFS4_OK);
+    return {exchanged->id, created.reply.csr_resok4().csr_sessionid};
+  }
+
+  // ---- SEQUENCE ----
+
+  Result<Clients::StartedRequest, nfs4::nfsstat4> Start(const SessionId& session, uint32_t slot, uint32_t sequence,
+                                                        const Clients::RequestFacts& facts = {.size = 200,
+                                                                                              .operations = 2},
+                                                        bool keep = true, uint32_t highest = 0) {
+    return clients_.StartRequest({.sa_sessionid = session,
+                                  .sa_sequenceid = sequence,
+                                  .sa_slotid = slot,
+                                  .sa_highest_slotid = std::max(slot, highest),
+                                  .sa_cachethis = keep},
+                                 facts, connection_, now_);
+  }
+  void Finish(const SessionId& session, uint32_t slot, uint32_t sequence, std::optional<xdr::Message> reply = {}) {
+    clients_.FinishRequest(session, SlotId(slot), SequenceId(sequence), std::move(reply), now_);
+  }
+  // SEQUENCE alone, or what it is refused with.
+  nfs4::nfsstat4 Sequence(const SessionId& session, uint32_t slot = 0, uint32_t sequence = 1) {
+    const auto started = Start(session, slot, sequence);
+    if (!started) return started.error();
+    if (started->outcome == Clients::Outcome::kRun) Finish(session, slot, sequence);
+    return nfs4::NFS4_OK;
+  }
+  uint32_t StatusFlags(const SessionId& session, uint32_t slot, uint32_t sequence) {
+    const auto started = Start(session, slot, sequence);
+    EXPECT_TRUE(started);
+    Finish(session, slot, sequence);
+    return started ? started->sequence.sr_status_flags : 0;
+  }
+
+  // ---- minor version 0 ----
+
+  Result<Clients::SetClientIdResult, nfs4::nfsstat4> Set(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0,
+                                                         uint16_t callback_port = 2049) {
+    const CallbackAddress address{.program = 0x40000000,
+                                  .endpoint = SocketAddress(asio::ip::address_v4::loopback(), callback_port),
+                                  .identifier = 7};
+    return clients_.Set({.verifier = Verifier(verifier), .id = id, .callback = address}, User(uid), ++random_, now_,
+                        holds_);
+  }
+  Result<Gone, nfs4::nfsstat4> Confirm(const Clients::SetClientIdResult& set, uint32_t uid = 0) {
+    return clients_.Confirm(set.id, set.confirmation, User(uid), now_, holds_);
+  }
+  ClientId OpenMinorZero(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0) {
+    const auto set = Set(id, verifier, uid);
+    EXPECT_TRUE(set);
+    EXPECT_TRUE(Confirm(*set, uid));
+    return set->id;
+  }
+
+  Settings settings_{.lease = kLease};
+  TimePoint now_{std::chrono::hours(1)};
+  std::set<ClientId> holders_;  // of opens, locks, delegations
+  HasState holds_ = [this](ClientId id) { return holders_.contains(id); };
+  Connection connection_{.number = 1};
+  uint64_t random_ = 0;
+  Clients clients_{settings_, 0x65000000};
+};
+
+}  // namespace penstock::nfs::v4

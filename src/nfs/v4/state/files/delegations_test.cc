@@ -1,0 +1,404 @@
+#include "nfs/v4/state/files/test_files.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// --- The decision
+
+// A client that can be called back opens for reading, and nobody else is there.
+DelegationFacts Facts(Want want = Want::kNoPreference, uint32_t access = OPEN4_SHARE_ACCESS_READ) {
+  return {.want = want, .share = {access, 0}, .can_call_back = true};
+}
+
+TEST(DelegationPolicy, FollowsTheAccessWhereThereIsNoPreference) {
+  EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_READ)).type, OPEN_DELEGATE_READ);
+  EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_WRITE)).type, OPEN_DELEGATE_WRITE);
+  EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_BOTH)).type, OPEN_DELEGATE_WRITE);
+}
+
+TEST(DelegationPolicy, FollowsTheWishWhateverTheAccess) {
+  for (const uint32_t access : {OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_BOTH}) {
+    EXPECT_EQ(Decide(Facts(Want::kRead, access)).type, OPEN_DELEGATE_READ);
+    EXPECT_EQ(Decide(Facts(Want::kWrite, access)).type, OPEN_DELEGATE_WRITE);
+  }
+  EXPECT_EQ(Decide(Facts(Want::kAny)).type, OPEN_DELEGATE_READ);
+  EXPECT_EQ(Decide(Facts(Want::kAny, OPEN4_SHARE_ACCESS_BOTH)).type, OPEN_DELEGATE_WRITE);
+}
+
+void ExpectNone(const DelegationFacts& facts, why_no_delegation4 why) {
+  const DelegationDecision decision = Decide(facts);
+  EXPECT_EQ(decision.type, OPEN_DELEGATE_NONE);
+  EXPECT_EQ(decision.why, why);
+}
+
+TEST(DelegationPolicy, GivesNoneToWhoWantsNone) {
+  ExpectNone(Facts(Want::kNone), WND4_NOT_WANTED);
+  ExpectNone(Facts(Want::kCancel), WND4_CANCELLED);
+}
+
+TEST(DelegationPolicy, GivesNoneThatCouldNotBeCalledBack) {
+  DelegationFacts facts = Facts();
+  facts.can_call_back = false;
+  ExpectNone(facts, WND4_RESOURCE);
+}
+
+TEST(DelegationPolicy, GivesNoneWhereNoneIsOfferedOrThereIsNoRoom) {
+  DelegationFacts facts = Facts();
+  facts.offered = false;
+  ExpectNone(facts, WND4_RESOURCE);
+  facts.offered = true;
+  facts.room = false;
+  ExpectNone(facts, WND4_RESOURCE);
+}
+
+TEST(DelegationPolicy, GivesNoneSoonAfterAConflict) {
+  DelegationFacts facts = Facts();
+  facts.recent_conflict = true;
+  ExpectNone(facts, WND4_CONTENTION);
+}
+
+TEST(DelegationPolicy, GivesNoneWhileTheFileIsBeingChanged) {
+  DelegationFacts facts = Facts();
+  facts.changing = true;
+  ExpectNone(facts, WND4_CONTENTION);
+}
+
+TEST(DelegationPolicy, GivesNoneWhereOthersWrite) {
+  DelegationFacts facts = Facts();
+  facts.others_open = facts.others_write = true;
+  ExpectNone(facts, WND4_CONTENTION);
+  facts = Facts();
+  facts.others_hold = facts.others_hold_write = true;
+  ExpectNone(facts, WND4_CONTENTION);
+}
+
+TEST(DelegationPolicy, GivesOneForReadingWhereOthersRead) {
+  DelegationFacts facts = Facts();
+  facts.others_open = facts.others_hold = true;
+  EXPECT_EQ(Decide(facts).type, OPEN_DELEGATE_READ);
+  facts.want = Want::kAny;
+  facts.share = {OPEN4_SHARE_ACCESS_BOTH, 0};
+  EXPECT_EQ(Decide(facts).type, OPEN_DELEGATE_READ);
+  facts.want = Want::kWrite;
+  ExpectNone(facts, WND4_CONTENTION);
+  facts.want = Want::kNoPreference;
+  ExpectNone(facts, WND4_CONTENTION);
+}
+
+TEST(DelegationPolicy, GivesNoneForWritingWhereNobodyMayWrite) {
+  DelegationFacts facts = Facts(Want::kWrite);
+  facts.writable = false;
+  ExpectNone(facts, WND4_RESOURCE);
+}
+
+TEST(DelegationPolicy, DoesNotChangeTheOneThatIsThere) {
+  DelegationFacts facts = Facts(Want::kWrite);
+  facts.own_is_write = false;
+  ExpectNone(facts, WND4_NOT_SUPP_UPGRADE);
+  facts.want = Want::kRead;
+  ExpectNone(facts, WND4_RESOURCE);
+  facts.own_is_write = true;
+  ExpectNone(facts, WND4_NOT_SUPP_DOWNGRADE);
+}
+
+TEST(RecentConflicts, AreRememberedForAWhile) {
+  RecentConflicts conflicts(std::chrono::seconds(30));
+  const TimePoint now{std::chrono::hours(1)};
+  EXPECT_FALSE(conflicts.Has(1, now));
+  conflicts.Note(1, now);
+  EXPECT_TRUE(conflicts.Has(1, now + std::chrono::seconds(29)));
+  EXPECT_FALSE(conflicts.Has(1, now + std::chrono::seconds(30)));
+  EXPECT_FALSE(conflicts.Has(1 + 1024, now));
+}
+
+// --- In the table
+
+class DelegationsTest : public FilesTest {
+ protected:
+  using Use = Files::Use;
+  explicit DelegationsTest(const Files::Limits& limits = {}) : FilesTest(limits) {}
+
+  open_delegation4 Ask(ClientId client, Want want, uint32_t minor_version = 1) {
+    return files.Delegate({.client = client,
+                           .file = file,
+                           .minor_version = minor_version,
+                           .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true}},
+                          now);
+  }
+  stateid4 ReadDelegation(ClientId client, uint32_t minor_version = 1) {
+    const auto given = Ask(client, minor_version ? Want::kRead : Want::kNoPreference, minor_version);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
+    return given.read().stateid;
+  }
+  stateid4 WriteDelegation(ClientId client) {
+    const auto given = Ask(client, Want::kWrite);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
+    return given.write().stateid;
+  }
+  std::vector<ClientId> Holders(std::optional<ClientId> except, Use use) {
+    return files.RecallFor(file, except, use, now).holders;
+  }
+  void Return(const stateid4& id) {
+    files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
+  }
+};
+
+TEST_F(DelegationsTest, AreNotGivenUntilAllWhoChangeTheFileHaveEnded) {
+  files.BeginChange(file);
+  files.BeginChange(file);
+  EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  files.EndChange(file);
+  EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  files.EndChange(file);
+  ReadDelegation(alice);
+}
+
+// RFC 8881 §10.4.3
+TEST_F(DelegationsTest, OnceAHolderHasChangedTheFileItIsTakenToGoOn) {
+  WriteDelegation(alice);
+  const Files::Version known{.change = 10, .size = 4};
+  EXPECT_FALSE(files.IsModified(file, {.change = {}, .size = {}}, known));
+  EXPECT_FALSE(files.IsModified(file, {.change = 10, .size = 4}, known));
+  EXPECT_TRUE(files.IsModified(file, {.change = 11, .size = 4}, known));
+  EXPECT_EQ(files.NextChange(file, 10), 11u);
+  EXPECT_TRUE(files.IsModified(file, {.change = 11, .size = 4}, known));
+  EXPECT_EQ(files.NextChange(file, 10), 12u);
+  EXPECT_EQ(files.NextChange(file, 50), 50u);
+  EXPECT_EQ(files.NextChange(file, 50), 51u);
+}
+
+TEST_F(DelegationsTest, AHolderReckonsFromTheTimeWhenItWasGivenTheFile) {
+  files.Delegate({.client = alice,
+                  .file = file,
+                  .minor_version = 1,
+                  .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
+                  .change = 10},
+                 now);
+  // It has written since, and has nothing more to write.
+  EXPECT_FALSE(files.IsModified(file, {.change = 10, .size = 9}, {.change = 20, .size = 9}));
+  EXPECT_TRUE(files.IsModified(file, {.change = 10, .size = 8}, {.change = 20, .size = 9}));
+}
+
+TEST_F(DelegationsTest, NobodyChangesWhatIsNotDelegatedForWriting) {
+  ReadDelegation(alice);
+  EXPECT_FALSE(files.IsModified(file, {.change = 11, .size = 5}, {.change = 10, .size = 4}));
+  EXPECT_EQ(files.NextChange(file, 10), 10u);
+}
+
+TEST_F(DelegationsTest, AllowWhatTheyAreFor) {
+  const stateid4 read = ReadDelegation(alice);
+  EXPECT_EQ(StatusOfRead(In1(alice), read), NFS4_OK);
+  EXPECT_EQ(StatusOfWrite(In1(alice), read), NFS4ERR_OPENMODE);
+  EXPECT_EQ(StatusOfRead(In1(bob), read), NFS4ERR_BAD_STATEID);
+  Return(read);
+  const stateid4 write = WriteDelegation(alice);
+  EXPECT_EQ(StatusOfRead(In1(alice), write), NFS4_OK);
+  EXPECT_EQ(StatusOfWrite(In1(alice), write), NFS4_OK);
+}
+
+TEST_F(DelegationsTest, AreNotGivenWhereOthersHaveTheFileOpenForWriting) {
+  OpenBy(bob, "owner", {kWrite, 0});
+  EXPECT_EQ(Ask(alice, Want::kRead).od_whynone().ond_why(), WND4_CONTENTION);
+  EXPECT_EQ(Ask(bob, Want::kRead).delegation_type(), OPEN_DELEGATE_READ);
+}
+
+TEST_F(DelegationsTest, ForWritingAreGivenToTheOnlyOneThere) {
+  OpenBy(bob, "owner", {kRead, 0});
+  EXPECT_EQ(Ask(alice, Want::kWrite).od_whynone().ond_why(), WND4_CONTENTION);
+  OpenBy(bob, "another", {kWrite, 0});
+  EXPECT_EQ(Ask(bob, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
+}
+
+// RFC 8881 §10.4.1: a server that promises space must have it when the data comes.
+TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
+  const auto expect_none = [](const open_delegation4& given) {
+    ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
+    ASSERT_TRUE(given.write().space_limit.is_filesize());
+    EXPECT_EQ(given.write().space_limit.filesize(), 0u);
+  };
+  expect_none(Ask(alice, Want::kWrite));
+  expect_none(files.ReclaimDelegation(alice, other_file, true, true, 1, {}, now));
+}
+
+TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
+  ReadDelegation(alice);
+  ReadDelegation(bob);
+  EXPECT_EQ(Ask(bob, Want::kWrite).od_whynone().ond_why(), WND4_NOT_SUPP_UPGRADE);
+  EXPECT_EQ(Ask(ClientId(3), Want::kWrite).od_whynone().ond_why(), WND4_CONTENTION);
+}
+
+// RFC 8881 §18.16.3
+TEST_F(DelegationsTest, AreRefusedWithReasonsToWhomAskedForThem) {
+  OpenBy(bob, "owner", {kWrite, 0});
+  EXPECT_EQ(Ask(alice, Want::kNoPreference).delegation_type(), OPEN_DELEGATE_NONE);
+  EXPECT_EQ(Ask(alice, Want::kNoPreference, 0).delegation_type(), OPEN_DELEGATE_NONE);
+  EXPECT_EQ(Ask(alice, Want::kNone).delegation_type(), OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(Ask(alice, Want::kNone).od_whynone().ond_why(), WND4_NOT_WANTED);
+}
+
+// RFC 8881 §18.16.4
+TEST_F(DelegationsTest, ForReadingAreInTheWayOfWriters) {
+  ReadDelegation(alice);
+  EXPECT_THAT(Holders(bob, Use::kRead), IsEmpty());
+  EXPECT_THAT(files.TakeOutgoing().recalls, IsEmpty());
+  EXPECT_THAT(Holders(alice, Use::kWrite), IsEmpty());
+  EXPECT_THAT(Holders(bob, Use::kDenyRead), ElementsAre(alice));
+  EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
+  EXPECT_THAT(Holders(bob, Use::kChange), ElementsAre(alice));
+}
+
+TEST_F(DelegationsTest, ForWritingAreInTheWayOfAll) {
+  WriteDelegation(alice);
+  EXPECT_EQ(files.WriteHolder(file)->client, alice);
+  EXPECT_THAT(Holders(alice, Use::kChange), IsEmpty());
+  EXPECT_THAT(Holders(bob, Use::kRead), ElementsAre(alice));
+}
+
+// Version 4.0: nobody knows who it is that removes a file.
+TEST_F(DelegationsTest, AreInTheWayOfTheUnknown) {
+  ReadDelegation(alice);
+  ReadDelegation(bob);
+  EXPECT_THAT(Holders(std::nullopt, Use::kChange), SizeIs(2));
+}
+
+TEST_F(DelegationsTest, AreRecalledOnce) {
+  const stateid4 id = ReadDelegation(alice);
+  Holders(bob, Use::kWrite);
+  const auto outgoing = files.TakeOutgoing();
+  ASSERT_THAT(outgoing.recalls, SizeIs(1));
+  EXPECT_EQ(outgoing.recalls[0].client, alice);
+  EXPECT_EQ(outgoing.recalls[0].file, file.handle);
+  EXPECT_EQ(outgoing.recalls[0].stateid.other, id.other);
+  EXPECT_EQ(outgoing.recalls[0].stateid.seqid, 0u);
+  now += std::chrono::seconds(10);
+  EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
+  EXPECT_THAT(files.TakeOutgoing().recalls, IsEmpty());
+  EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4_OK);
+}
+
+TEST_F(DelegationsTest, OfVersion40AreRecalledByTheirWholeStateId) {
+  const stateid4 id = ReadDelegation(alice, 0);
+  Holders(bob, Use::kWrite);
+  EXPECT_EQ(files.TakeOutgoing().recalls.at(0).stateid, id);
+}
+
+TEST_F(DelegationsTest, ReturnedAreInNobodysWay) {
+  const stateid4 id = ReadDelegation(alice);
+  Holders(bob, Use::kWrite);
+  Return(id);
+  EXPECT_THAT(Holders(bob, Use::kWrite), IsEmpty());
+  EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4ERR_BAD_STATEID);
+  EXPECT_FALSE(files.HasState(alice));
+}
+
+TEST_F(DelegationsTest, AreNotGivenAgainSoonAfterTheyWereRecalled) {
+  const stateid4 id = ReadDelegation(alice);
+  Holders(bob, Use::kWrite);
+  now += std::chrono::seconds(20);
+  Return(id);
+  now += std::chrono::seconds(29);
+  EXPECT_EQ(Ask(bob, Want::kRead).od_whynone().ond_why(), WND4_CONTENTION);
+  now += std::chrono::seconds(1);
+  ReadDelegation(bob);
+}
+
+TEST_F(DelegationsTest, GivenBackOfTheirOwnAreGivenAgain) {
+  Return(ReadDelegation(alice));
+  ReadDelegation(alice);
+}
+
+// RFC 8881 §10.4.5
+TEST_F(DelegationsTest, NotReturnedInALeaseTimeAreRevoked) {
+  const stateid4 id = ReadDelegation(alice);
+  Holders(bob, Use::kWrite);
+  now += std::chrono::seconds(89);
+  EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
+  EXPECT_FALSE(files.HasRevoked(alice));
+  now += std::chrono::seconds(1);
+  EXPECT_THAT(Holders(bob, Use::kWrite), IsEmpty());
+
+  EXPECT_TRUE(files.HasRevoked(alice));
+  EXPECT_FALSE(files.HasState(alice));
+  EXPECT_FALSE(files.HasDelegations(alice));
+  EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4ERR_DELEG_REVOKED);
+  EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_DELEG_REVOKED);
+  EXPECT_EQ(files.Free(In1(alice), id), NFS4_OK);
+  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_BAD_STATEID);
+}
+
+// RFC 7530 §13.1.5.1
+TEST_F(DelegationsTest, OfVersion40AreRevokedAsByAnAdministrator) {
+  const stateid4 id = ReadDelegation(alice, 0);
+  Holders(bob, Use::kWrite);
+  now += std::chrono::seconds(180);
+  Holders(bob, Use::kWrite);
+  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_EQ(StatusOfRead(In0(), id), NFS4ERR_ADMIN_REVOKED);
+  EXPECT_EQ(files.size(), 0u);
+}
+
+// RFC 7530 §10.4.6: whoever renews his lease hears in time that he cannot be called.
+TEST_F(DelegationsTest, OfVersion40StayUntilTheirHolderMustHaveAsked) {
+  ReadDelegation(alice, 0);
+  Holders(bob, Use::kWrite);
+  now += std::chrono::seconds(179);
+  EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
+  EXPECT_TRUE(files.HasDelegations(alice));
+}
+
+TEST_F(DelegationsTest, HeldAreNotFreed) {
+  EXPECT_EQ(files.Free(In1(alice), ReadDelegation(alice)), NFS4ERR_LOCKS_HELD);
+}
+
+TEST_F(DelegationsTest, GoWithTheirClient) {
+  const stateid4 id = WriteDelegation(alice);
+  EXPECT_TRUE(files.HasDelegations(alice));
+  files.ForgetClient(alice, Ending::kExpired, now);
+  EXPECT_THAT(Holders(bob, Use::kRead), IsEmpty());
+  EXPECT_EQ(files.Test(In0(), id), NFS4ERR_EXPIRED);
+}
+
+TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
+  const auto given = files.ReclaimDelegation(alice, file, true, true, 1, {}, now);
+  ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
+  EXPECT_FALSE(given.write().recall);
+  EXPECT_EQ(files.WriteHolder(file)->client, alice);
+  EXPECT_EQ(files.ReclaimDelegation(alice, file, true, true, 1, {}, now).write().stateid, given.write().stateid);
+}
+
+// RFC 8881 §18.16.3: the server may ask for it back in the same breath.
+TEST_F(DelegationsTest, ReclaimedThatCannotBeRecalledAreToBeReturnedAtOnce) {
+  const auto given = files.ReclaimDelegation(alice, file, false, false, 1, {}, now);
+  ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_TRUE(given.read().recall);
+  now += std::chrono::seconds(90);
+  EXPECT_THAT(Holders(bob, Use::kWrite), IsEmpty());
+  EXPECT_TRUE(files.HasRevoked(alice));
+}
+
+class BoundedDelegationsTest : public DelegationsTest {
+ protected:
+  BoundedDelegationsTest() : DelegationsTest({.delegations = 1, .revoked_per_client = 0}) {}
+};
+
+TEST_F(BoundedDelegationsTest, AreLimited) {
+  ReadDelegation(alice);
+  EXPECT_EQ(Ask(bob, Want::kRead).od_whynone().ond_why(), WND4_RESOURCE);
+}
+
+TEST_F(BoundedDelegationsTest, RevokedAreRememberedUpToALimit) {
+  const stateid4 id = ReadDelegation(alice);
+  Holders(bob, Use::kWrite);
+  now += std::chrono::seconds(90);
+  Holders(bob, Use::kWrite);
+  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_ADMIN_REVOKED);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

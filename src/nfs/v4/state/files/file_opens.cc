@@ -1,0 +1,75 @@
+#include "nfs/v4/state/files/file_opens.h"
+
+#include <iterator>
+
+#include "nfs/v4/state/files/records.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+constexpr size_t kWriters = 1;  // of by_bit_
+constexpr size_t kDenials = 2;  // there they begin
+
+// The bits of `share`, as FileOpens has them.
+uint32_t BitsOf(const Share& share) { return share.access | share.deny << kDenials; }
+
+FileOpens::Opener OpenerOf(const OpenState& open) { return {open.owner, open.handle.export_id}; }
+
+}  // namespace
+
+void FileOpens::Add(OpenState& open) {
+  all_.emplace(OpenerOf(open), &open);
+  ++by_party_[PartyOf(open)].opens;
+}
+
+void FileOpens::Remove(OpenState& open) {
+  SetShare(open, {});
+  all_.erase(OpenerOf(open));
+  const auto counts = by_party_.find(PartyOf(open));
+  if (--counts->second.opens == 0) by_party_.erase(counts);
+}
+
+void FileOpens::SetShare(OpenState& open, const Share& share) {
+  const uint32_t before = BitsOf(open.share), after = BitsOf(share);
+  for (size_t bit = 0; bit < kBits; ++bit) {
+    const bool was = before >> bit & 1, is = after >> bit & 1;
+    if (was && !is) by_bit_[bit].erase(open.places[bit]);
+    if (is && !was) open.places[bit] = by_bit_[bit].insert(by_bit_[bit].end(), &open);
+  }
+  if (open.share.writes()) --by_party_[PartyOf(open)].writers;
+  if (share.writes()) ++by_party_[PartyOf(open)].writers;
+  open.share = share;
+}
+
+OpenState* FileOpens::Find(const Opener& opener) const {
+  const auto at = all_.find(opener);
+  return at == all_.end() ? nullptr : at->second;
+}
+
+const OpenState* FileOpens::FindConflict(const Share& share) const {
+  // RFC 8881 §9.7: what is wanted and denied, and what is denied and open.
+  const uint32_t against = BitsOf({.access = share.deny, .deny = share.access});
+  for (size_t bit = 0; bit < kBits; ++bit) {
+    if ((against >> bit & 1) && !by_bit_[bit].empty()) return by_bit_[bit].front();
+  }
+  return nullptr;
+}
+
+const OpenState* FileOpens::FindDenial(bool write, const OpenState* own) const {
+  const auto& denials = by_bit_[kDenials + (write ? 1 : 0)];
+  auto at = denials.begin();
+  if (at != denials.end() && *at == own) ++at;
+  return at == denials.end() ? nullptr : *at;
+}
+
+FileOpens::Counts FileOpens::CountsOf(const Party& party) const {
+  const auto at = by_party_.find(party);
+  return at == by_party_.end() ? Counts() : at->second;
+}
+
+bool FileOpens::HasOthers(const Party& party) const { return all_.size() > CountsOf(party).opens; }
+bool FileOpens::HasWriters() const { return !by_bit_[kWriters].empty(); }
+
+bool FileOpens::HasOtherWriters(const Party& party) const { return by_bit_[kWriters].size() > CountsOf(party).writers; }
+
+}  // namespace penstock::nfs::v4

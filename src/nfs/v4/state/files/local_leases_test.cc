@@ -1,0 +1,181 @@
+// Leases of the file system behind delegations for reading: held as long as one of those is out.
+#include "fs/test_leases.h"
+#include "nfs/v4/state/files/test_files.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+class LocalLeasesTest : public FilesTest {
+ protected:
+  using Use = Files::Use;
+  ~LocalLeasesTest() override {
+    for (const ClientId client : {alice, bob}) files.ForgetClient(client, Ending::kReleased, now);
+    EXPECT_EQ(leases.held, 0u);
+  }
+
+  Files::DelegationRequest RequestOf(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) const {
+    return {.client = client,
+            .file = file,
+            .minor_version = minor_version,
+            .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true},
+            .lease = std::nullopt};
+  }
+  // As OPEN does.
+  open_delegation4 Ask(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) {
+    Files::DelegationRequest request = RequestOf(client, want, minor_version);
+    if (files.NeedsLocalLease(request, now)) request.lease = leases.Open();
+    return files.Delegate(request, now);
+  }
+  stateid4 Delegation(ClientId client, uint32_t minor_version = 1) {
+    const auto given = Ask(client, minor_version == 0 ? Want::kNoPreference : Want::kRead, minor_version);
+    EXPECT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
+    return given.read().stateid;
+  }
+  void Return(const stateid4& id) {
+    files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
+  }
+  // A local program opens the file for writing.
+  void Break() {
+    leases.broken = true;
+    files.LookAtLocalLeases(files.local_leases());
+  }
+  std::vector<ClientId> Recall(std::optional<ClientId> except = std::nullopt, Use use = Use::kWrite) {
+    return files.RecallFor(file, except, use, now).holders;
+  }
+  void ExpectContention(const open_delegation4& none) {
+    ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
+    EXPECT_EQ(none.od_whynone().ond_why(), WND4_CONTENTION);
+  }
+
+  fs::TestLeases leases;
+};
+
+TEST_F(LocalLeasesTest, AreHeldOnceForAllWhoReadUntilTheLastReturns) {
+  const stateid4 alices = Delegation(alice);
+  const stateid4 bobs = Delegation(bob);
+  EXPECT_EQ(leases.asked, 1u);
+  Return(alices);
+  EXPECT_EQ(leases.held, 1u);
+  EXPECT_EQ(files.local_leases(), 1u);
+  Return(bobs);
+  EXPECT_EQ(leases.held, 0u);
+  EXPECT_EQ(files.local_leases(), 0u);
+}
+
+TEST_F(LocalLeasesTest, AreNotAskedForWhereNoDelegationForReadingComesOfIt) {
+  EXPECT_FALSE(files.NeedsLocalLease(RequestOf(alice, Want::kNone), now));
+  EXPECT_FALSE(files.NeedsLocalLease(RequestOf(alice, Want::kWrite), now));
+  EXPECT_EQ(Ask(alice, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
+  EXPECT_FALSE(files.NeedsLocalLease(RequestOf(bob), now));
+  EXPECT_EQ(leases.asked, 0u);
+}
+
+TEST_F(LocalLeasesTest, BrokenOnesAreFoundAndGoWithTheDelegations) {
+  const stateid4 alices = Delegation(alice);
+  const stateid4 bobs = Delegation(bob);
+  EXPECT_THAT(files.FilesWithBrokenLease(), IsEmpty());
+  Break();
+  EXPECT_THAT(files.FilesWithBrokenLease(), ElementsAre(file));
+  EXPECT_THAT(Recall(), UnorderedElementsAre(alice, bob));
+  EXPECT_EQ(files.TakeOutgoing().recalls.size(), 2u);
+  Return(alices);
+  EXPECT_EQ(leases.held, 1u);
+  Return(bobs);
+  EXPECT_EQ(leases.held, 0u);
+  EXPECT_THAT(files.FilesWithBrokenLease(), IsEmpty());
+}
+
+TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
+  Delegation(alice);
+  Delegation(bob, 0);
+  Break();
+  Recall();
+  now += std::chrono::seconds(90);
+  EXPECT_THAT(Recall(), ElementsAre(bob));
+  EXPECT_EQ(leases.held, 1u);
+  now += std::chrono::seconds(90);
+  EXPECT_THAT(Recall(), IsEmpty());
+  EXPECT_EQ(leases.held, 0u);
+}
+
+TEST_F(LocalLeasesTest, AreLookedAtInTurn) {
+  Delegation(alice);
+  fs::TestLeases others;
+  Files::DelegationRequest request = RequestOf(alice);
+  request.file = other_file;
+  request.lease = others.Open();
+  EXPECT_EQ(files.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
+  request.lease.reset();
+  others.broken = true;
+  files.LookAtLocalLeases(1);
+  EXPECT_THAT(files.FilesWithBrokenLease(), IsEmpty());
+  files.LookAtLocalLeases(1);
+  EXPECT_THAT(files.FilesWithBrokenLease(), ElementsAre(other_file));
+  files.LookAtLocalLeases(100);
+  EXPECT_EQ(files.local_leases(), 1u);
+  files.ForgetClient(alice, Ending::kReleased, now);
+  EXPECT_EQ(others.held, 0u);
+}
+
+TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWhereAProgramWrites) {
+  leases.contended = true;
+  ExpectContention(Ask(alice));
+}
+
+TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWhereAProgramWaits) {
+  Delegation(alice);
+  leases.broken = true;
+  ExpectContention(Ask(bob));
+}
+
+// A program has come between the lease and the delegation.
+TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithALeaseThatIsBroken) {
+  leases.broken = true;
+  ExpectContention(Ask(alice));
+  EXPECT_EQ(leases.held, 0u);
+}
+
+// The answer was to be another one when the file system could have been asked.
+TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithoutALeaseThatWasNotAskedFor) {
+  ExpectContention(files.Delegate(RequestOf(alice), now));
+}
+
+TEST_F(LocalLeasesTest, WithoutLeasesDelegationsAreGivenAsBefore) {
+  Files::DelegationRequest request = RequestOf(alice);
+  request.lease = fs::LeaseReply{};
+  EXPECT_EQ(files.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_EQ(files.local_leases(), 0u);
+  // The next one may find one.
+  Delegation(bob);
+  EXPECT_EQ(files.local_leases(), 1u);
+}
+
+// The server could not write for it while it has the lease.
+TEST_F(LocalLeasesTest, AreGivenUpWhereTheHolderItselfWrites) {
+  Delegation(alice);
+  const stateid4 bobs = Delegation(bob);
+  EXPECT_THAT(Recall(alice, Use::kRead), IsEmpty());
+  EXPECT_THAT(Recall(alice, Use::kWrite), ElementsAre(bob));
+  EXPECT_EQ(leases.held, 1u);
+  Return(bobs);
+  EXPECT_THAT(Recall(alice, Use::kChange), IsEmpty());
+  EXPECT_EQ(leases.held, 1u);
+  EXPECT_THAT(Recall(alice, Use::kWrite), IsEmpty());
+  EXPECT_EQ(leases.held, 0u);
+  EXPECT_TRUE(files.IsDelegated(file));
+}
+
+TEST_F(LocalLeasesTest, AreNotKeptForWhoWritesHimself) {
+  const stateid4 open = OpenBy(alice, "owner", {kBoth, 0});
+  ExpectContention(Ask(alice));
+  EXPECT_EQ(leases.held, 0u);
+  Close(open);
+  Delegation(alice);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

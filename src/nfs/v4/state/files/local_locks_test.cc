@@ -1,0 +1,160 @@
+// Byte-range locks that programs of the server's host see.
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fs/test_locks.h"
+#include "nfs/v4/state/files/test_files.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+class LocallySeenLocksTest : public FilesTest {
+ protected:
+  ~LocallySeenLocksTest() override { files.ForgetClient(alice, Ending::kReleased, now); }
+  std::shared_ptr<fs::LocalLocks> Opened(bool exclusive = true) { return *local.Open(exclusive); }
+  Files::LockResult TryFirst(const LockRange& range, bool exclusive, bool blocking = false) {
+    return files.Lock(OpenOf(alices), AsBytes("locker"),
+                      {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()}, 1, now);
+  }
+
+  // By a descriptor that can only read.
+  stateid4 ShareFirst(const LockRange& range) {
+    const auto shared = files.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)}, 1, now);
+    EXPECT_EQ(shared.status, NFS4_OK);
+    return shared.stateid;
+  }
+
+  stateid4 alices = OpenBy(alice, "owner", {kBoth, 0});
+  stateid4 bobs = OpenBy(bob, "owner", {kBoth, 0});
+  fs::TestLocks local;
+  std::optional<fs::LocalLocks::Conflict>& programs = local.programs;
+  std::vector<std::string>& log = local.log;
+};
+
+TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
+  EXPECT_TRUE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  const auto first = TryFirst({0, 9}, true);
+  ASSERT_EQ(first.status, NFS4_OK);
+  EXPECT_FALSE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  LockBy(alices, "locker", {5, 20}, false);
+  EXPECT_EQ(files.Unlock(LocksOf(first.stateid), {7, 8}, 1, now), NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9", "shared 5-20", "unlock 7-8"));
+  Close(alices);
+  EXPECT_EQ(log.back(), "gone");
+}
+
+// FREE_STATEID, on another connection: between what the caller asked and its LOCK.
+TEST_F(LocallySeenLocksTest, AreAskedForOnceMoreWhereTheOwnersLocksHaveGone) {
+  const stateid4 lock = TryFirst({0, 9}, true).stateid;
+  EXPECT_FALSE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.Free(In1(alice), {.seqid = 0, .other = lock.other}), NFS4_OK);
+  programs = {.first = 0, .last = 9, .exclusive = true, .process = 77};
+  Files::LockRequest request{.range = {0, 9}, .exclusive = true, .is_local_open = false};
+  EXPECT_TRUE(files.Lock(OpenOf(alices), AsBytes("locker"), request, 1, now).needs_local);
+  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker"))) << "nothing has been done";
+  EXPECT_EQ(TryFirst({0, 9}, true).status, NFS4ERR_DENIED);
+}
+
+TEST_F(LocallySeenLocksTest, WhatALocalProgramHasIsDeniedAndTheProgramIsNamed) {
+  programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
+  const auto denied = TryFirst({150, 160}, false, true);
+  EXPECT_EQ(denied.status, NFS4ERR_DENIED);
+  ASSERT_TRUE(denied.conflict);
+  EXPECT_EQ(denied.conflict->held, (LockedRange{{100, 199}, true}));
+  EXPECT_EQ(denied.conflict->owner, "process 77 on the server");
+  EXPECT_FALSE(denied.blocker) << "no client whose lease could be over";
+  EXPECT_EQ(log, std::vector<std::string>{"gone"});
+  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
+  // Nobody queues behind a local program.
+  programs.reset();
+  EXPECT_EQ(TryLock(bobs, "locker", {150, 160}, true).status, NFS4_OK);
+}
+
+TEST_F(LocallySeenLocksTest, ADeniedChangeLeavesWhatIsHeld) {
+  const auto first = TryFirst({0, 9}, true);
+  programs = {.first = 100, .last = 199, .exclusive = false, .process = 0};
+  const auto denied = TryLock(alices, "locker", {5, 105}, true);
+  EXPECT_EQ(denied.status, NFS4ERR_DENIED);
+  EXPECT_EQ(denied.conflict->owner, "a program on the server");
+  EXPECT_EQ(files.IdOf(LocksOf(first.stateid)).seqid, 1u);
+  EXPECT_EQ(TryLock(bobs, "locker", {5, 5}, false).status, NFS4ERR_DENIED);
+  EXPECT_EQ(TryLock(bobs, "locker", {10, 10}, true).status, NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9"));
+}
+
+// What clients have among themselves comes first.
+TEST_F(LocallySeenLocksTest, ARefusedLockIsNotTakenLocally) {
+  LockBy(bobs, "locker", {0, 9}, true);
+  EXPECT_EQ(TryFirst({5, 6}, false).status, NFS4ERR_DENIED);
+  EXPECT_THAT(log, testing::ElementsAre("gone"));
+}
+
+TEST_F(LocallySeenLocksTest, ATestAsksForLocalPrograms) {
+  programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
+  const auto none = Opened();
+  EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false, none));
+  EXPECT_FALSE(files.TestLock(file, alice, AsBytes("locker"), {200, 200}, false, none));
+  ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
+  EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
+}
+
+TEST_F(LocallySeenLocksTest, AreKnownForAsLongAsTheirClientHoldsAny) {
+  LockBy(alices, "another", {40, 49}, true);
+  EXPECT_FALSE(files.HasLocalLocks(alice)) << "programs see none of these";
+  const stateid4 lock = TryFirst({0, 9}, true).stateid;
+  LockBy(alices, "locker", {20, 29}, true);
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_TRUE(files.HasLocalLocks(alice));
+  EXPECT_FALSE(files.HasLocalLocks(bob));
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_FALSE(files.HasLocalLocks(alice));
+  LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_TRUE(files.HasLocalLocks(alice));
+  Close(alices);
+  EXPECT_FALSE(files.HasLocalLocks(alice));
+}
+
+TEST_F(LocallySeenLocksTest, GoWithTheirClient) {
+  ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
+  files.ForgetClient(alice, Ending::kExpired, now);
+  EXPECT_EQ(log.back(), "gone");
+}
+
+// What the owner holds is locked for programs all the while.
+TEST_F(LocallySeenLocksTest, SharedOnesAreReplacedByOnesThatCanExclude) {
+  const stateid4 lock = ShareFirst({0, 9});
+  LockBy(alices, "locker", {20, 29}, false);
+  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), false));
+  EXPECT_TRUE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  log.clear();
+  EXPECT_EQ(TryFirst({5, 14}, true).status, NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("shared 0-9", "shared 20-29", "gone", "exclusive 5-14"));
+  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), true));
+}
+
+TEST_F(LocallySeenLocksTest, AreNotReplacedByWhatCanExcludeNobodyEither) {
+  local.writable = false;
+  const stateid4 lock = ShareFirst({0, 9});
+  EXPECT_EQ(TryFirst({5, 14}, true).status, NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("shared 0-9", "shared 5-14", "gone"));
+  local.writable = true;
+  log.clear();
+  EXPECT_EQ(TryFirst({30, 39}, true).status, NFS4_OK);
+  EXPECT_THAT(log, testing::ElementsAre("shared 0-4", "shared 5-14", "gone", "exclusive 5-14", "exclusive 30-39"));
+  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), true));
+}
+
+TEST_F(LocallySeenLocksTest, AreNotReplacedWhereThereAreMany) {
+  const stateid4 lock = ShareFirst({0, 0});
+  for (uint64_t at = 1; at < 64; ++at) LockBy(alices, "locker", {10 * at, 10 * at}, false);
+  EXPECT_TRUE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  LockBy(alices, "locker", {1000, 1000}, false);
+  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), true));
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,67 @@
+// Who waits for a byte-range lock on one file, in the order in which they came (RFC 8881 §9.6). Nobody is called back by it: waiting
+// clients ask again, and meanwhile nobody else gets what they wait for once it could be had.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/timer.h"
+#include "nfs/v4/state/files/lock_ranges.h"
+#include "nfs/v4/state/ids.h"
+
+namespace penstock::nfs::v4 {
+
+struct LockWaiter {
+  ClientId client;
+  std::string owner;
+  LockRange range;
+  bool exclusive = false;
+  bool can_be_told = false;  // by CB_NOTIFY_LOCK
+  TimePoint until;           // if it has not asked again by then, it is forgotten
+  FileHandle handle{};       // by which it knows the file
+
+  bool IsOf(ClientId of, std::string_view name) const { return client == of && owner == name; }
+  bool ConflictsWith(const LockRange& other, bool other_exclusive) const {
+    return (exclusive || other_exclusive) && range.Overlaps(other);
+  }
+};
+
+class LockQueue {
+ public:
+  static constexpr size_t kMaxWaiters = 64;  // more than that take their chances
+
+  const std::vector<LockWaiter>& waiters() const { return waiters_; }
+  std::vector<LockWaiter>& waiters() { return waiters_; }
+  bool empty() const { return waiters_.empty(); }
+
+  // One that asks again keeps its place.
+  void Add(const LockWaiter& waiter) {
+    const auto known = std::ranges::find_if(waiters_, [&](const LockWaiter& one) {
+      return one.IsOf(waiter.client, waiter.owner) && one.range == waiter.range;
+    });
+    if (known != waiters_.end()) {
+      *known = waiter;
+    } else if (waiters_.size() < kMaxWaiters) {
+      waiters_.push_back(waiter);
+    }
+  }
+
+  // It has what it waited for, or does not want it any more.
+  void Remove(ClientId client, std::string_view owner, const LockRange& range) {
+    std::erase_if(waiters_,
+                  [&](const LockWaiter& one) { return one.IsOf(client, owner) && one.range.Overlaps(range); });
+  }
+  void Remove(ClientId client) {
+    std::erase_if(waiters_, [&](const LockWaiter& one) { return one.client == client; });
+  }
+  void RemoveExpired(TimePoint now) {
+    std::erase_if(waiters_, [&](const LockWaiter& one) { return one.until <= now; });
+  }
+
+ private:
+  std::vector<LockWaiter> waiters_;
+};
+
+}  // namespace penstock::nfs::v4

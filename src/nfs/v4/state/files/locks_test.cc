@@ -1,0 +1,302 @@
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nfs/v4/state/files/test_files.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class LocksTest : public FilesTest {
+ protected:
+  stateid4 alices = OpenBy(alice, "owner", {kBoth, 0});
+  stateid4 bobs = OpenBy(bob, "owner", {kBoth, 0});
+};
+
+TEST_F(LocksTest, BeginWithTheFirstSeqidAndChangeIt) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_EQ(lock.seqid, 1u);
+  EXPECT_NE(lock.other, alices.other);
+  const stateid4 more = LockBy(alices, "locker", {20, 29}, true);
+  EXPECT_EQ(more.other, lock.other);
+  EXPECT_EQ(more.seqid, 2u);
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.IdOf(LocksOf(lock)).seqid, 3u);
+}
+
+TEST_F(LocksTest, OfOthersAreInTheWay) {
+  LockBy(alices, "locker", {100, 199}, true);
+  const auto denied = TryLock(bobs, "locker", {150, 160}, false);
+  EXPECT_EQ(denied.status, NFS4ERR_DENIED);
+  ASSERT_TRUE(denied.conflict);
+  EXPECT_EQ(denied.conflict->held, (LockedRange{{100, 199}, true}));
+  EXPECT_EQ(denied.conflict->client, alice);
+  EXPECT_EQ(denied.conflict->owner, "locker");
+  EXPECT_EQ(denied.blocker, alice);
+  EXPECT_EQ(TryLock(bobs, "locker", {200, 209}, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, DeniedLeaveNothingBehind) {
+  LockBy(alices, "locker", {0, 9}, true);
+  const size_t before = files.size();
+  TryLock(bobs, "locker", {0, 9}, true);
+  EXPECT_EQ(files.size(), before);
+  EXPECT_FALSE(files.FindLockOwner(bob, AsBytes("locker")));
+}
+
+TEST_F(LocksTest, OfOneOwnerAreNotInItsWay) {
+  LockBy(alices, "locker", {0, 9}, false);
+  LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_EQ(TryLock(alices, "another", {0, 9}, false).status, NFS4ERR_DENIED);
+  LockBy(alices, "locker", {0, 9}, false);
+  EXPECT_EQ(TryLock(alices, "another", {0, 9}, false).status, NFS4_OK);
+  EXPECT_EQ(TryLock(alices, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
+}
+
+TEST_F(LocksTest, OfOneOwnerUnderTwoOpensAreOne) {
+  const stateid4 another = OpenBy(alice, "another owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_EQ(LockBy(another, "locker", {5, 19}, true).other, lock.other);
+}
+
+// RFC 8881 §18.10.3
+TEST_F(LocksTest, NeedTheirAccess) {
+  const stateid4 reader = OpenBy(alice, "reader", {kRead, 0});
+  const stateid4 writer = OpenBy(alice, "writer", {kWrite, 0});
+  EXPECT_EQ(TryLock(reader, "locker", {0, 9}, true).status, NFS4ERR_OPENMODE);
+  EXPECT_EQ(TryLock(writer, "locker", {0, 9}, false).status, NFS4ERR_OPENMODE);
+  const stateid4 lock = LockBy(reader, "locker", {0, 9}, false);
+  EXPECT_EQ(files.Lock(LocksOf(lock), {.range = {0, 9}, .exclusive = true}, 1, now).status, NFS4ERR_OPENMODE);
+}
+
+TEST_F(LocksTest, AreTestedAgainstOthers) {
+  LockBy(alices, "locker", {100, 149}, true);
+  EXPECT_FALSE(files.TestLock(file, alice, AsBytes("locker"), {75, 124}, true));
+  EXPECT_FALSE(files.TestLock(file, bob, AsBytes("locker"), {0, 99}, true));
+  const auto conflict = files.TestLock(file, bob, AsBytes("locker"), {125, 174}, true);
+  ASSERT_TRUE(conflict);
+  EXPECT_EQ(conflict->held.range, (LockRange{100, 149}));
+  EXPECT_FALSE(files.TestLock(other_file, bob, AsBytes("locker"), {0, kEnd}, true));
+}
+
+TEST_F(LocksTest, GoWithTheirOpen) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  Close(alices);
+  EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
+  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
+}
+
+TEST_F(LocksTest, GoWithTheirClient) {
+  LockBy(alices, "locker", {0, 9}, true);
+  files.ForgetClient(alice, Ending::kExpired, now);
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
+}
+
+// RFC 7530 §16.37
+TEST_F(LocksTest, KeepTheirOwnerFromBeingReleased) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_EQ(files.ReleaseLockOwner(alice, AsBytes("locker")), NFS4ERR_LOCKS_HELD);
+  files.Unlock(LocksOf(lock), {0, 9}, 0, now);
+  EXPECT_EQ(files.ReleaseLockOwner(alice, AsBytes("locker")), NFS4_OK);
+  EXPECT_EQ(files.Test(In0(), files.IdOf(OpenOf(alices))), NFS4_OK);
+  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
+  EXPECT_EQ(files.ReleaseLockOwner(alice, AsBytes("nobody")), NFS4_OK);
+}
+
+// --- Waiting: RFC 8881 §9.6
+
+TEST_F(LocksTest, FreedGoToWhoWaitedFirst) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4ERR_DENIED);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+
+  const auto denied = TryLock(carols, "locker", {5, 5}, false);
+  EXPECT_EQ(denied.status, NFS4ERR_DENIED);
+  EXPECT_EQ(denied.conflict->client, bob);
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4_OK);
+  files.Unlock(LocksOf(files.IdOf(*files.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second)), {0, 9}, 1,
+               now);
+  EXPECT_EQ(TryLock(carols, "locker", {5, 5}, false).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, FreedAreAnnouncedOnce) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  files.Unlock(LocksOf(lock), {0, 4}, 1, now);
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  files.Unlock(LocksOf(lock), {5, 9}, 1, now);
+  const auto outgoing = files.TakeOutgoing();
+  ASSERT_THAT(outgoing.notices, SizeIs(1));
+  EXPECT_EQ(outgoing.notices[0].client, bob);
+  EXPECT_EQ(outgoing.notices[0].owner, "locker");
+  EXPECT_EQ(outgoing.notices[0].file, file.handle);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+}
+
+TEST_F(LocksTest, OfClosedFilesAndLostClientsAreAnnouncedToo) {
+  for (const bool closed : {true, false}) {
+    LockBy(alices, "locker", {0, 9}, true);
+    TryLock(bobs, "locker", {0, 9}, true, true);
+    if (closed) {
+      Close(alices);
+    } else {
+      files.ForgetClient(alice, Ending::kExpired, now);
+    }
+    EXPECT_THAT(files.TakeOutgoing().notices, SizeIs(1));
+    alices = OpenBy(alice, "owner", {kBoth, 0});
+    EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, false).status, NFS4_OK);
+    files.Unlock(*files.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second, {0, 9}, 1, now);
+  }
+}
+
+TEST_F(LocksTest, AreNotKeptForWhoDoesNotComeBack) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  now += std::chrono::seconds(4);
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, AreAnnouncedToTheNextWhenATurnIsOver) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  EXPECT_EQ(files.TakeOutgoing().notices[0].client, bob);
+  TryLock(carols, "locker", {0, 9}, true, true);
+  now += std::chrono::seconds(4);
+  files.EndTurns(now);
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  now += std::chrono::seconds(1);
+  files.EndTurns(now);
+  const auto outgoing = files.TakeOutgoing();
+  ASSERT_THAT(outgoing.notices, SizeIs(1));
+  EXPECT_EQ(outgoing.notices[0].client, ClientId(3));
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, AreAnnouncedInOneTurnAfterTheOther) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  TryLock(carols, "locker", {0, 9}, true, true);
+  TryLock(carols, "another", {0, 9}, true, true);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  for (const char* owner : {"locker", "locker", "another"}) {
+    const auto outgoing = files.TakeOutgoing();
+    ASSERT_THAT(outgoing.notices, SizeIs(1));
+    EXPECT_EQ(outgoing.notices[0].owner, owner);
+    now += std::chrono::seconds(5);
+    files.EndTurns(now);
+  }
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+}
+
+// One that cannot be told that its lock is free (version 4.0) has as long as it may take between two requests.
+TEST_F(LocksTest, AreKeptForALeaseForWhoMustAskAgain) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  const Files::LockRequest waiting{.range = {0, 9}, .exclusive = true, .blocking = true};
+  files.Lock(OpenOf(bobs), AsBytes("locker"), waiting, 0, now);
+  files.Unlock(LocksOf(lock), {0, 9}, 0, now);
+  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  now += std::chrono::seconds(89);
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, AreNotKeptForWhoNoLongerWaits) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, false).status, NFS4ERR_DENIED);
+  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, AreNotWithheldForWhoCouldNotHaveThem) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, kEnd}, true, true);
+  EXPECT_EQ(TryLock(carols, "locker", {20, 29}, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, FreedAreAnnouncedToAllReadersAtOnce) {
+  const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, false, true);
+  TryLock(carols, "locker", {0, 9}, false, true);
+  LockBy(alices, "locker", {0, 9}, false);  // a downgrade
+  EXPECT_THAT(files.TakeOutgoing().notices, SizeIs(2));
+  EXPECT_EQ(TryLock(carols, "locker", {0, 9}, false, true).status, NFS4_OK);
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, false, true).status, NFS4_OK);
+  EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_OLD_STATEID);
+}
+
+// --- Bounds
+
+class BoundedLocksTest : public FilesTest {
+ protected:
+  BoundedLocksTest() : FilesTest({.ranges_per_client = 4}) {}
+  stateid4 open = OpenBy(alice, "owner", {kBoth, 0});
+};
+
+TEST_F(BoundedLocksTest, RangesAreLimited) {
+  stateid4 lock = LockBy(open, "locker", {0, 9}, true);
+  LockBy(open, "locker", {20, 29}, true);
+  LockBy(open, "locker", {40, 49}, true);
+  EXPECT_EQ(TryLock(open, "locker", {60, 69}, true).status, NFS4ERR_DELAY);
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {3, 5}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {23, 25}, 0, now), NFS4ERR_RESOURCE);
+  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(TryLock(open, "another", {0, 9}, true).status, NFS4_OK);
+}
+
+// --- All of it against a table of octets and owners
+
+TEST_F(LocksTest, OfManyOwnersNeverOverlapWrongly) {
+  constexpr uint64_t kOctets = 32;
+  constexpr size_t kOwners = 4;
+  const std::string_view names[kOwners] = {"1", "2", "3", "4"};
+  std::mt19937_64 random(4711);
+  int held[kOwners][kOctets] = {};
+  for (int step = 0; step < 20000; ++step) {
+    const size_t owner = random() % kOwners;
+    const stateid4& open = owner % 2 ? bobs : alices;
+    const ClientId client = owner % 2 ? bob : alice;
+    const uint64_t first = random() % kOctets;
+    const uint64_t last = first + random() % (kOctets - first);
+    const int kind = static_cast<int>(random() % 3);
+    if (kind == 0) {
+      if (LockOwner* const known = files.FindLockOwner(client, AsBytes(names[owner]))) {
+        files.Unlock(*known->locks.begin()->second, {first, last}, 1, now);
+      }
+      for (uint64_t at = first; at <= last; ++at) held[owner][at] = 0;
+      continue;
+    }
+    bool free = true;
+    for (size_t other = 0; other < kOwners; ++other) {
+      for (uint64_t at = first; at <= last && other != owner; ++at) {
+        free = free && held[other][at] != 2 && !(held[other][at] == 1 && kind == 2);
+      }
+    }
+    ASSERT_EQ(TryLock(open, names[owner], {first, last}, kind == 2).status, free ? NFS4_OK : NFS4ERR_DENIED);
+    for (uint64_t at = first; at <= last && free; ++at) held[owner][at] = kind;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,42 @@
+#include "nfs/v4/state/sessions/channel_attributes.h"
+
+#include <algorithm>
+
+namespace penstock::nfs::v4 {
+namespace {
+
+// With an AUTH_SYS credential of ordinary length and a filehandle of ours.
+constexpr size_t kSmallestCallback = 280;
+constexpr size_t kSmallestCallbackReply = 96;
+
+}  // namespace
+
+Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_attrs4& asked,
+                                                           const Settings& settings) {
+  if (asked.ca_maxrequestsize < kSmallestRequest || asked.ca_maxresponsesize < kSmallestReply) {
+    return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+  }
+  nfs4::channel_attrs4 given = asked;
+  given.ca_headerpadsize = 0;  // nothing is padded
+  given.ca_maxrequestsize = std::min(asked.ca_maxrequestsize, settings.max_request);
+  given.ca_maxresponsesize = std::min(asked.ca_maxresponsesize, settings.max_response);
+  given.ca_maxresponsesize_cached =
+      std::min({asked.ca_maxresponsesize_cached, given.ca_maxresponsesize, settings.max_cached_response});
+  given.ca_maxoperations = std::clamp(asked.ca_maxoperations, 1u, settings.max_operations);
+  given.ca_maxrequests = std::clamp(asked.ca_maxrequests, 1u, settings.max_slots);
+  return given;
+}
+
+Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked) {
+  const bool enough = asked.ca_maxrequestsize >= kSmallestCallback &&
+                      asked.ca_maxresponsesize >= kSmallestCallbackReply && asked.ca_maxoperations >= 2 &&
+                      asked.ca_maxrequests >= 1;
+  if (!enough) return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+  nfs4::channel_attrs4 given = asked;
+  given.ca_headerpadsize = 0;
+  // Nothing that we call is worth remembering to the client: all of it may be done twice.
+  given.ca_maxresponsesize_cached = std::min(asked.ca_maxresponsesize_cached, given.ca_maxresponsesize);
+  return given;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,89 @@
+#include "nfs/v4/state/sessions/channel_attributes.h"
+
+#include "nfs/v4/state/clients/test_clients.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+TEST(ChannelAttributes, GivesWhatIsAskedWithinItsLimits) {
+  const nfs4::channel_attrs4 asked = PlainChannel();
+  Settings settings;
+  settings.max_operations = 200;
+  EXPECT_EQ(NegotiateFore(asked, settings), asked);
+}
+
+TEST(ChannelAttributes, NothingIsRaised) {
+  Settings settings;
+  const auto given = NegotiateFore(PlainChannel(), settings);
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->ca_maxrequestsize, 8192u);
+  EXPECT_EQ(given->ca_maxresponsesize, 8192u);
+}
+
+TEST(ChannelAttributes, TheServersLimitsHold) {
+  const Settings settings{.max_request = 10'000,
+                          .max_response = 9'000,
+                          .max_cached_response = 2'000,
+                          .max_operations = 32,
+                          .max_slots = 16};
+  nfs4::channel_attrs4 asked;
+  asked.ca_headerpadsize = asked.ca_maxrequestsize = asked.ca_maxresponsesize = asked.ca_maxresponsesize_cached =
+      asked.ca_maxoperations = asked.ca_maxrequests = 0xffffffff;
+  const auto given = NegotiateFore(asked, settings);
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->ca_headerpadsize, 0u);
+  EXPECT_EQ(given->ca_maxrequestsize, 10'000u);
+  EXPECT_EQ(given->ca_maxresponsesize, 9'000u);
+  EXPECT_EQ(given->ca_maxresponsesize_cached, 2'000u);
+  EXPECT_EQ(given->ca_maxoperations, 32u);
+  EXPECT_EQ(given->ca_maxrequests, 16u);
+}
+
+TEST(ChannelAttributes, NoReplyIsKeptThatCouldNotBeSent) {
+  nfs4::channel_attrs4 asked = PlainChannel();
+  asked.ca_maxresponsesize = 1000;
+  EXPECT_EQ(NegotiateFore(asked, Settings())->ca_maxresponsesize_cached, 1000u);
+}
+
+TEST(ChannelAttributes, AForeChannelWithoutRoomForSequenceIsTooSmall) {
+  nfs4::channel_attrs4 asked = PlainChannel();
+  asked.ca_maxrequestsize = kSmallestRequest - 1;
+  EXPECT_EQ(NegotiateFore(asked, Settings()), std::unexpected(nfs4::NFS4ERR_TOOSMALL));
+  asked.ca_maxrequestsize = kSmallestRequest;
+  EXPECT_TRUE(NegotiateFore(asked, Settings()));
+  asked.ca_maxresponsesize = kSmallestReply - 1;
+  EXPECT_EQ(NegotiateFore(asked, Settings()), std::unexpected(nfs4::NFS4ERR_TOOSMALL));
+}
+
+TEST(ChannelAttributes, NothingNeedBeKept) {
+  nfs4::channel_attrs4 asked = PlainChannel();
+  asked.ca_maxresponsesize_cached = 0;
+  EXPECT_EQ(NegotiateFore(asked, Settings())->ca_maxresponsesize_cached, 0u);
+}
+
+TEST(ChannelAttributes, OneSlotIsTheLeast) {
+  EXPECT_EQ(NegotiateFore(PlainChannel(0), Settings())->ca_maxrequests, 1u);
+}
+
+// RFC 8881 §18.36.3: ca_maxoperations and ca_maxrequests of the backchannel are the client's.
+TEST(ChannelAttributes, TheBackchannelIsAsTheClientOffersIt) {
+  nfs4::channel_attrs4 asked = PlainChannel(1000);
+  asked.ca_maxoperations = 2;
+  EXPECT_EQ(NegotiateBack(asked), asked);
+}
+
+TEST(ChannelAttributes, ABackchannelWithoutRoomForARecallIsTooSmall) {
+  const auto refused = [](auto change) {
+    nfs4::channel_attrs4 asked = PlainChannel();
+    change(asked);
+    return NegotiateBack(asked) == std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+  };
+  EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxrequestsize = 10; }));
+  EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxresponsesize = 10; }));
+  EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxoperations = 1; }));
+  EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxrequests = 0; }));
+  EXPECT_FALSE(refused([](auto&) {}));
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,249 @@
+// Sessions that outlive the server (RFC 8881 §2.10.6.5), in the tables; with operations: session_test.cc.
+#include "nfs/v4/state/clients/test_clients.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+using nfs4::NFS4_OK;
+using nfs4::NFS4ERR_BADSESSION;
+using nfs4::NFS4ERR_BADSLOT;
+using nfs4::NFS4ERR_DEADSESSION;
+using nfs4::NFS4ERR_DELAY;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr uint32_t kPersist = nfs4::CREATE_SESSION4_FLAG_PERSIST;
+
+class PersistenceTest : public ClientsTest {
+ protected:
+  Clients::CreateSessionResult Ask(ClientId client, uint32_t sequence) {
+    return clients_.Create({.client = client,
+                            .sequence = SequenceId(sequence),
+                            .persist = true,
+                            .fore = PlainChannel(),
+                            .back = PlainChannel()},
+                           connection_, User(0), ++random_, now_);
+  }
+  // A client with a persistent session.
+  Opened OpenPersistent(std::string_view owner) {
+    const auto exchanged = Exchange(owner);
+    const auto created = Ask(exchanged->id, exchanged->sequence.value());
+    EXPECT_TRUE(created.room);
+    const auto reply =
+        clients_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, *created.room));
+    EXPECT_EQ(reply.csr_status(), NFS4_OK);
+    EXPECT_EQ(reply.csr_resok4().csr_flags, kPersist);
+    return {exchanged->id, created.session};
+  }
+  // What the request was answered is kept.
+  void Answer(const SessionId& session, uint32_t slot, uint32_t sequence, std::string_view results) {
+    const auto started = Start(session, slot, sequence, kFacts);
+    ASSERT_TRUE(started);
+    ASSERT_TRUE(started->replies);
+    const auto message = xdr::Message::Whole(Slice::Borrowed(AsBytes(results)));
+    EXPECT_TRUE(started->replies->Keep(SlotId(slot), {SequenceId(sequence), kFacts.digest, message}, true));
+    Finish(session, slot, sequence, message);
+  }
+  Clients Restarted() { return {settings_, 0x65000001, {}, DeadSessions(store_.Load(), settings_.lease, now_)}; }
+  Result<Clients::StartedRequest, nfs4::nfsstat4> Retry(Clients& clients, const SessionId& session, uint32_t slot,
+                                                        uint32_t sequence, Clients::RequestFacts facts = kFacts) {
+    return clients.StartRequest({.sa_sessionid = session,
+                                 .sa_sequenceid = sequence,
+                                 .sa_slotid = slot,
+                                 .sa_highest_slotid = slot,
+                                 .sa_cachethis = true},
+                                facts, connection_, now_);
+  }
+
+  static constexpr Clients::RequestFacts kFacts{.size = 200, .operations = 2, .digest = 77};
+  MemoryReplyStore store_;
+};
+
+TEST_F(PersistenceTest, ARetryAfterARestartHasTheReply) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 3, 1, "done");
+  Clients again = Restarted();
+  connection_.number = 99;
+  const auto retried = Retry(again, client.session, 3, 1);
+  ASSERT_TRUE(retried);
+  EXPECT_EQ(retried->outcome, Clients::Outcome::kReplay);
+  EXPECT_EQ(AsText(retried->reply.stream.bytes()), "done");
+}
+
+TEST_F(PersistenceTest, WhatIsNewIsNotExecutedOnADeadSession) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 0, 1, "done");
+  Clients again = Restarted();
+  EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(Retry(again, client.session, 1, 1).error(), NFS4ERR_DEADSESSION);
+  // Requests that were not to be kept have gone on from there.
+  EXPECT_EQ(Retry(again, client.session, 0, 9).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(Retry(again, client.session, 0, 0).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(Retry(again, client.session, 8, 1).error(), NFS4ERR_BADSLOT);
+}
+
+TEST_F(PersistenceTest, WhatWasBegunAndNotAnsweredIsNotExecutedAgain) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 0, 1, "done");
+  ASSERT_TRUE(Start(client.session, 0, 2, kFacts));
+  Clients again = Restarted();
+  EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
+}
+
+TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 0, 1, "done");
+  Clients again = Restarted();
+  EXPECT_EQ(Retry(again, client.session, 0, 1, {.size = 200, .operations = 2, .digest = 78}).error(),
+            nfs4::NFS4ERR_SEQ_FALSE_RETRY);
+}
+
+TEST_F(PersistenceTest, ASessionThatIsNotPersistentEndsWithTheServer) {
+  const Opened client = Open("owner");
+  EXPECT_FALSE(Start(client.session, 0, 1)->replies);
+  Clients again = Restarted();
+  EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
+}
+
+// RFC 8881 §8.1: the client ID has gone with the server.
+TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
+  const Opened client = OpenPersistent("owner");
+  Clients again = Restarted();
+  const auto created =
+      again.Create({.client = client.client, .sequence = SequenceId(2), .fore = PlainChannel(), .back = PlainChannel()},
+                   connection_, User(0), 1, now_);
+  EXPECT_EQ(created.reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
+  const auto exchanged = again.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now_, holds_);
+  ASSERT_TRUE(exchanged);
+  EXPECT_FALSE(exchanged->confirmed);
+}
+
+TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 0, 1, "done");
+  Clients again = Restarted();
+  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}), nfs4::CDFS4_FORE);
+  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(again.DestroySession(client.session, 5, {}), NFS4_OK);
+  EXPECT_EQ(again.DestroySession(client.session, 5, {}), NFS4ERR_BADSESSION);
+  EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
+  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
+}
+
+TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 0, 1, "done");
+  Clients again = Restarted();
+  now_ += kLease;
+  EXPECT_THAT(again.TakeEnded(now_), IsEmpty());
+  EXPECT_TRUE(Retry(again, client.session, 0, 1));
+  now_ += kLease;
+  EXPECT_THAT(again.TakeEnded(now_), IsEmpty());
+  EXPECT_FALSE(Retry(again, client.session, 0, 2));  // which is no sign of life
+  now_ += std::chrono::seconds(1);
+  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
+  EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
+}
+
+TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
+  const Opened destroyed = OpenPersistent("destroyed"), expired = OpenPersistent("expired");
+  OpenPersistent("alive");
+  EXPECT_EQ(clients_.DestroySession(destroyed.session, connection_.number, {}), NFS4_OK);
+  clients_.Remove(expired.client);
+  const auto ended = clients_.TakeEnded(now_);
+  ASSERT_THAT(ended, SizeIs(2));
+  EXPECT_THAT(clients_.TakeEnded(now_), IsEmpty());
+  for (const auto& each : ended) each->Remove();
+  EXPECT_THAT(store_.Load(), SizeIs(1));
+}
+
+TEST_F(PersistenceTest, CreateSessionIsAnsweredWhenThereIsAPlaceForTheReplies) {
+  const auto exchanged = Exchange("owner");
+  const auto created = Ask(exchanged->id, 1);
+  ASSERT_TRUE(created.room);
+  EXPECT_EQ(created.room->slots, PlainChannel().ca_maxrequests);
+  EXPECT_EQ(created.room->reply, PlainChannel().ca_maxresponsesize_cached);
+  EXPECT_EQ(Ask(exchanged->id, 1).reply.csr_status(), NFS4ERR_DELAY);
+  const auto reply = clients_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
+  EXPECT_EQ(Ask(exchanged->id, 1).reply, reply);
+}
+
+TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
+  const auto exchanged = Exchange("owner");
+  const auto created = Ask(exchanged->id, 1);
+  const auto reply = clients_.FinishCreate(exchanged->id, created.session, nullptr);
+  ASSERT_EQ(reply.csr_status(), NFS4_OK);
+  EXPECT_EQ(reply.csr_resok4().csr_flags, 0u);
+  EXPECT_FALSE(Start(created.session, 0, 1)->replies);
+}
+
+TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
+  const auto exchanged = Exchange("owner");
+  const auto created = Ask(exchanged->id, 1);
+  clients_.Remove(exchanged->id);
+  const auto reply = clients_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
+  EXPECT_EQ(reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_THAT(clients_.TakeEnded(now_), SizeIs(1));
+}
+
+TEST_F(PersistenceTest, ThereAreOnlySoMany) {
+  settings_.max_persistent_sessions = 2;
+  const Opened one = OpenPersistent("one");
+  const Opened two = OpenPersistent("two");
+  const auto third = Exchange("three");
+  const auto created = Ask(third->id, 1);
+  EXPECT_FALSE(created.room);
+  EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
+  EXPECT_EQ(clients_.DestroySession(one.session, connection_.number, {}), NFS4_OK);
+  EXPECT_TRUE(Ask(third->id, 2).room);
+  // Those of the run before count.
+  settings_.max_persistent_sessions = 1;
+  Answer(two.session, 0, 1, "done");
+  Clients again = Restarted();
+  const auto new_client = again.Exchange({.verifier = Verifier(1), .owner = "four"}, User(0), now_, holds_);
+  EXPECT_FALSE(again
+                   .Create({.client = new_client->id,
+                            .sequence = SequenceId(1),
+                            .persist = true,
+                            .fore = PlainChannel(),
+                            .back = PlainChannel()},
+                           connection_, User(0), 1, now_)
+                   .room);
+}
+
+TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
+  const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
+  clients_.grace() = Grace({{OwnerKey(1, "holder"), root}}, now_ + settings_.grace);
+  const Opened holder = OpenPersistent("holder");
+  const Opened another = OpenPersistent("another");
+  EXPECT_TRUE(Start(holder.session, 0, 1, kFacts)->reclaiming);
+  EXPECT_FALSE(Start(another.session, 0, 1, kFacts)->reclaiming);
+  ASSERT_EQ(clients_.CompleteReclaim(holder.client), nfs4::NFS4_OK);
+  EXPECT_FALSE(Start(holder.session, 1, 1, kFacts)->reclaiming);
+}
+
+// Else Linux loses its locks where the server starts again while it reclaims them.
+TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
+  const Opened client = OpenPersistent("owner");
+  ASSERT_TRUE(Start(client.session, 0, 1, kFacts));
+  Clients again = Restarted();
+  EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
+  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
+}
+
+TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {
+  const Opened client = OpenPersistent("owner");
+  Answer(client.session, 0, 1, "one");
+  ASSERT_TRUE(Start(client.session, 1, 1, kFacts));
+  clients_.LosePersistence(client.session);
+  Finish(client.session, 1, 1, xdr::Message::Whole(Slice::Borrowed(AsBytes("two"))));
+  EXPECT_EQ(Start(client.session, 0, 1, kFacts)->outcome, Clients::Outcome::kReplay);
+  EXPECT_EQ(Start(client.session, 1, 1, kFacts)->outcome, Clients::Outcome::kReplay);
+  EXPECT_EQ(Start(client.session, 0, 2, kFacts).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(Start(client.session, 2, 1, kFacts).error(), NFS4ERR_DEADSESSION);
+  // The client itself lives on, and makes another.
+  EXPECT_EQ(Create(client.client, 2).reply.csr_status(), NFS4_OK);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,279 @@
+// Sessions, and SEQUENCE. A session's ID, which names it without a search:
+//
+//   0         4         8                  16
+//   +---------+---------+-------------------+
+//   | instance|  index  |      random       |
+//   +---------+---------+-------------------+
+#include <algorithm>
+#include <cassert>
+
+#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/sessions/channel_attributes.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+constexpr uint32_t kMaxCallbackSlots = 16;
+
+SessionId MakeSessionId(uint32_t instance, uint32_t index, uint64_t random) {
+  SessionId id;
+  StoreBig(id.data(), instance);
+  StoreBig(id.data() + 4, index);
+  StoreBig(id.data() + 8, random);
+  return id;
+}
+
+uint32_t IndexOf(const SessionId& id) { return LoadBig<uint32_t>(id.data() + 4); }
+
+}  // namespace
+
+// ---- look-ups ----
+
+const Session* Clients::FindSession(const SessionId& id) const {
+  const uint32_t index = IndexOf(id);
+  if (index >= sessions_.size() || !sessions_[index] || sessions_[index]->id != id) return nullptr;
+  return sessions_[index].get();
+}
+
+Session* Clients::FindSession(const SessionId& id) {
+  return const_cast<Session*>(std::as_const(*this).FindSession(id));
+}
+
+// ---- CREATE_SESSION, RFC 8881 §18.36.4 ----
+
+Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connection& connection, const Sender& sender,
+                                             uint64_t random, TimePoint now) {
+  const auto refuse = [](nfs4::nfsstat4 status) { return CreateSessionResult{nfs4::CREATE_SESSION4res(status)}; };
+  // 1. Client record look-up.
+  Client* client = FindAny(asked.client);
+  if (!client || client->doomed || client->minor_version == 0) return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
+
+  // Before anything is said, or a connection comes to a session by a retry.
+  if (!client->Permits(nfs4::OP_CREATE_SESSION, sender)) return refuse(nfs4::NFS4ERR_WRONG_CRED);
+
+  // 2. Sequence ID processing.
+  if (client->creating) return refuse(nfs4::NFS4ERR_DELAY);
+  if (asked.sequence == client->create_sequence) {
+    if (!client->create_reply) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
+    const nfs4::CREATE_SESSION4res& reply = *client->create_reply;
+    if (reply.csr_status() == nfs4::NFS4_OK) {
+      // The retry may have come over another connection.
+      if (Session* session = FindSession(reply.csr_resok4().csr_sessionid)) session->connections.JoinFore(connection);
+    }
+    return {reply};
+  }
+  if (asked.sequence != NextCreate(*client)) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
+
+  // 3. Client ID confirmation. Whoever may not do that has not used up the number either.
+  if (!client->confirmed && client->principal != sender.principal) return refuse(nfs4::NFS4ERR_CLID_INUSE);
+  client->create_sequence = asked.sequence;
+  if (client->sessions.size() >= settings_.max_sessions) {
+    client->create_reply = nfs4::CREATE_SESSION4res(nfs4::NFS4ERR_NOSPC);
+    return {*client->create_reply};
+  }
+  Gone gone;
+  if (!client->confirmed) gone = MakeConfirmed(*client, now);
+  RenewNow(*client, now);
+
+  // 4. Session creation.
+  const bool back_channel = asked.back_channel;
+  const bool persist = asked.persist && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
+  Session& session = AddSession(*client, std::move(asked), random);
+  session.connections.JoinFore(connection);
+  uint32_t flags = 0;
+  if (back_channel && session.callback_credential && session.connections.JoinBack(connection)) {
+    session.has_back_channel = true;
+    flags |= nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  }
+  client->create_reply = nfs4::CREATE_SESSION4res(
+      nfs4::NFS4_OK, nfs4::CREATE_SESSION4resok{.csr_sessionid = session.id,
+                                                .csr_sequence = client->create_sequence.value(),
+                                                .csr_flags = flags,
+                                                .csr_fore_chan_attrs = session.fore,
+                                                .csr_back_chan_attrs = session.back});
+  if (!persist) {
+    return {.reply = *client->create_reply,
+            .gone = gone,
+            .session = session.id,
+            .has_back_channel = session.has_back_channel};
+  }
+  session.persistent = true;
+  ++persistent_count_;
+  client->creating = true;
+  return {.reply = {},
+          .gone = gone,
+          .room = ReplyRoom{.slots = session.slots.count(),
+                            .reply = session.fore.ca_maxresponsesize_cached,
+                            .items = session.fore.ca_maxoperations},
+          .session = session.id,
+          .has_back_channel = session.has_back_channel};
+}
+
+Session& Clients::AddSession(Client& client, CreateSession asked, uint64_t random) {
+  if (free_sessions_.empty()) {
+    free_sessions_.push_back(static_cast<uint32_t>(sessions_.size()));
+    sessions_.emplace_back();
+  }
+  const uint32_t index = free_sessions_.back();
+  free_sessions_.pop_back();
+  ++session_count_;
+  asked.fore.ca_maxrequests = std::min(asked.fore.ca_maxrequests, SlotShare(session_count_));
+  const uint32_t callback_slots = std::min(asked.back.ca_maxrequests, kMaxCallbackSlots);
+  sessions_[index] = std::make_unique<Session>(Session{.id = MakeSessionId(instance_, index, random),
+                                                       .client = &client,
+                                                       .minor_version = asked.minor_version,
+                                                       .fore = asked.fore,
+                                                       .back = asked.back,
+                                                       .slots = SlotTable(asked.fore.ca_maxrequests),
+                                                       .connections = {},
+                                                       .callback_program = asked.callback_program,
+                                                       .callback_credential = std::move(asked.callback_credential),
+                                                       .callback_slots = CallbackSlots(callback_slots)});
+  client.sessions.push_back(sessions_[index]->id);
+  return *sessions_[index];
+}
+
+void Clients::EndSession(const SessionId& id) {
+  Session* session = FindSession(id);
+  assert(session);
+  std::erase(session->client->sessions, id);
+  kept_octets_ -= session->slots.kept_octets();
+  if (session->persistent) --persistent_count_;
+  if (session->replies) ended_.push_back(std::move(session->replies));
+  const uint32_t index = IndexOf(id);
+  sessions_[index].reset();
+  free_sessions_.push_back(index);
+  --session_count_;
+}
+
+nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection, const Sender& sender) {
+  if (const auto status = CheckProtection(id, nfs4::OP_DESTROY_SESSION, sender); status != nfs4::NFS4_OK) return status;
+  // After a restart no connection is bound to it.
+  if (dead_sessions_.End(id)) return nfs4::NFS4_OK;
+  Session* session = FindSession(id);
+  if (!session || session->client->doomed) return nfs4::NFS4ERR_BADSESSION;
+  if (!session->connections.Has(connection)) return nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
+  EndSession(id);
+  return nfs4::NFS4_OK;
+}
+
+Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const SessionId& id, const Connection& connection,
+                                                                     nfs4::channel_dir_from_client4 direction,
+                                                                     const Sender& sender) {
+  const auto status = CheckProtection(id, nfs4::OP_BIND_CONN_TO_SESSION, sender);
+  if (status != nfs4::NFS4_OK) return std::unexpected(status);
+  if (dead_sessions_.Has(id)) {
+    // Requests may be sent again over it; calls to the client are new, and there is none that we could call.
+    const bool fore = direction == nfs4::CDFC4_FORE || direction == nfs4::CDFC4_FORE_OR_BOTH;
+    if (!fore) return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
+    return nfs4::CDFS4_FORE;
+  }
+  Session* session = FindSession(id);
+  if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
+  // A connection is worth as much to the backchannel as one over which nothing can be called.
+  const Connection without{.number = connection.number};
+  PENSTOCK_TRY(const auto bound,
+               session->connections.Bind(session->callback_credential ? connection : without, direction));
+  if (bound != nfs4::CDFS4_FORE) session->has_back_channel = true;
+  return bound;
+}
+
+nfs4::nfsstat4 Clients::ControlBackChannel(const SessionId& id, uint32_t callback_program,
+                                           std::optional<rpc::ClientCredential> credential, const Sender& sender) {
+  if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
+  Session* session = FindSession(id);
+  if (!session) return nfs4::NFS4ERR_DEADSESSION;  // destroyed over another connection since SEQUENCE
+  session->callback_program = callback_program;
+  session->callback_credential = std::move(credential);
+  return nfs4::NFS4_OK;
+}
+
+// ---- SEQUENCE, RFC 8881 §18.46 ----
+
+Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4::SEQUENCE4args& arguments,
+                                                                      const RequestFacts& facts,
+                                                                      const Connection& connection, TimePoint now) {
+  Session* session = FindSession(arguments.sa_sessionid);
+  if (!session) return RetryInDeadSession(arguments, facts, now);
+  if (session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
+  if (session->dead && !session->slots.IsLast(SlotId(arguments.sa_slotid), SequenceId(arguments.sa_sequenceid))) {
+    return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
+  }
+  // RFC 8881 §2.10.3.1: without state protection, whoever knows the session belongs to it. With it, whom its client has
+  // bound (§15.1.11.6).
+  const bool must_be_bound = session->client->protection.enforced.Has(nfs4::OP_BIND_CONN_TO_SESSION);
+  if (must_be_bound && !session->connections.Has(connection.number)) {
+    return std::unexpected(nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+  }
+  session->connections.JoinFore(connection);
+  // RFC 8881 §2.10.6.4: what SEQUENCE itself can tell.
+  if (facts.size > session->fore.ca_maxrequestsize) return std::unexpected(nfs4::NFS4ERR_REQ_TOO_BIG);
+  if (facts.operations > session->fore.ca_maxoperations) return std::unexpected(nfs4::NFS4ERR_TOO_MANY_OPS);
+  if (arguments.sa_cachethis && session->fore.ca_maxresponsesize_cached < kSmallestReply) {
+    return std::unexpected(nfs4::NFS4ERR_REP_TOO_BIG_TO_CACHE);
+  }
+
+  session->slots.SetTarget(SlotTarget(*session));
+  const size_t kept_before = session->slots.kept_octets();
+  PENSTOCK_TRY(auto started, session->slots.Start({.slot = SlotId(arguments.sa_slotid),
+                                                   .sequence = SequenceId(arguments.sa_sequenceid),
+                                                   .highest_slot = SlotId(arguments.sa_highest_slotid),
+                                                   .digest = facts.digest}));
+  kept_octets_ -= kept_before - session->slots.kept_octets();
+  RenewNow(*session->client, now);
+  StartedRequest result{.outcome = Outcome::kRun,
+                        .client = session->client->id,
+                        .sequence = {.sr_sessionid = session->id,
+                                     .sr_sequenceid = arguments.sa_sequenceid,
+                                     .sr_slotid = arguments.sa_slotid,
+                                     .sr_highest_slotid = session->slots.highest().value(),
+                                     .sr_target_highest_slotid = session->slots.target_highest().value(),
+                                     .sr_status_flags = StatusFlags(*session)},
+                        .max_reply = session->fore.ca_maxresponsesize,
+                        .max_kept_reply = session->fore.ca_maxresponsesize_cached,
+                        .reply = std::move(started.reply)};
+  if (started.outcome == SlotTable::Outcome::kRun && session->replies) {
+    result.replies = session->replies;
+    result.reclaiming = CheckReclaim(result.client) == nfs4::NFS4_OK;
+  }
+  if (started.outcome == SlotTable::Outcome::kReplay) result.outcome = Outcome::kReplay;
+  if (started.outcome == SlotTable::Outcome::kUncached) result.outcome = Outcome::kUncached;
+  return result;
+}
+
+void Clients::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
+                            TimePoint now) {
+  Session* session = FindSession(id);
+  if (!session) return;
+  const size_t kept_before = session->slots.kept_octets();
+  session->slots.Finish(slot, sequence, std::move(reply));
+  kept_octets_ += session->slots.kept_octets() - kept_before;
+  // However long it took: the client has been waiting.
+  if (!session->client->doomed) RenewNow(*session->client, now);
+}
+
+// Slots are given equally, where all together would be too many. A client sees its share change in the next SEQUENCE.
+uint32_t Clients::SlotShare(size_t sessions) const {
+  return std::max<uint32_t>(1, settings_.max_total_slots / static_cast<uint32_t>(sessions));
+}
+
+// Only of what a client has asked for: one that wants no callbacks need not be told that there are none.
+uint32_t Clients::StatusFlags(const Session& session) const {
+  const Client& client = *session.client;
+  uint32_t flags = 0;
+  bool wanted = false, works = false;
+  for (const SessionId& id : client.sessions) {
+    const Session& each = *FindSession(id);
+    wanted = wanted || each.has_back_channel;
+    works = works || BackChannelWorks(each);
+  }
+  if (wanted && !works) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN;
+  if (session.has_back_channel && !BackChannelWorks(session)) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
+  if (session.back_channel_fault()) flags |= nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT;
+  if (grace_.on() && !client.reclaim_complete && grace_.MayReclaim(client.key(), client.principal)) {
+    flags |= nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
+  }
+  return flags;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,241 @@
+// A file for each session, named after its ID:
+//
+//   0         8        12        16             32         40
+//   +---------+--------+---------+--------------+----------+ - - +
+//   | "pnstrp1"| slots | octets  |  session ID  | checksum |     |   the head, a page
+//   +---------+--------+---------+--------------+----------+ - - +
+//   |  ReplyRecord, or zeros                                     |   for each slot, `octets` long
+//   +- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - +
+//
+// All of it is allocated when the session is made: later writes change nothing but data.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "base/data.h"
+#include "base/file_io.h"
+#include "base/log.h"
+#include "base/mix.h"
+#include "base/result.h"
+#include "base/state_directory.h"
+#include "nfs/v4/state/stable/reply_record.h"
+#include "nfs/v4/state/stable/reply_store.h"
+
+namespace penstock::nfs::v4 {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr size_t kHead = 40;
+constexpr size_t kHeadPage = 4096;
+constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
+// All but the version.
+constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
+constexpr const char* kLoss = "without it, calls that clients send again are not known, and some may be executed twice";
+// What sessions leave free, in octets: the table of clients, which is next to them, must still be able to grow.
+constexpr uint64_t kLeftFree = 16 << 20;
+// What no session of ours can have.
+constexpr uint32_t kMaxSlots = 64 << 10;
+constexpr uint32_t kMaxSlotOctets = 16 << 20;
+
+std::string NameOf(const SessionId& id) {
+  std::string name;
+  for (const std::byte octet : id) name += fmt::format("{:02x}", static_cast<unsigned>(octet));
+  return name;
+}
+
+struct Head {
+  SessionId id{};
+  uint32_t slots = 0;
+  uint32_t octets = 0;  // of a slot
+
+  uint64_t OffsetOf(uint32_t slot) const { return kHeadPage + uint64_t{octets} * slot; }
+
+  std::array<std::byte, kHead> Serialize() const {
+    std::array<std::byte, kHead> head{};
+    StoreBig(head.data(), kMagic);
+    StoreBig(head.data() + 8, slots);
+    StoreBig(head.data() + 12, octets);
+    CopyBytes(Bytes(head).subspan(16), id);
+    StoreBig(head.data() + 32, Mix(0, ConstBytes(head).first(32)));
+    return head;
+  }
+  enum class Kind : uint8_t { kWhole, kUnfinished, kForeign, kOtherVersion, kDamaged };
+  // Fills `parsed` where the head is whole.
+  static Kind Parse(ConstBytes head, Head& parsed) {
+    const auto magic = LoadBig<uint64_t>(head.data());
+    // Room was made for the session, and nobody told of it yet.
+    if (std::ranges::all_of(head, [](std::byte octet) { return octet == std::byte{}; })) return Kind::kUnfinished;
+    if (magic != kMagic) return (magic & kFamilyMask) == (kMagic & kFamilyMask) ? Kind::kOtherVersion : Kind::kForeign;
+    if (LoadBig<uint64_t>(head.data() + 32) != Mix(0, head.first(32))) return Kind::kDamaged;
+    parsed = {.slots = LoadBig<uint32_t>(head.data() + 8), .octets = LoadBig<uint32_t>(head.data() + 12)};
+    CopyBytes(parsed.id, head.subspan(16, parsed.id.size()));
+    if (parsed.slots > kMaxSlots || parsed.octets > kMaxSlotOctets) return Kind::kDamaged;
+    return Kind::kWhole;
+  }
+};
+
+class SessionFile : public SessionReplies {
+ public:
+  SessionFile(stdfs::path path, FileDescriptor fd, const Head& head)
+      : path_(std::move(path)), fd_(std::move(fd)), head_(head) {}
+
+  bool Keep(SlotId slot, const KeptReply& reply, bool lasting) override {
+    const std::vector<std::byte> record = ReplyRecord::Serialize(reply);
+    assert(slot.value() < head_.slots && record.size() <= head_.octets);
+    return WriteAllAt(fd_.get(), record, head_.OffsetOf(slot.value())) && (!lasting || ::fdatasync(fd_.get()) == 0);
+  }
+  void Remove() override { ::unlink(path_.c_str()); }
+
+ private:
+  const stdfs::path path_;
+  const FileDescriptor fd_;
+  const Head head_;
+};
+
+// No reply where there is none, or one that was written in part. An error where the file cannot be read.
+Result<std::optional<KeptReply>, int> LoadSlot(int fd, const Head& head, uint32_t slot, BufferPool& pool) {
+  std::array<std::byte, ReplyRecord::kHeader> header;
+  const auto begun = ReadUpTo(fd, header, head.OffsetOf(slot));
+  if (!begun) return std::unexpected(begun.error());
+  if (*begun < header.size()) return std::nullopt;
+  const auto size = ReplyRecord::SizeOf(header);
+  if (!size || *size > head.octets) return std::nullopt;
+  std::vector<std::byte> record(*size);
+  const auto read = ReadUpTo(fd, record, head.OffsetOf(slot));
+  if (!read) return std::unexpected(read.error());
+  if (*read < record.size()) return std::nullopt;
+  return ReplyRecord::Parse(record, pool);
+}
+
+bool IsNameOfSession(std::string_view name) {
+  return name.size() == 2 * sizeof(SessionId) && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Nothing: the making of the file was not ended, so that nobody was told of the session.
+SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
+  const auto damaged = [&](std::string_view how) { return std::unexpected(DamagedStateFile(path, how, kLoss)); };
+  if (!IsNameOfSession(path.filename().native())) return damaged("not a file of penstock's");
+  const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  std::array<std::byte, kHead> octets;
+  if (!fd) return std::unexpected(StateFileError("read", path, errno));
+  const auto read = ReadUpTo(fd.get(), octets, 0);
+  if (!read) return std::unexpected(StateFileError("read", path, read.error()));
+  if (*read < octets.size()) return std::nullopt;
+  Head head;
+  switch (Head::Parse(octets, head)) {
+    case Head::Kind::kWhole:
+      break;
+    case Head::Kind::kUnfinished:
+      return std::nullopt;
+    case Head::Kind::kOtherVersion:
+      return damaged("made by another version of penstock");
+    case Head::Kind::kForeign:
+      return damaged("not a file of penstock's");
+    case Head::Kind::kDamaged:
+      return damaged("its head is garbled");
+  }
+  if (NameOf(head.id) != path.filename()) return damaged("under the name of another session");
+  SavedSession saved{.id = head.id, .slots = {}, .storage = nullptr};
+  for (uint32_t i = 0; i < head.slots; ++i) {
+    auto reply = LoadSlot(fd.get(), head, i, pool);
+    if (!reply) return std::unexpected(StateFileError("read", path, reply.error()));
+    saved.slots.push_back(*std::move(reply));
+  }
+  // Nothing is written to it any more.
+  saved.storage = std::make_shared<SessionFile>(path, FileDescriptor(-1), head);
+  return saved;
+}
+
+class FileReplyStore : public ReplyStore {
+ public:
+  FileReplyStore(stdfs::path directory, FileDescriptor fd) : directory_(std::move(directory)), fd_(std::move(fd)) {}
+
+  SetupResult<void> Find() {
+    BufferPool pool;
+    std::error_code error;
+    std::vector<stdfs::path> unfinished;
+    for (stdfs::directory_iterator entries(directory_, error), end; !error && entries != end;
+         entries.increment(error)) {
+      PENSTOCK_TRY(std::optional<SavedSession> session, LoadSession(entries->path(), pool));
+      if (session) {
+        saved_.push_back(*std::move(session));
+      } else {
+        unfinished.push_back(entries->path());
+      }
+    }
+    if (error) return std::unexpected(StateFileError("read", directory_, error.value()));
+    for (const stdfs::path& path : unfinished) ::unlink(path.c_str());
+    return {};
+  }
+
+  std::vector<SavedSession> Load() override { return std::exchange(saved_, {}); }
+
+  std::shared_ptr<SessionReplies> Create(const SessionId& session, const ReplyRoom& room) override {
+    const Head head{
+        .id = session, .slots = room.slots, .octets = static_cast<uint32_t>(RoundUp(ReplyRecord::MaxSize(room), 512))};
+    const stdfs::path path = directory_ / NameOf(session);
+    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!fd || !Prepare(fd.get(), head)) {
+      const int error = errno;
+      // Once, until it can be done again.
+      if (!failing_.exchange(true)) {
+        log::warn("{}; until then NFSv4 sessions are not persistent", StateFileError("write", path, error).message);
+      }
+      if (fd) ::unlink(path.c_str());
+      return nullptr;
+    }
+    failing_ = false;
+    return std::make_shared<SessionFile>(path, std::move(fd), head);
+  }
+
+ private:
+  // The head, the room, and the name are on stable storage.
+  bool Prepare(int fd, const Head& head) const {
+    if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(head.OffsetOf(head.slots)))) {
+      errno = error;
+      return false;
+    }
+    struct statvfs room;
+    if (::fstatvfs(fd, &room) != 0) return false;
+    if (uint64_t{room.f_bavail} * room.f_frsize < kLeftFree) {
+      errno = ENOSPC;
+      return false;
+    }
+    if (const auto written = WriteAllAt(fd, head.Serialize(), 0); !written) {
+      errno = written.error();
+      return false;
+    }
+    return ::fsync(fd) == 0 && ::fsync(fd_.get()) == 0;
+  }
+
+  const stdfs::path directory_;
+  const FileDescriptor fd_;
+  std::vector<SavedSession> saved_;  // until it is asked for
+  std::atomic<bool> failing_ = false;
+};
+
+}  // namespace
+
+SetupResult<std::unique_ptr<ReplyStore>> OpenReplyStore(const std::string& directory) {
+  const bool made = ::mkdir(directory.c_str(), 0700) == 0;
+  FileDescriptor fd(made || errno == EEXIST ? ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+  if (!fd) return std::unexpected(StateFileError("use the directory", directory, errno));
+  if (made && !SyncDirectory(stdfs::path(directory).parent_path())) {
+    return std::unexpected(StateFileError("write", directory, errno));
+  }
+  auto store = std::make_unique<FileReplyStore>(directory, std::move(fd));
+  PENSTOCK_CHECK(store->Find());
+  return store;
+}
+
+}  // namespace penstock::nfs::v4
