@@ -15,7 +15,7 @@ constexpr uint16_t kFirst = 600;
 constexpr uint16_t kCount = kFirstUnreservedPort - kFirst;
 
 Task<std::error_code> Connect(tcp::socket& socket, const SocketAddress& server) {
-  Completion<asio::error_code> connected;
+  OneShot<asio::error_code> connected;
   socket.async_connect(server, [&connected](const asio::error_code& error) { connected.Set(error); });
   co_return co_await connected;
 }

@@ -34,7 +34,7 @@ class Signal {
 
 // Resumes in a later turn of the loop, also for a delay of zero.
 inline Task<void> Sleep(TimerService& timers, Duration delay) {
-  Completion<> over;
+  OneShot<> over;
   auto timer = timers.MakeTimer([&over] { over.Set(); });
   timer->ExpireAfter(delay);
   co_await over;

@@ -2,9 +2,9 @@
 //
 // A request's life is one coroutine, so starting and finishing one must cost nothing that matters: frames come from a
 // per-thread recycling allocator, and control passes by symmetric transfer, without executor or queue. What waits for
-// the outside world waits on a Completion<T>, which the event loop (or the simulator) sets.
+// the outside world waits on a OneShot<T>, which the event loop (or the simulator) sets.
 //
-// Rule that keeps frames from leaking: every Completion is set in the end. Closing a connection completes what waits on
+// Rule that keeps frames from leaking: every OneShot is set in the end. Closing a connection completes what waits on
 // it with an error; it never forgets it.
 #pragma once
 
@@ -138,11 +138,11 @@ inline void Spawn(Task<void> task) { internal::RunDetached(std::move(task)); }
 // coroutine is resumed inside Set(), so the setter must be ready for anything that the waiter does next, including the
 // destruction of this object. One thread only (that of the waiter).
 template <class T = std::monostate>
-class Completion {
+class OneShot {
  public:
-  Completion() = default;
-  Completion(const Completion&) = delete;
-  Completion& operator=(const Completion&) = delete;
+  OneShot() = default;
+  OneShot(const OneShot&) = delete;
+  OneShot& operator=(const OneShot&) = delete;
 
   bool is_set() const { return value_.has_value(); }
 
@@ -154,7 +154,7 @@ class Completion {
 
   auto operator co_await() noexcept {
     struct Awaiter {
-      Completion& completion;
+      OneShot& completion;
       bool await_ready() noexcept { return completion.is_set(); }
       void await_suspend(std::coroutine_handle<> waiter) noexcept {
         assert(!completion.waiter_);

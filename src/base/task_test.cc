@@ -41,26 +41,26 @@ TEST(Task, CarriesValuesThatCannotBeCopied) {
 }
 
 TEST(Completion, ResumesItsWaiterWhenSet) {
-  Completion<int> completion;
+  OneShot<int> completion;
   int result = 0;
-  Spawn([](Completion<int>& c, int& out) -> Task<void> { out = co_await c; }(completion, result));
+  Spawn([](OneShot<int>& c, int& out) -> Task<void> { out = co_await c; }(completion, result));
   EXPECT_EQ(result, 0);
   completion.Set(7);
   EXPECT_EQ(result, 7);
 }
 
 TEST(Completion, MayBeSetBeforeTheWait) {
-  Completion<int> completion;
+  OneShot<int> completion;
   completion.Set(7);
   int result = 0;
-  Spawn([](Completion<int>& c, int& out) -> Task<void> { out = co_await c; }(completion, result));
+  Spawn([](OneShot<int>& c, int& out) -> Task<void> { out = co_await c; }(completion, result));
   EXPECT_EQ(result, 7);
 }
 
 TEST(Completion, MayBeDestroyedByTheWaiterThatItResumes) {
-  auto completion = std::make_unique<Completion<>>();
-  Completion<>& reference = *completion;
-  Spawn([](std::unique_ptr<Completion<>> owned) -> Task<void> { co_await *owned; }(std::move(completion)));
+  auto completion = std::make_unique<OneShot<>>();
+  OneShot<>& reference = *completion;
+  Spawn([](std::unique_ptr<OneShot<>> owned) -> Task<void> { co_await *owned; }(std::move(completion)));
   reference.Set();
 }
 

@@ -7,7 +7,7 @@ namespace penstock {
 void Turns::Push(const ClientKey& client, Function function) {
   Host& host = hosts_.try_emplace(client.host, &memory_).first->second;
   host.key = client.host;
-  Connection& connection = host.connections.try_emplace(client.connection, &memory_).first->second;
+  ConnectionTurns& connection = host.connections.try_emplace(client.connection, &memory_).first->second;
   connection.key = client.connection;
   if (host.in_turn.empty()) in_turn_.push_back(&host);
   if (connection.waiting.empty()) host.in_turn.push_back(&connection);
@@ -30,7 +30,7 @@ std::optional<Turns::Taken> Turns::Take(size_t free) {
   const Next next = Find(free);
   if (next.host == nullptr) return std::nullopt;
   Host& host = *next.host;
-  Connection& connection = **next.connection_at;
+  ConnectionTurns& connection = **next.connection_at;
   Taken taken{{host.key, connection.key}, std::move(connection.waiting.front())};
   connection.waiting.pop_front();
   --size_;
@@ -65,7 +65,7 @@ void Turns::Finish(const ClientKey& client) {
 std::list<Turns::Function> Turns::Clear() {
   std::list<Function> waiting;
   for (Host* const host : in_turn_) {
-    for (Connection* const connection : host->in_turn) {
+    for (ConnectionTurns* const connection : host->in_turn) {
       for (Function& function : connection->waiting) waiting.push_back(std::move(function));
       connection->waiting.clear();
       if (connection->held == 0) host->connections.erase(connection->key);

@@ -47,8 +47,8 @@ class Turns {
   std::list<Function> Clear();
 
  private:
-  struct Connection {
-    explicit Connection(std::pmr::memory_resource* memory) : waiting(memory) {}
+  struct ConnectionTurns {
+    explicit ConnectionTurns(std::pmr::memory_resource* memory) : waiting(memory) {}
     uint64_t key = 0;
     size_t held = 0;
     std::pmr::list<Function> waiting;
@@ -57,13 +57,13 @@ class Turns {
     explicit Host(std::pmr::memory_resource* memory) : connections(memory), in_turn(memory) {}
     uint64_t key = 0;
     size_t held = 0;
-    std::pmr::unordered_map<uint64_t, Connection> connections;  // that wait or hold
-    std::pmr::list<Connection*> in_turn;                        // that wait, the next one first
+    std::pmr::unordered_map<uint64_t, ConnectionTurns> connections;  // that wait or hold
+    std::pmr::list<ConnectionTurns*> in_turn;                        // that wait, the next one first
   };
   struct Next {
     Host* host = nullptr;
     std::pmr::list<Host*>::iterator host_at;
-    std::pmr::list<Connection*>::iterator connection_at;
+    std::pmr::list<ConnectionTurns*>::iterator connection_at;
   };
   // No more clients are passed over than threads are held: who holds none may have any that is free.
   Next Find(size_t free);

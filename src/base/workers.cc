@@ -20,7 +20,7 @@ namespace penstock {
 namespace {
 
 constexpr size_t kKinds = 2;
-size_t IndexOf(Work work) { return static_cast<size_t>(work); }
+size_t IndexOf(WorkKind work) { return static_cast<size_t>(work); }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ class Workers::Pool {
     JoinThreads();
   }
 
-  void Post(Turns::Function function, const ClientKey& client, Work work) {
+  void Post(Turns::Function function, const ClientKey& client, WorkKind work) {
     {
       const std::lock_guard lock(mutex_);
       if (ends_) return;
@@ -67,7 +67,7 @@ class Workers::Pool {
   }
 
   bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
-  size_t threads_for(Work work) const { return work == Work::kData ? for_data_ : count_; }
+  size_t threads_for(WorkKind work) const { return work == WorkKind::kData ? for_data_ : count_; }
 
  private:
   // The methods that follow hold the lock.
@@ -75,7 +75,7 @@ class Workers::Pool {
   size_t FreeFor(size_t kind) const {
     const size_t held = turns_[0].held() + turns_[1].held();
     const size_t free = count_ - held;
-    return kind == IndexOf(Work::kData) ? std::min(free, for_data_ - turns_[kind].held()) : free;
+    return kind == IndexOf(WorkKind::kData) ? std::min(free, for_data_ - turns_[kind].held()) : free;
   }
   bool CanTake() {
     for (size_t kind = 0; kind < kKinds; ++kind) {
@@ -159,11 +159,11 @@ class Workers::Pool {
 Workers::Workers(size_t threads) : pool_(std::make_unique<Pool>(threads)) {}
 Workers::~Workers() = default;
 
-void Workers::Post(std::move_only_function<void()> function, const ClientKey& client, Work work) {
+void Workers::Post(std::move_only_function<void()> function, const ClientKey& client, WorkKind work) {
   pool_->Post(std::move(function), client, work);
 }
 void Workers::Join() { pool_->Join(); }
 bool Workers::is_wanted() const { return pool_->is_wanted(); }
-size_t Workers::threads_for(Work work) const { return pool_->threads_for(work); }
+size_t Workers::threads_for(WorkKind work) const { return pool_->threads_for(work); }
 
 }  // namespace penstock

@@ -16,7 +16,7 @@
 namespace penstock {
 
 // What a function on the pool waits for.
-enum class Work : uint8_t {
+enum class WorkKind : uint8_t {
   kMetadata,  // names, attributes, look-ups
   kData,      // the contents of files, which a slow disk may keep for long
 };
@@ -35,7 +35,8 @@ class Workers {
   ~Workers();
 
   // Any thread: runs `function` on a thread of the pool, later. Functions posted after Join() are destroyed.
-  void Post(std::move_only_function<void()> function, const ClientKey& client = {}, Work work = Work::kMetadata);
+  void Post(std::move_only_function<void()> function, const ClientKey& client = {},
+            WorkKind work = WorkKind::kMetadata);
   // Waits until every posted function has run, and ends the threads.
   void Join();
 
@@ -44,7 +45,7 @@ class Workers {
   bool is_wanted() const;
 
   // How many threads functions of the kind may have at the same time.
-  size_t threads_for(Work work) const;
+  size_t threads_for(WorkKind work) const;
 
  private:
   class Pool;
@@ -56,14 +57,14 @@ class Workers {
 // simulation has no threads) f() runs at once.
 template <class Function>
 auto Offload(Loop* loop, Workers* workers, Function function, const ClientKey& client = {},
-             Work work = Work::kMetadata) {
+             WorkKind work = WorkKind::kMetadata) {
   using T = std::invoke_result_t<Function&>;
   struct Awaiter {
     Loop* loop;
     Workers* workers;
     Function function;
     ClientKey client;
-    Work work;
+    WorkKind work;
     std::optional<T> result;
 
     bool await_ready() {
@@ -84,7 +85,7 @@ auto Offload(Loop* loop, Workers* workers, Function function, const ClientKey& c
 }
 template <class Function>
 auto Offload(Loop& loop, Workers& workers, Function function, const ClientKey& client = {},
-             Work work = Work::kMetadata) {
+             WorkKind work = WorkKind::kMetadata) {
   return Offload(&loop, &workers, std::move(function), client, work);
 }
 

@@ -113,12 +113,12 @@ class Hanging {
  public:
   ~Hanging() { End(); }
   // Posts one, and waits until it has begun.
-  void Post(Workers& workers, const ClientKey& client, Work work) {
+  void Post(Workers& workers, const ClientKey& client, WorkKind work) {
     const size_t before = begun();
     PostOnly(workers, client, work);
     for (size_t now = before; now == before; now = begun()) begun_.wait(now);
   }
-  void PostOnly(Workers& workers, const ClientKey& client, Work work) {
+  void PostOnly(Workers& workers, const ClientKey& client, WorkKind work) {
     workers.Post(
         [this] {
           ++begun_;
@@ -141,7 +141,7 @@ class Hanging {
 constexpr ClientKey HostOf(uint64_t number) { return {.host = number, .connection = number}; }
 
 // Whether a function of the client runs. The time is that after which nobody expects it any more.
-bool Runs(Workers& workers, const ClientKey& client, Work work) {
+bool Runs(Workers& workers, const ClientKey& client, WorkKind work) {
   const auto ran = std::make_shared<std::promise<void>>();
   workers.Post([ran] { ran->set_value(); }, client, work);
   return ran->get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready;
@@ -151,19 +151,19 @@ TEST(Workers, AQuarterOfTheThreadsIsForMetadata) {
   const std::pair<size_t, size_t> kForData[] = {{1, 1}, {2, 1}, {4, 3}, {8, 6}, {16, 12}};
   for (const auto& [threads, for_data] : kForData) {
     const Workers workers(threads);
-    EXPECT_EQ(workers.threads_for(Work::kMetadata), threads);
-    EXPECT_EQ(workers.threads_for(Work::kData), for_data) << threads;
+    EXPECT_EQ(workers.threads_for(WorkKind::kMetadata), threads);
+    EXPECT_EQ(workers.threads_for(WorkKind::kData), for_data) << threads;
   }
 }
 
 TEST(Workers, MetadataIsNotBehindDataThatHangs) {
   Workers workers(8);
   Hanging data;
-  const size_t threads = workers.threads_for(Work::kData);
-  for (uint64_t host = 1; host <= threads; ++host) data.Post(workers, HostOf(host), Work::kData);
-  for (int i = 0; i < 100; ++i) data.PostOnly(workers, HostOf(1), Work::kData);
-  EXPECT_TRUE(Runs(workers, HostOf(1), Work::kMetadata)) << "of a client that has data waiting";
-  EXPECT_TRUE(Runs(workers, HostOf(99), Work::kMetadata));
+  const size_t threads = workers.threads_for(WorkKind::kData);
+  for (uint64_t host = 1; host <= threads; ++host) data.Post(workers, HostOf(host), WorkKind::kData);
+  for (int i = 0; i < 100; ++i) data.PostOnly(workers, HostOf(1), WorkKind::kData);
+  EXPECT_TRUE(Runs(workers, HostOf(1), WorkKind::kMetadata)) << "of a client that has data waiting";
+  EXPECT_TRUE(Runs(workers, HostOf(99), WorkKind::kMetadata));
   EXPECT_EQ(data.begun(), threads);
   data.End();
   workers.Join();
@@ -171,7 +171,7 @@ TEST(Workers, MetadataIsNotBehindDataThatHangs) {
 }
 
 TEST(Workers, ClientsThatHangLeaveAThreadForOthers) {
-  for (const Work work : {Work::kMetadata, Work::kData}) {
+  for (const WorkKind work : {WorkKind::kMetadata, WorkKind::kData}) {
     Workers workers(32);
     Hanging hanging;
     for (uint64_t client = 1; client <= 4; ++client) {

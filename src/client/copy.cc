@@ -19,7 +19,7 @@ struct Pieces {
   uint64_t done = 0;
   unsigned lanes = 0;
   std::optional<Error> error;
-  Completion<> finished;
+  OneShot<> finished;
 
   void Fail(Error why) {
     if (!error) error = std::move(why);

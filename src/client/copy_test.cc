@@ -129,20 +129,20 @@ class FakeFile final : public File {
     co_return verifier;
   }
 
-  Task<Result<void>> Lock(std::string, LockRange, LockKind, Duration) override { co_return Result<void>(); }
-  Task<Result<void>> Unlock(std::string, LockRange) override { co_return Result<void>(); }
-  Task<Result<std::optional<LockConflict>>> TestLock(std::string, LockRange, LockKind) override {
+  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration) override { co_return Result<void>(); }
+  Task<Result<void>> Unlock(std::string, ByteRange) override { co_return Result<void>(); }
+  Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override {
     co_return std::nullopt;
   }
   Task<Result<void>> Close() override { co_return Result<void>(); }
 
  private:
   Task<void> Reply() {
-    Completion<> arrived;
+    OneShot<> arrived;
     under_way_.push_back(&arrived);
     Spawn([](FakeFile& self) -> Task<void> {
       co_await Sleep(self.loop_, Duration::zero());
-      Completion<>* last = self.under_way_.back();
+      OneShot<>* last = self.under_way_.back();
       self.under_way_.pop_back();
       last->Set();
     }(*this));
@@ -151,7 +151,7 @@ class FakeFile final : public File {
 
   Loop& loop_;
   FakeServer& server_;
-  std::vector<Completion<>*> under_way_;
+  std::vector<OneShot<>*> under_way_;
 };
 
 class CopyTest : public testing::Test {

@@ -109,15 +109,15 @@ enum class Access : uint8_t { kRead = 1, kWrite = 2, kBoth = 3 };
 
 enum class LockKind : uint8_t { kShared, kExclusive };
 // Octets of a file; they need not be there. By default all of them.
-struct LockRange {
+struct ByteRange {
   static constexpr uint64_t kToEnd = ~uint64_t{0};
   uint64_t offset = 0;
   uint64_t length = kToEnd;
-  bool operator==(const LockRange&) const = default;
+  bool operator==(const ByteRange&) const = default;
 };
 // Somebody's lock that is in the way.
 struct LockConflict {
-  LockRange range;
+  ByteRange range;
   LockKind kind = LockKind::kShared;
 };
 
@@ -154,12 +154,12 @@ class File {
   // meanwhile. What the owner has locked anew after that error is its own again.
   //
   // Status::kDenied where it cannot be had before `patience` has passed.
-  virtual Task<Result<void>> Lock(std::string owner, LockRange range, LockKind kind,
+  virtual Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind,
                                   Duration patience = Duration::zero()) = 0;
   // Also of what the owner has not locked.
-  virtual Task<Result<void>> Unlock(std::string owner, LockRange range) = 0;
+  virtual Task<Result<void>> Unlock(std::string owner, ByteRange range) = 0;
   // A lock that is in the way of this one; nothing: it could be had now.
-  virtual Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, LockRange range, LockKind kind) = 0;
+  virtual Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) = 0;
 
   // Gives up its locks, too. To be called once, when nothing else is under way. Without it the server keeps the file open
   // until the mount is given up.

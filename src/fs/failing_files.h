@@ -33,17 +33,18 @@ class FailingFiles final : public ForwardingFiles {
   using LocksReply = Result<std::shared_ptr<LocalLocks>>;
   void OfferLocks(std::function<LocksReply(bool exclusive)> open) { open_locks_ = std::move(open); }
 
-  Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override {
+  Task<Observed<ReadReply>> Read(const RequestContext& context, const Handle& file, uint64_t offset,
+                                 uint32_t count) override {
     Observed<ReadReply> reply = co_await ForwardingFiles::Read(context, file, offset, count);
     if (reply.result && unreadable_) {
       reply.result->data = Data(unreadable_, offset, reply.result->data.size());
     }
     co_return reply;
   }
-  Task<LeaseReply> OpenLease(const Context& context, const Handle& file) override {
+  Task<LeaseReply> OpenLease(const RequestContext& context, const Handle& file) override {
     return open_lease_ ? Give(open_lease_()) : ForwardingFiles::OpenLease(context, file);
   }
-  Task<LocksReply> OpenLocks(const Context& context, const Handle& file, bool exclusive) override {
+  Task<LocksReply> OpenLocks(const RequestContext& context, const Handle& file, bool exclusive) override {
     return open_locks_ ? Give(open_locks_(exclusive)) : ForwardingFiles::OpenLocks(context, file, exclusive);
   }
 

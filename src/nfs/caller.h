@@ -67,7 +67,7 @@ class Caller {
     return *this;
   }
 
-  const fs::Context& context() const { return context_; }
+  const fs::RequestContext& context() const { return context_; }
 
  private:
   // What is said in a flavor that the export does not take is not believed; what may be asked so is asked by nobody in
@@ -84,7 +84,7 @@ class Caller {
 
   decltype(rpc::Credential::group_ids) groups_;
   UserGroups::List looked_up_;  // instead of groups_; null: those of the credential
-  fs::Context context_;
+  fs::RequestContext context_;
 };
 
 }  // namespace penstock::nfs

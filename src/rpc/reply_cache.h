@@ -78,7 +78,7 @@ class ReplyCache {
   // A duplicate that waits for the execution of the first to end. Lives in the frame of the coroutine that waits.
   struct Waiter {
     Loop* loop = nullptr;
-    Completion<Message> reply{};
+    OneShot<Message> reply{};
     Waiter* next = nullptr;
   };
 

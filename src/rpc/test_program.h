@@ -76,12 +76,12 @@ class TestProgram : public Program {
 
   // Lets the calls of SlowAdd go on that wait now.
   void Release() {
-    for (Completion<>* completion : std::exchange(waiting, {})) completion->Set();
+    for (OneShot<>* completion : std::exchange(waiting, {})) completion->Set();
   }
 
   uint32_t sum = 0;
   Data data;
-  std::vector<Completion<>*> waiting;
+  std::vector<OneShot<>*> waiting;
   AuthStatus denial = AuthStatus::AUTH_OK;  // of all calls
   // Of the last call.
   Credential last;
@@ -90,13 +90,13 @@ class TestProgram : public Program {
 
  private:
   Task<uint32_t> Slow(uint32_t number) {
-    Completion<> released;
+    OneShot<> released;
     waiting.push_back(&released);
     co_await released;
     co_return sum += number;
   }
   Task<uint32_t> SetSlowly(uint32_t number) {
-    Completion<> released;
+    OneShot<> released;
     waiting.push_back(&released);
     co_await released;
     co_return sum = number;

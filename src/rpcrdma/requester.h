@@ -80,7 +80,7 @@ class Requester : public rpc::Channel {
     std::vector<BufferRef> arguments;  // memory of ours in Read chunks
     Slice reply_chunk;
     Work work;
-    penstock::Completion<Outcome> outcome;
+    OneShot<Outcome> outcome;
     uint64_t sent_at = 0;  // in ticks
   };
 

@@ -80,7 +80,7 @@ class Server {
   bool stopping_ = false;
   // For what others post to our loop.
   const std::shared_ptr<Server*> self_ = std::make_shared<Server*>(this);
-  Completion<> stopped_;
+  OneShot<> stopped_;
 };
 
 }  // namespace penstock::rpcrdma

@@ -81,7 +81,7 @@ class TestHandler : public rpc::CallHandler {
     most_running_ = std::max(most_running_, running_);
     const Duration delay = max_delay_ > Duration::zero() ? world_.random().UpTo(max_delay_) : delay_;
     if (delay > Duration::zero()) {
-      penstock::Completion<> later;
+      OneShot<> later;
       world_.Schedule(delay, [&later] { later.Set(); });
       co_await later;
     }

@@ -148,7 +148,7 @@ Task<> Nfs4::Stop() {
   caller_.Stop();
   co_await nfs::v4::StopCopies(state_, home_);
   if (under_way_ == 0) co_return;
-  Completion<> all_ended;
+  OneShot<> all_ended;
   all_ended_ = &all_ended;
   co_await all_ended;
 }

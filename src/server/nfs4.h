@@ -11,7 +11,7 @@
 #include "base/workers.h"
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
 #include "nfs/v4/operations/claims.h"
@@ -69,14 +69,14 @@ class Nfs4 {
   nfs::v4::ReplyWriter replies_;
   nfs::v4::State state_;
   nfs::v4::RecoveryQueue recovery_;
-  nfs::v4::Caller caller_;
+  nfs::v4::CallbackSender caller_;
   nfs::v4::Program program_;
   nfs::v4::Claims claims_;
   std::unique_ptr<Timer> timer_;
 
   // While clients' leases, or those of the file systems, are being looked at; Stop() waits for the end of that.
   unsigned under_way_ = 0;
-  Completion<>* all_ended_ = nullptr;
+  OneShot<>* all_ended_ = nullptr;
   bool looking_ = false;
   bool look_again_ = false;
   bool stopping_ = false;

@@ -132,14 +132,14 @@ class Server::Worker {
     return iwarp;
   }
 
-  static Task<void> Count(Task<void> task, unsigned& left, Completion<>& all) {
+  static Task<void> Count(Task<void> task, unsigned& left, OneShot<>& all) {
     co_await std::move(task);
     if (--left == 0) all.Set();
   }
   Task<void> Drain(Duration drain_limit, std::function<void()> on_ended) {
     // Side by side: on each of them a peer may use up the limit.
     unsigned left = 3;
-    Completion<> all;
+    OneShot<> all;
     Spawn(Count(tcp_->Stop(drain_limit), left, all));
     Spawn(Count(mount_->Stop(drain_limit), left, all));
     Spawn(Count(rdma_->Stop(drain_limit), left, all));

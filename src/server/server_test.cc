@@ -392,7 +392,7 @@ TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
     co_await ExpectRefusal(again->Lock("one", {50, 100}, LockKind::kShared), client::Status::kDenied);
     co_await ExpectRefusal(file->Lock("one", {5, 0}, LockKind::kShared), client::Status::kInvalid);
     PENSTOCK_CO_TRY(const auto conflict, co_await file->TestLock("two", {50, 100}, LockKind::kShared));
-    EXPECT_TRUE(conflict && conflict->range == (client::LockRange{0, 100}) && conflict->kind == LockKind::kExclusive);
+    EXPECT_TRUE(conflict && conflict->range == (client::ByteRange{0, 100}) && conflict->kind == LockKind::kExclusive);
     PENSTOCK_CO_TRY(const auto own, co_await file->TestLock("one", {50, 100}, LockKind::kShared));
     EXPECT_FALSE(own);
     PENSTOCK_CO_CHECK(co_await file->Lock("two", {100, 1}, LockKind::kExclusive));
@@ -448,7 +448,7 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 100}, LockKind::kExclusive));
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kShared));
-    PENSTOCK_CO_CHECK(co_await file->Lock("two", {200, client::LockRange::kToEnd}, LockKind::kShared));
+    PENSTOCK_CO_CHECK(co_await file->Lock("two", {200, client::ByteRange::kToEnd}, LockKind::kShared));
     RestartServer();
     // Whatever this client does next, it has its locks again first.
     PENSTOCK_CO_TRY(const client::Node found, co_await Find(mount, "file"));

@@ -10,7 +10,7 @@
 
 namespace penstock::simulation {
 
-inline fs::Context AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
+inline fs::RequestContext AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
 
 // Runs a task that never waits: everything of fs::memory.
 template <class T>

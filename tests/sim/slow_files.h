@@ -52,7 +52,7 @@ class SlowFiles final : public fs::ForwardingFiles {
 
   Task<void> Dawdle() {
     if (hurried_ || faults_.max_delay == Duration::zero() || !world_.random().Chance(0.3)) co_return;
-    Completion<> over;
+    OneShot<> over;
     const auto timer = world_.MakeTimer([&over] { over.Set(); });
     timer->ExpireAfter(world_.random().UpTo(faults_.max_delay));
     const auto place = waiting_.insert(waiting_.end(), &over);
@@ -63,7 +63,7 @@ class SlowFiles final : public fs::ForwardingFiles {
   rdma::sim::World& world_;
   const FileFaults faults_;
   bool hurried_ = false;
-  std::list<Completion<>*> waiting_;
+  std::list<OneShot<>*> waiting_;
 };
 
 }  // namespace penstock::simulation

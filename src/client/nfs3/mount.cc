@@ -111,9 +111,9 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
-  Task<Result<void>> Lock(std::string, LockRange, LockKind, Duration) override { co_return NoLocks(); }
-  Task<Result<void>> Unlock(std::string, LockRange) override { co_return NoLocks(); }
-  Task<Result<std::optional<LockConflict>>> TestLock(std::string, LockRange, LockKind) override { co_return NoLocks(); }
+  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration) override { co_return NoLocks(); }
+  Task<Result<void>> Unlock(std::string, ByteRange) override { co_return NoLocks(); }
+  Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override { co_return NoLocks(); }
   Task<Result<void>> Close() override { co_return Result<void>(); }
 
  private:

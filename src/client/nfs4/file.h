@@ -15,13 +15,13 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
-  Task<Result<void>> Lock(std::string owner, LockRange range, LockKind kind, Duration patience) override {
+  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience) override {
     return open_->locks().Lock(std::move(owner), range, kind, patience);
   }
-  Task<Result<void>> Unlock(std::string owner, LockRange range) override {
+  Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return open_->locks().Unlock(std::move(owner), range);
   }
-  Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, LockRange range, LockKind kind) override {
+  Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) override {
     return open_->locks().Test(std::move(owner), range, kind);
   }
   Task<Result<void>> Close() override { return open_->Close(); }

@@ -17,9 +17,9 @@ constexpr Duration kLongestDelay = std::chrono::seconds(1);
 constexpr Duration kLongestPatience = std::chrono::hours(24 * 365);
 
 // RFC 8881 §18.10.3
-bool IsValid(LockRange range) {
+bool IsValid(ByteRange range) {
   if (range.length == 0) return false;
-  return range.length == LockRange::kToEnd || range.offset + (range.length - 1) >= range.offset;
+  return range.length == ByteRange::kToEnd || range.offset + (range.length - 1) >= range.offset;
 }
 
 nfs4::nfs_lock_type4 TypeOf(LockKind kind) {
@@ -76,7 +76,7 @@ Task<Result<void>> FileLocks::FindOut(Owner& owner, const nfs4::stateid4& used) 
 
 // ---- LOCK ----
 
-nfs4::LOCK4args FileLocks::MakeLock(const Owner& owner, LockRange range, LockKind kind, bool reclaim) const {
+nfs4::LOCK4args FileLocks::MakeLock(const Owner& owner, ByteRange range, LockKind kind, bool reclaim) const {
   const CompoundCaller& caller = file_.caller();
   nfs4::LOCK4args lock;
   lock.locktype = TypeOf(kind);
@@ -105,7 +105,7 @@ void FileLocks::HandleNoReply(Owner& owner, bool is_new) {
   if (is_new) file_.caller().HandleNoReply(file_.owner());
 }
 
-Task<Result<void>> FileLocks::LockOnce(Owner& owner, LockRange range, LockKind kind) {
+Task<Result<void>> FileLocks::LockOnce(Owner& owner, ByteRange range, LockKind kind) {
   PENSTOCK_CO_CHECK(co_await file_.EnsureOwnOpen());
   co_await file_.turn().Take();
   const Turn::Guard guard(file_.turn());
@@ -139,14 +139,14 @@ Task<Result<void>> FileLocks::LockOnce(Owner& owner, LockRange range, LockKind k
   co_return std::unexpected(std::move(reply).error());
 }
 
-Task<Result<void>> FileLocks::TryLock(Owner& owner, LockRange range, LockKind kind) {
+Task<Result<void>> FileLocks::TryLock(Owner& owner, ByteRange range, LockKind kind) {
   for (int tries = 1;; ++tries) {
     Result<void> locked = co_await LockOnce(owner, range, kind);
     if (locked || owner.lost || !IsStateLost(locked.error().status) || tries == kMostOpens) co_return locked;
   }
 }
 
-Task<Result<void>> FileLocks::Lock(std::string name, LockRange range, LockKind kind, Duration patience) {
+Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind kind, Duration patience) {
   if (!IsValid(range)) co_return std::unexpected(client::ErrorOf(Status::kInvalid, file_.name()));
   Owner& owner = OwnerOf(name);
   PENSTOCK_CO_CHECK(CheckLost(owner));
@@ -174,7 +174,7 @@ Task<void> FileLocks::WaitUntilAvailable(Duration at_most) {
 
 // ---- LOCKU, LOCKT ----
 
-Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, LockRange range) {
+Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, ByteRange range) {
   co_await file_.turn().Take();
   const Turn::Guard guard(file_.turn());
   CompoundCaller& caller = file_.caller();
@@ -202,7 +202,7 @@ Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, LockRange range) {
   co_return std::unexpected(std::move(reply).error());
 }
 
-Task<Result<void>> FileLocks::Unlock(std::string name, LockRange range) {
+Task<Result<void>> FileLocks::Unlock(std::string name, ByteRange range) {
   if (!IsValid(range)) co_return std::unexpected(client::ErrorOf(Status::kInvalid, file_.name()));
   const auto found = owners_.find(name);
   if (found == owners_.end()) co_return Result<void>();
@@ -215,7 +215,7 @@ Task<Result<void>> FileLocks::Unlock(std::string name, LockRange range) {
   }
 }
 
-Task<Result<std::optional<LockConflict>>> FileLocks::Test(std::string name, LockRange range, LockKind kind) {
+Task<Result<std::optional<LockConflict>>> FileLocks::Test(std::string name, ByteRange range, LockKind kind) {
   if (!IsValid(range)) co_return std::unexpected(client::ErrorOf(Status::kInvalid, file_.name()));
   Owner& owner = OwnerOf(name);
   CompoundCaller& caller = file_.caller();
@@ -275,7 +275,7 @@ Task<void> FileLocks::Reclaim() {
 Task<void> FileLocks::GiveBack(Owner& owner) {
   CompoundCaller& caller = file_.caller();
   const auto build = [&] {
-    const LockRange all;
+    const ByteRange all;
     const nfs4::LOCKU4args unlock{nfs4::nfs_lock_type4::WRITE_LT, caller.SequenceOf(owner.id), owner.stateid,
                                   all.offset, all.length};
     return std::tuple(nfs4::PUTFH4args{file_.node().handle}, unlock);

@@ -24,9 +24,9 @@ class FileLocks {
   explicit FileLocks(OpenFile& file) : file_(file) {}
 
   // See client::File.
-  Task<Result<void>> Lock(std::string name, LockRange range, LockKind kind, Duration patience);
-  Task<Result<void>> Unlock(std::string name, LockRange range);
-  Task<Result<std::optional<LockConflict>>> Test(std::string name, LockRange range, LockKind kind);
+  Task<Result<void>> Lock(std::string name, ByteRange range, LockKind kind, Duration patience);
+  Task<Result<void>> Unlock(std::string name, ByteRange range);
+  Task<Result<std::optional<LockConflict>>> Test(std::string name, ByteRange range, LockKind kind);
 
   // Before the file is closed: RFC 8881 §18.2.3 lets a server refuse to close what is locked.
   Task<void> ReleaseAll();
@@ -47,7 +47,7 @@ class FileLocks {
     HeldLocks held{};
     bool lost = false;  // and nobody has been told yet
     // By a LOCKU that is under way. It is not reclaimed: without a reply it may have been another's when the server restarted.
-    std::optional<LockRange> unlocking{};
+    std::optional<ByteRange> unlocking{};
   };
   struct UnlockingGuard {
     Owner& owner;
@@ -58,14 +58,14 @@ class FileLocks {
   // The error, once, where locks were lost. For those functions alone that users call.
   Result<void> CheckLost(Owner& owner);
   bool IsKnown(const Owner& owner) const;
-  nfs4::LOCK4args MakeLock(const Owner& owner, LockRange range, LockKind kind, bool reclaim) const;
+  nfs4::LOCK4args MakeLock(const Owner& owner, ByteRange range, LockKind kind, bool reclaim) const;
   // What a LOCK with that result did to the counts; `is_new`: the server was told the owner with it.
   void Count(Owner& owner, bool is_new, std::optional<nfs4::nfsstat4> status);
   void HandleNoReply(Owner& owner, bool is_new);
-  Task<Result<void>> LockOnce(Owner& owner, LockRange range, LockKind kind);
-  Task<Result<void>> TryLock(Owner& owner, LockRange range, LockKind kind);
+  Task<Result<void>> LockOnce(Owner& owner, ByteRange range, LockKind kind);
+  Task<Result<void>> TryLock(Owner& owner, ByteRange range, LockKind kind);
   Task<void> WaitUntilAvailable(Duration at_most);
-  Task<Result<void>> UnlockOnce(Owner& owner, LockRange range);
+  Task<Result<void>> UnlockOnce(Owner& owner, ByteRange range);
   Task<void> ReleaseOwner(Owner& owner);
   Task<Reclaimed> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
   // Unlocks what an owner has reclaimed that could not reclaim all: it is told that it has lost its locks.

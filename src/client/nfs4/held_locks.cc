@@ -11,21 +11,21 @@ constexpr uint64_t kLastOffset = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
 
-HeldLocks::Span HeldLocks::SpanOf(LockRange range, LockKind kind) {
+HeldLocks::Span HeldLocks::SpanOf(ByteRange range, LockKind kind) {
   assert(range.length > 0);
-  const uint64_t last = range.length == LockRange::kToEnd ? kLastOffset : range.offset + (range.length - 1);
+  const uint64_t last = range.length == ByteRange::kToEnd ? kLastOffset : range.offset + (range.length - 1);
   assert(last >= range.offset);
   return {range.offset, last, kind};
 }
 
-void HeldLocks::Lock(LockRange range, LockKind kind) {
+void HeldLocks::Lock(ByteRange range, LockKind kind) {
   Unlock(range);
   const Span span = SpanOf(range, kind);
   const auto after = std::ranges::lower_bound(pieces_, span.first, {}, &Span::first);
   pieces_.insert(after, span);
 }
 
-void HeldLocks::Unlock(LockRange range) {
+void HeldLocks::Unlock(ByteRange range) {
   const Span gone = SpanOf(range, LockKind::kShared);
   std::vector<Span> left;
   for (const Span& piece : pieces_) {
@@ -42,7 +42,7 @@ void HeldLocks::Unlock(LockRange range) {
 std::vector<HeldLocks::Piece> HeldLocks::pieces() const {
   std::vector<Piece> pieces;
   for (const Span& span : pieces_) {
-    const uint64_t length = span.last == kLastOffset ? LockRange::kToEnd : span.last - span.first + 1;
+    const uint64_t length = span.last == kLastOffset ? ByteRange::kToEnd : span.last - span.first + 1;
     pieces.push_back({{span.first, length}, span.kind});
   }
   return pieces;

@@ -12,14 +12,14 @@ namespace penstock::client::v4 {
 class HeldLocks {
  public:
   struct Piece {
-    LockRange range;
+    ByteRange range;
     LockKind kind;
     bool operator==(const Piece&) const = default;
   };
 
   // Neither range is empty, or goes beyond the last offset.
-  void Lock(LockRange range, LockKind kind);
-  void Unlock(LockRange range);
+  void Lock(ByteRange range, LockKind kind);
+  void Unlock(ByteRange range);
   void Clear() { pieces_.clear(); }
 
   bool empty() const { return pieces_.empty(); }
@@ -33,7 +33,7 @@ class HeldLocks {
     uint64_t last;
     LockKind kind;
   };
-  static Span SpanOf(LockRange range, LockKind kind);
+  static Span SpanOf(ByteRange range, LockKind kind);
 
   std::vector<Span> pieces_;
 };

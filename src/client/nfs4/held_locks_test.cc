@@ -11,7 +11,7 @@ using Piece = HeldLocks::Piece;
 
 constexpr auto kShared = LockKind::kShared;
 constexpr auto kExclusive = LockKind::kExclusive;
-constexpr uint64_t kToEnd = LockRange::kToEnd;
+constexpr uint64_t kToEnd = ByteRange::kToEnd;
 
 TEST(HeldLocks, AreInTheOrderOfTheirOffsets) {
   HeldLocks held;

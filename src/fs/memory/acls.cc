@@ -3,13 +3,13 @@
 
 namespace penstock::fs::memory {
 
-Task<Observed<Acls>> FileSystem::GetAcls(const Context&, const Handle& object) {
+Task<Observed<Acls>> FileSystem::GetAcls(const RequestContext&, const Handle& object) {
   co_return Observe<Acls>(object, [](Inode& inode) -> Result<Acls> {
     return Acls{inode.acl.empty() ? AclOfMode(inode.attributes.mode) : inode.acl, inode.defaults};
   });
 }
 
-Task<Changed<void>> FileSystem::SetAcls(const Context& context, const Handle& object, const NewAcls& acls) {
+Task<Changed<void>> FileSystem::SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) {
   co_return Change<void>(object, [&](Inode& inode) -> Result<void> {
     Attributes& attributes = inode.attributes;
     if (attributes.type == FileType::kSymlink) return std::unexpected(Error::kNotSupported);

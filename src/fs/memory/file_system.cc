@@ -88,15 +88,15 @@ void FileSystem::Touch(Inode& inode, bool data) {
   inode.attributes.change = ++last_change_;
 }
 
-Task<Result<Attributes>> FileSystem::GetAttributes(const Context&, const Handle& object) {
+Task<Result<Attributes>> FileSystem::GetAttributes(const RequestContext&, const Handle& object) {
   std::lock_guard lock(mutex_);
   const Result<Inode*> inode = Find(object);
   if (!inode) co_return std::unexpected(inode.error());
   co_return (*inode)->attributes;
 }
 
-Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
-                                              std::optional<Timestamp> guard) {
+Task<Changed<void>> FileSystem::SetAttributes(const RequestContext& context, const Handle& object,
+                                              const NewAttributes& values, std::optional<Timestamp> guard) {
   co_return Change<void>(object, [&](Inode& inode) -> Result<void> {
     if (guard && *guard != inode.attributes.ctime) return std::unexpected(Error::kNotSync);
     return Apply(context.credentials, inode, values);
@@ -147,20 +147,20 @@ Result<void> FileSystem::Truncate(Inode& inode, uint64_t size) {
   return {};
 }
 
-Task<Observed<AccessMask>> FileSystem::Access(const Context& context, const Handle& object, AccessMask wanted) {
+Task<Observed<AccessMask>> FileSystem::Access(const RequestContext& context, const Handle& object, AccessMask wanted) {
   co_return Observe<AccessMask>(object, [&](Inode& inode) -> Result<AccessMask> {
     return wanted & AccessOf(inode.attributes.type, inode.RightsOf(context.credentials));
   });
 }
 
-Task<Observed<std::string>> FileSystem::ReadLink(const Context&, const Handle& symlink) {
+Task<Observed<std::string>> FileSystem::ReadLink(const RequestContext&, const Handle& symlink) {
   co_return Observe<std::string>(symlink, [](Inode& inode) -> Result<std::string> {
     if (inode.attributes.type != FileType::kSymlink) return std::unexpected(Error::kInvalid);
     return inode.target;
   });
 }
 
-Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle& file, uint64_t offset,
+Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const Handle& file, uint64_t offset,
                                            uint32_t count) {
   co_return Observe<ReadReply>(file, [&](Inode& inode) -> Result<ReadReply> {
     const Attributes& attributes = inode.attributes;
@@ -194,7 +194,7 @@ Result<void> FileSystem::MayGrow(const Inode& file, uint64_t offset, uint64_t le
   return {};
 }
 
-Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle& file, uint64_t offset,
+Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                             const Data& data, Stability) {
   co_return Change<WriteReply>(file, [&](Inode& inode) -> Result<WriteReply> {
     PENSTOCK_CHECK(MayWrite(context.credentials, inode));
@@ -210,14 +210,14 @@ Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle
   });
 }
 
-Task<Changed<WriteVerifier>> FileSystem::Commit(const Context&, const Handle& file) {
+Task<Changed<WriteVerifier>> FileSystem::Commit(const RequestContext&, const Handle& file) {
   co_return Change<WriteVerifier>(file, [&](Inode& inode) -> Result<WriteVerifier> {
     PENSTOCK_CHECK(CheckRegular(inode.attributes.type));
     return WriteVerifier(options_.instance);
   });
 }
 
-Task<Observed<Space>> FileSystem::GetSpace(const Context&, const Handle& object) {
+Task<Observed<Space>> FileSystem::GetSpace(const RequestContext&, const Handle& object) {
   co_return Observe<Space>(object, [&](Inode&) -> Result<Space> {
     const uint64_t free = options_.capacity - std::min(used_, options_.capacity);
     constexpr uint64_t kFiles = uint64_t{1} << 32;

@@ -31,53 +31,58 @@ class FileSystem final : public fs::FileSystem {
   const Properties& GetProperties() const override { return properties_; }
   Result<Identity> Identify(const Handle& object) const override;
 
-  Task<Result<Attributes>> GetAttributes(const Context& context, const Handle& object) override;
-  Task<Changed<void>> SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
+  Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) override;
+  Task<Changed<void>> SetAttributes(const RequestContext& context, const Handle& object, const NewAttributes& values,
                                     std::optional<Timestamp> guard) override;
-  Task<Observed<Node>> Lookup(const Context& context, const Handle& directory, std::string_view name) override;
-  Task<Observed<AccessMask>> Access(const Context& context, const Handle& object, AccessMask wanted) override;
-  Task<Observed<std::string>> ReadLink(const Context& context, const Handle& symlink) override;
-  Task<Observed<ReadReply>> Read(const Context& context, const Handle& file, uint64_t offset, uint32_t count) override;
-  Task<Changed<WriteReply>> Write(const Context& context, const Handle& file, uint64_t offset, const Data& data,
+  Task<Observed<Node>> Lookup(const RequestContext& context, const Handle& directory, std::string_view name) override;
+  Task<Observed<AccessMask>> Access(const RequestContext& context, const Handle& object, AccessMask wanted) override;
+  Task<Observed<std::string>> ReadLink(const RequestContext& context, const Handle& symlink) override;
+  Task<Observed<ReadReply>> Read(const RequestContext& context, const Handle& file, uint64_t offset,
+                                 uint32_t count) override;
+  Task<Changed<WriteReply>> Write(const RequestContext& context, const Handle& file, uint64_t offset, const Data& data,
                                   Stability stability) override;
-  Task<Changed<WriteVerifier>> Commit(const Context& context, const Handle& file) override;
-  Task<Changed<Node>> Create(const Context& context, const Handle& directory, std::string_view name,
+  Task<Changed<WriteVerifier>> Commit(const RequestContext& context, const Handle& file) override;
+  Task<Changed<Node>> Create(const RequestContext& context, const Handle& directory, std::string_view name,
                              const CreateHow& how) override;
-  Task<Changed<Node>> MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
+  Task<Changed<Node>> MakeDirectory(const RequestContext& context, const Handle& directory, std::string_view name,
                                     const NewAttributes& attributes) override;
-  Task<Changed<Node>> MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
+  Task<Changed<Node>> MakeSymlink(const RequestContext& context, const Handle& directory, std::string_view name,
                                   std::string_view target, const NewAttributes& attributes) override;
-  Task<Changed<Node>> MakeNode(const Context& context, const Handle& directory, std::string_view name,
+  Task<Changed<Node>> MakeNode(const RequestContext& context, const Handle& directory, std::string_view name,
                                const NodeType& type, const NewAttributes& attributes) override;
-  Task<Changed<void>> Remove(const Context& context, const Handle& directory, std::string_view name) override;
-  Task<Changed<void>> RemoveDirectory(const Context& context, const Handle& directory, std::string_view name) override;
-  Task<Renamed> Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
+  Task<Changed<void>> Remove(const RequestContext& context, const Handle& directory, std::string_view name) override;
+  Task<Changed<void>> RemoveDirectory(const RequestContext& context, const Handle& directory,
+                                      std::string_view name) override;
+  Task<Renamed> Rename(const RequestContext& context, const Handle& from_directory, std::string_view from_name,
                        const Handle& to_directory, std::string_view to_name) override;
-  Task<Linked> Link(const Context& context, const Handle& file, const Handle& directory,
+  Task<Linked> Link(const RequestContext& context, const Handle& file, const Handle& directory,
                     std::string_view name) override;
-  Task<Observed<ReadDirectoryReply>> ReadDirectory(const Context& context, const Handle& directory,
+  Task<Observed<ReadDirectoryReply>> ReadDirectory(const RequestContext& context, const Handle& directory,
                                                    const ReadDirectoryArguments& arguments, EntrySink& sink) override;
-  Task<Observed<Space>> GetSpace(const Context& context, const Handle& object) override;
-  Task<Result<Pinned>> Pin(const Context& context, const Handle& file) override;
+  Task<Observed<Space>> GetSpace(const RequestContext& context, const Handle& object) override;
+  Task<Result<Pinned>> Pin(const RequestContext& context, const Handle& file) override;
 
-  Task<Observed<SeekReply>> Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) override;
-  Task<Changed<void>> Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
-  Task<Changed<void>> Deallocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) override;
-  Task<Changed<CopyReply>> Copy(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
-                                uint64_t to_offset, uint64_t count) override;
-  Task<Changed<void>> Clone(const Context& context, const Handle& from, uint64_t from_offset, const Handle& to,
+  Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
+                                 SeekWhat what) override;
+  Task<Changed<void>> Allocate(const RequestContext& context, const Handle& file, uint64_t offset,
+                               uint64_t length) override;
+  Task<Changed<void>> Deallocate(const RequestContext& context, const Handle& file, uint64_t offset,
+                                 uint64_t length) override;
+  Task<Changed<CopyReply>> Copy(const RequestContext& context, const Handle& from, uint64_t from_offset,
+                                const Handle& to, uint64_t to_offset, uint64_t count) override;
+  Task<Changed<void>> Clone(const RequestContext& context, const Handle& from, uint64_t from_offset, const Handle& to,
                             uint64_t to_offset, uint64_t count) override;
-  Task<Result<void>> Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
+  Task<Result<void>> Advise(const RequestContext& context, const Handle& file, uint64_t offset, uint64_t count,
                             Advice advice) override;
 
-  Task<Observed<std::vector<std::byte>>> GetXattr(const Context& context, const Handle& object,
+  Task<Observed<std::vector<std::byte>>> GetXattr(const RequestContext& context, const Handle& object,
                                                   std::string_view name) override;
-  Task<Changed<void>> SetXattr(const Context& context, const Handle& object, std::string_view name, ConstBytes value,
-                               XattrMode mode) override;
-  Task<Changed<void>> RemoveXattr(const Context& context, const Handle& object, std::string_view name) override;
-  Task<Observed<std::vector<std::string>>> ListXattrs(const Context& context, const Handle& object) override;
-  Task<Observed<Acls>> GetAcls(const Context& context, const Handle& object) override;
-  Task<Changed<void>> SetAcls(const Context& context, const Handle& object, const NewAcls& acls) override;
+  Task<Changed<void>> SetXattr(const RequestContext& context, const Handle& object, std::string_view name,
+                               ConstBytes value, XattrMode mode) override;
+  Task<Changed<void>> RemoveXattr(const RequestContext& context, const Handle& object, std::string_view name) override;
+  Task<Observed<std::vector<std::string>>> ListXattrs(const RequestContext& context, const Handle& object) override;
+  Task<Observed<Acls>> GetAcls(const RequestContext& context, const Handle& object) override;
+  Task<Changed<void>> SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) override;
 
  private:
   // Everything below wants mutex_ held.

@@ -24,7 +24,7 @@ class MemoryTest : public testing::Test {
     return std::move(*result);  // nothing here waits
   }
 
-  const Context root_;
+  const RequestContext root_;
 
  private:
   template <class T>

@@ -36,7 +36,7 @@ Result<Inode*> FileSystem::Search(const Credentials& caller, Inode& directory, s
   return &At(directory.entries.at(place->second).fileid);
 }
 
-Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& directory, std::string_view name) {
+Task<Observed<Node>> FileSystem::Lookup(const RequestContext& context, const Handle& directory, std::string_view name) {
   co_return Observe<Node>(directory, [&](Inode& inode) -> Result<Node> {
     PENSTOCK_TRY(Inode* const found, Search(context.credentials, inode, name));
     if (!found) return std::unexpected(Error::kNoEnt);
@@ -96,7 +96,7 @@ void FileSystem::Forget(Inode& inode) {
 }
 
 // Of a regular file alone, so that no directory without a name has to be thought of.
-Task<Result<Pinned>> FileSystem::Pin(const Context&, const Handle& file) {
+Task<Result<Pinned>> FileSystem::Pin(const RequestContext&, const Handle& file) {
   std::lock_guard lock(mutex_);
   const Result<Inode*> inode = Find(file);
   if (!inode) co_return std::unexpected(inode.error());
@@ -143,7 +143,7 @@ Result<Inode*> FileSystem::Make(const Credentials& caller, Inode& directory, std
   return entered;
 }
 
-Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& directory, std::string_view name,
+Task<Changed<Node>> FileSystem::Create(const RequestContext& context, const Handle& directory, std::string_view name,
                                        const CreateHow& how) {
   const Credentials& caller = context.credentials;
   co_return Change<Node>(directory, [&](Inode& inode) -> Result<Node> {
@@ -170,16 +170,17 @@ Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& dir
   });
 }
 
-Task<Changed<Node>> FileSystem::MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
-                                              const NewAttributes& attributes) {
+Task<Changed<Node>> FileSystem::MakeDirectory(const RequestContext& context, const Handle& directory,
+                                              std::string_view name, const NewAttributes& attributes) {
   co_return Change<Node>(directory, [&](Inode& inode) -> Result<Node> {
     PENSTOCK_TRY(Inode* const made, Make(context.credentials, inode, name, FileType::kDirectory, attributes));
     return NodeOf(*made);
   });
 }
 
-Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
-                                            std::string_view target, const NewAttributes& attributes) {
+Task<Changed<Node>> FileSystem::MakeSymlink(const RequestContext& context, const Handle& directory,
+                                            std::string_view name, std::string_view target,
+                                            const NewAttributes& attributes) {
   co_return Change<Node>(directory, [&](Inode& inode) -> Result<Node> {
     if (target.empty() || target.find('\0') != target.npos) return std::unexpected(Error::kInvalid);
     if (target.size() >= kTargetMax) return std::unexpected(Error::kNameTooLong);
@@ -190,7 +191,7 @@ Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle
   });
 }
 
-Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& directory, std::string_view name,
+Task<Changed<Node>> FileSystem::MakeNode(const RequestContext& context, const Handle& directory, std::string_view name,
                                          const NodeType& type, const NewAttributes& attributes) {
   co_return Change<Node>(directory, [&](Inode& inode) -> Result<Node> {
     const bool device = type.type == FileType::kBlock || type.type == FileType::kCharacter;
@@ -204,7 +205,7 @@ Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& d
   });
 }
 
-Task<Changed<void>> FileSystem::Remove(const Context& context, const Handle& directory, std::string_view name) {
+Task<Changed<void>> FileSystem::Remove(const RequestContext& context, const Handle& directory, std::string_view name) {
   co_return Change<void>(directory, [&](Inode& inode) -> Result<void> {
     if (!inode.is_directory()) return std::unexpected(Error::kNotDir);
     PENSTOCK_CHECK(CheckOrdinaryName(name, kNameMax, kDotsWhenRemoving));
@@ -218,7 +219,7 @@ Task<Changed<void>> FileSystem::Remove(const Context& context, const Handle& dir
   });
 }
 
-Task<Changed<void>> FileSystem::RemoveDirectory(const Context& context, const Handle& directory,
+Task<Changed<void>> FileSystem::RemoveDirectory(const RequestContext& context, const Handle& directory,
                                                 std::string_view name) {
   co_return Change<void>(directory, [&](Inode& inode) -> Result<void> {
     if (!inode.is_directory()) return std::unexpected(Error::kNotDir);
@@ -268,8 +269,8 @@ Result<void> FileSystem::Move(const Credentials& caller, Inode& from, std::strin
   return {};
 }
 
-Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
-                                 const Handle& to_directory, std::string_view to_name) {
+Task<Renamed> FileSystem::Rename(const RequestContext& context, const Handle& from_directory,
+                                 std::string_view from_name, const Handle& to_directory, std::string_view to_name) {
   std::lock_guard lock(mutex_);
   const Result<Inode*> from = Find(from_directory);
   const Result<Inode*> to = Find(to_directory);
@@ -286,7 +287,7 @@ Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_dire
   co_return renamed;
 }
 
-Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const Handle& directory,
+Task<Linked> FileSystem::Link(const RequestContext& context, const Handle& file, const Handle& directory,
                               std::string_view name) {
   std::lock_guard lock(mutex_);
   const Result<Inode*> inode = Find(file);
@@ -314,7 +315,7 @@ Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const 
   co_return linked;
 }
 
-Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
+Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const RequestContext& context, const Handle& directory,
                                                              const ReadDirectoryArguments& arguments, EntrySink& sink) {
   co_return Observe<ReadDirectoryReply>(directory, [&](Inode& inode) -> Result<ReadDirectoryReply> {
     if (!inode.is_directory()) return std::unexpected(Error::kNotDir);

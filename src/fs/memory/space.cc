@@ -15,7 +15,8 @@ bool Overlap(const Inode& from, uint64_t from_offset, const Inode& to, uint64_t 
 
 }  // namespace
 
-Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {
+Task<Observed<SeekReply>> FileSystem::Seek(const RequestContext& context, const Handle& file, uint64_t offset,
+                                           SeekWhat what) {
   co_return Observe<SeekReply>(file, [&](Inode& inode) -> Result<SeekReply> {
     PENSTOCK_CHECK(MayRead(context.credentials, inode));
     const uint64_t size = inode.attributes.size;
@@ -26,7 +27,8 @@ Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle&
   });
 }
 
-Task<Changed<void>> FileSystem::Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) {
+Task<Changed<void>> FileSystem::Allocate(const RequestContext& context, const Handle& file, uint64_t offset,
+                                         uint64_t length) {
   co_return Change<void>(file, [&](Inode& inode) -> Result<void> {
     PENSTOCK_CHECK(MayWrite(context.credentials, inode));
     if (length == 0) return std::unexpected(Error::kInvalid);
@@ -40,7 +42,7 @@ Task<Changed<void>> FileSystem::Allocate(const Context& context, const Handle& f
   });
 }
 
-Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle& file, uint64_t offset,
+Task<Changed<void>> FileSystem::Deallocate(const RequestContext& context, const Handle& file, uint64_t offset,
                                            uint64_t length) {
   co_return Change<void>(file, [&](Inode& inode) -> Result<void> {
     PENSTOCK_CHECK(MayWrite(context.credentials, inode));
@@ -53,7 +55,7 @@ Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle&
   });
 }
 
-Task<Changed<CopyReply>> FileSystem::Copy(const Context& context, const Handle& from, uint64_t from_offset,
+Task<Changed<CopyReply>> FileSystem::Copy(const RequestContext& context, const Handle& from, uint64_t from_offset,
                                           const Handle& to, uint64_t to_offset, uint64_t count) {
   co_return Change<CopyReply>(to, [&](Inode& inode) -> Result<CopyReply> {
     PENSTOCK_TRY(Inode* const source, Find(from));
@@ -78,7 +80,7 @@ Result<uint64_t> FileSystem::CopyRange(const Credentials& caller, Inode& from, u
   return step;
 }
 
-Task<Changed<void>> FileSystem::Clone(const Context& context, const Handle& from, uint64_t from_offset,
+Task<Changed<void>> FileSystem::Clone(const RequestContext& context, const Handle& from, uint64_t from_offset,
                                       const Handle& to, uint64_t to_offset, uint64_t count) {
   co_return Change<void>(to, [&](Inode& inode) -> Result<void> {
     PENSTOCK_TRY(Inode* const source, Find(from));
@@ -105,7 +107,7 @@ Result<void> FileSystem::CloneRange(const Credentials& caller, Inode& from, uint
   return {};
 }
 
-Task<Result<void>> FileSystem::Advise(const Context& context, const Handle& file, uint64_t, uint64_t, Advice) {
+Task<Result<void>> FileSystem::Advise(const RequestContext& context, const Handle& file, uint64_t, uint64_t, Advice) {
   std::lock_guard lock(mutex_);
   const Result<Inode*> inode = Find(file);
   if (!inode) co_return std::unexpected(inode.error());

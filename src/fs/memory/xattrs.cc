@@ -10,7 +10,7 @@ constexpr size_t kXattrsMax = 1000;
 
 }  // namespace
 
-Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const Context& context, const Handle& object,
+Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const RequestContext& context, const Handle& object,
                                                             std::string_view name) {
   using Value = std::vector<std::byte>;
   co_return Observe<Value>(object, [&](Inode& inode) -> Result<Value> {
@@ -22,7 +22,7 @@ Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const Context& conte
   });
 }
 
-Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& object, std::string_view name,
+Task<Changed<void>> FileSystem::SetXattr(const RequestContext& context, const Handle& object, std::string_view name,
                                          ConstBytes value, XattrMode mode) {
   co_return Change<void>(object, [&](Inode& inode) -> Result<void> {
     PENSTOCK_CHECK(CheckXattrName(name));
@@ -40,7 +40,8 @@ Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& o
   });
 }
 
-Task<Changed<void>> FileSystem::RemoveXattr(const Context& context, const Handle& object, std::string_view name) {
+Task<Changed<void>> FileSystem::RemoveXattr(const RequestContext& context, const Handle& object,
+                                            std::string_view name) {
   co_return Change<void>(object, [&](Inode& inode) -> Result<void> {
     PENSTOCK_CHECK(CheckXattrName(name));
     if (!inode.has_xattrs()) return std::unexpected(Error::kPerm);
@@ -53,7 +54,7 @@ Task<Changed<void>> FileSystem::RemoveXattr(const Context& context, const Handle
   });
 }
 
-Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const Context& context, const Handle& object) {
+Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const RequestContext& context, const Handle& object) {
   using Names = std::vector<std::string>;
   co_return Observe<Names>(object, [&](Inode& inode) -> Result<Names> {
     if (!inode.RightsOf(context.credentials).read) return std::unexpected(Error::kAccess);

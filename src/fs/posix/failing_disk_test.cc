@@ -366,8 +366,8 @@ class HangingDiskTest : public FailingDiskTest {
     FailingDiskTest::TearDown();
   }
 
-  Context ContextOf(uint64_t client) {
-    Context context = As(0, 0);
+  RequestContext ContextOf(uint64_t client) {
+    RequestContext context = As(0, 0);
     context.client = {.host = client, .connection = client};
     return context;
   }
@@ -382,31 +382,31 @@ class HangingDiskTest : public FailingDiskTest {
     }
   }
   template <class Call>
-  Task<void> Count(Context context, Handle file, Call call) {
+  Task<void> Count(RequestContext context, Handle file, Call call) {
     ++begun_;
     const bool done = co_await call(context, file);
     EXPECT_TRUE(done);
     ++ended_;
   }
-  Task<bool> WriteLong(const Context& context, const Handle& file, Stability stability) {
+  Task<bool> WriteLong(const RequestContext& context, const Handle& file, Stability stability) {
     const auto changed = co_await fs().Write(context, file, 0, long_, stability);
     co_return changed.result.has_value();
   }
-  Task<bool> Commit(const Context& context, const Handle& file) {
+  Task<bool> Commit(const RequestContext& context, const Handle& file) {
     const auto changed = co_await fs().Commit(context, file);
     co_return changed.result.has_value();
   }
-  Task<bool> WriteShort(const Context& context, const Handle& file) {
+  Task<bool> WriteShort(const RequestContext& context, const Handle& file) {
     const auto changed = co_await fs().Write(context, file, 0, short_, Stability::kUnstable);
     co_return changed.result.has_value();
   }
-  Task<bool> Truncate(const Context& context, const Handle& file) {
+  Task<bool> Truncate(const RequestContext& context, const Handle& file) {
     NewAttributes values;
     values.size = 0;
     const auto changed = co_await fs().SetAttributes(context, file, values, std::nullopt);
     co_return changed.result.has_value();
   }
-  Task<bool> ChangeMode(const Context& context, const Handle& file) {
+  Task<bool> ChangeMode(const RequestContext& context, const Handle& file) {
     NewAttributes values;
     values.mode = 0640;
     const auto changed = co_await fs().SetAttributes(context, file, values, std::nullopt);
@@ -436,24 +436,25 @@ class HangingDiskTest : public FailingDiskTest {
 };
 
 TEST_P(HangingDiskTest, WritesThatHangLeaveThreadsForOthers) {
-  HangFor(DiskCall::kWrite, [this](const Context& context, const Handle& file) {
+  HangFor(DiskCall::kWrite, [this](const RequestContext& context, const Handle& file) {
     return WriteLong(context, file, Stability::kUnstable);
   });
   ExpectOthersAreServed();
 }
 
 TEST_P(HangingDiskTest, ShortWritesThatHangDoNotHoldTheLoop) {
-  HangFor(DiskCall::kWrite, [this](const Context& context, const Handle& file) { return WriteShort(context, file); });
+  HangFor(DiskCall::kWrite,
+          [this](const RequestContext& context, const Handle& file) { return WriteShort(context, file); });
   ExpectOthersAreServed();
 }
 
 TEST_P(HangingDiskTest, SyncsThatHangLeaveThreadsForOthers) {
-  HangFor(DiskCall::kSync, [this](const Context& context, const Handle& file) { return Commit(context, file); });
+  HangFor(DiskCall::kSync, [this](const RequestContext& context, const Handle& file) { return Commit(context, file); });
   ExpectOthersAreServed();
 }
 
 TEST_P(HangingDiskTest, StableWritesThatHangLeaveThreadsForOthers) {
-  HangFor(DiskCall::kSync, [this](const Context& context, const Handle& file) {
+  HangFor(DiskCall::kSync, [this](const RequestContext& context, const Handle& file) {
     return WriteLong(context, file, Stability::kFileSync);
   });
   ExpectOthersAreServed();
@@ -461,7 +462,7 @@ TEST_P(HangingDiskTest, StableWritesThatHangLeaveThreadsForOthers) {
 
 TEST_P(HangingDiskTest, AttributesThatWaitForAWriteLeaveThreadsForOthers) {
   size_t turn = 0;
-  HangFor(DiskCall::kWrite, [this, &turn](const Context& context, const Handle& file) {
+  HangFor(DiskCall::kWrite, [this, &turn](const RequestContext& context, const Handle& file) {
     switch (turn++ % 3) {
       case 0:
         return WriteLong(context, file, Stability::kUnstable);

@@ -23,12 +23,12 @@ constexpr size_t kSmallWrite = 32 << 10;
 // co_await AtOnceOrElsewhere(context, pool, work, attempt): what attempt(Patience::kNone) gives, where it gives something;
 // else what attempt(Patience::kMayBlock) gives on a thread of the pool.
 template <class Attempt>
-auto AtOnceOrElsewhere(const Context& context, Workers& pool, Work work, Attempt attempt) {
+auto AtOnceOrElsewhere(const RequestContext& context, Workers& pool, WorkKind work, Attempt attempt) {
   using Given = std::invoke_result_t<Attempt, Patience>;
   struct Awaiter {
-    const Context& context;
+    const RequestContext& context;
     Workers& pool;
-    Work work;
+    WorkKind work;
     Attempt attempt;
     Given given;
 
@@ -49,7 +49,7 @@ auto AtOnceOrElsewhere(const Context& context, Workers& pool, Work work, Attempt
 }
 
 template <class Function>
-auto OnPool(const Context& context, Workers& pool, Work work, Function function) {
+auto OnPool(const RequestContext& context, Workers& pool, WorkKind work, Function function) {
   return Offload(*context.loop, pool, std::move(function), context.client, work);
 }
 
@@ -58,56 +58,56 @@ auto OnPool(const Context& context, Workers& pool, Work work, Function function)
 // `change`, on a thread of the pool, and then what it has touched on the disk. A directory is written soon, and so is a file
 // that was made just now; any other may have much that is not on the disk yet.
 template <class Change>
-auto FileSystem::ChangeAndSync(const Context& context, Work work, Change change, Work of_files)
+auto FileSystem::ChangeAndSync(const RequestContext& context, WorkKind work, Change change, WorkKind of_files)
     -> Task<std::invoke_result_t<Change&, Tree::Touches&>> {
   Tree::Touches touches;
   const auto run = [&] { return change(touches); };
   auto changed = co_await OnPool(context, pool_, work, run);
   for (const Tree::Touched& touched : touches) {
-    const Work sync = touched.object->is_directory() ? Work::kMetadata : of_files;
+    const WorkKind sync = touched.object->is_directory() ? WorkKind::kMetadata : of_files;
     const Result<void> synced = co_await syncs_.Sync(context, sync, touched.object, touched.file, false);
     if (!synced && changed.result) changed.result = std::unexpected(synced.error());
   }
   co_return changed;
 }
 
-Task<Result<Attributes>> FileSystem::GetAttributes(const Context& context, const Handle& object) {
+Task<Result<Attributes>> FileSystem::GetAttributes(const RequestContext& context, const Handle& object) {
   const auto attempt = [&](Patience patience) { return tree_.GetAttributes(object, patience); };
-  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, attempt);
 }
 
-Task<Changed<void>> FileSystem::SetAttributes(const Context& context, const Handle& object, const NewAttributes& values,
-                                              std::optional<Timestamp> guard) {
+Task<Changed<void>> FileSystem::SetAttributes(const RequestContext& context, const Handle& object,
+                                              const NewAttributes& values, std::optional<Timestamp> guard) {
   const auto set = [&](Tree::Touches& touches) {
     return tree_.SetAttributes(context.credentials, object, values, guard, touches);
   };
   // To cut a long file takes its time.
-  const Work work = values.size ? Work::kData : Work::kMetadata;
+  const WorkKind work = values.size ? WorkKind::kData : WorkKind::kMetadata;
   co_return co_await ChangeAndSync(context, work, set);
 }
 
-Task<Observed<Node>> FileSystem::Lookup(const Context& context, const Handle& directory, std::string_view name) {
+Task<Observed<Node>> FileSystem::Lookup(const RequestContext& context, const Handle& directory, std::string_view name) {
   const auto attempt = [&](Patience patience) { return tree_.Lookup(context.credentials, directory, name, patience); };
-  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, attempt);
 }
 
-Task<Observed<AccessMask>> FileSystem::Access(const Context& context, const Handle& object, AccessMask wanted) {
+Task<Observed<AccessMask>> FileSystem::Access(const RequestContext& context, const Handle& object, AccessMask wanted) {
   const auto attempt = [&](Patience patience) { return tree_.Access(context.credentials, object, wanted, patience); };
-  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, attempt);
 }
 
-Task<Observed<std::string>> FileSystem::ReadLink(const Context& context, const Handle& symlink) {
+Task<Observed<std::string>> FileSystem::ReadLink(const RequestContext& context, const Handle& symlink) {
   const auto attempt = [&](Patience patience) { return tree_.ReadLink(symlink, patience); };
-  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, attempt);
 }
 
-Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle& file, uint64_t offset,
+Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const Handle& file, uint64_t offset,
                                            uint32_t count) {
   Loop& loop = *context.loop;
   const auto prepare = [&](Patience patience) {
     return tree_.PrepareRead(context.credentials, file, offset, count, patience);
   };
-  const Observed<Tree::Extent> prepared = co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, prepare);
+  const Observed<Tree::Extent> prepared = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, prepare);
   Observed<ReadReply> reply{std::unexpected(Error::kServerFault), prepared.attributes};
   if (!prepared.result) {
     reply.result = std::unexpected(prepared.result.error());
@@ -125,7 +125,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
     Result<size_t> have = extent.count;
     if (!IsCached(fd, offset, extent.count, tree_.volume())) {
       const auto pull_in = [&] { return PullIn(fd, offset, extent.count); };
-      have = co_await OnPool(context, pool_, Work::kData, pull_in);
+      have = co_await OnPool(context, pool_, WorkKind::kData, pull_in);
     }
     if (!have) {
       reply.result = std::unexpected(have.error());
@@ -141,7 +141,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
   size_t have = ReadCached(fd, wanted, offset, tree_.volume());
   if (have < wanted.size()) {
     const auto read_rest = [&] { return ReadWaiting(fd, wanted.subspan(have), offset + have); };
-    const Result<size_t> rest = co_await OnPool(context, pool_, Work::kData, read_rest);
+    const Result<size_t> rest = co_await OnPool(context, pool_, WorkKind::kData, read_rest);
     if (!rest) {
       reply.result = std::unexpected(rest.error());
       co_return reply;
@@ -154,10 +154,10 @@ Task<Observed<ReadReply>> FileSystem::Read(const Context& context, const Handle&
   co_return reply;
 }
 
-Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle& file, uint64_t offset,
+Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                             const Data& data, Stability stability) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
-  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, reach);
+  const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach);
   if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
   const auto attempt = [&](Patience patience) {
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
@@ -167,32 +167,33 @@ Task<Changed<WriteReply>> FileSystem::Write(const Context& context, const Handle
   std::optional<Changed<WriteReply>> done;
   if (small) done = attempt(Patience::kNone);
   if (!done && small) done = co_await small_writes_.Run(context, *object, write);
-  if (!done) done = co_await OnPool(context, pool_, Work::kData, write);
+  if (!done) done = co_await OnPool(context, pool_, WorkKind::kData, write);
   Changed<WriteReply> changed = *std::move(done);
   if (!changed.result || stability == Stability::kUnstable) co_return changed;
   // Not under the file's lock: others may write meanwhile, and share the disk's work.
   const auto open = [&](Patience patience) { return (*object)->Writer(patience); };
-  const Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, Work::kData, open);
+  const Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kData, open);
   const bool data_only = stability == Stability::kDataSync;
   Result<void> synced = std::unexpected(written ? Error::kIo : written.error());
-  if (written) synced = co_await syncs_.Sync(context, Work::kData, *object, *written, data_only);
+  if (written) synced = co_await syncs_.Sync(context, WorkKind::kData, *object, *written, data_only);
   if (!synced) changed.result = std::unexpected(synced.error());
   co_return changed;
 }
 
-Task<Changed<WriteVerifier>> FileSystem::Commit(const Context& context, const Handle& file) {
+Task<Changed<WriteVerifier>> FileSystem::Commit(const RequestContext& context, const Handle& file) {
   const auto prepare = [&] { return tree_.PrepareCommit(file); };
-  const Changed<Tree::Uncommitted> prepared = co_await OnPool(context, pool_, Work::kData, prepare);
+  const Changed<Tree::Uncommitted> prepared = co_await OnPool(context, pool_, WorkKind::kData, prepare);
   Changed<WriteVerifier> changed{std::unexpected(Error::kServerFault), prepared.object};
   if (!prepared.result) {
     changed.result = std::unexpected(prepared.result.error());
     co_return changed;
   }
   const Tree::Uncommitted& uncommitted = *prepared.result;
-  const Result<void> synced = co_await syncs_.Sync(context, Work::kData, uncommitted.object, uncommitted.file, true);
+  const Result<void> synced =
+      co_await syncs_.Sync(context, WorkKind::kData, uncommitted.object, uncommitted.file, true);
   if (synced) {
     const auto finish = [&] { return tree_.FinishCommit(*uncommitted.object); };
-    const Tree::Committed committed = co_await OnPool(context, pool_, Work::kData, finish);
+    const Tree::Committed committed = co_await OnPool(context, pool_, WorkKind::kData, finish);
     if (committed.after) changed.object.after = committed.after;
     changed.result = committed.verifier;
   } else {
@@ -201,83 +202,84 @@ Task<Changed<WriteVerifier>> FileSystem::Commit(const Context& context, const Ha
   co_return changed;
 }
 
-Task<Changed<Node>> FileSystem::Create(const Context& context, const Handle& directory, std::string_view name,
+Task<Changed<Node>> FileSystem::Create(const RequestContext& context, const Handle& directory, std::string_view name,
                                        const CreateHow& how) {
   const auto create = [&](Tree::Touches& touches) {
     return tree_.Create(context.credentials, directory, name, how, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, create, Work::kMetadata);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, create, WorkKind::kMetadata);
 }
 
-Task<Changed<Node>> FileSystem::MakeDirectory(const Context& context, const Handle& directory, std::string_view name,
-                                              const NewAttributes& attributes) {
+Task<Changed<Node>> FileSystem::MakeDirectory(const RequestContext& context, const Handle& directory,
+                                              std::string_view name, const NewAttributes& attributes) {
   const auto make = [&](Tree::Touches& touches) {
     return tree_.MakeDirectory(context.credentials, directory, name, attributes, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, make);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, make);
 }
 
-Task<Changed<Node>> FileSystem::MakeSymlink(const Context& context, const Handle& directory, std::string_view name,
-                                            std::string_view target, const NewAttributes& attributes) {
+Task<Changed<Node>> FileSystem::MakeSymlink(const RequestContext& context, const Handle& directory,
+                                            std::string_view name, std::string_view target,
+                                            const NewAttributes& attributes) {
   const auto make = [&](Tree::Touches& touches) {
     return tree_.MakeSymlink(context.credentials, directory, name, target, attributes, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, make);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, make);
 }
 
-Task<Changed<Node>> FileSystem::MakeNode(const Context& context, const Handle& directory, std::string_view name,
+Task<Changed<Node>> FileSystem::MakeNode(const RequestContext& context, const Handle& directory, std::string_view name,
                                          const NodeType& type, const NewAttributes& attributes) {
   const auto make = [&](Tree::Touches& touches) {
     return tree_.MakeNode(context.credentials, directory, name, type, attributes, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, make);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, make);
 }
 
-Task<Changed<void>> FileSystem::Remove(const Context& context, const Handle& directory, std::string_view name) {
+Task<Changed<void>> FileSystem::Remove(const RequestContext& context, const Handle& directory, std::string_view name) {
   const auto remove = [&](Tree::Touches& touches) {
     return tree_.Unlink(context.credentials, directory, name, 0, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, remove);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, remove);
 }
 
-Task<Changed<void>> FileSystem::RemoveDirectory(const Context& context, const Handle& directory,
+Task<Changed<void>> FileSystem::RemoveDirectory(const RequestContext& context, const Handle& directory,
                                                 std::string_view name) {
   const auto remove = [&](Tree::Touches& touches) {
     return tree_.Unlink(context.credentials, directory, name, AT_REMOVEDIR, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, remove);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, remove);
 }
 
-Task<Renamed> FileSystem::Rename(const Context& context, const Handle& from_directory, std::string_view from_name,
-                                 const Handle& to_directory, std::string_view to_name) {
+Task<Renamed> FileSystem::Rename(const RequestContext& context, const Handle& from_directory,
+                                 std::string_view from_name, const Handle& to_directory, std::string_view to_name) {
   const auto rename = [&](Tree::Touches& touches) {
     return tree_.Rename(context.credentials, from_directory, from_name, to_directory, to_name, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, rename);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, rename);
 }
 
-Task<Linked> FileSystem::Link(const Context& context, const Handle& file, const Handle& directory,
+Task<Linked> FileSystem::Link(const RequestContext& context, const Handle& file, const Handle& directory,
                               std::string_view name) {
   const auto link = [&](Tree::Touches& touches) {
     return tree_.Link(context.credentials, file, directory, name, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, link);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, link);
 }
 
-Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const Context& context, const Handle& directory,
+Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const RequestContext& context, const Handle& directory,
                                                              const ReadDirectoryArguments& arguments, EntrySink& sink) {
   const auto list = [&] { return tree_.ReadDirectory(context.credentials, directory, arguments, sink); };
-  co_return co_await OnPool(context, pool_, Work::kMetadata, list);
+  co_return co_await OnPool(context, pool_, WorkKind::kMetadata, list);
 }
 
-Task<Observed<Space>> FileSystem::GetSpace(const Context& context, const Handle& object) {
+Task<Observed<Space>> FileSystem::GetSpace(const RequestContext& context, const Handle& object) {
   const auto attempt = [&](Patience patience) { return tree_.GetSpace(object, patience); };
-  co_return co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, attempt);
+  co_return co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, attempt);
 }
 
-Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file) {
+Task<Result<Pinned>> FileSystem::Pin(const RequestContext& context, const Handle& file) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
-  PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(context, pool_, Work::kMetadata, reach));
+  PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach));
   PENSTOCK_CO_CHECK(tree_.Pin(object));
   auto unpin = [this, object](const void*) mutable {
     tree_.Unpin(object->handle());
@@ -289,14 +291,14 @@ Task<Result<Pinned>> FileSystem::Pin(const Context& context, const Handle& file)
   co_return Pinned(object.get(), std::move(unpin));
 }
 
-Task<Result<std::shared_ptr<LocalLocks>>> FileSystem::OpenLocks(const Context& context, const Handle& file,
+Task<Result<std::shared_ptr<LocalLocks>>> FileSystem::OpenLocks(const RequestContext& context, const Handle& file,
                                                                 bool exclusive) {
   if (!tree_.volume().local_locks) co_return nullptr;
   const auto open = [&]() -> Result<SharedFile> {
     PENSTOCK_TRY(const ObjectRef object, *tree_.Reach(file, Patience::kMayBlock));
     return OpenForLocks(*object, exclusive, tree_.all_objects());
   };
-  PENSTOCK_CO_TRY(SharedFile opened, co_await OnPool(context, pool_, Work::kMetadata, open));
+  PENSTOCK_CO_TRY(SharedFile opened, co_await OnPool(context, pool_, WorkKind::kMetadata, open));
   if (!opened) co_return nullptr;
   co_return std::make_shared<OfdLocks>(std::move(opened), pool_);
 }
@@ -316,88 +318,91 @@ LeaseReply FileSystem::TakeLease(const Handle& file) {
   return FileLease::Take(shared, pool_);
 }
 
-Task<LeaseReply> FileSystem::OpenLease(const Context& context, const Handle& file) {
+Task<LeaseReply> FileSystem::OpenLease(const RequestContext& context, const Handle& file) {
   // What other machines do to a file of a network breaks no lease, and FUSE keeps none.
   if (!leases_ || !tree_.volume().local_locks) co_return LeaseReply{};
   const auto take = [&] { return TakeLease(file); };
-  co_return co_await OnPool(context, pool_, Work::kMetadata, take);
+  co_return co_await OnPool(context, pool_, WorkKind::kMetadata, take);
 }
 
-Task<Observed<SeekReply>> FileSystem::Seek(const Context& context, const Handle& file, uint64_t offset, SeekWhat what) {
+Task<Observed<SeekReply>> FileSystem::Seek(const RequestContext& context, const Handle& file, uint64_t offset,
+                                           SeekWhat what) {
   const auto seek = [&] { return tree_.Seek(context.credentials, file, offset, what); };
-  co_return co_await OnPool(context, pool_, Work::kData, seek);
+  co_return co_await OnPool(context, pool_, WorkKind::kData, seek);
 }
 
-Task<Changed<void>> FileSystem::Allocate(const Context& context, const Handle& file, uint64_t offset, uint64_t length) {
+Task<Changed<void>> FileSystem::Allocate(const RequestContext& context, const Handle& file, uint64_t offset,
+                                         uint64_t length) {
   const auto allocate = [&](Tree::Touches& touches) {
     return tree_.ChangeSpace(context.credentials, file, offset, length, 0, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kData, allocate);
+  co_return co_await ChangeAndSync(context, WorkKind::kData, allocate);
 }
 
-Task<Changed<void>> FileSystem::Deallocate(const Context& context, const Handle& file, uint64_t offset,
+Task<Changed<void>> FileSystem::Deallocate(const RequestContext& context, const Handle& file, uint64_t offset,
                                            uint64_t length) {
   constexpr int kFlags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
   const auto punch = [&](Tree::Touches& touches) {
     return tree_.ChangeSpace(context.credentials, file, offset, length, kFlags, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kData, punch);
+  co_return co_await ChangeAndSync(context, WorkKind::kData, punch);
 }
 
-Task<Changed<CopyReply>> FileSystem::Copy(const Context& context, const Handle& from, uint64_t from_offset,
+Task<Changed<CopyReply>> FileSystem::Copy(const RequestContext& context, const Handle& from, uint64_t from_offset,
                                           const Handle& to, uint64_t to_offset, uint64_t count) {
   const auto copy = [&] { return tree_.Copy(context.credentials, from, from_offset, to, to_offset, count); };
-  co_return co_await OnPool(context, pool_, Work::kData, copy);
+  co_return co_await OnPool(context, pool_, WorkKind::kData, copy);
 }
 
-Task<Changed<void>> FileSystem::Clone(const Context& context, const Handle& from, uint64_t from_offset,
+Task<Changed<void>> FileSystem::Clone(const RequestContext& context, const Handle& from, uint64_t from_offset,
                                       const Handle& to, uint64_t to_offset, uint64_t count) {
   const auto clone = [&](Tree::Touches& touches) {
     return tree_.Clone(context.credentials, from, from_offset, to, to_offset, count, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kData, clone);
+  co_return co_await ChangeAndSync(context, WorkKind::kData, clone);
 }
 
-Task<Result<void>> FileSystem::Advise(const Context& context, const Handle& file, uint64_t offset, uint64_t count,
-                                      Advice advice) {
+Task<Result<void>> FileSystem::Advise(const RequestContext& context, const Handle& file, uint64_t offset,
+                                      uint64_t count, Advice advice) {
   const auto advise = [&] { return tree_.Advise(context.credentials, file, offset, count, advice); };
-  co_return co_await OnPool(context, pool_, Work::kData, advise);
+  co_return co_await OnPool(context, pool_, WorkKind::kData, advise);
 }
 
-Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const Context& context, const Handle& object,
+Task<Observed<std::vector<std::byte>>> FileSystem::GetXattr(const RequestContext& context, const Handle& object,
                                                             std::string_view name) {
   const auto get = [&] { return tree_.GetXattr(context.credentials, object, name); };
-  co_return co_await OnPool(context, pool_, Work::kMetadata, get);
+  co_return co_await OnPool(context, pool_, WorkKind::kMetadata, get);
 }
 
-Task<Changed<void>> FileSystem::SetXattr(const Context& context, const Handle& object, std::string_view name,
+Task<Changed<void>> FileSystem::SetXattr(const RequestContext& context, const Handle& object, std::string_view name,
                                          ConstBytes value, XattrMode mode) {
   const auto set = [&](Tree::Touches& touches) {
     return tree_.SetXattr(context.credentials, object, name, value, mode, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, set);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, set);
 }
 
-Task<Changed<void>> FileSystem::RemoveXattr(const Context& context, const Handle& object, std::string_view name) {
+Task<Changed<void>> FileSystem::RemoveXattr(const RequestContext& context, const Handle& object,
+                                            std::string_view name) {
   const auto remove = [&](Tree::Touches& touches) {
     return tree_.RemoveXattr(context.credentials, object, name, touches);
   };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, remove);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, remove);
 }
 
-Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const Context& context, const Handle& object) {
+Task<Observed<std::vector<std::string>>> FileSystem::ListXattrs(const RequestContext& context, const Handle& object) {
   const auto list = [&] { return tree_.ListXattrs(context.credentials, object); };
-  co_return co_await OnPool(context, pool_, Work::kMetadata, list);
+  co_return co_await OnPool(context, pool_, WorkKind::kMetadata, list);
 }
 
-Task<Observed<Acls>> FileSystem::GetAcls(const Context& context, const Handle& object) {
+Task<Observed<Acls>> FileSystem::GetAcls(const RequestContext& context, const Handle& object) {
   const auto get = [&] { return tree_.GetAcls(object); };
-  co_return co_await OnPool(context, pool_, Work::kMetadata, get);
+  co_return co_await OnPool(context, pool_, WorkKind::kMetadata, get);
 }
 
-Task<Changed<void>> FileSystem::SetAcls(const Context& context, const Handle& object, const NewAcls& acls) {
+Task<Changed<void>> FileSystem::SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) {
   const auto set = [&](Tree::Touches& touches) { return tree_.SetAcls(context.credentials, object, acls, touches); };
-  co_return co_await ChangeAndSync(context, Work::kMetadata, set);
+  co_return co_await ChangeAndSync(context, WorkKind::kMetadata, set);
 }
 
 }  // namespace penstock::fs::posix

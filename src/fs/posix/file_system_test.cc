@@ -119,7 +119,7 @@ TEST_P(PosixTest, TheHandleOfAnotherDirectoryIsNone) {
   auto other = posix::FileSystem::Open(outside() / "other", pool, options);
   ASSERT_TRUE(other);
   WriteFile(outside() / "other" / "file", "text");
-  const Context& caller = caller_;
+  const RequestContext& caller = caller_;
   const Observed<Node> found = Await((*other)->Lookup(caller, (*other)->Root(), "file"));
   ASSERT_TRUE(found.result);
   EXPECT_EQ(StatError(found.result->handle), Error::kBadHandle);
@@ -129,7 +129,7 @@ TEST_P(PosixTest, TheHandleOfAnotherDirectoryIsNone) {
 // One directory under two names: two handles of each file, neither good for the other export, and one identity.
 TEST_P(PosixTest, ADirectoryThatIsExportedTwiceHasOneIdentityOfEachFileAndTwoHandles) {
   WriteFile(exported() / "file", "text");
-  const Context& caller = caller_;
+  const RequestContext& caller = caller_;
   Workers pool(1);
   posix::Options options = backend().options();
   options.export_name = "/again";
@@ -157,7 +157,7 @@ TEST_P(PosixTest, ADirectoryThatIsExportedTwiceHasOneIdentityOfEachFileAndTwoHan
 TEST_P(PosixTest, WhatAnotherExportServesIsSeenButNotEntered) {
   stdfs::create_directory(exported() / "covered");
   WriteFile(exported() / "covered/file", "text");
-  const Context& caller = caller_;
+  const RequestContext& caller = caller_;
   for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
     Workers pool(1);
     posix::Options options;
@@ -351,7 +351,7 @@ TEST_P(PosixTest, SeveralLoopsShareIt) {
   std::atomic<int> failures = 0;
   const auto work = [](fs::FileSystem& fs, Loop& loop, Handle root, Handle file, int number,
                        std::atomic<int>& failed) -> Task<void> {
-    const Context caller{{0, 0, {}}, &loop};
+    const RequestContext caller{{0, 0, {}}, &loop};
     const Data data(Slice::Borrowed(AsBytes("text")));
     const CreateHow how;
     for (int i = 0; i < kRounds; ++i) {

@@ -53,23 +53,23 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
     return backend_->Await(std::move(task));
   }
   fs::FileSystem& fs() { return backend_->fs(); }
-  Context Root() { return {{0, 0, {}}, backend_->loop()}; }
+  RequestContext Root() { return {{0, 0, {}}, backend_->loop()}; }
   Handle HandleOf(const std::string& name = "file") {
-    const Context context = Root();
+    const RequestContext context = Root();
     return Await(fs().Lookup(context, fs().Root(), name)).result->handle;
   }
   LeaseReply OpenLease(const std::string& name = "file") {
-    const Context context = Root();
+    const RequestContext context = Root();
     const Handle handle = HandleOf(name);
     return Await(fs().OpenLease(context, handle));
   }
   Result<WriteReply> Write(const Handle& file) {
-    const Context context = Root();
+    const RequestContext context = Root();
     const Data data(Slice::Borrowed(AsBytes(std::string_view("more"))));
     return Await(fs().Write(context, file, 0, data, Stability::kUnstable)).result;
   }
   Result<WriteVerifier> Commit(const Handle& file) {
-    const Context context = Root();
+    const RequestContext context = Root();
     return Await(fs().Commit(context, file)).result;
   }
 
@@ -153,7 +153,7 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
   const Handle file = HandleOf();
   const LeaseReply held = OpenLease();
   EXPECT_TRUE(Commit(file));
-  const Context context = Root();
+  const RequestContext context = Root();
   const auto locks = Await(fs().OpenLocks(context, file, false));
   ASSERT_TRUE(locks && *locks);
   EXPECT_FALSE((*locks)->Lock(0, 9, false));
@@ -162,7 +162,7 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
 }
 
 TEST_P(LocalLeaseTest, StaysWhereTheServerLocksThroughAnotherExportOrWithTheFileOpenedAnew) {
-  const Context context = Root();
+  const RequestContext context = Root();
   const LeaseReply held = OpenLease();
   ASSERT_TRUE(held.lease);
   Workers pool(1);
@@ -185,7 +185,7 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerLocksThroughAnotherExportOrWithTheFile
 }
 
 TEST_P(LocalLeaseTest, OfSomebodyElseDelaysExclusiveLocksUntilItIsGivenUp) {
-  const Context context = Root();
+  const RequestContext context = Root();
   const Handle file = HandleOf();
   LeaseReply held = OpenLease();
   EXPECT_EQ(Await(fs().OpenLocks(context, file, true)), std::unexpected(Error::kDelay));
@@ -198,7 +198,7 @@ TEST_P(LocalLeaseTest, OfSomebodyElseDelaysExclusiveLocksUntilItIsGivenUp) {
 
 // There are descriptors enough: none is given up for it.
 TEST_P(LocalLeaseTest, IsNotTakenForAShortageOfDescriptors) {
-  const Context context = Root();
+  const RequestContext context = Root();
   for (const char* name : {"1", "2", "3"}) {
     MakeFile(name);
     HandleOf(name);

@@ -247,7 +247,7 @@ TEST_P(OpenObjectsTest, ADirectoryBesideAnotherExportIsNotStaleWhereverDescripto
   Options options = With(HandleMethod::kBest);
   options.state_directory = backend().scratch().state();
   options.others = {exported() / "covered"};
-  const Context& caller = caller_;
+  const RequestContext& caller = caller_;
   for (unsigned left = 0; left < 6; ++left) {
     Handle directory;
     for (const bool again : {false, true}) {

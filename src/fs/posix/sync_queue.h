@@ -27,7 +27,7 @@ class SyncQueue {
 
   // co_await queue.Sync(context, work, object, file, data_only): until what was written to the object is on the disk; `file` is
   // a descriptor of it. Resumes on the context's loop. The error is that of the sync.
-  auto Sync(const Context& context, Work work, ObjectRef object, SharedFile file, bool data_only) {
+  auto Sync(const RequestContext& context, WorkKind work, ObjectRef object, SharedFile file, bool data_only) {
     struct Awaiter : Waiter {
       SyncQueue& queue;
       bool await_ready() const noexcept { return false; }
@@ -45,7 +45,7 @@ class SyncQueue {
   // Whose turn it is in the pool, and for what.
   struct Turn {
     ClientKey client;
-    Work work;
+    WorkKind work;
 
     bool operator==(const Turn&) const = default;
   };

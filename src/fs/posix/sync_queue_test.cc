@@ -28,10 +28,10 @@ class SyncQueueTest : public testing::Test {
     served_ = 0;
   }
   Task<void> Sync(bool data_only) {
-    Context context;
+    RequestContext context;
     context.loop = &loop_;
     const SharedFile file = std::make_shared<const FileDescriptor>(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-    const Result<void> result = co_await queue_.Sync(context, Work::kData, nullptr, file, data_only);
+    const Result<void> result = co_await queue_.Sync(context, WorkKind::kData, nullptr, file, data_only);
     EXPECT_TRUE(result);
     ++served_;
   }

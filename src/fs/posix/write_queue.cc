@@ -22,7 +22,7 @@ void WriteQueue::Add(Waiter& waiter, const Key& key) {
 }
 
 void WriteQueue::Post(const Key& key) {
-  pool_.Post([this, key] { Serve(key); }, key.client, Work::kData);
+  pool_.Post([this, key] { Serve(key); }, key.client, WorkKind::kData);
 }
 
 void WriteQueue::Serve(const Key& key) {

@@ -31,7 +31,7 @@ class WriteQueue {
   // co_await queue.Run(context, object, write): what write() gives, on a thread of the pool. Resumes on the context's
   // loop.
   template <class Write>
-  auto Run(const Context& context, const ObjectRef& object, Write write) {
+  auto Run(const RequestContext& context, const ObjectRef& object, Write write) {
     using Given = std::invoke_result_t<Write&>;
     struct Awaiter : Waiter {
       WriteQueue& queue;

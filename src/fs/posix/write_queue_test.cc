@@ -32,7 +32,7 @@ class WriteQueueTest : public testing::Test {
   }
   template <class Write>
   Task<void> Run(WriteQueue& queue, uint64_t client, ObjectRef file, Write write) {
-    Context context;
+    RequestContext context;
     context.loop = &loop_;
     context.client = {client, client};
     const int given = co_await queue.Run(context, file, write);

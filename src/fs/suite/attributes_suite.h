@@ -152,13 +152,13 @@ TEST_P(AttributesSuite, AccessIsWhatTheModeGives) {
   caller_ = As(1001, 2001);
   const Handle file = Make(root_, "file", 0750);
   const Handle directory = MakeDirectory(root_, "directory", 0751);
-  const auto access = [&](const Handle& object, const Context& caller, AccessMask wanted = 0x3f) {
+  const auto access = [&](const Handle& object, const RequestContext& caller, AccessMask wanted = 0x3f) {
     const auto observed = Await(fs().Access(caller, object, wanted));
     EXPECT_TRUE(observed.attributes);
     return observed.result.value_or(0xffff);
   };
   const uint32_t groups[] = {5, 2001, 7};
-  const Context owner = As(1001, 1), member = As(1002, 1, groups), other = As(1003, 1), root = As(0, 0);
+  const RequestContext owner = As(1001, 1), member = As(1002, 1, groups), other = As(1003, 1), root = As(0, 0);
   EXPECT_EQ(access(file, owner), kAccessRead | kAccessModify | kAccessExtend | kAccessExecute);
   EXPECT_EQ(access(file, member), kAccessRead | kAccessExecute);
   EXPECT_EQ(access(file, other), 0u);

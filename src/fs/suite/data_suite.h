@@ -171,7 +171,7 @@ TEST_P(DataSuite, EachCallIsCheckedAgainstTheModeOfNow) {
   caller_ = As(1001, 1001);
   const Handle file = Make(root_, "file", 0666);
   ASSERT_TRUE(Write(file, 0, "text").result);
-  const Context other = As(1002, 1002);
+  const RequestContext other = As(1002, 1002);
   const auto set_mode = [&](uint32_t mode) {
     NewAttributes values;
     values.mode = mode;

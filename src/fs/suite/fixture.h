@@ -117,7 +117,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
     return backend_->Await(std::move(task));
   }
 
-  Context As(uint32_t uid, uint32_t gid, std::span<const uint32_t> groups = {}) {
+  RequestContext As(uint32_t uid, uint32_t gid, std::span<const uint32_t> groups = {}) {
     return {{uid, gid, groups}, backend_->loop()};
   }
 
@@ -216,7 +216,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
 
   std::unique_ptr<Backend> backend_;
   Handle root_;
-  Context caller_;  // whom all of the above are done as: root, where a test says nothing else
+  RequestContext caller_;  // whom all of the above are done as: root, where a test says nothing else
 
  private:
   static Handle MustNode(const Changed<Node>& made) {

@@ -41,7 +41,7 @@ mountstat3 ToStatus(fs::Error error) {
 }
 
 // Walks down from the export's root, one component after the other, never through a symbolic link and never up.
-Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::Context& caller, std::string_view path) {
+Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::RequestContext& caller, std::string_view path) {
   fs::FileSystem& file_system = from.file_system();
   fs::Handle place = file_system.Root();
   while (!path.empty()) {

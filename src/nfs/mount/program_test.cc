@@ -19,7 +19,7 @@ class MountTest : public testing::Test {
  protected:
   MountTest() {
     fs::memory::FileSystem& tree = server.Export("/data");
-    const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     const auto make = [&](const fs::Handle& in, std::string_view name, uint32_t mode) {
       fs::NewAttributes attributes;
       attributes.mode = mode;

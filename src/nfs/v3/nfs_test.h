@@ -88,7 +88,7 @@ class ReadOnlyTest : public NfsTest {
  protected:
   ReadOnlyTest() {
     fs::memory::FileSystem& tree = memory.Export("/ro", {.read_only = true, .squash = Squash::kNone});
-    const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     const fs::Handle top = tree.Root();
     Now(tree.Create(context, top, "file", {}));
     Now(tree.MakeDirectory(context, top, "directory", {}));

@@ -42,7 +42,7 @@ class Target {
 
   // All of these require *this.
   fs::FileSystem& file_system() const { return export_->file_system(); }
-  const fs::Context& context() const { return caller_->context(); }
+  const fs::RequestContext& context() const { return caller_->context(); }
   const fs::Handle& object() const { return object_; }
   bool read_only() const { return export_->options().read_only; }
   nfs3::nfs_fh3 HandleOf(const fs::Handle& object) const;

@@ -88,7 +88,7 @@ struct ListenerState {
   std::unique_ptr<Timer> pause;
   PendingPeers pending;                          // whose requests are coming in, or in `requests`
   std::list<std::unique_ptr<Request>> requests;  // that have come in
-  penstock::Completion<std::monostate>* waiting = nullptr;
+  OneShot<std::monostate>* waiting = nullptr;
 };
 
 // One peer, until its request has come in.
@@ -169,7 +169,7 @@ class SocketListener : public Listener {
   Task<std::unique_ptr<ConnectionRequest>> Next() override {
     std::shared_ptr<ListenerState> state = state_;  // this may go meanwhile
     while (!state->closed && state->requests.empty()) {
-      penstock::Completion<std::monostate> arrived;
+      OneShot<std::monostate> arrived;
       state->waiting = &arrived;
       co_await arrived;
     }

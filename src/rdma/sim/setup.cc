@@ -87,7 +87,7 @@ Task<std::unique_ptr<ConnectionRequest>> SimListener::Next() {
     queue_->waiting.pop_front();
     if (!attempt->over()) co_return std::make_unique<SimRequest>(network_, provider_, local_, std::move(attempt));
   }
-  penstock::Completion<std::unique_ptr<ConnectionRequest>> next;
+  OneShot<std::unique_ptr<ConnectionRequest>> next;
   next_ = &next;
   queue_->free.push_back(this);
   std::unique_ptr<ConnectionRequest> request = co_await next;

@@ -15,7 +15,7 @@ namespace penstock::rdma::sim {
 
 // A Connect or an Accept that has not returned. Shared by the coroutine that waits and the events that decide.
 struct PendingConnection {
-  penstock::Completion<ConnectResult> done;
+  OneShot<ConnectResult> done;
 
   bool over() const { return done.is_set(); }
   void Finish(ConnectResult result) {
@@ -81,7 +81,7 @@ class SimListener : public Listener {
   SimProvider& provider_;
   const Address local_;
   const std::shared_ptr<ListenQueue> queue_;
-  penstock::Completion<std::unique_ptr<ConnectionRequest>>* next_ = nullptr;  // in the frame of Next()
+  OneShot<std::unique_ptr<ConnectionRequest>>* next_ = nullptr;  // in the frame of Next()
   bool closed_ = false;
 };
 

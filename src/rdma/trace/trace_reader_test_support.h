@@ -144,7 +144,7 @@ struct Segment {
 };
 
 // A connection: its packets must follow each other as TCP's do, and each FPDU be whole and right.
-struct Connection {
+struct TracedConnection {
   std::optional<iwarp::MpaFrame> request, reply;
   std::vector<Segment> segments;
   std::optional<Packet> end;  // the first FIN or RST
@@ -179,9 +179,9 @@ inline Segment ParseFpdu(From from, ConstBytes fpdu) {
   return segment;
 }
 
-inline std::vector<Connection> Connections(const Capture& capture) {
+inline std::vector<TracedConnection> Connections(const Capture& capture) {
   using iwarp::MpaFrame;
-  std::vector<Connection> connections;
+  std::vector<TracedConnection> connections;
   std::map<std::pair<uint16_t, uint16_t>, uint32_t> next;  // by ports
   uint16_t client = 0;
   for (const Packet& packet : capture.packets) {
@@ -199,7 +199,7 @@ inline std::vector<Connection> Connections(const Capture& capture) {
     next[ports] += static_cast<uint32_t>(packet.payload().size()) +
                    (packet.has(TcpStream::kSyn) || packet.has(TcpStream::kFin) ? 1 : 0);
 
-    Connection& connection = connections.back();
+    TracedConnection& connection = connections.back();
     if ((packet.has(TcpStream::kFin) || packet.has(TcpStream::kReset)) && !connection.end) connection.end = packet;
     if (packet.payload().empty()) continue;
     const From from = packet.source() == client ? From::kClient : From::kServer;

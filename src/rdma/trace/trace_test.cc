@@ -89,7 +89,7 @@ class TraceTest : public testing::Test {
   void Run() { ASSERT_TRUE(world_.Run()); }
 
   // What the file of a host says, when everything on it has ended.
-  Connection Traced(Host& host) {
+  TracedConnection Traced(Host& host) {
     host.peer.reset();
     host.file.reset();
     const Capture capture = ReadCapture(host.path);
@@ -110,7 +110,7 @@ class TraceTest : public testing::Test {
 TEST_F(TraceTest, TheSetUpIsThereWithThePrivateDataOfBothSides) {
   Connect();
   for (Host* host : {&client_, &server_}) {
-    const Connection connection = Traced(*host);
+    const TracedConnection connection = Traced(*host);
     EXPECT_EQ(connection.request->private_data, Octets("from client"));
     EXPECT_EQ(connection.reply->private_data, Octets("from server"));
     EXPECT_FALSE(connection.reply->rejected);
@@ -135,7 +135,7 @@ TEST_F(TraceTest, TheFileSaysWhatItIsAndWhenThingsHappened) {
 
 TEST_F(TraceTest, ARefusedPeerIsInTheFileOfWhoRefused) {
   Connect(false);
-  const Connection connection = Traced(server_);
+  const TracedConnection connection = Traced(server_);
   EXPECT_EQ(connection.request->private_data, Octets("from client"));
   EXPECT_EQ(connection.reply->private_data, Octets("not you"));
   EXPECT_TRUE(connection.reply->rejected);
@@ -154,7 +154,7 @@ TEST_F(TraceTest, SendsOfBothSidesAreInTheFilesOfBoth) {
   server_.peer->PostSend("");
   Run();
   for (Host* host : {&client_, &server_}) {
-    const Connection connection = Traced(*host);
+    const TracedConnection connection = Traced(*host);
     std::vector<std::tuple<From, Opcode, uint32_t, std::string>> sends;
     for (const Segment& segment : connection.segments) {
       EXPECT_EQ(segment.untagged.queue, iwarp::kSendQueue);
@@ -176,7 +176,7 @@ TEST_F(TraceTest, AWriteStandsInSegmentsInTheFileOfWhoWrites) {
   auto region = client_.peer->endpoint().Register(memory, Access::kRemoteWrite);
   server_.peer->PostWrite(GatherOf(data), region->Segment(0, data.size()));
   Run();
-  const Connection connection = Traced(server_);
+  const TracedConnection connection = Traced(server_);
   std::vector<std::byte> written;
   for (const Segment& segment : connection.Of(Opcode::kWrite)) {
     EXPECT_EQ(segment.from, From::kServer);
@@ -197,7 +197,7 @@ TEST_F(TraceTest, AReadStandsWithWhatItHasFetched) {
   server_.peer->PostRead(first, region->Segment(50, first.size()));
   server_.peer->PostRead(second, region->Segment(0, second.size()));
   Run();
-  const Connection connection = Traced(server_);
+  const TracedConnection connection = Traced(server_);
   const auto requests = connection.Of(Opcode::kReadRequest);
   ASSERT_THAT(requests, SizeIs(2));
   std::map<Stag, std::vector<std::byte>> fetched;
@@ -225,12 +225,12 @@ TEST_F(TraceTest, BothFilesSayHowItEnded) {
   client_.peer->endpoint().Disconnect();
   client_.peer->PostSend("too late");
   Run();
-  const Connection at_client = Traced(client_);
+  const TracedConnection at_client = Traced(client_);
   EXPECT_TRUE(at_client.end->has(TcpStream::kFin));
   EXPECT_NE(at_client.end->source(), 20049);
   EXPECT_THAT(at_client.end->comment, HasSubstr("connection 1: closed from here"));
   EXPECT_THAT(at_client.segments, IsEmpty());
-  const Connection at_server = Traced(server_);
+  const TracedConnection at_server = Traced(server_);
   EXPECT_TRUE(at_server.end->has(TcpStream::kFin));
   EXPECT_NE(at_server.end->source(), 20049);
   EXPECT_THAT(at_server.end->comment, HasSubstr("closed by the peer"));
@@ -240,7 +240,7 @@ TEST_F(TraceTest, AConnectionThatBreaksEndsInAReset) {
   Connect();
   network_.LoseAll();
   Run();
-  const Connection connection = Traced(server_);
+  const TracedConnection connection = Traced(server_);
   EXPECT_TRUE(connection.end->has(TcpStream::kReset));
   EXPECT_THAT(connection.end->comment, HasSubstr("broken"));
 }
@@ -252,7 +252,7 @@ TEST_F(TraceTest, AReadThatFailsHasNoResponse) {
   const Context read = server_.peer->PostRead(local, region->Segment(0, local.size()));
   Run();
   EXPECT_EQ(server_.peer->StatusOf(read), Status::kRemoteAccess);
-  const Connection connection = Traced(server_);
+  const TracedConnection connection = Traced(server_);
   EXPECT_THAT(connection.Of(Opcode::kReadRequest), SizeIs(1));
   EXPECT_THAT(connection.Of(Opcode::kReadResponse), IsEmpty());
   EXPECT_THAT(connection.end->comment, HasSubstr("terminated by the peer"));

@@ -137,7 +137,7 @@ void CmId::Handle(CmEvent event) {
 
 Task<CmEvent> CmId::Next(TimePoint deadline) {
   if (events_.empty()) {
-    penstock::Completion<std::monostate> arrived;
+    OneShot<std::monostate> arrived;
     waiting_ = &arrived;
     std::unique_ptr<Timer> timer = channel_->loop().MakeTimer([this] {
       CmEvent event;

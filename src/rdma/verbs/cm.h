@@ -85,7 +85,7 @@ class CmId {
   const std::shared_ptr<CmChannel> channel_;
   rdma_cm_id* id_;
   std::deque<CmEvent> events_;
-  penstock::Completion<std::monostate>* waiting_ = nullptr;
+  OneShot<std::monostate>* waiting_ = nullptr;
   std::function<void(const CmEvent&)> handler_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -196,7 +196,7 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   std::unique_ptr<Timer> again;
   std::vector<std::shared_ptr<Device>> devices;  // kept open between connections
   Fifo<std::unique_ptr<Request>> requests;
-  penstock::Completion<std::monostate>* waiting = nullptr;
+  OneShot<std::monostate>* waiting = nullptr;
 
   SetupResult<void> Begin() {
     // Its own device is watched from the first: whoever removes it waits for us.
@@ -294,7 +294,7 @@ class VerbsListener : public Listener {
  private:
   static Task<std::unique_ptr<ConnectionRequest>> NextOf(std::shared_ptr<ListenerState> state) {
     while (state->listening && state->requests.empty()) {
-      penstock::Completion<std::monostate> arrived;
+      OneShot<std::monostate> arrived;
       state->waiting = &arrived;
       co_await arrived;
     }

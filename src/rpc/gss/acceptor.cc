@@ -100,7 +100,7 @@ Task<SecurityFlavor::Admission> Acceptor::Admit(const Message& call, const CallH
 
 // RFC 2203 §5.3.3.1. Nothing is made of a number before it is proven that the client has sent it, but for dropping it
 // (§7.2.2).
-Acceptor::Verdict Acceptor::Verify(const Incoming& incoming, Context& context) {
+Acceptor::Verdict Acceptor::Verify(const Incoming& incoming, SecurityContext& context) {
   const CallHeader& header = incoming.header;
   const uint32_t sequence = incoming.credential.seq_num;
   if (!context.window.IsNew(sequence)) return Verdict::kDropped;

@@ -47,7 +47,7 @@ class Acceptor final : public SecurityFlavor {
   struct Negotiated {
     std::unique_ptr<MechanismContext> mechanism;  // where more are needed
     MechanismContext::Step step;
-    std::shared_ptr<Context> context;  // where none is
+    std::shared_ptr<SecurityContext> context;  // where none is
     Mic verifier{};
   };
   enum class Verdict : uint8_t { kAccepted, kDropped, kBadVerifier, kNotOfContext, kContextOver };
@@ -55,7 +55,7 @@ class Acceptor final : public SecurityFlavor {
   Task<Message> Negotiate(const Incoming& incoming);
   Result<Negotiated> TakeToken(std::unique_ptr<MechanismContext> mechanism, const Handle& handle, ConstBytes token);
   // In the context's turn.
-  static Verdict Verify(const Incoming& incoming, Context& context);
+  static Verdict Verify(const Incoming& incoming, SecurityContext& context);
   Task<Admission> AdmitData(const Incoming& incoming);
 
   Mechanism& mechanism_;

@@ -23,7 +23,7 @@ namespace penstock::rpc::gss {
 using Handle = std::array<std::byte, 16>;
 
 // Shared by the calls that use it, which may be on different loops.
-struct Context {
+struct SecurityContext {
   Handle handle;
   Initiator initiator;
   TimePoint expires = TimePoint::max();
@@ -41,10 +41,10 @@ struct Context {
 // the loop, at once, where that is short and nothing else uses the context; else on a thread of `pool`, in its turn: the
 // loop goes on meanwhile. Where `loop` or `pool` is null there is but one thread, and f() runs at once.
 template <class Function>
-auto InTurn(std::shared_ptr<Context> context, Loop* loop, Workers* pool, bool takes_long, Function function) {
+auto InTurn(std::shared_ptr<SecurityContext> context, Loop* loop, Workers* pool, bool takes_long, Function function) {
   using T = std::invoke_result_t<Function&>;
   struct Awaiter {
-    std::shared_ptr<Context> context;
+    std::shared_ptr<SecurityContext> context;
     Loop* loop;
     Workers* pool;
     bool takes_long;

@@ -59,7 +59,7 @@ std::unique_ptr<MechanismContext> ContextTable::Resume(ConstBytes handle, TimePo
   return nullptr;
 }
 
-void ContextTable::Establish(std::shared_ptr<Context> context, TimePoint now) {
+void ContextTable::Establish(std::shared_ptr<SecurityContext> context, TimePoint now) {
   const std::lock_guard lock(mutex_);
   const auto at = FindBegun(context->handle);
   assert(at != begun_.end() && !at->mechanism);

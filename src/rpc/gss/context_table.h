@@ -47,14 +47,14 @@ class ContextTable {
   // The next token has come: gives what Continue() was given, and it is as after Begin(). Null where there is no such
   // context, or one of its tokens is being looked at.
   std::unique_ptr<MechanismContext> Resume(ConstBytes handle, TimePoint now);
-  void Establish(std::shared_ptr<Context> context, TimePoint now);
+  void Establish(std::shared_ptr<SecurityContext> context, TimePoint now);
   void Abandon(const Handle& handle);
 
   // ---- established ----
 
   struct Found {
-    std::shared_ptr<Context> context;  // stays whatever becomes of it in the table
-    bool expired = false;              // then it is in the table no more
+    std::shared_ptr<SecurityContext> context;  // stays whatever becomes of it in the table
+    bool expired = false;                      // then it is in the table no more
   };
   Found Find(ConstBytes handle, TimePoint now);
   void Remove(const Handle& handle);
@@ -73,7 +73,7 @@ class ContextTable {
     TimePoint until;
   };
   using BegunList = std::list<Begun>;
-  using EstablishedList = std::list<std::shared_ptr<Context>>;
+  using EstablishedList = std::list<std::shared_ptr<SecurityContext>>;
 
   static std::optional<Handle> HandleOf(ConstBytes octets);
   BegunList::iterator FindBegun(const Handle& handle);

@@ -35,7 +35,7 @@ class ContextTableTest : public testing::Test {
   }
   Handle Establish(TimePoint expires = TimePoint::max()) {
     const Handle handle = *table.Begin(Address(1), now);
-    auto context = std::make_shared<Context>();
+    auto context = std::make_shared<SecurityContext>();
     context->handle = handle;
     context->expires = expires;
     context->mechanism = std::make_unique<CountedContext>(contexts);

@@ -17,7 +17,8 @@ bool HasFiles(const Message& message) {
 
 }  // namespace
 
-DataCall::DataCall(std::shared_ptr<Context> context, GssService service, uint32_t sequence, Xid xid, Workers* pool)
+DataCall::DataCall(std::shared_ptr<SecurityContext> context, GssService service, uint32_t sequence, Xid xid,
+                   Workers* pool)
     : context_(std::move(context)), sequence_(sequence), xid_(xid), pool_(pool) {
   credential_.flavor = AuthFlavor::RPCSEC_GSS;
   credential_.uid = context_->initiator.uid;
@@ -84,7 +85,7 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
     // Out of turn where a file is read: the context's other calls do not wait for the disk.
     const bool reads = HasFiles(plain);
     Result<void> written;
-    if (reads) written = co_await Offload(peer.loop, pool_, write, ClientKeyOf(peer), Work::kData);
+    if (reads) written = co_await Offload(peer.loop, pool_, write, ClientKeyOf(peer), WorkKind::kData);
     const auto seal = [&]() -> Result<Message> {
       if (!reads) PENSTOCK_CHECK(write());
       return SealResults(*context_, *plan, *verifier, room);

@@ -16,7 +16,7 @@ inline constexpr size_t kLong = 32 << 10;
 
 class DataCall final : public SecuredCall {
  public:
-  DataCall(std::shared_ptr<Context> context, GssService service, uint32_t sequence, Xid xid, Workers* pool);
+  DataCall(std::shared_ptr<SecurityContext> context, GssService service, uint32_t sequence, Xid xid, Workers* pool);
 
   // Takes the arguments out of `call`, where they begin at `arguments_at`; false where they are not what the client has
   // sealed.
@@ -33,7 +33,7 @@ class DataCall final : public SecuredCall {
   };
   Prepared Prepare(const Message& plain) const;
 
-  const std::shared_ptr<Context> context_;
+  const std::shared_ptr<SecurityContext> context_;
   const uint32_t sequence_;
   const Xid xid_;
   Workers* const pool_;

@@ -46,7 +46,7 @@ Result<Acceptor::Negotiated> Acceptor::TakeToken(std::unique_ptr<MechanismContex
     negotiated.mechanism = std::move(mechanism);
     return negotiated;
   }
-  auto context = std::make_shared<Context>();
+  auto context = std::make_shared<SecurityContext>();
   context->handle = handle;
   PENSTOCK_TRY(context->initiator, mechanism->GetInitiator());
   if (context->initiator.lifetime) context->expires = clock_.Now() + *context->initiator.lifetime;

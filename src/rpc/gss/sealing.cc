@@ -91,7 +91,7 @@ Message Behind(const Message& message, size_t count) {
   return rest;
 }
 
-std::optional<Message> UnsealIntegrity(Context& context, uint32_t sequence, const Message& sealed) {
+std::optional<Message> UnsealIntegrity(SecurityContext& context, uint32_t sequence, const Message& sealed) {
   const auto data = xdr::DecodeWhole<rpcsecgss::rpc_gss_integ_data>(sealed);
   if (!data) return std::nullopt;
   const ConstBytes body = data->databody_integ.bytes();
@@ -103,7 +103,7 @@ std::optional<Message> UnsealIntegrity(Context& context, uint32_t sequence, cons
   return Message::Whole(Slice(sealed.stream.owner(), body.subspan(kWord)));
 }
 
-std::optional<Message> UnsealPrivacy(Context& context, uint32_t sequence, const Message& sealed,
+std::optional<Message> UnsealPrivacy(SecurityContext& context, uint32_t sequence, const Message& sealed,
                                      const BufferRef& room) {
   const auto data = xdr::DecodeWhole<rpcsecgss::rpc_gss_priv_data>(sealed);
   if (!data) return std::nullopt;
@@ -140,7 +140,7 @@ Message WithVerifier(BufferPool& pool, const Message& plain, const Mic& verifier
   return reply;
 }
 
-Result<SealPlan> PlanSeal(Context& context, GssService service, const Message& plain, const Mic& verifier) {
+Result<SealPlan> PlanSeal(SecurityContext& context, GssService service, const Message& plain, const Mic& verifier) {
   SealPlan plan{.service = service, .results = plain.flat_size() - kResultsAt, .wrap = {}, .size = 0};
   const size_t data = kWord + plan.results;
   if (service == GssService::kIntegrity) {
@@ -163,7 +163,8 @@ Result<void> WriteResults(const SealPlan& plan, uint32_t sequence, const Message
   return WriteData(writer, sequence, results);
 }
 
-Result<Message> SealResults(Context& context, const SealPlan& plan, const Mic& verifier, const BufferRef& room) {
+Result<Message> SealResults(SecurityContext& context, const SealPlan& plan, const Mic& verifier,
+                            const BufferRef& room) {
   Writer writer(room->bytes());
   writer.Skip(HeaderSize(verifier.size) + kWord);
   const Bytes body = writer.Skip(plan.wrap.before + kWord + plan.results + plan.wrap.behind);
@@ -178,7 +179,7 @@ Result<Message> SealResults(Context& context, const SealPlan& plan, const Mic& v
   return Message::Whole(Slice(room, room->bytes().first(writer.done())));
 }
 
-size_t SealOverhead(const Context& context, GssService service) {
+size_t SealOverhead(const SecurityContext& context, GssService service) {
   const size_t mic = RoundUp(context.mic_size, kWord);
   switch (service) {
     case GssService::kNone:

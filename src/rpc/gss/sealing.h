@@ -22,9 +22,10 @@ Message Behind(const Message& message, size_t count);
 
 // What sealed arguments stand for. Nothing where they are malformed, not those that the client sealed, or sealed for
 // another call than that of the sequence number. All may take as long as decrypting does; in the context's turn.
-std::optional<Message> UnsealIntegrity(Context& context, uint32_t sequence, const Message& sealed);
+std::optional<Message> UnsealIntegrity(SecurityContext& context, uint32_t sequence, const Message& sealed);
 // `room`, of as many octets as `sealed` has at least, is where they are decrypted.
-std::optional<Message> UnsealPrivacy(Context& context, uint32_t sequence, const Message& sealed, const BufferRef& room);
+std::optional<Message> UnsealPrivacy(SecurityContext& context, uint32_t sequence, const Message& sealed,
+                                     const BufferRef& room);
 
 // ---- replies ----
 
@@ -44,15 +45,15 @@ struct SealPlan {
   size_t size = 0;     // of the reply, at most
 };
 // In the context's turn.
-Result<SealPlan> PlanSeal(Context& context, GssService service, const Message& plain, const Mic& verifier);
+Result<SealPlan> PlanSeal(SecurityContext& context, GssService service, const Message& plain, const Mic& verifier);
 // Writes the reply to `room`, of plan.size octets at least, but for its seal. May take as long as reading payloads that
 // are still in files, and fails where they cannot be read; any thread, out of turn.
 Result<void> WriteResults(const SealPlan& plan, uint32_t sequence, const Message& plain, const Mic& verifier,
                           const BufferRef& room);
 // Seals what WriteResults() has written. May take as long as encryption does; in the context's turn.
-Result<Message> SealResults(Context& context, const SealPlan& plan, const Mic& verifier, const BufferRef& room);
+Result<Message> SealResults(SecurityContext& context, const SealPlan& plan, const Mic& verifier, const BufferRef& room);
 
 // Octets that a reply with sealed results is longer than without, at most.
-size_t SealOverhead(const Context& context, GssService service);
+size_t SealOverhead(const SecurityContext& context, GssService service);
 
 }  // namespace penstock::rpc::gss

@@ -238,7 +238,7 @@ TEST_P(TransportsTest, ManyCallsAtOnce) {
     constexpr int kCalls = 24;
     int left = kCalls;
     int right = 0;
-    Completion<> all;
+    OneShot<> all;
     const auto one = [&](uint32_t size) -> Task<void> {
       const uint32_t number = ++sequence;
       const Message call = alice.Call(Xid(next_xid++), To(Read::kNumber), service(), number, Words({size}));

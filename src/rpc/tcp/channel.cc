@@ -24,16 +24,16 @@ std::error_code Portable(const asio::error_code& error) {
 
 }  // namespace
 
-class Channel::Connection final : public std::enable_shared_from_this<Connection>, public RecordSocket::Owner {
+class Channel::OpenConnection final : public std::enable_shared_from_this<OpenConnection>, public RecordSocket::Owner {
  public:
-  Connection(Loop& loop, tcp::socket socket, const tcp::endpoint& server, const ChannelOptions& options)
+  OpenConnection(Loop& loop, tcp::socket socket, const tcp::endpoint& server, const ChannelOptions& options)
       : options_(options),
         socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
         peer_(PeerOf(loop, server, socket_->local())),
         requester_(loop, *socket_, options.call_limit) {}
-  ~Connection() { socket_->Abandon(); }
+  ~OpenConnection() { socket_->Abandon(); }
 
-  static Task<void> Run(std::shared_ptr<Connection> self) {
+  static Task<void> Run(std::shared_ptr<OpenConnection> self) {
     for (;;) {
       auto record = self->socket_->TakeReceived();
       if (!record) record = co_await self->socket_->Receive();
@@ -82,7 +82,7 @@ class Channel::Connection final : public std::enable_shared_from_this<Connection
     ++back_calls_;
     Spawn(Answer(shared_from_this(), std::move(record)));
   }
-  static Task<void> Answer(std::shared_ptr<Connection> self, Slice record) {
+  static Task<void> Answer(std::shared_ptr<OpenConnection> self, Slice record) {
     Message call;
     call.stream = std::move(record);
     Message reply = co_await self->options_.back_channel->HandleCall(std::move(call), self->peer_);
@@ -118,8 +118,8 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
   if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
   if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
-  auto connection = std::make_shared<Connection>(loop, std::move(socket), server, options);
-  Spawn(Connection::Run(connection));
+  auto connection = std::make_shared<OpenConnection>(loop, std::move(socket), server, options);
+  Spawn(OpenConnection::Run(connection));
   co_return std::unique_ptr<Channel>(new Channel(std::move(connection)));
 }
 

@@ -45,10 +45,10 @@ class Channel final : public rpc::Channel {
   void Close();
 
  private:
-  class Connection;
-  explicit Channel(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  class OpenConnection;
+  explicit Channel(std::shared_ptr<OpenConnection> connection) : connection_(std::move(connection)) {}
 
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<OpenConnection> connection_;
 };
 
 }  // namespace penstock::rpc::tcp

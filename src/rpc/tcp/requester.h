@@ -43,7 +43,7 @@ class Requester {
     uint64_t number = 0;  // of the message, in the socket
     uint64_t started = 0;
     Pending* next = nullptr;  // in its bucket
-    Completion<Result<Message, CallError>> reply;
+    OneShot<Result<Message, CallError>> reply;
   };
 
   void Insert(Pending& pending);

@@ -95,9 +95,10 @@ SocketAddress Listener::local() const {
 }
 
 // One connection, from its acceptance until nothing of it is left.
-class Server::Connection final : public RecordSocket::Owner {
+class Server::ServedConnection final : public RecordSocket::Owner {
  public:
-  Connection(Server& server, asio::ip::tcp::socket socket, Peer peer, std::unique_ptr<ConnectionTable::Place> place)
+  ServedConnection(Server& server, asio::ip::tcp::socket socket, Peer peer,
+                   std::unique_ptr<ConnectionTable::Place> place)
       : server_(server),
         peer_(std::move(peer)),
         place_(std::move(place)),
@@ -114,7 +115,7 @@ class Server::Connection final : public RecordSocket::Owner {
     memory_->set_on_room([&loop = server.loop_, weak = std::weak_ptr(self_)] { PostChange(loop, weak); });
     TellIdle();
   }
-  ~Connection() {
+  ~ServedConnection() {
     back_channel_->Detach();
     socket_->Abandon();
   }
@@ -123,7 +124,7 @@ class Server::Connection final : public RecordSocket::Owner {
   Task<void> Run() {
     for (;;) {
       bool may = MayTakeCall();
-      if (!may) may = co_await Wait(&Connection::MayTakeCall);
+      if (!may) may = co_await Wait(&ServedConnection::MayTakeCall);
       if (!may) break;
       auto record = socket_->TakeReceived();
       if (!record) record = co_await socket_->Receive();
@@ -140,7 +141,7 @@ class Server::Connection final : public RecordSocket::Owner {
       }
       if (socket_->awaited() == 0) break;
       may = MayTakeRecord();
-      if (!may) may = co_await Wait(&Connection::MayTakeRecord);
+      if (!may) may = co_await Wait(&ServedConnection::MayTakeRecord);
       if (!may) break;
     }
     memory_->StopWaiting();
@@ -165,7 +166,7 @@ class Server::Connection final : public RecordSocket::Owner {
   // What others hold for calls to the peer.
   class Back final : public BackChannel {
    public:
-    explicit Back(Connection& connection) : BackChannel(connection.peer_), connection_(&connection) {}
+    explicit Back(ServedConnection& connection) : BackChannel(connection.peer_), connection_(&connection) {}
 
     Task<Result<Message, CallError>> Call(Message call, ReplyShape /*shape*/) override {
       if (!connection_) co_return std::unexpected(CallError::kDisconnected);
@@ -180,17 +181,17 @@ class Server::Connection final : public RecordSocket::Owner {
     }
 
    private:
-    Connection* connection_;
+    ServedConnection* connection_;
   };
 
-  static void PostChange(Loop& loop, std::weak_ptr<Connection*> weak) {
+  static void PostChange(Loop& loop, std::weak_ptr<ServedConnection*> weak) {
     loop.Post([weak = std::move(weak)] {
       if (const auto self = weak.lock()) (*self)->changed_.Notify();
     });
   }
 
   // Until the condition holds. False where nothing is to be received any more.
-  Task<bool> Wait(bool (Connection::*condition)()) {
+  Task<bool> Wait(bool (ServedConnection::*condition)()) {
     waiting_ = true;
     bool holds = false;
     while (!draining_ && !socket_->closed()) {
@@ -322,7 +323,7 @@ class Server::Connection final : public RecordSocket::Owner {
   bool waiting_ = false;        // Run() takes no calls now
   bool draining_ = false;
   // For what others post to our loop.
-  const std::shared_ptr<Connection*> self_ = std::make_shared<Connection*>(this);
+  const std::shared_ptr<ServedConnection*> self_ = std::make_shared<ServedConnection*>(this);
 };
 
 Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
@@ -405,10 +406,10 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
   auto [place, refusal] = options_.connections->Admit(peer.address.address(), loop_.Now());
   if (!place) return;
   if (connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
-  Spawn(RunConnection(std::make_unique<Connection>(*this, std::move(socket), std::move(peer), std::move(place))));
+  Spawn(RunConnection(std::make_unique<ServedConnection>(*this, std::move(socket), std::move(peer), std::move(place))));
 }
 
-Task<void> Server::RunConnection(std::unique_ptr<Connection> connection) {
+Task<void> Server::RunConnection(std::unique_ptr<ServedConnection> connection) {
   connections_.push_back(connection.get());
   co_await connection->Run();
   std::erase(connections_, connection.get());
@@ -419,8 +420,8 @@ Task<void> Server::RunConnection(std::unique_ptr<Connection> connection) {
 void Server::Sweep() {
   if (connections_.empty()) return;
   sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
-  const std::vector<Connection*> all = connections_;
-  for (Connection* connection : all) {
+  const std::vector<ServedConnection*> all = connections_;
+  for (ServedConnection* connection : all) {
     // Closing one may end it, and with it no other.
     if (connection->StalledIntervals() < kSweepsPerLimit) continue;
     log::info("closed the connection of {}: it stalled in the middle of a message",
@@ -436,9 +437,9 @@ Task<void> Server::Stop(Duration drain_limit) {
   turn_.reset();
   accept_again_->Cancel();
   accept_signal_.Notify();
-  for (Connection* connection : std::vector<Connection*>(connections_)) connection->Drain();
+  for (ServedConnection* connection : std::vector<ServedConnection*>(connections_)) connection->Drain();
   auto limit = loop_.MakeTimer([this] {
-    for (Connection* connection : std::vector<Connection*>(connections_)) connection->Close();
+    for (ServedConnection* connection : std::vector<ServedConnection*>(connections_)) connection->Close();
   });
   limit->ExpireAfter(drain_limit);
   while (accepting_ || !connections_.empty()) co_await changed_;

@@ -81,12 +81,12 @@ class Server {
   size_t connections() const { return connections_.size(); }
 
  private:
-  class Connection;
+  class ServedConnection;
 
   Task<void> Accept();
   void Adopt(asio::ip::tcp::socket socket);
   static ServerOptions Complete(ServerOptions options);
-  Task<void> RunConnection(std::unique_ptr<Connection> connection);
+  Task<void> RunConnection(std::unique_ptr<ServedConnection> connection);
   void Sweep();
 
   Loop& loop_;
@@ -94,7 +94,7 @@ class Server {
   const ServerOptions options_;
   asio::ip::tcp::acceptor acceptor_;
   std::unique_ptr<AcceptTurns::Member> turn_;  // while it accepts
-  std::vector<Connection*> connections_;
+  std::vector<ServedConnection*> connections_;
   bool accepting_ = false;
   bool stopping_ = false;
   Signal changed_;

@@ -233,7 +233,7 @@ TEST_F(TcpTest, AClientThatTakesNoRepliesIsNotReadFromAndThenClosed) {
 class Hanging final : public CallHandler {
  public:
   Task<Message> HandleCall(Message call, const Peer& peer) override {
-    Completion<> released;
+    OneShot<> released;
     waiting_.push_back(&released);
     ++taken_;
     octets_ += call.stream.size();
@@ -248,7 +248,7 @@ class Hanging final : public CallHandler {
   }
   void Release(size_t count = SIZE_MAX) {
     for (; count > 0 && !waiting_.empty(); --count) {
-      Completion<>* const first = waiting_.front();
+      OneShot<>* const first = waiting_.front();
       waiting_.pop_front();
       first->Set();
     }
@@ -258,7 +258,7 @@ class Hanging final : public CallHandler {
   size_t octets() const { return octets_; }
 
  private:
-  std::deque<Completion<>*> waiting_;
+  std::deque<OneShot<>*> waiting_;
   size_t taken_ = 0;
   size_t octets_ = 0;
 };

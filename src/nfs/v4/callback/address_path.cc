@@ -1,12 +1,12 @@
 // Calls to clients of minor version 0, which listen somewhere (RFC 7530 §16.33, §15.1).
 #include <algorithm>
 
-#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/callback_sender.h"
 #include "rpc/tcp/channel.h"
 
 namespace penstock::nfs::v4 {
 
-Caller::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
+CallbackSender::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
   return [&loop, call_limit](SocketAddress client) -> Task<std::shared_ptr<rpc::Channel>> {
     rpc::tcp::ChannelOptions options;
     options.max_record = 64 << 10;
@@ -18,8 +18,8 @@ Caller::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
   };
 }
 
-void Caller::Probe(ClientId client) {
-  Run([](Caller& caller, ClientId id) -> Task<void> {
+void CallbackSender::Probe(ClientId client) {
+  Run([](CallbackSender& caller, ClientId id) -> Task<void> {
     CallbackAddress address;
     {
       auto state = caller.state_.Lock();
@@ -32,8 +32,8 @@ void Caller::Probe(ClientId client) {
 }
 
 // Without `operation`: CB_NULL. What comes of it is the state of the path.
-Task<Caller::Answer> Caller::CallByAddress(ClientId client, CallbackAddress address,
-                                           const CallbackOperation* operation) {
+Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, CallbackAddress address,
+                                                           const CallbackOperation* operation) {
   // Clients take callbacks from those who say who they are, and nobody else than root is the server.
   const rpc::ClientCredential root(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
   const CallbackCall call{.program = address.program,
@@ -57,7 +57,7 @@ Task<Caller::Answer> Caller::CallByAddress(ClientId client, CallbackAddress addr
 }
 
 // The connection that there is, or a new one.
-Task<std::shared_ptr<rpc::Channel>> Caller::ChannelTo(ClientId client, const CallbackAddress& address) {
+Task<std::shared_ptr<rpc::Channel>> CallbackSender::ChannelTo(ClientId client, const CallbackAddress& address) {
   if (const auto path = addresses_.find(client); path != addresses_.end()) {
     if (path->second.address == address) co_return path->second.channel;
     addresses_.erase(path);

@@ -1,5 +1,5 @@
 // Calls to clients of minor version 1 and later.
-#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/callback_sender.h"
 
 namespace penstock::nfs::v4 {
 
@@ -37,12 +37,12 @@ referring_call_list4 ReferringTo(const RequestName& request) {
 
 }  // namespace
 
-void Caller::ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) {
+void CallbackSender::ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) {
   Run(DeliverProbe(session, std::move(channel)));
 }
 
 // RFC 8881 §19.1.3. Who does not answer, or refuses, will not take other calls either.
-Task<void> Caller::DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel) {
+Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel) {
   if (probed_.size() >= options_.max_probes) co_return;
   const Way way(session, channel.get());
   const auto probed = probed_.insert(way);
@@ -58,8 +58,8 @@ Task<void> Caller::DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChan
   probed_.erase(way);
 }
 
-Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end,
-                                           OnlySession only) {
+Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, const CallbackOperation& operation,
+                                                           TimePoint end, OnlySession only) {
   bool early = false;
   const auto started = [&] {
     auto state = state_.Lock();
@@ -116,7 +116,7 @@ Task<Caller::Answer> Caller::CallBySession(ClientId client, const CallbackOperat
 }
 
 // Null where the session has gone, or nobody waits any more.
-Task<std::shared_ptr<rpc::BackChannel>> Caller::NextChannel(const SessionId& session, TimePoint end) {
+Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextChannel(const SessionId& session, TimePoint end) {
   while (!IsOver(end)) {
     {
       auto state = state_.Lock();

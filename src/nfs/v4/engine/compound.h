@@ -47,7 +47,7 @@ class Object {
 
   const Export& in() const { return *export_; }
   fs::FileSystem& file_system() const { return export_->file_system(); }
-  const fs::Context& context() const { return caller_.context(); }
+  const fs::RequestContext& context() const { return caller_.context(); }
   const fs::Handle& object() const { return object_; }
   FileHandle handle() const { return {export_->id(), object_}; }
   NamedFile name() const { return export_->Name(object_); }

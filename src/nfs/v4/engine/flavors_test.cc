@@ -18,7 +18,7 @@ class FlavorTest : public testing::Test {
   FlavorTest() {
     fs::memory::FileSystem& root = server.Export("/", {.squash = Squash::kNone});
     fs::memory::FileSystem& tree = server.Export("/strict", {.squash = Squash::kNone, .security = {kKrb5p}});
-    const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     EXPECT_TRUE(Now(root.MakeDirectory(context, root.Root(), "strict", {})).result);
     fs::CreateHow how;
     how.attributes.mode = 0666;

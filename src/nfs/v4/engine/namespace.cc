@@ -33,8 +33,8 @@ std::string_view LastName(std::string_view path) { return path.substr(path.rfind
 
 }  // namespace
 
-fs::Context OwnContext(Loop* loop) {
-  fs::Context context;
+fs::RequestContext OwnContext(Loop* loop) {
+  fs::RequestContext context;
   context.credentials.uid = 0;
   context.credentials.gid = 0;
   context.loop = loop;
@@ -105,7 +105,7 @@ bool Namespace::IsTop(const Object& object) const {
 }
 
 Task<fs::Result<fs::Handle>> Namespace::Walk(const Export& from, std::string_view path, Loop* loop) {
-  const fs::Context context = OwnContext(loop);
+  const fs::RequestContext context = OwnContext(loop);
   fs::Handle at = from.file_system().Root();
   while (!path.empty()) {
     const std::string_view name = path.substr(0, path.find('/'));

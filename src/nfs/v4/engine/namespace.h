@@ -18,7 +18,7 @@ namespace penstock::nfs::v4 {
 class Object;
 
 // The server's own look about, for nobody in particular.
-fs::Context OwnContext(Loop* loop);
+fs::RequestContext OwnContext(Loop* loop);
 
 // An object, and the export that it is in.
 struct Place {

@@ -12,7 +12,7 @@ using testing::UnorderedElementsAre;
 class NamespaceTest : public testing::Test {
  protected:
   void AddDirectory(fs::memory::FileSystem& tree, std::string_view name) {
-    const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     EXPECT_TRUE(Now(tree.MakeDirectory(root, tree.Root(), name, {})).result);
   }
   nfs_fh4 RootOf(std::string_view path) { return ToFileHandle(server.exports.Resolve(path).found->root()); }
@@ -102,7 +102,7 @@ TEST_F(NamespaceTest, ARootIsMountedOnTheDirectoryThatItStandsInFor) {
   fs::memory::FileSystem& tree = server.Export("/");
   AddDirectory(tree, "inner");
   server.Export("/inner");
-  const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+  const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   const uint64_t covered = Now(tree.Lookup(root, tree.Root(), "inner")).result->attributes.fileid;
   EXPECT_EQ(Number(RootOf("/inner"), FATTR4_MOUNTED_ON_FILEID), covered);
   EXPECT_NE(Number(RootOf("/inner"), FATTR4_FILEID), covered);

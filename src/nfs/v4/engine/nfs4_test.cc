@@ -229,7 +229,7 @@ std::optional<fs::Attributes> Nfs4Test::AttributesOf(std::string_view name) {
   return found.result->attributes;
 }
 
-fs::Context Nfs4Test::AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
+fs::RequestContext Nfs4Test::AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
 
 nfs_fh4 Nfs4Test::StaleHandle() {
   const nfs_fh4 handle = MakeFile("to be removed");

@@ -319,7 +319,7 @@ class Nfs4Test : public testing::Test {
   nfs_fh4 HandleOf(const fs::Handle& object);
   std::string ContentsOf(std::string_view name);
   std::optional<fs::Attributes> AttributesOf(std::string_view name);
-  static fs::Context AsRoot();
+  static fs::RequestContext AsRoot();
 
   // A well-formed handle whose object was removed.
   nfs_fh4 StaleHandle();

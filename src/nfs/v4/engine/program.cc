@@ -235,7 +235,7 @@ nfsstat4 Execution::RunSequence() {
   const Clients::RequestFacts facts = FactsAfterSequence();
   const TimePoint now = compound_.now();
   auto state = compound_.services.state.Lock();
-  auto started = state->clients.StartRequest(arguments, facts, Connection::Of(compound_.call.peer), now);
+  auto started = state->clients.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
   if (!started) {
     xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
     return started.error();

@@ -101,13 +101,13 @@ fs::Changed<T> PseudoFileSystem::Refuse(const fs::Handle& handle, fs::Error erro
   return {std::unexpected(error), Unchanged(handle)};
 }
 
-Task<fs::Result<fs::Attributes>> PseudoFileSystem::GetAttributes(const fs::Context&, const fs::Handle& object) {
+Task<fs::Result<fs::Attributes>> PseudoFileSystem::GetAttributes(const fs::RequestContext&, const fs::Handle& object) {
   const Node* node = Find(object);
   if (!node) co_return std::unexpected(fs::Error::kStale);
   co_return AttributesOf(*node);
 }
 
-Task<fs::Observed<fs::Node>> PseudoFileSystem::Lookup(const fs::Context&, const fs::Handle& directory,
+Task<fs::Observed<fs::Node>> PseudoFileSystem::Lookup(const fs::RequestContext&, const fs::Handle& directory,
                                                       std::string_view name) {
   const Node* node = Find(directory);
   if (!node) co_return fs::Observed<fs::Node>{std::unexpected(fs::Error::kStale), {}};
@@ -127,7 +127,7 @@ Task<fs::Observed<fs::Node>> PseudoFileSystem::Lookup(const fs::Context&, const 
   co_return fs::Observed<fs::Node>{fs::Node{HandleOf(*found), AttributesOf(*found)}, AttributesOf(*node)};
 }
 
-Task<fs::Observed<fs::AccessMask>> PseudoFileSystem::Access(const fs::Context&, const fs::Handle& object,
+Task<fs::Observed<fs::AccessMask>> PseudoFileSystem::Access(const fs::RequestContext&, const fs::Handle& object,
                                                             fs::AccessMask wanted) {
   const auto attributes = AttributesOf(object);
   if (!attributes) co_return fs::Observed<fs::AccessMask>{std::unexpected(fs::Error::kStale), {}};
@@ -135,7 +135,7 @@ Task<fs::Observed<fs::AccessMask>> PseudoFileSystem::Access(const fs::Context&, 
 }
 
 // Cookies: 1 and 2 stand behind "." and "..", the others behind the children in their order.
-Task<fs::Observed<fs::ReadDirectoryReply>> PseudoFileSystem::ReadDirectory(const fs::Context&,
+Task<fs::Observed<fs::ReadDirectoryReply>> PseudoFileSystem::ReadDirectory(const fs::RequestContext&,
                                                                            const fs::Handle& directory,
                                                                            const fs::ReadDirectoryArguments& arguments,
                                                                            fs::EntrySink& sink) {
@@ -165,133 +165,139 @@ Task<fs::Observed<fs::ReadDirectoryReply>> PseudoFileSystem::ReadDirectory(const
   co_return fs::Observed<fs::ReadDirectoryReply>{reply, AttributesOf(*node)};
 }
 
-Task<fs::Observed<fs::Space>> PseudoFileSystem::GetSpace(const fs::Context&, const fs::Handle& object) {
+Task<fs::Observed<fs::Space>> PseudoFileSystem::GetSpace(const fs::RequestContext&, const fs::Handle& object) {
   const auto attributes = AttributesOf(object);
   if (!attributes) co_return fs::Observed<fs::Space>{std::unexpected(fs::Error::kStale), {}};
   co_return fs::Observed<fs::Space>{fs::Space{}, attributes};
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::SetAttributes(const fs::Context&, const fs::Handle& object,
+Task<fs::Changed<void>> PseudoFileSystem::SetAttributes(const fs::RequestContext&, const fs::Handle& object,
                                                         const fs::NewAttributes&, std::optional<fs::Timestamp>) {
   co_return Refuse<void>(object);
 }
 
-Task<fs::Observed<std::string>> PseudoFileSystem::ReadLink(const fs::Context&, const fs::Handle& symlink) {
+Task<fs::Observed<std::string>> PseudoFileSystem::ReadLink(const fs::RequestContext&, const fs::Handle& symlink) {
   co_return fs::Observed<std::string>{std::unexpected(fs::Error::kInvalid), AttributesOf(symlink)};
 }
 
-Task<fs::Observed<fs::ReadReply>> PseudoFileSystem::Read(const fs::Context&, const fs::Handle& file, uint64_t,
+Task<fs::Observed<fs::ReadReply>> PseudoFileSystem::Read(const fs::RequestContext&, const fs::Handle& file, uint64_t,
                                                          uint32_t) {
   co_return fs::Observed<fs::ReadReply>{std::unexpected(fs::Error::kIsDir), AttributesOf(file)};
 }
 
-Task<fs::Changed<fs::WriteReply>> PseudoFileSystem::Write(const fs::Context&, const fs::Handle& file, uint64_t,
+Task<fs::Changed<fs::WriteReply>> PseudoFileSystem::Write(const fs::RequestContext&, const fs::Handle& file, uint64_t,
                                                           const Data&, fs::Stability) {
   co_return Refuse<fs::WriteReply>(file, fs::Error::kIsDir);
 }
 
-Task<fs::Changed<fs::WriteVerifier>> PseudoFileSystem::Commit(const fs::Context&, const fs::Handle& file) {
+Task<fs::Changed<fs::WriteVerifier>> PseudoFileSystem::Commit(const fs::RequestContext&, const fs::Handle& file) {
   co_return Refuse<fs::WriteVerifier>(file, fs::Error::kIsDir);
 }
 
-Task<fs::Changed<fs::Node>> PseudoFileSystem::Create(const fs::Context&, const fs::Handle& directory, std::string_view,
-                                                     const fs::CreateHow&) {
+Task<fs::Changed<fs::Node>> PseudoFileSystem::Create(const fs::RequestContext&, const fs::Handle& directory,
+                                                     std::string_view, const fs::CreateHow&) {
   co_return Refuse<fs::Node>(directory);
 }
 
-Task<fs::Changed<fs::Node>> PseudoFileSystem::MakeDirectory(const fs::Context&, const fs::Handle& directory,
+Task<fs::Changed<fs::Node>> PseudoFileSystem::MakeDirectory(const fs::RequestContext&, const fs::Handle& directory,
                                                             std::string_view, const fs::NewAttributes&) {
   co_return Refuse<fs::Node>(directory);
 }
 
-Task<fs::Changed<fs::Node>> PseudoFileSystem::MakeSymlink(const fs::Context&, const fs::Handle& directory,
+Task<fs::Changed<fs::Node>> PseudoFileSystem::MakeSymlink(const fs::RequestContext&, const fs::Handle& directory,
                                                           std::string_view, std::string_view,
                                                           const fs::NewAttributes&) {
   co_return Refuse<fs::Node>(directory);
 }
 
-Task<fs::Changed<fs::Node>> PseudoFileSystem::MakeNode(const fs::Context&, const fs::Handle& directory,
+Task<fs::Changed<fs::Node>> PseudoFileSystem::MakeNode(const fs::RequestContext&, const fs::Handle& directory,
                                                        std::string_view, const fs::NodeType&,
                                                        const fs::NewAttributes&) {
   co_return Refuse<fs::Node>(directory);
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::Remove(const fs::Context&, const fs::Handle& directory, std::string_view) {
+Task<fs::Changed<void>> PseudoFileSystem::Remove(const fs::RequestContext&, const fs::Handle& directory,
+                                                 std::string_view) {
   co_return Refuse<void>(directory);
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::RemoveDirectory(const fs::Context&, const fs::Handle& directory,
+Task<fs::Changed<void>> PseudoFileSystem::RemoveDirectory(const fs::RequestContext&, const fs::Handle& directory,
                                                           std::string_view) {
   co_return Refuse<void>(directory);
 }
 
-Task<fs::Renamed> PseudoFileSystem::Rename(const fs::Context&, const fs::Handle& from_directory, std::string_view,
-                                           const fs::Handle& to_directory, std::string_view) {
+Task<fs::Renamed> PseudoFileSystem::Rename(const fs::RequestContext&, const fs::Handle& from_directory,
+                                           std::string_view, const fs::Handle& to_directory, std::string_view) {
   co_return fs::Renamed{std::unexpected(fs::Error::kReadOnly), Unchanged(from_directory), Unchanged(to_directory)};
 }
 
-Task<fs::Linked> PseudoFileSystem::Link(const fs::Context&, const fs::Handle& file, const fs::Handle& directory,
+Task<fs::Linked> PseudoFileSystem::Link(const fs::RequestContext&, const fs::Handle& file, const fs::Handle& directory,
                                         std::string_view) {
   co_return fs::Linked{std::unexpected(fs::Error::kReadOnly), AttributesOf(file), Unchanged(directory)};
 }
 
-Task<fs::Result<fs::Pinned>> PseudoFileSystem::Pin(const fs::Context&, const fs::Handle&) {
+Task<fs::Result<fs::Pinned>> PseudoFileSystem::Pin(const fs::RequestContext&, const fs::Handle&) {
   co_return std::unexpected(fs::Error::kIsDir);
 }
 
-Task<fs::Observed<fs::SeekReply>> PseudoFileSystem::Seek(const fs::Context&, const fs::Handle& file, uint64_t,
+Task<fs::Observed<fs::SeekReply>> PseudoFileSystem::Seek(const fs::RequestContext&, const fs::Handle& file, uint64_t,
                                                          fs::SeekWhat) {
   co_return fs::Observed<fs::SeekReply>{std::unexpected(fs::Error::kIsDir), AttributesOf(file)};
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::Allocate(const fs::Context&, const fs::Handle& file, uint64_t, uint64_t) {
+Task<fs::Changed<void>> PseudoFileSystem::Allocate(const fs::RequestContext&, const fs::Handle& file, uint64_t,
+                                                   uint64_t) {
   co_return Refuse<void>(file, fs::Error::kIsDir);
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::Deallocate(const fs::Context&, const fs::Handle& file, uint64_t, uint64_t) {
+Task<fs::Changed<void>> PseudoFileSystem::Deallocate(const fs::RequestContext&, const fs::Handle& file, uint64_t,
+                                                     uint64_t) {
   co_return Refuse<void>(file, fs::Error::kIsDir);
 }
 
-Task<fs::Changed<fs::CopyReply>> PseudoFileSystem::Copy(const fs::Context&, const fs::Handle&, uint64_t,
+Task<fs::Changed<fs::CopyReply>> PseudoFileSystem::Copy(const fs::RequestContext&, const fs::Handle&, uint64_t,
                                                         const fs::Handle& to, uint64_t, uint64_t) {
   co_return Refuse<fs::CopyReply>(to, fs::Error::kIsDir);
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::Clone(const fs::Context&, const fs::Handle&, uint64_t, const fs::Handle& to,
-                                                uint64_t, uint64_t) {
+Task<fs::Changed<void>> PseudoFileSystem::Clone(const fs::RequestContext&, const fs::Handle&, uint64_t,
+                                                const fs::Handle& to, uint64_t, uint64_t) {
   co_return Refuse<void>(to, fs::Error::kIsDir);
 }
 
-Task<fs::Result<void>> PseudoFileSystem::Advise(const fs::Context&, const fs::Handle&, uint64_t, uint64_t, fs::Advice) {
+Task<fs::Result<void>> PseudoFileSystem::Advise(const fs::RequestContext&, const fs::Handle&, uint64_t, uint64_t,
+                                                fs::Advice) {
   co_return std::unexpected(fs::Error::kIsDir);
 }
 
-Task<fs::Observed<std::vector<std::byte>>> PseudoFileSystem::GetXattr(const fs::Context&, const fs::Handle& object,
-                                                                      std::string_view) {
+Task<fs::Observed<std::vector<std::byte>>> PseudoFileSystem::GetXattr(const fs::RequestContext&,
+                                                                      const fs::Handle& object, std::string_view) {
   co_return fs::Observed<std::vector<std::byte>>{std::unexpected(fs::Error::kNotSupported), AttributesOf(object)};
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::SetXattr(const fs::Context&, const fs::Handle& object, std::string_view,
-                                                   ConstBytes, fs::XattrMode) {
+Task<fs::Changed<void>> PseudoFileSystem::SetXattr(const fs::RequestContext&, const fs::Handle& object,
+                                                   std::string_view, ConstBytes, fs::XattrMode) {
   co_return Refuse<void>(object, fs::Error::kNotSupported);
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::RemoveXattr(const fs::Context&, const fs::Handle& object, std::string_view) {
+Task<fs::Changed<void>> PseudoFileSystem::RemoveXattr(const fs::RequestContext&, const fs::Handle& object,
+                                                      std::string_view) {
   co_return Refuse<void>(object, fs::Error::kNotSupported);
 }
 
-Task<fs::Observed<std::vector<std::string>>> PseudoFileSystem::ListXattrs(const fs::Context&,
+Task<fs::Observed<std::vector<std::string>>> PseudoFileSystem::ListXattrs(const fs::RequestContext&,
                                                                           const fs::Handle& object) {
   co_return fs::Observed<std::vector<std::string>>{std::unexpected(fs::Error::kNotSupported), AttributesOf(object)};
 }
 
-Task<fs::Observed<fs::Acls>> PseudoFileSystem::GetAcls(const fs::Context&, const fs::Handle& object) {
+Task<fs::Observed<fs::Acls>> PseudoFileSystem::GetAcls(const fs::RequestContext&, const fs::Handle& object) {
   const auto attributes = AttributesOf(object);
   if (!attributes) co_return fs::Observed<fs::Acls>{std::unexpected(fs::Error::kStale), {}};
   co_return fs::Observed<fs::Acls>{fs::Acls{.access = fs::AclOfMode(attributes->mode), .defaults = {}}, attributes};
 }
 
-Task<fs::Changed<void>> PseudoFileSystem::SetAcls(const fs::Context&, const fs::Handle& object, const fs::NewAcls&) {
+Task<fs::Changed<void>> PseudoFileSystem::SetAcls(const fs::RequestContext&, const fs::Handle& object,
+                                                  const fs::NewAcls&) {
   co_return Refuse<void>(object);
 }
 

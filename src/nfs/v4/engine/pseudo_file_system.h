@@ -41,65 +41,68 @@ class PseudoFileSystem final : public fs::FileSystem {
   fs::Result<fs::Identity> Identify(const fs::Handle& object) const override {
     return fs::Identity{UINT64_MAX, object};  // no device has this number
   }
-  Task<fs::Result<fs::Attributes>> GetAttributes(const fs::Context& context, const fs::Handle& object) override;
-  Task<fs::Observed<fs::Node>> Lookup(const fs::Context& context, const fs::Handle& directory,
+  Task<fs::Result<fs::Attributes>> GetAttributes(const fs::RequestContext& context, const fs::Handle& object) override;
+  Task<fs::Observed<fs::Node>> Lookup(const fs::RequestContext& context, const fs::Handle& directory,
                                       std::string_view name) override;
-  Task<fs::Observed<fs::AccessMask>> Access(const fs::Context& context, const fs::Handle& object,
+  Task<fs::Observed<fs::AccessMask>> Access(const fs::RequestContext& context, const fs::Handle& object,
                                             fs::AccessMask wanted) override;
-  Task<fs::Observed<fs::ReadDirectoryReply>> ReadDirectory(const fs::Context& context, const fs::Handle& directory,
+  Task<fs::Observed<fs::ReadDirectoryReply>> ReadDirectory(const fs::RequestContext& context,
+                                                           const fs::Handle& directory,
                                                            const fs::ReadDirectoryArguments& arguments,
                                                            fs::EntrySink& sink) override;
-  Task<fs::Observed<fs::Space>> GetSpace(const fs::Context& context, const fs::Handle& object) override;
+  Task<fs::Observed<fs::Space>> GetSpace(const fs::RequestContext& context, const fs::Handle& object) override;
 
   // It has nothing but directories, and nobody may change them.
-  Task<fs::Changed<void>> SetAttributes(const fs::Context& context, const fs::Handle& object,
+  Task<fs::Changed<void>> SetAttributes(const fs::RequestContext& context, const fs::Handle& object,
                                         const fs::NewAttributes& values, std::optional<fs::Timestamp> guard) override;
-  Task<fs::Observed<std::string>> ReadLink(const fs::Context& context, const fs::Handle& symlink) override;
-  Task<fs::Observed<fs::ReadReply>> Read(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+  Task<fs::Observed<std::string>> ReadLink(const fs::RequestContext& context, const fs::Handle& symlink) override;
+  Task<fs::Observed<fs::ReadReply>> Read(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
                                          uint32_t count) override;
-  Task<fs::Changed<fs::WriteReply>> Write(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+  Task<fs::Changed<fs::WriteReply>> Write(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
                                           const Data& data, fs::Stability stability) override;
-  Task<fs::Changed<fs::WriteVerifier>> Commit(const fs::Context& context, const fs::Handle& file) override;
-  Task<fs::Changed<fs::Node>> Create(const fs::Context& context, const fs::Handle& directory, std::string_view name,
-                                     const fs::CreateHow& how) override;
-  Task<fs::Changed<fs::Node>> MakeDirectory(const fs::Context& context, const fs::Handle& directory,
+  Task<fs::Changed<fs::WriteVerifier>> Commit(const fs::RequestContext& context, const fs::Handle& file) override;
+  Task<fs::Changed<fs::Node>> Create(const fs::RequestContext& context, const fs::Handle& directory,
+                                     std::string_view name, const fs::CreateHow& how) override;
+  Task<fs::Changed<fs::Node>> MakeDirectory(const fs::RequestContext& context, const fs::Handle& directory,
                                             std::string_view name, const fs::NewAttributes& attributes) override;
-  Task<fs::Changed<fs::Node>> MakeSymlink(const fs::Context& context, const fs::Handle& directory,
+  Task<fs::Changed<fs::Node>> MakeSymlink(const fs::RequestContext& context, const fs::Handle& directory,
                                           std::string_view name, std::string_view target,
                                           const fs::NewAttributes& attributes) override;
-  Task<fs::Changed<fs::Node>> MakeNode(const fs::Context& context, const fs::Handle& directory, std::string_view name,
-                                       const fs::NodeType& type, const fs::NewAttributes& attributes) override;
-  Task<fs::Changed<void>> Remove(const fs::Context& context, const fs::Handle& directory,
+  Task<fs::Changed<fs::Node>> MakeNode(const fs::RequestContext& context, const fs::Handle& directory,
+                                       std::string_view name, const fs::NodeType& type,
+                                       const fs::NewAttributes& attributes) override;
+  Task<fs::Changed<void>> Remove(const fs::RequestContext& context, const fs::Handle& directory,
                                  std::string_view name) override;
-  Task<fs::Changed<void>> RemoveDirectory(const fs::Context& context, const fs::Handle& directory,
+  Task<fs::Changed<void>> RemoveDirectory(const fs::RequestContext& context, const fs::Handle& directory,
                                           std::string_view name) override;
-  Task<fs::Renamed> Rename(const fs::Context& context, const fs::Handle& from_directory, std::string_view from_name,
-                           const fs::Handle& to_directory, std::string_view to_name) override;
-  Task<fs::Linked> Link(const fs::Context& context, const fs::Handle& file, const fs::Handle& directory,
+  Task<fs::Renamed> Rename(const fs::RequestContext& context, const fs::Handle& from_directory,
+                           std::string_view from_name, const fs::Handle& to_directory,
+                           std::string_view to_name) override;
+  Task<fs::Linked> Link(const fs::RequestContext& context, const fs::Handle& file, const fs::Handle& directory,
                         std::string_view name) override;
-  Task<fs::Result<fs::Pinned>> Pin(const fs::Context& context, const fs::Handle& file) override;
-  Task<fs::Observed<fs::SeekReply>> Seek(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+  Task<fs::Result<fs::Pinned>> Pin(const fs::RequestContext& context, const fs::Handle& file) override;
+  Task<fs::Observed<fs::SeekReply>> Seek(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
                                          fs::SeekWhat what) override;
-  Task<fs::Changed<void>> Allocate(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+  Task<fs::Changed<void>> Allocate(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
                                    uint64_t length) override;
-  Task<fs::Changed<void>> Deallocate(const fs::Context& context, const fs::Handle& file, uint64_t offset,
+  Task<fs::Changed<void>> Deallocate(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
                                      uint64_t length) override;
-  Task<fs::Changed<fs::CopyReply>> Copy(const fs::Context& context, const fs::Handle& from, uint64_t from_offset,
+  Task<fs::Changed<fs::CopyReply>> Copy(const fs::RequestContext& context, const fs::Handle& from, uint64_t from_offset,
                                         const fs::Handle& to, uint64_t to_offset, uint64_t count) override;
-  Task<fs::Changed<void>> Clone(const fs::Context& context, const fs::Handle& from, uint64_t from_offset,
+  Task<fs::Changed<void>> Clone(const fs::RequestContext& context, const fs::Handle& from, uint64_t from_offset,
                                 const fs::Handle& to, uint64_t to_offset, uint64_t count) override;
-  Task<fs::Result<void>> Advise(const fs::Context& context, const fs::Handle& file, uint64_t offset, uint64_t count,
-                                fs::Advice advice) override;
-  Task<fs::Observed<std::vector<std::byte>>> GetXattr(const fs::Context& context, const fs::Handle& object,
+  Task<fs::Result<void>> Advise(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
+                                uint64_t count, fs::Advice advice) override;
+  Task<fs::Observed<std::vector<std::byte>>> GetXattr(const fs::RequestContext& context, const fs::Handle& object,
                                                       std::string_view name) override;
-  Task<fs::Changed<void>> SetXattr(const fs::Context& context, const fs::Handle& object, std::string_view name,
+  Task<fs::Changed<void>> SetXattr(const fs::RequestContext& context, const fs::Handle& object, std::string_view name,
                                    ConstBytes value, fs::XattrMode mode) override;
-  Task<fs::Changed<void>> RemoveXattr(const fs::Context& context, const fs::Handle& object,
+  Task<fs::Changed<void>> RemoveXattr(const fs::RequestContext& context, const fs::Handle& object,
                                       std::string_view name) override;
-  Task<fs::Observed<std::vector<std::string>>> ListXattrs(const fs::Context& context,
+  Task<fs::Observed<std::vector<std::string>>> ListXattrs(const fs::RequestContext& context,
                                                           const fs::Handle& object) override;
-  Task<fs::Observed<fs::Acls>> GetAcls(const fs::Context& context, const fs::Handle& object) override;
-  Task<fs::Changed<void>> SetAcls(const fs::Context& context, const fs::Handle& object,
+  Task<fs::Observed<fs::Acls>> GetAcls(const fs::RequestContext& context, const fs::Handle& object) override;
+  Task<fs::Changed<void>> SetAcls(const fs::RequestContext& context, const fs::Handle& object,
                                   const fs::NewAcls& acls) override;
 
  private:

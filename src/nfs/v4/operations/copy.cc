@@ -235,7 +235,7 @@ namespace {
 size_t CountRunning(State& state) { return state.Lock()->offloads.running(); }
 
 Task<> Wait(TimerService& timers, Duration duration) {
-  Completion<> over;
+  OneShot<> over;
   const auto timer = timers.MakeTimer([&over] { over.Set(); });
   timer->ExpireAfter(duration);
   co_await over;

@@ -132,7 +132,7 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   // attribute still grows.
   fs::NewAttributes changed;
   changed.mtime.how = fs::SetTime::How::kServerTime;
-  const fs::Context ours{
+  const fs::RequestContext ours{
       .credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = file.context().loop, .client = file.context().client};
   const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
   if (set.result && set.object.after) attributes = *set.object.after;

@@ -15,7 +15,7 @@ nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>&
   return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
 }
 
-Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs::Context caller) {
+Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs::RequestContext caller) {
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
   const Object& directory = *compound.current;
   const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
@@ -111,7 +111,7 @@ Task<READLINK4res> ReadLink(Compound& compound) {
 Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& arguments) {
   // The client's machine asks for users of whose directories it may know nothing.
   const bool for_others = compound.MachineMay(OP_SECINFO);
-  const fs::Context caller = for_others ? OwnContext(compound.call.peer.loop) : compound.current->context();
+  const fs::RequestContext caller = for_others ? OwnContext(compound.call.peer.loop) : compound.current->context();
   const auto found = co_await Find(compound, arguments.name, caller);
   co_return AnswerFlavors(compound, found);
 }

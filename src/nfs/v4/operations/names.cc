@@ -69,7 +69,7 @@ bool CanBeCreated(const createtype4& what) {
 
 Task<fs::Changed<fs::Node>> Make(Target at, const createtype4& what, const fs::NewAttributes& values) {
   fs::FileSystem& file_system = at.directory.file_system();
-  const fs::Context& context = at.directory.context();
+  const fs::RequestContext& context = at.directory.context();
   const fs::Handle& directory = at.directory.object();
   if (what.type() == NF4DIR) return file_system.MakeDirectory(context, directory, at.name, values);
   if (what.is_linkdata()) {

@@ -148,7 +148,7 @@ class ReadOnlyTest : public testing::Test {
  protected:
   ReadOnlyTest() {
     fs::memory::FileSystem& tree = server.Export("/", {.read_only = true, .squash = Squash::kNone});
-    const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     Now(tree.Create(root, tree.Root(), "file", {}));
   }
   Nfs4Server server;

@@ -59,7 +59,7 @@ class PersistentSessionTest : public testing::Test {
     const Data data = Slice::Borrowed(AsBytes("contents"));
     EXPECT_TRUE(Now(tree.Write(AsRoot(), made.result->handle, 0, data, fs::Stability::kFileSync)).result);
   }
-  static fs::Context AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
+  static fs::RequestContext AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
 
   // The server starts again; its files are as they were at the beginning, so that a second execution would succeed.
   Nfs4Server& Restart() {

@@ -127,7 +127,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   Clients::CreateSessionResult created;
   {
     auto state = services.state.Lock();
-    created = state->clients.Create(std::move(asked), Connection::Of(compound.call.peer),
+    created = state->clients.Create(std::move(asked), SessionConnection::Of(compound.call.peer),
                                     Sender::Of(compound.call.credential), services.random(), compound.now());
     if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
   }
@@ -143,7 +143,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
 // RFC 8881 §18.34
 BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
   const auto bound =
-      compound.services.state.Lock()->clients.Bind(arguments.bctsa_sessid, Connection::Of(compound.call.peer),
+      compound.services.state.Lock()->clients.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer),
                                                    arguments.bctsa_dir, Sender::Of(compound.call.credential));
   if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
   if (*bound != CDFS4_FORE) {

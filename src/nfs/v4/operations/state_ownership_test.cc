@@ -241,7 +241,7 @@ TEST(StateOwnershipByGss, AuthenticPrincipalsMayChangeTheirStateFromAnywhere) {
       server.Export("/", {.squash = Squash::kNone, .security = {SecurityFlavor::kSys, SecurityFlavor::kKrb5}});
   fs::CreateHow for_all;
   for_all.attributes.mode = 0666;
-  const fs::Context root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+  const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   ASSERT_TRUE(Now(tree.Create(root, tree.Root(), "file", for_all)).result);
   const TestInitiator alice("alice@EXAMPLE.ORG"), mallory("mallory@EXAMPLE.ORG");
   Client0 client(server, "of 4.0");

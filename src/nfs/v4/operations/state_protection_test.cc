@@ -30,7 +30,7 @@ state_protect4_a LinuxWishes() {
 class StateProtectionTest : public testing::Test {
  protected:
   StateProtectionTest() : tree(server.Export("/", {.squash = Squash::kNone, .security = {kKrb5p}})) {
-    const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     fs::CreateHow how;
     how.attributes.mode = 0600;
     how.attributes.uid = 1000;
@@ -210,7 +210,7 @@ TEST_F(StateProtectionTest, NorTheMachineWhereItWasNotAllowed) {
 
 // In a directory that is closed to it.
 TEST_F(StateProtectionTest, TheMachineAsksForFlavorsForAnybody) {
-  const fs::Context context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+  const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   fs::NewAttributes attributes;
   attributes.mode = 0700;
   const auto made = Now(tree.MakeDirectory(context, tree.Root(), "private", attributes));

@@ -158,8 +158,8 @@ class Clients {
     bool has_back_channel = false;
   };
   // `random` makes the session's ID hard to guess. A retry gets NFS4ERR_DELAY until FinishCreate().
-  CreateSessionResult Create(CreateSession asked, const Connection& connection, const Sender& sender, uint64_t random,
-                             TimePoint now);
+  CreateSessionResult Create(CreateSession asked, const SessionConnection& connection, const Sender& sender,
+                             uint64_t random, TimePoint now);
   // Without `replies` the session is not persistent after all. Where it has gone meanwhile: NFS4ERR_STALE_CLIENTID, and
   // its storage will be among TakeEnded().
   nfs4::CREATE_SESSION4res FinishCreate(ClientId client, const SessionId& id, std::shared_ptr<SessionReplies> replies);
@@ -169,7 +169,7 @@ class Clients {
   std::vector<std::shared_ptr<SessionReplies>> TakeEnded(TimePoint now);
   // The session must be bound to the connection (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
   nfs4::nfsstat4 DestroySession(const SessionId& id, uint64_t connection, const Sender& sender);
-  Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const Connection& connection,
+  Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction,
                                                               const Sender& sender);
   // `credential` as in CreateSession.
@@ -213,7 +213,7 @@ class Clients {
   // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE; NFS4ERR_DEADSESSION, see DeadSessions;
   // NFS4ERR_CONN_NOT_BOUND_TO_SESSION.
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
-                                                      const Connection& connection, TimePoint now);
+                                                      const SessionConnection& connection, TimePoint now);
   // Once for each kRun, also where the session has gone meanwhile (the request may have been its DESTROY_SESSION).
   // `reply`, where the client asked for it to be kept (sa_cachethis), is the COMPOUND's results in memory of their own.
   void FinishRequest(const SessionId& session, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,

@@ -99,7 +99,7 @@ class ProtectedClientTest : public ClientsTest {
                              sender, now_, holds_);
   }
   nfsstat4 CreateBy(const Sender& sender, ClientId client, uint32_t sequence, uint64_t connection = 1) {
-    const Connection over{.number = connection};
+    const SessionConnection over{.number = connection};
     const auto created = clients_.Create(
         {.client = client, .sequence = SequenceId(sequence), .fore = PlainChannel(), .back = PlainChannel(4)}, over,
         sender, ++random_, now_);

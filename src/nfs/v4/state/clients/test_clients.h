@@ -137,7 +137,7 @@ class ClientsTest : public testing::Test {
   TimePoint now_{std::chrono::hours(1)};
   std::set<ClientId> holders_;  // of opens, locks, delegations
   HasState holds_ = [this](ClientId id) { return holders_.contains(id); };
-  Connection connection_{.number = 1};
+  SessionConnection connection_{.number = 1};
   uint64_t random_ = 0;
   Clients clients_{settings_, 0x65000000};
 };

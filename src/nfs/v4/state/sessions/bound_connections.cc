@@ -13,7 +13,7 @@ const BoundConnections::Binding* BoundConnections::Find(uint64_t connection) con
   return found == bindings_.end() ? nullptr : &*found;
 }
 
-BoundConnections::Binding& BoundConnections::FindOrAdd(const Connection& connection) {
+BoundConnections::Binding& BoundConnections::FindOrAdd(const SessionConnection& connection) {
   if (Binding* known = Find(connection.number)) return *known;
   MakeRoom();
   return bindings_.emplace_back(Binding{.connection = connection});
@@ -29,9 +29,9 @@ void BoundConnections::MakeRoom() {
   bindings_.erase(fore_only == bindings_.end() ? bindings_.begin() : fore_only);
 }
 
-void BoundConnections::JoinFore(const Connection& connection) { FindOrAdd(connection).fore = true; }
+void BoundConnections::JoinFore(const SessionConnection& connection) { FindOrAdd(connection).fore = true; }
 
-bool BoundConnections::JoinBack(const Connection& connection) {
+bool BoundConnections::JoinBack(const SessionConnection& connection) {
   if (!connection.back_channel) return false;
   Binding& binding = FindOrAdd(connection);
   binding.back = true;
@@ -39,7 +39,7 @@ bool BoundConnections::JoinBack(const Connection& connection) {
   return true;
 }
 
-Result<channel_dir_from_server4, nfs4::nfsstat4> BoundConnections::Bind(const Connection& connection,
+Result<channel_dir_from_server4, nfs4::nfsstat4> BoundConnections::Bind(const SessionConnection& connection,
                                                                         channel_dir_from_client4 direction) {
   const bool can_call = connection.back_channel != nullptr;
   bool fore = direction != nfs4::CDFC4_BACK;

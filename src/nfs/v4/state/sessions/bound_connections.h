@@ -12,11 +12,11 @@
 namespace penstock::nfs::v4 {
 
 // A connection as the tables know it. What can be called over it is there only where the transport can.
-struct Connection {
+struct SessionConnection {
   uint64_t number = 0;
   std::shared_ptr<rpc::BackChannel> back_channel{};
 
-  static Connection Of(const rpc::Peer& peer) { return {peer.connection, peer.back_channel}; }
+  static SessionConnection Of(const rpc::Peer& peer) { return {peer.connection, peer.back_channel}; }
 };
 
 class BoundConnections {
@@ -28,13 +28,13 @@ class BoundConnections {
 
   // What CREATE_SESSION and SEQUENCE do: the connection joins the fore channel, and stays in the backchannel where it
   // is.
-  void JoinFore(const Connection& connection);
+  void JoinFore(const SessionConnection& connection);
   // True where the connection can carry calls the other way, and does from now on.
-  bool JoinBack(const Connection& connection);
+  bool JoinBack(const SessionConnection& connection);
 
   // BIND_CONN_TO_SESSION (RFC 8881 §18.34). NFS4ERR_INVAL where a connection that was bound before should change its
   // channels, or is asked for what it cannot do.
-  Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const Connection& connection,
+  Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction);
 
   // A connection of the backchannel that may be called over: not lost, and no call over it has failed. Null where there
@@ -46,7 +46,7 @@ class BoundConnections {
 
  private:
   struct Binding {
-    Connection connection;
+    SessionConnection connection;
     bool fore = false;
     bool back = false;
     bool asked = false;    // by BIND_CONN_TO_SESSION, and not just along the way
@@ -55,7 +55,7 @@ class BoundConnections {
 
   const Binding* Find(uint64_t connection) const;
   Binding* Find(uint64_t connection) { return const_cast<Binding*>(std::as_const(*this).Find(connection)); }
-  Binding& FindOrAdd(const Connection& connection);
+  Binding& FindOrAdd(const SessionConnection& connection);
   const Binding* FindBack() const;
   void MakeRoom();
 

@@ -8,8 +8,8 @@ namespace {
 class BoundConnectionsTest : public testing::Test {
  protected:
   // One that can be called over.
-  Connection Make(uint64_t number) { return {number, std::make_shared<TestBackChannel>(buffers_)}; }
-  static void Disconnect(const Connection& connection) {
+  SessionConnection Make(uint64_t number) { return {number, std::make_shared<TestBackChannel>(buffers_)}; }
+  static void Disconnect(const SessionConnection& connection) {
     static_cast<TestBackChannel&>(*connection.back_channel).Disconnect();
   }
 
@@ -26,7 +26,7 @@ TEST_F(BoundConnectionsTest, JoiningTheForeChannelBringsNoBackchannel) {
 
 TEST_F(BoundConnectionsTest, OnlyAConnectionThatCanBeCalledOverJoinsTheBackchannel) {
   EXPECT_FALSE(bound_.JoinBack({.number = 1}));
-  const Connection connection = Make(2);
+  const SessionConnection connection = Make(2);
   EXPECT_TRUE(bound_.JoinBack(connection));
   EXPECT_EQ(bound_.BackChannel(), connection.back_channel);
 }
@@ -47,13 +47,13 @@ TEST_F(BoundConnectionsTest, BindGivesTheForeChannelAloneWhereThereIsNoOtherDire
 }
 
 TEST_F(BoundConnectionsTest, BindingAgainChangesNothing) {
-  const Connection connection = Make(1);
+  const SessionConnection connection = Make(1);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(bound_.Bind(connection, nfs4::CDFC4_FORE), nfs4::CDFS4_FORE);
   EXPECT_EQ(bound_.Bind(connection, nfs4::CDFC4_FORE_OR_BOTH), nfs4::CDFS4_FORE);
 }
 
 TEST_F(BoundConnectionsTest, AConnectionThatWasBoundDoesNotChangeItsChannels) {
-  const Connection fore = Make(1), both = Make(2);
+  const SessionConnection fore = Make(1), both = Make(2);
   ASSERT_TRUE(bound_.Bind(fore, nfs4::CDFC4_FORE));
   ASSERT_TRUE(bound_.Bind(both, nfs4::CDFC4_FORE_OR_BOTH));
   EXPECT_EQ(bound_.Bind(fore, nfs4::CDFC4_BACK), std::unexpected(nfs4::NFS4ERR_INVAL));
@@ -63,14 +63,14 @@ TEST_F(BoundConnectionsTest, AConnectionThatWasBoundDoesNotChangeItsChannels) {
 }
 
 TEST_F(BoundConnectionsTest, AConnectionThatSequenceBroughtInMayStillJoinTheBackchannel) {
-  const Connection connection = Make(1);
+  const SessionConnection connection = Make(1);
   bound_.JoinFore(connection);
   EXPECT_EQ(bound_.Bind(connection, nfs4::CDFC4_FORE_OR_BOTH), nfs4::CDFS4_BOTH);
   EXPECT_TRUE(bound_.HasBack());
 }
 
 TEST_F(BoundConnectionsTest, LostConnectionsAreNotCalledOver) {
-  const Connection first = Make(1), second = Make(2);
+  const SessionConnection first = Make(1), second = Make(2);
   bound_.JoinBack(first);
   bound_.JoinBack(second);
   EXPECT_EQ(bound_.BackChannel(), first.back_channel);
@@ -81,7 +81,7 @@ TEST_F(BoundConnectionsTest, LostConnectionsAreNotCalledOver) {
 }
 
 TEST_F(BoundConnectionsTest, AConnectionThatFailedIsUsedAgainOnceItIsBoundAgain) {
-  const Connection connection = Make(1);
+  const SessionConnection connection = Make(1);
   ASSERT_TRUE(bound_.Bind(connection, nfs4::CDFC4_FORE_OR_BOTH));
   bound_.Suspect(*connection.back_channel);
   EXPECT_FALSE(bound_.HasBack());
@@ -90,7 +90,7 @@ TEST_F(BoundConnectionsTest, AConnectionThatFailedIsUsedAgainOnceItIsBoundAgain)
 }
 
 TEST_F(BoundConnectionsTest, LostConnectionsAreForgottenWhenOthersCome) {
-  const Connection lost = Make(1);
+  const SessionConnection lost = Make(1);
   bound_.JoinBack(lost);
   Disconnect(lost);
   bound_.JoinFore(Make(2));

@@ -16,7 +16,7 @@ DeadSessions::DeadSessions(std::vector<SavedSession> sessions, Duration patience
   }
 }
 
-Result<xdr::Message, nfs4::nfsstat4> DeadSessions::Retry(const SessionId& id, const SlotTable::Request& request,
+Result<xdr::Message, nfs4::nfsstat4> DeadSessions::Retry(const SessionId& id, const ReplySlots::Request& request,
                                                          TimePoint now) {
   Entry& entry = sessions_.at(id);
   if (request.slot.value() >= entry.saved.slots.size()) return std::unexpected(nfs4::NFS4ERR_BADSLOT);

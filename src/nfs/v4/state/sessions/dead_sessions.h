@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "base/timer.h"
-#include "nfs/v4/state/sessions/slot_table.h"
+#include "nfs/v4/state/sessions/reply_slots.h"
 #include "nfs/v4/state/stable/reply_store.h"
 
 namespace penstock::nfs::v4 {
@@ -25,7 +25,7 @@ class DeadSessions {
   bool Has(const SessionId& id) const { return sessions_.contains(id); }
   // What SEQUENCE does: the reply that was kept. NFS4ERR_BADSLOT, NFS4ERR_SEQ_FALSE_RETRY; NFS4ERR_DEADSESSION for all
   // that was not recorded.
-  Result<xdr::Message, nfs4::nfsstat4> Retry(const SessionId& id, const SlotTable::Request& request, TimePoint now);
+  Result<xdr::Message, nfs4::nfsstat4> Retry(const SessionId& id, const ReplySlots::Request& request, TimePoint now);
   // False: no such session.
   bool End(const SessionId& id);
   // Forgets those whose time is over. The storage of all that have ended is to be removed.

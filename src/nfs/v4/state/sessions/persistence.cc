@@ -41,10 +41,10 @@ std::vector<std::shared_ptr<SessionReplies>> Clients::TakeEnded(TimePoint now) {
 Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
                                                                             const RequestFacts& facts, TimePoint now) {
   if (!dead_sessions_.Has(arguments.sa_sessionid)) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
-  const SlotTable::Request request{.slot = SlotId(arguments.sa_slotid),
-                                   .sequence = SequenceId(arguments.sa_sequenceid),
-                                   .highest_slot = SlotId(arguments.sa_highest_slotid),
-                                   .digest = facts.digest};
+  const ReplySlots::Request request{.slot = SlotId(arguments.sa_slotid),
+                                    .sequence = SequenceId(arguments.sa_sequenceid),
+                                    .highest_slot = SlotId(arguments.sa_highest_slotid),
+                                    .digest = facts.digest};
   PENSTOCK_TRY(xdr::Message reply, dead_sessions_.Retry(arguments.sa_sessionid, request, now));
   return StartedRequest{.outcome = Outcome::kReplay, .client = ClientId(0), .sequence = {}, .reply = std::move(reply)};
 }

@@ -8,7 +8,7 @@
 
 #include "nfs/v4/state/clients/client.h"
 #include "nfs/v4/state/sessions/bound_connections.h"
-#include "nfs/v4/state/sessions/slot_table.h"
+#include "nfs/v4/state/sessions/reply_slots.h"
 #include "nfs/v4/state/stable/reply_store.h"
 #include "rpc/auth.h"
 
@@ -50,7 +50,7 @@ struct Session {
   uint32_t minor_version;  // that callbacks have, too
   nfs4::channel_attrs4 fore;
   nfs4::channel_attrs4 back;
-  SlotTable slots;
+  ReplySlots slots;
   BoundConnections connections;
 
   // The backchannel: the client's program, and what it wants to be called as; nothing that we can be, where there is none.

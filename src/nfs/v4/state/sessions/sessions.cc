@@ -41,8 +41,8 @@ Session* Clients::FindSession(const SessionId& id) {
 
 // ---- CREATE_SESSION, RFC 8881 §18.36.4 ----
 
-Clients::CreateSessionResult Clients::Create(CreateSession asked, const Connection& connection, const Sender& sender,
-                                             uint64_t random, TimePoint now) {
+Clients::CreateSessionResult Clients::Create(CreateSession asked, const SessionConnection& connection,
+                                             const Sender& sender, uint64_t random, TimePoint now) {
   const auto refuse = [](nfs4::nfsstat4 status) { return CreateSessionResult{nfs4::CREATE_SESSION4res(status)}; };
   // 1. Client record look-up.
   Client* client = FindAny(asked.client);
@@ -124,7 +124,7 @@ Session& Clients::AddSession(Client& client, CreateSession asked, uint64_t rando
                                                        .minor_version = asked.minor_version,
                                                        .fore = asked.fore,
                                                        .back = asked.back,
-                                                       .slots = SlotTable(asked.fore.ca_maxrequests),
+                                                       .slots = ReplySlots(asked.fore.ca_maxrequests),
                                                        .connections = {},
                                                        .callback_program = asked.callback_program,
                                                        .callback_credential = std::move(asked.callback_credential),
@@ -157,7 +157,8 @@ nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection,
   return nfs4::NFS4_OK;
 }
 
-Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const SessionId& id, const Connection& connection,
+Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const SessionId& id,
+                                                                     const SessionConnection& connection,
                                                                      nfs4::channel_dir_from_client4 direction,
                                                                      const Sender& sender) {
   const auto status = CheckProtection(id, nfs4::OP_BIND_CONN_TO_SESSION, sender);
@@ -171,7 +172,7 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const Sessi
   Session* session = FindSession(id);
   if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   // A connection is worth as much to the backchannel as one over which nothing can be called.
-  const Connection without{.number = connection.number};
+  const SessionConnection without{.number = connection.number};
   PENSTOCK_TRY(const auto bound,
                session->connections.Bind(session->callback_credential ? connection : without, direction));
   if (bound != nfs4::CDFS4_FORE) session->has_back_channel = true;
@@ -192,7 +193,8 @@ nfs4::nfsstat4 Clients::ControlBackChannel(const SessionId& id, uint32_t callbac
 
 Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4::SEQUENCE4args& arguments,
                                                                       const RequestFacts& facts,
-                                                                      const Connection& connection, TimePoint now) {
+                                                                      const SessionConnection& connection,
+                                                                      TimePoint now) {
   Session* session = FindSession(arguments.sa_sessionid);
   if (!session) return RetryInDeadSession(arguments, facts, now);
   if (session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
@@ -232,12 +234,12 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                         .max_reply = session->fore.ca_maxresponsesize,
                         .max_kept_reply = session->fore.ca_maxresponsesize_cached,
                         .reply = std::move(started.reply)};
-  if (started.outcome == SlotTable::Outcome::kRun && session->replies) {
+  if (started.outcome == ReplySlots::Outcome::kRun && session->replies) {
     result.replies = session->replies;
     result.reclaiming = CheckReclaim(result.client) == nfs4::NFS4_OK;
   }
-  if (started.outcome == SlotTable::Outcome::kReplay) result.outcome = Outcome::kReplay;
-  if (started.outcome == SlotTable::Outcome::kUncached) result.outcome = Outcome::kUncached;
+  if (started.outcome == ReplySlots::Outcome::kReplay) result.outcome = Outcome::kReplay;
+  if (started.outcome == ReplySlots::Outcome::kUncached) result.outcome = Outcome::kUncached;
   return result;
 }
 

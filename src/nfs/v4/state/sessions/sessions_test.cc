@@ -186,7 +186,7 @@ TEST_F(BindTest, GivesTheSessionABackchannel) {
   BufferPool buffers;
   const Opened client = Open("owner");
   EXPECT_FALSE(clients_.CanCall(client.client));
-  const Connection connection{7, std::make_shared<TestBackChannel>(buffers)};
+  const SessionConnection connection{7, std::make_shared<TestBackChannel>(buffers)};
   EXPECT_EQ(clients_.Bind(client.session, connection, nfs4::CDFC4_BACK_OR_BOTH, {}), nfs4::CDFS4_BOTH);
   EXPECT_TRUE(clients_.CanCall(client.client));
 }

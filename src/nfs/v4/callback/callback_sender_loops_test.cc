@@ -7,7 +7,7 @@
 #include "base/address.h"
 #include "base/test_loop.h"
 #include "nfs/v4/attributes/attribute_set.h"
-#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/callback/test_client.h"
 #include "nfs/v4/state/clients/test_clients.h"
 #include "rpc/tcp/channel.h"
@@ -155,7 +155,8 @@ class CallerLoopsTest : public testing::Test {
   std::unique_ptr<rpc::tcp::Server> server_;
   std::unique_ptr<rpc::tcp::Channel> channel_;
   ClientId client_;
-  Caller caller_{state_, &home_.loop, home_.loop, home_.loop.buffers(), ConnectByTcp(home_.loop, call_limit_), {}};
+  CallbackSender caller_{state_, &home_.loop, home_.loop, home_.loop.buffers(), ConnectByTcp(home_.loop, call_limit_),
+                         {}};
 };
 
 TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
@@ -173,7 +174,7 @@ TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
                                  .fore = PlainChannel(),
                                  .back = PlainChannel(),
                                  .callback_program = 0x40000005};
-    const Connection connection{1, doorman_.back_channel};
+    const SessionConnection connection{1, doorman_.back_channel};
     ASSERT_EQ(state->clients.Create(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
   }
   doorman_.back_channel.reset();

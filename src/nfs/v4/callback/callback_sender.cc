@@ -1,4 +1,4 @@
-#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/callback_sender.h"
 
 #include <algorithm>
 
@@ -20,7 +20,8 @@ bool MayHaveBeenEarly(nfsstat4 status) {
 
 }  // namespace
 
-Caller::Caller(State& state, Loop* home, TimerService& timers, BufferPool& buffers, Connect connect, Options options)
+CallbackSender::CallbackSender(State& state, Loop* home, TimerService& timers, BufferPool& buffers, Connect connect,
+                               Options options)
     : state_(state),
       home_(home),
       timers_(timers),
@@ -29,15 +30,15 @@ Caller::Caller(State& state, Loop* home, TimerService& timers, BufferPool& buffe
       options_(options),
       xids_(rpc::Xid(static_cast<uint32_t>(SystemRandom()))) {}
 
-void Caller::Stop() {
+void CallbackSender::Stop() {
   stopping_ = true;
-  for (Completion<>* pause : std::exchange(pauses_, {})) pause->Set();
+  for (OneShot<>* pause : std::exchange(pauses_, {})) pause->Set();
   addresses_.clear();
 }
 
 // ---- running ----
 
-void Caller::Run(Task<void> task) {
+void CallbackSender::Run(Task<void> task) {
   if (stopping_) return;
   if (!home_) {
     Spawn(Count(std::move(task)));
@@ -46,16 +47,16 @@ void Caller::Run(Task<void> task) {
   home_->Post([this, task = std::move(task)]() mutable { Spawn(Count(std::move(task))); });
 }
 
-Task<void> Caller::Count(Task<void> task) {
+Task<void> CallbackSender::Count(Task<void> task) {
   if (stopping_ || under_way_ >= options_.max_calls) co_return;
   ++under_way_;
   co_await std::move(task);
   --under_way_;
 }
 
-Task<void> Caller::Pause(Duration duration) {
+Task<void> CallbackSender::Pause(Duration duration) {
   if (stopping_) co_return;
-  Completion<> over;
+  OneShot<> over;
   pauses_.push_back(&over);
   auto timer = timers_.MakeTimer([&over] {
     if (!over.is_set()) over.Set();
@@ -65,8 +66,8 @@ Task<void> Caller::Pause(Duration duration) {
   std::erase(pauses_, &over);
 }
 
-Task<void> Caller::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
-                           OnlySession only) {
+Task<void> CallbackSender::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
+                                   OnlySession only) {
   for (const TimePoint end = timers_.Now() + options_.patience; !IsOver(end) && wanted();) {
     const Answer answer = co_await CallOnce(client, operation, end, only);
     if (answer && !MayHaveBeenEarly(answer->status)) co_return;
@@ -75,8 +76,8 @@ Task<void> Caller::Deliver(ClientId client, CallbackOperation operation, std::fu
   }
 }
 
-Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end,
-                                      OnlySession only) {
+Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const CallbackOperation& operation,
+                                                      TimePoint end, OnlySession only) {
   std::optional<CallbackAddress> address;
   {
     auto state = state_.Lock();
@@ -90,8 +91,8 @@ Task<Caller::Answer> Caller::CallOnce(ClientId client, const CallbackOperation& 
 
 // ---- what clients are called for ----
 
-void Caller::Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
-                    const std::optional<RequestName>& given_by) {
+void CallbackSender::Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
+                            const std::optional<RequestName>& given_by) {
   // What is to become of the file, and thus `truncate`, is not known here.
   auto operation = CallbackOperation::Of(OP_CB_RECALL, CB_RECALL4args{delegation, false, HandleOf(file)});
   operation.refers_to = given_by;
@@ -99,7 +100,7 @@ void Caller::Recall(ClientId client, const stateid4& delegation, const FileHandl
 }
 
 // Whoever runs into the delegation again while it is being recalled asks for nothing new.
-Task<void> Caller::DeliverRecall(ClientId client, stateid4 delegation, CallbackOperation operation) {
+Task<void> CallbackSender::DeliverRecall(ClientId client, stateid4 delegation, CallbackOperation operation) {
   const auto recalled = recalled_.emplace(client, delegation.other);
   if (!recalled.second) co_return;
   const auto wanted = [this, client, delegation] {
@@ -111,7 +112,7 @@ Task<void> Caller::DeliverRecall(ClientId client, stateid4 delegation, CallbackO
   recalled_.erase({client, delegation.other});
 }
 
-void Caller::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) {
+void CallbackSender::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) {
   const CB_NOTIFY_LOCK4args arguments{.cnla_fh = HandleOf(file),
                                       .cnla_lock_owner = {.clientid = client.value(), .owner = owner}};
   // A hint, good while it is fresh (RFC 8881 §20.11.4): tried once. The client asks again by itself.
@@ -119,22 +120,22 @@ void Caller::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owne
               [first = true]() mutable { return std::exchange(first, false); }));
 }
 
-void Caller::RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) {
+void CallbackSender::RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) {
   const Clients::SlotRecall recall{client, session, target_highest};
   Run(Deliver(
       client, CallbackOperation::Of(OP_CB_RECALL_SLOT, CB_RECALL_SLOT4args{target_highest.value()}),
       [this, recall] { return state_.Lock()->clients.OwesSlots(recall); }, session));
 }
 
-void Caller::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
-                         const offload_info4& information) {
+void CallbackSender::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
+                                 const offload_info4& information) {
   const CB_OFFLOAD4args arguments{.coa_fh = HandleOf(file), .coa_stateid = copy, .coa_offload_info = information};
   Run(Deliver(client, CallbackOperation::Of(OP_CB_OFFLOAD, arguments), [] { return true; }));
 }
 
-Task<HolderAttributes> Caller::GetAttributes(Loop* loop, ClientId client, const FileHandle& file) {
+Task<HolderAttributes> CallbackSender::GetAttributes(Loop* loop, ClientId client, const FileHandle& file) {
   struct Asked {
-    Completion<> over;
+    OneShot<> over;
     HolderAttributes attributes;
   };
   if (stopping_) co_return HolderAttributes{};
@@ -145,14 +146,14 @@ Task<HolderAttributes> Caller::GetAttributes(Loop* loop, ClientId client, const 
   });
   timer->ExpireAfter(options_.for_attributes);
   // The answer may come when nobody waits for it any more.
-  Spawn(Count(
-      [](Caller& caller, ClientId holder, CallbackOperation operation, std::shared_ptr<Asked> asks) -> Task<void> {
-        const TimePoint end = caller.timers_.Now() + caller.options_.for_attributes;
-        const Answer answer = co_await caller.CallOnce(holder, operation, end);
-        if (asks->over.is_set()) co_return;
-        if (answer && answer->status == NFS4_OK) asks->attributes = answer->attributes;
-        asks->over.Set();
-      }(*this, client, MakeGetAttributes(file), asked)));
+  Spawn(Count([](CallbackSender& caller, ClientId holder, CallbackOperation operation,
+                 std::shared_ptr<Asked> asks) -> Task<void> {
+    const TimePoint end = caller.timers_.Now() + caller.options_.for_attributes;
+    const Answer answer = co_await caller.CallOnce(holder, operation, end);
+    if (asks->over.is_set()) co_return;
+    if (answer && answer->status == NFS4_OK) asks->attributes = answer->attributes;
+    asks->over.Set();
+  }(*this, client, MakeGetAttributes(file), asked)));
   co_await asked->over;
   const HolderAttributes attributes = asked->attributes;
   if (loop) co_await SwitchTo(*loop);

@@ -1,4 +1,4 @@
-#include "nfs/v4/state/sessions/slot_table.h"
+#include "nfs/v4/state/sessions/reply_slots.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,12 +6,12 @@
 
 namespace penstock::nfs::v4 {
 
-SlotTable::SlotTable(uint32_t count, SequenceId last)
+ReplySlots::ReplySlots(uint32_t count, SequenceId last)
     : slots_(count, Slot{.sequence = last}), granted_(count), target_(count) {
   assert(count > 0);
 }
 
-Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Start(const Request& request) {
+Result<ReplySlots::Started, nfs4::nfsstat4> ReplySlots::Start(const Request& request) {
   if (request.slot.value() >= granted_) return std::unexpected(nfs4::NFS4ERR_BADSLOT);
   // A client that has not heard of fewer slots may still name those that it had; never ones that it did not have.
   if (request.highest_slot.value() >= count()) return std::unexpected(nfs4::NFS4ERR_BAD_HIGH_SLOT);
@@ -31,7 +31,7 @@ Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Start(const Request& reque
   return Started{Outcome::kRun};
 }
 
-Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Retry(const Slot& slot, const Request& request) const {
+Result<ReplySlots::Started, nfs4::nfsstat4> ReplySlots::Retry(const Slot& slot, const Request& request) const {
   // Whatever it is: a client that asks what has become of the request by a SEQUENCE alone must not believe that it is over.
   if (slot.busy) return std::unexpected(nfs4::NFS4ERR_DELAY);
   if (slot.digest != request.digest) return std::unexpected(nfs4::NFS4ERR_SEQ_FALSE_RETRY);
@@ -39,11 +39,11 @@ Result<SlotTable::Started, nfs4::nfsstat4> SlotTable::Retry(const Slot& slot, co
   return Started{Outcome::kReplay, slot.reply};
 }
 
-bool SlotTable::IsLast(SlotId id, SequenceId sequence) const {
+bool ReplySlots::IsLast(SlotId id, SequenceId sequence) const {
   return id.value() < count() && slots_[id.value()].used && slots_[id.value()].sequence == sequence;
 }
 
-void SlotTable::Finish(SlotId id, SequenceId sequence, std::optional<xdr::Message> reply) {
+void ReplySlots::Finish(SlotId id, SequenceId sequence, std::optional<xdr::Message> reply) {
   assert(id.value() < count());
   Slot& slot = slots_[id.value()];
   assert(slot.busy && slot.sequence == sequence);
@@ -56,12 +56,12 @@ void SlotTable::Finish(SlotId id, SequenceId sequence, std::optional<xdr::Messag
   }
 }
 
-void SlotTable::Replace(Slot& slot, Slot with) {
+void ReplySlots::Replace(Slot& slot, Slot with) {
   if (slot.kept) kept_octets_ -= slot.reply.flat_size();
   slot = std::move(with);
 }
 
-void SlotTable::SetTarget(uint32_t slots) {
+void ReplySlots::SetTarget(uint32_t slots) {
   slots = std::clamp(slots, 1u, count());
   if (slots == target_) return;
   target_ = slots;
@@ -70,7 +70,7 @@ void SlotTable::SetTarget(uint32_t slots) {
 }
 
 // Drops the replies of the slots beyond the target; their numbers are kept, should the slots come back.
-void SlotTable::Retire() {
+void ReplySlots::Retire() {
   const auto beyond = std::views::drop(slots_, target_) | std::views::take(granted_ - target_);
   if (std::ranges::any_of(beyond, &Slot::busy)) return;
   for (Slot& slot : beyond) Replace(slot, {.sequence = slot.sequence, .fresh = true});

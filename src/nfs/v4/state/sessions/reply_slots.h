@@ -16,10 +16,10 @@
 
 namespace penstock::nfs::v4 {
 
-class SlotTable {
+class ReplySlots {
  public:
   // `last`: the number before that of the first request. Requires count > 0.
-  explicit SlotTable(uint32_t count, SequenceId last = SequenceId(0));
+  explicit ReplySlots(uint32_t count, SequenceId last = SequenceId(0));
 
   struct Request {
     SlotId slot;

@@ -1,4 +1,4 @@
-#include "nfs/v4/state/sessions/slot_table.h"
+#include "nfs/v4/state/sessions/reply_slots.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-using Outcome = SlotTable::Outcome;
+using Outcome = ReplySlots::Outcome;
 
-class SlotTableTest : public testing::Test {
+class ReplySlotsTest : public testing::Test {
  protected:
-  Result<SlotTable::Started, nfs4::nfsstat4> Start(uint32_t slot, uint32_t sequence, uint32_t highest = 0,
-                                                   uint64_t digest = 0) {
+  Result<ReplySlots::Started, nfs4::nfsstat4> Start(uint32_t slot, uint32_t sequence, uint32_t highest = 0,
+                                                    uint64_t digest = 0) {
     return table_.Start({SlotId(slot), SequenceId(sequence), SlotId(std::max(slot, highest)), digest});
   }
   nfs4::nfsstat4 Refusal(uint32_t slot, uint32_t sequence, uint32_t highest = 0, uint64_t digest = 0) {
@@ -35,24 +35,24 @@ class SlotTableTest : public testing::Test {
   }
 
   BufferPool pool_;
-  SlotTable table_{4};
+  ReplySlots table_{4};
 };
 
-TEST_F(SlotTableTest, RunsRequestsInTheirOrder) {
+TEST_F(ReplySlotsTest, RunsRequestsInTheirOrder) {
   Run(0, 1);
   Run(0, 2);
   Run(3, 1);
   Run(0, 3);
 }
 
-TEST_F(SlotTableTest, TheFirstRequestOnASlotHasNumberOne) {
+TEST_F(ReplySlotsTest, TheFirstRequestOnASlotHasNumberOne) {
   EXPECT_EQ(Refusal(0, 0), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(Refusal(0, 2), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(Refusal(0, 0xffffffff), nfs4::NFS4ERR_SEQ_MISORDERED);
   Run(0, 1);
 }
 
-TEST_F(SlotTableTest, ARequestOutOfOrderIsRefusedAndChangesNothing) {
+TEST_F(ReplySlotsTest, ARequestOutOfOrderIsRefusedAndChangesNothing) {
   Run(0, 1);
   Run(0, 2);
   EXPECT_EQ(Refusal(0, 4), nfs4::NFS4ERR_SEQ_MISORDERED);
@@ -60,8 +60,8 @@ TEST_F(SlotTableTest, ARequestOutOfOrderIsRefusedAndChangesNothing) {
   Run(0, 3);
 }
 
-TEST_F(SlotTableTest, NumbersWrapAround) {
-  table_ = SlotTable(1, SequenceId(0xfffffffe));
+TEST_F(ReplySlotsTest, NumbersWrapAround) {
+  table_ = ReplySlots(1, SequenceId(0xfffffffe));
   Run(0, 0xffffffff);
   EXPECT_EQ(Refusal(0, 1), nfs4::NFS4ERR_SEQ_MISORDERED);
   Run(0, 0);
@@ -69,7 +69,7 @@ TEST_F(SlotTableTest, NumbersWrapAround) {
   Run(0, 1);
 }
 
-TEST_F(SlotTableTest, ARetryHasTheReplyThatWasKept) {
+TEST_F(ReplySlotsTest, ARetryHasTheReplyThatWasKept) {
   ASSERT_TRUE(Start(2, 1));
   table_.Finish(SlotId(2), SequenceId(1), Reply("done"));
   for (int i = 0; i < 2; ++i) {
@@ -81,14 +81,14 @@ TEST_F(SlotTableTest, ARetryHasTheReplyThatWasKept) {
   EXPECT_EQ(table_.busy(), 0u);
 }
 
-TEST_F(SlotTableTest, ARetryOfWhatWasNotKeptIsToldApart) {
+TEST_F(ReplySlotsTest, ARetryOfWhatWasNotKeptIsToldApart) {
   Run(0, 1);
   const auto again = Start(0, 1);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->outcome, Outcome::kUncached);
 }
 
-TEST_F(SlotTableTest, TheNextRequestDropsTheReply) {
+TEST_F(ReplySlotsTest, TheNextRequestDropsTheReply) {
   ASSERT_TRUE(Start(0, 1));
   table_.Finish(SlotId(0), SequenceId(1), Reply("first"));
   ASSERT_TRUE(Start(0, 2));
@@ -97,7 +97,7 @@ TEST_F(SlotTableTest, TheNextRequestDropsTheReply) {
   EXPECT_EQ(pool_.outstanding(), 0u);
 }
 
-TEST_F(SlotTableTest, ARetryOfWhatIsBeingExecutedHasToWait) {
+TEST_F(ReplySlotsTest, ARetryOfWhatIsBeingExecutedHasToWait) {
   ASSERT_TRUE(Start(0, 1));
   EXPECT_EQ(Refusal(0, 1), nfs4::NFS4ERR_DELAY);
   EXPECT_EQ(Refusal(0, 2), nfs4::NFS4ERR_SEQ_MISORDERED);
@@ -106,7 +106,7 @@ TEST_F(SlotTableTest, ARetryOfWhatIsBeingExecutedHasToWait) {
   EXPECT_EQ(Start(0, 1)->outcome, Outcome::kUncached);
 }
 
-TEST_F(SlotTableTest, AnotherRequestUnderTheSameNumberIsAFalseRetry) {
+TEST_F(ReplySlotsTest, AnotherRequestUnderTheSameNumberIsAFalseRetry) {
   ASSERT_TRUE(Start(0, 1, 0, /*digest=*/17));
   EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_DELAY) << "the other is not over";
   table_.Finish(SlotId(0), SequenceId(1), Reply("done"));
@@ -114,7 +114,7 @@ TEST_F(SlotTableTest, AnotherRequestUnderTheSameNumberIsAFalseRetry) {
   EXPECT_EQ(Start(0, 1, 0, 17)->outcome, Outcome::kReplay);
 }
 
-TEST_F(SlotTableTest, SlotsThatWereNeverGrantedAreRefused) {
+TEST_F(ReplySlotsTest, SlotsThatWereNeverGrantedAreRefused) {
   EXPECT_EQ(Refusal(4, 1), nfs4::NFS4ERR_BADSLOT);
   EXPECT_EQ(Refusal(0xffffffff, 1), nfs4::NFS4ERR_BADSLOT);
   EXPECT_EQ(Refusal(0, 1, /*highest=*/4), nfs4::NFS4ERR_BAD_HIGH_SLOT);
@@ -122,7 +122,7 @@ TEST_F(SlotTableTest, SlotsThatWereNeverGrantedAreRefused) {
 }
 
 // RFC 8881 §2.10.6.1: slots are retained until the client shows that it knows of the new target.
-TEST_F(SlotTableTest, SlotsAreRetiredOnceTheClientHasHeardOfTheTarget) {
+TEST_F(ReplySlotsTest, SlotsAreRetiredOnceTheClientHasHeardOfTheTarget) {
   Run(0, 1);
   Run(3, 1);
   table_.SetTarget(2);
@@ -139,7 +139,7 @@ TEST_F(SlotTableTest, SlotsAreRetiredOnceTheClientHasHeardOfTheTarget) {
   Run(1, 1);
 }
 
-TEST_F(SlotTableTest, ARetryOnASlotToBeRetiredIsStillAnswered) {
+TEST_F(ReplySlotsTest, ARetryOnASlotToBeRetiredIsStillAnswered) {
   ASSERT_TRUE(Start(3, 1));
   table_.Finish(SlotId(3), SequenceId(1), Reply("late"));
   table_.SetTarget(1);
@@ -147,7 +147,7 @@ TEST_F(SlotTableTest, ARetryOnASlotToBeRetiredIsStillAnswered) {
   EXPECT_EQ(Start(3, 1)->outcome, Outcome::kReplay);
 }
 
-TEST_F(SlotTableTest, SlotsWithRequestsUnderWayAreNotRetired) {
+TEST_F(ReplySlotsTest, SlotsWithRequestsUnderWayAreNotRetired) {
   ASSERT_TRUE(Start(3, 1));
   table_.SetTarget(1);
   Run(0, 1);
@@ -158,7 +158,7 @@ TEST_F(SlotTableTest, SlotsWithRequestsUnderWayAreNotRetired) {
   EXPECT_EQ(table_.highest(), SlotId(0));
 }
 
-TEST_F(SlotTableTest, RetiredSlotsGiveTheirRepliesBack) {
+TEST_F(ReplySlotsTest, RetiredSlotsGiveTheirRepliesBack) {
   ASSERT_TRUE(Start(3, 1));
   table_.Finish(SlotId(3), SequenceId(1), Reply("large"));
   table_.SetTarget(1);
@@ -167,7 +167,7 @@ TEST_F(SlotTableTest, RetiredSlotsGiveTheirRepliesBack) {
   EXPECT_EQ(pool_.outstanding(), 0u);
 }
 
-TEST_F(SlotTableTest, SlotsThatComeBackBeginAnew) {
+TEST_F(ReplySlotsTest, SlotsThatComeBackBeginAnew) {
   for (uint32_t i = 1; i <= 5; ++i) Run(3, i);
   table_.SetTarget(1);
   Run(0, 1);
@@ -178,7 +178,7 @@ TEST_F(SlotTableTest, SlotsThatComeBackBeginAnew) {
   Run(3, 1);
 }
 
-TEST_F(SlotTableTest, SlotsThatComeBackMayAlsoGoOn) {
+TEST_F(ReplySlotsTest, SlotsThatComeBackMayAlsoGoOn) {
   for (uint32_t i = 1; i <= 5; ++i) Run(3, i);
   table_.SetTarget(1);
   Run(0, 1);
@@ -188,7 +188,7 @@ TEST_F(SlotTableTest, SlotsThatComeBackMayAlsoGoOn) {
   Run(3, 6);
 }
 
-TEST_F(SlotTableTest, TheTargetStaysWithinWhatWasNegotiated) {
+TEST_F(ReplySlotsTest, TheTargetStaysWithinWhatWasNegotiated) {
   table_.SetTarget(100);
   EXPECT_EQ(table_.target_highest(), SlotId(3));
   table_.SetTarget(0);

@@ -1,4 +1,4 @@
-#include "nfs/v4/callback/caller.h"
+#include "nfs/v4/callback/callback_sender.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class ScriptedChannel : public rpc::BackChannel {
     if (!connected()) co_return std::unexpected(rpc::CallError::kDisconnected);
     received.push_back(Receive(call));
     if (const auto reply = answer_(received.back())) co_return ReplyTo(buffers(), received.back(), *reply);
-    Completion<rpc::CallError> failed;
+    OneShot<rpc::CallError> failed;
     waiting_.push_back(&failed);
     co_return std::unexpected(co_await failed);
   }
@@ -47,15 +47,15 @@ class ScriptedChannel : public rpc::BackChannel {
     return peer;
   }
   Answer answer_;
-  std::vector<Completion<rpc::CallError>*> waiting_;
+  std::vector<OneShot<rpc::CallError>*> waiting_;
 };
 
 std::optional<CallbackReply> Good(const ReceivedCallback&) { return CallbackReply{}; }
 std::optional<CallbackReply> Silent(const ReceivedCallback&) { return std::nullopt; }
 
-class CallerTest : public testing::Test {
+class CallbackSenderTest : public testing::Test {
  protected:
-  ~CallerTest() override {
+  ~CallbackSenderTest() override {
     caller_.Stop();
     for (const auto& channel : channels_) channel->Fail(rpc::CallError::kDisconnected);
     EXPECT_EQ(caller_.under_way(), 0u);
@@ -120,22 +120,22 @@ class CallerTest : public testing::Test {
   std::vector<std::shared_ptr<ScriptedChannel>> channels_;
   std::vector<SocketAddress> connected_to_;
   std::shared_ptr<ScriptedChannel> listener_;  // what a connection to a client of minor version 0 comes to
-  Caller caller_{state_,
-                 nullptr,
-                 world_,
-                 buffers_,
-                 [this](SocketAddress to) -> Task<std::shared_ptr<rpc::Channel>> {
-                   connected_to_.push_back(to);
-                   co_return listener_;
-                 },
-                 {.again = std::chrono::seconds(1),
-                  .patience = std::chrono::seconds(90),
-                  .for_attributes = std::chrono::seconds(3),
-                  .max_calls = 8,
-                  .max_probes = 4}};
+  CallbackSender caller_{state_,
+                         nullptr,
+                         world_,
+                         buffers_,
+                         [this](SocketAddress to) -> Task<std::shared_ptr<rpc::Channel>> {
+                           connected_to_.push_back(to);
+                           co_return listener_;
+                         },
+                         {.again = std::chrono::seconds(1),
+                          .patience = std::chrono::seconds(90),
+                          .for_attributes = std::chrono::seconds(3),
+                          .max_calls = 8,
+                          .max_probes = 4}};
 };
 
-TEST_F(CallerTest, CallsOverTheBackchannelOfASession) {
+TEST_F(CallbackSenderTest, CallsOverTheBackchannelOfASession) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   OffloadDone();
@@ -150,7 +150,7 @@ TEST_F(CallerTest, CallsOverTheBackchannelOfASession) {
 }
 
 // RFC 8881 §2.10.6.2: over another connection, on the same slot with the same number.
-TEST_F(CallerTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) {
+TEST_F(CallbackSenderTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) {
   const auto first = MakeChannel(Silent), second = MakeChannel(Good);
   Open(first);
   OffloadDone();
@@ -165,7 +165,7 @@ TEST_F(CallerTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallerTest, AConnectionThatDoesNotAnswerIsLeftAloneUntilItIsBoundAgain) {
+TEST_F(CallbackSenderTest, AConnectionThatDoesNotAnswerIsLeftAloneUntilItIsBoundAgain) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   OffloadDone();
@@ -177,7 +177,7 @@ TEST_F(CallerTest, AConnectionThatDoesNotAnswerIsLeftAloneUntilItIsBoundAgain) {
   EXPECT_EQ(channel->received.size(), 2u);
 }
 
-TEST_F(CallerTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
+TEST_F(CallbackSenderTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
   const auto first = MakeChannel(Silent), second = MakeChannel(Good);
   Open(first);
   OffloadDone();
@@ -192,7 +192,7 @@ TEST_F(CallerTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
   EXPECT_EQ(second->received[0].sequence->csa_sequenceid, 1u);
 }
 
-TEST_F(CallerTest, AClientThatIsBusyIsAskedAgainOnTheSameSlot) {
+TEST_F(CallbackSenderTest, AClientThatIsBusyIsAskedAgainOnTheSameSlot) {
   int delays = 2;
   const auto channel = MakeChannel([&](const ReceivedCallback&) -> std::optional<CallbackReply> {
     return CallbackReply{.sequence = delays-- > 0 ? NFS4ERR_DELAY : NFS4_OK};
@@ -204,7 +204,7 @@ TEST_F(CallerTest, AClientThatIsBusyIsAskedAgainOnTheSameSlot) {
   EXPECT_EQ(channel->received[2].sequence, channel->received[0].sequence);
 }
 
-TEST_F(CallerTest, AClientThatDoesNotKnowTheStateYetIsAskedAgain) {
+TEST_F(CallbackSenderTest, AClientThatDoesNotKnowTheStateYetIsAskedAgain) {
   int unknown = 1;
   const auto channel = MakeChannel([&](const ReceivedCallback&) -> std::optional<CallbackReply> {
     return CallbackReply{.status = unknown-- > 0 ? NFS4ERR_BAD_STATEID : NFS4_OK};
@@ -216,7 +216,7 @@ TEST_F(CallerTest, AClientThatDoesNotKnowTheStateYetIsAskedAgain) {
   EXPECT_EQ(channel->received[1].sequence->csa_sequenceid, 2u);
 }
 
-TEST_F(CallerTest, ASlotThatTheClientSeesOtherwiseIsNotUsedAgain) {
+TEST_F(CallbackSenderTest, ASlotThatTheClientSeesOtherwiseIsNotUsedAgain) {
   const auto channel = MakeChannel([](const ReceivedCallback& call) -> std::optional<CallbackReply> {
     return CallbackReply{.sequence = call.sequence->csa_slotid == 0 ? NFS4ERR_SEQ_MISORDERED : NFS4_OK};
   });
@@ -228,7 +228,7 @@ TEST_F(CallerTest, ASlotThatTheClientSeesOtherwiseIsNotUsedAgain) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallerTest, NoMoreCallsThanTheClientHasSlotsFor) {
+TEST_F(CallbackSenderTest, NoMoreCallsThanTheClientHasSlotsFor) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   for (int i = 0; i < 4; ++i) OffloadDone();
@@ -237,7 +237,7 @@ TEST_F(CallerTest, NoMoreCallsThanTheClientHasSlotsFor) {
   EXPECT_EQ(caller_.under_way(), 4u);
 }
 
-TEST_F(CallerTest, NobodyWaitsForEver) {
+TEST_F(CallbackSenderTest, NobodyWaitsForEver) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   OffloadDone();
@@ -246,14 +246,14 @@ TEST_F(CallerTest, NobodyWaitsForEver) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallerTest, CallsUnderWayAreLimited) {
+TEST_F(CallbackSenderTest, CallsUnderWayAreLimited) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   for (int i = 0; i < 20; ++i) OffloadDone();
   EXPECT_EQ(caller_.under_way(), 8u);
 }
 
-TEST_F(CallerTest, ADelegationIsRecalled) {
+TEST_F(CallbackSenderTest, ADelegationIsRecalled) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   const stateid4 delegation = Delegate();
@@ -267,7 +267,7 @@ TEST_F(CallerTest, ADelegationIsRecalled) {
 }
 
 // RFC 8881 §2.10.6.3: until the client has shown that it has seen the reply that gave it the delegation.
-TEST_F(CallerTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
+TEST_F(CallbackSenderTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
   const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
   Open(channel);
   const auto request = [&](uint32_t sequence) {
@@ -292,7 +292,7 @@ TEST_F(CallerTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
   EXPECT_TRUE(channel->received.back().sequence->csa_referring_call_lists.empty());
 }
 
-TEST_F(CallerTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
+TEST_F(CallbackSenderTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   const stateid4 delegation = Delegate();
@@ -308,7 +308,7 @@ TEST_F(CallerTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallerTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
+TEST_F(CallbackSenderTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   const stateid4 delegation = Delegate();
@@ -317,7 +317,7 @@ TEST_F(CallerTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
   EXPECT_EQ(caller_.under_way(), 1u);
 }
 
-TEST_F(CallerTest, WhatIsNotHeldIsNotRecalled) {
+TEST_F(CallbackSenderTest, WhatIsNotHeldIsNotRecalled) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.Recall(client_, stateid4{.seqid = 1, .other = {}}, kFile, std::nullopt);
@@ -325,7 +325,7 @@ TEST_F(CallerTest, WhatIsNotHeldIsNotRecalled) {
 }
 
 // RFC 8881 §20.8: it is the session that the call is made in which is to use fewer.
-TEST_F(CallerTest, SlotsAreRecalledInTheirSession) {
+TEST_F(CallbackSenderTest, SlotsAreRecalledInTheirSession) {
   const auto first = MakeChannel(Good), second = MakeChannel(Good);
   Open(first);
   std::vector<Clients::SlotRecall> recalls;
@@ -350,14 +350,14 @@ TEST_F(CallerTest, SlotsAreRecalledInTheirSession) {
   EXPECT_TRUE(first->received.empty());
 }
 
-TEST_F(CallerTest, SlotsThatAreNotOwedAreNotRecalled) {
+TEST_F(CallbackSenderTest, SlotsThatAreNotOwedAreNotRecalled) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.RecallSlots(client_, session_, SlotId(3));
   EXPECT_TRUE(channel->received.empty());
 }
 
-TEST_F(CallerTest, AHintIsGivenOnce) {
+TEST_F(CallbackSenderTest, AHintIsGivenOnce) {
   const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
   Open(channel);
   caller_.NotifyLock(client_, kFile, AsBytes("owner"));
@@ -366,7 +366,7 @@ TEST_F(CallerTest, AHintIsGivenOnce) {
   EXPECT_EQ(channel->received[0].operation, OP_CB_NOTIFY_LOCK);
 }
 
-TEST_F(CallerTest, TheHolderTellsChangeAndSize) {
+TEST_F(CallbackSenderTest, TheHolderTellsChangeAndSize) {
   std::array<std::byte, 16> values{};
   StoreBig<uint64_t>(&values[0], 11);
   StoreBig<uint64_t>(&values[8], 22);
@@ -377,18 +377,18 @@ TEST_F(CallerTest, TheHolderTellsChangeAndSize) {
   });
   Open(channel);
   HolderAttributes held;
-  Spawn([](Caller& caller, ClientId client, HolderAttributes& out) -> Task<void> {
+  Spawn([](CallbackSender& caller, ClientId client, HolderAttributes& out) -> Task<void> {
     out = co_await caller.GetAttributes(nullptr, client, kFile);
   }(caller_, client_, held));
   EXPECT_EQ(held.change, 11u);
   EXPECT_EQ(held.size, 22u);
 }
 
-TEST_F(CallerTest, NobodyWaitsLongForAttributes) {
+TEST_F(CallbackSenderTest, NobodyWaitsLongForAttributes) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   bool done = false;
-  Spawn([](Caller& caller, ClientId client, bool& out) -> Task<void> {
+  Spawn([](CallbackSender& caller, ClientId client, bool& out) -> Task<void> {
     const HolderAttributes held = co_await caller.GetAttributes(nullptr, client, kFile);
     out = !held.change && !held.size;
   }(caller_, client_, done));
@@ -398,13 +398,13 @@ TEST_F(CallerTest, NobodyWaitsLongForAttributes) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(CallerTest, NobodyIsCalledAfterTheEnd) {
+TEST_F(CallbackSenderTest, NobodyIsCalledAfterTheEnd) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.Stop();
   OffloadDone();
   bool done = false;
-  Spawn([](Caller& caller, ClientId client, bool& out) -> Task<void> {
+  Spawn([](CallbackSender& caller, ClientId client, bool& out) -> Task<void> {
     co_await caller.GetAttributes(nullptr, client, kFile);
     out = true;
   }(caller_, client_, done));
@@ -412,7 +412,7 @@ TEST_F(CallerTest, NobodyIsCalledAfterTheEnd) {
   EXPECT_TRUE(channel->received.empty());
 }
 
-TEST_F(CallerTest, TheEndIsNotWaitedFor) {
+TEST_F(CallbackSenderTest, TheEndIsNotWaitedFor) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   OffloadDone();
@@ -424,7 +424,7 @@ TEST_F(CallerTest, TheEndIsNotWaitedFor) {
 
 // ---- probes in sessions ----
 
-TEST_F(CallerTest, AConnectionOfTheBackchannelIsProbed) {
+TEST_F(CallbackSenderTest, AConnectionOfTheBackchannelIsProbed) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.ProbeSession(session_, channel);
@@ -437,7 +437,7 @@ TEST_F(CallerTest, AConnectionOfTheBackchannelIsProbed) {
 }
 
 // It uses no slot, and nobody waits for it.
-TEST_F(CallerTest, AClientIsCalledBeforeItsProbeIsAnswered) {
+TEST_F(CallbackSenderTest, AClientIsCalledBeforeItsProbeIsAnswered) {
   const auto channel = MakeChannel(
       [](const ReceivedCallback& call) { return call.sequence ? std::optional(CallbackReply{}) : std::nullopt; });
   Open(channel);
@@ -449,7 +449,7 @@ TEST_F(CallerTest, AClientIsCalledBeforeItsProbeIsAnswered) {
   EXPECT_EQ(caller_.under_way(), 1u);
 }
 
-TEST_F(CallerTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
+TEST_F(CallbackSenderTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   caller_.ProbeSession(session_, channel);
@@ -460,7 +460,7 @@ TEST_F(CallerTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
   EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
 }
 
-TEST_F(CallerTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver) {
+TEST_F(CallbackSenderTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver) {
   const auto channel =
       MakeChannel([](const ReceivedCallback&) { return CallbackReply{.accepted = rpc::AcceptStatus::PROG_UNAVAIL}; });
   Open(channel);
@@ -468,7 +468,7 @@ TEST_F(CallerTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver) {
   EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
 }
 
-TEST_F(CallerTest, AConnectionThatIsBeingProbedIsNotProbedAgain) {
+TEST_F(CallbackSenderTest, AConnectionThatIsBeingProbedIsNotProbedAgain) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   for (int i = 0; i < 3; ++i) caller_.ProbeSession(session_, channel);
@@ -478,13 +478,13 @@ TEST_F(CallerTest, AConnectionThatIsBeingProbedIsNotProbedAgain) {
   EXPECT_EQ(channel->received.size(), 2u);
 }
 
-TEST_F(CallerTest, ProbesLeaveRoomForCalls) {
+TEST_F(CallbackSenderTest, ProbesLeaveRoomForCalls) {
   Open(MakeChannel(Good));
   for (int i = 0; i < 6; ++i) caller_.ProbeSession(session_, MakeChannel(Silent));
   EXPECT_EQ(caller_.under_way(), 4u);
 }
 
-TEST_F(CallerTest, ASessionThatHasGoneIsNotProbed) {
+TEST_F(CallbackSenderTest, ASessionThatHasGoneIsNotProbed) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   ASSERT_EQ(state_.Lock()->clients.DestroySession(session_, connections_, {}), NFS4_OK);
@@ -494,7 +494,7 @@ TEST_F(CallerTest, ASessionThatHasGoneIsNotProbed) {
 
 // ---- minor version 0 ----
 
-TEST_F(CallerTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
+TEST_F(CallbackSenderTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
   listener_ = MakeChannel(Good);
   OpenMinorZero();
   EXPECT_EQ(Path(), PathState::kUnknown);
@@ -512,20 +512,20 @@ TEST_F(CallerTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
   EXPECT_EQ(listener_->received[1].head.minorversion, 0u);
 }
 
-TEST_F(CallerTest, AClientThatCannotBeReachedHasNoPath) {
+TEST_F(CallbackSenderTest, AClientThatCannotBeReachedHasNoPath) {
   OpenMinorZero();
   caller_.Probe(client_);
   EXPECT_EQ(Path(), PathState::kDown);
 }
 
-TEST_F(CallerTest, AClientThatListensNowhereIsNotCalled) {
+TEST_F(CallbackSenderTest, AClientThatListensNowhereIsNotCalled) {
   OpenMinorZero(std::nullopt);
   caller_.Probe(client_);
   EXPECT_TRUE(connected_to_.empty());
   EXPECT_EQ(Path(), PathState::kDown);
 }
 
-TEST_F(CallerTest, AConnectionToAClientThatIsLostIsMadeAgain) {
+TEST_F(CallbackSenderTest, AConnectionToAClientThatIsLostIsMadeAgain) {
   listener_ = MakeChannel(Silent);
   OpenMinorZero();
   OffloadDone();

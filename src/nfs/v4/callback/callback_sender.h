@@ -23,7 +23,7 @@
 
 namespace penstock::nfs::v4 {
 
-class Caller : public Callbacks {
+class CallbackSender : public Callbacks {
  public:
   // Makes a connection to a client of minor version 0; null where that fails. On the home loop.
   using Connect = std::function<Task<std::shared_ptr<rpc::Channel>>(SocketAddress)>;
@@ -38,7 +38,7 @@ class Caller : public Callbacks {
   };
 
   // `home` is the loop of `timers` and `buffers`; null in a simulation. All outlive the caller.
-  Caller(State& state, Loop* home, TimerService& timers, BufferPool& buffers, Connect connect, Options options);
+  CallbackSender(State& state, Loop* home, TimerService& timers, BufferPool& buffers, Connect connect, Options options);
 
   // On the home loop: no call is tried again, and those that wait for that end. What is under way ends with its
   // connection, and comes back to the home loop: that is to run as long as the loops of the connections.
@@ -105,7 +105,7 @@ class Caller : public Callbacks {
   std::atomic<bool> stopping_{false};
   // Of the home loop, all of these.
   size_t under_way_ = 0;
-  std::vector<Completion<>*> pauses_;
+  std::vector<OneShot<>*> pauses_;
   std::set<Delegation> recalled_;  // being recalled now
   std::set<Way> probed_;           // being probed now; the probes hold the channels
   std::map<ClientId, AddressPath> addresses_;
@@ -113,6 +113,6 @@ class Caller : public Callbacks {
 };
 
 // Connects by TCP. A call that is not answered in `call_limit` is lost, and its connection with it.
-Caller::Connect ConnectByTcp(Loop& loop, Duration call_limit);
+CallbackSender::Connect ConnectByTcp(Loop& loop, Duration call_limit);
 
 }  // namespace penstock::nfs::v4
