@@ -46,7 +46,7 @@ void AcceptTurns::TellNext() {
       const std::lock_guard lock(all->mutex_);
       call->posted = false;
     }
-    // The member may go meanwhile.
+    // The member may be destroyed before the loop runs this.
     if (const auto on_turn = call->on_turn) on_turn();
   });
 }

@@ -1,5 +1,5 @@
-// Who takes the next peer of a listening socket that several loops listen on: each in its turn, so that all have the same
-// number of connections, whichever happens to be awake first. One at a time waits for a peer; the others are not woken for it.
+// Shares the peers of one listening socket between several loops. The loops accept in turn, so that all get the same number of
+// connections. Only the loop whose turn it is waits for a peer, so a new peer wakes no other loop.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-// Shared by those who listen on one address. Any thread; a Member belongs to its loop.
+// Shared by the listeners of one address. Thread-safe; a Member belongs to its loop.
 class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
  public:
   class Member {
@@ -21,14 +21,14 @@ class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // Whether it may accept a peer, and should wait for one.
+    // Returns true if this member may accept a peer now; it should wait for one.
     bool HasTurn() const;
-    // After accept() has given a peer: the turn goes to the next member, who is told.
+    // Call after accept() has returned a peer. Passes the turn to the next member and notifies it.
     void EndTurn();
 
    private:
     friend class AcceptTurns;
-    // Lives until no loop holds a call of it any more.
+    // Lives until no loop has a call to it queued.
     struct Call {
       std::function<void()> on_turn;  // empty once the member has gone
       bool posted = false;            // guarded by the mutex
@@ -40,8 +40,8 @@ class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
     const std::shared_ptr<Call> call_;
   };
 
-  // The first one has its turn at once. `on_turn` is called on `loop` where it becomes the member's turn, and may be called at
-  // other times. The loop outlives all members.
+  // The first member has its turn at once. `on_turn` runs on `loop` when the member's turn begins; it may also run at other
+  // times. The loop must outlive all members.
   std::unique_ptr<Member> Join(Loop& loop, std::function<void()> on_turn);
 
  private:
@@ -50,7 +50,7 @@ class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
 
   mutable std::mutex mutex_;
   std::vector<Member*> members_;
-  size_t turn_ = 0;  // of members_
+  size_t turn_ = 0;  // an index into members_
 };
 
 }  // namespace penstock

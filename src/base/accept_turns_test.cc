@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Three loops on one thread, and peers that wait to be accepted.
+// Three loops on one thread, with `waiting` peers to accept.
 struct AcceptTurnsTest : ::testing::Test {
   AcceptTurnsTest() {
     for (size_t i = 0; i < loops.size(); ++i) {
@@ -25,7 +25,7 @@ struct AcceptTurnsTest : ::testing::Test {
       members[i]->EndTurn();
     }
   }
-  // Until each loop has done what the others have posted.
+  // Runs the loops until each has run the functions that the others posted.
   void Run() {
     for (int round = 0; round < 100; ++round) {
       for (Loop& loop : loops) {
@@ -42,17 +42,17 @@ struct AcceptTurnsTest : ::testing::Test {
   int waiting = 0;
 };
 
-TEST_F(AcceptTurnsTest, EachLoopGetsAsManyWhoeverIsAwake) {
+TEST_F(AcceptTurnsTest, GivesEachLoopTheSameNumberOfPeers) {
   waiting = 30;
   Accept(2);
-  EXPECT_THAT(accepted, ElementsAre(0, 0, 0)) << "it is another's turn";
+  EXPECT_THAT(accepted, ElementsAre(0, 0, 0)) << "it is not the turn of loop 2";
   Accept(0);
   EXPECT_THAT(accepted, ElementsAre(1, 0, 0));
   Run();
   EXPECT_THAT(accepted, ElementsAre(10, 10, 10));
 }
 
-TEST_F(AcceptTurnsTest, TheTurnOfAMemberThatLeavesGoesToTheNext) {
+TEST_F(AcceptTurnsTest, PassesTheTurnOnWhenAMemberLeaves) {
   waiting = 30;
   members[0].reset();
   Run();

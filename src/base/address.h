@@ -1,5 +1,5 @@
-// Addresses of hosts and sockets. The types are Asio's, which socket code passes on as they are; this header includes
-// none of Asio's sockets, so that everybody can afford it.
+// Addresses of hosts and sockets. They are Asio's types, so that socket code can pass them on unchanged. This header does not
+// include Asio's sockets, so it is cheap to include.
 #pragma once
 
 #include <asio/ip/address.hpp>

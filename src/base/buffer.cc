@@ -15,7 +15,7 @@ constexpr unsigned kClasses = 16;  // 512 octets ... 16 MiB are recycled
 #ifdef PENSTOCK_SANITIZED
 constexpr size_t kMappedFrom = SIZE_MAX;
 #else
-// From here on buffers are mapped one by one: the heap would keep what they leave behind.
+// Larger buffers are mapped one by one, because the heap would keep their memory.
 constexpr size_t kMappedFrom = 128 << 10;
 #endif
 
@@ -44,7 +44,7 @@ class Heap : public BufferSource {
 
 }  // namespace
 
-// What a pool and its buffers share. Lives until the pool and the last buffer are gone.
+// The part of a pool that its buffers use. It lives until the pool and the last buffer are gone.
 class BufferHome {
  public:
   explicit BufferHome(std::shared_ptr<BufferSource> source) : source_(std::move(source)) {}
@@ -106,7 +106,7 @@ class BufferHome {
   }
   size_t outstanding() const { return references_.load(std::memory_order_relaxed) - 1; }
 
-  // One half for each of local_ and returned_.
+  // local_ and returned_ get half of the limit each.
   void set_kept_octets(size_t octets) { kept_octets_ = octets / 2; }
   void set_on_idle(std::function<void()> on_idle) {
     const std::lock_guard lock(mutex_);
@@ -118,13 +118,13 @@ class BufferHome {
   struct FreeList {
     Buffer* head = nullptr;
     size_t count = 0;
-    size_t least = 0;  // that count was since the last Trim()
+    size_t least = 0;  // the minimum of `count` since the last Trim()
   };
   struct FreeLists {
     std::array<FreeList, kClasses> lists;
     size_t octets = 0;
 
-    // False where that is too much, and the buffer is freed.
+    // Returns false if the list is full; the caller then frees the buffer.
     bool Push(Buffer* buffer, size_t limit) {
       if (octets + buffer->capacity_ > limit) {
         Free(buffer);
@@ -171,22 +171,22 @@ class BufferHome {
     }
     any_returned_.store(false, std::memory_order_relaxed);
   }
-  // With mutex_ held.
+  // Requires mutex_.
   void AskForTrim() {
     if (tended_.exchange(true, std::memory_order_relaxed)) return;
     on_idle_();
   }
 
   const std::shared_ptr<BufferSource> source_;
-  std::atomic<size_t> references_{1};  // the pool, and one for each buffer that is out
-  std::thread::id owner_;              // set by the first Allocate, before any buffer can come back
+  std::atomic<size_t> references_{1};  // one for the pool, and one for each buffer in use
+  std::thread::id owner_;              // set by the first Allocate(), before any buffer can be released
   size_t kept_octets_ = BufferPool::kKeptOctets / 2;
   FreeLists local_;
   std::atomic<bool> any_returned_{false};
   std::mutex mutex_;
-  FreeLists returned_;             // by other threads; guarded by mutex_
+  FreeLists returned_;             // released by other threads; guarded by mutex_
   std::function<void()> on_idle_;  // guarded by mutex_
-  // Trim() will be called, or nobody is there to call it. Set with mutex_ held.
+  // True if on_idle_ has been called and Trim() is to come, or if there is no on_idle_. Set with mutex_ held.
   std::atomic<bool> tended_{true};
 };
 

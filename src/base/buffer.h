@@ -1,4 +1,4 @@
-// Reference-counted buffers from a recycling pool, and Slices: bytes together with what keeps them alive.
+// Reference-counted buffers from a recycling pool, and Slices: views of bytes that keep their buffer alive.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace penstock {
 class BufferHome;
 class BufferPool;
 
-// A block of memory from a BufferPool. Held by BufferRef; given back to its pool by the last holder, on any thread.
+// A block of memory from a BufferPool. BufferRefs hold it; the last one returns it to its pool, on any thread.
 class Buffer {
  public:
   std::byte* data() { return data_; }
@@ -62,7 +62,7 @@ class BufferRef {
   Buffer& operator*() const { return *buffer_; }
   explicit operator bool() const { return buffer_ != nullptr; }
   bool operator==(const BufferRef&) const = default;
-  // True where nobody else holds the buffer, so that its owner may write to it.
+  // True if this is the only reference, so that its holder may write to the buffer.
   bool unique() const { return buffer_ && buffer_->references_.load(std::memory_order_acquire) == 1; }
 
  private:
@@ -70,8 +70,8 @@ class BufferRef {
   Buffer* buffer_ = nullptr;
 };
 
-// Where the memory of a pool's buffers comes from and goes back to, where the heap will not do (memory registered with an
-// RDMA adapter, for example). Allocate() on the pool's thread, Free() on any.
+// Supplies the memory of a pool's buffers if the heap is unsuitable, for example memory registered with an RDMA adapter. The pool
+// calls Allocate() on its own thread and Free() on any thread.
 class BufferSource {
  public:
   virtual ~BufferSource() = default;
@@ -80,24 +80,24 @@ class BufferSource {
   virtual void Free(std::byte* memory, size_t size) = 0;
 };
 
-// Hands out buffers of the next power of two (at least 512 octets) and takes them back. Allocate() belongs to the thread
-// that calls it first (the pool's loop); buffers may be released on any. Buffers may outlive the pool. Contents are not
-// cleared.
+// Allocates buffers whose size is the next power of two (at least 512 octets), and recycles them. Only the thread that calls
+// Allocate() first (the pool's loop) may call it; any thread may release a buffer. Buffers may outlive the pool. Their contents
+// are not cleared.
 //
-// The pool keeps buffers that come back, up to a limit. Trim(), called now and then, gives back those that nobody has needed.
+// The pool keeps released buffers up to a limit. Trim(), called periodically, frees the ones that were not needed.
 class BufferPool {
  public:
-  // Idle memory that a pool keeps at most, where nobody sets less.
+  // The default limit of idle memory in a pool.
 #ifdef PENSTOCK_SANITIZED
-  static constexpr size_t kKeptOctets = 0;  // let AddressSanitizer see a buffer's end of life
+  static constexpr size_t kKeptOctets = 0;  // so that AddressSanitizer sees when a buffer is released
 #else
   static constexpr size_t kKeptOctets = 128 << 20;
 #endif
   static constexpr size_t kSmallest = 512;
-  // The capacity of the buffer that Allocate(size) gives.
+  // The capacity of the buffer that Allocate(size) returns.
   static constexpr size_t CapacityFor(size_t size) { return std::bit_ceil(std::max(size, kSmallest)); }
 
-  // From `source`, which lives as long as the pool and its buffers; from the heap where there is none.
+  // Allocates from `source`, which must outlive the pool and its buffers, or from the heap if `source` is null.
   explicit BufferPool(std::shared_ptr<BufferSource> source = nullptr);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
@@ -106,28 +106,29 @@ class BufferPool {
   // A buffer with capacity() >= size, aligned to 64 octets (to a page from 4 KiB on).
   BufferRef Allocate(size_t size);
 
-  // How many buffers are out of the pool now. Any thread.
+  // The number of buffers in use. Thread-safe.
   size_t outstanding() const;
 
-  // To be set before the first buffer comes back.
+  // Limits the idle memory. Call it before the first buffer is released.
   void set_kept_octets(size_t octets);
-  // Called, on any thread, when the pool begins to keep idle memory: Trim() is then to be called a while later, and again until
-  // nothing is left. Must not use the pool. Not called any more once the pool is destroyed.
+  // Sets a function that the pool calls, on any thread, when it begins to keep idle memory. The owner should then call Trim()
+  // a while later, and again until no idle memory is left. `on_idle` must not use the pool. The pool's destructor ends the calls.
   void set_on_idle(std::function<void()> on_idle);
 
   struct Trimmed {
     size_t given_back = 0;
     size_t left = 0;
   };
-  // Gives back the memory that has lain idle since the last call; says how many octets, and how many are still kept. On the
-  // thread of Allocate().
+  // Frees the memory that has been idle since the last call. Returns how many octets it freed, and how many the pool still keeps.
+  // Call it on the thread of Allocate().
   Trimmed Trim();
 
  private:
   BufferHome* home_;
 };
 
-// Bytes and what keeps them alive. Without an owner it is a borrowed view: whoever made it promises the lifetime.
+// A view of bytes and a reference to the buffer that holds them. Without an owner it is a borrowed view: its maker guarantees the
+// lifetime of the bytes.
 class Slice {
  public:
   Slice() = default;

@@ -24,7 +24,7 @@ TEST(BufferPool, AlignsLargeBuffersToPages) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.Allocate(700)->data()) % 64, 0u);
 }
 
-TEST(BufferPool, CountsWhatIsOut) {
+TEST(BufferPool, CountsBuffersInUse) {
   BufferPool pool;
   BufferRef first = pool.Allocate(100);
   BufferRef again = first;
@@ -38,7 +38,7 @@ TEST(BufferPool, CountsWhatIsOut) {
   EXPECT_EQ(pool.outstanding(), 0u);
 }
 
-TEST(BufferPool, TakesBuffersBackFromOtherThreads) {
+TEST(BufferPool, AcceptsReleasesFromOtherThreads) {
   BufferPool pool;
   BufferRef buffer = pool.Allocate(4096);
   std::thread([moved = std::move(buffer)]() mutable { moved.Reset(); }).join();
@@ -46,14 +46,14 @@ TEST(BufferPool, TakesBuffersBackFromOtherThreads) {
   EXPECT_TRUE(pool.Allocate(4096).unique());
 }
 
-TEST(BufferPool, MayGoBeforeItsBuffers) {
+TEST(BufferPool, MayBeDestroyedBeforeItsBuffers) {
   std::optional<BufferPool> pool(std::in_place);
   BufferRef buffer = pool->Allocate(4096);
   pool.reset();
   buffer->data()[4095] = std::byte{1};
 }
 
-// Memory that somebody else hands out, and a note of what has come back.
+// A source of memory that counts the octets in use.
 class Lender : public BufferSource {
  public:
   explicit Lender(size_t& lent) : lent_(lent) {}
@@ -73,18 +73,18 @@ class Lender : public BufferSource {
   size_t& lent_;
 };
 
-TEST(BufferPool, TakesItsMemoryFromASourceAndGivesItBack) {
+TEST(BufferPool, AllocatesFromItsSourceAndFreesToIt) {
   size_t lent = 0;
   std::optional<BufferPool> pool(std::make_shared<Lender>(lent));
   BufferRef buffer = pool->Allocate(5000);
   EXPECT_EQ(lent, 8192u);
   pool.reset();
-  EXPECT_EQ(lent, 8192u) << "the source outlives the pool while a buffer does";
+  EXPECT_EQ(lent, 8192u) << "the source outlives the pool as long as a buffer is in use";
   buffer.Reset();
   EXPECT_EQ(lent, 0u);
 }
 
-// What a pool keeps, also where a sanitizer has it keep nothing by default.
+// Tests of the idle memory of a pool. It sets the limit, because a pool under a sanitizer keeps no idle memory by default.
 struct TrimTest : testing::Test {
   explicit TrimTest(size_t kept = size_t{64} << 20) { pool.set_kept_octets(kept); }
   std::vector<BufferRef> Take(size_t count, size_t size) {
@@ -97,10 +97,10 @@ struct TrimTest : testing::Test {
   BufferPool pool{std::make_shared<Lender>(lent)};
 };
 
-TEST_F(TrimTest, MemoryThatNobodyNeedsAnyMoreGoesBack) {
+TEST_F(TrimTest, FreesMemoryThatWasIdleSinceTheLastTrim) {
   Take(10, 4096);
-  EXPECT_EQ(lent, 40960u) << "kept for the next";
-  EXPECT_EQ(pool.Trim().given_back, 0u) << "it was in use since the last time";
+  EXPECT_EQ(lent, 40960u) << "kept for the next allocation";
+  EXPECT_EQ(pool.Trim().given_back, 0u) << "it was in use since the last Trim()";
   Take(3, 4096);
   const BufferPool::Trimmed trimmed = pool.Trim();
   EXPECT_EQ(trimmed.given_back, 7 * 4096u);
@@ -109,7 +109,7 @@ TEST_F(TrimTest, MemoryThatNobodyNeedsAnyMoreGoesBack) {
   EXPECT_EQ(lent, 0u);
 }
 
-TEST_F(TrimTest, SoDoesWhatOtherThreadsHaveGivenBack) {
+TEST_F(TrimTest, FreesBuffersThatOtherThreadsReleased) {
   std::thread([buffers = Take(10, 4096)]() mutable { buffers.clear(); }).join();
   EXPECT_EQ(lent, 40960u);
   pool.Trim();
@@ -117,7 +117,7 @@ TEST_F(TrimTest, SoDoesWhatOtherThreadsHaveGivenBack) {
   EXPECT_EQ(lent, 0u);
 }
 
-TEST_F(TrimTest, AllSizesTogetherAreKeptUpToTheLimit) {
+TEST_F(TrimTest, LimitsTheIdleMemoryOfAllSizesTogether) {
   pool.set_kept_octets(2 * 100'000);
   for (size_t size : {512, 4096, 16384, 32768, 65536}) Take(4, size);
   EXPECT_LE(lent, 100'000u);
@@ -128,7 +128,7 @@ TEST_F(TrimTest, AllSizesTogetherAreKeptUpToTheLimit) {
   EXPECT_LE(lent, 200'000u);
 }
 
-TEST_F(TrimTest, AsksForTrimOnceUntilNothingIsLeft) {
+TEST_F(TrimTest, CallsOnIdleOnceUntilNoIdleMemoryIsLeft) {
   int asked = 0;
   pool.set_on_idle([&asked] { ++asked; });
   Take(2, 4096);
@@ -136,14 +136,14 @@ TEST_F(TrimTest, AsksForTrimOnceUntilNothingIsLeft) {
   EXPECT_EQ(asked, 1);
   pool.Trim();
   Take(2, 512);
-  EXPECT_EQ(asked, 1) << "somebody has been asked, and is not done";
+  EXPECT_EQ(asked, 1) << "idle memory is left since the last call of on_idle";
   EXPECT_GT(pool.Trim().left, 0u);
   EXPECT_EQ(pool.Trim().left, 0u);
   std::thread([buffer = pool.Allocate(512)]() mutable { buffer.Reset(); }).join();
   EXPECT_EQ(asked, 2);
 }
 
-TEST_F(TrimTest, NobodyIsAskedOnceThePoolIsGone) {
+TEST_F(TrimTest, DestroyedPoolDoesNotCallOnIdle) {
   int asked = 0;
   BufferRef buffer;
   {

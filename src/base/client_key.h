@@ -1,4 +1,4 @@
-// Whose work something is: what fairness between clients is measured by.
+// Identifies the client for which work is done. Fairness between clients is measured by this key.
 #pragma once
 
 #include <compare>
@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-// A client's host, and its connection. Numbers that are equal for the same host and the same connection; zero for work
-// that the process does for itself.
+// Numbers for a client's host and its connection: equal for the same host and the same connection. Both are zero for work that
+// the process does for itself.
 struct ClientKey {
   uint64_t host = 0;
   uint64_t connection = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using asio::ip::tcp;
 
-// The ports that rresvport(3) draws from: those below belong to services.
+// rresvport(3) uses the same ports. Lower ports belong to services.
 constexpr uint16_t kFirst = 600;
 constexpr uint16_t kCount = kFirstUnreservedPort - kFirst;
 
@@ -22,16 +22,16 @@ Task<std::error_code> Connect(tcp::socket& socket, const SocketAddress& server) 
 
 bool IsTaken(const std::error_code& error) { return error.value() == EADDRINUSE || error.value() == EADDRNOTAVAIL; }
 
-// An error that IsTaken(): there is no such port for us.
+// Returns an error for which IsTaken() is true if no reserved port is available.
 Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddress& server) {
-  // Not always the same first one: it may be left from an earlier connection in TIME_WAIT, where it can be bound to and not
-  // used for the same server.
+  // Starts at a random port. An earlier connection may have left a port in TIME_WAIT: bind() accepts it, but connect() to the same
+  // server does not.
   const unsigned start = std::random_device()();
   std::error_code error;
   for (unsigned i = 0; i < kCount; ++i) {
     socket.open(server.protocol(), error);
     if (error) co_return error;
-    // Connections that have ended keep their ports for a minute: to other servers they may be used all the same.
+    // A closed connection keeps its port for a minute. This allows it for connections to other servers.
     socket.set_option(tcp::socket::reuse_address(true), error);
     socket.bind(tcp::endpoint(server.protocol(), static_cast<uint16_t>(kFirst + (start + i) % kCount)), error);
     const bool is_permitted = error.value() != EACCES && error.value() != EPERM;

@@ -1,4 +1,4 @@
-// Connecting a TCP socket, from a reserved port where that is wanted.
+// Connects a TCP socket, from a reserved port on request.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-// Opens `socket`, which is closed, and connects it. With LocalPort::kReserved from a reserved port where this process may
-// bind to one that is free, and from any other otherwise. Ends with asio::error::operation_aborted when the socket is
-// closed meanwhile; it must live until then.
+// Opens the closed `socket` and connects it to `server`. LocalPort::kReserved uses a free reserved port if this process may bind to
+// one, and any other port otherwise. Returns asio::error::operation_aborted if the socket is closed meanwhile. The socket must live
+// until this returns.
 Task<std::error_code> ConnectTcp(asio::ip::tcp::socket& socket, SocketAddress server, LocalPort from);
 
 }  // namespace penstock

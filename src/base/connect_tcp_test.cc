@@ -27,7 +27,7 @@ struct Network {
   std::vector<tcp::socket> sockets;
   std::error_code error;
 
-  // The local port of a new connection; zero where there is none.
+  // Returns the local port of a new connection, or zero on failure.
   uint16_t Connect(LocalPort from) {
     tcp::socket& socket = sockets.emplace_back(loop.context());
     std::optional<std::error_code> result;
@@ -38,7 +38,7 @@ struct Network {
     error = *result;
     return error ? 0 : socket.local_endpoint().port();
   }
-  // A socket that has the port; false: it cannot be had.
+  // Binds a socket to the port. Returns false if that fails.
   bool Take(uint16_t port) {
     tcp::socket& socket = sockets.emplace_back(loop.context(), tcp::v4());
     asio::error_code failure;
@@ -47,10 +47,10 @@ struct Network {
   }
 };
 
-// Whether this process may bind to reserved ports: two of them, since somebody may have one.
+// Returns true if this process may bind to reserved ports. It tries two, because one may be in use.
 bool MayReserve() { return Network().Take(1023) || Network().Take(1022); }
 
-TEST(ConnectTcp, UsesAReservedPortWhereItMay) {
+TEST(ConnectTcp, UsesAReservedPortIfPermitted) {
   if (!MayReserve()) GTEST_SKIP() << "needs CAP_NET_BIND_SERVICE";
   Network network;
   const uint16_t first = network.Connect(LocalPort::kReserved);
@@ -62,12 +62,12 @@ TEST(ConnectTcp, UsesAReservedPortWhereItMay) {
   EXPECT_NE(first, second);
 }
 
-TEST(ConnectTcp, UsesAnyPortOtherwise) {
+TEST(ConnectTcp, UsesAnUnreservedPortByDefault) {
   Network network;
   EXPECT_GE(network.Connect(LocalPort::kAny), kFirstUnreservedPort);
 }
 
-TEST(ConnectTcp, UsesAnyPortWhereReservedOnesAreNotPermitted) {
+TEST(ConnectTcp, UsesAnyPortWithoutPermissionForReservedOnes) {
   const bool is_root = ::geteuid() == 0;
   if (is_root) {
     ASSERT_EQ(::seteuid(65534), 0);
@@ -84,7 +84,7 @@ TEST(ConnectTcp, UsesAnyPortWhereReservedOnesAreNotPermitted) {
   }
 }
 
-// Runs in a network of its own, where nobody else wants any port; false: that cannot be had.
+// Runs `function` in a network namespace of its own, where no other program uses a port. Returns false if that is not permitted.
 bool RunAlone(const std::function<void()>& run) {
   bool is_alone = false;
   std::thread([&] {
@@ -99,7 +99,7 @@ bool RunAlone(const std::function<void()>& run) {
   return is_alone;
 }
 
-TEST(ConnectTcp, UsesAnyPortWhereAllReservedOnesAreTaken) {
+TEST(ConnectTcp, UsesAnyPortIfAllReservedOnesAreTaken) {
   const bool is_alone = RunAlone([] {
     Network network;
     for (uint16_t port = 1; port < kFirstUnreservedPort; ++port) {
@@ -107,14 +107,14 @@ TEST(ConnectTcp, UsesAnyPortWhereAllReservedOnesAreTaken) {
         EXPECT_TRUE(network.Take(port));
       }
     }
-    EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << "the last one";
+    EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << "the only free one";
     EXPECT_GE(network.Connect(LocalPort::kReserved), kFirstUnreservedPort) << network.error.message();
   });
   if (!is_alone) GTEST_SKIP() << "needs root: for a network of its own";
 }
 
-// Whoever closes first keeps the port in TIME_WAIT for a minute.
-TEST(ConnectTcp, UsesPortsOfEndedConnectionsForOtherServers) {
+// The side that closes first keeps its port in TIME_WAIT for a minute.
+TEST(ConnectTcp, ReusesPortsInTimeWaitForOtherServers) {
   const bool is_alone = RunAlone([] {
     Network network;
     for (uint16_t port = 1; port < kFirstUnreservedPort; ++port) {
@@ -132,7 +132,7 @@ TEST(ConnectTcp, UsesPortsOfEndedConnectionsForOtherServers) {
   if (!is_alone) GTEST_SKIP() << "needs root: for a network of its own";
 }
 
-TEST(ConnectTcp, NobodyListensIsTheErrorOfBoth) {
+TEST(ConnectTcp, ReportsARefusedConnectionForBothKindsOfPorts) {
   Network network;
   const tcp::endpoint server = network.acceptor.local_endpoint();
   network.acceptor.close();

@@ -1,4 +1,4 @@
-// A payload's bytes, wherever they are: in memory, or still in a file.
+// A payload's bytes, either in memory or still in a file.
 #pragma once
 
 #include <unistd.h>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-// An open file descriptor, closed by its last holder.
+// An open file descriptor. The destructor closes it.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -32,8 +32,8 @@ class FileDescriptor {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  // Whether a range of the file could not be read after it had been promised to somebody. Whoever promises another range
-  // reads it before. Any thread.
+  // True if a transport could not read a range of the file after the reply had promised it. After that, read a range into memory
+  // before promising it. Thread-safe.
   bool unreadable() const { return unreadable_.load(std::memory_order_relaxed); }
   void NoteUnreadable() const { unreadable_.store(true, std::memory_order_relaxed); }
 
@@ -42,13 +42,13 @@ class FileDescriptor {
   mutable std::atomic<bool> unreadable_{false};
 };
 
-// Reads `to.size()` octets of an open file from `offset` on. Octets beyond the file's end are zeros; an error is an error, and
-// noted in `file`. May block. Any thread.
+// Reads `to.size()` octets of an open file from `offset` on. Octets beyond the file's end are zeros. A read error is returned, and
+// noted in `file`. May block. Thread-safe.
 [[nodiscard]] Result<void, std::error_code> ReadRange(const FileDescriptor& file, uint64_t offset, Bytes to);
 
-// Either a Slice or `size` octets of an open file from `offset` on. A file range is for transports that can send it
-// without a copy (sendfile). Octets beyond the end of a file that has become shorter are zeros. Octets that the file
-// system fails to read are an error: whoever sends the range must end the connection rather than send anything else.
+// Either a Slice, or `size` octets of an open file from `offset` on. Transports can send a file range without a copy (sendfile).
+// Octets beyond the end of a file that was truncated are zeros. If the file system fails to read octets, the sender must end the
+// connection and must not send anything else in their place.
 class Data {
  public:
   Data() = default;
@@ -76,11 +76,12 @@ class Data {
     return Data(memory_.Sub(offset, length));
   }
 
-  // Copies the bytes to `to`, whose size is size(). The error is that of reading the file; `to` then holds nothing that
-  // may be used. Never fails for memory. May block.
+  // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are then
+  // undefined. Never fails for data in memory. May block.
   [[nodiscard]] Result<void, std::error_code> CopyTo(Bytes to) const;
 
-  // The same octets in memory: what is there already, or a copy in a buffer of `pool`. Fails and blocks as CopyTo() does.
+  // Returns the octets in memory: the slice itself, or a copy of the file range in a buffer of `pool`. Fails and blocks like
+  // CopyTo().
   [[nodiscard]] Result<Slice, std::error_code> Load(BufferPool& pool) const;
 
  private:

@@ -22,24 +22,24 @@ std::string Text(const Data& data) {
   return text;
 }
 
-TEST(Data, MayBeMemory) {
+TEST(Data, HoldsMemory) {
   const Data data(Slice::Borrowed(AsBytes("turbine")));
   EXPECT_FALSE(data.is_file());
   EXPECT_EQ(Text(data.Sub(3, 4)), "bine");
 }
 
-TEST(Data, MayBePartOfAFile) {
+TEST(Data, HoldsARangeOfAFile) {
   const Data data(FileWith("turbine"), 1, 5);
   EXPECT_TRUE(data.is_file());
   EXPECT_EQ(Text(data), "urbin");
   EXPECT_EQ(Text(data.Sub(2, 2)), "bi");
 }
 
-TEST(Data, ReadsZerosWhereTheFileHasBecomeShorter) {
+TEST(Data, ReadsZerosBeyondTheEndOfATruncatedFile) {
   EXPECT_EQ(Text(Data(FileWith("abc"), 1, 4)), std::string("bc\0\0", 4));
 }
 
-TEST(Data, LoadsAFileIntoMemoryAndLeavesMemoryWhereItIs) {
+TEST(Data, LoadCopiesAFileAndReturnsMemoryAsItIs) {
   BufferPool pool;
   const auto loaded = Data(FileWith("turbine"), 1, 5).Load(pool);
   ASSERT_TRUE(loaded);
@@ -48,8 +48,8 @@ TEST(Data, LoadsAFileIntoMemoryAndLeavesMemoryWhereItIs) {
   EXPECT_EQ(Data(Slice::Borrowed(AsBytes(text))).Load(pool)->data(), AsBytes(text).data());
 }
 
-// A directory opens, and fails to be read.
-TEST(Data, FailsWhereItsFileCannotBeRead) {
+// A directory can be opened, but reading it fails.
+TEST(Data, ReturnsTheErrorOfReadingItsFile) {
   const Data data(std::make_shared<FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY)), 0, 4);
   std::array<std::byte, 4> to{};
   EXPECT_EQ(data.CopyTo(to).error(), std::errc::is_a_directory);

@@ -1,4 +1,4 @@
-// How many files a process may have open.
+// The limit of open files of this process.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-// What neither connections nor files served have: libraries, databases, loops, threads that are just opening something.
+// Descriptors for other purposes than connections and served files: libraries, databases, loops, files that are being opened.
 inline constexpr size_t kOtherDescriptors = 128;
 
-// Raises the limit of the process as far as it may, and gives what it is then. Any thread.
+// Raises the soft limit of the process to the hard limit, and returns it. Thread-safe.
 inline size_t RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

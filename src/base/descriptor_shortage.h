@@ -1,4 +1,4 @@
-// What listeners do where the process has few descriptors left, or none.
+// Keeps listeners from using the last file descriptors of the process.
 #pragma once
 
 #include <poll.h>
@@ -17,24 +17,26 @@
 
 namespace penstock {
 
-// Any thread. One for all listeners of a process. The last descriptors are not for connections: those that are served need files.
+// Shared by all listeners of a process. It reserves the last descriptors for files, which the accepted connections need.
+// Thread-safe.
 class DescriptorShortage {
  public:
   using Clock = std::function<TimePoint()>;
 
-  // `make_room` has descriptors closed that nobody uses: soon, by another thread, if there are any.
+  // `make_room` asks another thread to close unused descriptors soon.
   explicit DescriptorShortage(
       std::function<void()> make_room = [] {}, Clock now = &std::chrono::steady_clock::now)
       : make_room_(std::move(make_room)), now_(std::move(now)) {}
 
-  // How many of the process's descriptors are not for connections.
+  // The number of descriptors that connections may not use.
   static rlim_t Reserved() {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     return std::clamp<rlim_t>(limit.rlim_cur / 8, 16, 256);
   }
 
-  // Whether a listener may accept a connection now. If not, it asks again in a moment: room is made for a peer that waits.
+  // Returns true if a listener may accept a connection now. Otherwise the listener asks again in a moment. If a peer is waiting, this
+  // makes room for it.
   bool MayAccept(int listener, std::string_view transport) {
     if (HasSpare()) return true;
     pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
@@ -42,19 +44,18 @@ class DescriptorShortage {
     return false;
   }
 
-  // A peer waits for want of a descriptor. Whoever says so tries again in a moment, so it comes often; it is logged once a minute.
+  // Reports that a peer waits for lack of a descriptor. Listeners retry, and so report it often; the log shows it once a minute.
   void Tell(std::string_view transport) {
     make_room_();
     if (!told_.Allows(now_())) return;
     log::warn(
-        "cannot accept a connection ({}): the process has too many open files; it waits. Raise the limit "
-        "of open "
-        "files (ulimit -n, or LimitNOFILE= of systemd), or serve fewer with --max-connections",
+        "cannot accept a connection ({}): the process has too many open files; it waits. "
+        "Raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd), or serve fewer with --max-connections",
         transport);
   }
 
  private:
-  // The kernel gives the lowest number that is free, so all below it are in use.
+  // The kernel returns the lowest free number, so all numbers below it are in use.
   static bool HasSpare() {
     const int next = ::eventfd(0, EFD_CLOEXEC);
     if (next < 0) return false;

@@ -69,7 +69,7 @@ auto Find(const Table& table, std::string_view name) -> std::optional<decltype(t
   std::abort();
 }
 
-// A rule that names a file which does not exist yet waits for it.
+// A rule whose file does not exist yet applies once the file exists.
 DiskFault Parse(const std::string& line) {
   std::istringstream words(line);
   std::string call, how, path, times, from;
@@ -93,11 +93,11 @@ DiskFault Parse(const std::string& line) {
   return fault;
 }
 
-// What all threads of the process share.
+// The faults of the process, shared by all threads.
 class Disk {
  public:
   static Disk& Of() {
-    static Disk& disk = *new Disk;  // used until the process ends
+    static Disk& disk = *new Disk;  // never destroyed: calls may come until the process ends
     return disk;
   }
 
@@ -136,7 +136,7 @@ class Disk {
     return std::ranges::find(faults_, call, &DiskFault::call) != faults_.end();
   }
 
-  // How a call on the file's octets from `begin` to `end` is to go. Waits where it is slow, if it may.
+  // Returns the fault of a call on the file's octets from `begin` to `end`. Waits for a slow call if `may_wait`.
   DiskFault Meet(DiskCall call, int fd, uint64_t begin, uint64_t end, bool may_wait) {
     DiskFault met{.call = call};
     {
@@ -184,7 +184,7 @@ class Disk {
     }
   }
 
-  // Until the rule has gone.
+  // Waits until the rule is removed.
   void Hang(const DiskFault& met) {
     std::unique_lock lock(mutex_);
     ++hanging_;
@@ -234,7 +234,7 @@ Function Real(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-// The pieces without what is more than `most` octets.
+// Returns the pieces, cut off after `most` octets.
 std::vector<iovec> Shorten(const iovec* pieces, int count, size_t most) {
   std::vector<iovec> shorter;
   for (int i = 0; i < count && most > 0; ++i) {
@@ -244,7 +244,7 @@ std::vector<iovec> Shorten(const iovec* pieces, int count, size_t most) {
   return shorter;
 }
 
-// Fails, or leaves how many octets the call may move: those before the first that fails, as a disk does.
+// Returns false if the call fails. Otherwise reduces `size` to the octets before the first one that fails, as a disk does.
 bool Passes(DiskCall call, int fd, uint64_t offset, size_t& size, bool may_wait = true) {
   const DiskFault fault = Disk::Of().Meet(call, fd, offset, offset + std::max<size_t>(size, 1), may_wait);
   size = std::min(size, fault.at_most);
@@ -281,7 +281,7 @@ size_t FailingDisk::CountSyncs(const std::string& path) { return Disk::Of().Coun
 
 }  // namespace penstock
 
-// What the program calls instead of the C library. The 64 in a name is that of large-file support: the same call here.
+// These functions replace those of the C library. The suffix 64 means large-file support; here both names are the same call.
 
 using penstock::DiskCall;
 using penstock::Passes;
@@ -361,7 +361,8 @@ ssize_t copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offs
   return real(from, from_offset, to, to_offset, size, flags);
 }
 
-// Where reading fails it must be tried: the kernel's own memory has what the disk is to have lost.
+// The page cache still has the octets that the disk should have lost. So if reading fails, mincore() reports them as not in memory,
+// and the caller reads.
 int mincore(void* start, size_t size, unsigned char* resident) {
   static const auto real = Real<decltype(&::mincore)>("mincore");
   if (!penstock::Disk::Of().HasFaultsOf(DiskCall::kReadVector)) return real(start, size, resident);

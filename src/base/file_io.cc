@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-// `write` gives what the system call gives, for what is left and how much was written before.
+// `write` makes the system call for the remaining octets, given the number of octets written before, and returns its result.
 template <class Write>
 Result<void, int> WriteEach(ConstBytes octets, Write write) {
   for (size_t written = 0; written < octets.size();) {

@@ -1,4 +1,4 @@
-// System calls on files, until all is done.
+// Reads and writes of files that repeat the system call until all octets are moved.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace penstock {
 
-// Each of them blocks, may be called on any thread, and gives errno where it fails; something may have been moved before.
+// Each function blocks, is thread-safe, and returns errno on failure; a part of the octets may have been moved before.
 
-// At the descriptor's position: of files, pipes, terminals.
+// Writes at the descriptor's position. Works for files, pipes and terminals.
 [[nodiscard]] Result<void, int> WriteAll(int fd, ConstBytes octets);
-// From `offset` of the file on.
+// Writes to the file from `offset` on.
 [[nodiscard]] Result<void, int> WriteAllAt(int fd, ConstBytes octets, uint64_t offset);
-// Gives how many octets there were: fewer than `octets` has room for only at the file's end.
+// Returns the number of octets read, which is less than octets.size() only at the end of the file.
 [[nodiscard]] Result<size_t, int> ReadUpTo(int fd, Bytes octets, uint64_t offset);
 
 }  // namespace penstock

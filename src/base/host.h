@@ -1,16 +1,16 @@
-// Which host an address belongs to.
+// Maps the address of a peer to its host.
 #pragma once
 
 #include "base/address.h"
 
 namespace penstock {
 
-// An IPv4 address that came in over an IPv6 socket (::ffff:a.b.c.d) as the IPv4 address that it is; others unchanged.
+// Returns the IPv4 address of an IPv4-mapped IPv6 address (::ffff:a.b.c.d), as IPv6 sockets report it. Returns other addresses
+// unchanged.
 IpAddress Unmapped(const IpAddress& address);
 
-// Equal for all addresses of one host: the IPv4 address, or the network of 64 bits of an IPv6 address, the rest of which is
-// zero here. A host has the network to itself in that it may take any address there, and changes its own now and then
-// (RFC 8981).
+// Returns an address that is equal for all addresses of one host: the IPv4 address itself, or the /64 prefix of an IPv6 address
+// with zeros behind it. A host may use any address of its /64, and changes its address periodically (RFC 8981).
 IpAddress HostOf(const IpAddress& address);
 
 }  // namespace penstock

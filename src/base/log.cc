@@ -31,7 +31,8 @@ void Write(Level level, fmt::string_view text, fmt::format_args arguments) {
     fmt::memory_buffer line;
     fmt::vformat_to(std::back_inserter(line), text, arguments);
     logger->log(Of(level), spdlog::string_view_t(line.data(), line.size()));
-  } catch (const fmt::format_error& why) {  // of a width that is an argument; logging must not end what it tells of
+  } catch (
+      const fmt::format_error& why) {  // for example from a width argument; an error in logging must not end the caller
     logger->error("a message cannot be formatted: {}", why.what());
   }
 }

@@ -1,4 +1,4 @@
-// Keeps a message that may come often from filling the log.
+// Limits how often a frequent message is logged.
 #pragma once
 
 #include <atomic>
@@ -9,12 +9,12 @@
 
 namespace penstock {
 
-// Any thread.
+// One for each message. Thread-safe.
 class LogLimit {
  public:
   explicit LogLimit(Duration interval = std::chrono::minutes(1)) : interval_(interval) {}
 
-  // Whether to log the message now: the first time, and then once in each interval.
+  // Returns true if the message should be logged now: the first time, and then once in each interval.
   bool Allows(TimePoint now) {
     Duration::rep next = next_.load();
     const Duration::rep time = now.time_since_epoch().count();

@@ -27,7 +27,7 @@ TEST(LogTest, LeavesOutMessagesBelowTheLevel) {
   EXPECT_EQ(captured.text(), "");
 }
 
-TEST(LogTest, AShortageOfDescriptorsIsLoggedOnceAMinute) {
+TEST(LogTest, LogsAShortageOfDescriptorsOnceAMinute) {
   const CapturedLog captured;
   TimePoint now;
   int rooms = 0;
@@ -36,7 +36,7 @@ TEST(LogTest, AShortageOfDescriptorsIsLoggedOnceAMinute) {
   const std::string line = "warning: cannot accept a connection (TCP): the process has too many open files";
   EXPECT_TRUE(captured.text().starts_with(line)) << captured.text();
   EXPECT_EQ(std::ranges::count(captured.text(), '\n'), 2) << "two minutes";
-  EXPECT_EQ(rooms, 600) << "room is made each time";
+  EXPECT_EQ(rooms, 600) << "make_room is called each time";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-// Above this the heap is asked to give back what buffers and those who used them have left in it.
+// After a peak above this the heap is asked to return the memory that buffers and their users have freed.
 constexpr size_t kPeak = 1 << 20;
 
 class LoopTimer : public Timer {
@@ -24,7 +24,7 @@ class LoopTimer : public Timer {
   void ExpireAfter(Duration delay) override {
     state_->timer.expires_after(delay);
     state_->timer.async_wait([state = state_, setting = ++state_->setting](const asio::error_code& error) {
-      // A setting that was replaced or cancelled after it had come due is not ours to announce any more.
+      // Ignore a setting that was replaced or cancelled after it had expired.
       if (!error && setting == state->setting) state->on_expiry();
     });
   }
@@ -48,7 +48,8 @@ class LoopTimer : public Timer {
 
 struct Loop::State {
   asio::io_context context{1};
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;  // while Run() is to wait for more
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>>
+      work;  // set while Run() waits for more work
 };
 
 Loop::Loop() : state_(std::make_unique<State>()), trim_(MakeTimer([this] { Trim(); })) {
@@ -79,7 +80,7 @@ void Loop::Stop() { state_->context.stop(); }
 void Loop::Post(std::move_only_function<void()> function) { asio::post(state_->context, std::move(function)); }
 bool Loop::IsCurrent() const { return state_->context.get_executor().running_in_this_thread(); }
 
-// While nothing is idle the loop does not wake up for this.
+// Runs only while idle memory is left, so that it does not wake an idle loop.
 void Loop::Trim() {
   const BufferPool::Trimmed trimmed = buffers_.Trim();
   if (trimmed.left > 0) trim_->ExpireAfter(kTrimInterval);

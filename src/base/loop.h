@@ -1,4 +1,4 @@
-// The event loop of one thread: what a connection and everything that serves it live on.
+// The event loop of one thread. A connection and all objects that serve it live on one loop.
 #pragma once
 
 #include <chrono>
@@ -16,33 +16,33 @@ class io_context;
 
 namespace penstock {
 
-// Not thread-safe, but for Post() and Stop(). Run() is called by one thread, the loop's.
+// Only Post(), Stop() and IsCurrent() are thread-safe. One thread, the loop's, calls Run().
 class Loop final : public TimerService {
  public:
   Loop();
   ~Loop() override;
 
-  // For sockets; whoever uses it includes <asio/io_context.hpp>.
+  // For sockets. Its users include <asio/io_context.hpp>.
   asio::io_context& context();
   BufferPool& buffers() { return buffers_; }
 
-  // Runs what is posted and what becomes ready until Stop(), or until nothing is left after Finish().
+  // Runs posted functions and handlers of ready sockets and timers until Stop(), or until none is left after Finish().
   void Run();
-  // On the loop: Run() returns once nothing is under way any more, so that what has been closed can come to its end.
+  // Call on the loop. Run() returns once no work is left, so that closed connections can finish.
   void Finish();
-  // Any thread. Run() returns soon after.
+  // Makes Run() return soon. Thread-safe.
   void Stop();
 
-  // Any thread: runs `function` on the loop, later. A coroutine handle, or a lambda with three words of captures, is
-  // posted without an allocation of its own.
+  // Runs `function` on the loop, later. Thread-safe. A coroutine handle, or a lambda with at most three words of captures, needs
+  // no allocation.
   void Post(std::move_only_function<void()> function);
-  // Any thread: whether the caller runs on this loop.
+  // Returns true if the calling thread runs this loop. Thread-safe.
   bool IsCurrent() const;
 
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
   std::unique_ptr<Timer> MakeTimer(std::function<void()> on_expiry) override;
 
-  // Memory of buffers() that was idle for this time, and less than twice this time, goes back to the system.
+  // Memory of buffers() goes back to the system when it has been idle for one to two of these intervals.
   static constexpr Duration kTrimInterval = std::chrono::seconds(2);
 
  private:
@@ -55,7 +55,7 @@ class Loop final : public TimerService {
   bool finishing_ = false;
 };
 
-// co_await SwitchTo(loop): goes on, on that loop; at once where it is there already. The loop must run until then.
+// co_await SwitchTo(loop) resumes the coroutine on `loop`, at once if it runs there already. The loop must still run.
 inline auto SwitchTo(Loop& loop) {
   struct Awaiter {
     Loop& loop;

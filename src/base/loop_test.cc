@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Loop, RunsWhatOtherThreadsPost) {
+TEST(Loop, RunsFunctionsThatOtherThreadsPost) {
   Loop loop;
   std::thread::id ran_on;
   std::thread poster([&] {
@@ -37,12 +37,12 @@ TEST(Loop, TimersExpireOnceForEachSetting) {
   EXPECT_EQ(expired, 1);
 }
 
-TEST(Loop, GivesIdleMemoryBackAndThenSleeps) {
+TEST(Loop, FreesIdleMemoryAndThenSleeps) {
   Loop loop;
   loop.buffers().set_kept_octets(1 << 20);
   loop.buffers().Allocate(4096);
-  // The first time says what was not needed until the second. Nothing else is under way: the loop ends.
-  EXPECT_EQ(loop.context().run(), 3u) << "the pool's word, and the timer twice";
+  // The second expiry frees the memory that was not needed since the first. Then no work is left, and the loop ends.
+  EXPECT_EQ(loop.context().run(), 3u) << "on_idle once, the timer twice";
   EXPECT_EQ(loop.buffers().Trim().given_back, 0u);
 }
 
@@ -57,7 +57,7 @@ TEST(Loop, FinishDoesNotWaitForIdleMemory) {
   EXPECT_EQ(loop.buffers().Trim().left, 4096u);
 }
 
-TEST(Loop, ACancelledTimerStaysSilent) {
+TEST(Loop, CancelledTimerDoesNotExpire) {
   Loop loop;
   bool expired = false;
   auto cancelled = loop.MakeTimer([&] { expired = true; });
@@ -69,7 +69,7 @@ TEST(Loop, ACancelledTimerStaysSilent) {
   EXPECT_FALSE(expired);
 }
 
-TEST(Loop, FinishesWhatIsUnderWay) {
+TEST(Loop, FinishWaitsForPendingWork) {
   Loop loop;
   bool expired = false;
   auto timer = loop.MakeTimer([&] { expired = true; });

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-// /proc/meminfo: "MemTotal:   24576000 kB"
+// Reads "MemTotal:   24576000 kB" in /proc/meminfo.
 uint64_t Total(const std::filesystem::path& root) {
   std::ifstream file(root / "proc/meminfo");
   std::string name;
@@ -22,14 +22,14 @@ uint64_t Total(const std::filesystem::path& root) {
   return kUnlimited;
 }
 
-// A file with a number; version 2 of control groups says "max" where there is no limit.
+// Reads the number in a file. Version 2 of control groups writes "max" for no limit.
 uint64_t LimitIn(const std::filesystem::path& file) {
   std::ifstream stream(file);
   uint64_t octets = 0;
   return stream >> octets ? octets : kUnlimited;
 }
 
-// The limits of a group and of those that it is in; a container may see its own group as the root.
+// Returns the lowest limit of a group and of its ancestors. A container may see its own group as the root.
 uint64_t LimitOfGroup(const std::filesystem::path& mount, std::filesystem::path group, const char* file) {
   uint64_t least = LimitIn(mount / file);
   for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {

@@ -1,4 +1,4 @@
-// How much memory there is for this process.
+// The memory that this process may use.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-// Octets: what the machine has, or what the control group of the process may use where that is less. `root` is where the files
-// of the system begin.
+// Returns the memory of the machine, or the limit of the process's control group if that is less, in octets. `root` is the root of
+// the file system that has /proc and /sys; tests use another.
 uint64_t MachineMemory(const std::filesystem::path& root = "/");
 
 }  // namespace penstock

@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-// A tree that stands for the files of a system.
+// A directory tree with the files of a system under test.
 class MachineMemoryTest : public testing::Test {
  protected:
   MachineMemoryTest() {
@@ -30,14 +30,14 @@ class MachineMemoryTest : public testing::Test {
 
 constexpr uint64_t kMebi = 1 << 20;
 
-TEST_F(MachineMemoryTest, IsTheMachinesWhereNoGroupLimitsIt) {
+TEST_F(MachineMemoryTest, ReturnsTheMachinesMemoryWithoutALimit) {
   EXPECT_EQ(MachineMemory(root_), 8192 * kMebi);
   Write("proc/self/cgroup", "0::/system.slice/penstock.service\n");
   Write("sys/fs/cgroup/system.slice/penstock.service/memory.max", "max\n");
   EXPECT_EQ(MachineMemory(root_), 8192 * kMebi);
 }
 
-TEST_F(MachineMemoryTest, IsTheLeastOfTheGroupsThatTheProcessIsIn) {
+TEST_F(MachineMemoryTest, ReturnsTheLowestLimitOfTheProcessesControlGroups) {
   Write("proc/self/cgroup", "0::/system.slice/penstock.service\n");
   Write("sys/fs/cgroup/system.slice/penstock.service/memory.max", "2147483648\n");
   EXPECT_EQ(MachineMemory(root_), 2048 * kMebi);
@@ -47,14 +47,14 @@ TEST_F(MachineMemoryTest, IsTheLeastOfTheGroupsThatTheProcessIsIn) {
   EXPECT_EQ(MachineMemory(root_), 512 * kMebi);
 }
 
-TEST_F(MachineMemoryTest, KnowsTheFirstVersionOfControlGroups) {
+TEST_F(MachineMemoryTest, ReadsVersion1OfControlGroups) {
   Write("proc/self/cgroup", "5:cpu,cpuacct:/other\n4:memory:/docker/abc\n1:name=systemd:/x\n");
   Write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "268435456\n");
   Write("sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n");
   EXPECT_EQ(MachineMemory(root_), 256 * kMebi);
 }
 
-TEST(MachineMemory, KnowsThisMachine) {
+TEST(MachineMemory, ReadsThisMachine) {
   EXPECT_GT(MachineMemory(), kMebi);
   EXPECT_LT(MachineMemory(), uint64_t{1} << 60);
 }

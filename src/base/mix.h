@@ -1,4 +1,4 @@
-// A digest of words and octets: against accidents, not against forgery.
+// A fast digest of words and octets. It is not secure: a peer can construct collisions.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ constexpr uint64_t Mix(uint64_t state, uint64_t word) {
   return state ^ (state >> 29);
 }
 
-// A last word that is not whole is filled up with zeros.
+// Pads an incomplete last word with zeros.
 inline uint64_t Mix(uint64_t state, ConstBytes octets) {
   for (; octets.size() >= 8; octets = octets.subspan(8)) state = Mix(state, LoadBig<uint64_t>(octets.data()));
   std::byte last[8] = {};

@@ -1,4 +1,4 @@
-// What nobody can foretell.
+// Unpredictable random octets.
 #pragma once
 
 #include <sys/random.h>
@@ -9,7 +9,8 @@
 
 namespace penstock {
 
-// At most 256 octets: so few the kernel gives always and at once, after the machine has started. Any thread.
+// Fills `room`, at most 256 octets, with random octets from the kernel. The kernel returns so few at once, without failure, once the
+// machine has started. Thread-safe.
 inline void FillRandomly(Bytes room) {
   assert(room.size() <= 256);
   [[maybe_unused]] const ssize_t size = ::getrandom(room.data(), room.size(), 0);

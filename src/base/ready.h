@@ -1,4 +1,4 @@
-// Waiting for a socket of Asio's to become ready.
+// Waits for an Asio socket to become ready.
 #pragma once
 
 #include <asio/error_code.hpp>
@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-// co_await Ready(socket, wait): until the socket can be read from or written to, or an error (also that of close()), which
-// it gives. The socket may be gone by then.
+// co_await Ready(socket, wait) waits until the socket is readable or writable, or has an error. It returns the error, also the one
+// that close() causes. The socket may be destroyed meanwhile.
 template <class Socket>
 class Ready {
  public:

@@ -1,5 +1,5 @@
-// Errors as values. Three kinds, never mixed: what a peer sent (Result with the layer's own error), our own bug
-// (assert), and set-up (Result with SetupError, reported by main with what to do about it).
+// Errors as values. There are three kinds, never mixed. An error in a peer's bytes is a Result with the layer's own error type. A
+// bug of ours is an assert. A set-up error is a SetupResult; main reports it with advice.
 #pragma once
 
 #include <expected>
@@ -12,7 +12,7 @@ namespace penstock {
 template <class T, class E>
 using Result = std::expected<T, E>;
 
-// Something that the person who starts the program can act on; `message` is one line, without a full stop.
+// An error that the operator can act on. `message` is one line without a full stop.
 struct SetupError {
   std::string message;
 };
@@ -20,7 +20,7 @@ struct SetupError {
 template <class T>
 using SetupResult = std::expected<T, SetupError>;
 
-// The operating system's words for a value of errno. Any thread.
+// Returns the operating system's description of an errno value. Thread-safe.
 inline std::string DescribeErrno(int error) { return std::system_category().message(error); }
 
 }  // namespace penstock
@@ -28,7 +28,7 @@ inline std::string DescribeErrno(int error) { return std::system_category().mess
 #define PENSTOCK_CONCAT_(a, b) a##b
 #define PENSTOCK_CONCAT(a, b) PENSTOCK_CONCAT_(a, b)
 
-// PENSTOCK_TRY(auto value, Expression()); leaves the function with the error, or defines value.
+// PENSTOCK_TRY(auto value, Expression()); returns the error of Expression() from the function, or defines `value`.
 #define PENSTOCK_TRY_IMPL(ret, result, declaration, ...)       \
   auto result = (__VA_ARGS__);                                 \
   if (!result) ret std::unexpected(std::move(result).error()); \

@@ -1,4 +1,4 @@
-// Waiting for something that changes again and again, and for a time to pass.
+// Lets coroutines wait for repeated changes, and for a time to pass.
 #pragma once
 
 #include <coroutine>
@@ -10,10 +10,10 @@
 
 namespace penstock {
 
-// co_await signal: until the next Notify(). Whoever is woken looks for itself at what has changed. One thread only.
+// co_await signal waits until the next Notify(). The waiter then checks the changed condition itself. Not thread-safe.
 class Signal {
  public:
-  // Wakes all that wait now, in their order, before it returns. One of them may destroy the signal.
+  // Resumes all current waiters in their order before it returns. A waiter may destroy the signal.
   void Notify() {
     for (auto waiter : std::exchange(waiters_, {})) waiter.resume();
   }
@@ -32,7 +32,7 @@ class Signal {
   std::vector<std::coroutine_handle<>> waiters_;
 };
 
-// Resumes in a later turn of the loop, also for a delay of zero.
+// Resumes the caller in a later turn of the loop, also for a delay of zero.
 inline Task<void> Sleep(TimerService& timers, Duration delay) {
   OneShot<> over;
   auto timer = timers.MakeTimer([&over] { over.Set(); });

@@ -16,7 +16,7 @@ Task<void> CountWakings(Signal& signal, int times, int& count) {
   }
 }
 
-TEST(Signal, WakesAllThatWait) {
+TEST(Signal, ResumesAllWaiters) {
   Signal signal;
   int first = 0;
   int second = 0;
@@ -30,7 +30,7 @@ TEST(Signal, WakesAllThatWait) {
   EXPECT_EQ(second, 1);
 }
 
-TEST(Signal, MayGoWithAWaiter) {
+TEST(Signal, WaiterMayDestroyTheSignal) {
   auto signal = std::make_unique<Signal>();
   Signal& reference = *signal;
   bool woken = false;

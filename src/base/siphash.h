@@ -1,4 +1,4 @@
-// SipHash-2-4 (Aumasson and Bernstein, 2012): a short keyed hash that nobody without the key can foretell.
+// SipHash-2-4 (Aumasson and Bernstein, 2012): a short keyed hash that cannot be predicted without the key.
 #pragma once
 
 #include <array>

@@ -20,7 +20,7 @@ namespace stdfs = std::filesystem;
 
 constexpr mode_t kOthers = 077;
 
-// At most `size` octets from the file's beginning.
+// Reads at most `size` octets from the beginning of the file.
 Result<std::string, int> ReadText(int fd, size_t size) {
   std::string content(size, '\0');
   PENSTOCK_TRY(const size_t have, ReadUpTo(fd, std::as_writable_bytes(std::span(content)), 0));
@@ -28,7 +28,7 @@ Result<std::string, int> ReadText(int fd, size_t size) {
   return content;
 }
 
-// " (process 17)", as the one who has the lock wrote it.
+// Returns " (process 17)" from the number that the holder of the lock wrote into it, or an empty string.
 std::string HolderOf(int lock) {
   const auto content = ReadText(lock, 20);
   const std::string number = content ? content->substr(0, content->find_first_not_of("0123456789")) : "";
@@ -37,7 +37,7 @@ std::string HolderOf(int lock) {
 
 }  // namespace
 
-// NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
+// NOLINTBEGIN(concurrency-mt-unsafe): no thread changes the environment
 stdfs::path DefaultStateDirectory() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state) return stdfs::path(state) / "penstock";
   if (::geteuid() == 0) return "/var/lib/penstock";
@@ -64,7 +64,7 @@ SetupResult<StateDirectory> StateDirectory::Open(const stdfs::path& directory) {
         "another penstock{} serves with the state directory {}: stop it, or give this one its own with --state-dir",
         HolderOf(lock.get()), directory.string())});
   }
-  // For the message above alone: where it cannot be written, nothing is lost.
+  // Only the message above uses it, so a failure does not matter.
   if (::ftruncate(lock.get(), 0) == 0) {
     [[maybe_unused]] const auto written = WriteAllAt(lock.get(), AsBytes(fmt::format("{}\n", ::getpid())), 0);
   }
@@ -101,7 +101,7 @@ SetupError DamagedStateFile(const stdfs::path& file, std::string_view how, std::
 }
 
 SetupResult<std::optional<std::string>> ReadStateFile(const stdfs::path& file, size_t max_size, std::string_view loss) {
-  // O_NONBLOCK: a FIFO in its place must not stop us.
+  // O_NONBLOCK: opening a FIFO must not block.
   const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && errno == ENOENT) return std::nullopt;
   struct stat stat{};
@@ -118,7 +118,7 @@ SetupResult<std::optional<std::string>> ReadStateFile(const stdfs::path& file, s
 
 SetupResult<void> WriteStateFile(const stdfs::path& file, std::string_view content) {
   const std::string fresh = file.string() + ".new";
-  // What was left here when we were stopped in the middle.
+  // An interrupted write may have left this file.
   ::unlink(fresh.c_str());
   const FileDescriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const auto write = [&]() -> Result<void, int> {

@@ -1,8 +1,7 @@
-// The directory in which a server keeps what must survive a restart, and the small files in it.
+// The directory of the data that must survive a restart of the server, and the small files in it.
 //
-// A server has the directory for itself: two servers on one directory would forget each other's clients. Every file in
-// it is its owner's alone (0600). A file is written whole or not at all, and is on stable storage when the writer
-// returns.
+// One server locks the directory: two servers on one directory would forget each other's clients. Only the owner can read its files
+// (0600). A write replaces the whole file or fails, and the file is on stable storage when the write returns.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +16,14 @@
 
 namespace penstock {
 
-// $XDG_STATE_HOME/penstock, ~/.local/state/penstock, and root's /var/lib/penstock.
+// Returns $XDG_STATE_HOME/penstock or ~/.local/state/penstock, and /var/lib/penstock for root.
 std::filesystem::path DefaultStateDirectory();
 
-// A state directory while a server has it. The kernel drops the lock with the last descriptor, however the process ends.
+// A locked state directory. The kernel releases the lock with the last descriptor, however the process ends.
 class StateDirectory {
  public:
-  // Makes the directory where it is not there, and locks it for as long as the result lives. An error where another
-  // process, or this one, has it.
+  // Makes the directory if it does not exist, and locks it for the lifetime of the result. Fails if this or another process has
+  // locked it.
   static SetupResult<StateDirectory> Open(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const { return path_; }
@@ -36,19 +35,19 @@ class StateDirectory {
   FileDescriptor lock_;
 };
 
-// "cannot DO FILE: WHY", with what the operator may do about `error` (an errno) where there is something.
+// Returns "cannot DO FILE: WHY", with advice to the operator for some values of `error`, an errno.
 SetupError StateFileError(std::string_view what, const std::filesystem::path& file, int error);
-// For a file that says what we never wrote. `loss`: what is gone with the file.
+// Returns the error for a file with content that we never wrote. `loss` says what is lost with the file.
 SetupError DamagedStateFile(const std::filesystem::path& file, std::string_view how, std::string_view loss);
 
-// Nothing: there is no such file. An error where it cannot be read, is no regular file, or is larger than `max_size`.
-// Takes other users' rights to the file away.
+// Returns the content of the file, or nullopt if the file does not exist. Fails if the file is unreadable, not a regular file, or
+// larger than `max_size`. Removes other users' rights to the file.
 SetupResult<std::optional<std::string>> ReadStateFile(const std::filesystem::path& file, size_t max_size,
                                                       std::string_view loss);
-// In place of what is there.
+// Replaces the file, or makes it.
 SetupResult<void> WriteStateFile(const std::filesystem::path& file, std::string_view content);
 
-// Makes the names in a directory stable. False, with errno, where that fails.
+// Makes the names in a directory stable. Returns false and sets errno on failure.
 bool SyncDirectory(const std::filesystem::path& directory);
 
 }  // namespace penstock

@@ -39,12 +39,12 @@ class StateDirectoryTest : public testing::Test {
   std::filesystem::path scratch_;
 };
 
-TEST_F(StateDirectoryTest, MakesADirectoryForItsOwnerAlone) {
+TEST_F(StateDirectoryTest, MakesADirectoryThatOnlyItsOwnerCanUse) {
   ASSERT_EQ(RefusalOf(directory()), "");
   EXPECT_EQ(std::filesystem::status(directory()).permissions(), std::filesystem::perms::owner_all);
 }
 
-TEST_F(StateDirectoryTest, RefusesADirectoryThatAnotherServerHas) {
+TEST_F(StateDirectoryTest, RefusesADirectoryThatAnotherServerHasLocked) {
   auto first = StateDirectory::Open(directory());
   ASSERT_TRUE(first);
   const std::string refusal = RefusalOf(directory());
@@ -53,7 +53,7 @@ TEST_F(StateDirectoryTest, RefusesADirectoryThatAnotherServerHas) {
   EXPECT_THAT(refusal, HasSubstr("--state-dir"));
 }
 
-TEST_F(StateDirectoryTest, FreesTheDirectoryWithItsHolder) {
+TEST_F(StateDirectoryTest, DestructorUnlocksTheDirectory) {
   {
     const auto first = StateDirectory::Open(directory());
     ASSERT_TRUE(first);
@@ -61,7 +61,7 @@ TEST_F(StateDirectoryTest, FreesTheDirectoryWithItsHolder) {
   EXPECT_EQ(RefusalOf(directory()), "");
 }
 
-TEST_F(StateDirectoryTest, FreesTheDirectoryWhenItsHolderIsKilled) {
+TEST_F(StateDirectoryTest, KilledProcessUnlocksTheDirectory) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
@@ -82,12 +82,12 @@ TEST_F(StateDirectoryTest, FreesTheDirectoryWhenItsHolderIsKilled) {
   ::close(ready[1]);
 }
 
-TEST_F(StateDirectoryTest, SaysWhichDirectoryCannotBeMade) {
+TEST_F(StateDirectoryTest, ErrorNamesTheDirectoryThatCannotBeMade) {
   std::ofstream(file()) << "a file";
   EXPECT_THAT(RefusalOf(file() / "state"), HasSubstr((file() / "state").string()));
 }
 
-TEST_F(StateDirectoryTest, WritesAFileForItsOwnerAlone) {
+TEST_F(StateDirectoryTest, WritesAFileThatOnlyItsOwnerCanRead) {
   const mode_t mask = ::umask(0);
   ASSERT_TRUE(WriteStateFile(file(), "some\n"));
   ::umask(mask);
@@ -97,7 +97,7 @@ TEST_F(StateDirectoryTest, WritesAFileForItsOwnerAlone) {
   EXPECT_EQ(ReadStateFile(file(), 100, ""), "some\n");
 }
 
-TEST_F(StateDirectoryTest, ReplacesAFileAndLeavesNothingElse) {
+TEST_F(StateDirectoryTest, ReplacesAFileAndRemovesTemporaryFiles) {
   ASSERT_TRUE(WriteStateFile(file(), "one"));
   std::ofstream(file().string() + ".new") << "left when the power failed";
   ASSERT_TRUE(WriteStateFile(file(), "two"));
@@ -106,7 +106,7 @@ TEST_F(StateDirectoryTest, ReplacesAFileAndLeavesNothingElse) {
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
-TEST_F(StateDirectoryTest, TakesOthersRightsAway) {
+TEST_F(StateDirectoryTest, RemovesOtherUsersRightsToAFile) {
   std::ofstream(file()) << "some";
   ASSERT_EQ(::chmod(file().c_str(), 0644), 0);
   EXPECT_EQ(ReadStateFile(file(), 100, ""), "some");
@@ -115,9 +115,9 @@ TEST_F(StateDirectoryTest, TakesOthersRightsAway) {
   EXPECT_EQ(stat.st_mode & 07777, 0600u);
 }
 
-TEST_F(StateDirectoryTest, KnowsAFileThatIsNotThere) { EXPECT_EQ(ReadStateFile(file(), 100, ""), std::nullopt); }
+TEST_F(StateDirectoryTest, ReturnsNulloptForAMissingFile) { EXPECT_EQ(ReadStateFile(file(), 100, ""), std::nullopt); }
 
-TEST_F(StateDirectoryTest, RefusesWhatIsNoFile) {
+TEST_F(StateDirectoryTest, RejectsDirectoriesAndFifos) {
   std::filesystem::create_directory(file());
   EXPECT_THAT(ReadRefusal(), HasSubstr(file().string() + " is damaged (not a regular file)"));
   std::filesystem::remove(file());
@@ -125,13 +125,13 @@ TEST_F(StateDirectoryTest, RefusesWhatIsNoFile) {
   EXPECT_THAT(ReadRefusal(), HasSubstr("not a regular file"));
 }
 
-TEST_F(StateDirectoryTest, RefusesAFileThatIsTooLong) {
+TEST_F(StateDirectoryTest, RejectsAFileThatIsTooLong) {
   std::ofstream(file()) << "eight...";
   EXPECT_EQ(ReadRefusal(8), "");
   EXPECT_THAT(ReadRefusal(7), HasSubstr("all is lost"));
 }
 
-TEST_F(StateDirectoryTest, SaysWhatToDoWhereAFileCannotBeWritten) {
+TEST_F(StateDirectoryTest, WriteErrorNamesTheFileAndAdvises) {
   const auto written = WriteStateFile(scratch_ / "none" / "file", "some");
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message, HasSubstr((scratch_ / "none" / "file").string()));

@@ -1,4 +1,4 @@
-// Strong types for identifiers, so that an XID is never mistaken for an STag.
+// Strong types for identifiers: the compiler refuses an XID where an STag is expected.
 #pragma once
 
 #include <compare>

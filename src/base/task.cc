@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kGranule = 128;
 constexpr size_t kClasses = 32;  // frames of up to 4 KiB are recycled
 #ifdef PENSTOCK_SANITIZED
-constexpr size_t kKeptPerClass = 0;  // let AddressSanitizer see a frame's end of life
+constexpr size_t kKeptPerClass = 0;  // so that AddressSanitizer sees when a frame is freed
 #else
 constexpr size_t kKeptPerClass = 512;
 #endif
@@ -26,7 +26,7 @@ struct FreeLists {
     }
     alive = false;
   }
-  // Frames may be freed while the thread's other thread-local objects are torn down, after this one has gone.
+  // False after this object is destroyed. Other thread-local objects of the thread may still free frames then.
   static thread_local bool alive;
 };
 thread_local bool FreeLists::alive = true;

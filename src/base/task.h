@@ -1,11 +1,11 @@
-// Coroutines: Task<T> is started by co_await, runs on the caller's thread, and gives its T back to the caller.
+// Coroutines: co_await starts a Task<T>, which runs on the caller's thread and returns a T.
 //
-// A request's life is one coroutine, so starting and finishing one must cost nothing that matters: frames come from a
-// per-thread recycling allocator, and control passes by symmetric transfer, without executor or queue. What waits for
-// the outside world waits on a OneShot<T>, which the event loop (or the simulator) sets.
+// Each request is one coroutine, so starting and finishing a coroutine must be cheap. A per-thread allocator recycles frames, and
+// control passes by symmetric transfer, without an executor or a queue. To wait for an external event, a coroutine awaits a
+// OneShot<T>, which the event loop or the simulator sets.
 //
-// Rule that keeps frames from leaking: every OneShot is set in the end. Closing a connection completes what waits on
-// it with an error; it never forgets it.
+// One rule keeps frames from leaking: every OneShot is set in the end. A connection that closes sets the OneShots that wait for it
+// to an error.
 #pragma once
 
 #include <cassert>
@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-// Recycles coroutine frames per thread. A frame may be freed on another thread than it was allocated on.
+// Recycles coroutine frames per thread. Any thread may free a frame.
 class FrameAllocator {
  public:
   static void* Allocate(size_t size);
@@ -37,7 +37,7 @@ struct PromiseBase {
   static void operator delete(void* frame, size_t size) noexcept { FrameAllocator::Free(frame, size); }
 
   std::suspend_always initial_suspend() noexcept { return {}; }
-  // Nothing that a peer sends makes us throw; an exception that gets here is our own bug.
+  // No input from a peer makes us throw, so an exception here is our own bug.
   void unhandled_exception() noexcept { std::terminate(); }
 
   struct FinalAwaiter {
@@ -71,8 +71,8 @@ struct Promise<void> : PromiseBase {
 
 }  // namespace internal
 
-// A lazily started coroutine. Owned by whoever holds the Task; destroying a Task that was never awaited is allowed,
-// destroying one that is suspended half-way is not (see the rule above).
+// A lazily started coroutine. The Task owns the frame. A Task that was never awaited may be destroyed; a suspended one may not
+// (see the rule above).
 template <class T>
 class [[nodiscard]] Task {
  public:
@@ -131,12 +131,11 @@ inline Detached RunDetached(Task<void> task) { co_await std::move(task); }
 
 }  // namespace internal
 
-// Starts `task` now, on this thread; it frees itself when it is done. Returns at its first suspension.
+// Starts `task` on this thread, and returns at its first suspension. The task frees itself when it is done.
 inline void Spawn(Task<void> task) { internal::RunDetached(std::move(task)); }
 
-// A value that arrives once, awaited by at most one coroutine. Set() may come before or after the wait; a waiting
-// coroutine is resumed inside Set(), so the setter must be ready for anything that the waiter does next, including the
-// destruction of this object. One thread only (that of the waiter).
+// A value that is set once and awaited by at most one coroutine. Set() may come before or after the wait. Set() resumes a waiting
+// coroutine before it returns, and the coroutine may destroy this object. Not thread-safe.
 template <class T = std::monostate>
 class OneShot {
  public:
@@ -154,13 +153,13 @@ class OneShot {
 
   auto operator co_await() noexcept {
     struct Awaiter {
-      OneShot& completion;
-      bool await_ready() noexcept { return completion.is_set(); }
+      OneShot& event;
+      bool await_ready() noexcept { return event.is_set(); }
       void await_suspend(std::coroutine_handle<> waiter) noexcept {
-        assert(!completion.waiter_);
-        completion.waiter_ = waiter;
+        assert(!event.waiter_);
+        event.waiter_ = waiter;
       }
-      T await_resume() { return std::move(*completion.value_); }
+      T await_resume() { return std::move(*event.value_); }
     };
     return Awaiter{*this};
   }

@@ -14,13 +14,13 @@ Task<int> Twice() {
   co_return once + co_await Answer();
 }
 
-TEST(Task, GivesItsValueToWhoAwaitsIt) {
+TEST(Task, ReturnsItsValueToTheAwaiter) {
   int result = 0;
   Spawn([](int& out) -> Task<void> { out = co_await Twice(); }(result));
   EXPECT_EQ(result, 84);
 }
 
-TEST(Task, DoesNotStartBeforeItIsAwaited) {
+TEST(Task, StartsWhenItIsAwaited) {
   bool started = false;
   {
     Task<void> task = [](bool& flag) -> Task<void> {
@@ -31,7 +31,7 @@ TEST(Task, DoesNotStartBeforeItIsAwaited) {
   EXPECT_FALSE(started);
 }
 
-TEST(Task, CarriesValuesThatCannotBeCopied) {
+TEST(Task, ReturnsMoveOnlyValues) {
   std::unique_ptr<std::string> result;
   const auto make = [](std::string text) -> Task<std::unique_ptr<std::string>> {
     co_return std::make_unique<std::string>(std::move(text));
@@ -40,7 +40,7 @@ TEST(Task, CarriesValuesThatCannotBeCopied) {
   EXPECT_EQ(*result, "water");
 }
 
-TEST(Completion, ResumesItsWaiterWhenSet) {
+TEST(OneShot, ResumesItsWaiterWhenSet) {
   OneShot<int> completion;
   int result = 0;
   Spawn([](OneShot<int>& c, int& out) -> Task<void> { out = co_await c; }(completion, result));
@@ -49,7 +49,7 @@ TEST(Completion, ResumesItsWaiterWhenSet) {
   EXPECT_EQ(result, 7);
 }
 
-TEST(Completion, MayBeSetBeforeTheWait) {
+TEST(OneShot, MayBeSetBeforeTheWait) {
   OneShot<int> completion;
   completion.Set(7);
   int result = 0;
@@ -57,7 +57,7 @@ TEST(Completion, MayBeSetBeforeTheWait) {
   EXPECT_EQ(result, 7);
 }
 
-TEST(Completion, MayBeDestroyedByTheWaiterThatItResumes) {
+TEST(OneShot, WaiterMayDestroyIt) {
   auto completion = std::make_unique<OneShot<>>();
   OneShot<>& reference = *completion;
   Spawn([](std::unique_ptr<OneShot<>> owned) -> Task<void> { co_await *owned; }(std::move(completion)));

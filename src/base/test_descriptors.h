@@ -1,4 +1,4 @@
-// For tests of what a process does that has used up its file descriptors.
+// For tests of a process that has used up its file descriptors.
 #pragma once
 
 #include <dirent.h>
@@ -16,14 +16,15 @@
 
 namespace penstock {
 
-// UBSan looks at types that it has not met through a pipe. What tells of a shortage has been met after this.
+// UBSan opens a pipe to check a type that it sees for the first time. This shows it the types that reports of a shortage use, while
+// descriptors are free.
 inline void LetSanitizersMeetShortage() {
   const std::error_code error(EMFILE, std::system_category());
   log::warn("descriptors are short from here on{}", error == std::errc::too_many_files_open ? "" : ", as if");
 }
 
-// While it lives, this process has so many descriptors left to open, then EMFILE, whatever is closed meanwhile. What is open can be
-// used on.
+// During its lifetime this process can open `left` more descriptors; further ones fail with EMFILE, even if others are closed.
+// Open descriptors stay usable.
 class NoFreeDescriptors {
  public:
   explicit NoFreeDescriptors(unsigned left = 0) {
@@ -43,7 +44,7 @@ class NoFreeDescriptors {
   rlimit before_{};
 };
 
-// While it lives, every descriptor that this process may have is taken: one can be opened where another is closed.
+// During its lifetime every descriptor of this process is in use: one can be opened only after another is closed.
 class AllDescriptorsTaken {
  public:
   AllDescriptorsTaken() {

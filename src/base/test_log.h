@@ -1,4 +1,4 @@
-// For tests of what is logged.
+// For tests of log messages.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-// Captures what is logged while it lives: a line for each message, "level: text".
+// Captures the messages that are logged during its lifetime, one line each: "level: text".
 class CapturedLog {
  public:
   CapturedLog() {

@@ -1,4 +1,4 @@
-// For tests: turns of a loop in real time, on a machine that may be busy with other things.
+// Runs a loop in tests, in real time, on a machine that may be busy.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 
 namespace penstock {
 
-// How long a test waits for what must come. Only a test that fails waits so long. Less than the stall limits of servers
-// and connections (60 s), so that no test passes since such a limit ended what should have ended at once.
+// The time limit of tests for expected events. Only a failing test waits so long. It is shorter than the stall limits of servers and
+// connections (60 s), so that no test passes merely because such a limit ended a connection.
 inline constexpr std::chrono::seconds kTestPatience{50};
 
-// Turns the loop until done() holds. False where kTestPatience is over before.
+// Runs the loop until done() is true. Returns false after kTestPatience.
 template <class Done>
 [[nodiscard]] bool TurnUntil(Loop& loop, const Done& done) {
   const TimePoint limit = loop.Now() + kTestPatience;
@@ -26,8 +26,8 @@ template <class Done>
   return true;
 }
 
-// Turns the loop for that time, and then until nothing is ready: on a busy machine we may get the processor only when
-// the time is over. Fails the test where something is ready for kTestPatience more.
+// Runs the loop for `time`, and then until no handler is ready: a busy machine may give us the processor only when the time is over.
+// Fails the test if handlers are still ready after kTestPatience.
 inline void TurnFor(Loop& loop, Duration time) {
   const TimePoint end = loop.Now() + time;
   for (;;) {

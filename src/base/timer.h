@@ -1,4 +1,4 @@
-// Time as an argument: real on an event loop, virtual in a simulation.
+// Time as a dependency: real on an event loop, virtual in a simulation.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@ namespace penstock {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-// One alarm that can be set again and again. Its function runs on the loop of the TimerService that made it.
+// An alarm that can be set repeatedly. Its function runs on the loop of the TimerService that made it.
 class Timer {
  public:
   virtual ~Timer() = default;  // cancels
-  // Replaces an earlier setting. A function already due may not be called any more after this returns.
+  // Replaces an earlier setting. After this returns, the earlier expiry does not call the function.
   virtual void ExpireAfter(Duration delay) = 0;
   virtual void Cancel() = 0;
 };

@@ -37,7 +37,7 @@ std::optional<Turns::Taken> Turns::Take(size_t free) {
   ++host.held;
   ++connection.held;
   ++held_;
-  // Behind the others who wait, or gone until it waits again.
+  // Moves the connection behind the other waiting ones, or removes it until it waits again.
   if (connection.waiting.empty()) {
     host.in_turn.erase(next.connection_at);
   } else {

@@ -1,4 +1,4 @@
-// The order in which functions of several clients get threads.
+// Decides which client's function gets the next thread of the pool.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace penstock {
 
-// A queue for each client, served in turn, and an account of the threads that each has. The caller has a lock.
+// Keeps a queue of functions for each client, serves the clients in turn, and counts the threads of each. The caller holds a lock.
 //
-// A client gets another thread only where more than three times as many as it has are free, and the last free one goes to a
-// host that has none. A client alone may so have a quarter of the threads. Functions cannot be interrupted: what is kept free is
-// for the clients that come while those of others hang.
+// A client with n threads gets another one only if more than 3n are free. The last free thread goes to a host that has none. So one
+// client alone gets a quarter of the threads. Functions cannot be interrupted: the free threads are for clients that arrive while
+// functions of others hang.
 class Turns {
  public:
   using Function = std::move_only_function<void()>;
@@ -27,10 +27,10 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // Behind what this client has posted before.
+  // Appends `function` to the client's queue.
   void Push(const ClientKey& client, Function function);
-  // The oldest function of the next client that may have another thread, where `free` threads are free. Finish() follows for
-  // its client when it has run.
+  // Removes and returns the oldest function of the next client that may have another thread, given `free` free threads. Call
+  // Finish() for that client when the function has run.
   struct Taken {
     ClientKey client;
     Function function;
@@ -39,11 +39,11 @@ class Turns {
   bool CanTake(size_t free) { return Find(free).host != nullptr; }
   void Finish(const ClientKey& client);
 
-  // How many functions wait.
+  // The number of waiting functions.
   size_t size() const { return size_; }
-  // How many threads are held.
+  // The number of threads in use.
   size_t held() const { return held_; }
-  // Gives up what waits; to be destroyed without the lock.
+  // Removes and returns all waiting functions. Destroy them without holding the lock.
   std::list<Function> Clear();
 
  private:
@@ -57,21 +57,21 @@ class Turns {
     explicit Host(std::pmr::memory_resource* memory) : connections(memory), in_turn(memory) {}
     uint64_t key = 0;
     size_t held = 0;
-    std::pmr::unordered_map<uint64_t, ConnectionTurns> connections;  // that wait or hold
-    std::pmr::list<ConnectionTurns*> in_turn;                        // that wait, the next one first
+    std::pmr::unordered_map<uint64_t, ConnectionTurns> connections;  // with waiting functions or threads
+    std::pmr::list<ConnectionTurns*> in_turn;                        // with waiting functions, the next one first
   };
   struct Next {
     Host* host = nullptr;
     std::pmr::list<Host*>::iterator host_at;
     std::pmr::list<ConnectionTurns*>::iterator connection_at;
   };
-  // No more clients are passed over than threads are held: who holds none may have any that is free.
+  // Skips at most as many clients as there are threads in use, because a client without a thread may have any free one.
   Next Find(size_t free);
 
-  // Posting is frequent, and its nodes are few and small.
+  // Posting is frequent, and the nodes are few and small.
   std::pmr::unsynchronized_pool_resource memory_;
-  std::pmr::unordered_map<uint64_t, Host> hosts_{&memory_};  // that wait or hold
-  std::pmr::list<Host*> in_turn_{&memory_};                  // that wait, the next one first
+  std::pmr::unordered_map<uint64_t, Host> hosts_{&memory_};  // with waiting functions or threads
+  std::pmr::list<Host*> in_turn_{&memory_};                  // with waiting functions, the next one first
   size_t size_ = 0;
   size_t held_ = 0;
 };

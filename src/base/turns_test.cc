@@ -19,9 +19,9 @@ class TurnsTest : public testing::Test {
   void Push(const ClientKey& client, std::string name) {
     turns_.Push(client, [this, name = std::move(name)] { ran_.push_back(name); });
   }
-  // False where nobody may have a thread.
+  // Starts the next function. Returns false if no client may have a thread.
   bool Begin(size_t free) {
-    EXPECT_EQ(turns_.CanTake(free), turns_.CanTake(free)) << "a question changes nothing";
+    EXPECT_EQ(turns_.CanTake(free), turns_.CanTake(free)) << "CanTake() changes nothing";
     const bool can = turns_.CanTake(free);
     auto taken = turns_.Take(free);
     EXPECT_EQ(taken.has_value(), can);
@@ -34,7 +34,7 @@ class TurnsTest : public testing::Test {
     for (const ClientKey& client : begun_) turns_.Finish(client);
     begun_.clear();
   }
-  // One after the other, on one thread.
+  // Runs all functions one after the other, on one thread.
   std::vector<std::string> RunAll() {
     while (Begin(1)) FinishAll();
     return std::exchange(ran_, {});
@@ -45,7 +45,7 @@ class TurnsTest : public testing::Test {
   std::vector<ClientKey> begun_;
 };
 
-TEST_F(TurnsTest, RunsTheFunctionsOfAClientInTheirOrder) {
+TEST_F(TurnsTest, RunsTheFunctionsOfAClientInOrder) {
   for (const char* name : {"a", "b", "c"}) Push(kFirst, name);
   EXPECT_EQ(turns_.size(), 3u);
   EXPECT_THAT(RunAll(), ElementsAre("a", "b", "c"));
@@ -53,14 +53,14 @@ TEST_F(TurnsTest, RunsTheFunctionsOfAClientInTheirOrder) {
   EXPECT_EQ(turns_.held(), 0u);
 }
 
-TEST_F(TurnsTest, ClientsTakeTurns) {
+TEST_F(TurnsTest, AlternatesBetweenClients) {
   for (const char* name : {"a1", "a2", "a3"}) Push(kFirst, name);
   Push(kSecond, "b1");
   Push(kSecond, "b2");
   EXPECT_THAT(RunAll(), ElementsAre("a1", "b1", "a2", "b2", "a3"));
 }
 
-TEST_F(TurnsTest, ANewClientWaitsForOneFunctionOfEachOther) {
+TEST_F(TurnsTest, NewClientWaitsForOneFunctionOfEachOtherClient) {
   for (int i = 0; i < 1000; ++i) Push(kFirst, "many");
   ASSERT_TRUE(Begin(1));
   FinishAll();
@@ -71,7 +71,7 @@ TEST_F(TurnsTest, ANewClientWaitsForOneFunctionOfEachOther) {
   EXPECT_THAT(ran_, ElementsAre("many", "many", "one"));
 }
 
-TEST_F(TurnsTest, HostsTakeTurnsBeforeTheirConnections) {
+TEST_F(TurnsTest, AlternatesBetweenHostsFirstThenConnections) {
   for (uint64_t connection = 1; connection <= 3; ++connection) {
     const std::string name = "a" + std::to_string(connection);
     Push({.host = 1, .connection = connection}, name);
@@ -81,20 +81,20 @@ TEST_F(TurnsTest, HostsTakeTurnsBeforeTheirConnections) {
   EXPECT_THAT(RunAll(), ElementsAre("a1", "b", "a2", "b", "a3", "b", "a1", "a2", "a3"));
 }
 
-TEST_F(TurnsTest, AClientGetsAQuarterOfTheThreads) {
+TEST_F(TurnsTest, GivesOneClientAQuarterOfTheThreads) {
   for (int i = 0; i < 16; ++i) Push(kFirst, "a");
   size_t free = 16;
   while (Begin(free)) --free;
   EXPECT_EQ(free, 12u);
   EXPECT_EQ(turns_.held(), 4u);
-  // And again as many when they have come back.
+  // It gets as many again after they have finished.
   FinishAll();
   for (free = 16; Begin(free);) --free;
   EXPECT_EQ(free, 12u);
 }
 
-// One after the other, so that each takes as many as it may.
-TEST_F(TurnsTest, HangingClientsLeaveAThreadForOthers) {
+// The clients arrive one after the other, so that each takes as many threads as it may.
+TEST_F(TurnsTest, KeepsAThreadFreeWhenClientsHang) {
   constexpr size_t kThreads = 48;
   size_t free = kThreads;
   for (uint64_t client = 1; client <= 10; ++client) {
@@ -108,7 +108,7 @@ TEST_F(TurnsTest, HangingClientsLeaveAThreadForOthers) {
   EXPECT_EQ(ran_.back(), "bystander");
 }
 
-TEST_F(TurnsTest, TheLastThreadIsForAHostThatHasNone) {
+TEST_F(TurnsTest, ReservesTheLastThreadForAHostWithoutOne) {
   for (uint64_t connection = 1; connection <= 9; ++connection) Push({.host = 1, .connection = connection}, "hangs");
   size_t free = 4;
   while (Begin(free)) --free;
@@ -118,7 +118,7 @@ TEST_F(TurnsTest, TheLastThreadIsForAHostThatHasNone) {
   EXPECT_EQ(ran_.back(), "bystander");
 }
 
-TEST_F(TurnsTest, ClearingGivesUpWhatWaitsAndKeepsTheAccount) {
+TEST_F(TurnsTest, ClearRemovesWaitingFunctionsAndKeepsTheCounts) {
   for (int i = 0; i < 3; ++i) Push(kFirst, "a");
   Push(kSecond, "b");
   ASSERT_TRUE(Begin(8));

@@ -1,5 +1,5 @@
-// This host's databases of users and groups. Look-ups may block (on a directory service); any thread. Nothing where there
-// is nobody of that number or name, or the database cannot be asked.
+// Look-ups in this host's databases of users and groups. They may block on a directory service, and are thread-safe. They return
+// nullopt if the user or group does not exist, or if the database does not answer.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace penstock {
 struct User {
   std::string name;
   uint32_t uid;
-  uint32_t gid;  // of the group that is the user's own
+  uint32_t gid;  // the user's primary group
 };
 std::optional<User> FindUser(uint32_t uid);                  // getpwuid_r(3)
 std::optional<User> FindUserNamed(const std::string& name);  // getpwnam_r(3)

@@ -5,7 +5,7 @@
 namespace penstock {
 namespace {
 
-TEST(Users, AreThoseOfTheHost) {
+TEST(Users, FindsTheHostsUsers) {
   const auto root = FindUserNamed("root");
   ASSERT_TRUE(root);
   EXPECT_EQ(root->uid, 0u);
@@ -15,7 +15,7 @@ TEST(Users, AreThoseOfTheHost) {
   EXPECT_FALSE(FindUser(0xFFFF'FFF0));
 }
 
-TEST(Groups, AreThoseOfTheHost) {
+TEST(Groups, FindsTheHostsGroups) {
   EXPECT_EQ(FindGroupNamed("root")->gid, 0u);
   EXPECT_EQ(FindGroup(0)->name, "root");
   EXPECT_FALSE(FindGroupNamed("nobody is called like this"));

@@ -32,7 +32,7 @@ class Workers::Pool {
     Start();
   }
   ~Pool() {
-    std::list<Turns::Function> unrun;  // destroyed when the lock is gone: they may own what posts
+    std::list<Turns::Function> unrun;  // destroyed without the lock, because a destructor may call Post()
     {
       const std::lock_guard lock(mutex_);
       ends_ = true;
@@ -70,7 +70,7 @@ class Workers::Pool {
   size_t threads_for(WorkKind work) const { return work == WorkKind::kData ? for_data_ : count_; }
 
  private:
-  // The methods that follow hold the lock.
+  // The following methods require the lock.
 
   size_t FreeFor(size_t kind) const {
     const size_t held = turns_[0].held() + turns_[1].held();
@@ -83,7 +83,7 @@ class Workers::Pool {
     }
     return false;
   }
-  // The kinds take turns, too.
+  // Takes a function of each kind in turn.
   std::optional<Turns::Taken> Take(size_t& kind) {
     for (size_t i = 0; i < kKinds; ++i) {
       kind = next_kind_;
@@ -95,8 +95,8 @@ class Workers::Pool {
   void Start() {
     threads_.emplace_back([this] { Run(); });
   }
-  // Gets another thread, where it finds something to do. Starts one if none is idle; else returns true, and the caller
-  // notifies one after it has released the lock: the notified thread wants that at once.
+  // Gets another thread to work if it would find a function to run. If no thread is idle, starts one. Otherwise returns true: the
+  // caller then notifies a thread after releasing the lock, which that thread needs first.
   [[nodiscard]] bool Recruit() {
     if (!CanTake()) return false;
     if (idle_ > 0) return true;
@@ -116,7 +116,7 @@ class Workers::Pool {
       size_t kind = 0;
       std::optional<Turns::Taken> taken = Take(kind);
       if (!taken) {
-        // What waits is for the threads that the clients have already: those come back to it.
+        // The waiting functions belong to clients that already have threads; those threads will run them.
         if (drains_ && !Waits()) break;
         ++idle_;
         wake_.wait(lock);
@@ -124,7 +124,7 @@ class Workers::Pool {
         continue;
       }
       wanted_ = Waits();
-      // There may be more: what came before this thread was awake, or what this client may have now that it has one less.
+      // More functions may run now: some were posted before this thread woke, and this client has one thread less.
       const bool notifies = Waits() && Recruit();
       lock.unlock();
       if (notifies) wake_.notify_one();
@@ -145,13 +145,13 @@ class Workers::Pool {
   const size_t count_;
   const size_t for_data_;
 
-  std::mutex mutex_;                  // guards what follows
-  std::vector<std::thread> threads_;  // the first one from the beginning; no more once they are to end
+  std::mutex mutex_;                  // guards the following members
+  std::vector<std::thread> threads_;  // at least one; none is added once the pool ends
   std::condition_variable wake_;
   std::array<Turns, kKinds> turns_;
   size_t next_kind_ = 0;
   size_t idle_ = 0;
-  std::atomic<bool> wanted_ = false;  // written under the lock: functions wait, or the threads are to end
+  std::atomic<bool> wanted_ = false;  // functions wait, or the pool ends; written under the lock
   bool drains_ = false;
   bool ends_ = false;
 };

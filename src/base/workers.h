@@ -1,4 +1,4 @@
-// Threads for calls that block: a disk, a directory service, a long computation.
+// A pool of threads for calls that block: on a disk, a directory service or a long computation.
 #pragma once
 
 #include <coroutine>
@@ -15,36 +15,36 @@
 
 namespace penstock {
 
-// What a function on the pool waits for.
+// The kind of work that a function on the pool does.
 enum class WorkKind : uint8_t {
   kMetadata,  // names, attributes, look-ups
-  kData,      // the contents of files, which a slow disk may keep for long
+  kData,      // contents of files, on a disk that may be slow
 };
 
 // A pool of threads that its clients share fairly.
 //
-// Each client's functions begin in the order in which they were posted. Clients take turns: hosts first, then the
-// connections of a host. A quarter of the threads is for metadata alone, and one client alone gets a quarter of those for a kind
-// of work: what functions that hang leave free is for others. See Turns.
+// Each client's functions start in the order in which they were posted. Clients take turns: first the hosts, then the connections
+// of a host. A quarter of the threads serves metadata only. One client alone gets a quarter of the threads for a kind of work, so
+// that hanging functions of one client leave threads for others. See Turns.
 class Workers {
  public:
-  // `threads`: at least one; they are started when they are needed.
+  // `threads` is at least one. The pool starts threads on demand.
   explicit Workers(size_t threads);
-  // Ends the threads as soon as the functions return that run now. Functions that have not begun are destroyed.
-  // No other thread may still be in Post() or Join(), but for the pool's own.
+  // Waits for the running functions, and destroys the functions that have not started. Only the pool's own threads may still
+  // be in Post() or Join().
   ~Workers();
 
-  // Any thread: runs `function` on a thread of the pool, later. Functions posted after Join() are destroyed.
+  // Runs `function` on a thread of the pool, later. Thread-safe. Destroys functions that are posted after Join().
   void Post(std::move_only_function<void()> function, const ClientKey& client = {},
             WorkKind work = WorkKind::kMetadata);
   // Waits until every posted function has run, and ends the threads.
   void Join();
 
-  // Any thread: whether functions wait for a thread, or the threads are to end. A function that could go on for long
-  // had better return then, and be posted again.
+  // Returns true if functions wait for a thread, or if the pool is ending. A long function should then return and be posted
+  // again. Thread-safe.
   bool is_wanted() const;
 
-  // How many threads functions of the kind may have at the same time.
+  // The number of threads that functions of this kind may use at the same time.
   size_t threads_for(WorkKind work) const;
 
  private:
@@ -52,9 +52,9 @@ class Workers {
   const std::unique_ptr<Pool> pool_;
 };
 
-// co_await Offload(loop, workers, f): runs f() on a thread of `workers` while `loop` goes on, and resumes on `loop`
-// with what it returned. For calls that block. `loop` and `workers` must outlive the call. Where one of them is null (a
-// simulation has no threads) f() runs at once.
+// co_await Offload(loop, workers, f) runs f() on a thread of `workers` while `loop` serves others, and resumes on `loop` with the
+// result of f(). Use it for calls that block. `loop` and `workers` must outlive the call. If one of them is null (a simulation has
+// no threads), f() runs at once.
 template <class Function>
 auto Offload(Loop* loop, Workers* workers, Function function, const ClientKey& client = {},
              WorkKind work = WorkKind::kMetadata) {

@@ -18,7 +18,7 @@
 namespace penstock {
 namespace {
 
-TEST(Workers, JoinWaitsForWhatWasPosted) {
+TEST(Workers, JoinWaitsForPostedFunctions) {
   Workers workers(1);
   std::thread::id ran_on;
   auto owned = std::make_unique<int>(7);
@@ -30,7 +30,7 @@ TEST(Workers, JoinWaitsForWhatWasPosted) {
   EXPECT_EQ(seen, 7);
 }
 
-TEST(Workers, JoinWaitsForWhatIsPostedMeanwhile) {
+TEST(Workers, JoinWaitsForFunctionsPostedMeanwhile) {
   for (const size_t threads : {1, 2, 8}) {
     Workers workers(threads);
     std::atomic<int> ran = 0;
@@ -45,7 +45,7 @@ TEST(Workers, JoinWaitsForWhatIsPostedMeanwhile) {
   }
 }
 
-TEST(Workers, WhatHasNotBegunIsDestroyed) {
+TEST(Workers, DestructorDestroysFunctionsThatHaveNotStarted) {
   const auto owned = std::make_shared<int>(7);
   bool ran = false;
   {
@@ -61,7 +61,7 @@ TEST(Workers, WhatHasNotBegunIsDestroyed) {
       workers.Post([&ran, owned] { ran = true; });
       EXPECT_EQ(owned.use_count(), 2);
       releases = std::thread([&] {
-        while (owned.use_count() > 1) std::this_thread::yield();  // it goes before the threads end
+        while (owned.use_count() > 1) std::this_thread::yield();  // the pool destroys it before its threads end
         may_end.count_down();
       });
     }
@@ -70,7 +70,7 @@ TEST(Workers, WhatHasNotBegunIsDestroyed) {
   EXPECT_FALSE(ran);
 }
 
-TEST(Workers, WhatIsPostedAfterJoinIsDestroyed) {
+TEST(Workers, DestroysFunctionsPostedAfterJoin) {
   Workers workers(2);
   workers.Join();
   const auto owned = std::make_shared<int>(7);
@@ -78,7 +78,7 @@ TEST(Workers, WhatIsPostedAfterJoinIsDestroyed) {
   EXPECT_EQ(owned.use_count(), 1);
 }
 
-TEST(Workers, AFunctionThatGoesOnForLongLearnsThatOthersWait) {
+TEST(Workers, IsWantedWhileOtherFunctionsWait) {
   Workers workers(1);
   EXPECT_FALSE(workers.is_wanted());
   std::latch begun(1), may_end(1);
@@ -95,7 +95,7 @@ TEST(Workers, AFunctionThatGoesOnForLongLearnsThatOthersWait) {
   EXPECT_FALSE(workers.is_wanted());
 }
 
-TEST(Workers, AFunctionThatGoesOnForLongLearnsThatTheThreadsAreToEnd) {
+TEST(Workers, IsWantedWhileThePoolEnds) {
   std::latch begun(1);
   std::optional<Workers> workers(std::in_place, 1);
   workers->Post([&begun, &pool = *workers] {
@@ -103,16 +103,16 @@ TEST(Workers, AFunctionThatGoesOnForLongLearnsThatTheThreadsAreToEnd) {
     while (!pool.is_wanted()) std::this_thread::yield();
   });
   begun.wait();
-  workers.reset();  // hangs, where the function does not learn of it
+  workers.reset();  // would hang if is_wanted() stayed false
 }
 
 // --- Clients
 
-// Functions that hang until they are told to end.
+// Functions that block until End().
 class Hanging {
  public:
   ~Hanging() { End(); }
-  // Posts one, and waits until it has begun.
+  // Posts a function, and waits until it has started.
   void Post(Workers& workers, const ClientKey& client, WorkKind work) {
     const size_t before = begun();
     PostOnly(workers, client, work);
@@ -140,14 +140,14 @@ class Hanging {
 
 constexpr ClientKey HostOf(uint64_t number) { return {.host = number, .connection = number}; }
 
-// Whether a function of the client runs. The time is that after which nobody expects it any more.
+// Returns true if a function of the client runs within a minute.
 bool Runs(Workers& workers, const ClientKey& client, WorkKind work) {
   const auto ran = std::make_shared<std::promise<void>>();
   workers.Post([ran] { ran->set_value(); }, client, work);
   return ran->get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready;
 }
 
-TEST(Workers, AQuarterOfTheThreadsIsForMetadata) {
+TEST(Workers, ReservesAQuarterOfTheThreadsForMetadata) {
   const std::pair<size_t, size_t> kForData[] = {{1, 1}, {2, 1}, {4, 3}, {8, 6}, {16, 12}};
   for (const auto& [threads, for_data] : kForData) {
     const Workers workers(threads);
@@ -156,13 +156,13 @@ TEST(Workers, AQuarterOfTheThreadsIsForMetadata) {
   }
 }
 
-TEST(Workers, MetadataIsNotBehindDataThatHangs) {
+TEST(Workers, RunsMetadataWhileDataHangs) {
   Workers workers(8);
   Hanging data;
   const size_t threads = workers.threads_for(WorkKind::kData);
   for (uint64_t host = 1; host <= threads; ++host) data.Post(workers, HostOf(host), WorkKind::kData);
   for (int i = 0; i < 100; ++i) data.PostOnly(workers, HostOf(1), WorkKind::kData);
-  EXPECT_TRUE(Runs(workers, HostOf(1), WorkKind::kMetadata)) << "of a client that has data waiting";
+  EXPECT_TRUE(Runs(workers, HostOf(1), WorkKind::kMetadata)) << "of a client with waiting data functions";
   EXPECT_TRUE(Runs(workers, HostOf(99), WorkKind::kMetadata));
   EXPECT_EQ(data.begun(), threads);
   data.End();
@@ -170,7 +170,7 @@ TEST(Workers, MetadataIsNotBehindDataThatHangs) {
   EXPECT_EQ(data.begun(), threads + 100);
 }
 
-TEST(Workers, ClientsThatHangLeaveAThreadForOthers) {
+TEST(Workers, ServesOthersWhileClientsHang) {
   for (const WorkKind work : {WorkKind::kMetadata, WorkKind::kData}) {
     Workers workers(32);
     Hanging hanging;
@@ -185,7 +185,7 @@ TEST(Workers, ClientsThatHangLeaveAThreadForOthers) {
   }
 }
 
-TEST(Workers, ClientsTakeTurns) {
+TEST(Workers, AlternatesBetweenClients) {
   Workers workers(1);
   std::latch begun(1), may_end(1);
   std::string order;
@@ -202,7 +202,7 @@ TEST(Workers, ClientsTakeTurns) {
   EXPECT_EQ(order, "abaa");
 }
 
-TEST(Offload, RunsElsewhereAndComesBack) {
+TEST(Offload, RunsOnAWorkerAndResumesOnTheLoop) {
   Loop loop;
   Workers workers(1);
   std::thread::id worked_on;
@@ -217,7 +217,7 @@ TEST(Offload, RunsElsewhereAndComesBack) {
   EXPECT_EQ(resumed_on, std::this_thread::get_id());
 }
 
-TEST(Offload, StaysWhereThereIsNowhereToGo) {
+TEST(Offload, RunsAtOnceWithoutALoopOrWorkers) {
   Loop loop;
   Workers workers(1);
   const auto here = [] { return std::this_thread::get_id(); };

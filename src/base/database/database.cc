@@ -16,15 +16,15 @@ namespace penstock {
 namespace {
 
 constexpr mode_t kOthers = 077;
-// What SQLite keeps beside a database.
+// The suffixes of the files that SQLite keeps beside a database.
 constexpr std::array kBeside = {"-wal", "-shm", "-journal"};
 
-// Tables and their columns, in an order.
+// Lists the tables and their columns in a fixed order.
 constexpr const char* kColumns =
     "SELECT group_concat(place) FROM (SELECT t.name || '.' || c.name AS place FROM sqlite_schema t, "
     "pragma_table_info(t.name) c WHERE t.type = 'table' ORDER BY t.name, c.name)";
 
-// SQLite would let everybody read what we keep secret, and gives its other files the rights of the database.
+// Removes other users' rights. SQLite would make the file readable by all users, and gives its other files the rights of the database.
 bool KeepToOwner(const std::filesystem::path& path) {
   struct stat stat{};
   const auto keep = [&](const std::string& name) {
@@ -84,7 +84,7 @@ SetupResult<std::unique_ptr<Database>> Database::Open(const std::filesystem::pat
   } else if (!S_ISREG(stat.st_mode)) {
     return std::unexpected(DamagedStateFile(path, "not a regular file", layout.loss));
   } else if (stat.st_size == 0) {
-    // To SQLite it would be a new database, and what it held be gone without a word.
+    // SQLite would treat it as a new database, and the loss of its contents would go unnoticed.
     return std::unexpected(DamagedStateFile(path, "empty", layout.loss));
   }
   if (!KeepToOwner(path)) return std::unexpected(StateFileError("protect", path, errno));
@@ -94,14 +94,14 @@ SetupResult<std::unique_ptr<Database>> Database::Open(const std::filesystem::pat
   return database;
 }
 
-// Under another name first: a file that we find is a whole one.
+// Writes under another name first, so that an existing file is always complete.
 SetupResult<void> Database::Make(const std::filesystem::path& path, const DatabaseLayout& layout) {
   const std::filesystem::path fresh = path.string() + ".new";
   for (const auto& of : {fresh, path}) {
     for (const char* const suffix : kBeside) ::unlink((of.string() + suffix).c_str());
   }
   ::unlink(fresh.c_str());
-  // Closed at once: closing it later would drop SQLite's locks.
+  // Close it at once: closing it later would release SQLite's locks.
   if (!FileDescriptor(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600))) {
     return std::unexpected(StateFileError("make", path, errno));
   }
@@ -119,7 +119,7 @@ SetupResult<void> Database::Make(const std::filesystem::path& path, const Databa
 }
 
 SetupResult<void> Database::Prepare(const DatabaseLayout& layout) {
-  // First of all: how the file is locked decides how it is read.
+  // Apply the settings first: the locking mode decides how SQLite reads the file.
   if (!Execute(layout.settings)) return std::unexpected(Failure("open"));
   if (!Ask("PRAGMA user_version")) return std::unexpected(Failure("read"));
   if (sqlite3_db_readonly(db_.get(), "main") == 1) return std::unexpected(StateFileError("write", path_, EACCES));
@@ -154,7 +154,7 @@ SetupResult<void> Database::Upgrade(const DatabaseLayout& layout) {
     const std::string script = fmt::format("BEGIN; {} PRAGMA user_version = {}; COMMIT;",
                                            layout.upgrades[static_cast<size_t>(version)], version + 1);
     if (Execute(script.c_str())) continue;
-    // An earlier version of ours does not refuse it: these are the tables of somebody else.
+    // Our earlier versions accept every upgrade, so these tables belong to another program.
     if ((sqlite3_errcode(db_.get()) & 0xff) == SQLITE_ERROR) {
       return std::unexpected(Damaged("its tables are not those of penstock"));
     }

@@ -1,4 +1,4 @@
-// As much of SQLite as we need for what must outlive the program.
+// A thin interface to SQLite, for data that must outlive the program.
 #pragma once
 
 #include <sqlite3.h>
@@ -17,33 +17,32 @@
 
 namespace penstock {
 
-// What a database of ours looks like.
+// The layout of one of our databases.
 struct DatabaseLayout {
-  // Pragmas of each connection.
+  // The pragmas of each connection.
   const char* settings;
-  // Makes the tables of `version`, which is SQLite's user_version.
+  // The statements that make the tables of `version`, which is stored as SQLite's user_version.
   const char* schema;
   int64_t version;
-  // upgrades[i] leads from version i to version i + 1.
+  // upgrades[i] converts version i to version i + 1.
   std::span<const char* const> upgrades{};
-  // Whether every page is looked at when it is opened: for small ones.
+  // Open() checks every page; for small databases.
   bool checked_whole = false;
-  // What is lost without the file, for the operator.
+  // A message to the operator: what is lost without the file.
   const char* loss;
 };
 
 class Database {
  public:
-  // Makes the file where it is not there, whole or not at all, and changes it to the layout's version where it is older.
-  // The error says which file, what is wrong with it (damaged, another program's, a later version's, not to be written),
-  // and what to do.
+  // Opens the file. Makes it if it does not exist, completely or not at all, and upgrades it if its version is older. The error
+  // names the file, its problem (damaged, of another program, of a later version, not writable) and the remedy.
   static SetupResult<std::unique_ptr<Database>> Open(const std::filesystem::path& path, const DatabaseLayout& layout);
 
-  // False, with message(), where a statement fails.
+  // Returns false if a statement fails; message() then says why.
   bool Execute(const char* sql) { return sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK; }
-  // Of what failed last.
+  // Describes the last failure.
   std::string message() const;
-  // "cannot DO FILE: message()", or that it is damaged, with what to do.
+  // Returns the error "cannot DO FILE: message()", or the one for a damaged file, with the remedy.
   SetupError Failure(std::string_view what) const;
   sqlite3* get() const { return db_.get(); }
 
@@ -58,7 +57,7 @@ class Database {
   SetupResult<void> Prepare(const DatabaseLayout& layout);
   SetupResult<void> Upgrade(const DatabaseLayout& layout);
   SetupError Damaged(std::string_view how) const;
-  // Nothing where it fails.
+  // Returns nullopt on failure.
   std::optional<std::string> Ask(const char* sql) const;
 
   const std::filesystem::path path_;
@@ -66,7 +65,7 @@ class Database {
   std::unique_ptr<sqlite3, Close> db_;
 };
 
-// One prepared statement, run again and again: Bind the parameters, then Step; its scope ends with Reset.
+// A prepared statement that can run repeatedly. Bind() its parameters, Step() through its rows, and Reset() it.
 class Statement {
  public:
   Statement(const Database& database, const char* sql) {
@@ -85,14 +84,14 @@ class Statement {
     (BindOne(++index, values), ...);
     return *this;
   }
-  // True where there is a row. Errors (a damaged file) end the rows too: failed() tells.
+  // Returns true if there is a row. An error, such as a damaged file, also ends the rows: check failed().
   bool Step() {
     status_ = sqlite3_step(statement_);
     return status_ == SQLITE_ROW;
   }
-  // Whether the last Step() met an error.
+  // Returns true if the last Step() failed.
   bool failed() const { return status_ != SQLITE_ROW && status_ != SQLITE_DONE; }
-  // For statements without rows: whether it was done.
+  // Runs a statement without rows. Returns false on failure.
   bool Run() {
     Step();
     sqlite3_reset(statement_);
