@@ -10,7 +10,7 @@
 namespace penstock::rpc {
 namespace {
 
-// Copies what lies in the ranges that count, as the pieces of the arguments go by.
+// Copies the octets in the checksummed ranges from the arguments, which arrive in pieces.
 class Sampler {
  public:
   explicit Sampler(size_t size) : size_(size) { SetRange(); }
@@ -31,7 +31,7 @@ class Sampler {
 
  private:
   bool done() const { return range_ > kChecksummedSamples; }
-  // Range 0 is the head; range i ends where i sixteenths of the rest do.
+  // Range 0 is the head; range i ends at i sixteenths of the rest.
   void SetRange() {
     if (range_ == 0) {
       begin_ = 0;
@@ -52,9 +52,9 @@ class Sampler {
   }
 
   const size_t size_;
-  size_t at_ = 0;  // of the pieces so far
+  size_t at_ = 0;  // the octets of the earlier pieces
   size_t range_ = 0;
-  size_t begin_ = 0, end_ = 0;  // what is left of the range
+  size_t begin_ = 0, end_ = 0;  // the rest of the current range
   size_t filled_ = 0;
   std::array<std::byte, kChecksummedHead + kChecksummedSamples * kChecksummedSample> taken_;
 };

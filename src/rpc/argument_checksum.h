@@ -1,5 +1,5 @@
-// What tells one call from another of the same XID: a checksum of its arguments, payloads included, wherever these are. A call
-// may come again over a transport that places them differently.
+// A checksum of a call's arguments, payloads included. It distinguishes two calls with the same XID. The place of a payload does
+// not matter, because a retransmission may use a transport that places payloads differently.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace penstock::rpc {
 
-// Short arguments count whole. Of long ones the beginning counts, and samples up to the very end: data that a client writes
-// to the same place once more, under an XID that comes again, differs there.
+// The checksum covers short arguments completely. Of long ones it covers the beginning, and samples up to the end: there a new
+// WRITE to the same place, under a reused XID, differs from the earlier one.
 inline constexpr size_t kChecksummedHead = 256;
 inline constexpr size_t kChecksummedSamples = 16;
 inline constexpr size_t kChecksummedSample = 64;
 
-// Of what follows the first `arguments_at` octets of the call's stream. Against accidents, not against forgery: only a
-// client's own calls can collide.
+// Returns the checksum of the call's stream after its first `arguments_at` octets. It is not secure against forgery, which is not
+// needed: only calls of the same client can collide.
 uint64_t ArgumentChecksum(const xdr::Message& call, size_t arguments_at);
 
 }  // namespace penstock::rpc

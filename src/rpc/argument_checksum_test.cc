@@ -22,9 +22,9 @@ TEST(ArgumentChecksum, CoversEveryOctetOfShortArguments) {
     stream[i] = std::byte{7};
   }
   stream[3] = std::byte{8};
-  EXPECT_EQ(Checksum(stream), before) << "the header does not count";
+  EXPECT_EQ(Checksum(stream), before) << "the checksum leaves out the header";
   stream.pop_back();
-  EXPECT_NE(Checksum(stream), before) << "the length does";
+  EXPECT_NE(Checksum(stream), before) << "the checksum includes the length";
 }
 
 TEST(ArgumentChecksum, SamplesLongArgumentsUpToTheirEnd) {
@@ -34,7 +34,7 @@ TEST(ArgumentChecksum, SamplesLongArgumentsUpToTheirEnd) {
     size_t seen = 0;
     const size_t steps = 64;
     for (size_t i = 0; i < steps; ++i) {
-      // A sixty-fourth is another.
+      // A change of one sixty-fourth changes the checksum.
       std::vector<std::byte> other = stream;
       std::fill(other.begin() + kHeader + size * i / steps, other.begin() + kHeader + size * (i + 1) / steps,
                 std::byte{8});
@@ -46,7 +46,7 @@ TEST(ArgumentChecksum, SamplesLongArgumentsUpToTheirEnd) {
   }
 }
 
-TEST(ArgumentChecksum, IsTheSameWhereverAPayloadIs) {
+TEST(ArgumentChecksum, IgnoresThePlaceOfAPayload) {
   for (const size_t size : {size_t{5}, size_t{255}, size_t{1001}, size_t{100'002}}) {
     std::vector<std::byte> payload(size);
     for (size_t i = 0; i < size; ++i) payload[i] = static_cast<std::byte>(i * 7 + i / 251);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxMachineName = 255;
 
-// authsys_parms of RFC 5531 appendix A. By hand, since its groups go to an array in place.
+// Decodes authsys_parms (RFC 5531 appendix A) by hand, so that the groups go straight into the array.
 bool DecodeAuthSys(ConstBytes body, Credential& credential) {
   xdr::Message message;
   message.stream = Slice::Borrowed(body);
@@ -35,17 +35,17 @@ AuthStatus Authenticate(const CallHeader& header, Credential& credential) {
   credential.flavor = header.credential.flavor;
   switch (header.credential.flavor) {
     case AuthFlavor::AUTH_NONE:
-      break;  // its body is undefined (RFC 5531 §10.1): whatever it holds is left alone
+      break;  // its body is undefined (RFC 5531 §10.1), so it is ignored
     case AuthFlavor::AUTH_SYS:
       if (!DecodeAuthSys(header.credential.body.bytes(), credential)) return AuthStatus::AUTH_BADCRED;
       break;
     case AuthFlavor::AUTH_SHORT:
-      // A shorthand stands for a credential that we gave it out for; we never do. The client has to send its own again.
+      // We never give out a shorthand, so the client must send its full credential again.
       return AuthStatus::AUTH_REJECTEDCRED;
     default:
       return AuthStatus::AUTH_BADCRED;  // as RFC 9289 §4.1 expects where AUTH_TLS is unknown
   }
-  // Both flavors come with a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
+  // Both flavors need an AUTH_NONE verifier (RFC 5531 §10.1, appendix A).
   return header.verifier.flavor == AuthFlavor::AUTH_NONE ? AuthStatus::AUTH_OK : AuthStatus::AUTH_BADVERF;
 }
 

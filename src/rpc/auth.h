@@ -1,7 +1,7 @@
-// Who a call says that it comes from: AUTH_NONE and AUTH_SYS (RFC 5531 §10, appendix A).
+// The credential of a call: AUTH_NONE and AUTH_SYS (RFC 5531 §10, appendix A).
 //
-// Another flavor adds a case to Authenticate() and its fields to Credential; a flavor that has verifiers of its own in
-// replies, or wraps arguments and results (RPCSEC_GSS), finds all it needs in CallHeader, which refers to the call.
+// To add a flavor, add a case to Authenticate() and its fields to Credential. A flavor with its own verifiers in replies, or with
+// wrapped arguments and results (RPCSEC_GSS), finds all that it needs in CallHeader, which refers to the call.
 #pragma once
 
 #include <array>
@@ -16,25 +16,25 @@ namespace penstock::rpc {
 
 inline constexpr uint32_t kNobody = 65534;
 
-// How a call under RPCSEC_GSS is protected: rpc_gss_service_t, RFC 2203 §5.
+// The protection of a call under RPCSEC_GSS: rpc_gss_service_t, RFC 2203 §5.
 enum class GssService : uint8_t { kNone = 1, kIntegrity = 2, kPrivacy = 3 };
 
-// Who has established an RPCSEC_GSS context. Never changes.
+// The initiator of an RPCSEC_GSS context. Immutable.
 struct GssInitiator {
-  // The exported name (RFC 2743 §3.2), which includes the mechanism: initiators are the same where these octets are.
+  // The exported name (RFC 2743 §3.2), which includes the mechanism. Equal octets mean the same initiator.
   std::string name;
-  // The name for people, such as "alice@EXAMPLE.ORG" or "nfs/client.example.org@EXAMPLE.ORG".
+  // The printable name, such as "alice@EXAMPLE.ORG" or "nfs/client.example.org@EXAMPLE.ORG".
   std::string display;
 };
 
 struct Credential {
   AuthFlavor flavor = AuthFlavor::AUTH_NONE;
-  // RPCSEC_GSS: of the user of this host whom the initiator is, kNobody where there is none; without groups.
+  // RPCSEC_GSS: the ids of the host's user that the initiator maps to, or kNobody if it maps to none. There are no groups.
   uint32_t uid = kNobody;
   uint32_t gid = kNobody;
   uint8_t group_count = 0;
   std::array<uint32_t, 16> group_ids;  // the first group_count
-  // RPCSEC_GSS alone: who established the context, which outlives the call, and how this call is protected.
+  // RPCSEC_GSS only: the initiator of the context, which outlives the call, and the protection of this call.
   const GssInitiator* initiator = nullptr;
   GssService service = GssService::kNone;
 
@@ -42,10 +42,10 @@ struct Credential {
   std::span<const uint32_t> groups() const { return {group_ids.data(), group_count}; }
 };
 
-// AUTH_OK, and the credential; or why the call is denied.
+// Fills in `credential` and returns AUTH_OK, or returns the reason to deny the call.
 AuthStatus Authenticate(const CallHeader& header, Credential& credential);
 
-// What a client says of itself.
+// The fields of a client's AUTH_SYS credential.
 struct SystemIdentity {
   std::string machine;  // at most 255 octets
   uint32_t uid = 0;
@@ -53,15 +53,15 @@ struct SystemIdentity {
   std::vector<uint32_t> groups;  // at most 16
 };
 
-// The credential of a client, encoded once.
+// The encoded credential of a client.
 class ClientCredential {
  public:
   // AUTH_NONE.
   ClientCredential() = default;
-  // AUTH_SYS. Longer names and more groups than the protocol carries are cut off.
+  // AUTH_SYS. Truncates names and lists of groups that are too long for the protocol.
   explicit ClientCredential(const SystemIdentity& identity);
 
-  // Refers to this object.
+  // The result refers to this object.
   OpaqueAuth auth() const { return {flavor_, ConstBytes(body_)}; }
 
  private:

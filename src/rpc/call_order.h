@@ -1,6 +1,6 @@
-// The order in which a connection has received calls, for those that must not overtake earlier ones. RPC-over-RDMA executes a
-// short call while the payload of an earlier one is still being pulled: a DELEGRETURN, say, before the WRITE whose data it
-// gives back.
+// The order in which a connection received its calls, so that some calls can wait for earlier ones. RPC-over-RDMA executes a short
+// call while it still reads the payload of an earlier one: for example a DELEGRETURN before the WRITE that belongs to the
+// delegation.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace penstock::rpc {
 
-// Of one connection, on its loop. Knows the calls that may be overtaken, from when they are received until they are executed.
+// One for each connection, on its loop. It lists the calls that may be overtaken, from their arrival until they are executed.
 class CallOrder {
  public:
   class Place;
 
-  // The call `xid` has been received, and may be overtaken from now on.
+  // Adds the call `xid`, which has arrived and may be overtaken from now on.
   Place Enter(Xid xid);
 
-  // The call works on this from now on: a file, as a hash of its handle. Until then it may work on anything.
+  // Records the file that the call works on, as a hash of its handle. Before that, the call may work on any file.
   void NoteSubject(Xid xid, uint64_t subject) {
     if (calls_.empty()) return;
     for (Call& call : calls_) {
@@ -31,8 +31,8 @@ class CallOrder {
     changed_.Notify();
   }
 
-  // Until all calls are executed that were received before `xid` and work on the subject. Calls that can be waited for wait
-  // for earlier ones alone, so that nobody waits for ever.
+  // Waits until all calls are executed that arrived before `xid` and may work on `subject`. A call waits for earlier ones only, so
+  // calls never wait for each other in a circle.
   Task<void> WaitForEarlier(Xid xid, uint64_t subject) {
     const uint64_t number = NumberOf(xid);
     while (IsBehind(number, subject)) co_await changed_;
@@ -44,7 +44,7 @@ class CallOrder {
     Xid xid;
     std::optional<uint64_t> subject;
   };
-  // Of a call that cannot be overtaken itself: it is executed as soon as it is received.
+  // Returns the number of the call, or the next number for a call that is not listed: such a call is executed on arrival.
   uint64_t NumberOf(Xid xid) const {
     for (const Call& call : calls_) {
       if (call.xid == xid) return call.number;
@@ -63,7 +63,7 @@ class CallOrder {
   Signal changed_;
 };
 
-// While it lives, the call is not yet executed.
+// Keeps the call in the order. Its destructor marks the call as executed.
 class CallOrder::Place {
  public:
   Place(CallOrder& order, std::list<Call>::iterator at) : order_(&order), at_(at) {}

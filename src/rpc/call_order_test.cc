@@ -9,7 +9,7 @@ namespace {
 
 class CallOrderTest : public ::testing::Test {
  protected:
-  // Whether the wait has ended, now and later.
+  // Starts a wait, and returns a flag that becomes true when it has ended.
   const bool& Wait(uint32_t xid, uint64_t subject) {
     bool& ended = ended_.emplace_back(false);
     Spawn([](CallOrder& order, Xid waiting, uint64_t file, bool& out) -> Task<void> {
@@ -25,9 +25,9 @@ class CallOrderTest : public ::testing::Test {
 
 constexpr uint64_t kFile = 7, kOther = 8;
 
-TEST_F(CallOrderTest, NobodyWaitsForNothing) { EXPECT_TRUE(Wait(1, kFile)); }
+TEST_F(CallOrderTest, DoesNotWaitWithoutEarlierCalls) { EXPECT_TRUE(Wait(1, kFile)); }
 
-TEST_F(CallOrderTest, WaitsForAnEarlierCallThatMayWorkOnAnything) {
+TEST_F(CallOrderTest, WaitsForAnEarlierCallWithUnknownSubject) {
   std::optional<CallOrder::Place> earlier(order_.Enter(Xid(1)));
   const bool& ended = Wait(2, kFile);
   EXPECT_FALSE(ended);
@@ -54,10 +54,10 @@ TEST_F(CallOrderTest, DoesNotWaitForLaterCalls) {
   const bool& later_ended = Wait(3, kFile);
   first.reset();
   EXPECT_TRUE(ended);
-  EXPECT_FALSE(later_ended) << "it comes after the one that waited";
+  EXPECT_FALSE(later_ended) << "it arrived after the call that waited";
 }
 
-TEST_F(CallOrderTest, DoesNotWaitForWhatIsReceivedMeanwhile) {
+TEST_F(CallOrderTest, DoesNotWaitForCallsThatArriveMeanwhile) {
   std::optional<CallOrder::Place> first(order_.Enter(Xid(1)));
   const bool& ended = Wait(2, kFile);
   const CallOrder::Place later = order_.Enter(Xid(3));

@@ -14,17 +14,17 @@
 
 namespace penstock::rpc {
 
-// Why a call has no results.
+// The reason why a call has no results.
 struct Error {
   enum class Kind : uint8_t {
-    kTransport,           // `transport` says more
-    kProgramUnavailable,  // accepted, and not executed
-    kProgramMismatch,     // `versions`
+    kTransport,           // see `transport`
+    kProgramUnavailable,  // accepted but not executed
+    kProgramMismatch,     // see `versions`
     kProcedureUnavailable,
     kGarbageArguments,
     kSystemError,
-    kRpcMismatch,     // denied; `versions`
-    kAuthentication,  // denied; `auth`
+    kRpcMismatch,     // denied; see `versions`
+    kAuthentication,  // denied; see `auth`
     kMalformedReply,
   };
   Kind kind = Kind::kMalformedReply;
@@ -32,48 +32,49 @@ struct Error {
   AuthStatus auth = AuthStatus::AUTH_OK;
   VersionRange versions{};
 };
-// For people.
+// Returns a description for the user.
 std::string Describe(const Error& error);
 
-// Results, and the message that their views refer to.
+// The results of a call, and the message that their views refer to.
 template <class Results>
 struct Reply {
   Message message;
   Results results;
 };
 
-// What the types do not say of the largest possible reply.
+// The parts of the largest possible reply that do not follow from its types.
 struct ReplyBounds {
-  // Octets of lists and unbounded opaques in the stream, e.g. READDIR's count.
+  // Octets of lists and of opaques without a maximum in the stream, for example READDIR's count.
   size_t open = 0;
-  // As in ReplyShape.
+  // See ReplyShape::results.
   std::vector<ResultSink> results;
 };
 
-// Belongs to the channel's loop. All programs that are called on one channel share one Client, which hands out its XIDs;
-// those of a BackChannel hand out themselves.
+// Makes calls over a channel. Belongs to the channel's loop. All programs on one channel share one Client, which assigns the XIDs.
+// A BackChannel assigns its own XIDs.
 class Client {
  public:
-  // Both outlive the client. `first_xid` should be random: servers remember the XIDs of earlier connections.
+  // The channel and the pool must outlive the client. `first_xid` should be random, because servers remember the XIDs of earlier
+  // connections.
   Client(Channel& channel, BufferPool& buffers, Xid first_xid, ClientCredential credential = {})
       : channel_(channel),
         buffers_(buffers),
         own_xids_(first_xid),
         xids_(own_xids_),
         credential_(std::move(credential)) {}
-  // The other way. As many clients as one likes may share the channel.
+  // Makes calls in the reverse direction. Any number of clients may share the channel.
   explicit Client(BackChannel& channel, ClientCredential credential = {})
       : channel_(channel), buffers_(channel.buffers()), xids_(channel.xids()), credential_(std::move(credential)) {}
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // `arguments` (and what they refer to) are left alone until the call is over.
+  // `arguments`, and the memory that they refer to, must stay unchanged until the call ends.
   template <class Procedure>
   Task<Result<Reply<typename Procedure::Results>, Error>> Call(const typename Procedure::Arguments& arguments,
                                                                ReplyBounds bounds = {});
 
-  // The same for a procedure whose arguments and results are no single values: `encode(encoder)` writes the arguments, and
-  // `decode(decoder)` reads the results to their end, or gives false. `shape` does not count the reply's header.
+  // The same for a procedure whose arguments and results are not single values. `encode(encoder)` writes the arguments.
+  // `decode(decoder)` reads all results, or returns false if they are malformed. `shape` excludes the reply's header.
   template <class Procedure, class Encode, class Decode>
   Task<Result<Message, Error>> CallWith(Encode encode, ReplyShape shape, Decode decode);
 

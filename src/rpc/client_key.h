@@ -1,4 +1,4 @@
-// Which client a call has come from, for what clients share: see base/client_key.h.
+// The ClientKey of a call's peer, for resources that clients share: see base/client_key.h.
 #pragma once
 
 #include <functional>

@@ -68,7 +68,7 @@ size_t ConnectionTable::connections() const {
   return places_.size();
 }
 
-// The one that has been idle the longest, and for long enough; of that address, where one is given.
+// Returns the place that has been idle longest, for at least the idle limit; only among those of `key` if given.
 ConnectionTable::Place* ConnectionTable::FindIdle(TimePoint now, const IpAddress* key) const {
   Place* longest = nullptr;
   Duration::rep earliest = (now - limits_.idle_limit).time_since_epoch().count();

@@ -1,4 +1,4 @@
-// The connections of a whole process: how many there may be, and which makes room for a new one.
+// Limits the connections of a process, and chooses an idle one to make room for a new one.
 #pragma once
 
 #include <atomic>
@@ -17,29 +17,29 @@
 
 namespace penstock::rpc {
 
-// Shared by all servers of a process, on all loops. Any thread. A connection is idle while no call of it is under way and
-// no octet of a reply is left to be sent.
+// Shared by all servers of a process, on all loops. Thread-safe. A connection is idle while none of its calls is under way and all
+// its replies are sent.
 class ConnectionTable {
  public:
   struct Limits {
     size_t connections = 1024;
-    // With one address, or one IPv6 network of 64 bits, which one host may have to itself. 0: a quarter of `connections`.
+    // The limit for one IPv4 address or one IPv6 /64, which one host may use alone. 0 means a quarter of `connections`.
     size_t per_address = 0;
-    // Where either limit is reached, the connection that has been idle the longest makes room, if it has been idle for so
-    // long: with the same address where that is full, with any where the server is.
+    // If a limit is reached, the connection that has been idle longest makes room, provided that it has been idle for this time.
+    // It is one of the same address if the address is full, and any if the server is full.
     Duration idle_limit = std::chrono::seconds(10);
   };
   enum class Refusal : uint8_t { kNone, kServerFull, kAddressFull };
 
-  // One connection's place. Busy until told otherwise. Outlived by its table.
+  // The entry of one connection. It is busy until HandleIdle(). The table must outlive it.
   class Place {
    public:
     ~Place();
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    // Called once at most, on any thread, when the connection must make room. May be called while the place is destroyed
-    // on another thread, or soon after. To be set before the connection is idle for the first time.
+    // Sets the function that the table calls, at most once and on any thread, when the connection must make room. The call may
+    // come while another thread destroys the place, or soon after. Set it before the connection is first idle.
     void set_on_evicted(std::function<void()> on_evicted);
     void HandleBusy();
     void HandleIdle(TimePoint now);
@@ -53,12 +53,12 @@ class ConnectionTable {
     // Guarded by the table's mutex.
     bool counted_ = true;  // false once it has made room
     std::function<void()> on_evicted_;
-    // When it became idle; kBusy while it is not. Written without the mutex, for each call.
+    // The time when it became idle, or kBusy. Written without the mutex, for each call.
     static constexpr Duration::rep kBusy = Duration::max().count();
     std::atomic<Duration::rep> idle_since_ = kBusy;
   };
   struct Admission {
-    std::unique_ptr<Place> place;  // null where there is none
+    std::unique_ptr<Place> place;  // null if refused
     Refusal refusal = Refusal::kNone;
   };
 
@@ -66,7 +66,7 @@ class ConnectionTable {
   explicit ConnectionTable(Limits limits);
   ~ConnectionTable();
 
-  // A place for a connection with `peer`. Where there is none the operator is told, now and then.
+  // Returns a place for a connection with `peer`, or the reason to refuse it. Refusals are logged at a limited rate.
   Admission Admit(const IpAddress& peer, TimePoint now);
   size_t connections() const;
 
@@ -77,13 +77,13 @@ class ConnectionTable {
 
   const Limits limits_;
   mutable std::mutex mutex_;
-  std::set<Place*> places_;  // those that count
+  std::set<Place*> places_;  // the counted ones
   std::map<IpAddress, size_t> by_address_;
   LogLimit told_{std::chrono::seconds(10)};
   size_t untold_ = 0;
 };
 
-// For people, and for the peer: one line.
+// Returns one line for the log and for the peer.
 std::string_view ToString(ConnectionTable::Refusal refusal);
 
 }  // namespace penstock::rpc

@@ -13,7 +13,7 @@ using Refusal = ConnectionTable::Refusal;
 
 class ConnectionTableTest : public testing::Test {
  protected:
-  // The place of an idle connection; null where there is none.
+  // Returns the place of an idle connection, or null if it is refused.
   std::unique_ptr<ConnectionTable::Place> Admit(const char* address) {
     auto [place, refusal] = table_.Admit(asio::ip::make_address(address), now_);
     last_ = refusal;
@@ -29,7 +29,7 @@ class ConnectionTableTest : public testing::Test {
   std::vector<std::string> evicted_;
 };
 
-TEST_F(ConnectionTableTest, RefusesWhatExceedsTheLimitOfAnAddressOrOfAll) {
+TEST_F(ConnectionTableTest, EnforcesTheLimitsOfAnAddressAndOfTheServer) {
   auto a = Admit("10.0.0.1"), b = Admit("10.0.0.1");
   EXPECT_FALSE(Admit("10.0.0.1"));
   EXPECT_EQ(last_, Refusal::kAddressFull);
@@ -43,7 +43,7 @@ TEST_F(ConnectionTableTest, RefusesWhatExceedsTheLimitOfAnAddressOrOfAll) {
   EXPECT_TRUE(evicted_.empty());
 }
 
-TEST_F(ConnectionTableTest, TheLongestIdleMakesRoomWhereTheServerIsFull) {
+TEST_F(ConnectionTableTest, FullServerEvictsTheLongestIdleConnection) {
   auto a = Admit("10.0.0.1");
   now_ += 1s;
   auto b = Admit("10.0.0.2"), c = Admit("10.0.0.3"), d = Admit("10.0.0.4");
@@ -54,10 +54,10 @@ TEST_F(ConnectionTableTest, TheLongestIdleMakesRoomWhereTheServerIsFull) {
   EXPECT_TRUE(e);
   EXPECT_EQ(evicted_, std::vector<std::string>{"10.0.0.1"});
   a.reset();
-  EXPECT_EQ(table_.connections(), 4u) << "it counts no more";
+  EXPECT_EQ(table_.connections(), 4u) << "it was uncounted when it was evicted";
 }
 
-TEST_F(ConnectionTableTest, WhatIsBusyStays) {
+TEST_F(ConnectionTableTest, KeepsBusyConnections) {
   auto a = Admit("10.0.0.1"), b = Admit("10.0.0.2"), c = Admit("10.0.0.3"), d = Admit("10.0.0.4");
   for (auto* place : {&a, &b, &c}) (*place)->HandleBusy();
   now_ += 1h;
@@ -67,7 +67,7 @@ TEST_F(ConnectionTableTest, WhatIsBusyStays) {
   EXPECT_FALSE(Admit("10.0.0.6"));
 }
 
-TEST_F(ConnectionTableTest, AFullAddressMakesRoomAmongItsOwn) {
+TEST_F(ConnectionTableTest, FullAddressEvictsItsOwnConnection) {
   auto a = Admit("10.0.0.2");
   now_ += 1s;
   auto b = Admit("10.0.0.1"), c = Admit("10.0.0.1");
@@ -77,7 +77,7 @@ TEST_F(ConnectionTableTest, AFullAddressMakesRoomAmongItsOwn) {
   EXPECT_EQ(evicted_, std::vector<std::string>{"10.0.0.1"});
 }
 
-TEST_F(ConnectionTableTest, ANetworkOfSixtyFourBitsIsOneAddress) {
+TEST_F(ConnectionTableTest, CountsAnIpv6Slash64AsOneAddress) {
   auto a = Admit("2001:db8::1"), b = Admit("2001:db8::ffff:2");
   EXPECT_FALSE(Admit("2001:db8:0:0:1::"));
   EXPECT_TRUE(Admit("2001:db8:0:1::1"));
@@ -85,7 +85,7 @@ TEST_F(ConnectionTableTest, ANetworkOfSixtyFourBitsIsOneAddress) {
   EXPECT_FALSE(Admit("::ffff:10.0.0.1"));
 }
 
-TEST(ConnectionTable, OneAddressHasAQuarterWhereNothingIsSaid) {
+TEST(ConnectionTable, LimitsAnAddressToAQuarterByDefault) {
   ConnectionTable table({.connections = 8});
   const IpAddress address = asio::ip::make_address("10.0.0.1");
   auto a = table.Admit(address, TimePoint{}), b = table.Admit(address, TimePoint{});

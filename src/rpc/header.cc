@@ -42,7 +42,7 @@ HeaderProblem DecodeCallHeader(xdr::Decoder& decoder, CallHeader& header) {
   header.xid = Xid(xid);
   uint32_t rpc_version;
   if (!decoder.U32(rpc_version)) return HeaderProblem::kTruncated;
-  // RFC 5531 §9: rpcvers must be 2. What follows in another version is unknown.
+  // RFC 5531 §9: rpcvers must be 2. The format of other versions is unknown.
   if (rpc_version != rpcmsg::RPC_VERSION) return HeaderProblem::kRpcVersion;
   if (!decoder.U32(header.program) || !decoder.U32(header.version) || !decoder.U32(header.procedure)) {
     return HeaderProblem::kTruncated;

@@ -13,11 +13,11 @@ namespace penstock::rpc {
 using AcceptStatus = rpcmsg::accept_stat;
 using AuthStatus = rpcmsg::auth_stat;
 using AuthFlavor = rpcmsg::auth_flavor;
-// A credential or verifier. From a decoded header its body refers to the message.
+// A credential or verifier. The body of a decoded one refers to the message.
 using OpaqueAuth = rpcmsg::opaque_auth;
 using VersionRange = rpcmsg::version_range;
 
-// What a message says it is, in its second word.
+// The direction of a message, from its second word.
 enum class Direction : uint8_t { kCall, kReply, kUnknown };
 Direction DirectionOf(ConstBytes stream);
 
@@ -30,11 +30,10 @@ struct CallHeader {
   OpaqueAuth verifier;
 };
 
-// What may be wrong with a call's header, and so with which reply it is answered. Once it is not kNotACall, the header's
-// xid is valid.
+// The problem of a call's header, which decides the reply. The header's XID is valid unless the problem is kNotACall.
 enum class HeaderProblem : uint8_t {
   kNone,
-  kNotACall,       // too short to have an XID, or a reply: it is not answered
+  kNotACall,       // a reply, or too short for an XID: there is no reply to it
   kRpcVersion,     // RPC_MISMATCH
   kTruncated,      // GARBAGE_ARGS
   kBadCredential,  // longer than RFC 5531 §8.2 allows
@@ -45,7 +44,7 @@ enum class HeaderProblem : uint8_t {
 HeaderProblem DecodeCallHeader(xdr::Decoder& decoder, CallHeader& header);
 void EncodeCallHeader(xdr::Encoder& encoder, const CallHeader& header);
 
-// An accepted call's reply up to the place where results follow, if `status` is SUCCESS. Not for PROG_MISMATCH.
+// Encodes the header of a reply to an accepted call. The results follow if `status` is SUCCESS. Not for PROG_MISMATCH.
 void EncodeAccepted(xdr::Encoder& encoder, Xid xid, AcceptStatus status, const OpaqueAuth& verifier = {});
 void EncodeProgramMismatch(xdr::Encoder& encoder, Xid xid, VersionRange versions);
 // Denied calls.
@@ -56,10 +55,10 @@ struct ReplyHeader {
   Xid xid;
   rpcmsg::reply_body body;
 };
-// Leaves the decoder at the results. False where the message is no reply.
+// Leaves the decoder at the results. Returns false if the message is not a reply.
 bool DecodeReplyHeader(xdr::Decoder& decoder, ReplyHeader& header);
 
-// The longest reply header with an empty verifier: that of PROG_MISMATCH.
+// The length of the longest reply header with an empty verifier, which is the one of PROG_MISMATCH.
 inline constexpr size_t kMaxReplyHeader = 32;
 
 }  // namespace penstock::rpc

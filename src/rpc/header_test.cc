@@ -35,7 +35,7 @@ std::vector<uint32_t> Written(Function write) {
 
 using W = std::vector<uint32_t>;
 
-TEST(CallHeader, IsReadToWhereTheArgumentsBegin) {
+TEST(CallHeader, DecodesUpToTheArguments) {
   // xid, CALL, rpcvers, prog, vers, proc, cred {flavor, length}, verf {flavor, length}, arguments
   const Message call = Words({7, 0, 2, 100003, 3, 1, 6, 4, 0xabcd0000, 0, 0, 42});
   xdr::Decoder decoder(call);
@@ -54,7 +54,7 @@ TEST(CallHeader, IsReadToWhereTheArgumentsBegin) {
             (W{7, 0, 2, 100003, 3, 1, 6, 4, 0xabcd0000, 0, 0}));
 }
 
-TEST(CallHeader, WhatIsWrongWithItIsNamed) {
+TEST(CallHeader, ReportsEachProblem) {
   const auto problem = [](const Message& message) {
     xdr::Decoder decoder(message);
     CallHeader header;
@@ -78,7 +78,7 @@ TEST(CallHeader, WhatIsWrongWithItIsNamed) {
   }
 }
 
-TEST(ReplyHeader, HasTheLayoutOfTheSpecification) {
+TEST(ReplyHeader, MatchesTheLayoutOfTheSpecification) {
   const Xid xid(9);
   EXPECT_EQ(Written([&](auto& e) { EncodeAccepted(e, xid, AcceptStatus::SUCCESS); }), (W{9, 1, 0, 0, 0, 0}));
   EXPECT_EQ(Written([&](auto& e) { EncodeAccepted(e, xid, AcceptStatus::PROG_UNAVAIL); }), (W{9, 1, 0, 0, 0, 1}));
@@ -91,7 +91,7 @@ TEST(ReplyHeader, HasTheLayoutOfTheSpecification) {
   EXPECT_EQ(Written([&](auto& e) { EncodeProgramMismatch(e, xid, {2, 4}); }).size() * 4, kMaxReplyHeader);
 }
 
-TEST(ReplyHeader, IsReadBack) {
+TEST(ReplyHeader, RoundTrips) {
   const auto read = [](const Message& message) {
     xdr::Decoder decoder(message);
     ReplyHeader header;
@@ -127,7 +127,7 @@ Authenticated AuthenticateSys(const Message& body, AuthFlavor verifier = AuthFla
   return result;
 }
 
-TEST(AuthSys, GivesUserAndGroups) {
+TEST(AuthSys, DecodesUserAndGroups) {
   // stamp, machinename "abc", uid, gid, gids
   const auto result = AuthenticateSys(Words({1, 3, 0x61626300, 1000, 100, 2, 4, 24}));
   ASSERT_EQ(result.status, AuthStatus::AUTH_OK);
@@ -138,7 +138,7 @@ TEST(AuthSys, GivesUserAndGroups) {
   EXPECT_EQ(result.credential.groups()[1], 24u);
 }
 
-TEST(AuthSys, ABodyOutOfItsLimitsIsABadCredential) {
+TEST(AuthSys, RejectsABodyBeyondItsLimits) {
   EXPECT_EQ(AuthenticateSys({}).status, AuthStatus::AUTH_BADCRED);
   EXPECT_EQ(AuthenticateSys(Words({1, 0, 1000, 100})).status, AuthStatus::AUTH_BADCRED);
   EXPECT_EQ(AuthenticateSys(Words({1, 256})).status, AuthStatus::AUTH_BADCRED);
@@ -151,7 +151,7 @@ TEST(AuthSys, ABodyOutOfItsLimitsIsABadCredential) {
   EXPECT_EQ(AuthenticateSys(Words({1, 0, 0, 0, 0}), AuthFlavor::AUTH_SYS).status, AuthStatus::AUTH_BADVERF);
 }
 
-TEST(Authenticate, KnowsItsFlavors) {
+TEST(Authenticate, AcceptsSupportedFlavorsOnly) {
   Credential credential;
   CallHeader header;
   EXPECT_EQ(Authenticate(header, credential), AuthStatus::AUTH_OK);
@@ -162,7 +162,7 @@ TEST(Authenticate, KnowsItsFlavors) {
   EXPECT_EQ(Authenticate(header, credential), AuthStatus::AUTH_BADCRED);
 }
 
-TEST(ClientCredential, IsWhatServersRead) {
+TEST(ClientCredential, ServersDecodeIt) {
   SystemIdentity identity{std::string(300, 'h'), 12, 34, {}};
   for (uint32_t i = 0; i < 20; ++i) identity.groups.push_back(i);
   const ClientCredential credential(identity);

@@ -12,7 +12,7 @@ namespace penstock::rpc {
 
 struct MemoryBudget::Host {
   size_t accounts = 0;
-  size_t shared = 0;  // of its accounts
+  size_t shared = 0;  // the sum over its accounts
   std::list<Account*> in_line;
 };
 
@@ -29,7 +29,7 @@ size_t MemoryBudget::shared_octets() const {
 }
 
 bool MemoryBudget::Fits(const Host& host, size_t octets) const {
-  if (shared_ == 0) return true;  // it would never fit better
+  if (shared_ == 0) return true;  // nothing is in use, so waiting would not help
   const size_t left = limits_.octets - std::min(limits_.octets, shared_);
   if (octets > left) return false;
   return host.shared == 0 || kLeftForOthers * (host.shared + octets) <= left - octets;
@@ -40,7 +40,7 @@ void MemoryBudget::Give(Host& host, size_t octets) {
   shared_ -= octets;
 }
 
-// The line, and with what it was granted there.
+// Takes the account out of the line, and gives up the memory that it was granted.
 void MemoryBudget::Leave(Account& account) {
   Give(*account.host_, std::exchange(account.granted_, 0));
   if (std::exchange(account.wanted_, 0) == 0) return;
@@ -49,13 +49,13 @@ void MemoryBudget::Leave(Account& account) {
   if (line.empty()) in_line_.remove(account.host_);
 }
 
-// Hosts take turns, and the accounts of each host do. `caller` sees for itself.
+// Grants memory to waiting accounts. Hosts take turns, and so do the accounts of each host. `caller` is not woken: it checks itself.
 void MemoryBudget::ServeLine(Wakes& wakes, const Account* caller) {
   for (auto at = in_line_.begin(); at != in_line_.end();) {
     Host& host = **at;
     Account& account = *host.in_line.front();
     if (!Fits(host, account.wanted_)) {
-      // What comes back is kept for a host that has nothing, or it would wait for ever while others take it in small parts.
+      // Keep returned memory for a host that has none. Otherwise others would take it in small parts, and that host would wait forever.
       if (host.shared == 0) return;
       ++at;
       continue;

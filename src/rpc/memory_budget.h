@@ -1,4 +1,4 @@
-// The memory that calls and replies of all clients may take, and who gets it when it runs short.
+// Limits the memory of calls and replies of all clients, and shares it fairly between hosts.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@ namespace penstock::rpc {
 
 class MemoryAccount;
 
-// Shared by all servers of a process, on all loops. Any thread. Each connection has an Account, and each account some memory
-// of its own, which it need not ask for: small calls go on whatever large ones do.
+// Shared by all servers of a process, on all loops. Thread-safe. Each connection has an Account. Each account has some memory of its
+// own that it need not request, so that small calls proceed whatever large ones do.
 //
-// A host gets more of what is shared only where three times as much as it would have then is left. So one host alone gets a
-// quarter, and there is always something left for the next one. A host that has nothing gets what there is.
+// A host gets more of the shared memory only if three times the host's new amount is left afterwards. So one host alone gets a
+// quarter, and some memory is always left for the next host. A host that has no memory gets what is left.
 class MemoryBudget {
  public:
   struct Limits {
-    size_t octets = 256 << 20;      // that all accounts share
-    size_t own_octets = 256 << 10;  // of each account, beside those
+    size_t octets = 256 << 20;      // shared by all accounts
+    size_t own_octets = 256 << 10;  // extra, for each account
   };
-  // What executes a call costs about so much, beside the buffers that the call is in.
+  // The approximate memory of executing a call, besides the call's buffers.
   static constexpr size_t kCall = 4 << 10;
-  // What must be left, in parts of what a host would have.
+  // A host gets more memory only if this multiple of its new amount is left.
   static constexpr size_t kLeftForOthers = 3;
 
   using Account = MemoryAccount;
@@ -39,7 +39,7 @@ class MemoryBudget {
   ~MemoryBudget();
 
   std::unique_ptr<Account> Open(const IpAddress& peer);
-  // Octets of the shared memory that are used. More than there are, where replies have come out large.
+  // The used octets of the shared memory. Unexpectedly large replies can make it exceed the limit.
   size_t shared_octets() const;
   const Limits& limits() const { return limits_; }
 
@@ -52,44 +52,44 @@ class MemoryBudget {
   void Give(Host& host, size_t octets);
   void Leave(Account& account);
   void ServeLine(Wakes& wakes, const Account* caller = nullptr);
-  // Says so once a minute.
+  // Logs once a minute that calls wait.
   void TellThatCallsWait(const IpAddress& host);
 
   const Limits limits_;
   mutable std::mutex mutex_;
-  std::map<IpAddress, Host> hosts_;  // that have accounts
-  std::list<Host*> in_line_;         // that have accounts in line, the next one first
+  std::map<IpAddress, Host> hosts_;  // with accounts
+  std::list<Host*> in_line_;         // with waiting accounts, the next one first
   size_t shared_ = 0;                // used or granted
   LogLimit told_;
 };
 
-// One connection's. Belongs to its loop, but for `on_room`. Outlived by its budget.
+// The account of one connection. Belongs to the connection's loop, except for `on_room`. The budget must outlive it.
 class MemoryAccount {
  public:
   ~MemoryAccount();
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // Called on any thread when Admit(), which has refused before, would admit now. May be called while the account is destroyed
-  // on another thread, or soon after. Must not use any account itself, but have it done later. To be set before the first
-  // Admit().
+  // Sets the function that the budget calls, on any thread, when Admit() would succeed after it has refused. The call may come
+  // while another thread destroys the account, or soon after. The function must not use any account itself, only schedule that.
+  // Set it before the first Admit().
   void set_on_room(std::function<void()> on_room);
-  // Whether so many octets more may be used; then they are. Where they may not, the account stands in line for them until it
-  // asks again, or StopWaiting().
+  // Uses `octets` more and returns true if that is permitted. Otherwise returns false; the account then waits in line for them
+  // until it calls Admit() again, or StopWaiting().
   [[nodiscard]] bool Admit(size_t octets);
   void StopWaiting();
-  // Uses `octets` in all from now on, beside what is reserved, whatever the limits say.
+  // Sets the used octets, besides the reserved ones, regardless of the limits.
   void Update(size_t octets);
   size_t used() const { return used_; }
 
-  // As Admit(), for what is about to be used, and without a place in the line. See ReplyRoom.
+  // Like Admit(), for memory that will be used soon, but without waiting in line on refusal. See ReplyRoom.
   [[nodiscard]] bool Reserve(size_t octets);
   void Unreserve(size_t octets);
 
  private:
   friend class MemoryBudget;
   MemoryAccount(MemoryBudget& budget, const IpAddress& address);
-  // What it has of the shared memory where it uses so much.
+  // Returns the part of `octets` that counts as shared memory.
   size_t SharedFor(size_t octets) const;
   void Settle();
 
@@ -98,11 +98,11 @@ class MemoryAccount {
   MemoryBudget::Host* host_;
   size_t used_ = 0;
   size_t reserved_ = 0;
-  size_t shared_ = 0;     // of both: not its own
-  bool waiting_ = false;  // in line, or granted and not asked again
+  size_t shared_ = 0;     // the shared part of used_ and reserved_
+  bool waiting_ = false;  // in line, or granted and not yet admitted
   // Guarded by the budget's mutex.
-  size_t wanted_ = 0;   // of the shared memory; in line while not 0
-  size_t granted_ = 0;  // of the shared memory, and not asked for again
+  size_t wanted_ = 0;   // shared memory that it waits for; in line while not 0
+  size_t granted_ = 0;  // shared memory that is set aside for its next Admit()
   std::function<void()> on_room_;
 };
 

@@ -28,7 +28,7 @@ class MemoryBudgetTest : public testing::Test {
     account->Update(kOwn);
     return account;
   }
-  // The accounts that were told, since the last call, that there is room.
+  // Returns the accounts whose on_room was called since the last call.
   std::vector<std::string> Woken() { return std::exchange(woken_, {}); }
 
   static constexpr size_t kOwn = 100;
@@ -36,7 +36,7 @@ class MemoryBudgetTest : public testing::Test {
   std::vector<std::string> woken_;
 };
 
-TEST_F(MemoryBudgetTest, AHostAloneGetsAQuarter) {
+TEST_F(MemoryBudgetTest, OneHostAloneGetsAQuarter) {
   const Account first = Open("10.0.0.1"), second = Open("10.0.0.1");
   EXPECT_TRUE(first->Admit(600));
   EXPECT_TRUE(second->Admit(400));
@@ -45,7 +45,7 @@ TEST_F(MemoryBudgetTest, AHostAloneGetsAQuarter) {
   EXPECT_EQ(first->used(), kOwn + 600);
 }
 
-TEST_F(MemoryBudgetTest, TellsTheOperatorOnceThatCallsWait) {
+TEST_F(MemoryBudgetTest, LogsOnceThatCallsWait) {
   const CapturedLog captured;
   const Account account = Open("10.0.0.1");
   EXPECT_TRUE(account->Admit(1000));
@@ -56,14 +56,14 @@ TEST_F(MemoryBudgetTest, TellsTheOperatorOnceThatCallsWait) {
   EXPECT_EQ(std::ranges::count(captured.text(), '\n'), 1);
 }
 
-TEST_F(MemoryBudgetTest, AnIpv6NetworkIsOneHost) {
+TEST_F(MemoryBudgetTest, CountsAnIpv6Slash64AsOneHost) {
   const Account first = Open("2001:db8::1"), second = Open("2001:db8::2"), other = Open("2001:db8:0:1::1");
   EXPECT_TRUE(first->Admit(1000));
   EXPECT_FALSE(second->Admit(1));
   EXPECT_TRUE(other->Admit(700));
 }
 
-TEST_F(MemoryBudgetTest, ThereIsAlwaysSomethingLeftForTheNextHost) {
+TEST_F(MemoryBudgetTest, AlwaysLeavesMemoryForTheNextHost) {
   std::vector<Account> all;
   for (int i = 1; i <= 20; ++i) {
     Account account = Open(("10.0.0." + std::to_string(i)).c_str());
@@ -75,19 +75,19 @@ TEST_F(MemoryBudgetTest, ThereIsAlwaysSomethingLeftForTheNextHost) {
   EXPECT_LT(budget_.shared_octets(), 4000u);
 }
 
-TEST_F(MemoryBudgetTest, AHostThatHasNothingGetsWhatThereIs) {
+TEST_F(MemoryBudgetTest, HostWithoutMemoryGetsTheRest) {
   const Account first = Open("10.0.0.1"), second = Open("10.0.0.2");
   first->Update(kOwn + 3000);
   EXPECT_TRUE(second->Admit(1000));
   EXPECT_EQ(budget_.shared_octets(), 4000u);
 }
 
-TEST_F(MemoryBudgetTest, WhatNeverFitsIsAdmittedWhereNothingElseIs) {
+TEST_F(MemoryBudgetTest, AdmitsAnOversizedCallWhenNothingIsInUse) {
   const Account first = Open("10.0.0.1");
   EXPECT_TRUE(first->Admit(5000));
 }
 
-TEST_F(MemoryBudgetTest, EachAccountHasItsOwnMemoryHoweverFullItIs) {
+TEST_F(MemoryBudgetTest, EachAccountKeepsItsOwnMemoryWhenTheBudgetIsFull) {
   const Account first = Open("10.0.0.1"), same_host = Open("10.0.0.1");
   first->Update(10'000);
   same_host->Update(0);
@@ -95,11 +95,11 @@ TEST_F(MemoryBudgetTest, EachAccountHasItsOwnMemoryHoweverFullItIs) {
   EXPECT_TRUE(same_host->Admit(40));
   EXPECT_FALSE(same_host->Admit(1));
   same_host->Update(50);
-  EXPECT_TRUE(same_host->Admit(50)) << "also where it is in line for more";
+  EXPECT_TRUE(same_host->Admit(50)) << "its own memory is available while it waits for more";
   EXPECT_EQ(budget_.shared_octets(), 9900u);
 }
 
-TEST_F(MemoryBudgetTest, WhoWaitsIsWokenAndAdmittedWhenThereIsRoom) {
+TEST_F(MemoryBudgetTest, WakesAndAdmitsAWaitingAccountWhenThereIsRoom) {
   const Account first = Open("10.0.0.1", "first"), second = Open("10.0.0.1", "second");
   EXPECT_TRUE(first->Admit(1000));
   EXPECT_FALSE(second->Admit(300));
@@ -107,12 +107,12 @@ TEST_F(MemoryBudgetTest, WhoWaitsIsWokenAndAdmittedWhenThereIsRoom) {
   EXPECT_THAT(Woken(), IsEmpty()) << "too little";
   first->Update(kOwn + 700);
   EXPECT_THAT(Woken(), ElementsAre("second"));
-  EXPECT_FALSE(first->Admit(1)) << "it is set aside for whom was woken";
+  EXPECT_FALSE(first->Admit(1)) << "the memory is set aside for the woken account";
   EXPECT_TRUE(second->Admit(300));
   EXPECT_EQ(budget_.shared_octets(), 1000u);
 }
 
-TEST_F(MemoryBudgetTest, WhoWantsLessThanItWasGrantedGivesTheRestToTheNext) {
+TEST_F(MemoryBudgetTest, PassesTheUnusedPartOfAGrantToTheNextAccount) {
   const Account first = Open("10.0.0.1", "first"), second = Open("10.0.0.1", "second"),
                 third = Open("10.0.0.1", "third");
   EXPECT_TRUE(first->Admit(1000));
@@ -124,23 +124,23 @@ TEST_F(MemoryBudgetTest, WhoWantsLessThanItWasGrantedGivesTheRestToTheNext) {
   EXPECT_THAT(Woken(), ElementsAre("third"));
 }
 
-TEST_F(MemoryBudgetTest, TheAccountsOfAHostTakeTurns) {
+TEST_F(MemoryBudgetTest, AlternatesBetweenTheAccountsOfAHost) {
   const Account a = Open("10.0.0.1", "a"), b = Open("10.0.0.1", "b"), c = Open("10.0.0.1", "c");
   a->Update(kOwn + 1000);
   EXPECT_FALSE(b->Admit(500));
   EXPECT_FALSE(c->Admit(500));
   EXPECT_FALSE(a->Admit(500));
-  EXPECT_FALSE(b->Admit(500)) << "it asks again, and keeps its place";
+  EXPECT_FALSE(b->Admit(500)) << "it asks again and keeps its place in the line";
   a->Update(0);
   EXPECT_THAT(Woken(), ElementsAre("b", "c"));
   EXPECT_TRUE(b->Admit(500));
   EXPECT_TRUE(c->Admit(500));
   EXPECT_FALSE(b->Admit(500));
   c->Update(0);
-  EXPECT_THAT(Woken(), ElementsAre("a")) << "in line before b";
+  EXPECT_THAT(Woken(), ElementsAre("a")) << "a is in line before b";
 }
 
-TEST_F(MemoryBudgetTest, HostsTakeTurns) {
+TEST_F(MemoryBudgetTest, AlternatesBetweenHosts) {
   const Account hog = Open("10.0.0.9", "hog");
   hog->Update(kOwn + 4000);
   std::vector<Account> accounts;
@@ -152,7 +152,7 @@ TEST_F(MemoryBudgetTest, HostsTakeTurns) {
   EXPECT_THAT(Woken(), ElementsAre("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.1", "10.0.0.1"));
 }
 
-TEST_F(MemoryBudgetTest, WhatComesBackIsKeptForAHostThatHasNothing) {
+TEST_F(MemoryBudgetTest, KeepsReturnedMemoryForAHostWithoutAny) {
   const Account hog = Open("10.0.0.9", "hog"), large = Open("10.0.0.1", "large"), small = Open("10.0.0.2", "small");
   small->Update(kOwn + 10);
   hog->Update(kOwn + 3900);
@@ -166,14 +166,14 @@ TEST_F(MemoryBudgetTest, WhatComesBackIsKeptForAHostThatHasNothing) {
   EXPECT_THAT(Woken(), ElementsAre("small"));
 }
 
-TEST_F(MemoryBudgetTest, AHostThatHasItsShareHoldsUpNobody) {
+TEST_F(MemoryBudgetTest, HostAtItsLimitDoesNotDelayOthers) {
   const Account first = Open("10.0.0.1", "first"), second = Open("10.0.0.2", "second");
   EXPECT_TRUE(first->Admit(1000));
   EXPECT_FALSE(first->Admit(500));
   EXPECT_TRUE(second->Admit(500));
 }
 
-TEST_F(MemoryBudgetTest, WhoLeavesTheLineOrGoesMakesRoom) {
+TEST_F(MemoryBudgetTest, AccountThatStopsWaitingMakesRoomForTheNext) {
   const Account hog = Open("10.0.0.9", "hog");
   Account gone = Open("10.0.0.1", "gone");
   const Account next = Open("10.0.0.1", "next"), last = Open("10.0.0.1", "last");
@@ -186,26 +186,26 @@ TEST_F(MemoryBudgetTest, WhoLeavesTheLineOrGoesMakesRoom) {
   gone.reset();
   EXPECT_THAT(Woken(), ElementsAre("next"));
   next->StopWaiting();
-  EXPECT_THAT(Woken(), ElementsAre("last")) << "what was granted goes on to the next";
+  EXPECT_THAT(Woken(), ElementsAre("last")) << "the grant passes to the next account";
   EXPECT_TRUE(last->Admit(100));
   EXPECT_EQ(budget_.shared_octets(), 3800u);
 }
 
-TEST_F(MemoryBudgetTest, WhatIsReservedCountsAsIfItWereUsed) {
+TEST_F(MemoryBudgetTest, CountsReservedMemoryAsUsed) {
   const Account first = Open("10.0.0.1", "first"), second = Open("10.0.0.1", "second");
   EXPECT_TRUE(first->Reserve(600));
   first->Update(kOwn + 100);
   EXPECT_EQ(budget_.shared_octets(), 700u);
   EXPECT_FALSE(second->Reserve(400));
   EXPECT_FALSE(second->Admit(400));
-  EXPECT_FALSE(first->Reserve(1)) << "others are in line";
+  EXPECT_FALSE(first->Reserve(1)) << "other accounts are in line";
   first->Unreserve(600);
   EXPECT_THAT(Woken(), ElementsAre("second"));
   EXPECT_TRUE(second->Admit(400));
   EXPECT_EQ(budget_.shared_octets(), 500u);
 }
 
-// A connection on each of several loops, each with its thread.
+// Each thread stands for a loop with one connection.
 TEST(MemoryBudget, ServesManyThreads) {
   MemoryBudget budget({.octets = 4000, .own_octets = 100});
   std::atomic<size_t> used = 0, most = 0;

@@ -1,4 +1,4 @@
-// Record marking, RFC 5531 §11: RPC messages over a byte stream, as machines over bytes. The socket is rpc/tcp's.
+// Record marking, RFC 5531 §11: RPC messages over a byte stream. These machines do no I/O; rpc/tcp has the socket.
 //
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -23,14 +23,14 @@ namespace penstock::rpc {
 inline constexpr size_t kRecordHeaderSize = 4;
 inline constexpr uint32_t kLastFragment = 0x8000'0000;
 
-// Makes records of what arrives. Small records are views of a staging buffer, so that one receive call yields many; a large
-// one gets a buffer of its own, into which its bytes are received directly.
+// Assembles records from received octets. Small records are views of a staging buffer, so that one receive call yields many. A large
+// record gets its own buffer, which receives its octets directly.
 //
 //   for (;;) {
 //     while (auto record = reader.TakeRecord()) Use(*record);
 //     if (reader.failed()) break;
 //     if (reader.awaited() > 0) {
-//       reader.Admit();  // when there is so much memory
+//       reader.Admit();  // when the memory is available
 //     } else {
 //       reader.Received(Receive(reader.Want()));
 //     }
@@ -38,30 +38,30 @@ inline constexpr uint32_t kLastFragment = 0x8000'0000;
 class RecordReader {
  public:
   static constexpr size_t kStagingSize = 64 << 10;
-  // A record's announced length is believed, and memory found for it, once so much of it has arrived.
+  // The reader allocates memory for the announced length of a record once so many octets of it have arrived.
   static constexpr size_t kBelievedFrom = 16 << 10;
 
-  // `pool` outlives the reader. Records of more than `max_record` octets are refused.
+  // `pool` must outlive the reader. The reader fails at a record of more than `max_record` octets.
   RecordReader(BufferPool& pool, size_t max_record) : pool_(pool), max_record_(max_record) {}
 
-  // Where the next octets belong; never empty. Requires that TakeRecord() has given all it had, and awaits no memory.
+  // The place for the next octets; never empty. Requires that TakeRecord() has returned all records, and that awaited() is 0.
   Bytes Want();
-  // The first `count` octets of Want() have been filled.
+  // Reports that the first `count` octets of Want() were received.
   void Received(size_t count);
-  // The next whole record, if it is there. It may be empty.
+  // Returns the next complete record, which may be empty, or nullopt.
   std::optional<Slice> TakeRecord();
 
-  // Octets of memory without which TakeRecord() does not go on with a large record; 0 where it does not need them. Once for each
-  // record, so that one which has begun never waits for others that have begun as well.
+  // The octets of memory that TakeRecord() needs to continue with a large record, or 0. It asks once for each record, so that a
+  // record that was admitted never waits for others.
   size_t awaited() const { return awaited_; }
   void Admit() {
     admitted_ = true;
     awaited_ = 0;
   }
 
-  // The peer announced more than max_record: nothing that follows can be understood.
+  // True if the peer announced more than max_record. The rest of the stream is then unusable.
   bool failed() const { return failed_; }
-  // True where a record has begun and not ended.
+  // True if a record has begun and not ended.
   bool mid_record() const { return in_fragment_ || record_size_ > 0 || record_open_ || parsed_ < filled_; }
 
  private:
@@ -74,13 +74,13 @@ class RecordReader {
   BufferPool& pool_;
   const size_t max_record_;
 
-  // Octets [parsed_, filled_) of the staging buffer have arrived and not been looked at. Those before belong to the
-  // records that were made of them.
+  // Octets [parsed_, filled_) of the staging buffer have arrived and are not parsed. The octets before belong to finished
+  // records.
   BufferRef staging_;
   size_t parsed_ = 0;
   size_t filled_ = 0;
 
-  // The record being put together, where it is not a single fragment within the staging buffer.
+  // The record under assembly, unless it is a single fragment within the staging buffer.
   BufferRef record_;
   size_t record_size_ = 0;
   bool record_open_ = false;  // an earlier fragment of the record has ended
@@ -90,21 +90,21 @@ class RecordReader {
   size_t fragment_left_ = 0;
 
   size_t awaited_ = 0;
-  bool admitted_ = false;  // the record being put together may be large
+  bool admitted_ = false;  // the record under assembly may be large
 
   bool direct_ = false;          // Want() pointed into record_
-  bool last_was_large_ = false;  // so the next one may be: stage little of it
+  bool last_was_large_ = false;  // so the next one may be large: stage little of it
   bool failed_ = false;
 };
 
-// Queues messages and says what to send next: as many pieces of memory as one system call takes, or a range of a file.
+// Queues messages and returns what to send next: as many pieces of memory as one system call takes, or a range of a file.
 class RecordWriter {
  public:
   struct FileRange {
-    const Data* data = nullptr;  // of which `offset` octets have been sent
+    const Data* data = nullptr;  // `offset` octets of it have been sent
     size_t offset = 0;
     size_t length = 0;
-    // More follows at once (MSG_MORE is worth while).
+    // More octets follow at once, so use MSG_MORE.
     bool more = false;
   };
   struct Pieces {
@@ -113,28 +113,27 @@ class RecordWriter {
     bool more = false;  // a file range follows
   };
 
-  // Counts messages from 1 on.
+  // Returns the number of the message, counted from 1.
   uint64_t Push(xdr::Message message);
-  // How many messages have been sent whole.
+  // The number of completely sent messages.
   uint64_t sent() const { return sent_; }
   bool empty() const { return head_ == queue_.size(); }
-  // Octets queued and not sent, record headers included.
+  // The octets that are queued and not sent, record headers included.
   size_t queued_octets() const { return queued_octets_; }
-  // Octets of memory that are in use until the queued messages are sent whole: however small a message is, the buffer that it
-  // is in, and its place in the queue.
+  // The memory, in octets, that the queued messages occupy: for each message its whole buffer and its place in the queue.
   size_t queued_memory() const { return queued_memory_; }
 
-  // What comes next is a range of a file.
+  // Returns the next range of a file, or nullopt if memory comes next.
   std::optional<FileRange> NextFile() const;
-  // The pieces of memory that come next, up to `to.size()` of them. They stay valid until Sent(), Push() or Clear().
+  // Returns the next pieces of memory, up to `to.size()` of them. They stay valid until Sent(), Push() or Clear().
   Pieces Gather(std::span<iovec> to) const;
   void Sent(size_t octets);
-  // Forgets everything, half-sent messages included.
+  // Removes all messages, also a partly sent one.
   void Clear();
 
  private:
-  // The record as a row of parts: header, then stretches of the stream and items (each with its padding) in turn. Part
-  // 3i+1 is the stream before item i, 3i+2 the item, 3i+3 its padding; the last is the rest of the stream.
+  // A record is a sequence of parts: the header, then the stream and the items (each with its padding) in turn. Part
+  // 3i+1 is the stream before item i, part 3i+2 the item, part 3i+3 its padding; the last part is the rest of the stream.
   struct Queued {
     xdr::Message message;
     size_t size;  // header included
@@ -143,15 +142,15 @@ class RecordWriter {
 
     size_t parts() const { return 2 + 3 * message.items.size(); }
     size_t PartSize(size_t part) const;
-    // Null for a part that is a range of a file.
+    // Returns null unless the part is a range of a file.
     const Data* FilePart(size_t part) const;
     ConstBytes MemoryPart(size_t part) const;
   };
 
   std::vector<Queued> queue_;  // from head_ on
   size_t head_ = 0;
-  size_t part_ = 0;         // of the head
-  size_t part_offset_ = 0;  // octets of it already sent
+  size_t part_ = 0;         // the current part of the head
+  size_t part_offset_ = 0;  // the sent octets of that part
   size_t queued_octets_ = 0;
   size_t queued_memory_ = 0;
   uint64_t pushed_ = 0;

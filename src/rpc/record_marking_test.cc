@@ -41,7 +41,7 @@ struct Feeder {
       stream.remove_prefix(count);
     }
   }
-  // All records that are there. False where no more octets are to be received.
+  // Takes all complete records. Returns false if the reader accepts no more octets.
   bool Take() {
     for (;;) {
       while (auto record = reader.TakeRecord()) records.emplace_back(AsText(record->bytes()));
@@ -57,7 +57,7 @@ struct Feeder {
   std::vector<size_t> awaited;
 };
 
-TEST(RecordReader, GivesManyRecordsFromOneReceive) {
+TEST(RecordReader, ReturnsManyRecordsFromOneReceive) {
   Feeder feeder;
   feeder.Feed(Fragment("one", true) + Fragment("two", true) + Fragment("three", true));
   EXPECT_THAT(feeder.records, ElementsAre("one", "two", "three"));
@@ -72,12 +72,12 @@ TEST(RecordReader, SmallRecordsAreViewsOfOneBuffer) {
   const Slice first = *feeder.reader.TakeRecord();
   const Slice second = *feeder.reader.TakeRecord();
   EXPECT_EQ(first.owner(), second.owner());
-  // What is received meanwhile goes elsewhere.
+  // Octets that arrive meanwhile go to another buffer.
   EXPECT_GE(feeder.reader.Want().data(), second.data() + second.size());
   EXPECT_EQ(AsText(first.bytes()), "first");
 }
 
-TEST(RecordReader, JoinsFragmentsEmptyOnesToo) {
+TEST(RecordReader, JoinsFragmentsIncludingEmptyOnes) {
   Feeder feeder;
   feeder.Feed(Fragment("", false) + Fragment("ab", false) + Fragment("", false) + Fragment("c", false) +
               Fragment("", true));
@@ -86,7 +86,7 @@ TEST(RecordReader, JoinsFragmentsEmptyOnesToo) {
   EXPECT_FALSE(feeder.reader.mid_record());
 }
 
-TEST(RecordReader, SplitsAnywhereMakeNoDifference) {
+TEST(RecordReader, AcceptsAnySplitOfTheStream) {
   const std::string stream = Fragment("", false) + Fragment("hello ", false) + Fragment("world", true) +
                              Fragment("", true) + Fragment("x", true) + Fragment("yz", false) + Fragment("!", true);
   for (size_t first = 0; first <= stream.size(); ++first) {
@@ -100,7 +100,7 @@ TEST(RecordReader, SplitsAnywhereMakeNoDifference) {
   }
 }
 
-TEST(RecordReader, RecordsOfEverySizeAndPieceComeOutWhole) {
+TEST(RecordReader, ReturnsRecordsOfEverySizeFromPiecesOfEverySize) {
   for (size_t size : {1u, 4000u, 16383u, 16384u, 16385u, 60000u, 65531u, 65532u, 65533u, 65536u, 200000u, 1048576u}) {
     const std::string data = Pattern(size);
     const std::string small = Fragment("small", true);
@@ -113,7 +113,7 @@ TEST(RecordReader, RecordsOfEverySizeAndPieceComeOutWhole) {
   }
 }
 
-TEST(RecordReader, ManySmallFragmentsMakeALargeRecord) {
+TEST(RecordReader, JoinsManySmallFragmentsIntoALargeRecord) {
   const std::string data = Pattern(100'000);
   std::string stream;
   for (size_t i = 0; i < data.size(); i += 10) stream += Fragment(data.substr(i, 10), i + 10 == data.size());
@@ -127,7 +127,7 @@ TEST(RecordReader, ReceivesMostOfALargeRecordInPlace) {
   const std::string data = Pattern(1 << 20);
   feeder.Feed(Fragment(data, true));
   feeder.records.clear();
-  // The second time it expects another large one, and stages no more than it needs to believe it.
+  // The second time the reader expects another large record, and stages only what it needs to believe the length.
   const std::string stream = Fragment(data, true);
   const Bytes staged = feeder.reader.Want();
   EXPECT_LE(staged.size(), RecordReader::kBelievedFrom + kRecordHeaderSize);
@@ -138,7 +138,7 @@ TEST(RecordReader, ReceivesMostOfALargeRecordInPlace) {
   EXPECT_EQ(feeder.reader.Want().size(), stream.size() - staged.size());
 }
 
-TEST(RecordReader, RefusesARecordAboveTheLimit) {
+TEST(RecordReader, FailsAtARecordAboveTheLimit) {
   Feeder feeder(100);
   feeder.Feed(Fragment(Pattern(100), true));
   EXPECT_EQ(feeder.records.size(), 1u);
@@ -155,10 +155,10 @@ TEST(RecordReader, RefusesARecordAboveTheLimit) {
   EXPECT_TRUE(largest.reader.failed());
 }
 
-TEST(RecordReader, AnAnnouncedLengthCostsNothingBeforeItArrives) {
+TEST(RecordReader, AllocatesNothingForAnAnnouncedLength) {
   Feeder feeder(1 << 30);
   feeder.Feed(Header(1 << 30, true) + std::string(1000, 'x'));
-  // Staging only.
+  // Only the staging buffer is in use.
   EXPECT_EQ(feeder.pool.outstanding(), 1u);
   EXPECT_LE(feeder.reader.Want().size(), RecordReader::kStagingSize);
   EXPECT_TRUE(feeder.reader.mid_record());
@@ -172,7 +172,7 @@ TEST(RecordReader, AsksForMemoryOncePerLargeRecord) {
   feeder.Feed(Fragment(Pattern((1 << 20) + 100), true) + Fragment(Pattern(1 << 20), true), 10'000);
   EXPECT_THAT(feeder.awaited, ElementsAre(2 << 20, 1 << 20));
   feeder.awaited.clear();
-  // It may get as large as any, and does not ask again on the way.
+  // It may grow up to the limit, and the reader does not ask again.
   feeder.Feed(Fragment(Pattern(100'000), false), 10'000);
   EXPECT_THAT(feeder.awaited, ElementsAre(2 << 20));
   feeder.Feed(Fragment(Pattern(1 << 20), false) + Fragment(Pattern(900'000), true), 10'000);
@@ -180,7 +180,7 @@ TEST(RecordReader, AsksForMemoryOncePerLargeRecord) {
   EXPECT_EQ(feeder.records.size(), 5u);
 }
 
-TEST(RecordReader, HasNoMemoryForALargeRecordBeforeItIsAdmitted) {
+TEST(RecordReader, AllocatesALargeRecordOnlyAfterItIsAdmitted) {
   Feeder feeder(2 << 20);
   const std::string stream = Fragment(Pattern(1 << 20), true);
   CopyBytes(feeder.reader.Want(), AsBytes(stream).first(30'000));
@@ -195,7 +195,7 @@ TEST(RecordReader, HasNoMemoryForALargeRecordBeforeItIsAdmitted) {
   EXPECT_EQ(feeder.pool.outstanding(), 2u);
 }
 
-TEST(RecordReader, KnowsThatARecordHasBegun) {
+TEST(RecordReader, ReportsThatARecordHasBegun) {
   for (const std::string& begun : {std::string("\0", 1), Header(0, false), Header(5, true), Fragment("a", false)}) {
     Feeder feeder;
     EXPECT_FALSE(feeder.reader.mid_record());
@@ -235,7 +235,7 @@ std::shared_ptr<FileDescriptor> FileOf(std::string_view text) {
   return file;
 }
 
-TEST(RecordWriter, PutsItemsWhereTheyBelongWhateverTheSystemTakes) {
+TEST(RecordWriter, PlacesItemsCorrectlyForAnySizeOfSend) {
   xdr::Message with_items;
   with_items.stream = View("AAAABBBBCCCC");
   with_items.items.push_back({4, Data(View("12345"))});
@@ -258,7 +258,7 @@ TEST(RecordWriter, PutsItemsWhereTheyBelongWhateverTheSystemTakes) {
   }
 }
 
-TEST(RecordWriter, SaysWhenAFileFollowsAndWhenMoreFollowsTheFile) {
+TEST(RecordWriter, ReportsFollowingFilesAndFollowingOctets) {
   RecordWriter writer;
   xdr::Message message;
   message.stream = View("head");
@@ -276,7 +276,7 @@ TEST(RecordWriter, SaysWhenAFileFollowsAndWhenMoreFollowsTheFile) {
   EXPECT_TRUE(writer.NextFile()->more);
 }
 
-TEST(RecordWriter, CountsWhatIsSentWhole) {
+TEST(RecordWriter, CountsCompletelySentMessages) {
   RecordWriter writer;
   for (int i = 0; i < 1000; ++i) {
     writer.Push({View("abcd"), {}, {}});
@@ -289,8 +289,8 @@ TEST(RecordWriter, CountsWhatIsSentWhole) {
   EXPECT_EQ(writer.queued_octets(), 0u);
 }
 
-// However small a message is, its buffer is in use.
-TEST(RecordWriter, CountsAllMemoryBehindTheQueue) {
+// Even a small message occupies its whole buffer.
+TEST(RecordWriter, CountsAllMemoryOfTheQueue) {
   BufferPool pool;
   RecordWriter writer;
   const auto message = [&pool](size_t size, size_t capacity) {
@@ -303,7 +303,7 @@ TEST(RecordWriter, CountsAllMemoryBehindTheQueue) {
   EXPECT_GE(writer.queued_memory(), 100 * 512u);
   writer.Sent(32 + 31);
   const size_t left = writer.queued_memory();
-  EXPECT_GE(left, 99 * 512u) << "the second is not sent whole";
+  EXPECT_GE(left, 99 * 512u) << "the second message is not completely sent";
   writer.Push(message(4, 4096));
   EXPECT_GE(writer.queued_memory(), left + 4096);
   writer.Sent(writer.queued_octets());
@@ -313,7 +313,7 @@ TEST(RecordWriter, CountsAllMemoryBehindTheQueue) {
   EXPECT_EQ(writer.queued_memory(), 0u);
 }
 
-TEST(RecordWriter, CountsPayloadsInMemoryAndNotThoseInFiles) {
+TEST(RecordWriter, CountsPayloadsInMemoryButNotInFiles) {
   BufferPool pool;
   RecordWriter small, large;
   xdr::Message message;
@@ -327,7 +327,7 @@ TEST(RecordWriter, CountsPayloadsInMemoryAndNotThoseInFiles) {
   message.items.push_back({8, Data(Slice(payload, payload->bytes().subspan(20, 10)))});
   large.Push(message);
   EXPECT_GE(large.queued_memory(), 131'072u);
-  EXPECT_LT(large.queued_memory(), 132'096u) << "once, though two items are in it";
+  EXPECT_LT(large.queued_memory(), 132'096u) << "counted once, although it holds two items";
 }
 
 }  // namespace

@@ -6,14 +6,14 @@
 namespace penstock::rpc {
 namespace {
 
-// Less room than this at the end of the staging buffer is not worth a receive call.
+// The minimum room at the end of the staging buffer that is worth a receive call.
 constexpr size_t kLeastRoom = 4 << 10;
 
 }  // namespace
 
 Bytes RecordReader::Want() {
   assert(!failed_ && awaited_ == 0);
-  // In a fragment of a record with its own buffer nothing is staged: TakeRecord() has moved it.
+  // Within a fragment of a record with its own buffer, the staging buffer is empty: TakeRecord() has moved its octets.
   if (record_ && in_fragment_ && Staged() == 0) {
     const size_t room = std::min(record_->capacity() - record_size_, fragment_left_);
     if (room >= std::min(fragment_left_, kLeastRoom)) {
@@ -34,7 +34,7 @@ Bytes RecordReader::Want() {
   return free;
 }
 
-// A staging buffer with room at its end. What is staged is at most kBelievedFrom octets, or less than a header.
+// Makes room at the end of the staging buffer. The unparsed octets are at most kBelievedFrom, or less than a header.
 void RecordReader::RenewStaging() {
   BufferRef fresh = staging_.unique() && parsed_ >= Staged() ? staging_ : pool_.Allocate(kStagingSize);
   const size_t staged = Staged();

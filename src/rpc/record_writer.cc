@@ -110,7 +110,7 @@ void RecordWriter::Sent(size_t octets) {
     ++head_;
     ++sent_;
   }
-  // Under steady load the queue never runs empty: drop its sent half now and then.
+  // Under steady load the queue is never empty, so drop its sent half periodically.
   if (head_ >= 64 && head_ * 2 >= queue_.size()) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(head_));
     head_ = 0;

@@ -37,8 +37,8 @@ std::array<std::byte, 16> CacheAddress(const IpAddress& address) {
   return std::bit_cast<std::array<std::byte, 16>>(v6.to_bytes());
 }
 
-// A part of the clients, with a lock of its own. Entries live in `entries_` and name each other by index: a chain for each
-// bucket, a free list, and for each client and kind the replies in the order in which they were given.
+// A part of the clients, with its own lock. Entries live in `entries_` and link to each other by index: in a chain for each
+// bucket, in the free list, and in a list of the replies of each client and kind, ordered by time.
 class ReplyCache::Shard {
  public:
   Shard(const Limits& limits, std::atomic<size_t>& used, std::atomic<size_t>& executing)
@@ -66,7 +66,7 @@ class ReplyCache::Shard {
         break;
       }
       if (connection != 0 && connection < entry.connection) {
-        // What the client has sent again over a newer connection comes late.
+        // The client has retransmitted this call over a newer connection, so it is late.
         client->connections.Leave(connection);
         return {Outcome::kLeft, 0, {}};
       }
@@ -111,10 +111,10 @@ class ReplyCache::Shard {
     }
   }
 
-  // See CachedClients. Any thread, without the lock.
+  // See CachedClients. Thread-safe, without the lock.
   unsigned top_rank() const { return clients_.top_rank(); }
 
-  // Forgets a reply of the client that has most, the oldest of the kind of which it has more.
+  // Removes a reply of the client with most entries: the oldest one of the kind with more entries.
   void EvictFromLargest() {
     std::lock_guard lock(mutex_);
     const Client* client = clients_.FindLargest();
@@ -139,9 +139,9 @@ class ReplyCache::Shard {
   using Client = CachedClients::Client;
   using Order = CachedClients::Order;
 
-  // A client is known for as long as its last call is no older than Limits::age; in a crowd for less.
+  // A client stays known until its last call is older than Limits::age, and for a shorter time if there are many clients.
   static constexpr Duration kIdleInCrowd = std::chrono::minutes(1);
-  // Entries of an idle client that are forgotten with each call: its memory goes by and by, and no call takes long.
+  // The number of an idle client's entries that each call removes, so that its memory is freed gradually and no call takes long.
   static constexpr int kForgottenAtOnce = 8;
 
   struct Entry {
@@ -149,7 +149,7 @@ class ReplyCache::Shard {
     uint64_t hash = 0;
     uint32_t chain = kNone;  // next in its bucket, or in the free list
     Client* client = nullptr;
-    uint64_t connection = 0;  // the newest over which the call has come
+    uint64_t connection = 0;  // the newest connection over which the call arrived
     uint64_t number = 0;      // see ClientConnections
     bool done = false;
     // While it is executed:
@@ -169,7 +169,7 @@ class ReplyCache::Shard {
   }
   size_t BucketOf(uint64_t hash) const { return (hash >> 8) & (buckets_.size() - 1); }
 
-  // Null where it is a new one, and there are too many.
+  // Returns null if the client is new and there are too many clients.
   Client* FindOrAdd(const std::array<std::byte, 16>& address, TimePoint now) {
     Client* client = clients_.Find(address);
     if (client) {
@@ -188,7 +188,7 @@ class ReplyCache::Shard {
       Evict(client->writes.used > 0 ? client->writes.oldest : client->changes.oldest);
     }
     if (client->executing > 0) {
-      clients_.Touch(*client, now);  // not to stand before others
+      clients_.Touch(*client, now);  // so that it is not first in the order of idle clients
     } else if (client->used() == 0) {
       clients_.Remove(*client);
     }
@@ -271,7 +271,7 @@ class ReplyCache::Shard {
   const size_t most_clients_;
   std::atomic<size_t>& used_;
   std::atomic<size_t>& executing_;
-  mutable std::mutex mutex_;  // guards everything below; held for a few memory accesses, never across co_await
+  mutable std::mutex mutex_;  // guards all members below; held for a few memory accesses, never across co_await
   CachedClients clients_;
   std::vector<uint32_t> buckets_;
   std::deque<Entry> entries_;

@@ -1,4 +1,4 @@
-// The clients of a ReplyCache: found by address, in the order in which they were seen last, and by how much they have.
+// The clients of a ReplyCache, indexed by address, by the time of their last call, and by their number of entries.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,15 @@
 
 namespace penstock::rpc {
 
-// The connections of a client: which of them it has left, and which it may have left as far as the replies that are still
-// kept can tell. Knows the last of each.
+// Tracks the connections of a client: which ones it has abandoned, and which ones it may have abandoned, judged by the cached replies.
+// It remembers the most recent of each.
 class ClientConnections {
  public:
   static constexpr size_t kMostLeft = 64;
-  // More than a server has of one host by default: a connection that is not known is not trusted.
+  // More than a server accepts from one host by default, because an unknown connection is not trusted.
   static constexpr size_t kMostUsed = 1024;
 
-  // A call has come over the connection. Returns the call's number for HandleForgotten().
+  // Records a call on the connection. Returns the call's number for HandleForgotten().
   uint64_t HandleCall(uint64_t connection) {
     ++calls_;
     last_calls_[connection] = calls_;
@@ -32,7 +32,7 @@ class ClientConnections {
     }
     return calls_;
   }
-  // The call of that number, which had come over `connection` last, is forgotten: nobody recognizes it any more.
+  // Records that the cache has forgotten the call with this number, which arrived over `connection` last.
   void HandleForgotten(uint64_t call, uint64_t connection) {
     forgotten_call_ = std::max(forgotten_call_, call);
     forgotten_connection_ = std::max(forgotten_connection_, connection);
@@ -46,8 +46,8 @@ class ClientConnections {
       left_[next_left_++ % kMostLeft] = connection;
     }
   }
-  // Whether the next call over the connection may be one that the client has sent again over a newer one. Where a call of a
-  // newer connection is forgotten, that holds for each connection that has been silent since before that call.
+  // Returns true if the next call over the connection may be one that the client has retransmitted over a newer one. If a call of
+  // a newer connection is forgotten, that is so for each connection that has been silent since before that call.
   bool MayHaveLeft(uint64_t connection) const {
     if (std::ranges::find(left_, connection) != left_.end()) return true;
     if (connection >= forgotten_connection_) return false;
@@ -58,23 +58,23 @@ class ClientConnections {
  private:
   uint64_t calls_ = 0;
   std::unordered_map<uint64_t, uint64_t> last_calls_;  // by connection
-  std::vector<uint64_t> left_;                         // in a ring
+  std::vector<uint64_t> left_;                         // a ring buffer
   size_t next_left_ = 0;
   uint64_t forgotten_call_ = 0;
   uint64_t forgotten_connection_ = 0;
 };
 
-// Each operation takes constant time. Not thread-safe, but for top_rank().
+// Each operation takes constant time. Only top_rank() is thread-safe.
 class CachedClients {
  public:
   using Address = std::array<std::byte, 16>;
 
-  // Replies of one kind, by their indexes in the cache.
+  // The replies of one kind in order, by their indexes in the cache.
   struct Order {
     static constexpr uint32_t kNone = ~0u;
     uint32_t oldest = kNone;
     uint32_t newest = kNone;
-    size_t used = 0;  // of ReplyCache::Limits::entries
+    size_t used = 0;  // entries, see ReplyCache::kEntryOctets
   };
   struct Client {
     Address address;
@@ -97,7 +97,7 @@ class CachedClients {
 
   size_t size() const { return clients_.size(); }
 
-  // Null where it is not known.
+  // Returns null if the client is unknown.
   Client* Find(const Address& address) {
     auto found = clients_.find(address);
     return found == clients_.end() ? nullptr : &found->second;
@@ -110,26 +110,26 @@ class CachedClients {
     LinkSeen(client);
     return client;
   }
-  // Requires that it has nothing, and that nothing is executed for it.
+  // Requires that the client has no entry and no call under execution.
   void Remove(Client& client) {
     UnlinkSeen(client);
     const Address address = client.address;
     clients_.erase(address);
   }
 
-  // It has called now, or a call of its has ended.
+  // Records that the client has called, or that one of its calls has ended.
   void Touch(Client& client, TimePoint now) {
     client.seen_ = now;
     if (last_seen_ == &client) return;
     UnlinkSeen(client);
     LinkSeen(client);
   }
-  // The one that was not seen for the longest time, where that is longer than `limit`.
+  // Returns the client with the oldest last call if that is older than `limit`, else null.
   Client* FindIdle(TimePoint now, Duration limit) const {
     return first_seen_ && now - first_seen_->seen_ > limit ? first_seen_ : nullptr;
   }
 
-  // After a change of used().
+  // Updates the rank after a change of used().
   void Rank(Client& client) {
     const unsigned rank = RankOf(client.used());
     if (rank == client.rank_) return;
@@ -147,13 +147,13 @@ class CachedClients {
     while (top > 0 && !ranks_[top]) --top;
     top_rank_.store(top, std::memory_order_relaxed);
   }
-  // Of the client that has most; 0 where nobody has anything. Any thread.
+  // The rank of the client with most entries, or 0 if there is no entry. Thread-safe.
   unsigned top_rank() const { return top_rank_.load(std::memory_order_relaxed); }
-  // One of the highest rank: no other has more than 5/4 of what it has. Null where nobody has anything.
+  // Returns a client of the highest rank, or null. No other client has more than 5/4 of its entries.
   Client* FindLargest() const { return ranks_[top_rank()]; }
 
  private:
-  // Four to each power of two.
+  // Four ranks for each power of two.
   static constexpr unsigned kRanks = 4 * 30;
 
   struct Hash {

@@ -27,7 +27,7 @@ Message MakeReply(BufferPool& pool, uint32_t word) {
 uint32_t WordOf(const Message& reply) { return LoadBig<uint32_t>(reply.stream.data()); }
 
 struct ReplyCacheTest : ::testing::Test {
-  // Starts and finishes a call of a client. False where it was not a new one.
+  // Starts and finishes a call of a client. Returns false if the call was not new.
   bool Execute(ReplyCache& cache, uint32_t xid, uint32_t client = 1, Keep keep = Keep::kChange) {
     ReplyCache::Waiter waiter;
     const auto found = cache.Start(Key(xid, client), 0, now, waiter);
@@ -35,14 +35,14 @@ struct ReplyCacheTest : ::testing::Test {
     cache.Finish(found.ticket, MakeReply(pool, xid), now, nullptr, keep);
     return true;
   }
-  // What becomes of a call that comes over `connection`; where it is executed, it is executed at once.
+  // Returns the outcome of a call over `connection`. A call to be executed is finished at once.
   Outcome Receive(ReplyCache& cache, uint32_t xid, uint64_t connection, Keep keep = Keep::kWrite) {
     ReplyCache::Waiter waiter;
     const auto found = cache.Start(Key(xid), connection, now, waiter);
     if (found.outcome == Outcome::kExecute) cache.Finish(found.ticket, MakeReply(pool, xid), now, nullptr, keep);
     return found.outcome;
   }
-  // Whether the call would get the reply that is kept.
+  // Returns true if the cache would replay a reply to the call.
   bool Remembers(ReplyCache& cache, uint32_t xid, uint32_t client = 1) {
     ReplyCache::Waiter waiter;
     const auto found = cache.Start(Key(xid, client), 0, now, waiter);
@@ -53,7 +53,7 @@ struct ReplyCacheTest : ::testing::Test {
   TimePoint now{};
 };
 
-TEST_F(ReplyCacheTest, GivesTheBytesOfTheFirstReply) {
+TEST_F(ReplyCacheTest, ReplaysTheOctetsOfTheFirstReply) {
   ReplyCache cache;
   EXPECT_TRUE(Execute(cache, 1));
   ReplyCache::Waiter waiter;
@@ -63,7 +63,7 @@ TEST_F(ReplyCacheTest, GivesTheBytesOfTheFirstReply) {
   EXPECT_EQ(pool.outstanding(), 1u) << "by reference";
 }
 
-TEST_F(ReplyCacheTest, AClientKeepsItsLastReplies) {
+TEST_F(ReplyCacheTest, KeepsTheLastRepliesOfAClient) {
   ReplyCache cache({.client_changes = 64, .client_writes = 8});
   for (uint32_t xid = 0; xid < 1000; ++xid) {
     EXPECT_TRUE(Execute(cache, xid));
@@ -75,7 +75,7 @@ TEST_F(ReplyCacheTest, AClientKeepsItsLastReplies) {
   EXPECT_EQ(pool.outstanding(), cache.entries());
 }
 
-TEST_F(ReplyCacheTest, AClientsWritesDoNotPushOutItsOtherReplies) {
+TEST_F(ReplyCacheTest, WritesDoNotDisplaceOtherRepliesOfAClient) {
   ReplyCache cache({.client_changes = 64, .client_writes = 8});
   EXPECT_TRUE(Execute(cache, 0));
   for (uint32_t xid = 1; xid < 1000; ++xid) EXPECT_TRUE(Execute(cache, xid, 1, Keep::kWrite));
@@ -85,7 +85,7 @@ TEST_F(ReplyCacheTest, AClientsWritesDoNotPushOutItsOtherReplies) {
   EXPECT_TRUE(Execute(cache, 991, 1, Keep::kWrite));
 }
 
-TEST_F(ReplyCacheTest, LongRepliesCountAsSeveral) {
+TEST_F(ReplyCacheTest, CountsALongReplyAsSeveralEntries) {
   ReplyCache cache({.client_changes = 64});
   for (uint32_t xid = 0; xid < 100; ++xid) {
     ReplyCache::Waiter waiter;
@@ -101,8 +101,8 @@ TEST_F(ReplyCacheTest, LongRepliesCountAsSeveral) {
   }
 }
 
-// 9,000 SETATTRs of another client made a REMOVE that came again be executed twice.
-TEST_F(ReplyCacheTest, NoClientLosesRepliesToAnother) {
+// A former bug: after 9,000 SETATTRs of another client, a retransmitted REMOVE was executed twice.
+TEST_F(ReplyCacheTest, ClientLosesNoRepliesToAnotherClient) {
   ReplyCache cache;
   EXPECT_TRUE(Execute(cache, 0));
   for (uint32_t xid = 0; xid < 50'000; ++xid) EXPECT_TRUE(Execute(cache, xid, 2));
@@ -110,14 +110,14 @@ TEST_F(ReplyCacheTest, NoClientLosesRepliesToAnother) {
   EXPECT_EQ(cache.entries(), 1 + ReplyCache::Limits().client_changes);
 }
 
-TEST_F(ReplyCacheTest, WhoHasMostMakesRoomForOthers) {
+TEST_F(ReplyCacheTest, TakesRoomFromTheClientWithMostEntries) {
   constexpr uint32_t kClients = 40;
   ReplyCache cache({.entries = 1000, .client_changes = 900, .client_writes = 900});
   for (uint32_t client = 1; client <= kClients; ++client) {
     for (uint32_t xid = 0; xid < 8; ++xid)
       EXPECT_TRUE(Execute(cache, xid, client, xid % 2 ? Keep::kWrite : Keep::kChange));
   }
-  // Two that take what they can get.
+  // Two clients that use as much as they can get.
   for (uint32_t xid = 0; xid < 5000; ++xid) {
     EXPECT_TRUE(Execute(cache, xid, 100, Keep::kWrite));
     EXPECT_TRUE(Execute(cache, xid, 101));
@@ -132,7 +132,7 @@ TEST_F(ReplyCacheTest, WhoHasMostMakesRoomForOthers) {
   }
 }
 
-TEST_F(ReplyCacheTest, RemembersNoMoreClientsThanItMayUntilOneIsIdle) {
+TEST_F(ReplyCacheTest, AcceptsANewClientBeyondTheLimitOnlyWhenOneIsIdle) {
   constexpr uint32_t kClients = 10'000;
   ReplyCache cache({.clients = 64});
   for (uint32_t client = 0; client < kClients; ++client) Execute(cache, 1, client);
@@ -141,7 +141,7 @@ TEST_F(ReplyCacheTest, RemembersNoMoreClientsThanItMayUntilOneIsIdle) {
   for (uint32_t client = 0; client < kClients; ++client) {
     if (Remembers(cache, 1, client)) known.push_back(client);
   }
-  EXPECT_EQ(known.size(), 64u) << "the first, and nobody in their place";
+  EXPECT_EQ(known.size(), 64u) << "the first clients stay known";
   now += std::chrono::minutes(1);
   EXPECT_FALSE(Execute(cache, 1, kClients)) << "remembered for a minute";
   now += std::chrono::nanoseconds(1);
@@ -150,7 +150,7 @@ TEST_F(ReplyCacheTest, RemembersNoMoreClientsThanItMayUntilOneIsIdle) {
   EXPECT_FALSE(Remembers(cache, 1, known.front()));
 }
 
-TEST_F(ReplyCacheTest, ForgetsClientsThatHaveGone) {
+TEST_F(ReplyCacheTest, ForgetsIdleClients) {
   ReplyCache cache;
   for (uint32_t client = 1; client <= 100; ++client) {
     for (uint32_t xid = 0; xid < 20; ++xid) EXPECT_TRUE(Execute(cache, xid, client));
@@ -165,7 +165,7 @@ TEST_F(ReplyCacheTest, ForgetsClientsThatHaveGone) {
   EXPECT_EQ(pool.outstanding(), 0u);
 }
 
-TEST_F(ReplyCacheTest, ForgetsWhatIsTooOld) {
+TEST_F(ReplyCacheTest, ForgetsOldReplies) {
   ReplyCache cache({.age = std::chrono::seconds(10)});
   EXPECT_TRUE(Execute(cache, 1));
   now += std::chrono::seconds(10);
@@ -174,7 +174,7 @@ TEST_F(ReplyCacheTest, ForgetsWhatIsTooOld) {
   EXPECT_TRUE(Execute(cache, 1));
 }
 
-TEST_F(ReplyCacheTest, WhereEverythingIsInProgressNewCallsAreExecutedUnremembered) {
+TEST_F(ReplyCacheTest, ExecutesNewCallsUncachedWhenAllEntriesAreInProgress) {
   ReplyCache cache({.entries = 16});
   std::vector<uint32_t> tickets;
   int uncached = 0;
@@ -187,11 +187,11 @@ TEST_F(ReplyCacheTest, WhereEverythingIsInProgressNewCallsAreExecutedUnremembere
   EXPECT_EQ(tickets.size(), 8u);
   EXPECT_EQ(uncached, 992);
   for (uint32_t ticket : tickets) cache.Finish(ticket, {}, now, nullptr);
-  EXPECT_EQ(cache.entries(), 0u) << "nothing was answered";
+  EXPECT_EQ(cache.entries(), 0u) << "no call was answered";
   EXPECT_TRUE(Execute(cache, 5000));
 }
 
-TEST_F(ReplyCacheTest, AnUnansweredCallReleasesItsDuplicates) {
+TEST_F(ReplyCacheTest, CallWithoutReplyReleasesItsDuplicates) {
   ReplyCache cache;
   ReplyCache::Waiter first;
   ReplyCache::Waiter second;
@@ -202,7 +202,7 @@ TEST_F(ReplyCacheTest, AnUnansweredCallReleasesItsDuplicates) {
   EXPECT_TRUE(Execute(cache, 1));
 }
 
-TEST_F(ReplyCacheTest, ACallInProgressIsNeverForgotten) {
+TEST_F(ReplyCacheTest, NeverForgetsACallInProgress) {
   ReplyCache cache({.entries = 16, .client_changes = 4});
   ReplyCache::Waiter waiter;
   const auto found = cache.Start(Key(0), 0, now, waiter);
@@ -218,10 +218,10 @@ TEST_F(ReplyCacheTest, ACallInProgressIsNeverForgotten) {
   EXPECT_TRUE(Remembers(cache, 0));
 }
 
-// ---- connections that a client has left ----
+// ---- connections that a client has abandoned ----
 
-// It was received late over the connection before; by then its client had written something else to the same place.
-TEST_F(ReplyCacheTest, ACallThatComesLateOverTheConnectionBeforeIsDropped) {
+// Otherwise a WRITE that arrives late over the earlier connection would overwrite what the client has written since.
+TEST_F(ReplyCacheTest, DropsALateCallOverAnAbandonedConnection) {
   ReplyCache cache;
   EXPECT_EQ(Receive(cache, 1, 11), Outcome::kExecute) << "sent again, over the new connection";
   EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
@@ -230,7 +230,7 @@ TEST_F(ReplyCacheTest, ACallThatComesLateOverTheConnectionBeforeIsDropped) {
   EXPECT_EQ(Receive(cache, 3, 11), Outcome::kExecute);
 }
 
-TEST_F(ReplyCacheTest, WhatWasNotReadWhenTheClientHasSentACallAgainIsDropped) {
+TEST_F(ReplyCacheTest, DropsUnreadCallsOfAConnectionThatTheClientAbandoned) {
   ReplyCache cache;
   EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
   EXPECT_EQ(Receive(cache, 1, 11), Outcome::kReplay);
@@ -242,7 +242,7 @@ TEST_F(ReplyCacheTest, WhatWasNotReadWhenTheClientHasSentACallAgainIsDropped) {
   EXPECT_EQ(Receive(cache, 4, 12), Outcome::kExecute);
 }
 
-TEST_F(ReplyCacheTest, ACallInProgressThatComesAgainShowsThatItsConnectionWasLeft) {
+TEST_F(ReplyCacheTest, RetransmissionOfACallInProgressMarksItsConnectionAbandoned) {
   ReplyCache cache;
   ReplyCache::Waiter waiter;
   const auto found = cache.Start(Key(1), 10, now, waiter);
@@ -254,8 +254,8 @@ TEST_F(ReplyCacheTest, ACallInProgressThatComesAgainShowsThatItsConnectionWasLef
   EXPECT_TRUE(duplicate.reply.is_set());
 }
 
-// The late one has been pushed out by others, so that nothing of it is remembered.
-TEST_F(ReplyCacheTest, ACallThatComesLateIsDroppedAlsoWhenItsReplyIsForgotten) {
+// Other replies have displaced the late call's reply, so the cache no longer knows the call.
+TEST_F(ReplyCacheTest, DropsALateCallWhoseReplyWasDisplaced) {
   ReplyCache cache({.client_writes = 8});
   EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
   EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute) << "sent again, over the new connection";
@@ -266,7 +266,7 @@ TEST_F(ReplyCacheTest, ACallThatComesLateIsDroppedAlsoWhenItsReplyIsForgotten) {
   EXPECT_EQ(Receive(cache, 4, 12), Outcome::kExecute) << "the client connects anew";
 }
 
-TEST_F(ReplyCacheTest, ACallThatComesLateIsDroppedAlsoWhenItsReplyWasTooOld) {
+TEST_F(ReplyCacheTest, DropsALateCallWhoseReplyExpired) {
   ReplyCache cache;
   EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
   EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
@@ -277,21 +277,21 @@ TEST_F(ReplyCacheTest, ACallThatComesLateIsDroppedAlsoWhenItsReplyWasTooOld) {
   EXPECT_EQ(Receive(cache, 4, 10), Outcome::kLeft);
 }
 
-// Linux with nconnect; several programs on one host.
-TEST_F(ReplyCacheTest, AClientMayUseSeveralConnectionsAtOnce) {
+// For example Linux with nconnect, or several programs on one host.
+TEST_F(ReplyCacheTest, AcceptsSeveralConnectionsOfAClientAtOnce) {
   ReplyCache cache({.client_writes = 16});
   for (uint32_t xid = 0; xid < 100; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
   EXPECT_EQ(Receive(cache, 99, 13), Outcome::kReplay) << "sent twice over the same";
   for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
 }
 
-// As many programs behind one address.
-TEST_F(ReplyCacheTest, AClientMayUseManyConnections) {
+// Many programs behind one address.
+TEST_F(ReplyCacheTest, AcceptsManyConnectionsOfAClient) {
   ReplyCache cache({.client_writes = 4096});
   for (uint32_t xid = 0; xid < 30'000; ++xid) ASSERT_EQ(Receive(cache, xid, 10 + xid % 1000), Outcome::kExecute) << xid;
 }
 
-TEST_F(ReplyCacheTest, AnotherClientsConnectionsAreNoMatter) {
+TEST_F(ReplyCacheTest, IgnoresConnectionsOfOtherClients) {
   ReplyCache cache;
   EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
   ReplyCache::Waiter waiter;

@@ -1,4 +1,4 @@
-// Room for the results of a procedure that may be long.
+// Reserves memory for the results of a procedure that may be long.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace penstock::rpc {
 
-// Long results are made before the transport can count them: many calls at once, each with little memory of its own, could make
-// more than the server has. So what they may need is reserved first, and where the server is short of memory results are short.
-// On the connection's loop.
+// A procedure makes long results before the transport can count them, so many concurrent calls could use more memory than the server
+// has. A procedure therefore reserves the memory first, and makes short results if memory is short. Belongs to the connection's
+// loop.
 class ReplyRoom {
  public:
-  // Results of this length are always possible.
+  // Results of this length need no reservation.
   static constexpr size_t kLeast = 16 << 10;
 
   ReplyRoom(const Peer& peer, size_t wanted) : memory_(peer.memory), octets_(wanted) {
@@ -29,11 +29,11 @@ class ReplyRoom {
   ReplyRoom(const ReplyRoom&) = delete;
   ReplyRoom& operator=(const ReplyRoom&) = delete;
 
-  // No more than was wanted.
+  // The permitted length of the results, at most the wanted one.
   size_t octets() const { return octets_; }
 
  private:
-  MemoryAccount* memory_;  // null where nothing is reserved
+  MemoryAccount* memory_;  // null if nothing is reserved
   size_t octets_;
 };
 

@@ -1,11 +1,9 @@
-// A security flavor that is more than a credential to be read: one that keeps contexts with clients by calls of its
-// own, proves calls and replies by verifiers, and may seal what they carry. That is RPCSEC_GSS (RFC 2203); rpc/gss
-// implements it.
+// The interface of a security flavor with contexts: it establishes contexts with clients by its own calls, authenticates calls and
+// replies by verifiers, and may seal their contents. RPCSEC_GSS (RFC 2203) is such a flavor; rpc/gss implements it.
 //
-// What a program executes, and what is remembered of it, is free of all that: a call is admitted and its arguments
-// unsealed before, and its reply is sealed after. So a call that comes again, under another sequence number or another
-// context of the same initiator, is the same call, and the reply that was remembered is sealed anew for it (RFC 2203
-// §5.3.3.1).
+// Programs and the reply cache do not see the flavor. A call is admitted and unsealed before the program runs, and the reply is
+// sealed afterwards. So a retransmitted call, with another sequence number or another context of the same initiator, is the same
+// call, and its cached reply is sealed again (RFC 2203 §5.3.3.1).
 #pragma once
 
 #include <memory>
@@ -17,19 +15,19 @@
 
 namespace penstock::rpc {
 
-// A call that was admitted. Lives until its reply has been sealed.
+// An admitted call. It lives until its reply is sealed.
 class SecuredCall {
  public:
   virtual ~SecuredCall() = default;
 
-  // Refers to what lives as long as this object.
+  // The credential refers to data that lives as long as this object.
   const Credential& credential() const { return credential_; }
-  // The arguments alone, as they are without the flavor. Once.
+  // Returns the plain arguments. Call it once.
   Message TakeArguments() { return std::move(arguments_); }
-  // Octets that the flavor takes in the reply, at most, whatever the results are.
+  // The maximum number of octets that the flavor adds to the reply.
   virtual size_t reply_overhead() const = 0;
 
-  // Makes of a reply with an empty verifier the one to be sent. An empty message: none is to be sent.
+  // Converts a reply with an empty verifier into the reply to be sent. An empty message means that no reply is sent.
   virtual Task<Message> Seal(Message plain, const Peer& peer) = 0;
 
  protected:
@@ -41,13 +39,13 @@ class SecurityFlavor {
  public:
   virtual ~SecurityFlavor() = default;
 
-  // Either a call to be executed, or, without one, what is answered in its place: nothing, if the reply is empty.
+  // Either a call to be executed, or, if `call` is null, the reply to send in its place. An empty reply means none.
   struct Admission {
     std::unique_ptr<SecuredCall> call;
     Message reply;
   };
-  // `header` has been decoded from `call`, whose arguments follow at `arguments_at` of its stream. Both outlive the
-  // task, and the call outlives the SecuredCall. Any loop.
+  // `header` was decoded from `call`, whose arguments begin at `arguments_at` of its stream. Both must outlive the task, and the call
+  // must outlive the SecuredCall. May be called on any loop.
   virtual Task<Admission> Admit(const Message& call, const CallHeader& header, size_t arguments_at,
                                 const Peer& peer) = 0;
 };

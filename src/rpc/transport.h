@@ -1,5 +1,5 @@
-// What lies between ONC RPC and the wire: calls go out on a Channel, calls come in to a CallHandler. The TCP transport
-// (rpc/tcp) and RPC-over-RDMA (rpcrdma) both stand behind these two.
+// The interface between ONC RPC and its transports: a Channel sends calls, a CallHandler executes received calls. Two transports
+// implement it: TCP (rpc/tcp) and RPC-over-RDMA (rpcrdma).
 #pragma once
 
 #include <atomic>
@@ -28,16 +28,16 @@ using Message = xdr::Message;
 
 // One DDP-eligible result that a reply may carry.
 struct ResultSink {
-  // No more octets than this are expected.
+  // The maximum length of the result in octets.
   size_t max_length = 0;
-  // Where they should go, at least max_length long; owned by the caller, who leaves it alone until the call is over. Empty:
-  // the transport finds memory. A transport that cannot place directly leaves it untouched: look at the payload's data().
+  // The memory for the result, at least max_length long. The caller owns it and must not use it until the call ends. If it is empty,
+  // the transport allocates memory. A transport that cannot place data directly ignores it, so use the payload's data().
   Bytes destination;
 };
 
-// The largest reply that a call can have (reply size estimation, RFC 8267 §3).
+// The largest possible reply to a call (reply size estimation, RFC 8267 §3).
 struct ReplyShape {
-  // Octets of the reply's XDR stream, RPC header included, payload bytes excluded.
+  // Octets of the reply's XDR stream, with the RPC header and without payloads.
   size_t max_stream = 0;
   // The DDP-eligible results in the order in which they are decoded.
   std::vector<ResultSink> results;
@@ -47,7 +47,7 @@ enum class CallError : uint8_t {
   kDisconnected,  // the connection was lost; whether the call was executed is unknown
   kTimedOut,
   kCancelled,
-  kTooLarge,    // the call or its reply does not fit what the transport or the peer can carry
+  kTooLarge,    // the call or its reply is too large for the transport or the peer
   kRefused,     // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
   kMalformed,   // the reply cannot be decoded
   kUnreadable,  // a payload of the call is in a file that cannot be read
@@ -57,8 +57,8 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // Sends `call`, whose stream begins with its XID, and gives the reply with the same XID. Borrowed memory in `call` and the
-  // sinks' destinations are free for other use when this returns, whatever the result. The XID must not be in use.
+  // Sends `call`, whose stream begins with its XID, and returns the reply with the same XID. The XID must not be in use. When this
+  // returns, whatever the result, borrowed memory in `call` and the destinations of the sinks are free for other use.
   virtual Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) = 0;
 };
 
@@ -70,35 +70,35 @@ class BackChannel;
 class CallOrder;
 class MemoryAccount;
 
-// Where a call came from.
+// The sender of a call, and its connection.
 struct Peer {
   TransportKind transport = TransportKind::kTcp;
   SocketAddress address;
   SocketAddress local;
   uint64_t connection = 0;  // unique in the process
-  // Where replies find memory: the pool of the loop that the connection lives on.
+  // The memory for replies: the pool of the connection's loop.
   BufferPool* buffers = nullptr;
-  // The loop that the connection lives on; none in a simulation.
+  // The connection's loop; null in a simulation.
   Loop* loop = nullptr;
-  // For calls the other way. Null where this side has made the connection: there its Channel is for that.
+  // For calls in the reverse direction. Null if this side has made the connection and has a Channel.
   std::shared_ptr<BackChannel> back_channel;
-  // The order of the connection's calls, while they are executed. Null where each is executed as soon as it is received.
+  // The order of the connection's calls under execution. Null if each call is executed on arrival.
   CallOrder* order = nullptr;
-  // What counts the memory of the connection's calls and replies. Null where nobody does.
+  // The account for the memory of the connection's calls and replies. Null if it is not counted.
   MemoryAccount* memory = nullptr;
 };
 
-// A number for Peer::connection. Any thread.
+// Returns a new number for Peer::connection. Thread-safe.
 inline uint64_t NewConnectionNumber() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Calls to the peer over a connection that the peer has made (RFC 8881 §2.10.3.1, RFC 8167), once the peer has said, by the
-// means of the protocol above, that it takes any. May be held by whoever wants to call, also when the connection has gone:
-// calls then end with kDisconnected. What has no reply within the time that the transport was set up with fails with kTimedOut.
+// Calls to the peer over a connection that the peer has made (RFC 8881 §2.10.3.1, RFC 8167). Use it only after the peer has agreed
+// to receive calls, by the means of the protocol above. A caller may hold it after the connection is lost: calls then fail with
+// kDisconnected. A call without a reply within the transport's time limit fails with kTimedOut.
 //
-// Call() belongs to the connection's loop; callers that live elsewhere go there:
+// Call() belongs to the connection's loop. Callers on other loops switch to it:
 //
 //   co_await SwitchTo(*channel->loop());
 //   rpc::Client client(*channel, credential);
@@ -106,13 +106,13 @@ inline uint64_t NewConnectionNumber() {
 //   co_await SwitchTo(home);
 class BackChannel : public Channel {
  public:
-  // None in a simulation, which has but one thread. Any thread.
+  // Null in a simulation, which has only one thread. Thread-safe.
   Loop* loop() const { return loop_; }
-  // False once the connection is lost. Any thread.
+  // False once the connection is lost. Thread-safe.
   bool connected() const { return connected_.load(std::memory_order_acquire); }
-  // Memory for calls.
+  // The pool for the memory of calls.
   BufferPool& buffers() const { return buffers_; }
-  // All calls over the connection, of whatever program, have their XIDs from here.
+  // Assigns the XIDs of all calls over the connection, of any program.
   XidSequence& xids() { return xids_; }
 
  protected:
@@ -131,8 +131,9 @@ class CallHandler {
  public:
   virtual ~CallHandler() = default;
 
-  // Executes one call and gives its reply. An empty message means that there is none: the transport then closes the connection,
-  // so that the peer knows (RFC 8166 §4.5.4, RFC 8881 §2.9.2). Never fails: what is wrong with the call is said in the reply. `peer` outlives the call. Calls of one connection run side by side.
+  // Executes one call and returns its reply. This never fails: the reply reports the problems of the call. An empty message means
+  // that there is no reply; the transport then closes the connection, so that the peer notices (RFC 8166 §4.5.4, RFC 8881 §2.9.2).
+  // `peer` must outlive the call. Calls of one connection run concurrently.
   virtual Task<Message> HandleCall(Message call, const Peer& peer) = 0;
 };
 

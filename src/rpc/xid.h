@@ -9,7 +9,7 @@ namespace penstock::rpc {
 
 using Xid = Strong<struct XidTag, uint32_t>;
 
-// Hands out the XIDs of a connection's calls, in one direction: no two that are under way have the same.
+// Assigns the XIDs of a connection's calls in one direction, so that calls under way have different XIDs.
 class XidSequence {
  public:
   explicit XidSequence(Xid first) : next_(first.value()) {}
