@@ -12,8 +12,8 @@ using rpcsecgss::rpc_gss_cred_t;
 using rpcsecgss::rpc_gss_cred_vers_1_t;
 using rpcsecgss::rpc_gss_proc_t;
 
-// RFC 2203 §5.2.3.2, §5.3.3.3: of a version that is not there no context can be created (RFC 5403 §4 counts on that
-// answer); nor has one been.
+// RFC 2203 §5.2.3.2, §5.3.3.3: a call of an unsupported version gets this error. RFC 5403 §4 relies on it when a client tries to
+// create a context of a later version.
 AuthStatus RefusalOfVersion(xdr::Decoder& decoder) {
   uint32_t procedure;
   if (!decoder.U32(procedure)) return AuthStatus::AUTH_BADCRED;
@@ -35,12 +35,12 @@ penstock::Result<rpc_gss_cred_vers_1_t, AuthStatus> ReadCredential(ConstBytes bo
   return credential.vers_1();
 }
 
-// RFC 2203 §5.2.2: creation requests cannot be verified yet.
+// RFC 2203 §5.2.2: a creation request has no verifier yet.
 bool HasEmptyVerifier(const CallHeader& header) {
   return header.verifier.flavor == AuthFlavor::AUTH_NONE && header.verifier.body.empty();
 }
 
-// The rules of RFC 2203 §5.2.2 and §5.4 for what is no data.
+// The rules of RFC 2203 §5.2.2 and §5.4 for control messages.
 AuthStatus CheckControl(const CallHeader& header, const rpc_gss_cred_vers_1_t& credential) {
   switch (credential.gss_proc) {
     case rpc_gss_proc_t::RPCSEC_GSS_INIT:
@@ -59,7 +59,7 @@ AuthStatus CheckControl(const CallHeader& header, const rpc_gss_cred_vers_1_t& c
 
 bool IsService(rpcsecgss::rpc_gss_service_t service) { return !XdrName(service).empty(); }
 
-// A header as it was sent, up to and including the credential.
+// Returns the header as it was sent, up to and including the credential.
 ConstBytes VerifiedOctets(const Message& call, const CallHeader& header) {
   const ConstBytes body = header.credential.body.bytes();
   const std::byte* const end = body.data() + RoundUp(body.size(), 4);
@@ -98,7 +98,7 @@ Task<SecurityFlavor::Admission> Acceptor::Admit(const Message& call, const CallH
   co_return co_await AdmitData(incoming);
 }
 
-// RFC 2203 §5.3.3.1. Nothing is made of a number before it is proven that the client has sent it, but for dropping it
+// RFC 2203 §5.3.3.1. Before the verifier proves that the client has sent the sequence number, the number only serves to drop the call
 // (§7.2.2).
 Acceptor::Verdict Acceptor::Verify(const Incoming& incoming, SecurityContext& context) {
   const CallHeader& header = incoming.header;
@@ -139,7 +139,7 @@ Task<SecurityFlavor::Admission> Acceptor::AdmitData(const Incoming& incoming) {
   auto call = std::make_unique<DataCall>(found.context, service, incoming.credential.seq_num, header.xid, pool_);
   Admission admission;
   if (incoming.credential.gss_proc == rpcsecgss::RPCSEC_GSS_DESTROY) {
-    // RFC 2203 §5.4. Clients do not agree on whether arguments that are none are sealed, so that nobody looks.
+    // RFC 2203 §5.4. Clients disagree on whether empty arguments are sealed, so the acceptor does not check them.
     contexts_.Remove(found.context->handle);
     Message done = Accepted(peer, header.xid, AcceptStatus::SUCCESS);
     admission.reply = co_await call->Seal(std::move(done), peer);

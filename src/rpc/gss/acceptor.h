@@ -1,4 +1,4 @@
-// RPCSEC_GSS version 1 (RFC 2203), the server's side: it establishes contexts with clients, admits their calls, and
+// The server's side of RPCSEC_GSS version 1 (RFC 2203): it establishes security contexts with clients, admits their calls, and
 // seals the replies.
 #pragma once
 
@@ -12,18 +12,18 @@
 
 namespace penstock::rpc::gss {
 
-// Any loop.
+// Shared by all loops; thread-safe.
 class Acceptor final : public SecurityFlavor {
  public:
   struct Parts {
     Mechanism& mechanism;
-    const TimerService& clock;  // asked on any thread
+    const TimerService& clock;  // Now() is called on any thread
     ContextTable::Random random;
-    // For what may block, and for what takes long; null: at once.
+    // Runs operations that block or take long. If null, they run at once.
     Workers* pool = nullptr;
     ContextTable::Limits limits{};
   };
-  // What `parts` refers to outlives it.
+  // The objects in `parts` must outlive the acceptor.
   explicit Acceptor(Parts parts)
       : mechanism_(parts.mechanism),
         clock_(parts.clock),
@@ -35,7 +35,7 @@ class Acceptor final : public SecurityFlavor {
   const ContextTable& contexts() const { return contexts_; }
 
  private:
-  // A call, and its credential.
+  // A call and its decoded credential.
   struct Incoming {
     const Message& call;
     const CallHeader& header;
@@ -43,18 +43,18 @@ class Acceptor final : public SecurityFlavor {
     const Peer& peer;
     rpcsecgss::rpc_gss_cred_vers_1_t credential;
   };
-  // What came of a token.
+  // The result of a token.
   struct Negotiated {
-    std::unique_ptr<MechanismContext> mechanism;  // where more are needed
+    std::unique_ptr<MechanismContext> mechanism;  // if more tokens are needed
     MechanismContext::Step step;
-    std::shared_ptr<SecurityContext> context;  // where none is
+    std::shared_ptr<SecurityContext> context;  // if the context is complete
     Mic verifier{};
   };
   enum class Verdict : uint8_t { kAccepted, kDropped, kBadVerifier, kNotOfContext, kContextOver };
 
   Task<Message> Negotiate(const Incoming& incoming);
   Result<Negotiated> TakeToken(std::unique_ptr<MechanismContext> mechanism, const Handle& handle, ConstBytes token);
-  // In the context's turn.
+  // Requires the context's turn.
   static Verdict Verify(const Incoming& incoming, SecurityContext& context);
   Task<Admission> AdmitData(const Incoming& incoming);
 

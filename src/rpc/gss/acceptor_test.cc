@@ -25,7 +25,7 @@ class DataTest : public AcceptorTest {
                GssService service = GssService::kNone) {
     return alice.Call(Xid(5), To(procedure), service, number, Encoded(arguments), spoil);
   }
-  // A file with these octets, which has no name.
+  // Makes an unnamed file with these octets.
   static Data File(ConstBytes octets) {
     char name[] = "/tmp/penstock-gss-test-XXXXXX";
     auto file = std::make_shared<FileDescriptor>(::mkstemp(name));
@@ -35,14 +35,14 @@ class DataTest : public AcceptorTest {
   }
 };
 
-TEST_F(DataTest, CallsAreExecutedUnderEveryService) {
+TEST_F(DataTest, ExecutesCallsUnderEveryService) {
   for (const GssService service : kServices) {
     EXPECT_EQ(Results(service, Null::kNumber, {}), W{}) << static_cast<int>(service);
     EXPECT_EQ(Results(service, Echo::kNumber, {3, 0x61626300}), (W{3, 0x61626300})) << static_cast<int>(service);
   }
 }
 
-TEST_F(DataTest, ProgramsAreToldWhoCalls) {
+TEST_F(DataTest, TellsProgramsTheInitiator) {
   EXPECT_EQ(Results(GssService::kIntegrity, WhoAmI::kNumber, {}), W{1000});
   EXPECT_EQ(program.last.flavor, AuthFlavor::RPCSEC_GSS);
   EXPECT_EQ(program.last.gid, 100u);
@@ -53,7 +53,7 @@ TEST_F(DataTest, ProgramsAreToldWhoCalls) {
   EXPECT_EQ(program.last.initiator->display, "alice@TOY");
 }
 
-TEST_F(DataTest, WhoIsNoUserOfTheHostIsNobody) {
+TEST_F(DataTest, MapsAnUnknownPrincipalToNobody) {
   testing::ToyInitiator toy("host/client");
   testing::Initiator client(toy, pool);
   Establish(client);
@@ -61,8 +61,8 @@ TEST_F(DataTest, WhoIsNoUserOfTheHostIsNobody) {
   EXPECT_THAT(WordsOf(*client.Open(reply, GssService::kNone, 1)), ElementsAre(kNobody));
 }
 
-// RFC 2203 §5.3.3.2: the verifier is there whatever the status is, the seal only around results.
-TEST_F(DataTest, RepliesWithoutResultsAreVerified) {
+// RFC 2203 §5.3.3.2: a reply with any status has a verifier; only results are sealed.
+TEST_F(DataTest, RepliesWithoutResultsHaveAVerifier) {
   for (const GssService service : kServices) {
     const auto status = [&](Target target) {
       const uint32_t number = ++sequence;
@@ -80,30 +80,30 @@ TEST_F(DataTest, RepliesWithoutResultsAreVerified) {
   }
 }
 
-TEST_F(DataTest, ProgramsMayDenyAsEver) {
+TEST_F(DataTest, ProgramsCanDenyCalls) {
   program.denial = AUTH_TOOWEAK;
   EXPECT_EQ(Words(Call(Null::kNumber, {}, 1, {}, GssService::kPrivacy)), Denied(AUTH_TOOWEAK));
 }
 
-// ---- what is verified ----
+// ---- verification ----
 
-TEST_F(DataTest, WhatIsWrongWithACredentialIsSaid) {
+TEST_F(DataTest, ReportsErrorsInTheCredential) {
   EXPECT_EQ(Words(Call(0, {}, 1, {.service = 0})), Denied(AUTH_BADCRED));
   EXPECT_EQ(Words(Call(0, {}, 1, {.service = 4})), Denied(AUTH_BADCRED));
-  EXPECT_EQ(Words(Call(0, {}, 1, {.version = 2})), Denied(AUTH_BADCRED)) << "not the context's";
+  EXPECT_EQ(Words(Call(0, {}, 1, {.version = 2})), Denied(AUTH_BADCRED)) << "not the version of the context";
   EXPECT_EQ(Words(Call(0, {}, 1, {.handle = testing::Octets(16)})), Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_EQ(Words(Call(0, {}, 1, {.handle = testing::Octets()})), Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_EQ(Results(GssService::kNone, 0, {}), W{}) << "the number was not used up";
 }
 
-TEST_F(DataTest, WhatIsWrongWithAVerifierIsSaid) {
+TEST_F(DataTest, ReportsErrorsInTheVerifier) {
   EXPECT_EQ(Words(Call(0, {}, 1, {.verifier = true})), Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_EQ(Words(Call(0, {}, 1, {.verifier_flavor = AuthFlavor::AUTH_NONE})), Denied(AUTH_BADVERF));
   EXPECT_EQ(Results(GssService::kNone, 0, {}), W{}) << "the number was not used up";
 }
 
-// The verifier covers the whole header: what is called cannot be changed on the way.
-TEST_F(DataTest, AnotherProcedureIsAnotherCall) {
+// The verifier covers the whole header, so that nobody can change the called procedure in transit.
+TEST_F(DataTest, RejectsACallWhoseProcedureWasChanged) {
   const Message call = Call(Echo::kNumber, {3}, 1);
   W words = WordsOf(call);
   words[5] = Add::kNumber;
@@ -111,7 +111,7 @@ TEST_F(DataTest, AnotherProcedureIsAnotherCall) {
   EXPECT_EQ(program.sum, 0u);
 }
 
-TEST_F(DataTest, NobodyUsesTheContextOfAnother) {
+TEST_F(DataTest, RejectsACallUnderAnotherClientsContext) {
   testing::ToyInitiator toy("bob");
   testing::Initiator bob(toy, pool);
   Establish(bob);
@@ -119,7 +119,7 @@ TEST_F(DataTest, NobodyUsesTheContextOfAnother) {
   EXPECT_EQ(Words(call), Denied(RPCSEC_GSS_CREDPROBLEM));
 }
 
-TEST_F(DataTest, AContextThatIsNotCompleteTakesNoCalls) {
+TEST_F(DataTest, RejectsACallUnderAnIncompleteContext) {
   mechanism.legs = 2;
   testing::ToyInitiator toy("bob");
   testing::Initiator bob(toy, pool);
@@ -127,7 +127,7 @@ TEST_F(DataTest, AContextThatIsNotCompleteTakesNoCalls) {
   EXPECT_EQ(Words(bob.Call(Xid(5), To(0), GssService::kNone, 1, Message())), Denied(RPCSEC_GSS_CREDPROBLEM));
 }
 
-TEST_F(DataTest, ArgumentsThatWereChangedAreGarbage) {
+TEST_F(DataTest, AnswersGarbageArgsToChangedArguments) {
   for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
     for (const Spoil& spoil : {Spoil{.sequence_within = 99}, Spoil{.seal = true}}) {
       const uint32_t number = ++sequence;
@@ -139,7 +139,7 @@ TEST_F(DataTest, ArgumentsThatWereChangedAreGarbage) {
   EXPECT_EQ(program.sum, 0u);
 }
 
-TEST_F(DataTest, ArgumentsThatAreNotSealedAreGarbage) {
+TEST_F(DataTest, AnswersGarbageArgsToUnsealedArguments) {
   for (const uint32_t service : {2u, 3u}) {
     const uint32_t number = ++sequence;
     const Message reply = Reply(Call(Add::kNumber, {5}, number, {.service = service}));
@@ -151,33 +151,33 @@ TEST_F(DataTest, ArgumentsThatAreNotSealedAreGarbage) {
 
 // ---- sequence numbers ----
 
-TEST_F(DataTest, AReplayIsDropped) {
+TEST_F(DataTest, DropsAReplay) {
   const Message call = Call(Null::kNumber, {}, 7);
   EXPECT_FALSE(Reply(call).empty());
   EXPECT_TRUE(Reply(call).empty());
   EXPECT_TRUE(Reply(Call(Echo::kNumber, {3}, 7)).empty()) << "another call with the same number";
 }
 
-TEST_F(DataTest, WhatIsBelowTheWindowIsDropped) {
+TEST_F(DataTest, DropsACallBelowTheWindow) {
   Reply(Call(0, {}, 10'000));
   EXPECT_FALSE(Reply(Call(0, {}, 10'001 - SequenceWindow::kSize)).empty());
   EXPECT_TRUE(Reply(Call(0, {}, 10'000 - SequenceWindow::kSize)).empty());
 }
 
-TEST_F(DataTest, AForgedNumberDoesNotMoveTheWindow) {
+TEST_F(DataTest, ForgedSequenceNumberDoesNotMoveTheWindow) {
   EXPECT_EQ(Words(Call(0, {}, 1'000'000, {.verifier = true})), Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_FALSE(Reply(Call(0, {}, 1)).empty());
 }
 
-TEST_F(DataTest, NumbersEndBelowTheMaximum) {
+TEST_F(DataTest, RejectsSequenceNumbersFromTheMaximumOn) {
   EXPECT_FALSE(alice.IsVerified(Reply(Call(0, {}, 0x8000'0000)), 0x8000'0000));
   EXPECT_EQ(Words(Call(0, {}, 0x8000'0000)), Denied(RPCSEC_GSS_CTXPROBLEM));
   EXPECT_TRUE(alice.IsVerified(Reply(Call(0, {}, 0x7fff'ffff)), 0x7fff'ffff));
 }
 
-// ---- how contexts end ----
+// ---- the end of contexts ----
 
-TEST_F(DataTest, AClientDestroysItsContext) {
+TEST_F(DataTest, ClientDestroysItsContext) {
   for (const GssService service : kServices) {
     testing::ToyInitiator toy("bob");
     testing::Initiator bob(toy, pool);
@@ -191,7 +191,7 @@ TEST_F(DataTest, AClientDestroysItsContext) {
   EXPECT_EQ(acceptor.contexts().established(), 1u);
 }
 
-TEST_F(DataTest, NobodyElseDestroysIt) {
+TEST_F(DataTest, OtherClientsCannotDestroyAContext) {
   EXPECT_EQ(Words(alice.Destroy(Xid(5), To(0), GssService::kNone, 3, {.verifier = true})),
             Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_EQ(Results(GssService::kNone, 0, {}), W{});
@@ -199,7 +199,7 @@ TEST_F(DataTest, NobodyElseDestroysIt) {
   EXPECT_EQ(Words(call), Denied(AUTH_BADCRED)) << "not for NULLPROC";
 }
 
-TEST_F(DataTest, ACallMayOutliveItsContext) {
+TEST_F(DataTest, CallMayOutliveItsContext) {
   std::optional<Message> slow;
   Start(Call(SlowAdd::kNumber, {5}, 1, {}, GssService::kPrivacy), slow);
   EXPECT_FALSE(Reply(alice.Destroy(Xid(6), To(0), GssService::kNone, 2)).empty());
@@ -208,7 +208,7 @@ TEST_F(DataTest, ACallMayOutliveItsContext) {
   EXPECT_THAT(WordsOf(*alice.Open(*slow, GssService::kPrivacy, 1)), ElementsAre(5));
 }
 
-TEST_F(DataTest, AContextEndsWithItsTicket) {
+TEST_F(DataTest, ContextExpiresWithItsTicket) {
   mechanism.lifetime = std::chrono::hours(10);
   testing::ToyInitiator toy("bob");
   testing::Initiator bob(toy, pool);
@@ -217,34 +217,34 @@ TEST_F(DataTest, AContextEndsWithItsTicket) {
   EXPECT_TRUE(bob.IsVerified(Reply(call(1)), 1));
   clock.now += std::chrono::hours(10);
   EXPECT_EQ(Words(call(2)), Denied(RPCSEC_GSS_CTXPROBLEM));
-  EXPECT_EQ(Words(call(3)), Denied(RPCSEC_GSS_CREDPROBLEM)) << "and is forgotten";
+  EXPECT_EQ(Words(call(3)), Denied(RPCSEC_GSS_CREDPROBLEM)) << "the context is forgotten";
 }
 
-TEST_F(DataTest, AMechanismMaySayThatAContextIsOver) {
+TEST_F(DataTest, EndsAContextThatTheMechanismReportsExpired) {
   mechanism.verify_failure = kContextExpired;
   EXPECT_EQ(Words(Call(0, {}, 1)), Denied(RPCSEC_GSS_CTXPROBLEM));
   mechanism.verify_failure = kFailure;
   EXPECT_EQ(Words(Call(0, {}, 1)), Denied(RPCSEC_GSS_CREDPROBLEM));
 }
 
-// ---- what the mechanism fails to do ----
+// ---- failures of the mechanism ----
 
-TEST_F(DataTest, WithoutAVerifierThereIsNoReply) {
+TEST_F(DataTest, SendsNoReplyIfItCannotMakeAVerifier) {
   mechanism.mics_to_give = 0;
   EXPECT_EQ(Words(Call(0, {}, 1)), Denied(RPCSEC_GSS_CTXPROBLEM));
 }
 
-TEST_F(DataTest, ResultsThatCannotBeSealedAreNotSent) {
-  mechanism.mics_to_give = 1;  // for the verifier
+TEST_F(DataTest, SendsNoReplyIfItCannotSealTheResults) {
+  mechanism.mics_to_give = 1;  // enough for the verifier only
   EXPECT_TRUE(Reply(Call(0, {}, 1, {}, GssService::kIntegrity)).empty());
   mechanism.mics_to_give = 100;
   mechanism.wraps = false;
   EXPECT_TRUE(Reply(Call(0, {}, 2, {}, GssService::kPrivacy)).empty());
 }
 
-// ---- calls that come again ----
+// ---- retransmitted calls ----
 
-TEST_F(DataTest, ACallThatIsSentAgainIsTheSameUnderAnotherNumber) {
+TEST_F(DataTest, RecognizesARetransmissionUnderAnotherSequenceNumber) {
   for (const GssService service : kServices) {
     const uint32_t xid = 100 + static_cast<uint32_t>(service);
     const uint32_t before = program.sum;
@@ -254,7 +254,7 @@ TEST_F(DataTest, ACallThatIsSentAgainIsTheSameUnderAnotherNumber) {
   }
 }
 
-TEST_F(DataTest, ACallThatIsSentAgainIsTheSameUnderAnotherContext) {
+TEST_F(DataTest, RecognizesARetransmissionUnderAnotherContext) {
   EXPECT_EQ(Results(GssService::kPrivacy, Add::kNumber, {10}), W{10});
   testing::Initiator again(toy_alice, pool);
   Establish(again);
@@ -263,7 +263,7 @@ TEST_F(DataTest, ACallThatIsSentAgainIsTheSameUnderAnotherContext) {
   EXPECT_EQ(program.sum, 10u);
 }
 
-TEST_F(DataTest, NobodyGetsTheReplyThatIsMeantForAnother) {
+TEST_F(DataTest, DoesNotReplayAReplyToAnotherInitiator) {
   EXPECT_EQ(Results(GssService::kPrivacy, Add::kNumber, {10}), W{10});
   testing::ToyInitiator toy("bob");
   testing::Initiator bob(toy, pool);
@@ -274,7 +274,7 @@ TEST_F(DataTest, NobodyGetsTheReplyThatIsMeantForAnother) {
   EXPECT_THAT(Words(Encoded(plain)), ElementsAre(5, 1, 0, 0, 0, 0, 30));
 }
 
-TEST_F(DataTest, ADuplicateOfACallInProgressHasAReplyOfItsOwn) {
+TEST_F(DataTest, SealsTheReplyForEachDuplicateSeparately) {
   std::optional<Message> first;
   std::optional<Message> second;
   Start(Call(SlowAdd::kNumber, {1}, 1, {}, GssService::kPrivacy), first);
@@ -288,8 +288,8 @@ TEST_F(DataTest, ADuplicateOfACallInProgressHasAReplyOfItsOwn) {
 
 // ---- payloads ----
 
-// RFC 8166 §8.2.2.2: without a seal they travel as they do under other flavors.
-TEST_F(DataTest, PayloadsStayBesideAReplyThatIsNotSealed) {
+// RFC 8166 §8.2.2.2: without a seal, payloads are placed as under other flavors.
+TEST_F(DataTest, KeepsPayloadsOfAnUnsealedReplySeparate) {
   program.data = File(AsBytes("hello"));
   const Message reply = Reply(Call(Read::kNumber, {100}, 1));
   ASSERT_EQ(reply.items.size(), 1u);
@@ -302,7 +302,7 @@ TEST_F(DataTest, PayloadsStayBesideAReplyThatIsNotSealed) {
 }
 
 // RFC 8166 §8.2.2.3
-TEST_F(DataTest, SealedRepliesAreWhole) {
+TEST_F(DataTest, SealedReplyHasNoSeparatePayloads) {
   program.data = File(AsBytes("hello"));
   for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
     const uint32_t number = ++sequence;
@@ -314,28 +314,28 @@ TEST_F(DataTest, SealedRepliesAreWhole) {
   }
 }
 
-// A directory opens, and fails to be read.
-TEST_F(DataTest, AReplyWhoseFileCannotBeReadIsNotSealed) {
+// A directory can be opened, but reading it fails.
+TEST_F(DataTest, SendsNoReplyIfItsFileCannotBeRead) {
   program.data = Data(std::make_shared<FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY)), 0, 5);
   for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
     EXPECT_TRUE(Reply(Call(Read::kNumber, {5}, ++sequence, {}, service)).empty());
   }
 }
 
-TEST_F(DataTest, PayloadsBesideACallThatIsNotSealedAreItsArguments) {
+TEST_F(DataTest, AcceptsSeparatePayloadsOfAnUnsealedCall) {
   Message call = Call(Add::kNumber, {}, 1);
   call.items.push_back({.offset = call.stream.size(), .data = Encoded({10}).stream});
   Reply(call);
-  EXPECT_EQ(cache.entries(), 1u) << "remembered, as garbage: Add has no payload";
+  EXPECT_EQ(cache.entries(), 1u) << "cached as GARBAGE_ARGS: Add has no payload";
   call = Call(Add::kNumber, {10}, 2);
   call.items.push_back({.offset = 4, .data = Encoded({10}).stream});
   const Message reply = Reply(call);
   EXPECT_TRUE(alice.IsVerified(reply, 2));
-  EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS) << "within the header";
+  EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS) << "a payload within the header";
 }
 
 // RFC 8166 §8.2.2.3
-TEST_F(DataTest, ACallThatIsSealedAndReducedIsGarbage) {
+TEST_F(DataTest, AnswersGarbageArgsToASealedAndReducedCall) {
   for (const GssService service : {GssService::kIntegrity, GssService::kPrivacy}) {
     const uint32_t number = ++sequence;
     Message call = Call(Echo::kNumber, {0}, number, {}, service);
@@ -346,8 +346,8 @@ TEST_F(DataTest, ACallThatIsSealedAndReducedIsGarbage) {
   }
 }
 
-// Programs keep within limits that count the whole message.
-TEST_F(DataTest, ProgramsAreToldWhatTheSealTakes) {
+// Programs obey limits for the whole message, so they must know the overhead.
+TEST_F(DataTest, TellsProgramsTheOverheadOfTheSeal) {
   for (const GssService service : kServices) {
     const uint32_t number = ++sequence;
     const Message call = Call(Echo::kNumber, {6, 0x61626364, 0x65660000}, number, {}, service);
@@ -359,7 +359,7 @@ TEST_F(DataTest, ProgramsAreToldWhatTheSealTakes) {
   }
 }
 
-TEST_F(DataTest, MemoryIsGivenBack) {
+TEST_F(DataTest, FreesItsMemory) {
   {
     EXPECT_EQ(Results(GssService::kPrivacy, Echo::kNumber, {3, 0x61626300}), (W{3, 0x61626300}));
   }

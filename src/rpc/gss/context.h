@@ -1,4 +1,4 @@
-// A context that a client has established: what its calls are verified and their replies sealed with.
+// An established security context, which verifies a client's calls and seals the replies.
 #pragma once
 
 #include <array>
@@ -19,27 +19,27 @@
 
 namespace penstock::rpc::gss {
 
-// By which a client names a context. Random: nobody finds another's by trying.
+// Identifies a context. It is random, so that no client can guess another client's handle.
 using Handle = std::array<std::byte, 16>;
 
-// Shared by the calls that use it, which may be on different loops.
+// Shared by its calls, which may run on different loops.
 struct SecurityContext {
   Handle handle;
   Initiator initiator;
   TimePoint expires = TimePoint::max();
-  // Octets that the mechanism needs: of a checksum, and around a wrapped message.
+  // The octets that the mechanism needs for a checksum, and around a wrapped message.
   size_t mic_size = 0;
   WrapRoom wrap_room;
 
-  // Guards what follows: it is used by InTurn() alone. Libraries do not promise that two threads may use one context.
+  // Guards the following members, which only InTurn() uses. GSS-API libraries do not promise that two threads may use one context.
   Strand strand;
   std::unique_ptr<MechanismContext> mechanism;
   SequenceWindow window;
 };
 
-// co_await InTurn(context, loop, pool, takes_long, f): what f() returns, which has `context` for itself as it runs. On
-// the loop, at once, where that is short and nothing else uses the context; else on a thread of `pool`, in its turn: the
-// loop goes on meanwhile. Where `loop` or `pool` is null there is but one thread, and f() runs at once.
+// co_await InTurn(context, loop, pool, takes_long, f) runs f() with exclusive use of `context`, and returns its result. A short f() runs
+// at once on the loop if the context is free. Otherwise f() runs on a thread of `pool` in its turn, and the loop serves others
+// meanwhile. If `loop` or `pool` is null, there is only one thread, and f() runs at once.
 template <class Function>
 auto InTurn(std::shared_ptr<SecurityContext> context, Loop* loop, Workers* pool, bool takes_long, Function function) {
   using T = std::invoke_result_t<Function&>;

@@ -13,13 +13,13 @@ std::optional<Handle> ContextTable::HandleOf(ConstBytes octets) {
   return handle;
 }
 
-// There are few of them.
+// The list is short.
 ContextTable::BegunList::iterator ContextTable::FindBegun(const Handle& handle) {
   return std::ranges::find(begun_, handle, &Begun::handle);
 }
 
-// Who takes too long makes room first, then the oldest of the same address where it has enough, else the oldest of all.
-// What is just being looked at cannot go.
+// Removes expired contexts first. If the address is at its limit, removes its oldest context, otherwise the oldest of all. A context
+// that is processing a token stays.
 bool ContextTable::MakeRoomToBegin(const IpAddress& from, TimePoint now) {
   std::erase_if(begun_, [now](const Begun& begun) { return begun.mechanism && begun.until <= now; });
   const auto same = [&from](const Begun& begun) { return begun.from == from; };
@@ -64,7 +64,7 @@ void ContextTable::Establish(std::shared_ptr<SecurityContext> context, TimePoint
   const auto at = FindBegun(context->handle);
   assert(at != begun_.end() && !at->mechanism);
   begun_.erase(at);
-  // What has not been used for long has mostly expired, too: two are let go of for each that comes.
+  // Contexts that were not used for long have mostly expired: for each new context, remove up to two expired ones.
   for (int i = 0; i < 2 && !used_.empty() && used_.back()->expires <= now; ++i) Erase(std::prev(used_.end()));
   while (!used_.empty() && used_.size() >= limits_.established) Erase(std::prev(used_.end()));
   used_.push_front(std::move(context));

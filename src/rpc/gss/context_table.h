@@ -1,9 +1,8 @@
-// The contexts of an acceptor by their handles: those that are established, and those that clients have begun to
-// establish.
+// The contexts of an acceptor, indexed by handle: established contexts, and pending ones whose establishment has begun.
 //
-// Anybody can begin one, so that these are few, fewer still from one address, and do not stay long. Established ones
-// belong to somebody who is known; when there are too many, that goes first which was used the longest time ago, and
-// its client establishes another (RFC 2203 §5.3.3.3).
+// Any host can begin a context without authentication. So the table limits pending contexts to a small number, a smaller number for
+// each address, and a short time. Established contexts belong to authenticated clients. If there are too many, the least recently
+// used one is removed, and its client establishes a new one (RFC 2203 §5.3.3.3).
 #pragma once
 
 #include <cstddef>
@@ -21,31 +20,30 @@
 
 namespace penstock::rpc::gss {
 
-// Any thread.
+// Thread-safe.
 class ContextTable {
  public:
   struct Limits {
     size_t established = 16384;
     size_t begun = 256;
     size_t begun_by_one_address = 32;
-    // How long a client may take from one of its tokens to the next.
+    // The time limit between two tokens of a client.
     Duration begun_for = std::chrono::seconds(30);
   };
-  // Fills its argument with what nobody can foretell. Any thread.
+  // Fills its argument with unpredictable octets. Thread-safe.
   using Random = std::function<void(Bytes)>;
 
   ContextTable(const Limits& limits, Random random) : limits_(limits), random_(std::move(random)) {}
 
   // ---- establishing ----
 
-  // A handle for a context that is begun: nothing where there are too many already whose tokens are just being looked
-  // at. The caller looks at its first token now, and says by one of Continue(), Establish() and Abandon() what came of
-  // it.
+  // Begins a context and returns its handle, or nullopt if too many pending contexts are processing a token. The caller then
+  // processes the first token, and reports the result by Continue(), Establish() or Abandon().
   std::optional<Handle> Begin(const IpAddress& from, TimePoint now);
-  // More tokens are needed.
+  // Reports that more tokens are needed.
   void Continue(const Handle& handle, std::unique_ptr<MechanismContext> mechanism, TimePoint now);
-  // The next token has come: gives what Continue() was given, and it is as after Begin(). Null where there is no such
-  // context, or one of its tokens is being looked at.
+  // Call when the next token has arrived. Returns the mechanism that Continue() received; the context is then in the same state as
+  // after Begin(). Returns null if the context does not exist, or if it is processing a token.
   std::unique_ptr<MechanismContext> Resume(ConstBytes handle, TimePoint now);
   void Establish(std::shared_ptr<SecurityContext> context, TimePoint now);
   void Abandon(const Handle& handle);
@@ -53,8 +51,8 @@ class ContextTable {
   // ---- established ----
 
   struct Found {
-    std::shared_ptr<SecurityContext> context;  // stays whatever becomes of it in the table
-    bool expired = false;                      // then it is in the table no more
+    std::shared_ptr<SecurityContext> context;  // stays valid after its removal from the table
+    bool expired = false;                      // if so, it has been removed from the table
   };
   Found Find(ConstBytes handle, TimePoint now);
   void Remove(const Handle& handle);
@@ -64,12 +62,12 @@ class ContextTable {
 
  private:
   struct HashOfHandle {
-    size_t operator()(const Handle& handle) const { return LoadBig<uint64_t>(handle.data()); }  // random as it is
+    size_t operator()(const Handle& handle) const { return LoadBig<uint64_t>(handle.data()); }  // the handle is random
   };
   struct Begun {
     Handle handle;
     IpAddress from;
-    std::unique_ptr<MechanismContext> mechanism;  // null while a token is being looked at
+    std::unique_ptr<MechanismContext> mechanism;  // null while a token is processed
     TimePoint until;
   };
   using BegunList = std::list<Begun>;
@@ -82,7 +80,7 @@ class ContextTable {
 
   const Limits limits_;
   const Random random_;
-  mutable std::mutex mutex_;  // guards what follows; held for a look at it
+  mutable std::mutex mutex_;  // guards the following members; held briefly
   BegunList begun_;           // the oldest first
   EstablishedList used_;      // in the order of their last use, the latest first
   std::unordered_map<Handle, EstablishedList::iterator, HashOfHandle> established_;

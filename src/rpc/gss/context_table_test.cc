@@ -7,7 +7,7 @@
 namespace penstock::rpc::gss {
 namespace {
 
-// Knows nothing; counts how many of it there are.
+// A mechanism without function that counts its instances.
 class CountedContext : public MechanismContext {
  public:
   explicit CountedContext(int& count) : count_(count) { ++count_; }
@@ -27,7 +27,7 @@ class CountedContext : public MechanismContext {
 class ContextTableTest : public testing::Test {
  protected:
   static IpAddress Address(int number) { return asio::ip::address_v4(0xc000'0200u + number); }
-  // Begins one and leaves it waiting for its client.
+  // Begins a context that waits for its client's next token.
   std::optional<Handle> Wait(int address = 1) {
     const auto handle = table.Begin(Address(address), now);
     if (handle) table.Continue(*handle, std::make_unique<CountedContext>(contexts), now);
@@ -51,14 +51,14 @@ class ContextTableTest : public testing::Test {
                      [this](Bytes room) { std::ranges::fill(room, std::byte{next++}); }};
 };
 
-TEST_F(ContextTableTest, AHandleIsWhatTheRandomOctetsAre) {
+TEST_F(ContextTableTest, MakesHandlesFromRandomOctets) {
   next = 42;
   const auto handle = table.Begin(Address(1), now);
   ASSERT_TRUE(handle);
   for (const std::byte octet : *handle) EXPECT_EQ(octet, std::byte{42});
 }
 
-TEST_F(ContextTableTest, AContextIsFoundByItsHandle) {
+TEST_F(ContextTableTest, FindsAContextByItsHandle) {
   const Handle handle = Establish();
   EXPECT_EQ(table.Find(handle, now).context->handle, handle);
   EXPECT_EQ(table.begun(), 0u);
@@ -69,13 +69,13 @@ TEST_F(ContextTableTest, AContextIsFoundByItsHandle) {
   EXPECT_FALSE(table.Find({}, now).context);
 }
 
-TEST_F(ContextTableTest, AContextThatIsBegunIsNotYetThere) {
+TEST_F(ContextTableTest, DoesNotFindAPendingContext) {
   const auto handle = Wait();
   EXPECT_FALSE(Knows(*handle));
   EXPECT_TRUE(table.Resume(*handle, now));
 }
 
-TEST_F(ContextTableTest, OfTwoTokensAtOnceOneIsLookedAt) {
+TEST_F(ContextTableTest, ProcessesOneTokenOfAContextAtATime) {
   const auto handle = Wait();
   auto mechanism = table.Resume(*handle, now);
   EXPECT_TRUE(mechanism);
@@ -84,7 +84,7 @@ TEST_F(ContextTableTest, OfTwoTokensAtOnceOneIsLookedAt) {
   EXPECT_TRUE(table.Resume(*handle, now));
 }
 
-TEST_F(ContextTableTest, WhatIsAbandonedIsGone) {
+TEST_F(ContextTableTest, RemovesAnAbandonedContext) {
   const auto handle = Wait();
   table.Resume(*handle, now).reset();
   table.Abandon(*handle);
@@ -92,7 +92,7 @@ TEST_F(ContextTableTest, WhatIsAbandonedIsGone) {
   EXPECT_EQ(table.begun(), 0u);
 }
 
-TEST_F(ContextTableTest, AClientThatDoesNotGoOnIsForgotten) {
+TEST_F(ContextTableTest, RemovesAPendingContextAfterTheTimeLimit) {
   const auto handle = Wait();
   now += std::chrono::seconds(30);
   EXPECT_FALSE(table.Resume(*handle, now));
@@ -103,16 +103,16 @@ TEST_F(ContextTableTest, AClientThatDoesNotGoOnIsForgotten) {
   EXPECT_EQ(table.begun(), 1u);
 }
 
-TEST_F(ContextTableTest, OneAddressMakesRoomForItselfAlone) {
+TEST_F(ContextTableTest, AddressAtItsLimitLosesItsOwnOldestContext) {
   const auto others = Wait(2);
   const auto first = Wait(1);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(Wait(1));
   EXPECT_EQ(contexts, 4);
-  EXPECT_FALSE(table.Resume(*first, now)) << "the oldest went";
+  EXPECT_FALSE(table.Resume(*first, now)) << "the oldest one was removed";
   EXPECT_TRUE(table.Resume(*others, now));
 }
 
-TEST_F(ContextTableTest, AllAddressesTogetherHaveTheirBound) {
+TEST_F(ContextTableTest, LimitsThePendingContextsOfAllAddresses) {
   const auto first = Wait(1);
   for (int address = 2; address < 100; ++address) EXPECT_TRUE(Wait(address));
   EXPECT_EQ(table.begun(), 6u);
@@ -120,7 +120,7 @@ TEST_F(ContextTableTest, AllAddressesTogetherHaveTheirBound) {
   EXPECT_FALSE(table.Resume(*first, now));
 }
 
-TEST_F(ContextTableTest, WhatIsBeingLookedAtDoesNotMakeRoom) {
+TEST_F(ContextTableTest, KeepsContextsThatAreProcessingAToken) {
   std::vector<Handle> looked_at;
   for (int i = 0; i < 3; ++i) looked_at.push_back(*table.Begin(Address(1), now));
   now += std::chrono::hours(1);
@@ -130,7 +130,7 @@ TEST_F(ContextTableTest, WhatIsBeingLookedAtDoesNotMakeRoom) {
   EXPECT_TRUE(table.Begin(Address(1), now));
 }
 
-TEST_F(ContextTableTest, TheLongestUnusedMakesRoom) {
+TEST_F(ContextTableTest, RemovesTheLeastRecentlyUsedContext) {
   std::vector<Handle> handles;
   for (int i = 0; i < 4; ++i) handles.push_back(Establish());
   EXPECT_TRUE(Knows(handles[0]));
@@ -140,7 +140,7 @@ TEST_F(ContextTableTest, TheLongestUnusedMakesRoom) {
   EXPECT_EQ(table.established(), 4u);
 }
 
-TEST_F(ContextTableTest, ContextsEndWithTheirLifetime) {
+TEST_F(ContextTableTest, RemovesAContextAtTheEndOfItsLifetime) {
   const Handle handle = Establish(now + std::chrono::hours(1));
   now += std::chrono::hours(1) - std::chrono::nanoseconds(1);
   EXPECT_FALSE(table.Find(handle, now).expired);
@@ -150,7 +150,7 @@ TEST_F(ContextTableTest, ContextsEndWithTheirLifetime) {
   EXPECT_FALSE(Knows(handle)) << "once";
 }
 
-TEST_F(ContextTableTest, NewContextsSweepOutExpiredOnes) {
+TEST_F(ContextTableTest, NewContextRemovesExpiredOnes) {
   for (int i = 0; i < 3; ++i) Establish(now + std::chrono::hours(1));
   now += std::chrono::hours(2);
   Establish();
@@ -160,7 +160,7 @@ TEST_F(ContextTableTest, NewContextsSweepOutExpiredOnes) {
   EXPECT_EQ(contexts, 2);
 }
 
-TEST_F(ContextTableTest, ACallKeepsTheContextThatItUses) {
+TEST_F(ContextTableTest, CallKeepsItsContextAlive) {
   const Handle handle = Establish();
   auto in_use = table.Find(handle, now).context;
   table.Remove(handle);
@@ -170,7 +170,7 @@ TEST_F(ContextTableTest, ACallKeepsTheContextThatItUses) {
   EXPECT_EQ(contexts, 0);
 }
 
-TEST_F(ContextTableTest, WhatWasMadeRoomForMayBeRemovedAll) {
+TEST_F(ContextTableTest, AcceptsRemovalOfAnUnknownContext) {
   const Handle handle = Establish();
   table.Remove(handle);
   table.Remove(handle);

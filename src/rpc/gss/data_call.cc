@@ -36,7 +36,7 @@ Task<bool> DataCall::Unseal(const Message& call, size_t arguments_at, const Peer
     arguments_ = std::move(behind);
     co_return true;
   }
-  // RFC 8166 §8.2.2.3: what is sealed is not reduced.
+  // RFC 8166 §8.2.2.3: sealed data is not reduced.
   if (!behind.items.empty()) co_return false;
   const size_t size = behind.stream.size();
   const bool is_private = credential_.service == GssService::kPrivacy;
@@ -52,7 +52,7 @@ Task<bool> DataCall::Unseal(const Message& call, size_t arguments_at, const Peer
 }
 
 DataCall::Prepared DataCall::Prepare(const Message& plain) const {
-  // RFC 2203 §5.3.3.2: the verifier is of the sequence number of this call.
+  // RFC 2203 §5.3.3.2: the verifier covers the sequence number of this call.
   std::array<std::byte, 4> number;
   StoreBig(number.data(), sequence_);
   Mic mic;
@@ -64,7 +64,7 @@ DataCall::Prepared DataCall::Prepare(const Message& plain) const {
 }
 
 Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
-  if (!IsAccepted(plain)) co_return plain;  // denied: formulated as usual (RFC 2203 §5.3.3.3)
+  if (!IsAccepted(plain)) co_return plain;  // a denial has no seal (RFC 2203 §5.3.3.3)
   const auto prepare = [&] { return Prepare(plain); };
   const Prepared prepared = co_await InTurn(context_, peer.loop, pool_, false, prepare);
   const auto& [verifier, plan] = prepared;
@@ -82,7 +82,7 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
     const BufferRef room = peer.buffers->Allocate(plan->size);
     const bool takes_long = plan->size >= kLong;
     const auto write = [&] { return WriteResults(*plan, sequence_, plain, *verifier, room); };
-    // Out of turn where a file is read: the context's other calls do not wait for the disk.
+    // Reads files without the context's turn, so that its other calls do not wait for the disk.
     const bool reads = HasFiles(plain);
     Result<void> written;
     if (reads) written = co_await Offload(peer.loop, pool_, write, ClientKeyOf(peer), WorkKind::kData);
@@ -97,7 +97,7 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
     }
   }
   if (sealed) co_return *std::move(sealed);
-  // RFC 2203 §5.3.3.4.1, §5.3.3.4.4: then there is no reply.
+  // RFC 2203 §5.3.3.4.1, §5.3.3.4.4: the server sends no reply.
   log::warn("the reply to {} cannot be sealed: {}", context_->initiator.names.display, sealed.error().text);
   co_return Message();
 }

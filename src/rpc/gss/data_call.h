@@ -1,4 +1,4 @@
-// A call that came under an established context.
+// A call under an established context.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace penstock::rpc::gss {
 
-// From how many octets on the loop is spared what the mechanism does with them: it takes longer than to go to another
+// Messages from this size on are processed by the pool, not by the loop. Processing them takes longer than switching to another
 // thread and back.
 inline constexpr size_t kLong = 32 << 10;
 
@@ -18,18 +18,17 @@ class DataCall final : public SecuredCall {
  public:
   DataCall(std::shared_ptr<SecurityContext> context, GssService service, uint32_t sequence, Xid xid, Workers* pool);
 
-  // Takes the arguments out of `call`, where they begin at `arguments_at`; false where they are not what the client has
-  // sealed.
+  // Unseals the arguments, which begin at `arguments_at` of `call`. Returns false if the seal is wrong.
   Task<bool> Unseal(const Message& call, size_t arguments_at, const Peer& peer);
 
   size_t reply_overhead() const override { return SealOverhead(*context_, credential_.service); }
   Task<Message> Seal(Message plain, const Peer& peer) override;
 
  private:
-  // What Seal() needs of the mechanism before it knows how large the reply is.
+  // The data that Seal() gets from the mechanism before it knows the size of the reply.
   struct Prepared {
     Result<Mic> verifier;
-    Result<SealPlan> plan;  // where the results are sealed
+    Result<SealPlan> plan;  // if the results are sealed
   };
   Prepared Prepare(const Message& plain) const;
 

@@ -5,7 +5,7 @@
 namespace penstock::rpc::gss {
 namespace {
 
-// A status code may have several lines.
+// A status code may have several messages.
 std::string TextOf(OM_uint32 status, int kind, gss_OID mechanism) {
   std::string text;
   OM_uint32 more = 0;

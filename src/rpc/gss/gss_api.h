@@ -1,4 +1,4 @@
-// The handles of GSS-API (RFC 2744) as values that release what they hold.
+// The handles of GSS-API (RFC 2744) as owning values.
 #pragma once
 
 #include <gssapi/gssapi_ext.h>
@@ -12,7 +12,7 @@
 
 namespace penstock::rpc::gss {
 
-// `kRelease` takes a minor status and a pointer to the handle.
+// Owns a handle and releases it by `kRelease`, a function of a minor status and a pointer to the handle.
 template <class Handle, auto kRelease>
 class Owned {
  public:
@@ -27,7 +27,7 @@ class Owned {
     if (handle_) kRelease(&minor, &handle_);
   }
   Handle get() const { return handle_; }
-  // For functions that fill it in, or go on with it.
+  // For functions that set or update the handle.
   Handle* out() { return &handle_; }
   explicit operator bool() const { return handle_ != nullptr; }
 
@@ -43,7 +43,7 @@ using ApiName = Owned<gss_name_t, gss_release_name>;
 using ApiCredential = Owned<gss_cred_id_t, gss_release_cred>;
 using ApiContext = Owned<gss_ctx_id_t, DeleteContext>;
 
-// Memory of the library's.
+// A buffer that the library has allocated.
 class ApiBuffer {
  public:
   ApiBuffer() = default;
@@ -61,10 +61,10 @@ class ApiBuffer {
   gss_buffer_desc buffer_ = GSS_C_EMPTY_BUFFER;
 };
 
-// Memory of ours that the library reads.
+// Lends our octets to the library, which only reads them.
 inline gss_buffer_desc Lent(ConstBytes octets) { return {octets.size(), const_cast<std::byte*>(octets.data())}; }
 
-// What the library has to say about a failure of a mechanism.
+// Returns the library's description of a failure of a mechanism.
 Failure FailureOf(OM_uint32 major, OM_uint32 minor, gss_OID mechanism);
 
 }  // namespace penstock::rpc::gss

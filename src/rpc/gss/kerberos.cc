@@ -18,7 +18,7 @@ std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) {
   return std::unexpected(FailureOf(major, minor, KerberosOid()));
 }
 
-// What surrounds a wrapped text, in its order in memory.
+// The parts around a wrapped text, in their order in memory.
 struct Layout {
   enum Part : uint8_t { kHeader, kText, kPadding, kTrailer, kParts };
   std::array<gss_iov_buffer_desc, kParts> parts{{{.type = GSS_IOV_BUFFER_TYPE_HEADER, .buffer = {}},
@@ -65,8 +65,8 @@ class Kerberos::KerberosContext final : public MechanismContext {
     }
     initiator.names = {.name = exported.text(), .display = display.text()};
     if (lifetime_ != GSS_C_INDEFINITE) initiator.lifetime = std::chrono::seconds(lifetime_);
-    // Not everybody is a user here: machines are not, nor users of other realms, unless the host's configuration says
-    // so.
+    // A principal may not map to a user: machines do not, nor users of other realms, unless the host's configuration maps
+    // them.
     if (gss_localname(&minor, initiator_.get(), KerberosOid(), local.out()) == GSS_S_COMPLETE) {
       if (const auto user = owner_.look_up_(local.text())) {
         initiator.uid = user->uid;
@@ -129,14 +129,14 @@ class Kerberos::KerberosContext final : public MechanismContext {
     gss_qop_t quality = GSS_C_QOP_DEFAULT;
     const OM_uint32 major = gss_unwrap_iov(&minor, context_.get(), &encrypted, &quality, parts.data(), parts.size());
     if (major != GSS_S_COMPLETE) return Fail(major, minor);
-    // RFC 2203 §5.3.2.3: what is to be private is encrypted, not only signed.
+    // RFC 2203 §5.3.2.3: under privacy the text must be encrypted, not only signed.
     if (!encrypted) return Fail(GSS_S_DEFECTIVE_TOKEN, 0);
     PENSTOCK_CHECK(CheckQuality(quality));
     return Bytes(static_cast<std::byte*>(parts[1].buffer.value), parts[1].buffer.length);
   }
 
  private:
-  // RFC 2203 §5.3.3.1: the same quality for all of a call, so that it is the default's alone.
+  // RFC 2203 §5.3.3.1: a call uses one quality of protection throughout. We accept only the default.
   static Result<void> CheckQuality(gss_qop_t quality) {
     if (quality != GSS_C_QOP_DEFAULT) return Fail(GSS_S_BAD_QOP, 0);
     return {};
@@ -179,8 +179,8 @@ SetupResult<std::unique_ptr<Kerberos>> Kerberos::Open(const std::string& path, L
                                  path.empty() ? nullptr : &store, credential.out(), nullptr, nullptr);
   };
   OM_uint32 minor;
-  // Asked for any key first: a host without a keytab is the usual case, and MIT's library (1.20) loses memory where it
-  // looks for a service's keys in vain.
+  // First asks for any key. A host without a keytab is the usual case, and MIT's library (1.20) leaks memory if it finds no key of a
+  // given service.
   ApiCredential of_any_service;
   if (const OM_uint32 major = acquire({}, of_any_service, minor)) return fail("there are no keys", major, minor);
   ApiName service;

@@ -1,4 +1,4 @@
-// Kerberos V5 (RFC 4121) by the library of this host.
+// Kerberos V5 (RFC 4121), implemented by this host's GSS-API library.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,15 @@
 
 namespace penstock::rpc::gss {
 
-// The acceptor's keys are all of the service nfs that the keytab has, whatever host they name: a server may have
-// several names, and clients choose by which they call it. Keys of other services are not for us. The keytab is read
-// again for each context, so that keys may be renewed.
+// The acceptor uses all keys of the service nfs in the keytab, for any host name: a server may have several names, and clients choose
+// one. It ignores keys of other services. It reads the keytab again for each context, so that keys can be renewed.
 class Kerberos final : public Mechanism {
  public:
-  // Users of this host by their names. May block; any thread.
+  // Looks up a user of this host by name. May block; thread-safe.
   using LookUp = std::function<std::optional<User>(const std::string& name)>;
 
-  // From the keytab `path`, or, where that is empty, from the one that the environment or the host's configuration
-  // names (KRB5_KTNAME). The error is for the operator.
+  // Uses the keytab `path`. If that is empty, uses the one of the environment (KRB5_KTNAME) or of the host's configuration. The error
+  // is a message to the operator.
   static SetupResult<std::unique_ptr<Kerberos>> Open(const std::string& path, LookUp look_up = &FindUserNamed);
   ~Kerberos() override;
 

@@ -1,4 +1,4 @@
-// Contexts with a real KDC: see tests/harness/kerberos.py.
+// Tests of contexts with a real KDC: see tests/harness/kerberos.py.
 #include "rpc/gss/kerberos.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ using testing::Environment;
 using ::testing::HasSubstr;
 using testing::KerberosInitiator;
 
-// Users of the host as the test would have it: as whom alice is known here, the realm's configuration says.
+// The users of the host in this test. The realm's configuration maps alice to one of them.
 std::optional<User> Users(const std::string& name) {
   if (name == "daemon") return User{.name = name, .uid = 1001, .gid = 1002};
   return std::nullopt;
@@ -36,7 +36,7 @@ class KerberosTest : public FlavorTest {
   }
 };
 
-TEST_F(KerberosTest, AUserCallsUnderEveryService) {
+TEST_F(KerberosTest, AcceptsCallsOfAUserUnderEveryService) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
@@ -51,7 +51,7 @@ TEST_F(KerberosTest, AUserCallsUnderEveryService) {
   EXPECT_EQ(program.last.initiator->name.substr(0, 2), std::string("\x04\x01", 2)) << "RFC 2743 §3.2";
 }
 
-TEST_F(KerberosTest, AMachineIsNoUser) {
+TEST_F(KerberosTest, MapsAMachineToNobody) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_HOST_CLIENT1"));
   testing::Initiator machine(mechanism, pool);
   ASSERT_EQ(Establish(machine), 1);
@@ -59,8 +59,8 @@ TEST_F(KerberosTest, AMachineIsNoUser) {
   EXPECT_EQ(program.last.initiator->display, "host/client1@PENSTOCK.TEST");
 }
 
-// The service of another host's name is ours, too, where we have its key; another service is not.
-TEST_F(KerberosTest, AnyKeyOfTheServiceWillDo) {
+// The key of nfs under another host name is accepted; a key of another service is not.
+TEST_F(KerberosTest, AcceptsAnyKeyOfTheService) {
   char host[256];
   ASSERT_EQ(::gethostname(host, sizeof host), 0);
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"), std::string("nfs@") + host);
@@ -69,8 +69,8 @@ TEST_F(KerberosTest, AnyKeyOfTheServiceWillDo) {
   EXPECT_EQ(Results(alice, GssService::kPrivacy, Null::kNumber, {}), W{});
 }
 
-// Three legs: the one way in which Kerberos needs more than one call.
-TEST_F(KerberosTest, AContextMayNeedMoreThanOneCall) {
+// DCE style has three legs, the only case in which Kerberos needs more than one call.
+TEST_F(KerberosTest, EstablishesAContextInSeveralCalls) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"), "nfs@localhost",
                               GSS_C_MUTUAL_FLAG | GSS_C_DCE_STYLE);
   testing::Initiator alice(mechanism, pool);
@@ -78,17 +78,17 @@ TEST_F(KerberosTest, AContextMayNeedMoreThanOneCall) {
   EXPECT_EQ(Results(alice, GssService::kIntegrity, Null::kNumber, {}), W{});
 }
 
-TEST_F(KerberosTest, ATokenIsTakenOnce) {
+TEST_F(KerberosTest, RejectsAReplayedToken) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   const Message call = alice.Create(Xid(5), To(0));
   const Message first = Reply(call);
   EXPECT_EQ(alice.HandleCreated(first)->gss_major, 0u);
   const Message second = Reply(call);
-  EXPECT_GT(WordsOf(second)[7], 1u) << "the replay cache has it";
+  EXPECT_GT(WordsOf(second)[7], 1u) << "the replay cache knows the token";
 }
 
-TEST_F(KerberosTest, WhatIsNoTokenIsRefused) {
+TEST_F(KerberosTest, RejectsAMalformedToken) {
   testing::ToyInitiator toy("no ticket at all");
   testing::Initiator nobody(toy, pool);
   const W reply = WordsOf(Reply(nobody.Create(Xid(5), To(0))));
@@ -97,7 +97,7 @@ TEST_F(KerberosTest, WhatIsNoTokenIsRefused) {
   EXPECT_GT(reply[7], 1u) << "neither complete nor to be continued";
 }
 
-TEST_F(KerberosTest, ContextsLiveAsLongAsTickets) {
+TEST_F(KerberosTest, ContextExpiresWithItsTicket) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
@@ -108,7 +108,7 @@ TEST_F(KerberosTest, ContextsLiveAsLongAsTickets) {
 }
 
 // RFC 2203 §5.3.2.3
-TEST_F(KerberosTest, WhatIsPrivateIsEncrypted) {
+TEST_F(KerberosTest, RequiresEncryptionUnderPrivacy) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
@@ -120,7 +120,7 @@ TEST_F(KerberosTest, WhatIsPrivateIsEncrypted) {
     encoder.Opaque(mechanism.Wrap(text, encrypted));
     return encoder.Finish();
   };
-  // As if nothing were to be sealed, with the service changed.
+  // Sends the unsealed arguments under another service.
   const auto status = [&](uint32_t number, bool encrypted) {
     StoreBig<uint32_t>(text.data(), number);
     const Message reply = Reply(alice.Call(Xid(number), To(Add::kNumber), GssService::kNone, number, sealed(encrypted),
@@ -133,7 +133,7 @@ TEST_F(KerberosTest, WhatIsPrivateIsEncrypted) {
   EXPECT_EQ(program.sum, 5u);
 }
 
-TEST_F(KerberosTest, TheSealTakesWhatWasSaid) {
+TEST_F(KerberosTest, SealedReplyMatchesTheAnnouncedOverhead) {
   KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
@@ -151,16 +151,16 @@ TEST_F(KerberosTest, TheSealTakesWhatWasSaid) {
 
 // ---- keytabs ----
 
-TEST(Keytab, WithKeysOfTheServiceIsTaken) { EXPECT_TRUE(Kerberos::Open(Environment("KRB5_KTNAME"))); }
+TEST(Keytab, AcceptsAKeytabWithKeysOfTheService) { EXPECT_TRUE(Kerberos::Open(Environment("KRB5_KTNAME"))); }
 
-TEST(Keytab, ThatIsNotThereIsAnError) {
+TEST(Keytab, ReportsAMissingKeytab) {
   const auto opened = Kerberos::Open("/nonexistent/keytab");
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("keytab /nonexistent/keytab: there are no keys: "));
 }
 
-// In a process that ends with it, since the library loses memory there.
-TEST(KeytabDeathTest, WithoutAKeyOfTheServiceIsAnError) {
+// Runs in a process of its own, because the library leaks memory here.
+TEST(KeytabDeathTest, ReportsAKeytabWithoutAKeyOfTheService) {
   const auto open = [] {
     const auto opened = Kerberos::Open(Environment("PENSTOCK_KEYTAB_HOST_CLIENT1"));
     std::cerr << (opened ? "opened" : opened.error().message);

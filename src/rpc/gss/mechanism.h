@@ -1,5 +1,5 @@
-// What RPCSEC_GSS needs of a security mechanism, as GSS-API has it (RFC 2743). kerberos.h is the one that there is;
-// tests have one of their own, without a KDC.
+// The interface of a security mechanism, with the parts of GSS-API (RFC 2743) that RPCSEC_GSS needs. kerberos.h implements it. Tests
+// have an implementation without a KDC.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace penstock::rpc::gss {
 
-// Major status codes as they are sent: RFC 2203 appendix A.
+// The major status codes on the wire: RFC 2203 appendix A.
 inline constexpr uint32_t kComplete = 0;
 inline constexpr uint32_t kContinueNeeded = 1;
 inline constexpr uint32_t kNoContext = 0x0008'0000;
@@ -33,7 +33,7 @@ struct Failure {
 template <class T>
 using Result = penstock::Result<T, Failure>;
 
-// A checksum as a verifier can carry it.
+// A checksum that fits into a verifier.
 struct Mic {
   std::array<std::byte, rpcmsg::MAX_AUTH_BYTES> room;
   size_t size = 0;
@@ -41,23 +41,23 @@ struct Mic {
   ConstBytes bytes() const { return ConstBytes(room).first(size); }
 };
 
-// Octets of a wrapped message before and behind its text.
+// The octets of a wrapped message before and behind its text.
 struct WrapRoom {
   size_t before = 0;
   size_t behind = 0;
 };
 
-// Who is at the other end of an established context.
+// The client at the other end of an established context.
 struct Initiator {
   GssInitiator names;
-  // The user of this host whom that is.
+  // The user of this host to whom the initiator maps, or kNobody.
   uint32_t uid = kNobody;
   uint32_t gid = kNobody;
-  // None: for ever.
+  // nullopt means no limit.
   std::optional<Duration> lifetime;
 };
 
-// One context of an acceptor. Used by one thread at a time, not always the same.
+// One context of an acceptor. Any thread may use it, one at a time.
 class MechanismContext {
  public:
   virtual ~MechanismContext() = default;
@@ -65,27 +65,27 @@ class MechanismContext {
   struct Step {
     uint32_t major = kComplete;  // kComplete or kContinueNeeded
     uint32_t minor = 0;
-    std::vector<std::byte> token;  // for the initiator; there may be none
+    std::vector<std::byte> token;  // for the initiator; may be empty
   };
-  // A token of the initiator. May block.
+  // Processes a token of the initiator. May block.
   virtual Result<Step> Accept(ConstBytes token) = 0;
 
-  // All that follow: after Accept() has given kComplete.
+  // The following functions require that Accept() has returned kComplete.
 
   // May block.
   virtual Result<Initiator> GetInitiator() = 0;
 
-  // All by the default quality of protection, and what comes must have it, too.
+  // These use the default quality of protection, and require it of received messages.
   virtual Result<void> VerifyMic(ConstBytes message, ConstBytes mic) = 0;
   virtual Result<void> GetMic(ConstBytes message, Mic& mic) = 0;
   virtual Result<WrapRoom> RoomToWrap(size_t octets) = 0;
-  // Encrypts in place: `message` is the text with the room that RoomToWrap() asked for around it.
+  // Encrypts in place. `message` is the text with the room from RoomToWrap() around it.
   virtual Result<void> Wrap(Bytes message, const WrapRoom& room) = 0;
-  // Decrypts in place: gives the text within `message`. What came without encryption is refused.
+  // Decrypts in place, and returns the text within `message`. Fails if the message is not encrypted.
   virtual Result<Bytes> Unwrap(Bytes message) = 0;
 };
 
-// Any thread.
+// Makes contexts. Thread-safe.
 class Mechanism {
  public:
   virtual ~Mechanism() = default;

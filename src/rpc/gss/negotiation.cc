@@ -1,4 +1,4 @@
-// How a context comes to be: RFC 2203 §5.2.
+// The establishment of a context: RFC 2203 §5.2.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +17,7 @@ namespace {
 using rpcsecgss::rpc_gss_init_arg;
 using rpcsecgss::rpc_gss_init_res;
 
-// Tickets of users with many groups are long, but not longer (MS-KILE §3.1.1.2).
+// The maximum size of a token. Tickets of users with many groups are long, but not longer (MS-KILE §3.1.1.2).
 constexpr size_t kLongestToken = 64 << 10;
 
 std::optional<ConstBytes> ReadToken(const Message& call, size_t arguments_at) {
@@ -27,7 +27,7 @@ std::optional<ConstBytes> ReadToken(const Message& call, size_t arguments_at) {
   return argument->gss_token.bytes();
 }
 
-// What the library says may quote what the peer has sent.
+// Makes the library's message safe for the log: it may quote the peer's octets.
 std::string ForLog(std::string text) {
   constexpr size_t kLongest = 300;
   text.resize(std::min(text.size(), kLongest));
@@ -50,7 +50,7 @@ Result<Acceptor::Negotiated> Acceptor::TakeToken(std::unique_ptr<MechanismContex
   context->handle = handle;
   PENSTOCK_TRY(context->initiator, mechanism->GetInitiator());
   if (context->initiator.lifetime) context->expires = clock_.Now() + *context->initiator.lifetime;
-  // RFC 2203 §5.2.3.1: of the window's size.
+  // RFC 2203 §5.2.3.1: the verifier covers the size of the window.
   std::array<std::byte, 4> window;
   StoreBig(window.data(), SequenceWindow::kSize);
   PENSTOCK_CHECK(mechanism->GetMic(window, negotiated.verifier));
@@ -70,8 +70,7 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
     EncodeAccepted(reply, xid, AcceptStatus::GARBAGE_ARGS);
     co_return reply.Finish();
   }
-  // Neither RPCSEC_GSS_CREDPROBLEM nor RPCSEC_GSS_CTXPROBLEM answers these calls: what fails is said in the result (RFC
-  // 2203 §5.2.3.2).
+  // The result reports failures, not RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM (RFC 2203 §5.2.3.2).
   const auto fail = [&](const Failure& failure) {
     log::info("no RPCSEC_GSS context with {}: {}", peer.address.address().to_string(), ForLog(failure.text));
     EncodeAccepted(reply, xid, AcceptStatus::SUCCESS);
@@ -83,12 +82,12 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
   std::unique_ptr<MechanismContext> mechanism;
   if (incoming.credential.gss_proc == rpcsecgss::RPCSEC_GSS_INIT) {
     const auto begun = contexts_.Begin(peer.address.address(), clock_.Now());
-    if (!begun) co_return fail({.text = "too many are being established"});
+    if (!begun) co_return fail({.text = "too many contexts are being established"});
     handle = *begun;
     mechanism = mechanism_.Begin();
   } else {
     mechanism = contexts_.Resume(incoming.credential.handle.bytes(), clock_.Now());
-    if (!mechanism) co_return fail({.major = kNoContext, .text = "what was begun is not known any more"});
+    if (!mechanism) co_return fail({.major = kNoContext, .text = "the pending context is unknown or has expired"});
     CopyBytes(handle, incoming.credential.handle.bytes());
   }
 

@@ -8,13 +8,13 @@ using ::testing::SizeIs;
 
 class NegotiationTest : public AcceptorTest {};
 
-TEST_F(NegotiationTest, AContextIsEstablished) {
+TEST_F(NegotiationTest, EstablishesAContext) {
   EXPECT_EQ(Establish(alice), 1);
   EXPECT_THAT(alice.handle(), SizeIs(16));
   EXPECT_EQ(acceptor.contexts().established(), 1u);
 }
 
-TEST_F(NegotiationTest, TheReplyIsThatOfTheSpecification) {
+TEST_F(NegotiationTest, ReplyMatchesTheSpecification) {
   const Message reply = Reply(alice.Create(Xid(5), To(0)));
   const auto results = alice.HandleCreated(reply);
   ASSERT_TRUE(results);
@@ -24,13 +24,13 @@ TEST_F(NegotiationTest, TheReplyIsThatOfTheSpecification) {
   EXPECT_TRUE(alice.IsVerified(reply, SequenceWindow::kSize));
 }
 
-TEST_F(NegotiationTest, ManyTokensMayBeNeeded) {
+TEST_F(NegotiationTest, EstablishesAContextWithSeveralTokens) {
   mechanism.legs = 3;
   const Message reply = Reply(alice.Create(Xid(5), To(0)));
   const auto results = alice.HandleCreated(reply);
   ASSERT_TRUE(results);
   EXPECT_EQ(results->gss_major, 1u) << "GSS_S_CONTINUE_NEEDED";
-  EXPECT_THAT(WordsOf(reply)[3], 0u) << "no verifier yet";
+  EXPECT_THAT(WordsOf(reply)[3], 0u) << "a pending context has no verifier";
   EXPECT_EQ(acceptor.contexts().begun(), 1u);
   EXPECT_EQ(acceptor.contexts().established(), 0u);
   const testing::Octets handle = alice.handle();
@@ -40,7 +40,7 @@ TEST_F(NegotiationTest, ManyTokensMayBeNeeded) {
   EXPECT_EQ(Results(GssService::kPrivacy, rpc::testing::Add::kNumber, {7}), W{7});
 }
 
-TEST_F(NegotiationTest, WhatTheMechanismRefusesIsSaidInTheResults) {
+TEST_F(NegotiationTest, ReportsFailuresOfTheMechanismInTheResults) {
   testing::ToyInitiator toy("mallory");
   testing::Initiator mallory(toy, pool);
   EXPECT_THAT(Words(mallory.Create(Xid(5), To(0))),
@@ -48,14 +48,14 @@ TEST_F(NegotiationTest, WhatTheMechanismRefusesIsSaidInTheResults) {
   EXPECT_EQ(acceptor.contexts().begun(), 0u);
 }
 
-TEST_F(NegotiationTest, WhatCannotSignEstablishesNothing) {
+TEST_F(NegotiationTest, FailsIfTheMechanismCannotSign) {
   mechanism.mics_to_give = 0;
   EXPECT_THAT(Words(alice.Create(Xid(5), To(0))), ElementsAre(5, 1, 0, 0, 0, 0, 0, kFailure, 0, 0, 0));
   EXPECT_EQ(acceptor.contexts().established(), 0u);
   EXPECT_EQ(acceptor.contexts().begun(), 0u);
 }
 
-TEST_F(NegotiationTest, AContextThatNobodyBeganIsNotContinued) {
+TEST_F(NegotiationTest, RejectsContinuationOfAnUnknownContext) {
   mechanism.legs = 2;
   const auto continued = [this](testing::Octets handle) {
     return Words(alice.Create(Xid(5), To(0), {.gss_procedure = 2, .handle = std::move(handle)}));
@@ -65,15 +65,15 @@ TEST_F(NegotiationTest, AContextThatNobodyBeganIsNotContinued) {
   EXPECT_EQ(continued({}), unknown);
   EXPECT_EQ(continued(testing::Octets(200)), unknown);
   Establish();
-  EXPECT_EQ(continued(alice.handle()), unknown) << "it is complete";
+  EXPECT_EQ(continued(alice.handle()), unknown) << "the context is complete";
 }
 
-TEST_F(NegotiationTest, ServiceAndSequenceNumberAreIgnored) {
+TEST_F(NegotiationTest, IgnoresServiceAndSequenceNumber) {
   alice.HandleCreated(Reply(alice.Create(Xid(5), To(0), {.service = 99})));
   EXPECT_TRUE(alice.established());
 }
 
-TEST_F(NegotiationTest, ControlMessagesAreFormedAsTheyMust) {
+TEST_F(NegotiationTest, RejectsMalformedControlMessages) {
   using enum AuthStatus;
   EXPECT_EQ(Words(alice.Create(Xid(5), To(1))), Denied(AUTH_BADCRED)) << "not for NULLPROC";
   EXPECT_EQ(Words(alice.Create(Xid(5), To(0), {.handle = testing::Octets(4)})), Denied(AUTH_BADCRED));
@@ -82,24 +82,24 @@ TEST_F(NegotiationTest, ControlMessagesAreFormedAsTheyMust) {
   EXPECT_EQ(acceptor.contexts().begun(), 0u);
 }
 
-// RFC 2203 §5.1, RFC 5403 §4: clients that speak a later version try it, and go back to the first.
-TEST_F(NegotiationTest, OtherVersionsAreRejected) {
+// RFC 2203 §5.1, RFC 5403 §4: a client of a later version tries that version, and falls back to version 1.
+TEST_F(NegotiationTest, RejectsOtherVersions) {
   for (const uint32_t version : {0u, 2u, 3u}) {
     EXPECT_EQ(Words(alice.Create(Xid(5), To(0), {.version = version})), Denied(AuthStatus::AUTH_REJECTEDCRED));
   }
 }
 
-TEST_F(NegotiationTest, TokensThatCannotBeReadAreGarbage) {
+TEST_F(NegotiationTest, AnswersGarbageArgsToAMalformedToken) {
   const W garbage = {5, 1, 0, 0, 0, 4};
   Message call = alice.Create(Xid(5), To(0));
   call.stream = call.stream.Sub(0, call.stream.size() - 4);
   EXPECT_EQ(Words(std::move(call)), garbage);
   call = alice.Create(Xid(5), To(0));
   call.items.push_back({.offset = call.stream.size(), .data = Encoded({1}).stream});
-  EXPECT_EQ(Words(std::move(call)), garbage) << "RFC 8166 §8.2.2: not to be reduced";
+  EXPECT_EQ(Words(std::move(call)), garbage) << "RFC 8166 §8.2.2: control messages are not reduced";
 }
 
-TEST_F(NegotiationTest, CredentialsThatCannotBeReadAreBad) {
+TEST_F(NegotiationTest, AnswersBadCredToAMalformedCredential) {
   const auto reply = [this](const W& credential) {
     W words = {5, 0, 2, rpc::testing::kTestProgram, 3, 0, 6, static_cast<uint32_t>(4 * credential.size())};
     words.insert(words.end(), credential.begin(), credential.end());
@@ -115,7 +115,7 @@ TEST_F(NegotiationTest, CredentialsThatCannotBeReadAreBad) {
   EXPECT_EQ(reply({2, 0, 1, 1, 0}), Denied(AuthStatus::AUTH_BADCRED)) << "data of a version without contexts";
 }
 
-TEST_F(NegotiationTest, NobodyBeginsMoreThanAFew) {
+TEST_F(NegotiationTest, LimitsThePendingContextsOfAnAddress) {
   mechanism.legs = 2;
   std::vector<testing::Initiator> clients(100, alice);
   for (testing::Initiator& client : clients) client.HandleCreated(Reply(client.Create(Xid(5), To(0))));
@@ -123,7 +123,7 @@ TEST_F(NegotiationTest, NobodyBeginsMoreThanAFew) {
   Establish(clients.back());
 }
 
-TEST_F(NegotiationTest, WithoutAMechanismTheFlavorIsUnknown) {
+TEST_F(NegotiationTest, RejectsTheFlavorWithoutAMechanism) {
   Dispatcher without;
   without.Add(program);
   std::optional<W> reply;

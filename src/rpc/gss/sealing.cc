@@ -14,7 +14,7 @@
 namespace penstock::rpc::gss {
 namespace {
 
-// An accepted reply up to its verifier: XID, direction, and that it is accepted; then an empty verifier and the status.
+// The size of an accepted reply up to its verifier (XID, direction, accepted), and the size of an empty verifier with the status.
 constexpr size_t kVerifierAt = 12;
 constexpr size_t kStatusAt = 20;
 constexpr size_t kResultsAt = 24;
@@ -22,12 +22,12 @@ constexpr size_t kWord = 4;
 
 uint32_t WordAt(const Message& message, size_t at) { return LoadBig<uint32_t>(message.stream.data() + at); }
 
-// rpc_gss_data_t: the arguments follow the sequence number that they were sealed with.
+// Decodes rpc_gss_data_t: the sequence number of the seal, then the arguments.
 bool BeginsWith(ConstBytes body, uint32_t sequence) {
   return body.size() >= kWord && LoadBig<uint32_t>(body.data()) == sequence;
 }
 
-// Writes into a buffer that is large enough.
+// Writes into a buffer that must be large enough.
 class Writer {
  public:
   explicit Writer(Bytes room) : room_(room) {}

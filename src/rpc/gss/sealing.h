@@ -1,5 +1,5 @@
-// How arguments and results are protected: RFC 2203 §5.3.2, §5.3.3.2. Integrity and privacy are of whole streams, so
-// that what they protect has no payloads beside it (RFC 8166 §8.2.2.3); under neither, payloads stay where they are.
+// The protection of arguments and results: RFC 2203 §5.3.2, §5.3.3.2. Integrity and privacy cover the whole stream, so sealed
+// messages have no separate payloads (RFC 8166 §8.2.2.3). Without them, payloads stay separate.
 #pragma once
 
 #include <cstddef>
@@ -15,45 +15,44 @@ namespace penstock::rpc::gss {
 
 using xdr::Message;
 
-// What follows the first `count` octets, in the same memory. No payload belongs within these.
+// Returns the message without its first `count` octets, in the same memory. No payload may lie within these octets.
 Message Behind(const Message& message, size_t count);
 
 // ---- calls ----
 
-// What sealed arguments stand for. Nothing where they are malformed, not those that the client sealed, or sealed for
-// another call than that of the sequence number. All may take as long as decrypting does; in the context's turn.
+// Return the plain arguments. Return nullopt if the sealed ones are malformed, if the seal is wrong, or if they belong to another
+// sequence number. They may take as long as decryption, and require the context's turn.
 std::optional<Message> UnsealIntegrity(SecurityContext& context, uint32_t sequence, const Message& sealed);
-// `room`, of as many octets as `sealed` has at least, is where they are decrypted.
+// Decrypts into `room`, which must have at least the size of `sealed`.
 std::optional<Message> UnsealPrivacy(SecurityContext& context, uint32_t sequence, const Message& sealed,
                                      const BufferRef& room);
 
 // ---- replies ----
 
-// `plain`, which begins with a reply's header and an empty verifier, says whether the call was accepted, and whether
-// results follow.
+// Return whether the reply `plain`, with an empty verifier, accepts the call, and whether it has results.
 bool IsAccepted(const Message& plain);
 bool HasResults(const Message& plain);
 
-// An accepted reply with a verifier in place of the empty one, and what follows as it is.
+// Returns an accepted reply with its empty verifier replaced by `verifier`, and with the rest unchanged.
 Message WithVerifier(BufferPool& pool, const Message& plain, const Mic& verifier);
 
-// How large a reply with sealed results is going to be.
+// The sizes of a reply with sealed results.
 struct SealPlan {
   GssService service = GssService::kIntegrity;
-  size_t results = 0;  // octets of them with everything in their stream
+  size_t results = 0;  // octets of the results, with payloads in their stream
   WrapRoom wrap;       // for privacy
-  size_t size = 0;     // of the reply, at most
+  size_t size = 0;     // the maximum size of the reply
 };
-// In the context's turn.
+// Requires the context's turn.
 Result<SealPlan> PlanSeal(SecurityContext& context, GssService service, const Message& plain, const Mic& verifier);
-// Writes the reply to `room`, of plan.size octets at least, but for its seal. May take as long as reading payloads that
-// are still in files, and fails where they cannot be read; any thread, out of turn.
+// Writes the reply without its seal to `room`, which must have plan.size octets. Reads payloads from files, so it may block, and
+// fails if a file cannot be read. Any thread, without the context's turn.
 Result<void> WriteResults(const SealPlan& plan, uint32_t sequence, const Message& plain, const Mic& verifier,
                           const BufferRef& room);
-// Seals what WriteResults() has written. May take as long as encryption does; in the context's turn.
+// Seals the reply that WriteResults() has written. May take as long as encryption; requires the context's turn.
 Result<Message> SealResults(SecurityContext& context, const SealPlan& plan, const Mic& verifier, const BufferRef& room);
 
-// Octets that a reply with sealed results is longer than without, at most.
+// The maximum number of octets that the seal adds to a reply.
 size_t SealOverhead(const SecurityContext& context, GssService service);
 
 }  // namespace penstock::rpc::gss

@@ -1,5 +1,5 @@
-// Which of a context's sequence numbers have been seen: RFC 2203 §5.3.3.1. With it, a call that somebody recorded and
-// sends again is dropped, while calls may overtake each other.
+// Records which sequence numbers of a context have been used: RFC 2203 §5.3.3.1. It detects replayed calls, and allows calls to
+// overtake each other.
 #pragma once
 
 #include <bitset>
@@ -7,20 +7,20 @@
 
 namespace penstock::rpc::gss {
 
-// Of the newest number that was seen, and the kSize - 1 before it, each is known.
+// The window covers the highest used number and the kSize - 1 numbers before it.
 class SequenceWindow {
  public:
-  // The calls that a client may have under way within a context: more than it has slots in a session.
+  // The maximum number of a client's calls under way in a context: more than the slots of a session.
   static constexpr uint32_t kSize = 1024;
 
-  // False where a call with this number is to be dropped: it has been seen, or is too old to tell.
+  // Returns false if a call with this number must be dropped: the number has been used, or is below the window.
   bool IsNew(uint32_t number) const {
     if (empty_ || number > newest_) return true;
     return newest_ - number < kSize && !seen_[number % kSize];
   }
 
-  // Marks `number` as seen, which must be proven to come from the client: a forged one would make all others old. False
-  // as IsNew().
+  // Marks `number` as used. Returns false like IsNew(). Call it only after the verifier has proven that the client sent the number:
+  // a forged high number would put all others below the window.
   bool Take(uint32_t number) {
     if (!IsNew(number)) return false;
     if (empty_ || number > newest_) MoveTo(number);

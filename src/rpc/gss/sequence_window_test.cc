@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kSize = SequenceWindow::kSize;
 
-TEST(SequenceWindow, TakesEachNumberOnce) {
+TEST(SequenceWindow, AcceptsEachNumberOnce) {
   SequenceWindow window;
   EXPECT_TRUE(window.Take(0));
   EXPECT_FALSE(window.Take(0));
@@ -19,29 +19,29 @@ TEST(SequenceWindow, TakesEachNumberOnce) {
   EXPECT_FALSE(window.Take(0));
 }
 
-TEST(SequenceWindow, ClientsBeginWhereTheyLike) {
+TEST(SequenceWindow, AcceptsAnyFirstNumber) {
   SequenceWindow window;
   EXPECT_TRUE(window.Take(0x7fff'ff00));
   EXPECT_TRUE(window.Take(0x7fff'ff01));
-  EXPECT_TRUE(window.Take(0x7fff'fe00)) << "sent before, received later";
+  EXPECT_TRUE(window.Take(0x7fff'fe00)) << "sent earlier, received later";
   EXPECT_FALSE(window.Take(17));
 }
 
-TEST(SequenceWindow, NumbersMayArriveInAnyOrderWithinIt) {
+TEST(SequenceWindow, AcceptsNumbersInAnyOrderWithinTheWindow) {
   SequenceWindow window;
   for (uint32_t n = kSize; n > 0; --n) EXPECT_TRUE(window.Take(n)) << n;
   for (uint32_t n = 1; n <= kSize; ++n) EXPECT_FALSE(window.Take(n)) << n;
 }
 
-TEST(SequenceWindow, WhatIsBelowItIsOld) {
+TEST(SequenceWindow, RejectsNumbersBelowTheWindow) {
   SequenceWindow window;
   window.Take(5000);
-  EXPECT_TRUE(window.IsNew(5000 - kSize + 1)) << "the oldest within";
-  EXPECT_FALSE(window.IsNew(5000 - kSize)) << "the first below";
+  EXPECT_TRUE(window.IsNew(5000 - kSize + 1)) << "the lowest number within the window";
+  EXPECT_FALSE(window.IsNew(5000 - kSize)) << "the first number below the window";
   EXPECT_FALSE(window.IsNew(0));
 }
 
-TEST(SequenceWindow, NumbersThatWereSkippedMayStillCome) {
+TEST(SequenceWindow, AcceptsSkippedNumbersLater) {
   SequenceWindow window;
   window.Take(10);
   window.Take(20);
@@ -49,7 +49,7 @@ TEST(SequenceWindow, NumbersThatWereSkippedMayStillCome) {
   EXPECT_FALSE(window.Take(10));
 }
 
-TEST(SequenceWindow, LookingChangesNothing) {
+TEST(SequenceWindow, IsNewChangesNothing) {
   SequenceWindow window;
   window.Take(10);
   EXPECT_TRUE(window.IsNew(1'000'000));
@@ -57,8 +57,8 @@ TEST(SequenceWindow, LookingChangesNothing) {
   EXPECT_TRUE(window.Take(9));
 }
 
-// Against the definition, kept in a set.
-TEST(SequenceWindow, AgreesWithItsDefinition) {
+// Compares the window with the definition, implemented by a set.
+TEST(SequenceWindow, MatchesItsDefinition) {
   std::mt19937 random(1);
   SequenceWindow window;
   std::set<uint32_t> seen;

@@ -37,7 +37,7 @@ void Strand::Post(Workers& pool, std::move_only_function<void()> function) {
   Run(pool, std::move(function));
 }
 
-// Each piece is posted by itself, so that others have the pool's threads in between.
+// Posts each function separately, so that other users of the pool get threads in between.
 void Strand::Run(Workers& pool, std::move_only_function<void()> function) {
   pool.Post([this, &pool, running = std::move(function)]() mutable {
     running();

@@ -1,4 +1,4 @@
-// Work that is done one piece after the other, without a thread that waits for its turn.
+// Runs functions one after the other without blocking a thread.
 #pragma once
 
 #include <deque>
@@ -9,15 +9,15 @@
 
 namespace penstock::rpc::gss {
 
-// Any thread. Nothing here blocks but for as long as it takes to look at the queue.
+// Thread-safe. Its functions lock the queue briefly and do not block otherwise.
 class Strand {
  public:
-  // True where nothing is under way: then the caller has the turn, until it calls Leave().
+  // Returns true if the strand is free. The caller then has the turn until it calls Leave().
   bool TryEnter();
-  // The turn goes to what waits, on a thread of `pool`. Null where nothing can wait.
+  // Passes the turn to the next waiting function, on a thread of `pool`. `pool` may be null if nothing can wait.
   void Leave(Workers* pool);
 
-  // Runs `function` on a thread of `pool` when its turn has come. It keeps alive what the strand belongs to.
+  // Runs `function` on a thread of `pool` when its turn comes. The function must keep the strand's owner alive.
   void Post(Workers& pool, std::move_only_function<void()> function);
 
  private:

@@ -1,4 +1,4 @@
-// For tests: a dispatcher that offers RPCSEC_GSS, and clients of it.
+// For tests: a dispatcher with RPCSEC_GSS, and its clients.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace penstock::rpc::gss {
 
 using W = std::vector<uint32_t>;
 
-// Time that stands still unless told otherwise.
+// A clock that the test advances.
 struct ManualClock : TimerService {
   TimePoint Now() const override { return now; }
   std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
@@ -31,7 +31,7 @@ class FlavorTest : public ::testing::Test {
   using Spoil = testing::Spoil;
   using Target = testing::Target;
 
-  // `workers`, if any, outlive this.
+  // `workers`, if given, must outlive this object.
   explicit FlavorTest(std::shared_ptr<Mechanism> of, Workers* workers = nullptr)
       : mechanism_(std::move(of)), workers_(workers) {
     dispatcher.Add(program);
@@ -44,7 +44,7 @@ class FlavorTest : public ::testing::Test {
     return {.program = rpc::testing::kTestProgram, .version = 3, .procedure = procedure};
   }
 
-  // The reply arrives in `reply` when the call is done.
+  // Stores the reply in `reply` when the call is done.
   void Start(Message call, std::optional<Message>& reply) {
     Spawn([](FlavorTest& self, Message message, std::optional<Message>& out) -> Task<void> {
       out = co_await self.dispatcher.HandleCall(std::move(message), self.peer);
@@ -63,7 +63,7 @@ class FlavorTest : public ::testing::Test {
     return words;
   }
   W Words(Message call) { return WordsOf(Reply(std::move(call))); }
-  // The status of an accepted reply, whose verifier may be of any length.
+  // Returns the status of an accepted reply with a verifier of any length.
   static AcceptStatus StatusOf(const Message& reply) {
     const W words = WordsOf(reply);
     return static_cast<AcceptStatus>(words.at(5 + RoundUp(words.at(4), 4) / 4));
@@ -75,7 +75,7 @@ class FlavorTest : public ::testing::Test {
     return encoder.Finish();
   }
 
-  // Establishes a context; how many calls that took.
+  // Establishes a context. Returns the number of calls for it.
   int Establish(testing::Initiator& client) {
     int calls = 0;
     while (!client.established() && calls < 10) {
@@ -88,7 +88,7 @@ class FlavorTest : public ::testing::Test {
     return calls;
   }
 
-  // Calls with the next sequence number, and gives the results; nothing where they are not sealed as they should be.
+  // Calls with the next sequence number, and returns the results, or nothing if their seal is wrong.
   std::optional<W> Results(testing::Initiator& client, GssService service, uint32_t procedure, const W& arguments,
                            uint32_t xid = 5) {
     const uint32_t number = ++sequence;
@@ -114,7 +114,7 @@ class FlavorTest : public ::testing::Test {
   uint32_t sequence = 0;
 };
 
-// Over the toy mechanism.
+// Tests with the toy mechanism.
 class AcceptorTest : public FlavorTest {
  protected:
   AcceptorTest() : FlavorTest(std::make_shared<testing::ToyMechanism>()) {}
@@ -131,7 +131,7 @@ class AcceptorTest : public FlavorTest {
   testing::Initiator alice{toy_alice, pool};
 };
 
-// A call denied with an auth_stat.
+// The words of a reply that denies a call with an auth_stat.
 inline W Denied(AuthStatus why, uint32_t xid = 5) { return {xid, 1, 1, 1, static_cast<uint32_t>(why)}; }
 
 inline constexpr GssService kServices[] = {GssService::kNone, GssService::kIntegrity, GssService::kPrivacy};

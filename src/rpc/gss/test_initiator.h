@@ -1,4 +1,4 @@
-// For tests: the client's side of RPCSEC_GSS (RFC 2203), by hand, over whatever plays the mechanism there.
+// For tests: the client's side of RPCSEC_GSS (RFC 2203) over any mechanism.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ using Message = xdr::Message;
 
 inline Octets Copied(ConstBytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-// The initiator's end of a context, as GSS-API has it.
+// The initiator's side of a mechanism, like GSS-API.
 class InitiatorMechanism {
  public:
   virtual ~InitiatorMechanism() = default;
-  // The next token, given the acceptor's last; nothing where it is not believed. An empty one: no more are needed.
+  // Returns the next token, given the acceptor's last one. Returns nullopt if that one is wrong, and an empty token if no more is
+  // needed.
   virtual std::optional<Octets> Step(ConstBytes token) = 0;
   virtual Octets GetMic(ConstBytes message) = 0;
   virtual bool VerifyMic(ConstBytes message, ConstBytes mic) = 0;
@@ -39,7 +40,7 @@ struct Target {
   uint32_t procedure;
 };
 
-// What may be made wrong about a call, which is right without it.
+// The deliberate errors in a call.
 struct Spoil {
   std::optional<uint32_t> version{};
   std::optional<uint32_t> gss_procedure{};
@@ -57,7 +58,7 @@ class Initiator {
 
   // ---- a context ----
 
-  // RPCSEC_GSS_INIT or RPCSEC_GSS_CONTINUE_INIT, with the next token.
+  // Makes RPCSEC_GSS_INIT or RPCSEC_GSS_CONTINUE_INIT with the next token.
   Message Create(Xid xid, const Target& target, const Spoil& spoil = {}) {
     if (!token_) token_ = mechanism_.Step({});
     xdr::Encoder encoder(pool_);
@@ -67,7 +68,8 @@ class Initiator {
     xdr::Encode(encoder, rpcsecgss::rpc_gss_init_arg{.gss_token = ConstBytes(*token_)});
     return encoder.Finish();
   }
-  // The results, which refer to `reply`, where it is one; established() afterwards, or Create() again.
+  // Returns the results, which refer to `reply`, or nullopt if it is malformed. Afterwards established() is true, or Create() must
+  // be called again.
   std::optional<rpcsecgss::rpc_gss_init_res> HandleCreated(const Message& reply) {
     xdr::Decoder decoder(reply);
     ReplyHeader header;
@@ -79,7 +81,7 @@ class Initiator {
     if (results.gss_major > 1) return results;
     handle_ = Copied(results.handle.bytes());
     token_ = mechanism_.Step(results.gss_token.bytes());
-    // RFC 2203 §5.2.3.1: the verifier is of the window's size, which the mechanism can check now.
+    // RFC 2203 §5.2.3.1: the verifier covers the window's size. The mechanism can check it now.
     if (results.gss_major == 0) established_ = token_ && IsVerified(header, results.seq_window);
     return results;
   }
@@ -88,7 +90,7 @@ class Initiator {
 
   // ---- calls ----
 
-  // A call with `arguments`, whose payloads, if there are any, stay beside it where nothing is sealed.
+  // Makes a call with `arguments`. Their payloads stay separate unless the call is sealed.
   Message Call(Xid xid, const Target& target, GssService service, uint32_t sequence, const Message& arguments,
                const Spoil& spoil = {}) {
     return Call(rpcsecgss::RPCSEC_GSS_DATA, xid, target, service, sequence, arguments, spoil);
@@ -98,8 +100,8 @@ class Initiator {
     return Call(rpcsecgss::RPCSEC_GSS_DESTROY, xid, target, service, sequence, Message(), spoil);
   }
 
-  // The results of a reply to such a call: nothing where it is none, or not verified, or not sealed as it should be.
-  // Placed results stay placed.
+  // Returns the results of a reply to such a call, or nullopt if the reply is malformed, or if its verifier or seal is wrong. Placed
+  // results stay placed.
   std::optional<Message> Open(const Message& reply, GssService service, uint32_t sequence) {
     xdr::Decoder decoder(reply);
     ReplyHeader header;
@@ -120,7 +122,7 @@ class Initiator {
     if (!data || data->size() < 4 || LoadBig<uint32_t>(data->data()) != sequence) return std::nullopt;
     return Owned(ConstBytes(*data).subspan(4));
   }
-  // Whether the verifier of a reply is that of the call, whatever the reply says.
+  // Returns true if the reply has the verifier of the call, whatever its contents.
   bool IsVerified(const Message& reply, uint32_t sequence) {
     xdr::Decoder decoder(reply);
     ReplyHeader header;
@@ -158,7 +160,7 @@ class Initiator {
     encoder.Opaque(spoil.handle.value_or(handle_));
     return Copied(encoder.Finish().stream.bytes());
   }
-  // Up to and including the credential.
+  // Encodes the header up to and including the credential.
   static void EncodeHeader(xdr::Encoder& encoder, Xid xid, const Target& target, const Octets& credential) {
     for (const uint32_t word : {xid.value(), 0u, 2u, target.program, target.version, target.procedure})
       encoder.U32(word);

@@ -1,5 +1,4 @@
-// For tests: the client's side of Kerberos, by the library of this host, in a realm that tests/harness/kerberos.py has
-// made.
+// For tests: the client's side of Kerberos, implemented by this host's library, in a realm of tests/harness/kerberos.py.
 #pragma once
 
 #include <gssapi/gssapi_krb5.h>
@@ -21,7 +20,7 @@ inline std::string Environment(const char* name) {
 
 class KerberosInitiator : public InitiatorMechanism {
  public:
-  // Acts as whose tickets are in `cache`, toward a service "name@host". `flags` as gss_init_sec_context() takes them.
+  // Uses the tickets in `cache` for a service "name@host". `flags` are those of gss_init_sec_context().
   explicit KerberosInitiator(const std::string& cache, const std::string& service = "nfs@localhost",
                              OM_uint32 flags = GSS_C_MUTUAL_FLAG)
       : flags_(flags) {

@@ -1,5 +1,5 @@
-// For tests and fuzzers: a mechanism without a KDC and without any security. Whoever says that he is alice is alice;
-// checksums and wrapping are such that what is changed on the way is noticed. Sizes are odd, so that padding is seen.
+// For tests and fuzzers: a mechanism without a KDC and without security. It believes any name. Its checksums and wrapping detect
+// changes in transit. Its sizes are odd, so that tests exercise padding.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace penstock::rpc::gss::testing {
 
-// What both ends of a context do alike.
+// The functions that both ends of a context share.
 class ToySeal {
  public:
   explicit ToySeal(std::string key) : key_(std::move(key)) {}
@@ -32,7 +32,7 @@ class ToySeal {
     StoreBig(sum.data(), hash);
     return sum;
   }
-  // In place.
+  // Wraps in place.
   void Wrap(Bytes message) const {
     const Bytes text = TextOf(message);
     const Octets sum = Sum(text);
@@ -55,15 +55,15 @@ class ToySeal {
   std::string key_;
 };
 
-// Tokens are the initiator's name; nobody is called "mallory".
+// A token is the initiator's name. It rejects the name "mallory".
 class ToyMechanism : public Mechanism {
  public:
   std::unique_ptr<MechanismContext> Begin() override { return std::make_unique<ToyContext>(*this); }
 
-  int legs = 1;  // tokens of the initiator until a context is complete
+  int legs = 1;  // the number of the initiator's tokens for a context
   std::optional<Duration> lifetime;
-  bool wraps = true;                 // false: Wrap() fails
-  size_t mics_to_give = ~size_t{0};  // then GetMic() fails
+  bool wraps = true;                 // if false, Wrap() fails
+  size_t mics_to_give = ~size_t{0};  // after so many, GetMic() fails
   std::optional<uint32_t> verify_failure;
 
  private:

@@ -1,5 +1,5 @@
-// Calls under RPCSEC_GSS over both transports, with Kerberos and on threads: what is sealed is whole on either, what is
-// not has its payloads placed directly over RDMA.
+// Calls under RPCSEC_GSS over both transports, with Kerberos and threads. Sealed messages are whole on either transport; unsealed
+// payloads are placed directly over RDMA.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
     return {.program = rpc::testing::kTestProgram, .version = 3, .procedure = procedure};
   }
 
-  // Both ends live on one loop; the pool has threads of its own.
+  // Both ends live on one loop. The pool has its own threads.
   void Run(std::function<Task<void>(Channel&)> use) {
     bool ended = false;
     Spawn([](TransportsTest& self, std::function<Task<void>(Channel&)> f, bool& out) -> Task<void> {
@@ -82,7 +82,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
     EXPECT_TRUE(ended);
     workers.Join();
   }
-  // With a context of alice's.
+  // Establishes a context for alice.
   void RunAsAlice(const std::function<Task<void>(Channel&, testing::Initiator&)>& use) {
     KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
     testing::Initiator alice(mechanism, loop.buffers());
@@ -118,7 +118,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
   }
 
   static inline const ReplyShape kShort{.max_stream = 3000, .results = {}};
-  // Of a Read of so much.
+  // Returns the shape of the reply to a Read of `count` octets.
   static ReplyShape ShapeFor(size_t size) {
     ReplyShape shape = kShort;
     if (service() == GssService::kNone) {
@@ -142,7 +142,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
     }
     co_return client.established();
   }
-  // The results of a call, opened.
+  // Returns the unsealed results of a call.
   Task<std::optional<Message>> Call(Channel& channel, testing::Initiator& client, uint32_t procedure, Message arguments,
                                     ReplyShape shape = kShort) {
     const uint32_t number = ++sequence;
@@ -177,7 +177,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
   uint32_t next_xid = 100;
 };
 
-TEST_P(TransportsTest, CallsAreExecuted) {
+TEST_P(TransportsTest, ExecutesCalls) {
   RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
     const auto nothing = co_await Call(channel, alice, Null::kNumber, Message());
     EXPECT_TRUE(nothing);
@@ -194,8 +194,8 @@ TEST_P(TransportsTest, CallsAreExecuted) {
   });
 }
 
-// RFC 2203 §5.3.3.1 has it dropped; RFC 8166 §4.5.4 and RFC 8881 §2.9.2 have the client told that no reply will come.
-TEST_P(TransportsTest, ACallThatIsDroppedEndsItsConnection) {
+// RFC 2203 §5.3.3.1 requires to drop the call. RFC 8166 §4.5.4 and RFC 8881 §2.9.2 require that the client learns it.
+TEST_P(TransportsTest, DroppedCallEndsItsConnection) {
   RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
     const auto first = co_await Call(channel, alice, Null::kNumber, Message());
     EXPECT_TRUE(first);
@@ -205,9 +205,8 @@ TEST_P(TransportsTest, ACallThatIsDroppedEndsItsConnection) {
   });
 }
 
-// A mebibyte from a file, which RDMA places directly where nothing is sealed, and carries whole in a Reply chunk where
-// it is.
-TEST_P(TransportsTest, PayloadsOfReplies) {
+// Reads 1 MiB from a file. RDMA places it directly if it is not sealed, and carries it in a Reply chunk if it is.
+TEST_P(TransportsTest, TransfersPayloadsOfReplies) {
   RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
     const ReplyShape shape = ShapeFor(octets.size());
     Message arguments = Words({1 << 20});
@@ -221,7 +220,7 @@ TEST_P(TransportsTest, PayloadsOfReplies) {
   });
 }
 
-TEST_P(TransportsTest, LongCalls) {
+TEST_P(TransportsTest, TransfersLongCalls) {
   RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
     xdr::Encoder encoder(loop.buffers());
     encoder.Opaque(octets);
@@ -232,8 +231,8 @@ TEST_P(TransportsTest, LongCalls) {
   });
 }
 
-// Many at once, so that the pool's threads and the loop use one context at the same time.
-TEST_P(TransportsTest, ManyCallsAtOnce) {
+// Many calls at once, so that the pool's threads and the loop compete for one context.
+TEST_P(TransportsTest, ExecutesManyCallsAtOnce) {
   RunAsAlice([&](Channel& channel, testing::Initiator& alice) -> Task<void> {
     constexpr int kCalls = 24;
     int left = kCalls;

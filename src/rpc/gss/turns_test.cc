@@ -1,4 +1,4 @@
-// One context used by several calls at once, on a loop and on the threads of a pool.
+// Several calls use one context at once, on a loop and on the threads of a pool.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -14,13 +14,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Where threads wait until a test lets them go on.
+// A gate at which threads wait until the test opens it.
 class Gate {
  public:
   void Pass() {
     std::unique_lock lock(mutex_);
     ++waiting_;
-    // Not for ever: where the test's own thread comes here, it must get to its end.
+    // With a time limit: if the test's own thread waits here, the test must still end.
     if (!changed_.wait_for(lock, 20s, [this] { return open_; })) forced_ = true;
     --waiting_;
   }
@@ -29,7 +29,7 @@ class Gate {
     open_ = true;
     changed_.notify_all();
   }
-  // Somebody has waited so long: the test could not open it, or somebody else did not come to it.
+  // True if a wait has reached the time limit: the test could not open the gate, or an expected thread did not come.
   bool forced() {
     const std::lock_guard lock(mutex_);
     return forced_;
@@ -47,7 +47,7 @@ class Gate {
   bool forced_ = false;
 };
 
-// The toy mechanism, in which checking a long message takes until its gate opens. Counts who is in it at once.
+// A toy mechanism that waits at a gate while it checks a long message. It detects concurrent use of a context.
 class HeldMechanism : public testing::ToyMechanism {
  public:
   std::unique_ptr<MechanismContext> Begin() override {
@@ -111,7 +111,7 @@ class TurnsTest : public FlavorTest {
       ASSERT_TRUE(client.HandleCreated(*reply));
     }
   }
-  // Calls under integrity; the reply arrives in `reply`.
+  // Calls under integrity. Stores the reply in `reply`.
   void StartCall(testing::Initiator& client, uint32_t procedure, const Message& arguments, uint32_t number,
                  std::optional<Message>& reply) {
     Start(client.Call(Xid(number), To(procedure), GssService::kIntegrity, number, arguments), reply);
@@ -137,7 +137,7 @@ class TurnsTest : public FlavorTest {
   }
 };
 
-TEST_F(TurnsTest, ALoopGoesOnWhileAContextIsInUse) {
+TEST_F(TurnsTest, LoopServesOthersWhileAContextIsInUse) {
   Establish(alice);
   Establish(bob);
   std::optional<Message> held, behind, other;
@@ -147,7 +147,7 @@ TEST_F(TurnsTest, ALoopGoesOnWhileAContextIsInUse) {
   StartCall(bob, rpc::testing::Null::kNumber, Message(), 1, other);
   ASSERT_TRUE(TurnUntil(loop, [&] { return other.has_value(); }));
   EXPECT_TRUE(bob.Open(*other, GssService::kIntegrity, 1));
-  EXPECT_EQ(mechanism.gate.waiting(), 1) << "the loop has waited for alice's context";
+  EXPECT_EQ(mechanism.gate.waiting(), 1) << "the loop must not wait for alice's context";
   EXPECT_FALSE(behind);
   mechanism.gate.Open();
   ASSERT_TRUE(TurnUntil(loop, [&] { return held && behind; }));
@@ -155,8 +155,8 @@ TEST_F(TurnsTest, ALoopGoesOnWhileAContextIsInUse) {
   EXPECT_TRUE(alice.Open(*behind, GssService::kIntegrity, 2));
 }
 
-// One client has one thread at most for its context, however much it sends.
-TEST_F(TurnsTest, CallsThatWaitForTheirContextTakeNoThreads) {
+// Calls of one context occupy at most one thread, however many there are.
+TEST_F(TurnsTest, CallsThatWaitForTheirContextOccupyNoThreads) {
   Establish(alice);
   std::vector<std::optional<Message>> replies(8);
   for (uint32_t i = 0; i < replies.size(); ++i) {
@@ -164,17 +164,17 @@ TEST_F(TurnsTest, CallsThatWaitForTheirContextTakeNoThreads) {
   }
   ASSERT_TRUE(TurnUntil(loop, [&] { return mechanism.gate.waiting() == 1; }));
   std::atomic<bool> ran = false;
-  workers->Post([&] { ran = true; }, ClientKey{.host = 1, .connection = 1});  // somebody else
+  workers->Post([&] { ran = true; }, ClientKey{.host = 1, .connection = 1});  // another client
   ASSERT_TRUE(TurnUntil(loop, [&] { return ran.load(); }));
   EXPECT_EQ(mechanism.gate.waiting(), 1);
-  EXPECT_FALSE(mechanism.gate.forced()) << "both threads have waited for alice's context";
+  EXPECT_FALSE(mechanism.gate.forced()) << "both threads waited for alice's context";
   mechanism.gate.Open();
   ASSERT_TRUE(TurnUntil(loop, [&] { return std::ranges::all_of(replies, [](auto& r) { return r.has_value(); }); }));
   for (uint32_t i = 0; i < replies.size(); ++i) EXPECT_TRUE(alice.Open(*replies[i], GssService::kIntegrity, i + 1));
   EXPECT_FALSE(mechanism.shared);
 }
 
-TEST(Strand, RunsEverythingInOrderAndNothingAtOnce) {
+TEST(Strand, RunsFunctionsInOrderOneAtATime) {
   Workers workers(4);
   Strand strand;
   std::atomic<int> running = 0;
