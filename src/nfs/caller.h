@@ -1,4 +1,4 @@
-// Who a call is executed as: what its credential says, after what the export thinks of it.
+// The user as whom a call is executed: the user of its credential, after the export's squashing.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 
 namespace penstock::nfs {
 
-// Whether a call comes from this host's root: over loopback, from a port that only root may use. Nobody else on this host
-// gets more by that, and root may do everything here anyway. Over RDMA, too: the connection managers of adapters and iWARP keep
-// such ports for root as TCP does.
+// Returns true if a call comes from this host's root: over loopback, from a port that only root may use. Other users of this host
+// cannot use such a port, and root may do everything on this host anyway. This holds over RDMA as well: the connection managers of
+// adapters and iWARP reserve these ports for root, as TCP does.
 inline bool IsFromLocalRoot(const rpc::Peer& peer) {
   return Unmapped(peer.address.address()).is_loopback() && peer.address.port() < kFirstUnreservedPort;
 }
 
-// The file system's context of one call. Its groups are a view of its own array, or of a list that it shares.
+// The file system's context of one call. Its groups refer to its own array, or to a shared list.
 class Caller {
  public:
   Caller(const ExportOptions& options, const rpc::Credential& credential, const rpc::Peer& peer) {
@@ -34,7 +34,7 @@ class Caller {
     identity = {.uid = options.anonuid, .gid = options.anongid, .groups = {}};
     if (options.squash == Squash::kAll || !IsSomebody(options, credential)) return;
 
-    // Each of the ids is squashed by itself: root's group does not come in with another user.
+    // Each id is squashed separately, so that another user cannot claim root's group.
     const bool is_local_root = credential.flavor == rpc::AuthFlavor::AUTH_SYS && IsFromLocalRoot(peer);
     const bool keep_root = options.squash == Squash::kNone || (options.squash == Squash::kForeignRoot && is_local_root);
     const auto group = [&](uint32_t gid) { return gid == 0 && !keep_root ? options.anongid : gid; };
@@ -70,8 +70,7 @@ class Caller {
   const fs::RequestContext& context() const { return context_; }
 
  private:
-  // What is said in a flavor that the export does not take is not believed; what may be asked so is asked by nobody in
-  // particular. So is what comes from an initiator who is no user of this host.
+  // Flavors that the export does not accept run as anonymous, and so does an initiator who maps to no user of this host.
   static bool IsSomebody(const ExportOptions& options, const rpc::Credential& credential) {
     const bool unknown = credential.flavor == rpc::AuthFlavor::RPCSEC_GSS && credential.uid == rpc::kNobody;
     return credential.flavor != rpc::AuthFlavor::AUTH_NONE && !unknown && options.security.Admits(credential);
@@ -83,7 +82,7 @@ class Caller {
   }
 
   decltype(rpc::Credential::group_ids) groups_;
-  UserGroups::List looked_up_;  // instead of groups_; null: those of the credential
+  UserGroups::List looked_up_;  // replaces groups_ unless null
   fs::RequestContext context_;
 };
 

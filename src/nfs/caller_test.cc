@@ -32,14 +32,14 @@ ExportOptions Secure(Squash squash) {
   return {.squash = squash, .anonuid = 99, .anongid = 98, .security = {SecurityFlavor::kKrb5}};
 }
 
-TEST(Caller, IsWhoTheCredentialSays) {
+TEST(Caller, UsesTheIdsOfTheCredential) {
   const Caller caller(Options(Squash::kRoot), System(1000, 100, {100, 27}), kPeer);
   EXPECT_EQ(caller.context().credentials.uid, 1000u);
   EXPECT_EQ(caller.context().credentials.gid, 100u);
   EXPECT_THAT(caller.context().credentials.groups, ElementsAre(100, 27));
 }
 
-TEST(Caller, RootIsAnonymousWhereItIsSquashedInItsGroupsToo) {
+TEST(Caller, SquashesRootAndRootsGroups) {
   const Caller root(Options(Squash::kRoot), System(0, 0, {0, 27}), kPeer);
   EXPECT_EQ(root.context().credentials.uid, 99u);
   EXPECT_EQ(root.context().credentials.gid, 98u);
@@ -50,8 +50,8 @@ TEST(Caller, RootIsAnonymousWhereItIsSquashedInItsGroupsToo) {
   EXPECT_EQ(user.context().credentials.gid, 98u);
 }
 
-// Over loopback nobody but root has a port below 1024.
-TEST(Caller, RootOfThisHostStaysRootWhereTheExportSaysNothingElse) {
+// Over loopback only root can use a port below 1024.
+TEST(Caller, KeepsThisHostsRootByDefault) {
   const auto uid = [](Squash squash, const char* address, uint16_t port, uint32_t of = 0) {
     const rpc::Peer peer = PeerAt(address, port);
     return Caller(Options(squash), System(of, of), peer).context().credentials.uid;
@@ -63,29 +63,29 @@ TEST(Caller, RootOfThisHostStaysRootWhereTheExportSaysNothingElse) {
     EXPECT_EQ(uid(Squash::kAll, loopback, 1023), 99u) << loopback;
   }
   EXPECT_EQ(uid(Squash::kForeignRoot, "192.0.2.1", 700), 99u);
-  EXPECT_EQ(uid(Squash::kForeignRoot, "127.0.0.1", 700, 1000), 1000u) << "everybody else is who they are";
+  EXPECT_EQ(uid(Squash::kForeignRoot, "127.0.0.1", 700, 1000), 1000u) << "other users keep their ids";
   const TestInitiator root("root@EXAMPLE.ORG", 0);
   const rpc::Peer local = PeerAt("127.0.0.1", 700);
   EXPECT_EQ(Caller(Secure(Squash::kForeignRoot), root.With(rpc::GssService::kNone), local).context().credentials.uid,
             99u)
-      << "Kerberos says who somebody is, wherever";
+      << "Kerberos identifies the user on any host";
 }
 
-TEST(Caller, RootStaysRootWhereItIsTrusted) {
+TEST(Caller, KeepsRootWithNoRootSquash) {
   const Caller root(Options(Squash::kNone), System(0, 0, {0}), kPeer);
   EXPECT_EQ(root.context().credentials.uid, 0u);
   EXPECT_EQ(root.context().credentials.gid, 0u);
   EXPECT_THAT(root.context().credentials.groups, ElementsAre(0));
 }
 
-TEST(Caller, EverybodyIsAnonymousWhereAllAreSquashed) {
+TEST(Caller, SquashesEveryUserWithAllSquash) {
   const Caller caller(Options(Squash::kAll), System(1000, 100, {27}), kPeer);
   EXPECT_EQ(caller.context().credentials.uid, 99u);
   EXPECT_EQ(caller.context().credentials.gid, 98u);
   EXPECT_THAT(caller.context().credentials.groups, IsEmpty());
 }
 
-TEST(Caller, WithoutAuthenticationIsAnonymousEverywhere) {
+TEST(Caller, MapsAuthNoneToAnonymous) {
   for (const Squash squash : {Squash::kNone, Squash::kRoot, Squash::kAll}) {
     ExportOptions options = Options(squash);
     options.security.Add(SecurityFlavor::kNone);
@@ -95,7 +95,7 @@ TEST(Caller, WithoutAuthenticationIsAnonymousEverywhere) {
   }
 }
 
-TEST(Caller, AnInitiatorIsTheUserOfThisHostWhomItStandsFor) {
+TEST(Caller, MapsAnInitiatorToItsUserOfThisHost) {
   const TestInitiator alice("alice@EXAMPLE.ORG", 1000), root("root@EXAMPLE.ORG", 0);
   const Caller user(Secure(Squash::kRoot), alice.With(rpc::GssService::kNone), kPeer);
   EXPECT_EQ(user.context().credentials.uid, 1000u);
@@ -106,14 +106,14 @@ TEST(Caller, AnInitiatorIsTheUserOfThisHostWhomItStandsFor) {
   EXPECT_EQ(trusted.context().credentials.uid, 0u);
 }
 
-TEST(Caller, AnInitiatorWhoIsNoUserOfThisHostIsAnonymous) {
+TEST(Caller, MapsAnInitiatorWithoutUserToAnonymous) {
   const TestInitiator machine("nfs/client.example.org@EXAMPLE.ORG");
   const Caller caller(Secure(Squash::kNone), machine.With(rpc::GssService::kNone), kPeer);
   EXPECT_EQ(caller.context().credentials.uid, 99u);
   EXPECT_EQ(caller.context().credentials.gid, 98u);
 }
 
-TEST(Caller, WhatIsSaidInAFlavorThatTheExportDoesNotTakeIsNotBelieved) {
+TEST(Caller, MapsAFlavorThatTheExportRefusesToAnonymous) {
   const Caller caller(Secure(Squash::kNone), System(0, 0, {27}), kPeer);
   EXPECT_EQ(caller.context().credentials.uid, 99u);
   EXPECT_THAT(caller.context().credentials.groups, IsEmpty());

@@ -23,7 +23,7 @@ std::optional<uint32_t> ParseId(std::string_view text) {
   return id;
 }
 
-// Takes from `text` what stands before the first `separator`, and the separator.
+// Removes the text before the first `separator`, and the separator, from `text`; returns that text.
 std::string_view TakeUntil(std::string_view& text, char separator) {
   const size_t at = text.find(separator);
   const std::string_view taken = text.substr(0, at);
@@ -31,7 +31,7 @@ std::string_view TakeUntil(std::string_view& text, char separator) {
   return taken;
 }
 
-// Takes the directory, in which "\:" is a colon, and the colon after it.
+// Removes and returns the directory, in which "\:" means a colon, and removes the colon after it.
 std::string TakeDirectory(std::string_view& text) {
   std::string directory;
   while (!text.empty()) {

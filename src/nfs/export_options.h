@@ -1,4 +1,4 @@
-// What the operator says about an export: where it is, who may use it, and as whom.
+// The operator's options of an export: its directory, its permitted clients, and the mapping of users.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace penstock::nfs {
 
 class UserGroups;
 
-// Whose identity is not believed and becomes the anonymous one.
+// The users that are mapped to the anonymous user.
 enum class Squash : uint8_t {
   kNone,
-  // Root, unless it is this host's own: see IsFromLocalRoot(). What an export does that says nothing else.
+  // Root, except this host's own: see IsFromLocalRoot(). The default.
   kForeignRoot,
   kRoot,
   kAll,
@@ -32,25 +32,25 @@ struct ExportOptions {
   std::vector<Network> clients{};  // empty: every host
   bool privileged_ports = false;   // calls over TCP must come from ports below 1024
   SecurityFlavors security{SecurityFlavor::kSys};
-  // Where users' groups are taken from, if UserGroups::AreOf() says so; else, or where it is null, they are those of the credentials.
-  // With it, no program is called but through WithGroups.
+  // The source of users' groups, if UserGroups::AreOf() is true; otherwise, or if it is null, the groups are those of the credential.
+  // If it is set, programs must be called through WithGroups.
   std::shared_ptr<const UserGroups> groups{};
 };
 
 struct ExportSpec {
-  std::string path;       // as clients see it: absolute, without empty components, "." or ".."
-  std::string directory;  // as this host sees it
+  std::string path;       // for clients: absolute, without empty components, "." or ".."
+  std::string directory;  // on this host
   ExportOptions options;
 };
 
-// The path as Exports keeps it: one slash before each component, none after; the root is "/". An error where it is not
-// absolute, has a component "." or "..", or is longer than MOUNT can say (RFC 1813 §5.1.4).
+// Returns the normal form of an export path: one slash before each component, none at the end; the root is "/". Fails if the path is
+// not absolute, has a component "." or "..", or is too long for MOUNT (RFC 1813 §5.1.4).
 SetupResult<std::string> NormalizeExportPath(std::string_view path);
 
-// "PATH=DIR[:option,option,...]" with the options
-//   ro  rw  root_squash  no_root_squash  all_squash (none of them: kForeignRoot)  anonuid=N  anongid=N  client=NETWORK (may be repeated)
-//   secure  insecure (ports, over TCP)  sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; the best first
-// A colon that belongs to DIR is written "\:".
+// Parses "PATH=DIR[:option,option,...]" with the options
+//   ro  rw  root_squash  no_root_squash  all_squash (default: kForeignRoot)  anonuid=N  anongid=N  client=NETWORK (may be repeated)
+//   secure  insecure (ports, over TCP)  sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; preferred ones first
+// In DIR, write a colon as "\:".
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
 
 }  // namespace penstock::nfs

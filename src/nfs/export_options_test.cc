@@ -16,7 +16,7 @@ std::string ErrorOf(std::string_view spec) {
   return parsed ? "no error" : parsed.error().message;
 }
 
-TEST(Network, HoldsTheAddressesThatShareItsPrefix) {
+TEST(Network, ContainsTheAddressesWithItsPrefix) {
   EXPECT_TRUE(Contains("10.0.0.0/8", "10.255.1.2"));
   EXPECT_FALSE(Contains("10.0.0.0/8", "11.0.0.1"));
   EXPECT_TRUE(Contains("192.0.2.128/25", "192.0.2.129"));
@@ -26,26 +26,26 @@ TEST(Network, HoldsTheAddressesThatShareItsPrefix) {
   EXPECT_TRUE(Contains("0.0.0.0/0", "203.0.113.9"));
 }
 
-TEST(Network, AnAddressAloneIsOneHost) {
+TEST(Network, SingleAddressIsANetworkOfOneHost) {
   EXPECT_TRUE(Contains("192.0.2.7", "192.0.2.7"));
   EXPECT_FALSE(Contains("192.0.2.7", "192.0.2.6"));
   EXPECT_TRUE(Contains("::1", "::1"));
 }
 
-TEST(Network, TheVersionsOfIpAreApartButForMappedAddresses) {
+TEST(Network, SeparatesIpv4AndIpv6ExceptForMappedAddresses) {
   EXPECT_FALSE(Contains("0.0.0.0/0", "::1"));
   EXPECT_FALSE(Contains("::/0", "192.0.2.7"));
   EXPECT_TRUE(Contains("192.0.2.0/24", "::ffff:192.0.2.7"));
 }
 
-TEST(Network, RefusesWhatIsNoNetwork) {
+TEST(Network, RejectsMalformedNetworks) {
   for (const char* text :
        {"", "10.0.0/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/8x", "10.0.0.0/-1", "host"}) {
     EXPECT_FALSE(Network::Parse(text)) << text;
   }
 }
 
-TEST(ExportPath, IsAbsoluteAndNormal) {
+TEST(ExportPath, AcceptsAbsolutePathsAndNormalizesThem) {
   EXPECT_EQ(*NormalizeExportPath("/"), "/");
   EXPECT_EQ(*NormalizeExportPath("//data///sub/"), "/data/sub");
   EXPECT_FALSE(NormalizeExportPath("data"));
@@ -56,7 +56,7 @@ TEST(ExportPath, IsAbsoluteAndNormal) {
   EXPECT_FALSE(NormalizeExportPath("/" + std::string(1024, 'x')));
 }
 
-TEST(ExportSpec, WithoutOptionsIsWritableForEverybodyWithForeignRootsSquashed) {
+TEST(ExportSpec, DefaultsToWritableForAllHostsWithForeignRootSquashed) {
   const auto spec = ParseExportSpec("/data=/srv/data");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->path, "/data");
@@ -69,7 +69,7 @@ TEST(ExportSpec, WithoutOptionsIsWritableForEverybodyWithForeignRootsSquashed) {
   EXPECT_EQ(spec->options.security, SecurityFlavors{SecurityFlavor::kSys});
 }
 
-TEST(ExportSpec, TakesEveryOption) {
+TEST(ExportSpec, ParsesEveryOption) {
   const auto spec = ParseExportSpec(
       "/data=/srv/data:ro,all_squash,anonuid=1000,anongid=4294967295,client=10.0.0.0/8,client=fd00::/8,secure,"
       "sec=krb5p:sys");
@@ -84,20 +84,20 @@ TEST(ExportSpec, TakesEveryOption) {
   EXPECT_EQ(spec->options.security, (SecurityFlavors{SecurityFlavor::kKrb5p, SecurityFlavor::kSys}));
 }
 
-TEST(ExportSpec, TheLastOfOppositeOptionsWins) {
+TEST(ExportSpec, UsesTheLastOfOppositeOptions) {
   EXPECT_FALSE(ParseExportSpec("/=/srv:ro,rw")->options.read_only);
   EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash,root_squash")->options.squash, Squash::kRoot);
   EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash")->options.squash, Squash::kNone);
 }
 
-TEST(ExportSpec, ADirectoryMayHaveEqualsSignsAndEscapedColons) {
+TEST(ExportSpec, AcceptsEqualsSignsAndEscapedColonsInTheDirectory) {
   const auto spec = ParseExportSpec(R"(/data=/srv/a=b\:c:ro)");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->directory, "/srv/a=b:c");
   EXPECT_TRUE(spec->options.read_only);
 }
 
-TEST(ExportSpec, SaysWhatIsWrong) {
+TEST(ExportSpec, ReportsEachError) {
   EXPECT_EQ(ErrorOf("/data"), "export \"/data\": write PATH=DIR[:options], for example /data=/srv/data:ro");
   EXPECT_EQ(ErrorOf("data=/srv"), "export path \"data\" does not begin with a slash");
   EXPECT_EQ(ErrorOf("/data="), "export \"/data=\" names no directory");

@@ -11,15 +11,15 @@
 namespace penstock::nfs {
 namespace {
 
-// FNV-1a: written into handles that clients keep for years, so it must never change. No secret is hidden in it.
+// FNV-1a. It must never change, because clients keep handles with these ids for years. It need not be secret.
 ExportId IdOf(std::string_view path) {
   uint32_t hash = 2166136261;
   for (const char c : path) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
   return ExportId(hash);
 }
 
-// What is left of `path` inside `prefix` (a normal export path); nothing where it does not lead there. A path of MOUNT
-// is the client's wording, with as many slashes as it likes.
+// Returns the rest of `path` after `prefix`, a normal export path, or nullopt if `path` is not within it. A client's path may have
+// any number of slashes.
 std::optional<std::string_view> RestBelow(std::string_view path, std::string_view prefix) {
   const auto skip_slashes = [](std::string_view& text) {
     text.remove_prefix(std::min(text.find_first_not_of('/'), text.size()));

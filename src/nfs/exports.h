@@ -1,6 +1,6 @@
-// The export table: which trees are served under which names, to whom, and as whom.
+// The export table: the served trees with their paths, their permitted clients, and the mapping of users.
 //
-// Filled while the server is set up and never changed while it serves, so that any thread may read it without a lock.
+// It is filled during set-up and does not change while the server runs, so any thread may read it without a lock.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ class Export {
   const ExportOptions& options() const { return options_; }
 
   FileHandle root() const { return {id_, file_system_->Root()}; }
-  // Of a handle that the file system gave, or has identified.
+  // Returns the name of a file. Requires a handle that the file system has returned or identified.
   NamedFile Name(const fs::Handle& object) const;
 
-  // Whether the host and port that a call came from may use this export. Over RDMA the port does not count: Linux's client
-  // leaves it to the RDMA connection manager, which gives it one above 1023 (and Linux's server asks for no other).
+  // Returns true if the client's host and port may use this export. Over RDMA any port is accepted: Linux's client lets the RDMA
+  // connection manager choose the port, which is above 1023 (and Linux's server requires no other).
   bool Admits(const rpc::Peer& client) const;
 
  private:
@@ -45,26 +45,26 @@ class Export {
 
 class Exports {
  public:
-  // An error where the path is no export path, or is taken.
+  // Fails if the path is not a valid export path, or is already exported.
   SetupResult<void> Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system, ExportOptions options);
 
-  // Null where no export has this id (any more).
+  // Returns null if no export has this id.
   const Export* Find(ExportId id) const;
 
-  // The export that a path leads into, the deepest one where exports are nested.
+  // The export that contains a path; the deepest one if exports are nested.
   struct Place {
-    const Export* found = nullptr;  // null where the path leads into no export
-    std::string_view rest;          // what is left of the path inside of it; views the argument
+    const Export* found = nullptr;  // null if no export contains the path
+    std::string_view rest;          // the path within the export; a view of the argument
   };
   Place Resolve(std::string_view path) const;
 
-  // Tells the operator, once, that this export does not admit this client, and why; or that none does.
+  // Log, once, that this export or that every export refuses the client, and why.
   void Refuse(const SocketAddress& client, const Export& refused) const;
   void RefuseAll(const SocketAddress& client) const;
-  // Likewise that the directory of an export is gone.
+  // Logs, once, that the directory of an export is gone.
   void Miss(const SocketAddress& client, const Export& missed) const;
 
-  // In the order of their ids.
+  // Ordered by id.
   const std::vector<std::unique_ptr<const Export>>& all() const { return exports_; }
 
  private:

@@ -26,7 +26,7 @@ rpc::Peer Client(const char* address, uint16_t port = 700) {
   return peer;
 }
 
-TEST(Refusals, AreToldOnceForEachHostAndReason) {
+TEST(Refusals, LogsEachHostAndReasonOnce) {
   Refusals refusals;
   const auto one = asio::ip::make_address("192.0.2.1"), other = asio::ip::make_address("192.0.2.2");
   EXPECT_TRUE(refusals.Tell(one, "is refused"));
@@ -36,7 +36,7 @@ TEST(Refusals, AreToldOnceForEachHostAndReason) {
   EXPECT_TRUE(refusals.Tell(one, "is refused for another reason"));
 }
 
-TEST_F(ExportsTest, AnExportIsFoundByTheIdThatItsHandlesCarry) {
+TEST_F(ExportsTest, FindsAnExportByTheIdInItsHandles) {
   ASSERT_TRUE(Add("/data"));
   ASSERT_TRUE(Add("/home"));
   for (const auto& each : exports_.all()) {
@@ -45,7 +45,7 @@ TEST_F(ExportsTest, AnExportIsFoundByTheIdThatItsHandlesCarry) {
   EXPECT_EQ(exports_.Find(ExportId(12345)), nullptr);
 }
 
-TEST_F(ExportsTest, IdsDependOnThePathAloneSoThatHandlesOutliveTheServer) {
+TEST_F(ExportsTest, IdDependsOnlyOnThePath) {
   ASSERT_TRUE(Add("/data"));
   EXPECT_EQ(exports_.all()[0]->id(), ExportId(0x49f653fe));
   Exports other;
@@ -54,13 +54,13 @@ TEST_F(ExportsTest, IdsDependOnThePathAloneSoThatHandlesOutliveTheServer) {
   EXPECT_NE(other.Find(exports_.all()[0]->id()), nullptr);
 }
 
-TEST_F(ExportsTest, APathIsExportedOnce) {
+TEST_F(ExportsTest, RejectsASecondExportOfAPath) {
   ASSERT_TRUE(Add("/data"));
   EXPECT_EQ(Add("/data/").error().message, "\"/data\" is exported twice");
   EXPECT_FALSE(Add("data"));
 }
 
-TEST_F(ExportsTest, APathLeadsIntoTheDeepestExport) {
+TEST_F(ExportsTest, ResolvesAPathToTheDeepestExport) {
   ASSERT_TRUE(Add("/"));
   ASSERT_TRUE(Add("/data"));
   ASSERT_TRUE(Add("/data/deep"));
@@ -73,7 +73,7 @@ TEST_F(ExportsTest, APathLeadsIntoTheDeepestExport) {
   EXPECT_EQ(Resolve("/data/deeper"), "/data + deeper");
 }
 
-TEST_F(ExportsTest, ComponentsAreComparedWhole) {
+TEST_F(ExportsTest, ComparesWholeComponents) {
   ASSERT_TRUE(Add("/data"));
   EXPECT_EQ(Resolve("/database"), "nowhere");
   EXPECT_EQ(Resolve("/dat"), "nowhere");
@@ -82,12 +82,12 @@ TEST_F(ExportsTest, ComponentsAreComparedWhole) {
   EXPECT_EQ(Resolve(""), "nowhere");
 }
 
-TEST_F(ExportsTest, AdmitsEverybodyUnlessToldOtherwise) {
+TEST_F(ExportsTest, AdmitsAllHostsByDefault) {
   ASSERT_TRUE(Add("/data"));
   EXPECT_TRUE(exports_.all()[0]->Admits(Client("203.0.113.1", 50000)));
 }
 
-TEST_F(ExportsTest, AdmitsTheNetworksItWasTold) {
+TEST_F(ExportsTest, AdmitsTheConfiguredNetworks) {
   ASSERT_TRUE(Add("/data", {.clients = {*Network::Parse("10.0.0.0/8"), *Network::Parse("::1")}}));
   const Export& data = *exports_.all()[0];
   EXPECT_TRUE(data.Admits(Client("10.1.2.3")));
@@ -96,22 +96,22 @@ TEST_F(ExportsTest, AdmitsTheNetworksItWasTold) {
   EXPECT_FALSE(data.Admits(Client("192.0.2.1")));
 }
 
-TEST_F(ExportsTest, AdmitsPrivilegedPortsOnlyWhereItWasTold) {
+TEST_F(ExportsTest, RequiresPrivilegedPortsWithSecure) {
   ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
   const Export& data = *exports_.all()[0];
   EXPECT_TRUE(data.Admits(Client("192.0.2.1", 1023)));
   EXPECT_FALSE(data.Admits(Client("192.0.2.1", 1024)));
 }
 
-// Linux's client takes any port for RDMA, also where it takes a privileged one for TCP.
-TEST_F(ExportsTest, AdmitsEveryPortOverRdma) {
+// Linux's client uses any port for RDMA, even if it uses a privileged one for TCP.
+TEST_F(ExportsTest, AdmitsAnyPortOverRdma) {
   const ExportOptions options{.clients = {*Network::Parse("192.0.2.0/24")}, .privileged_ports = true};
   ASSERT_TRUE(Add("/data", options));
   rpc::Peer peer = Client("192.0.2.1", 50000);
   peer.transport = rpc::TransportKind::kRdma;
   EXPECT_TRUE(exports_.all()[0]->Admits(peer));
   peer.address = {asio::ip::make_address("203.0.113.1"), 700};
-  EXPECT_FALSE(exports_.all()[0]->Admits(peer)) << "the address counts";
+  EXPECT_FALSE(exports_.all()[0]->Admits(peer)) << "the address is checked";
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// What the clients of one version of NFS may rely on, told to another version that serves the same files: that nobody
-// writes what they have denied to others, and that nobody changes, unknown to them, what is delegated to them. Operations
-// that are done outside of NFSv4 must respect both (RFC 8881 §10.2, §9.7).
+// The claims of NFSv4 clients on files, for other NFS versions that serve the same files. Operations outside of NFSv4 must respect
+// share denials, and must not change a delegated file before its delegation is recalled (RFC 8881 §10.2, §9.7).
 #pragma once
 
 #include <atomic>
@@ -16,41 +15,41 @@ namespace penstock::nfs {
 
 class FileClaims {
  public:
-  // What somebody is about to do with a file.
+  // An intended use of a file.
   enum class Use : uint8_t {
     kReadAttributes,
     kRead,
-    kWrite,   // a new size is a write
-    kChange,  // otherwise: it is removed, renamed, replaced or linked, or attributes of it are set
+    kWrite,   // writing data or setting the size
+    kChange,  // removing, renaming, replacing or linking the file, or setting other attributes
   };
   enum class Verdict : uint8_t {
-    kFree,    // nothing is in the way
-    kLater,   // something is, but not for long: a delegation is recalled, or could still be reclaimed after a restart
-    kDenied,  // a client that has the file open denies it to all others, for as long as it likes
+    kFree,    // there is no conflict
+    kLater,   // a temporary conflict: a delegation is being recalled, or may still be reclaimed after a restart
+    kDenied,  // an open denies the use to other clients, for an unlimited time
   };
 
   virtual ~FileClaims() = default;
 
-  // Whether anybody claims anything, of any file. All that a server pays whose clients claim nothing. Any thread.
+  // Returns true if any client has a claim on any file. This is the only cost if no client has one. Thread-safe.
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
 
-  // A moment, for IsOutdated.
+  // Returns a mark of the present time for IsOutdated().
   virtual uint64_t Mark() const = 0;
-  // Whether a client may know a newer version of the file than its file system, or may have had one since `mark`: it has
-  // the file delegated for writing. Then nobody is told attributes that nobody asked for, so that those who need them ask.
-  // Any thread. Takes no lock unless somebody has.
+  // Returns true if a client has, or has had since `mark`, a write delegation on the file, and so may know a newer version than the
+  // file system. Replies then leave out attributes that the caller did not ask for; a caller that needs them asks by GETATTR.
+  // Thread-safe. Takes a lock only if a write delegation exists.
   virtual bool IsOutdated(const NamedFile& file, uint64_t mark) const = 0;
 
-  // Somebody is about it: while this lives, nobody else is promised that the file stays as it is.
+  // Registers an operation on the file: during its lifetime, no client gets a new delegation.
   class Hold {
    public:
     virtual ~Hold() = default;
   };
   struct Checked {
     Verdict verdict;
-    std::unique_ptr<Hold> hold{};  // where the file is to be changed: until that is done
+    std::unique_ptr<Hold> hold{};  // for a change of the file: keep it until the change is done
   };
-  // Recalls what is in the way. Any thread; comes back on `loop`, the caller's (none in a simulation).
+  // Recalls conflicting delegations. Thread-safe. Resumes on the caller's `loop`, which is null in a simulation.
   virtual Task<Checked> Check(Loop* loop, NamedFile file, Use use) = 0;
 
  protected:

@@ -1,12 +1,12 @@
-// File handles as clients hold them, the same for every version of NFS.
+// The file handles that clients receive. All versions of NFS use the same format.
 //
 //      0         1         2         3         4         5 ... 52
 //  +---------+---------+---------+---------+---------+---------------------------+
 //  | version |             export id, big-endian     | the file system's handle  |
 //  +---------+---------+---------+---------+---------+---------------------------+
 //
-// Nothing in it changes when the server starts again. At most 53 octets: version 3 carries 64 (RFC 1813 §2.4), version
-// 4 carries 128 (RFC 8881 §3.2).
+// A handle stays valid after a restart of the server. It has at most 53 octets: version 3 permits 64 (RFC 1813 §2.4), version 4
+// permits 128 (RFC 8881 §3.2).
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@
 
 namespace penstock::nfs {
 
-// Names an export in handles: a hash of its path, so that it outlives the server and the order of its configuration.
+// Identifies an export in handles. It is a hash of the export's path, so it does not depend on the order of the configuration, and
+// survives restarts.
 struct ExportIdTag;
 using ExportId = Strong<ExportIdTag, uint32_t>;
 
@@ -32,8 +33,8 @@ struct FileHandle {
   ExportId export_id;
   fs::Handle object;
 
-  // Empty where the bytes were never a handle of this server (NFS3ERR_BADHANDLE). Whether it still leads somewhere is
-  // for Exports and the file system to say (NFS3ERR_STALE).
+  // Returns nullopt if the bytes are not in this format (NFS3ERR_BADHANDLE). Exports and the file system decide whether the handle
+  // is stale (NFS3ERR_STALE).
   static std::optional<FileHandle> Parse(ConstBytes bytes) {
     if (bytes.size() <= kHeaderSize || bytes[0] != kVersion) return std::nullopt;
     const auto object = fs::Handle::FromBytes(bytes.subspan(kHeaderSize));
@@ -45,7 +46,7 @@ struct FileHandle {
 };
 static_assert(FileHandle::kMaxSize <= 64, "NFS3_FHSIZE, RFC 1813 §2.4");
 
-// The wire form of a handle.
+// The encoded form of a handle.
 class EncodedHandle {
  public:
   explicit EncodedHandle(const FileHandle& handle) : size_(FileHandle::kHeaderSize + handle.object.size()) {
@@ -60,8 +61,8 @@ class EncodedHandle {
   size_t size_;
 };
 
-// A file as a client names it. Two are equal where they are the same file, whichever exports they are named by: opens, locks
-// and delegations are the file's. What a client is told of it later names the handle that the client knows.
+// A file and the handle by which a client names it. Two are equal if they are the same file, through any export: opens, locks and
+// delegations belong to the file. Later messages to the client about the file use the client's handle.
 struct NamedFile {
   FileHandle handle;
   fs::Identity identity;

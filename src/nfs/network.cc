@@ -10,7 +10,7 @@
 namespace penstock::nfs {
 namespace {
 
-// Whether the first `bits` bits of two addresses in network byte order are the same.
+// Returns true if the first `bits` bits of two addresses in network byte order are equal.
 template <class Octets>
 bool SamePrefix(const Octets& a, const Octets& b, unsigned bits) {
   const size_t whole = bits / 8;

@@ -1,4 +1,4 @@
-// Which hosts may come: a network in CIDR notation, of either version of IP.
+// A network in CIDR notation, IPv4 or IPv6, for the permitted clients of an export.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace penstock::nfs {
 
 class Network {
  public:
-  // "10.0.0.0/8", "fd00::/8", or an address alone, which is a network of one host. Bits beyond the prefix are ignored.
+  // Parses "10.0.0.0/8", "fd00::/8", or a single address, which is a network of one host. Ignores bits beyond the prefix.
   static std::optional<Network> Parse(std::string_view text);
 
   bool Contains(const IpAddress& address) const;

@@ -1,4 +1,4 @@
-// What the operator is told of hosts that are refused: a line for each host and reason, once.
+// Logs refused hosts: one line for each host and reason.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace penstock::nfs {
 
-// Any thread.
+// Thread-safe.
 class Refusals {
  public:
-  // "HOST REASON", as a warning, unless that is among the last so many lines. Whether it was logged.
+  // Logs the warning "HOST REASON" unless it is among the recent lines. Returns true if it was logged.
   bool Tell(const IpAddress& host, std::string_view reason);
 
  private:
-  // A host that makes reasons up, or a network of hosts, repeats lines; memory stays as it is.
+  // The number of remembered lines. A host with many reasons, or many hosts, may repeat lines, but memory stays bounded.
   static constexpr size_t kMostKept = 1000;
 
   std::mutex mutex_;

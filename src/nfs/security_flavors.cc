@@ -19,7 +19,7 @@ constexpr std::array<Row, SecurityFlavors::kMax> kRows{{
     {SecurityFlavor::kKrb5p, "krb5p", 390005, rpc::GssService::kPrivacy},
 }};
 
-// Every flavor has its row.
+// One row for each flavor.
 const Row& RowOf(SecurityFlavor flavor) { return *std::ranges::find(kRows, flavor, &Row::flavor); }
 
 }  // namespace

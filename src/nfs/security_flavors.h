@@ -1,4 +1,4 @@
-// The ways in which clients of an export may say, or prove, who they are: "sec=" of exports(5).
+// The security flavors of an export: "sec=" of exports(5).
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,19 @@
 
 namespace penstock::nfs {
 
-// Those of Kerberos 5 are RPCSEC_GSS with a service (RFC 8881 §2.2.1.1.1.2.1).
+// The flavors of Kerberos 5 are RPCSEC_GSS with a service (RFC 8881 §2.2.1.1.1.2.1).
 enum class SecurityFlavor : uint8_t { kNone, kSys, kKrb5, kKrb5i, kKrb5p };
 
-// The flavor of a call. The server knows no mechanism but Kerberos 5.
+// Returns the flavor of a call. Kerberos 5 is the only supported mechanism of RPCSEC_GSS.
 SecurityFlavor FlavorOf(const rpc::Credential& credential);
-// As MOUNT gives it: the flavor, or the pseudo flavor of a mechanism and service (RFC 8881 §2.2.1.1.1.2.1).
+// Returns the number for MOUNT: the flavor, or the pseudo flavor of a mechanism and service (RFC 8881 §2.2.1.1.1.2.1).
 uint32_t NumberOf(SecurityFlavor flavor);
-// RPCSEC_GSS alone.
+// Requires a flavor of RPCSEC_GSS.
 std::optional<rpc::GssService> ServiceOf(SecurityFlavor flavor);
-// As in "sec=".
+// Returns the name in "sec=".
 std::string_view NameOf(SecurityFlavor flavor);
 
-// A few of them, without doubles, those first that the operator likes best.
+// A list of flavors without duplicates, in the operator's order of preference.
 class SecurityFlavors {
  public:
   using value_type = SecurityFlavor;
@@ -39,10 +39,10 @@ class SecurityFlavors {
   constexpr SecurityFlavors(std::initializer_list<SecurityFlavor> flavors) {
     for (const SecurityFlavor flavor : flavors) Add(flavor);
   }
-  // Names with colons between them, none of them twice; at least one.
+  // Parses names that are separated by colons. Fails if there is none, or if one is repeated or unknown.
   static SetupResult<SecurityFlavors> Parse(std::string_view text);
 
-  // At the end, unless it is there already.
+  // Appends the flavor unless the list has it.
   constexpr void Add(SecurityFlavor flavor) {
     if (!Has(flavor)) flavors_[count_++] = flavor;
   }

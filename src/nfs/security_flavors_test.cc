@@ -28,7 +28,7 @@ std::string ErrorOf(std::string_view text) {
   return parsed ? "" : parsed.error().message;
 }
 
-TEST(SecurityFlavors, AreNamedInTheOrderOfPreference) {
+TEST(SecurityFlavors, ParsesNamesInOrderOfPreference) {
   const auto parsed = SecurityFlavors::Parse("krb5p:krb5i:krb5:sys:none");
   ASSERT_TRUE(parsed);
   EXPECT_THAT(*parsed, ElementsAre(kKrb5p, kKrb5i, kKrb5, kSys, kNone));
@@ -36,7 +36,7 @@ TEST(SecurityFlavors, AreNamedInTheOrderOfPreference) {
   EXPECT_THAT(*SecurityFlavors::Parse("sys"), ElementsAre(kSys));
 }
 
-TEST(SecurityFlavors, UnknownOnesAndDoublesAreNamed) {
+TEST(SecurityFlavors, RejectsUnknownAndRepeatedNames) {
   EXPECT_THAT(ErrorOf("sys:lipkey"), HasSubstr("\"lipkey\" is no security flavor"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("\"\" is no security flavor"));
   EXPECT_THAT(ErrorOf("sys:"), HasSubstr("\"\" is no security flavor"));
@@ -44,7 +44,7 @@ TEST(SecurityFlavors, UnknownOnesAndDoublesAreNamed) {
 }
 
 // RFC 8881 §2.2.1.1.1.2.1
-TEST(SecurityFlavors, KerberosHasANumberForEachService) {
+TEST(SecurityFlavors, HasAPseudoFlavorForEachServiceOfKerberos) {
   EXPECT_EQ(NumberOf(kKrb5), 390003u);
   EXPECT_EQ(NumberOf(kKrb5i), 390004u);
   EXPECT_EQ(NumberOf(kKrb5p), 390005u);
@@ -52,7 +52,7 @@ TEST(SecurityFlavors, KerberosHasANumberForEachService) {
   EXPECT_EQ(NumberOf(kNone), 0u);
 }
 
-TEST(SecurityFlavors, OneServiceDoesNotStandForAnother) {
+TEST(SecurityFlavors, DistinguishesTheServicesOfKerberos) {
   const SecurityFlavors integrity{kKrb5i};
   EXPECT_TRUE(integrity.Admits(Gss(rpc::GssService::kIntegrity)));
   EXPECT_FALSE(integrity.Admits(Gss(rpc::GssService::kNone)));
@@ -63,7 +63,7 @@ TEST(SecurityFlavors, OneServiceDoesNotStandForAnother) {
   EXPECT_FALSE((SecurityFlavors{kSys}).Admits(Plain(rpc::AuthFlavor::AUTH_NONE)));
 }
 
-TEST(SecurityFlavors, AUnionHasEachOfThemOnce) {
+TEST(SecurityFlavors, UnionHasEachFlavorOnce) {
   SecurityFlavors all{kSys};
   all.Add(SecurityFlavors{kKrb5p, kSys});
   EXPECT_EQ(all, (SecurityFlavors{kSys, kKrb5p}));

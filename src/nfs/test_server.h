@@ -1,4 +1,4 @@
-// For tests: programs behind a dispatcher, called with encoded calls as a transport would call them.
+// For tests: programs behind a dispatcher, which receive encoded calls as from a transport.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 
 namespace penstock::nfs {
 
-// Runs a task that never waits for anything outside.
+// Runs a task that waits for no external event.
 template <class T>
 T Now(Task<T> task) {
   std::optional<T> result;
@@ -35,7 +35,7 @@ T Now(Task<T> task) {
   return std::move(*result);
 }
 
-// Time that stands still until somebody moves it.
+// A clock that the test advances.
 class StoppedClock : public TimerService {
  public:
   TimePoint Now() const override { return now; }
@@ -43,7 +43,7 @@ class StoppedClock : public TimerService {
   TimePoint now{};
 };
 
-// What a reply says, whether it has results or not.
+// A decoded reply, with or without results.
 struct Answer {
   rpc::Message message;
   rpc::ReplyHeader header;
@@ -65,8 +65,8 @@ class TestServer {
     SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
   }
 
-  // An export of a fresh file system whose clock ticks once a second. Before the first call. `faults` makes that of the last
-  // one fail.
+  // Exports a new file system whose clock ticks once a second. Call it before the first call. `faults` makes the file system of the
+  // last export fail.
   fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
     auto ticks = std::make_shared<int64_t>(1'000'000);
     auto file_system = std::make_shared<fs::memory::FileSystem>(
@@ -82,7 +82,7 @@ class TestServer {
     return {.data = xdr::Opaque<64>(EncodedHandle(place.found->root()).bytes())};
   }
 
-  // Who calls from now on.
+  // Sets the caller of the next calls.
   void SetIdentity(const rpc::SystemIdentity& identity) {
     credential_ = rpc::ClientCredential(identity);
     secured.reset();
@@ -92,7 +92,7 @@ class TestServer {
     credential_ = rpc::ClientCredential();
     secured.reset();
   }
-  // Outlives its calls.
+  // Must outlive its calls.
   void SetInitiator(const TestInitiator& who, rpc::GssService service) { secured = who.With(service); }
 
   template <class Arguments>
@@ -128,7 +128,7 @@ class TestServer {
     return results;
   }
 
-  // Views in the results live as long as the server.
+  // Views in the results are valid as long as the server lives.
   template <class Procedure>
   typename Procedure::Results Call(const typename Procedure::Arguments& arguments) {
     return ResultsOf<Procedure>(Ask(EncodeCall<Procedure>(arguments)));
@@ -141,7 +141,7 @@ class TestServer {
   mount::Program mount{exports};
   StoppedClock clock;
   rpc::ReplyCache cache;
-  std::optional<rpc::Credential> secured;  // instead of what calls say
+  std::optional<rpc::Credential> secured;  // replaces the credential of calls
   CalledBy secured_nfs{nfs, secured}, secured_mount{mount, secured};
   std::shared_ptr<fs::FailingFiles> faults;
   rpc::Dispatcher dispatcher = MakeDispatcher();

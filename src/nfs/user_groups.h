@@ -1,5 +1,5 @@
-// The groups of users as this host knows them, in place of those that a credential names: AUTH_SYS has room for sixteen (RFC 5531
-// appendix A), and a user may be in more; RPCSEC_GSS names none at all.
+// The groups of users in this host's databases, which replace those of a credential. AUTH_SYS has room for sixteen groups (RFC 5531
+// appendix A), and a user may be in more; RPCSEC_GSS carries no groups.
 #pragma once
 
 #include <chrono>
@@ -17,20 +17,20 @@
 
 namespace penstock::nfs {
 
-// Any thread.
+// A cache of the groups. Thread-safe.
 class UserGroups {
  public:
   using List = std::shared_ptr<const std::vector<uint32_t>>;
-  // May block. No groups where the user is not known.
+  // Looks up a user's groups. May block. Returns no groups for an unknown user.
   using LookUp = std::function<std::vector<uint32_t>(uint32_t uid)>;
   struct Settings {
     Duration known_for = std::chrono::minutes(5);
     size_t users = 16384;
-    // Also of users whose credentials name their groups.
+    // Look up users of AUTH_SYS too, whose credentials name groups.
     bool of_everybody = true;
   };
 
-  // `pool` outlives it. Without a pool, look-ups are made at once.
+  // `pool` must outlive this object. Without a pool, look-ups run at once.
   UserGroups(LookUp look_up, std::function<TimePoint()> now, Workers* pool)
       : UserGroups(std::move(look_up), std::move(now), pool, Settings{}) {}
   UserGroups(LookUp look_up, std::function<TimePoint()> now, Workers* pool, const Settings& settings)
@@ -39,16 +39,16 @@ class UserGroups {
   // getgrouplist(3)
   static std::vector<uint32_t> OfSystem(uint32_t uid);
 
-  // Whether the groups of who comes with such a credential are taken from here.
+  // Returns true if the groups of this credential's user come from this object.
   bool AreOf(const rpc::Credential& credential) const {
     return credential.flavor == rpc::AuthFlavor::RPCSEC_GSS ||
            (settings_.of_everybody && credential.flavor == rpc::AuthFlavor::AUTH_SYS);
   }
 
-  // Whether Of() is what the host said not long ago. Where not: Load() first.
+  // Returns true if Of() has a recent entry for the user. Otherwise call Load() first.
   bool Knows(uint32_t uid) const;
   Task<> Load(Loop* loop, uint32_t uid);
-  // Null where nothing is known.
+  // Returns null if there is no entry.
   List Of(uint32_t uid) const;
 
  private:
@@ -62,14 +62,14 @@ class UserGroups {
   const std::function<TimePoint()> now_;
   Workers* const pool_;
   const Settings settings_;
-  mutable std::mutex mutex_;  // guards what follows; held for a look at it
+  mutable std::mutex mutex_;  // guards the following members; held briefly
   std::unordered_map<uint32_t, Entry> known_;
 };
 
-// A program whose callers' groups are known when it is called: see ExportOptions::groups.
+// Looks up the caller's groups before it calls a program: see ExportOptions::groups.
 class WithGroups final : public rpc::ForwardingProgram {
  public:
-  // Both outlive it.
+  // Both must outlive this object.
   WithGroups(rpc::Program& program, UserGroups& groups) : ForwardingProgram(program), groups_(groups) {}
 
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;

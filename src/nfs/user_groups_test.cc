@@ -38,13 +38,13 @@ class UserGroupsTest : public testing::Test {
       [this] { return time; }, nullptr, UserGroups::Settings{.known_for = std::chrono::minutes(5), .users = 4});
 };
 
-TEST_F(UserGroupsTest, AreThoseThatTheHostKnows) {
+TEST_F(UserGroupsTest, ReturnsTheHostsGroups) {
   EXPECT_EQ(groups_->Of(1000), nullptr);
   EXPECT_THAT(Groups(1000), ElementsAre(100, 27));
   EXPECT_THAT(Groups(7), IsEmpty());
 }
 
-TEST_F(UserGroupsTest, AreLookedUpOnceInAWhile) {
+TEST_F(UserGroupsTest, CachesGroupsForALimitedTime) {
   Groups(1000);
   time += std::chrono::minutes(5) - std::chrono::nanoseconds(1);
   Groups(1000);
@@ -55,17 +55,17 @@ TEST_F(UserGroupsTest, AreLookedUpOnceInAWhile) {
   EXPECT_THAT(Groups(1000), ElementsAre(5));
 }
 
-TEST_F(UserGroupsTest, AreNotRememberedOfEverybody) {
+TEST_F(UserGroupsTest, LimitsTheNumberOfCachedUsers) {
   for (uint32_t uid = 0; uid < 100; ++uid) Groups(uid);
   int known = 0;
   for (uint32_t uid = 0; uid < 100; ++uid) known += groups_->Knows(uid) ? 1 : 0;
   EXPECT_EQ(known, 4);
 }
 
-TEST(SystemGroups, OfRootAreSome) { EXPECT_THAT(UserGroups::OfSystem(0), testing::Contains(0u)); }
-TEST(SystemGroups, OfNobodyThatIsKnownAreNone) { EXPECT_THAT(UserGroups::OfSystem(4'000'000'001), IsEmpty()); }
+TEST(SystemGroups, RootHasGroups) { EXPECT_THAT(UserGroups::OfSystem(0), testing::Contains(0u)); }
+TEST(SystemGroups, UnknownUserHasNoGroups) { EXPECT_THAT(UserGroups::OfSystem(4'000'000'001), IsEmpty()); }
 
-// ---- in place of the credential's ----
+// ---- replacing the groups of a credential ----
 
 rpc::Peer PeerAt(const char* address, uint16_t port) {
   rpc::Peer peer;
@@ -90,7 +90,7 @@ class GroupsOfCallerTest : public UserGroupsTest {
   rpc::Credential credential_;
 };
 
-TEST_F(GroupsOfCallerTest, AreLookedUpForThoseAloneWhoseCredentialsNameNone) {
+TEST_F(GroupsOfCallerTest, LooksUpGroupsOnlyForCredentialsWithoutGroups) {
   const auto of_few =
       std::make_shared<UserGroups>([](uint32_t) { return std::vector<uint32_t>{100, 27}; }, [this] { return time; },
                                    nullptr, UserGroups::Settings{.of_everybody = false});
@@ -105,14 +105,14 @@ TEST_F(GroupsOfCallerTest, AreLookedUpForThoseAloneWhoseCredentialsNameNone) {
   EXPECT_THAT(Caller(options, credential_, kPeer).context().credentials.groups, ElementsAre(100, 27));
 }
 
-TEST_F(GroupsOfCallerTest, ReplaceTheListAndNotTheGroup) {
+TEST_F(GroupsOfCallerTest, ReplacesSupplementaryGroupsButNotThePrimaryGroup) {
   Groups(1000);
   const Caller caller = Called(Squash::kRoot);
   EXPECT_EQ(caller.context().credentials.gid, 50u);
   EXPECT_THAT(caller.context().credentials.groups, ElementsAre(100, 27));
 }
 
-TEST_F(GroupsOfCallerTest, MayBeMoreThanSixteen) {
+TEST_F(GroupsOfCallerTest, UsesMoreThanSixteenGroups) {
   for (uint32_t group = 1; group <= 40; ++group) host[1000].push_back(group);
   Groups(1000);
   std::optional<Caller> caller = Called(Squash::kNone);
@@ -122,7 +122,7 @@ TEST_F(GroupsOfCallerTest, MayBeMoreThanSixteen) {
   EXPECT_EQ(copy.context().credentials.groups.back(), 40u);
 }
 
-TEST_F(GroupsOfCallerTest, AreSquashedAsOthersAre) {
+TEST_F(GroupsOfCallerTest, SquashesLookedUpGroups) {
   host[1000] = {0, 27};
   Groups(1000);
   EXPECT_THAT(Called(Squash::kRoot).context().credentials.groups, ElementsAre(98, 27));
@@ -130,11 +130,11 @@ TEST_F(GroupsOfCallerTest, AreSquashedAsOthersAre) {
   EXPECT_THAT(Called(Squash::kAll).context().credentials.groups, IsEmpty());
 }
 
-TEST_F(GroupsOfCallerTest, AreNoneWhereNothingIsKnown) {
+TEST_F(GroupsOfCallerTest, UnknownUserHasNoGroups) {
   EXPECT_THAT(Called(Squash::kRoot).context().credentials.groups, IsEmpty());
 }
 
-// ---- before a program is called ----
+// ---- WithGroups ----
 
 class RecordingProgram : public rpc::Program {
  public:
@@ -169,7 +169,7 @@ class WithGroupsTest : public UserGroupsTest {
   WithGroups with_{program_, *groups_};
 };
 
-TEST_F(WithGroupsTest, TheGroupsAreKnownWhenTheProgramIsCalled) {
+TEST_F(WithGroupsTest, LooksUpGroupsBeforeTheCall) {
   Call(rpc::AuthFlavor::AUTH_SYS, 1);
   EXPECT_EQ(program_.calls, 1);
   EXPECT_TRUE(groups_->Knows(1000));
@@ -177,19 +177,19 @@ TEST_F(WithGroupsTest, TheGroupsAreKnownWhenTheProgramIsCalled) {
   EXPECT_EQ(look_ups, 1);
 }
 
-TEST_F(WithGroupsTest, WhoeverComesByRpcsecGssIsLookedUp) {
+TEST_F(WithGroupsTest, LooksUpUsersOfRpcsecGss) {
   Call(rpc::AuthFlavor::RPCSEC_GSS, 1);
   EXPECT_TRUE(groups_->Knows(1000));
 }
 
-TEST_F(WithGroupsTest, NobodyIsLookedUpWhoDoesNotSayWhoHeIs) {
+TEST_F(WithGroupsTest, DoesNotLookUpUsersOfAuthNone) {
   Call(rpc::AuthFlavor::AUTH_NONE, 1);
   Call(rpc::AuthFlavor::AUTH_SYS, 0);
   EXPECT_EQ(program_.calls, 2);
   EXPECT_EQ(look_ups, 0);
 }
 
-TEST_F(WithGroupsTest, ItIsTheSameProgram) {
+TEST_F(WithGroupsTest, ForwardsToTheSameProgram) {
   EXPECT_EQ(with_.number(), 100003u);
   EXPECT_EQ(with_.versions().low, 3u);
   EXPECT_EQ(with_.versions().high, 4u);

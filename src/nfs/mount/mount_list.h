@@ -1,5 +1,5 @@
-// Who has mounted what, as MOUNT's DUMP tells it (RFC 1813 §5.2.2). Hearsay: clients that vanish leave their entries
-// behind, so that nothing but DUMP may depend on it, and its length is bounded.
+// The list of mounts for MOUNT's DUMP (RFC 1813 §5.2.2). It is unreliable, because a client that vanishes leaves its entries. So only
+// DUMP uses it, and its length is bounded.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace penstock::nfs::mount {
 
-// Any thread.
+// Thread-safe.
 class MountList {
  public:
   struct Entry {
@@ -20,10 +20,10 @@ class MountList {
     bool operator==(const Entry&) const = default;
   };
 
-  // Beyond `limit` entries the oldest is forgotten.
+  // Beyond `limit` entries, the list removes the oldest.
   explicit MountList(size_t limit = 1024) : limit_(limit) {}
 
-  // Once for each pair, however often it is mounted.
+  // Adds the pair of host and directory unless the list has it.
   void Add(std::string_view host, std::string_view directory);
   void Remove(std::string_view host, std::string_view directory);
   void RemoveAll(std::string_view host);

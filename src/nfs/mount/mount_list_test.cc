@@ -12,7 +12,7 @@ using Entry = MountList::Entry;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(MountList, HoldsEachHostAndDirectoryOnce) {
+TEST(MountList, KeepsEachHostAndDirectoryOnce) {
   MountList list;
   list.Add("192.0.2.1", "/data");
   list.Add("192.0.2.1", "/data");

@@ -40,7 +40,7 @@ mountstat3 ToStatus(fs::Error error) {
   }
 }
 
-// Walks down from the export's root, one component after the other, never through a symbolic link and never up.
+// Looks up one component after the other from the export's root. It follows no symbolic link and never goes up.
 Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::RequestContext& caller, std::string_view path) {
   fs::FileSystem& file_system = from.file_system();
   fs::Handle place = file_system.Root();
@@ -54,7 +54,7 @@ Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::RequestContext& 
     if (step.result->attributes.type != fs::FileType::kDirectory) co_return std::unexpected(fs::Error::kNotDir);
     place = step.result->handle;
   }
-  // The root of an export may be gone as well.
+  // The root of the export may be gone as well.
   const auto attributes = co_await file_system.GetAttributes(caller, place);
   if (!attributes) co_return std::unexpected(attributes.error());
   co_return place;
@@ -97,7 +97,7 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   const auto admits = [&](const auto& each) { return each->Admits(context.peer); };
   if (!place.found && std::ranges::any_of(exports_.all(), admits)) co_return mountres3(MNT3ERR_NOENT);
   if (!place.found) {
-    // Which paths there are is none of its business.
+    // A client that no export admits must not learn which paths exist.
     exports_.RefuseAll(context.peer.address);
     co_return mountres3(MNT3ERR_ACCES);
   }
@@ -106,8 +106,8 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
     exports_.Refuse(context.peer.address, found);
     co_return mountres3(MNT3ERR_ACCES);
   }
-  // AUTH_SYS or better is required, and will do for any export: nobody gets more by it than a handle, and which flavors
-  // go with that. Linux (6.1) mounts in no other way.
+  // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors. Linux 6.1 always
+  // mounts this way.
   const SecurityFlavors& flavors = found.options().security;
   const SecurityFlavor flavor = FlavorOf(context.credential);
   if (flavor == SecurityFlavor::kNone && !flavors.Has(flavor)) {
@@ -151,7 +151,7 @@ xdr::Void Program::UnmountAll(rpc::CallContext& context) {
   return {};
 }
 
-// RFC 1813 §5.2.5. No groups means everybody.
+// RFC 1813 §5.2.5. An empty list of groups means all hosts.
 Task<rpc::AcceptStatus> Program::ListExports(xdr::Decoder& arguments, xdr::Encoder& results) {
   if (!arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
   for (const auto& each : exports_.all()) {

@@ -1,4 +1,4 @@
-// MOUNT version 3 as an RPC program (RFC 1813, appendix I): how a client gets its first file handle. Over TCP.
+// MOUNT version 3 as an RPC program (RFC 1813, appendix I), over TCP. A client gets its first file handle from it.
 #pragma once
 
 #include "nfs/exports.h"
@@ -10,7 +10,7 @@ namespace penstock::nfs::mount {
 
 class Program final : public rpc::Program {
  public:
-  // `exports` outlives the program, and does not change any more.
+  // `exports` must outlive the program, and must not change.
   explicit Program(const Exports& exports) : exports_(exports) {}
 
   uint32_t number() const override;

@@ -34,7 +34,7 @@ class MountTest : public testing::Test {
   mountres3 Mount(std::string_view path) { return server.Call<MOUNTPROC3_MNT>(path); }
   mountstat3 StatusOf(std::string_view path) { return Mount(path).fhs_status(); }
 
-  // "host directory"
+  // Returns the entries of DUMP as "host directory".
   std::vector<std::string> Mounts() {
     std::vector<std::string> mounts;
     for (const auto& entry : server.Call<MOUNTPROC3_DUMP>({})) {
@@ -46,7 +46,7 @@ class MountTest : public testing::Test {
   TestServer server;
 };
 
-TEST_F(MountTest, GivesTheHandleOfAnExport) {
+TEST_F(MountTest, ReturnsTheHandleOfAnExport) {
   const auto mounted = Mount("/data");
   ASSERT_EQ(mounted.fhs_status(), MNT3_OK);
   EXPECT_EQ(mounted.mountinfo().fhandle, server.RootOf("/data").data);
@@ -55,14 +55,14 @@ TEST_F(MountTest, GivesTheHandleOfAnExport) {
   EXPECT_EQ(got.status(), nfs3::NFS3_OK);
 }
 
-TEST_F(MountTest, ADirectoryInsideAnExportMayBeMountedToo) {
+TEST_F(MountTest, MountsADirectoryInsideAnExport) {
   const auto mounted = Mount("//data/deep/./deeper/");
   ASSERT_EQ(mounted.fhs_status(), MNT3_OK);
   const auto parent = server.Call<nfs3::NFSPROC3_LOOKUP>({{{mounted.mountinfo().fhandle}, ".."}});
   EXPECT_EQ(parent.resok().object.data, Mount("/data/deep").mountinfo().fhandle);
 }
 
-TEST_F(MountTest, OnlyExportsAreThere) {
+TEST_F(MountTest, RejectsPathsOutsideOfExports) {
   EXPECT_EQ(StatusOf("/"), MNT3ERR_NOENT);
   EXPECT_EQ(StatusOf(""), MNT3ERR_NOENT);
   EXPECT_EQ(StatusOf("data"), MNT3ERR_NOENT);
@@ -70,44 +70,44 @@ TEST_F(MountTest, OnlyExportsAreThere) {
   EXPECT_EQ(StatusOf("/data/missing/deeper"), MNT3ERR_NOENT);
 }
 
-TEST_F(MountTest, OnlyDirectoriesAreMountedAndLinksAreNotFollowed) {
+TEST_F(MountTest, RejectsFilesAndSymbolicLinks) {
   EXPECT_EQ(StatusOf("/data/file"), MNT3ERR_NOTDIR);
   EXPECT_EQ(StatusOf("/data/file/below"), MNT3ERR_NOTDIR);
   EXPECT_EQ(StatusOf("/data/link"), MNT3ERR_NOTDIR);
   EXPECT_EQ(StatusOf("/data/link/deeper"), MNT3ERR_NOTDIR);
 }
 
-TEST_F(MountTest, NoPathLeadsUp) {
+TEST_F(MountTest, RejectsPathsThatLeadUp) {
   EXPECT_EQ(StatusOf("/data/.."), MNT3ERR_ACCES);
   EXPECT_EQ(StatusOf("/data/deep/../deep"), MNT3ERR_ACCES);
 }
 
-TEST_F(MountTest, NamesAndPathsAreLimited) {
+TEST_F(MountTest, LimitsTheLengthOfNamesAndPaths) {
   EXPECT_EQ(StatusOf("/data/" + std::string(256, 'x')), MNT3ERR_NAMETOOLONG);
   std::string longest = "/data";
   longest.append(1024 - longest.size(), '/');
   EXPECT_EQ(StatusOf(longest), MNT3_OK);
-  // What is longer is no dirpath at all (RFC 1813 §5.1.4).
+  // A longer path is not a valid dirpath (RFC 1813 §5.1.4).
   const Answer longer = server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT::kNumber,
                                                  xdr::StringView<2048>(longest + "/")));
   EXPECT_EQ(longer.accept_status(), rpcmsg::GARBAGE_ARGS);
 }
 
-TEST_F(MountTest, TheWayMustBeOpenToTheCaller) {
+TEST_F(MountTest, RequiresSearchPermissionOnThePath) {
   EXPECT_EQ(StatusOf("/data/private/below"), MNT3ERR_NOENT);
   server.SetUser(1000);
   EXPECT_EQ(StatusOf("/data/private/below"), MNT3ERR_ACCES);
 }
 
-TEST_F(MountTest, HostsThatAreNotAdmittedAreRefused) {
+TEST_F(MountTest, RefusesHostsThatTheExportDoesNotAdmit) {
   server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
   EXPECT_EQ(StatusOf("/inside"), MNT3ERR_ACCES);
   server.peer.address = {asio::ip::make_address("10.1.2.3"), 700};
   EXPECT_EQ(StatusOf("/inside"), MNT3_OK);
 }
 
-// A host that nothing is for learns nothing of what there is.
-TEST(MountOfStrangers, AHostThatNoExportAdmitsIsDenied) {
+// A host that no export admits learns nothing about the exports.
+TEST(MountOfStrangers, DeniesAHostThatNoExportAdmits) {
   TestServer server;
   server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
   for (const char* const path : {"/", "/inside", "/absent"}) {
@@ -117,7 +117,7 @@ TEST(MountOfStrangers, AHostThatNoExportAdmitsIsDenied) {
   EXPECT_EQ(server.Call<MOUNTPROC3_MNT>("/absent").fhs_status(), MNT3ERR_NOENT);
 }
 
-TEST_F(MountTest, TellsWhichFlavorsTheExportTakesTheBestFirst) {
+TEST_F(MountTest, ReturnsTheFlavorsOfTheExportInOrderOfPreference) {
   using enum SecurityFlavor;
   server.Export("/kerberos", {.security = {kKrb5p, kKrb5i, kKrb5}});
   EXPECT_THAT(Mount("/kerberos").mountinfo().auth_flavors, ElementsAre(390005, 390004, 390003));
@@ -125,7 +125,7 @@ TEST_F(MountTest, TellsWhichFlavorsTheExportTakesTheBestFirst) {
   EXPECT_THAT(Mount("/any").mountinfo().auth_flavors, ElementsAre(390003, 1, 0));
 }
 
-TEST_F(MountTest, IsForAnybodyWhoSaysWhoHeIs) {
+TEST_F(MountTest, AcceptsEveryFlavorButAuthNone) {
   server.Export("/kerberos", {.security = {SecurityFlavor::kKrb5p}});
   server.Export("/open", {.security = {SecurityFlavor::kNone}});
   EXPECT_EQ(StatusOf("/kerberos"), MNT3_OK);
@@ -136,7 +136,7 @@ TEST_F(MountTest, IsForAnybodyWhoSaysWhoHeIs) {
   EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC3_MNT>("/kerberos")).auth_status(), rpcmsg::AUTH_TOOWEAK);
 }
 
-TEST_F(MountTest, TellsWhoHasMountedWhat) {
+TEST_F(MountTest, DumpsTheMounts) {
   EXPECT_THAT(Mounts(), IsEmpty());
   Mount("/data");
   Mount("/data/deep");
@@ -144,21 +144,21 @@ TEST_F(MountTest, TellsWhoHasMountedWhat) {
   EXPECT_THAT(Mounts(), ElementsAre("192.0.2.1 /data", "192.0.2.1 /data/deep"));
 }
 
-TEST_F(MountTest, ForgetsWhatTheClientUnmounts) {
+TEST_F(MountTest, RemovesUnmountedEntries) {
   Mount("/data");
   Mount("/data/deep");
   server.Call<MOUNTPROC3_UMNT>("/data");
   EXPECT_THAT(Mounts(), ElementsAre("192.0.2.1 /data/deep"));
 
   server.peer.address = {asio::ip::make_address("192.0.2.2"), 700};
-  server.Call<MOUNTPROC3_UMNTALL>({});  // its own, of which there are none
+  server.Call<MOUNTPROC3_UMNTALL>({});  // it removes the caller's entries; there are none
   EXPECT_THAT(Mounts(), ElementsAre("192.0.2.1 /data/deep"));
   server.peer.address = {asio::ip::make_address("::ffff:192.0.2.1"), 900};
   server.Call<MOUNTPROC3_UMNTALL>({});
   EXPECT_THAT(Mounts(), IsEmpty());
 }
 
-TEST_F(MountTest, ListsExportsWithThoseWhoMayMountThem) {
+TEST_F(MountTest, ListsExportsWithTheirClients) {
   server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8"), *Network::Parse("fd00::/8")}});
   std::map<std::string, std::vector<std::string>> listed;
   for (const auto& node : server.Call<MOUNTPROC3_EXPORT>({})) {
@@ -170,7 +170,7 @@ TEST_F(MountTest, ListsExportsWithThoseWhoMayMountThem) {
   EXPECT_THAT(listed["/inside"], ElementsAre("10.0.0.0/8", "fd00::/8"));
 }
 
-TEST_F(MountTest, ThereIsVersionThreeOnly) {
+TEST_F(MountTest, SupportsOnlyVersion3) {
   for (const uint32_t version : {1u, 2u, 4u}) {
     const Answer answer =
         server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, version, MOUNTPROC3_MNT::kNumber, dirpath("/data")));

@@ -30,7 +30,7 @@ Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) 
   if (target.read_only()) {
     refusal = NFS3ERR_ROFS;
   } else if (!values || values->size > target.file_system().GetProperties().max_file_size) {
-    refusal = NFS3ERR_INVAL;  // a size that cannot be represented; a time that is none
+    refusal = NFS3ERR_INVAL;  // a size that is too large, or an invalid time
   } else if (target.may_be_claimed()) {
     refusal = co_await target.CheckClaims(values->size ? FileClaims::Use::kWrite : FileClaims::Use::kChange);
   }
@@ -47,7 +47,7 @@ Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) 
   co_return SETATTR3res(NFS3_OK, SETATTR3resok{.obj_wcc = wcc});
 }
 
-// RFC 1813 §3.3.4: bits that are not asked for, or not known, are zero in the answer.
+// RFC 1813 §3.3.4: bits that were not requested, or are unknown, are zero in the reply.
 Task<ACCESS3res> Access(Request request, const ACCESS3args& arguments) {
   Target target(request, arguments.object);
   if (!target) co_return ACCESS3res(target.status());

@@ -10,7 +10,7 @@ using ReadOnlyAttributesTest = ReadOnlyTest;
 
 nfsstat3 Status(const auto& results) { return results.status(); }
 
-TEST_F(GetAttributesTest, TellsWhatAnObjectIs) {
+TEST_F(GetAttributesTest, ReturnsTheAttributesOfAnObject) {
   const fattr3 attributes = AttributesOf(MakeFile("file", "contents", 0640));
   EXPECT_EQ(attributes.type, NF3REG);
   EXPECT_EQ(attributes.mode, 0640u);
@@ -21,20 +21,20 @@ TEST_F(GetAttributesTest, TellsWhatAnObjectIs) {
   EXPECT_EQ(AttributesOf(root).fsid, attributes.fsid);
 }
 
-TEST_F(GetAttributesTest, AHandleMustBeOneOfOurs) {
+TEST_F(GetAttributesTest, RejectsAMalformedHandle) {
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({NoHandle()})), NFS3ERR_BADHANDLE);
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({nfs_fh3{}})), NFS3ERR_BADHANDLE);
   const FileHandle wrong_object{memory.exports.all()[0]->id(), *fs::Handle::FromBytes(AsBytes("no object"))};
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({ToHandle(wrong_object)})), NFS3ERR_BADHANDLE);
 }
 
-TEST_F(GetAttributesTest, AHandleThatLeadsNowhereAnyMoreIsStale) {
+TEST_F(GetAttributesTest, ReportsAStaleHandle) {
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({StaleHandle()})), NFS3ERR_STALE);
   const FileHandle no_such_export{ExportId(1), *fs::Handle::FromBytes(AsBytes("object"))};
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({ToHandle(no_such_export)})), NFS3ERR_STALE);
 }
 
-TEST_F(SetAttributesTest, SetsWhatIsGivenAndKeepsTheRest) {
+TEST_F(SetAttributesTest, SetsTheGivenAttributesAndKeepsTheOthers) {
   const nfs_fh3 file = MakeFile("file", "contents", 0600);
   const fattr3 before = AttributesOf(file);
   const auto set = Call<NFSPROC3_SETATTR>({file, {.mode = 0100755, .gid = 27}, {}});
@@ -49,7 +49,7 @@ TEST_F(SetAttributesTest, SetsWhatIsGivenAndKeepsTheRest) {
   EXPECT_EQ(after.mtime, before.mtime);
 }
 
-TEST_F(SetAttributesTest, CutsAndExtendsFiles) {
+TEST_F(SetAttributesTest, TruncatesAndExtendsFiles) {
   const nfs_fh3 file = MakeFile("file", "contents");
   EXPECT_EQ(Status(Call<NFSPROC3_SETATTR>({file, {.size = 3}, {}})), NFS3_OK);
   EXPECT_EQ(ReadAll(file), "con");
@@ -57,7 +57,7 @@ TEST_F(SetAttributesTest, CutsAndExtendsFiles) {
   EXPECT_EQ(ReadAll(file), std::string("con\0\0", 5));
 }
 
-TEST_F(SetAttributesTest, TimesAreTheClientsOrTheServers) {
+TEST_F(SetAttributesTest, SetsTimesOfTheClientOrOfTheServer) {
   const nfs_fh3 file = MakeFile("file");
   const fattr3 before = AttributesOf(file);
   const sattr3 both{.atime = set_atime(SET_TO_CLIENT_TIME, nfstime3{1, 999'999'999}),
@@ -69,20 +69,20 @@ TEST_F(SetAttributesTest, TimesAreTheClientsOrTheServers) {
   EXPECT_NE(after.mtime, before.mtime);
 }
 
-TEST_F(SetAttributesTest, ATimeHasLessThanAThousandMillionNanoseconds) {
+TEST_F(SetAttributesTest, RejectsATimeWithTooManyNanoseconds) {
   const sattr3 odd{.mtime = set_mtime(SET_TO_CLIENT_TIME, nfstime3{1, 1'000'000'000})};
   const auto set = Call<NFSPROC3_SETATTR>({MakeFile("file"), odd, {}});
   EXPECT_EQ(set.status(), NFS3ERR_INVAL);
   EXPECT_THAT(set.resfail().obj_wcc, IsUnchanged());
 }
 
-TEST_F(SetAttributesTest, ASizeBeyondEveryFileIsInvalid) {
+TEST_F(SetAttributesTest, RejectsASizeAboveTheMaximum) {
   const auto set = Call<NFSPROC3_SETATTR>({MakeFile("file"), {.size = uint64_t{1} << 63}, {}});
   EXPECT_EQ(set.status(), NFS3ERR_INVAL);
   EXPECT_THAT(set.resfail().obj_wcc, IsUnchanged());
 }
 
-TEST_F(SetAttributesTest, AGuardHoldsWhileTheObjectIsAsTheClientKnowsIt) {
+TEST_F(SetAttributesTest, ChecksTheGuard) {
   const nfs_fh3 file = MakeFile("file");
   const nfstime3 known = AttributesOf(file).ctime;
   EXPECT_EQ(Status(Call<NFSPROC3_SETATTR>({file, {.mode = 0600}, known})), NFS3_OK);
@@ -92,7 +92,7 @@ TEST_F(SetAttributesTest, AGuardHoldsWhileTheObjectIsAsTheClientKnowsIt) {
   EXPECT_EQ(AttributesOf(file).mode, 0600u);
 }
 
-TEST_F(SetAttributesTest, OnlyTheOwnerMay) {
+TEST_F(SetAttributesTest, RequiresOwnership) {
   const nfs_fh3 file = MakeFile("file");
   memory.SetUser(1000);
   const auto set = Call<NFSPROC3_SETATTR>({file, {.mode = 0777}, {}});
@@ -100,14 +100,14 @@ TEST_F(SetAttributesTest, OnlyTheOwnerMay) {
   EXPECT_THAT(set.resfail().obj_wcc, IsUnchanged());
 }
 
-TEST_F(SetAttributesTest, WithoutAnObjectThereIsNoConsistencyData) {
+TEST_F(SetAttributesTest, ReturnsNoConsistencyDataForABadHandle) {
   const auto stale = Call<NFSPROC3_SETATTR>({StaleHandle(), {.mode = 0777}, {}});
   EXPECT_EQ(stale.status(), NFS3ERR_STALE);
   EXPECT_EQ(stale.resfail().obj_wcc, wcc_data{});
   EXPECT_EQ(Status(Call<NFSPROC3_SETATTR>({NoHandle(), {.mode = 0777}, {}})), NFS3ERR_BADHANDLE);
 }
 
-TEST_F(ReadOnlyAttributesTest, CannotBeSet) {
+TEST_F(ReadOnlyAttributesTest, RejectsSettingAttributes) {
   const auto set = Call<NFSPROC3_SETATTR>({file, {.mode = 0777}, {}});
   EXPECT_EQ(set.status(), NFS3ERR_ROFS);
   EXPECT_THAT(set.resfail().obj_wcc, IsUnchanged());
@@ -116,7 +116,7 @@ TEST_F(ReadOnlyAttributesTest, CannotBeSet) {
 constexpr uint32_t kAll =
     ACCESS3_READ | ACCESS3_LOOKUP | ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE | ACCESS3_EXECUTE;
 
-TEST_F(AccessTest, TellsWhatTheCallerMay) {
+TEST_F(AccessTest, ReturnsTheCallersRights) {
   const nfs_fh3 file = MakeFile("file", "", 0754);
   const auto mine = Call<NFSPROC3_ACCESS>({file, kAll});
   ASSERT_EQ(mine.status(), NFS3_OK);
@@ -126,18 +126,18 @@ TEST_F(AccessTest, TellsWhatTheCallerMay) {
   EXPECT_EQ(Call<NFSPROC3_ACCESS>({file, kAll}).resok().access, ACCESS3_READ);
 }
 
-TEST_F(AccessTest, AnswersWhatIsAskedAlone) {
+TEST_F(AccessTest, ReturnsOnlyTheRequestedBits) {
   EXPECT_EQ(Call<NFSPROC3_ACCESS>({root, ACCESS3_LOOKUP}).resok().access, ACCESS3_LOOKUP);
   EXPECT_EQ(Call<NFSPROC3_ACCESS>({root, 0xffffffc0}).resok().access, 0u);
 }
 
-TEST_F(AccessTest, NeedsAnObject) {
+TEST_F(AccessTest, RejectsABadHandle) {
   const auto stale = Call<NFSPROC3_ACCESS>({StaleHandle(), kAll});
   EXPECT_EQ(stale.status(), NFS3ERR_STALE);
   EXPECT_FALSE(stale.resfail().obj_attributes);
 }
 
-TEST_F(ReadOnlyAttributesTest, NobodyMayChangeAnything) {
+TEST_F(ReadOnlyAttributesTest, AccessGrantsNoRightToChange) {
   EXPECT_EQ(Call<NFSPROC3_ACCESS>({directory, kAll}).resok().access, ACCESS3_READ | ACCESS3_LOOKUP);
   EXPECT_EQ(Call<NFSPROC3_ACCESS>({file, kAll}).resok().access & (ACCESS3_MODIFY | ACCESS3_EXTEND), 0u);
 }

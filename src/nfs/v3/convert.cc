@@ -63,7 +63,7 @@ nfsstat3 ToStatus(fs::Error error) {
       return NFS3ERR_ACCES;  // RFC 1813 §3.2, points 1 and 5
     case fs::Error::kNoXattr:
     case fs::Error::kXattrTooBig:
-      break;  // no procedure of this version meets them
+      break;  // no procedure of this version gets these errors
   }
   return NFS3ERR_SERVERFAULT;
 }
@@ -119,7 +119,7 @@ namespace {
 
 constexpr uint32_t kNanosecondsPerSecond = 1'000'000'000;
 
-// `given` is the client's time with SET_TO_CLIENT_TIME, otherwise null. False where it is no valid time.
+// `given` is the client's time with SET_TO_CLIENT_TIME, otherwise null. Returns false if it is invalid.
 bool FromSetTime(time_how how, const nfstime3* given, fs::SetTime& to) {
   if (how == SET_TO_SERVER_TIME) to.how = fs::SetTime::How::kServerTime;
   if (!given) return true;

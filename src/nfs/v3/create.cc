@@ -8,7 +8,7 @@ using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
 namespace {
 
-// The four have the same results under different names.
+// The results of the four procedures have the same form under different names.
 template <class Results, class Ok, class Failed>
 Results Answer(const Target& target, const fs::Changed<fs::Node>& changed) {
   const wcc_data directory = ToWeakCacheData(changed.object);
@@ -19,7 +19,7 @@ Results Answer(const Target& target, const fs::Changed<fs::Node>& changed) {
                     .dir_wcc = directory});
 }
 
-// A refusal, as the file system would have given it.
+// Returns a refusal in the form of a file system's result.
 Task<fs::Changed<fs::Node>> Refuse(const Target& target, fs::Error error) {
   const auto unchanged = co_await target.Unchanged();
   co_return fs::Changed<fs::Node>{std::unexpected(error), unchanged};
@@ -76,7 +76,7 @@ Task<fs::Changed<fs::Node>> CreateNode(const Target& target, const MKNOD3args& a
       type.type = fs::FileType::kFifo;
       break;
     default:
-      co_return co_await Refuse(target, fs::Error::kBadType);  // these have procedures of their own
+      co_return co_await Refuse(target, fs::Error::kBadType);  // these types have their own procedures
   }
   if (what.is_device()) type.device = {what.device().spec.specdata1, what.device().spec.specdata2};
   const auto values = FromNewAttributes(what.is_device() ? what.device().dev_attributes : what.pipe_attributes());
@@ -85,7 +85,7 @@ Task<fs::Changed<fs::Node>> CreateNode(const Target& target, const MKNOD3args& a
                                                    *values);
 }
 
-// An UNCHECKED one writes the file that is there, where it is to be empty.
+// UNCHECKED with a size of zero writes to an existing file.
 bool MayTruncate(const createhow3& how) { return how.mode() == UNCHECKED && how.obj_attributes().size == 0; }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST_F(CreateTest, MakesARegularFile) {
   EXPECT_EQ(AttributesOf(*made.resok().obj), *made.resok().obj_attributes);
 }
 
-TEST_F(CreateTest, UncheckedTakesTheFileThatIsThere) {
+TEST_F(CreateTest, UncheckedAcceptsAnExistingFile) {
   const nfs_fh3 file = MakeFile("file", "contents", 0600);
   const auto same = Create("file", UNCHECKED, {.mode = 0777});
   ASSERT_EQ(same.status(), NFS3_OK);
@@ -41,17 +41,17 @@ TEST_F(CreateTest, UncheckedTakesTheFileThatIsThere) {
   EXPECT_EQ(ReadAll(file), "");
 }
 
-TEST_F(CreateTest, GuardedDoesNot) {
+TEST_F(CreateTest, GuardedRejectsAnExistingFile) {
   MakeFile("file");
   const auto again = Create("file", GUARDED);
   EXPECT_EQ(again.status(), NFS3ERR_EXIST);
   EXPECT_THAT(again.resfail().dir_wcc, IsUnchanged());
 }
 
-TEST_F(CreateTest, ExclusiveTakesTheFileThatTheSameVerifierMade) {
+TEST_F(CreateTest, ExclusiveAcceptsTheFileOfTheSameVerifier) {
   const auto made = CreateExclusively("file", kVerifier);
   ASSERT_EQ(made.status(), NFS3_OK);
-  const auto again = CreateExclusively("file", kVerifier);  // its reply was lost
+  const auto again = CreateExclusively("file", kVerifier);  // a retry after a lost reply
   ASSERT_EQ(again.status(), NFS3_OK);
   EXPECT_EQ(again.resok().obj, made.resok().obj);
   EXPECT_EQ(CreateExclusively("file", kOtherVerifier).status(), NFS3ERR_EXIST);
@@ -59,28 +59,28 @@ TEST_F(CreateTest, ExclusiveTakesTheFileThatTheSameVerifierMade) {
   EXPECT_EQ(CreateExclusively("other", kVerifier).status(), NFS3ERR_EXIST);
 }
 
-TEST_F(CreateTest, DotAndDotDotAreThereAlready) {
+TEST_F(CreateTest, RejectsDotAndDotDotAsExisting) {
   for (const char* name : {".", ".."}) {
     EXPECT_EQ(Create(name, GUARDED).status(), NFS3ERR_EXIST) << name;
     EXPECT_EQ(CreateExclusively(name, kVerifier).status(), NFS3ERR_EXIST) << name;
   }
 }
 
-TEST_F(CreateTest, NamesMustBeNames) {
+TEST_F(CreateTest, RejectsInvalidNames) {
   EXPECT_EQ(Create("", UNCHECKED).status(), NFS3ERR_ACCES);
   EXPECT_EQ(Create("a/b", UNCHECKED).status(), NFS3ERR_ACCES);
   EXPECT_EQ(Create(std::string(256, 'x'), UNCHECKED).status(), NFS3ERR_NAMETOOLONG);
   EXPECT_THAT(Create("", UNCHECKED).resfail().dir_wcc, IsUnchanged());
 }
 
-TEST_F(CreateTest, ATimeHasLessThanAThousandMillionNanoseconds) {
+TEST_F(CreateTest, RejectsATimeWithTooManyNanoseconds) {
   const auto odd = Create("file", UNCHECKED, {.atime = set_atime(SET_TO_CLIENT_TIME, nfstime3{1, 1'000'000'000})});
   EXPECT_EQ(odd.status(), NFS3ERR_INVAL);
   EXPECT_THAT(odd.resfail().dir_wcc, IsUnchanged());
   EXPECT_EQ(StatusOfLookup("file"), NFS3ERR_NOENT);
 }
 
-TEST_F(CreateTest, NeedsADirectoryThatTheCallerMayChange) {
+TEST_F(CreateTest, RequiresADirectoryThatTheCallerMayChange) {
   const CREATE3args in_file{{MakeFile("file"), "name"}, createhow3(UNCHECKED, sattr3{})};
   EXPECT_EQ(Call<NFSPROC3_CREATE>(in_file).status(), NFS3ERR_NOTDIR);
   const CREATE3args in_nothing{{StaleHandle(), "name"}, createhow3(UNCHECKED, sattr3{})};
@@ -103,7 +103,7 @@ TEST_F(MakeDirectoryTest, MakesADirectory) {
   EXPECT_EQ((Call<NFSPROC3_LOOKUP>({{root, "directory"}}).resok().object), *made.resok().obj);
 }
 
-TEST_F(MakeDirectoryTest, TheNameMustBeFree) {
+TEST_F(MakeDirectoryTest, RejectsAnExistingName) {
   MakeFile("file");
   for (const char* name : {"file", ".", ".."}) {
     const auto again = Call<NFSPROC3_MKDIR>({{root, name}, {}});
@@ -113,7 +113,7 @@ TEST_F(MakeDirectoryTest, TheNameMustBeFree) {
   EXPECT_EQ((Call<NFSPROC3_MKDIR>({{root, ""}, {}}).status()), NFS3ERR_ACCES);
 }
 
-TEST_F(MakeSymlinkTest, KeepsThePathAsItIs) {
+TEST_F(MakeSymlinkTest, KeepsThePathUnchanged) {
   const auto made = Call<NFSPROC3_SYMLINK>({{root, "link"}, {{}, xdr::Payload<>::Borrowed("../a//b/.")}});
   ASSERT_EQ(made.status(), NFS3_OK);
   EXPECT_EQ(made.resok().obj_attributes->type, NF3LNK);
@@ -121,7 +121,7 @@ TEST_F(MakeSymlinkTest, KeepsThePathAsItIs) {
   EXPECT_EQ((Call<NFSPROC3_READLINK>({*made.resok().obj}).resok().data.text()), "../a//b/.");
 }
 
-TEST_F(MakeSymlinkTest, TheNameMustBeFree) {
+TEST_F(MakeSymlinkTest, RejectsAnExistingName) {
   MakeFile("file");
   for (const char* name : {"file", ".", ".."}) {
     const auto again = Call<NFSPROC3_SYMLINK>({{root, name}, {{}, xdr::Payload<>::Borrowed("target")}});
@@ -146,7 +146,7 @@ TEST_F(MakeNodeTest, MakesPipesSocketsAndDevices) {
   }
 }
 
-TEST_F(MakeNodeTest, OtherTypesHaveProceduresOfTheirOwn) {
+TEST_F(MakeNodeTest, RejectsTypesWithTheirOwnProcedures) {
   for (const ftype3 type : {NF3REG, NF3DIR, NF3LNK}) {
     const auto made = Call<NFSPROC3_MKNOD>({{root, "name"}, mknoddata3(type)});
     EXPECT_EQ(made.status(), NFS3ERR_BADTYPE);
@@ -154,7 +154,7 @@ TEST_F(MakeNodeTest, OtherTypesHaveProceduresOfTheirOwn) {
   }
 }
 
-TEST_F(MakeNodeTest, DevicesAreForTheSuperuser) {
+TEST_F(MakeNodeTest, OnlyRootMakesDevices) {
   const nfs_fh3 directory = MakeDirectory("shared", 0777);
   memory.SetUser(1000);
   const auto made = Call<NFSPROC3_MKNOD>({{directory, "disk"}, mknoddata3(NF3BLK, devicedata3{})});
@@ -162,7 +162,7 @@ TEST_F(MakeNodeTest, DevicesAreForTheSuperuser) {
   EXPECT_EQ((Call<NFSPROC3_MKNOD>({{directory, "pipe"}, mknoddata3(NF3FIFO, sattr3{})}).status()), NFS3_OK);
 }
 
-TEST_F(ReadOnlyCreateTest, NothingIsMade) {
+TEST_F(ReadOnlyCreateTest, RejectsMakingObjects) {
   const diropargs3 where{directory, "name"};
   const auto expect_refused = [](const auto& results) {
     EXPECT_EQ(results.status(), NFS3ERR_ROFS);

@@ -1,7 +1,7 @@
 // READDIR, READDIRPLUS.
 //
-// Entries are encoded as the file system gives them, into memory set aside before (it may give them on another thread),
-// and the rest of the results is put before them: the attributes are those after the reading.
+// The file system delivers entries, perhaps on another thread. They are encoded into memory that was reserved before. Then the rest of
+// the results is put before them, so that the attributes are those after the reading.
 #include <algorithm>
 
 #include "nfs/v3/convert.h"
@@ -15,14 +15,14 @@ using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
 namespace {
 
-// What the results hold besides entries: attributes, verifier, the end of the list, eof.
+// The octets of the results besides entries: attributes, verifier, the end of the list, eof.
 constexpr size_t kOverhead = xdr::MaxSize<READDIR3resok>();
 static_assert(kOverhead == 4 + 84 + 8 + 4 + 4);
 static_assert(kOverhead == xdr::MaxSize<READDIRPLUS3resok>());
 
 class Entries : public fs::EntrySink {
  public:
-  // `maximum` octets of results, all overhead included; `names` octets of them without attributes and handles.
+  // `maximum` limits the whole results in octets; `names` limits the entries without attributes and handles.
   Entries(const Target& target, BufferPool& buffers, bool plus, uint32_t maximum, uint32_t names)
       : target_(target),
         plus_(plus),
@@ -40,10 +40,10 @@ class Entries : public fs::EntrySink {
     return taken;
   }
 
-  // There was an entry, and even the first one was too long.
+  // True if the first entry was too long.
   bool too_small() const { return full_ && encoder_.size() == 0; }
-  // The server is out of something that it needs for every entry: the client is to ask for all of them again later,
-  // rather than for each by itself.
+  // True if the server lacks a resource that each entry needs. The client should retry the whole call later, and not ask for each
+  // entry separately.
   bool is_starved() const { return starved_; }
   void MoveTo(xdr::Encoder& results) {
     const xdr::Message entries = encoder_.Finish();
@@ -60,9 +60,9 @@ class Entries : public fs::EntrySink {
       starved_ = true;
       return false;
     }
-    // RFC 1813 §3.3.17: whatever else is wrong with an entry, it is listed, without attributes and handle.
+    // RFC 1813 §3.3.17: an entry with any other error is listed without attributes and handle.
     entryplus3 plus{.fileid = entry.fileid, .name = entry.name, .cookie = entry.cookie.value()};
-    // The client's wish for names is no limit for the first of them.
+    // dircount does not limit the first entry.
     const size_t named = xdr::EncodedSize(entry3{.fileid = plus.fileid, .name = plus.name, .cookie = plus.cookie});
     if (encoder_.size() != 0 && named > names_) return false;
     if (entry.handle) {
@@ -97,7 +97,7 @@ struct Place {
   const cookieverf3& verifier;
 };
 
-// Both procedures: their results differ in the entries alone.
+// Implements both procedures: their results differ only in the entries.
 Task<> ReadEntries(Request request, Place place, bool plus, uint32_t maximum, uint32_t names, xdr::Encoder& results) {
   Target target(request, place.directory);
   if (!target) {

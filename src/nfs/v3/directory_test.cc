@@ -16,7 +16,7 @@ class ReadDirectoryTest : public NfsTest {
     return Call<NFSPROC3_READDIR>({directory, cookie, verifier, count});
   }
 
-  // Names in the order in which a client meets them that goes from cookie to cookie; `between` runs after each call.
+  // Returns the names in the order in which a client reads them, cookie by cookie. `between` runs after each call.
   template <class Between>
   std::vector<std::string> ReadAllNames(uint32_t count, Between between) {
     std::vector<std::string> names;
@@ -34,7 +34,7 @@ class ReadDirectoryTest : public NfsTest {
       if (read.resok().reply.eof) return names;
       between();
     }
-    ADD_FAILURE() << "no end of the directory";
+    ADD_FAILURE() << "the directory has no end";
     return names;
   }
   std::vector<std::string> ReadAllNames(uint32_t count) {
@@ -49,7 +49,7 @@ class ReadDirectoryPlusTest : public NfsTest {
   }
 };
 
-TEST_F(ReadDirectoryTest, GivesEveryEntry) {
+TEST_F(ReadDirectoryTest, ReturnsEveryEntry) {
   const nfs_fh3 file = MakeFile("file");
   MakeDirectory("directory");
   const auto read = Read(root, 0, {}, 4096);
@@ -65,7 +65,7 @@ TEST_F(ReadDirectoryTest, GivesEveryEntry) {
   EXPECT_TRUE(ids.contains("directory"));
 }
 
-TEST_F(ReadDirectoryTest, TheCountBoundsTheWholeResult) {
+TEST_F(ReadDirectoryTest, CountLimitsTheWholeResult) {
   for (int i = 0; i < 40; ++i) MakeFile("file with a name of length " + std::to_string(i));
   for (const uint32_t count : {200u, 201u, 202u, 203u, 512u, 1000u}) {
     const auto read = Read(root, 0, {}, count);
@@ -74,11 +74,11 @@ TEST_F(ReadDirectoryTest, TheCountBoundsTheWholeResult) {
     EXPECT_FALSE(read.resok().reply.eof);
     const size_t size = xdr::EncodedSize(read.resok());
     EXPECT_LE(size, count);
-    EXPECT_GT(size + 60, count);  // and is made use of
+    EXPECT_GT(size + 60, count);  // and the count is used
   }
 }
 
-TEST_F(ReadDirectoryTest, IsReadInPiecesOfAnySize) {
+TEST_F(ReadDirectoryTest, ReadsADirectoryInPiecesOfAnySize) {
   std::set<std::string> expected{".", ".."};
   for (int i = 0; i < 60; ++i) MakeFile(*expected.insert("file " + std::to_string(i)).first);
   for (const uint32_t count : {150u, 300u, 777u, 4096u, UINT32_MAX}) {
@@ -88,8 +88,8 @@ TEST_F(ReadDirectoryTest, IsReadInPiecesOfAnySize) {
   }
 }
 
-// A client asks for a megabyte, and may do so many times at once.
-TEST(ReadDirectory, GivesShortRepliesWhereTheServerIsShortOfMemory) {
+// A client may ask for a megabyte many times at once.
+TEST(ReadDirectory, ReturnsShortRepliesIfMemoryIsShort) {
   TestServer server({.max_read = 4096, .max_write = 4096, .max_directory = 1 << 20});
   server.Export("/");
   const nfs_fh3 root = server.RootOf("/");
@@ -107,11 +107,11 @@ TEST(ReadDirectory, GivesShortRepliesWhereTheServerIsShortOfMemory) {
     EXPECT_EQ(read.resok().reply.eof, used == 0);
     EXPECT_GT(read.resok().reply.entries.size(), 10u);
     EXPECT_EQ(xdr::EncodedSize(read.resok()) <= rpc::ReplyRoom::kLeast, used > 0);
-    EXPECT_EQ(budget.shared_octets(), used) << "what was reserved is free again";
+    EXPECT_EQ(budget.shared_octets(), used) << "the reserved memory is free again";
   }
 }
 
-TEST_F(ReadDirectoryTest, TheEndCanBeAskedForAgain) {
+TEST_F(ReadDirectoryTest, ReturnsTheEndAgain) {
   MakeFile("file");
   const auto all = Read(root, 0, {}, 4096);
   const auto again = Read(root, all.resok().reply.entries.back().cookie, all.resok().cookieverf, 4096);
@@ -120,7 +120,7 @@ TEST_F(ReadDirectoryTest, TheEndCanBeAskedForAgain) {
   EXPECT_TRUE(again.resok().reply.eof);
 }
 
-TEST_F(ReadDirectoryTest, WhatStaysIsSeenOnceWhileOtherEntriesComeAndGo) {
+TEST_F(ReadDirectoryTest, ListsUnchangedEntriesOnceWhileOthersComeAndGo) {
   std::vector<std::string> stays;
   for (int i = 0; i < 40; ++i) {
     MakeFile(stays.emplace_back("stays " + std::to_string(i)));
@@ -136,7 +136,7 @@ TEST_F(ReadDirectoryTest, WhatStaysIsSeenOnceWhileOtherEntriesComeAndGo) {
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
 }
 
-TEST_F(ReadDirectoryTest, ADirectoryCanBeEmptiedWhileItIsRead) {
+TEST_F(ReadDirectoryTest, ListsADirectoryThatIsEmptiedMeanwhile) {
   for (int i = 0; i < 60; ++i) MakeFile("file " + std::to_string(i));
   cookie3 cookie = 0;
   cookieverf3 verifier{};
@@ -153,7 +153,7 @@ TEST_F(ReadDirectoryTest, ADirectoryCanBeEmptiedWhileItIsRead) {
   EXPECT_THAT(ReadAllNames(4096), UnorderedElementsAre(".", ".."));
 }
 
-TEST_F(ReadDirectoryTest, OneEntryMustFit) {
+TEST_F(ReadDirectoryTest, RejectsACountTooSmallForOneEntry) {
   const auto read = Read(root, 0, {}, 104 + 4 + 8 + 4 + 4 + 8 - 1);
   EXPECT_EQ(read.status(), NFS3ERR_TOOSMALL);
   EXPECT_TRUE(read.resfail().dir_attributes);
@@ -161,7 +161,7 @@ TEST_F(ReadDirectoryTest, OneEntryMustFit) {
   EXPECT_EQ(Read(root, 0, {}, 0).status(), NFS3ERR_TOOSMALL);
 }
 
-TEST_F(ReadDirectoryTest, NeedsADirectoryThatTheCallerMayRead) {
+TEST_F(ReadDirectoryTest, RequiresADirectoryThatTheCallerMayRead) {
   EXPECT_EQ(Read(MakeFile("file"), 0, {}, 4096).status(), NFS3ERR_NOTDIR);
   EXPECT_EQ(Read(StaleHandle(), 0, {}, 4096).status(), NFS3ERR_STALE);
   EXPECT_EQ(Read(NoHandle(), 0, {}, 4096).status(), NFS3ERR_BADHANDLE);
@@ -172,7 +172,7 @@ TEST_F(ReadDirectoryTest, NeedsADirectoryThatTheCallerMayRead) {
   EXPECT_TRUE(denied.resfail().dir_attributes);
 }
 
-TEST_F(ReadDirectoryPlusTest, GivesWhatLookupWould) {
+TEST_F(ReadDirectoryPlusTest, ReturnsTheSameAsLookup) {
   MakeFile("file", "contents");
   MakeDirectory("directory");
   const auto read = Read(4096, 4096);
@@ -187,7 +187,7 @@ TEST_F(ReadDirectoryPlusTest, GivesWhatLookupWould) {
   }
 }
 
-TEST_F(ReadDirectoryPlusTest, MaxcountBoundsTheWholeResult) {
+TEST_F(ReadDirectoryPlusTest, MaxcountLimitsTheWholeResult) {
   for (int i = 0; i < 40; ++i) MakeFile("file " + std::to_string(i));
   for (const uint32_t maxcount : {300u, 1001u, 2002u, 4003u}) {
     const auto read = Read(4096, maxcount);
@@ -197,7 +197,7 @@ TEST_F(ReadDirectoryPlusTest, MaxcountBoundsTheWholeResult) {
   }
 }
 
-TEST_F(ReadDirectoryPlusTest, DircountBoundsTheNamesButForTheFirst) {
+TEST_F(ReadDirectoryPlusTest, DircountLimitsTheNamesAfterTheFirst) {
   for (int i = 0; i < 40; ++i) MakeFile("file " + std::to_string(i));
   EXPECT_EQ(Read(0, 4096).resok().reply.entries.size(), 1u);
   EXPECT_EQ(Read(24 + 24 + 28, 4096).resok().reply.entries.size(), 3u);  // ".", ".." and a longer name
@@ -205,13 +205,13 @@ TEST_F(ReadDirectoryPlusTest, DircountBoundsTheNamesButForTheFirst) {
   EXPECT_FALSE(Read(0, 4096).resok().reply.eof);
 }
 
-TEST_F(ReadDirectoryPlusTest, OneEntryMustFit) {
+TEST_F(ReadDirectoryPlusTest, RejectsACountTooSmallForOneEntry) {
   EXPECT_EQ(Read(4096, 200).status(), NFS3ERR_TOOSMALL);
   EXPECT_TRUE(Read(4096, 200).resfail().dir_attributes);
 }
 
 // RFC 1813 §3.3.17
-TEST_F(ReadDirectoryPlusTest, ListsNamesAloneWhereTheDirectoryMayBeReadButNotSearched) {
+TEST_F(ReadDirectoryPlusTest, ListsOnlyNamesWithoutSearchPermission) {
   const nfs_fh3 directory = MakeDirectory("directory", 0444);
   for (const std::string_view name : {"a", "b", "c"}) MakeFileIn(directory, name);
   memory.SetUser(1000);
@@ -226,7 +226,7 @@ TEST_F(ReadDirectoryPlusTest, ListsNamesAloneWhereTheDirectoryMayBeReadButNotSea
   EXPECT_THAT(names, UnorderedElementsAre(".", "..", "a", "b", "c"));
 }
 
-TEST_F(ReadDirectoryPlusTest, NeedsADirectory) {
+TEST_F(ReadDirectoryPlusTest, RejectsANonDirectory) {
   EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({MakeFile("file"), 0, {}, 4096, 4096}).status()), NFS3ERR_NOTDIR);
   EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({NoHandle(), 0, {}, 4096, 4096}).status()), NFS3ERR_BADHANDLE);
 }

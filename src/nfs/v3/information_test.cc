@@ -5,7 +5,7 @@ namespace {
 
 using InformationTest = NfsTest;
 
-TEST_F(InformationTest, SpaceIsCounted) {
+TEST_F(InformationTest, ReportsSpaceAndFiles) {
   const auto before = Call<NFSPROC3_FSSTAT>({root});
   ASSERT_EQ(before.status(), NFS3_OK);
   EXPECT_TRUE(before.resok().obj_attributes);
@@ -16,7 +16,7 @@ TEST_F(InformationTest, SpaceIsCounted) {
   EXPECT_LT(Call<NFSPROC3_FSSTAT>({root}).resok().fbytes, before.resok().fbytes);
 }
 
-TEST_F(InformationTest, TransfersAreAsLargeAsTheSettingsAllow) {
+TEST_F(InformationTest, ReportsTheTransferSizesOfTheSettings) {
   const auto information = Call<NFSPROC3_FSINFO>({root});
   ASSERT_EQ(information.status(), NFS3_OK);
   EXPECT_EQ(information.resok().rtmax, memory.settings.max_read);
@@ -28,7 +28,7 @@ TEST_F(InformationTest, TransfersAreAsLargeAsTheSettingsAllow) {
   EXPECT_EQ(information.resok().properties, FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME);
 }
 
-TEST_F(InformationTest, NamesAreLimitedAndNotCut) {
+TEST_F(InformationTest, ReportsThatLongNamesAreRejected) {
   const auto limits = Call<NFSPROC3_PATHCONF>({root});
   ASSERT_EQ(limits.status(), NFS3_OK);
   EXPECT_EQ(limits.resok().name_max, 255u);
@@ -38,7 +38,7 @@ TEST_F(InformationTest, NamesAreLimitedAndNotCut) {
   EXPECT_TRUE(limits.resok().case_preserving);
 }
 
-TEST_F(InformationTest, NeedsAnObject) {
+TEST_F(InformationTest, RejectsABadHandle) {
   const nfs_fh3 stale = StaleHandle();
   EXPECT_EQ(Call<NFSPROC3_FSSTAT>({stale}).status(), NFS3ERR_STALE);
   EXPECT_EQ(Call<NFSPROC3_FSINFO>({stale}).status(), NFS3ERR_STALE);

@@ -32,7 +32,7 @@ Task<READLINK3res> ReadLink(Request request, const READLINK3args& arguments) {
   if (!observed.result) {
     co_return READLINK3res(ToStatus(observed.result.error()), READLINK3resfail{.symlink_attributes = attributes});
   }
-  // The path is DDP-eligible (RFC 8267 §4) and so leaves in memory of its own.
+  // The path is DDP-eligible (RFC 8267 §4), so it needs its own memory.
   const ConstBytes path = AsBytes(*observed.result);
   BufferRef buffer = request.buffers().Allocate(path.size());
   CopyBytes(buffer->bytes(), path);

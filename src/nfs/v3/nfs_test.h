@@ -1,4 +1,4 @@
-// For tests of the procedures: a server with one export, "/", called by root.
+// For tests of the procedures: a server with one export, "/". The caller is root.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -61,29 +61,29 @@ class NfsTest : public testing::Test {
   }
   nfsstat3 StatusOfLookup(std::string_view name) { return Call<NFSPROC3_LOOKUP>({{root, name}}).status(); }
 
-  // A well-formed handle whose object was removed.
+  // Returns a well-formed handle of a removed object.
   nfs_fh3 StaleHandle() {
     const nfs_fh3 handle = MakeFile("to be removed");
     Remove("to be removed");
     return handle;
   }
   static nfs_fh3 ToHandle(const FileHandle& handle) { return {.data = xdr::Opaque<64>(EncodedHandle(handle).bytes())}; }
-  // Bytes that were never a handle.
+  // Returns bytes that are not a handle.
   static nfs_fh3 NoHandle() { return {.data = xdr::Opaque<64>(AsBytes("no handle of this server"))}; }
 
   TestServer memory;
   nfs_fh3 root;
 };
 
-// "Nothing has changed": before and after are there, and the same.
+// Matches consistency data without a change: the attributes before and after are present and equal.
 MATCHER(IsUnchanged, "") {
   return arg.before && arg.after && arg.before->size == arg.after->size && arg.before->mtime == arg.after->mtime &&
          arg.before->ctime == arg.after->ctime;
 }
-// "This call changed it": before and after are there, and the change shows.
+// Matches consistency data with a change: the attributes before and after are present and differ.
 MATCHER(ShowsAChange, "") { return arg.before && arg.after && arg.before->ctime != arg.after->ctime; }
 
-// The same tree on a read-only export, "/ro", whose file system holds what the test puts there through fs::.
+// A tree on a read-only export, "/ro". The test fills its file system through fs::.
 class ReadOnlyTest : public NfsTest {
  protected:
   ReadOnlyTest() {

@@ -1,6 +1,6 @@
-// The procedures of NFSv3 (RFC 1813 §3.3), one function each. Arguments and results are those of protocol/nfs3.x; views
-// in the arguments live as long as the call. The two that read directories write their results themselves, since these
-// are as long as the client's patience.
+// The procedures of NFSv3 (RFC 1813 §3.3), one function each. Arguments and results are the types of protocol/nfs3.x; views in the
+// arguments are valid during the call. The two procedures that read directories encode their results themselves, because these can
+// be long.
 #pragma once
 
 #include "base/task.h"
@@ -36,7 +36,7 @@ Task<nfs3::RMDIR3res> RemoveDirectory(Request request, const nfs3::RMDIR3args& a
 Task<nfs3::RENAME3res> Rename(Request request, const nfs3::RENAME3args& arguments);
 Task<nfs3::LINK3res> Link(Request request, const nfs3::LINK3args& arguments);
 
-// directory.cc: READDIR3res and READDIRPLUS3res go to `results`.
+// directory.cc: they encode READDIR3res and READDIRPLUS3res into `results`.
 Task<> ReadDirectory(Request request, const nfs3::READDIR3args& arguments, xdr::Encoder& results);
 Task<> ReadDirectoryPlus(Request request, const nfs3::READDIRPLUS3args& arguments, xdr::Encoder& results);
 

@@ -21,7 +21,7 @@ Task<rpc::AcceptStatus> Run(const Request& request, xdr::Decoder& arguments, xdr
                                 });
 }
 
-// Of a procedure that writes its results itself.
+// For a procedure that encodes its results itself.
 template <class Arguments>
 Task<rpc::AcceptStatus> RunWriting(Request request, xdr::Decoder& arguments, xdr::Encoder& results,
                                    Task<> (*procedure)(Request, const Arguments&, xdr::Encoder&)) {
@@ -37,9 +37,8 @@ uint32_t Program::number() const { return NFS_PROGRAM; }
 
 rpc::VersionRange Program::versions() const { return {.low = NFS_V3, .high = NFS_V3}; }
 
-// RFC 1813 §4.5. Those that make or take away a name fail where their first execution succeeded. SETATTR may carry a guard
-// that does not hold any more, or a size that would cut off what was written since. WRITE puts the same octets to the same
-// place: see below.
+// RFC 1813 §4.5. A procedure that makes or removes a name fails if its first execution succeeded. SETATTR may have a guard that no
+// longer matches, or a size that would truncate newer data. WRITE writes the same octets to the same place: see below.
 bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
   switch (procedure) {
     case NFSPROC3_SETATTR::kNumber:
@@ -57,8 +56,8 @@ bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
   }
 }
 
-// A WRITE that comes twice (the second time over a new connection) must not be executed after the client has the reply of the
-// other: the client may have written something else to the same place by then.
+// A retransmitted WRITE must not be executed after the client has received a reply to the other copy. By then the client may have
+// written newer data to the same place.
 bool Program::IsHarmfulLate(uint32_t /*version*/, uint32_t procedure) const {
   return procedure == NFSPROC3_WRITE::kNumber;
 }

@@ -1,4 +1,4 @@
-// NFSv3 as a program: versions, procedures, flavours, who is admitted, and calls that come twice.
+// NFSv3 as a program: versions, procedures, flavors, admission, and duplicate calls.
 #include <set>
 
 #include "base/address.h"
@@ -14,19 +14,19 @@ class ProgramTest : public NfsTest {
   }
 };
 
-TEST_F(ProgramTest, NullDoesNothingForAnybody) {
+TEST_F(ProgramTest, NullWorksForEveryCaller) {
   EXPECT_TRUE(memory.Ask(memory.EncodeCall<NFSPROC3_NULL>({})).succeeded());
   memory.SetNoIdentity();
   EXPECT_TRUE(memory.Ask(memory.EncodeCall<NFSPROC3_NULL>({})).succeeded());
 }
 
-TEST_F(ProgramTest, OtherVersionsAndProceduresAreNotThere) {
+TEST_F(ProgramTest, RejectsOtherVersionsAndProcedures) {
   EXPECT_EQ(AskRaw(2, 1, {root}).accept_status(), rpcmsg::PROG_MISMATCH);
   EXPECT_EQ(AskRaw(4, 1, {root}).accept_status(), rpcmsg::PROG_MISMATCH);
   EXPECT_EQ(AskRaw(3, 22, {root}).accept_status(), rpcmsg::PROC_UNAVAIL);
 }
 
-TEST_F(ProgramTest, ArgumentsThatCannotBeReadAreGarbage) {
+TEST_F(ProgramTest, AnswersGarbageArgsToMalformedArguments) {
   EXPECT_EQ(AskRaw(3, NFSPROC3_NULL::kNumber, {root}).accept_status(), rpcmsg::GARBAGE_ARGS);    // too many
   EXPECT_EQ(AskRaw(3, NFSPROC3_LOOKUP::kNumber, {root}).accept_status(), rpcmsg::GARBAGE_ARGS);  // too few
   EXPECT_EQ(AskRaw(3, NFSPROC3_READDIR::kNumber, {root}).accept_status(), rpcmsg::GARBAGE_ARGS);
@@ -35,7 +35,7 @@ TEST_F(ProgramTest, ArgumentsThatCannotBeReadAreGarbage) {
   EXPECT_EQ(memory.Ask(std::move(bad_enum)).accept_status(), rpcmsg::GARBAGE_ARGS);
 }
 
-TEST_F(ProgramTest, WithoutAuthenticationTheCallerIsAnonymous) {
+TEST_F(ProgramTest, AuthNoneRunsAsAnonymous) {
   memory.Export("/open", {.squash = Squash::kNone, .security = {SecurityFlavor::kSys, SecurityFlavor::kNone}});
   const nfs_fh3 open = memory.RootOf("/open");
   const nfs_fh3 file = MakeFileIn(open, "file", "secret", 0600);
@@ -45,7 +45,7 @@ TEST_F(ProgramTest, WithoutAuthenticationTheCallerIsAnonymous) {
   EXPECT_EQ(Call<NFSPROC3_READ>({open_file, 0, 10}).status(), NFS3_OK);
 }
 
-TEST_F(ProgramTest, AFlavorThatTheExportDoesNotTakeIsTooWeak) {
+TEST_F(ProgramTest, AnswersTooWeakToAFlavorThatTheExportRefuses) {
   memory.SetNoIdentity();
   const Answer list = memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({root, 0, {}, 4096}));
   EXPECT_TRUE(list.header.body.is_rreply());
@@ -54,12 +54,12 @@ TEST_F(ProgramTest, AFlavorThatTheExportDoesNotTakeIsTooWeak) {
   EXPECT_EQ(Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).status(), NFS3_OK);
 }
 
-TEST_F(ProgramTest, SoIsAServiceOfRpcsecGssThatItDoesNotTake) {
+TEST_F(ProgramTest, AnswersTooWeakToAGssServiceThatTheExportRefuses) {
   memory.Export("/sealed", {.squash = Squash::kNone, .security = {SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p}});
   const nfs_fh3 sealed = memory.RootOf("/sealed");
   const TestInitiator alice("alice@EXAMPLE.ORG", 1000);
   const auto list = [&] { return memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({sealed, 0, {}, 4096})); };
-  EXPECT_EQ(list().auth_status(), rpcmsg::AUTH_TOOWEAK);  // root, by AUTH_SYS
+  EXPECT_EQ(list().auth_status(), rpcmsg::AUTH_TOOWEAK);  // by root, under AUTH_SYS
   memory.SetInitiator(alice, rpc::GssService::kNone);
   EXPECT_EQ(list().auth_status(), rpcmsg::AUTH_TOOWEAK);
   memory.SetInitiator(alice, rpc::GssService::kIntegrity);
@@ -69,7 +69,7 @@ TEST_F(ProgramTest, SoIsAServiceOfRpcsecGssThatItDoesNotTake) {
 }
 
 // RFC 2623 §2.3.2
-TEST_F(ProgramTest, WhatIsAskedOfAnExportWhenItIsMountedMayBeAskedByAnybody) {
+TEST_F(ProgramTest, AcceptsAnyFlavorForTheCallsOfAMount) {
   memory.Export("/sealed", {.security = {SecurityFlavor::kKrb5p}});
   const nfs_fh3 sealed = memory.RootOf("/sealed");
   const TestInitiator alice("alice@EXAMPLE.ORG", 1000);
@@ -79,7 +79,7 @@ TEST_F(ProgramTest, WhatIsAskedOfAnExportWhenItIsMountedMayBeAskedByAnybody) {
   EXPECT_EQ(access.auth_status(), rpcmsg::AUTH_TOOWEAK);
 }
 
-TEST_F(ProgramTest, ButOfNothingBelowIt) {
+TEST_F(ProgramTest, RefusesOtherFlavorsBelowTheRoot) {
   memory.Export("/sealed", {.squash = Squash::kNone, .security = {SecurityFlavor::kKrb5p}});
   const TestInitiator root_user("root@EXAMPLE.ORG", 0);
   memory.SetInitiator(root_user, rpc::GssService::kPrivacy);
@@ -89,14 +89,14 @@ TEST_F(ProgramTest, ButOfNothingBelowIt) {
   EXPECT_EQ(memory.Ask(memory.EncodeCall<NFSPROC3_FSINFO>({file})).auth_status(), rpcmsg::AUTH_TOOWEAK);
 }
 
-TEST_F(ProgramTest, RootIsSquashedWhereTheExportSaysSo) {
+TEST_F(ProgramTest, SquashesRootWithRootSquash) {
   memory.Export("/squashed", {.squash = Squash::kRoot});
   const nfs_fh3 squashed = memory.RootOf("/squashed");
   EXPECT_EQ((Call<NFSPROC3_MKDIR>({{squashed, "name"}, {}}).status()), NFS3ERR_ACCES);
   EXPECT_EQ((Call<NFSPROC3_MKDIR>({{root, "name"}, {}}).status()), NFS3_OK);
 }
 
-TEST_F(ProgramTest, AHostThatIsNotAdmittedHoldsStaleHandles) {
+TEST_F(ProgramTest, AnswersStaleToAHostThatIsNotAdmitted) {
   memory.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
   const nfs_fh3 inside = memory.RootOf("/inside");
   EXPECT_EQ(Call<NFSPROC3_GETATTR>({inside}).status(), NFS3ERR_STALE);
@@ -104,14 +104,14 @@ TEST_F(ProgramTest, AHostThatIsNotAdmittedHoldsStaleHandles) {
   EXPECT_EQ(Call<NFSPROC3_GETATTR>({inside}).status(), NFS3_OK);
 }
 
-TEST_F(ProgramTest, ACallThatComesTwiceIsExecutedOnce) {
+TEST_F(ProgramTest, ExecutesADuplicateOnce) {
   MakeFile("file");
   const REMOVE3args arguments{{root, "file"}};
   const auto remove = [&] {
     return memory.Ask(memory.Encode(rpc::Xid(77), NFS_PROGRAM, NFS_V3, NFSPROC3_REMOVE::kNumber, arguments));
   };
   const Answer first = remove();
-  memory.peer.address.port(701);  // on another connection
+  memory.peer.address.port(701);  // another connection
   memory.peer.connection = 2;
   const Answer second = remove();
   EXPECT_TRUE(Equal(first.message.stream.bytes(), second.message.stream.bytes()));
@@ -120,21 +120,21 @@ TEST_F(ProgramTest, ACallThatComesTwiceIsExecutedOnce) {
 }
 
 // RFC 8166 §6.1
-TEST_F(ProgramTest, ACallWithAReducedItemThatIsNotDdpEligibleIsNotExecuted) {
+TEST_F(ProgramTest, RejectsACallWithAReducedItemThatIsNotDdpEligible) {
   MakeFile("file");
   rpc::Message call = memory.EncodeCall<NFSPROC3_REMOVE>({{root, "file"}});
   const size_t at = call.stream.size() - 4;
   call.items.push_back({.offset = at, .data = call.stream.Sub(at, 4)});
   call.stream = call.stream.Sub(0, at);
   EXPECT_EQ(memory.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
-  // Behind all arguments.
+  // After all arguments.
   call = memory.EncodeCall<NFSPROC3_REMOVE>({{root, "file"}});
   call.items.push_back({.offset = call.stream.size(), .data = Slice::Borrowed(AsBytes("more"))});
   EXPECT_EQ(memory.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
   EXPECT_EQ(Call<NFSPROC3_LOOKUP>({{root, "file"}}).status(), NFS3_OK);
 }
 
-TEST_F(ProgramTest, OnlyWhatWouldEndOtherwiseIsRemembered) {
+TEST_F(ProgramTest, CachesOnlyNonIdempotentProcedures) {
   using P = NFS_V3_procedure;
   const std::set<P> remembered{P::NFSPROC3_SETATTR, P::NFSPROC3_CREATE, P::NFSPROC3_MKDIR,
                                P::NFSPROC3_SYMLINK, P::NFSPROC3_MKNOD,  P::NFSPROC3_REMOVE,

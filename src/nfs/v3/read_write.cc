@@ -10,7 +10,7 @@ using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
 namespace {
 
-// What has no data to read or write is an invalid argument here, directories included (RFC 1813 §3.3.6, §3.3.7).
+// An object without data, such as a directory, is an invalid argument here (RFC 1813 §3.3.6, §3.3.7).
 nfsstat3 DataStatus(fs::Error error) { return error == fs::Error::kIsDir ? NFS3ERR_INVAL : ToStatus(error); }
 
 stable_how ToStability(fs::Stability stability) {
@@ -39,7 +39,7 @@ fs::Stability FromStability(stable_how how) {
 
 }  // namespace
 
-// RFC 1813 §3.3.6. The data that the file system gives, memory or a range of a file, becomes the payload as it is.
+// RFC 1813 §3.3.6. The file system's data, in memory or as a range of a file, becomes the payload without a copy.
 Task<READ3res> Read(Request request, const READ3args& arguments) {
   Target target(request, arguments.file);
   if (!target) co_return READ3res(target.status());
@@ -48,7 +48,7 @@ Task<READ3res> Read(Request request, const READ3args& arguments) {
     if (status != NFS3_OK) co_return READ3res(status, READ3resfail{});
   }
 
-  // No file reaches beyond the largest size, so that reading there is reading at the end.
+  // No file is larger than the maximum size, so a read beyond it is a read at the end.
   const uint64_t limit = target.file_system().GetProperties().max_file_size;
   const uint64_t offset = std::min(arguments.offset, limit);
   const auto count =
@@ -66,7 +66,7 @@ Task<READ3res> Read(Request request, const READ3args& arguments) {
                                          .data = std::move(observed.result->data)});
 }
 
-// RFC 1813 §3.3.7. More than the largest write is a short write.
+// RFC 1813 §3.3.7. A write above the maximum becomes a short write.
 Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
   Target target(request, arguments.file);
   if (!target) co_return WRITE3res(target.status());
@@ -77,7 +77,7 @@ Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
   if (target.read_only()) {
     refusal = NFS3ERR_ROFS;
   } else if (arguments.count != arguments.data.size()) {
-    refusal = NFS3ERR_INVAL;  // the two say the same thing twice
+    refusal = NFS3ERR_INVAL;  // `count` and the length of the data must agree
   } else if (arguments.offset > limit || count > limit - arguments.offset) {
     refusal = NFS3ERR_FBIG;
   } else if (target.may_be_claimed()) {
@@ -99,7 +99,7 @@ Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
                                            .verf = ToVerifier(changed.result->verifier)});
 }
 
-// RFC 1813 §3.3.21. The range is the least that must be committed; we commit the file.
+// RFC 1813 §3.3.21. The range is the minimum to commit; this commits the whole file.
 Task<COMMIT3res> Commit(Request request, const COMMIT3args& arguments) {
   Target target(request, arguments.file);
   if (!target) co_return COMMIT3res(target.status());

@@ -17,7 +17,7 @@ class WriteTest : public NfsTest {
 };
 using CommitTest = WriteTest;
 
-TEST_F(ReadTest, GivesTheOctetsAskedFor) {
+TEST_F(ReadTest, ReturnsTheRequestedOctets) {
   const auto read = Call<NFSPROC3_READ>({MakeFile("file", "0123456789"), 2, 5});
   ASSERT_EQ(read.status(), NFS3_OK);
   EXPECT_EQ(read.resok().data.text(), "23456");
@@ -26,7 +26,7 @@ TEST_F(ReadTest, GivesTheOctetsAskedFor) {
   EXPECT_EQ(read.resok().file_attributes->size, 10u);
 }
 
-TEST_F(ReadTest, SaysWhenItReachesTheEnd) {
+TEST_F(ReadTest, ReportsTheEndOfTheFile) {
   const nfs_fh3 file = MakeFile("file", "0123456789");
   const auto exactly = Call<NFSPROC3_READ>({file, 5, 5});
   EXPECT_EQ(exactly.resok().data.text(), "56789");
@@ -36,7 +36,7 @@ TEST_F(ReadTest, SaysWhenItReachesTheEnd) {
   EXPECT_TRUE(across.resok().eof);
 }
 
-TEST_F(ReadTest, AtAndBeyondTheEndIsNothingAndTheEnd) {
+TEST_F(ReadTest, ReturnsNoDataAtAndBeyondTheEnd) {
   const nfs_fh3 file = MakeFile("file", "0123456789");
   for (const uint64_t offset : {uint64_t{10}, uint64_t{11}, kBeyondEveryFile - 1, kBeyondEveryFile, UINT64_MAX}) {
     const auto read = Call<NFSPROC3_READ>({file, offset, 4096});
@@ -48,14 +48,14 @@ TEST_F(ReadTest, AtAndBeyondTheEndIsNothingAndTheEnd) {
   EXPECT_TRUE(Call<NFSPROC3_READ>({MakeFile("empty"), 0, 1}).resok().eof);
 }
 
-TEST_F(ReadTest, OfNothingSucceeds) {
+TEST_F(ReadTest, AcceptsACountOfZero) {
   const auto read = Call<NFSPROC3_READ>({MakeFile("file", "0123456789"), 3, 0});
   ASSERT_EQ(read.status(), NFS3_OK);
   EXPECT_EQ(read.resok().count, 0u);
   EXPECT_FALSE(read.resok().eof);
 }
 
-TEST_F(ReadTest, OfMoreThanTheLargestReadIsShort) {
+TEST_F(ReadTest, ReturnsAShortReadAboveTheMaximum) {
   const auto read = Call<NFSPROC3_READ>({MakeFile("file", std::string(4096, 'x')), 0, UINT32_MAX});
   EXPECT_EQ(read.resok().count, 4096u);
   const nfs_fh3 file = MakeFile("longer", std::string(4096, 'x'));
@@ -65,27 +65,27 @@ TEST_F(ReadTest, OfMoreThanTheLargestReadIsShort) {
   EXPECT_FALSE(longer.resok().eof);
 }
 
-TEST_F(ReadTest, TheDataIsLeftWhereItIsForTheTransport) {
+TEST_F(ReadTest, ReturnsTheDataAsAPayload) {
   const nfs_fh3 file = MakeFile("file", "0123456789");
   const Answer answer = memory.Ask(memory.EncodeCall<NFSPROC3_READ>({file, 0, 10}));
   ASSERT_EQ(answer.message.items.size(), 1u);
   EXPECT_EQ(AsText(answer.message.items[0].data.bytes()), "0123456789");
-  EXPECT_EQ(answer.message.items[0].offset, answer.message.stream.size());  // it is the last of the results
+  EXPECT_EQ(answer.message.items[0].offset, answer.message.stream.size());  // the payload is the last result
 }
 
-TEST_F(ReadTest, NothingReadIsAPayloadToo) {
+TEST_F(ReadTest, ReturnsAnEmptyPayloadForNoData) {
   const Answer answer = memory.Ask(memory.EncodeCall<NFSPROC3_READ>({MakeFile("empty"), 0, 10}));
   ASSERT_EQ(answer.message.items.size(), 1u);
   EXPECT_TRUE(answer.message.items[0].data.empty());
 }
 
-TEST_F(ReadTest, OnlyFilesHaveData) {
+TEST_F(ReadTest, RejectsNonFiles) {
   EXPECT_EQ(Call<NFSPROC3_READ>({root, 0, 10}).status(), NFS3ERR_INVAL);
   EXPECT_TRUE(Call<NFSPROC3_READ>({root, 0, 10}).resfail().file_attributes);
   EXPECT_EQ(Call<NFSPROC3_READ>({MakeSymlink("link", "target"), 0, 10}).status(), NFS3ERR_INVAL);
 }
 
-TEST_F(ReadTest, NeedsTheRightAndAnObject) {
+TEST_F(ReadTest, RequiresReadPermissionAndAValidHandle) {
   const nfs_fh3 file = MakeFile("file", "secret", 0600);
   EXPECT_EQ(Call<NFSPROC3_READ>({StaleHandle(), 0, 10}).status(), NFS3ERR_STALE);
   EXPECT_EQ(Call<NFSPROC3_READ>({NoHandle(), 0, 10}).status(), NFS3ERR_BADHANDLE);
@@ -95,7 +95,7 @@ TEST_F(ReadTest, NeedsTheRightAndAnObject) {
   EXPECT_TRUE(denied.resfail().file_attributes);
 }
 
-TEST_F(WriteTest, PutsTheOctetsWhereTheyBelong) {
+TEST_F(WriteTest, WritesTheOctetsAtTheOffset) {
   const nfs_fh3 file = MakeFile("file", "0123456789");
   const auto written = Write(file, 3, "abc");
   ASSERT_EQ(written.status(), NFS3_OK);
@@ -112,28 +112,28 @@ TEST_F(WriteTest, ExtendsTheFileAcrossAHole) {
   EXPECT_EQ(ReadAll(file), std::string("01\0\00045", 6));
 }
 
-TEST_F(WriteTest, IsAtLeastAsStableAsWasAsked) {
+TEST_F(WriteTest, CommitsAtLeastAsRequested) {
   const nfs_fh3 file = MakeFile("file");
   for (const stable_how how : {UNSTABLE, DATA_SYNC, FILE_SYNC}) {
     EXPECT_GE(Write(file, 0, "x", how).resok().committed, how);
   }
 }
 
-TEST_F(WriteTest, TheVerifierStaysTheSame) {
+TEST_F(WriteTest, VerifierStaysTheSame) {
   const nfs_fh3 file = MakeFile("file");
   const writeverf3 verifier = Write(file, 0, "x").resok().verf;
   EXPECT_EQ(Write(file, 1, "y").resok().verf, verifier);
   EXPECT_EQ(Call<NFSPROC3_COMMIT>({file, 0, 0}).resok().verf, verifier);
 }
 
-TEST_F(WriteTest, OfNothingChangesNothing) {
+TEST_F(WriteTest, AcceptsACountOfZero) {
   const auto written = Write(MakeFile("file", "contents"), 100, "");
   ASSERT_EQ(written.status(), NFS3_OK);
   EXPECT_EQ(written.resok().count, 0u);
   EXPECT_THAT(written.resok().file_wcc, IsUnchanged());
 }
 
-TEST_F(WriteTest, OfMoreThanTheLargestWriteIsShort) {
+TEST_F(WriteTest, WritesAShortCountAboveTheMaximum) {
   const nfs_fh3 file = MakeFile("file");
   const std::string data(5000, 'x');
   const auto written = Write(file, 0, data);
@@ -142,7 +142,7 @@ TEST_F(WriteTest, OfMoreThanTheLargestWriteIsShort) {
   EXPECT_EQ(AttributesOf(file).size, 4096u);
 }
 
-TEST_F(WriteTest, TheCountIsTheLengthOfTheData) {
+TEST_F(WriteTest, RejectsACountThatDiffersFromTheDataLength) {
   const nfs_fh3 file = MakeFile("file", "contents");
   for (const uint32_t count : {0u, 2u, 4u}) {
     const auto written = Call<NFSPROC3_WRITE>({file, 0, count, UNSTABLE, xdr::Payload<>::Borrowed("abc")});
@@ -152,7 +152,7 @@ TEST_F(WriteTest, TheCountIsTheLengthOfTheData) {
   EXPECT_EQ(ReadAll(file), "contents");
 }
 
-TEST_F(WriteTest, NoFileGrowsBeyondTheLargestSize) {
+TEST_F(WriteTest, RejectsAWriteBeyondTheMaximumSize) {
   const nfs_fh3 file = MakeFile("file");
   for (const uint64_t offset : {kBeyondEveryFile - 2, kBeyondEveryFile, UINT64_MAX, UINT64_MAX - 1}) {
     const auto written = Write(file, offset, "abc");
@@ -161,14 +161,14 @@ TEST_F(WriteTest, NoFileGrowsBeyondTheLargestSize) {
   }
 }
 
-TEST_F(WriteTest, DataBesideTheCallAndInItAreTheSame) {
+TEST_F(WriteTest, TreatsPlacedAndInlineDataAlike) {
   const nfs_fh3 file = MakeFile("file");
   rpc::Message beside = memory.EncodeCall<NFSPROC3_WRITE>({file, 0, 5, FILE_SYNC, xdr::Payload<>::Borrowed("abcde")});
   ASSERT_EQ(beside.items.size(), 1u);
-  // What a stream transport receives: the data with its padding behind its length.
+  // The call over a stream transport: the data and its padding follow its length.
   std::string flat(AsText(beside.stream.bytes()));
   flat += std::string("abcde\0\0\0", 8);
-  flat[3] ^= 1;  // another call, by its XID
+  flat[3] ^= 1;  // a new XID makes it another call
   rpc::Message inline_data;
   inline_data.stream = Slice::Borrowed(AsBytes(flat));
 
@@ -179,8 +179,8 @@ TEST_F(WriteTest, DataBesideTheCallAndInItAreTheSame) {
   EXPECT_EQ(ReadAll(file), "abcde");
 }
 
-// The first WRITE was still unread when its client sent it again over another connection, and then wrote something else.
-TEST_F(WriteTest, AWriteThatIsReadLateDoesNotOverwriteNewerData) {
+// The client retransmits an unread WRITE over another connection, and then writes newer data to the same place.
+TEST_F(WriteTest, LateWriteDoesNotOverwriteNewerData) {
   const nfs_fh3 file = MakeFile("file");
   const auto write = [&](uint32_t xid, std::string_view data) {
     return memory.Encode(rpc::Xid(xid), NFS_PROGRAM, NFS_V3, NFSPROC3_WRITE::kNumber,
@@ -193,18 +193,19 @@ TEST_F(WriteTest, AWriteThatIsReadLateDoesNotOverwriteNewerData) {
   EXPECT_TRUE(Equal(memory.Ask(write(77, "older")).message.stream.bytes(), first.message.stream.bytes()));
   EXPECT_EQ(ReadAll(file), "newer");
   memory.peer.connection = 1;
-  EXPECT_TRUE(Now(memory.dispatcher.HandleCall(write(77, "older"), memory.peer)).empty()) << "it has no reply";
+  EXPECT_TRUE(Now(memory.dispatcher.HandleCall(write(77, "older"), memory.peer)).empty())
+      << "the late WRITE gets no reply";
   EXPECT_TRUE(Now(memory.dispatcher.HandleCall(write(76, "oldest"), memory.peer)).empty());
   EXPECT_EQ(ReadAll(file), "newer");
 }
 
-TEST_F(WriteTest, OnlyFilesHaveData) {
+TEST_F(WriteTest, RejectsNonFiles) {
   EXPECT_EQ(Write(root, 0, "x").status(), NFS3ERR_INVAL);
   EXPECT_THAT(Write(root, 0, "x").resfail().file_wcc, IsUnchanged());
   EXPECT_EQ(Write(MakeSymlink("link", "target"), 0, "x").status(), NFS3ERR_INVAL);
 }
 
-TEST_F(WriteTest, NeedsTheRightAndAnObject) {
+TEST_F(WriteTest, RequiresWritePermissionAndAValidHandle) {
   const nfs_fh3 file = MakeFile("file", "", 0644);
   EXPECT_EQ(Write(StaleHandle(), 0, "x").status(), NFS3ERR_STALE);
   EXPECT_EQ(Write(NoHandle(), 0, "x").status(), NFS3ERR_BADHANDLE);
@@ -212,14 +213,14 @@ TEST_F(WriteTest, NeedsTheRightAndAnObject) {
   EXPECT_EQ(Write(file, 0, "x").status(), NFS3ERR_ACCES);
 }
 
-TEST_F(ReadOnlyDataTest, IsReadAndNotWritten) {
+TEST_F(ReadOnlyDataTest, AllowsReadsButNotWrites) {
   EXPECT_EQ(Call<NFSPROC3_READ>({file, 0, 1}).status(), NFS3_OK);
   const auto written = Call<NFSPROC3_WRITE>({file, 0, 1, UNSTABLE, xdr::Payload<>::Borrowed("x")});
   EXPECT_EQ(written.status(), NFS3ERR_ROFS);
   EXPECT_THAT(written.resfail().file_wcc, IsUnchanged());
 }
 
-TEST_F(CommitTest, AnyRangeOfAFileWillDo) {
+TEST_F(CommitTest, AcceptsAnyRange) {
   const nfs_fh3 file = MakeFile("file", "contents");
   for (const COMMIT3args& range : {COMMIT3args{file, 0, 0}, {file, 2, 3}, {file, UINT64_MAX, UINT32_MAX}}) {
     const auto committed = Call<NFSPROC3_COMMIT>(range);
@@ -228,7 +229,7 @@ TEST_F(CommitTest, AnyRangeOfAFileWillDo) {
   }
 }
 
-TEST_F(CommitTest, OnlyFilesHaveData) {
+TEST_F(CommitTest, RejectsNonFiles) {
   EXPECT_EQ(Call<NFSPROC3_COMMIT>({root, 0, 0}).status(), NFS3ERR_INVAL);
   EXPECT_EQ(Call<NFSPROC3_COMMIT>({StaleHandle(), 0, 0}).status(), NFS3ERR_STALE);
   EXPECT_EQ(Call<NFSPROC3_COMMIT>({NoHandle(), 0, 0}).status(), NFS3ERR_BADHANDLE);

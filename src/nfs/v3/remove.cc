@@ -6,7 +6,7 @@ namespace penstock::nfs::v3 {
 
 using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 
-// RFC 1813 §3.3.12. A directory is not removed this way: NFS3ERR_ISDIR, as other servers have it.
+// RFC 1813 §3.3.12. For a directory it answers NFS3ERR_ISDIR, like other servers.
 Task<REMOVE3res> Remove(Request request, const REMOVE3args& arguments) {
   Target target(request, arguments.object.dir);
   if (!target) co_return REMOVE3res(target.status());
@@ -45,7 +45,7 @@ Task<RMDIR3res> RemoveDirectory(Request request, const RMDIR3args& arguments) {
 
 namespace {
 
-// Both the file that gets another name and the one that loses it to that are changed.
+// Both files change: the one that gets a new name, and the one that it replaces.
 Task<nfsstat3> RefuseRename(Target& target, const RENAME3args& arguments, Result<fs::Handle, nfsstat3> to) {
   if (!to) co_return to.error();
   if (target.read_only()) co_return NFS3ERR_ROFS;

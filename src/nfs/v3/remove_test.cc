@@ -7,7 +7,7 @@ using RemoveTest = NfsTest;
 using RemoveDirectoryTest = NfsTest;
 using ReadOnlyRemoveTest = ReadOnlyTest;
 
-// With a second export, "/other".
+// Adds a second export, "/other".
 class TwoExportsTest : public NfsTest {
  protected:
   TwoExportsTest() { memory.Export("/other"), other = memory.RootOf("/other"); }
@@ -16,7 +16,7 @@ class TwoExportsTest : public NfsTest {
 using RenameTest = TwoExportsTest;
 using LinkTest = TwoExportsTest;
 
-TEST_F(RemoveTest, TakesTheNameAway) {
+TEST_F(RemoveTest, RemovesTheName) {
   const nfs_fh3 file = MakeFile("file");
   const auto removed = Call<NFSPROC3_REMOVE>({{root, "file"}});
   ASSERT_EQ(removed.status(), NFS3_OK);
@@ -25,7 +25,7 @@ TEST_F(RemoveTest, TakesTheNameAway) {
   EXPECT_EQ(Call<NFSPROC3_GETATTR>({file}).status(), NFS3ERR_STALE);
 }
 
-TEST_F(RemoveTest, OnlyWhereThereIsOne) {
+TEST_F(RemoveTest, RejectsAMissingName) {
   const auto missing = Call<NFSPROC3_REMOVE>({{root, "missing"}});
   EXPECT_EQ(missing.status(), NFS3ERR_NOENT);
   EXPECT_THAT(missing.resfail().dir_wcc, IsUnchanged());
@@ -34,7 +34,7 @@ TEST_F(RemoveTest, OnlyWhereThereIsOne) {
   EXPECT_EQ(Call<NFSPROC3_REMOVE>({{StaleHandle(), "name"}}).status(), NFS3ERR_STALE);
 }
 
-TEST_F(RemoveTest, DirectoriesAreRemovedOtherwise) {
+TEST_F(RemoveTest, RejectsADirectory) {
   MakeDirectory("directory");
   const auto refused = Call<NFSPROC3_REMOVE>({{root, "directory"}});
   EXPECT_EQ(refused.status(), NFS3ERR_ISDIR);
@@ -42,13 +42,13 @@ TEST_F(RemoveTest, DirectoriesAreRemovedOtherwise) {
   EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root, "."}}).status(), NFS3ERR_ISDIR);
 }
 
-TEST_F(RemoveTest, NeedsTheRightToChangeTheDirectory) {
+TEST_F(RemoveTest, RequiresWritePermissionOnTheDirectory) {
   MakeFile("file", "", 0666);
   memory.SetUser(1000);
   EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root, "file"}}).status(), NFS3ERR_ACCES);
 }
 
-TEST_F(RemoveDirectoryTest, TakesAnEmptyDirectoryAway) {
+TEST_F(RemoveDirectoryTest, RemovesAnEmptyDirectory) {
   MakeDirectory("directory");
   const auto removed = Call<NFSPROC3_RMDIR>({{root, "directory"}});
   ASSERT_EQ(removed.status(), NFS3_OK);
@@ -56,7 +56,7 @@ TEST_F(RemoveDirectoryTest, TakesAnEmptyDirectoryAway) {
   EXPECT_EQ(removed.resok().dir_wcc.after->nlink, 2u);
 }
 
-TEST_F(RemoveDirectoryTest, NothingElse) {
+TEST_F(RemoveDirectoryTest, RejectsAllButEmptyDirectories) {
   MakeFileIn(MakeDirectory("full"), "file");
   MakeFile("file");
   const auto full = Call<NFSPROC3_RMDIR>({{root, "full"}});
@@ -80,7 +80,7 @@ TEST_F(RenameTest, MovesTheNameAndKeepsTheHandle) {
   EXPECT_EQ(ReadAll(file), "contents");
 }
 
-TEST_F(RenameTest, ReplacesWhatIsCompatible) {
+TEST_F(RenameTest, ReplacesACompatibleObject) {
   const nfs_fh3 file = MakeFile("from", "new");
   const nfs_fh3 replaced = MakeFile("to", "old");
   EXPECT_EQ((Call<NFSPROC3_RENAME>({{root, "from"}, {root, "to"}}).status()), NFS3_OK);
@@ -96,7 +96,7 @@ TEST_F(RenameTest, DoesNothingBetweenTwoNamesOfOneFile) {
   EXPECT_EQ(StatusOfLookup("two"), NFS3_OK);
 }
 
-TEST_F(RenameTest, RefusesWhatDoesNotFit) {
+TEST_F(RenameTest, RejectsIncompatibleObjects) {
   MakeFile("file");
   const nfs_fh3 directory = MakeDirectory("directory");
   MakeDirectory("empty");
@@ -117,7 +117,7 @@ TEST_F(RenameTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ((Call<NFSPROC3_RENAME>({{root, "directory"}, {directory, "inside itself"}}).status()), NFS3ERR_INVAL);
 }
 
-TEST_F(RenameTest, StaysInOneExport) {
+TEST_F(RenameTest, RejectsAnotherExport) {
   MakeFile("file");
   const auto across = Call<NFSPROC3_RENAME>({{root, "file"}, {other, "file"}});
   EXPECT_EQ(across.status(), NFS3ERR_XDEV);
@@ -125,14 +125,14 @@ TEST_F(RenameTest, StaysInOneExport) {
   EXPECT_EQ(across.resfail().todir_wcc, wcc_data{});
 }
 
-TEST_F(RenameTest, NeedsBothDirectories) {
+TEST_F(RenameTest, RequiresBothDirectories) {
   MakeFile("file");
   EXPECT_EQ((Call<NFSPROC3_RENAME>({{NoHandle(), "file"}, {root, "new"}}).status()), NFS3ERR_BADHANDLE);
   EXPECT_EQ((Call<NFSPROC3_RENAME>({{root, "file"}, {NoHandle(), "new"}}).status()), NFS3ERR_BADHANDLE);
   EXPECT_EQ((Call<NFSPROC3_RENAME>({{root, "file"}, {StaleHandle(), "new"}}).status()), NFS3ERR_STALE);
 }
 
-TEST_F(LinkTest, GivesAFileAnotherName) {
+TEST_F(LinkTest, AddsAName) {
   const nfs_fh3 file = MakeFile("one", "contents");
   const auto linked = Call<NFSPROC3_LINK>({file, {root, "two"}});
   ASSERT_EQ(linked.status(), NFS3_OK);
@@ -141,7 +141,7 @@ TEST_F(LinkTest, GivesAFileAnotherName) {
   EXPECT_EQ((Call<NFSPROC3_LOOKUP>({{root, "two"}}).resok().object), file);
 }
 
-TEST_F(LinkTest, TheNameMustBeFree) {
+TEST_F(LinkTest, RejectsAnExistingName) {
   const nfs_fh3 file = MakeFile("file");
   for (const char* name : {"file", ".", ".."}) {
     const auto again = Call<NFSPROC3_LINK>({file, {root, name}});
@@ -151,13 +151,13 @@ TEST_F(LinkTest, TheNameMustBeFree) {
   }
 }
 
-TEST_F(LinkTest, StaysInOneExport) {
+TEST_F(LinkTest, RejectsAnotherExport) {
   const auto across = Call<NFSPROC3_LINK>({MakeFile("file"), {other, "file"}});
   EXPECT_EQ(across.status(), NFS3ERR_XDEV);
   EXPECT_TRUE(across.resfail().file_attributes);
 }
 
-TEST_F(LinkTest, NeedsAFileAndADirectory) {
+TEST_F(LinkTest, RequiresAFileAndADirectory) {
   const nfs_fh3 file = MakeFile("file");
   EXPECT_EQ((Call<NFSPROC3_LINK>({StaleHandle(), {root, "name"}}).status()), NFS3ERR_STALE);
   EXPECT_EQ((Call<NFSPROC3_LINK>({file, {NoHandle(), "name"}}).status()), NFS3ERR_BADHANDLE);
@@ -165,7 +165,7 @@ TEST_F(LinkTest, NeedsAFileAndADirectory) {
   EXPECT_NE((Call<NFSPROC3_LINK>({MakeDirectory("directory"), {root, "name"}}).status()), NFS3_OK);
 }
 
-TEST_F(ReadOnlyRemoveTest, NothingIsRemovedOrRenamed) {
+TEST_F(ReadOnlyRemoveTest, RejectsRemovingAndRenaming) {
   const auto removed = Call<NFSPROC3_REMOVE>({{directory, "file"}});
   EXPECT_EQ(removed.status(), NFS3ERR_ROFS);
   EXPECT_THAT(removed.resfail().dir_wcc, IsUnchanged());

@@ -16,7 +16,7 @@ Target::Target(const Request& request, const nfs_fh3& handle, Flavors flavors)
       loop_(request.call.peer.loop) {
   const auto parsed = FileHandle::Parse(handle.data.bytes());
   if (!parsed) return;
-  // RFC 1813 §2.6 (nfs_fh3): access that was revoked, for everybody or for this client, makes a handle stale.
+  // RFC 1813 §2.6 (nfs_fh3): a handle is stale if access to its file was revoked, also if for this client only.
   status_ = NFS3ERR_STALE;
   export_ = request.exports.Find(parsed->export_id);
   if (!export_) return;
@@ -81,7 +81,7 @@ Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) {
 
 Task<nfsstat3> Target::CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) {
   const auto found = co_await file_system().Lookup(context(), directory, name);
-  if (!found.result) co_return NFS3_OK;  // what is wrong with the name is the operation's to say
+  if (!found.result) co_return NFS3_OK;  // the procedure itself reports an invalid name
   co_return co_await CheckClaims(found.result->handle, use);
 }
 

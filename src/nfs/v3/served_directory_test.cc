@@ -1,4 +1,4 @@
-// NFSv3 over a directory of this machine: what a file system in memory cannot show. Its calls wait for a thread pool,
+// NFSv3 over a directory of this machine, for behaviour that a file system in memory does not have. Its calls wait for a thread pool,
 // its data stays in files, and its handles outlive the server.
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ class ServedDirectoryTest : public testing::Test {
     std::filesystem::remove_all(scratch_, ignored);
   }
 
-  // Begins anew, or ends the server and starts another over the same directory.
+  // Starts a server. If one runs, ends it and starts another over the same directory.
   void Start() {
     server.reset();
     server.emplace();
@@ -81,7 +81,7 @@ class ServedDirectoryTest : public testing::Test {
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_.context());
 };
 
-TEST_F(ServedDirectoryTest, LargeReadsStayInTheFileForTheTransport) {
+TEST_F(ServedDirectoryTest, ReturnsLargeReadsAsFileRanges) {
   const nfs_fh3 file = MakeFile("file");
   const std::string contents(4096, 'x');
   ASSERT_EQ(Write(file, contents).status(), NFS3_OK);
@@ -94,7 +94,7 @@ TEST_F(ServedDirectoryTest, LargeReadsStayInTheFileForTheTransport) {
   EXPECT_EQ(read, contents);
 }
 
-TEST_F(ServedDirectoryTest, EntriesComeOverFromOtherThreadsWhole) {
+TEST_F(ServedDirectoryTest, ReturnsCompleteEntriesFromOtherThreads) {
   std::set<std::string> expected{".", ".."};
   for (int i = 0; i < 100; ++i) MakeFile(*expected.insert("file " + std::to_string(i)).first);
   std::set<std::string> seen;
@@ -114,9 +114,9 @@ TEST_F(ServedDirectoryTest, EntriesComeOverFromOtherThreadsWhole) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST_F(ServedDirectoryTest, ReadDirectoryPlusAsksForPatienceWhenNoDescriptorIsLeft) {
+TEST_F(ServedDirectoryTest, ReadDirectoryPlusAnswersJukeboxWithoutDescriptors) {
   for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
-  EXPECT_EQ((Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).status()), NFS3_OK);  // opens the directory
+  EXPECT_EQ((Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).status()), NFS3_OK);  // makes the server open the directory
   const NoFreeDescriptors none;
   EXPECT_EQ((Call<NFSPROC3_READDIRPLUS>({root, 0, {}, 4096, 4096}).status()), NFS3ERR_JUKEBOX);
   EXPECT_EQ((Call<NFSPROC3_READDIR>({root, 0, {}, 4096}).resok().reply.entries.size()), 32u);
@@ -139,7 +139,7 @@ TEST_F(ServedDirectoryTest, HandlesAndCreateVerifiersOutliveTheServer) {
   EXPECT_EQ(Call<NFSPROC3_CREATE>(other).status(), NFS3ERR_EXIST);
 }
 
-TEST_F(ServedDirectoryTest, UnstableWritesAreLostWithTheServerAndTheVerifierSaysSo) {
+TEST_F(ServedDirectoryTest, VerifierChangesWhenUnstableWritesMayBeLost) {
   const nfs_fh3 file = MakeFile("file");
   const writeverf3 before = Write(file, "contents").resok().verf;
   Start();

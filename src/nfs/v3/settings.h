@@ -1,11 +1,11 @@
-// What the operator may set about NFSv3; the rest is said by the file systems.
+// The operator's settings for NFSv3. File systems provide the rest.
 #pragma once
 
 #include <cstdint>
 
 namespace penstock::nfs::v3 {
 
-// What FSINFO tells clients (RFC 1813 §3.3.19), and what is kept to when they ask for more.
+// The limits that FSINFO reports (RFC 1813 §3.3.19). The server enforces them.
 struct Settings {
   uint32_t max_read = 1 << 20;
   uint32_t max_write = 1 << 20;
