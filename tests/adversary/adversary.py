@@ -20,7 +20,7 @@ from tcp_peer import TcpClient  # noqa: E402
 
 
 def on_a_server(group, connect=None, **how):
-    """A group whose cases each take a connection to one server."""
+    """A group whose cases each get a connection to one server."""
     def run(scratch):
         with Attacked(scratch, **how) as server:
             server.run(group(), connect)

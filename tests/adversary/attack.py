@@ -1,5 +1,6 @@
-"""A server under attack: cases with their expected answers, a bystander that must be served all the time, and what is looked
-at when they are over: the server serves, its memory is bounded, its descriptors are back, it stops cleanly."""
+"""A server under attack. Each case has an expected response. A bystander client must be served all the time. At the
+end, the server must still serve, its memory must be bounded, its descriptors must be closed, and it must stop cleanly.
+"""
 
 import os
 import struct
@@ -16,40 +17,40 @@ from rdma_messages import RDMA_ERROR, RDMA_NOMSG
 from rpc_messages import Client, RpcReply
 
 MIB = 1 << 20
-# AddressSanitizer keeps freed memory to itself for a while, little of it, and makes no stacks of its own: so that growth is
-# the server's.
+# Limits AddressSanitizer's quarantine and its own stacks, so that the measured growth is the server's.
 os.environ.setdefault("ASAN_OPTIONS",
                       "quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0")
-# Resident memory that a group of attacks may leave behind: pools, caches, and the sanitizer's own.
+# The resident memory that a group of attacks may leave behind: pools, caches, and the sanitizer's own.
 MAX_GROWTH = 64 * MIB
-# The bystander's longest wait. Sanitizers and a busy machine make it seconds; a server that is held up makes it for ever.
+# The bystander's longest permitted wait. Sanitizers and a busy machine take seconds; a blocked server never answers.
 MAX_WAIT = 15
 
 
 class Case(NamedTuple):
-    """What is sent: `act` gets the connection, may return the XID to be answered. Then what must come, see below."""
+    """One attack: `act` gets the connection, and may return the XID of the expected reply. See below for the expected
+    responses."""
     name: str
     section: str
     act: Callable
     expect: object
 
 
-# ---- expected answers ----
+# ---- expected responses ----
 
 def is_alive(client):
-    """The connection still serves; and what comes next is the answer to this, so that nothing else was answered."""
+    """The connection still serves, and the next reply belongs to this call, so nothing else was answered."""
     client.call(rpc.NULL)
 
 
 class Served:
-    """What was sent is as good as nothing, or is passed over in silence: the next good call is answered first."""
+    """The server ignores the message: the next good call is answered first."""
 
     def check(self, client, xid):
         is_alive(client)
 
 
 class Terminated:
-    """An iWARP Terminate, then the end (RFC 5040 §4.8)."""
+    """An iWARP Terminate, then the end of the connection (RFC 5040 §4.8)."""
 
     def __init__(self, layer, kind, code):
         self.terminate = (layer, kind, code)
@@ -60,7 +61,7 @@ class Terminated:
 
 
 class Closed:
-    """The connection ends without a Terminate, and soon enough."""
+    """The connection ends soon, without a Terminate."""
 
     def __init__(self, within=SECONDS):
         self.within = within
@@ -71,7 +72,7 @@ class Closed:
 
 
 class Refused:
-    """RDMA_ERROR (RFC 8166 §4.5), and the connection lives."""
+    """RDMA_ERROR (RFC 8166 §4.5); the connection stays."""
 
     def __init__(self, error):
         self.error = error  # (1, low, high): ERR_VERS; (2,): ERR_CHUNK
@@ -88,7 +89,7 @@ ERR_VERS, ERR_CHUNK = Refused((1, 1, 1)), Refused((2,))
 
 
 class Replied:
-    """An RPC reply of this status (see RpcReply), and the connection lives."""
+    """An RPC reply of this status (see RpcReply); the connection stays."""
 
     def __init__(self, *status):
         self.status = status
@@ -100,7 +101,7 @@ class Replied:
 
 
 class Nfs:
-    """An NFS reply whose status is one of these, and the connection lives."""
+    """An NFS reply with one of these statuses; the connection stays."""
 
     def __init__(self, *statuses):
         self.statuses = statuses
@@ -114,7 +115,7 @@ class Nfs:
 
 
 class Either:
-    """RFCs leave the choice; any of these."""
+    """One of several responses, where the RFCs leave the choice."""
 
     def __init__(self, *statuses):
         self.statuses = statuses
@@ -129,7 +130,7 @@ class Either:
 
 
 class Passed:
-    """The case has looked for itself."""
+    """The case checks the response itself."""
 
     def check(self, client, xid):
         pass
@@ -150,7 +151,7 @@ def rpc_reply(client, xid):
 # ---- the server ----
 
 class Bystander(threading.Thread):
-    """Somebody else's connection: calls all the time, and remembers the longest wait."""
+    """The connection of another client, which calls all the time and records its longest wait."""
 
     def __init__(self, port, path, contents):
         super().__init__(daemon=True)
@@ -170,7 +171,7 @@ class Bystander(threading.Thread):
             self.failure = failure
 
     def read(self):
-        """4 KiB by RDMA Write."""
+        """Reads 4 KiB by RDMA Write."""
         handle = self.client.offer(bytes(4096))
         message = rpc.call(rpc.READ, rpc.opaque(self.file) + rpc.hyper(0) + rpc.words(4096))
         answer = self.client.exchange(rpc.rdma_call(message, writes=rpc.write_list([(handle, 4096)])))
@@ -186,8 +187,8 @@ class Bystander(threading.Thread):
 
 
 class Attacked:
-    """`penstock serve` with a few files and a bystander. Leaving checks that it is unharmed. Its stall limit is longer than any
-    test: who would be ended by that alone is not ended."""
+    """Runs `penstock serve` with a few files and a bystander, and checks at the end that the server is unharmed. Its
+    stall limit is longer than any test, so that it does not end connections by itself."""
 
     def __init__(self, scratch, options=(), max_growth=MAX_GROWTH, threads=2, stall_limit=86400, environment=None):
         self.folder, self.max_growth = f"{scratch}/export", max_growth
@@ -195,7 +196,7 @@ class Attacked:
         self.options = [f"--threads={threads}", f"--stall-limit={stall_limit}", *options]
         os.makedirs(f"{self.folder}/dir")
         self.contents = os.urandom(256 << 10)
-        self.stopped = False  # a case has done it, and looked
+        self.stopped = False  # a case has stopped it and checked it
         for name, contents in (("big", self.contents), ("small", b"0123456789"), ("empty", b"")):
             with open(f"{self.folder}/{name}", "wb") as file:
                 file.write(contents)
@@ -208,7 +209,7 @@ class Attacked:
                              environment=self.environment).__enter__()
         self.port, self.tcp, self.mount = self.server.rdma, self.server.tcp, self.server.mount
         self.pid = self.server.process.pid
-        self.check_serves()  # also warms pools and caches up
+        self.check_serves()  # This also fills pools and caches.
         self.descriptors = self.count_descriptors()
         self.bystander = Bystander(self.port, b"big", self.contents)
         self.bystander.start()
@@ -226,7 +227,7 @@ class Attacked:
         except BaseException:
             self.server.kill()
             raise
-        # Its exit code: 0, or else a sanitizer has spoken.
+        # The exit code must be 0; a sanitizer's report makes it different.
         return self.server.__exit__(failure, None, None)
 
     def check_serves(self):
@@ -239,7 +240,7 @@ class Attacked:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def watch_memory(self):
-        """To be called in the middle of things."""
+        """Checks during an attack."""
         self.peak = max(self.peak, self.resident_octets() - self.resident)
         return self.peak
 
@@ -251,7 +252,7 @@ class Attacked:
         assert growth <= self.max_growth, f"memory grew by {growth} octets"
 
     def count_descriptors(self):
-        """(sockets, others): others include what the file system keeps open."""
+        """Returns (sockets, others); others include the files that the file system keeps open."""
         folder, sockets, others = f"/proc/{self.pid}/fd", 0, 0
         for number in os.listdir(folder):
             try:
@@ -262,16 +263,16 @@ class Attacked:
         return sockets, others
 
     def check_descriptors(self):
-        """Connections take a while to close in order."""
+        """Waits until the descriptors are back, because orderly closing takes a while."""
         deadline = time.monotonic() + SECONDS
         while (now := self.count_descriptors())[0] > self.descriptors[0] and time.monotonic() < deadline:
             time.sleep(0.1)
-        # The file system caches descriptors of the few files there are, dir's 200 included.
+        # The file system caches descriptors of the few files, including the 200 in dir.
         assert now[0] <= self.descriptors[0] and now[1] <= self.descriptors[1] + 256, \
             f"(sockets, others) were {self.descriptors}, are {now}"
 
     def run(self, cases, connect=None):
-        """All of them, each on a connection of its own; fails at the end if any has failed."""
+        """Runs all cases, each on its own connection; fails at the end if any failed."""
         failed = []
         count = 0
         for case in cases:
@@ -294,13 +295,13 @@ class Attacked:
 
 
 class Dialled:
-    """Stands for a Client where no connection is set up: the case does it, or not."""
+    """Replaces a Client for cases that set up their own connections, or none."""
 
     def __init__(self, port):
         self.port, self.endpoint = port, dial(port)
 
     def set_up(self, request):
-        """Sends an MPA request; if it is accepted, this can call."""
+        """Sends an MPA request. If the server accepts it, this object can make calls."""
         self.endpoint.raw(request)
         self.take_reply()
 

@@ -1,5 +1,5 @@
-"""A hostile responder against the client: it ends with a clear message and exit code 1, or gets what it wanted; it never hangs
-and never crashes, and nobody reads or writes its memory but where it was offered."""
+"""A hostile responder against the client. The client must end with a clear message and exit code 1, or succeed. It must
+never hang or crash, and the responder must not access the client's memory except as offered."""
 
 import concurrent.futures
 import os
@@ -15,8 +15,8 @@ from penstock import penstock
 from rdma_messages import RDMA_ERROR, RDMA_MSG, RDMA_NOMSG
 from rpc_messages import opaque, words
 
-SECONDS = 2        # what the client is told to be patient for
-BOUND = 60         # what it may take on a busy machine, start and sanitizers included
+SECONDS = 2  # the client's `timeout`
+BOUND = 60  # the limit on a busy machine, including start and sanitizers
 SIDE_BY_SIDE = 4
 SOURCE_BOUNDS, SOURCE_ACCESS, SOURCE_WRAP, CANNOT_INVALIDATE = (0, 1, 1), (0, 1, 2), (0, 1, 4), (0, 1, 9)
 PING, CAT, COPY, LIST = "ping", "cat", "cp", "ls"
@@ -27,19 +27,20 @@ class Case(NamedTuple):
     section: str
     command: str
     behave: dict
-    works: object = False      # True: exit code 0 and the right output; None: either
-    terminate: tuple = None    # what the client must have said
+    works: object = False  # True: exit code 0 and the correct output; None: either
+    terminate: tuple = None  # an expected part of the client's message
     greet: Callable = None
 
 
 def is_clear(error):
-    """One line says why, behind at most two warnings: that it tries again, and that the server answers again."""
+    """Checks that one line gives the reason, after at most two warnings: that the client retries, and that the server
+    answers again."""
     *warned, why = error.splitlines() or [""]
     return why.startswith("penstock: ") and 10 < len(why) < 300 and len(warned) <= 2 and all(" warning " in line for line in warned)
 
 
 def run(case, scratch):
-    """Why it failed, or nothing."""
+    """Returns the reason of a failure, or nothing."""
     server = HostileServer(case.behave, case.greet)
     source = f"{scratch}/source"
     arguments = {PING: ["ping", "-c", "2", "-i", "10", server.url("/", SECONDS)], CAT: ["cat", server.url("/file", SECONDS)],
@@ -82,14 +83,14 @@ def group(cases):
     return run_all
 
 
-# ---- what a server may do wrong with a NULL call ----
+# ---- wrong replies to a NULL call ----
 
 def header(**fields):
     return {rpc.NULL: lambda peer, call: peer.good_reply(call, **fields)}
 
 
 def body(data):
-    """The RPC reply, XID excluded."""
+    """Sends this RPC reply after the XID."""
     return {rpc.NULL: lambda peer, call: peer.reply(call, words(call.xid) + data)}
 
 
@@ -98,7 +99,7 @@ def raw_message(make):
 
 
 def first(act):
-    """Something else before the good reply."""
+    """Sends another message before the good reply."""
     def behave(peer, call):
         act(peer, call)
         peer.good_reply(call)
@@ -193,19 +194,19 @@ def wire_cases():
                greet=lambda peer: (peer.raw(mpa_frame(REPLY_KEY, CRC | MARKERS, private_data=private_data())), peer.close()))
 
 
-# ---- and with its memory ----
+# ---- wrong use of the client's memory ----
 
 def on_read(act):
     return {rpc.READ: act}
 
 
 def offered(call):
-    """(handle, length, offset) of the first Write chunk."""
+    """Returns (handle, length, offset) of the first Write chunk."""
     return call.header.writes[0][0]
 
 
 def reply_with(change):
-    """A READ answered in order but for what `change` makes of its Write list."""
+    """Answers a READ correctly, except that `change` alters the Write list."""
     def act(peer, call):
         results = peer.results_of(call)
         used = [[(handle, peer.filled, offset)] for handle, _, offset in call.header.writes[0]]
@@ -214,7 +215,7 @@ def reply_with(change):
 
 
 def says(count, opaque_length=None, eof=1):
-    """A READ reply of `count` octets, with so many said to be in the data, nothing of which was written."""
+    """Answers a READ with `count` octets and a given length of the data, but writes no data."""
     def act(peer, call):
         results = words(0, 0, count, eof, count if opaque_length is None else opaque_length)
         peer.reply(call, words(call.xid) + accepted(results), filled=count)
@@ -245,7 +246,7 @@ def read_what_may_be_written(peer, call):
 
 
 def of_the_call_before(act):
-    """Keeps the STag of the first READ, and uses it in the second, when it is no longer valid."""
+    """Keeps the STag of the first READ, and uses it in the second one, when it is invalid."""
     before = []
 
     def behave(peer, call):
@@ -258,7 +259,7 @@ def of_the_call_before(act):
 
 
 def of_another_connection():
-    """The STag of a connection that is over."""
+    """Uses the STag of an ended connection."""
     before = []
 
     def behave(peer, call):

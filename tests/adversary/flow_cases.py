@@ -1,4 +1,4 @@
-"""Peers that stall, flood, or come by the thousand: what they get, and what they cost the others."""
+"""Peers that stall, flood, or connect by the thousand: the responses that they get, and their effect on others."""
 
 import random
 import resource
@@ -15,12 +15,13 @@ from rpc_messages import Client, hyper, opaque, words
 from tcp_peer import TcpClient, fragment
 
 STALL_SECONDS = 2
-# Until a stalled peer is certainly gone: a quarter of the limit more is what the server may take, the rest is for a busy
-# machine. It is less than a server's own limit (60 s): a server that ignores --stall-limit is found.
+# The time until a stalled peer is certainly disconnected: the server may take a quarter more than the limit, and a busy
+# machine gets the rest. It is less than the server's default limit (60 s), so that the tests detect a server that
+# ignores --stall-limit.
 GONE_WITHIN = STALL_SECONDS + 13
 MAX_PULLED, MAX_QUEUED = 32 * MIB, 8 * MIB  # rpcrdma::ResponderOptions
 SMALL_BUFFER = 4096
-# What a connection costs that does nothing; a sanitizer, and its large frames of coroutines, nearly treble that.
+# The memory of an idle connection. A sanitizer, with its large coroutine frames, nearly trebles it.
 CONNECTION = 3 * 68 * 4096
 
 
@@ -28,7 +29,8 @@ ESTABLISHED = "01"
 
 
 def over(endpoint, within=GONE_WITHIN):
-    """The server has ended the connection. Seen from its side of it, since we do not read what it has sent."""
+    """Checks that the server has ended the connection, by the server's side of it, because we do not read what it has
+    sent."""
     ours, theirs = (f"{port:04X}" for port in endpoint.ports)
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
@@ -64,7 +66,7 @@ def stall_cases():
 
 
 def all_at_once(server, cases, connect):
-    """Stalls take their time: side by side they take it once."""
+    """Runs slow cases side by side, so that their stalls overlap."""
     failures = []
 
     def one(case):
@@ -92,14 +94,14 @@ def stalls(scratch):
         all_at_once(server, [Case(f"MPA request, {size} octets of it", "RFC 5044 §7.1.2",
                                   lambda client, size=size: client.raw(GOOD_REQUEST[:size]), record_cases.Ends())
                              for size in range(0, 20, 3)], lambda: TcpClient(server.port))
-        idle.call()  # who owes nothing may stay
+        idle.call()  # peers without an unfinished transfer may stay
         idle.close()
 
 
 # ---- peers that never read, and peers that never stop ----
 
 def flood(client, message_of, count):
-    """Sends until the server has had enough, or `count` messages; not a single answer is read."""
+    """Sends until the server stops reading, or until `count` messages; reads no reply."""
     endpoint = client.endpoint
     endpoint.socket.settimeout(0.2)
     for _ in range(count // 50):
@@ -111,7 +113,7 @@ def flood(client, message_of, count):
 
 
 def never_reads(server, message_of, count=4000):
-    """`count` must be enough for the answers to fill what the kernel keeps for a socket (tcp_wmem: some megabytes)."""
+    """Sends READs. `count` must suffice to fill the kernel's socket buffer with replies (tcp_wmem: some megabytes)."""
     client = Client(server.port, receive_buffer=SMALL_BUFFER)
     flood(client, lambda: message_of(client), count)
     assert over(client.endpoint), "the server puts up with a peer that takes no answers"
@@ -120,19 +122,19 @@ def never_reads(server, message_of, count=4000):
 
 
 def read_call(client):
-    """READ of 128 KiB, whose Write chunk is never looked at."""
+    """A READ of 128 KiB into a Write chunk."""
     message = rpc.call(rpc.READ, opaque(client.file) + hyper(0) + words(128 << 10))
     return rpc.rdma_call(message, writes=rpc.write_list([(1, 128 << 10)]))
 
 
 def folder_call(client):
-    """READDIRPLUS into a Reply chunk: a reply that the server has to keep in memory."""
+    """A READDIRPLUS into a Reply chunk: the server must keep the reply in memory."""
     message = rpc.call(rpc.READDIRPLUS, opaque(client.folder) + hyper(0) + bytes(8) + words(1 << 15, 1 << 16))
     return rpc.rdma_call(message, reply=rpc.reply_chunk((1, 1 << 17)))
 
 
 def credits_ignored(server):
-    """Calls that cannot be answered, since their Read chunks are never sent: far more than were granted."""
+    """Sends far more calls than granted, which the server cannot answer because their Read chunks never arrive."""
     client = Client(server.port)
     client.endpoint.answer_reads = False
     handle = client.root()
@@ -144,7 +146,8 @@ def credits_ignored(server):
 
 
 def pulls(server):
-    """As many Long Calls of 4 MiB as credits allow, none of which is ever sent: at most 32 MiB are set aside for them."""
+    """Sends as many Long Calls of 4 MiB as credits allow, and answers no RDMA Read. The server reserves at most 32 MiB
+    for them."""
     client = Client(server.port)
     client.endpoint.answer_reads = False
     granted = client.exchange(rpc.rdma_call(rpc.call(), credits=1000)).credits
@@ -162,7 +165,7 @@ def pulls(server):
 
 
 def tcp_never_reads(server):
-    """READs of 128 KiB over TCP, no reply of which is taken."""
+    """Sends READs of 128 KiB over TCP and reads no reply."""
     helper = Client(server.port)
     file = helper.lookup(helper.root(), b"big")
     helper.close()
@@ -213,7 +216,7 @@ def floods(scratch):
 # ---- numbers ----
 
 def conversation(client):
-    """A good conversation, as octets."""
+    """Returns a valid conversation as octets."""
     parts = []
     endpoint = client.endpoint
     for procedure, arguments in ((rpc.NULL, b""), (rpc.GETATTR, opaque(client.file)),
@@ -225,7 +228,7 @@ def conversation(client):
 
 
 def await_departure(server):
-    """Until the server has noticed that most of a crowd has gone."""
+    """Waits until the server has noticed that most of a crowd has gone."""
     give_up = time.monotonic() + SECONDS
     while server.count_descriptors()[0] > server.descriptors[0] + 50:
         assert time.monotonic() < give_up, "the server keeps connections that were reset or closed"
@@ -233,12 +236,12 @@ def await_departure(server):
 
 
 def crowds(scratch):
-    limit = 400  # of connections, and so of the receives that are posted for them
+    limit = 400  # for the receives of so many connections
     with Attacked(scratch, all_for_one(limit), max_growth=limit * CONNECTION + 64 * MIB) as server:
         client = Client(server.port)
         file = client.lookup(client.root(), b"big")
         dice = random.Random(7)
-        for _ in range(300):  # reset anywhere, answers under way or not
+        for _ in range(300):  # Reset at any time, with replies under way or not.
             client = Client(server.port)
             client.file = file
             data = conversation(client)
@@ -256,7 +259,8 @@ def crowds(scratch):
 
 
 def slow_loris(server):
-    """Three hundred send their request an octet at a time. They are shown out in time, and who comes meanwhile is served."""
+    """Three hundred peers send their requests octet by octet. The server ends them in time, and serves new clients
+    meanwhile."""
     crowd = [dial(server.port) for _ in range(300)]
     for i in range(4):
         for each in crowd:
@@ -269,8 +273,8 @@ def slow_loris(server):
 
 
 def silence(scratch):
-    """One host connects thousands of times and never sends a request: far more than the server keeps of such peers (max_pending).
-    Another host's connections are set up all the same."""
+    """One host connects thousands of times without sending a request, far more often than the server's limit
+    (max_pending). Another host can connect all the same."""
     crowd_size = 2500
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, crowd_size + 500)), hard))
@@ -288,7 +292,7 @@ def silence(scratch):
 
 
 def all_for_one(limit):
-    """Options with which one address may have all connections."""
+    """Options that give one address all connections."""
     return [f"--max-connections={limit}", f"--max-connections-per-address={limit}"]
 
 
@@ -303,7 +307,7 @@ def await_room(server):
 
 
 def many(scratch):
-    """No more connections than the operator wants."""
+    """The server accepts no more connections than the operator allows."""
     limit = 20
     options = [*all_for_one(limit), "--idle-limit=86400"]
     with Attacked(f"{scratch}/rdma", options) as server:
@@ -318,7 +322,7 @@ def many(scratch):
                 endpoint.close()
             else:
                 accepted.append(endpoint)
-        assert len(accepted) == limit - 1 and refused == 2 * limit + 1, f"{len(accepted)} accepted"  # and the bystander
+        assert len(accepted) == limit - 1 and refused == 2 * limit + 1, f"{len(accepted)} accepted"  # plus the bystander
         for endpoint in accepted:
             endpoint.close()
         await_room(server)
@@ -340,7 +344,7 @@ def many(scratch):
 
 
 def stopped_among_them(scratch):
-    """SIGTERM while peers of every kind hang on: the server ends in time, with exit code 0."""
+    """SIGTERM with connected peers of every kind: the server ends in time, with exit code 0."""
     with Attacked(scratch) as server:
         hanging = [Client(server.port) for _ in range(4)]
         half_done(fpdu(untagged(payload=bytes(80)))[:40])(hanging[0])

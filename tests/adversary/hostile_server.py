@@ -1,4 +1,4 @@
-"""A server that behaves, unless told otherwise for a procedure: MOUNT over TCP, and NFS version 3 over RDMA."""
+"""A server that behaves correctly except for given procedures: MOUNT over TCP, and NFS version 3 over RDMA."""
 
 import socket
 import struct
@@ -21,12 +21,12 @@ def attributes(kind=1, size=FILE_SIZE):
 
 
 def accepted(results=b"", status=0):
-    """What follows the XID in a reply."""
+    """Returns the part of a reply after the XID."""
     return words(1, 0, 0, 0, status) + results
 
 
 class Call:
-    """A call that has come in."""
+    """A received call."""
 
     def __init__(self, message):
         self.header = Header(message)
@@ -43,7 +43,7 @@ class Peer(Endpoint):
     """The server's end of a connection."""
 
     def reply(self, call, body, filled=0, **fields):
-        """Answers with the chunks that were offered, `filled` octets of the first Write chunk used."""
+        """Sends a reply that uses the offered chunks, with `filled` octets in the first Write chunk."""
         writes = []
         for chunk in call.header.writes:
             used = []
@@ -57,7 +57,7 @@ class Peer(Endpoint):
         self.send(rpc.header(fields.pop("xid", call.xid), **{"kind": RDMA_MSG, **good, **fields}) + body)
 
     def good_reply(self, call, **fields):
-        """As a server should. Keywords go into the transport header."""
+        """Sends a correct reply. Keywords change fields of the transport header."""
         self.reply(call, words(call.xid) + accepted(self.results_of(call, **fields)), filled=self.filled, **fields)
 
     def results_of(self, call, **_):
@@ -102,7 +102,7 @@ class Peer(Endpoint):
 
 
 class HostileServer:
-    """`behave`: {procedure: function(peer, call)}; `greet`: function(peer) in place of the MPA reply."""
+    """`behave` maps procedures to function(peer, call); `greet`, function(peer), replaces the MPA reply."""
 
     def __init__(self, behave=None, greet=None):
         self.behave, self.greet = behave or {}, greet

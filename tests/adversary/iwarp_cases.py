@@ -19,7 +19,7 @@ MAX32, MAX64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 def frames(*ulpdus):
-    """Sent in one go."""
+    """Sends all octets at once."""
     return lambda client: client.endpoint.raw(b"".join(map(fpdu, ulpdus)))
 
 
@@ -28,12 +28,12 @@ def raw(data):
 
 
 def after_a_good_one(data):
-    """Until it has had a valid FPDU, the server may not speak (RFC 5044 §7.1.2 rule 4)."""
+    """The server must not send before it has received a valid FPDU (RFC 5044 §7.1.2 rule 4)."""
     return raw(fpdu(tagged()) + data)
 
 
 def call_in_parts(*cuts, **frame_fields):
-    """A good NULL call in several DDP segments."""
+    """Sends a valid NULL call in several DDP segments."""
     def act(client):
         message = rpc.rdma_call(rpc.call())
         edges = [0, *cuts, len(message)]
@@ -65,7 +65,7 @@ def cut_off(size, abruptly):
 
 
 def answered_with(*answers):
-    """Has the server read 64 octets of a WRITE's data, and answers with `answers`, made of its Read Request."""
+    """Makes the server read 64 octets of a WRITE's data, and sends `answers`, a function of its Read Request."""
     def act(client):
         endpoint = client.endpoint
         endpoint.answer_reads = False
@@ -83,7 +83,7 @@ def answered_with(*answers):
 
 
 def unanswered_reads(client):
-    """More WRITEs than the server may have Reads under way, and not one of these is answered."""
+    """Sends more WRITEs than the server may have Reads under way, and answers none of the Reads."""
     client.endpoint.answer_reads = False
     root, handle = client.root(), client.offer(bytes(64))
     for _ in range(40):
@@ -161,7 +161,7 @@ def ddp_cases():
     yield Case("a call cut at odd places", "RFC 5041 §5", call_in_parts(1, 2, 5, 31), Served())
     for reserved in (1, 8, 15):
         yield Case(f"reserved bits {reserved:#x}", "RFC 5041 §4.1", frames(tagged(reserved=reserved)), Served())
-    # The server never offers memory: whatever is named is not there.
+    # The server never offers memory, so any tag is invalid.
     for stag in (0, 1, 0x1000, 0x12345678, MAX32):
         for offset in (0, MAX64):
             yield Case(f"Write of 8 octets to {stag:#x}+{offset:#x}", "RFC 5041 §7.1",
@@ -218,7 +218,7 @@ def rdmap_cases():
 
 
 def response_cases():
-    """A Read that the server has asked for, answered wrongly."""
+    """Sends a wrong response to a Read of the server."""
     def part(size, at=0, stag=0, last=True):
         return lambda sink, offset: tagged(READ_RESPONSE, sink + stag & MAX32, offset + at & MAX64, bytes(size), last=last)
 

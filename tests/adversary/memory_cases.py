@@ -1,4 +1,4 @@
-"""Peers that make the server hold memory for calls that do not end and for replies that are not taken: what --memory bounds."""
+"""Peers that make the server hold memory, by unfinished calls and by unread replies: --memory limits it."""
 
 import struct
 import time
@@ -13,8 +13,8 @@ from rpc_messages import Client, RpcReply, hyper, opaque, words
 from tcp_peer import TcpClient, fragment
 
 MEMORY = 64 * MIB
-# A host alone gets a quarter of it, and each connection 256 KiB beside that. A sanitizer makes twice as much of small buffers,
-# and keeps some of what was freed.
+# One host alone gets a quarter of --memory, and each connection 256 KiB more. A sanitizer doubles small buffers, and
+# keeps some freed memory.
 BOUND = 2 * (MEMORY // 4) + 48 * MIB
 RETURNED = 56 * MIB
 FILES = [f"slow{n}" for n in range(4)]
@@ -22,14 +22,14 @@ ZEROS = memoryview(bytes(2 * MIB))
 
 
 def write_call(file, offset=0, size=1 * MIB):
-    """WRITE, unstable, of zeros: its record in two pieces, of which the second is the data."""
+    """An unstable WRITE of zeros, as a record in two pieces; the second piece is the data."""
     head = rpc.call(rpc.WRITE, opaque(file) + hyper(offset) + words(size, 0, size))
     return fragment(head, length=len(head) + size), ZEROS[:size]
 
 
 def push(endpoints, streams, patience=1.0):
-    """Sends to each endpoint the pieces of its stream, as long as the server takes any; False where something is left. What the
-    bystander waits is measured in this process: nothing large is copied here."""
+    """Sends the pieces of each endpoint's stream while the server reads. Returns False if something is left. It copies
+    nothing large, because this process also measures the bystander's wait."""
     for endpoint in endpoints:
         endpoint.socket.setblocking(False)
     last = time.monotonic()
@@ -58,7 +58,7 @@ def check(server, what):
 
 
 def writes_that_do_not_end(server, disk, files):
-    """Four connections with 128 WRITEs of 1 MiB each, on a disk that hangs; a client of another host writes meanwhile."""
+    """Four connections send 128 WRITEs of 1 MiB each to a disk that hangs; a client of another host writes meanwhile."""
     disk.fail(*(f"pwrite hang {server.folder}/{name}" for name in FILES))
     endpoints = [dial(server.tcp) for _ in FILES]
     streams = [deque(piece for n in range(128) for piece in write_call(files[name], n * MIB)) for name in FILES]
@@ -70,7 +70,7 @@ def writes_that_do_not_end(server, disk, files):
     reply = RpcReply(other.record())
     assert reply.status == ("success",) and struct.unpack_from(">I", reply.results) == (0,)
     other.close()
-    # Two go, and the two others, who were not read from, are served when the disk is well again.
+    # Two connections end. The server serves the two others, which it had not read from, when the disk works again.
     for endpoint in endpoints[2:]:
         endpoint.close()
     disk.mend()
@@ -90,7 +90,7 @@ def writes_that_do_not_end(server, disk, files):
 
 
 def records_that_do_not_end(server, files):
-    """WRITEs of 1 MiB over many connections, each but for its last octet."""
+    """Sends WRITEs of 1 MiB over many connections, each without its last octet."""
     endpoints = [dial(server.tcp) for _ in range(150)]
     head, data = write_call(files["small"])
     push(endpoints, [deque([head, data[:-1]]) for _ in endpoints])
@@ -100,7 +100,7 @@ def records_that_do_not_end(server, files):
 
 
 def replies_not_taken(server):
-    """NULL calls by the hundred thousand, whose replies of 28 octets are not read."""
+    """Sends hundreds of thousands of NULL calls, and does not read their replies of 28 octets."""
     endpoints = [dial(server.tcp, 4096) for _ in range(6)]
     calls = fragment(rpc.call()) * 1000
     push(endpoints, [deque([calls] * 400) for _ in endpoints])
@@ -110,7 +110,7 @@ def replies_not_taken(server):
 
 
 def memory(scratch):
-    """Within --memory, whatever they do; the bystander, of the same host, is served; and what they had goes back."""
+    """The server stays within --memory, serves the bystander of the same host, and frees the memory afterwards."""
     disk = FailingDisk(scratch)
     with Attacked(scratch, [f"--memory={MEMORY}"], max_growth=BOUND, environment=disk.environment) as server:
         for name in FILES:

@@ -1,4 +1,4 @@
-"""MPA connection set-up (RFC 5044 §7.1, RFC 6581): every field of the request wrong, cut off anywhere, repeated."""
+"""MPA connection set-up (RFC 5044 §7.1, RFC 6581): every field of the request is wrong, truncated or repeated."""
 
 import socket
 import struct
@@ -22,7 +22,7 @@ def cut_off(size, abruptly=False):
         if abruptly:
             dialled.endpoint.reset()
             dialled.endpoint = Dialled(dialled.port).endpoint
-            return dialled.set_up(GOOD_REQUEST)  # the next one is served
+            return dialled.set_up(GOOD_REQUEST)  # the next peer is served
         dialled.endpoint.socket.shutdown(socket.SHUT_WR)
     return act
 
@@ -42,7 +42,7 @@ def at_once_with_a_call(dialled):
 
 
 def request_again(dialled):
-    """A second request where FPDUs belong: its key reads as an FPDU whose check value is wrong, or as half of one."""
+    """Sends a second request in place of FPDUs: its key reads as an FPDU with a wrong check value, or as half of one."""
     dialled.set_up(GOOD_REQUEST)
     dialled.endpoint.raw(GOOD_REQUEST)
     dialled.endpoint.socket.shutdown(socket.SHUT_WR)
@@ -72,7 +72,7 @@ def cases():
     for size in range(4):
         yield Case(f"enhanced with {size} octets of private data", "RFC 6581 §9",
                    send(mpa_frame(revision=2, flags=ENHANCED | CRC, private_data=bytes(size))), Closed())
-    # What must not be checked, and what is merely unusual.
+    # Fields that must not be checked, and unusual but valid requests.
     for flags in (REJECTED, 0x0F, ENHANCED, REJECTED | 0x1F, 0):
         yield Case(f"flags {flags:#x}", "RFC 5044 §7.1.1", set_up(mpa_frame(flags=flags | CRC)), Served())
     yield Case("octet by octet", "RFC 5044 §7.1.2", octet_by_octet, Served())
@@ -95,7 +95,7 @@ def cases():
 
 
 class ClosedAfterReply(Closed):
-    """Accepted; then the client goes away in the middle of a frame, and so does the server."""
+    """The server accepts; then the client vanishes in the middle of a frame, and the server ends the connection."""
 
     def check(self, client, xid):
         client.endpoint.mpa()

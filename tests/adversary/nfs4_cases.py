@@ -12,12 +12,12 @@ from rpc_messages import GARBAGE_ARGS, hyper, opaque, words
 
 GARBAGE = Replied("accepted", GARBAGE_ARGS)
 INVAL, NAMETOOLONG, NOENT, EXIST, NOTDIR, ISDIR, FBIG, NOSPC, STALE, ACCES, PERM = 22, 63, 2, 17, 20, 21, 27, 28, 70, 13, 1
-BLOCK = 1 << 16  # octets, so many that they are not copied where that can be helped
+BLOCK = 1 << 16  # so many octets that the server avoids copying them
 numbers = itertools.count()
 
 
 class Ends:
-    """A COMPOUND whose status is one of these; the connection lives."""
+    """A COMPOUND that must get one of these statuses; the connection stays."""
 
     def __init__(self, *statuses):
         self.statuses = statuses
@@ -30,7 +30,7 @@ class Ends:
 
 
 class ReadFirst:
-    """A COMPOUND that reads zeros, and then changes the file: nothing of that is in what was read."""
+    """A COMPOUND that reads zeros and then changes the file: the READ must not return the change."""
 
     def check(self, client, xid):
         eof, data = nfs4.Results(client.take_reply()).value(nfs4.READ)
@@ -39,7 +39,7 @@ class ReadFirst:
 
 
 def send(operations, minor=0, tag=b"", count=None):
-    """A COMPOUND; `operations` may be a function of the connection."""
+    """Sends a COMPOUND; `operations` may be a function of the connection."""
     def act(client):
         given = operations(client) if callable(operations) else operations
         message = nfs4.compound(given, minor, tag, count)
@@ -53,7 +53,7 @@ def new_session(client, minor=2, **how):
 
 
 def in_session(operations, minor=2, keep=False, **how):
-    """In a session of its own: `operations` may be a function of the connection and the session."""
+    """Sends a COMPOUND in its own session; `operations` may be a function of the connection and the session."""
     def act(client):
         session = new_session(client, minor, **how)
         given = operations(client, session) if callable(operations) else operations
@@ -67,14 +67,14 @@ ROOT = op(nfs4.PUTROOTFH)
 
 
 def file_of(client, name=None):
-    """The file of that name; without, one that nobody else needs."""
+    """Opens the file with that name, or a file that no other case uses."""
     return nfs4.look_up(client, name) if name else nfs4.look_up(client, b"dir", b"%060d" % 0)
 
 
 # ---- octets ----
 
 def good_arguments(client):
-    """Of each operation, whole: (number, arguments)."""
+    """Returns each operation with valid arguments: (number, arguments)."""
     handle, name, stateid = file_of(client), opaque(b"name"), bytes(16)
     owner, attributes = hyper(1) + opaque(b"owner"), nfs4.fattr(size=1, mode=0o644)
     channels = nfs4.channel() + nfs4.channel()
@@ -102,7 +102,7 @@ def good_arguments(client):
 
 
 def cut_arguments(client):
-    """Every operation with its arguments cut off at every word: there is nothing there to be executed."""
+    """Sends each operation with its arguments truncated at every word: the server must not execute it."""
     session, count = new_session(client), 0
     handle = file_of(client)
     for number, arguments in good_arguments(client):
@@ -115,7 +115,7 @@ def cut_arguments(client):
 
 
 def changed_arguments(client):
-    """Every operation with one word after the other made huge: any answer, and none that executes it for ever."""
+    """Sends each operation with one word after the other made huge. Any answer is permitted, but no endless execution."""
     session, count = new_session(client), 0
     handle = file_of(client)
     for number, arguments in good_arguments(client):
@@ -156,7 +156,7 @@ def compound_cases():
 
 
 def long_call(operations):
-    """A Long Call: all of it in a Read chunk."""
+    """A Long Call: the whole call is in a Read chunk."""
     def act(client):
         session = new_session(client)
         message = session.request(operations)

@@ -1,5 +1,5 @@
-"""Sessions, stateids and locks of NFS version 4 as they must not be used, chunks that fit no result, and numbers without an
-end."""
+"""Wrong use of sessions, stateids and locks of NFS version 4; chunks that fit no result; and unlimited numbers of
+objects."""
 
 import random
 
@@ -17,7 +17,7 @@ from rpc_messages import RpcReply, hyper, opaque, reply_chunk, words, write_list
 # ---- sessions ----
 
 def sequence_with(**wrong):
-    """A SEQUENCE whose fields are as they should be, but for those that are given."""
+    """A SEQUENCE with valid fields, except for the given ones."""
     def act(client):
         session = new_session(client)
         fields = {"session": session.session, "slot": 0, "sequence": 1, "highest": 0, **wrong}
@@ -28,7 +28,7 @@ def sequence_with(**wrong):
 
 
 def guessed_sessions(client):
-    """No bit of a session's name can be changed so that it is another's."""
+    """Changing any bit of a session ID never gives another client's session."""
     mine, other = new_session(client), new_session(client)
     for bit in range(128):
         forged = bytearray(mine.session)
@@ -124,7 +124,7 @@ def session_cases():
 
 
 def size_cases():
-    """RFC 8881 §2.10.6.4: what is too large for the session is refused before anything is done."""
+    """RFC 8881 §2.10.6.4: the server refuses a request that is too large for the session, and does nothing."""
     def sized(given, keep=False, **limits):
         return in_session(given, keep=keep, fore=nfs4.channel(**limits))
 
@@ -162,7 +162,7 @@ class NotMade(Ends):
 # ---- stateids and locks ----
 
 def fresh_name():
-    """One of the folder's empty files: locks stay for as long as their clients are known."""
+    """Returns one of the folder's empty files: locks stay as long as their clients are known."""
     return b"%060d" % (next(numbers) % 200)
 
 
@@ -185,7 +185,8 @@ NO_STATE = (nfs4.BAD_STATEID, nfs4.STALE_STATEID, nfs4.OLD_STATEID, nfs4.EXPIRED
 
 
 def guessed_stateids(client):
-    """No bit of a stateid can be changed so that it is another's, nor does the stateid itself serve anybody else."""
+    """Changing any bit of a stateid never gives another client's stateid, and no other client can use the stateid
+    itself."""
     mine, thief = new_session(client), new_session(client)
     handle, stateid = opened(client, mine)
     for bit in range(128):
@@ -193,7 +194,7 @@ def guessed_stateids(client):
         forged[bit // 8] ^= 1 << bit % 8
         for name, under in UNDER_STATEID:
             if bytes(forged[:4]) == bytes(4):
-                continue  # "the current one", whatever its number: RFC 8881 §8.2.2
+                continue  # the current stateid, with any number: RFC 8881 §8.2.2
             status = mine.run(client, at(handle, under(bytes(forged)))).status
             assert status in NO_STATE, f"{name} with bit {bit} changed: {status}"
     for name, under in UNDER_STATEID:
@@ -211,13 +212,13 @@ def guessed_stateids(client):
 
 
 def locks_of_others(client):
-    """Owners are those of their clients: another client's of the same name is another."""
+    """An owner belongs to its client: the same name from another client is another owner."""
     mine, thief = new_session(client), new_session(client)
     name = fresh_name()
     handle, stateid = opened(client, mine, name)
     _, other = opened(client, thief, name)
     mine.run(client, at(handle, nfs4.lock_op(mine.client, b"lock", stateid, 0, 10))).value(nfs4.LOCK)
-    for speaker in (mine.client, thief.client):  # RFC 8881 §18.10.3: the session says whose it is
+    for speaker in (mine.client, thief.client):  # RFC 8881 §18.10.3: the session identifies the client
         status = thief.run(client, at(handle, nfs4.lock_op(speaker, b"lock", other, 5, 1))).status
         assert status == nfs4.DENIED, f"LOCK as client {speaker:#x}: {status}"
 
@@ -294,7 +295,7 @@ def chunks(operations_of, writes, reply=None):
 
 
 class Placed:
-    """Succeeds, with so many octets in each Write chunk."""
+    """Expects success, with so many octets in each Write chunk."""
 
     def __init__(self, *lengths):
         self.lengths = lengths
@@ -339,14 +340,14 @@ class FailedUnused:
 # ---- numbers ----
 
 def unconfirmed_clients(client):
-    """Names without an end, none of which is ever confirmed: the oldest make room."""
+    """An unlimited number of unconfirmed client names: the oldest ones make room."""
     for i in range(3000):
         nfs4.run(client, [nfs4.exchange_id_op(b"never seen again %d" % i)], 2).value(nfs4.EXCHANGE_ID)
         nfs4.run(client, [nfs4.set_client_id_op(b"never seen again %d" % i)]).value(nfs4.SETCLIENTID)
 
 
 def sessions_of_one(client):
-    """As many as a client may have; then no more, until one is gone."""
+    """A client gets sessions up to the limit, and more only after one is destroyed."""
     name = b"many sessions"
     known = nfs4.run(client, [nfs4.exchange_id_op(name)], 2).value(nfs4.EXCHANGE_ID)
     sessions, status, sequence = [], nfs4.OK, known["sequence"]
@@ -367,7 +368,7 @@ def clients_with_sessions(client):
 
 
 def until_refused(client, session, operations, most):
-    """Repeats COMPOUNDs of thirty operations, each from `operations`, until one fails: (how many succeeded, status)."""
+    """Repeats COMPOUNDs of thirty operations, each made by `operations`, until one fails. Returns (successes, status)."""
     for done in range(0, most, 28):
         results = session.run(client, operations(done))
         if results.status != nfs4.OK:
@@ -387,11 +388,11 @@ def locks_without_end(client):
     session = new_session(client)
     handle, stateid = opened(client, session)
     lock = session.run(client, at(handle, nfs4.lock_op(session.client, b"l", stateid, 0, 1))).value(nfs4.LOCK)
-    lock = bytes(4) + lock[4:]  # the current number, whatever it is
+    lock = bytes(4) + lock[4:]  # the current stateid, with any number
     count, status = until_refused(client, session, lambda done: at(handle, *(
         nfs4.lock_op(session.client, b"l", lock, 2 * (done + i), 1, new=False) for i in range(28))), MAX_RANGES + 1000)
     assert status == nfs4.DELAY and count > MAX_RANGES // 2, f"after {count} locks: {status}"
-    # What he has he can give back.
+    # The client can return what it has.
     assert session.run(client, at(handle, nfs4.locku_op(lock, 0, MAX64))).status == nfs4.OK
 
 

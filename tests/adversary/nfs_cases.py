@@ -1,4 +1,4 @@
-"""Hostile arguments of NFS version 3 (RFC 1813) and MOUNT: what gets as far as the file system."""
+"""Hostile arguments of NFS version 3 (RFC 1813) and MOUNT, which reach the file system."""
 
 import random
 
@@ -9,12 +9,12 @@ from rpc_messages import GARBAGE_ARGS, hyper, opaque, words
 
 GARBAGE = Replied("accepted", GARBAGE_ARGS)
 NO_HANDLE = Nfs(rpc.BADHANDLE, rpc.STALE)
-NO_ATTRIBUTES = words(0, 0, 0, 0, 0, 0)  # sattr3 that sets nothing
+NO_ATTRIBUTES = words(0, 0, 0, 0, 0, 0)  # a sattr3 that sets nothing
 IO, ACCES, ROFS, BADTYPE, SERVERFAULT, NOTEMPTY = 5, 13, 30, 10007, 10006, 66
 
 
 def call(procedure, arguments, program=rpc.NFS, reply=0):
-    """`arguments` may be a function of the root's handle and a dictionary of others."""
+    """`arguments` may be a function of the root's handle and a dictionary of other handles."""
     def act(client):
         data = arguments
         if callable(arguments):
@@ -52,7 +52,7 @@ def status_of(client, procedure, arguments):
 
 
 def changed_handles(client):
-    """No bit of a handle can be changed so that it leads to another file."""
+    """Changing any bit of a handle never gives another file."""
     handle = client.lookup(client.root(), b"small")
     for bit in range(8 * len(handle)):
         forged = bytearray(handle)
@@ -76,7 +76,7 @@ def name_cases():
     for what, name in names:
         yield Case(f"LOOKUP of {what}", "RFC 1813 §3.3.3", call(rpc.LOOKUP, lambda root, nodes, name=name: opaque(root) + opaque(name)),
                    refused)
-        if name not in (b"\xff\xfe\x80", b"\n"):  # those are names like others
+        if name not in (b"\xff\xfe\x80", b"\n"):  # these are ordinary names
             for procedure, more in ((rpc.CREATE, words(0) + NO_ATTRIBUTES), (rpc.MKDIR, NO_ATTRIBUTES),
                                     (rpc.SYMLINK, NO_ATTRIBUTES + opaque(b"x")), (rpc.REMOVE, b""), (rpc.RMDIR, b"")):
                 yield Case(f"procedure {procedure} of {what}", "RFC 1813 §3.3",
@@ -186,7 +186,7 @@ def mount_cases():
 
 
 class NoEscape:
-    """Refused, or the root that everybody may have."""
+    """The server refuses, or returns the root, which every client may have."""
 
     def check(self, client, xid):
         results = rpc.Words(rpc.RpcReply(client.reply_to(xid).body).results)

@@ -1,4 +1,4 @@
-"""Record marking on the TCP ports (RFC 5531 §11) that is not what it should be."""
+"""Malformed record marking on the TCP ports (RFC 5531 §11)."""
 
 import random
 import socket
@@ -13,7 +13,7 @@ MAX_RECORD = 2 << 20  # rpc::tcp::ServerOptions::max_record
 
 
 class Answered:
-    """The NULL call that follows is answered, and nothing before it."""
+    """The server answers the NULL call that follows, and nothing before it."""
 
     def check(self, client, _):
         message = rpc.call()
@@ -34,7 +34,7 @@ def raw(data):
 
 
 def call_in_fragments(size, empty=0):
-    """A NULL call in fragments of `size` octets, with `empty` empty ones before each."""
+    """A NULL call in fragments of `size` octets, with `empty` empty fragments before each."""
     def act(client):
         message = rpc.call()
         parts = [message[at:at + size] for at in range(0, len(message), size)]
@@ -56,7 +56,7 @@ def cut_off(size, abruptly):
 
 
 def noise(seed):
-    """Random octets; the first fragment's length too large, so that what happens does not depend on the rest."""
+    """Random octets. The length of the first fragment is too large, so that the result does not depend on the rest."""
     data = bytearray(random.Random(seed).randbytes(4096))
     data[0] |= 0x40
     return bytes(data)
@@ -88,7 +88,7 @@ def cases():
 
 
 def stalls(within):
-    """What a stalled peer may leave half done until the server has had enough of it."""
+    """Transfers that a stalled peer may leave unfinished until the server ends it."""
     for name, data in (("half a record header", b"\x80\0"), ("half a record", fragment(rpc.call())[:30]),
                        ("a record without its last fragment", fragment(rpc.call(), False)),
                        ("empty fragments without an end", fragment(b"", False) * 1000)):

@@ -1,4 +1,5 @@
-"""RPC-over-RDMA headers and chunk lists (RFC 8166 §4) with every field wrong, and what only the RPC layer can find."""
+"""RPC-over-RDMA headers and chunk lists (RFC 8166 §4) with every field wrong, and errors that only the RPC layer can
+find."""
 
 import rpc_messages as rpc
 from attack import ERR_CHUNK, ERR_VERS, Case, Either, Nfs, Passed, Replied, Served, is_alive
@@ -25,7 +26,7 @@ def null(**fields):
 
 
 def lists(data, payload=True, kind=RDMA_MSG):
-    """A header with `data` for chunk lists, before a NULL call or nothing."""
+    """A header with `data` as chunk lists, before a NULL call or before nothing."""
     def act(client):
         message = rpc.call()
         return send(rpc.header(rpc.xid_of(message), kind, chunks=data) + (message if payload else b""))(client)
@@ -53,7 +54,7 @@ def header_cases():
 
 
 class GrantOf:
-    """Answered; the grant is neither nothing nor more than was asked for or there is."""
+    """The server answers, and grants between one credit and the requested or available number."""
 
     def __init__(self, asked):
         self.asked = asked
@@ -110,7 +111,7 @@ def grammar_cases():
 
 
 def long_call(message, *pieces):
-    """`message` at position zero in segments of these sizes; the last may be longer than what is left."""
+    """Puts `message` at position zero in segments of these sizes; the last may be longer than the rest."""
     def act(client):
         reads, at = [], 0
         for size in pieces:
@@ -122,7 +123,7 @@ def long_call(message, *pieces):
 
 
 def write_call(said=64, sizes=(64,), shift=0, size_of_file=None):
-    """WRITE of `said` octets with Read chunks of `sizes` at the place of its data, moved by `shift`."""
+    """A WRITE of `said` octets with Read chunks of `sizes` at the place of its data, moved by `shift`."""
     def act(client):
         file = client.lookup(client.root(), b"empty")
         message = rpc.call(rpc.WRITE, opaque(file) + hyper(0) + words(size_of_file or said, 0, said))
@@ -132,7 +133,7 @@ def write_call(said=64, sizes=(64,), shift=0, size_of_file=None):
 
 
 def overlapping(client):
-    """Two chunks, the second of which begins within the first."""
+    """Two chunks; the second begins within the first."""
     file = client.lookup(client.root(), b"empty")
     message = rpc.call(rpc.WRITE, opaque(file) + hyper(0) + words(64, 0, 64))
     reads = [(len(message), client.offer(bytes(64)), 64), (len(message) + 32, client.offer(bytes(64)), 64)]
@@ -140,7 +141,7 @@ def overlapping(client):
 
 
 def decreasing(client):
-    """A Long Call whose chunks are listed last first: RFC 8166 §4.3.1 puts them in order."""
+    """A Long Call that lists its chunks in reverse order: RFC 8166 §4.3.1 orders them by position."""
     file = client.lookup(client.root(), b"empty")
     message = rpc.call(rpc.WRITE, opaque(file) + hyper(0) + words(64, 0, 64))
     reads = [(len(message), client.offer(bytes(64)), 64), (0, client.offer(message), len(message))]
@@ -148,7 +149,7 @@ def decreasing(client):
 
 
 def sixteen_segments_each(client):
-    """The most complex call that every server has to take: RFC 8267 §6.4.2."""
+    """The most complex call that every server must accept: RFC 8267 §6.4.2."""
     file = client.lookup(client.root(), b"empty")
     data = bytes(range(256)) * 2
     message = rpc.call(rpc.WRITE, opaque(file) + hyper(0) + words(len(data), 0, len(data)))
@@ -162,7 +163,7 @@ def sixteen_segments_each(client):
 
 
 def name_in_chunk(client):
-    """LOOKUP with its name, which is not DDP-eligible, in a Read chunk."""
+    """A LOOKUP whose name, which is not DDP-eligible, is in a Read chunk."""
     message = rpc.call(rpc.LOOKUP, opaque(client.root()) + words(8))
     reads = read_list((len(message), client.offer(b"smallest"), 8))
     return send(rpc.rdma_call(message, reads=reads))(client)
@@ -177,7 +178,7 @@ def read_list_cases():
     yield Case("a chunk within another", "RFC 8166 §3.4.4", overlapping, ERR_CHUNK)
     yield Case("sixteen segments in each chunk", "RFC 8267 §6.4.2", sixteen_segments_each, Nfs(rpc.OK))
     yield Case("chunks listed last first", "RFC 8166 §4.3.1", decreasing, Nfs(rpc.OK))
-    # Gigabytes, and sums that do not fit 32 or 64 bits.
+    # Gigabytes, and sums that overflow 32 or 64 bits.
     for name, segments in (("4 GiB", [(64, 1, MAX32)]), ("twice 2 GiB", [(64, 1, 1 << 31), (64, 2, 1 << 31)]),
                            ("100 times 4 GiB", [(64, 1, MAX32)] * 100), ("one octet more than may be", [(64, 1, (4 << 20) + 1)]),
                            ("4 GiB at many positions", [(4 * n, n, 1 << 28) for n in range(16, 32)])):
@@ -193,7 +194,7 @@ def read_list_cases():
     yield Case("Long Call in segments of 1 octet", "RFC 8166 §3.5.3", long_call(rpc.call(), *[1] * len(rpc.call())),
                Replied("success"))
     yield Case("Long Call with more behind it", "RFC 5531 §8", long_call(rpc.call(), len(rpc.call()), 400), GARBAGE_OR_DONE)
-    # What the transport cannot see: RFC 8267 §6.4.2 has the XDR layer say so.
+    # Errors that the transport cannot see: RFC 8267 §6.4.2 requires the XDR layer to report them.
     for said, sizes in ((64, (63,)), (64, (65,)), (64, (0,)), (64, (68,)), (0, (64,)), (MAX32, (64,)), (64, (32,)),
                         (64, (1 << 20,))):
         yield Case(f"data of {said} octets in chunks of {sizes}", "RFC 8166 §3.4.5", write_call(said, sizes, size_of_file=64),
@@ -211,12 +212,12 @@ def other_long_call(client):
     return send(rpc.header(0xBAD, RDMA_NOMSG, reads=reads))(client)
 
 
-# Octets behind the arguments: a server may look at them or not.
+# Octets after the arguments: a server may check them or not.
 GARBAGE_OR_DONE = Either(("success",), ("accepted", GARBAGE_ARGS))
 
 
 class Unused(Replied):
-    """Answered; the chunks that were offered come back with all lengths zero."""
+    """The server answers, and returns the offered chunks with all lengths zero."""
 
     def check(self, client, xid):
         answer = client.reply_to(xid)
@@ -226,7 +227,7 @@ class Unused(Replied):
 
 
 def with_sinks(procedure, arguments, writes=(), reply=None):
-    """A call of `procedure` on the file "big" or the folder "dir" with Write chunks and a Reply chunk of these sizes."""
+    """Calls `procedure` on the file "big" or the folder "dir", with Write chunks and a Reply chunk of these sizes."""
     def act(client):
         root = client.root()
         node = client.lookup(root, b"dir" if procedure == rpc.READDIR else b"big")
@@ -269,7 +270,7 @@ def wrapping_sink(client):
 
 
 def same_handle(client):
-    """The requester's own loss: both results come to the same place, and the server cannot know."""
+    """Only the requester is harmed: both results are placed at the same address, and the server cannot know it."""
     file = client.lookup(client.root(), b"big")
     handle = client.offer(bytes(8192))
     message = rpc.call(rpc.READ, opaque(file) + hyper(0) + words(8192))
@@ -318,7 +319,7 @@ def cut_call(whole, size):
 
 
 class Denied:
-    """AUTH_ERROR, whatever the reason."""
+    """AUTH_ERROR, for any reason."""
 
     def check(self, client, xid):
         status = rpc.RpcReply(client.reply_to(xid).body).status

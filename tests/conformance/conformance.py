@@ -36,7 +36,7 @@ def load(path):
 
 
 def symbol_problem(root, reference):
-    """What is wrong with a `file:symbol`, or None."""
+    """Returns the problem of a `file:symbol`, or None."""
     name, _, symbol = reference.partition(":")
     path = root / name
     if not path.is_file():
@@ -53,12 +53,12 @@ def ctest_names(build):
 
 
 def unit_results(build):
-    """{case: passed} of the GoogleTest cases that have left a result: "rpc.Suite.Case" in results/rpc.unit.xml. One that is
-    skipped has not passed."""
+    """Returns {case: passed} from the results of GoogleTest: "rpc.Suite.Case" is in results/rpc.unit.xml. A skipped
+    case has not passed."""
     passed = {}
     results = build / "results"
     for path in results.glob("**/*.unit*.xml"):
-        module = str(path.relative_to(results)).rpartition(".unit")[0]  # names of modules have slashes, too
+        module = str(path.relative_to(results)).rpartition(".unit")[0]  # Names of modules have slashes, too.
         for case in ElementTree.parse(path).iter("testcase"):
             skipped = case.find("skipped") is not None or case.get("status") == "notrun"
             name = f"{module}.{case.get('classname')}.{case.get('name')}"
@@ -67,8 +67,8 @@ def unit_results(build):
 
 
 def problems(entries, root, programs, units):
-    """Everything that is wrong, one line each. `programs`: ctest's names, of which nothing but that they exist can be seen
-    here; `units`: unit_results()."""
+    """Yields one line for each problem. `programs` are ctest's names; only their existence can be checked here. `units`
+    is the result of unit_results()."""
     seen = set()
     for entry in entries:
         name = entry.get("id", "?")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checker of docs/conformance.toml finds what it is there to find."""
+"""Tests that the checker of docs/conformance.toml finds each kind of problem."""
 import pathlib
 import tempfile
 import unittest

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`penstock cp` to this machine: what is there afterwards, also when something goes wrong on the way."""
+"""`penstock cp` to this machine: the result, also after a failure in the middle."""
 
 import contextlib
 import os
@@ -16,19 +16,19 @@ from patience import SECONDS  # noqa: E402
 from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from valve import Valve  # noqa: E402
 
-# More than a client asks for at a time: of what is lost in the middle some has not been asked for yet.
+# More than a client requests at a time, so that at a failure in the middle some of it is not yet requested.
 SIZE, PASSING = 24 * MIB, 3 * MIB
 
 
 @contextlib.contextmanager
 def half_way(scratch, transport, options=""):
-    """A download over an old file that has stopped in the middle: its process, the valve, the server."""
+    """A download over an old file that is stopped in the middle: the process, the valve, the server."""
     os.makedirs(f"{scratch}/export", exist_ok=True)
     os.makedirs(f"{scratch}/got", exist_ok=True)
     make(f"{scratch}/export/file", SIZE)
     with open(f"{scratch}/got/file", "wb") as old:
         old.write(b"old")
-    # A program that changes the file would wait until the client returns its delegation, whose recall the valve holds back.
+    # Without --no-delegations a program that changes the file would wait for the client, whose recall the valve blocks.
     with Server({"/": f"{scratch}/export:no_root_squash"}, ["--no-delegations"]) as server:
         with Valve(server.rdma if transport == "rdma" else server.tcp, PASSING) as valve:
             url = f"nfs://{ADDRESS}:{valve.port}/file?vers=4.1&proto={transport}{options}"
@@ -63,7 +63,7 @@ def source_shrinks(scratch):
 
 
 def source_grows(scratch):
-    """What is copied is the size that the file had."""
+    """The copy has the size that the file had at its start."""
     for transport in TRANSPORTS:
         with half_way(scratch, transport) as (client, valve, _):
             before = digest(f"{scratch}/export/file")
@@ -75,18 +75,18 @@ def source_grows(scratch):
 
 
 def server_goes(scratch):
-    """While the client waits it says why."""
+    """A waiting client reports why it waits."""
     for transport in TRANSPORTS:
         with half_way(scratch, transport, "&timeout=1") as (client, valve, server):
             server.kill()
             valve.open()
             assert_failed(client, "/file", "connection", warnings=["trying again for up to 1 s"])
-            server.start()  # whose end is looked at
+            server.start()  # the test checks its end
         assert_untouched(scratch)
 
 
 def interrupted(scratch):
-    """The old file is as it was, nothing else is left, and the shell hears of the signal."""
+    """An interrupted copy leaves the old file as it was, leaves no other file, and reports the signal to the shell."""
     for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with half_way(scratch, TRANSPORTS[-1]) as (client, _, _):
             assert len(os.listdir(f"{scratch}/got")) == 2, "it goes to another name"
@@ -96,7 +96,7 @@ def interrupted(scratch):
 
 
 def targets(scratch):
-    """Files, links to files, and what is no file."""
+    """Copies files, links to files, and objects that are no files."""
     os.makedirs(f"{scratch}/export")
     os.makedirs(f"{scratch}/got/folder")
     os.makedirs(f"{scratch}/got/there")
@@ -145,7 +145,7 @@ def targets(scratch):
 
 
 def unsized_source(scratch):
-    """Files of /proc say that they are empty until they are read."""
+    """Copies files of /proc, which report a size of zero before they are read."""
     os.makedirs(f"{scratch}/export")
     os.chmod(f"{scratch}/export", 0o777)
     with open("/proc/version", "rb") as source:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the server does with its descriptors: all exports and all connections share them, and nobody waits for ever."""
+"""The server's file descriptors: all exports and connections share them, and no client waits forever."""
 
 import errno
 import os
@@ -25,12 +25,12 @@ READ_ONLY_HOST = "192.0.2.1"
 
 
 def limit_descriptors(count):
-    """Of the programs that are started from here on."""
+    """Limits the open files of the programs that start from here on."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
 
 class Client(TcpClient):
-    """Calls of NFS version 3 that must go well. NFS3ERR_JUKEBOX is an answer that is not good."""
+    """Calls of NFS version 3 that must succeed. NFS3ERR_JUKEBOX is a failure."""
 
     def call(self, procedure, arguments, program=rpc.NFS):
         reply = rpc.RpcReply(nfs4.transact(self, rpc.call(procedure, arguments, program)))
@@ -69,8 +69,8 @@ def exports_of_files(scratch, exports, files):
 
 
 def six_exports(scratch):
-    """Each serves hundreds of files, one after the other and in turns, read and written, by versions with and without opens. The process
-    may open 1024."""
+    """Each export serves hundreds of files, one after the other and in turn, for reads and writes, by versions with and
+    without opens. The process may open 1024 files."""
     served = exports_of_files(scratch, 6, FILES)
     limit_descriptors(1024)
     with Server(served) as server:
@@ -100,13 +100,13 @@ def six_exports(scratch):
 
 
 def connections_beside_files(scratch):
-    """Connections have the descriptors that files do not need just now. Where there are too many of them, those that come wait, one line
-    says so, and they are served when others have gone."""
+    """Connections use the descriptors that files do not need. If there are too many connections, new ones wait, one
+    line reports it, and they are served when others have ended."""
     served = exports_of_files(scratch, 2, FILES)
     served["/1"] += f",client={READ_ONLY_HOST}"
     wanted = 200
     with Server(served, ["--threads=2"]) as server:
-        # UBSan needs descriptors to look at a type for the first time: so everything has been done once.
+        # UBSan needs descriptors when it first checks a type, so do everything once before.
         refused("ls", server.url("/1", "tcp"))
         for transport in TRANSPORTS:
             ok("ping", "-c", 1, server.url("/0", transport))
@@ -118,7 +118,7 @@ def connections_beside_files(scratch):
             try:
                 client.read(file)
             except AssertionError:
-                pass  # the limit came after the server had divided what it may open
+                pass  # The server divided its descriptors before this limit.
         for transport in TRANSPORTS:
             clients = [TcpClient(server.tcp) for _ in range(wanted)]
             for other in clients:
@@ -128,7 +128,7 @@ def connections_beside_files(scratch):
             clients += [TcpClient(server.tcp) for _ in range(100)]
             server.expect_line("cannot accept a connection")
             with under_way("ping", "-c", 1, server.url("/0", transport)) as ping:
-                time.sleep(2)  # long enough for a line each time that it is tried
+                time.sleep(2)  # long enough for a log line at each retry
                 for other in clients:
                     other.close()
                 assert ping.wait(SECONDS) == 0, "a listener that is deaf"
@@ -138,8 +138,8 @@ def connections_beside_files(scratch):
 
 
 def few(scratch):
-    """The process may have 256 open files. Neither a client that opens and locks more files than that nor connections that are idle take
-    the last of them: clients are served, also one of another host that comes last."""
+    """The process may have 256 open files. A client that opens and locks more files, and many idle connections, do not
+    use up the last descriptors: the server still serves clients, also one of another host that connects last."""
     served = exports_of_files(scratch, 2, FILES)
     limit_descriptors(256)
     with Server(served, ["--lease=60"]) as server:
@@ -176,7 +176,7 @@ def few(scratch):
 
 
 def executes(path):
-    """Waits for the program to be executable. Whoever wrote it has closed it, and told nobody."""
+    """Waits until the program can be executed. Its writer has closed it without notifying anyone."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:
@@ -188,7 +188,7 @@ def executes(path):
 
 
 def programs(scratch):
-    """A program that was written over NFS is executed on the server's host, however it was written."""
+    """The server's host can execute a program that was written over NFS, in any version."""
     text = b"#!/bin/sh\nexit 7\n"
     with open(f"{scratch}/program", "wb") as file:
         file.write(text)
@@ -205,7 +205,7 @@ def programs(scratch):
             if commits:
                 client.commit(file)
             assert executes(f"{scratch}/0/{name.decode()}") == 7, name
-            client.write(file, text, stable)  # it is written on all the same
+            client.write(file, text, stable)  # writing it still works
             assert executes(f"{scratch}/0/{name.decode()}") == 7, name
         client.close()
         for transport in TRANSPORTS:

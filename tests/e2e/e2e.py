@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The real program, end to end: its client against its server, and how both behave when something is wrong. Over loopback; those
-cases that RDMA matters to run over an adapter as well, inside a guest (tests/interop/verbs.py)."""
+"""The real program, end to end: its client against its server, and how both behave after errors. Over loopback. The
+cases that concern RDMA also run over an adapter, in a guest (tests/interop/verbs.py)."""
 
 import contextlib
 import filecmp
@@ -31,7 +31,7 @@ def folders(scratch, *names):
 
 
 def exchange(scratch, transport):
-    """ping, ls, cat, and cp of every file size both ways."""
+    """ping, ls, cat, and cp of every file size in both directions."""
     folders(scratch, "export", "export/made", "export/put", "mine", "got")
     make_sizes(f"{scratch}/export/made")
     make_sizes(f"{scratch}/mine")
@@ -61,7 +61,8 @@ def tcp(scratch):
 
 
 def versions(scratch):
-    """What a file goes through, in every version of NFS over both transports: put, renamed, linked, read, removed."""
+    """The operations on a file, in every version of NFS over both transports: copy to the server, rename, link, read,
+    remove."""
     folders(scratch, "export")
     make(f"{scratch}/file", 3 << 20)
     with open(f"{scratch}/file", "rb") as file:
@@ -79,7 +80,7 @@ def versions(scratch):
                 ok("cp", f"{scratch}/file", url("/one/file"))
                 ok("chmod", 604, url("/one/file"))
                 assert os.stat(f"{scratch}/export/one/file").st_mode & 0o7777 == 0o604
-                ok("ln", url("/one/file"), "/export/two")  # a directory: there, under its name
+                ok("ln", url("/one/file"), "/export/two")  # a directory as target: the file keeps its name
                 ok("ln", "-s", "two/file", url("/soft"))
                 assert os.readlink(f"{scratch}/export/soft") == "two/file"
                 assert os.stat(f"{scratch}/export/soft").st_nlink == 2
@@ -95,7 +96,7 @@ def versions(scratch):
 
 
 def directory_argument(scratch):
-    """`penstock serve DIR` serves DIR, says where it listens, and prints a mount command for each transport."""
+    """`penstock serve DIR` serves DIR, prints where it listens, and prints a mount command for each transport."""
     folders(scratch, "export")
     make(f"{scratch}/export/file", 10)
     server = Server({})
@@ -118,7 +119,7 @@ def bad_directory(scratch):
 
 
 def directory_gone(scratch):
-    """The exported directory is removed while it is served: client and server say so."""
+    """The exported directory is removed while the server runs: client and server report it."""
     folders(scratch, "export")
     with Server({"/": f"{scratch}/export"}) as server:
         ok("ls", server.url("/", TRANSPORTS[0]))
@@ -129,7 +130,8 @@ def directory_gone(scratch):
 
 
 def rdma_choice(scratch):
-    """What there is of RDMA devices is listed; the loopback interface is none of theirs, so that auto is software iWARP there."""
+    """`penstock devices` lists the RDMA devices. The loopback interface belongs to none of them, so auto means software
+    iWARP there."""
     listed = ok("devices").decode().splitlines()
     print("devices|", *listed, sep="\n  ")
     assert listed == ["none: software iWARP will be used"] or all("IRD" in line for line in listed), listed
@@ -144,7 +146,7 @@ def rdma_choice(scratch):
 
 
 def busy_port(scratch):
-    """Each of the three ports in use: one line that names it."""
+    """Each of the three ports is in use: one line names the port."""
     folders(scratch, "export")
     for role in range(3):
         ports = free_ports(3)
@@ -155,12 +157,12 @@ def busy_port(scratch):
 
 
 def no_permission(scratch):
-    """A directory the user may not read: one line that names it. As root, tried as another user."""
+    """A directory that the user may not read: one line names it. As root, the test runs it as another user."""
     folders(scratch, "closed", "state")
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     if as_nobody and not shutil.which("setpriv"):
         raise Skip("setpriv (package util-linux) is not installed")
-    program = f"{scratch}/penstock"  # the build folder may be closed to other users too
+    program = f"{scratch}/penstock"  # The build folder may be closed to other users.
     shutil.copy(PENSTOCK, program)
     os.chmod(program, 0o755)
     os.chmod(f"{scratch}/closed", 0)
@@ -173,7 +175,7 @@ def no_permission(scratch):
 
 
 def stops_cleanly(scratch):
-    """SIGINT and SIGTERM, idle and with clients connected, in the middle of setting up a connection too: exit code 0."""
+    """SIGINT and SIGTERM, idle and with connected clients, also during the set-up of a connection: exit code 0."""
     folders(scratch, "export")
     for how in (signal.SIGINT, signal.SIGTERM):
         with Server({"/": f"{scratch}/export"}) as server:
@@ -191,7 +193,7 @@ def stops_cleanly(scratch):
 
 
 def restarts_on_its_ports(scratch):
-    """A server that was killed with clients connected finds its ports again."""
+    """A server that was killed with connected clients can bind its ports again."""
     folders(scratch, "export")
     with Server({"/": f"{scratch}/export"}) as server:
         for _ in range(3):
@@ -213,7 +215,7 @@ def read_only(scratch):
 
 
 def squash(scratch):
-    """Who a file belongs to that root made: root, the anonymous user, or the one that was named."""
+    """The owner of a file that root made: root, the anonymous user, or the named user."""
     if os.geteuid() != 0:
         raise Skip("needs root: only root can be squashed")
     folders(scratch, "export")
@@ -231,8 +233,8 @@ def squash(scratch):
 
 
 def access_control_list(scratch):
-    """A list lets a caller who is not root read and write. Each program is another connection: the thread that has served one caller serves
-    the next."""
+    """An access control list lets a caller who is not root read and write. Each program is another connection: the
+    thread that has served one caller serves the next."""
     if os.geteuid() != 0:
         raise Skip("needs root: to act as a caller")
     folders(scratch, "export")
@@ -257,8 +259,8 @@ def access_control_list(scratch):
 
 
 def first_minute(scratch):
-    """A directory of root's is served without any option: root copies a file there, as the server says how to. From a port that
-    anybody may have, root is not believed."""
+    """A directory of root, exported without options: root copies a file there with the command that the server prints.
+    From an unprivileged port, root is squashed."""
     if os.geteuid() != 0:
         raise Skip("needs root: for ports below 1024")
     os.makedirs(f"{scratch}/export", mode=0o755)
@@ -280,7 +282,7 @@ def first_minute(scratch):
 
 
 def networks(scratch):
-    """An export that names its clients is refused to others, and served to them."""
+    """An export with `client=` refuses other clients and serves the named ones."""
     folders(scratch, "export")
     make(f"{scratch}/export/file", 10)
     near = ipaddress.ip_network(f"{ADDRESS}/8", strict=False)
@@ -299,12 +301,12 @@ def networks(scratch):
 
 
 def without_root(scratch):
-    """Everybody has the rights of the user who started it, and it says so."""
+    """Without root's rights every client acts as the user who started the server, and the server says so."""
     if os.geteuid() == 0 and not shutil.which("setpriv"):
         raise Skip("setpriv (package util-linux) is not installed")
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     folders(scratch, "export", "state")
-    program = f"{scratch}/penstock"  # the build folder may be closed to other users too
+    program = f"{scratch}/penstock"  # The build folder may be closed to other users.
     shutil.copy(PENSTOCK, program)
     os.chmod(program, 0o755)
     with subprocess.Popen([*as_nobody, program, *serving(free_ports(3), f"{scratch}/export", f"--state-dir={scratch}/state")],
@@ -323,7 +325,7 @@ def without_root(scratch):
 
 
 def ports_of_clients(server_port):
-    """Of the connections to that port of this host."""
+    """Returns the peers' ports of the connections to that port of this host."""
     found = set()
     with open("/proc/net/tcp") as table:
         for line in list(table)[1:]:
@@ -334,7 +336,7 @@ def ports_of_clients(server_port):
 
 
 def reserved_ports(scratch):
-    """Root's client comes from a port below 1024 over both transports, and from another where it is told so."""
+    """Root's client uses a port below 1024 over both transports, and another port with noresvport."""
     if os.geteuid() != 0:
         raise Skip("needs root: for ports below 1024")
     folders(scratch, "export")
@@ -352,7 +354,7 @@ def reserved_ports(scratch):
 
 
 def secure(scratch):
-    """An export for ports below 1024: root's client comes from one unless it is told not to, over TCP, where the port counts."""
+    """An export with `secure`: root's client uses a privileged port unless noresvport is set. It matters over TCP only."""
     if os.geteuid() != 0:
         raise Skip("needs root: for ports below 1024")
     folders(scratch, "export")
@@ -364,7 +366,7 @@ def secure(scratch):
 
             for transport in TRANSPORTS:
                 assert b"file" in ok("ls", url(transport)).split()
-            # Version 3 asks MOUNT, which is there over TCP alone.
+            # Version 3 calls MOUNT, which is on TCP only.
             refused("ls", url("tcp") + "&noresvport", mentions=["export"])
             if version != "3":
                 assert b"file" in ok("ls", url("rdma") + "&noresvport").split()
@@ -374,7 +376,7 @@ def secure(scratch):
 
 
 def bench(scratch):
-    """Every operation at every depth has its row, in the table and in the JSON; nothing stays behind on the server."""
+    """The table and the JSON have a row for each operation and depth; the server keeps no file of the benchmark."""
     folders(scratch, "export")
     operations, depths, file_size = ("null", "getattr", "read1m", "write1m", "read4k", "write4k"), (1, 4), 2 << 20
     rows = [(operation, depth) for operation in operations for depth in depths]
@@ -398,7 +400,7 @@ def bench(scratch):
 
 
 def full(scratch):
-    """A server that has as many connections as it takes: the next client is told, and served when there is room."""
+    """A server with its maximum of connections: the next client gets a clear message, and is served when there is room."""
     folders(scratch, "export")
     for transport in TRANSPORTS:
         with Server({"/": f"{scratch}/export"}, ["--max-connections=1", "--idle-limit=86400"]) as server:
@@ -407,7 +409,7 @@ def full(scratch):
                                   text=True) as client:
                 try:
                     assert "NFS version" in client.stdout.readline()
-                    # TCP has no way to say it: the client guesses.
+                    # TCP cannot report the reason: the client guesses it.
                     warnings = ["it may be full; trying again for up to 1 s"] if transport == "tcp" else []
                     refused("ls", url + "&timeout=1", mentions=["full" if transport == "tcp" else "the server is full"],
                             warnings=warnings)
@@ -416,7 +418,7 @@ def full(scratch):
 
 
 def memory_option(scratch):
-    """--memory takes sizes that make sense; what does not is named, with what would."""
+    """--memory accepts valid sizes; for others the message names the value and gives an example."""
     folders(scratch, "export")
     for value in ("0", "much", "31MiB", "-1", "", "100 potatoes", "10000PiB"):
         done = penstock(*serving(free_ports(3), f"{scratch}/export", f"--memory={value}", f"--state-dir={scratch}/state"))
@@ -428,7 +430,7 @@ def memory_option(scratch):
 
 
 def no_server(scratch):
-    """Nobody listens, or somebody who is no NFS server: one line, no hang."""
+    """No listener, or a listener that is no NFS server: one line, no hang."""
     (port,) = free_ports(1)
     for transport in TRANSPORTS:
         line = refused("ping", f"nfs://{ADDRESS}:{port}/?vers=3&proto={transport}&mountport={port}", mentions=[str(port)])

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The real server on a disk that fails (src/base/failing_disk.h): an error reaches the client as an error, never as data."""
+"""The real server on a failing disk (src/base/failing_disk.h): an error reaches the client as an error, never as data."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ SIZE = (3 << 20) + 5
 
 
 def served(scratch, *options):
-    """A server of one file on a disk that fails."""
+    """A server with one file on a failing disk."""
     os.makedirs(f"{scratch}/export")
     os.chmod(f"{scratch}/export", 0o777)
     make(f"{scratch}/export/file", SIZE)
@@ -32,7 +32,7 @@ def urls(server, name):
 
 
 def read_error(scratch):
-    """A bad block in the middle of a file: the copy fails and says why, in every version over both transports."""
+    """A bad block in the middle of a file: the copy fails and gives the reason, in every version over both transports."""
     disk, server = served(scratch)
     bad = f"{scratch}/export/file"
     with server:
@@ -47,19 +47,19 @@ def read_error(scratch):
 
 
 def read_error_while_sending(scratch):
-    """The disk fails after the status of success has left, once: the connection ends, and the client asks again."""
+    """The disk fails once, after the status of success was sent: the connection ends, and the client retries."""
     disk, server = served(scratch, "--crc=off")
     bad = f"{scratch}/export/file"
     with server:
         for url in urls(server, "file"):
-            url += "&crc=off"  # over RDMA, so that the file is not copied to be checked
+            url += "&crc=off"  # over RDMA without check values, so that the server does not copy the file
             disk.fail(f"sendfile EIO {bad} 1 {SIZE // 2}", f"pread EIO {bad} 1 {SIZE // 2}")
             ok("cp", url, f"{scratch}/got")
             assert digest(f"{scratch}/got") == digest(bad), url
 
 
 def write_error(scratch):
-    """A disk that takes nothing more, or fails to sync: the copy to the server fails and says why."""
+    """A disk that is full, or that fails to sync: the copy to the server fails and gives the reason."""
     disk, server = served(scratch)
     make(f"{scratch}/mine", SIZE)
     target = f"{scratch}/export/put"
@@ -80,8 +80,8 @@ def write_error(scratch):
 
 
 def hanging_disk(scratch):
-    """A disk that does not answer for the files of four clients, neither to writes nor to syncs: others are served meanwhile. When it
-    answers again so are those four."""
+    """A disk that hangs for the files of four clients, on writes and syncs: the server serves others meanwhile, and
+    those four when the disk works again."""
     for call in ("pwrite", "fsync"):
         where = f"{scratch}/{call}"
         os.makedirs(where)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Files that are reached in more than one way: by two exports of one directory, and by programs on the server's host."""
+"""Files that are reached in several ways: through two exports of one directory, and by programs on the server's host."""
 
 import fcntl
 import os
@@ -44,7 +44,7 @@ def deny_op(speaker, owner, name, deny):
 
 
 def two_exports(scratch):
-    """Opens that deny and locks count whichever export of the directory somebody comes by, in all minor versions."""
+    """Share denials and locks apply through each export of the directory, in all minor versions."""
     path = directory_of(scratch)
     with Server(twice(path)) as server:
         client = TcpClient(server.tcp)
@@ -63,7 +63,7 @@ def two_exports(scratch):
             lock = one.run(client, [putfh(file), nfs4.lock_op(one.client, b"locker", stateid, 0, 10)]).value(nfs4.LOCK)
             denied = two.run(client, [putfh(again), nfs4.lock_op(two.client, b"locker", other, 5, 10)])
             assert denied.status == nfs4.DENIED and struct.pack(">Q", one.client) in denied.octets, denied.status
-            # What one client has it has by one handle.
+            # One client's state belongs to one handle.
             assert one.run(client, [putfh(again), nfs4.write_op(stateid, 0, b"text")]).status == nfs4.BAD_STATEID
             assert one.run(client, [putfh(file), nfs4.locku_op(lock, 0, WHOLE)]).status == nfs4.OK
             assert two.run(client, [putfh(again), nfs4.lock_op(two.client, b"locker", other, 5, 10)]).status == nfs4.OK
@@ -73,7 +73,7 @@ def two_exports(scratch):
 
 
 def is_locked(file, kind, start, length):
-    """Whether somebody else's lock is in the way of one that this program wants."""
+    """Returns True if another lock conflicts with one that this program requests."""
     try:
         fcntl.lockf(file, kind | fcntl.LOCK_NB, length, start)
     except BlockingIOError:
@@ -83,7 +83,7 @@ def is_locked(file, kind, start, length):
 
 
 def local_locks(scratch):
-    """Programs of the host see what clients have locked, and clients what the programs have."""
+    """Local programs see the locks of clients, and clients see the locks of programs."""
     path = directory_of(scratch)
     with Server({"/": f"{path}:no_root_squash"}) as server, open(f"{path}/file", "r+b") as local:
         client = TcpClient(server.tcp)
@@ -109,7 +109,7 @@ def local_locks(scratch):
 
             held = speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, 5, seqid=3)]).value(nfs4.LOCKU)
             assert not is_locked(local, fcntl.LOCK_EX, 0, 5) and is_locked(local, fcntl.LOCK_EX, 5, 1)
-            # What is left goes with the open.
+            # The remaining locks end with the open.
             if speaker.minor == 0:
                 assert speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, WHOLE, seqid=4)]).status == nfs4.OK
             assert speaker.run(client, [putfh(file), nfs4.close_op(stateid, owner.next_seqid())]).status == nfs4.OK
@@ -123,7 +123,7 @@ TRIES = "import os, sys; os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)"
 
 
 class LocalProgram:
-    """Runs until the with ends, or it does."""
+    """Runs a program for the duration of a with statement."""
 
     def __init__(self, code, path):
         self.process = subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE)
@@ -136,20 +136,21 @@ class LocalProgram:
         self.process.communicate()
 
     def end(self):
-        """Its exit code, and its last words."""
+        """Returns its exit code and its last output."""
         _, errors = self.process.communicate(timeout=SECONDS)
         return self.process.returncode, errors.decode()
 
 
 def delegated(session, client, name, *directory):
-    """(the file's handle, the delegation for reading that opening it gave, or None)."""
+    """Returns (the file's handle, the read delegation from opening it, or None)."""
     open_file = nfs4.open_op(session.client, b"owner", name, nfs4.READ_ACCESS | nfs4.READ_DELEGATION)
     opened = session.run(client, [putfh(look_up(client, *directory)), open_file, op(nfs4.GETFH)])
     return opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["delegation"]
 
 
 def local_opens(scratch):
-    """A program of the host that opens a file for writing, or truncates it, waits until the client has returned its delegation."""
+    """A local program that opens a file for writing, or truncates it, waits until the client has returned its
+    delegation."""
     path = directory_of(scratch)
     cases = {b"opened": OPENS, b"truncated": TRUNCATES, b"tried": TRIES}
     for name in (*cases, b"written", b"own", b"left"):
@@ -178,7 +179,7 @@ def local_opens(scratch):
         with open(f"{path}/opened", "rb") as changed:
             assert changed.read(7) == b"changed"
 
-        # Whoever writes already keeps delegations away, but for the server itself.
+        # An existing writer prevents delegations, unless it is the server itself.
         with open(f"{path}/written", "r+b"):
             _, none = delegated(session, client, b"written")
             assert none is None
@@ -187,12 +188,12 @@ def local_opens(scratch):
         assert session.run(client, [putfh(file), nfs4.close_op(stateid)]).status == nfs4.OK
         file, delegation = delegated(session, client, b"written")
         assert delegation
-        # What its holder writes recalls nothing, and goes to the disk at once.
+        # A write of the holder recalls nothing, and goes to the disk at once.
         own, _ = delegated(session, client, b"own")
         _, stateid = Owner(session, b"writer of its own").open(client, look_up(client), b"own")
         assert session.run(client, [putfh(own), nfs4.write_op(stateid, 0, b"text")]).status == nfs4.OK
         assert not client.recalls
-        # What another client does goes on when it is returned; then the file is nobody's.
+        # Another client's operation continues after the return; then the file has no delegation.
         other = Session(client, b"other", 1)
         write = [putfh(file), nfs4.open_op(other.client, b"owner", b"", BOTH | nfs4.NO_DELEGATION, by_handle=True)]
         assert other.run(client, write).status == nfs4.DELAY
@@ -202,7 +203,7 @@ def local_opens(scratch):
         assert other.run(client, [putfh(file), nfs4.write_op(stateid, 0, b"news")]).status == nfs4.OK
         assert other.run(client, [putfh(file), nfs4.close_op(stateid)]).status == nfs4.OK
 
-        # A program that waits when the server stops goes on, and so does the server until it has stopped.
+        # If the server stops while a program waits, both continue until the server has stopped.
         delegated(session, client, b"left")
         with LocalProgram(OPENS, f"{path}/left") as program:
             client.take_recall()
@@ -212,7 +213,7 @@ def local_opens(scratch):
 
 
 def read_locks_beside_a_delegation(scratch):
-    """A lock for reading recalls no delegation for reading, whichever export of the directory it comes through."""
+    """A shared lock recalls no read delegation, through either export of the directory."""
     path = directory_of(scratch)
     with open(f"{path}/last", "wb") as file:
         file.write(bytes(1000))
@@ -226,7 +227,8 @@ def read_locks_beside_a_delegation(scratch):
             opened = other.run(locker, [putfh(look_up(locker, export)), open_file, op(nfs4.GETFH)])
             lock = nfs4.lock_op(other.client, export, opened.value(nfs4.OPEN)["stateid"], 0, 10, nfs4.READ_LT)
             assert other.run(locker, [putfh(opened.value(nfs4.GETFH)), lock]).status == nfs4.OK
-        # The server looks at all leases when one is broken: if the first one were, it would be recalled before this one.
+        # The server checks all leases when one is broken. If the first one were broken, it would be recalled before
+        # this one.
         with LocalProgram(TRIES, f"{path}/last"):
             assert client.take_recall()[1] == look_up(client, b"one", b"last"), "the lock has recalled a delegation"
         assert not client.recalls
@@ -235,7 +237,7 @@ def read_locks_beside_a_delegation(scratch):
 
 
 class LocalLease:
-    """A read lease of this program's; the kernel tells when somebody wants to write."""
+    """This program takes a read lease; the kernel reports when another program wants to write."""
 
     def __init__(self, path):
         self.file = open(path, "rb")
@@ -259,7 +261,8 @@ class LocalLease:
 
 
 def locks_on_leased_files(scratch):
-    """A client's exclusive lock waits until programs have given up their leases on the file; then programs see it."""
+    """A client's exclusive lock waits until programs have given up their leases on the file. Then programs see the
+    lock."""
     path = directory_of(scratch)
     with Server({"/": f"{path}:no_root_squash"}) as server:
         client = TcpClient(server.tcp)
@@ -283,9 +286,9 @@ def locks_on_leased_files(scratch):
 
 
 def locks_of_vanished_clients(scratch):
-    """A program gets what clients had locked when their leases are over, and the clients hear that they have lost it."""
+    """When the clients' leases expire, a program gets their locks, and the clients learn that they have lost them."""
     path = directory_of(scratch)
-    # A client that is held up for less than the lease keeps its locks.
+    # A client that is delayed for less than the lease keeps its locks.
     with Server({"/": f"{path}:no_root_squash"}, ["--lease=15"]) as server, open(f"{path}/file", "r+b") as local:
         client = TcpClient(server.tcp)
 
@@ -304,7 +307,7 @@ def locks_of_vanished_clients(scratch):
         for version, (speaker, file, lock) in enumerate(held):
             lost = speaker.run(client, [putfh(file), nfs4.write_op(lock, 0, b"text")])
             assert lost.status == (nfs4.BADSESSION if version else nfs4.EXPIRED), lost.status
-        # They begin anew, and do not get what a program has by now.
+        # The clients start again, and do not get a lock that a program has now.
         again = [opened(version) for version in (0, 1)]
         for version, (speaker, owner, file, stateid) in enumerate(again):
             assert speaker.run(client, [putfh(file), owner.lock_op(stateid, 10 * version, 10)]).status == nfs4.DENIED
@@ -316,7 +319,7 @@ def locks_of_vanished_clients(scratch):
 
 
 def no_delegations(scratch):
-    """With --no-delegations nobody is given one, however much it wants it."""
+    """With --no-delegations no client gets a delegation, even on request."""
     path = directory_of(scratch)
     for options, given in ((["--no-delegations"], False), ([], True)):
         with Server({"/": f"{path}:no_root_squash"}, options) as server:
@@ -332,7 +335,7 @@ def with_export_of(handle, other):
 
 
 def statuses(client, handle):
-    """Of GETATTR in version 3 and in version 4."""
+    """Compares GETATTR of version 3 and version 4."""
     reply = rpc.RpcReply(nfs4.transact(client, rpc.call(NFS3_GETATTR, opaque(handle))))
     (three,) = struct.unpack_from(">I", reply.results)
     four = nfs4.Results(nfs4.transact(client, compound([putfh(handle), op(nfs4.GETATTR, nfs4.bitmap(nfs4.SIZE))]))).status
@@ -340,7 +343,7 @@ def statuses(client, handle):
 
 
 def handles(scratch):
-    """A handle is good for its own export, whatever is written into it, and as long as that export is served."""
+    """A handle works only for its own export, and as long as that export is served."""
     path = directory_of(scratch)
     os.makedirs(f"{scratch}/more")
     with Server(twice(path)) as server:
@@ -364,7 +367,7 @@ def handles(scratch):
             assert statuses(client, handle) == (rpc.OK, nfs4.OK)
         client.close()
 
-        # The other one alone.
+        # With the other export only.
         assert server.stop() == 0
         server.arguments = [*others, exports[0]]
         server.start()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What signals and limits of the process do to a server: SIGTERM ends it whatever holds it up, others do not."""
+"""Signals and process limits of a server: SIGTERM always ends it, other signals do not."""
 
 import os
 import resource
@@ -20,8 +20,8 @@ def export_of(scratch):
 
 
 def terminates_beside_a_stuck_write(scratch):
-    """A thread that never comes back from a write, as to a disk that hangs, does not keep the server. Here a FIFO is that disk: the
-    trace goes there, and nobody reads."""
+    """A thread that never returns from a write does not block the end of the server. A FIFO that nobody reads stands
+    for a hanging disk: the trace is written to it."""
     os.mkfifo(f"{scratch}/trace")
     reader = os.open(f"{scratch}/trace", os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -33,7 +33,7 @@ def terminates_beside_a_stuck_write(scratch):
 
 
 def terminates_beside_clients_that_vanish(scratch):
-    """Clients that are killed in the middle of their writes."""
+    """Clients are killed in the middle of their writes."""
     make(f"{scratch}/big", 64 << 20)
     with Server({"/": export_of(scratch)}) as server:
         for transport in ("tcp", "rdma"):
@@ -44,7 +44,7 @@ def terminates_beside_clients_that_vanish(scratch):
 
 
 def hangup(scratch):
-    """SIGHUP, as of a terminal that goes: the server says once that there is nothing to read again, and serves."""
+    """SIGHUP, as from a closing terminal: the server reports once that it has nothing to reload, and continues."""
     with Server({"/": export_of(scratch)}) as server:
         for _ in range(3):
             server.process.send_signal(signal.SIGHUP)
@@ -56,7 +56,7 @@ def hangup(scratch):
 
 
 def file_size_limit(scratch):
-    """A write beyond the process's limit of a file's size is refused, and ends nothing."""
+    """A write beyond the process's limit of a file's size fails, and the server continues."""
     make(f"{scratch}/big", 4 << 20)
     with Server({"/": export_of(scratch)}) as server:
         unlimited = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
@@ -69,7 +69,7 @@ def file_size_limit(scratch):
 
 
 def no_grace(scratch):
-    """--grace 0: what is opened after a restart does not wait for those who had something before."""
+    """--grace 0: after a restart, opens do not wait for clients that may reclaim."""
     make(f"{scratch}/big", 64 << 20)
     make(f"{scratch}/small", 10)
     with Server({"/": export_of(scratch)}, ["--grace=0", "--lease=3600"]) as server:

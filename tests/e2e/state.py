@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a server keeps from one start to the next: nobody else uses it, nothing damaged is taken for it, and a full disk is noticed."""
+"""The state that a server keeps between runs: no other server uses it, damage is detected, and a full disk is reported."""
 
 import os
 import resource
@@ -25,11 +25,11 @@ def start_refused(scratch, state, mentions):
 
 
 def two_servers(scratch):
-    """The second on a state directory does not start, says why, and leaves the first alone, which keeps its clients."""
+    """A second server on a state directory does not start and says why. The first one continues and keeps its clients."""
     with Server({"/": export_of(scratch)}) as server:
         start_refused(scratch, server.state.name, mentions=["another penstock", server.state.name, str(server.process.pid), "--state-dir"])
         ok("cat", server.url("/file", "tcp").replace("vers=3", "vers=4.2"))
-        assert server.stop() == 0  # killed, it might have to wait for a client whose record was not gone yet
+        assert server.stop() == 0  # A killed server might have to wait for a client whose record it had not yet removed.
         server.start()
         ok("cat", server.url("/file", "tcp"))
 
@@ -43,8 +43,8 @@ def files_are_the_owners_alone(scratch):
 
 
 def damaged_files(scratch):
-    """Each file of the state directory, truncated, garbled, empty, or a folder: one line that names it and says what to do. It is left
-    as it is, and with the right one in its place the server starts."""
+    """Each file of the state directory is truncated, garbled, emptied, or replaced by a folder: one line names it and
+    gives advice. The server does not change it, and starts with the correct file in its place."""
     with Server({"/": export_of(scratch)}) as server:
         state = server.state.name
         ok("cat", server.url("/file", "tcp").replace("vers=3", "vers=4.2"))
@@ -58,7 +58,7 @@ def damaged_files(scratch):
                 content = file.read()
             for wrong in (b"", content[:5], content[:len(content) // 2], b"other" * 1000, bytes(len(content))):
                 if name == "handle-key" and len(wrong) == len(content):
-                    continue  # any key of that length is one
+                    continue  # any key of that length is valid
                 with open(path, "wb") as file:
                     file.write(wrong)
                 start_refused(scratch, state, mentions=[path, "is damaged", "move it away"])
@@ -89,8 +89,8 @@ def unreadable_file(scratch):
 
 
 def full_disk(scratch):
-    """A client that cannot be recorded is told so, and the operator once. The server lives, and goes on when there is room again. The
-    limit of a file's size stands for the disk's."""
+    """If the server cannot record a client, the client gets an error and the log has one line. The server continues,
+    and works normally when there is room again. The limit of a file's size stands for a full disk."""
     with Server({"/": export_of(scratch)}) as server:
         unlimited = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, unlimited[1]))

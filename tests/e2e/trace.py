@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What `--trace` writes, read by tshark as anybody would: without options, without knowing ports."""
+"""The output of `--trace`, read by tshark without options and without port numbers."""
 
 import collections
 import os
@@ -24,7 +24,8 @@ def ok(*arguments):
 
 
 def transfers(scratch):
-    """One file from the server and one to it, and a listing; every process with a trace. {whose: path}, and the server."""
+    """Copies one file from the server and one to it, and lists a directory; each process writes a trace. Returns
+    {whose: path} and the server."""
     if not (shutil.which("tshark") and shutil.which("editcap")):
         raise Skip("tshark and editcap (package tshark) are not installed")
     os.makedirs(f"{scratch}/export")
@@ -32,7 +33,7 @@ def transfers(scratch):
     make(f"{scratch}/export/file", SIZE)
     traces = {whose: f"{scratch}/{whose}.pcapng" for whose in ("server", "download", "upload", "ls")}
     with Server({"/": f"{scratch}/export:no_root_squash"}, [f"--trace={traces['server']}"]) as server:
-        def url(path):  # Wireshark takes some of the ports below 1024 for other protocols
+        def url(path):  # Wireshark uses some ports below 1024 for other protocols.
             return server.url(path, "rdma") + "&noresvport"
 
         ok("cp", url("/file"), f"{scratch}/got", f"--trace={traces['download']}")
@@ -42,7 +43,7 @@ def transfers(scratch):
 
 
 def rows(path, *fields, wanted):
-    """The values of `fields` in the packets that are `wanted`, one tuple a packet."""
+    """Returns the values of `fields` in the packets that match `wanted`, one tuple for each packet."""
     words = [word for field in fields for word in ("-e", field)]
     done = subprocess.run(["tshark", "-n", "-2", "-r", path, "-Y", wanted, "-T", "fields", *words], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=True)
@@ -50,7 +51,7 @@ def rows(path, *fields, wanted):
 
 
 def procedures(path, kind):
-    """{NFS procedure: how often} of what tshark reads as calls (0) or replies (1)."""
+    """Returns {NFS procedure: count} of the packets that tshark reads as calls (0) or replies (1)."""
     return collections.Counter(number for (number,) in rows(path, "nfs.procedure_v3",
                                                               wanted=f"nfs and rpc.msgtyp == {kind}"))
 
@@ -65,7 +66,7 @@ LOOKUP, READ, WRITE, CREATE, READDIRPLUS, COMMIT = "3", "6", "7", "8", "17", "21
 
 
 def server(scratch):
-    """The server's is whole: each RPC message can be put back together, with every byte that moved in chunks."""
+    """The server's trace is complete: each RPC message can be reassembled, with all octets in chunks."""
     traces, about = transfers(scratch)
     path = traces["server"]
     assert not complaints(path), complaints(path)
@@ -75,7 +76,7 @@ def server(scratch):
     said = [comment for (comment,) in rows(path, "frame.comment", wanted="frame.comment")]
     print(*said, sep="\n")
     assert sum("iwarp, up to" in each for each in said) == 3 and len(said) == 6, said
-    # For checks stricter than tshark's own, whose reader knows the older format.
+    # For stricter checks than tshark's own; their reader only knows the older format.
     subprocess.run(["editcap", "-F", "nsecpcap", path, f"{scratch}/server.pcap"], check=True)
     problems, summary = check_capture.check(f"{scratch}/server.pcap",
                                             {"tcp": about.tcp, "rdma": about.rdma, "mount": about.mount},
@@ -85,11 +86,11 @@ def server(scratch):
 
 
 def client(scratch):
-    """A client's has all that it sends and receives, but not what the server alone moves: the data of READ and WRITE."""
+    """A client's trace has all that it sends and receives, but not the data that the server moves: of READ and WRITE."""
     traces, _ = transfers(scratch)
     for whose, inline in (("download", LOOKUP), ("upload", CREATE), ("upload", COMMIT), ("ls", READDIRPLUS)):
         path = traces[whose]
-        # A READ reply without its data looks cut short.
+        # A READ reply without its data looks truncated.
         found = complaints(path, f"not (rpc.msgtyp == 1 and nfs.procedure_v3 == {READ})")
         assert not found, found
         messages = collections.Counter(xid for (xid,) in rows(path, "rpcordma.xid", wanted="rpcordma.xid"))
@@ -102,7 +103,7 @@ def client(scratch):
 
 
 def cannot_be_made(scratch):
-    """One line that names the file, before anything is done."""
+    """An error of the trace file: one line names the file before anything else happens."""
     ports = free_ports(3)
     for arguments in (serving(ports, scratch, f"--state-dir={scratch}/state"),
                       ["ping", f"nfs://127.0.0.1:{ports[1]}/?vers=3&proto=rdma"]):

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""The real program executes a call once, whatever becomes of its reply: the call is sent again over another connection, of the
-same transport and of the other one, and gets the reply that it had, while nothing is done a second time.
+"""The real program executes a call once, whatever happens to its reply. The test repeats the call over another
+connection, of the same or the other transport. The call gets the original reply and is not executed again.
 
-Version 3 and minor version 0 promise this for as long as the server runs and its duplicate request cache remembers (RFC 1813
-§4.5); a session promises it for as long as there is the session (RFC 8881 §2.10.6), which for a persistent one is also after
-the server was killed. So it is with WRITE, which would end the same, but undo what was written since.
+Version 3 and minor version 0 guarantee this while the server runs and its duplicate request cache remembers the call
+(RFC 1813 §4.5). A session guarantees it as long as the session exists (RFC 8881 §2.10.6); a persistent session also
+after the server was killed. It holds for WRITE too: a second execution has the same result, but would overwrite newer
+data.
 """
 
 import itertools
@@ -57,7 +58,7 @@ class Serving:
 
 
 def statuses(reply):
-    """(the RPC's, the call's own)."""
+    """Returns (the RPC reply, the reply's own results)."""
     answer = RpcReply(reply)
     return answer.status, Words(answer.results).word() if answer.status == ("success",) else None
 
@@ -66,7 +67,7 @@ SUCCESS = (("success",), 0)
 
 
 def lose_reply(serving, transport, message, payload):
-    """The reply is sent, and swallowed by the network. Only we know what it was."""
+    """The server sends the reply, and the network loses it. Only this test knows it."""
     client = serving.connect(transport)
     reply = transact(client, message, payload)
     client.endpoint.reset()
@@ -74,7 +75,7 @@ def lose_reply(serving, transport, message, payload):
 
 
 def lose_connection(serving, transport, message, payload, shows):
-    """The connection is lost as soon as what was asked for is done, whatever has become of the reply."""
+    """The connection is lost as soon as the operation is done, whatever happens to the reply."""
     client = serving.connect(transport)
     client.send_call(message, payload, room=1 << 16)
     if payload and transport == "rdma":
@@ -86,7 +87,7 @@ def lose_connection(serving, transport, message, payload, shows):
 
 
 def send_again(serving, transport, message, payload):
-    """In a session, NFS4ERR_DELAY is the answer for as long as the first is executed (RFC 8881 §2.10.6.2)."""
+    """In a session, the answer is NFS4ERR_DELAY while the first one is being executed (RFC 8881 §2.10.6.2)."""
     client = serving.connect(transport)
     deadline = time.monotonic() + SECONDS
     while statuses(reply := transact(client, message, payload)) == (("success",), nfs4.DELAY):
@@ -96,8 +97,8 @@ def send_again(serving, transport, message, payload):
 
 
 def check(serving, operation, place, first, then, reply_is_lost):
-    """One operation, asked for over `first`, again over `then`, and `then` another time. Where it shows that it is done it may
-    still be under way: so the first repetition comes before somebody else meddles."""
+    """Requests one operation over `first`, again over `then`, and a third time over `then`. When its effect is visible
+    the operation may still be under way, so the first repetition comes before the other client's change."""
     operation.prepare(place)
     message, payload = operation.request(place)
     if reply_is_lost:
@@ -119,7 +120,7 @@ def check(serving, operation, place, first, then, reply_is_lost):
 
 
 def check_all(serving, all_operations, speakers=lambda: ()):
-    """Each operation over each pair of transports, its reply lost or its connection."""
+    """Tests each operation over each pair of transports, with its reply or its connection lost."""
     failed, count, absent = [], 0, set()
     ways = list(itertools.product(TRANSPORTS, TRANSPORTS, (True, False)))
     for operation in all_operations:
@@ -167,7 +168,7 @@ def version4_2(scratch):
 
 
 def owners(scratch):
-    """Minor version 0: the numbers of an owner tell a repetition even if its XID is another (RFC 7530 §9.1.7)."""
+    """Minor version 0: an owner's sequence number identifies a repetition even with another XID (RFC 7530 §9.1.7)."""
     with Serving(scratch) as serving:
         speaker = Confirmed(serving.client, b"one")
         place = serving.place(speaker)
@@ -193,8 +194,8 @@ def owners(scratch):
 
 
 def late(scratch):
-    """A WRITE that the server receives when its client has left the connection, sent it again over another one, and written
-    something newer to the same place. Nothing of the connection that was left is executed any more."""
+    """The server receives a WRITE after its client has abandoned the connection, repeated the WRITE over another one,
+    and written newer data to the same place. The server executes nothing more from the abandoned connection."""
     with Serving(scratch) as serving:
         speaker = Confirmed(serving.client, b"one")
         for version, (first, then) in itertools.product((3, 4), itertools.product(TRANSPORTS, TRANSPORTS)):
@@ -219,7 +220,7 @@ def late(scratch):
 
 
 def sessions(scratch):
-    """What makes sessions and ends them is repeated, too."""
+    """Operations that make and end sessions are repeated, too."""
     with Serving(scratch) as serving:
         for first, then in itertools.product(TRANSPORTS, TRANSPORTS):
             name = f"{first} {then}".encode()
@@ -230,20 +231,20 @@ def sessions(scratch):
             created = lose_reply(serving, first, create, None)
             assert created == send_again(serving, then, create, None), "CREATE_SESSION has another reply"
             session = Results(created).value(nfs4.CREATE_SESSION)["session"]
-            bound = serving.connect(first)  # RFC 8881 §18.37.3: only who is associated with a session may end it
+            bound = serving.connect(first)  # RFC 8881 §18.37.3: only a connection that is associated with a session may end it
             nfs4.run(bound, [nfs4.sequence_op(session, 0, 1)], 1).value(nfs4.SEQUENCE)
             destroy = nfs4.compound([op(nfs4.DESTROY_SESSION, session)], 1)
             assert statuses(transact(bound, destroy)) == SUCCESS
             bound.endpoint.reset()
-            # There is no slot left that could remember it: RFC 8881 §18.37.3
+            # No slot is left that could remember it: RFC 8881 §18.37.3
             assert statuses(send_again(serving, then, destroy, None)) == (("success",), nfs4.BADSESSION)
-            # A session made twice would be in the way: RFC 8881 §18.50.3
+            # A session that was made twice would make this fail: RFC 8881 §18.50.3
             forget = nfs4.compound([op(nfs4.DESTROY_CLIENTID, hyper(known["client"]))], 1)
             assert statuses(lose_reply(serving, first, forget, None)) == SUCCESS, "there is another session"
 
 
 class Repeated:
-    """An operation that was done in a persistent session before the server was killed, and whose reply was lost."""
+    """An operation in a persistent session is done before the server is killed, and its reply is lost."""
 
     def __init__(self, serving, operation, first, name):
         self.operation, self.name = operation, f"{operation.name}, first over {first}"
@@ -255,7 +256,7 @@ class Repeated:
         self.reply = lose_reply(serving, first, self.message, self.payload)
 
     def meddle(self):
-        # Locks are gone with the server, and so is who could meddle with them.
+        # Locks are gone with the server, and so is the client that could change them.
         if self.operation.name != "LOCKU":
             self.operation.meddle(self.place)
 
@@ -263,7 +264,7 @@ class Repeated:
         again = send_again(serving, then, self.message, self.payload)
         assert again == self.reply, f"sent again over {then}, it ended with {statuses(again)}"
         assert self.operation.name == "LOCKU" or not self.operation.spoiled(self.place), "it was done again"
-        # RFC 8881 §2.10.6.5: what is new cannot be done in a session that was only kept for its replies.
+        # RFC 8881 §2.10.6.5: a session that was kept only for its replies executes no new request.
         new = self.session.request(at(self.place.directory, nfs4.create_op(nfs4.NF4DIR, b"made after the restart")))
         status = statuses(send_again(serving, then, new, None))
         assert status == (("success",), nfs4.DEADSESSION), f"something new ended with {status}"
@@ -271,7 +272,7 @@ class Repeated:
 
 
 def restart(scratch):
-    """The server is killed before the reply is read, and started again; and once more."""
+    """The server is killed before the reply is read, and started again; then once more."""
     with Serving(scratch) as serving:
         done = [Repeated(serving, operation, first, f"{operation.name} {first}".encode())
                 for operation in operations.version4(2) for first in TRANSPORTS]

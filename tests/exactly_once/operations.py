@@ -1,5 +1,5 @@
-"""What is not to be done twice, for each version: how it is asked for, how it shows on the server's disk that it was done, and
-what somebody else does in the meantime that a second execution would spoil."""
+"""The operations that must not be executed twice, for each version: the request, the visible effect on the server's
+disk, and the change by another client that a second execution would destroy."""
 
 import os
 import stat
@@ -17,14 +17,14 @@ NO_ATTRIBUTES = words(0, 0, 0, 0, 0, 0)
 class Operation(NamedTuple):
     name: str
     prepare: Callable  # of a Place
-    request: Callable  # of a Place: the call, and where its payload is if it has one
-    done: Optional[Callable]  # of a Place: it shows; None: only who asks can tell
+    request: Callable  # of a Place: returns the call, and the place of its payload if it has one
+    done: Optional[Callable]  # of a Place: returns whether the effect is visible; None if only the requester can tell
     meddle: Callable  # of a Place
-    spoiled: Callable  # of a Place: what the meddler left has been changed
+    spoiled: Callable  # of a Place: returns whether the other client's change is destroyed
 
 
 class Place:
-    """A directory of its own for one operation; `speaker` is who asks, `other` somebody else, of version 4."""
+    """A directory for one operation. `speaker` is the requester, `other` another client, of version 4."""
 
     def __init__(self, path, directory, client, speaker=None, other=None):
         self.path, self.directory, self.client, self.speaker, self.other = path, directory, client, speaker, other
@@ -55,18 +55,18 @@ class Place:
 # ---- kinds of operations ----
 
 def makes(name, request, prepare=lambda place: None):
-    """Makes "new". Somebody removes it: it must not be made again."""
+    """Makes "new". Another client removes it: it must not be made again."""
     return Operation(name, prepare, request, lambda place: place.exists("new"), lambda place: place.remove("new"),
                      lambda place: place.exists("new"))
 
 
 def removes(name, request, make):
-    """Removes "old". Somebody makes it again: that is another one, and must stay."""
+    """Removes "old". Another client makes it again: the new file must stay."""
     return Operation(name, make, request, lambda place: not place.exists("old"), make, lambda place: not place.exists("old"))
 
 
 def renames(name, request):
-    """Renames "old" to "new". Somebody makes another "old": "new" must not become that."""
+    """Renames "old" to "new". Another client makes another "old": it must not replace "new"."""
     return Operation(name, lambda place: place.write("old", b"the first"), request, lambda place: place.exists("new"),
                      lambda place: place.write("old"),
                      lambda place: place.read("new") != b"the first" or place.read("old") != KEPT)
@@ -74,7 +74,7 @@ def renames(name, request):
 
 def changes(name, request, before, done, prepare=lambda place: None, meddle=lambda place: place.write("file"),
             spoiled=lambda place: place.read("file") != KEPT):
-    """Changes "file". Somebody changes it to something else: so it must stay."""
+    """Changes "file". Another client changes it differently: that must stay."""
     def make(place):
         place.write("file", before)
         prepare(place)
@@ -175,7 +175,8 @@ def _nothing(place):
 
 
 def _on_open_file(name, operations, done=None, before=b"long", meddle=_nothing, spoiled=_nothing):
-    """Operations by a stateid. Where nobody else can spoil anything, the reply tells: a second execution has another."""
+    """Operations by a stateid. If no other client can change anything, the reply shows it: a second execution has
+    another reply."""
     return changes(name, _asks(lambda place: at(place.file, *operations(place))), before, done, _open_file, meddle, spoiled)
 
 
@@ -190,7 +191,7 @@ def _opens(minor):
                                                        words(nfs4.EXCLUSIVE_1) + b"verifier" + attributes))
 
     def open_twice(place):
-        """An open can be downgraded to what was opened for itself (RFC 7530 §16.19.4)."""
+        """An open can be downgraded to a share that was opened separately (RFC 7530 §16.19.4)."""
         _open_file(place)
         again = place.speaker.run(place.client, at(place.directory, place.owner.open_op(b"file", access=nfs4.READ_ACCESS)))
         place.stateid = again.value(nfs4.OPEN)["stateid"]
@@ -223,7 +224,7 @@ def _locks():
 
 
 def write_request(place, data):
-    """Writes `data`, a multiple of four octets, to the beginning of "file", in the version that is spoken here."""
+    """Writes `data`, a multiple of four octets, to the beginning of "file" in the requester's version."""
     payload = (len(data), len(data))
     if place.speaker:
         return _asks(lambda _: at(place.handle("file"), nfs4.write_op(nfs4.ANONYMOUS, 0, data)), payload)(place)
