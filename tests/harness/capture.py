@@ -1,4 +1,4 @@
-"""Captures what goes over loopback on given ports while a test runs (dumpcap, so root or its capabilities)."""
+"""Captures loopback traffic on given ports during a test (dumpcap, so it needs root or dumpcap's capabilities)."""
 
 import json
 import os
@@ -14,8 +14,8 @@ START_SECONDS = 60 * BUSY
 
 
 class Capture:
-    """A context manager. Without the right to capture it records why instead, which the checking test then says. What an RDMA
-    device inside a guest sends does not go over loopback."""
+    """A context manager. Without the right to capture it records the reason, which the checking test then reports. It
+    does not see the traffic of an RDMA device inside a guest, which does not use loopback."""
 
     def __init__(self, name, server, restarted=False):
         os.makedirs(CAPTURE_DIR, exist_ok=True)
@@ -36,7 +36,7 @@ class Capture:
         except FileNotFoundError:
             return self._without("dumpcap (package tshark) is not installed")
         deadline = time.monotonic() + START_SECONDS
-        while "File: " not in self._said():  # said once the interface is open and the filter set
+        while "File: " not in self._said():  # printed once the interface is open and the filter is set
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.process.kill()
                 self.process.wait()
@@ -64,7 +64,7 @@ class Capture:
             json.dump(self.about, out)
 
     def _drain(self):
-        """Waits until dumpcap has written what it holds: its file stops growing for half a second."""
+        """Waits until dumpcap has written its buffers: the file does not grow for half a second."""
         size, since = -1, time.monotonic()
         while time.monotonic() - since < 0.5:
             if os.path.getsize(self.path) != size:

@@ -1,4 +1,4 @@
-"""The little there is of a test framework: named cases, one ctest each, and the exit code ctest takes for "skipped"."""
+"""A minimal test framework: named cases, each one test of ctest, and ctest's exit code for "skipped"."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ class Skip(Exception):
 
 
 def main(cases):
-    """Runs the case named on the command line ({name: function(scratch folder)}), or all of them."""
+    """Runs the case that the command line names ({name: function(scratch folder)}), or all of them."""
     names = sys.argv[1:] or list(cases)
     for name in names:
         began, scratch = time.monotonic(), tempfile.mkdtemp(prefix="penstock-test-")

@@ -1,4 +1,4 @@
-"""A disk that fails on demand, under a program of its own: see src/base/failing_disk.h for the rules."""
+"""A disk that fails on demand, for a program in its own process: see src/base/failing_disk.h for the rules."""
 
 import os
 import time
@@ -19,7 +19,7 @@ class FailingDisk:
                                          "PENSTOCK_FAILING_DISK_LOG": self.log}
 
     def fail(self, *rules):
-        """These rules instead of those before."""
+        """Replaces the rules."""
         with open(f"{self.rules}.new", "w") as out:
             out.writelines(f"{rule}\n" for rule in rules)
         os.rename(f"{self.rules}.new", self.rules)
@@ -28,7 +28,7 @@ class FailingDisk:
         self.fail()
 
     def await_hanging(self, path):
-        """Until a call for the file hangs."""
+        """Waits until a call for the file hangs."""
         deadline = time.monotonic() + 60 * BUSY
         while time.monotonic() < deadline:
             if os.path.exists(self.log):
@@ -39,7 +39,7 @@ class FailingDisk:
         raise AssertionError(f"no call for {path} hangs")
 
     def synced(self, path):
-        """How often the file has been made stable."""
+        """Returns how often the file has been made stable."""
         if not os.path.exists(self.log):
             return 0
         with open(self.log) as log:

@@ -1,4 +1,4 @@
-"""Files to move, and comparing what came out with what went in."""
+"""Files to transfer, and comparisons of the results with the originals."""
 
 import hashlib
 import os
@@ -7,16 +7,16 @@ import stat
 from penstock import INSIDE
 
 MIB = 1024 * 1024
-# Empty, shorter than an XDR word, around a page, more than one chunk and unaligned, and large: as large as two ends on an emulated
-# machine move in a few seconds.
+# Empty, shorter than an XDR word, around a page, several chunks and unaligned, and large: the large one takes two ends
+# on an emulated machine a few seconds.
 SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4096": 4096, "4097": 4097, "1m3": MIB + 3, "large": (16 if INSIDE else 64) * MIB}
 
-# The same without the large one, where each is moved in every version over both transports.
+# The same sizes without the large one, for tests that transfer each file in every version over both transports.
 CORE_SIZES = {name: size for name, size in SIZES.items() if name != "large"} | {"2m5": 2 * MIB + 5}
 
 
 def make(path, size):
-    """A file of `size` bytes that no other file repeats."""
+    """Returns `size` bytes that no other file repeats."""
     with open(path, "wb") as out:
         while size:
             out.write(os.urandom(min(size, MIB)))
@@ -38,7 +38,7 @@ def digests(folder):
 
 
 def describe(top):
-    """Everything `cp -a` keeps, by relative path: type, mode, mtime in seconds, and content or target."""
+    """Returns all that `cp -a` keeps, by relative path: type, mode, mtime in seconds, and content or target."""
     found = {}
     for folder, folders, names in os.walk(top):
         for name in folders + names:

@@ -1,12 +1,11 @@
-"""The frames in a capture: MPA frames (RFC 5044), or the fragments of RPC records (RFC 5531 §11), whatever TCP segments they
-came in."""
+"""Finds the frames in a capture: MPA frames (RFC 5044) or fragments of RPC records (RFC 5531 §11), in any TCP segments."""
 
 import struct
 
 from pcap import ACK, FIN, RST, SYN, BadCapture, Segment, Stream, packets
 
 
-LARGEST_FRAGMENT = 4 << 20  # nobody here moves more than 1 MiB at a time
+LARGEST_FRAGMENT = 4 << 20  # no test transfers more than 1 MiB at once
 
 
 class BadFraming(Exception):
@@ -14,7 +13,7 @@ class BadFraming(Exception):
 
 
 def mpa_frame_length(stream):
-    """Length of the MPA frame at the head of the stream, 0 where its header is not complete."""
+    """Returns the length of the MPA frame at the head of the stream, or 0 if its header is incomplete."""
     if stream[:4] == b"MPA ":
         return 20 + struct.unpack_from(">H", stream, 18)[0] if len(stream) >= 20 else 0
     if len(stream) < 2:
@@ -24,7 +23,7 @@ def mpa_frame_length(stream):
 
 
 def rpc_fragment_length(stream):
-    """Length of the fragment of an RPC record at the head of the stream, 0 where its header is not complete."""
+    """Returns the length of the RPC record fragment at the head of the stream, or 0 if its header is incomplete."""
     if len(stream) < 4:
         return 0
     length = struct.unpack_from(">I", stream)[0] & 0x7fffffff
@@ -34,8 +33,8 @@ def rpc_fragment_length(stream):
 
 
 class Frames:
-    """Hands the frames on some ports to listeners: {port: (what tells a frame's length, what a frame is called, listener)}. A
-    listener has opened(stamp, ports, flags), frame(stamp, ports, bytes) and closed(stamp, ports, flags)."""
+    """Passes the frames on some ports to listeners: {port: (function of a frame's length, name of a frame, listener)}.
+    A listener has opened(stamp, ports, flags), frame(stamp, ports, bytes) and closed(stamp, ports, flags)."""
 
     def __init__(self, path, kinds):
         self.path, self.kinds = path, kinds
@@ -72,7 +71,7 @@ class Frames:
             listener.closed(stamp, ports, ACK | segment.flags & (FIN | RST))
 
     def _open(self, stamp, segment, listener):
-        """A connection, or one more direction of it. A client's port may come again, and a SYN may be sent again."""
+        """Records a connection, or its second direction. A client's port may be used again, and a SYN may be repeated."""
         ports, flags = segment.ports, segment.flags & (SYN | ACK)
         if ports in self.streams and self.streams[ports].first == segment.sequence:
             return
@@ -91,7 +90,7 @@ class Frames:
             self.left_over[kind] = self.left_over.get(kind, 0) + len(self.pending.pop(ports))
 
     def problems(self, may_break_off):
-        """What is left of a direction must be nothing: or the connection broke off in the middle of a frame."""
+        """Checks that nothing is left of a direction; otherwise the connection ended in the middle of a frame."""
         if self.missing:
             yield f"the capture lost packets: {self.missing} stand after a gap"
         for kind, count in self.left_over.items():
@@ -100,11 +99,11 @@ class Frames:
 
 
 class FramesView:
-    """Listener: the same connections, with every frame in TCP segments of its own.
+    """A listener that writes the same connections, with each frame in its own TCP segments.
 
-    The kernel joins and cuts frames as it likes. tshark 4.0 then takes the beginning of a TCP segment for the beginning of
-    an MPA frame, and of several frames in a packet it keeps the payload of one alone. TCP also sends again, and out of order,
-    when a receiver is slow: tshark then loses RPC records.
+    The kernel joins and splits frames. tshark 4.0 then takes the beginning of a TCP segment for the beginning of an MPA
+    frame, and of several frames in a packet it keeps the payload of only one. TCP also retransmits, and reorders, when
+    a receiver is slow: tshark then loses RPC records.
     """
 
     def __init__(self, writer):
@@ -118,7 +117,7 @@ class FramesView:
 
 
 class Listeners:
-    """Several listeners as one."""
+    """Combines several listeners."""
 
     def __init__(self, *listeners):
         self.listeners = listeners

@@ -1,7 +1,7 @@
-"""Boots the throw-away Linux guest and runs a shell script in it.
+"""Boots a temporary Linux guest and runs a shell script in it.
 
-The guest reaches the host's 127.0.0.1 as 10.0.2.2 (QEMU's user-mode network: no privilege, no bridge, nothing left
-behind); what the host connects to is forwarded.
+The guest reaches the host's 127.0.0.1 as 10.0.2.2. QEMU's user-mode network needs no privilege and no bridge, and
+leaves nothing behind. Ports to which the host connects are forwarded.
 """
 
 import os
@@ -17,12 +17,12 @@ from patience import BUSY
 from script import Script, ScriptFailed
 
 BOOT_SECONDS = 180
-KVM_SECONDS = 12 * BUSY  # for a boot that takes three
+KVM_SECONDS = 12 * BUSY  # a boot takes three
 MEMORY_MIB = int(os.environ.get("PENSTOCK_GUEST_MEM", "1400"))
 
 
 def archive_of(files, folder):
-    """An initramfs of `files` ({path: bytes or host path}), to be appended to the base one."""
+    """Returns an initramfs of `files` ({path: bytes or host path}), to be appended to the base one."""
     for name, content in files.items():
         target = f"{folder}/{name}"
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -39,7 +39,8 @@ def archive_of(files, folder):
 
 
 def accelerators():
-    """What to boot with, best first. KVM is tried for real: a /dev/kvm that opens may still not run a guest."""
+    """Returns the QEMU accelerators, best first. It tries KVM for real: a /dev/kvm that opens may still not run a
+    guest."""
     if os.environ.get("PENSTOCK_GUEST_ACCEL"):
         return [os.environ["PENSTOCK_GUEST_ACCEL"]]
     if os.access("/dev/kvm", os.R_OK | os.W_OK) and kvm_works():
@@ -48,7 +49,7 @@ def accelerators():
 
 
 def kvm_works():
-    """Boots the kernel alone with KVM, once per host boot; the verdict is kept beside the image."""
+    """Boots the kernel alone with KVM, once per boot of the host; keeps the result beside the image."""
     with open("/proc/sys/kernel/random/boot_id") as boot_id:
         verdict = f"{guest_image.IMAGE_DIR}/kvm-{boot_id.read().strip()}"
     with open(kept(verdict, try_kvm)) as said:
@@ -77,8 +78,8 @@ class Guest(Script):
     """One boot, and a script in it."""
 
     def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1):
-        """`forwards` is {host port: guest port}; `files` appear in the guest under the given paths. The first of the networks
-        is eth0, set up; on another, ethN, the host is 10.0.(2+N).2."""
+        """`forwards` is {host port: guest port}. `files` appear in the guest under the given paths. The first network
+        is eth0, which is set up; on another one, ethN, the host is 10.0.(2+N).2."""
         super().__init__()
         self.kernel, self.base = guest_image.ensure()
         self.script, self.files = script, carried("octets") | (files or {})
@@ -95,7 +96,8 @@ class Guest(Script):
             out.write(archive_of(self.files, f"{folder}/root"))
         forwards = "".join(f",hostfwd=tcp:127.0.0.1:{host}-:{guest}" for host, guest in self.forwards.items())
         self.accel = accelerators()[0]
-        # no_timer_check: the kernel gives up where a busy host delivers no timer interrupt for a tenth of a second.
+        # no_timer_check: without it the kernel stops if a busy host delivers no timer interrupt for a tenth of a
+        # second.
         self.begin(
             ["qemu-system-x86_64", "-accel", self.accel, "-cpu", "host" if self.accel == "kvm" else "max", "-smp", "2",
              "-m", str(self.memory), "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot",

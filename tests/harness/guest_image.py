@@ -1,8 +1,8 @@
-"""Builds, once, the throw-away Linux guest that the interoperability tests boot.
+"""Builds, once, the temporary Linux guest that the interoperability tests boot.
 
-The guest is Debian's own kernel with its NFS/RDMA client and server, the software iWARP driver (siw, which Debian's
-kernel leaves out, so it is built from Debian's kernel source), busybox, mount.nfs, and the user-space half of the
-kernel's NFS server. Nothing is installed on the host: packages are only unpacked into the image's folder.
+The guest is Debian's kernel with its NFS/RDMA client and server, the software iWARP driver (siw, which Debian's kernel
+leaves out, so it is built from Debian's kernel source), busybox, mount.nfs, and the user-space half of the kernel's NFS
+server. Nothing is installed on the host: packages are only unpacked into the image's folder.
 """
 
 import glob
@@ -23,11 +23,11 @@ IMAGE_DIR = os.environ.get("PENSTOCK_GUEST_DIR") or os.path.abspath(
 )
 KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
 HEADERS = "/usr/src/linux-headers-"
-RELEASE = re.compile(r"6\.1\.(\d+)-(\d+)-amd64")  # not 6.12's backports, 6.12.9+bpo-amd64 among them
-ATTEMPTS, PAUSE_SECONDS = 6, 10  # to download a package
+RELEASE = re.compile(r"6\.1\.(\d+)-(\d+)-amd64")  # not a backport of 6.12 such as 6.12.9+bpo-amd64
+ATTEMPTS, PAUSE_SECONDS = 6, 10  # time limit to download a package
 MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4",
            "nfsd", "rpcsec_gss_krb5", "cts"]
-# What libibverbs loads at run time, for each kind of device there is in the guest.
+# The drivers that libibverbs loads at run time, for each kind of device in the guest.
 VERBS_LIBRARIES = "/usr/lib/x86_64-linux-gnu/libibverbs"
 SIW = "drivers/infiniband/sw/siw"
 
@@ -47,7 +47,7 @@ poweroff -f
 
 
 class GuestUnavailable(Exception):
-    """This machine lacks what a guest is made of; the message says what. Anything else that fails is a failure."""
+    """This machine lacks a part of the guest; the message names it. Any other failure is a failure of the test."""
 
 
 def run(command, **kwargs):
@@ -58,13 +58,13 @@ def run(command, **kwargs):
 
 
 def headers_there():
-    """{release: version of its package} of the kernels whose headers are in /usr/src."""
+    """Returns {release: version of its package} of the kernels whose headers are in /usr/src."""
     releases = [path.removeprefix(HEADERS) for path in glob.glob(f"{HEADERS}*")]
     return {release: package_version(f"linux-headers-{release}") for release in releases}
 
 
 def package_version(package):
-    """Of an installed package, or None."""
+    """Returns the version of an installed package, or None."""
     asked = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return asked.stdout if asked.returncode == 0 and asked.stdout else None
 
@@ -75,8 +75,8 @@ def image_can_be_had(release):
 
 
 def choose_release(headers, source, image_can_be_had):
-    """The release of the guest's kernel: of the series 6.1, not of a backport, and the newest whose image can be had; before all
-    others, one whose version is that of the kernel source. `headers` is {release: version}."""
+    """Returns the release of the guest's kernel: one of the series 6.1, not a backport, the newest whose image is
+    available; preferably one with the version of the kernel source. `headers` is {release: version}."""
     found = {release: tuple(map(int, matched.groups())) for release in headers if (matched := RELEASE.fullmatch(release))}
     if not found:
         others = f"; there are only those of {', '.join(sorted(headers))}" if headers else ""
@@ -98,8 +98,8 @@ def kernel_folder(release):
 
 
 def download(package, folder):
-    """The path of the package. What is in the way is often over soon: the network's hiccups, or another apt-get that renews the
-    lists of packages."""
+    """Returns the path of the package. It retries, because failures often pass: network errors, or another apt-get that
+    renews the lists of packages."""
     for attempt in range(1, ATTEMPTS + 1):
         done = subprocess.run(["apt-get", "download", package], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, cwd=folder)
@@ -122,7 +122,7 @@ def unpack_package(package, target):
 
 
 def make_kernel(release, target):
-    """The kernel and its modules, with siw among them."""
+    """Adds the kernel and its modules, including siw."""
     unpack_package(f"linux-image-{release}", target)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as scratch:
         run(["tar", "-xJf", KERNEL_SOURCE, "-C", scratch, "--strip-components=1", f"linux-source-6.1/{SIW}"])
@@ -179,14 +179,15 @@ def populate(root, kernel, release, nfsd):
     for applet in run(["busybox", "--list"]).split():
         if applet != "busybox":
             os.symlink("busybox", f"{root}/bin/{applet}")
-    copy_file("/lib/x86_64-linux-gnu/libgcc_s.so.1", root)  # opened at run time by threads that end, not linked
+    copy_file("/lib/x86_64-linux-gnu/libgcc_s.so.1", root)  # loaded at run time by threads that end, not linked
     for program in ("/usr/sbin/mount.nfs", "/sbin/rpcbind", shutil.which("rdma") or "/usr/bin/rdma"):
         copy_program(program, root)
     os.symlink("/usr/sbin/mount.nfs", f"{root}/sbin/mount.nfs")
-    # What busybox's own do not do: holes, copies by the server, locks, extended attributes, access control lists; or not as fast.
+    # Functions that busybox lacks, or that are slow in it: holes, copies by the server, locks, extended attributes,
+    # access control lists.
     for program in ("b2sum", "cp", "fallocate", "flock", "getfattr", "setfattr", "nfs4_getfacl", "nfs4_setfacl"):
         copy_program(f"/usr/bin/{program}", root)
-    # Kerberos: tickets, and what gives them to the kernel.
+    # Kerberos: tickets, and the programs that hand them to the kernel.
     for program in ("/usr/bin/kinit", "/usr/bin/klist", "/usr/sbin/rpc.gssd"):
         copy_program(program, root)
     for program in ("rpc.nfsd", "rpc.mountd", "exportfs"):
@@ -207,7 +208,8 @@ def populate(root, kernel, release, nfsd):
 
 
 def pack(root, archive):
-    """The folder as an initramfs, owned by root whoever builds it. Not compressed: unpacking costs the guest more."""
+    """Packs the folder as an initramfs, owned by root. It is not compressed, because unpacking would cost the guest
+    more."""
     names = run(["find", ".", "-mindepth", "1"], cwd=root)
     with open(archive, "wb") as out:
         subprocess.run(["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"], input=names.encode(), stdout=out,
@@ -224,7 +226,8 @@ def make_base(release, archive):
 
 
 def available_release():
-    """The release of the kernel of which a guest can be made here; else GuestUnavailable says why not."""
+    """Returns the release of the kernel for which a guest can be built here; otherwise GuestUnavailable gives the
+    reason."""
     for program in ("qemu-system-x86_64", "busybox", "cpio", "dpkg", "apt-get", "modprobe", "depmod", "mount.nfs", "kinit"):
         if not shutil.which(program) and not os.path.exists(f"/usr/sbin/{program}"):
             raise GuestUnavailable(f"{program} is not installed")
@@ -236,7 +239,7 @@ def available_release():
 
 
 def ensure():
-    """Returns (kernel image, base initramfs), building what is missing."""
+    """Returns (kernel image, base initramfs), after building the missing parts."""
     release = available_release()
     if "/usr/sbin" not in os.environ["PATH"].split(":"):
         os.environ["PATH"] += ":/usr/sbin:/sbin"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Which kernel the guest gets, and how its packages are fetched."""
+"""Tests the choice of the guest's kernel, and the download of its packages."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ SOURCE = "6.1.192-2"
 
 
 def quietly(function, *arguments):
-    """What the function returns, and what it has printed."""
+    """Returns the function's result and its output."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
         return function(*arguments), said.getvalue()
 
@@ -58,7 +58,7 @@ class ReleaseTest(unittest.TestCase):
             self.choose({})
 
 
-# Fails so many times, as apt-get does where another one renews the lists, and then succeeds.
+# Fails so many times, as apt-get does while another one renews the lists, and then succeeds.
 APT_GET = """#!/bin/sh
 echo "$@" >>%(log)s
 [ $(wc -l <%(log)s) -gt %(failures)d ] || { echo "E: Unable to locate package $2"; exit 100; }

@@ -1,9 +1,10 @@
-"""The guest as a machine in a Kerberos realm (kerberos.py) whose KDC is on the host: it is client1, the host is server.
+"""The guest as a machine in a Kerberos realm (kerberos.py) whose KDC is on the host. The guest is client1, the host is
+server.
 
-Root is the machine (nfs/client1, by /etc/krb5.keytab). The users are those of the realm, with the uids they have on
-the host, and a stranger. In a script that begins with join():
+Root is the machine (nfs/client1, by /etc/krb5.keytab). The users are those of the realm, with the uids of the host, and
+a stranger. A script that begins with join() has the functions:
 
-    ticket alice            alice has a ticket from now on
+    ticket alice            gets a ticket for alice
     as alice COMMAND        runs a shell command as alice
 """
 
@@ -12,7 +13,7 @@ import pwd
 from guest_programs import built_library
 from kerberos import USERS, Realm
 
-SERVER = "server"  # what the host is mounted by
+SERVER = "server"  # the host's name in mounts
 MACHINE = "nfs/client1"
 STRANGER = "carol"  # a user without a ticket
 STRANGERS_UID = 4711
@@ -21,9 +22,10 @@ HOSTS = """127.0.0.1 localhost
 127.0.1.1 client1
 10.0.2.2 %s host
 """
-# rpc.gssd makes contexts over TCP and at port 2049, whatever the mount's transport and port are: here that leads to the server's port,
-# since the host's port 2049 is not the test's own. A script that fails prints what rpc.gssd said. The kernel takes rpc.gssd for running
-# once it has opened this pipe; an earlier mount would go without Kerberos where it could.
+# rpc.gssd makes contexts over TCP and at port 2049, whatever the mount's transport and port are. Here that port leads
+# to the server's port, because the test does not own the host's port 2049. A script that fails prints the messages of
+# rpc.gssd. The kernel considers rpc.gssd running once it has opened this pipe; an earlier mount would go without
+# Kerberos if it could.
 JOIN = """
 hostname client1
 trap '[ $? = 0 ] || cat /tmp/gssd.log' EXIT
@@ -36,17 +38,17 @@ until ls -l /proc/$gssd/fd | grep -q clntXX/gssd; do kill -0 $gssd || exit 1; sl
 
 
 def join(server):
-    """The beginning of a script, for what `server` has exported."""
+    """Returns the beginning of a script, for the exports of `server`."""
     return JOIN % {"port": server.tcp}
 
 
 def uid(user):
-    """Of a user, on the host and in the guest."""
+    """Returns the uid of a user, on the host and in the guest."""
     return STRANGERS_UID if user == STRANGER else pwd.getpwnam(USERS[user]).pw_uid
 
 
 def realm():
-    """A realm with a service for the server and a machine for the guest."""
+    """Makes a realm with a service for the server and a machine for the guest."""
     return Realm((*USERS, MACHINE, f"nfs/{SERVER}"))
 
 
@@ -55,7 +57,7 @@ def keytab_of_server(kerberos):
 
 
 def files(kerberos):
-    """{path in the guest: file}, for Guest(files=...)."""
+    """Returns {path in the guest: file}, for Guest(files=...)."""
     users = (*USERS, STRANGER)
     passwd = "root:x:0:0::/:/bin/sh\n" + "".join(f"{user}:x:{uid(user)}:{uid(user)}::/:/bin/sh\n" for user in users)
     group = "root:x:0:\n" + "".join(f"{user}:x:{uid(user)}:\n" for user in users)

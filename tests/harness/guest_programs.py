@@ -1,5 +1,5 @@
-"""Programs that run in the guest: small ones in C++, built static, so that they need nothing there, and kept beside the image;
-and what the build has made, with the libraries that it is linked to."""
+"""Programs that run in the guest: small static ones in C++, kept beside the image, and programs of the build with their
+shared libraries."""
 
 import glob
 import hashlib
@@ -17,7 +17,7 @@ PROGRAM, LIBRARY = ["-static"], ["-shared", "-fPIC", "-Wl,--as-needed"]
 
 
 def built(name, kind=PROGRAM):
-    """The path of the program whose source is tests/interop/guest/<name>.cc."""
+    """Returns the path of the program whose source is tests/interop/guest/<name>.cc."""
     if not shutil.which("g++"):
         raise Skip("g++ is not installed")
     command = [*COMMAND, *kind]
@@ -30,17 +30,18 @@ def built(name, kind=PROGRAM):
 
 
 def built_library(name):
-    """The path of what is loaded into another program, from tests/interop/guest/<name>.cc. It needs the C library alone."""
+    """Returns the path of a shared library for LD_PRELOAD, from tests/interop/guest/<name>.cc. It needs only the C
+    library."""
     return built(name, LIBRARY)
 
 
 def carried(*names):
-    """{path in the guest: program}, for Guest(files=...)."""
+    """Returns {path in the guest: program}, for Guest(files=...)."""
     return {f"bin/{name}": built(name) for name in names}
 
 
 def with_libraries(name, program):
-    """{path in the guest: file}, for Guest(files=...): a program of the build, and every library that it names."""
+    """Returns {path in the guest: file}, for Guest(files=...): a program of the build, and every library that it needs."""
     if not os.path.exists(program):
         raise Skip(f"{program} is not built")
     return {f"bin/{name}": program} | {path.lstrip("/"): path for path in guest_image.shared_libraries(program)}

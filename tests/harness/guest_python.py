@@ -1,4 +1,4 @@
-"""Python and the tests in a guest, for those that then run inside it: what they talk to is on the same machine."""
+"""Python and the tests in a guest, for tests that run inside the guest because their peer is on the same machine."""
 
 import compileall
 import hashlib
@@ -13,14 +13,14 @@ from kept import kept
 
 TESTS = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 LIBRARY = sysconfig.get_path("stdlib")
-# The largest of what no test needs.
+# The largest modules that no test needs.
 LEFT_OUT = ("__pycache__", "config-*", "dist-packages", "site-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter",
             "unittest")
 
 
 def library():
-    """A copy of the standard library, kept beside the image. Compiled: in an emulated guest that takes seconds, and a guest's
-    files have no dates by which to tell that it was done."""
+    """Makes a copy of the standard library, kept beside the image. It is compiled: compiling takes an emulated guest
+    seconds, and a guest's files have no dates by which Python could recognize a compiled file."""
     recipe = hashlib.sha256((sys.version + LIBRARY + repr(LEFT_OUT)).encode()).hexdigest()[:12]
     return kept(f"{guest_image.IMAGE_DIR}/python-{recipe}", copy_library)
 
@@ -32,7 +32,7 @@ def copy_library(target):
 
 
 def python_and_tests():
-    """{path in the guest: file}, for Guest(files=...): /bin/python3, and the tests in /tests."""
+    """Returns {path in the guest: file}, for Guest(files=...): /bin/python3, and the tests in /tests."""
     python = os.path.realpath(sys.executable)
     files = {"bin/python3": python} | {path.lstrip("/"): path for path in guest_image.shared_libraries(python)}
     return files | {LIBRARY.lstrip("/"): library()} | {f"tests/{name}": f"{TESTS}/{name}" for name in ("harness", "e2e", "interop")}

@@ -1,6 +1,6 @@
 """An iWARP peer that can send anything: MPA (RFC 5044, 6581), DDP (RFC 5041) and RDMAP (RFC 5040) over a TCP socket.
 
-What it receives it takes apart strictly: Penstock's side of the conversation has to be in order whatever ours is.
+It parses received messages strictly: Penstock must send correct messages, whatever this peer sends.
 """
 
 import socket
@@ -39,7 +39,7 @@ def mpa_frame(key=REQUEST_KEY, flags=CRC, revision=1, private_data=b"", length=N
 
 
 def fpdu(ulpdu, length=None, pad=None, crc=None):
-    """An FPDU; each part may be given another value than the right one."""
+    """Makes an FPDU. Each part may be replaced by another value than the correct one."""
     covered = struct.pack(">H", len(ulpdu) if length is None else length) + ulpdu
     covered += bytes(-len(covered) % 4) if pad is None else pad
     return covered + (crc32c(covered) if crc is None else crc)
@@ -63,7 +63,7 @@ def read_request(sink=1, sink_offset=0, size=0, source=0, source_offset=0):
 
 
 class Ended(Exception):
-    """The connection is over: `terminate` is (layer, type, code) if a Terminate came, `how` is "closed" or "reset"."""
+    """The connection has ended: `terminate` is (layer, type, code) if a Terminate came; `how` is "closed" or "reset"."""
 
     def __init__(self, how, terminate=None):
         super().__init__(f"{how}, Terminate {terminate}" if terminate else how)
@@ -71,11 +71,12 @@ class Ended(Exception):
 
 
 class Silence(Exception):
-    """Nothing came in time."""
+    """Nothing arrived in time."""
 
 
 class Endpoint:
-    """One connection, as either side of it. Memory that the other side may reach: {STag: bytearray}, from offset 0 on."""
+    """One connection, as either side of it. `memory` is the memory that the peer may access: {STag: bytearray}, from
+    offset 0 on."""
 
     def __init__(self, sock):
         self.socket, self.pending = sock, bytearray()
@@ -92,16 +93,16 @@ class Endpoint:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
-    # ---- out ----
+    # ---- sending ----
 
     def raw(self, data):
         try:
             self.socket.sendall(data)
         except (ConnectionResetError, BrokenPipeError):
-            pass  # what came before it says why
+            pass  # the messages before give the reason
 
     def send(self, message, opcode=SEND, invalidate=0):
-        """A message as it should be."""
+        """Sends a correct message."""
         self.raw(fpdu(untagged(opcode, 0, self.next_msn(0), 0, message, invalidate)))
 
     def next_msn(self, queue):
@@ -114,7 +115,7 @@ class Endpoint:
     def read(self, source, source_offset, size, sink=0x5117):
         self.raw(fpdu(untagged(READ_REQUEST, 1, self.next_msn(1), 0, read_request(sink, 0, size, source, source_offset))))
 
-    # ---- in ----
+    # ---- receiving ----
 
     def fill(self, size, deadline):
         """Waits until `size` octets are pending."""
@@ -139,7 +140,7 @@ class Endpoint:
         return taken
 
     def mpa(self, seconds=SECONDS):
-        """The peer's MPA frame: (key, flags, revision, private data)."""
+        """Returns the peer's MPA frame: (key, flags, revision, private data)."""
         deadline = time.monotonic() + seconds
         self.fill(20, deadline)
         self.fill(size := mpa_frame_length(self.pending[:20]), deadline)
@@ -147,7 +148,7 @@ class Endpoint:
         return frame[:16], frame[16], frame[17], frame[20:]
 
     def frame(self, seconds=SECONDS):
-        """The next ULPDU."""
+        """Returns the next ULPDU."""
         deadline = time.monotonic() + seconds
         self.fill(2, deadline)
         self.fill(size := mpa_frame_length(self.pending[:20]), deadline)
@@ -156,14 +157,14 @@ class Endpoint:
         return data[2:2 + struct.unpack_from(">H", data)[0]]
 
     def receive(self, seconds=SECONDS):
-        """The next message that is sent to us. Meanwhile the peer's Writes and Reads are obeyed."""
+        """Returns the next message to us. Meanwhile executes the peer's Writes and Reads."""
         while True:
             message = self.take_segment(seconds)
             if message is not None:
                 return message
 
     def take_segment(self, seconds=SECONDS):
-        """Does what the next segment says; returns the message that it completes, if it does."""
+        """Executes the next segment; returns the message that it completes, if any."""
         ulpdu = self.frame(seconds)
         opcode = ulpdu[1] & 15
         if ulpdu[0] & TAGGED:
@@ -201,7 +202,7 @@ class Endpoint:
             self.raw(fpdu(tagged(READ_RESPONSE, sink, sink_offset + at, part, last=at + step >= size)))
 
     def end_of_stream(self, seconds=SECONDS):
-        """Waits for it, whatever comes before; for streams that are not iWARP, too."""
+        """Waits for the end of the connection after any messages; works for streams other than iWARP, too."""
         deadline = time.monotonic() + seconds
         try:
             while True:
@@ -211,7 +212,7 @@ class Endpoint:
             pass
 
     def end(self, seconds=SECONDS):
-        """How the connection ends, which it must; messages that come before do not matter."""
+        """Requires that the connection ends, and returns how. Ignores messages before the end."""
         try:
             while True:
                 self.receive(seconds)
@@ -220,13 +221,13 @@ class Endpoint:
 
 
 def private_data(send=4096, receive=4096, remote_invalidation=False):
-    """RFC 8797 §4: what RPC-over-RDMA says about itself."""
+    """Returns the private data of RPC-over-RDMA (RFC 8797 §4)."""
     return struct.pack(">IBBBB", 0xF6AB0E18, 1, remote_invalidation, send // 1024 - 1, receive // 1024 - 1)
 
 
 def dial(port, receive_buffer=None, source=None):
-    """A TCP connection to the server, from the address `source` where one is given. A small receive buffer makes "never
-    reading" cheap."""
+    """Opens a TCP connection to the server, from the address `source` if given. With a small receive buffer, few
+    replies suffice to fill it."""
     sock = socket.socket()
     if source:
         sock.bind((source, 0))
@@ -238,7 +239,7 @@ def dial(port, receive_buffer=None, source=None):
 
 
 def connect(port, request=None, receive_buffer=None):
-    """A connection that is set up."""
+    """Returns a connection that is set up."""
     peer = dial(port, receive_buffer)
     peer.raw(mpa_frame(private_data=private_data()) if request is None else request)
     key, flags, _, peer.private_data = peer.mpa()

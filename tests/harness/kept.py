@@ -1,4 +1,4 @@
-"""What is made once and kept in a folder, by processes that may want it at the same time."""
+"""Files that are made once and kept in a folder, by processes that may need them at the same time."""
 
 import fcntl
 import glob
@@ -8,8 +8,8 @@ import tempfile
 
 
 def kept(path, make):
-    """The path. Where it is not there, `make(another path)` makes it first: one process does, others wait for it. It gets its name
-    when it is finished, so that what a process left unfinished that was killed never counts."""
+    """Returns the path. If it does not exist, `make(another path)` makes it first: one process does so, and others
+    wait. The file gets its name when it is complete, so an unfinished file of a killed process never counts."""
     folder, name = os.path.split(path)
     if not os.path.exists(path):
         os.makedirs(f"{folder}/locks", exist_ok=True)
@@ -21,7 +21,7 @@ def kept(path, make):
 
 
 def wait_for(lock, name):
-    """The lock ends with its process, whatever becomes of that."""
+    """Locks a file. The lock ends with its process, however that ends."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -30,7 +30,7 @@ def wait_for(lock, name):
 
 
 def finish(folder, name, make):
-    for left in glob.glob(f"{glob.escape(folder)}/unfinished-{glob.escape(name)}-*"):  # by processes that were killed
+    for left in glob.glob(f"{glob.escape(folder)}/unfinished-{glob.escape(name)}-*"):  # left by killed processes
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"unfinished-{name}-") as scratch:
         os.chmod(scratch, 0o755)  # apt-get downloads as another user

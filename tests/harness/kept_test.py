@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What is made once and kept, by several processes at the same time, and by some that are killed over it."""
+"""Tests that several processes share files that are made once, also if some are killed meanwhile."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from kept import kept  # noqa: E402
 
-# Makes a file slowly, says so, and says what it found.
+# Makes a file slowly, reports it, and reports the file that it found.
 MAKER = f"""
 import sys, time; sys.path.insert(0, {HERE!r})
 from kept import kept

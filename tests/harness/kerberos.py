@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""A Kerberos realm to throw away: configuration, database, keytabs, tickets in one folder, a KDC on a loopback port.
-Nothing of the host's Kerberos is used but the programs, and nothing is left behind.
+"""A temporary Kerberos realm: configuration, database, keytabs and tickets in one folder, and a KDC on a loopback port.
+It uses only the programs of the host's Kerberos, and leaves nothing behind.
 
     kerberos.py run -- COMMAND...     runs COMMAND in such a realm; its exit code is COMMAND's
 
-The command finds KRB5_CONFIG, KRB5_KTNAME (a server's keytab: nfs/localhost, nfs/THIS-HOST), KRB5CCNAME (of alice),
-and for each of USERS and MACHINES what it needs to act as them: PENSTOCK_KEYTAB_ALICE and PENSTOCK_CACHE_ALICE, ...,
-PENSTOCK_KEYTAB_HOST_CLIENT1 and PENSTOCK_CACHE_HOST_CLIENT1, ... On this host alice is daemon, bob is bin.
+The environment of the command has KRB5_CONFIG, KRB5_KTNAME (a server's keytab: nfs/localhost, nfs/THIS-HOST),
+KRB5CCNAME (of alice), and for each of USERS and MACHINES a keytab and a cache: PENSTOCK_KEYTAB_ALICE and
+PENSTOCK_CACHE_ALICE, ..., PENSTOCK_KEYTAB_HOST_CLIENT1 and PENSTOCK_CACHE_HOST_CLIENT1, ... On this host alice is
+daemon, bob is bin.
 """
 
 import os
@@ -25,14 +26,14 @@ from patience import BUSY
 from ports import free_ports
 
 NAME = "PENSTOCK.TEST"
-# Who they are on the host: users that every Debian has.
+# Their users on the host, which every Debian has.
 USERS = {"alice": "daemon", "bob": "bin"}
 MACHINES = ("host/client1", "host/client2", "nfs/client1")
 SERVERS = ("nfs/localhost", f"nfs/{socket.gethostname().lower()}")
 START_SECONDS = 60 * BUSY
 SYSTEM_PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where a user does not look for a KDC
 
-# Names of hosts are taken as they are written. Encryption types: those that Linux 6.1 knows as well (RFC 3962).
+# Host names are used as written. The encryption types are those that Linux 6.1 supports as well (RFC 3962).
 CONFIGURATION = """[libdefaults]
   default_realm = %(name)s
   dns_lookup_realm = false
@@ -73,7 +74,7 @@ def program(name):
 
 
 class Realm:
-    """A context manager: within it the KDC runs. Principals have random keys, and are known by their keytabs."""
+    """A context manager: the KDC runs within it. Principals have random keys in their keytabs."""
 
     def __init__(self, principals=(*USERS, *MACHINES, *SERVERS)):
         self.principals = tuple(dict.fromkeys(principals))
@@ -95,24 +96,24 @@ class Realm:
 
     @property
     def environment(self):
-        """What a program needs in its environment to be in this realm, whoever it is there."""
+        """Returns the environment of a program in this realm, for any principal."""
         return {"KRB5_CONFIG": f"{self.folder}/krb5.conf", "KRB5_KDC_PROFILE": f"{self.folder}/kdc.conf",
                 "KRB5RCACHENAME": f"file2:{self.folder}/replays"}
 
     def configuration(self, kdc="127.0.0.1"):
-        """krb5.conf for somebody who reaches the KDC under the given address."""
+        """Returns krb5.conf for a host that reaches the KDC under the given address."""
         users = "\n".join(f"      {name} = {local}" for name, local in USERS.items())
         return CONFIGURATION % {"name": NAME, "port": self.port, "kdc": kdc, "users": users}
 
     def keytab(self, *principals):
-        """The path of a keytab with the keys of these principals."""
+        """Returns the path of a keytab with the keys of these principals."""
         path = self._path("keytab", principals)
         if not os.path.exists(path):
             self._administer(f"ktadd -k {path} -norandkey {' '.join(principals)}")
         return path
 
     def cache(self, principal, lifetime="1d"):
-        """The name of a credential cache with a ticket of the principal, got from the KDC."""
+        """Returns the name of a credential cache with a ticket of the principal, from the KDC."""
         path = self._path("cache", (principal, lifetime))
         if not os.path.exists(path):
             self._run("kinit", "-k", "-t", self.keytab(principal), "-c", f"FILE:{path}", "-l", lifetime, principal)
@@ -127,7 +128,7 @@ class Realm:
         return f"{self.folder}/{'+'.join(names).replace('/', '_')}.{kind}"
 
     def _start(self):
-        """Makes the database, and starts the KDC; on another port where some other program has taken the first meanwhile."""
+        """Makes the database and starts the KDC, on another port if some program has taken the first one meanwhile."""
         for attempt in range(5):
             (self.port,) = free_ports(1)
             self._write("krb5.conf", self.configuration())
@@ -140,7 +141,7 @@ class Realm:
         raise AssertionError("krb5kdc does not start: " + self._log())
 
     def _serve(self):
-        """Starts the KDC, which ends with us whatever becomes of us. False if it ended at once."""
+        """Starts the KDC, which ends with this process in any case. Returns False if it ended at once."""
         self.kdc = subprocess.Popen(
             [self.programs["setpriv"], "--pdeathsig", "KILL", self.programs["krb5kdc"], "-n", "-r", NAME],
             env=os.environ | self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -167,7 +168,7 @@ class Realm:
             out.write(text)
 
     def _administer(self, *commands):
-        """kadmin.local ends with 0 whatever happened: what it complains of tells."""
+        """kadmin.local always ends with 0; its messages tell whether it failed."""
         said = self._run("kadmin.local", "-r", NAME, commands="".join(f"{command}\n" for command in commands))
         wrong = [line for line in said.splitlines() if re.search(r" while |does not exist", line)]
         assert not wrong, "kadmin.local: " + "\n".join(wrong)
@@ -180,7 +181,7 @@ class Realm:
 
 
 def variables(realm):
-    """The environment of a command that is run in the realm."""
+    """Returns the environment of a command in the realm."""
     found = realm.environment | {"PENSTOCK_REALM": NAME}
     for name in (*USERS, *MACHINES):
         suffix = name.replace("/", "_").upper()

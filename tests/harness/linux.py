@@ -1,4 +1,5 @@
-"""The Linux that a test's scripts run in: a guest that is booted for each; or this one, where the test itself runs inside a guest."""
+"""The Linux that runs a test's scripts: a guest that is booted for each script, or this machine if the test itself runs
+in a guest."""
 
 import guest
 from cases import Skip
@@ -10,7 +11,7 @@ Linux = ScriptHere if INSIDE else guest.Guest
 
 
 def require():
-    """Skips the test where there is no guest to be had."""
+    """Skips the test if no guest is available."""
     if INSIDE:
         return
     try:
@@ -20,5 +21,5 @@ def require():
 
 
 def with_programs(*names):
-    """The files of a Linux that has these programs of tests/interop/guest: who runs a test inside a guest has brought them there."""
+    """Returns the files for a Linux with these programs of tests/interop/guest. A test inside a guest has them already."""
     return {} if INSIDE else carried(*names)

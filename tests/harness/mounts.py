@@ -1,4 +1,4 @@
-"""How a guest mounts what `penstock serve` exports on the host, once or as several clients at the same time."""
+"""The guest's mounts of an export on the host, one or several clients at a time."""
 
 import os
 
@@ -14,8 +14,8 @@ mount -t nfs -o %(options)s %(host)s:%(path)s %(at)s || exit 1
 grep ' %(at)s nfs' /proc/mounts
 grep -q ' %(at)s nfs4* .*vers=%(version)s,.*proto=%(transport)s[, ]' /proc/mounts || exit 1
 """
-# Linux is one client to one address of a server. Over another network, under another name, it is another one: with a client
-# ID, a lease, sessions, delegations and locks of its own. Needs Guest(networks=2).
+# Linux is one client to each address of a server. Over another network, under another name, it is another client with
+# its own client ID, lease, sessions, delegations and locks. This needs Guest(networks=2).
 SECOND_NETWORK = """
 ip addr add 10.0.3.15/24 dev eth1 && ip link set eth1 up && rdma link add siw1 type siw netdev eth1 || exit 1
 """
@@ -24,7 +24,7 @@ HOST, HOST_OF_SECOND = INSIDE or "10.0.2.2", "10.0.3.2"
 
 
 class Mount:
-    """A transport, a version of NFS, more options, and how calls are protected."""
+    """A transport, a version of NFS, more options, and the protection of calls."""
 
     def __init__(self, transport, version, more="", security="sys"):
         self.transport, self.version, self.more, self.security = transport, version, more, security
@@ -37,32 +37,32 @@ class Mount:
         return f"{self.name}_{case}"
 
     def options(self, server):
-        """All but those that say how calls are protected."""
+        """Returns all options except the protection of calls."""
         options = f"vers={self.version},proto={self.transport},port={getattr(server, self.transport)},hard"
         if self.version == "3":
             options += f",nolock,mountproto=tcp,mountport={server.mount}"
         return options + self.more
 
     def command(self, server, at="/mnt", host=HOST, path="/export"):
-        """The shell commands that mount the export and make sure that it is mounted so."""
+        """Returns the shell commands that mount the export and check the mount's options."""
         return MOUNT % {"options": f"{self.options(server)},sec={self.security}", "transport": self.transport,
                         "version": self.version, "at": at, "host": host, "path": path}
 
     def script(self, server, body):
-        """`body` with the export mounted at /mnt."""
+        """Returns `body` with the export mounted at /mnt."""
         return SHELL + self.command(server) + body + "\ncd /; umount /mnt || exit 1\n"
 
 
 class EveryMount:
-    """Every version over both transports, each mounted by a client of its own at /mnt/NAME. Under one identifier Linux would take
-    the mounts of a version for one client's, and could use one connection for both."""
+    """Every version over both transports, each mounted by a separate client at /mnt/NAME. With one identifier Linux
+    would treat the mounts of a version as one client, and could use one connection for both."""
 
     def __init__(self):
         self.mounts = [Mount(transport, version) for version in ("3", "4.0", "4.1", "4.2") for transport in ("rdma", "tcp")]
         self.names = [mount.name for mount in self.mounts]
 
     def mount(self, server):
-        """The shell commands that mount all of them, and set $mounts to their names."""
+        """Returns the shell commands that mount all of them, and set $mounts to their names."""
         return f"mounts='{' '.join(self.names)}'\n" + "".join(
             NAME % mount.name + mount.command(server, f"/mnt/{mount.name}") for mount in self.mounts)
 
@@ -76,7 +76,7 @@ def one_client(server, mount):
 
 
 def two_clients(server, first, second, body):
-    """`body` with the export mounted at /mnt by one client, and at /other by another."""
+    """Returns `body` with the export mounted at /mnt by one client, and at /other by another."""
     return (SHELL + one_client(server, first) + SECOND_NETWORK + NAME % "second" +
             second.command(server, "/other", HOST_OF_SECOND) + body + "\ncd /; umount /mnt && umount /other || exit 1\n")
 
@@ -89,6 +89,6 @@ def exported(scratch):
 
 
 def serve(folder, lease=15, exports=None):
-    """Clients of version 4.0 wait for the whole of the grace period after a restart: it is as long as the lease."""
+    """Clients of version 4.0 wait for the whole grace period after a restart, which is as long as the lease."""
     require()
     return Server({"/export": f"{folder}:no_root_squash"} | (exports or {}), [f"--lease={lease}", f"--grace={lease}"])

@@ -1,4 +1,4 @@
-"""A client of NFSv4.1 that its server can call back over its own TCP connection (RFC 8881 §20)."""
+"""A client of NFSv4.1 that accepts callbacks over its own TCP connection (RFC 8881 §20)."""
 
 import struct
 import time
@@ -14,7 +14,8 @@ CB_RECALL, CB_SEQUENCE = 4, 11
 
 
 class CalledClient(TcpClient):
-    """Answers calls while it waits for a reply, or for one of them. `recalls`: stateids and handles of delegations, in their order."""
+    """Answers callbacks while it waits for a reply or for a callback. `recalls` has the stateids and handles of
+    recalled delegations, in order."""
 
     def __init__(self, port):
         super().__init__(port)
@@ -69,6 +70,6 @@ class CalledClient(TcpClient):
 
     @staticmethod
     def _stateid(reader):
-        """Of as many octets as a session's ID."""
+        """Of the length of a session ID."""
         reader.at += 16
         return reader.data[reader.at - 16:reader.at]

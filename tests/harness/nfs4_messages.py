@@ -1,5 +1,5 @@
-"""COMPOUNDs of NFS version 4 (RFC 7530, RFC 8881, RFC 7862), good and otherwise: operations are octets, results are taken
-apart as far as tests look at them."""
+"""COMPOUNDs of NFS version 4 (RFC 7530, RFC 8881, RFC 7862), valid and invalid. Operations are octets; results are
+parsed as far as tests need them."""
 
 import struct
 
@@ -53,7 +53,7 @@ def bitmap(*numbers):
 
 
 def fattr(**values):
-    """size=, mode=: an fattr4 of them."""
+    """Makes an fattr4 from size= and mode=."""
     made = ((SIZE, hyper(values["size"])) if "size" in values else None, (MODE, words(values["mode"])) if "mode" in values else None)
     there = [each for each in made if each]
     return bitmap(*(number for number, _ in there)) + opaque(b"".join(value for _, value in there))
@@ -70,7 +70,7 @@ def putfh(handle):
 
 
 def at(handle, *operations):
-    """Operations on what `handle` names."""
+    """Operations on the object of `handle`."""
     return [putfh(handle), *operations]
 
 
@@ -79,7 +79,7 @@ def between(saved, current, *operations):
 
 
 def open_op(client, owner, name, access=BOTH, deny=0, seqid=0, create=b"", by_handle=False):
-    """`create`: createhow4 with its mode, if it is to be made."""
+    """`create` is a createhow4 with its mode if the file is to be made."""
     claim = words(4) if by_handle else words(0) + opaque(name)  # CLAIM_FH, CLAIM_NULL
     how = words(1) + create if create else words(0)
     return op(OPEN, words(seqid, access, deny), hyper(client), opaque(owner), how, claim)
@@ -140,7 +140,7 @@ def set_client_id_op(name, verifier=bytes(8)):
 
 
 def compound(operations, minor=0, tag=b"", count=None, xid=None):
-    """A COMPOUND as a whole call."""
+    """Makes a COMPOUND as a complete call."""
     body = opaque(tag) + words(minor, len(operations) if count is None else count) + b"".join(operations)
     return rpc.call(COMPOUND, body, NFS4, xid)
 
@@ -249,7 +249,8 @@ _RESULTS = {ACCESS: _skip(8), CLOSE: _stateid, COMMIT: _skip(8), CREATE: _create
 
 
 class Results:
-    """A COMPOUND's: `status` of the whole, `operations` and `statuses` one by one, `values` of those that succeeded."""
+    """The results of a COMPOUND: `status` of the whole, `operations` and `statuses` one by one, `values` of the
+    successful ones."""
 
     def __init__(self, reply):
         answer = rpc.RpcReply(reply)
@@ -271,13 +272,13 @@ class Results:
             self.values.append(decode(reader) if decode else None)
 
     def value(self, number):
-        """Of the last such operation."""
+        """Returns the value of the last such operation."""
         assert self.status == OK, f"status {self.status} of operation {self.operations[-1:]}"
         return self.values[len(self.operations) - 1 - self.operations[::-1].index(number)]
 
 
 def transact(client, message, payload=None, seconds=SECONDS):
-    """Sends a call over a Client or TcpClient; its reply, as octets."""
+    """Sends a call over a Client or TcpClient; returns the reply as octets."""
     client.send_call(message, payload, room=1 << 16)
     reply = client.take_reply(seconds)
     assert struct.unpack_from(">I", reply)[0] == rpc.xid_of(message), "a reply to something else"
@@ -289,7 +290,7 @@ def run(client, operations, minor=0):
 
 
 class Session:
-    """A client of minor version 1 or 2 with a session; its requests go over whatever connection is given."""
+    """A client of minor version 1 or 2 with a session. Its requests may use any connection."""
 
     def __init__(self, client, owner, minor=1, flags=0, fore=None, verifier=bytes(8)):
         self.minor, self.owner = minor, owner
@@ -302,17 +303,17 @@ class Session:
         self.run(client, [op(RECLAIM_COMPLETE, words(0))])
 
     def request(self, operations, slot=0, keep=True, tag=b""):
-        """The next request on a slot, as a call."""
+        """Makes the next request on a slot, as a call."""
         self.sequences[slot] = self.sequences.get(slot, 0) + 1
         return compound([sequence_op(self.session, slot, self.sequences[slot], keep, max(self.sequences)), *operations], self.minor, tag)
 
     def run(self, client, operations, slot=1, keep=False):
-        """On another slot than what is under test."""
+        """Uses another slot than the one under test."""
         return Results(transact(client, self.request(operations, slot, keep)))
 
 
 class Confirmed:
-    """A client of minor version 0, used as a Session is."""
+    """A client of minor version 0, with the interface of Session."""
 
     minor = 0
 
@@ -328,7 +329,8 @@ class Confirmed:
 
 
 class Owner:
-    """An open-owner of a Session or Confirmed, and what it has opened; each has its own, so that its numbers are simple."""
+    """An open-owner of a Session or Confirmed, and its opens. Each has its own owner, so that sequence numbers are
+    simple."""
 
     def __init__(self, speaker, name):
         self.speaker, self.name, self.seqid = speaker, name, -1
@@ -343,7 +345,7 @@ class Owner:
         return open_op(self.speaker.client, self.name, name, access, 0, self.next_seqid(), create)
 
     def open(self, client, directory, name):
-        """(the file's handle, its stateid)."""
+        """Returns (the file's handle, its stateid)."""
         results = self.speaker.run(client, [putfh(directory), self.open_op(name), op(GETFH)])
         opened, handle = results.value(OPEN), results.value(GETFH)
         if not opened["flags"] & 2:
@@ -352,11 +354,11 @@ class Owner:
         return handle, self.speaker.run(client, [putfh(handle), confirm]).value(OPEN_CONFIRM)
 
     def lock_op(self, stateid, offset, length):
-        """The first lock of a lock-owner named as this is."""
+        """Takes the first lock of a lock-owner with the same name."""
         return lock_op(self.speaker.client, self.name, stateid, offset, length, seqid=self.next_seqid())
 
 
 def look_up(client, *names):
-    """The handle of a path from the root, by minor version 0, which asks for no session."""
+    """Returns the handle of a path from the root, by minor version 0, which needs no session."""
     operations = [op(PUTROOTFH), *(op(LOOKUP, opaque(name)) for name in names), op(GETFH)]
     return run(client, operations).value(GETFH)

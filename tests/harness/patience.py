@@ -1,13 +1,13 @@
-"""How long tests wait for what must come. Only a test that fails waits so long."""
+"""The time limits of tests for expected events. Only a failing test waits so long."""
 
 import time
 
-BUSY = 5  # on a machine that is busy with other things everything may take so many times as long
-SECONDS = 30 * BUSY  # for what takes a moment
+BUSY = 5  # on a busy machine everything may take so many times as long
+SECONDS = 30 * BUSY  # for an event that normally takes a moment
 
 
 def wait_until(condition, otherwise):
-    """Until condition() is true; `otherwise` says what it means that it never is."""
+    """Waits until condition() is true; `otherwise` is the message if it never is."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, otherwise

@@ -1,4 +1,4 @@
-"""Classic pcap files of loopback TCP: reading packets, following streams, and writing packets of our own."""
+"""Classic pcap files of loopback TCP: reads packets, follows streams, and writes packets."""
 
 import struct
 
@@ -7,15 +7,15 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 LARGEST_SEGMENT = 60000
 LOOPBACK = bytes([127, 0, 0, 1])
 MODULUS = 1 << 32
-CLIENT_PORTS = range(32768, 61000)  # as Linux chooses them; no server of a test is there
+CLIENT_PORTS = range(32768, 61000)  # the range of Linux's ephemeral ports; no test's server uses them
 
 
 class BadCapture(Exception):
-    """The capture is not whole: nothing can be said of what it shows."""
+    """The capture is incomplete, so it proves nothing."""
 
 
 def packets(path):
-    """(time, frame) of each packet."""
+    """Yields (time, frame) of each packet."""
     with open(path, "rb") as file:
         data = file.read()
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<"}[data[:4]]
@@ -33,12 +33,12 @@ def packets(path):
 
 
 class Segment:
-    """What of a TCP segment matters here."""
+    """The relevant fields of a TCP segment."""
 
     def __init__(self, frame):
         start = ETHERNET + (frame[ETHERNET] & 15) * 4
         source, target, self.sequence, _, offset, self.flags = struct.unpack_from(">HHIIBB", frame, start)
-        total = struct.unpack_from(">H", frame, ETHERNET + 2)[0]  # zero where the kernel left segmentation to no one
+        total = struct.unpack_from(">H", frame, ETHERNET + 2)[0]  # zero if the kernel left the segmentation to the device
         self.ports = (source, target)
         self.payload = frame[start + (offset >> 4) * 4:ETHERNET + total if total else len(frame)]
 
@@ -50,7 +50,7 @@ class Stream:
         self.first, self.expected, self.early = sequence, (sequence + 1) % MODULUS, {}
 
     def add(self, segment):
-        """The bytes that are in order now."""
+        """Returns the bytes that are in order now."""
         self.early[segment.sequence] = max(segment.payload, self.early.get(segment.sequence, b""), key=len)
         ready = bytearray()
         while True:
@@ -66,10 +66,10 @@ class Stream:
 
 
 class Writer:
-    """Writes a pcap file of connections that are numbered anew: each `say` stands in packets of its own.
+    """Writes a pcap file of connections with new numbers; each `say` gets its own packets.
 
-    Each connection gets a client's port of its own. In what was captured a port may come again, and tshark 4.0 then takes the
-    second connection for more of the first.
+    Each connection gets its own client port. In a capture a port may be used again, and tshark 4.0 then takes the
+    second connection for a part of the first.
     """
 
     def __init__(self, path, header_from):

@@ -1,6 +1,7 @@
 """Runs the real `penstock` program: a server on free ports, and the client commands against it.
 
-Over loopback; or, where PENSTOCK_INSIDE names an address, over the RDMA device that has it. That is so inside a guest."""
+It uses loopback, or, if PENSTOCK_INSIDE names an address, the RDMA device with that address, inside a guest.
+"""
 
 import contextlib
 import os
@@ -16,16 +17,17 @@ from ports import free_ports
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
 START_SECONDS = 60 * BUSY
-# Less than --stall-limit and a little: a server that stops does not wait for that.
+# Shorter than --stall-limit with its tolerance, so that no test passes because a stopping server waits for that.
 STOP_SECONDS = 60
 INSIDE = os.environ.get("PENSTOCK_INSIDE")
 ADDRESS = INSIDE or "127.0.0.1"
-# Inside a guest there is nothing new to be learned about TCP.
+# TCP inside a guest is no different.
 TRANSPORTS = ("rdma",) if INSIDE else ("rdma", "tcp")
 
 
 def penstock(*arguments, seconds=120 * BUSY, **how):
-    """A client command, run to its end. What it puts out are bytes; what it complains of is text. `how` is subprocess.run's."""
+    """Runs a client command to its end. Its output is bytes; its error output is text. `how` are arguments of
+    subprocess.run."""
     done = subprocess.run([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=seconds, **how)
     done.stderr = done.stderr.decode(errors="replace")
@@ -33,14 +35,15 @@ def penstock(*arguments, seconds=120 * BUSY, **how):
 
 
 def penstock_ok(*arguments):
-    """A client command that must succeed; its output."""
+    """Runs a client command that must succeed; returns its output."""
     done = penstock(*arguments)
     assert done.returncode == 0, f"penstock {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
     return done.stdout
 
 
 def check_refusal(code, said, mentions=(), warnings=()):
-    """Exit code 1, and one clear line on stderr, with nothing before it but a line for each of `warnings`. The line."""
+    """Requires exit code 1 and one clear line on stderr, preceded only by one line for each of `warnings`. Returns the
+    line."""
     *warned, why = said.strip().splitlines() or [""]
     print("refused|", *warned, why, sep="\n  ")
     assert code == 1, f"exit code {code}: {said}"
@@ -51,27 +54,26 @@ def check_refusal(code, said, mentions=(), warnings=()):
 
 
 def penstock_refused(*arguments, mentions=(), warnings=(), **how):
-    """A client command that ends so."""
+    """Runs a client command that must end so."""
     done = penstock(*arguments, seconds=60, **how)
     return check_refusal(done.returncode, done.stderr, mentions, warnings)
 
 
 def serving(ports, *arguments):
-    """The command of a server on these ports: for TCP, for RDMA, for MOUNT."""
+    """Returns the command of a server on these ports: for TCP, RDMA and MOUNT."""
     tcp, rdma, mount = ports
     return ["serve", *arguments, f"--listen={ADDRESS}", f"--tcp-port={tcp}", f"--rdma-port={rdma}", f"--mount-port={mount}"]
 
 
 def serve_refused(scratch, *arguments, ports=None, mentions=()):
-    """As penstock_refused, of a server that must not start. It has ports of its own, too, and keeps its state in `scratch`: else it
-    would be refused for another reason beside a server on the usual ports."""
+    """Like penstock_refused, for a server that must not start. It gets its own ports and keeps its state in `scratch`;
+    otherwise a server on the default ports could be the reason."""
     return penstock_refused(*serving(ports or free_ports(3), *arguments, f"--state-dir={scratch}/state"), mentions=mentions)
 
 
 @contextlib.contextmanager
 def under_way(*arguments):
-    """A client command while it runs: a process, which ends with the `with`. Where the test fails in there, what the command has
-    said is told."""
+    """Runs a client command during a with statement. If the test fails within it, the command's output is printed."""
     with tempfile.TemporaryFile("w+", errors="replace") as said, \
             subprocess.Popen([PENSTOCK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=said, stderr=said) as process:
         try:
@@ -85,7 +87,8 @@ def under_way(*arguments):
 
 
 class Server:
-    """`penstock serve`, ready when entered and stopped (and its exit code checked) when left."""
+    """Runs `penstock serve` during a with statement: ready at the beginning; stopped, with its exit code checked, at
+    the end."""
 
     def __init__(self, exports, options=(), ports=None, environment=None):
         """`exports` is {exported path: "directory[:options]"}."""
@@ -96,7 +99,7 @@ class Server:
         self.lines = []
 
     def __enter__(self):
-        self.state = tempfile.TemporaryDirectory(prefix="penstock-state-")  # what survives a restart
+        self.state = tempfile.TemporaryDirectory(prefix="penstock-state-")  # the state directory
         self.arguments.append(f"--state-dir={self.state.name}")
         self.start()
         return self
@@ -130,7 +133,7 @@ class Server:
                 self.is_ready.set()
 
     def expect_line(self, part):
-        """Waits until it has said a line with this in it; the line."""
+        """Waits for a line that contains this text; returns the line."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             for line in list(self.lines):
@@ -140,7 +143,7 @@ class Server:
         raise AssertionError(f"the server did not say {part!r}")
 
     def stop(self, how=signal.SIGTERM):
-        """Asks it to end; the exit code."""
+        """Stops the server; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(how)
         try:

@@ -1,22 +1,22 @@
-"""Ports of a test's own. A test that runs at the same time, of this copy of the tests or of another one, gets others."""
+"""Ports for one test. Concurrent tests, of this or another copy of the tests, get other ports."""
 
 import errno
 import os
 import socket
 
 POOL = range(20000, 32000)
-# Penstock's own defaults: somebody may start a server on them while tests run.
+# Penstock's default ports: a user may start a server on them while tests run.
 LEFT_OUT = (20048, 20049)
-# Each reserves a port for as long as this process lives. Programs that it starts do not inherit them.
+# Each reserves a port for the lifetime of this process. Child processes do not inherit them.
 claims = []
 
 
 def free_ports(count):
-    """Ports that nobody listens on, on any address. They are this process's until it ends, so that a server that is stopped
-    finds its ports again."""
+    """Returns ports without a listener on any address. They belong to this process until it ends, so that a server can
+    be stopped and started again on its ports."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
         first, last = map(int, limits.read().split())
-    # Connections get their ports from that range. It is avoided where it leaves others.
+    # Connections get their ports from that range, so it is avoided if there are others.
     pool = [port for port in POOL if port not in LEFT_OUT]
     pool = [port for port in pool if not first <= port <= last] or pool
     start = os.getpid() * 7 % len(pool)
@@ -31,8 +31,8 @@ def free_ports(count):
 
 
 def reserve(port):
-    """Makes the port this process's, unless it is another test's or somebody else uses it. What tells other tests is a name
-    that the kernel forgets when the process ends, and that is valid where the port is: in this network namespace."""
+    """Reserves the port for this process, unless another test or program uses it. Other tests see a name that the
+    kernel removes when the process ends. The name is valid where the port is: in this network namespace."""
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0penstock-test-port-{port}")
@@ -49,12 +49,12 @@ def reserve(port):
 
 
 def in_use(port):
-    """Whether somebody listens on the port, on whatever address: by TCP, or by UDP as a KDC does."""
+    """Returns True if a program listens on the port, on any address, by TCP or, like a KDC, by UDP."""
     for family, anywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
             try:
                 with socket.socket(family, kind) as probe:
-                    if kind == socket.SOCK_STREAM:  # what is left of a connection does not count
+                    if kind == socket.SOCK_STREAM:  # remains of a connection do not matter
                         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     if family == socket.AF_INET6:
                         probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -64,5 +64,5 @@ def in_use(port):
                     return True
                 if family == socket.AF_INET:
                     raise
-                # There is no IPv6 here.
+                # This machine has no IPv6.
     return False

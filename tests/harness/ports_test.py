@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Ports of a test's own, while others take theirs."""
+"""Tests that concurrent processes get different ports."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import ports  # noqa: E402
 
-# Takes ports, says them, and keeps them until its input ends.
+# Reserves ports, prints them, and keeps them until its input ends.
 OTHER = f"import sys; sys.path.insert(0, {HERE!r}); import ports; print(*ports.free_ports(200), flush=True); sys.stdin.read()"
 
 
@@ -33,7 +33,7 @@ class PortsTest(unittest.TestCase):
         taken = [int(port) for port in process.stdout.readline().split()]
         self.assertFalse(any(map(ports.reserve, taken)))
         process.communicate()
-        self.assertTrue(any(map(ports.reserve, taken)))  # another test may have some of them by now
+        self.assertTrue(any(map(ports.reserve, taken)))  # another test may have reserved some of them by now
 
     def test_a_port_stays_reserved_while_nobody_listens_on_it(self):
         (port,) = ports.free_ports(1)

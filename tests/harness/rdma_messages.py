@@ -1,8 +1,8 @@
-"""Puts RPC messages back together from RPC-over-RDMA (RFC 8166), as an observer of the wire sees it.
+"""Reassembles RPC messages from RPC-over-RDMA (RFC 8166), as an observer of the wire.
 
-tshark 4.0 reads the header, but what it makes of chunks is wrong where a READ ends within an XDR word or a Send spans two
-DDP segments (the kernel's own traffic looks malformed to it). So the chunks are put back here, strictly, and the whole
-messages are written as if they had come over TCP: tshark then judges every byte of RPC and NFS.
+tshark 4.0 reads the header, but its reassembly of chunks is wrong if a READ ends within an XDR word or a Send spans two
+DDP segments (the kernel's own traffic looks malformed to it). So this module reassembles the chunks, strictly, and
+writes the complete messages as if they had come over TCP: tshark then checks every byte of RPC and NFS.
 """
 
 import struct
@@ -11,9 +11,9 @@ from pcap import SYN
 
 TAGGED, LAST = 0x80, 0x40
 WRITE, READ_REQUEST, READ_RESPONSE, SENDS, TERMINATE = 0, 1, 2, (3, 4, 5, 6), 7
-# How Linux's siw (6.1) says in a Terminate that a frame's CRC was wrong (RFC 5044 §8: layer 2, error 2; its bit fields are in
-# another order). It computes the CRC over the memory where it has put the frame, and was seen to get one that the octets
-# on the wire do not have. Whether those were right is tshark's to say.
+# The Terminate by which Linux's siw (6.1) reports a wrong CRC of a frame (RFC 5044 §8: layer 2, error 2; its bit fields
+# are in another order). It computes the CRC over the memory where it has placed the frame, and was seen to compute one
+# that does not match the octets on the wire. tshark decides whether those were correct.
 SIW_CRC_ERROR = b"\x02\x02"
 RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE, RDMA_ERROR = range(5)
 
@@ -41,7 +41,7 @@ class Words:
 
 
 class Header:
-    """RFC 8166 §4.1: the transport header and what follows it."""
+    """Parses the transport header and the message after it (RFC 8166 §4.1)."""
 
     def __init__(self, message):
         words = Words(message)
@@ -61,7 +61,7 @@ class Header:
 
 
 class Region:
-    """A segment a requester has offered, and the bytes that were seen moving from or into it."""
+    """A segment that a requester has offered, and the bytes that were seen moving from or into it."""
 
     def __init__(self, segment):
         self.handle, self.length, self.offset = segment
@@ -81,15 +81,15 @@ class Region:
 
 
 class Connection:
-    """One connection: who calls is who connected."""
+    """One connection. The side that connected makes the calls."""
 
     def __init__(self, tell, distrust, client, server):
         self.tell, self.distrust, self.client, self.server = tell, distrust, client, server
         self.sends, self.regions, self.read_requests = {}, {}, {}
-        self.offered, self.waiting = {}, {}  # by XID: the call's header and regions; calls whose chunks are not yet read
+        self.offered, self.waiting = {}, {}  # by XID: the call's header and regions; the calls whose chunks are not yet read
 
     def frame(self, stamp, ports, frame):
-        """Returns the messages that are complete with this frame: (ports, RPC message)."""
+        """Returns the messages that this frame completes: (ports, RPC message)."""
         if frame[:4] == b"MPA ":
             return []
         length, ddp, rdmap = struct.unpack_from(">HBB", frame)
@@ -147,7 +147,7 @@ class Connection:
         return self._reply(header)
 
     def _backward(self, ports, header):
-        """RFC 8167: the server calls, the client answers; as long as neither has chunks, there is nothing to restore."""
+        """RFC 8167: the server calls and the client answers. Without chunks there is nothing to reassemble."""
         if header.reads or header.writes or header.reply:
             self.tell(f"XID {header.xid:#x}: chunks in the backward direction")
         return [(ports, header.body)]
@@ -171,7 +171,7 @@ class Connection:
         return complete
 
     def _restore_call(self, header, reads):
-        """RFC 8166 §3.4.5: each Read chunk goes where its position says, with the padding it may leave out."""
+        """RFC 8166 §3.4.5: puts each Read chunk at its position, with the padding that it may leave out."""
         inline, message = header.body, bytearray()
         if header.kind == RDMA_NOMSG:
             inline = b"".join(bytes(region.bytes) for position, region in reads if position == 0)
@@ -204,8 +204,8 @@ class Connection:
         return [((self.server, self.client), self._restore_reply(header, writes))]
 
     def _restore_reply(self, header, writes):
-        """The one payload of a reply (READ, READLINK) is its last item, in a COMPOUND of the clients we look at, too: it goes
-        to the end."""
+        """The single payload of a reply (READ, READLINK) is its last item, also in the COMPOUNDs of the clients under
+        test: appends it."""
         message = bytearray(header.body)
         for chunk, regions in zip(header.writes, writes):
             payload = self._returned(header.xid, chunk, regions)
@@ -217,14 +217,14 @@ class Connection:
         return bytes(message)
 
     def _returned(self, xid, chunk, regions):
-        """The bytes of a chunk by the lengths the reply gives; all of them must have been written before."""
+        """Returns the bytes of a chunk by the lengths in the reply; all of them must have been written before."""
         for (_, length, _), region in zip(chunk, regions):
             if not region.is_moved(length):
                 self.tell(f"XID {xid:#x}: {length} bytes said to be written to STag {region.handle:#x} were not")
         return b"".join(bytes(region.bytes[:length]) for (_, length, _), region in zip(chunk, regions))
 
     def _check_returned(self, header, what, chunks, offered):
-        """RFC 8166 §4.3: the reply gives back what the call offered, with lengths no larger, and used in order."""
+        """RFC 8166 §4.3: the reply returns the chunks of the call, with lengths no larger, and used in order."""
         if len(chunks) != len(offered):
             self.tell(f"XID {header.xid:#x}: {what} of {len(chunks)} chunks, offered {len(offered)}")
         for chunk, regions in zip(chunks, offered):
@@ -234,12 +234,12 @@ class Connection:
 
 
 class MessagesView:
-    """Listener of Frames: writes each whole RPC message as a record on a TCP connection to `port`."""
+    """A listener of Frames: writes each complete RPC message as a record on a TCP connection to `port`."""
 
     def __init__(self, writer, rdma_port, port):
         self.writer, self.rdma_port, self.port = writer, rdma_port, port
-        self.connections, self.problems, self.count = {}, [], 0  # a connection by its client's port, the last of that port
-        self.distrusted = False  # one was ended by siw, which took a frame for a broken one
+        self.connections, self.problems, self.count = {}, [], 0  # a connection by its client's port, the last one of that port
+        self.distrusted = False  # siw ended one, because it took a frame for a broken one
 
     def _distrust(self):
         self.distrusted = True

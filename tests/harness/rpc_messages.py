@@ -1,4 +1,4 @@
-"""RPC calls (RFC 5531), NFS version 3 arguments (RFC 1813) and RPC-over-RDMA headers (RFC 8166), good and otherwise."""
+"""RPC calls (RFC 5531), NFS version 3 arguments (RFC 1813) and RPC-over-RDMA headers (RFC 8166), valid and invalid."""
 
 import itertools
 import struct
@@ -35,7 +35,7 @@ AUTH_NONE = words(0, 0)
 
 def call(procedure=NULL, arguments=b"", program=NFS, xid=None, rpc_version=2, credential=AUTH_SYS, verifier=AUTH_NONE,
          message_type=0):
-    """An RPC call; its XID is its first word."""
+    """Makes an RPC call; its XID is its first word."""
     return words(next(xids) if xid is None else xid, message_type, rpc_version, *program, procedure) + \
         credential + verifier + arguments
 
@@ -49,12 +49,12 @@ def segment(handle, length, offset=0):
 
 
 def read_list(*chunks):
-    """Of (position, handle, length[, offset])."""
+    """Makes a Read list of (position, handle, length[, offset])."""
     return b"".join(words(1, position) + segment(*rest) for position, *rest in chunks) + words(0)
 
 
 def write_list(*chunks):
-    """Of chunks, which are lists of (handle, length[, offset])."""
+    """Makes a Write list of chunks, which are lists of (handle, length[, offset])."""
     return b"".join(words(1, len(chunk)) + b"".join(segment(*each) for each in chunk) for chunk in chunks) + words(0)
 
 
@@ -70,7 +70,7 @@ def header(xid, kind=RDMA_MSG, reads=words(0), writes=words(0), reply=words(0), 
 
 
 def rdma_call(message, **fields):
-    """A call as RDMA_MSG, or what `fields` make of it."""
+    """Makes RDMA_MSG with a call; `fields` change the header."""
     return header(fields.pop("xid", xid_of(message)), **fields) + message
 
 
@@ -93,19 +93,19 @@ class RpcReply:
 
 
 class Client:
-    """A requester on an Endpoint that can also behave: calls one at a time."""
+    """A requester on an Endpoint that can also behave correctly: calls one at a time."""
 
     def __init__(self, port, **how):
         self.port, self.endpoint, self.handles = port, connect(port, **how), itertools.count(0x1000)
 
     def offer(self, contents):
-        """Memory that the server may reach; returns its handle."""
+        """Registers memory that the server may access; returns its handle."""
         handle = next(self.handles)
         self.endpoint.memory[handle] = bytearray(contents)
         return handle
 
     def exchange(self, message, seconds=SECONDS):
-        """Sends a message and returns the header of what comes back for its XID."""
+        """Sends a message and returns the header of the reply for its XID."""
         self.endpoint.send(message)
         return self.reply_to(xid_of(message), seconds)
 
@@ -117,7 +117,7 @@ class Client:
         return answer
 
     def call(self, procedure=NULL, arguments=b"", program=NFS, reply=None):
-        """A good call; its results. `reply`: octets of a Reply chunk to offer."""
+        """Makes a correct call; returns its results. `reply` is the size of a Reply chunk to offer."""
         message, fields = call(procedure, arguments, program), {}
         if reply:
             handle = self.offer(bytes(reply))
@@ -131,8 +131,8 @@ class Client:
         return got.results
 
     def send_call(self, message, payload=None, room=0):
-        """A call as it should be. `payload`, (position, size) in the message, goes by a Read chunk; where the reply may be
-        longer than a Send, there is `room` for it in a Reply chunk."""
+        """Makes a correct call. `payload`, (position, size) in the message, goes by a Read chunk; `room` is the size of
+        a Reply chunk for a reply that may be longer than a Send."""
         fields = {}
         if payload:
             at, size = payload
@@ -143,7 +143,7 @@ class Client:
         self.endpoint.send(rdma_call(message, **fields))
 
     def take_reply(self, seconds=SECONDS):
-        """The RPC message of the next reply, however it comes."""
+        """Returns the RPC message of the next reply, in any form."""
         answer = Header(self.endpoint.receive(seconds))
         assert answer.kind in (RDMA_MSG, RDMA_NOMSG), f"procedure {answer.kind} instead of a reply"
         if answer.kind == RDMA_MSG:

@@ -1,5 +1,5 @@
-"""A shell script under way, here or in a guest. Its output is read as it comes, so that a test can act in the middle of it:
-`wait_for` returns when a line has been said."""
+"""A running shell script, here or in a guest. Its output is read as it arrives, so that a test can act in the middle of
+it: `wait_for` returns when the script has printed a line."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from patience import BUSY
 
 
 class ScriptFailed(AssertionError):
-    """The script failed, or never said what it should; carries what it printed."""
+    """The script failed, or did not print an expected line; carries its output."""
 
 
 class Script:
-    """A context manager: leaving it ends the script whatever happened."""
+    """A context manager: leaving it ends the script in any case."""
 
     END = "==== guest exit"
 
@@ -55,8 +55,8 @@ class Script:
             return list(self.lines)
 
     def wait_for(self, pattern, seconds, after=0):
-        """The first line that matches, as soon as it is there; of the lines that come `after` so many. `seconds` is what a
-        machine may take that does nothing else."""
+        """Returns the first matching line as soon as it is printed, among the lines after the first `after`. `seconds`
+        is the time limit on a machine without other load."""
         seconds *= BUSY
         expression, deadline, seen = re.compile(pattern), time.monotonic() + seconds, after
         with self.changed:
@@ -78,7 +78,7 @@ class Script:
         self.process.stdin.flush()
 
     def finish(self, seconds):
-        """Waits for the script's end; it must have succeeded. Returns what it printed."""
+        """Waits for the end of the script, which must have succeeded. Returns its output."""
         line = self.wait_for(rf"{self.END} \d+", seconds)
         if not line.endswith(" 0"):
             raise ScriptFailed("the guest's script failed: " + line + "\n" + "\n".join(self.output()[-40:]))
@@ -86,9 +86,9 @@ class Script:
 
 
 class ScriptHere(Script):
-    """What Guest is, where the test itself runs inside a guest: the script runs beside it."""
+    """Replaces Guest if the test itself runs in a guest: the script runs beside it."""
 
-    END = "==== script exit"  # not the guest's
+    END = "==== script exit"  # not for the guest
 
     def __init__(self, script, files=None, forwards=None):
         super().__init__()
@@ -103,5 +103,5 @@ class ScriptHere(Script):
 
 
 def hashes(lines, mark):
-    """{file name: BLAKE2b} of the lines `mark HASH PATH` that a script has printed."""
+    """Returns {file name: BLAKE2b} from the lines `mark HASH PATH` that a script has printed."""
     return {line.split()[2].rsplit("/", 1)[-1]: line.split()[1] for line in lines if line.startswith(mark + " ")}

@@ -16,7 +16,7 @@ def fragment(data, last=True, length=None):
 
 
 class TcpClient:
-    """A TCP connection; `endpoint` only lends its buffered reading."""
+    """A TCP connection. `endpoint` only provides its buffered reading."""
 
     def __init__(self, port, **how):
         self.port, self.endpoint = port, dial(port, **how)
@@ -33,7 +33,7 @@ class TcpClient:
         return self.endpoint.take(length & ~LAST_FRAGMENT)
 
     def send_call(self, message, payload=None, room=0):
-        """As rpc_messages.Client has it; here payloads stay where they are, and there is always room."""
+        """Like rpc_messages.Client. Here payloads stay inline, and replies need no room."""
         self.raw(fragment(message))
 
     take_reply = record

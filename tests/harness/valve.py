@@ -1,4 +1,4 @@
-"""A relay in front of a server's port that stops what the server sends, in the middle of it, until it is told to go on."""
+"""A relay in front of a server's port that holds back the server's octets after a limit, until it is opened."""
 
 import contextlib
 import socket
@@ -12,7 +12,7 @@ PIECE = 1 << 16
 
 class Valve:
     def __init__(self, port, limit):
-        """Lets `limit` octets of the server at `port` pass, of all connections together."""
+        """Passes `limit` octets of the server at `port`, summed over all connections."""
         self.server, self.left = port, limit
         self.is_closed, self.is_open = threading.Event(), threading.Event()
         self.lock, self.sockets = threading.Lock(), []
@@ -32,7 +32,7 @@ class Valve:
                 each.close()
 
     def wait(self):
-        """Until it holds something back."""
+        """Waits until it holds something back."""
         assert self.is_closed.wait(SECONDS), "the server has not sent that much"
 
     def open(self):

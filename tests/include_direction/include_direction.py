@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Refuses an include against the arrows between the layers (docs/architecture.md).
 
-    include_direction.py SOURCE_FOLDER     the repository's src/, which must obey ALLOWED
-    include_direction.py --self-test       that a forbidden include is found, and an allowed one is not
+    include_direction.py SOURCE_FOLDER     checks the repository's src/ against ALLOWED
+    include_direction.py --self-test       checks that it finds a forbidden include, and accepts an allowed one
 """
 
 import os
@@ -10,8 +10,8 @@ import re
 import sys
 import tempfile
 
-# A layer is a folder; the deepest one listed decides. A layer may always include itself. "protocol" is what xdrgen makes
-# of protocol/*.x, included as "protocol/x.h". Folders within a layer (fs/posix, nfs/v3, ...) belong to it.
+# A layer is a folder; the deepest listed folder decides. A layer may always include itself. "protocol" is the output of
+# xdrgen for protocol/*.x, included as "protocol/x.h". Folders within a layer (fs/posix, nfs/v3, ...) belong to it.
 ALLOWED = {
     "base": [],
     "xdr": ["base"],
@@ -37,7 +37,7 @@ ALLOWED = {
     "server": ["nfs", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "fs", "rpc", "rpc/gss", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
     "cli": ["server", "client", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "base"],
 }
-ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include what they like
+ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include anything
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -50,7 +50,7 @@ def layer_of(path):
 
 
 def violations(source):
-    """(count of includes read, one line for each that is not allowed)."""
+    """Returns (count of includes read, one line for each forbidden one)."""
     read, wrong = 0, []
     for folder, _, names in os.walk(source):
         for name in sorted(names):

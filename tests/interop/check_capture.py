@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Reads a capture with tshark, an independent reading of every byte we sent: no malformed packet and no error of any
-layer (MPA, DDP, RDMAP, RPC-over-RDMA, RPC, MOUNT, NFS), every RPC reply matched to its call and every call answered.
+"""Reads a capture with tshark, an independent dissector: no malformed packet and no error of any layer (MPA, DDP,
+RDMAP, RPC-over-RDMA, RPC, MOUNT, NFS); every RPC reply has its call, and every call its reply.
 
     check_capture.py NAME [WHAT...]     the capture NAME that a test left; each WHAT must occur in it (see OCCURRENCES)
 """
@@ -26,7 +26,8 @@ VIEWS = {
                "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE"),
     "messages": (),
 }
-# What must have been seen, so that a check of nothing never passes: in which view, and which field says so.
+# The occurrences that a capture must have, so that a check of an empty capture never passes: the view, and the field
+# that shows it.
 OCCURRENCES = {
     "mpa": ("frames", "iwarp_mpa.rep", None),
     "rdma-write": ("frames", "iwarp_rdma.opcode", "0x00"),
@@ -40,29 +41,29 @@ OCCURRENCES = {
     "tcp-recall": ("records", "nfs.cb.operation", "4"),
     "rdma-notify-lock": ("messages", "nfs.cb.operation", "13"),
     "tcp-notify-lock": ("records", "nfs.cb.operation", "13"),
-    # Under RPCSEC_GSS; and clients whose state nobody but their machine may touch (SP4_MACH_CRED).
+    # Under RPCSEC_GSS; and clients whose state only their machine may change (SP4_MACH_CRED).
     "rdma-gss": ("messages", "rpc.auth.flavor", "6"),
     "tcp-gss": ("records", "rpc.auth.flavor", "6"),
     "tcp-mach-cred": ("records", "nfs.exchange_id.state_protect", "1"),
     "mount": ("records", "mount.procedure_v3", None),
 }
-# What a client asks for in vain is in its call as well.
+# A request of a client appears in the call even if the server refuses it.
 IN_REPLIES = ("tcp-mach-cred",)
-# RFC 6581 §4 (revision 2 and the enhanced-mode flag) is younger than this dissector, which knows RFC 5044 alone. The last it
-# says of every CLOSE: its result has a stateid.
+# RFC 6581 §4 (revision 2 and the enhanced-mode flag) is newer than this dissector, which only knows RFC 5044. It
+# reports the last one for every CLOSE: its result has a stateid.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
            "State ID deprecated in CLOSE responses [RFC7530 16.2.5]")
-WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are no errors of ours
+WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are not our errors
 FIELDS = ["frame.number", "tcp.stream", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
           "_ws.expert.message", "iwarp_mpa.crc_check"]
 
 
 def rows(path, ports, view):
-    """{field: [values]} of each packet that has to do with RPC or RDMA, or that tshark complains of."""
+    """Returns {field: [values]} of each packet that concerns RPC or RDMA, or about which tshark complains."""
     fields = FIELDS + sorted({field for _, field, _ in OCCURRENCES.values()})
     wanted = [word for field in fields for word in ("-e", field)]
     done = subprocess.run(
-        # Two passes: what is put together from several packets is complete in the second only.
+        # Two passes: only the second one has complete data that is reassembled from several packets.
         ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d", f"tcp.port=={ports['mount']},rpc",
          "-o", "tcp.try_heuristic_first:TRUE", *VIEWS[view], "-Y",
          f"rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}", "-T", "fields", "-E", "aggregator=|", *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
@@ -73,7 +74,7 @@ def rows(path, ports, view):
 
 
 def expert_findings(row):
-    """What tshark complains of in a packet, but for what is allowed."""
+    """Returns tshark's complaints about a packet, except for the permitted ones."""
     for severity, group, message in zip(row["_ws.expert.severity"], row["_ws.expert.group"], row["_ws.expert.message"]):
         if int(severity, 0) >= WARNING and int(group, 0) != SEQUENCE_GROUP and message not in ALLOWED:
             yield message
@@ -82,7 +83,7 @@ def expert_findings(row):
 
 
 class View:
-    """What tshark says of one view: complaints, calls and replies, and how often each occurrence was seen."""
+    """The findings of tshark in one view: complaints, calls and replies, and the count of each occurrence."""
 
     def __init__(self, path, ports, name):
         self.problems, self.replies, self.seen = [], 0, dict.fromkeys(OCCURRENCES, 0)
@@ -112,7 +113,7 @@ class View:
 
 
 def write_views(path, paths, ports, restarted):
-    """Writes the views to their paths: (problems, whether a connection may have broken off)."""
+    """Writes the views to their paths; returns (problems, whether a connection may have broken off)."""
     writers = {view: Writer(paths[view], path) for view in VIEWS}
     records = rpc_fragment_length, "RPC record", FramesView(writers["records"])
     messages = MessagesView(writers["messages"], ports["rdma"], ports["tcp"])
@@ -128,7 +129,7 @@ def write_views(path, paths, ports, restarted):
 
 
 def check(path, ports, wanted, restarted=False):
-    """(problems, summary) of a capture file; `restarted` allows for a connection that broke off in the middle."""
+    """Returns (problems, summary) of a capture file; `restarted` permits a connection that broke off in the middle."""
     paths = {view: f"{path}.{view}" for view in VIEWS}
     try:
         problems, may_break_off = write_views(path, paths, ports, restarted)

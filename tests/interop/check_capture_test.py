@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The capture checker against captures made by hand: it accepts a good conversation and finds each thing wrong."""
+"""Tests the capture checker with hand-made captures: it accepts a valid conversation and finds each error."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def record(rpc):
 
 
 class Conversation:
-    """A pcap file of one TCP connection: what each side says, in turn."""
+    """Writes a pcap file of one TCP connection: the octets of each side, in turn."""
 
     def __init__(self, port, client=CLIENT, sequence=1000):
         self.ports, self.next, self.frames = (client, port), {False: sequence, True: sequence + 8000}, []
@@ -70,7 +70,7 @@ class Conversation:
 
 
 def problems_of(scratch, *conversations, wanted=(), cut=0, restarted=False):
-    """What is found in a capture of them, one after the other; without its last `cut` octets."""
+    """Returns the findings in a capture of the connections, one after the other, without the last `cut` octets."""
     if not shutil.which("tshark"):
         raise Skip("tshark is not installed")
     path = f"{scratch}/made.pcap"
@@ -118,7 +118,7 @@ def reply_without_call(scratch):
 
 
 def cut_short(scratch):
-    """A LOOKUP whose name is longer than the message that carries it."""
+    """A LOOKUP whose name is longer than the message."""
     lookup = NULL_CALL[:20] + words(3, 0, 0, 0, 0) + words(4, 0x01020304, 200) + b"name"
     rdma = set_up().client(send_frame(rdma_msg(lookup))).server(send_frame(rdma_msg(NULL_REPLY)))
     assert_found(problems_of(scratch, rdma), "Malformed")
@@ -127,17 +127,17 @@ def cut_short(scratch):
 
 
 def refused_connection(scratch):
-    """A connection that nobody answered, as while a server restarts, is no fault of a later one."""
+    """An unanswered connection attempt, as during a restart of the server, is no error of a later connection."""
     refused = Conversation(PORTS["rdma"])
     del refused.frames[1:]
     refused._add(True, ACK | RST, b"")
     good = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(send_frame(rdma_msg(NULL_REPLY)))
     assert problems_of(scratch, refused, good) == []
-    assert problems_of(scratch, good, refused) == []  # from the port that a connection had
+    assert problems_of(scratch, good, refused) == []  # from a port that an earlier connection had
 
 
 def sent_again(scratch):
-    """SYNs that arrive twice are the same connection."""
+    """Duplicate SYNs belong to one connection."""
     tcp = Conversation(PORTS["tcp"])
     tcp.frames += tcp.frames
     rdma = Conversation(PORTS["rdma"])
@@ -148,7 +148,7 @@ def sent_again(scratch):
 
 
 def port_used_again(scratch):
-    """Two connections from the same port of the client, one after the other. The second has the same XID again."""
+    """Two connections from the same client port, one after the other. The second one uses the same XID again."""
     def first_and(second_reply):
         made = []
         for port, start, framed in ((PORTS["rdma"], set_up, lambda rpc: send_frame(rdma_msg(rpc))),
@@ -165,7 +165,7 @@ def port_used_again(scratch):
 
 
 def chunks(scratch):
-    """A WRITE whose payload is read by the server, and a READ whose payload is written by it: neither a word long."""
+    """The server reads the payload of a WRITE, and writes the payload of a READ; neither is a whole number of words."""
     handle, payload, stag = words(4, 0x01020304), b"hello", 0x5EED00
     write = words(XID, 0, 2, 100003, 3, 7, 0, 0, 0, 0) + handle + words(0, 0, 5, 2, 5)
     wrote = words(XID, 1, 0, 0, 0, 0) + words(0, 0, 0, 5, 2, 1, 2)
@@ -195,14 +195,14 @@ def chunks(scratch):
 
 
 def broken_frame(scratch):
-    """A length that runs past the end of the connection."""
+    """A length that exceeds the end of the connection."""
     frame = send_frame(rdma_msg(NULL_REPLY))
     rdma = set_up().client(send_frame(rdma_msg(NULL_CALL))).server(b"\x40" + frame[1:])
     assert_found(problems_of(scratch, rdma), "no whole MPA frame")
 
 
 def distrusted(scratch):
-    """A peer ends a connection: an error, unless it is siw's opinion of a CRC, of which tshark knows better."""
+    """A peer ends a connection: an error, except for siw's report of a CRC that tshark finds correct."""
     def terminated(control):
         ulpdu = bytes([0x41, 0x47]) + words(0, 2, 1, 0) + control + bytes(2)
         frame = struct.pack(">H", len(ulpdu)) + ulpdu
@@ -224,7 +224,7 @@ def lost_packet(scratch):
 
 
 def out_of_order(scratch):
-    """A reply over TCP in three packets: the last one first, and the first one sent again."""
+    """A reply over TCP in three packets: the last one first, and the first one repeated."""
     tcp, reply = Conversation(PORTS["tcp"]).client(record(NULL_CALL)), record(NULL_REPLY)
     for part in (reply[:6], reply[6:20], reply[20:]):
         tcp.server(part)
@@ -233,13 +233,13 @@ def out_of_order(scratch):
 
 
 def broken_record(scratch):
-    """A record that is longer than what comes: its call has no reply."""
+    """A record that is longer than the received octets: its call has no reply."""
     tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY)[:-4])
     assert_found(problems_of(scratch, tcp), "no whole RPC record", "a call without a reply")
 
 
 def without_beginning(scratch):
-    """A connection that was there before the capture: nothing is said of what it carries, but that is said."""
+    """A connection older than the capture: the checker reports it, and ignores its contents."""
     for port, message in ((PORTS["tcp"], record(NULL_CALL)), (PORTS["rdma"], send_frame(rdma_msg(NULL_CALL)))):
         for missing in (1, 2):  # the SYN, and the answer to it
             made = Conversation(port).client(message)
@@ -248,7 +248,7 @@ def without_beginning(scratch):
 
 
 def unreadable(scratch):
-    """Captures of which not all can be read, and a record that would hide all that follows it."""
+    """Captures that cannot be read completely, and a record that would hide everything after it."""
     whole = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
     assert_found(problems_of(scratch, whole, cut=7), "in the middle of a packet")
     assert_found(problems_of(scratch, whole, Conversation(PORTS["tcp"] + 7)), "neither of which")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A stock Linux kernel mounts what `penstock serve` exports, over RDMA and over TCP, and works in it.
+"""A stock Linux kernel mounts the exports of `penstock serve`, over RDMA and over TCP, and works on them.
 
 Each case leaves a capture of its traffic for check_capture.py; the case `core` leaves two.
 """
@@ -30,7 +30,7 @@ for f in /mnt/host/*; do echo "read $(b2sum $f)"; done
 
 
 def files(scratch, mount):
-    """Files of every size, written in the guest and read on the host, read back, and the other way round."""
+    """Files of every size: written in the guest and read on the host, read back, and the other way round."""
     folder = exported(scratch)
     os.mkdir(f"{folder}/host")
     make_sizes(f"{folder}/host")
@@ -45,7 +45,7 @@ def files(scratch, mount):
     assert_same(hashes(lines, "read"), digests(f"{folder}/host"), "what the host wrote, read by the guest")
 
 
-# Files in each directory; many would take an emulated machine with both ends on it long.
+# Files in each directory. Many files would take an emulated machine with both ends on it a long time.
 FILES_EACH, DIRECTORIES = 10 if INSIDE else 50, 40
 TREE = """
 cd /mnt
@@ -74,7 +74,8 @@ cd /
 
 
 def tree(scratch, mount):
-    """Files in deep directories, 2,000 unless inside a guest: created, listed, renamed, hard- and symlinked, removed."""
+    """Files in deep directories, 2,000 of them unless inside a guest: created, listed, renamed, hard- and symlinked,
+    removed."""
     folder = exported(scratch)
     count, moved = FILES_EACH * DIRECTORIES, sum(number % 10 == 5 for number in range(FILES_EACH)) * DIRECTORIES
     with serve(folder) as server, Capture(mount.name_of("tree"), server):
@@ -97,7 +98,7 @@ def tree(scratch, mount):
 
 
 def real_tree(scratch, least=4 * MIB):
-    """Some megabytes of the host's documentation, with the links and modes it has."""
+    """Some megabytes of the host's documentation, with its links and modes."""
     target, size = f"{scratch}/doc", 0
     os.mkdir(target)
     for name in sorted(os.listdir("/usr/share/doc")):
@@ -157,7 +158,7 @@ n=0; while [ $n -lt %(count)d ]; do
 
 
 def restart(scratch, mount):
-    """The server is killed and started again under the mount, once while a copy writes and once while one reads."""
+    """The server is killed and started again under the mount, once during a copy to it and once during a copy from it."""
     folder = exported(scratch)
     os.mkdir(f"{folder}/host")
     for number in range(COUNT):
@@ -205,7 +206,7 @@ files /mnt/files || exit 1
 
 
 def features(scratch, mount):
-    """What version 4.2 adds, and what an application expects of a local file system besides."""
+    """The additions of version 4.2, and other functions that an application expects of a local file system."""
     folder = exported(scratch)
     os.mkdir(f"{folder}/folder")
     os.chmod(f"{folder}/folder", 0o777)
@@ -253,8 +254,8 @@ for m in $mounts; do for f in /mnt/$m/to-$m/*; do echo "copy-$m $(b2sum $f)"; do
 
 
 def core(scratch):
-    """Every version over both transports, as eight clients in one guest: files of several sizes with their digests; then all eight
-    copy at the same time, and go on until the server has been killed and started again."""
+    """Every version over both transports, as eight clients in one guest: files of several sizes with their digests.
+    Then all eight copy at the same time, and continue until the server has been killed and started again."""
     folder, every = exported(scratch), EveryMount()
     os.mkdir(f"{folder}/host")
     make_sizes(f"{folder}/host", CORE_SIZES)
@@ -288,8 +289,8 @@ def core(scratch):
         assert_same(hashes(lines, f"copy-{name}"), copies, f"what was copied through {name} during the restart, read back")
 
 
-# What there is under which mount: all of it under version 3; under version 4, each case at least once, over one transport or the
-# other. Over RDMA by an adapter, all of it under 4.1, too (verbs.py).
+# The cases for each mount. Version 3 runs all of them. Version 4 runs each case at least once, over one of the
+# transports. Over RDMA by an adapter, 4.1 runs all of them too (verbs.py).
 CASES = {("3", transport): (files, tree, copy, restart) for transport in ("rdma", "tcp")} | {
     ("4.0", "rdma"): (files,),
     ("4.0", "tcp"): (restart,),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Two Linux clients in each other's way: locks in conflict, delegations recalled, names made by both, files mapped by both.
+"""Two Linux clients in conflict: locks, recalled delegations, the same names, the same mapped files.
 
 Each case leaves a capture of its traffic for check_capture.py.
 """
@@ -17,7 +17,8 @@ from mounts import Mount, exported, one_client, serve, two_clients  # noqa: E402
 from ports import free_ports  # noqa: E402
 from script import hashes  # noqa: E402
 
-# A client of version 4.0 is called where it says that it listens. Here that is the host, which forwards it to the guest.
+# The server calls a client of version 4.0 at its announced address. Here that is the host, which forwards it to the
+# guest.
 CALLED_AT = "echo %d >/sys/module/nfs/parameters/callback_tcpport || exit 1\n"
 
 TOGETHER = """
@@ -46,7 +47,7 @@ def make_delegable(folder):
 
 
 def check_races(folder, lines, rounds):
-    """What the winners wrote, and no more than that."""
+    """Checks that the file has exactly what the winners wrote."""
     names = os.listdir(folder)
     taken = [name for name in names if ".taken-by-" in name]
     assert len(taken) == rounds and len(names) == 2 * rounds, f"{len(names)} names, {len(taken)} of them taken"
@@ -75,7 +76,7 @@ def together(first, second, rounds):
     return run
 
 
-# A client of version 4.0 that waits for a lock asks again, later each time: it counts less.
+# A client of version 4.0 that waits for a lock asks again after longer and longer pauses, so it wins less often.
 CASES = {
     "clients_rdma": together(Mount("rdma", "4.2"), Mount("rdma", "4.1"), 10),
     "clients_mixed": together(Mount("tcp", "4.0", ",clientaddr=127.0.0.1"), Mount("tcp", "4.1"), 3),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`penstock serve` is killed again and again, at random moments, under Linux clients that write, read back, rename, make,
-remove and hold locks: no application sees an error, no octet is wrong, and no lock is lost to the client that is after them.
+"""`penstock serve` is killed repeatedly, at random moments, under Linux clients that write, read back, rename, make,
+remove and hold locks. No application sees an error, no octet is wrong, and no client loses a lock to another.
 
 Each case leaves a capture of its traffic for check_capture.py. PENSTOCK_KILL_SEED repeats the moments of another run.
 """
@@ -19,9 +19,9 @@ from guest_programs import carried  # noqa: E402
 from mounts import Mount, exported, serve, two_clients  # noqa: E402
 from script import hashes  # noqa: E402
 
-RECOVERY_SECONDS = 300  # who finds nobody listening waits, each time longer; then comes the grace period
+RECOVERY_SECONDS = 300  # A client without a server pauses longer each time; then comes the grace period.
 
-# Each client works, and is after the locks of the other's workers.
+# Each client works, and tries to get the locks of the other client's workers.
 WORK = """
 mkdir /tmp/model
 for w in %(workers)s; do n=$((n + 1)); load $w /tmp/model %(seed)d$n & workers="$workers $!"; done
@@ -42,7 +42,7 @@ dmesg | grep -i 'reclaim failed' && exit 1
 
 
 class Load:
-    """The workers of both clients, and what they say."""
+    """The workers of both clients, and their output."""
 
     def __init__(self, ours, theirs):
         self.ours = [f"w{number}" for number in range(ours)]
@@ -56,7 +56,7 @@ class Load:
                        "theirs": " ".join(f"/mnt/{name}.lock" for name in self.theirs)}
 
     def wait_for_progress(self, guest):
-        """Until each worker has come to the end of a round: whatever a restart had interrupted is over."""
+        """Waits until each worker has finished a round, so that all operations that a restart interrupted are done."""
         after = len(guest.output())
         for name in self.all:
             said = guest.wait_for(f"^round \\d+ of {name}$|FAILED", RECOVERY_SECONDS, after)
@@ -64,7 +64,7 @@ class Load:
 
 
 def kill_at_random(server, guest, load, chance, count):
-    """Most times under load; in between while the clients still recover from the last time."""
+    """Usually under load; sometimes while the clients still recover from the last restart."""
     waited = 0
     for number in range(count):
         if number % 3 != 2:
@@ -81,7 +81,7 @@ def kill_at_random(server, guest, load, chance, count):
 
 
 def check(folder, lines, load, count):
-    """What the workers say that there must be is there: read by them from the server, and on the host."""
+    """Checks that all data that the workers report is there: on the server as they read it, and on the host."""
     model = hashes(lines, "model")
     assert len(model) > 4 * len(load.all), model
     assert_same(hashes(lines, "readback"), model, "read back by the guest")
@@ -116,8 +116,9 @@ def kills(first, second, count, lease=10, ours=4, theirs=2):
     return run
 
 
-# A client of version 4.0 makes each restart cost the whole of a grace period: it cannot say that it has reclaimed everything. And it
-# has lost its locks where it comes later than that, or lets its lease run out: a busy machine needs the time.
+# A client of version 4.0 makes each restart cost the whole grace period, because it cannot report that it has reclaimed
+# everything. It loses its locks if it comes later than that, or lets its lease expire, so a busy machine needs the
+# time.
 CASES = {
     "kills_rdma": kills(Mount("rdma", "4.2"), Mount("rdma", "4.1"), 16),
     "kills_tcp": kills(Mount("tcp", "4.1"), Mount("tcp", "4.0"), 4, lease=20),

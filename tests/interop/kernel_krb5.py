@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A stock Linux kernel, machine of a Kerberos realm, mounts what `penstock serve` exports to Kerberos only; its users
-come with tickets of theirs.
+"""A stock Linux kernel, a machine of a Kerberos realm, mounts an export of `penstock serve` for Kerberos only. Its
+users have tickets.
 
 Each case leaves a capture of its traffic for check_capture.py.
 """
@@ -28,7 +28,7 @@ SECONDS = 300
 
 @contextlib.contextmanager
 def secured(folder):
-    """A realm, and a server in it whose export wants Kerberos."""
+    """A realm, and a server in it whose export requires Kerberos."""
     require()
     with guest_kerberos.realm() as realm:
         os.environ.update(realm.environment)
@@ -43,7 +43,7 @@ mkdir /tmp/made && chmod 755 /tmp/made
 for size in %(sizes)s; do octets ${size#*=} >/tmp/made/${size%%=*}; done
 for f in /tmp/made/*; do echo "made $(b2sum $f)"; done
 """
-# In a folder of its own below each mount. What alice has read must not come from the memory of the guest.
+# Each in its own folder below each mount, so that the guest does not read alice's data from its own memory.
 WORK = """
 grep ' /mnt .*sec=%(security)s,' /proc/mounts || exit 1
 cd /mnt/%(name)s || exit 1
@@ -63,7 +63,7 @@ SYS_REFUSED = """
 mount -t nfs -o %(options)s,sec=sys %(server)s:/export /mnt >/tmp/refused 2>&1 && exit 1
 sed 's/^/refused %(version)s: /' /tmp/refused
 """
-# Without a word about security: what the server says (SECINFO, or MOUNT's list).
+# Without a sec option: the server's answer decides (SECINFO, or MOUNT's list).
 NEGOTIATED = """
 mount -t nfs -o %(options)s %(server)s:/export /mnt || exit 1
 grep ' /mnt nfs4* .*sec=krb5' /proc/mounts || exit 1
@@ -73,7 +73,7 @@ umount /mnt || exit 1
 
 
 def files(scratch, name, mounts):
-    """Files of several sizes through each mount, whose they are, and what others may not."""
+    """Files of several sizes through each mount, their owners, and the access of other users."""
     folder = exported(scratch)
     for mount in mounts:
         os.mkdir(f"{folder}/{mount.name}")
@@ -101,7 +101,7 @@ def files(scratch, name, mounts):
 
 
 def check_folder(folder, made):
-    """On the host."""
+    """Checks the files on the host."""
     assert_same(digests(f"{folder}/files"), made, f"what alice wrote to {folder}")
     owners = {name: os.stat(f"{folder}/{name}").st_uid for name in ("files", "files/1m3", "told", "bobs")}
     wanted = dict.fromkeys(owners, uid("alice")) | {"bobs": uid("bob")}
@@ -124,7 +124,7 @@ umount /mnt || exit 1
 
 
 def recovery(scratch, name, mount):
-    """The server is killed under a user who writes and holds locks, and knows no context when it is there again."""
+    """The server is killed under a user who writes and holds locks. After the restart it knows no security context."""
     folder = exported(scratch)
     with secured(folder) as (realm, server), Capture(name, server, restarted=True):
         script = join(server) + SHELL + mount.command(server, host=SERVER) + LOAD
@@ -144,7 +144,7 @@ def recovery(scratch, name, mount):
 
 
 def cases():
-    """Each version and each kind of protection over both transports; not all of them with one another."""
+    """Each version and each protection over both transports, but not all combinations."""
     yield "krb5_tcp", files, [Mount("tcp", "3", security="krb5i"), Mount("tcp", "4.2", security="krb5p"),
                               Mount("tcp", "4.1", security="krb5"), Mount("tcp", "4.0", security="krb5i")]
     yield "krb5_rdma", files, [Mount("rdma", "4.1", security="krb5i"), Mount("rdma", "3", security="krb5p"),

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The client commands of `penstock` against the Linux kernel's own server in a guest: NFS versions 3, 4.0, 4.1 and 4.2,
+"""The client commands of `penstock` against the Linux kernel's server in a guest: NFS versions 3, 4.0, 4.1 and 4.2,
 over RDMA and over TCP.
 
-But for `restart`, each case leaves a capture of its traffic for check_capture.py.
+Each case except `restart` leaves a capture of its traffic for check_capture.py.
 """
 
 import os
@@ -17,8 +17,8 @@ from penstock import ADDRESS, INSIDE, penstock_ok as run, penstock_refused as re
 from ports import free_ports  # noqa: E402
 from script import hashes  # noqa: E402
 
-# Version 3 needs rpcbind and mountd, and every version mountd's answers to what the kernel asks about its exports; all of it
-# runs in the guest. Whoever had opened something may come back for ten seconds after a restart.
+# Version 3 needs rpcbind and mountd; every version needs mountd to answer the kernel's questions about exports. All of
+# it runs in the guest. After a restart, clients may reclaim for ten seconds.
 SERVE = """
 mount -t nfsd nfsd /proc/fs/nfsd; mount -t tmpfs lib /var/lib/nfs
 mkdir -p /var/lib/nfs/v4recovery /var/lib/nfs/sm /srv/x /srv/ro; : >/var/lib/nfs/etab; : >/var/lib/nfs/rmtab
@@ -43,7 +43,7 @@ PORTS = (2049, 20049, 20048)
 
 
 class KernelServer:
-    """How the host reaches the guest's server: by a transport, and a version of NFS. `put` is the folder to write to."""
+    """The URL of the guest's server for a transport and a version of NFS. `put` is the folder to write to."""
 
     def __init__(self, transport, version, put="put", ports=None):
         self.transport, self.version, self.put = transport, version, f"/srv/x/{put}"
@@ -62,7 +62,7 @@ class KernelServer:
 
 
 def look_around(scratch, server):
-    """Names, listings, and what the server refuses."""
+    """Names, listings, and errors of the server."""
     put = server.put
     said = run("ping", "-c", 2, "-i", 10, server.url("/srv/x")).decode()
     assert f"NFS version {server.version} over {server.transport.upper()}" in said, said
@@ -94,7 +94,7 @@ def look_around(scratch, server):
 
 
 def folders_of(scratch, sizes):
-    """Where the files are that go to the server, and those that come from it."""
+    """The folders of the files that go to the server, and of those that come from it."""
     for folder in ("mine", "got"):
         os.mkdir(f"{scratch}/{folder}")
     make_sizes(f"{scratch}/mine", sizes)
@@ -113,7 +113,7 @@ def finish(scratch, server, guest):
 
 
 def files(scratch, server):
-    """Every file size from and to the kernel's server, and what look_around does."""
+    """Every file size from and to the kernel's server, and look_around."""
     body = folders_of(scratch, SIZES)
     with server.run(body) as guest:
         guest.wait_for("==== nfsd up", 120)
@@ -126,7 +126,7 @@ def files(scratch, server):
 
 
 def core(scratch):
-    """Every version over both transports against one guest: files of several sizes both ways, and what look_around does."""
+    """Every version over both transports against one guest: files of several sizes in both directions, and look_around."""
     require()
     ports = free_ports(3)
     servers = [KernelServer(transport, version, f"put-{transport}-{version}", ports)
@@ -165,8 +165,8 @@ echo "put $(b2sum /srv/x/put/large)"
 
 
 def restart(scratch, server):
-    """The server is stopped and started again under an upload. (What siw sends for the RDMA Reads that were under way is a
-    Terminate, which a check of the capture would have to forgive.)"""
+    """The server is stopped and started again during an upload. (siw sends a Terminate for the RDMA Reads under way,
+    which a check of the capture would have to permit.)"""
     make(f"{scratch}/large", 200 * MIB)
     make(f"{scratch}/finished", 0)
     with server.run(SERVE + RESTART) as guest:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Work in a Linux mount at some scale: a folder of 100,000 files, and a build by a compiler that is itself on NFS.
+"""Larger workloads in a Linux mount: a folder of 100,000 files, and a build by a compiler that is itself on NFS.
 
 Each case leaves a capture of its traffic for check_capture.py.
 """
@@ -28,8 +28,8 @@ echo "left $(find /mnt/crowd -type f | wc -l)"
 
 
 def crowd(scratch, name):
-    """Most of the files are made on the host, the last by the guest; one client removes some while both list. What a listing says
-    of the files holds long enough for a slow machine to look at all of them."""
+    """The host makes most of the files, the guest the last ones. One client removes some while both list them. The
+    guest may use the attributes of a listing long enough for a slow machine to check all files."""
     folder = exported(scratch)
     os.mkdir(f"{folder}/crowd")
     for number in range(COUNT - MADE_BY_GUEST):
@@ -47,7 +47,7 @@ def crowd(scratch, name):
         assert said in lines, f"the guest did not say {said!r}"
 
 
-# The parts of a program: each says its number, and whether the header is the old one or the new one.
+# The parts of a program: each prints its number, and whether the header is the old or the new one.
 PARTS = 6
 MAKEFILE = """
 CC = gcc
@@ -89,7 +89,7 @@ def write_program(folder):
 
 
 def build(scratch, name):
-    """make and gcc run from the host's /usr, exported to be read, in a chroot all of which is NFS."""
+    """make and gcc run from the host's /usr, exported read-only, in a chroot that is entirely on NFS."""
     if not shutil.which("gcc") or not os.path.islink("/bin") or not os.path.islink("/lib64"):
         raise Skip("no gcc, or a /usr that is not the whole of a system")
     folder = exported(scratch)

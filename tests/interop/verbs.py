@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""RDMA by verbs, without an adapter: in the guest the kernel's software RoCE (rxe) and software iWARP (siw) are devices."""
+"""RDMA by verbs without an adapter: in the guest the kernel's software RoCE (rxe) and software iWARP (siw) are the
+devices."""
 
 import os
 import sys
@@ -20,7 +21,7 @@ from script import ScriptFailed, hashes  # noqa: E402
 SUITE = os.environ.get("PENSTOCK_VERBS_SUITE", "build/release/src/rdma/verbs/verbs_suite")
 ADDRESS, ADDRESS6 = "10.0.2.15", "fd00:2::15"
 
-# siw keeps to the limit on locked memory even for root.
+# siw enforces the limit on locked memory even for root.
 DEVICES = """
 ulimit -l unlimited
 echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad; ip addr add %(address6)s/64 dev eth0
@@ -54,7 +55,7 @@ def suite(_):
             assert f"{what} over {kind} passed" in said
 
 
-# Our server, and what the client's commands need of a URL.
+# Our server, and the URL options for the client's commands.
 PROGRAM = """
 mkdir -p /srv /mnt /tmp/made /tmp/got; mount -t tmpfs -o size=600m srv /srv; mkdir /srv/export; chmod 777 /srv/export
 start_server() {
@@ -72,7 +73,7 @@ make_files() {
 same() { for f in /tmp/made/*; do cmp $f $1/${f##*/} || exit 1; done; }
 """ % {"address": ADDRESS}
 
-# The tests of the other transports, run inside the guest: what talks to what is on the same machine there, over the device.
+# The tests of the other transports, run inside the guest, where both peers are on one machine and use the device.
 INSIDE = """
 device rxe || exit 1
 penstock devices
@@ -109,7 +110,8 @@ END_TO_END = ["rdma", "versions", "directory_argument", "stops_cleanly", "restar
 
 
 def ours(_):
-    """Our client with our server: what of the end-to-end tests RDMA matters to. Then what both say where there is no RDMA to be had."""
+    """Our client with our server: the end-to-end tests that concern RDMA. Then the messages of both if RDMA is not
+    available."""
     set_up = ["unknown_device", "no_permission", "memory_limit", "memory_limit_later", "no_device"]
     said = inside({"e2e/e2e.py": END_TO_END, "interop/verbs_set_up.py": set_up}, 500)
     assert any(line.startswith("rxe0: RoCE, port active; memory for a peer: type 2 windows") for line in said)
@@ -138,7 +140,7 @@ kill -TERM $server; wait $server
 
 
 def across(scratch):
-    """Software iWARP of ours on the host with a device in the guest (siw), each as server and as client."""
+    """Our software iWARP on the host with a device in the guest (siw), each as server and as client."""
     folder, mine, got = exported(scratch), f"{scratch}/mine", f"{scratch}/got"
     os.mkdir(mine), os.mkdir(got)
     for size in (0, 1, 4097, 3 * MIB + 1):
@@ -163,7 +165,7 @@ def across(scratch):
     assert any("RDMA to 10.0.2.2: siw0, iWARP" in line for line in said)
 
 
-# Each time a copy is under way, and goes on when the misfortune is over.
+# A copy is under way each time, and continues after the failure.
 LOSSES = SHELL + PROGRAM + """
 octets 60000000 >/tmp/large
 begin() {
@@ -224,7 +226,7 @@ lose() {
   kill -TERM $server; wait $server || exit 1
 }
 """
-# siw comes last: where it crashes in the kernel, in its last step, everything else has been done.
+# siw comes last: in its last step it may crash the kernel, after everything else is done.
 ALL_LOSSES = """
 lose rxe idle_client killed_server deleted_link interface_down
 lose siw idle_client killed_server deleted_link interface_down
@@ -235,7 +237,7 @@ CRASHES = 3
 
 
 def lose(script):
-    """What the guest has said, and whether it failed because siw had crashed. A crash alone does no harm most times."""
+    """Returns the guest's output, and whether siw crashed. A crash usually does no harm."""
     with guest(LOSSES + script, with_libraries("penstock", PENSTOCK)) as there:
         try:
             crashed = SIW_CRASH in there.wait_for(rf"{there.END} \d+|{SIW_CRASH}", 400)
@@ -247,8 +249,8 @@ def lose(script):
 
 
 def losses(_):
-    """The peer is killed, the RDMA link deleted under load and with an idle client, the interface taken down: what was under way goes
-    on."""
+    """The peer is killed, the RDMA link is deleted under load and with an idle client, the interface is taken down:
+    copies under way continue."""
     steps = [f"{kind}: survived {what}" for kind in ("rxe", "siw")
              for what in ("an idle client", "a killed server", "a deleted link", "an interface that was down")]
     said, failed = lose(ALL_LOSSES)

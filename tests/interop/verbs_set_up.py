@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What Penstock says where RDMA cannot be had, to who starts a server and to who starts a client. Runs inside a guest that has
-one device, at PENSTOCK_INSIDE, and leaves it without."""
+"""The messages of Penstock's server and client if RDMA is not available. Runs inside a guest with one device, at
+PENSTOCK_INSIDE, and removes the device."""
 
 import glob
 import os
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 
 def ordinary_user(locked=None):
-    """How to start a program as somebody who is not root, who may do everything; `locked`: how much memory he may lock."""
+    """Returns the command that starts a program as a user other than root; `locked` is the limit of locked memory."""
     limit = resource.RLIM_INFINITY if locked is None else locked
     return {"user": NOBODY, "group": NOBODY, "extra_groups": [],
             "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))}
@@ -33,7 +33,7 @@ URL = f"nfs://{ADDRESS}:20049/?vers=4.1&proto=rdma&timeout=1"
 
 
 def serve(scratch, *options):
-    """The command, for anybody."""
+    """The command, for every user."""
     folder = f"{scratch}/served"
     os.makedirs(folder, exist_ok=True)
     os.chmod(folder, 0o777)
@@ -52,7 +52,7 @@ def unknown_device(scratch):
 
 
 def no_permission(scratch):
-    """To any of the files, to those of devices, and to the connection manager's."""
+    """Without access to any of the files, to the device files, and to the connection manager's."""
     cure = ["no permission", "/dev/infiniband", "docs/hardware.md"]
     permit(0o600)
     both_refused(scratch, "--rdma=verbs", mentions=cure, **ordinary_user())
@@ -71,7 +71,7 @@ def memory_limit(scratch):
 
 
 def memory_limit_later(scratch):
-    """Enough to begin with, and not for what clients do: the server says so, since they cannot know."""
+    """Enough locked memory to start, but not for clients: the server reports it, because clients cannot know."""
     permit(0o666)
     make(f"{scratch}/large", 30 * MIB)
     with open(f"{scratch}/log", "w+") as log, subprocess.Popen(
@@ -98,7 +98,7 @@ def no_device(scratch):
     both_refused(scratch, "--rdma=verbs", mentions=["no RDMA device", "--rdma iwarp"])
 
 
-# The last one takes the device away.
+# The last one removes the device.
 CASES = {case.__name__: case for case in (unknown_device, no_permission, memory_limit, memory_limit_later, no_device)}
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 
     tests/planted/planted.py [--build DIR] [--only REGEX] [--check]
 
-Works on a copy of the sources below --build (build/planted), built there without sanitizers. A bug that does not compile, or whose place
-is not found once in the sources, is an error of bugs.toml. Prints for each bug whether it was found and by which test, and in
-the end how many were; the exit code is 1 where fewer than 95 in a hundred were."""
+Works on a copy of the sources below --build (build/planted), built without sanitizers. A bug that does not compile, or
+whose place does not occur exactly once in the sources, is an error of bugs.toml. Prints for each bug whether it was
+found and by which test, and at the end the count; the exit code is 1 if fewer than 95 in a hundred were found.
+"""
 
 import argparse
 import os
@@ -19,7 +20,7 @@ import tomllib
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LEAST = 0.95
-# A bug may leave a parameter unused: the compiler's warnings are not what is tried.
+# A bug may leave a parameter unused, and compiler warnings are not under test.
 NO_WARNINGS = "".join(f'#pragma clang diagnostic ignored "{group}"\n' for group in ("-Wall", "-Wextra"))
 
 
@@ -32,7 +33,7 @@ def load(only):
 
 
 def place_of(bug, root):
-    """The sources of the file, which hold the place once."""
+    """Returns the sources of the file, which must contain the place once."""
     with open(f"{root}/{bug['file']}") as file:
         text = file.read()
     count = text.count(bug["find"])
@@ -42,7 +43,7 @@ def place_of(bug, root):
 
 
 def copy_sources(tree):
-    """Files that are as they were keep their times, so that only what has changed is compiled again."""
+    """Unchanged files keep their times, so that only changed ones are compiled again."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     for name in listed:
         source, target = f"{ROOT}/{name}", f"{tree}/{name}"
@@ -57,7 +58,7 @@ def copy_sources(tree):
 
 
 def run(command, cwd, seconds):
-    """The exit code, and what was said; code 124 where it took too long."""
+    """Returns the exit code and the output; code 124 after the time limit."""
     try:
         done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                               timeout=seconds)
@@ -71,7 +72,7 @@ def build(tree, targets):
 
 
 def find(tree, bug):
-    """The name of what has found the bug; None: nothing has."""
+    """Returns the name of the test that found the bug, or None."""
     for program in bug["tests"]:
         code, said = run([f"{tree}/build/{program}", "--gtest_brief=1", "--gtest_fail_fast"], tree, 600)
         if code != 0:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What crosses the simulated network, read by tshark: connections that are lost at any place, and nothing malformed.
+"""tshark reads the traffic of the simulated network: connections end at any place, and nothing is malformed.
 
-    captures.py SIM_SCHEDULES
+captures.py SIM_SCHEDULES
 """
 
 import os
@@ -16,12 +16,12 @@ import check_capture  # noqa: E402
 
 SCHEDULES = 12
 ALLOWED = (
-    # Reply chunks that are too short are part of the schedules: the call is then repeated with a longer one.
+    # The schedules include Reply chunks that are too short: the call is then repeated with a longer one.
     ": RDMA_ERROR",
-    # tshark's opinion of a bitmap of length zero, which asks for, or sets, nothing (RFC 8881 §5.6).
+    # tshark's complaint about a bitmap of length zero, which requests or sets nothing (RFC 8881 §5.6).
     "an attribute mask is required but was not provided.",
 )
-PORTS = {"rdma": 20049, "tcp": 2049, "mount": 20048}  # the simulated server has the first of them alone
+PORTS = {"rdma": 20049, "tcp": 2049, "mount": 20048}  # the simulated server has only the first of them
 
 
 def main():
@@ -35,7 +35,7 @@ def main():
             path = f"{folder}/{seed}"
             subprocess.run(["editcap", "-F", "nsecpcap", path + ".pcapng", path + ".pcap"], check=True)
             version = "rdma-nfs" if seed % 2 else "rdma-nfs4"  # see schedule.cc
-            # Whoever loses its connection leaves calls without replies.
+            # A connection that is lost leaves calls without replies.
             problems, summary = check_capture.check(path + ".pcap", PORTS, ["mpa", "rpc-over-rdma", version], restarted=True)
             problems = [problem for problem in problems if not problem.endswith(ALLOWED)]
             print(f"seed {seed}: {summary}", *problems[:20], sep="\n  ", flush=True)

@@ -1,4 +1,4 @@
-"""Resolves the names of a module and refuses what XDR or the mapping to C++ does not allow."""
+"""Resolves the names of a module, and rejects constructs that XDR or the mapping to C++ does not allow."""
 
 import model
 from model import XdrError
@@ -8,7 +8,7 @@ _UINT32 = range(0, 2**32)
 
 
 class Scope:
-    """A checked module: its constants and types (imported ones included), in the order in which C++ needs them."""
+    """A checked module: its constants and types (including imported ones), in the order that C++ needs."""
 
     def __init__(self, module, imported=()):
         self.module = module
@@ -16,7 +16,7 @@ class Scope:
         self.numbers = {}  # constants and enumerators
         self.constants = set()  # those that are C++ integers
         self.types = {}  # name -> definition
-        self.home = {}  # name of a type -> namespace, where it is imported
+        self.home = {}  # name of a type -> namespace if it is imported
         if module.namespace is None:
             raise XdrError(1, "no 'namespace <name>;'")
         for scope in self.imported:
@@ -39,7 +39,7 @@ class Scope:
         return self.numbers[value]
 
     def resolve(self, type_):
-        """The definition behind a named type, typedefs of plain types followed; None for a built-in one."""
+        """Returns the definition of a named type, following typedefs of plain types; None for a built-in one."""
         while not type_.builtin:
             definition = self.types[type_.name]
             if not (isinstance(definition, model.Typedef) and definition.declaration.kind == "plain"):
@@ -48,7 +48,7 @@ class Scope:
         return None
 
     def builtin(self, type_):
-        """The built-in type behind `type_`, typedefs followed; None for anything else."""
+        """Returns the built-in type of `type_`, following typedefs; None for anything else."""
         while not type_.builtin:
             definition = self.types[type_.name]
             if not (isinstance(definition, model.Typedef) and definition.declaration.kind == "plain"):
@@ -57,7 +57,7 @@ class Scope:
         return type_.name
 
     def optional_arm(self, definition):
-        """Where a union is a bool saying whether one arm follows: that arm. On the wire it is the same as `T *`."""
+        """Returns the arm of a union that is a bool with one arm. On the wire it is the same as `T *`."""
         if not isinstance(definition, model.Union) or self.builtin(definition.discriminant.type) != "bool":
             return None
         arms = {}
@@ -210,7 +210,7 @@ class Scope:
     # --- order
 
     def _order(self):
-        """This module's types, each after those that it consists of."""
+        """Returns this module's types, each after its parts."""
         done, open_, ordered = set(), [], []
 
         def visit(name, line):

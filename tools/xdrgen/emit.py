@@ -1,4 +1,4 @@
-"""A checked module -> the text of its C++ header (header.h.j2 holds the layout)."""
+"""Converts a checked module to the text of its C++ header (header.h.j2 has the layout)."""
 
 import pathlib
 
@@ -24,9 +24,9 @@ _RESERVED = set(
     sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
     typename union unsigned using virtual void volatile wchar_t while xor xor_eq""".split()
 )
-# What every union has already (xdr/union.h).
+# The members of every union (xdr/union.h).
 _UNION_NAMES = {"discriminant", "arm", "Get", "ArmOf"}
-# Opaque data up to this length is kept inside the aggregate.
+# The aggregate contains opaque data up to this length.
 _INLINE_OPAQUE = 128
 
 
@@ -70,7 +70,7 @@ class _Writer:
             cpp = "int32_t" if value >= -(2**31) else "int64_t"
         else:
             cpp = "uint32_t" if value < 2**32 else "uint64_t"
-        # C++ has no decimal literal without a suffix for what only uint64_t can hold.
+        # C++ has no decimal literal without a suffix for a value that only fits uint64_t.
         return {"type": cpp, "name": _safe(const.name), "value": f"{value}u" if value >= 2**63 else value}
 
     def type_definition(self, definition):
@@ -99,7 +99,7 @@ class _Writer:
         return {"kind": "struct", "name": struct.name, "members": members, "is_list": struct.is_list}
 
     def _initial(self, declaration):
-        """What a member starts with: zero, or the first value of an enum that has no zero."""
+        """Returns the initial value of a member: zero, or the first value of an enum without a zero."""
         enum = self._scope.resolve(declaration.type) if declaration.kind == "plain" else None
         if not isinstance(enum, model.Enum) or enum.open or any(number == 0 for _, number, _ in enum.values):
             return "{}"

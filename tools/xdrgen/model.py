@@ -1,4 +1,4 @@
-"""What a protocol definition says, as plain objects. parse.py makes them, check.py completes them, emit.py writes C++."""
+"""A protocol definition as plain objects. parse.py makes them, check.py completes them, emit.py writes C++."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ UNBOUNDED = 2**32 - 1
 
 
 class XdrError(Exception):
-    """A mistake in a .x file, at a line of it."""
+    """An error in a .x file, with its line."""
 
     def __init__(self, line, message):
         super().__init__(message)
@@ -54,7 +54,7 @@ class Typedef:
 class Enum:
     name: str
     line: int
-    values: list  # of (name, number or name, line); the checker makes them (name, number, line)
+    values: list  # (name, number or name, line); the checker replaces them by (name, number, line)
     open: bool = False
 
 
@@ -63,7 +63,7 @@ class Struct:
     name: str
     line: int
     members: list
-    is_list: bool = False  # its last member was `Self *next`, which is not among `members` any more
+    is_list: bool = False  # its last member was `Self *next`, which has been removed from `members`
 
 
 @dataclass

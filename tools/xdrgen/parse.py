@@ -1,4 +1,4 @@
-"""Text of a .x file -> model.Module. Knows the syntax; what the names mean is check.py's business."""
+"""Converts the text of a .x file to a model.Module. It checks only the syntax; check.py resolves names."""
 
 import pathlib
 
@@ -143,7 +143,7 @@ class _Reader:
         if kind == "named":
             return model.Type(tree.children[-1].value, False, tree.children[-1].line)
         if kind.startswith("inline_"):
-            # A body without a name of its own is named after where it stands.
+            # A body without its own name is named after its place.
             inline = f"{parent}_{name.value}" if parent else f"{name.value}_body"
             body = tree.children[0]
             if kind == "inline_enum":

@@ -12,7 +12,7 @@ from model import XdrError
 
 
 def load(path, importing=()):
-    """The checked module at `path`, and those that it imports from the same folder."""
+    """Returns the checked module at `path`, and the modules that it imports from the same folder."""
     if path in importing:
         raise XdrError(1, f"{path.name} imports itself")
     module = parse.parse(path.read_text())

@@ -1,4 +1,4 @@
-"""What xdrgen makes of definitions, and what it says about wrong ones."""
+"""Tests xdrgen's output, and its messages for invalid definitions."""
 
 import pathlib
 import subprocess
@@ -100,7 +100,7 @@ class Mistakes(unittest.TestCase):
     def assertMistake(self, text, line, message):
         with self.assertRaises(XdrError) as caught:
             generate(text)
-        # generate() puts one line in front.
+        # generate() adds one line before.
         self.assertEqual((caught.exception.line - 1, caught.exception.message), (line, message))
 
     def test_syntax(self):
