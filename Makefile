@@ -1,12 +1,12 @@
-# A thin face over the CMake presets. Everything that is built lands in build/.
+# Short commands for the CMake presets. All build output goes to build/.
 #
 #   make serve DIR=./export [ARGS="..."]   build, then serve DIR over NFS/RDMA and NFS/TCP (ARGS: see penstock serve --help)
-#   make test                              what every change must pass
+#   make test                              the tests that every change must pass
 #   make test-all [PARTS="kills krb5"]     every test, or some parts of them (scripts/run-tests --help names them)
-#   make bench                             measure, against what the machine can do (BENCH: see bench/run --help)
+#   make bench                             measure Penstock and the machine (BENCH: see bench/run --help)
 #   make fuzz | coverage | lint            parts of make test-all by themselves (FUZZ_SECONDS=300 for each target)
 #   make soak                              the same tests again and again (SOAK_ROUNDS=20, SOAK_SCHEDULES=200000)
-#   make format                            mend the style
+#   make format                            format the C++ sources
 #   make clean                             remove build/
 
 DIR ?= ./export
@@ -18,7 +18,7 @@ PARTS ?= all
 .PHONY: serve release test test-all bench fuzz soak coverage format lint clean
 .DEFAULT_GOAL := release
 
-# Tests stay out, so that serving needs no test library.
+# Without tests, so that serving needs no test library.
 release:
 	@scripts/install-deps build
 	@cmake --preset release -DPENSTOCK_BUILD_TESTS=OFF >/dev/null
@@ -43,8 +43,8 @@ bench:
 	@cmake --build --preset release --target penstock penstock_bench tcp_pingpong
 	@bench/run $(BENCH)
 
-# The same tests again and again under AddressSanitizer: what fails one time in twenty shows itself here. By g++, which
-# makes what is released; `make test` has them by clang.
+# Repeats the tests under AddressSanitizer to find rare failures. It uses g++, the compiler of the released program; `make test` uses
+# clang.
 soak:
 	@scripts/install-deps build test
 	@cmake --preset asan -B build/soak -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \

@@ -1,4 +1,4 @@
-// CRC32C, and iWARP's machines with memory between them instead of a socket: what is left is what the protocol costs.
+// Measures CRC32C, and iWARP's machines with memory between them instead of a socket: the cost of the protocol alone.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -22,7 +22,7 @@ void CheckValue(benchmark::State& state) {
 }
 BENCHMARK(CheckValue)->Arg(64)->Arg(4096)->Arg(64 << 10);
 
-// Counts up: the STags of a benchmark need no secrets.
+// A counter in place of entropy: the STags of a benchmark need not be secret.
 Entropy Counter() {
   return [next = uint64_t{1}]() mutable { return next++ * 0x9e3779b97f4a7c15; };
 }
@@ -42,7 +42,7 @@ class Pair {
   Connection& client() { return *client_; }
   Connection& server() { return *server_; }
 
-  // Moves what `from` has to send; the copy stands for the kernel's.
+  // Moves the output of `from`. The copy stands for the kernel's.
   void Move(Connection& from, Connection& to) {
     for (FpduWriter::Part part = from.NextToSend(); !part.memory.empty(); part = from.NextToSend()) {
       size_t moved = 0;

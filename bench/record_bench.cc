@@ -1,4 +1,4 @@
-// Record marking (RFC 5531 §11), from messages to pieces and from a stream to records, in batches as under load.
+// Measures record marking (RFC 5531 §11): messages to pieces and a stream to records, in batches as under load.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

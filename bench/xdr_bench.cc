@@ -1,4 +1,4 @@
-// What it costs to write and to read the messages of the most frequent calls.
+// Measures encoding and decoding of the most frequent calls.
 #include <benchmark/benchmark.h>
 
 #include "protocol/nfs3.h"

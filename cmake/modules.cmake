@@ -5,7 +5,7 @@ target_compile_options(penstock_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference -Wimplicit-fallthrough
   -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # g++ 12 finds phantoms in inlined standard containers and coroutine frames.
+  # g++ 12 has false positives in inlined standard containers and coroutine frames.
   target_compile_options(penstock_options INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference -Wno-array-bounds
     -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
@@ -15,9 +15,9 @@ if(PENSTOCK_SANITIZE)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
   target_compile_definitions(penstock_options INTERFACE PENSTOCK_SANITIZED)
 endif()
-# Whether asio uses std::aligned_alloc would depend on what a file includes before it: new in one, free in another.
+# Without this, asio would use std::aligned_alloc in some files and not in others, depending on their includes.
 target_compile_definitions(penstock_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
-# src/base/asio.cc compiles the parts of Asio that are no templates.
+# src/base/asio.cc compiles the parts of Asio that are not templates.
 target_compile_definitions(penstock_options INTERFACE ASIO_SEPARATE_COMPILATION)
 target_include_directories(penstock_options SYSTEM INTERFACE)
 target_include_directories(penstock_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
@@ -27,7 +27,7 @@ if(PENSTOCK_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # Links a test in a fourth of the time that GNU ld takes.
+  # lld links a test in a fourth of GNU ld's time.
   string(REGEX MATCH "^[0-9]+" major ${CMAKE_CXX_COMPILER_VERSION})
   find_program(PENSTOCK_LLD NAMES ld.lld-${major} ld.lld)
   if(PENSTOCK_LLD)
@@ -38,8 +38,8 @@ include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 
 # penstock_module(rpc DEPENDS xdr [SOURCES a.cc ...] [HEADERS a.h ...]
 #                 [TESTS a_test.cc ...] [TEST_DEPENDS ...] [TEST_HEADERS b.h ...] [SHARDS n])
-# A static library penstock_<name>; '/' in a name becomes '_'. Its tests become one executable <name>_test. HEADERS and
-# TEST_HEADERS, which most files of the one or the other include, are precompiled for them.
+# Makes a static library penstock_<name>; '/' in a name becomes '_'. Its tests become one executable <name>_test. HEADERS are
+# precompiled for the library, and TEST_HEADERS for its tests.
 function(penstock_module name)
   cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;HEADERS;DEPENDS;LINK;TESTS;TEST_DEPENDS;TEST_HEADERS" ${ARGN})
   string(REPLACE "/" "_" target ${name})
@@ -61,8 +61,8 @@ function(penstock_module name)
   endif()
 endfunction()
 
-# penstock_unit_test(name executable [HEADERS b.h ...] [SHARDS n]): a test of ctest, <name>.unit, that runs all of its cases in
-# one process. To start a sanitized program costs more than most cases do. SHARDS: so many processes, where the cases take long.
+# penstock_unit_test(name executable [HEADERS b.h ...] [SHARDS n]): adds ctest's test <name>.unit, which runs all cases in one process,
+# because starting a sanitized program costs more than most cases. SHARDS: the number of processes, for cases that take long.
 function(penstock_unit_test name executable)
   cmake_parse_arguments(ARG "" "SHARDS" "HEADERS" ${ARGN})
   target_link_libraries(${executable} PRIVATE GTest::gmock GTest::gtest_main)
@@ -82,8 +82,8 @@ function(penstock_unit_test name executable)
   endforeach()
 endfunction()
 
-# penstock_kerberos_test(name SOURCES a_test.cc ... [DEPENDS ...]): a test of ctest, <name>.kerberos, that runs in a realm of its own;
-# skipped (77) where there is no KDC to be had.
+# penstock_kerberos_test(name SOURCES a_test.cc ... [DEPENDS ...]): adds ctest's test <name>.kerberos, which runs in its own realm, and is
+# skipped (77) without a KDC.
 function(penstock_kerberos_test name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
@@ -100,16 +100,16 @@ function(penstock_kerberos_test name)
   set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endfunction()
 
-# penstock_guide_fuzzers(target): what a fuzz target reaches in this one is seen by libFuzzer. Tests are built without: it takes a
-# fifth of the time of their compilation.
+# penstock_guide_fuzzers(target): instruments the target, so that libFuzzer sees its coverage. Tests are built without it, which saves a
+# fifth of their compilation time.
 function(penstock_guide_fuzzers target)
   if(PENSTOCK_BUILD_FUZZERS)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()
 
-# penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): fuzz/fuzz_<name>, with libFuzzer; seeds in
-# fuzz/seeds/<name>. The target fuzzers builds them all.
+# penstock_fuzzer(xdr_decode SOURCES xdr_decode.cc DEPENDS xdr): adds fuzz/fuzz_<name>, with libFuzzer, and with seeds in
+# fuzz/seeds/<name>. The target `fuzzers` builds all of them.
 function(penstock_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   list(TRANSFORM ARG_DEPENDS PREPEND penstock_)

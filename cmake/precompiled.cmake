@@ -1,5 +1,5 @@
-# What most files include is compiled once: that halves the time of a build. With a ccache each file is compiled by
-# itself, and `make lint` reads it by itself, so that none forgets what it uses.
+# Precompiles the headers that most files include, which halves the time of a build. A build with ccache compiles each file alone, and
+# `make lint` reads each file alone, so that a file with a missing include is found.
 set(PENSTOCK_PRECOMPILE TRUE)
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(PENSTOCK_PRECOMPILE FALSE)
@@ -11,8 +11,8 @@ set(PENSTOCK_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <cassert> <char
 set(PENSTOCK_LIBRARY_HEADERS <fmt/core.h>)
 set(PENSTOCK_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
 
-# penstock_precompile(target [TEST] [HEADERS b.h ...]): with more HEADERS, its own; else one that all libraries share, or one
-# that all tests do.
+# penstock_precompile(target [TEST] [HEADERS b.h ...]): with HEADERS, the target gets its own precompiled header. Otherwise it uses the
+# one of all libraries, or the one of all tests.
 function(penstock_precompile target)
   cmake_parse_arguments(ARG "TEST" "" "HEADERS" ${ARGN})
   if(NOT PENSTOCK_PRECOMPILE)

@@ -1,5 +1,5 @@
-// Access control lists: as a file system's extended attributes hold them, and as clients of NFSv4 write them. What is taken
-// for a list must be one; what becomes of it in the other notation must be one, too, and allow nobody more than it did.
+// Access control lists in the format of a file system's extended attributes, and in NFSv4's format. An accepted list must be valid.
+// Its conversion to the other format must be valid too, and must not grant any user more.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +19,7 @@ using fuzz::Input;
   std::abort();
 }
 
-// Everybody whom small numbers can name: the owner, members of groups, users with entries of their own, and others.
+// All users with small ids: the owner, members of groups, users with their own entries, and others.
 void CheckAllowsNoMore(const fs::Acl& than, const fs::Acl& acl) {
   fs::Attributes object{};
   object.uid = 1;
@@ -31,7 +31,7 @@ void CheckAllowsNoMore(const fs::Acl& than, const fs::Acl& acl) {
       const fs::Rights before = fs::RightsOf(than, object, caller);
       const fs::Rights after = fs::RightsOf(acl, object, caller);
       if ((after.read && !before.read) || (after.write && !before.write) || (after.execute && !before.execute)) {
-        Die("the list allows more than it did");
+        Die("the converted list grants more");
       }
     }
   }
@@ -42,11 +42,11 @@ void CheckStored(Input& input) {
   const auto acl = fs::posix::AclOfOctets(input.Take(4096));
   if (!acl) return;
   const auto again = fs::posix::AclOfOctets(fs::posix::OctetsOfAcl(*acl));
-  if (!again || *again != *acl) Die("what was read and written is read as something else");
+  if (!again || *again != *acl) Die("the list changed in a round trip");
   if (!fs::IsValid(*acl)) return;
   const auto shown = nfs::v4::ToNfs({.access = *acl, .defaults = {}}, directory);
   const auto back = nfs::v4::FromNfs(shown, directory);
-  if (!back || !back->access || !fs::IsValid(*back->access)) Die("what is shown cannot be set");
+  if (!back || !back->access || !fs::IsValid(*back->access)) Die("a list that clients read cannot be set");
   CheckAllowsNoMore(*acl, *back->access);
 }
 
@@ -59,13 +59,13 @@ void CheckGiven(Input& input) {
   if (nfs::v4::DecodeAcl(decoder, given) != nfs4::NFS4_OK) return;
   std::vector<nfs::v4::AccessControlEntry> entries;
   for (nfs::v4::GivenEntry& each : given) {
-    each.entry.who.id = static_cast<uint32_t>(each.user_or_group.size());  // whoever that is
+    each.entry.who.id = static_cast<uint32_t>(each.user_or_group.size());  // any id
     entries.push_back(each.entry);
   }
   const auto set = nfs::v4::FromNfs(entries, directory);
   if (!set) return;
-  if (set->access && !fs::IsValid(*set->access)) Die("a client's list becomes none that a file can have");
-  if (set->defaults && !set->defaults->empty() && !fs::IsValid(*set->defaults)) Die("the default is no list");
+  if (set->access && !fs::IsValid(*set->access)) Die("a client's list became invalid");
+  if (set->defaults && !set->defaults->empty() && !fs::IsValid(*set->defaults)) Die("the default list is invalid");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The octets that a fuzzer hands over, taken from the front.
+// The fuzzer's input, consumed from the front.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace penstock::fuzz {
 
-// Where there are no more, octets are zero and what is taken is short.
+// At the end of the input, octets are zero and slices are short.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const std::byte*>(data), size) {}

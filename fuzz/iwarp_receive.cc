@@ -1,5 +1,5 @@
-// Octets from a peer into MPA negotiation, and then into a connection with posted receives, registered regions and Reads under
-// way. The input says how the connection was agreed on, how the stream is cut, and when a region goes.
+// Feeds a peer's octets to MPA negotiation, and then to a connection with posted receives, registered regions and Reads under way.
+// The input decides the agreement, the splits of the stream, and the time at which a region is invalidated.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -18,7 +18,7 @@ void Check(bool condition) {
   if (!condition) std::abort();
 }
 
-// Small STags and offsets, so that the fuzzer finds them.
+// Uses small STags and offsets, so that the fuzzer finds them.
 Entropy CountingEntropy() {
   return [next = uint64_t{0}]() mutable { return ++next; };
 }
@@ -90,7 +90,7 @@ void Converse(unsigned options, ConstBytes stream, ConstBytes cuts) {
     }
     TakeOutput(connection);
     connection.HandleEndOfStream();
-    // Everything that was posted has completed, once, and then the end was told.
+    // Each posted request must have completed once, before the end was reported.
     std::vector<rdma::Completion> done(posted + 2);
     Check(connection.Poll(done) == posted + 1);
     Check(done[posted].operation == Operation::kDisconnected);

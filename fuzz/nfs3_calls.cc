@@ -1,5 +1,5 @@
-// Sequences of NFSv3 calls on a live file system in memory. Each call is a procedure, a handle to put first (so that
-// calls reach objects), and arguments as they come; its reply must be one, and decodable as the procedure's results.
+// Sequences of NFSv3 calls on a file system in memory. The input gives a procedure, a handle (so that calls reach objects), and
+// arbitrary arguments. Each call must get a reply that decodes as the procedure's results.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -42,7 +42,7 @@ class Server {
   }
 
   void Execute(Input& input) {
-    const uint32_t procedure = input.Octet() % 24;  // two more than there are
+    const uint32_t procedure = input.Octet() % 24;  // two more than exist
     const ConstBytes handle = handles_[input.Octet() % handles_.size()].bytes();
     const ConstBytes arguments = input.Take(input.Octet());
 
@@ -52,7 +52,7 @@ class Server {
     encoder.Fixed(arguments);
     std::optional<rpc::Message> reply;
     Spawn(Run(encoder.Finish(), reply));
-    if (!reply) Die("a call", "did not come to an end");
+    if (!reply) Die("a call", "did not end");
 
     nfs3::NFS_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
       if (Procedure::kNumber == procedure) Check<Procedure>(*reply);
@@ -79,7 +79,7 @@ class Server {
     }
   }
 
-  // What later calls may name. A few are enough, and keep the input's handle octets meaningful.
+  // Handles for later calls. A few are enough, and keep the input's handle octets meaningful.
   void Remember(const nfs3::nfs_fh3& handle) {
     constexpr size_t kMost = 16;
     const auto parsed = nfs::FileHandle::Parse(handle.data.bytes());

@@ -1,8 +1,8 @@
-// What a server of NFSv4.1 may send its client: CB_COMPOUNDs over the back channel, and attributes. Every call has one
-// reply that can be decoded; one that is repeated has the same; and no more is done than was asked.
+// Messages from an NFSv4.1 server to its client: CB_COMPOUNDs over the backchannel, and attributes. Each call must get one reply that
+// can be decoded. A repeated call must get the same reply. The client must not execute more than requested.
 //
-// Input: calls, until there is no more. Of each: the slot, what is wrong with its sequence, the number of operations; of
-// each of those its number, the length of its arguments, and these.
+// Input: a sequence of calls. Each has the slot, the error in its sequence, and the number of operations; each operation has its
+// number, the length of its arguments, and the arguments.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ constexpr uint32_t kSlots = 4;
   std::abort();
 }
 
-// Has a delegation of one file, whose name is "f".
+// A client with a delegation of one file, "f".
 struct Receiver final : client::v4::CallbackReceiver {
   nfs4::sessionid4 session() const override { return {}; }
   bool IsUnderWay(client::v4::SlotUse) const override { return false; }
@@ -74,14 +74,14 @@ class Server {
     const rpc::Message call = encoder.Finish();
     const uint32_t before = receiver_.done;
     const auto [status, reply] = Execute(call);
-    if (receiver_.done - before >= count) Die("more was done than was asked");
+    if (receiver_.done - before >= count) Die("the client executed more than requested");
     if (status && sequence == sequences_[slot] + 1) Repeat(call, reply);
     if (status && slot < kSlots) sequences_[slot] = sequence;
   }
 
  private:
   struct Answer {
-    // Whether CB_SEQUENCE succeeded, so that the call counts.
+    // True if CB_SEQUENCE succeeded, so that the call counts.
     bool counts = false;
     std::vector<std::byte> reply;
   };
@@ -94,7 +94,7 @@ class Server {
     if (!out || out->empty()) Die("no reply");
     xdr::Decoder decoder(*out);
     rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header)) Die("no reply that could be decoded");
+    if (!rpc::DecodeReplyHeader(decoder, header)) Die("the reply cannot be decoded");
     if (header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) return {};
     nfs4::CB_COMPOUND4res_head head;
     nfs4::nfs_cb_opnum4 operation{};

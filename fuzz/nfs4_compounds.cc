@@ -1,8 +1,7 @@
-// Sequences of COMPOUNDs of three clients on a live NFSv4 server over a file system in memory: some operations with arguments as they
-// come, some built around handles and stateids that the server has given, so that its state is reached. One client has its state
-// protected by its machine credential, and each call comes in one flavor or another. Time passes, and the server starts again with
-// what it has stored. Each reply must be one, and decode as the results of the operations that were sent; the tables fit together
-// after each.
+// Sequences of COMPOUNDs of three clients to an NFSv4 server over a file system in memory. Some operations have arbitrary arguments;
+// others use handles and stateids from the server, so that they reach its state. The machine credential of one client protects its
+// state, and calls use different flavors. Time passes, and the server restarts with its stored state. Each COMPOUND must get a
+// reply that decodes as the results of its operations, and the tables must be consistent after it.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -36,11 +35,11 @@ using namespace penstock::nfs::v4;  // NOLINT
 using fuzz::Input;
 using nfs::SecurityFlavor;
 
-// Not all that calls come with.
+// The export does not accept all flavors of the calls.
 constexpr nfs::SecurityFlavors kFlavors{SecurityFlavor::kNone, SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i};
 
 constexpr size_t kClients = 3;
-constexpr size_t kProtected = 2;  // which of them asks for SP4_MACH_CRED
+constexpr size_t kProtected = 2;  // the client that requests SP4_MACH_CRED
 constexpr std::array<std::string_view, kClients> kOwners = {"one", "two", "machine"};
 
 [[noreturn]] void Die(const char* what) {
@@ -56,7 +55,7 @@ class Clock : public TimerService {
   TimePoint now{};
 };
 
-// Clients that are never heard of when they are called.
+// Callbacks to clients that never answer.
 class SilentCallbacks : public Callbacks {
  public:
   void Recall(ClientId, const stateid4&, const nfs::FileHandle&, const std::optional<nfs::v4::RequestName>&) override {}
@@ -86,14 +85,14 @@ class Server {
     peer_.connection = 1;
   }
 
-  // Begins anew for the client: with what it had where the server knows it still, else as one that has started again.
+  // Sets up the client again: with its old state if the server knows it, otherwise as a restarted client.
   void SetUp(size_t which) {
     client_ = which;
     BeMaintainer();
     sequence() = 0;
     while (!Exchange() || !CreateSession()) {
       verifiers_[which][0] = std::byte(std::to_integer<unsigned>(verifiers_[which][0]) + 1);
-      // Another principal may have taken its name.
+      // Another principal may use its name.
       if (verifiers_[which][0] == std::byte(0)) clock_.now += settings_.lease + std::chrono::seconds(1);
     }
   }
@@ -122,7 +121,7 @@ class Server {
  private:
   static constexpr size_t kMost = 16;
 
-  // From a start of the server to the next.
+  // One run of the server.
   struct Running {
     Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> saved,
             TimePoint now)
@@ -154,7 +153,7 @@ class Server {
             .replies = &replies_};
   }
 
-  // The machine maintains what is protected, nobody in particular the rest.
+  // The machine credential for the protected client, AUTH_NONE for the others.
   void BeMaintainer() { ComeAs(client_ == kProtected ? 2 : 0); }
   // AUTH_NONE, or one of two initiators with one of three services.
   void ComeAs(uint8_t who) {
@@ -165,14 +164,14 @@ class Server {
     secured_ = (who <= 3 ? machine_ : user_).With(service);
   }
 
-  // What happens between COMPOUNDs, and who sends the next.
+  // The events between COMPOUNDs, and the choice of the next client.
   void Pass(uint8_t what) {
     client_ = what % kClients;
     what /= kClients;
     if (what < 64) {
       clock_.now += std::chrono::seconds(what / 8);
     } else if (what < 80) {
-      clock_.now += settings_.lease + std::chrono::seconds(1);  // nobody has a lease any more
+      clock_.now += settings_.lease + std::chrono::seconds(1);  // every lease has expired
     } else {
       Start();
     }
@@ -200,7 +199,7 @@ class Server {
     return state_protect4_a(SP4_MACH_CRED, state_protect_ops4{.spo_must_enforce = all, .spo_must_allow = all});
   }
 
-  // In the grace period there may be something to reclaim first.
+  // In the grace period, first reclaims state.
   bool CreateSession() {
     const channel_attrs4 channel{.ca_headerpadsize = 0,
                                  .ca_maxrequestsize = 1 << 16,
@@ -243,7 +242,7 @@ class Server {
     const stateid4& state = states_[input.Octet() % states_.size()];
     if (kind < 32) return AddOpen(input);
     if (kind < 48) return AddLock(input, state);
-    // A stateid that there is, and the rest as it comes.
+    // An existing stateid and arbitrary other arguments.
     constexpr std::array kUnderState = {OP_READ,       OP_WRITE,     OP_SETATTR,     OP_DELEGRETURN, OP_FREE_STATEID,
                                         OP_ALLOCATE,   OP_SEEK,      OP_READ_PLUS,   OP_DEALLOCATE,  OP_OPEN_DOWNGRADE,
                                         OP_WRITE_SAME, OP_IO_ADVISE, OP_OPEN_CONFIRM};
@@ -254,7 +253,7 @@ class Server {
     } else if (kind < 112) {
       Add(OP_CLOSE, CLOSE4args{.seqid = input.Octet(), .open_stateid = state});
     } else {
-      encoder_->U32(kind % 80);  // some that there are not
+      encoder_->U32(kind % 80);  // including numbers that do not exist
       encoder_->Fixed(input.Take(input.Octet()));
     }
   }
@@ -323,7 +322,7 @@ class Server {
     return results;
   }
 
-  // What later operations may name. A few are enough, and keep the input's octets meaningful.
+  // Objects for later operations. A few are enough, and keep the input's octets meaningful.
   void Remember(const nfs_resop4& result) {
     if (result.resop() == OP_GETFH && result.opgetfh().status() == NFS4_OK && handles_.size() < kMost) {
       handles_.push_back(result.opgetfh().resok4().object);
@@ -336,7 +335,7 @@ class Server {
   }
 
   const nfs::TestInitiator machine_{"nfs/client.example.org@EXAMPLE.ORG"}, user_{"alice@EXAMPLE.ORG", 1000};
-  std::optional<rpc::Credential> secured_;  // none: AUTH_NONE
+  std::optional<rpc::Credential> secured_;  // nullopt means AUTH_NONE
   BufferPool buffers_;
   int64_t ticks_ = 0;
   nfs::Exports exports_;
@@ -344,7 +343,7 @@ class Server {
   const Settings settings_{.max_read = 4096, .max_write = 4096};
   OwnerNames owners_;
   SilentCallbacks callbacks_;
-  MemoryRecoveryStore* store_ = nullptr;  // recovery_'s
+  MemoryRecoveryStore* store_ = nullptr;  // owned by recovery_
   std::optional<RecoveryQueue> recovery_;
   MemoryReplyStore reply_store_;
   ReplyWriter replies_{reply_store_};
@@ -352,8 +351,8 @@ class Server {
   std::unique_ptr<Running> run_;
   rpc::Peer peer_;
   uint32_t xid_ = 0;
-  // Of each client.
-  size_t client_ = 0;  // whose turn it is
+  // One for each client.
+  size_t client_ = 0;  // the client of the next COMPOUND
   std::array<verifier4, kClients> verifiers_{};
   std::array<uint64_t, kClients> ids_{};
   std::array<SessionId, kClients> sessions_{};

@@ -1,6 +1,5 @@
-// Sequences of calls under RPCSEC_GSS, over a mechanism that any peer could speak: what a client does, what it does
-// wrong, and octets as they come, into a dispatcher with its reply cache. Each call has one reply at most, to itself;
-// what was sealed rightly is answered rightly.
+// Sequences of calls under RPCSEC_GSS, over a toy mechanism, to a dispatcher with its reply cache: valid calls, calls with errors, and
+// arbitrary octets. Each call must get at most one reply, with its own XID. A correctly sealed call must get a correct reply.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -155,7 +154,7 @@ class Server {
     Send(std::move(call));
   }
 
-  // On its way: an octet may be changed, the end cut off, or a payload put somewhere.
+  // Alters the call in transit: changes an octet, truncates it, or moves a part of it to a payload.
   void Spoil(rpc::Message& call, Input& input) {
     const uint8_t how = input.Octet();
     Octets octets = rpc::gss::testing::Copied(call.stream.bytes());

@@ -1,4 +1,4 @@
-// Bytes from a TCP peer: record marking in random pieces, and every record that comes out is dispatched.
+// A TCP peer's octets: record marking in random pieces. Each complete record is dispatched.
 //
 // Input: a seed octet for the sizes of the pieces, an octet for the record limit, then the stream.
 #include <algorithm>
@@ -21,7 +21,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// The reply must be one, and to this call.
+// The result must be a reply with the call's XID.
 Task<void> Serve(Dispatcher& dispatcher, const Peer& peer, Slice record, RecordWriter& writer) {
   Message call;
   call.stream = record;

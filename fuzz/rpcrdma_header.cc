@@ -1,5 +1,5 @@
-// Octets as an RPC-over-RDMA header: the parser agrees with the one generated from protocol/rpcrdma.x, what was parsed is
-// serialized to the same octets, and every plan made from it keeps within what was offered.
+// Octets as an RPC-over-RDMA header. The parser must agree with the one generated from protocol/rpcrdma.x. A parsed header must
+// serialize to the same octets. Each plan for it must stay within the offered chunks.
 #include <cstdlib>
 #include <vector>
 
@@ -47,7 +47,7 @@ void CheckReads(const Header& header, size_t inline_size) {
   Require(total == plan->total);
 }
 
-// A reply with payloads of lengths taken from the message itself.
+// A reply whose payloads have lengths from the message.
 void CheckReply(const Header& call, ConstBytes message) {
   static const std::vector<std::byte> octets(1 << 16);
   rpc::Message reply;

@@ -1,6 +1,6 @@
-// Octets as the Sends of a peer to a live server over the simulated network. Whatever they are, the run ends, every buffer
-// comes back, and the server keeps to the rules of the provider interface. Handles 0xfff00000 and 0xfff00001 stand for two
-// regions that are there, one to read and one to write, so that the fuzzer finds them.
+// Octets as the Sends of a peer to a server over the simulated network. The run must end, every buffer must be released, and the
+// server must obey the rules of the provider interface. The handles 0xfff00000 and 0xfff00001 name two existing regions, one to read
+// and one to write, so that the fuzzer finds them.
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -24,11 +24,11 @@ Task<void> CallBack(std::shared_ptr<rpc::BackChannel> back) {
   xdr::Encoder encoder(back->buffers());
   encoder.U32(back->xids().Next().value());
   encoder.U32(0);
-  // Whatever the peer makes of it.
+  // The peer's result does not matter.
   (void)co_await back->Call(encoder.Finish(), {.max_stream = 100, .results = {}});
 }
 
-// Replies as long, and with such payloads, as the call says.
+// Makes replies with the length and the payloads that the call requests.
 class Handler : public rpc::CallHandler {
  public:
   explicit Handler(bool calls_back) : calls_back_(calls_back) {}
@@ -62,7 +62,7 @@ class Handler : public rpc::CallHandler {
   const bool calls_back_;
 };
 
-// The peer: a bare endpoint with receives, and memory.
+// The peer: an endpoint with receives and memory.
 struct FuzzPeer {
   std::unique_ptr<rdma::Endpoint> endpoint;
   std::vector<std::byte> readable = std::vector<std::byte>(3000, std::byte{3}), writable = std::vector<std::byte>(3000);
@@ -133,7 +133,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     peer.regions = {peer.endpoint->Register(peer.readable, rdma::Access::kRemoteRead),
                     peer.endpoint->Register(peer.writable, rdma::Access::kRemoteWrite)};
     peer.endpoint->Start([&peer] { peer.Drain(); });
-    // Each message: its length in two octets, the first of which also says whether to wait after it.
+    // Each message begins with its length in two octets. The first octet also decides whether to wait after it.
     for (input = input.subspan(3); input.size() >= 2;) {
       const bool wait = (input[0] & std::byte{0x80}) != std::byte{0};
       const size_t length = std::min<size_t>(LoadBig<uint16_t>(input.data()) & 0xfff, input.size() - 2);

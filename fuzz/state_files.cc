@@ -1,5 +1,5 @@
-// What a server finds in its state directory: a file of ours, damaged, or anybody's. Each is taken or refused with a
-// message; what is taken can be worked with.
+// The files in a server's state directory: ours, damaged or of another program. The server must accept each file, or refuse it with
+// a message. An accepted file must be usable.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ using fuzz::Input;
   std::abort();
 }
 
-// In memory where there is room for it: every input writes files.
+// In memory if possible, because every input writes files.
 class Scratch {
  public:
   Scratch() {
@@ -53,7 +53,7 @@ std::vector<std::byte> Rest(Input& input) {
   return {taken.begin(), taken.end()};
 }
 
-// With a checksum that is right, which no fuzzer would find.
+// Adds a correct checksum, which a fuzzer would not find.
 void CheckReply(Input& input) {
   std::vector<std::byte> record = Rest(input);
   if (record.size() < ReplyRecord::kHeader) return;
@@ -61,7 +61,7 @@ void CheckReply(Input& input) {
   StoreBig(record.data(), Mix(record.size(), ConstBytes(record).subspan(8)));
   BufferPool pool;
   const auto reply = ReplyRecord::Parse(record, pool);
-  if (reply && ReplyRecord::Serialize(*reply) != record) Die("a reply is not what was kept");
+  if (reply && ReplyRecord::Serialize(*reply) != record) Die("the record changed in a round trip");
 }
 
 void CheckSession(Input& input) {
@@ -70,7 +70,7 @@ void CheckSession(Input& input) {
   std::vector<std::byte> file = Rest(input);
   if (repaired && file.size() >= 40) {
     CopyBytes(Bytes(file), AsBytes(std::string_view("pnstrp1\0", 8)));
-    // Few slots, and small: an honest file is as large as they are.
+    // Few and small slots, because a valid file has their size.
     file[8] = file[9] = file[10] = file[12] = file[13] = std::byte{};
     for (size_t i = 16; i < 32; ++i) file[i] = std::byte{};
     StoreBig(file.data() + 32, Mix(0, ConstBytes(file).first(32)));
@@ -82,7 +82,7 @@ void CheckSession(Input& input) {
   if (store) (*store)->Load();
 }
 
-// A database of ours in which octets have been changed.
+// Our database with changed octets.
 void CheckClients(Input& input) {
   const Scratch scratch;
   const std::filesystem::path file = scratch / "clients.sqlite";
@@ -108,7 +108,7 @@ void CheckClients(Input& input) {
   if (!store) return;
   const auto begun = (*store)->Begin(kLease, now);
   if (!begun) return;
-  if (begun->instance == 0 || begun->last_lease < Duration::zero()) Die("a run that cannot have been");
+  if (begun->instance == 0 || begun->last_lease < Duration::zero()) Die("an impossible run");
   (*store)->Record({"1four", {}});
   (*store)->EndGrace();
 }

@@ -1,4 +1,4 @@
-// Bytes into RPC messages, AUTH_SYS credentials and RPC-over-RDMA headers: the first octet chooses which.
+// Octets as RPC messages, AUTH_SYS credentials and RPC-over-RDMA headers. The first octet chooses the type.
 #include "protocol/rpc.h"
 #include "protocol/rpcrdma.h"
 #include "xdr_types.h"

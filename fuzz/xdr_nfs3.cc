@@ -1,4 +1,4 @@
-// Bytes into every argument and result of NFS version 3 and MOUNT: the first octet chooses which.
+// Octets as any argument or result of NFS version 3 and MOUNT. The first octet chooses the type.
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "xdr_types.h"

@@ -1,4 +1,4 @@
-// Bytes into whole COMPOUNDs of NFS version 4, calls and replies, in both directions: the first octet chooses which.
+// Octets as COMPOUNDs of NFS version 4, calls and replies in both directions. The first octet chooses the type.
 #include "protocol/nfs4_compound.h"
 #include "xdr_types.h"
 

@@ -1,4 +1,4 @@
-// Messages with items or placed results at odd places and of odd lengths, into the types that have payloads.
+// Decodes the types with payloads from messages whose items or placed results have odd places and lengths.
 #include <algorithm>
 
 #include "protocol/nfs3.h"
@@ -6,7 +6,7 @@
 
 namespace {
 
-// Takes numbers off the front of the input.
+// Takes numbers from the front of the input.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}

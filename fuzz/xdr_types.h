@@ -1,4 +1,4 @@
-// What the XDR fuzz targets share: one check, applied to every type of a protocol.
+// The check of the XDR fuzz targets, applied to every type of a protocol.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ inline void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Where `message` decodes as a T, what is encoded again must decode as the same value, be as long as EncodedSize says and
-// keep to MaxSize, both reduced and flat.
+// If `message` decodes as a T, encodes it again. The result must decode to the same value, have the length EncodedSize, and not
+// exceed MaxSize, both reduced and flat.
 template <class T>
 void CheckType(const xdr::Message& message) {
   static BufferPool pool;
@@ -40,7 +40,7 @@ void CheckType(const xdr::Message& message) {
   Require(xdr::DecodeWhole<T>(flat) == value);
 }
 
-// The check for arguments and results of the procedure that `which` selects.
+// Checks the arguments and results of the procedure that `which` selects.
 template <class Procedures>
 void CheckProcedure(uint8_t which, const xdr::Message& message) {
   uint8_t index = 0;

@@ -12,7 +12,7 @@ function(penstock_xdrgen outputs)
   foreach(input ${ARGN})
     get_filename_component(name ${input} NAME_WE)
     set(header ${PENSTOCK_GENERATED}/${folder}/${name}.h)
-    # Every definition is a dependency, since one may import another.
+    # Every definition is a dependency, because one may import another.
     add_custom_command(OUTPUT ${header}
       COMMAND /usr/bin/python3 -B ${xdrgen}/xdrgen.py ${CMAKE_CURRENT_SOURCE_DIR}/${input} ${header}
       DEPENDS ${definitions} ${tool}
