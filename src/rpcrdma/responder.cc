@@ -140,7 +140,7 @@ Task<void> Responder::Serve(Received message) {
 
   ReleaseRoom(pulled);
   if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) (void)co_await AwaitQueueRoom(request.xid);
-  Work work;
+  WorkBatch work;
   if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
   // The buffers of small calls, and what executes them, are not counted: there are no more of them than credits, and what they
   // had would be missing for the calls that they may have to wait for.
@@ -201,7 +201,7 @@ void Responder::HandleRoom() {
 }
 
 Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call) {
-  Work work;
+  WorkBatch work;
   auto pull = [&](const ReadChunk& chunk) {
     BufferRef buffer = connection_.buffers().Allocate(chunk.length);
     PostReads(plan.SegmentsOf(chunk), buffer, work);
@@ -216,7 +216,7 @@ Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Mes
   co_return pulled;
 }
 
-void Responder::Remember(RefusedCalls::Key key, const Work& work) {
+void Responder::Remember(RefusedCalls::Key key, const WorkBatch& work) {
   if (work.refused() && refused_) refused_->Add(peer_.address.address(), key, connection_.timers().Now());
 }
 
@@ -229,7 +229,7 @@ bool Responder::IsRefused(const Header& call) const {
          refused_->Refuses(peer_.address.address(), KeyOf(call), connection_.timers().Now());
 }
 
-void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work) {
+void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work) {
   const uint32_t max_transfer = connection_.endpoint().limits().max_transfer;
   std::byte* to = buffer->data();
   for (const Segment& segment : segments) {
@@ -271,7 +271,7 @@ bool Responder::CanSend(rpc::Message& reply) {
   return loaded.has_value();
 }
 
-bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work) {
+bool Responder::PostReply(const rpc::Message& reply, Header& header, WorkBatch& work) {
   rdma::SendRequest send;
   // RFC 8797 §4.1
   if (connection_.thresholds().remote_invalidation) send.invalidate = HandleToInvalidate(header);
@@ -299,7 +299,7 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
   return true;
 }
 
-void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, Work& work) {
+void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work) {
   const rdma::Limits& limits = connection_.endpoint().limits();
   GatherCursor cursor(gather);
   for (const Segment& segment : segments) {
@@ -325,7 +325,7 @@ Task<void> Responder::SendError(FixedHeader request, ErrorCode error) {
   header.lowest_version = header.highest_version = kProtocolVersion;
   rdma::SendRequest send;
   send.gather.push_back(connection_.Serialize(header));
-  Work work;
+  WorkBatch work;
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
   ++answers_queued_;

@@ -14,7 +14,7 @@
 #include "rpcrdma/read_queue.h"
 #include "rpcrdma/refused_calls.h"
 #include "rpcrdma/wait_queue.h"
-#include "rpcrdma/work.h"
+#include "rpcrdma/work_batch.h"
 
 namespace penstock::rpcrdma {
 
@@ -60,20 +60,20 @@ class Responder {
 
   Task<void> Serve(Received message);
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
-  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
+  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);
   // Whether the reply has data in files that the provider cannot send.
   bool MustLoad(const rpc::Message& reply) const;
   // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
   bool CanSend(rpc::Message& reply);
   // False where the reply cannot be sent in the chunks that the call has offered.
-  bool PostReply(const rpc::Message& reply, Header& header, Work& work);
-  void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, Work& work);
+  bool PostReply(const rpc::Message& reply, Header& header, WorkBatch& work);
+  void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work);
   // Answers with RDMA_ERROR; done when it is sent.
   Task<void> SendError(FixedHeader request, ErrorCode error);
   // True while the peer has not left more answers untaken than it could have calls unanswered.
   bool TakesAnswers();
   // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered. See RefusedCalls.
-  void Remember(RefusedCalls::Key key, const Work& work);
+  void Remember(RefusedCalls::Key key, const WorkBatch& work);
   RefusedCalls::Key KeyOf(const Header& call) const;
   bool IsRefused(const Header& call) const;
   // A call's answer is posted, or there will be none.
