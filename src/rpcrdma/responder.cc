@@ -146,7 +146,7 @@ Task<void> Responder::Serve(Received message) {
   // had would be missing for the calls that they may have to wait for.
   const size_t held = reply.memory();
   const Counted counted(*this, held);
-  if (!connection_.lost() && !PostReply(reply, header, work)) co_return refuse("its chunks cannot take the reply");
+  if (!connection_.lost() && !PostReply(reply, std::move(header), work)) co_return refuse("its chunks cannot take the reply");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
   ++answers_queued_;
@@ -271,13 +271,10 @@ bool Responder::CanSend(rpc::Message& reply) {
   return loaded.has_value();
 }
 
-bool Responder::PostReply(const rpc::Message& reply, Header& header, WorkBatch& work) {
-  rdma::SendRequest send;
-  // RFC 8797 §4.1
-  if (connection_.thresholds().remote_invalidation) send.invalidate = HandleToInvalidate(header);
-
-  const ReplyForm form = PlanReply(reply, connection_.thresholds().send, header);
-  if (form == ReplyForm::kImpossible) return false;
+bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& work) {
+  std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), connection_.thresholds().send);
+  if (!plan) return false;
+  Header& header = plan->header;
 
   // All Writes before the Send: then their bytes are in place when the Send is received (RFC 8166 §3.4.6).
   const WriteList& writes = header.chunks.writes;
@@ -285,15 +282,18 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, WorkBatch& 
   for (size_t n = 0; n < reply.items.size() && n < writes.size(); ++n) {
     if (placed(n)) PostWrites({reply.items[n].data}, writes.chunk(n), work);
   }
-  if (form == ReplyForm::kLong) {
+  if (plan->form == ReplyForm::kLong) {
     rdma::Gather stream;
     AppendPayload(reply, placed, stream);
     PostWrites(stream, header.chunks.reply, work);
   }
 
   header.fixed.credits = credits_.Grant(header.fixed.credits);
+  rdma::SendRequest send;
+  // RFC 8797 §4.1
+  if (connection_.thresholds().remote_invalidation) send.invalidate = plan->invalidate;
   send.gather.push_back(connection_.Serialize(header));
-  if (form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
+  if (plan->form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
   return true;

@@ -65,8 +65,8 @@ class Responder {
   bool MustLoad(const rpc::Message& reply) const;
   // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
   bool CanSend(rpc::Message& reply);
-  // False where the reply cannot be sent in the chunks that the call has offered.
-  bool PostReply(const rpc::Message& reply, Header& header, WorkBatch& work);
+  // False where the reply cannot be sent in the chunks that the call has offered. `call` is its header.
+  bool PostReply(const rpc::Message& reply, Header call, WorkBatch& work);
   void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work);
   // Answers with RDMA_ERROR; done when it is sent.
   Task<void> SendError(FixedHeader request, ErrorCode error);
