@@ -58,14 +58,14 @@ void CheckReply(const Header& call, ConstBytes message) {
     const size_t length = LoadBig<uint16_t>(message.data() + 2 * n);
     reply.items.push_back({offset, Data(Slice::Borrowed(ConstBytes(octets).first(length)))});
   }
-  Header header = call;
   const uint32_t threshold = 1024;
-  const ReplyForm form = PlanReply(reply, threshold, header);
-  if (form == ReplyForm::kImpossible) return;
+  const std::optional<ReplyPlan> plan = PlanReply(reply, call, threshold);
+  if (!plan) return;
+  const Header& header = plan->header;
   Require(header.serialized_size() <= threshold);
   Require(rpcrdma::CheckReply(call.chunks, header).has_value());
   for (size_t n = 0; n < header.chunks.writes.size(); ++n) {
-    const uint64_t length = TotalLength(std::as_const(header.chunks.writes).chunk(n));
+    const uint64_t length = TotalLength(header.chunks.writes.chunk(n));
     Require(length == (n < count && IsPlaced(header.chunks.writes, n) ? reply.items[n].data.size() : 0));
   }
 }

@@ -9,7 +9,7 @@
 #include "rpc/header.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
-#include "rpcrdma/work.h"
+#include "rpcrdma/work_batch.h"
 
 namespace penstock::rpcrdma {
 namespace {
@@ -100,7 +100,7 @@ void Connection::HandleCompletion(rdma::Completion& completion) {
       if (responder_) responder_->HandleReadDone();  // nobody else reads
       [[fallthrough]];
     default:
-      if (Work* work = Work::Of(completion.context)) work->HandleCompletion(completion.status);
+      if (WorkBatch* work = WorkBatch::From(completion.context)) work->HandleCompletion(completion.status);
       return;
   }
 }

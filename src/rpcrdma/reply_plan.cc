@@ -1,6 +1,8 @@
 #include "rpcrdma/reply_plan.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "rpcrdma/payload.h"
 
@@ -16,30 +18,6 @@ bool Fill(std::span<Segment> segments, uint64_t length) {
   return length == 0;
 }
 
-}  // namespace
-
-ReplyForm PlanReply(const rpc::Message& reply, uint32_t threshold, Header& header) {
-  ChunkLists& chunks = header.chunks;
-  chunks.reads.clear();  // RFC 8166 §4.3.1: no Read list in replies
-  for (size_t n = 0; n < chunks.writes.size(); ++n) {
-    std::span<Segment> chunk = chunks.writes.chunk(n);
-    const size_t length = n < reply.items.size() && !chunk.empty() ? reply.items[n].data.size() : 0;
-    // What does not fit must not go anywhere else either (RFC 8166 §6.1).
-    if (!Fill(chunk, length)) return ReplyForm::kImpossible;
-  }
-
-  const size_t header_size = HeaderSize(chunks);
-  const size_t payload_size = PayloadSize(reply, [&](size_t n) { return IsPlaced(chunks.writes, n); });
-  if (header_size + payload_size <= threshold) {
-    header.fixed.procedure = Procedure::kMsg;
-    Fill(chunks.reply, 0);
-    return ReplyForm::kShort;
-  }
-  if (!chunks.has_reply || header_size > threshold || !Fill(chunks.reply, payload_size)) return ReplyForm::kImpossible;
-  header.fixed.procedure = Procedure::kNomsg;
-  return ReplyForm::kLong;
-}
-
 std::optional<rdma::Stag> HandleToInvalidate(const Header& call) {
   const ChunkLists& chunks = call.chunks;
   for (size_t n = 0; n < chunks.writes.size(); ++n) {
@@ -48,6 +26,35 @@ std::optional<rdma::Stag> HandleToInvalidate(const Header& call) {
   if (!chunks.reply.empty()) return chunks.reply.front().stag;
   if (!chunks.reads.empty()) return chunks.reads.front().target.stag;
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint32_t threshold) {
+  ReplyPlan plan;
+  plan.invalidate = HandleToInvalidate(call);
+  plan.header = std::move(call);
+  ChunkLists& chunks = plan.header.chunks;
+  chunks.reads.clear();  // RFC 8166 §4.3.1: no Read list in replies
+  for (size_t n = 0; n < chunks.writes.size(); ++n) {
+    std::span<Segment> chunk = chunks.writes.chunk(n);
+    const size_t length = n < reply.items.size() && !chunk.empty() ? reply.items[n].data.size() : 0;
+    // What does not fit must not go anywhere else either (RFC 8166 §6.1).
+    if (!Fill(chunk, length)) return std::nullopt;
+  }
+
+  const size_t header_size = HeaderSize(chunks);
+  const size_t payload_size = PayloadSize(reply, [&](size_t n) { return IsPlaced(chunks.writes, n); });
+  if (header_size + payload_size <= threshold) {
+    plan.form = ReplyForm::kShort;
+    plan.header.fixed.procedure = Procedure::kMsg;
+    Fill(chunks.reply, 0);
+    return plan;
+  }
+  if (!chunks.has_reply || header_size > threshold || !Fill(chunks.reply, payload_size)) return std::nullopt;
+  plan.form = ReplyForm::kLong;
+  plan.header.fixed.procedure = Procedure::kNomsg;
+  return plan;
 }
 
 }  // namespace penstock::rpcrdma

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 
 #include "rpc/transport.h"
 #include "rpcrdma/header.h"
@@ -15,21 +15,25 @@
 namespace penstock::rpcrdma {
 
 enum class ReplyForm : uint8_t {
-  kShort,       // RDMA_MSG: header and Payload stream in one Send
-  kLong,        // RDMA_NOMSG: the Payload stream in the Reply chunk
-  kImpossible,  // fits nowhere: answered with ERR_CHUNK
+  kShort,  // RDMA_MSG: header and Payload stream in one Send
+  kLong,   // RDMA_NOMSG: the Payload stream in the Reply chunk
+};
+
+struct ReplyPlan {
+  ReplyForm form{};
+  // The call's header turned into the reply's: procedure, and the lists with the lengths that the reply uses. XID and
+  // credits are still those of the call.
+  Header header;
+  // The handle to invalidate along with the reply (RFC 8797 §4.1): that of the first segment of a chunk of this call, if the
+  // call has a chunk. Never the handle of a later segment, which may be the requester's permanent one for XDR padding.
+  std::optional<rdma::Stag> invalidate;
 };
 
 // True where the n-th payload goes to a Write chunk of `writes`.
 inline bool IsPlaced(const WriteList& writes, size_t n) { return n < writes.size() && !writes.chunk(n).empty(); }
 
-// Turns the header of a call into the header of its reply: procedure, and the lists with the lengths that are going to be
-// used. XID and credits are the caller's business. No Send may be longer than `threshold`. With kImpossible `header` is spoilt.
-ReplyForm PlanReply(const rpc::Message& reply, uint32_t threshold, Header& header);
-
-// The handle to invalidate along with the reply (RFC 8797 §4.1): of the first segment of a chunk of this call, where there
-// is one. Never that of a later segment, which may be the requester's permanent one for XDR padding.
-// `call` is the header as it was received.
-std::optional<rdma::Stag> HandleToInvalidate(const Header& call);
+// `call` is the call's header as it was received. No Send may be longer than `threshold`. Returns none if the reply fits
+// nowhere; the responder then answers with ERR_CHUNK.
+std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint32_t threshold);
 
 }  // namespace penstock::rpcrdma

@@ -25,7 +25,7 @@ Header Call(const std::vector<std::vector<uint32_t>>& writes, const std::optiona
   return header;
 }
 
-class ReplyPlan : public testing::Test {
+class ReplyPlanTest : public testing::Test {
  protected:
   rpc::Message Reply(size_t stream, const std::vector<size_t>& payloads) {
     stream_ = Pattern(stream);
@@ -36,9 +36,15 @@ class ReplyPlan : public testing::Test {
     for (size_t size : payloads) message.items.push_back(ItemAt(offset += 4, ConstBytes(octets_).first(size)));
     return message;
   }
-  ReplyForm Plan(const rpc::Message& reply, Header call, uint32_t threshold = 1024) {
-    header_ = std::move(call);
-    return PlanReply(reply, threshold, header_);
+  // Keeps the header of the plan in header_.
+  std::optional<ReplyForm> Plan(const rpc::Message& reply, Header call) {
+    std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), 1024);
+    if (!plan) return std::nullopt;
+    header_ = std::move(plan->header);
+    return plan->form;
+  }
+  std::optional<rdma::Stag> Invalidated(Header call) {
+    return PlanReply(Reply(0, {}), std::move(call), 1024)->invalidate;
   }
   std::vector<std::vector<uint32_t>> Writes() {
     std::vector<std::vector<uint32_t>> out;
@@ -60,34 +66,34 @@ class ReplyPlan : public testing::Test {
 
 using Lists = std::vector<std::vector<uint32_t>>;
 
-TEST_F(ReplyPlan, AShortReplyToACallWithoutChunks) {
+TEST_F(ReplyPlanTest, AShortReplyToACallWithoutChunks) {
   EXPECT_EQ(Plan(Reply(100, {}), Call({})), ReplyForm::kShort);
   EXPECT_EQ(header_.fixed.procedure, Procedure::kMsg);
   EXPECT_TRUE(header_.chunks.empty()) << "not even the Read list";
 }
 
-TEST_F(ReplyPlan, FillsSegmentsInOrderAndSetsTheRestToZero) {
+TEST_F(ReplyPlanTest, FillsSegmentsInOrderAndSetsTheRestToZero) {
   EXPECT_EQ(Plan(Reply(100, {1500}), Call({{1000, 1000, 1000}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{1000, 500, 0}}));
   EXPECT_EQ(std::as_const(header_.chunks.writes).chunk(0)[1], (Segment{Stag(2), 500, 2000}));
 }
 
-TEST_F(ReplyPlan, NeverWritesPadding) {
+TEST_F(ReplyPlanTest, NeverWritesPadding) {
   EXPECT_EQ(Plan(Reply(100, {1001}), Call({{1001, 3}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{1001, 0}}));
 }
 
-TEST_F(ReplyPlan, TheNthPayloadGoesToTheNthChunk) {
+TEST_F(ReplyPlanTest, TheNthPayloadGoesToTheNthChunk) {
   EXPECT_EQ(Plan(Reply(100, {10, 2000}), Call({{100}, {2000}, {300}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{10}, {2000}, {0}}));
 }
 
-TEST_F(ReplyPlan, APayloadOfLengthZeroStillHasItsChunk) {
+TEST_F(ReplyPlanTest, APayloadOfLengthZeroStillHasItsChunk) {
   EXPECT_EQ(Plan(Reply(100, {0, 50}), Call({{100}, {100}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{0}, {50}}));
 }
 
-TEST_F(ReplyPlan, AnEmptyChunkAsksForItsPayloadInline) {
+TEST_F(ReplyPlanTest, AnEmptyChunkAsksForItsPayloadInline) {
   EXPECT_EQ(Plan(Reply(100, {50, 60}), Call({{}, {100}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{}, {60}}));
   EXPECT_FALSE(IsPlaced(header_.chunks.writes, 0));
@@ -95,21 +101,21 @@ TEST_F(ReplyPlan, AnEmptyChunkAsksForItsPayloadInline) {
   EXPECT_FALSE(IsPlaced(header_.chunks.writes, 2));
 }
 
-TEST_F(ReplyPlan, UnusedChunksGoBackWithAllTheirSegments) {
+TEST_F(ReplyPlanTest, UnusedChunksGoBackWithAllTheirSegments) {
   EXPECT_EQ(Plan(Reply(100, {}), Call({{100, 100}, {}, {300}}, {{500, 500}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{0, 0}, {}, {0}}));
   EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{0, 0}));
   EXPECT_TRUE(header_.chunks.has_reply);
 }
 
-TEST_F(ReplyPlan, PayloadsWithoutChunksCountForTheInlineThreshold) {
+TEST_F(ReplyPlanTest, PayloadsWithoutChunksCountForTheInlineThreshold) {
   const size_t room = 1024 - 28 - 100;
   EXPECT_EQ(Plan(Reply(100, {room}), Call({})), ReplyForm::kShort);
-  EXPECT_EQ(Plan(Reply(100, {room + 1}), Call({})), ReplyForm::kImpossible);
+  EXPECT_EQ(Plan(Reply(100, {room + 1}), Call({})), std::nullopt);
   EXPECT_EQ(Plan(Reply(100, {room - 3}), Call({})), ReplyForm::kShort) << "with three octets of padding";
 }
 
-TEST_F(ReplyPlan, TheReplyChunkIsUsedExactlyWhereTheReplyDoesNotFitInline) {
+TEST_F(ReplyPlanTest, TheReplyChunkIsUsedExactlyWhereTheReplyDoesNotFitInline) {
   const size_t room = 1024 - 28 - 4 - 16;
   EXPECT_EQ(Plan(Reply(room, {}), Call({}, {{4000}})), ReplyForm::kShort);
   EXPECT_EQ(ReplyChunk(), std::vector<uint32_t>{0});
@@ -118,26 +124,26 @@ TEST_F(ReplyPlan, TheReplyChunkIsUsedExactlyWhereTheReplyDoesNotFitInline) {
   EXPECT_EQ(header_.fixed.procedure, Procedure::kNomsg);
 }
 
-TEST_F(ReplyPlan, WriteListAndReplyChunkTogether) {
+TEST_F(ReplyPlanTest, WriteListAndReplyChunkTogether) {
   EXPECT_EQ(Plan(Reply(2000, {5000, 7}), Call({{5000}}, {{1500, 1500}})), ReplyForm::kLong);
   EXPECT_EQ(Writes(), (Lists{{5000}}));
   EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{1500, 508})) << "the second payload, padded, is in the stream";
 }
 
-TEST_F(ReplyPlan, WhatFitsNowhereIsImpossible) {
-  EXPECT_EQ(Plan(Reply(2000, {}), Call({})), ReplyForm::kImpossible);
-  EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{}})), ReplyForm::kImpossible);
-  EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{1000, 999}})), ReplyForm::kImpossible);
-  EXPECT_EQ(Plan(Reply(100, {101}), Call({{100}})), ReplyForm::kImpossible) << "though it would fit inline";
-  EXPECT_EQ(Plan(Reply(2000, {}), Call({std::vector<uint32_t>(100, 1)}, {{4000}})), ReplyForm::kImpossible)
+TEST_F(ReplyPlanTest, WhatFitsNowhereIsImpossible) {
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({})), std::nullopt);
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{}})), std::nullopt);
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{1000, 999}})), std::nullopt);
+  EXPECT_EQ(Plan(Reply(100, {101}), Call({{100}})), std::nullopt) << "though it would fit inline";
+  EXPECT_EQ(Plan(Reply(2000, {}), Call({std::vector<uint32_t>(100, 1)}, {{4000}})), std::nullopt)
       << "the header alone is too long";
 }
 
-TEST(HandleToInvalidate, IsThatOfAFirstSegment) {
-  EXPECT_EQ(HandleToInvalidate(Call({{}, {1, 2}}, {{3}})), Stag(1));
-  EXPECT_EQ(HandleToInvalidate(Call({}, {{3}})), Stag(1));
-  EXPECT_EQ(HandleToInvalidate(Call({})), Stag(99));
-  EXPECT_EQ(HandleToInvalidate(Header()), std::nullopt);
+TEST_F(ReplyPlanTest, InvalidatesTheHandleOfAFirstSegment) {
+  EXPECT_EQ(Invalidated(Call({{}, {1, 2}}, {{3}})), Stag(1));
+  EXPECT_EQ(Invalidated(Call({}, {{3}})), Stag(1));
+  EXPECT_EQ(Invalidated(Call({})), Stag(99));
+  EXPECT_EQ(Invalidated(Header()), std::nullopt);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "rpcrdma/credits.h"
 #include "rpcrdma/pending_calls.h"
 #include "rpcrdma/wait_queue.h"
-#include "rpcrdma/work.h"
+#include "rpcrdma/work_batch.h"
 
 namespace penstock::rpcrdma {
 
@@ -79,7 +79,7 @@ class Requester : public rpc::Channel {
     std::vector<Slice> sinks;          // memory of the Write chunks
     std::vector<BufferRef> arguments;  // memory of ours in Read chunks
     Slice reply_chunk;
-    Work work;
+    WorkBatch work;
     OneShot<Outcome> outcome;
     uint64_t sent_at = 0;  // in ticks
   };

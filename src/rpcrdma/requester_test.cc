@@ -82,17 +82,8 @@ class RequesterTest : public testing::Test {
     endpoint_ = *std::move(result);
   }
   void Drain() {
-    std::array<rdma::Completion, 4> batch;
-    size_t count;
-    do {
-      count = endpoint_->Poll(batch);
-      for (size_t i = 0; i < count; ++i) {
-        if (batch[i].operation != rdma::Operation::kReceive || batch[i].status != rdma::Status::kSuccess) continue;
-        ConstBytes bytes = batch[i].buffer->bytes().first(batch[i].length);
-        calls_.emplace_back(bytes.begin(), bytes.end());
-        endpoint_->PostReceive(0, std::move(batch[i].buffer));
-      }
-    } while (count == batch.size());
+    TakeMessages(*endpoint_,
+                 [this](const rdma::Completion&, ByteVector octets) { calls_.push_back(std::move(octets)); });
   }
 };
 

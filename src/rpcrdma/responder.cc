@@ -69,7 +69,7 @@ void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
 // One that keeps to its credits has seen the answer to each call but the last credits_.receives_needed(); as many again may
 // have left without our knowing yet.
 bool Responder::TakesAnswers() {
-  if (answers_queued_ < 2 * credits_.receives_needed()) return true;
+  if (replies_queued_ < 2 * credits_.receives_needed()) return true;
   connection_.Disconnect("the peer does not take its answers");
   return false;
 }
@@ -82,13 +82,15 @@ void Responder::HandleLost() {
 
 Task<void> Responder::Serve(Received message) {
   Connection::Activity activity(connection_);
+  std::optional<rpc::CallOrder::Place> place;
+  UnansweredCall unanswered(*this);
+  PullRoom pulled;
   Header& header = message.header;
   const FixedHeader request = header.fixed;
   const RefusedCalls::Key key = KeyOf(header);
   auto refuse = [this, &request](std::string_view why) {
     log::debug("call {:08x} refused: {}", request.xid.value(), why);
     Spawn(SendError(request, ErrorCode::kChunk));
-    EndCall();
   };
 
   connection_.LogState(request.xid, "received, {} octets, {} Read segments, {} Write chunks{}", message.bytes.size(),
@@ -96,68 +98,66 @@ Task<void> Responder::Serve(Received message) {
                        header.chunks.has_reply ? ", a Reply chunk" : "");
   // Reassemble: the Payload stream from the Send or the position-zero chunk, the items from the other Read chunks.
   rpc::Message call;
-  Room pulled;
   if (request.procedure == Procedure::kMsg) call.stream = message.payload();
   if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported here");
-  std::optional<rpc::CallOrder::Place> place;
   if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {
     if (peer_.order) place.emplace(peer_.order->Enter(request.xid));
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
     if (!plan) co_return refuse(ToString(plan.error()));
-    pulled = RoomFor(*plan);
-    bool ready = room_.empty() && TakeRoom(pulled);
+    const Room room = RoomFor(*plan);
+    bool ready = room_.empty() && TakeRoom(room);
     if (!ready) {
-      connection_.LogState(request.xid, "waiting for room to pull {} octets", pulled.octets);
-      ready = co_await room_.Wait(pulled);
+      connection_.LogState(request.xid, "waiting for room to pull {} octets", room.octets);
+      ready = co_await room_.Wait(room);
     }
-    if (ready) {
-      connection_.LogState(request.xid, "pulling {} octets", pulled.octets);
-      ready = co_await Pull(key, *plan, call);
-      if (!ready) ReleaseRoom(pulled);
-    }
-    if (!ready) co_return EndCall();  // the connection is lost
+    if (!ready) co_return;  // the connection is lost
+    pulled = PullRoom(*this, room);
+    connection_.LogState(request.xid, "pulling {} octets", room.octets);
+    ready = co_await Pull(key, *plan, call);
+    if (!ready) co_return;  // the connection is lost
   }
   message.bytes = {};
   // RFC 8166 §4.5.2
-  if (!BeginsWith(call.stream, request.xid)) {
-    ReleaseRoom(pulled);
-    co_return refuse("its XID is another in its stream");
-  }
+  if (!BeginsWith(call.stream, request.xid)) co_return refuse("its XID is another in its stream");
   // What says that it is something else is passed over in silence: nobody waits for a reply to it.
-  if (rpc::DirectionOf(call.stream.bytes()) != rpc::Direction::kCall) {
-    ReleaseRoom(pulled);
-    co_return EndCall();
-  }
+  if (rpc::DirectionOf(call.stream.bytes()) != rpc::Direction::kCall) co_return;
 
   bool ready = queued_octets_ <= options_.max_queued_octets;
   if (!ready) ready = co_await AwaitQueueRoom(request.xid);
-  if (!ready) {
-    ReleaseRoom(pulled);
-    co_return EndCall();
-  }
+  if (!ready) co_return;
   connection_.LogState(request.xid, "executing");
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
-  ReleaseRoom(pulled);
+  pulled.GiveBack();
+  HandleRoom();  // also after a call without chunks: the connection's own memory may have become free meanwhile
   if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) (void)co_await AwaitQueueRoom(request.xid);
-  Work work;
-  if (!connection_.lost() && !CanSend(reply)) co_return EndCall();
+  WorkBatch work;
+  if (!connection_.lost() && !CanSend(reply)) co_return;
   // The buffers of small calls, and what executes them, are not counted: there are no more of them than credits, and what they
   // had would be missing for the calls that they may have to wait for.
   const size_t held = reply.memory();
-  const Counted counted(*this, held);
-  if (!connection_.lost() && !PostReply(reply, header, work)) co_return refuse("its chunks cannot take the reply");
+  const CountedMemory counted = CountMemory(held);
+  if (!connection_.lost() && !PostReply(reply, std::move(header), work))
+    co_return refuse("its chunks cannot take the reply");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
-  ++answers_queued_;
-  queued_octets_ += held;
-  EndCall();
+  const QueuedReply queued = QueueReply(held);
+  unanswered.GiveBack();
   place.reset();
   co_await work;  // what is borrowed in `reply` is free again
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
   Remember(key, work);
-  --answers_queued_;
-  queued_octets_ -= held;
+}
+
+Responder::QueuedReply Responder::QueueReply(size_t octets) {
+  ++replies_queued_;
+  queued_octets_ += octets;
+  return QueuedReply(*this, octets);
+}
+
+void Responder::HandleReplySent(size_t octets) {
+  --replies_queued_;
+  queued_octets_ -= octets;
   while (!queue_room_.empty() && queued_octets_ <= options_.max_queued_octets) queue_room_.WakeFront();
 }
 
@@ -168,12 +168,13 @@ Task<bool> Responder::AwaitQueueRoom(rpc::Xid xid) {
 
 // ---- the call ----
 
-Responder::Counted::Counted(Responder& responder, size_t octets) : responder_(responder), octets_(octets) {
-  if (auto* memory = responder_.memory_) memory->Update(memory->used() + octets_);
+Responder::CountedMemory Responder::CountMemory(size_t octets) {
+  if (memory_) memory_->Update(memory_->used() + octets);
+  return CountedMemory(*this, octets);
 }
 
-Responder::Counted::~Counted() {
-  if (auto* memory = responder_.memory_) memory->Update(memory->used() - octets_);
+void Responder::UncountMemory(size_t octets) {
+  if (memory_) memory_->Update(memory_->used() - octets);
 }
 
 Responder::Room Responder::RoomFor(const ReadPlan& plan) {
@@ -190,7 +191,7 @@ bool Responder::TakeRoom(const Room& room) {
   return true;
 }
 
-void Responder::ReleaseRoom(const Room& room) {
+void Responder::ReleaseRoom(Room room) {
   pulled_octets_ -= room.octets;
   if (memory_) memory_->Update(memory_->used() - room.memory);
   HandleRoom();
@@ -201,7 +202,7 @@ void Responder::HandleRoom() {
 }
 
 Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call) {
-  Work work;
+  WorkBatch work;
   auto pull = [&](const ReadChunk& chunk) {
     BufferRef buffer = connection_.buffers().Allocate(chunk.length);
     PostReads(plan.SegmentsOf(chunk), buffer, work);
@@ -216,7 +217,7 @@ Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Mes
   co_return pulled;
 }
 
-void Responder::Remember(RefusedCalls::Key key, const Work& work) {
+void Responder::Remember(RefusedCalls::Key key, const WorkBatch& work) {
   if (work.refused() && refused_) refused_->Add(peer_.address.address(), key, connection_.timers().Now());
 }
 
@@ -229,7 +230,7 @@ bool Responder::IsRefused(const Header& call) const {
          refused_->Refuses(peer_.address.address(), KeyOf(call), connection_.timers().Now());
 }
 
-void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work) {
+void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work) {
   const uint32_t max_transfer = connection_.endpoint().limits().max_transfer;
   std::byte* to = buffer->data();
   for (const Segment& segment : segments) {
@@ -271,13 +272,10 @@ bool Responder::CanSend(rpc::Message& reply) {
   return loaded.has_value();
 }
 
-bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work) {
-  rdma::SendRequest send;
-  // RFC 8797 §4.1
-  if (connection_.thresholds().remote_invalidation) send.invalidate = HandleToInvalidate(header);
-
-  const ReplyForm form = PlanReply(reply, connection_.thresholds().send, header);
-  if (form == ReplyForm::kImpossible) return false;
+bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& work) {
+  std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), connection_.thresholds().send);
+  if (!plan) return false;
+  Header& header = plan->header;
 
   // All Writes before the Send: then their bytes are in place when the Send is received (RFC 8166 §3.4.6).
   const WriteList& writes = header.chunks.writes;
@@ -285,21 +283,24 @@ bool Responder::PostReply(const rpc::Message& reply, Header& header, Work& work)
   for (size_t n = 0; n < reply.items.size() && n < writes.size(); ++n) {
     if (placed(n)) PostWrites({reply.items[n].data}, writes.chunk(n), work);
   }
-  if (form == ReplyForm::kLong) {
+  if (plan->form == ReplyForm::kLong) {
     rdma::Gather stream;
     AppendPayload(reply, placed, stream);
     PostWrites(stream, header.chunks.reply, work);
   }
 
   header.fixed.credits = credits_.Grant(header.fixed.credits);
+  rdma::SendRequest send;
+  // RFC 8797 §4.1
+  if (connection_.thresholds().remote_invalidation) send.invalidate = plan->invalidate;
   send.gather.push_back(connection_.Serialize(header));
-  if (form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
+  if (plan->form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
   return true;
 }
 
-void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, Work& work) {
+void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work) {
   const rdma::Limits& limits = connection_.endpoint().limits();
   GatherCursor cursor(gather);
   for (const Segment& segment : segments) {
@@ -325,12 +326,11 @@ Task<void> Responder::SendError(FixedHeader request, ErrorCode error) {
   header.lowest_version = header.highest_version = kProtocolVersion;
   rdma::SendRequest send;
   send.gather.push_back(connection_.Serialize(header));
-  Work work;
+  WorkBatch work;
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
-  ++answers_queued_;
+  const QueuedReply queued = QueueReply(0);
   co_await work;
-  --answers_queued_;
 }
 
 }  // namespace penstock::rpcrdma

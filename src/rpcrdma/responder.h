@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/task.h"
+#include "base/ticket.h"
 #include "rpc/memory_budget.h"
 #include "rpc/transport.h"
 #include "rpcrdma/connection.h"
@@ -14,7 +15,7 @@
 #include "rpcrdma/read_queue.h"
 #include "rpcrdma/refused_calls.h"
 #include "rpcrdma/wait_queue.h"
-#include "rpcrdma/work.h"
+#include "rpcrdma/work_batch.h"
 
 namespace penstock::rpcrdma {
 
@@ -60,41 +61,41 @@ class Responder {
 
   Task<void> Serve(Received message);
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
-  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, Work& work);
+  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);
   // Whether the reply has data in files that the provider cannot send.
   bool MustLoad(const rpc::Message& reply) const;
   // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
   bool CanSend(rpc::Message& reply);
-  // False where the reply cannot be sent in the chunks that the call has offered.
-  bool PostReply(const rpc::Message& reply, Header& header, Work& work);
-  void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, Work& work);
+  // False where the reply cannot be sent in the chunks that the call has offered. `call` is its header.
+  bool PostReply(const rpc::Message& reply, Header call, WorkBatch& work);
+  void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work);
   // Answers with RDMA_ERROR; done when it is sent.
   Task<void> SendError(FixedHeader request, ErrorCode error);
   // True while the peer has not left more answers untaken than it could have calls unanswered.
   bool TakesAnswers();
   // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered. See RefusedCalls.
-  void Remember(RefusedCalls::Key key, const Work& work);
+  void Remember(RefusedCalls::Key key, const WorkBatch& work);
   RefusedCalls::Key KeyOf(const Header& call) const;
   bool IsRefused(const Header& call) const;
-  // A call's answer is posted, or there will be none.
+
+  // The accounts of the responder. Each Ticket gives its share back by the function beside it.
+  //
+  // A call that the connection's credits count. It ends when its reply is posted, or when it is certain that there is none.
   void EndCall();
-  // Memory in use, whatever the limits say, until this goes.
-  class Counted {
-   public:
-    Counted(Responder& responder, size_t octets);
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-    ~Counted();
-
-   private:
-    Responder& responder_;
-    const size_t octets_;
-  };
-
+  using UnansweredCall = Ticket<&Responder::EndCall>;
   static Room RoomFor(const ReadPlan& plan);
-  // Takes room for a call's chunks; to be given back with ReleaseRoom.
+  // Takes room for a call's chunks, for a PullRoom. False if there is not enough.
   bool TakeRoom(const Room& room);
-  void ReleaseRoom(const Room& room);
+  void ReleaseRoom(Room room);
+  using PullRoom = Ticket<&Responder::ReleaseRoom>;
+  // Memory that is in use whatever the limits say.
+  void UncountMemory(size_t octets);
+  using CountedMemory = Ticket<&Responder::UncountMemory>;
+  CountedMemory CountMemory(size_t octets);
+  // A reply that is posted and has not left; `octets` of memory are behind it.
+  void HandleReplySent(size_t octets);
+  using QueuedReply = Ticket<&Responder::HandleReplySent>;
+  QueuedReply QueueReply(size_t octets);
   // Where the peer has left too many replies untaken: until it has taken some. False where the connection is lost.
   Task<bool> AwaitQueueRoom(rpc::Xid xid);
 
@@ -108,7 +109,7 @@ class Responder {
   rpc::MemoryBudget::Account* const memory_;
   size_t pulled_octets_ = 0;
   WaitQueue<Room> room_;
-  uint32_t answers_queued_ = 0;  // that are posted and have not left
+  uint32_t replies_queued_ = 0;  // that are posted and have not left
   size_t queued_octets_ = 0;     // of memory, in those
   WaitQueue<std::monostate> queue_room_;
   bool stopping_ = false;

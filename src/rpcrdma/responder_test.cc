@@ -69,6 +69,15 @@ class ResponderTest : public testing::Test {
     header.Serialize(bytes);
     return Concat({bytes, payload});
   }
+  // Sends `count` calls. Each asks for one payload of the size of `sink`, to be written to `sink` by RDMA Write.
+  void SendCallsForPayloads(uint32_t count, ByteVector& sink) {
+    ChunkLists chunks;
+    chunks.writes.AddChunk();
+    chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
+    for (uint32_t i = 0; i < count; ++i) {
+      Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
+    }
+  }
 
   void ExpectChunkError(ConstBytes message) { ExpectAnswer(message, Words({kXid, 1, 10, kError, 2})); }
   void ExpectAnswer(ConstBytes message, const ByteVector& answer) {
@@ -99,19 +108,11 @@ class ResponderTest : public testing::Test {
     endpoint_ = *std::move(result);
   }
   void Drain() {
-    std::array<rdma::Completion, 4> batch;
-    size_t count;
-    do {
-      count = endpoint_->Poll(batch);
-      for (size_t i = 0; i < count; ++i) {
-        if (batch[i].operation == rdma::Operation::kDisconnected) lost_ = true;
-        if (batch[i].operation != rdma::Operation::kReceive || batch[i].status != rdma::Status::kSuccess) continue;
-        ConstBytes bytes = batch[i].buffer->bytes().first(batch[i].length);
-        received_.emplace_back(bytes.begin(), bytes.end());
-        invalidated_ = batch[i].invalidated;
-        endpoint_->PostReceive(0, std::move(batch[i].buffer));
-      }
-    } while (count == batch.size());
+    const bool lost = TakeMessages(*endpoint_, [this](const rdma::Completion& completion, ByteVector octets) {
+      received_.push_back(std::move(octets));
+      invalidated_ = completion.invalidated;
+    });
+    if (lost) lost_ = true;
   }
 };
 
@@ -427,12 +428,7 @@ TEST_F(ResponderTest, APeerThatDoesNotTakeItsAnswersLosesItsConnection) {
   rig_.server_options.responder.max_queued_octets = size_t{1} << 30;
   Connect({false, 4096, 4096});
   ByteVector sink(1 << 20);
-  ChunkLists chunks;
-  chunks.writes.AddChunk();
-  chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
-  for (uint32_t i = 0; i < 100; ++i) {
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
-  }
+  SendCallsForPayloads(100, sink);
   ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
   EXPECT_LE(rig_.handler.calls(), 3 * (4 + ResponderCredits::kSlack));
 }
@@ -492,12 +488,7 @@ TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
   rig_.server_options.responder.max_queued_octets = 2 << 20;
   Connect({false, 4096, 4096});
   ByteVector sink(1 << 20);
-  ChunkLists chunks;
-  chunks.writes.AddChunk();
-  chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
-  for (uint32_t i = 0; i < 32; ++i) {
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
-  }
+  SendCallsForPayloads(32, sink);
   size_t most = 0;
   ASSERT_TRUE(rig_.world.RunUntil([&] {
     most = std::max(most, rig_.handler.calls() - received_.size());

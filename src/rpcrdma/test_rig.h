@@ -9,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -194,6 +196,26 @@ using CallResult = std::optional<Result<rpc::Message, rpc::CallError>>;
 inline Task<void> Store(Task<Result<rpc::Message, rpc::CallError>> task, CallResult& result) {
   Result<rpc::Message, rpc::CallError> value = co_await std::move(task);
   result.emplace(std::move(value));
+}
+
+// Takes all completions of `endpoint`, calls `handle(completion, octets)` for each message received, and posts the message's
+// buffer again. Returns true if the end of the connection was among the completions.
+template <class Handle>
+bool TakeMessages(rdma::Endpoint& endpoint, Handle handle) {
+  bool disconnected = false;
+  std::array<rdma::Completion, 4> batch;
+  size_t count;
+  do {
+    count = endpoint.Poll(batch);
+    for (rdma::Completion& completion : std::span(batch).first(count)) {
+      if (completion.operation == rdma::Operation::kDisconnected) disconnected = true;
+      if (completion.operation != rdma::Operation::kReceive || completion.status != rdma::Status::kSuccess) continue;
+      const ConstBytes bytes = completion.buffer->bytes().first(completion.length);
+      handle(completion, ByteVector(bytes.begin(), bytes.end()));
+      endpoint.PostReceive(0, std::move(completion.buffer));
+    }
+  } while (count == batch.size());
+  return disconnected;
 }
 
 struct Rig {

@@ -52,18 +52,12 @@ class BackChannelTest : public TcpTest {
   void ConnectAnswering() { Connect({.back_channel = &client_dispatcher}); }
 
   template <class Procedure>
-  void StartBack(typename Procedure::Arguments arguments,
-                 std::optional<Result<Reply<typename Procedure::Results>, Error>>& out) {
-    Spawn([](Client& caller, typename Procedure::Arguments with, auto& result) -> Task<void> {
-      result.emplace(co_await caller.Call<Procedure>(with));
-    }(*back_client, arguments, out));
+  void StartBack(typename Procedure::Arguments arguments, CallOutcome<Procedure>& out) {
+    StartFrom<Procedure>(*back_client, arguments, out);
   }
   template <class Procedure>
   Result<Reply<typename Procedure::Results>, Error> CallBack(typename Procedure::Arguments arguments = {}) {
-    std::optional<Result<Reply<typename Procedure::Results>, Error>> out;
-    StartBack<Procedure>(arguments, out);
-    TurnUntil([&] { return out.has_value(); });
-    return std::move(*out);
+    return CallFrom<Procedure>(*back_client, arguments);
   }
   // A raw connection that has called once, so that the server may call it.
   FileDescriptor RawPeer() {

@@ -11,6 +11,7 @@
 #include "base/descriptor_shortage.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/ticket.h"
 #include "rpc/header.h"
 #include "rpc/tcp/held_buffers.h"
 #include "rpc/tcp/requester.h"
@@ -240,18 +241,27 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     record_octets_ = 0;
     const Direction direction = DirectionOf(record.bytes());
     if (direction == Direction::kCall) {
-      ++calls_;
       call_admitted_ = false;
-      held_.Add(Behind(record));
-    }
-    CountMemory();
-    if (direction == Direction::kReply) {
-      if (requester_) requester_->HandleReply(std::move(record));
+      CallTicket call = BeginCall(Behind(record));
+      CountMemory();
+      place_->HandleBusy();
+      Spawn(Serve(std::move(record), std::move(call)));
       return;
     }
-    if (direction != Direction::kCall) return;
-    place_->HandleBusy();
-    Spawn(Serve(std::move(record)));
+    CountMemory();
+    if (direction == Direction::kReply && requester_) requester_->HandleReply(std::move(record));
+  }
+
+  // A call that is counted, with the buffer that it is in, until it has been executed. The connection stays open meanwhile.
+  void EndCall(const Buffer* buffer) {
+    --calls_;
+    held_.Remove(buffer);
+  }
+  using CallTicket = Ticket<&ServedConnection::EndCall>;
+  CallTicket BeginCall(const Buffer* buffer) {
+    ++calls_;
+    held_.Add(buffer);
+    return CallTicket(*this, buffer);
   }
 
   static const Buffer* Behind(const Slice& record) { return record.owner() ? &*record.owner() : nullptr; }
@@ -261,13 +271,11 @@ class Server::ServedConnection final : public RecordSocket::Owner {
                     socket_->queued_memory());
   }
 
-  Task<void> Serve(Slice record) {
-    const Buffer* const buffer = Behind(record);
+  Task<void> Serve(Slice record, CallTicket ticket) {
     Message call;
     call.stream = std::move(record);
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
-    --calls_;
-    held_.Remove(buffer);
+    ticket.GiveBack();
     if (reply.empty()) {
       // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
       log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
@@ -293,10 +301,11 @@ class Server::ServedConnection final : public RecordSocket::Owner {
   }
 
   void OnClosed() override {
-    ++calls_;  // whoever called the peer is resumed now, and must not end the connection yet
+    // The callers that wait for the peer are resumed now. They must not end the connection yet.
+    CallTicket open = BeginCall(nullptr);
     back_channel_->Detach();
     if (requester_) requester_->HandleClosed();
-    --calls_;
+    open.GiveBack();
     CountMemory();
     changed_.Notify();
   }

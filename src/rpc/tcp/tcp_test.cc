@@ -439,10 +439,7 @@ TEST_F(TcpMemoryTest, StoppingDoesNotWaitForRoom) {
   SendAll(next, more, 1);
   EXPECT_EQ(hanging.calls(), 1u);
   bool stopped = false;
-  Spawn([](Server& from, bool& done) -> Task<void> {
-    co_await from.Stop(std::chrono::hours(1));
-    done = true;
-  }(*server, stopped));
+  BeginStop(*server, std::chrono::hours(1), stopped);
   TurnUntil([&] { return server->connections() == 1; });
   hanging.Release();
   TurnUntil([&] { return stopped; });
@@ -547,10 +544,7 @@ TEST_F(TcpTest, StoppingLetsCallsEnd) {
   Start<SlowAdd>(1, slow);
   TurnUntil([&] { return program.waiting.size() == 1; });
   bool stopped = false;
-  Spawn([](Server& from, bool& done) -> Task<void> {
-    co_await from.Stop(10s);
-    done = true;
-  }(*server, stopped));
+  BeginStop(*server, 10s, stopped);
   Turn();
   EXPECT_FALSE(stopped);
   program.Release();
@@ -704,10 +698,7 @@ TEST_F(TcpTest, ServersOfOnePortTakePeersInTurn) {
   EXPECT_EQ(other.connections(), 5u);
   peers.clear();
   bool stopped = false;
-  Spawn([](Server& ending, bool& done) -> Task<void> {
-    co_await ending.Stop(1s);
-    done = true;
-  }(other, stopped));
+  BeginStop(other, 1s, stopped);
   TurnUntil([&] {
     turn_other();
     return stopped;

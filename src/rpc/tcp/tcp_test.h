@@ -47,6 +47,13 @@ class TcpTest : public ::testing::Test {
     Wait([](TcpTest& self, Duration drain) { return self.server->Stop(drain); }, limit);
     server.reset();
   }
+  // Begins to stop `stopping`; `stopped` becomes true at the end.
+  static void BeginStop(Server& stopping, Duration limit, bool& stopped) {
+    Spawn([](Server& from, Duration drain, bool& done) -> Task<void> {
+      co_await from.Stop(drain);
+      done = true;
+    }(stopping, limit, stopped));
+  }
   // Runs until the task that `start(*this, arguments...)` gives is done.
   template <class Start, class... Arguments>
   void Wait(Start start, Arguments... arguments) {
@@ -79,20 +86,32 @@ class TcpTest : public ::testing::Test {
     client.emplace(*channel, loop.buffers(), Xid(1000));
   }
 
-  // Starts a call, whose outcome arrives in `out`.
+  // Empty until the call has ended.
   template <class Procedure>
-  void Start(typename Procedure::Arguments arguments,
-             std::optional<Result<Reply<typename Procedure::Results>, Error>>& out) {
+  using CallOutcome = std::optional<Result<Reply<typename Procedure::Results>, Error>>;
+
+  // Starts a call of `from`. Its outcome arrives in `out`.
+  template <class Procedure>
+  void StartFrom(Client& from, typename Procedure::Arguments arguments, CallOutcome<Procedure>& out) {
     Spawn([](Client& caller, typename Procedure::Arguments with, auto& result) -> Task<void> {
       result.emplace(co_await caller.Call<Procedure>(with));
-    }(*client, arguments, out));
+    }(from, arguments, out));
+  }
+  template <class Procedure>
+  Result<Reply<typename Procedure::Results>, Error> CallFrom(Client& from, typename Procedure::Arguments arguments) {
+    CallOutcome<Procedure> out;
+    StartFrom<Procedure>(from, arguments, out);
+    TurnUntil([&] { return out.has_value(); });
+    return std::move(*out);
+  }
+  // The same for `client`.
+  template <class Procedure>
+  void Start(typename Procedure::Arguments arguments, CallOutcome<Procedure>& out) {
+    StartFrom<Procedure>(*client, arguments, out);
   }
   template <class Procedure>
   Result<Reply<typename Procedure::Results>, Error> Call(typename Procedure::Arguments arguments = {}) {
-    std::optional<Result<Reply<typename Procedure::Results>, Error>> out;
-    Start<Procedure>(arguments, out);
-    TurnUntil([&] { return out.has_value(); });
-    return std::move(*out);
+    return CallFrom<Procedure>(*client, arguments);
   }
 
   // A connection of its own, for peers that misbehave.
