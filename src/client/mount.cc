@@ -5,8 +5,31 @@
 #include <algorithm>
 
 #include "client/set_up.h"
+#include "protocol/nfs4_types.h"
 
 namespace penstock::client {
+
+FileType FileTypeOf(uint32_t number) {
+  using enum nfs4::nfs_ftype4;
+  switch (static_cast<nfs4::nfs_ftype4>(number)) {
+    case NF4REG:
+      return FileType::kRegular;
+    case NF4DIR:
+      return FileType::kDirectory;
+    case NF4BLK:
+      return FileType::kBlockDevice;
+    case NF4CHR:
+      return FileType::kCharacterDevice;
+    case NF4LNK:
+      return FileType::kSymlink;
+    case NF4SOCK:
+      return FileType::kSocket;
+    case NF4FIFO:
+      return FileType::kFifo;
+    default:
+      return FileType::kOther;
+  }
+}
 
 Error File::Contradiction(std::string_view operation) const {
   return {fmt::format("{}: the server's {} reply contradicts itself", name_, operation), std::nullopt};
@@ -66,6 +89,10 @@ Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {
   PENSTOCK_CO_TRY(const Node parent, co_await Resolve(above));
   place.directory = parent.handle;
   co_return place;
+}
+
+Error Mount::EndlessListing(std::string_view what) {
+  return {fmt::format("{}: the server lists it without an end", what), std::nullopt};
 }
 
 std::optional<std::string> Mount::PathBelowRoot(std::string_view path) const {

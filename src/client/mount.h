@@ -33,6 +33,8 @@ enum class FileType : uint8_t {
   kFifo,
   kOther
 };
+// Converts an ftype3 of version 3 or an nfs_ftype4 of version 4. Their numbers agree for all types of version 3.
+FileType FileTypeOf(uint32_t number);
 
 struct Attributes {
   FileType type = FileType::kRegular;
@@ -248,6 +250,9 @@ class Mount {
 
  protected:
   Mount(Loop& loop, Url url) : loop_(loop), url_(std::move(url)) {}
+
+  // The error of List() for a server whose last reply neither ended the directory nor moved the cookie on.
+  static Error EndlessListing(std::string_view what);
 
   Loop& loop_;
   const Url url_;

@@ -13,7 +13,7 @@ Task<std::optional<rpc::Reply<typename Procedure::Results>>> Nfs3Worker::Ask(typ
   HandleCall(Procedure::kName);
   rpc::ReplyBounds bounds;
   if constexpr (!std::same_as<typename Procedure::Results, xdr::Void>) {
-    bounds = nfs::v3::ReplyBoundsOf<Procedure>(arguments, destination);
+    bounds = nfs_protocol::ReplyBoundsOf<Procedure>(arguments, destination);
   }
   auto reply = co_await client_.Call<Procedure>(arguments, std::move(bounds));
   if (reply) co_return *std::move(reply);

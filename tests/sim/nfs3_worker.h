@@ -1,7 +1,7 @@
 // A Worker by NFS version 3: what must not be executed twice, the duplicate request cache knows.
 #pragma once
 
-#include "nfs/v3/reply_bounds.h"
+#include "nfs_protocol/nfs3_reply_bounds.h"
 #include "protocol/nfs3.h"
 #include "rpc/client.h"
 #include "worker.h"

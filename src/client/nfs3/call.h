@@ -5,7 +5,7 @@
 
 #include "client/error.h"
 #include "client/set_up.h"
-#include "nfs/v3/reply_bounds.h"
+#include "nfs_protocol/nfs3_reply_bounds.h"
 #include "protocol/nfs3.h"
 #include "rpc/client.h"
 
@@ -17,7 +17,8 @@ template <class Procedure>
 Task<Result<rpc::Reply<typename Procedure::Results>>> Call(rpc::Client& client,
                                                            const typename Procedure::Arguments& arguments,
                                                            std::string_view what, Bytes destination = {}) {
-  auto reply = co_await client.Call<Procedure>(arguments, nfs::v3::ReplyBoundsOf<Procedure>(arguments, destination));
+  auto reply =
+      co_await client.Call<Procedure>(arguments, nfs_protocol::ReplyBoundsOf<Procedure>(arguments, destination));
   if (!reply) co_return std::unexpected(ErrorOf(reply.error(), what));
   if (const nfs3::nfsstat3 status = reply->results.status(); status != nfs3::nfsstat3::NFS3_OK) {
     co_return std::unexpected(ErrorOf(static_cast<Status>(status), what));

@@ -8,26 +8,6 @@
 namespace penstock::client::v3 {
 namespace {
 
-FileType TypeOf(nfs3::ftype3 type) {
-  switch (type) {
-    case nfs3::ftype3::NF3REG:
-      return FileType::kRegular;
-    case nfs3::ftype3::NF3DIR:
-      return FileType::kDirectory;
-    case nfs3::ftype3::NF3BLK:
-      return FileType::kBlockDevice;
-    case nfs3::ftype3::NF3CHR:
-      return FileType::kCharacterDevice;
-    case nfs3::ftype3::NF3LNK:
-      return FileType::kSymlink;
-    case nfs3::ftype3::NF3SOCK:
-      return FileType::kSocket;
-    case nfs3::ftype3::NF3FIFO:
-      return FileType::kFifo;
-  }
-  return FileType::kOther;
-}
-
 std::optional<uint32_t> NumberOf(std::string_view text) {
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -46,7 +26,7 @@ SetTime ToSetTime(const std::variant<ServerTime, Time>& time) {
 }  // namespace
 
 Attributes AttributesOf(const nfs3::fattr3& a) {
-  return {.type = TypeOf(a.type),
+  return {.type = FileTypeOf(static_cast<uint32_t>(a.type)),
           .mode = a.mode,
           .links = a.nlink,
           .owner = std::to_string(a.uid),

@@ -1,39 +1,30 @@
 #include "client/nfs4/attributes.h"
 
-#include <initializer_list>
-
+#include "nfs_protocol/number_set.h"
 #include "xdr/decode.h"
 #include "xdr/decoder.h"
 
 namespace penstock::client::v4 {
 namespace {
 
-void Add(nfs4::bitmap4& map, uint32_t number) {
-  if (map.size() <= number / 32) map.resize(number / 32 + 1);
-  map[number / 32] |= 1u << number % 32;
-}
+using AttributeSet = nfs_protocol::NumberSet<uint32_t>;
 
-nfs4::bitmap4 Bitmap(std::initializer_list<uint32_t> numbers) {
-  nfs4::bitmap4 map;
-  for (const uint32_t number : numbers) Add(map, number);
-  return map;
-}
+constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,        nfs4::FATTR4_CHANGE,     nfs4::FATTR4_SIZE,
+                                       nfs4::FATTR4_MODE,        nfs4::FATTR4_NUMLINKS,   nfs4::FATTR4_OWNER,
+                                       nfs4::FATTR4_OWNER_GROUP, nfs4::FATTR4_TIME_MODIFY};
+constexpr AttributeSet kEntryAttributes = kFileAttributes | AttributeSet{nfs4::FATTR4_RDATTR_ERROR};
+constexpr AttributeSet kLimitAttributes{nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE};
 
-bool Contains(const nfs4::bitmap4& map, uint32_t number) {
-  return number / 32 < map.size() && (map[number / 32] >> number % 32 & 1);
-}
-
-// Calls `decode(number, decoder)` for each attribute that is there, in the order of the numbers. False where that
-// fails, or octets are left over.
+// Calls `decode(number, decoder)` for each attribute in `encoded`, in the order of the numbers. Returns false if a call returns
+// false, if octets are left over, or if the set has a number that AttributeSet cannot hold.
 template <class Decode>
 bool ForEach(const nfs4::fattr4& encoded, Decode decode) {
+  const AttributeSet attributes(encoded.attrmask);
+  if (attributes.IsBeyond()) return false;
   xdr::Message message;
   message.stream = Slice::Borrowed(encoded.attr_vals.bytes());
   xdr::Decoder decoder(message);
-  for (uint32_t number = 0; number < 32 * encoded.attrmask.size(); ++number) {
-    if (Contains(encoded.attrmask, number) && !decode(number, decoder)) return false;
-  }
-  return decoder.Finish();
+  return attributes.ForEach([&](uint32_t number) { return decode(number, decoder); }) && decoder.Finish();
 }
 
 // Writes attributes, which come in the order of their numbers.
@@ -60,14 +51,14 @@ class AttributeWriter {
 
   nfs4::fattr4 Finish() {
     nfs4::fattr4 attributes;
-    attributes.attrmask = std::move(map_);
+    attributes.attrmask = set_.ToBitmap();
     attributes.attr_vals = ConstBytes(octets_);
     return attributes;
   }
 
  private:
   AttributeWriter& Begin(uint32_t number) {
-    Add(map_, number);
+    set_.Add(number);
     return *this;
   }
   template <class T>
@@ -77,7 +68,7 @@ class AttributeWriter {
   }
 
   std::vector<std::byte>& octets_;
-  nfs4::bitmap4 map_;
+  AttributeSet set_;
 };
 
 template <class T, class U>
@@ -88,42 +79,20 @@ bool DecodeTo(xdr::Decoder& decoder, U& to) {
   return true;
 }
 
-FileType TypeOf(nfs4::nfs_ftype4 type) {
-  switch (type) {
-    case nfs4::nfs_ftype4::NF4REG:
-      return FileType::kRegular;
-    case nfs4::nfs_ftype4::NF4DIR:
-      return FileType::kDirectory;
-    case nfs4::nfs_ftype4::NF4BLK:
-      return FileType::kBlockDevice;
-    case nfs4::nfs_ftype4::NF4CHR:
-      return FileType::kCharacterDevice;
-    case nfs4::nfs_ftype4::NF4LNK:
-      return FileType::kSymlink;
-    case nfs4::nfs_ftype4::NF4SOCK:
-      return FileType::kSocket;
-    case nfs4::nfs_ftype4::NF4FIFO:
-      return FileType::kFifo;
-    default:
-      return FileType::kOther;
-  }
-}
-
 }  // namespace
 
 const nfs4::bitmap4& FileAttributes() {
-  static const nfs4::bitmap4 kMap =
-      Bitmap({nfs4::FATTR4_TYPE, nfs4::FATTR4_CHANGE, nfs4::FATTR4_SIZE, nfs4::FATTR4_MODE, nfs4::FATTR4_NUMLINKS,
-              nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP, nfs4::FATTR4_TIME_MODIFY});
+  static const nfs4::bitmap4 kMap = kFileAttributes.ToBitmap();
   return kMap;
 }
 
 const nfs4::bitmap4& EntryAttributes() {
-  static const nfs4::bitmap4 kMap = [] {
-    nfs4::bitmap4 map = FileAttributes();
-    Add(map, nfs4::FATTR4_RDATTR_ERROR);
-    return map;
-  }();
+  static const nfs4::bitmap4 kMap = kEntryAttributes.ToBitmap();
+  return kMap;
+}
+
+const nfs4::bitmap4& LimitAttributes() {
+  static const nfs4::bitmap4 kMap = kLimitAttributes.ToBitmap();
   return kMap;
 }
 
@@ -134,7 +103,7 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
       case nfs4::FATTR4_TYPE: {
         nfs4::nfs_ftype4 type{};
         if (!xdr::Decode(decoder, type)) return false;
-        attributes.type = TypeOf(type);
+        attributes.type = FileTypeOf(static_cast<uint32_t>(type));
         return true;
       }
       case nfs4::FATTR4_CHANGE:
@@ -167,11 +136,6 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
   return attributes;
 }
 
-const nfs4::bitmap4& LimitAttributes() {
-  static const nfs4::bitmap4 kMap = Bitmap({nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});
-  return kMap;
-}
-
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded) {
   ServerLimits limits;
   const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
@@ -202,9 +166,10 @@ nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::
 }
 
 nfs4::fattr4 EncodeChange(const nfs4::bitmap4& asked, uint64_t change, uint64_t size, std::vector<std::byte>& octets) {
+  const AttributeSet wanted(asked);
   AttributeWriter writer(octets);
-  if (Contains(asked, nfs4::FATTR4_CHANGE)) writer.U64(nfs4::FATTR4_CHANGE, change);
-  if (Contains(asked, nfs4::FATTR4_SIZE)) writer.U64(nfs4::FATTR4_SIZE, size);
+  if (wanted.Has(nfs4::FATTR4_CHANGE)) writer.U64(nfs4::FATTR4_CHANGE, change);
+  if (wanted.Has(nfs4::FATTR4_SIZE)) writer.U64(nfs4::FATTR4_SIZE, size);
   return writer.Finish();
 }
 

@@ -287,9 +287,7 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
     }
     arguments.cookieverf = listed.cookieverf;
     if (listed.reply.eof) co_return Result<void>();
-    if (arguments.cookie == before) {
-      co_return std::unexpected(Error{fmt::format("{}: the server lists it without an end", what), std::nullopt});
-    }
+    if (arguments.cookie == before) co_return std::unexpected(EndlessListing(what));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "nfs_protocol/path_limit.h"
 #include "protocol/nfs4.h"
 #include "rpc/transport.h"
 #include "xdr/decode.h"
@@ -112,8 +113,6 @@ struct Operation<nfs4::DESTROY_SESSION4args> : OperationIs<nfs4::OP_DESTROY_SESS
 template <>
 struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLIENTID, nfs4::DESTROY_CLIENTID4res> {};
 
-// The longest path that a symbolic link of a Linux server can have: the protocol has no bound.
-inline constexpr uint32_t kMaxPath = 4096;
 // The attributes that we ask for, two names of owners among them (RFC 8881 §5.9 bounds them in no way).
 inline constexpr uint32_t kMaxAttributes = 1024;
 
@@ -130,7 +129,7 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.results.push_back({.max_length = arguments.count, .destination = destination});
   } else if constexpr (std::same_as<Arguments, ReadLinkText>) {
     // DDP-eligible; but where it has a chunk of its own, a Linux server (6.1) moves the length and cuts off the text's end.
-    shape.max_stream += kMaxPath;
+    shape.max_stream += nfs_protocol::kMaxPath;
   } else if constexpr (std::same_as<Arguments, nfs4::READDIR4args>) {
     shape.max_stream += arguments.maxcount;
   } else if constexpr (std::same_as<Arguments, nfs4::TEST_STATEID4args>) {

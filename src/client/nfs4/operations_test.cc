@@ -20,7 +20,7 @@ TEST(Operations, EachHasTheStatusThatTheCompoundCameTo) {
 TEST(Operations, TheTextOfASymbolicLinkComesInTheStream) {
   const auto shape = ShapeOf(std::tuple(nfs4::PUTFH4args{}, ReadLinkText()), {});
   EXPECT_TRUE(shape.results.empty());
-  EXPECT_GE(shape.max_stream, kMaxPath);
+  EXPECT_GE(shape.max_stream, nfs_protocol::kMaxPath);
 }
 
 TEST(Operations, OnlyThoseWithAStateAreLostWithIt) {

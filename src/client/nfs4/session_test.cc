@@ -314,6 +314,15 @@ class SessionTest : public testing::Test {
     }(session, operation, out));
   }
   void StartRemove(Outcome& out) { Start(nfs4::REMOVE4args{"name"}, out); }
+  // Starts `count` REMOVEs at once.
+  void StartRemoves(size_t count) {
+    outcomes = std::vector<Outcome>(count);
+    for (Outcome& outcome : outcomes) StartRemove(outcome);
+  }
+  void ExpectAllToSucceed() {
+    TurnUntil([&] { return std::ranges::all_of(outcomes, [](const Outcome& o) { return o.has_value(); }); });
+    for (const Outcome& outcome : outcomes) EXPECT_TRUE(*outcome);
+  }
   template <class Operation>
   Result<void> Do(Operation operation) {
     Outcome out;
@@ -329,6 +338,7 @@ class SessionTest : public testing::Test {
   rpc::Client client{server, loop.buffers(), rpc::Xid(1)};
   CallerOptions options;
   Session session{loop, client, options};
+  std::vector<Outcome> outcomes;  // of StartRemoves()
 };
 
 class ImpatientSessionTest : public SessionTest {
@@ -363,9 +373,8 @@ TEST_F(SessionTest, CallsShareTheSlotsThatThereAre) {
   server.slots = 3;
   server.latency = 2ms;
   Establish();
-  std::vector<Outcome> outcomes(20);
-  for (Outcome& outcome : outcomes) StartRemove(outcome);
-  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
+  StartRemoves(20);
+  ExpectAllToSucceed();
   EXPECT_EQ(server.removes, 20);
   EXPECT_EQ(server.most_running, 3u);
 }
@@ -374,9 +383,8 @@ TEST_F(SessionTest, UsesFewerSlotsWhereTheServerWouldLikeThat) {
   server.latency = 2ms;
   server.target = 0;
   Establish();
-  std::vector<Outcome> outcomes(5);
-  for (Outcome& outcome : outcomes) StartRemove(outcome);
-  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
+  StartRemoves(5);
+  ExpectAllToSucceed();
   EXPECT_EQ(server.most_running, 1u);
 }
 
@@ -400,10 +408,8 @@ TEST_F(SessionTest, ASessionThatIsLostIsMadeAgainOnce) {
   server.latency = 2ms;
   Establish();
   server.LoseSessions();
-  std::vector<Outcome> outcomes(6);
-  for (Outcome& outcome : outcomes) StartRemove(outcome);
-  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
-  for (Outcome& outcome : outcomes) EXPECT_TRUE(*outcome);
+  StartRemoves(6);
+  ExpectAllToSucceed();
   EXPECT_EQ(server.removes, 6);
   EXPECT_EQ(server.creations, 2);
   EXPECT_EQ(server.exchanges, 1);
@@ -433,15 +439,14 @@ TEST_F(SessionTest, ThoseWhoWaitForASlotWaitForWhatIsReclaimedToo) {
   server.slots = 2;
   Establish();
   server.faults = {FakeServer::Fault::kReplyLate};
-  std::vector<Outcome> outcomes(200);
+  outcomes = std::vector<Outcome>(200);
   StartRemove(outcomes[0]);
   server.latency = 2ms;
   for (Outcome& outcome : outcomes | std::views::drop(1)) StartRemove(outcome);
   server.Restart();
   TurnUntil([&] { return server.reclaims_completed == 2; });
   server.late.Notify();
-  TurnUntil([&] { return std::ranges::all_of(outcomes, [](auto& o) { return o.has_value(); }); });
-  for (Outcome& outcome : outcomes) EXPECT_TRUE(*outcome);
+  ExpectAllToSucceed();
   EXPECT_EQ(server.removes, 200);
   EXPECT_EQ(server.early_removes, 0);
 }

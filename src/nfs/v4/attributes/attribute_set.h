@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "nfs/v4/state/number_set.h"
+#include "nfs_protocol/number_set.h"
 #include "protocol/nfs4_attributes.h"
 
 namespace penstock::nfs::v4 {
 
-using AttributeSet = NumberSet<uint32_t>;
+using AttributeSet = nfs_protocol::NumberSet<uint32_t>;
 
 }  // namespace penstock::nfs::v4

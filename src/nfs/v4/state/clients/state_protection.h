@@ -2,12 +2,12 @@
 // (SP4_MACH_CRED), which is the principal that made the client ID, under RPCSEC_GSS with integrity or privacy.
 #pragma once
 
-#include "nfs/v4/state/number_set.h"
+#include "nfs_protocol/number_set.h"
 #include "protocol/nfs4_1.h"
 
 namespace penstock::nfs::v4 {
 
-using OperationSet = NumberSet<nfs4::nfs_opnum4>;
+using OperationSet = nfs_protocol::NumberSet<nfs4::nfs_opnum4>;
 
 struct StateProtection {
   bool by_machine = false;  // SP4_MACH_CRED

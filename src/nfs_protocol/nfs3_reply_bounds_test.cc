@@ -1,18 +1,20 @@
-#include "nfs/v3/reply_bounds.h"
+#include "nfs_protocol/nfs3_reply_bounds.h"
 
 #include "nfs/v3/nfs_test.h"
 
-namespace penstock::nfs::v3 {
+namespace penstock::nfs_protocol {
 namespace {
 
-class ReplyBoundsTest : public NfsTest {
+using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
+
+class ReplyBoundsTest : public nfs::v3::NfsTest {
  protected:
-  // What rpc::Client tells the transport, against what comes.
+  // Compares the size that rpc::Client tells the transport with the size of the reply.
   template <class Procedure>
   void ExpectKept(const typename Procedure::Arguments& arguments) {
     const rpc::ReplyBounds bounds = ReplyBoundsOf<Procedure>(arguments);
     const size_t most = rpc::kMaxReplyHeader + xdr::MaxSize<typename Procedure::Results>() + bounds.open;
-    const Answer answer = memory.Ask(memory.EncodeCall<Procedure>(arguments));
+    const nfs::Answer answer = memory.Ask(memory.EncodeCall<Procedure>(arguments));
     EXPECT_LE(answer.message.stream.size(), most) << Procedure::kName;
     ASSERT_LE(answer.message.items.size(), bounds.results.size()) << Procedure::kName;
     for (size_t i = 0; i < answer.message.items.size(); ++i) {
@@ -65,4 +67,4 @@ TEST_F(ReplyBoundsTest, DirectoryCountBoundsTheWholeResult) {
 }
 
 }  // namespace
-}  // namespace penstock::nfs::v3
+}  // namespace penstock::nfs_protocol

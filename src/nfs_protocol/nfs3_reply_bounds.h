@@ -1,23 +1,20 @@
-// How large the reply to a call of NFSv3 can be: what a client must know before it sends the call over RDMA, to provide
-// the chunks that the reply may need (RFC 8267 §3 and §4.1). rpc::Client adds what the types bound by themselves. Needs
-// the protocol's definition alone, no server.
+// How large the reply to a call of NFSv3 can be. A client must know this before it sends the call over RDMA, because it
+// provides the chunks that the reply may need (RFC 8267 §3, §4.1). rpc::Client adds the part that the types bound.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 
+#include "nfs_protocol/path_limit.h"
 #include "protocol/nfs3.h"
 #include "rpc/client.h"
 
-namespace penstock::nfs::v3 {
-
-// READLINK's path has no bound in the protocol: this is the longest that a Linux server can have.
-inline constexpr size_t kMaxPath = 4096;
+namespace penstock::nfs_protocol {
 
 namespace internal {
 
-// What a count of READDIR or READDIRPLUS adds to the results' own size. It is the most that the whole resok may take
-// (RFC 1813 §3.3.16, §3.3.17), of which the types know the part that is not entries.
+// The octets that a count of READDIR or READDIRPLUS adds to the results' own size. The count limits the whole resok
+// (RFC 1813 §3.3.16, §3.3.17); the types bound the part of resok that is not a list of entries.
 template <class ResOk>
 constexpr size_t OpenOctets(uint32_t count) {
   constexpr size_t kKnown = xdr::MaxSize<ResOk>();
@@ -26,8 +23,8 @@ constexpr size_t OpenOctets(uint32_t count) {
 
 }  // namespace internal
 
-// client.Call<Procedure>(arguments, ReplyBoundsOf<Procedure>(arguments)). `destination`: where the DDP-eligible result,
-// of the two procedures that have one, is to go; empty leaves that to the transport.
+// Returns the bounds for client.Call<Procedure>(arguments, bounds). READ and READLINK have a DDP-eligible result. It is
+// placed at `destination`; an empty `destination` lets the transport choose the place.
 template <class Procedure>
 rpc::ReplyBounds ReplyBoundsOf(const typename Procedure::Arguments& arguments, Bytes destination = {}) {
   using Results = typename Procedure::Results;
@@ -46,4 +43,4 @@ rpc::ReplyBounds ReplyBoundsOf(const typename Procedure::Arguments& arguments, B
   return bounds;
 }
 
-}  // namespace penstock::nfs::v3
+}  // namespace penstock::nfs_protocol

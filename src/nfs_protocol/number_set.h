@@ -1,4 +1,5 @@
-// A set of numbers as clients write it: bitmap4 (RFC 8881 §3.3.7) without memory of its own.
+// A set of small numbers, such as attributes or operations, in the form of bitmap4 (RFC 8881 §3.3.7). Unlike bitmap4 it
+// allocates no memory.
 #pragma once
 
 #include <array>
@@ -12,13 +13,14 @@
 #include "xdr/decoder.h"
 #include "xdr/encoder.h"
 
-namespace penstock::nfs::v4 {
+namespace penstock::nfs_protocol {
 
-// `Number`: uint32_t, or an enum of that.
+// `Number` is uint32_t or an enum with that underlying type.
 template <class Number>
 class NumberSet {
  public:
-  // Higher numbers than any that we know are told from none at all, and no more: IsBeyond().
+  // No attribute or operation that Penstock knows has a number of kEnd or more. IsBeyond() says whether a decoded bitmap had
+  // such a number.
   static constexpr size_t kWords = 3;
   static constexpr uint32_t kEnd = kWords * 32;
 
@@ -45,7 +47,7 @@ class NumberSet {
   }
 
   constexpr bool empty() const { return (words_[0] | words_[1] | words_[2]) == 0; }
-  // There was a number that nothing of ours has.
+  // Whether the bitmap had a number of kEnd or more.
   constexpr bool IsBeyond() const { return beyond_; }
   constexpr bool Intersects(const NumberSet& other) const { return !(*this & other).empty(); }
   constexpr bool Contains(const NumberSet& other) const { return !other.beyond_ && (other & *this) == other; }
@@ -67,8 +69,7 @@ class NumberSet {
   }
   constexpr bool operator==(const NumberSet&) const = default;
 
-  // visit(number) for each, in ascending order, for as long as it returns true. What ForEach returns says whether it
-  // always did.
+  // Calls visit(number) for each number in ascending order until it returns false. Returns whether every call returned true.
   template <class Visitor>
   constexpr bool ForEach(Visitor&& visit) const {
     for (size_t i = 0; i < kWords; ++i) {
@@ -113,4 +114,4 @@ class NumberSet {
   bool beyond_ = false;
 };
 
-}  // namespace penstock::nfs::v4
+}  // namespace penstock::nfs_protocol
