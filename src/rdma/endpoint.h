@@ -102,6 +102,12 @@ struct Completion {
   std::string detail;
 };
 
+// A buffer for one message of the peer, before the message has come.
+struct PostedReceive {
+  Context context = 0;
+  BufferRef buffer;
+};
+
 // The pieces of one message, in order. Memory must stay as it is until the completion: an owned Slice keeps itself
 // alive, a borrowed one is the poster's business. File ranges only where Limits::file_data.
 using Gather = std::vector<Data>;

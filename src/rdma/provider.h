@@ -12,11 +12,6 @@
 
 namespace penstock::rdma {
 
-struct PostedReceive {
-  Context context = 0;
-  BufferRef buffer;
-};
-
 struct ConnectOptions {
   // For the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 56 in a request and 196 in its answer on InfiniBand and RoCE,
   // where the peer receives it padded with zeros.

@@ -1,0 +1,75 @@
+// The completions of one endpoint, from the provider that adds them to the owner that polls them. The queue also decides
+// when the owner is notified: once, and not again before a Poll() has returned less than its caller asked for
+// (Endpoint::Start). Every provider has one queue per endpoint, so that this rule stands in one place.
+//
+// The queue calls nothing by itself. The provider calls Notify() in a turn of its loop, never from inside a call to the
+// endpoint. All calls come from that loop's thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "rdma/endpoint.h"
+#include "rdma/fifo.h"
+
+namespace penstock::rdma {
+
+// A finished request of any kind but a receive.
+Completion RequestCompletion(Operation operation, Context context, Status status);
+// A receive that returns its buffer without a message.
+Completion ReceiveCompletion(PostedReceive receive, Status status);
+// The last completion of a connection.
+Completion DisconnectCompletion(DisconnectReason reason, std::string detail);
+
+class CompletionQueue {
+ public:
+  // Appends a completion. After Close() the completion is dropped.
+  void Add(Completion completion);
+  bool empty() const { return completions_.empty(); }
+
+  // Sets the callback that Notify() calls. Before this the queue only collects.
+  void Start(std::function<void()> on_completions);
+  bool started() const { return started_; }
+
+  // The owner must be notified: the queue has completions that the owner was not notified of.
+  bool due() const { return armed_ && started_ && !closed_ && !completions_.empty(); }
+  // Calls the callback if due().
+  void Notify();
+  // The callback runs at this moment.
+  bool notifying() const { return notifying_; }
+
+  // One turn of the provider's loop: notifies, then calls `send`, which hands to the connection the requests that the owner
+  // has posted meanwhile. Repeats this while notifications are due, four times at most, so that one connection does not
+  // keep the loop from the others. If due() is still true afterwards, the provider needs another turn.
+  template <class Function>
+  void RunTurn(Function send) {
+    for (int round = 0; round < kRoundsPerTurn; ++round) {
+      Notify();
+      send();
+      if (!due()) break;
+    }
+  }
+
+  // Moves up to out.size() completions to `out` and returns their number. A number below out.size() allows the next
+  // notification.
+  size_t Poll(std::span<Completion> out);
+
+  // The owner has destroyed its endpoint: drops all completions and the callback. A callback that runs at this moment is
+  // dropped when it returns.
+  void Close();
+  bool closed() const { return closed_; }
+
+ private:
+  static constexpr int kRoundsPerTurn = 4;
+
+  Fifo<Completion> completions_;
+  std::function<void()> on_completions_;
+  bool started_ = false;
+  bool armed_ = true;  // no notification since a Poll() that found too few
+  bool notifying_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace penstock::rdma
