@@ -15,7 +15,7 @@
 namespace penstock::rdma::iwarp {
 
 // A request of ours on its way out.
-struct Work {
+struct WorkRequest {
   Operation operation = Operation::kSend;
   Context context = 0;
   bool internal = false;  // completes for nobody
@@ -50,7 +50,7 @@ class Outbound {
   void AllowSending() { allowed_ = true; }
   bool allowed() const { return allowed_; }
 
-  void Post(Work work);
+  void Post(WorkRequest request);
   // Makes segments as long as the writer has room. False where a Read Request cannot be answered after all (see failure()), or
   // a file cannot be read (see the writer's file_error()).
   bool Fill();
@@ -58,8 +58,8 @@ class Outbound {
   void HandleSent(size_t size);
 
   // Nothing is left to be sent, or to be answered.
-  bool idle() { return works_.empty() && inbound_.read_requests().empty() && writer_.batch_sent(); }
-  Fifo<Work>& works() { return works_; }
+  bool idle() { return requests_.empty() && inbound_.read_requests().empty() && writer_.batch_sent(); }
+  Fifo<WorkRequest>& requests() { return requests_; }
   FpduWriter& writer() { return writer_; }
   const std::optional<TerminateMessage>& failure() const { return failure_; }
 
@@ -67,14 +67,14 @@ class Outbound {
   void AddTerminate(const TerminateMessage& message);
 
  private:
-  enum class Source : uint8_t { kNone, kWork, kResponse };
+  enum class Source : uint8_t { kNone, kRequest, kResponse };
 
   Source Choose();
-  bool WorkReady();
-  void AddWork();
-  void AddSend(Work& work);
-  void AddWrite(Work& work);
-  void AddRead(Work& work);
+  bool RequestReady();
+  void AddRequest();
+  void AddSend(WorkRequest& request);
+  void AddWrite(WorkRequest& request);
+  void AddRead(WorkRequest& request);
   bool AddResponse();
   size_t SegmentSize(size_t header_size, size_t left) const;
   SegmentControl Control(bool tagged, Opcode opcode, bool last) const;
@@ -87,8 +87,8 @@ class Outbound {
   FpduWriter writer_;
   bool allowed_ = false;
 
-  Fifo<Work> works_;
-  size_t built_ = 0;                // works at the front of works_ that are all in segments
+  Fifo<WorkRequest> requests_;
+  size_t built_ = 0;                // requests at the front of requests_ that are all in segments
   Source current_ = Source::kNone;  // whose message is under way; messages are not mixed (RFC 5041 §5.3)
   Source last_ = Source::kNone;     // whose turn was last: requests and responses take turns
   uint32_t response_done_ = 0;

@@ -1,4 +1,4 @@
-// Between a Connection and its TCP socket, on a loop.
+// Between a RdmapStream and its TCP socket, on a loop.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "rdma/iwarp/connection.h"
 #include "rdma/iwarp/options.h"
+#include "rdma/iwarp/rdmap_stream.h"
 
 namespace penstock::rdma::iwarp {
 
@@ -23,12 +23,12 @@ constexpr size_t kStagingSize = 64 << 10;
 // Lives until the socket is closed: after Abandon(), in the background, as long as it takes to close in order.
 class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
  public:
-  SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options, Connection::Options connection,
+  SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options, RdmapStream::Options stream,
                Entropy entropy, std::shared_ptr<StagingArea> staging);
 
   // Once, before anything else.
   void Begin();
-  Connection& connection() { return connection_; }
+  RdmapStream& stream() { return stream_; }
   void Start(std::function<void()> on_completions);
   // Something was posted: it is sent at the end of this turn, or in the next.
   void Touch();
@@ -57,7 +57,7 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   Loop& loop_;
   asio::ip::tcp::socket socket_;
   const Options options_;
-  Connection connection_;
+  RdmapStream stream_;
   std::shared_ptr<StagingArea> staging_;
   std::function<void()> on_completions_;
 

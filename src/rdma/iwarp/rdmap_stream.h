@@ -18,7 +18,7 @@
 
 namespace penstock::rdma::iwarp {
 
-class Connection {
+class RdmapStream {
  public:
   struct Options {
     MpaAgreement agreement = {};
@@ -29,8 +29,8 @@ class Connection {
   static constexpr uint32_t kMaxTransfer = 1 << 30;
 
   // `pool` must outlive it.
-  Connection(Options options, BufferPool& pool, Entropy entropy);
-  ~Connection();
+  RdmapStream(Options options, BufferPool& pool, Entropy entropy);
+  ~RdmapStream();
 
   // As endpoint.h says.
   void PostReceive(Context context, BufferRef buffer);
