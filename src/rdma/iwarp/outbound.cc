@@ -18,12 +18,12 @@ size_t EffectiveMaxUlpdu(size_t wanted, const Framing& framing) {
 
 }  // namespace
 
-Outbound::Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, Inbound& inbound,
-                   Fifo<Completion>& completions)
+Outbound::Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, RdmaReads& reads,
+                   CompletionQueue& completions)
     : options_(options),
       max_ulpdu_(EffectiveMaxUlpdu(options.max_ulpdu, framing)),
       stags_(stags),
-      inbound_(inbound),
+      reads_(reads),
       completions_(completions),
       writer_(framing, pool) {}
 
@@ -49,7 +49,7 @@ bool Outbound::Fill() {
 }
 
 Outbound::Source Outbound::Choose() {
-  const bool response = !inbound_.read_requests().empty();
+  const bool response = !reads_.requested.empty();
   const bool request = RequestReady();
   if (response && request) return last_ == Source::kResponse ? Source::kRequest : Source::kResponse;
   if (response) return Source::kResponse;
@@ -59,7 +59,7 @@ Outbound::Source Outbound::Choose() {
 bool Outbound::RequestReady() {
   if (built_ == requests_.size()) return false;
   // A Read beyond our ORD waits, and what was posted after it as well: requests leave in order (RFC 5040 §5.5 rule 13).
-  return requests_[built_].operation != Operation::kRead || inbound_.reads().size() < options_.ord;
+  return requests_[built_].operation != Operation::kRead || reads_.outstanding.size() < options_.ord;
 }
 
 void Outbound::AddRequest() {
@@ -113,15 +113,9 @@ void Outbound::AddWrite(WorkRequest& request) {
 void Outbound::AddRead(WorkRequest& request) {
   // Only a response to this very Read can use the sink STag, so that it need not be a secret.
   const Stag sink_stag(next_sink_stag_++);
-  UntaggedHeader header;
-  header.control = Control(false, Opcode::kReadRequest, true);
-  header.queue = kReadRequestQueue;
-  header.msn = Msn(next_msn_[kReadRequestQueue]++);
-  std::array<std::byte, UntaggedHeader::kSize> bytes;
-  header.Serialize(bytes.data());
   std::array<std::byte, ReadRequestHeader::kSize> body;
   ReadRequestHeader{sink_stag, 0, request.size, request.stag, request.offset}.Serialize(body.data());
-  writer_.Add(bytes, body, nullptr, 0);
+  AddMessage(Opcode::kReadRequest, kReadRequestQueue, body);
   OutstandingRead read;
   read.context = request.context;
   read.internal = request.internal;
@@ -129,11 +123,11 @@ void Outbound::AddRead(WorkRequest& request) {
   read.sink = request.sink;
   read.owner = std::move(request.owner);
   read.size = request.size;
-  inbound_.ExpectRead(std::move(read));
+  reads_.outstanding.push_back(std::move(read));
 }
 
 bool Outbound::AddResponse() {
-  const ReadRequestHeader& request = inbound_.read_requests().front();
+  const ReadRequestHeader& request = reads_.requested.front();
   const uint32_t left = request.size - response_done_;
   const size_t size = SegmentSize(TaggedHeader::kSize, left);
   Data payload;
@@ -162,7 +156,7 @@ bool Outbound::AddResponse() {
   response_done_ += static_cast<uint32_t>(size);
   if (size == left) {
     response_done_ = 0;
-    inbound_.read_requests().pop_front();
+    reads_.requested.pop_front();
     current_ = Source::kNone;
   }
   return true;
@@ -175,24 +169,26 @@ void Outbound::HandleSent(size_t size) {
     --built_;
     if (request.internal || request.operation == Operation::kRead)
       continue;  // a Read completes when its response has come
-    Completion completion;
-    completion.operation = request.operation;
-    completion.context = request.context;
+    Completion completion = RequestCompletion(request.operation, request.context, Status::kSuccess);
     completion.length = request.size;
-    completions_.push_back(std::move(completion));
+    completions_.Add(std::move(completion));
   }
 }
 
 void Outbound::AddTerminate(const TerminateMessage& message) {
-  UntaggedHeader header;
-  header.control = Control(false, Opcode::kTerminate, true);
-  header.queue = kTerminateQueue;
-  header.msn = Msn(next_msn_[kTerminateQueue]++);
-  std::array<std::byte, UntaggedHeader::kSize> bytes;
-  header.Serialize(bytes.data());
   std::array<std::byte, TerminateMessage::kMaxSize> body;
   const size_t size = message.Serialize(body.data());
-  writer_.Add(bytes, ConstBytes(body).first(size), nullptr, 0);
+  AddMessage(Opcode::kTerminate, kTerminateQueue, ConstBytes(body).first(size));
+}
+
+void Outbound::AddMessage(Opcode opcode, uint32_t queue, ConstBytes body) {
+  UntaggedHeader header;
+  header.control = Control(false, opcode, true);
+  header.queue = queue;
+  header.msn = Msn(next_msn_[queue]++);
+  std::array<std::byte, UntaggedHeader::kSize> bytes;
+  header.Serialize(bytes.data());
+  writer_.Add(bytes, body, nullptr, 0);
 }
 
 // All segments of a message but the last are whole pages where they can be, so that the peer's memory, and ours, and files

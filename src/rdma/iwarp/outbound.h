@@ -4,11 +4,12 @@
 #include <array>
 #include <optional>
 
+#include "rdma/completion_queue.h"
 #include "rdma/endpoint.h"
 #include "rdma/fifo.h"
 #include "rdma/iwarp/ddp_header.h"
 #include "rdma/iwarp/fpdu_writer.h"
-#include "rdma/iwarp/inbound.h"
+#include "rdma/iwarp/rdma_reads.h"
 #include "rdma/iwarp/stag_table.h"
 #include "rdma/iwarp/terminate.h"
 
@@ -43,8 +44,8 @@ class Outbound {
     size_t max_ulpdu = kMaxUlpdu;
     uint16_t ord = 0;
   };
-  Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, Inbound& inbound,
-           Fifo<Completion>& completions);
+  Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, RdmaReads& reads,
+           CompletionQueue& completions);
 
   // Nothing is sent before this: a responder waits for the first FPDU (RFC 5044 §7.1.2 rule 4).
   void AllowSending() { allowed_ = true; }
@@ -58,7 +59,7 @@ class Outbound {
   void HandleSent(size_t size);
 
   // Nothing is left to be sent, or to be answered.
-  bool idle() { return requests_.empty() && inbound_.read_requests().empty() && writer_.batch_sent(); }
+  bool idle() { return requests_.empty() && reads_.requested.empty() && writer_.batch_sent(); }
   Fifo<WorkRequest>& requests() { return requests_; }
   FpduWriter& writer() { return writer_; }
   const std::optional<TerminateMessage>& failure() const { return failure_; }
@@ -76,14 +77,16 @@ class Outbound {
   void AddWrite(WorkRequest& request);
   void AddRead(WorkRequest& request);
   bool AddResponse();
+  // Adds the only segment of a message of RDMAP itself, as the next message of `queue`.
+  void AddMessage(Opcode opcode, uint32_t queue, ConstBytes body);
   size_t SegmentSize(size_t header_size, size_t left) const;
   SegmentControl Control(bool tagged, Opcode opcode, bool last) const;
 
   const Options options_;
   const size_t max_ulpdu_;
   StagTable& stags_;
-  Inbound& inbound_;
-  Fifo<Completion>& completions_;
+  RdmaReads& reads_;
+  CompletionQueue& completions_;
   FpduWriter writer_;
   bool allowed_ = false;
 

@@ -41,15 +41,32 @@ Opcode SendOpcode(bool solicited, bool invalidates) {
   return solicited ? Opcode::kSendSolicited : Opcode::kSend;
 }
 
+// A message of no octets that the stream itself posts. It has no completion.
+WorkRequest InternalRequest(Operation operation) {
+  WorkRequest request;
+  request.operation = operation;
+  request.internal = true;
+  return request;
+}
+
+WorkRequest TaggedRequest(Operation operation, Context context, const RemoteSegment& remote) {
+  WorkRequest request;
+  request.operation = operation;
+  request.context = context;
+  request.stag = remote.stag;
+  request.offset = remote.offset;
+  return request;
+}
+
 }  // namespace
 
 RdmapStream::RdmapStream(Options options, BufferPool& pool, Entropy entropy)
     : options_(options),
       stags_(std::make_shared<StagTable>(std::move(entropy))),
-      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, completions_),
+      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, reads_, completions_),
       reader_({options_.agreement.crc, options_.agreement.receive_markers}, inbound_),
       outbound_({options_.max_ulpdu, options_.agreement.ord}, {options_.agreement.crc, options_.agreement.send_markers},
-                pool, *stags_, inbound_, completions_) {
+                pool, *stags_, reads_, completions_) {
   stags_->set_user(&outbound_.writer());
   if (options_.initiator) outbound_.AllowSending();
   if (options_.agreement.send_rtr) SendRtr(*options_.agreement.send_rtr);
@@ -62,36 +79,24 @@ RdmapStream::~RdmapStream() {
 
 // RFC 6581 §9.2: the initiator's first message, of length zero.
 void RdmapStream::SendRtr(Rtr kind) {
-  WorkRequest work_request;
-  work_request.internal = true;
   switch (kind) {
     case Rtr::kSend:
-      break;
+      return outbound_.Post(InternalRequest(Operation::kSend));
     case Rtr::kWrite:
-      work_request.operation = Operation::kWrite;
-      break;
+      return outbound_.Post(InternalRequest(Operation::kWrite));
     case Rtr::kRead:
-      work_request.operation = Operation::kRead;
-      break;
+      return outbound_.Post(InternalRequest(Operation::kRead));
   }
-  outbound_.Post(std::move(work_request));
 }
 
 void RdmapStream::Nudge() {
   if (!unanswered() || state_ == State::kHalfClosed) return;
-  WorkRequest work_request;
-  work_request.internal = true;
-  work_request.operation = Operation::kWrite;
-  outbound_.Post(std::move(work_request));
+  outbound_.Post(InternalRequest(Operation::kWrite));
 }
 
 void RdmapStream::PostReceive(Context context, BufferRef buffer) {
   if (state_ == State::kOpen) return inbound_.PostReceive({context, std::move(buffer)});
-  Completion completion;
-  completion.context = context;
-  completion.status = Status::kFlushed;
-  completion.buffer = std::move(buffer);
-  completions_.push_back(std::move(completion));
+  completions_.Add(ReceiveCompletion({context, std::move(buffer)}, Status::kFlushed));
 }
 
 void RdmapStream::PostSend(SendRequest request) {
@@ -113,11 +118,7 @@ void RdmapStream::PostWrite(WriteRequest request) {
   if (size > std::min(kMaxTransfer, request.remote.length)) {
     return FailLocally(Operation::kWrite, request.context, "an RDMA Write that is too long");
   }
-  WorkRequest work_request;
-  work_request.operation = Operation::kWrite;
-  work_request.context = request.context;
-  work_request.stag = request.remote.stag;
-  work_request.offset = request.remote.offset;
+  WorkRequest work_request = TaggedRequest(Operation::kWrite, request.context, request.remote);
   work_request.size = static_cast<uint32_t>(size);
   work_request.gather = std::move(request.gather);
   outbound_.Post(std::move(work_request));
@@ -129,11 +130,7 @@ void RdmapStream::PostRead(ReadRequest request) {
   if (request.remote.length > kMaxTransfer || request.local.size() != request.remote.length) {
     return FailLocally(Operation::kRead, request.context, "an RDMA Read of the wrong length");
   }
-  WorkRequest work_request;
-  work_request.operation = Operation::kRead;
-  work_request.context = request.context;
-  work_request.stag = request.remote.stag;
-  work_request.offset = request.remote.offset;
+  WorkRequest work_request = TaggedRequest(Operation::kRead, request.context, request.remote);
   work_request.size = request.remote.length;
   work_request.sink = request.local;
   work_request.owner = std::move(request.owner);
@@ -146,19 +143,13 @@ std::unique_ptr<MemoryRegion> RdmapStream::Register(Bytes memory, Access access)
 
 void RdmapStream::PostInvalidate(Context context, MemoryRegion& region) {
   stags_->Invalidate(region.stag());
-  Complete(Operation::kInvalidate, context, Status::kSuccess);
+  completions_.Add(RequestCompletion(Operation::kInvalidate, context, Status::kSuccess));
 }
 
 void RdmapStream::Disconnect() {
   if (state_ != State::kOpen) return;
   state_ = State::kDraining;
   CheckDrained();
-}
-
-size_t RdmapStream::Poll(std::span<Completion> out) {
-  size_t count = 0;
-  for (; count < out.size() && !completions_.empty(); ++count) out[count] = completions_.pop_front();
-  return count;
 }
 
 void RdmapStream::HandleReceived(size_t size, ConstBytes staging) {
@@ -173,12 +164,7 @@ void RdmapStream::CheckInput() {
     // The receive that the Send did not fit is the one to blame.
     if (message.code == terminate::kTooLong && !inbound_.receives().empty() && message.ddp_header_size > 0 &&
         UntaggedHeader::Parse(message.ddp_header.data()).queue == kSendQueue) {
-      PostedReceive receive = inbound_.receives().pop_front();
-      Completion completion;
-      completion.context = receive.context;
-      completion.status = Status::kLocalError;
-      completion.buffer = std::move(receive.buffer);
-      completions_.push_back(std::move(completion));
+      completions_.Add(ReceiveCompletion(inbound_.receives().pop_front(), Status::kLocalError));
     }
     return Fail(message, DisconnectReason::kProtocolError, message.ToString());
   }
@@ -219,7 +205,7 @@ void RdmapStream::Abandon() {
   if (state_ != State::kLost) {
     Lose(DisconnectReason::kLocal, "given up", state_ == State::kHalfClosed ? Ending::kShutdown : Ending::kReset);
   }
-  completions_.clear();
+  completions_.Close();
 }
 
 void RdmapStream::Refuse(TerminateCode code) {
@@ -243,7 +229,7 @@ int RdmapStream::StalledIntervals() {
   const bool in_message = !reader_.at_boundary() || inbound_.in_message();
   return std::max({look(sending_, in_message, reader_.fpdus()),
                    look(taking_, !outbound_.writer().batch_sent(), outbound_.writer().sent()),
-                   look(answering_, !inbound_.reads().empty(), inbound_.octets_read())});
+                   look(answering_, !reads_.outstanding.empty(), inbound_.octets_read())});
 }
 
 void RdmapStream::HandleStall() {
@@ -285,7 +271,7 @@ RdmapStream::Ending RdmapStream::ending() const {
 void RdmapStream::CheckDrained() {
   if (state_ != State::kDraining) return;
   // A responder that was never spoken to may not speak; what it has posted is flushed.
-  if (!outbound_.allowed() || (outbound_.idle() && inbound_.reads().empty())) state_ = State::kHalfClosed;
+  if (!outbound_.allowed() || (outbound_.idle() && reads_.outstanding.empty())) state_ = State::kHalfClosed;
 }
 
 void RdmapStream::Fail(const TerminateMessage& message, DisconnectReason reason, std::string detail) {
@@ -312,19 +298,17 @@ void RdmapStream::Lose(DisconnectReason reason, std::string detail, Ending endin
   if (ending != Ending::kShutdown) outbound_.writer().Drop();
   stags_->InvalidateAll();
   FlushAll();
-  Completion completion;
-  completion.operation = Operation::kDisconnected;
-  completion.reason = reason;
-  completion.detail = std::move(detail);
-  completions_.push_back(std::move(completion));
+  completions_.Add(DisconnectCompletion(reason, std::move(detail)));
 }
 
 void RdmapStream::FlushAll() {
   const bool access = blame_ && blame_->code.is_remote_access();
-  for (Fifo<OutstandingRead>& reads = inbound_.reads(); !reads.empty();) {
+  for (Fifo<OutstandingRead>& reads = reads_.outstanding; !reads.empty();) {
     const OutstandingRead read = reads.pop_front();
     const bool blamed = access && blame_->read_request && blame_->read_request->sink_stag == read.sink_stag;
-    if (!read.internal) Complete(Operation::kRead, read.context, blamed ? Status::kRemoteAccess : Status::kFlushed);
+    if (!read.internal)
+      completions_.Add(
+          RequestCompletion(Operation::kRead, read.context, blamed ? Status::kRemoteAccess : Status::kFlushed));
   }
   for (Fifo<WorkRequest>& requests = outbound_.requests(); !requests.empty();) {
     const WorkRequest request = requests.pop_front();
@@ -333,36 +317,24 @@ void RdmapStream::FlushAll() {
     if (access && request.operation == Operation::kWrite && blame_->ddp_header_size == TaggedHeader::kSize) {
       blamed = TaggedHeader::Parse(blame_->ddp_header.data()).stag == request.stag;
     }
-    Complete(request.operation, request.context, blamed ? Status::kRemoteAccess : Status::kFlushed);
+    completions_.Add(
+        RequestCompletion(request.operation, request.context, blamed ? Status::kRemoteAccess : Status::kFlushed));
   }
   for (Fifo<PostedReceive>& receives = inbound_.receives(); !receives.empty();) {
-    PostedReceive receive = receives.pop_front();
-    Completion completion;
-    completion.context = receive.context;
-    completion.status = Status::kFlushed;
-    completion.buffer = std::move(receive.buffer);
-    completions_.push_back(std::move(completion));
+    completions_.Add(ReceiveCompletion(receives.pop_front(), Status::kFlushed));
   }
-  inbound_.read_requests().clear();
+  reads_.requested.clear();
 }
 
 void RdmapStream::FailLocally(Operation operation, Context context, std::string_view why) {
-  Complete(operation, context, Status::kLocalError);
+  completions_.Add(RequestCompletion(operation, context, Status::kLocalError));
   HandleFault(std::string(why));
 }
 
 bool RdmapStream::Accepts(Operation operation, Context context) {
   if (state_ == State::kOpen) return true;
-  Complete(operation, context, Status::kFlushed);
+  completions_.Add(RequestCompletion(operation, context, Status::kFlushed));
   return false;
-}
-
-void RdmapStream::Complete(Operation operation, Context context, Status status) {
-  Completion completion;
-  completion.operation = operation;
-  completion.context = context;
-  completion.status = status;
-  completions_.push_back(std::move(completion));
 }
 
 }  // namespace penstock::rdma::iwarp

@@ -18,7 +18,6 @@ namespace {
 // One connection's share of a turn.
 constexpr int kReceivesPerTurn = 32;
 constexpr size_t kOctetsSentPerTurn = 8 << 20;
-constexpr int kRoundsPerTurn = 4;
 // What may lie in the socket unsent. Enough for TCP to go on with while we are waited for; no more than the processor's
 // cache keeps, with what is to follow, from our copy to the kernel's and on to the adapter's, or a local peer's.
 constexpr int kMaxUnsent = 768 << 10;
@@ -55,18 +54,16 @@ SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Optio
 }
 
 void SocketDriver::Begin() {
-  if (stream_.unanswered()) {
-    nudge_timer_ = MakeTimer(&SocketDriver::HandleNudge);
-    nudge_timer_->ExpireAfter(options_.nudge_after);
-  }
-  stall_timer_ = MakeTimer(&SocketDriver::HandleStallTimer);
-  stall_timer_->ExpireAfter(options_.stall_limit / kIntervalsPerLimit);
+  loop_timer_ = loop_.MakeTimer([weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->HandleTimers();
+  });
+  if (stream_.unanswered()) SetTimer(SocketTimer::kNudge, options_.nudge_after);
+  SetTimer(SocketTimer::kStall, options_.stall_limit / kIntervalsPerLimit);
   Touch();  // there may be a readiness indication to be sent
 }
 
 void SocketDriver::Start(std::function<void()> on_completions) {
-  on_completions_ = std::move(on_completions);
-  started_ = true;
+  stream_.completions().Start(std::move(on_completions));
   Touch();
 }
 
@@ -80,29 +77,13 @@ void SocketDriver::Touch() {
   });
 }
 
-size_t SocketDriver::Poll(std::span<Completion> out) {
-  const size_t count = stream_.Poll(out);
-  if (count < out.size()) armed_ = true;
-  return count;
-}
-
 void SocketDriver::BeginTurn() { in_turn_ = true; }
 
 void SocketDriver::EndTurn() {
-  for (int round = 0; round < kRoundsPerTurn; ++round) {
-    Notify();
-    Send();
-    if (!(started_ && armed_ && stream_.has_completions())) break;
-  }
+  stream_.completions().RunTurn([this] { Send(); });
   Settle();
   in_turn_ = false;
-  if (more_to_send_ || (started_ && armed_ && stream_.has_completions())) Touch();
-}
-
-void SocketDriver::Notify() {
-  if (!started_ || !armed_ || !stream_.has_completions() || !on_completions_) return;
-  armed_ = false;
-  on_completions_();
+  if (more_to_send_ || stream_.completions().due()) Touch();
 }
 
 void SocketDriver::Receive(EndOfStream end_of_stream) {
@@ -166,7 +147,7 @@ void SocketDriver::ReplaceFile(const FpduWriter::Part& part) {
 
 // The peer may have said why before it went: what it has sent comes first.
 void SocketDriver::HandleSendError(int error) {
-  if (started_) Receive(EndOfStream::kIgnore);
+  if (stream_.completions().started()) Receive(EndOfStream::kIgnore);
   if (!stream_.lost() || stream_.ending() == RdmapStream::Ending::kShutdown) {
     stream_.HandleBroken(DescribeErrno(error));
   }
@@ -176,10 +157,14 @@ void SocketDriver::Settle() {
   if (closed_) return;
   switch (stream_.ending()) {
     case RdmapStream::Ending::kNone:
-      if (stream_.draining()) ArmCloseTimer(drain_timer_armed_);
+      if (stream_.draining() && !timers_.is_set(SocketTimer::kDrain)) {
+        sent_while_draining_ = stream_.sent();
+        SetTimer(SocketTimer::kDrain, options_.close_timeout);
+      }
       break;
     case RdmapStream::Ending::kShutdown: {
-      ArmCloseTimer(close_timer_armed_);
+      timers_.Cancel(SocketTimer::kDrain);
+      if (!timers_.is_set(SocketTimer::kClose)) SetTimer(SocketTimer::kClose, options_.close_timeout);
       const FpduWriter::Part part = stream_.NextToSend();
       if (!shut_ && part.memory.empty() && !part.file) {
         shut_ = true;
@@ -202,7 +187,7 @@ void SocketDriver::Settle() {
 }
 
 void SocketDriver::ArmRead() {
-  if (waiting_to_read_ || (!started_ && !stream_.lost())) return;
+  if (waiting_to_read_ || (!stream_.completions().started() && !stream_.lost())) return;
   waiting_to_read_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
     self->waiting_to_read_ = false;
@@ -228,21 +213,13 @@ void SocketDriver::HandleNudge() {
   BeginTurn();
   stream_.Nudge();
   EndTurn();
-  if (++nudges_ < kMaxNudges) nudge_timer_->ExpireAfter(options_.nudge_after * (1 << 2 * nudges_));
-}
-
-void SocketDriver::ArmCloseTimer(bool& armed) {
-  if (armed) return;
-  armed = true;
-  sent_while_draining_ = stream_.sent();
-  close_timer_ = MakeTimer(&SocketDriver::HandleCloseTimeout);
-  close_timer_->ExpireAfter(options_.close_timeout);
+  if (++nudges_ < kMaxNudges) SetTimer(SocketTimer::kNudge, options_.nudge_after * (1 << 2 * nudges_));
 }
 
 void SocketDriver::HandleCloseTimeout() {
   const uint64_t sent_before = std::exchange(sent_while_draining_, stream_.sent());
   if (stream_.draining() && stream_.sent() != sent_before && drain_extensions_++ < kMaxDrainExtensions) {
-    return close_timer_->ExpireAfter(options_.close_timeout);
+    return SetTimer(SocketTimer::kDrain, options_.close_timeout);
   }
   BeginTurn();
   stream_.HandleCloseTimeout();
@@ -251,30 +228,50 @@ void SocketDriver::HandleCloseTimeout() {
 
 void SocketDriver::HandleStallTimer() {
   if (stream_.StalledIntervals() < kIntervalsPerLimit) {
-    return stall_timer_->ExpireAfter(options_.stall_limit / kIntervalsPerLimit);
+    return SetTimer(SocketTimer::kStall, options_.stall_limit / kIntervalsPerLimit);
   }
   BeginTurn();
   stream_.HandleStall();
   EndTurn();
 }
 
-std::unique_ptr<Timer> SocketDriver::MakeTimer(void (SocketDriver::*on_expiry)()) {
-  return loop_.MakeTimer([weak = weak_from_this(), on_expiry] {
-    if (auto self = weak.lock(); self && !self->closed_) (self.get()->*on_expiry)();
-  });
+void SocketDriver::SetTimer(SocketTimer timer, Duration delay) {
+  timers_.Set(timer, loop_.Now() + delay);
+  ArmLoopTimer();
+}
+
+void SocketDriver::ArmLoopTimer() {
+  if (const auto deadline = timers_.next_timeout()) loop_timer_->ExpireAfter(*deadline - loop_.Now());
+}
+
+void SocketDriver::HandleTimers() {
+  // Close() cancels all timers, so that no handler runs after it.
+  while (const auto expired = timers_.TakeExpired(loop_.Now())) {
+    switch (*expired) {
+      case SocketTimer::kNudge:
+        HandleNudge();
+        break;
+      case SocketTimer::kDrain:
+      case SocketTimer::kClose:
+        HandleCloseTimeout();
+        break;
+      case SocketTimer::kStall:
+        HandleStallTimer();
+        break;
+    }
+  }
+  ArmLoopTimer();
 }
 
 void SocketDriver::Close() {
   closed_ = true;
-  if (nudge_timer_) nudge_timer_->Cancel();
-  if (close_timer_) close_timer_->Cancel();
-  if (stall_timer_) stall_timer_->Cancel();
+  timers_.CancelAll();
+  loop_timer_->Cancel();
   asio::error_code ignored;
   socket_.close(ignored);
 }
 
 void SocketDriver::Abandon() {
-  on_completions_ = nullptr;
   stream_.Abandon();
   if (!in_turn_) Settle();
 }
