@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "rdma/iwarp/connection.h"
 #include "rdma/iwarp/crc32c.h"
+#include "rdma/iwarp/rdmap_stream.h"
 
 namespace penstock::rdma::iwarp {
 namespace {
@@ -30,20 +30,20 @@ Entropy Counter() {
 class Pair {
  public:
   explicit Pair(bool crc) {
-    Connection::Options options;
+    RdmapStream::Options options;
     options.agreement = {.crc = crc, .ird = 16, .ord = 16};
     options.initiator = true;
-    client_ = std::make_unique<Connection>(options, pool_, Counter());
+    client_ = std::make_unique<RdmapStream>(options, pool_, Counter());
     options.initiator = false;
-    server_ = std::make_unique<Connection>(options, pool_, Counter());
+    server_ = std::make_unique<RdmapStream>(options, pool_, Counter());
   }
 
   BufferPool& pool() { return pool_; }
-  Connection& client() { return *client_; }
-  Connection& server() { return *server_; }
+  RdmapStream& client() { return *client_; }
+  RdmapStream& server() { return *server_; }
 
   // Moves the output of `from`. The copy stands for the kernel's.
-  void Move(Connection& from, Connection& to) {
+  void Move(RdmapStream& from, RdmapStream& to) {
     for (FpduWriter::Part part = from.NextToSend(); !part.memory.empty(); part = from.NextToSend()) {
       size_t moved = 0;
       for (const iovec& piece : part.memory) {
@@ -62,12 +62,12 @@ class Pair {
       from.HandleSent(moved);
     }
   }
-  size_t Poll(Connection& connection) { return connection.Poll(completions_); }
+  size_t Poll(RdmapStream& stream) { return stream.Poll(completions_); }
 
  private:
   BufferPool pool_;
-  std::unique_ptr<Connection> client_;
-  std::unique_ptr<Connection> server_;
+  std::unique_ptr<RdmapStream> client_;
+  std::unique_ptr<RdmapStream> server_;
   std::vector<std::byte> staging_ = std::vector<std::byte>(64 << 10);
   std::array<Completion, 64> completions_;
 };

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "rdma/iwarp/connection.h"
 #include "rdma/iwarp/mpa_negotiation.h"
+#include "rdma/iwarp/rdmap_stream.h"
 
 using namespace penstock;               // NOLINT: a program of its own
 using namespace penstock::rdma;         // NOLINT
@@ -23,12 +23,12 @@ Entropy CountingEntropy() {
   return [next = uint64_t{0}]() mutable { return ++next; };
 }
 
-void TakeOutput(Connection& connection) {
+void TakeOutput(RdmapStream& stream) {
   for (;;) {
     size_t size = 0;
-    for (const iovec& piece : connection.NextToSend().memory) size += piece.iov_len;
+    for (const iovec& piece : stream.NextToSend().memory) size += piece.iov_len;
     if (size == 0) return;
-    connection.HandleSent(size);
+    stream.HandleSent(size);
   }
 }
 
@@ -51,48 +51,48 @@ void Negotiate(ConstBytes frame) {
   }
 }
 
-void Converse(unsigned options, ConstBytes stream, ConstBytes cuts) {
+void Converse(unsigned options, ConstBytes octets, ConstBytes cuts) {
   BufferPool pool;
   std::vector<std::byte> writable_memory(4096), readable_memory(4096), sink(512);
   {
-    Connection::Options agreed;
+    RdmapStream::Options agreed;
     agreed.agreement.crc = options & 1;
     agreed.agreement.receive_markers = options & 2;
     agreed.agreement.send_markers = options & 4;
     agreed.agreement.absorb_rtr_send = options & 8;
     agreed.agreement.ird = agreed.agreement.ord = 2;
     agreed.initiator = options & 16;
-    Connection connection(agreed, pool, CountingEntropy());
+    RdmapStream stream(agreed, pool, CountingEntropy());
     size_t posted = 0;
-    for (; posted < 4; ++posted) connection.PostReceive(posted, pool.Allocate(1000));
-    auto writable = connection.Register(writable_memory, Access::kRemoteWrite);
-    auto readable = connection.Register(readable_memory, Access::kRemoteRead);
+    for (; posted < 4; ++posted) stream.PostReceive(posted, pool.Allocate(1000));
+    auto writable = stream.Register(writable_memory, Access::kRemoteWrite);
+    auto readable = stream.Register(readable_memory, Access::kRemoteRead);
     if (agreed.initiator) {
-      for (int i = 0; i < 3; ++i, ++posted) connection.PostRead({posted, sink, {}, {Stag(1), 512, 0}});
+      for (int i = 0; i < 3; ++i, ++posted) stream.PostRead({posted, sink, {}, {Stag(1), 512, 0}});
     }
-    TakeOutput(connection);
+    TakeOutput(stream);
 
     std::vector<std::byte> staging(2000);
     size_t turn = 0;
-    while (!stream.empty()) {
+    while (!octets.empty()) {
       const unsigned cut = cuts.empty() ? 255 : std::to_integer<unsigned>(cuts[turn % cuts.size()]);
       ++turn;
-      const FpduReader::Places places = connection.Wants(staging);
-      const size_t size = std::min({stream.size(), places.direct.size() + places.staging.size(), size_t{cut} + 1});
+      const FpduReader::Places places = stream.Wants(staging);
+      const size_t size = std::min({octets.size(), places.direct.size() + places.staging.size(), size_t{cut} + 1});
       const size_t direct = std::min(size, places.direct.size());
-      CopyBytes(places.direct, stream.first(direct));
-      CopyBytes(places.staging, stream.subspan(direct, size - direct));
-      connection.HandleReceived(size, staging);
-      stream = stream.subspan(size);
+      CopyBytes(places.direct, octets.first(direct));
+      CopyBytes(places.staging, octets.subspan(direct, size - direct));
+      stream.HandleReceived(size, staging);
+      octets = octets.subspan(size);
       if (cut == 77) writable.reset();
       if (cut == 78) readable.reset();
-      if (cut % 3 == 0) TakeOutput(connection);
+      if (cut % 3 == 0) TakeOutput(stream);
     }
-    TakeOutput(connection);
-    connection.HandleEndOfStream();
+    TakeOutput(stream);
+    stream.HandleEndOfStream();
     // Each posted request must have completed once, before the end was reported.
     std::vector<rdma::Completion> done(posted + 2);
-    Check(connection.Poll(done) == posted + 1);
+    Check(stream.Poll(done) == posted + 1);
     Check(done[posted].operation == Operation::kDisconnected);
   }
   Check(pool.outstanding() == 0);

@@ -61,18 +61,7 @@ void FpduReader::TakeWithMarkers(ConstBytes bytes) {
       ConstBytes part = bytes.first(size);
       while (!part.empty() && !stopped_) {
         if (at_boundary()) fpdu_start_ = position_;
-        size_t taken = 0;
-        switch (state_) {
-          case State::kHeader:
-            taken = TakeHeader(part);
-            break;
-          case State::kPayload:
-            taken = TakePayload(part);
-            break;
-          case State::kTrailer:
-            taken = TakeTrailer(part);
-            break;
-        }
+        const size_t taken = TakePart(part);
         position_ += taken;
         part = part.subspan(taken);
       }
@@ -93,20 +82,20 @@ void FpduReader::HandleMarker() {
 
 void FpduReader::Take(ConstBytes bytes) {
   while (!bytes.empty() && !stopped_) {
-    size_t taken = 0;
-    switch (state_) {
-      case State::kHeader:
-        taken = TakeHeader(bytes);
-        break;
-      case State::kPayload:
-        taken = TakePayload(bytes);
-        break;
-      case State::kTrailer:
-        taken = TakeTrailer(bytes);
-        break;
-    }
-    bytes = bytes.subspan(taken);
+    bytes = bytes.subspan(TakePart(bytes));
   }
+}
+
+size_t FpduReader::TakePart(ConstBytes bytes) {
+  switch (state_) {
+    case State::kHeader:
+      return TakeHeader(bytes);
+    case State::kPayload:
+      return TakePayload(bytes);
+    case State::kTrailer:
+      return TakeTrailer(bytes);
+  }
+  return 0;
 }
 
 size_t FpduReader::TakeHeader(ConstBytes bytes) {

@@ -64,6 +64,8 @@ class FpduReader {
 
   void TakeWithMarkers(ConstBytes bytes);
   void Take(ConstBytes bytes);
+  // Takes octets for the part of the FPDU that the reader is in; returns how many.
+  size_t TakePart(ConstBytes bytes);
   size_t TakeHeader(ConstBytes bytes);
   size_t TakePayload(ConstBytes bytes);
   size_t TakeTrailer(ConstBytes bytes);

@@ -9,15 +9,15 @@ namespace {
 class HostilePeerTest : public testing::Test {
  protected:
   HostilePeerTest() : HostilePeerTest(PlainOptions(false)) {}
-  explicit HostilePeerTest(const Connection::Options& options) : connection_(options, pool_, TestEntropy()) {
-    connection_.PostReceive(1, pool_.Allocate(512));
-    writable_ = connection_.Register(memory_, Access::kRemoteWrite);
-    readable_ = connection_.Register(memory_, Access::kRemoteRead);
+  explicit HostilePeerTest(const RdmapStream::Options& options) : stream_(options, pool_, TestEntropy()) {
+    stream_.PostReceive(1, pool_.Allocate(512));
+    writable_ = stream_.Register(memory_, Access::kRemoteWrite);
+    readable_ = stream_.Register(memory_, Access::kRemoteRead);
   }
 
   // The connection ends with this Terminate and nothing after it.
   void ExpectTerminate(TerminateCode code, std::optional<size_t> ddp_header_size = {}, bool read_request = false) {
-    const Octets out = TakeOutput(connection_);
+    const Octets out = TakeOutput(stream_);
     ASSERT_GE(out.size(), 2 + UntaggedHeader::kSize + 4 + 4);
     const size_t ulpdu = LoadBig<uint16_t>(out.data());
     ASSERT_EQ(out.size(), 2 + ulpdu + PadSize(ulpdu) + kCrcSize) << "one FPDU";
@@ -29,23 +29,23 @@ class HostilePeerTest : public testing::Test {
       EXPECT_EQ(message->ddp_header_size, *ddp_header_size);
     }
     EXPECT_EQ(message->read_request.has_value(), read_request);
-    EXPECT_TRUE(connection_.lost());
-    EXPECT_EQ(connection_.ending(), Connection::Ending::kShutdown);
+    EXPECT_TRUE(stream_.lost());
+    EXPECT_EQ(stream_.ending(), RdmapStream::Ending::kShutdown);
     EXPECT_FALSE(writable_->valid());
-    auto completions = PollAll(connection_);
+    auto completions = PollAll(stream_);
     ASSERT_FALSE(completions.empty());
     EXPECT_EQ(completions.back().operation, Operation::kDisconnected);
     EXPECT_EQ(completions.back().reason, DisconnectReason::kProtocolError);
     EXPECT_EQ(memory_, Octets(256)) << "nothing was placed";
     // What follows is dropped silently (RFC 5041 §7.1).
-    Feed(connection_, forge_.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(3)));
-    EXPECT_TRUE(TakeOutput(connection_).empty());
-    EXPECT_TRUE(PollAll(connection_).empty());
+    Feed(stream_, forge_.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(3)));
+    EXPECT_TRUE(TakeOutput(stream_).empty());
+    EXPECT_TRUE(PollAll(stream_).empty());
   }
 
   template <class Header>
   void Send(const Header& header, ConstBytes payload = {}) {
-    Feed(connection_, forge_.Segment(header, payload));
+    Feed(stream_, forge_.Segment(header, payload));
   }
   void SendReadRequest(const ReadRequestHeader& request, uint32_t msn = 1) {
     Octets body(ReadRequestHeader::kSize);
@@ -56,7 +56,7 @@ class HostilePeerTest : public testing::Test {
 
   BufferPool pool_;
   Octets memory_ = Octets(256);
-  Connection connection_;
+  RdmapStream stream_;
   std::unique_ptr<MemoryRegion> writable_, readable_;
   Forge forge_;
   const Octets payload_ = Pattern(16);
@@ -68,14 +68,14 @@ TEST_F(HostilePeerTest, WriteToNoRegion) {
 }
 
 TEST_F(HostilePeerTest, WriteToARegionOfAnotherConnection) {
-  Connection other(PlainOptions(false), pool_, TestEntropy(2));
+  RdmapStream other(PlainOptions(false), pool_, TestEntropy(2));
   auto region = other.Register(memory_, Access::kRemoteWrite);
   Send(Tagged(Opcode::kWrite, region->stag(), region->offset()), payload_);
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
 TEST_F(HostilePeerTest, WriteToAnInvalidatedRegion) {
-  connection_.PostInvalidate(5, *writable_);
+  stream_.PostInvalidate(5, *writable_);
   Send(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset()), payload_);
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
@@ -102,7 +102,7 @@ TEST_F(HostilePeerTest, WriteThatWraps) {
 
 TEST_F(HostilePeerTest, AnEmptyWriteIsNeverWrong) {
   Send(Tagged(Opcode::kWrite, Stag(0), ~uint64_t{0}));
-  EXPECT_FALSE(connection_.lost());
+  EXPECT_FALSE(stream_.lost());
 }
 
 TEST_F(HostilePeerTest, WrongDdpVersion) {
@@ -130,7 +130,7 @@ TEST_F(HostilePeerTest, TheVersionOfTheRdmaConsortiumIsValid) {
   UntaggedHeader header = Untagged(Opcode::kSend, kSendQueue, 1);
   header.control.rdmap_version = 0;
   Send(header, payload_);
-  EXPECT_FALSE(connection_.lost());
+  EXPECT_FALSE(stream_.lost());
 }
 
 // Reserved bits of DDP and RDMAP, the STag of a Send that invalidates nothing, pad, and a check value not agreed on.
@@ -141,8 +141,8 @@ TEST_F(HostilePeerTest, WhatMeansNothingMayHoldAnything) {
   StoreBig(&fpdu[4], writable_->stag().value());
   ASSERT_EQ(fpdu.size(), 2 + UntaggedHeader::kSize + 15 + 1 + kCrcSize);
   std::fill(fpdu.end() - 1 - kCrcSize, fpdu.end(), std::byte{0xee});
-  Feed(connection_, fpdu);
-  const auto received = PollAll(connection_);
+  Feed(stream_, fpdu);
+  const auto received = PollAll(stream_);
   ASSERT_EQ(received.size(), 1u);
   EXPECT_EQ(received[0].status, Status::kSuccess);
   EXPECT_EQ(received[0].length, 15u);
@@ -159,7 +159,7 @@ TEST_F(HostilePeerTest, EveryOpcodeOnTheWrongQueue) {
                                  : (queue == 0 && opcode >= 3 && opcode <= 6) || (queue == 1 && opcode == 1) ||
                                        (queue == 2 && opcode == 7);
         if (fits) continue;
-        Connection fresh(PlainOptions(false), pool_, TestEntropy());
+        RdmapStream fresh(PlainOptions(false), pool_, TestEntropy());
         Forge forge;
         Feed(fresh, tagged ? forge.Segment(Tagged(Opcode{opcode}, Stag(1), 0), payload_)
                            : forge.Segment(Untagged(Opcode{opcode}, queue, 1), payload_));
@@ -175,7 +175,7 @@ TEST_F(HostilePeerTest, EveryOpcodeOnTheWrongQueue) {
 
 TEST_F(HostilePeerTest, SendWithoutAReceive) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
-  PollAll(connection_);
+  PollAll(stream_);
   Send(Untagged(Opcode::kSend, kSendQueue, 2), payload_);
   ExpectTerminate(terminate::kNoBuffer, UntaggedHeader::kSize);
 }
@@ -187,7 +187,7 @@ TEST_F(HostilePeerTest, SendWithAWrongNumber) {
 
 TEST_F(HostilePeerTest, ASendTwice) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
-  PollAll(connection_);
+  PollAll(stream_);
   Send(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
   ExpectTerminate(terminate::kMsnRange, UntaggedHeader::kSize);
 }
@@ -257,7 +257,7 @@ TEST_F(HostilePeerTest, ReadRequestThatWraps) {
 
 TEST_F(HostilePeerTest, ReadRequestOfNothingIsAnsweredWhateverItNames) {
   SendReadRequest({Stag(9), 5, 0, Stag(77), ~uint64_t{0}});
-  const Octets out = TakeOutput(connection_);
+  const Octets out = TakeOutput(stream_);
   ASSERT_EQ(out.size(), 2 + TaggedHeader::kSize + kCrcSize);
   EXPECT_EQ(TaggedHeader::Parse(&out[2]), Tagged(Opcode::kReadResponse, Stag(9), 5));
 }
@@ -281,19 +281,19 @@ TEST_F(HostilePeerTest, MoreReadsAtOnceThanWasAgreed) {
     const Octets one = forge_.Segment(Untagged(Opcode::kReadRequest, kReadRequestQueue, msn), body);
     all.insert(all.end(), one.begin(), one.end());
   }
-  Feed(connection_, all);
+  Feed(stream_, all);
   ExpectTerminate(terminate::kNoBuffer, UntaggedHeader::kSize);
 }
 
 // RFC 5042 §6.4.3.3
 TEST_F(HostilePeerTest, AConnectionWhoseReadsAreNotAnsweredTakesNoPlacesFromOthers) {
-  Connection other(PlainOptions(false), pool_, TestEntropy(2));
+  RdmapStream other(PlainOptions(false), pool_, TestEntropy(2));
   const Octets memory = Pattern(16);
   Octets exposed = memory;
   auto region = other.Register(exposed, Access::kRemoteRead);
   for (uint32_t msn = 1; msn <= 2; ++msn) SendReadRequest(Request(16), msn);
   // All that it may have at once, and nobody takes the answers.
-  ASSERT_FALSE(connection_.lost());
+  ASSERT_FALSE(stream_.lost());
   Forge others;
   for (uint32_t msn = 1; msn <= 2; ++msn) {
     Octets body(ReadRequestHeader::kSize);
@@ -314,7 +314,7 @@ TEST_F(HostilePeerTest, TerminateThatIsTooLong) {
 
 TEST_F(HostilePeerTest, FpduWithoutRoomForAHeader) {
   for (unsigned length : {0u, 1u, 13u}) {
-    Connection fresh(PlainOptions(false), pool_, TestEntropy());
+    RdmapStream fresh(PlainOptions(false), pool_, TestEntropy());
     Octets bytes(32);
     StoreBig(bytes.data(), static_cast<uint16_t>(length));
     bytes[2] = std::byte{0xc1};
@@ -325,23 +325,23 @@ TEST_F(HostilePeerTest, FpduWithoutRoomForAHeader) {
   Octets bytes(32);
   StoreBig<uint16_t>(bytes.data(), 17);  // enough for a tagged header, but this one is not
   bytes[2] = std::byte{0x41};
-  Feed(connection_, bytes);
+  Feed(stream_, bytes);
   ExpectTerminate(terminate::kUnspecified, 0);
 }
 
 TEST_F(HostilePeerTest, AMalformedTerminateEndsTheConnectionAllTheSame) {
   Send(Untagged(Opcode::kTerminate, kTerminateQueue, 1), Octets(3));
-  EXPECT_TRUE(connection_.lost());
-  EXPECT_TRUE(TakeOutput(connection_).empty());
-  EXPECT_EQ(PollAll(connection_).back().reason, DisconnectReason::kPeerTerminated);
+  EXPECT_TRUE(stream_.lost());
+  EXPECT_TRUE(TakeOutput(stream_).empty());
+  EXPECT_EQ(PollAll(stream_).back().reason, DisconnectReason::kPeerTerminated);
 }
 
 // Reads of ours and what a peer may answer.
 class HostileReadTest : public HostilePeerTest {
  protected:
   HostileReadTest() : HostilePeerTest(PlainOptions(true)) {
-    connection_.PostRead({7, sink_, {}, {Stag(0x1234), 64, 0x1000}});
-    const Octets out = TakeOutput(connection_);
+    stream_.PostRead({7, sink_, {}, {Stag(0x1234), 64, 0x1000}});
+    const Octets out = TakeOutput(stream_);
     request_ = ReadRequestHeader::Parse(&out[2 + UntaggedHeader::kSize]);
   }
   Octets sink_ = Octets(64);
@@ -393,7 +393,7 @@ TEST_F(HostileReadTest, ARefusalNamesTheRead) {
   Octets body(TerminateMessage::kMaxSize);
   body.resize(MakeTerminate(terminate::kSourceInvalidStag, {}, 0, request_).Serialize(body.data()));
   Send(Untagged(Opcode::kTerminate, kTerminateQueue, 1), body);
-  auto completions = PollAll(connection_);
+  auto completions = PollAll(stream_);
   ASSERT_EQ(completions.size(), 3u);
   EXPECT_EQ(completions[0].context, 7u);
   EXPECT_EQ(completions[0].status, Status::kRemoteAccess);
@@ -401,13 +401,13 @@ TEST_F(HostileReadTest, ARefusalNamesTheRead) {
   EXPECT_EQ(completions[2].reason, DisconnectReason::kPeerTerminated);
   EXPECT_EQ(completions[2].detail,
             "the peer: RDMAP remote protection: invalid STag, reading 64 octets of 0x00001234+0x1000");
-  EXPECT_EQ(connection_.ending(), Connection::Ending::kClose);
+  EXPECT_EQ(stream_.ending(), RdmapStream::Ending::kClose);
 }
 
 class WrongCheckValueTest : public HostilePeerTest {
  protected:
-  static Connection::Options Checked() {
-    Connection::Options options = PlainOptions(false);
+  static RdmapStream::Options Checked() {
+    RdmapStream::Options options = PlainOptions(false);
     options.agreement.crc = true;
     return options;
   }
@@ -416,10 +416,10 @@ class WrongCheckValueTest : public HostilePeerTest {
 
 TEST_F(WrongCheckValueTest, NothingOfAnFpduThatIsWholeIsPlaced) {
   Forge forge(Framing{});
-  Feed(connection_, forge.Segment(Tagged(Opcode::kWrite, Stag(0), 0), {}));
+  Feed(stream_, forge.Segment(Tagged(Opcode::kWrite, Stag(0), 0), {}));
   Octets fpdu = forge.Segment(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset()), payload_);
   fpdu[20] ^= std::byte{1};
-  Feed(connection_, fpdu);
+  Feed(stream_, fpdu);
   ExpectTerminate(terminate::kCrc, 0);
 }
 
@@ -431,7 +431,7 @@ TEST_F(WrongCheckValueTest, AnyOctetThatIsDamagedIsNoticed) {
       Octets bad = good;
       bad[i] ^= std::byte{4};
       bad.resize(70000);
-      Connection fresh(Checked(), pool_, TestEntropy());
+      RdmapStream fresh(Checked(), pool_, TestEntropy());
       fresh.PostReceive(1, pool_.Allocate(512));
       Feed(fresh, bad, [&](size_t) { return step; });
       ASSERT_TRUE(fresh.lost()) << i;

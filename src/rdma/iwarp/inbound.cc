@@ -72,10 +72,10 @@ bool Inbound::HandleWrite(const TaggedHeader& header, Bytes& destination) {
 }
 
 bool Inbound::HandleReadResponse(const TaggedHeader& header, Bytes& destination) {
-  if (reads_.empty()) return Refuse(terminate::kUnexpectedOpcode);
+  if (reads_.outstanding.empty()) return Refuse(terminate::kUnexpectedOpcode);
   // RFC 5040 §5.5 rule 20: responses come in the order of the requests. All of the sink must be filled, front to back: a
   // peer that could leave holes would make us take what was there before for what it had sent.
-  const OutstandingRead& read = reads_.front();
+  const OutstandingRead& read = reads_.outstanding.front();
   if (segment_.size > 0) {
     if (header.stag != read.sink_stag) return Refuse(terminate::kInvalidStag);
     if (Wraps(header.offset, segment_.size)) return Refuse(terminate::kWrap);
@@ -123,7 +123,7 @@ std::optional<TerminateCode> Inbound::FindBuffer(uint32_t queue, Bytes& buffer) 
       return std::nullopt;
     case kReadRequestQueue:
       // RFC 5040 §6.1: more Reads at once than our IRD find no buffer.
-      if (read_requests_.size() >= options_.ird) return terminate::kNoBuffer;
+      if (reads_.requested.size() >= options_.ird) return terminate::kNoBuffer;
       buffer = read_request_buffer_;
       return std::nullopt;
     default:
@@ -141,7 +141,7 @@ bool Inbound::MayPlace() {
 bool Inbound::HandleEnd() {
   if (segment_.opcode == Opcode::kWrite) return true;
   if (segment_.opcode == Opcode::kReadResponse) {
-    reads_.front().received += segment_.size;
+    reads_.outstanding.front().received += segment_.size;
     octets_read_ += segment_.size + (segment_.last ? 1 : 0);
     if (segment_.last) CompleteRead();
     return true;
@@ -166,15 +166,11 @@ bool Inbound::DeliverSend(uint32_t size) {
   // RFC 5040 §5.3, §7.2
   const bool invalidates = Invalidates(segment_.opcode);
   if (invalidates && !stags_.Invalidate(segment_.stag)) return Fail(terminate::kCannotInvalidate);
-  PostedReceive receive = receives_.pop_front();
-  Completion completion;
-  completion.operation = Operation::kReceive;
-  completion.context = receive.context;
-  completion.buffer = std::move(receive.buffer);
+  Completion completion = ReceiveCompletion(receives_.pop_front(), Status::kSuccess);
   completion.length = size;
   completion.solicited = Solicits(segment_.opcode);
   if (invalidates) completion.invalidated = segment_.stag;
-  completions_.push_back(std::move(completion));
+  completions_.Add(std::move(completion));
   return true;
 }
 
@@ -189,7 +185,7 @@ bool Inbound::DeliverReadRequest(uint32_t size) {
     if (Wraps(request.source_offset, request.size)) return Fail(terminate::kSourceWrap, request);
     if (!Contains(*region, request.source_offset, request.size)) return Fail(terminate::kSourceBounds, request);
   }
-  read_requests_.push_back(request);
+  reads_.requested.push_back(request);
   return true;
 }
 
@@ -201,13 +197,11 @@ bool Inbound::DeliverTerminate(uint32_t size) {
 }
 
 void Inbound::CompleteRead() {
-  OutstandingRead read = reads_.pop_front();
+  OutstandingRead read = reads_.outstanding.pop_front();
   if (read.internal) return;
-  Completion completion;
-  completion.operation = Operation::kRead;
-  completion.context = read.context;
+  Completion completion = RequestCompletion(Operation::kRead, read.context, Status::kSuccess);
   completion.length = read.size;
-  completions_.push_back(std::move(completion));
+  completions_.Add(std::move(completion));
 }
 
 bool Inbound::Refuse(TerminateCode code) {

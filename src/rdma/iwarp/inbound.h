@@ -7,25 +7,16 @@
 #include <optional>
 
 #include "base/buffer.h"
+#include "rdma/completion_queue.h"
 #include "rdma/fifo.h"
 #include "rdma/iwarp/ddp_header.h"
 #include "rdma/iwarp/fpdu_reader.h"
+#include "rdma/iwarp/rdma_reads.h"
 #include "rdma/iwarp/stag_table.h"
 #include "rdma/iwarp/terminate.h"
 #include "rdma/provider.h"
 
 namespace penstock::rdma::iwarp {
-
-// An RDMA Read of ours whose response is to come.
-struct OutstandingRead {
-  Context context = 0;
-  bool internal = false;  // the readiness indication: completes for nobody
-  Stag sink_stag;
-  Bytes sink;
-  BufferRef owner;
-  uint32_t size = 0;
-  uint32_t received = 0;
-};
 
 class Inbound : public UlpduSink {
  public:
@@ -34,17 +25,12 @@ class Inbound : public UlpduSink {
     bool absorb_rtr_send = false;
   };
   // Completions of receives and Reads go to `completions`.
-  Inbound(Options options, StagTable& stags, Fifo<Completion>& completions)
-      : options_(options), stags_(stags), completions_(completions) {}
+  Inbound(Options options, StagTable& stags, RdmaReads& reads, CompletionQueue& completions)
+      : options_(options), stags_(stags), reads_(reads), completions_(completions) {}
 
   void PostReceive(PostedReceive receive) { receives_.push_back(std::move(receive)); }
-  void ExpectRead(OutstandingRead read) { reads_.push_back(std::move(read)); }
 
-  // The peer's Read Requests, checked, in the order in which they are to be answered. Whoever has answered one removes it.
-  Fifo<ReadRequestHeader>& read_requests() { return read_requests_; }
-  // Ours, in order.
-  Fifo<OutstandingRead>& reads() { return reads_; }
-  // Octets that have come in answer to them, and one for each that is answered.
+  // Octets that have come in answer to Reads of ours, and one for each that is answered.
   uint64_t octets_read() const { return octets_read_; }
   // A message of several segments has begun and not ended.
   bool in_message() const {
@@ -100,12 +86,11 @@ class Inbound : public UlpduSink {
 
   const Options options_;
   StagTable& stags_;
-  Fifo<Completion>& completions_;
+  RdmaReads& reads_;
+  CompletionQueue& completions_;
 
   Fifo<PostedReceive> receives_;
-  Fifo<OutstandingRead> reads_;
   uint64_t octets_read_ = 0;
-  Fifo<ReadRequestHeader> read_requests_;
   std::array<Queue, kQueues> queues_;
   Segment segment_;
   bool first_segment_ = true;

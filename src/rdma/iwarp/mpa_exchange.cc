@@ -160,7 +160,7 @@ ConnectError Exchange::Failure(int error) const {
 
 namespace {
 
-Connection::Options ConnectionOptions(const ProviderState& state, const MpaAgreement& agreement, bool initiator) {
+RdmapStream::Options StreamOptions(const ProviderState& state, const MpaAgreement& agreement, bool initiator) {
   return {.agreement = agreement, .initiator = initiator, .max_ulpdu = state.options.max_ulpdu};
 }
 
@@ -181,19 +181,19 @@ std::unique_ptr<Endpoint> MakeEndpoint(const std::shared_ptr<ProviderState>& sta
   info.ord = agreement.ord;
   auto driver =
       std::make_shared<SocketDriver>(state->loop, exchange.Release(), state->options,
-                                     ConnectionOptions(*state, agreement, initiator), state->entropy, state->staging);
+                                     StreamOptions(*state, agreement, initiator), state->entropy, state->staging);
   for (PostedReceive& receive : options.receives) {
-    driver->connection().PostReceive(receive.context, std::move(receive.buffer));
+    driver->stream().PostReceive(receive.context, std::move(receive.buffer));
   }
   driver->Begin();
   return std::make_unique<SocketEndpoint>(std::move(driver), std::move(info), state->loop.buffers());
 }
 
 void SendRefusal(const std::shared_ptr<ProviderState>& state, Exchange& exchange, const MpaRefusal& refusal) {
-  Connection connection(ConnectionOptions(*state, refusal.agreement, true), state->loop.buffers(), state->entropy);
-  connection.Refuse(refusal.code);
+  RdmapStream stream(StreamOptions(*state, refusal.agreement, true), state->loop.buffers(), state->entropy);
+  stream.Refuse(refusal.code);
   std::vector<std::byte> bytes;
-  for (const iovec& piece : connection.NextToSend().memory) {
+  for (const iovec& piece : stream.NextToSend().memory) {
     const auto* at = static_cast<const std::byte*>(piece.iov_base);
     bytes.insert(bytes.end(), at, at + piece.iov_len);
   }

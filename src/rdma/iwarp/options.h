@@ -36,7 +36,7 @@ struct Options {
   // A message that the peer has begun to send, octets of ours that it has yet to take, and a Read that it has yet to answer:
   // when there is nothing new of one of them for this long (up to a quarter more), the connection is ended.
   Duration stall_limit = std::chrono::seconds(60);
-  // See Connection::unanswered(); the first of a few, each after four times as long.
+  // See RdmapStream::unanswered(); the first of a few, each after four times as long.
   Duration nudge_after = std::chrono::milliseconds(50);
   // Peers that have connected but not yet asked, or that nobody has taken yet. Where there is one too many, the host that has
   // most of them loses its oldest (PendingPeers). At least one.

@@ -18,17 +18,17 @@ size_t EffectiveMaxUlpdu(size_t wanted, const Framing& framing) {
 
 }  // namespace
 
-Outbound::Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, Inbound& inbound,
-                   Fifo<Completion>& completions)
+Outbound::Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, RdmaReads& reads,
+                   CompletionQueue& completions)
     : options_(options),
       max_ulpdu_(EffectiveMaxUlpdu(options.max_ulpdu, framing)),
       stags_(stags),
-      inbound_(inbound),
+      reads_(reads),
       completions_(completions),
       writer_(framing, pool) {}
 
-void Outbound::Post(Work work) {
-  Work& posted = works_.push_back(std::move(work));
+void Outbound::Post(WorkRequest request) {
+  WorkRequest& posted = requests_.push_back(std::move(request));
   posted.cursor = GatherCursor(posted.gather);
 }
 
@@ -38,8 +38,8 @@ bool Outbound::Fill() {
     if (current_ == Source::kNone) current_ = Choose();
     if (current_ == Source::kNone) return true;
     last_ = current_;
-    if (current_ == Source::kWork) {
-      AddWork();
+    if (current_ == Source::kRequest) {
+      AddRequest();
       if (writer_.file_error()) return false;
     } else if (!AddResponse()) {
       return false;
@@ -49,91 +49,85 @@ bool Outbound::Fill() {
 }
 
 Outbound::Source Outbound::Choose() {
-  const bool response = !inbound_.read_requests().empty();
-  const bool work = WorkReady();
-  if (response && work) return last_ == Source::kResponse ? Source::kWork : Source::kResponse;
+  const bool response = !reads_.requested.empty();
+  const bool request = RequestReady();
+  if (response && request) return last_ == Source::kResponse ? Source::kRequest : Source::kResponse;
   if (response) return Source::kResponse;
-  return work ? Source::kWork : Source::kNone;
+  return request ? Source::kRequest : Source::kNone;
 }
 
-bool Outbound::WorkReady() {
-  if (built_ == works_.size()) return false;
+bool Outbound::RequestReady() {
+  if (built_ == requests_.size()) return false;
   // A Read beyond our ORD waits, and what was posted after it as well: requests leave in order (RFC 5040 §5.5 rule 13).
-  return works_[built_].operation != Operation::kRead || inbound_.reads().size() < options_.ord;
+  return requests_[built_].operation != Operation::kRead || reads_.outstanding.size() < options_.ord;
 }
 
-void Outbound::AddWork() {
-  Work& work = works_[built_];
-  switch (work.operation) {
+void Outbound::AddRequest() {
+  WorkRequest& request = requests_[built_];
+  switch (request.operation) {
     case Operation::kSend:
-      AddSend(work);
+      AddSend(request);
       break;
     case Operation::kWrite:
-      AddWrite(work);
+      AddWrite(request);
       break;
     default:
-      AddRead(work);
+      AddRead(request);
       break;
   }
-  if (work.done < work.size && work.operation != Operation::kRead) return;
-  work.built = true;
-  work.end = writer_.added();
+  if (request.done < request.size && request.operation != Operation::kRead) return;
+  request.built = true;
+  request.end = writer_.added();
   ++built_;
   current_ = Source::kNone;
 }
 
-void Outbound::AddSend(Work& work) {
-  const size_t size = SegmentSize(UntaggedHeader::kSize, work.size - work.done);
-  const bool last = work.done + size == work.size;
+void Outbound::AddSend(WorkRequest& request) {
+  const size_t size = SegmentSize(UntaggedHeader::kSize, request.size - request.done);
+  const bool last = request.done + size == request.size;
   UntaggedHeader header;
-  header.control = Control(false, work.opcode, last);
-  if (Invalidates(work.opcode)) header.invalidate = work.stag;
+  header.control = Control(false, request.opcode, last);
+  if (Invalidates(request.opcode)) header.invalidate = request.stag;
   header.queue = kSendQueue;
   header.msn = Msn(next_msn_[kSendQueue]);
-  header.offset = work.done;
+  header.offset = request.done;
   std::array<std::byte, UntaggedHeader::kSize> bytes;
   header.Serialize(bytes.data());
-  writer_.Add(bytes, {}, &work.cursor, size);
-  work.done += static_cast<uint32_t>(size);
+  writer_.Add(bytes, {}, &request.cursor, size);
+  request.done += static_cast<uint32_t>(size);
   if (last) ++next_msn_[kSendQueue];
 }
 
-void Outbound::AddWrite(Work& work) {
-  const size_t size = SegmentSize(TaggedHeader::kSize, work.size - work.done);
+void Outbound::AddWrite(WorkRequest& request) {
+  const size_t size = SegmentSize(TaggedHeader::kSize, request.size - request.done);
   TaggedHeader header;
-  header.control = Control(true, Opcode::kWrite, work.done + size == work.size);
-  header.stag = work.stag;
-  header.offset = work.offset + work.done;
+  header.control = Control(true, Opcode::kWrite, request.done + size == request.size);
+  header.stag = request.stag;
+  header.offset = request.offset + request.done;
   std::array<std::byte, TaggedHeader::kSize> bytes;
   header.Serialize(bytes.data());
-  writer_.Add(bytes, {}, &work.cursor, size);
-  work.done += static_cast<uint32_t>(size);
+  writer_.Add(bytes, {}, &request.cursor, size);
+  request.done += static_cast<uint32_t>(size);
 }
 
-void Outbound::AddRead(Work& work) {
+void Outbound::AddRead(WorkRequest& request) {
   // Only a response to this very Read can use the sink STag, so that it need not be a secret.
   const Stag sink_stag(next_sink_stag_++);
-  UntaggedHeader header;
-  header.control = Control(false, Opcode::kReadRequest, true);
-  header.queue = kReadRequestQueue;
-  header.msn = Msn(next_msn_[kReadRequestQueue]++);
-  std::array<std::byte, UntaggedHeader::kSize> bytes;
-  header.Serialize(bytes.data());
-  std::array<std::byte, ReadRequestHeader::kSize> request;
-  ReadRequestHeader{sink_stag, 0, work.size, work.stag, work.offset}.Serialize(request.data());
-  writer_.Add(bytes, request, nullptr, 0);
+  std::array<std::byte, ReadRequestHeader::kSize> body;
+  ReadRequestHeader{sink_stag, 0, request.size, request.stag, request.offset}.Serialize(body.data());
+  AddMessage(Opcode::kReadRequest, kReadRequestQueue, body);
   OutstandingRead read;
-  read.context = work.context;
-  read.internal = work.internal;
+  read.context = request.context;
+  read.internal = request.internal;
   read.sink_stag = sink_stag;
-  read.sink = work.sink;
-  read.owner = std::move(work.owner);
-  read.size = work.size;
-  inbound_.ExpectRead(std::move(read));
+  read.sink = request.sink;
+  read.owner = std::move(request.owner);
+  read.size = request.size;
+  reads_.outstanding.push_back(std::move(read));
 }
 
 bool Outbound::AddResponse() {
-  const ReadRequestHeader& request = inbound_.read_requests().front();
+  const ReadRequestHeader& request = reads_.requested.front();
   const uint32_t left = request.size - response_done_;
   const size_t size = SegmentSize(TaggedHeader::kSize, left);
   Data payload;
@@ -162,7 +156,7 @@ bool Outbound::AddResponse() {
   response_done_ += static_cast<uint32_t>(size);
   if (size == left) {
     response_done_ = 0;
-    inbound_.read_requests().pop_front();
+    reads_.requested.pop_front();
     current_ = Source::kNone;
   }
   return true;
@@ -170,28 +164,31 @@ bool Outbound::AddResponse() {
 
 void Outbound::HandleSent(size_t size) {
   writer_.HandleSent(size);
-  while (built_ > 0 && works_.front().end <= writer_.sent()) {
-    const Work work = works_.pop_front();
+  while (built_ > 0 && requests_.front().end <= writer_.sent()) {
+    const WorkRequest request = requests_.pop_front();
     --built_;
-    if (work.internal || work.operation == Operation::kRead) continue;  // a Read completes when its response has come
-    Completion completion;
-    completion.operation = work.operation;
-    completion.context = work.context;
-    completion.length = work.size;
-    completions_.push_back(std::move(completion));
+    if (request.internal || request.operation == Operation::kRead)
+      continue;  // a Read completes when its response has come
+    Completion completion = RequestCompletion(request.operation, request.context, Status::kSuccess);
+    completion.length = request.size;
+    completions_.Add(std::move(completion));
   }
 }
 
 void Outbound::AddTerminate(const TerminateMessage& message) {
-  UntaggedHeader header;
-  header.control = Control(false, Opcode::kTerminate, true);
-  header.queue = kTerminateQueue;
-  header.msn = Msn(next_msn_[kTerminateQueue]++);
-  std::array<std::byte, UntaggedHeader::kSize> bytes;
-  header.Serialize(bytes.data());
   std::array<std::byte, TerminateMessage::kMaxSize> body;
   const size_t size = message.Serialize(body.data());
-  writer_.Add(bytes, ConstBytes(body).first(size), nullptr, 0);
+  AddMessage(Opcode::kTerminate, kTerminateQueue, ConstBytes(body).first(size));
+}
+
+void Outbound::AddMessage(Opcode opcode, uint32_t queue, ConstBytes body) {
+  UntaggedHeader header;
+  header.control = Control(false, opcode, true);
+  header.queue = queue;
+  header.msn = Msn(next_msn_[queue]++);
+  std::array<std::byte, UntaggedHeader::kSize> bytes;
+  header.Serialize(bytes.data());
+  writer_.Add(bytes, body, nullptr, 0);
 }
 
 // All segments of a message but the last are whole pages where they can be, so that the peer's memory, and ours, and files

@@ -4,18 +4,19 @@
 #include <array>
 #include <optional>
 
+#include "rdma/completion_queue.h"
 #include "rdma/endpoint.h"
 #include "rdma/fifo.h"
 #include "rdma/iwarp/ddp_header.h"
 #include "rdma/iwarp/fpdu_writer.h"
-#include "rdma/iwarp/inbound.h"
+#include "rdma/iwarp/rdma_reads.h"
 #include "rdma/iwarp/stag_table.h"
 #include "rdma/iwarp/terminate.h"
 
 namespace penstock::rdma::iwarp {
 
 // A request of ours on its way out.
-struct Work {
+struct WorkRequest {
   Operation operation = Operation::kSend;
   Context context = 0;
   bool internal = false;  // completes for nobody
@@ -43,14 +44,14 @@ class Outbound {
     size_t max_ulpdu = kMaxUlpdu;
     uint16_t ord = 0;
   };
-  Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, Inbound& inbound,
-           Fifo<Completion>& completions);
+  Outbound(Options options, Framing framing, BufferPool& pool, StagTable& stags, RdmaReads& reads,
+           CompletionQueue& completions);
 
   // Nothing is sent before this: a responder waits for the first FPDU (RFC 5044 §7.1.2 rule 4).
   void AllowSending() { allowed_ = true; }
   bool allowed() const { return allowed_; }
 
-  void Post(Work work);
+  void Post(WorkRequest request);
   // Makes segments as long as the writer has room. False where a Read Request cannot be answered after all (see failure()), or
   // a file cannot be read (see the writer's file_error()).
   bool Fill();
@@ -58,8 +59,8 @@ class Outbound {
   void HandleSent(size_t size);
 
   // Nothing is left to be sent, or to be answered.
-  bool idle() { return works_.empty() && inbound_.read_requests().empty() && writer_.batch_sent(); }
-  Fifo<Work>& works() { return works_; }
+  bool idle() { return requests_.empty() && reads_.requested.empty() && writer_.batch_sent(); }
+  Fifo<WorkRequest>& requests() { return requests_; }
   FpduWriter& writer() { return writer_; }
   const std::optional<TerminateMessage>& failure() const { return failure_; }
 
@@ -67,28 +68,30 @@ class Outbound {
   void AddTerminate(const TerminateMessage& message);
 
  private:
-  enum class Source : uint8_t { kNone, kWork, kResponse };
+  enum class Source : uint8_t { kNone, kRequest, kResponse };
 
   Source Choose();
-  bool WorkReady();
-  void AddWork();
-  void AddSend(Work& work);
-  void AddWrite(Work& work);
-  void AddRead(Work& work);
+  bool RequestReady();
+  void AddRequest();
+  void AddSend(WorkRequest& request);
+  void AddWrite(WorkRequest& request);
+  void AddRead(WorkRequest& request);
   bool AddResponse();
+  // Adds the only segment of a message of RDMAP itself, as the next message of `queue`.
+  void AddMessage(Opcode opcode, uint32_t queue, ConstBytes body);
   size_t SegmentSize(size_t header_size, size_t left) const;
   SegmentControl Control(bool tagged, Opcode opcode, bool last) const;
 
   const Options options_;
   const size_t max_ulpdu_;
   StagTable& stags_;
-  Inbound& inbound_;
-  Fifo<Completion>& completions_;
+  RdmaReads& reads_;
+  CompletionQueue& completions_;
   FpduWriter writer_;
   bool allowed_ = false;
 
-  Fifo<Work> works_;
-  size_t built_ = 0;                // works at the front of works_ that are all in segments
+  Fifo<WorkRequest> requests_;
+  size_t built_ = 0;                // requests at the front of requests_ that are all in segments
   Source current_ = Source::kNone;  // whose message is under way; messages are not mixed (RFC 5041 §5.3)
   Source last_ = Source::kNone;     // whose turn was last: requests and responses take turns
   uint32_t response_done_ = 0;

@@ -18,7 +18,6 @@ namespace {
 // One connection's share of a turn.
 constexpr int kReceivesPerTurn = 32;
 constexpr size_t kOctetsSentPerTurn = 8 << 20;
-constexpr int kRoundsPerTurn = 4;
 // What may lie in the socket unsent. Enough for TCP to go on with while we are waited for; no more than the processor's
 // cache keeps, with what is to follow, from our copy to the kernel's and on to the adapter's, or a local peer's.
 constexpr int kMaxUnsent = 768 << 10;
@@ -44,29 +43,27 @@ ssize_t SendPart(int socket, const FpduWriter::Part& part) {
 }  // namespace
 
 SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options,
-                           Connection::Options connection, Entropy entropy, std::shared_ptr<StagingArea> staging)
+                           RdmapStream::Options stream, Entropy entropy, std::shared_ptr<StagingArea> staging)
     : loop_(loop),
       socket_(std::move(socket)),
       options_(options),
-      connection_(connection, loop.buffers(), std::move(entropy)),
+      stream_(stream, loop.buffers(), std::move(entropy)),
       staging_(std::move(staging)) {
   // An optimization: where it cannot be had, the socket's buffer is the limit.
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMaxUnsent, sizeof kMaxUnsent);
 }
 
 void SocketDriver::Begin() {
-  if (connection_.unanswered()) {
-    nudge_timer_ = MakeTimer(&SocketDriver::HandleNudge);
-    nudge_timer_->ExpireAfter(options_.nudge_after);
-  }
-  stall_timer_ = MakeTimer(&SocketDriver::HandleStallTimer);
-  stall_timer_->ExpireAfter(options_.stall_limit / kIntervalsPerLimit);
+  loop_timer_ = loop_.MakeTimer([weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->HandleTimers();
+  });
+  if (stream_.unanswered()) SetTimer(SocketTimer::kNudge, options_.nudge_after);
+  SetTimer(SocketTimer::kStall, options_.stall_limit / kIntervalsPerLimit);
   Touch();  // there may be a readiness indication to be sent
 }
 
 void SocketDriver::Start(std::function<void()> on_completions) {
-  on_completions_ = std::move(on_completions);
-  started_ = true;
+  stream_.completions().Start(std::move(on_completions));
   Touch();
 }
 
@@ -80,34 +77,18 @@ void SocketDriver::Touch() {
   });
 }
 
-size_t SocketDriver::Poll(std::span<Completion> out) {
-  const size_t count = connection_.Poll(out);
-  if (count < out.size()) armed_ = true;
-  return count;
-}
-
 void SocketDriver::BeginTurn() { in_turn_ = true; }
 
 void SocketDriver::EndTurn() {
-  for (int round = 0; round < kRoundsPerTurn; ++round) {
-    Notify();
-    Send();
-    if (!(started_ && armed_ && connection_.has_completions())) break;
-  }
+  stream_.completions().RunTurn([this] { Send(); });
   Settle();
   in_turn_ = false;
-  if (more_to_send_ || (started_ && armed_ && connection_.has_completions())) Touch();
-}
-
-void SocketDriver::Notify() {
-  if (!started_ || !armed_ || !connection_.has_completions() || !on_completions_) return;
-  armed_ = false;
-  on_completions_();
+  if (more_to_send_ || stream_.completions().due()) Touch();
 }
 
 void SocketDriver::Receive(EndOfStream end_of_stream) {
   for (int i = 0; i < kReceivesPerTurn && !closed_; ++i) {
-    const FpduReader::Places places = connection_.Wants(*staging_);
+    const FpduReader::Places places = stream_.Wants(*staging_);
     iovec iov[2] = {{places.direct.data(), places.direct.size()}, {places.staging.data(), places.staging.size()}};
     msghdr message{};
     message.msg_iov = places.direct.empty() ? iov + 1 : iov;
@@ -115,15 +96,15 @@ void SocketDriver::Receive(EndOfStream end_of_stream) {
     const ssize_t n = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      if (!WouldBlock(errno)) connection_.HandleBroken(DescribeErrno(errno));
+      if (!WouldBlock(errno)) stream_.HandleBroken(DescribeErrno(errno));
       return;
     }
     if (n == 0) {
-      if (end_of_stream == EndOfStream::kHandle) connection_.HandleEndOfStream();
+      if (end_of_stream == EndOfStream::kHandle) stream_.HandleEndOfStream();
       return;
     }
-    connection_.HandleReceived(static_cast<size_t>(n), *staging_);
-    if (connection_.lost() && connection_.ending() != Connection::Ending::kShutdown) return;
+    stream_.HandleReceived(static_cast<size_t>(n), *staging_);
+    if (stream_.lost() && stream_.ending() != RdmapStream::Ending::kShutdown) return;
     if (static_cast<size_t>(n) < places.direct.size() + places.staging.size()) return;
   }
 }
@@ -132,7 +113,7 @@ void SocketDriver::Send() {
   more_to_send_ = false;
   size_t octets = 0;
   while (!closed_ && !waiting_to_write_) {
-    const FpduWriter::Part part = connection_.NextToSend();
+    const FpduWriter::Part part = stream_.NextToSend();
     if (part.memory.empty() && !part.file) return;
     if (octets >= kOctetsSentPerTurn) {
       more_to_send_ = true;
@@ -141,7 +122,7 @@ void SocketDriver::Send() {
     const ssize_t n = SendPart(socket_.native_handle(), part);
     if (n > 0) {
       octets += static_cast<size_t>(n);
-      connection_.HandleSent(static_cast<size_t>(n));
+      stream_.HandleSent(static_cast<size_t>(n));
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else if (n < 0 && WouldBlock(errno)) {
@@ -159,28 +140,32 @@ void SocketDriver::Send() {
 void SocketDriver::ReplaceFile(const FpduWriter::Part& part) {
   BufferRef buffer = loop_.buffers().Allocate(part.size);
   if (const auto read = ReadRange(*part.file, part.file_offset, buffer->bytes().first(part.size)); !read) {
-    return connection_.HandleFault("cannot read a file that is being sent: " + read.error().message());
+    return stream_.HandleFault("cannot read a file that is being sent: " + read.error().message());
   }
-  connection_.ReplaceFile(std::move(buffer));
+  stream_.ReplaceFile(std::move(buffer));
 }
 
 // The peer may have said why before it went: what it has sent comes first.
 void SocketDriver::HandleSendError(int error) {
-  if (started_) Receive(EndOfStream::kIgnore);
-  if (!connection_.lost() || connection_.ending() == Connection::Ending::kShutdown) {
-    connection_.HandleBroken(DescribeErrno(error));
+  if (stream_.completions().started()) Receive(EndOfStream::kIgnore);
+  if (!stream_.lost() || stream_.ending() == RdmapStream::Ending::kShutdown) {
+    stream_.HandleBroken(DescribeErrno(error));
   }
 }
 
 void SocketDriver::Settle() {
   if (closed_) return;
-  switch (connection_.ending()) {
-    case Connection::Ending::kNone:
-      if (connection_.draining()) ArmCloseTimer(drain_timer_armed_);
+  switch (stream_.ending()) {
+    case RdmapStream::Ending::kNone:
+      if (stream_.draining() && !timers_.is_set(SocketTimer::kDrain)) {
+        sent_while_draining_ = stream_.sent();
+        SetTimer(SocketTimer::kDrain, options_.close_timeout);
+      }
       break;
-    case Connection::Ending::kShutdown: {
-      ArmCloseTimer(close_timer_armed_);
-      const FpduWriter::Part part = connection_.NextToSend();
+    case RdmapStream::Ending::kShutdown: {
+      timers_.Cancel(SocketTimer::kDrain);
+      if (!timers_.is_set(SocketTimer::kClose)) SetTimer(SocketTimer::kClose, options_.close_timeout);
+      const FpduWriter::Part part = stream_.NextToSend();
       if (!shut_ && part.memory.empty() && !part.file) {
         shut_ = true;
         asio::error_code ignored;
@@ -188,13 +173,13 @@ void SocketDriver::Settle() {
       }
       break;
     }
-    case Connection::Ending::kReset: {
+    case RdmapStream::Ending::kReset: {
       asio::error_code ignored;
       socket_.set_option(asio::socket_base::linger(true, 0), ignored);
       Close();
       return;
     }
-    case Connection::Ending::kClose:
+    case RdmapStream::Ending::kClose:
       Close();
       return;
   }
@@ -202,7 +187,7 @@ void SocketDriver::Settle() {
 }
 
 void SocketDriver::ArmRead() {
-  if (waiting_to_read_ || (!started_ && !connection_.lost())) return;
+  if (waiting_to_read_ || (!stream_.completions().started() && !stream_.lost())) return;
   waiting_to_read_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
     self->waiting_to_read_ = false;
@@ -224,58 +209,70 @@ void SocketDriver::ArmWrite() {
 }
 
 void SocketDriver::HandleNudge() {
-  if (!connection_.unanswered()) return;
+  if (!stream_.unanswered()) return;
   BeginTurn();
-  connection_.Nudge();
+  stream_.Nudge();
   EndTurn();
-  if (++nudges_ < kMaxNudges) nudge_timer_->ExpireAfter(options_.nudge_after * (1 << 2 * nudges_));
-}
-
-void SocketDriver::ArmCloseTimer(bool& armed) {
-  if (armed) return;
-  armed = true;
-  sent_while_draining_ = connection_.sent();
-  close_timer_ = MakeTimer(&SocketDriver::HandleCloseTimeout);
-  close_timer_->ExpireAfter(options_.close_timeout);
+  if (++nudges_ < kMaxNudges) SetTimer(SocketTimer::kNudge, options_.nudge_after * (1 << 2 * nudges_));
 }
 
 void SocketDriver::HandleCloseTimeout() {
-  const uint64_t sent_before = std::exchange(sent_while_draining_, connection_.sent());
-  if (connection_.draining() && connection_.sent() != sent_before && drain_extensions_++ < kMaxDrainExtensions) {
-    return close_timer_->ExpireAfter(options_.close_timeout);
+  const uint64_t sent_before = std::exchange(sent_while_draining_, stream_.sent());
+  if (stream_.draining() && stream_.sent() != sent_before && drain_extensions_++ < kMaxDrainExtensions) {
+    return SetTimer(SocketTimer::kDrain, options_.close_timeout);
   }
   BeginTurn();
-  connection_.HandleCloseTimeout();
+  stream_.HandleCloseTimeout();
   EndTurn();
 }
 
 void SocketDriver::HandleStallTimer() {
-  if (connection_.StalledIntervals() < kIntervalsPerLimit) {
-    return stall_timer_->ExpireAfter(options_.stall_limit / kIntervalsPerLimit);
+  if (stream_.StalledIntervals() < kIntervalsPerLimit) {
+    return SetTimer(SocketTimer::kStall, options_.stall_limit / kIntervalsPerLimit);
   }
   BeginTurn();
-  connection_.HandleStall();
+  stream_.HandleStall();
   EndTurn();
 }
 
-std::unique_ptr<Timer> SocketDriver::MakeTimer(void (SocketDriver::*on_expiry)()) {
-  return loop_.MakeTimer([weak = weak_from_this(), on_expiry] {
-    if (auto self = weak.lock(); self && !self->closed_) (self.get()->*on_expiry)();
-  });
+void SocketDriver::SetTimer(SocketTimer timer, Duration delay) {
+  timers_.Set(timer, loop_.Now() + delay);
+  ArmLoopTimer();
+}
+
+void SocketDriver::ArmLoopTimer() {
+  if (const auto deadline = timers_.next_timeout()) loop_timer_->ExpireAfter(*deadline - loop_.Now());
+}
+
+void SocketDriver::HandleTimers() {
+  // Close() cancels all timers, so that no handler runs after it.
+  while (const auto expired = timers_.TakeExpired(loop_.Now())) {
+    switch (*expired) {
+      case SocketTimer::kNudge:
+        HandleNudge();
+        break;
+      case SocketTimer::kDrain:
+      case SocketTimer::kClose:
+        HandleCloseTimeout();
+        break;
+      case SocketTimer::kStall:
+        HandleStallTimer();
+        break;
+    }
+  }
+  ArmLoopTimer();
 }
 
 void SocketDriver::Close() {
   closed_ = true;
-  if (nudge_timer_) nudge_timer_->Cancel();
-  if (close_timer_) close_timer_->Cancel();
-  if (stall_timer_) stall_timer_->Cancel();
+  timers_.CancelAll();
+  loop_timer_->Cancel();
   asio::error_code ignored;
   socket_.close(ignored);
 }
 
 void SocketDriver::Abandon() {
-  on_completions_ = nullptr;
-  connection_.Abandon();
+  stream_.Abandon();
   if (!in_turn_) Settle();
 }
 

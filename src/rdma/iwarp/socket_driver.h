@@ -1,4 +1,4 @@
-// Between a Connection and its TCP socket, on a loop.
+// Between a RdmapStream and its TCP socket, on a loop.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "rdma/iwarp/connection.h"
 #include "rdma/iwarp/options.h"
+#include "rdma/iwarp/rdmap_stream.h"
+#include "rdma/iwarp/socket_timers.h"
 
 namespace penstock::rdma::iwarp {
 
@@ -23,22 +24,21 @@ constexpr size_t kStagingSize = 64 << 10;
 // Lives until the socket is closed: after Abandon(), in the background, as long as it takes to close in order.
 class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
  public:
-  SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options, Connection::Options connection,
+  SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options, RdmapStream::Options stream,
                Entropy entropy, std::shared_ptr<StagingArea> staging);
 
   // Once, before anything else.
   void Begin();
-  Connection& connection() { return connection_; }
+  RdmapStream& stream() { return stream_; }
   void Start(std::function<void()> on_completions);
   // Something was posted: it is sent at the end of this turn, or in the next.
   void Touch();
-  size_t Poll(std::span<Completion> out);
+  size_t Poll(std::span<Completion> out) { return stream_.Poll(out); }
   void Abandon();
 
  private:
   void BeginTurn();
   void EndTurn();
-  void Notify();
   enum class EndOfStream : uint8_t { kHandle, kIgnore };
   void Receive(EndOfStream end_of_stream);
   void Send();
@@ -47,9 +47,10 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   void Settle();
   void ArmRead();
   void ArmWrite();
-  void ArmCloseTimer(bool& armed);
+  void SetTimer(SocketTimer timer, Duration delay);
+  void ArmLoopTimer();
+  void HandleTimers();
   void Close();
-  std::unique_ptr<Timer> MakeTimer(void (SocketDriver::*on_expiry)());
   void HandleNudge();
   void HandleCloseTimeout();
   void HandleStallTimer();
@@ -57,12 +58,9 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   Loop& loop_;
   asio::ip::tcp::socket socket_;
   const Options options_;
-  Connection connection_;
+  RdmapStream stream_;
   std::shared_ptr<StagingArea> staging_;
-  std::function<void()> on_completions_;
 
-  bool started_ = false;
-  bool armed_ = true;  // on_completions may be called
   bool in_turn_ = false;
   bool turn_posted_ = false;
   bool waiting_to_read_ = false;
@@ -70,12 +68,9 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   bool more_to_send_ = false;  // the turn has sent its share; the next goes on
   bool shut_ = false;          // our half of the connection is closed
   bool closed_ = false;
-  bool drain_timer_armed_ = false;
-  bool close_timer_armed_ = false;
-  std::unique_ptr<Timer> nudge_timer_;
+  SocketTimers timers_;
+  std::unique_ptr<Timer> loop_timer_;  // expires at the next timeout of timers_
   unsigned nudges_ = 0;
-  std::unique_ptr<Timer> close_timer_;
-  std::unique_ptr<Timer> stall_timer_;
   uint64_t sent_while_draining_ = 0;
   unsigned drain_extensions_ = 0;
 };

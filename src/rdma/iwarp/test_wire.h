@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rdma/iwarp/connection.h"
+#include "rdma/iwarp/rdmap_stream.h"
 
 namespace penstock::rdma::iwarp {
 
@@ -60,39 +60,39 @@ inline void Drain(FpduWriter::Part part, size_t at_most, Octets& out) {
   }
 }
 
-inline Octets TakeOutput(Connection& connection, size_t at_most_per_call = ~size_t{0}) {
+inline Octets TakeOutput(RdmapStream& stream, size_t at_most_per_call = ~size_t{0}) {
   Octets all;
   for (;;) {
     Octets some;
-    Drain(connection.NextToSend(), at_most_per_call, some);
+    Drain(stream.NextToSend(), at_most_per_call, some);
     if (some.empty()) return all;
-    connection.HandleSent(some.size());
+    stream.HandleSent(some.size());
     all.insert(all.end(), some.begin(), some.end());
   }
 }
 
 // Hands `bytes` in as a socket would, `step(left)` octets at a time.
 template <class Step>
-void Feed(Connection& connection, ConstBytes bytes, const Step& step) {
+void Feed(RdmapStream& stream, ConstBytes bytes, const Step& step) {
   Octets staging(kMaxUlpdu + 1000);
   while (!bytes.empty()) {
-    const FpduReader::Places places = connection.Wants(staging);
+    const FpduReader::Places places = stream.Wants(staging);
     const size_t size =
         std::min({bytes.size(), places.direct.size() + places.staging.size(), std::max<size_t>(step(bytes.size()), 1)});
     const size_t direct = std::min(size, places.direct.size());
     CopyBytes(places.direct, bytes.first(direct));
     CopyBytes(places.staging, bytes.subspan(direct, size - direct));
-    connection.HandleReceived(size, staging);
+    stream.HandleReceived(size, staging);
     bytes = bytes.subspan(size);
   }
 }
-inline void Feed(Connection& connection, ConstBytes bytes) {
-  Feed(connection, bytes, [](size_t left) { return left; });
+inline void Feed(RdmapStream& stream, ConstBytes bytes) {
+  Feed(stream, bytes, [](size_t left) { return left; });
 }
 
-inline std::vector<rdma::Completion> PollAll(Connection& connection) {
+inline std::vector<rdma::Completion> PollAll(RdmapStream& stream) {
   std::vector<rdma::Completion> all(1000);
-  all.resize(connection.Poll(all));
+  all.resize(stream.Poll(all));
   return all;
 }
 
@@ -138,8 +138,8 @@ inline UntaggedHeader Untagged(Opcode opcode, uint32_t queue, uint32_t msn, uint
   return header;
 }
 
-inline Connection::Options PlainOptions(bool initiator) {
-  Connection::Options options;
+inline RdmapStream::Options PlainOptions(bool initiator) {
+  RdmapStream::Options options;
   options.agreement = {.crc = false, .ird = 2, .ord = 2};
   options.initiator = initiator;
   return options;

@@ -62,20 +62,6 @@ void Poison(Bytes memory) {
   if (!memory.empty()) std::memset(memory.data(), 0xA5, memory.size());
 }
 
-Completion Finished(Operation operation, Status status, Context context) {
-  Completion completion;
-  completion.operation = operation;
-  completion.status = status;
-  completion.context = context;
-  return completion;
-}
-
-Completion GivenBack(PostedReceive receive, Status status) {
-  Completion completion = Finished(Operation::kReceive, status, receive.context);
-  completion.buffer = std::move(receive.buffer);
-  return completion;
-}
-
 }  // namespace
 
 Side::Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info,
@@ -96,9 +82,7 @@ std::unique_ptr<Endpoint> Side::MakeEndpoint(std::shared_ptr<Side> side) {
 Side& Side::Of(const Endpoint& endpoint) { return dynamic_cast<const SimEndpoint&>(endpoint).side(); }
 
 void Side::Start(std::function<void()> on_completions) {
-  assert(!started_);
-  started_ = true;
-  on_completions_ = std::move(on_completions);
+  ready_.Start(std::move(on_completions));
   NotifySoon();
   if (auto peer = peer_.lock()) {
     peer->KickOutgoing();
@@ -211,7 +195,7 @@ void Side::InvalidateNext() {
   invalidations_.pop_front();
   Invalidate(*invalidation.region);
   invalidation.region->invalidating = false;
-  Complete(kInvalidations, Finished(Operation::kInvalidate, Status::kSuccess, invalidation.context));
+  Complete(kInvalidations, RequestCompletion(Operation::kInvalidate, invalidation.context, Status::kSuccess));
 }
 
 void Side::Invalidate(RegionState& region) {
@@ -233,23 +217,11 @@ void Side::Disconnect() {
   Post({.kind = Message::Kind::kClose});
 }
 
-size_t Side::Poll(std::span<Completion> out) {
-  size_t count = std::min(out.size(), ready_.size());
-  for (size_t i = 0; i < count; ++i) {
-    out[i] = std::move(ready_.front());
-    ready_.pop_front();
-  }
-  if (count < out.size()) armed_ = true;
-  return count;
-}
-
 void Side::Destroy() {
-  if (in_on_completions_) network_.Violation(name_ + ": an endpoint is destroyed from inside on_completions");
-  destroyed_ = true;
-  on_completions_ = nullptr;
+  if (ready_.notifying()) network_.Violation(name_ + ": an endpoint is destroyed from inside on_completions");
+  ready_.Close();
   Break(DisconnectReason::kNone, DisconnectReason::kPeerReset, "the peer's endpoint was destroyed");
   Lost(DisconnectReason::kNone, "destroyed");
-  ready_.clear();
 }
 
 EndpointState Side::Inspect() const {
@@ -303,54 +275,47 @@ void Side::Lost(DisconnectReason reason, std::string detail) {
   FlushAll();
   for (auto& [stag, region] : regions_) region->valid = false;
   regions_.clear();
-  Completion completion = Finished(Operation::kDisconnected, Status::kSuccess, 0);
-  completion.reason = reason;
-  completion.detail = std::move(detail);
-  Ready(std::move(completion));
+  Ready(DisconnectCompletion(reason, std::move(detail)));
 }
 
 void Side::FlushAll() {
-  if (receiving_) Ready(GivenBack(*std::exchange(receiving_, {}), receiving_if_flushed_));
-  for (PostedReceive& receive : std::exchange(receives_, {})) Ready(GivenBack(std::move(receive), Status::kFlushed));
+  if (receiving_) Ready(ReceiveCompletion(*std::exchange(receiving_, {}), receiving_if_flushed_));
+  for (PostedReceive& receive : std::exchange(receives_, {}))
+    Ready(ReceiveCompletion(std::move(receive), Status::kFlushed));
   for (const Message& message : std::exchange(outgoing_, {})) {
     if (message.completed) continue;
     if (message.kind == Message::Kind::kSend) {
-      Ready(Finished(Operation::kSend, message.if_flushed, message.context));
+      Ready(RequestCompletion(Operation::kSend, message.context, message.if_flushed));
     } else if (message.kind == Message::Kind::kWrite) {
-      Ready(Finished(Operation::kWrite, message.if_flushed, message.context));
+      Ready(RequestCompletion(Operation::kWrite, message.context, message.if_flushed));
     }
   }
   for (auto* reads : {&reads_out_, &reads_waiting_}) {
     for (const Read& read : std::exchange(*reads, {})) {
-      Ready(Finished(Operation::kRead, read.if_flushed, read.request.context));
+      Ready(RequestCompletion(Operation::kRead, read.request.context, read.if_flushed));
     }
   }
   for (const Invalidation& invalidation : std::exchange(invalidations_, {})) {
     invalidation.region->invalidating = false;
-    Ready(Finished(Operation::kInvalidate, invalidation.if_flushed, invalidation.context));
+    Ready(RequestCompletion(Operation::kInvalidate, invalidation.context, invalidation.if_flushed));
   }
 }
 
 void Side::Ready(Completion completion) {
-  if (destroyed_) return;
+  if (ready_.closed()) return;
   // Without its context, which may be a pointer: the trace of a seed is always the same.
   world_.Trace("{} completes {} status {} reason {}", name_, static_cast<int>(completion.operation),
                static_cast<int>(completion.status), static_cast<int>(completion.reason));
-  ready_.push_back(std::move(completion));
+  ready_.Add(std::move(completion));
   NotifySoon();
 }
 
 void Side::NotifySoon() {
-  if (!started_ || !armed_ || notifying_ || ready_.empty()) return;
-  notifying_ = true;
+  if (notification_scheduled_ || !ready_.due()) return;
+  notification_scheduled_ = true;
   world_.Schedule({}, [self = shared_from_this()] {
-    self->notifying_ = false;
-    if (self->destroyed_ || self->ready_.empty()) return;
-    self->armed_ = false;
-    self->in_on_completions_ = true;
-    auto on_completions = self->on_completions_;
-    on_completions();
-    self->in_on_completions_ = false;
+    self->notification_scheduled_ = false;
+    self->ready_.Notify();
   });
 }
 

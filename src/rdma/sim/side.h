@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "rdma/completion_queue.h"
 #include "rdma/sim/network.h"
 
 namespace penstock::rdma::sim {
@@ -44,7 +45,7 @@ class Side : public std::enable_shared_from_this<Side> {
   std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access);
   void PostInvalidate(Context context, MemoryRegion& region);
   void Disconnect();
-  size_t Poll(std::span<Completion> out);
+  size_t Poll(std::span<Completion> out) { return ready_.Poll(out); }
   // The owner has destroyed the endpoint.
   void Destroy();
 
@@ -89,11 +90,13 @@ class Side : public std::enable_shared_from_this<Side> {
 
   void Post(Message message);
   void CompleteEarly();
+  void CompleteMessage(const Message& message);
   void KickOutgoing();
   void DeliverNext();
   void FinishMessage();
   // The connection ends where the octets of a request cannot be read.
   void FileFails(Message& message);
+  bool CopySegment(Message& message, Bytes to);
   bool DeliverSend(Side& peer, Message& message, size_t segment);
   bool DeliverWrite(Side& peer, Message& message, size_t segment);
   void KickReads();
@@ -121,11 +124,9 @@ class Side : public std::enable_shared_from_this<Side> {
   const ConnectionInfo info_;
   std::weak_ptr<Side> peer_;
 
-  bool started_ = false;
   bool closing_ = false;  // Disconnect() was called
   bool broken_ = false;   // nothing moves any more
   bool lost_ = false;     // and the owner has been told
-  bool destroyed_ = false;
 
   std::deque<PostedReceive> receives_;
   std::optional<PostedReceive> receiving_;  // the first segments of a Send are in it
@@ -140,11 +141,8 @@ class Side : public std::enable_shared_from_this<Side> {
 
   std::array<std::deque<Completion>, kClasses> completing_;
   std::array<TimePoint, kClasses> last_release_{};
-  std::deque<Completion> ready_;
-  std::function<void()> on_completions_;
-  bool armed_ = true;
-  bool notifying_ = false;
-  bool in_on_completions_ = false;
+  CompletionQueue ready_;
+  bool notification_scheduled_ = false;
 };
 
 }  // namespace penstock::rdma::sim

@@ -52,16 +52,18 @@ void Side::CompleteEarly() {
     if (message.completed || message.kind == Message::Kind::kReadRequest) continue;
     if (!message.early) return;
     message.completed = true;
-    Completion completion;
-    completion.operation = message.kind == Message::Kind::kSend ? Operation::kSend : Operation::kWrite;
-    completion.context = message.context;
-    Complete(kSendsAndWrites, std::move(completion));
+    CompleteMessage(message);
   }
+}
+
+void Side::CompleteMessage(const Message& message) {
+  const Operation operation = message.kind == Message::Kind::kSend ? Operation::kSend : Operation::kWrite;
+  Complete(kSendsAndWrites, RequestCompletion(operation, message.context, Status::kSuccess));
 }
 
 void Side::KickOutgoing() {
   auto peer = peer_.lock();
-  if (delivering_ || broken_ || outgoing_.empty() || !peer || !peer->started_) return;
+  if (delivering_ || broken_ || outgoing_.empty() || !peer || !peer->ready_.started()) return;
   // A Read beyond ORD waits, and what was posted after it as well.
   if (outgoing_.front().kind == Message::Kind::kReadRequest && reads_out_.size() >= info_.ord) return;
   delivering_ = true;
@@ -105,16 +107,23 @@ void Side::FinishMessage() {
   bool is_send = message.kind == Message::Kind::kSend;
   ++(is_send ? network_.stats_.sends : network_.stats_.writes);
   if (message.completed) return;
-  Completion completion;
-  completion.operation = is_send ? Operation::kSend : Operation::kWrite;
-  completion.context = message.context;
-  Complete(kSendsAndWrites, std::move(completion));
+  CompleteMessage(message);
   CompleteEarly();
 }
 
 void Side::FileFails(Message& message) {
   message.if_flushed = Status::kLocalError;
   Break(DisconnectReason::kFault, DisconnectReason::kPeerReset, "a file that is being sent cannot be read");
+}
+
+bool Side::CopySegment(Message& message, Bytes to) {
+  if (message.early) {
+    CopyBytes(to, ConstBytes(message.staged).subspan(message.delivered, to.size()));
+  } else if (!CopyOut(message.gather, message.delivered, to)) {
+    FileFails(message);
+    return false;
+  }
+  return true;
 }
 
 bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
@@ -131,13 +140,7 @@ bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
       return false;
     }
   }
-  Bytes to = peer.receiving_->buffer->bytes().subspan(message.delivered, segment);
-  if (message.early) {
-    CopyBytes(to, ConstBytes(message.staged).subspan(message.delivered, segment));
-  } else if (!CopyOut(message.gather, message.delivered, to)) {
-    FileFails(message);
-    return false;
-  }
+  if (!CopySegment(message, peer.receiving_->buffer->bytes().subspan(message.delivered, segment))) return false;
   if (message.delivered + segment < message.size) return true;
 
   if (message.invalidate) {
@@ -150,14 +153,10 @@ bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
     peer.Invalidate(*region);
     ++network_.stats_.invalidations;
   }
-  Completion completion;
-  completion.operation = Operation::kReceive;
-  completion.context = peer.receiving_->context;
-  completion.buffer = std::move(peer.receiving_->buffer);
+  Completion completion = ReceiveCompletion(*std::exchange(peer.receiving_, {}), Status::kSuccess);
   completion.length = static_cast<uint32_t>(message.size);
   completion.solicited = message.solicited;
   completion.invalidated = message.invalidate;
-  peer.receiving_.reset();
   peer.Complete(kReceives, std::move(completion));
   return true;
 }
@@ -169,19 +168,13 @@ bool Side::DeliverWrite(Side& peer, Message& message, size_t segment) {
     Refused(message.if_flushed, "a Write may not reach its memory");
     return false;
   }
-  Bytes to = memory->subspan(message.delivered, segment);
-  if (message.early) {
-    CopyBytes(to, ConstBytes(message.staged).subspan(message.delivered, segment));
-  } else if (!CopyOut(message.gather, message.delivered, to)) {
-    FileFails(message);
-    return false;
-  }
-  return true;
+  return CopySegment(message, memory->subspan(message.delivered, segment));
 }
 
 void Side::KickReads() {
   auto peer = peer_.lock();
-  if (serving_ || broken_ || network_.faults_.leave_reads || reads_out_.empty() || !peer || !peer->started_) return;
+  if (serving_ || broken_ || network_.faults_.leave_reads || reads_out_.empty() || !peer || !peer->ready_.started())
+    return;
   serving_ = true;
   Later(network_.Latency(), &Side::ServeNextRead);
 }
@@ -204,11 +197,8 @@ void Side::ServeNextRead() {
   network_.stats_.octets += segment;
   if (read.placed == read.request.local.size()) {
     ++network_.stats_.reads;
-    Completion completion;
-    completion.operation = Operation::kRead;
-    completion.context = read.request.context;
+    Complete(kReads, RequestCompletion(Operation::kRead, read.request.context, Status::kSuccess));
     reads_out_.pop_front();
-    Complete(kReads, std::move(completion));
     KickOutgoing();
   }
   KickReads();

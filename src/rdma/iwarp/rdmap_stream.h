@@ -7,18 +7,19 @@
 #include <string>
 
 #include "base/buffer.h"
+#include "rdma/completion_queue.h"
 #include "rdma/endpoint.h"
-#include "rdma/fifo.h"
 #include "rdma/iwarp/fpdu_reader.h"
 #include "rdma/iwarp/inbound.h"
 #include "rdma/iwarp/mpa_negotiation.h"
 #include "rdma/iwarp/outbound.h"
+#include "rdma/iwarp/rdma_reads.h"
 #include "rdma/iwarp/stag_table.h"
 #include "rdma/provider.h"
 
 namespace penstock::rdma::iwarp {
 
-class Connection {
+class RdmapStream {
  public:
   struct Options {
     MpaAgreement agreement = {};
@@ -29,8 +30,8 @@ class Connection {
   static constexpr uint32_t kMaxTransfer = 1 << 30;
 
   // `pool` must outlive it.
-  Connection(Options options, BufferPool& pool, Entropy entropy);
-  ~Connection();
+  RdmapStream(Options options, BufferPool& pool, Entropy entropy);
+  ~RdmapStream();
 
   // As endpoint.h says.
   void PostReceive(Context context, BufferRef buffer);
@@ -44,7 +45,8 @@ class Connection {
   void Abandon();
   // Ends it with a Terminate that says so: what was agreed on will not do.
   void Refuse(TerminateCode code);
-  size_t Poll(std::span<Completion> out);
+  CompletionQueue& completions() { return completions_; }
+  size_t Poll(std::span<Completion> out) { return completions_.Poll(out); }
   bool has_completions() const { return !completions_.empty(); }
 
   // Octets in: where the next ones should go, and how many came. `staging` as for FpduReader.
@@ -93,7 +95,6 @@ class Connection {
 
   void SendRtr(Rtr kind);
   void FailLocally(Operation operation, Context context, std::string_view why);
-  void Complete(Operation operation, Context context, Status status);
   bool Accepts(Operation operation, Context context);
   void CheckInput();
   void CheckDrained();
@@ -104,7 +105,8 @@ class Connection {
 
   const Options options_;
   std::shared_ptr<StagTable> stags_;  // shared with the regions, which may live longer
-  Fifo<Completion> completions_;
+  CompletionQueue completions_;
+  RdmaReads reads_;
   Inbound inbound_;
   FpduReader reader_;
   Outbound outbound_;

@@ -1,4 +1,4 @@
-#include "rdma/iwarp/connection.h"
+#include "rdma/iwarp/rdmap_stream.h"
 
 #include <algorithm>
 #include <cassert>
@@ -41,144 +41,130 @@ Opcode SendOpcode(bool solicited, bool invalidates) {
   return solicited ? Opcode::kSendSolicited : Opcode::kSend;
 }
 
+// A message of no octets that the stream itself posts. It has no completion.
+WorkRequest InternalRequest(Operation operation) {
+  WorkRequest request;
+  request.operation = operation;
+  request.internal = true;
+  return request;
+}
+
+WorkRequest TaggedRequest(Operation operation, Context context, const RemoteSegment& remote) {
+  WorkRequest request;
+  request.operation = operation;
+  request.context = context;
+  request.stag = remote.stag;
+  request.offset = remote.offset;
+  return request;
+}
+
 }  // namespace
 
-Connection::Connection(Options options, BufferPool& pool, Entropy entropy)
+RdmapStream::RdmapStream(Options options, BufferPool& pool, Entropy entropy)
     : options_(options),
       stags_(std::make_shared<StagTable>(std::move(entropy))),
-      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, completions_),
+      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, reads_, completions_),
       reader_({options_.agreement.crc, options_.agreement.receive_markers}, inbound_),
       outbound_({options_.max_ulpdu, options_.agreement.ord}, {options_.agreement.crc, options_.agreement.send_markers},
-                pool, *stags_, inbound_, completions_) {
+                pool, *stags_, reads_, completions_) {
   stags_->set_user(&outbound_.writer());
   if (options_.initiator) outbound_.AllowSending();
   if (options_.agreement.send_rtr) SendRtr(*options_.agreement.send_rtr);
 }
 
-Connection::~Connection() {
+RdmapStream::~RdmapStream() {
   stags_->set_user(nullptr);
   stags_->InvalidateAll();
 }
 
 // RFC 6581 §9.2: the initiator's first message, of length zero.
-void Connection::SendRtr(Rtr kind) {
-  Work work;
-  work.internal = true;
+void RdmapStream::SendRtr(Rtr kind) {
   switch (kind) {
     case Rtr::kSend:
-      break;
+      return outbound_.Post(InternalRequest(Operation::kSend));
     case Rtr::kWrite:
-      work.operation = Operation::kWrite;
-      break;
+      return outbound_.Post(InternalRequest(Operation::kWrite));
     case Rtr::kRead:
-      work.operation = Operation::kRead;
-      break;
+      return outbound_.Post(InternalRequest(Operation::kRead));
   }
-  outbound_.Post(std::move(work));
 }
 
-void Connection::Nudge() {
+void RdmapStream::Nudge() {
   if (!unanswered() || state_ == State::kHalfClosed) return;
-  Work work;
-  work.internal = true;
-  work.operation = Operation::kWrite;
-  outbound_.Post(std::move(work));
+  outbound_.Post(InternalRequest(Operation::kWrite));
 }
 
-void Connection::PostReceive(Context context, BufferRef buffer) {
+void RdmapStream::PostReceive(Context context, BufferRef buffer) {
   if (state_ == State::kOpen) return inbound_.PostReceive({context, std::move(buffer)});
-  Completion completion;
-  completion.context = context;
-  completion.status = Status::kFlushed;
-  completion.buffer = std::move(buffer);
-  completions_.push_back(std::move(completion));
+  completions_.Add(ReceiveCompletion({context, std::move(buffer)}, Status::kFlushed));
 }
 
-void Connection::PostSend(SendRequest request) {
+void RdmapStream::PostSend(SendRequest request) {
   if (!Accepts(Operation::kSend, request.context)) return;
   const size_t size = SizeOf(request.gather);
   if (size > kMaxMessage) return FailLocally(Operation::kSend, request.context, "a Send that is too long");
-  Work work;
-  work.context = request.context;
-  work.opcode = SendOpcode(request.solicited, request.invalidate.has_value());
-  work.stag = request.invalidate.value_or(Stag());
-  work.size = static_cast<uint32_t>(size);
-  work.gather = std::move(request.gather);
-  outbound_.Post(std::move(work));
+  WorkRequest work_request;
+  work_request.context = request.context;
+  work_request.opcode = SendOpcode(request.solicited, request.invalidate.has_value());
+  work_request.stag = request.invalidate.value_or(Stag());
+  work_request.size = static_cast<uint32_t>(size);
+  work_request.gather = std::move(request.gather);
+  outbound_.Post(std::move(work_request));
 }
 
-void Connection::PostWrite(WriteRequest request) {
+void RdmapStream::PostWrite(WriteRequest request) {
   if (!Accepts(Operation::kWrite, request.context)) return;
   const size_t size = SizeOf(request.gather);
   if (size > std::min(kMaxTransfer, request.remote.length)) {
     return FailLocally(Operation::kWrite, request.context, "an RDMA Write that is too long");
   }
-  Work work;
-  work.operation = Operation::kWrite;
-  work.context = request.context;
-  work.stag = request.remote.stag;
-  work.offset = request.remote.offset;
-  work.size = static_cast<uint32_t>(size);
-  work.gather = std::move(request.gather);
-  outbound_.Post(std::move(work));
+  WorkRequest work_request = TaggedRequest(Operation::kWrite, request.context, request.remote);
+  work_request.size = static_cast<uint32_t>(size);
+  work_request.gather = std::move(request.gather);
+  outbound_.Post(std::move(work_request));
 }
 
-void Connection::PostRead(ReadRequest request) {
+void RdmapStream::PostRead(ReadRequest request) {
   if (!Accepts(Operation::kRead, request.context)) return;
   if (options_.agreement.ord == 0) return FailLocally(Operation::kRead, request.context, "an RDMA Read with ORD 0");
   if (request.remote.length > kMaxTransfer || request.local.size() != request.remote.length) {
     return FailLocally(Operation::kRead, request.context, "an RDMA Read of the wrong length");
   }
-  Work work;
-  work.operation = Operation::kRead;
-  work.context = request.context;
-  work.stag = request.remote.stag;
-  work.offset = request.remote.offset;
-  work.size = request.remote.length;
-  work.sink = request.local;
-  work.owner = std::move(request.owner);
-  outbound_.Post(std::move(work));
+  WorkRequest work_request = TaggedRequest(Operation::kRead, request.context, request.remote);
+  work_request.size = request.remote.length;
+  work_request.sink = request.local;
+  work_request.owner = std::move(request.owner);
+  outbound_.Post(std::move(work_request));
 }
 
-std::unique_ptr<MemoryRegion> Connection::Register(Bytes memory, Access access) {
+std::unique_ptr<MemoryRegion> RdmapStream::Register(Bytes memory, Access access) {
   return std::make_unique<Region>(stags_, stags_->Register(memory, access));
 }
 
-void Connection::PostInvalidate(Context context, MemoryRegion& region) {
+void RdmapStream::PostInvalidate(Context context, MemoryRegion& region) {
   stags_->Invalidate(region.stag());
-  Complete(Operation::kInvalidate, context, Status::kSuccess);
+  completions_.Add(RequestCompletion(Operation::kInvalidate, context, Status::kSuccess));
 }
 
-void Connection::Disconnect() {
+void RdmapStream::Disconnect() {
   if (state_ != State::kOpen) return;
   state_ = State::kDraining;
   CheckDrained();
 }
 
-size_t Connection::Poll(std::span<Completion> out) {
-  size_t count = 0;
-  for (; count < out.size() && !completions_.empty(); ++count) out[count] = completions_.pop_front();
-  return count;
-}
-
-void Connection::HandleReceived(size_t size, ConstBytes staging) {
+void RdmapStream::HandleReceived(size_t size, ConstBytes staging) {
   reader_.HandleReceived(size, staging);
   CheckInput();
 }
 
-void Connection::CheckInput() {
+void RdmapStream::CheckInput() {
   if (state_ == State::kLost) return;
   if (inbound_.failure()) {
     const TerminateMessage message = *inbound_.failure();
     // The receive that the Send did not fit is the one to blame.
     if (message.code == terminate::kTooLong && !inbound_.receives().empty() && message.ddp_header_size > 0 &&
         UntaggedHeader::Parse(message.ddp_header.data()).queue == kSendQueue) {
-      PostedReceive receive = inbound_.receives().pop_front();
-      Completion completion;
-      completion.context = receive.context;
-      completion.status = Status::kLocalError;
-      completion.buffer = std::move(receive.buffer);
-      completions_.push_back(std::move(completion));
+      completions_.Add(ReceiveCompletion(inbound_.receives().pop_front(), Status::kLocalError));
     }
     return Fail(message, DisconnectReason::kProtocolError, message.ToString());
   }
@@ -187,7 +173,7 @@ void Connection::CheckInput() {
   CheckDrained();
 }
 
-void Connection::HandleEndOfStream() {
+void RdmapStream::HandleEndOfStream() {
   switch (state_) {
     case State::kOpen:
       if (reader_.at_boundary()) return Lose(DisconnectReason::kPeerClosed, "closed by the peer", Ending::kClose);
@@ -201,7 +187,7 @@ void Connection::HandleEndOfStream() {
   }
 }
 
-void Connection::HandleBroken(std::string detail) {
+void RdmapStream::HandleBroken(std::string detail) {
   if (state_ == State::kLost) {
     ending_ = Ending::kReset;
     return;
@@ -210,23 +196,23 @@ void Connection::HandleBroken(std::string detail) {
   Lose(ours ? DisconnectReason::kLocal : DisconnectReason::kPeerReset, std::move(detail), Ending::kReset);
 }
 
-void Connection::HandleFault(std::string detail) {
+void RdmapStream::HandleFault(std::string detail) {
   if (state_ == State::kLost) return;
   Fail(MakeTerminate(terminate::kLocalCatastrophic), DisconnectReason::kFault, std::move(detail));
 }
 
-void Connection::Abandon() {
+void RdmapStream::Abandon() {
   if (state_ != State::kLost) {
     Lose(DisconnectReason::kLocal, "given up", state_ == State::kHalfClosed ? Ending::kShutdown : Ending::kReset);
   }
-  completions_.clear();
+  completions_.Close();
 }
 
-void Connection::Refuse(TerminateCode code) {
+void RdmapStream::Refuse(TerminateCode code) {
   Fail(MakeTerminate(code), DisconnectReason::kProtocolError, code.ToString());
 }
 
-void Connection::HandleCloseTimeout() {
+void RdmapStream::HandleCloseTimeout() {
   if (state_ == State::kLost) {
     ending_ = Ending::kReset;
   } else {
@@ -234,7 +220,7 @@ void Connection::HandleCloseTimeout() {
   }
 }
 
-int Connection::StalledIntervals() {
+int RdmapStream::StalledIntervals() {
   const auto look = [](Progress& progress, bool owed, uint64_t now) {
     progress.stalled = owed && now == progress.seen ? progress.stalled + 1 : 0;
     progress.seen = now;
@@ -243,14 +229,14 @@ int Connection::StalledIntervals() {
   const bool in_message = !reader_.at_boundary() || inbound_.in_message();
   return std::max({look(sending_, in_message, reader_.fpdus()),
                    look(taking_, !outbound_.writer().batch_sent(), outbound_.writer().sent()),
-                   look(answering_, !inbound_.reads().empty(), inbound_.octets_read())});
+                   look(answering_, !reads_.outstanding.empty(), inbound_.octets_read())});
 }
 
-void Connection::HandleStall() {
+void RdmapStream::HandleStall() {
   if (state_ != State::kLost) Lose(DisconnectReason::kPeerReset, "the peer stalled", Ending::kReset);
 }
 
-FpduWriter::Part Connection::NextToSend() {
+FpduWriter::Part RdmapStream::NextToSend() {
   if ((state_ == State::kOpen || state_ == State::kDraining) && !outbound_.Fill()) {
     if (const auto& error = outbound_.writer().file_error()) {
       HandleFault("cannot read a file that is being sent: " + error->message());
@@ -262,13 +248,13 @@ FpduWriter::Part Connection::NextToSend() {
   return outbound_.writer().Next();
 }
 
-void Connection::HandleSent(size_t size) {
+void RdmapStream::HandleSent(size_t size) {
   if (state_ == State::kLost) return outbound_.writer().HandleSent(size);
   outbound_.HandleSent(size);
   CheckDrained();
 }
 
-Connection::Ending Connection::ending() const {
+RdmapStream::Ending RdmapStream::ending() const {
   switch (state_) {
     case State::kOpen:
     case State::kDraining:
@@ -282,13 +268,13 @@ Connection::Ending Connection::ending() const {
 }
 
 // Whether what Disconnect() waits for is done: everything is sent, our Reads are answered and the peer's too.
-void Connection::CheckDrained() {
+void RdmapStream::CheckDrained() {
   if (state_ != State::kDraining) return;
   // A responder that was never spoken to may not speak; what it has posted is flushed.
-  if (!outbound_.allowed() || (outbound_.idle() && inbound_.reads().empty())) state_ = State::kHalfClosed;
+  if (!outbound_.allowed() || (outbound_.idle() && reads_.outstanding.empty())) state_ = State::kHalfClosed;
 }
 
-void Connection::Fail(const TerminateMessage& message, DisconnectReason reason, std::string detail) {
+void RdmapStream::Fail(const TerminateMessage& message, DisconnectReason reason, std::string detail) {
   if (state_ == State::kHalfClosed) return Lose(DisconnectReason::kLocal, std::move(detail), Ending::kReset);
   // RFC 5040 §5.4: the Terminate is the last thing sent. §6.2.1: then close in order, so that it arrives. A responder that
   // has had no valid FPDU may not send one (RFC 5044 §7.1.2 rule 4).
@@ -298,13 +284,13 @@ void Connection::Fail(const TerminateMessage& message, DisconnectReason reason, 
   Lose(reason, std::move(detail), can_send ? Ending::kShutdown : Ending::kReset);
 }
 
-void Connection::HandlePeerTerminate(const TerminateMessage& message) {
+void RdmapStream::HandlePeerTerminate(const TerminateMessage& message) {
   blame_ = &message;
   std::string detail = "the peer: " + message.ToString();
   Lose(DisconnectReason::kPeerTerminated, std::move(detail), Ending::kClose);
 }
 
-void Connection::Lose(DisconnectReason reason, std::string detail, Ending ending) {
+void RdmapStream::Lose(DisconnectReason reason, std::string detail, Ending ending) {
   assert(state_ != State::kLost);
   state_ = State::kLost;
   ending_ = ending;
@@ -312,57 +298,43 @@ void Connection::Lose(DisconnectReason reason, std::string detail, Ending ending
   if (ending != Ending::kShutdown) outbound_.writer().Drop();
   stags_->InvalidateAll();
   FlushAll();
-  Completion completion;
-  completion.operation = Operation::kDisconnected;
-  completion.reason = reason;
-  completion.detail = std::move(detail);
-  completions_.push_back(std::move(completion));
+  completions_.Add(DisconnectCompletion(reason, std::move(detail)));
 }
 
-void Connection::FlushAll() {
+void RdmapStream::FlushAll() {
   const bool access = blame_ && blame_->code.is_remote_access();
-  for (Fifo<OutstandingRead>& reads = inbound_.reads(); !reads.empty();) {
+  for (Fifo<OutstandingRead>& reads = reads_.outstanding; !reads.empty();) {
     const OutstandingRead read = reads.pop_front();
     const bool blamed = access && blame_->read_request && blame_->read_request->sink_stag == read.sink_stag;
-    if (!read.internal) Complete(Operation::kRead, read.context, blamed ? Status::kRemoteAccess : Status::kFlushed);
+    if (!read.internal)
+      completions_.Add(
+          RequestCompletion(Operation::kRead, read.context, blamed ? Status::kRemoteAccess : Status::kFlushed));
   }
-  for (Fifo<Work>& works = outbound_.works(); !works.empty();) {
-    const Work work = works.pop_front();
-    if (work.internal || (work.operation == Operation::kRead && work.built)) continue;
+  for (Fifo<WorkRequest>& requests = outbound_.requests(); !requests.empty();) {
+    const WorkRequest request = requests.pop_front();
+    if (request.internal || (request.operation == Operation::kRead && request.built)) continue;
     bool blamed = false;
-    if (access && work.operation == Operation::kWrite && blame_->ddp_header_size == TaggedHeader::kSize) {
-      blamed = TaggedHeader::Parse(blame_->ddp_header.data()).stag == work.stag;
+    if (access && request.operation == Operation::kWrite && blame_->ddp_header_size == TaggedHeader::kSize) {
+      blamed = TaggedHeader::Parse(blame_->ddp_header.data()).stag == request.stag;
     }
-    Complete(work.operation, work.context, blamed ? Status::kRemoteAccess : Status::kFlushed);
+    completions_.Add(
+        RequestCompletion(request.operation, request.context, blamed ? Status::kRemoteAccess : Status::kFlushed));
   }
   for (Fifo<PostedReceive>& receives = inbound_.receives(); !receives.empty();) {
-    PostedReceive receive = receives.pop_front();
-    Completion completion;
-    completion.context = receive.context;
-    completion.status = Status::kFlushed;
-    completion.buffer = std::move(receive.buffer);
-    completions_.push_back(std::move(completion));
+    completions_.Add(ReceiveCompletion(receives.pop_front(), Status::kFlushed));
   }
-  inbound_.read_requests().clear();
+  reads_.requested.clear();
 }
 
-void Connection::FailLocally(Operation operation, Context context, std::string_view why) {
-  Complete(operation, context, Status::kLocalError);
+void RdmapStream::FailLocally(Operation operation, Context context, std::string_view why) {
+  completions_.Add(RequestCompletion(operation, context, Status::kLocalError));
   HandleFault(std::string(why));
 }
 
-bool Connection::Accepts(Operation operation, Context context) {
+bool RdmapStream::Accepts(Operation operation, Context context) {
   if (state_ == State::kOpen) return true;
-  Complete(operation, context, Status::kFlushed);
+  completions_.Add(RequestCompletion(operation, context, Status::kFlushed));
   return false;
-}
-
-void Connection::Complete(Operation operation, Context context, Status status) {
-  Completion completion;
-  completion.operation = operation;
-  completion.context = context;
-  completion.status = status;
-  completions_.push_back(std::move(completion));
 }
 
 }  // namespace penstock::rdma::iwarp

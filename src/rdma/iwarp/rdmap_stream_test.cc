@@ -1,4 +1,4 @@
-#include "rdma/iwarp/connection.h"
+#include "rdma/iwarp/rdmap_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Agreed {
 class PairTest : public testing::Test {
  protected:
   void Connect(const Agreed& agreed = {}) {
-    Connection::Options client, server;
+    RdmapStream::Options client, server;
     client.agreement = {.crc = agreed.crc,
                         .send_markers = agreed.markers_to_server,
                         .receive_markers = agreed.markers_to_client,
@@ -39,8 +39,8 @@ class PairTest : public testing::Test {
                         .absorb_rtr_send = agreed.rtr == Rtr::kSend};
     client.initiator = true;
     client.max_ulpdu = server.max_ulpdu = agreed.max_ulpdu;
-    client_ = std::make_unique<Connection>(client, pool_, TestEntropy(1));
-    server_ = std::make_unique<Connection>(server, pool_, TestEntropy(2));
+    client_ = std::make_unique<RdmapStream>(client, pool_, TestEntropy(1));
+    server_ = std::make_unique<RdmapStream>(server, pool_, TestEntropy(2));
   }
   // Lets both talk until neither has anything to say. Returns how many octets went to the server.
   size_t Run(const std::function<size_t(size_t)>& step = [](size_t left) { return left; }) {
@@ -64,7 +64,7 @@ class PairTest : public testing::Test {
   }
 
   BufferPool pool_;
-  std::unique_ptr<Connection> client_, server_;
+  std::unique_ptr<RdmapStream> client_, server_;
 };
 
 TEST_F(PairTest, TheFirstSendIsAsLinuxSendsIt) {
@@ -319,14 +319,14 @@ TEST_F(PairTest, DisconnectFirstDoesWhatWasPosted) {
   client_->Disconnect();
   client_->PostSend({5, GatherOf(AsBytes("too late")), false, {}});
   client_->PostReceive(6, pool_.Allocate(512));
-  EXPECT_EQ(client_->ending(), Connection::Ending::kNone);
+  EXPECT_EQ(client_->ending(), RdmapStream::Ending::kNone);
   Run();
   EXPECT_EQ(sink, memory);
-  EXPECT_EQ(client_->ending(), Connection::Ending::kShutdown);
+  EXPECT_EQ(client_->ending(), RdmapStream::Ending::kShutdown);
   server_->HandleEndOfStream();
-  EXPECT_EQ(server_->ending(), Connection::Ending::kClose);
+  EXPECT_EQ(server_->ending(), RdmapStream::Ending::kClose);
   client_->HandleEndOfStream();
-  EXPECT_EQ(client_->ending(), Connection::Ending::kClose);
+  EXPECT_EQ(client_->ending(), RdmapStream::Ending::kClose);
   EXPECT_EQ(PollAll(*server_).back().reason, DisconnectReason::kPeerClosed);
   auto done = PollAll(*client_);
   ASSERT_EQ(done.size(), 6u);
@@ -364,7 +364,7 @@ TEST_F(PairTest, EverythingPostedCompletesWhenTheConnectionBreaks) {
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(done[i].status, Status::kFlushed);
   EXPECT_EQ(done[7].reason, DisconnectReason::kPeerReset);
   EXPECT_EQ(done[7].detail, "unplugged");
-  EXPECT_EQ(client_->ending(), Connection::Ending::kReset);
+  EXPECT_EQ(client_->ending(), RdmapStream::Ending::kReset);
   client_->PostSend({8, {}, false, {}});
   EXPECT_EQ(PollAll(*client_).size(), 1u);
   EXPECT_TRUE(TakeOutput(*client_).empty());
@@ -384,7 +384,7 @@ TEST_F(PairTest, WhatCannotBeDoneFailsHereAndEndsTheConnection) {
   const Octets data(100);
   Octets sink(100);
   Gather huge;
-  for (size_t i = 0; i <= Connection::kMaxMessage / 100; ++i) huge.push_back(Slice::Borrowed(data));
+  for (size_t i = 0; i <= RdmapStream::kMaxMessage / 100; ++i) huge.push_back(Slice::Borrowed(data));
   expect_fault([&] { client_->PostSend({1, std::move(huge), false, {}}); });
   expect_fault([&] { client_->PostWrite({1, GatherOf(data), {Stag(1), 99, 0}}); });
   expect_fault([&] { client_->PostRead({1, sink, {}, {Stag(1), 99, 0}}); });
