@@ -56,10 +56,9 @@ def read_fails(scratch):
 
 
 def transient(scratch):
-    """Short, slow and delayed operations do not end a copy, and no octet is missing afterwards."""
+    """Short and slow operations do not end a copy, and no octet is missing afterwards."""
     prepare(scratch)
-    for faults in ("read:short=1000/3", "write:short=1000/3", "any:slow=..20ms%0.3,any:slow=..20ms-after%0.3",
-                   "read:emfile@2,write:emfile@2"):
+    for faults in ("read:short=1000/3", "write:short=1000/3", "any:slow=..20ms%0.3,any:slow=..20ms-after%0.3"):
         with serve(scratch, faults) as server:
             for transport in TRANSPORTS:
                 for version in VERSIONS:
@@ -69,6 +68,20 @@ def transient(scratch):
                     assert digest(f"{scratch}/export/put") == digest(f"{scratch}/mine"), (faults, transport, version)
                     os.remove(f"{scratch}/got")
                     os.remove(f"{scratch}/export/put")
+
+
+def out_of_descriptors(scratch):
+    """A client of version 4 sends its requests again later; a client of version 3 reports the delay and writes no file."""
+    prepare(scratch)
+    with serve(scratch, "read:emfile/3,write:emfile/3") as server:
+        for transport in TRANSPORTS:
+            refused("cp", "-q", url_of(server, "file", transport, "3"), f"{scratch}/got", mentions=["try again later"])
+            assert not os.path.exists(f"{scratch}/got"), transport
+            ok("cp", "-q", url_of(server, "file", transport, "4.2"), f"{scratch}/got")
+            assert digest(f"{scratch}/got") == digest(f"{scratch}/export/file"), transport
+            ok("cp", "-q", f"{scratch}/mine", url_of(server, "put", transport, "4.2"))
+            assert digest(f"{scratch}/export/put") == digest(f"{scratch}/mine"), transport
+            os.remove(f"{scratch}/got")
 
 
 def killed(scratch):
@@ -93,4 +106,4 @@ def wrong_faults(scratch):
     serve_refused(scratch, f"{scratch}/export", "--faults=write:eoi", mentions=["write:eoi", "eio"])
 
 
-main({case.__name__: case for case in (write_fails, read_fails, transient, killed, wrong_faults)})
+main({case.__name__: case for case in (write_fails, read_fails, transient, out_of_descriptors, killed, wrong_faults)})
