@@ -1,4 +1,4 @@
-// For tests: a file system that fails on demand and whose local programs are test doubles (test_leases.h, test_locks.h).
+// For tests: a faulty file system whose local programs are test doubles (test_leases.h, test_locks.h).
 #pragma once
 
 #include <functional>
