@@ -29,7 +29,7 @@ inline Rights RightsOf(const Attributes& object, const Credentials& caller) {
   return {(bits & 4) != 0, (bits & 2) != 0, (bits & 1) != 0};
 }
 
-// Converts rights to those of RFC 1813 §3.3.4. Delete applies to directories: it allows to delete their entries.
+// Converts rights to those of RFC 1813 §3.3.4. Delete applies to directories: it is the right to delete their entries.
 // Execute applies to all objects but directories, and lookup to directories only.
 inline AccessMask AccessOf(FileType type, const Rights& rights) {
   AccessMask mask = 0;

@@ -185,7 +185,7 @@ TEST_P(DataSuite, ChecksEachCallAgainstTheCurrentMode) {
   EXPECT_EQ(ErrorOf(Read(file, 0, 10).result), Error::kAccess);
   EXPECT_EQ(ErrorOf(Write(file, 0, "x").result), Error::kAccess);
   set_mode(0611);
-  EXPECT_TRUE(Read(file, 0, 10).result) << "the right to execute allows to read";
+  EXPECT_TRUE(Read(file, 0, 10).result) << "the right to execute includes the right to read";
   EXPECT_EQ(ErrorOf(Write(file, 0, "x").result), Error::kAccess);
   set_mode(0000);
   caller_ = As(1001, 1001);
