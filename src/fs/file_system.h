@@ -46,7 +46,7 @@ struct WriteReply {
   WriteVerifier verifier;
 };
 
-// What Create does if the name exists (RFC 1813 §3.3.8).
+// The behaviour of Create if the name exists (RFC 1813 §3.3.8).
 enum class CreateMode : uint8_t {
   kUnchecked,  // accepts a regular file; of the attributes only a size of zero is then applied
   kGuarded,    // fails with kExist
@@ -118,7 +118,7 @@ struct SeekReply {
   uint64_t offset = 0;  // where the place begins; the size of the file if it was not found
 };
 
-// What a client announces about a range of a file.
+// The announced use of a range of a file.
 enum class Advice : uint8_t { kWillNeed, kDontNeed };
 
 struct CopyReply {
@@ -126,7 +126,7 @@ struct CopyReply {
   WriteVerifier verifier;
 };
 
-// What SetXattr does if the attribute exists, or does not exist (RFC 8276 §8.4.2).
+// The behaviour of SetXattr if the attribute exists, or does not exist (RFC 8276 §8.4.2).
 enum class XattrMode : uint8_t {
   kEither,
   kCreate,   // fails with kExist if it exists

@@ -113,7 +113,7 @@ struct When {
 inline When Nth(uint64_t n) { return {.kind = When::Kind::kNth, .n = n}; }
 inline When AtRandom(double probability) { return {.kind = When::Kind::kAtRandom, .probability = probability}; }
 
-// What goes wrong.
+// The way in which a call goes wrong.
 struct Effect {
   enum class Kind : uint8_t {
     kError,       // the operation fails with `error`
@@ -156,7 +156,7 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-// Reads the text form. The error names the part that is wrong, and what would be right.
+// Reads the text form. The error names the wrong part and the valid values.
 SetupResult<std::vector<Fault>> ParseFaults(std::string_view text);
 
 }  // namespace penstock::fs::faulty

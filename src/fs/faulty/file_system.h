@@ -1,7 +1,9 @@
-// A file system that stands before another one and fails on demand: for tests, the simulation, and `penstock serve --faults`.
+// A file system that stands before another one and fails on demand: for tests, the simulation, and `penstock serve
+// --faults`.
 //
-// Each call is passed on to the other file system, unless a Fault says that it fails, takes longer, moves less data, hangs, or
-// that the process ends between the operation and its reply. Without faults it behaves as the other one does.
+// Each call is passed on to the other file system, unless a Fault says that it fails, takes longer, moves less data,
+// hangs, or that the process ends between the operation and its reply. Without faults it behaves as the other one
+// does.
 #pragma once
 
 #include <functional>
@@ -110,13 +112,13 @@ class FileSystem : public fs::FileSystem {
     Fault fault;
     uint64_t calls = 0;  // that the fault concerned
   };
-  // What goes wrong at one moment of a call.
+  // The faults of one call at one moment.
   struct Trouble {
     Duration delay{};
     bool hangs = false;
     std::optional<Error> error{};
   };
-  // What goes wrong in one call.
+  // The faults of one call.
   struct Plan {
     Trouble before{};
     Trouble after{};
@@ -149,7 +151,7 @@ class FileSystem : public fs::FileSystem {
 
   const std::shared_ptr<fs::FileSystem> files_;
   const Surroundings surroundings_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::vector<Armed> faults_;
   std::vector<std::shared_ptr<Wait>> waiting_;
   bool may_wait_ = true;

@@ -7,9 +7,11 @@
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/test_loop.h"
 #include "fs/faulty/process.h"
 #include "fs/file_system_suite.h"
 #include "fs/memory/file_system.h"
@@ -118,7 +120,7 @@ struct Fixture {
   const RequestContext root_{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   ManualTimers timers_;
   std::mt19937_64 random_;
-  std::vector<std::string> killed_at_;  // what the file held when the hook was called
+  std::vector<std::string> killed_at_;  // the contents of the file at each call of the hook
   std::shared_ptr<memory::FileSystem> memory_ = MakeMemory();
   Handle file_;
   FileSystem files_{memory_,
@@ -266,6 +268,20 @@ TEST_F(FaultyTest, HangsUntilReleased) {
   ASSERT_TRUE(*read);
   EXPECT_EQ(TextOf((*read)->result->data), "0123456789");
   EXPECT_EQ(files_.waiting(), 0u);
+}
+
+TEST_F(FaultyTest, WaitsOnTheLoopOfTheCall) {
+  Loop loop;
+  const RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = &loop};
+  files_.Add({.operation = Operation::kRead, .effect = Slow(std::chrono::milliseconds(1))});
+  const auto slow = Start(files_.Read(context, file_, 0, 10));
+  EXPECT_FALSE(*slow);
+  EXPECT_TRUE(TurnUntil(loop, [&] { return slow->has_value(); }));
+  files_.Add({.operation = Operation::kRead, .effect = Hang()});
+  const auto hanging = Start(files_.Read(context, file_, 0, 10));
+  std::thread([this] { files_.Release(); }).join();
+  EXPECT_FALSE(*hanging) << "the call resumes on its loop, not on the thread that releases it";
+  EXPECT_TRUE(TurnUntil(loop, [&] { return hanging->has_value(); }));
 }
 
 TEST_F(FaultyTest, DoesNotWaitWhileThatIsForbidden) {

@@ -15,7 +15,7 @@
 
 namespace penstock::fs::posix {
 
-// What the kernel reports about a file system.
+// The kernel's information about a file system.
 struct FileSystemFacts {
   // f_fsid of statfs(). ext4, btrfs and tmpfs derive it from their UUID, btrfs also from the subvolume's number. XFS,
   // FAT, ISO 9660 and many others report the device number, and FUSE reports zero.

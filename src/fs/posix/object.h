@@ -97,7 +97,7 @@ class Object : public std::enable_shared_from_this<Object> {
   friend class OpenObjects;
   std::atomic<bool> pinned_ = false;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   SharedFile reader_;
   SharedFile writer_;
   bool writer_was_used_ = false;  // since the last CloseUnusedWriter()

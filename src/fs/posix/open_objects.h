@@ -139,7 +139,7 @@ class OpenObjects {
   std::atomic<size_t> next_busy_ = 0;  // the shard to search first for unneeded descriptors of objects in use
   LogLimit told_;
 
-  std::mutex writers_mutex_;  // guards what follows
+  std::mutex writers_mutex_;  // guards the following members
   std::vector<std::weak_ptr<Object>> writers_;
 };
 

@@ -72,7 +72,7 @@ class SyncQueue {
     bool running = false;
     std::vector<Waiter*> waiting;  // calls for the next sync
   };
-  std::mutex mutex_;                                // guards what follows
+  std::mutex mutex_;                                // guards the following members
   std::unordered_map<const Object*, Syncs> syncs_;  // of each object with a running or planned sync
 };
 

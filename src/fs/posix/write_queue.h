@@ -72,7 +72,7 @@ class WriteQueue {
   void Serve(const Key& key);
 
   Workers& pool_;
-  std::mutex mutex_;                            // guards what follows
+  std::mutex mutex_;                            // guards the following members
   std::map<Key, std::deque<Waiter*>> waiting_;  // an entry exists while the pool has a task for the key
 };
 
