@@ -110,6 +110,7 @@ struct ServeOptions {
   double stall_seconds = 60;
   bool crc = true;
   std::string trace;
+  std::string faults;  // of the exports' files, for tests; see server::Options
   double lease_seconds = 90;
   double grace_seconds = 90;
   bool no_delegations = false;

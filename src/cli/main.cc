@@ -109,6 +109,9 @@ int main(int argc, char** argv) {
                    "on, off: check values over iWARP; off, for clients that do without as well")
       ->capture_default_str();
 
+  // Hidden: for tests.
+  serve->add_option("--faults", serve_options.faults)->group("");
+
   PingOptions ping_options;
   auto* ping = app.add_subcommand("ping", "Measure how long an NFS server takes to answer NULL calls");
   ping->add_option("URL", ping_options.url, "nfs://HOST[:PORT]/PATH[?proto=rdma|tcp]")->required();

@@ -45,6 +45,7 @@ SetupResult<server::Options> ParseOptions(const ServeOptions& arguments) {
   options.workers = arguments.workers;
   options.state_directory = arguments.state_directory;
   options.trace = arguments.trace;
+  options.faults = arguments.faults;
   const auto seconds = [](double count) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
   };

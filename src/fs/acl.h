@@ -1,4 +1,4 @@
-// POSIX access control lists (POSIX.1e, draft 17): as files have them, whatever protocol shows them.
+// POSIX access control lists (POSIX.1e, draft 17), as the file system stores them, independent of any protocol.
 #pragma once
 
 #include <optional>
@@ -9,44 +9,45 @@
 
 namespace penstock::fs {
 
-// In the order in which a list has them.
+// In the order of the entries in a list.
 enum class AclTag : uint8_t { kOwner, kUser, kOwningGroup, kGroup, kMask, kOther };
 
 struct AclEntry {
   AclTag tag = AclTag::kOwner;
-  uint32_t id = 0;           // of kUser and kGroup
-  uint32_t permissions = 0;  // 4 read, 2 write, 1 execute
+  uint32_t id = 0;           // of kUser and kGroup only
+  uint32_t permissions = 0;  // a sum of 4 (read), 2 (write) and 1 (execute)
   auto operator<=>(const AclEntry&) const = default;
 };
 
-// Sorted: by tag, then by id.
+// Sorted by tag, then by id.
 using Acl = std::vector<AclEntry>;
 
 struct Acls {
-  Acl access;    // never empty: where none is kept, what the mode says
-  Acl defaults;  // a directory's: what new objects in it get; empty where there is none
+  Acl access;    // never empty: an object without a list has the list that its mode stands for
+  Acl defaults;  // the default list of a directory, which new objects in it inherit; empty if it has none
 };
 
 struct NewAcls {
   std::optional<Acl> access;
-  std::optional<Acl> defaults;  // empty: the directory is to have none
+  std::optional<Acl> defaults;  // empty: removes the default list
 };
 
-// Whether it is one: each of owner, owning group and other once; no user or group twice; a mask where there are any; sorted.
+// Checks that a list is complete and sorted: it has exactly one owner, one owning group and one other entry, no user
+// or group twice, and a mask if it names users or groups.
 bool IsValid(const Acl& acl);
 
-// Whether it says no more than a mode can.
+// Whether a mode can express the whole list.
 inline bool IsMinimal(const Acl& acl) { return acl.size() == 3; }
 
 Acl AclOfMode(uint32_t mode);
-// The nine permission bits that go with a list.
+// The nine permission bits that correspond to a list.
 uint32_t ModeOfAcl(const Acl& acl);
-// What chmod() makes of a list.
+// Changes a list as chmod() does.
 void SetMode(Acl& acl, uint32_t mode);
-// What a new object is given by its directory's default, when it is made with `mode`.
+// The access list of a new object that is created with `mode` in a directory with these defaults.
 Acl Inherit(const Acl& defaults, uint32_t mode);
 
-// As RightsOf(attributes, caller), by the list.
+// The rights that the list gives to the caller. RightsOf(attributes, caller) is the same without a list.
 Rights RightsOf(const Acl& acl, const Attributes& object, const Credentials& caller);
 
 }  // namespace penstock::fs

@@ -20,28 +20,28 @@ Attributes OwnedBy(uint32_t uid, uint32_t gid) {
   return attributes;
 }
 
-// "rwx" with what is not allowed left out.
+// The rights as text: "rwx", without the letters of the rights that are missing.
 std::string RightsFor(uint32_t uid, uint32_t gid, std::vector<uint32_t> groups = {}) {
   const Rights rights = RightsOf(kAcl, OwnedBy(1000, 2000), Credentials{uid, gid, groups});
   return std::string(rights.read ? "r" : "") + (rights.write ? "w" : "") + (rights.execute ? "x" : "");
 }
 
-TEST(Acl, IsWhatThreeOfAModeAre) {
+TEST(Acl, MinimalListCorrespondsToAMode) {
   EXPECT_TRUE(IsValid(AclOfMode(0754)));
   EXPECT_TRUE(IsMinimal(AclOfMode(0754)));
   EXPECT_EQ(ModeOfAcl(AclOfMode(0754)), 0754u);
 }
 
-TEST(Acl, TheMaskIsTheModesGroup) { EXPECT_EQ(ModeOfAcl(kAcl), 0660u); }
+TEST(Acl, MaskIsTheGroupBitsOfTheMode) { EXPECT_EQ(ModeOfAcl(kAcl), 0660u); }
 
-TEST(Acl, NamedEntriesNeedAMask) {
+TEST(Acl, RequiresAMaskForNamedEntries) {
   EXPECT_TRUE(IsValid(kAcl));
   Acl acl = kAcl;
   std::erase_if(acl, [](const AclEntry& entry) { return entry.tag == kMask; });
   EXPECT_FALSE(IsValid(acl));
 }
 
-TEST(Acl, EachEntryIsThereOnceAndInItsPlace) {
+TEST(Acl, RejectsDuplicateMissingAndUnsortedEntries) {
   for (size_t i = 0; i < kAcl.size(); ++i) {
     Acl twice = kAcl;
     twice.insert(twice.begin() + static_cast<ptrdiff_t>(i), kAcl[i]);
@@ -58,23 +58,23 @@ TEST(Acl, EachEntryIsThereOnceAndInItsPlace) {
   EXPECT_FALSE(IsValid({}));
 }
 
-TEST(Acl, ThereAreThreePermissions) {
+TEST(Acl, RejectsUnknownPermissions) {
   Acl acl = kAcl;
   acl[0].permissions = 8;
   EXPECT_FALSE(IsValid(acl));
 }
 
-TEST(Acl, TheOwnersEntryIsNotMasked) { EXPECT_EQ(RightsFor(1000, 1), "rw"); }
-TEST(Acl, ANamedUsersIs) { EXPECT_EQ(RightsFor(1001, 2000), "r"); }
-TEST(Acl, AMemberOfSeveralGroupsHasWhatAnyOfThemMay) {
+TEST(Acl, MaskDoesNotLimitTheOwner) { EXPECT_EQ(RightsFor(1000, 1), "rw"); }
+TEST(Acl, MaskLimitsNamedUsers) { EXPECT_EQ(RightsFor(1001, 2000), "r"); }
+TEST(Acl, MemberOfSeveralGroupsHasTheRightsOfAllOfThem) {
   EXPECT_EQ(RightsFor(1002, 2000), "r");
   EXPECT_EQ(RightsFor(1002, 1, {2001}), "w");
   EXPECT_EQ(RightsFor(1002, 2000, {2001}), "rw");
 }
-TEST(Acl, WhoeverIsNobodyElseIsOther) { EXPECT_EQ(RightsFor(1002, 1), ""); }
-TEST(Acl, RootMayWhateverTheListSays) { EXPECT_EQ(RightsFor(0, 0), "rw"); }
+TEST(Acl, CallerThatNoEntryMatchesHasTheRightsOfOthers) { EXPECT_EQ(RightsFor(1002, 1), ""); }
+TEST(Acl, RootMayReadAndWriteDespiteTheList) { EXPECT_EQ(RightsFor(0, 0), "rw"); }
 
-TEST(Acl, ChangingTheModeChangesTheMask) {
+TEST(Acl, ChangeOfModeChangesTheMask) {
   Acl acl = kAcl;
   SetMode(acl, 0707);
   EXPECT_EQ(ModeOfAcl(acl), 0707u);
@@ -84,7 +84,7 @@ TEST(Acl, ChangingTheModeChangesTheMask) {
   EXPECT_EQ(minimal, AclOfMode(0600));
 }
 
-TEST(Acl, WhatIsInheritedIsLimitedByTheModeAsked) {
+TEST(Acl, InheritedListIsLimitedByTheRequestedMode) {
   EXPECT_EQ(ModeOfAcl(Inherit(kAcl, 0777)), 0660u);
   EXPECT_EQ(ModeOfAcl(Inherit(kAcl, 0640)), 0640u);
   EXPECT_EQ(Inherit(kAcl, 0640)[1], kAcl[1]) << "by the mask, not in each entry";

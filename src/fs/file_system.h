@@ -1,9 +1,9 @@
-// What the procedures of NFS versions 2, 3 and 4 stand on: one exported tree of files.
+// The interface of a file system: one exported tree of files, on which the procedures of NFS versions 3 and 4 work.
 //
-// Every method may be called from any thread. It resumes its caller on the thread that called it. What it takes by
-// reference or view (context, handle, names, data) must live until it is done, which a plain `co_await` sees to.
-// Object-level permission is decided here, for the caller named in the context; which hosts may come, and as whom, is
-// decided before.
+// Any thread may call any method. A call resumes its caller on the thread that called. Arguments that are references
+// or views (context, handles, names, data) must live until the call is done; a plain `co_await` ensures that. The
+// file system checks the permission of the caller that the context names. Which hosts may call, and as which user, is
+// decided earlier (nfs/exports.h).
 #pragma once
 
 #include <memory>
@@ -25,112 +25,115 @@ class Loop;
 
 namespace penstock::fs {
 
-// One call's surroundings.
+// The context of one call.
 struct RequestContext {
   Credentials credentials;
-  // The loop that the caller runs on: where the call resumes after a thread of the pool did the work, and whose buffers
-  // take what is read. Null in simulations, which only a file system that never leaves the thread (memory/) can serve.
+  // The loop that the caller runs on. The call resumes there after a thread of the pool has done the work, and the
+  // loop's buffers take the data that is read. Null in simulations, which only a file system that stays on the
+  // caller's thread (memory/) can serve.
   Loop* loop = nullptr;
-  ClientKey client{};  // whose turn it is that the call takes where it waits for a thread
+  ClientKey client{};  // the client whose share of the pool's threads the call uses
 };
 
 struct ReadReply {
-  Data data;         // shorter than asked only at the end of the file
+  Data data;         // shorter than requested only at the end of the file
   bool eof = false;  // the file ends with this data
 };
 
 struct WriteReply {
   uint32_t count = 0;
-  Stability committed = Stability::kUnstable;  // at least what was asked
+  Stability committed = Stability::kUnstable;  // at least as stable as requested
   WriteVerifier verifier;
 };
 
-// How Create meets a name that exists (RFC 1813 §3.3.8).
+// The behaviour of Create if the name exists (RFC 1813 §3.3.8).
 enum class CreateMode : uint8_t {
-  kUnchecked,  // a regular file of that name will do; of the attributes only a size of zero is then obeyed
-  kGuarded,    // kExist
-  kExclusive,  // the file that the same verifier made will do, even after a restart; else kExist
+  kUnchecked,  // accepts a regular file; of the attributes only a size of zero is then applied
+  kGuarded,    // fails with kExist
+  kExclusive,  // accepts the file that was created with the same verifier, even after a restart; else fails with kExist
 };
 
 struct CreateHow {
   CreateMode mode = CreateMode::kUnchecked;
-  // All are obeyed where the file is new (Node::existed says), or there is no file. Of kExclusive without times
-  // (kInvalid), which the verifier may be kept in: the client sets them afterwards (RFC 8881 §18.16.3).
+  // All are applied to a new file (see Node::existed), or none if Create fails. With kExclusive, times are kInvalid,
+  // because the verifier may be stored in them: the client sets them afterwards (RFC 8881 §18.16.3).
   NewAttributes attributes;
-  CreateVerifier verifier;  // of kExclusive
+  CreateVerifier verifier;  // used with kExclusive
 };
 
 struct NodeType {
   FileType type = FileType::kFifo;  // kFifo, kSocket, kBlock or kCharacter
-  Device device;                    // of the latter two
+  Device device;                    // of kBlock and kCharacter only
 };
 
 struct DirectoryEntry {
   uint64_t fileid = 0;
   std::string_view name;
-  Cookie cookie;  // where to go on after this entry
-  // Of what ReadDirectory was asked for: both, or the error.
+  Cookie cookie;  // continues after this entry
+  // If ReadDirectory was asked for nodes: both have a value, or the error has.
   std::optional<Attributes> attributes{};
   std::optional<Handle> handle{};
-  // Why there are none: kAccess where the caller may not search the directory, and for another file system's root;
-  // kDelay where the server is out of descriptors or memory. Entries that vanished meanwhile are not given at all.
+  // Why the entry has no attributes and handle: kAccess if the caller may not search the directory, or if the entry
+  // is the root of another file system; kDelay if the server has no descriptors or memory left. Entries that vanish
+  // meanwhile are left out.
   std::optional<Error> error{};
 };
 
-// Takes a directory's entries in their order. May be called on another thread while its owner waits for ReadDirectory.
+// Receives the entries of a directory in their order. Another thread may call it while its owner waits for
+// ReadDirectory.
 class EntrySink {
  public:
   virtual ~EntrySink() = default;
-  // False where there is no room: the entry is not taken, and reading ends before it.
+  // Returns false if the sink has no room: the entry is not taken, and ReadDirectory ends before it.
   virtual bool Add(const DirectoryEntry& entry) = 0;
 };
 
 struct ReadDirectoryArguments {
   Cookie cookie;
-  CookieVerifier verifier;  // zero with a cookie of zero
-  bool with_nodes = false;  // READDIRPLUS: attributes and handles
+  CookieVerifier verifier;  // zero if the cookie is zero
+  bool with_nodes = false;  // for READDIRPLUS: adds attributes and handles
 };
 
 struct ReadDirectoryReply {
   CookieVerifier verifier;
-  bool eof = false;  // every entry was given
+  bool eof = false;  // all entries were given
 };
 
 struct Space {
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
-  uint64_t available_bytes = 0;  // to the caller
+  uint64_t available_bytes = 0;  // available to the caller
   uint64_t total_files = 0;
   uint64_t free_files = 0;
   uint64_t available_files = 0;
 };
 
-// An object that stays usable by its handle although its last name is removed: for as long as somebody has this.
+// Keeps an object usable by its handle after its last name was removed, as long as this reference exists.
 using Pinned = std::shared_ptr<const void>;
 
 enum class SeekWhat : uint8_t { kData, kHole };
 
 struct SeekReply {
-  bool found = false;   // there is such a place before the file's end, or a hole at its end
-  uint64_t offset = 0;  // where it begins; the file's size where there is none
+  bool found = false;   // a place of that kind exists before the end of the file; for a hole, the end counts
+  uint64_t offset = 0;  // where the place begins; the size of the file if it was not found
 };
 
-// What a client is about to do with a range of a file.
+// The announced use of a range of a file.
 enum class Advice : uint8_t { kWillNeed, kDontNeed };
 
 struct CopyReply {
-  uint64_t count = 0;  // of octets; zero only where the source ends
+  uint64_t count = 0;  // octets copied; zero only if the source ends
   WriteVerifier verifier;
 };
 
-// How SetXattr meets an attribute that exists, or does not (RFC 8276 §8.4.2).
+// The behaviour of SetXattr if the attribute exists, or does not exist (RFC 8276 §8.4.2).
 enum class XattrMode : uint8_t {
   kEither,
-  kCreate,   // else kExist
-  kReplace,  // else kNoXattr
+  kCreate,   // fails with kExist if it exists
+  kReplace,  // fails with kNoXattr if it does not exist
 };
 
-// What does not change while the file system is served (the file system's part of FSINFO and PATHCONF).
+// Properties that do not change while the file system is served. FSINFO and PATHCONF report them.
 struct Properties {
   uint64_t max_file_size = INT64_MAX;
   Timestamp time_granularity{0, 1};
@@ -138,52 +141,52 @@ struct Properties {
   uint32_t name_max = 255;
   bool hard_links = true;
   bool symlinks = true;
-  bool homogeneous = true;  // the same for every object
+  bool homogeneous = true;  // the properties hold for every object
   bool can_set_time = true;
-  bool no_truncate = true;  // long names are refused, not cut
+  bool no_truncate = true;  // long names are rejected, not truncated
   bool chown_restricted = true;
   bool case_insensitive = false;
   bool case_preserving = true;
-  bool read_only = false;         // the file system itself is: nothing in it can be changed
-  bool xattrs = false;            // extended attributes are kept
-  bool acls = false;              // access control lists are kept
-  uint32_t clone_block_size = 0;  // what a cloned range is made of; zero where files cannot be cloned
+  bool read_only = false;         // the whole file system is read-only
+  bool xattrs = false;            // extended attributes are supported
+  bool acls = false;              // access control lists are supported
+  uint32_t clone_block_size = 0;  // the unit of cloned ranges; zero if files cannot be cloned
 };
 
-// Names are one component: a name that is empty or holds '/' or NUL is kBadName. Lookup knows "." and ".."; what
-// creates or removes refuses both (kExist, kInvalid, kIsDir: fs/names.h).
+// A name is one component of a path. An empty name, and one with '/' or NUL, is kBadName. Lookup accepts "." and
+// ".."; methods that create or remove a name reject both (kExist, kInvalid, kIsDir: fs/names.h).
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // The directory that is exported: ".." of it is itself.
+  // The exported directory. Its ".." is itself.
   virtual Handle Root() const = 0;
   virtual const Properties& GetProperties() const = 0;
-  // What a handle leads to, told from its octets alone. Whether the object is still there is for the others to say. Never
-  // fails for a handle that this file system gave since it was started. kBadHandle where it is forged, or another
-  // export's; kStale where it is of a kind that earlier versions gave.
+  // Tells from the octets of a handle which object it leads to; whether the object still exists is checked by the
+  // other methods. Never fails for a handle that this file system gave since it was started. Fails with kBadHandle
+  // for a forged handle or one of another export, and with kStale for a handle in the format of an earlier version.
   virtual Result<Identity> Identify(const Handle& object) const = 0;
 
   virtual Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) = 0;
-  // With a guard, kNotSync unless it is the object's ctime.
+  // With a guard, fails with kNotSync unless the guard equals the object's ctime.
   virtual Task<Changed<void>> SetAttributes(const RequestContext& context, const Handle& object,
                                             const NewAttributes& values, std::optional<Timestamp> guard) = 0;
-  // Observes the directory.
+  // The attributes in the reply are those of the directory.
   virtual Task<Observed<Node>> Lookup(const RequestContext& context, const Handle& directory,
                                       std::string_view name) = 0;
-  // Those of the rights in `wanted` that the caller has, of those that make sense for the object. It is what OPEN asks
-  // too: kAccessRead or kAccessExecute to read (whoever may execute a program may read it, to run it), kAccessModify to
-  // write. It does not know whose files are whose: Read and Write let a file's owner, whatever its mode.
+  // Returns the rights of `wanted` that the caller has, among those that apply to the object. OPEN uses it as well:
+  // kAccessRead or kAccessExecute for reading (a caller with the right to execute a program may read it, to run it),
+  // kAccessModify for writing. Access ignores ownership, whereas Read and Write always admit the owner.
   virtual Task<Observed<AccessMask>> Access(const RequestContext& context, const Handle& object, AccessMask wanted) = 0;
   virtual Task<Observed<std::string>> ReadLink(const RequestContext& context, const Handle& symlink) = 0;
   virtual Task<Observed<ReadReply>> Read(const RequestContext& context, const Handle& file, uint64_t offset,
                                          uint32_t count) = 0;
   virtual Task<Changed<WriteReply>> Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                           const Data& data, Stability stability) = 0;
-  // Everything that was written to the file, whatever the range asked for.
+  // Makes all data of the file stable, whatever range the client named.
   virtual Task<Changed<WriteVerifier>> Commit(const RequestContext& context, const Handle& file) = 0;
 
-  // These change the directory, and give the new object.
+  // The following methods change the directory and return the new object.
   virtual Task<Changed<Node>> Create(const RequestContext& context, const Handle& directory, std::string_view name,
                                      const CreateHow& how) = 0;
   virtual Task<Changed<Node>> MakeDirectory(const RequestContext& context, const Handle& directory,
@@ -193,7 +196,7 @@ class FileSystem {
   virtual Task<Changed<Node>> MakeNode(const RequestContext& context, const Handle& directory, std::string_view name,
                                        const NodeType& type, const NewAttributes& attributes) = 0;
 
-  // Anything but a directory.
+  // For all objects but directories.
   virtual Task<Changed<void>> Remove(const RequestContext& context, const Handle& directory, std::string_view name) = 0;
   virtual Task<Changed<void>> RemoveDirectory(const RequestContext& context, const Handle& directory,
                                               std::string_view name) = 0;
@@ -202,62 +205,67 @@ class FileSystem {
   virtual Task<Linked> Link(const RequestContext& context, const Handle& file, const Handle& directory,
                             std::string_view name) = 0;
 
-  // Gives `sink` the entries after `cookie`, "." and ".." among them, until it has no room. An entry that is there
-  // throughout is given exactly once by a sequence of calls from cookie to cookie, whatever happens to the others.
+  // Gives `sink` the entries after `cookie`, including "." and "..", until it has no room. An entry that exists
+  // during a whole sequence of calls, from cookie to cookie, is given exactly once, whatever happens to other
+  // entries.
   virtual Task<Observed<ReadDirectoryReply>> ReadDirectory(const RequestContext& context, const Handle& directory,
                                                            const ReadDirectoryArguments& arguments,
                                                            EntrySink& sink) = 0;
 
   virtual Task<Observed<Space>> GetSpace(const RequestContext& context, const Handle& object) = 0;
 
-  // --- For those that open files and keep them so (version 4)
+  // --- For callers that keep files open (version 4)
 
-  // Of a regular file. While somebody has what this gives, a file whose last name goes (its nlink is then zero) can be
-  // used on by its handle, by everybody. A file that is pinned takes up to three file descriptors (posix/), however
-  // often it is pinned; kDelay where too many files are. Let go of it before the file system ends. That may be done under
-  // a lock: what it frees is freed elsewhere.
+  // Pins a regular file: while the result lives, a file whose last name was removed (its nlink is then zero) stays
+  // usable by its handle, for all callers. A pinned file takes up to three file descriptors (in posix/), however
+  // often it is pinned. Fails with kDelay if too many files are pinned. The result must be released before the file
+  // system ends; it may be released with a lock held, because resources are freed elsewhere.
   virtual Task<Result<Pinned>> Pin(const RequestContext& context, const Handle& file) = 0;
-  // For the byte-range locks of one owner on a regular file, which local programs are to see. Null where there are no such programs, or
-  // the file system or the server's rights do not allow it: locks are the clients' alone then. `exclusive`: for locks of both kinds, if
-  // the server may write to the file (LocalLocks::CanExclude). kDelay where a lease of somebody else is in the way, which this breaks,
-  // and where there are no descriptors.
+  // Opens a regular file for the byte-range locks of one owner, so that local programs see them. The result is null
+  // if no such programs exist, or if the file system or the server's rights do not allow it: then locks apply to
+  // clients only. `exclusive` asks for locks of both kinds, if the server may write to the file
+  // (LocalLocks::CanExclude). Fails with kDelay if no descriptor is left, or if another program has a lease on the
+  // file; the call breaks that lease.
   virtual Task<Result<std::shared_ptr<LocalLocks>>> OpenLocks(const RequestContext& /*context*/, const Handle& /*file*/,
                                                               bool /*exclusive*/) {
     co_return nullptr;
   }
-  // Tells when a local program is about to change the data of a regular file. No lease, and not contended, where there are no such
-  // programs, or the file system, the server's rights or its descriptors do not allow it. The server's own opens for writing break it as
-  // well: Write and the like are kDelay until it is given up.
+  // Takes a lease, which tells when a local program is about to change the data of a regular file. The reply has no
+  // lease, and is not contended, if no such programs exist, or if the file system, the server's rights or its
+  // descriptors do not allow it. The server's own opens for writing break the lease as well: Write and similar
+  // methods fail with kDelay until the lease is given up.
   virtual Task<LeaseReply> OpenLease(const RequestContext& /*context*/, const Handle& /*file*/) {
     co_return LeaseReply{};
   }
 
-  // --- Space (RFC 7862). Rights are those of Read and of Write.
+  // --- Space (RFC 7862). The rights of Read and of Write apply.
 
-  // The first octet at or after `offset` that is data, or in a hole. Every file has a hole at its end. kNxIo where the offset is
-  // beyond the end. Where holes are not known, everything is data.
+  // Finds the first octet at or after `offset` that is data, or in a hole. Every file has a hole at its end. Fails
+  // with kNxIo if the offset is beyond the end. If the file system does not know holes, all octets are data.
   virtual Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                          SeekWhat what) = 0;
-  // Space for the range, so that writing there cannot fail for lack of it. The file grows to hold it. Ranges are not empty
-  // (kInvalid).
+  // Reserves space for the range, so that a later write cannot fail for lack of it. The file grows to include the
+  // range. An empty range is kInvalid.
   virtual Task<Changed<void>> Allocate(const RequestContext& context, const Handle& file, uint64_t offset,
                                        uint64_t length) = 0;
-  // Zeros instead of the range, and their space given back. The size stays.
+  // Replaces the range by zeros and frees its space. The size stays.
   virtual Task<Changed<void>> Deallocate(const RequestContext& context, const Handle& file, uint64_t offset,
                                          uint64_t length) = 0;
-  // Copies up to `count` octets, as many of them as take a moment: call it again for the rest. As an unstable Write is. Ranges of
-  // one file that overlap are kInvalid.
+  // Copies up to `count` octets, but no more than a call can copy in a moment; the caller calls again for the rest.
+  // The data is as unstable as after an unstable Write. Overlapping ranges of one file are kInvalid.
   virtual Task<Changed<CopyReply>> Copy(const RequestContext& context, const Handle& from, uint64_t from_offset,
                                         const Handle& to, uint64_t to_offset, uint64_t count) = 0;
-  // At once and as a whole, by sharing what is stored. A count of zero reaches to the end. kInvalid where an offset is not a
-  // multiple of the clone block size, nor the count, except at the source's end; kNotSupported where files cannot be cloned.
+  // Clones the range atomically, by sharing the stored blocks. A count of zero means up to the end. Fails with
+  // kInvalid unless the offsets are multiples of the clone block size, and the count is one or reaches the end of the
+  // source; with kNotSupported if files cannot be cloned.
   virtual Task<Changed<void>> Clone(const RequestContext& context, const Handle& from, uint64_t from_offset,
                                     const Handle& to, uint64_t to_offset, uint64_t count) = 0;
   virtual Task<Result<void>> Advise(const RequestContext& context, const Handle& file, uint64_t offset, uint64_t count,
                                     Advice advice) = 0;
 
-  // --- Extended attributes of files and directories (RFC 8276), by names without any prefix. kNoXattr for what other objects are
-  // asked, kPerm for what they are told; kNotSupported where they are not kept.
+  // --- Extended attributes of files and directories (RFC 8276), by names without a prefix. For other objects,
+  // methods that read fail with kNoXattr, and methods that change fail with kPerm. All fail with kNotSupported if the
+  // file system has no extended attributes.
 
   virtual Task<Observed<std::vector<std::byte>>> GetXattr(const RequestContext& context, const Handle& object,
                                                           std::string_view name) = 0;
@@ -265,15 +273,16 @@ class FileSystem {
                                        ConstBytes value, XattrMode mode) = 0;
   virtual Task<Changed<void>> RemoveXattr(const RequestContext& context, const Handle& object,
                                           std::string_view name) = 0;
-  // All of them, in the order of their names.
+  // Returns all names, sorted.
   virtual Task<Observed<std::vector<std::string>>> ListXattrs(const RequestContext& context, const Handle& object) = 0;
 
-  // --- Access control lists. What they say counts wherever permission is decided.
+  // --- Access control lists. Every check of permission applies them.
 
   virtual Task<Observed<Acls>> GetAcls(const RequestContext& context, const Handle& object) = 0;
-  // Sets those that are given. The mode follows the list as the kernel's does: the permissions of its owner, of its mask (else of its
-  // group), and of others. kInvalid for a list that is none, and for a default where there is no directory; kNotSupported where
-  // lists are not kept and this one says more than a mode.
+  // Sets the lists that have a value. The mode follows the access list as in the kernel: it takes the permissions of
+  // the owner, of the mask (without a mask, of the owning group), and of others. Fails with kInvalid for a malformed
+  // list, and for a default list of an object other than a directory; with kNotSupported if the file system has no
+  // lists and this one says more than a mode.
   virtual Task<Changed<void>> SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) = 0;
 };
 

@@ -1,5 +1,5 @@
-// One suite over every file system. A backend's test includes this once and says:
-//   PENSTOCK_FILE_SYSTEM_SUITE(Memory, testing::Values(Parameter{"Memory", MakeMemory}));
+// One test suite for all file systems. The test of a file system includes this file once and names its parameters:
+// PENSTOCK_FILE_SYSTEM_SUITE(Memory, testing::Values(Parameter{"Memory", MakeMemory}));
 #pragma once
 
 #include "fs/suite/attributes_suite.h"

@@ -1,5 +1,5 @@
-// Byte-range locks that the programs of the server's own machine see, and that theirs are in the way of. Who may lock
-// what among the clients is decided elsewhere: this is for the others.
+// Byte-range locks that exclude the programs of the server's own machine, as the locks of those programs exclude
+// clients. Locks between clients are decided elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 
 namespace penstock::fs {
 
-// The locks of one owner on one file. One thread at a time; nothing waits, so it may be called with a lock held.
+// The locks of one owner on one file. One thread at a time. No method waits, so it may be called with a lock held.
 class LocalLocks {
  public:
-  // A range from `first` to `last`, both included; UINT64_MAX is without end.
+  // A range from `first` to `last`, both included. With UINT64_MAX it has no end.
   struct Conflict {
     uint64_t first = 0;
     uint64_t last = 0;
     bool exclusive = false;
-    uint64_t process = 0;  // whose lock it is; zero where the system does not tell
+    uint64_t process = 0;  // the process that holds the lock; zero if the system does not tell
   };
 
-  // Gives up all of them.
+  // Gives up all locks of the owner.
   virtual ~LocalLocks() = default;
 
-  // Whether local programs are kept from reading what is locked exclusively, too. Where the server may not write to the file they are kept
-  // from writing alone.
+  // Whether an exclusive lock also keeps local programs from reading. If the server may not write to the file, an
+  // exclusive lock only keeps them from writing.
   virtual bool CanExclude() const = 0;
 
-  // Replaces what the owner has of the range. What is in the way; nothing has changed then.
+  // Replaces the owner's locks in the range. Returns the conflicting lock if there is one; then nothing has changed.
   virtual std::optional<Conflict> Lock(uint64_t first, uint64_t last, bool exclusive) = 0;
   virtual void Unlock(uint64_t first, uint64_t last) = 0;
-  // What would be in the way of such a lock.
+  // Returns the lock that such a lock would conflict with.
   virtual std::optional<Conflict> Test(uint64_t first, uint64_t last, bool exclusive) const = 0;
 };
 

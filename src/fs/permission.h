@@ -1,4 +1,4 @@
-// Unix permission from the mode bits, and what NFS makes of it.
+// Unix permission from the mode bits, and the rights of NFS that follow from it.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace penstock::fs {
 struct Rights {
   bool read = false;
   bool write = false;
-  bool execute = false;  // of a directory: search
+  bool execute = false;  // for a directory: search
 };
 
 inline bool IsOwner(const Attributes& object, const Credentials& caller) {
@@ -29,12 +29,12 @@ inline Rights RightsOf(const Attributes& object, const Credentials& caller) {
   return {(bits & 4) != 0, (bits & 2) != 0, (bits & 1) != 0};
 }
 
-// What RFC 1813 §3.3.4 calls each right. Delete is a directory's: to delete entries of it. Execute makes sense for no
-// directory, lookup for nothing else.
+// Converts rights to those of RFC 1813 §3.3.4. Delete applies to directories: it is the right to delete their entries.
+// Execute applies to all objects but directories, and lookup to directories only.
 inline AccessMask AccessOf(FileType type, const Rights& rights) {
   AccessMask mask = 0;
   if (rights.read) mask |= kAccessRead;
-  // RFC 8276 §8.5: what has extended attributes, and for whom the data is.
+  // RFC 8276 §8.5: files and directories have extended attributes, and the rights to their data decide.
   if (type == FileType::kRegular || type == FileType::kDirectory) {
     if (rights.read) mask |= kAccessXattrRead | kAccessXattrList;
     if (rights.write) mask |= kAccessXattrWrite;
@@ -50,8 +50,9 @@ inline AccessMask AccessOf(FileType type, const Rights& rights) {
   return mask;
 }
 
-// NFS has no open: a client that opened a file checks once, and its owner may go on after taking the right away. So the
-// owner may always read and write; and whoever may execute a program may read it, to run it (RFC 1813 §4.4).
+// NFS has no open: a client checks permission once, when it opens a file, and the owner may take the right away from
+// itself afterwards. So the owner may always read and write. A caller with the right to execute may also read, to run
+// the program (RFC 1813 §4.4).
 inline bool MayReadData(const Attributes& file, const Credentials& caller, const Rights& rights) {
   return IsOwner(file, caller) || rights.read || rights.execute;
 }
@@ -59,7 +60,7 @@ inline bool MayWriteData(const Attributes& file, const Credentials& caller, cons
   return IsOwner(file, caller) || rights.write;
 }
 
-// RFC 1813 §3.3.6: READ of anything but a regular file is refused.
+// RFC 1813 §3.3.6: only regular files can be read.
 inline Result<void> CheckRegular(FileType type) {
   if (type == FileType::kRegular) return {};
   return std::unexpected(type == FileType::kDirectory ? Error::kIsDir : Error::kInvalid);

@@ -1,4 +1,4 @@
-// Leases that tests break, as a local program would.
+// For tests: leases on files that a test breaks, as a local program would.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace penstock::fs {
 
-// Those of one file. It outlives them.
+// The leases on one file. It outlives the objects that Open() returns.
 class TestLeases {
  public:
   LeaseReply Open() {
@@ -18,7 +18,7 @@ class TestLeases {
   }
 
   bool contended = false;  // a local program has the file open for writing
-  bool broken = false;     // a local program waits
+  bool broken = false;     // a local program waits until the lease is given up
   size_t held = 0;
   size_t asked = 0;
 

@@ -1,4 +1,5 @@
-// Locks that local programs of tests see, and what those programs have.
+// For tests: byte-range locks that are recorded instead of being taken from the system, and a lock of a local
+// program.
 #pragma once
 
 #include <memory>
@@ -12,19 +13,19 @@
 
 namespace penstock::fs {
 
-// Of one file. It outlives them.
+// The locks on one file. It outlives the objects that Open() returns.
 class TestLocks {
  public:
-  // As FileSystem::OpenLocks.
+  // Behaves as FileSystem::OpenLocks does.
   Result<std::shared_ptr<LocalLocks>> Open(bool exclusive = true) {
     if (busy) return std::unexpected(Error::kDelay);
     return std::make_shared<Locks>(*this, exclusive && writable);
   }
 
-  std::optional<LocalLocks::Conflict> programs{};  // one range of theirs is in the way
-  bool busy = false;                               // somebody else's lease is
+  std::optional<LocalLocks::Conflict> programs{};  // the range that a local program has locked
+  bool busy = false;                               // another program's lease delays all locks
   bool writable = true;
-  std::vector<std::string> log{};  // what programs see of the owners
+  std::vector<std::string> log{};  // the calls that local programs would see
 
  private:
   class Locks final : public LocalLocks {

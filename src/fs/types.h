@@ -1,4 +1,4 @@
-// The words of the file-system interface: handles, errors, attributes, who asks, and what changed.
+// The types of the file-system interface: handles, errors, attributes, credentials, and the results of methods.
 #pragma once
 
 #include <array>
@@ -18,14 +18,15 @@
 
 namespace penstock::fs {
 
-// What a file system calls one of its objects: opaque to everybody else, the same after a restart, never given to
-// another object. Short enough that an export's prefix fits beside it into the 64 octets of RFC 1813 §2.4.
+// The name that a file system gives to one of its objects. Only that file system reads it. It stays the same after a
+// restart, and is never given to another object. It is short enough to fit, with an export's prefix, into the 64
+// octets of RFC 1813 §2.4.
 class Handle {
  public:
   static constexpr size_t kMaxSize = 48;
 
   Handle() = default;
-  // Empty where `bytes` are longer than any handle is.
+  // Returns no handle if `bytes` are longer than kMaxSize.
   static std::optional<Handle> FromBytes(ConstBytes bytes) {
     if (bytes.size() > kMaxSize) return std::nullopt;
     Handle handle;
@@ -44,46 +45,46 @@ class Handle {
   uint8_t size_ = 0;
 };
 
-// What an object is, whichever handle leads to it: a directory that is exported twice gives two handles to each file in
-// it, and the file one identity. Known to this run of the server only.
+// Identifies an object independently of the handle that leads to it. If a directory is exported twice, each file in
+// it has two handles and one identity. It is valid for this run of the server only.
 struct Identity {
-  uint64_t volume = 0;  // the file system among those of this machine
-  Handle object;        // the object among those of the file system, as octets that are nobody's handle
+  uint64_t volume = 0;  // the file system, among those of this machine
+  Handle object;        // the object within the file system; these octets are never used as a handle
   bool operator==(const Identity&) const = default;
 };
 
-// One value for each status that some version of NFS can tell its client.
+// One value for each file-system error that some version of NFS can report to its client.
 enum class Error : uint8_t {
-  kPerm,          // not the owner, or a privileged operation
-  kNoEnt,         // no such name
-  kIo,            // the disk's own trouble
-  kNxIo,          // no such device
+  kPerm,          // the caller is not the owner, or the operation needs privileges
+  kNoEnt,         // the name does not exist
+  kIo,            // the disk failed
+  kNxIo,          // the device does not exist
   kAccess,        // permission denied
-  kExist,         // the name is taken
+  kExist,         // the name exists already
   kXDev,          // a link or rename between two file systems
-  kNoDev,         // no such device
-  kNotDir,        // a directory was needed
-  kIsDir,         // anything but a directory was needed
-  kInvalid,       // an argument that makes no sense for this object
-  kFileTooBig,    // beyond the largest file
+  kNoDev,         // the device does not exist
+  kNotDir,        // the object is not a directory, and must be one
+  kIsDir,         // the object is a directory, and must not be one
+  kInvalid,       // the argument is invalid for this object
+  kFileTooBig,    // beyond the largest size of a file
   kNoSpace,       // the disk is full
   kReadOnly,      // the file system is read-only
-  kTooManyLinks,  // the link count's limit
-  kNameTooLong,   // longer than name_max
+  kTooManyLinks,  // the file has as many links as it may have
+  kNameTooLong,   // longer than Properties::name_max
   kNotEmpty,      // the directory has entries
   kQuota,         // the owner's quota is used up
-  kStale,         // the handle's object is no more
-  kBadHandle,     // bytes that are no handle of ours
-  kNotSync,       // the guard of SetAttributes does not hold
-  kBadCookie,     // no place in a directory
-  kNotSupported,  // this file system cannot
-  kServerFault,   // an error that has no other name
-  kBadType,       // a type of object that cannot be made
-  kDelay,         // try again later
-  kCovered,       // served by another export than this one
-  kBadName,       // an empty name, '.' or '..' where they make no sense, '/' or NUL in it
-  kNoXattr,       // no extended attribute of that name
-  kXattrTooBig,   // a larger extended attribute than can be kept
+  kStale,         // the handle's object no longer exists
+  kBadHandle,     // not a handle of this file system
+  kNotSync,       // the guard of SetAttributes does not match
+  kBadCookie,     // the cookie is not a position in the directory
+  kNotSupported,  // the file system does not support this
+  kServerFault,   // any other error
+  kBadType,       // objects of this type cannot be created
+  kDelay,         // the caller must try again later
+  kCovered,       // another export serves this object
+  kBadName,       // the name is empty, contains '/' or NUL, or is "." or ".." where these are not allowed
+  kNoXattr,       // the extended attribute does not exist
+  kXattrTooBig,   // the extended attribute is too large for the file system
 };
 
 std::string_view ToString(Error error);
@@ -107,23 +108,23 @@ struct Device {
 
 struct Attributes {
   FileType type = FileType::kRegular;
-  uint32_t mode = 0;  // the permission bits, set-id and sticky: 07777
+  uint32_t mode = 0;  // the permission, set-id and sticky bits: 07777
   uint32_t nlink = 0;
   uint32_t uid = 0;
   uint32_t gid = 0;
   uint64_t size = 0;
-  uint64_t used = 0;  // octets on disk
+  uint64_t used = 0;  // octets on the disk
   Device rdev;
   uint64_t fsid = 0;
   uint64_t fileid = 0;
   Timestamp atime;
   Timestamp mtime;
   Timestamp ctime;
-  std::optional<Timestamp> born;  // where the file system knows
-  uint64_t change = 0;            // differs whenever data or attributes do (RFC 8881 §5.8.1.4)
+  std::optional<Timestamp> born;  // no value if the file system does not record it
+  uint64_t change = 0;            // changes with every change of data or attributes (RFC 8881 §5.8.1.4)
 };
 
-// Who asks. `groups` is borrowed for as long as the call lasts.
+// The caller of an operation. `groups` is borrowed until the operation is done.
 struct Credentials {
   uint32_t uid = 65534;
   uint32_t gid = 65534;
@@ -133,14 +134,15 @@ struct Credentials {
 struct SetTime {
   enum class How : uint8_t { kKeep, kServerTime, kGiven };
   How how = How::kKeep;
-  Timestamp time;  // of kGiven
+  Timestamp time;  // used with kGiven
 };
 
-// What SetAttributes and the methods that create are to set; everything else stays.
+// The attributes that SetAttributes and the methods that create objects must set. Attributes without a value stay as
+// they are.
 struct NewAttributes {
   std::optional<uint32_t> mode;
-  // Of those that create: bits that go from the mode, unless the directory hands an access control list down
-  // (RFC 8275 §4). Set() has no use for it.
+  // The methods that create objects clear these bits in the mode, unless the directory has a default access control
+  // list (RFC 8275 §4). SetAttributes ignores it.
   uint32_t umask = 0;
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
@@ -153,12 +155,13 @@ inline bool SetsTimes(const NewAttributes& values) {
   return values.atime.how != SetTime::How::kKeep || values.mtime.how != SetTime::How::kKeep;
 }
 
-// RFC 1813 §2.6: what a client compares with its cache to learn whether somebody else changed the object meanwhile.
+// RFC 1813 §2.6: a client compares these attributes with its cache to learn whether another client changed the
+// object.
 struct PreAttributes {
   uint64_t size = 0;
   Timestamp mtime;
   Timestamp ctime;
-  uint64_t change = 0;  // change_info4's `before`
+  uint64_t change = 0;  // the `before` of change_info4
 };
 
 inline PreAttributes BeforeOf(const Attributes& a) { return {a.size, a.mtime, a.ctime, a.change}; }
@@ -168,15 +171,16 @@ struct WeakCacheData {
   std::optional<Attributes> after;
 };
 
-// A method that changes nothing: its result, and the attributes of the object that it was called on, in success and in
-// failure alike (absent only where the handle leads nowhere).
+// The reply of a method that changes nothing: its result, and the attributes of the object that it was called on. The
+// attributes are there in success and in failure; only a handle that leads to no object has none.
 template <class T>
 struct Observed {
   Result<T> result;
   std::optional<Attributes> attributes;
 };
 
-// A method that changes the object that it was called on: before and after, in success and in failure alike.
+// The reply of a method that changes an object: its result, and the object's attributes before and after, in success
+// and in failure.
 template <class T>
 struct Changed {
   Result<T> result;
@@ -195,23 +199,23 @@ struct Linked {
   WeakCacheData directory;
 };
 
-// An object as Lookup finds it and as the creating methods leave it.
+// An object, as Lookup finds it and as the methods that create objects return it.
 struct Node {
   Handle handle;
   Attributes attributes;
-  bool existed = false;  // of Create: the file was there before, and of its attributes a size of zero alone was obeyed
+  bool existed = false;  // by Create: the file existed already; then only a size of zero was applied to it
 };
 
 struct WriteVerifierTag;
-using WriteVerifier = Strong<WriteVerifierTag, uint64_t>;  // differs when unstable writes may have been lost
+using WriteVerifier = Strong<WriteVerifierTag, uint64_t>;  // changes when unstable writes may have been lost
 struct CreateVerifierTag;
 using CreateVerifier = Strong<CreateVerifierTag, uint64_t>;
 struct CookieTag;
-using Cookie = Strong<CookieTag, uint64_t>;  // a place in a directory; zero is its beginning
+using Cookie = Strong<CookieTag, uint64_t>;  // a position in a directory; zero is its beginning
 struct CookieVerifierTag;
 using CookieVerifier = Strong<CookieVerifierTag, uint64_t>;
 
-// A bit for each right that Access asks about (RFC 1813 §3.3.4, RFC 8276 §8.5; same values).
+// One bit for each right that Access checks. The values are those of RFC 1813 §3.3.4 and RFC 8276 §8.5.
 using AccessMask = uint32_t;
 inline constexpr AccessMask kAccessRead = 0x01;
 inline constexpr AccessMask kAccessLookup = 0x02;

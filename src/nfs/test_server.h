@@ -12,8 +12,8 @@
 #include "base/address.h"
 #include "base/buffer.h"
 #include "base/task.h"
-#include "fs/failing_files.h"
 #include "fs/memory/file_system.h"
+#include "fs/test_files.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/test_initiator.h"
@@ -71,7 +71,7 @@ class TestServer {
     auto ticks = std::make_shared<int64_t>(1'000'000);
     auto file_system = std::make_shared<fs::memory::FileSystem>(
         fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
-    faults = std::make_shared<fs::FailingFiles>(file_system);
+    faults = std::make_shared<fs::TestFiles>(file_system);
     const auto added = exports.Add(path, faults, std::move(options));
     assert(added);
     (void)added;
@@ -143,7 +143,7 @@ class TestServer {
   rpc::ReplyCache cache;
   std::optional<rpc::Credential> secured;  // replaces the credential of calls
   CalledBy secured_nfs{nfs, secured}, secured_mount{mount, secured};
-  std::shared_ptr<fs::FailingFiles> faults;
+  std::shared_ptr<fs::TestFiles> faults;
   rpc::Dispatcher dispatcher = MakeDispatcher();
   rpc::Peer peer;
   uint32_t last_xid = 0;

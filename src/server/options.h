@@ -45,6 +45,8 @@ struct Options {
   bool local_leases = false;
   rdma::Choice rdma;
   rdma::iwarp::Options iwarp;
+  // Faults of the exports' files, for tests (fs/faulty/fault.h has the syntax). Empty: none.
+  std::string faults{};
   // A capture file of all RDMA connections, see rdma/trace/provider.h. Empty: none.
   std::filesystem::path trace;
   // On all ports together, and from one address.

@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/machine_memory.h"
 #include "base/random.h"
+#include "fs/faulty/process.h"
 #include "fs/posix/file_system.h"
 #include "fs/posix/identity.h"
 #include "rdma/choice/choice.h"
@@ -240,6 +241,7 @@ SetupResult<void> Server::OpenExports() {
     }
     PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
                  fs::posix::FileSystem::Open(spec.directory, pool_, options));
+    PENSTOCK_TRY(file_system, fs::faulty::WithFaults(std::move(file_system), options_.faults));
     nfs::ExportOptions export_options = spec.options;
     export_options.groups = groups_;
     if (export_options.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) {

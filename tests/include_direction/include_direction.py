@@ -26,6 +26,7 @@ ALLOWED = {
     "rdma/trace": ["rdma", "rdma/iwarp", "base"],
     "rpcrdma": ["rpc", "rdma", "xdr", "protocol", "base"],
     "fs": ["base"],
+    "fs/faulty": ["fs", "base"],
     "nfs_protocol": ["rpc", "xdr", "protocol", "base"],
     "nfs": ["nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
     "nfs/v4/state": ["nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
@@ -34,7 +35,7 @@ ALLOWED = {
     "nfs/v4/engine": ["nfs/v4/attributes", "nfs/v4/state", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
     "client": ["rpc", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "base"],
-    "server": ["nfs", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "fs", "rpc", "rpc/gss", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
+    "server": ["nfs", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "fs/faulty", "fs", "rpc", "rpc/gss", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
     "cli": ["server", "client", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include anything

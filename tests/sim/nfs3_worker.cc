@@ -28,8 +28,11 @@ Task<std::optional<rpc::Reply<typename Procedure::Results>>> Nfs3Worker::Ask(typ
 }
 
 Task<void> Nfs3Worker::MakeDirectory() {
-  auto reply = co_await Ask<NFSPROC3_MKDIR>({{root_, name()}, {.mode = 0755}});
-  if (!reply) co_return;
+  std::optional<rpc::Reply<MKDIR3res>> reply;
+  do {
+    reply = co_await Ask<NFSPROC3_MKDIR>({{root_, name()}, {.mode = 0755}});
+    if (!reply) co_return;
+  } while (IsDisksFault(reply->results.status()) && findings_.empty());
   if (reply->results.status() != NFS3_OK) co_return Unexpected("MKDIR", XdrName(reply->results.status()));
   directory_ = *reply->results.resok().obj;
 }
@@ -100,6 +103,7 @@ Task<void> Nfs3Worker::Create() {
   const std::string name = NewName();
   auto reply = co_await Ask<NFSPROC3_CREATE>({{directory_, name}, createhow3(GUARDED, sattr3{.mode = 0644})});
   if (!reply) co_return;
+  if (IsDisksFault(reply->results.status())) co_return;
   if (reply->results.status() != NFS3_OK) co_return Unexpected("CREATE", XdrName(reply->results.status()));
   entries_[name] = {false, {}};
   handles_[name] = *reply->results.resok().obj;
@@ -112,6 +116,7 @@ Task<void> Nfs3Worker::Remove() {
   const std::string name = entry->first;
   auto reply = co_await Ask<NFSPROC3_REMOVE>({{directory_, name}});
   if (!reply) co_return;
+  if (IsDisksFault(reply->results.status())) co_return;
   if (reply->results.status() != NFS3_OK) co_return Unexpected("REMOVE", XdrName(reply->results.status()));
   entries_.erase(name);
 }
@@ -124,6 +129,7 @@ Task<void> Nfs3Worker::Rename() {
   const std::string to = over && over != entry ? over->first : NewName();
   auto reply = co_await Ask<NFSPROC3_RENAME>({{directory_, from}, {directory_, to}});
   if (!reply) co_return;
+  if (IsDisksFault(reply->results.status())) co_return;
   if (reply->results.status() != NFS3_OK) co_return Unexpected("RENAME", XdrName(reply->results.status()));
   entries_[to] = entries_.extract(from).mapped();
   handles_[to] = handles_.extract(from).mapped();
@@ -176,6 +182,7 @@ Task<void> Nfs3Worker::MakeSymlink() {
   const std::string target = Text(std::min<size_t>(facts_.max_payload, 4000));
   auto reply = co_await Ask<NFSPROC3_SYMLINK>({{directory_, name}, {{.mode = 0777}, xdr::Payload<>::Borrowed(target)}});
   if (reply) {
+    if (IsDisksFault(reply->results.status())) co_return;
     if (reply->results.status() != NFS3_OK) {
       co_return Unexpected("SYMLINK", XdrName(reply->results.status()));
     }
@@ -194,6 +201,7 @@ Task<void> Nfs3Worker::ReadLink() {
   if (!entry) co_return;
   auto reply = co_await Ask<NFSPROC3_READLINK>({handles_.at(entry->first)});
   if (!reply) co_return;
+  if (IsDisksFault(reply->results.status())) co_return;
   Expect(reply->results.status() == NFS3_OK && reply->results.resok().data.text() == entry->second.content,
          "READLINK gives another path");
 }
@@ -206,6 +214,7 @@ Task<void> Nfs3Worker::List() {
   for (bool end = false; !end;) {
     auto reply = co_await Ask<NFSPROC3_READDIRPLUS>({directory_, cookie, verifier, octets, octets});
     if (!reply) co_return;
+    if (IsDisksFault(reply->results.status())) co_return;
     if (reply->results.status() != NFS3_OK) {
       co_return Unexpected("READDIRPLUS", XdrName(reply->results.status()));
     }

@@ -53,7 +53,7 @@ Task<std::optional<bool>> Nfs4Worker::IsThere(const std::string& name) {
       co_return true;
     }
     if (refused_ == Status::kNotFound) co_return false;
-    if (refused_) Unexpected("LOOKUP", client::Describe(*refused_));
+    if (refused_ && !IsDisksFault(*refused_)) Unexpected("LOOKUP", client::Describe(*refused_));
   }
   co_return std::nullopt;
 }
@@ -79,6 +79,7 @@ Task<void> Nfs4Worker::Create() {
   auto reply = co_await Ask("OPEN", {}, build);
   // It was executed before the server was killed, and what it had opened has gone with that: it was asked for again.
   if (refused_ == Status::kExists && epoch != first_epoch) refused_.reset();
+  if (!reply && refused_ && IsDisksFault(*refused_)) co_return;
   if (!reply && refused_) co_return Unexpected("OPEN of what is not there", client::Describe(*refused_));
   if (!reply) {
     if (!(co_await IsThere(name)).value_or(false)) co_return void(files_.erase(name));
@@ -95,7 +96,7 @@ Task<void> Nfs4Worker::Create() {
 // A second execution would say NOENT.
 Task<bool> Nfs4Worker::RemoveName(const std::string& name) {
   auto reply = co_await Ask("REMOVE", {}, PUTFH4args{directory_}, REMOVE4args{component4(name)});
-  if (!reply && refused_) Unexpected("REMOVE", client::Describe(*refused_));
+  if (!reply && refused_ && !IsDisksFault(*refused_)) Unexpected("REMOVE", client::Describe(*refused_));
   if (!reply && (refused_ || (co_await IsThere(name)).value_or(true))) co_return false;
   co_return true;
 }
@@ -126,6 +127,7 @@ Task<void> Nfs4Worker::Rename() {
   if (entries_.contains(to)) co_await Release(to);
   auto reply = co_await Ask("RENAME", {}, PUTFH4args{directory_}, client::v4::SaveHandle(), PUTFH4args{directory_},
                             RENAME4args{component4(from), component4(to)});
+  if (!reply && refused_ && IsDisksFault(*refused_)) co_return;
   if (!reply && refused_) co_return Unexpected("RENAME", client::Describe(*refused_));
   if (!reply && (co_await IsThere(from)).value_or(true)) co_return;
   HandleRenamed(from, to);
@@ -139,6 +141,7 @@ Task<void> Nfs4Worker::Link() {
   const std::string to = NewName();
   auto reply = co_await Ask("LINK", {}, PUTFH4args{files_[from].handle}, client::v4::SaveHandle(),
                             PUTFH4args{directory_}, LINK4args{component4(to)});
+  if (!reply && refused_ && IsDisksFault(*refused_)) co_return;
   if (!reply && refused_) co_return Unexpected("LINK", client::Describe(*refused_));
   if (!reply && !(co_await IsThere(to)).value_or(false)) co_return void(files_.erase(to));
   for (bool removed = false; !removed && findings_.empty();) removed = co_await RemoveName(from);
@@ -221,6 +224,7 @@ Task<void> Nfs4Worker::List() {
   std::set<std::string> names;
   for (bool end = false; !end;) {
     auto reply = co_await Ask("READDIR", {}, PUTFH4args{directory_}, arguments);
+    if (!reply && refused_ && IsDisksFault(*refused_)) co_return;
     if (!reply && refused_) co_return Unexpected("READDIR", client::Describe(*refused_));
     if (!reply) co_return;
     const READDIR4resok& read = std::get<1>(reply->results).resok4();

@@ -102,6 +102,35 @@ Schedule::Schedule(uint64_t seed) {
   silences = random.Chance(clients[0].lockers > 0 ? 0.25 : 0.01);
 }
 
+std::vector<fs::faulty::Fault> Schedule::FileFaults() const {
+  using fs::Error;
+  using fs::faulty::Effect;
+  using fs::faulty::Operation;
+  std::vector<fs::faulty::Fault> faults;
+  if (max_file_time > Duration::zero()) {
+    for (const auto moment : {Effect::Moment::kBefore, Effect::Moment::kAfter}) {
+      faults.push_back({.when = fs::faulty::AtRandom(0.3), .effect = fs::faulty::SlowUpTo(max_file_time, moment)});
+    }
+  }
+  if (disk_fails == 0) return faults;
+  // A process that is out of descriptors fails with kDelay, as POSIX's EMFILE does.
+  const auto fail = [&](Operation operation, std::initializer_list<Error> errors) {
+    for (const Error error : errors) {
+      faults.push_back({.operation = operation,
+                        .when = fs::faulty::AtRandom(disk_fails / static_cast<double>(errors.size())),
+                        .effect = fs::faulty::FailWith(error)});
+    }
+  };
+  for (const auto operation : {Operation::kRead, Operation::kReadLink, Operation::kReadDirectory, Operation::kRemove}) {
+    fail(operation, {Error::kIo, Error::kDelay});
+  }
+  for (const auto operation : {Operation::kWrite, Operation::kCommit, Operation::kCreate, Operation::kMakeDirectory,
+                               Operation::kMakeSymlink, Operation::kRename, Operation::kLink}) {
+    fail(operation, {Error::kIo, Error::kNoSpace, Error::kQuota, Error::kDelay});
+  }
+  return faults;
+}
+
 unsigned Schedule::workers() const {
   unsigned workers = 0;
   for (const ClientPlan& client : clients) workers += client.workers;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/reconnecting_channel.h"
+#include "fs/faulty/fault.h"
 #include "rdma/sim/network.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
@@ -30,6 +31,9 @@ struct Schedule {
     return max_file_time > Duration::zero() ? 2 * max_service + 24 * max_file_time : Duration::zero();
   }
 
+  // Delays of the server's operations on files, and errors of the operations that read, change or name files.
+  std::vector<fs::faulty::Fault> FileFaults() const;
+
   rdma::sim::Options network;
   rpcrdma::ServerOptions server;
   std::vector<ClientPlan> clients;
@@ -43,7 +47,7 @@ struct Schedule {
   Duration max_service{};    // before and after a call is executed
   Duration max_file_time{};  // before and after each of its operations on files
 
-  double disk_fails = 0;  // an operation that moves data, now and then
+  double disk_fails = 0;  // the probability that an operation on files fails
 
   // Faults of the network and of machines. They end when there were enough of them, so that every run comes to an end.
   double lose = 0;            // a connection, at each step

@@ -25,8 +25,9 @@ ServerSide::ServerSide(const Surroundings& surroundings)
       findings_(surroundings.findings),
       options_(schedule_.server),
       provider_(MakeProvider(surroundings)),
-      served_files_(std::make_shared<SlowFiles>(
-          files_, world_, FileFaults{.max_delay = schedule_.max_file_time, .fails = schedule_.disk_fails})),
+      served_files_(std::make_shared<fs::faulty::FileSystem>(
+          files_, schedule_.FileFaults(),
+          fs::faulty::Surroundings{.timers = &world_, .random = [this] { return world_.random().Next(); }})),
       address_{asio::ip::address_v4::any(), kPort} {
   const auto added = exports_.Add("/", served_files_, {.squash = nfs::Squash::kNone});
   assert(added);
@@ -37,7 +38,7 @@ ServerSide::~ServerSide() = default;
 
 void ServerSide::Start() {
   Run& run = *runs_.emplace_back(std::make_unique<Run>(*provider_, world_, options_));
-  served_files_->TakeTime();
+  served_files_->AllowWaiting();
   const bool sessions = schedule_.sessions;
   if (sessions) run.nfs4.emplace(world_, exports_, *memory_, schedule_.persistent);
   rpc::Program& program = sessions ? run.nfs4->program() : nfs3_;
@@ -58,7 +59,7 @@ void ServerSide::Kill() {
   restarts_.push_back({world_.Now(), std::nullopt});
   Run& killed = run();
   killed.program->Kill();
-  served_files_->Hurry();
+  served_files_->ForbidWaiting();
   if (const char* wrong = killed.nfs4->FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
   killed.nfs4->Stop();
   network_.LoseAll();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "findings.h"
+#include "fs/faulty/file_system.h"
 #include "fs/memory/file_system.h"
 #include "nfs/exports.h"
 #include "nfs/v3/program.h"
@@ -14,7 +15,6 @@
 #include "rdma/trace/file.h"
 #include "rpc/dispatch.h"
 #include "schedule.h"
-#include "slow_files.h"
 #include "slow_program.h"
 
 namespace penstock::simulation {
@@ -88,7 +88,7 @@ class ServerSide {
   std::unique_ptr<rdma::Provider> provider_;
   std::shared_ptr<fs::memory::FileSystem> files_ = std::make_shared<fs::memory::FileSystem>(
       fs::memory::Options{.clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-  std::shared_ptr<SlowFiles> served_files_;
+  std::shared_ptr<fs::faulty::FileSystem> served_files_;
   nfs::Exports exports_;
   nfs::v3::Program nfs3_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
   std::optional<Nfs4Memory> memory_{std::in_place};

@@ -61,9 +61,9 @@ class SessionWorker : public Worker {
   template <class Build, class... Operations>
   Task<Reply<Operations...>> AskAnew(std::string_view what, Bytes destination, Build build,
                                      std::type_identity<std::tuple<Operations...>>);
-  // What a second execution may say that undoes nothing and finds it done.
-  static bool SaysDone(client::Status status) {
-    return status == client::Status::kExists || status == client::Status::kNotFound;
+  // Whether a second execution may give this status although the first one succeeded: it finds its work done, or the disk fails.
+  bool MayBeDone(client::Status status) const {
+    return status == client::Status::kExists || status == client::Status::kNotFound || IsDisksFault(status);
   }
 };
 
@@ -83,7 +83,7 @@ Task<SessionWorker::Reply<Operations...>> SessionWorker::AskAnew(std::string_vie
   if (!refused_ && !facts_.may_be_refused) Unexpected(what, reply.error().message);
   if (!refused_) co_await Sleep(world_, facts_.longest_execution);
   // Where the server has forgotten that it had executed it, nobody knows.
-  if (refused_ && SaysDone(*refused_) && *facts_.forgotten != forgotten) refused_.reset();
+  if (refused_ && MayBeDone(*refused_) && *facts_.forgotten != forgotten) refused_.reset();
   co_return std::nullopt;
 }
 

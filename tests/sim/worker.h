@@ -2,6 +2,8 @@
 // connections, calls are executed once and replies are right.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,7 +27,7 @@ class Worker {
     // A call that has chunks may have no reply, because the network refuses accesses to memory; he then finds out what has
     // come of it.
     bool may_be_refused;
-    // What moves data may end with an error of the disk, and has then done nothing.
+    // An operation on files may fail with an error of the disk, and has then changed nothing.
     bool disk_fails = false;
     // A call without a reply may still be executed for so long.
     Duration longest_execution{};
@@ -66,7 +68,8 @@ class Worker {
   template <class Status>
   bool IsDisksFault(Status status) const {
     const auto number = static_cast<int>(status);
-    return facts_.disk_fails && (number == 5 || number == 28 || number == 69);  // IO, NOSPC, DQUOT
+    constexpr std::array kNumbers{5, 28, 69, 10008};  // IO, NOSPC, DQUOT, JUKEBOX (in version 4: DELAY)
+    return facts_.disk_fails && std::ranges::find(kNumbers, number) != kNumbers.end();
   }
   void Expect(bool right, std::string_view what);
   void Unexpected(std::string_view operation, std::string_view why);

@@ -1,4 +1,5 @@
-// How a method of memory::FileSystem runs: under the lock, with attributes noted around it.
+// The frame of each method of memory::FileSystem: it takes the lock, and records the object's attributes before and
+// after the work.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +13,13 @@ inline constexpr uint64_t kRootId = 2;
 inline constexpr size_t kNameMax = 255;
 inline constexpr uint32_t kCloneBlockSize = 4096;
 
-// Writing by anybody but root, like a change of owner, takes the set-id bits from a program.
+// Clears the set-id bits of a program after a write by any caller but root, and after a change of owner.
 inline void DropSetId(Attributes& file) {
   file.mode &= ~04000u;
   if ((file.mode & 0010) != 0) file.mode &= ~02000u;
 }
 
-// Buffers come from the pool of the calling thread, and may outlive it.
+// The buffer pool of the calling thread. Buffers may outlive their thread.
 inline BufferPool& ThreadBuffers() {
   static thread_local BufferPool pool;
   return pool;

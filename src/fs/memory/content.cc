@@ -8,7 +8,7 @@ namespace {
 
 struct Piece {
   uint64_t block;
-  size_t begin, end;  // in the block
+  size_t begin, end;  // within the block
 };
 
 Piece FirstPiece(uint64_t offset, uint64_t count) {
@@ -53,7 +53,7 @@ void Content::Write(uint64_t offset, ConstBytes data, BufferPool& pool) {
 
 Bytes Content::Prepare(Block& block, size_t begin, size_t end, BufferPool& pool) {
   if (!block.memory.unique() || block.memory->capacity() < end) {
-    // Doubling keeps a file that grows by appending from being copied at each step.
+    // Doubling avoids a copy of the file for each append.
     const size_t wanted = std::max(end, std::min<size_t>(2 * block.filled, kBlockSize));
     BufferRef larger = pool.Allocate(wanted);
     if (block.filled != 0) std::memcpy(larger->data(), block.memory->data(), block.filled);
@@ -126,7 +126,7 @@ void Content::Share(uint64_t offset, const Content& from, uint64_t from_offset, 
   for (uint64_t done = 0; done < count;) {
     const uint64_t at = offset + done;
     const uint64_t from_at = from_offset + done;
-    // As much as lies in one block of each.
+    // The part of the range that lies in one block of both files.
     const uint64_t size = std::min({kBlockSize - at % kBlockSize, kBlockSize - from_at % kBlockSize, count - done});
     done += size;
     if (size < kBlockSize) {

@@ -1,4 +1,4 @@
-// The octets of one file in memory: blocks of up to 1 MiB, absent where nothing was ever written.
+// The octets of one file in memory, in blocks of up to 1 MiB. Blocks that were never written do not exist.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,26 @@
 
 namespace penstock::fs::memory {
 
-// Not thread-safe. What Read gave out stays as it was: a block that a reader still holds is copied before it is
+// Not thread-safe. Data returned by Read() never changes: a block that a reader still holds is copied before it is
 // changed.
 class Content {
  public:
   static constexpr uint64_t kBlockSize = 1 << 20;
 
-  // `count` octets from `offset`, zeros where there are none. Shares the block's memory where the range lies in one.
+  // Returns `count` octets from `offset`; octets that do not exist are zeros. A range within one block shares the
+  // block's memory.
   Slice Read(uint64_t offset, size_t count, BufferPool& pool) const;
   void Write(uint64_t offset, ConstBytes data, BufferPool& pool);
-  // Forgets what lies at and beyond `size`.
+  // Drops the octets at and beyond `size`.
   void Truncate(uint64_t size);
-  // Zeros where there are none yet, so that nothing more is used when they are written.
+  // Stores zeros where the file has holes, so that a later write needs no more memory.
   void Reserve(uint64_t offset, uint64_t count, BufferPool& pool);
-  // Zeros, without using memory for them where a block can do without.
+  // Makes the range zeros, and frees memory where possible.
   void Clear(uint64_t offset, uint64_t count, BufferPool& pool);
-  // What is of `from`, by sharing its memory block by block where both offsets allow it.
+  // Copies a range of `from`. Whole blocks share their memory where both offsets allow it.
   void Share(uint64_t offset, const Content& from, uint64_t from_offset, uint64_t count, BufferPool& pool);
-  // The first octet at or after `offset` that is kept, or not kept. Absent: none is kept from there on.
+  // The first octet at or after `offset` that is stored, or that is not. FindData returns no value if no stored octet
+  // follows.
   std::optional<uint64_t> FindData(uint64_t offset) const;
   uint64_t FindHole(uint64_t offset) const;
   uint64_t used() const { return used_; }
@@ -35,9 +37,9 @@ class Content {
  private:
   struct Block {
     BufferRef memory;
-    size_t filled = 0;  // octets of `memory` that count; those that follow are zeros
+    size_t filled = 0;  // stored octets of `memory`; the octets behind them are zeros
   };
-  // Makes room for [begin, end) of the block and gives that memory, for the caller to write to.
+  // Makes room for [begin, end) of the block, and returns this memory for the caller to write to.
   Bytes Prepare(Block& block, size_t begin, size_t end, BufferPool& pool);
   void Drop(uint64_t block);
 

@@ -71,7 +71,7 @@ Result<Inode*> FileSystem::Find(const Handle& handle) {
   return found->second.get();
 }
 
-// Never the same twice, so that every change shows in a ctime whatever the clock's grain.
+// Never returns the same time twice, so that every change shows in the ctime, however coarse the clock is.
 Timestamp FileSystem::Now() {
   const Timestamp now = options_.clock ? options_.clock() : SystemTime();
   if (now > last_time_) {
@@ -103,7 +103,7 @@ Task<Changed<void>> FileSystem::SetAttributes(const RequestContext& context, con
   });
 }
 
-// All or nothing: the permissions first, then the changes.
+// Applies all values or none: it checks all permissions before the first change.
 Result<void> FileSystem::Apply(const Credentials& caller, Inode& inode, const NewAttributes& values) {
   Attributes& attributes = inode.attributes;
   const bool owner = IsOwner(attributes, caller);
@@ -183,7 +183,7 @@ Result<void> FileSystem::MayWrite(const Credentials& caller, const Inode& file) 
   return std::unexpected(Error::kAccess);
 }
 
-// What fills a hole is counted when it has been written: the limit may be passed by one request's data.
+// Data in holes is counted after it was written, so one request may exceed the limit.
 Result<void> FileSystem::MayGrow(const Inode& file, uint64_t offset, uint64_t length) const {
   if (offset > properties_.max_file_size || length > properties_.max_file_size - offset) {
     return std::unexpected(Error::kFileTooBig);
@@ -205,7 +205,7 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
       WriteRange(context.credentials, inode, offset + data.size(),
                  [&](Content& content) { content.Write(offset, octets->bytes(), ThreadBuffers()); });
     }
-    // There is no storage more stable than this one.
+    // All data is as stable as this file system can make it.
     return WriteReply{static_cast<uint32_t>(data.size()), Stability::kFileSync, WriteVerifier(options_.instance)};
   });
 }

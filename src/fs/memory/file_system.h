@@ -1,4 +1,4 @@
-// A file system in this process's memory: for tests, simulations and benchmarks. It never leaves the caller's thread
+// A file system in the memory of this process: for tests, simulations and benchmarks. It works on the caller's thread
 // and needs no loop.
 #pragma once
 
@@ -14,15 +14,16 @@ namespace penstock::fs::memory {
 
 struct Options {
   uint64_t capacity = uint64_t{1} << 40;  // octets of data
-  // Two file systems know each other's handles only where this is the same; and it is their write verifier.
+  // The write verifier, and a part of every handle: two file systems accept each other's handles only if they have
+  // the same one.
   uint64_t instance = 1;
   uint32_t root_mode = 0755;
   uint32_t root_uid = 0;
   uint32_t root_gid = 0;
-  std::function<Timestamp()> clock{};  // the system's where empty
+  std::function<Timestamp()> clock{};  // by default the system's clock
 };
 
-// Any thread may call, one at a time gets in: every operation is short.
+// Any thread may call. A mutex admits one call at a time, because every operation is short.
 class FileSystem final : public fs::FileSystem {
  public:
   explicit FileSystem(Options options = {});
@@ -85,18 +86,18 @@ class FileSystem final : public fs::FileSystem {
   Task<Changed<void>> SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) override;
 
  private:
-  // Everything below wants mutex_ held.
+  // The caller of the following methods holds mutex_.
   Handle HandleOf(uint64_t fileid) const;
   Result<Inode*> Find(const Handle& handle);
   Inode& At(uint64_t fileid) { return *inodes_.at(fileid); }
   Node NodeOf(const Inode& inode) const { return {HandleOf(inode.attributes.fileid), inode.attributes}; }
   Timestamp Now();
-  void Touch(Inode& inode, bool data);  // ctime, and mtime where data changed
+  void Touch(Inode& inode, bool data);  // sets ctime, and also mtime if data changed
 
-  // Runs `change(inode)` -> Result<T> on the object and notes what it was before and after.
+  // Runs `change(inode)`, which returns a Result<T>, and records the object's attributes before and after it.
   template <class T, class Function>
   Changed<T> Change(const Handle& object, Function change);
-  // Runs `look(inode)` -> Result<T>.
+  // Runs `look(inode)`, which returns a Result<T>.
   template <class T, class Function>
   Observed<T> Observe(const Handle& object, Function look);
 
@@ -104,9 +105,9 @@ class FileSystem final : public fs::FileSystem {
   Result<void> Truncate(Inode& inode, uint64_t size);
   Result<void> MayRead(const Credentials& caller, const Inode& file) const;
   Result<void> MayWrite(const Credentials& caller, const Inode& file) const;
-  // Whether the range can be in a file, and what it would add to one has room.
+  // Checks that the range is possible in a file, and that there is room for the octets that it adds.
   Result<void> MayGrow(const Inode& file, uint64_t offset, uint64_t length) const;
-  // Runs `write(content)` over the range, which then is within the file.
+  // Runs `write(content)` after the file was extended to `end`.
   template <class Function>
   void WriteRange(const Credentials& caller, Inode& file, uint64_t end, Function write);
   Result<uint64_t> CopyRange(const Credentials& caller, Inode& from, uint64_t from_offset, Inode& to,
@@ -114,19 +115,21 @@ class FileSystem final : public fs::FileSystem {
   Result<void> CloneRange(const Credentials& caller, Inode& from, uint64_t from_offset, Inode& to, uint64_t to_offset,
                           uint64_t count);
   void Unpin(uint64_t fileid);
-  void Forget(Inode& inode);  // its last name and its last pin are gone
+  void Forget(Inode& inode);  // frees the inode after its last name and its last pin are gone
 
-  // The entry's inode, null where there is none; the errors of searching.
+  // Returns the inode of an entry, or null if the entry does not exist. Fails if the caller may not search the
+  // directory.
   Result<Inode*> Search(const Credentials& caller, Inode& directory, std::string_view name);
   Result<void> MayChangeEntries(const Credentials& caller, const Inode& directory) const;
-  // Also where the entry is replaced: the sticky bit's rule.
+  // Checks whether the caller may remove or replace the entry (the rule of the sticky bit).
   Result<void> MayTakeAway(const Credentials& caller, const Inode& directory, const Inode& entry) const;
-  // What all the creating methods share. `type` and nlink of the new inode are set, no other attribute.
+  // The common part of all methods that create objects. It sets the type and nlink of the new inode, no other
+  // attribute.
   Result<Inode*> Make(const Credentials& caller, Inode& directory, std::string_view name, FileType type,
                       const NewAttributes& attributes);
   void Enter(Inode& directory, std::string_view name, Inode& inode);
   void TakeOut(Inode& directory, std::string_view name);
-  void DropLink(Inode& inode);  // may free it
+  void DropLink(Inode& inode);  // may free the inode
   bool IsBelow(const Inode& directory, const Inode& ancestor);
   Result<void> Move(const Credentials& caller, Inode& from, std::string_view from_name, Inode& to,
                     std::string_view to_name);
@@ -134,7 +137,7 @@ class FileSystem final : public fs::FileSystem {
   const Options options_;
   Properties properties_;
   std::mutex mutex_;
-  std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;  // by fileid, which is never used again
+  std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;  // by fileid, which is never reused
   uint64_t next_fileid_ = 2;
   uint64_t used_ = 0;
   Timestamp last_time_;

@@ -21,7 +21,7 @@ class MemoryTest : public testing::Test {
   static T Await(Task<T> task) {
     std::optional<T> result;
     Spawn(Keep(std::move(task), result));
-    return std::move(*result);  // nothing here waits
+    return std::move(*result);  // no call waits
   }
 
   const RequestContext root_;
@@ -33,7 +33,7 @@ class MemoryTest : public testing::Test {
   }
 };
 
-TEST_F(MemoryTest, ReadingDoesNotCopyABlock) {
+TEST_F(MemoryTest, ReadSharesTheMemoryOfABlock) {
   memory::FileSystem fs({.root_uid = root_.credentials.uid});
   const Handle file = Await(fs.Create(root_, fs.Root(), "file", {})).result->handle;
   const std::string text(300'000, 'x');
@@ -43,24 +43,24 @@ TEST_F(MemoryTest, ReadingDoesNotCopyABlock) {
   EXPECT_EQ(first.result->data.bytes().data() + 100'000, second.result->data.bytes().data());
 }
 
-TEST_F(MemoryTest, ItsCapacityIsALimit) {
+TEST_F(MemoryTest, LimitsDataToItsCapacity) {
   memory::FileSystem fs({.capacity = 1000, .root_uid = root_.credentials.uid});
   const Handle file = Await(fs.Create(root_, fs.Root(), "file", {})).result->handle;
   const std::string text(600, 'x');
   const Data data(Slice::Borrowed(AsBytes(text)));
   EXPECT_TRUE(Await(fs.Write(root_, file, 0, data, Stability::kUnstable)).result);
-  EXPECT_TRUE(Await(fs.Write(root_, file, 0, data, Stability::kUnstable)).result) << "in place";
+  EXPECT_TRUE(Await(fs.Write(root_, file, 0, data, Stability::kUnstable)).result) << "overwriting needs no room";
   EXPECT_EQ(suite::ErrorOf(Await(fs.Write(root_, file, 600, data, Stability::kUnstable)).result), Error::kNoSpace);
   ASSERT_TRUE(Await(fs.Remove(root_, fs.Root(), "file")).result);
   EXPECT_EQ(Await(fs.GetSpace(root_, fs.Root())).result->free_bytes, 1000u);
 }
 
-TEST_F(MemoryTest, TimeIsWhatTheClockSays) {
+TEST_F(MemoryTest, TakesTimesFromTheGivenClock) {
   memory::FileSystem fs({.clock = [] { return Timestamp{42, 0}; }});
   EXPECT_EQ(Await(fs.GetAttributes(root_, fs.Root()))->mtime.seconds, 42);
 }
 
-TEST_F(MemoryTest, AnotherInstancesHandleIsStale) {
+TEST_F(MemoryTest, HandleOfAnotherInstanceIsStale) {
   memory::FileSystem one({.instance = 1}), two({.instance = 2});
   EXPECT_EQ(suite::ErrorOf(Await(two.GetAttributes(root_, one.Root()))), Error::kStale);
 }

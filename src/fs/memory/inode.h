@@ -1,4 +1,4 @@
-// What memory::FileSystem keeps of one object.
+// One object of memory::FileSystem.
 #pragma once
 
 #include <map>
@@ -14,18 +14,18 @@
 namespace penstock::fs::memory {
 
 struct Inode {
-  Attributes attributes;  // its fileid is the inode's key
+  Attributes attributes;  // fileid is the key of the inode
 
   Content content;                        // of a regular file
-  std::optional<CreateVerifier> creator;  // of one that an exclusive Create made
+  std::optional<CreateVerifier> creator;  // of a file that an exclusive Create made
   std::string target;                     // of a symbolic link
   std::map<std::string, std::vector<std::byte>, std::less<>> xattrs;
-  Acl acl;       // empty where the mode says it all
+  Acl acl;       // empty if the mode says the same
   Acl defaults;  // of a directory
-  int pins = 0;  // whoever wants it to stay without a name
+  int pins = 0;  // the number of pins, which keep the file without a name
 
-  // Of a directory. A new entry's place is after all that ever were, so a cookie means the same whatever comes and
-  // goes.
+  // The entries of a directory. Each new entry gets a higher place than all earlier ones, so a cookie keeps its
+  // meaning while entries come and go.
   struct Entry {
     std::string name;
     uint64_t fileid;

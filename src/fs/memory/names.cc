@@ -1,4 +1,4 @@
-// The methods of memory::FileSystem that find, make, move and take away names.
+// The methods of memory::FileSystem that look up, create, rename and remove names.
 #include <algorithm>
 
 #include "fs/memory/change.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kTargetMax = 4096;
 
-// RFC 8275 §4: what the directory hands down stands in the umask's place.
+// RFC 8275 §4: the default list of the directory replaces the umask.
 uint32_t FirstMode(const Inode& directory, FileType type, const NewAttributes& asked) {
   if (type == FileType::kSymlink) return 0777;
   const uint32_t mode = asked.mode.value_or(type == FileType::kDirectory ? 0700 : 0600) & 07777;
@@ -95,7 +95,7 @@ void FileSystem::Forget(Inode& inode) {
   inodes_.erase(inode.attributes.fileid);
 }
 
-// Of a regular file alone, so that no directory without a name has to be thought of.
+// Pins only regular files, so that no directory exists without a name.
 Task<Result<Pinned>> FileSystem::Pin(const RequestContext&, const Handle& file) {
   std::lock_guard lock(mutex_);
   const Result<Inode*> inode = Find(file);
@@ -133,7 +133,7 @@ Result<Inode*> FileSystem::Make(const Credentials& caller, Inode& directory, std
   made.born = made.ctime;
   NewAttributes values = attributes;
   values.mode = FirstMode(directory, type, attributes);
-  made.mode = *values.mode;  // also of a symbolic link, which no mode is set of
+  made.mode = *values.mode;  // also for a symbolic link, whose mode cannot be set
   PENSTOCK_CHECK(Apply(caller, *inode, values));
   InheritAcls(directory, *inode);
   if (inherits_group && type == FileType::kDirectory) made.mode |= 02000;
@@ -252,11 +252,11 @@ Result<void> FileSystem::Move(const Credentials& caller, Inode& from, std::strin
   if (!moved) return std::unexpected(Error::kNoEnt);
   PENSTOCK_CHECK(MayTakeAway(caller, from, *moved));
   PENSTOCK_CHECK(MayChangeEntries(caller, to));
-  if (moved == replaced) return {};  // RFC 1813 §3.3.14: two links of one file; nothing happens
+  if (moved == replaced) return {};  // RFC 1813 §3.3.14: two links of the same file: nothing changes
   if (moved->is_directory() && IsBelow(to, *moved)) return std::unexpected(Error::kInvalid);
   if (replaced) {
     PENSTOCK_CHECK(MayTakeAway(caller, to, *replaced));
-    // RFC 1813 §3.3.14: not compatible, or not empty.
+    // RFC 1813 §3.3.14: the target has another type, or is a directory with entries.
     if (replaced->is_directory() != moved->is_directory() || !replaced->entries.empty()) {
       return std::unexpected(Error::kExist);
     }
@@ -299,7 +299,8 @@ Task<Linked> FileSystem::Link(const RequestContext& context, const Handle& file,
     if (!to) return std::unexpected(to.error());
     PENSTOCK_CHECK(CheckOrdinaryName(name, kNameMax, kDotsWhenCreating));
     if ((*inode)->is_directory()) return std::unexpected(Error::kIsDir);
-    if ((*inode)->attributes.nlink == 0) return std::unexpected(Error::kStale);  // pinned, never to have a name again
+    // a pinned file without a name cannot get one again
+    if ((*inode)->attributes.nlink == 0) return std::unexpected(Error::kStale);
     PENSTOCK_TRY(Inode* const existing, Search(context.credentials, **to, name));
     if (existing) return std::unexpected(Error::kExist);
     PENSTOCK_CHECK(MayChangeEntries(context.credentials, **to));
@@ -334,7 +335,7 @@ Task<Observed<ReadDirectoryReply>> FileSystem::ReadDirectory(const RequestContex
       }
       return sink.Add(given);
     };
-    // Cookies keep their meaning, so there is nothing to verify.
+    // Cookies keep their meaning, so the verifier is not checked.
     if (after < 1 && !add(1, ".", inode)) return ReadDirectoryReply{};
     if (after < 2 && !add(2, "..", At(inode.parent))) return ReadDirectoryReply{};
     for (auto at = inode.entries.upper_bound(after); at != inode.entries.end(); ++at) {

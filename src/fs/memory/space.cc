@@ -1,10 +1,10 @@
-// The methods of memory::FileSystem that know holes, and copy.
+// The methods of memory::FileSystem for holes and copies.
 #include "fs/memory/change.h"
 
 namespace penstock::fs::memory {
 namespace {
 
-// Memory is taken at once: no single request takes all of the machine's.
+// Allocate takes memory at once. The limit prevents one request from taking all memory of the machine.
 constexpr uint64_t kLargestAllocation = 256 << 20;
 constexpr uint64_t kCopyStep = Content::kBlockSize;
 

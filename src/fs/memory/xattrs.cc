@@ -5,7 +5,7 @@
 namespace penstock::fs::memory {
 namespace {
 
-constexpr size_t kXattrMax = 64 << 10;  // as Linux has it
+constexpr size_t kXattrMax = 64 << 10;  // the limit of Linux
 constexpr size_t kXattrsMax = 1000;
 
 }  // namespace

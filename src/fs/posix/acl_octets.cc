@@ -13,7 +13,7 @@ constexpr uint32_t kVersion = 2;
 constexpr uint32_t kNoId = UINT32_MAX;
 constexpr size_t kEntrySize = 8;
 
-// By AclTag.
+// Indexed by AclTag.
 constexpr uint16_t kTags[] = {ACL_USER_OBJ, ACL_USER, ACL_GROUP_OBJ, ACL_GROUP, ACL_MASK, ACL_OTHER};
 
 template <std::unsigned_integral T>

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-// Some file systems keep whole seconds, or every other one.
+// Some file systems store whole seconds, or only even seconds.
 constexpr uint64_t kCoarsestTick = 3 * kSecond;
 uint64_t Nanoseconds(const Timestamp& time) { return static_cast<uint64_t>(time.seconds) * kSecond + time.nanoseconds; }
 
@@ -24,7 +24,7 @@ uint64_t ChangeCounters::Look(const File& file, const Timestamp& ctime) {
 
 void ChangeCounters::NoteChange(const File& file, const PreAttributes& before, const Timestamp& ctime,
                                 const Timestamp& now) {
-  if (Nanoseconds(ctime) > before.change) return;  // the kernel's clock tells
+  if (Nanoseconds(ctime) > before.change) return;  // the kernel's clock shows the change
   const uint64_t age = std::max(Nanoseconds(now), Nanoseconds(ctime)) - Nanoseconds(ctime);
   if (before.ctime == ctime && age > kCoarsestTick) return;
   Shard& shard = ShardOf(file);
@@ -36,7 +36,7 @@ void ChangeCounters::NoteChange(const File& file, const PreAttributes& before, c
   } else {
     shard.by_age.splice(shard.by_age.begin(), shard.by_age, at->second);
   }
-  // Two exports of the file may both have seen the same before.
+  // Two exports of the file may have reported the same value before their changes.
   const uint64_t counted = at->second->ctime == ctime ? at->second->change : 0;
   at->second->ctime = ctime;
   at->second->change = std::max(before.change, counted) + 1;

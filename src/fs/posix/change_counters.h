@@ -1,10 +1,10 @@
-// The change attribute (RFC 8881 §5.8.1.4) of files on a file system that gives none to user space: their ctime, in nanoseconds,
-// and where the kernel's clock is too coarse to tell two changes apart, a count on top of it.
+// The change attribute (RFC 8881 §5.8.1.4) of files whose file system offers none to user space. It is the ctime in
+// nanoseconds. Where the kernel's clock is too coarse to distinguish two changes, a counter is added to it.
 //
-// Only files that were changed twice by us in one tick of that clock have an entry here, until it is pushed out by others or
-// the file's ctime moves on: a ctime of a later tick is greater than all that was counted in an earlier one. So the value
-// of a change is greater than every value before it. What local programs change twice within a tick, between two looks of ours,
-// cannot be told apart.
+// Only a file that the server changed twice within one tick of that clock has an entry here. The entry lives until
+// other entries push it out, or until the file's ctime moves on: a ctime of a later tick is greater than all counts
+// of an earlier one. So the value after a change is greater than every value before it. Two changes by local programs
+// within one tick, with no change by the server between them, cannot be distinguished.
 #pragma once
 
 #include <array>
@@ -18,10 +18,10 @@
 
 namespace penstock::fs::posix {
 
-// For all file systems that are served by one process: a file may be reached by two of them. Any thread.
+// One instance serves all file systems of the process, because two of them may reach the same file. Any thread.
 class ChangeCounters {
  public:
-  // A file on this machine, whichever export it is reached by.
+  // A file on this machine, independent of the export that reaches it.
   struct File {
     uint64_t fsid = 0;
     uint64_t fileid = 0;
@@ -29,11 +29,12 @@ class ChangeCounters {
   };
   static constexpr size_t kMaxFiles = 64 << 10;
 
-  // The change attribute of a file with that ctime.
+  // Returns the change attribute of a file with this ctime.
   uint64_t Look(const File& file, const Timestamp& ctime);
 
-  // The file was changed by us: what it was told of it before, its ctime now, and the time. Whoever calls makes sure that no
-  // other change of ours to this file lies between. What was done long after the ctime and has not moved it has changed nothing.
+  // Records that the server changed the file. `before` are the attributes that the server reported before the change,
+  // `ctime` and `now` are the file's ctime and the time after it. The caller ensures that no other change by the
+  // server to this file lies between. A call long after the ctime that did not move it has changed nothing.
   void NoteChange(const File& file, const PreAttributes& before, const Timestamp& ctime, const Timestamp& now);
 
  private:
@@ -49,7 +50,7 @@ class ChangeCounters {
     std::mutex mutex;
     std::list<Entry> by_age;  // the youngest first
     std::unordered_map<File, std::list<Entry>::iterator, Hash> by_file;
-    std::atomic<size_t> size = 0;  // so that an empty one is not locked
+    std::atomic<size_t> size = 0;  // lets callers skip the lock of an empty shard
   };
   static constexpr size_t kShards = 16;
   Shard& ShardOf(const File& file) { return shards_[Hash{}(file) >> 60]; }

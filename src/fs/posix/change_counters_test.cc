@@ -13,7 +13,7 @@ constexpr ChangeCounters::File kFile{1, 2};
 
 class ChangeCountersTest : public testing::Test {
  protected:
-  // A change that leaves the file with this ctime; the change attribute after it.
+  // Records a change after which the file has this ctime. Returns the change attribute after it.
   uint64_t Change(const Timestamp& ctime, std::optional<Timestamp> now = {}) {
     const uint64_t change = counters_.Look(kFile, ctime_);
     counters_.NoteChange(kFile, {.size = 0, .mtime = {}, .ctime = ctime_, .change = change}, ctime,
@@ -26,24 +26,24 @@ class ChangeCountersTest : public testing::Test {
   Timestamp ctime_{1000, 0};
 };
 
-TEST_F(ChangeCountersTest, IsTheCtimeWhereThatTells) {
+TEST_F(ChangeCountersTest, ReturnsTheCtimeIfItChangedWithTheFile) {
   EXPECT_EQ(counters_.Look(kFile, {1000, 7}), 1000'000'000'007u);
   EXPECT_EQ(Change({1000, 8}), 1000'000'000'008u);
   EXPECT_EQ(Change({1001, 0}), 1001'000'000'000u);
 }
 
-TEST_F(ChangeCountersTest, CountsChangesWithinATick) {
+TEST_F(ChangeCountersTest, CountsChangesWithinATickOfTheClock) {
   uint64_t last = Change({1000, 0});
   for (int i = 0; i < 1000; ++i) {
     const uint64_t next = Change({1000, 0});
     EXPECT_GT(next, last);
     last = next;
   }
-  EXPECT_EQ(counters_.Look({1, 3}, {1000, 0}), 1000'000'000'000u) << "another file";
-  EXPECT_GT(Change({1000, 4'000'000}), last) << "the next tick";
+  EXPECT_EQ(counters_.Look({1, 3}, {1000, 0}), 1000'000'000'000u) << "another file is not affected";
+  EXPECT_GT(Change({1000, 4'000'000}), last) << "a later ctime is greater";
 }
 
-TEST_F(ChangeCountersTest, GrowsAlsoWhereTheClockIsSetBack) {
+TEST_F(ChangeCountersTest, GrowsWhenTheClockIsSetBack) {
   uint64_t last = Change({1000, 0});
   for (const int64_t seconds : {900, 900, 800, 950}) {
     const uint64_t next = Change({seconds, 0});
@@ -52,8 +52,8 @@ TEST_F(ChangeCountersTest, GrowsAlsoWhereTheClockIsSetBack) {
   }
 }
 
-// Each export of a file keeps its own changes apart, and not those of the other export.
-TEST_F(ChangeCountersTest, GivesNoValueTwiceWhereTwoExportsHaveSeenTheSameBefore) {
+// Each export orders only its own changes to the file.
+TEST_F(ChangeCountersTest, NeverReturnsAValueTwiceAfterChangesByTwoExports) {
   const PreAttributes before{.size = 0, .mtime = {}, .ctime = ctime_, .change = counters_.Look(kFile, ctime_)};
   counters_.NoteChange(kFile, before, ctime_, ctime_);
   const uint64_t one = counters_.Look(kFile, ctime_);
@@ -61,12 +61,12 @@ TEST_F(ChangeCountersTest, GivesNoValueTwiceWhereTwoExportsHaveSeenTheSameBefore
   EXPECT_GT(counters_.Look(kFile, ctime_), one);
 }
 
-TEST_F(ChangeCountersTest, DoesNotCountWhatChangedNothing) {
+TEST_F(ChangeCountersTest, DoesNotCountACallThatChangedNothing) {
   const uint64_t change = Change({1000, 0});
-  EXPECT_EQ(Change({1000, 0}, Timestamp{1010, 0}), change) << "a write of no octets, long after";
+  EXPECT_EQ(Change({1000, 0}, Timestamp{1010, 0}), change) << "an empty write changes nothing";
 }
 
-TEST_F(ChangeCountersTest, RemembersABoundedNumberOfFiles) {
+TEST_F(ChangeCountersTest, KeepsABoundedNumberOfFiles) {
   for (uint64_t id = 10; id < 10 + 2 * ChangeCounters::kMaxFiles; ++id) {
     counters_.NoteChange({1, id}, {.size = 0, .mtime = {}, .ctime = {5, 0}, .change = 5'000'000'000}, {5, 0}, {5, 0});
   }
@@ -85,7 +85,7 @@ class CoarseClockTest : public suite::FileSystemSuite {
   CoarseClockTest() { FailingDisk::set_clock_tick(std::chrono::seconds(1)); }
   ~CoarseClockTest() override { FailingDisk::set_clock_tick({}); }
 
-  // What is done changes the object's change attribute, and says what it is before and after.
+  // Checks that the call changes the object's change attribute and reports its values before and after.
   void ExpectChanges(const Handle& object, const std::function<WeakCacheData()>& act) {
     const uint64_t before = Stat(object).change;
     const WeakCacheData around = act();
@@ -95,7 +95,7 @@ class CoarseClockTest : public suite::FileSystemSuite {
   }
 };
 
-TEST_P(CoarseClockTest, EveryChangeOfAFileIsSeen) {
+TEST_P(CoarseClockTest, EveryChangeOfAFileChangesItsChangeAttribute) {
   const Handle file = Make(root_, "file");
   for (int i = 0; i < 5; ++i) {
     ExpectChanges(file, [&] { return Write(file, 0, "text").object; });
@@ -115,7 +115,7 @@ TEST_P(CoarseClockTest, EveryChangeOfAFileIsSeen) {
   EXPECT_EQ(Stat(file).change, truncated.result->attributes.change);
 }
 
-TEST_P(CoarseClockTest, EveryChangeOfADirectoryIsSeen) {
+TEST_P(CoarseClockTest, EveryChangeOfADirectoryChangesItsChangeAttribute) {
   const Handle directory = MakeDirectory(root_, "directory");
   const Handle file = Make(root_, "file");
   const Handle other = MakeDirectory(root_, "other");
@@ -128,7 +128,7 @@ TEST_P(CoarseClockTest, EveryChangeOfADirectoryIsSeen) {
   }
 }
 
-TEST_P(CoarseClockTest, AFileThatGetsOrLosesANameHasChanged) {
+TEST_P(CoarseClockTest, ChangeAttributeChangesWhenAFileGetsOrLosesAName) {
   const Handle file = Make(root_, "file");
   uint64_t last = Stat(file).change;
   const auto expect_more = [&](const char* what) {
@@ -146,12 +146,12 @@ TEST_P(CoarseClockTest, AFileThatGetsOrLosesANameHasChanged) {
   expect_more("REMOVE of one of its names");
 }
 
-TEST_P(CoarseClockTest, WhatIsNotDoneIsNotAChange) {
+TEST_P(CoarseClockTest, FailedAndEmptyCallsDoNotChangeTheChangeAttribute) {
   const Handle file = Make(root_, "file");
   Make(root_, "new");
   const auto changes = [&] { return std::pair(Stat(root_).change, Stat(file).change); };
   EXPECT_FALSE(Remove(root_, "absent").result);
-  // As if all times were years ago.
+  // All times appear to be years old.
   FailingDisk::set_clock_tick(std::chrono::system_clock::now().time_since_epoch() * 2 / 3);
   const auto before = changes();
   CreateHow how;

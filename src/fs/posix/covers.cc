@@ -34,8 +34,8 @@ FileDescriptor OpenParent(int directory) {
   return FileDescriptor(::openat(directory, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Calls `look(fd, identity)` for the directory and all that are above it until it returns true: whether it did. kDelay where there
-// is no descriptor for the next one.
+// Calls `look(fd, identity)` for the directory and each directory above it until it returns true. Returns whether it
+// did, or kDelay if no descriptor is left for the next directory.
 template <class Function>
 Result<bool> AnyUpwards(int directory, Function look) {
   auto identity = IdentityOf(directory);
@@ -52,7 +52,7 @@ Result<bool> AnyUpwards(int directory, Function look) {
   return false;
 }
 
-// The same directory as it is seen in the root's own mount, where the kernel tells.
+// Opens the same directory in the mount of the root, if the kernel can.
 FileDescriptor SeenFrom(int root, int directory) {
   alignas(struct file_handle) std::byte bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
   auto& handle = *reinterpret_cast<struct file_handle*>(bytes);
@@ -72,8 +72,8 @@ Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::
     if (!identity || identity == top) continue;
     const auto is_top = [&](int, const Identity& above) { return above == top; };
     if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
-      // Subvolumes of btrfs have devices of their own, and handles for the whole file system. Only there is /proc read
-      // for each of the other exports.
+      // Subvolumes of btrfs have devices of their own, and the kernel's handles are valid for the whole file system.
+      // Only then is /proc read for each of the other exports.
       const bool has_subvolumes = volume.superblock != volume.device;
       const bool same_file_system =
           identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume.superblock);

@@ -1,10 +1,12 @@
-// The directories below an export's root that other exports serve, each on its own terms: nobody comes to them, or to
-// what is below them, through this export. They are like mount points: the name is there, and leads nowhere.
+// The directories below an export's root that other exports serve, each with its own options. Clients cannot reach
+// them, or objects below them, through this export. They behave as mount points do: the name exists, but cannot be
+// entered.
 //
-// A directory is known by its inode, wherever it is moved, and by the place where it was when the server started, so
-// that another directory that is put there is covered as well. Files are not asked for their place: nobody gets a handle
-// of one that lies in a covered directory, and a handle from a time when that was not covered says so (see
-// KernelHandles). A file with another name outside, or that had one when its handle was given, is reached by that.
+// A directory is recognized by its inode, wherever it is moved, and by the place that it had when the server started,
+// so that another directory put there is covered as well. Files are not checked for their place: a client cannot get
+// a handle of a file in a covered directory, and an older handle contains a digest of the directories that were
+// covered then (see KernelHandles). A file that has, or had when its handle was given, a name outside the covered
+// directories is reached by that name.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +24,19 @@ namespace penstock::fs::posix {
 class Covers {
  public:
   Covers() = default;
-  // Those of `others` that lie below `root`, also where one of the two is a bind mount. What cannot be opened is left
-  // out: an export of it fails.
+  // Covers those of `others` that lie below `root`, also if one of the two is a bind mount. Directories that cannot
+  // be opened are left out, because their export fails.
   Covers(int root, const Volume& volume, std::span<const std::filesystem::path> others);
 
   bool empty() const { return covered_.empty(); }
-  // Whether what was found in `directory` as `name`, if there is anything, is covered.
+  // Whether the object that was found in `directory` as `name` is covered. HasPlace() also works if no object was
+  // found.
   bool Has(const Stat& found) const;
   bool HasPlace(int directory, std::string_view name) const;
-  // Whether the directory is one of them, or below one. Walks up; the error is that of a step which may go well later.
+  // Whether the directory is covered or lies below a covered one. Walks up to the root; the error is that of a step,
+  // and may be transient.
   Result<bool> Hold(int directory, int root) const;
-  // Other octets for every other set of directories. None for none.
+  // Octets that differ for each set of directories. Empty if none is covered.
   std::vector<std::byte> identity() const;
 
  private:

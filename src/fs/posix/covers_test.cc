@@ -1,4 +1,4 @@
-// Which directories of an export others serve.
+// Tests of the directories that are covered by other exports.
 #include "fs/posix/covers.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace penstock::fs::posix {
 namespace {
 
-// Whether `name` in `root` is covered by another export of `other`.
+// Whether `name` in `root` is covered if another export serves `other`.
 bool IsCovered(const std::string& root, const std::string& name, const std::string& other) {
   const FileDescriptor fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto volume = VolumeOf(fd.get(), std::make_shared<ChangeCounters>());
@@ -26,8 +26,8 @@ bool IsCovered(const std::string& root, const std::string& name, const std::stri
   return volume && Covers(fd.get(), *volume, others).HasPlace(fd.get(), name);
 }
 
-// Whoever moves it away, and puts another directory there, gets at neither.
-TEST(CoversTest, KnowsADirectoryThatIsMovedAndItsPlace) {
+// A client that can move the directory, and put another one in its place, reaches neither of them.
+TEST(CoversTest, CoversAMovedDirectoryAndItsFormerPlace) {
   std::string top = "/var/tmp/penstock-test-XXXXXX";
   ASSERT_NE(::mkdtemp(top.data()), nullptr);
   std::filesystem::create_directory(top + "/sub");
@@ -49,8 +49,8 @@ TEST(CoversTest, KnowsADirectoryThatIsMovedAndItsPlace) {
   std::filesystem::remove_all(top);
 }
 
-// Its device is not that of the export above it, and no way up from it leads there.
-TEST(CoversTest, FindsASubvolumeThatIsServedThroughABindMount) {
+// The subvolume has another device than the export above it, and its ".." entries do not lead there.
+TEST(CoversTest, CoversASubvolumeThatIsExportedThroughABindMount) {
   std::string folder = "/var/tmp/penstock-test-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string image = folder + "/image", disk = folder + "/disk", bound = folder + "/bound";
@@ -66,14 +66,14 @@ TEST(CoversTest, FindsASubvolumeThatIsServedThroughABindMount) {
       if (created == "ok" && ::mount(sub.c_str(), bound.c_str(), nullptr, MS_BIND, nullptr) == 0) {
         tried = true;
         EXPECT_TRUE(IsCovered(top, "sub", bound));
-        EXPECT_FALSE(IsCovered(bound, "sub", top)) << "what is above is not below";
+        EXPECT_FALSE(IsCovered(bound, "sub", top)) << "a directory above the export is not covered";
         ::umount(bound.c_str());
       }
       ::umount(disk.c_str());
     }
   }
   std::filesystem::remove_all(folder);
-  if (!tried) GTEST_SKIP() << "cannot mount btrfs from a file: run as root, with btrfs-progs, to try this";
+  if (!tried) GTEST_SKIP() << "cannot mount btrfs from a file: run as root, with btrfs-progs, for this test";
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ Error FromErrno(int number) {
       return Error::kNxIo;
     case EACCES:
     case EBUSY:    // a mount point
-    case ETXTBSY:  // a program that runs
+    case ETXTBSY:  // a program that is being executed
       return Error::kAccess;
     case EEXIST:
       return Error::kExist;
@@ -53,7 +53,7 @@ Error FromErrno(int number) {
     case E2BIG:
     case ERANGE:
       return Error::kXattrTooBig;
-    // Out of something that others are about to give back.
+    // A resource is used up, and other users will release it soon.
     case EAGAIN:
     case EMFILE:
     case ENFILE:

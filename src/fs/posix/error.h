@@ -1,4 +1,4 @@
-// errno, in the words of the file-system interface.
+// Converts errno to the errors of the file-system interface.
 #pragma once
 
 #include <cerrno>
@@ -10,7 +10,7 @@ namespace penstock::fs::posix {
 
 Error FromErrno(int number);
 
-// What the system call that failed just now says.
+// The error of the system call that failed just now.
 inline std::unexpected<Error> LastError() { return std::unexpected(FromErrno(errno)); }
 
 }  // namespace penstock::fs::posix

@@ -1,4 +1,5 @@
-// A served directory on a disk that fails: an error is answered as one, and what is called stable was synced before.
+// Tests of a served directory on a disk that fails: errors are reported, and data is synced before it is reported as
+// stable.
 #include "base/failing_disk.h"
 
 #include <fcntl.h>
@@ -23,7 +24,7 @@ class FailingDiskTest : public suite::FileSystemSuite {
   std::string PathOf(std::string_view name) { return backend().scratch().exported() / name; }
   PosixBackend& backend() { return static_cast<PosixBackend&>(*backend_); }
 
-  // A file of a million octets, on the disk.
+  // Makes a file of a million octets that are on the disk.
   Handle MakeLarge(std::string_view name) {
     const Handle file = Make(root_, name);
     EXPECT_TRUE(Write(file, 0, suite::Pattern(kLarge), Stability::kFileSync).result);
@@ -50,7 +51,7 @@ class FailingDiskTest : public suite::FileSystemSuite {
 
 // --- Reading
 
-TEST_P(FailingDiskTest, AnErrorAnywhereInTheRangeIsAnError) {
+TEST_P(FailingDiskTest, ReadFailsIfAnyPartOfTheRangeFails) {
   const Handle file = MakeLarge("file");
   for (const uint64_t at : {uint64_t{0}, uint64_t{5000}, uint64_t{500'000}, uint64_t{999'999}}) {
     FailReads({.path = PathOf("file"), .error = EIO, .from = at});
@@ -58,12 +59,13 @@ TEST_P(FailingDiskTest, AnErrorAnywhereInTheRangeIsAnError) {
     EXPECT_EQ(ReadError(file, at, 1), Error::kIo) << at;
     if (at > 0) EXPECT_TRUE(ReadText(file, 0, static_cast<uint32_t>(at)) == suite::Pattern(kLarge).substr(0, at)) << at;
     disk_.Mend();
-    EXPECT_TRUE(ReadText(file, 0, kLarge) == suite::Pattern(kLarge)) << "the disk is well again";
+    EXPECT_TRUE(ReadText(file, 0, kLarge) == suite::Pattern(kLarge)) << "the disk works again";
   }
 }
 
-// A range that looked well and failed when it was sent: the next READ has its octets, or the error.
-TEST_P(FailingDiskTest, WhatFailedWhileItWasSentIsReadBeforeItIsPromised) {
+// The range was cached when it was returned, and could not be read when it was sent. The next READ returns its octets
+// or the error.
+TEST_P(FailingDiskTest, ReadLoadsTheRangeFirstAfterAFailureDuringSending) {
   const Handle file = MakeLarge("file");
   Observed<ReadReply> reply = Read(file, 0, kLarge);
   ASSERT_TRUE(reply.result->data.is_file());
@@ -79,15 +81,15 @@ TEST_P(FailingDiskTest, WhatFailedWhileItWasSentIsReadBeforeItIsPromised) {
   }
 }
 
-TEST_P(FailingDiskTest, ShortReadsAreReadOn) {
+TEST_P(FailingDiskTest, ReadContinuesAfterShortReadsOfTheDisk) {
   const Handle file = MakeLarge("file");
   FailReads({.path = PathOf("file"), .at_most = 4999});
   EXPECT_TRUE(ReadText(file, 0, kLarge) == suite::Pattern(kLarge));
   EXPECT_TRUE(ReadText(file, 100, 20'000) == suite::Pattern(kLarge).substr(100, 20'000));
 }
 
-// The disk knows the file's end better than its size of a moment ago.
-TEST_P(FailingDiskTest, AFileThatIsCutShortMeanwhileEndsWhereItEndsNow) {
+// The file became shorter after the server read its size.
+TEST_P(FailingDiskTest, ReadReportsTheNewEndOfATruncatedFile) {
   const Handle file = MakeLarge("file");
   FailReads({.path = PathOf("file"), .at_most = 0});
   const Observed<ReadReply> reply = Read(file, 0, kLarge);
@@ -96,9 +98,9 @@ TEST_P(FailingDiskTest, AFileThatIsCutShortMeanwhileEndsWhereItEndsNow) {
   EXPECT_TRUE(reply.result->eof);
 }
 
-TEST_P(FailingDiskTest, AnUncachedMiddleIsNotTakenForCached) {
+TEST_P(FailingDiskTest, DetectsAMissingPageInTheMiddleOfARange) {
   const Handle file = Make(root_, "file");
-  // Pieces of memory that the kernel can drop one by one.
+  // The kernel drops memory in pieces of this size.
   constexpr uint32_t kPiece = 32 << 10;
   constexpr uint32_t kSize = 32 * kPiece;
   for (uint32_t at = 0; at < kSize; at += kPiece) ASSERT_TRUE(Write(file, at, suite::Pattern(kPiece)).result);
@@ -106,7 +108,7 @@ TEST_P(FailingDiskTest, AnUncachedMiddleIsNotTakenForCached) {
   const FileDescriptor fd(::open(PathOf("file").c_str(), O_RDONLY));
   const Volume volume = *VolumeOf(fd.get(), std::make_shared<ChangeCounters>());
   if (volume.in_memory || !IsCached(fd.get(), 0, kSize, volume)) {
-    GTEST_SKIP() << "the file system does not tell what it has in memory";
+    GTEST_SKIP() << "the file system does not report which pages are in memory";
   }
   void* const map = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd.get(), 0);
   ASSERT_NE(map, MAP_FAILED);
@@ -119,18 +121,18 @@ TEST_P(FailingDiskTest, AnUncachedMiddleIsNotTakenForCached) {
     ::posix_fadvise(fd.get(), 16 * kPiece, kPiece, POSIX_FADV_DONTNEED);
     if (is_resident()) continue;
     ++absent;
-    // To look at what is missing makes the kernel fetch it: it may be there before the look is over.
+    // The check for a missing page makes the kernel read it, and the read may end before the check.
     if (IsCached(fd.get(), 0, kSize, volume)) EXPECT_TRUE(is_resident());
   }
   ::munmap(map, kSize);
-  if (absent == 0) GTEST_SKIP() << "the file system keeps what it was told to drop";
+  if (absent == 0) GTEST_SKIP() << "the file system does not drop pages on request";
   EXPECT_EQ(PullIn(fd.get(), 0, kSize), kSize);
   EXPECT_TRUE(IsCached(fd.get(), 0, kSize, volume));
 }
 
 // --- Writing
 
-TEST_P(FailingDiskTest, AFailedWriteSaysWhy) {
+TEST_P(FailingDiskTest, FailedWriteReportsTheError) {
   const Handle file = Make(root_, "file");
   const std::pair<int, Error> kErrors[] = {
       {EIO, Error::kIo}, {ENOSPC, Error::kNoSpace}, {EDQUOT, Error::kQuota}, {EFBIG, Error::kFileTooBig}};
@@ -144,7 +146,7 @@ TEST_P(FailingDiskTest, AFailedWriteSaysWhy) {
   EXPECT_EQ(Stat(file).size, 0u);
 }
 
-TEST_P(FailingDiskTest, AWriteThatStopsHalfwayCountsWhatItWrote) {
+TEST_P(FailingDiskTest, InterruptedWriteReportsTheWrittenOctets) {
   const Handle file = Make(root_, "file");
   disk_.Fail({.call = DiskCall::kWrite, .path = PathOf("file"), .error = ENOSPC, .from = 70'000});
   const Changed<WriteReply> wrote = Write(file, 0, suite::Pattern(100'000));
@@ -154,7 +156,7 @@ TEST_P(FailingDiskTest, AWriteThatStopsHalfwayCountsWhatItWrote) {
   EXPECT_TRUE(ReadText(file) == suite::Pattern(100'000).substr(0, 70'000));
 }
 
-TEST_P(FailingDiskTest, ACopyThatCannotReadFails) {
+TEST_P(FailingDiskTest, CopyFailsIfTheSourceCannotBeRead) {
   const Handle from = MakeLarge("from");
   const Handle to = Make(root_, "to");
   disk_.Fail({.call = DiskCall::kCopy, .path = PathOf("from"), .error = EIO});
@@ -162,25 +164,25 @@ TEST_P(FailingDiskTest, ACopyThatCannotReadFails) {
   EXPECT_EQ(Stat(to).size, 0u);
 }
 
-// A copy between two exports passes on what Read() gave, which may be a range of a file.
-TEST_P(FailingDiskTest, WritingFromAFileThatCannotBeReadFails) {
+// A copy between two exports writes the result of Read(), which may be a range of a file.
+TEST_P(FailingDiskTest, WriteFailsIfItsDataCannotBeReadFromAFile) {
   MakeLarge("from");
   const Handle to = Make(root_, "to");
   const auto source = std::make_shared<const FileDescriptor>(::open(PathOf("from").c_str(), O_RDONLY));
   FailReads({.path = PathOf("from"), .error = EIO, .from = 1000});
   const Data data(source, 0, 100'000);
   EXPECT_EQ(suite::ErrorOf(Await(fs().Write(caller_, to, 0, data, Stability::kUnstable)).result), Error::kIo);
-  EXPECT_EQ(Stat(to).size, 0u) << "nothing but what the source holds may be written";
+  EXPECT_EQ(Stat(to).size, 0u) << "no other octets than those of the source may be written";
 }
 
-// --- The space that is kept for root
+// --- Space that is reserved for root
 
-TEST_P(FailingDiskTest, TheLastSpaceIsWrittenAsTheCaller) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "only root acts as its callers";
+TEST_P(FailingDiskTest, WritesAsTheCallerWhenSpaceIsLow) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "only a server of root acts as its callers";
   const Handle file = Make(root_, "file", 0666);
   const auto writer = [&](uint32_t uid) {
     caller_ = As(uid, uid);
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // the space is looked at ten times a second
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // the free space is checked ten times a second
     EXPECT_TRUE(Write(file, 0, "small").result);
     const auto small = FailingDisk::LastWriter(PathOf("file"));
     EXPECT_TRUE(Write(file, 0, suite::Pattern(100'000)).result);
@@ -189,20 +191,20 @@ TEST_P(FailingDiskTest, TheLastSpaceIsWrittenAsTheCaller) {
   };
   FailingDisk::set_free_space(10 << 20);
   EXPECT_EQ(writer(4242), 4242u);
-  EXPECT_EQ(writer(0), 0u) << "root may have it";
+  EXPECT_EQ(writer(0), 0u) << "root may use the reserved space";
   FailingDisk::set_free_space(100 * SpaceWatch::kLittle);
-  EXPECT_EQ(writer(4242), 0u) << "enough for everybody, and quicker so";
+  EXPECT_EQ(writer(4242), 0u) << "with enough space the server writes as itself, which is faster";
   FailingDisk::set_free_space({});
 }
 
 // --- Stability
 
-TEST_P(FailingDiskTest, WhatIsCalledStableWasSyncedBefore) {
+TEST_P(FailingDiskTest, SyncsBeforeItReportsStableData) {
   const Handle file = Make(root_, "file");
   const auto syncs = [&] { return FailingDisk::CountSyncs(PathOf("file")); };
   const size_t before = syncs();
   ASSERT_TRUE(Write(file, 0, "unstable").result);
-  EXPECT_EQ(syncs(), before) << "nobody has asked for it";
+  EXPECT_EQ(syncs(), before) << "no call asked for a sync";
   ASSERT_EQ(Write(file, 0, "data", Stability::kDataSync).result->committed, Stability::kDataSync);
   EXPECT_EQ(syncs(), before + 1);
   ASSERT_EQ(Write(file, 0, "file", Stability::kFileSync).result->committed, Stability::kFileSync);
@@ -211,16 +213,16 @@ TEST_P(FailingDiskTest, WhatIsCalledStableWasSyncedBefore) {
   EXPECT_EQ(syncs(), before + 3);
 }
 
-TEST_P(FailingDiskTest, AFailedSyncFailsTheCallAndChangesTheVerifier) {
+TEST_P(FailingDiskTest, FailedSyncFailsTheCallAndChangesTheVerifier) {
   const Handle file = Make(root_, "file");
   const auto verifier = [&] { return Write(file, 0, "unstable").result->verifier; };
   const auto fails = [&](auto call) {
     const WriteVerifier before = verifier();
     disk_.Fail({.call = DiskCall::kSync, .path = PathOf("file"), .error = EIO, .times = 1});
     EXPECT_EQ(call(), Error::kIo);
-    EXPECT_NE(verifier(), before) << "what was written before may be lost";
+    EXPECT_NE(verifier(), before) << "data written before may be lost";
     const WriteVerifier after = verifier();
-    EXPECT_FALSE(call()) << "the disk is well again";
+    EXPECT_FALSE(call()) << "the disk works again";
     EXPECT_EQ(verifier(), after);
   };
   fails([&] { return suite::ErrorOf(Write(file, 0, "data", Stability::kDataSync).result); });
@@ -228,8 +230,8 @@ TEST_P(FailingDiskTest, AFailedSyncFailsTheCallAndChangesTheVerifier) {
   fails([&] { return suite::ErrorOf(Await(fs().Commit(caller_, file)).result); });
 }
 
-// What one caller's sync has lost, the next one does not know, although it was asked for before.
-TEST_P(FailingDiskTest, ACommitBehindAFailedSyncDoesNotVouchForWhatWasLost) {
+// The second caller asked before the sync failed, and its own sync succeeds.
+TEST_P(FailingDiskTest, CommitAfterAFailedSyncReportsAnotherVerifier) {
   const Handle file = Make(root_, "file");
   const WriteVerifier written = Write(file, 0, "unstable").result->verifier;
   disk_.Fail({.call = DiskCall::kSync, .path = PathOf("file"), .error = EIO, .slow_ms = 200, .times = 1});
@@ -244,7 +246,7 @@ TEST_P(FailingDiskTest, ACommitBehindAFailedSyncDoesNotVouchForWhatWasLost) {
   EXPECT_NE(**second, written);
 }
 
-// --- Group commit, and what has to be on the disk
+// --- Group commit, and metadata that must be on the disk
 
 class SyncedMetadataTest : public FailingDiskTest {
  protected:
@@ -253,7 +255,7 @@ class SyncedMetadataTest : public FailingDiskTest {
     Options options = With(HandleMethod::kBest);
     options.sync_metadata = true;
     backend_ = std::make_unique<PosixBackend>(kDisk, options);
-    const FailingDisk forget;  // the inodes of the backend before, whose numbers come again
+    const FailingDisk forget;  // forgets the inode numbers of the former backend, which are reused
     root_ = fs().Root();
     caller_ = As(0, 0);
   }
@@ -268,7 +270,7 @@ class SyncedMetadataTest : public FailingDiskTest {
   size_t created_ = 0;
 };
 
-TEST_P(SyncedMetadataTest, WhatIsMadeAndItsDirectoryAreSynced) {
+TEST_P(SyncedMetadataTest, SyncsNewObjectsAndTheirDirectory) {
   const auto expect = [&](std::string_view name, bool itself) {
     EXPECT_EQ(Syncs("."), 1u) << name;
     EXPECT_EQ(Syncs(name), itself ? 1u : 0u) << name;
@@ -292,7 +294,7 @@ TEST_P(SyncedMetadataTest, WhatIsMadeAndItsDirectoryAreSynced) {
   expect("directory", true);
 }
 
-TEST_P(SyncedMetadataTest, AFailedSyncFailsTheChange) {
+TEST_P(SyncedMetadataTest, FailedSyncFailsTheChange) {
   Make(root_, "file");
   disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .error = EIO});
   EXPECT_EQ(suite::ErrorOf(Remove(root_, "file").result), Error::kIo);
@@ -300,7 +302,7 @@ TEST_P(SyncedMetadataTest, AFailedSyncFailsTheChange) {
   EXPECT_EQ(suite::ErrorOf(Rename(root_, "directory", root_, "renamed").result), Error::kIo);
 }
 
-TEST_P(SyncedMetadataTest, NoChangeIsAnsweredUnsyncedForWantOfADescriptor) {
+TEST_P(SyncedMetadataTest, ShortageOfDescriptorsDoesNotSkipASync) {
   const Handle directory = MakeDirectory(root_, "directory");
   NewAttributes values;
   values.mode = 0750;
@@ -320,7 +322,7 @@ TEST_P(SyncedMetadataTest, NoChangeIsAnsweredUnsyncedForWantOfADescriptor) {
   EXPECT_TRUE(succeeded);
 }
 
-TEST_P(SyncedMetadataTest, ChangesAtTheSameTimeShareTheirSyncs) {
+TEST_P(SyncedMetadataTest, ConcurrentChangesShareSyncs) {
   constexpr size_t kChanges = 64;
   disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .slow_ms = 20});
   const size_t before = Syncs(".");
@@ -329,16 +331,16 @@ TEST_P(SyncedMetadataTest, ChangesAtTheSameTimeShareTheirSyncs) {
   for (const std::string& name : names) Spawn(CreateAndCount(name));
   while (created_ < kChanges) backend_->RunOnce();
   EXPECT_GE(Syncs("."), before + 1);
-  EXPECT_LT(Syncs("."), before + kChanges / 2) << "one for many";
+  EXPECT_LT(Syncs("."), before + kChanges / 2) << "changes share syncs";
 }
 
-TEST_P(SyncedMetadataTest, AFileThatCannotBeEnteredIsNotLeftBehind) {
+TEST_P(SyncedMetadataTest, RemovesANewFileThatItCannotOpen) {
   CreateHow how;
   how.mode = CreateMode::kGuarded;
-  Make(root_, "before");  // what the directory needs is open
+  Make(root_, "before");  // opens the directory and its descriptor for syncs
   EXPECT_TRUE(Remove(root_, "before").result);
   {
-    const NoFreeDescriptors none(1);  // but the one that the file is made with
+    const NoFreeDescriptors none(1);  // one descriptor is left to create the file with
     EXPECT_FALSE(Await(fs().Create(caller_, root_, "file", how)).result);
   }
   EXPECT_FALSE(std::filesystem::exists(PathOf("file")));
@@ -357,7 +359,7 @@ class HangingDiskTest : public FailingDiskTest {
     caller_ = As(0, 0);
     for (uint64_t client = 1; client <= kClients; ++client) files_.push_back(Make(root_, std::to_string(client)));
     mends_ = backend_->loop()->MakeTimer([this] { disk_.Mend(); });
-    mends_->ExpireAfter(std::chrono::minutes(1));  // should the others not be served: then the test fails
+    mends_->ExpireAfter(std::chrono::minutes(1));  // ends the test with a failure if other clients are not served
   }
   void TearDown() override {
     mends_.reset();
@@ -371,13 +373,13 @@ class HangingDiskTest : public FailingDiskTest {
     context.client = {.host = client, .connection = client};
     return context;
   }
-  // Every client calls many times for its file, and the disk does not answer.
+  // Each client makes many calls for its file, and the disk does not answer them.
   template <class Call>
   void HangFor(DiskCall fault, Call call) {
     for (uint64_t client = 1; client <= kClients; ++client) {
       disk_.Fail({.call = fault, .path = PathOf(std::to_string(client)), .hangs = true});
       for (size_t i = 0; i < kCalls; ++i) Spawn(Count(ContextOf(client), files_[client - 1], call));
-      // One after the other, so that each takes as many threads as it may.
+      // Clients start one after the other, so that each takes as many threads as it may.
       while (FailingDisk::CountHanging() < client) backend().RunSome();
     }
   }
@@ -421,7 +423,7 @@ class HangingDiskTest : public FailingDiskTest {
     EXPECT_TRUE(Write(file, 0, "stable", Stability::kFileSync).result);
     EXPECT_TRUE(Await(fs().Commit(caller_, file)).result);
     EXPECT_EQ(ReadText(file), "stable");
-    EXPECT_EQ(ended_, 0u) << "the others hang still";
+    EXPECT_EQ(ended_, 0u) << "the other calls still hang";
   }
 
   static constexpr uint64_t kClients = 4;
@@ -435,32 +437,32 @@ class HangingDiskTest : public FailingDiskTest {
   size_t begun_ = 0, ended_ = 0;
 };
 
-TEST_P(HangingDiskTest, WritesThatHangLeaveThreadsForOthers) {
+TEST_P(HangingDiskTest, HangingWritesLeaveThreadsForOtherClients) {
   HangFor(DiskCall::kWrite, [this](const RequestContext& context, const Handle& file) {
     return WriteLong(context, file, Stability::kUnstable);
   });
   ExpectOthersAreServed();
 }
 
-TEST_P(HangingDiskTest, ShortWritesThatHangDoNotHoldTheLoop) {
+TEST_P(HangingDiskTest, HangingShortWritesDoNotBlockTheLoop) {
   HangFor(DiskCall::kWrite,
           [this](const RequestContext& context, const Handle& file) { return WriteShort(context, file); });
   ExpectOthersAreServed();
 }
 
-TEST_P(HangingDiskTest, SyncsThatHangLeaveThreadsForOthers) {
+TEST_P(HangingDiskTest, HangingSyncsLeaveThreadsForOtherClients) {
   HangFor(DiskCall::kSync, [this](const RequestContext& context, const Handle& file) { return Commit(context, file); });
   ExpectOthersAreServed();
 }
 
-TEST_P(HangingDiskTest, StableWritesThatHangLeaveThreadsForOthers) {
+TEST_P(HangingDiskTest, HangingStableWritesLeaveThreadsForOtherClients) {
   HangFor(DiskCall::kSync, [this](const RequestContext& context, const Handle& file) {
     return WriteLong(context, file, Stability::kFileSync);
   });
   ExpectOthersAreServed();
 }
 
-TEST_P(HangingDiskTest, AttributesThatWaitForAWriteLeaveThreadsForOthers) {
+TEST_P(HangingDiskTest, AttributeChangesBehindAHangingWriteLeaveThreadsForOtherClients) {
   size_t turn = 0;
   HangFor(DiskCall::kWrite, [this, &turn](const RequestContext& context, const Handle& file) {
     switch (turn++ % 3) {

@@ -1,7 +1,7 @@
-// Which thread does what. Questions about objects that are open, reading what is in memory, and small writes that need
-// not reach the disk are done at once, on the caller's loop: going to another thread and back would cost more than they
-// do. What would wait goes to the pool, and so does everything that changes names or attributes. The loop itself never waits for
-// a disk: one that hangs would hold up all of its connections.
+// Decides which thread does which work. Queries of open objects, reads of data in memory, and small writes that need
+// not reach the disk run on the caller's loop: a change of threads would cost more than the work. Work that would
+// wait goes to the pool, and so does every change of names and attributes. The loop never waits for a disk, because a
+// disk that hangs would hold up all its connections.
 #include "fs/posix/file_system.h"
 
 #include <fcntl.h>
@@ -17,11 +17,11 @@
 namespace penstock::fs::posix {
 namespace {
 
-// Takes microseconds, where it need not wait for the disk.
+// Such a write takes microseconds if it does not wait for the disk.
 constexpr size_t kSmallWrite = 32 << 10;
 
-// co_await AtOnceOrElsewhere(context, pool, work, attempt): what attempt(Patience::kNone) gives, where it gives something;
-// else what attempt(Patience::kMayBlock) gives on a thread of the pool.
+// co_await AtOnceOrElsewhere(context, pool, work, attempt) returns the result of attempt(Patience::kNone) if it has
+// one. Otherwise it runs attempt(Patience::kMayBlock) on a thread of the pool.
 template <class Attempt>
 auto AtOnceOrElsewhere(const RequestContext& context, Workers& pool, WorkKind work, Attempt attempt) {
   using Given = std::invoke_result_t<Attempt, Patience>;
@@ -55,8 +55,8 @@ auto OnPool(const RequestContext& context, Workers& pool, WorkKind work, Functio
 
 }  // namespace
 
-// `change`, on a thread of the pool, and then what it has touched on the disk. A directory is written soon, and so is a file
-// that was made just now; any other may have much that is not on the disk yet.
+// Runs `change` on a thread of the pool, and then syncs the objects that it touched. A sync of a directory or of a
+// new file takes a short time. Any other file may have much data that is not on the disk yet.
 template <class Change>
 auto FileSystem::ChangeAndSync(const RequestContext& context, WorkKind work, Change change, WorkKind of_files)
     -> Task<std::invoke_result_t<Change&, Tree::Touches&>> {
@@ -81,7 +81,7 @@ Task<Changed<void>> FileSystem::SetAttributes(const RequestContext& context, con
   const auto set = [&](Tree::Touches& touches) {
     return tree_.SetAttributes(context.credentials, object, values, guard, touches);
   };
-  // To cut a long file takes its time.
+  // To truncate a long file takes time.
   const WorkKind work = values.size ? WorkKind::kData : WorkKind::kMetadata;
   co_return co_await ChangeAndSync(context, work, set);
 }
@@ -120,7 +120,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const 
   }
   const int fd = extent.file->get();
 
-  // What has failed while it was sent is read here, so that the client hears of it.
+  // Data that could not be read while it was sent is read here, so that the client gets the error.
   if (extent.count >= file_range_from_ && !extent.file->unreadable()) {
     Result<size_t> have = extent.count;
     if (!IsCached(fd, offset, extent.count, tree_.volume())) {
@@ -130,7 +130,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const 
     if (!have) {
       reply.result = std::unexpected(have.error());
     } else {
-      // Less than there was when we looked: somebody has cut the file short.
+      // The file became shorter after PrepareRead().
       reply.result = ReadReply{Data(extent.file, offset, *have), extent.eof || *have < extent.count};
     }
     co_return reply;
@@ -148,7 +148,7 @@ Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const 
     }
     have += *rest;
   }
-  // Less than there was when we looked: somebody has cut the file short.
+  // The file became shorter after PrepareRead().
   const bool eof = extent.eof || have < extent.count;
   reply.result = ReadReply{Slice(buffer, wanted.first(have)), eof};
   co_return reply;
@@ -170,7 +170,7 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   if (!done) done = co_await OnPool(context, pool_, WorkKind::kData, write);
   Changed<WriteReply> changed = *std::move(done);
   if (!changed.result || stability == Stability::kUnstable) co_return changed;
-  // Not under the file's lock: others may write meanwhile, and share the disk's work.
+  // Without the file's lock, so that other calls may write meanwhile and share the sync.
   const auto open = [&](Patience patience) { return (*object)->Writer(patience); };
   const Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kData, open);
   const bool data_only = stability == Stability::kDataSync;
@@ -313,13 +313,13 @@ LeaseReply FileSystem::TakeLease(const Handle& file) {
   if (!shared) return {};
   LeaseReply taken = FileLease::Take(shared, pool_);
   if (!taken.contended) return taken;
-  // It may be the server itself, which has kept the file open after a write.
+  // The server itself may have kept the file open after a write.
   (*object)->DropWriter();
   return FileLease::Take(shared, pool_);
 }
 
 Task<LeaseReply> FileSystem::OpenLease(const RequestContext& context, const Handle& file) {
-  // What other machines do to a file of a network breaks no lease, and FUSE keeps none.
+  // Changes by other machines to a file of a network file system break no lease, and FUSE has no leases.
   if (!leases_ || !tree_.volume().local_locks) co_return LeaseReply{};
   const auto take = [&] { return TakeLease(file); };
   co_return co_await OnPool(context, pool_, WorkKind::kMetadata, take);

@@ -1,4 +1,4 @@
-// A directory of this machine, served.
+// A file system that serves a directory of this machine by system calls.
 #pragma once
 
 #include <cstddef>
@@ -17,43 +17,45 @@
 namespace penstock::fs::posix {
 
 enum class HandleMethod {
-  kBest,    // the kernel's where it lets us, else a table
-  kKernel,  // or fail
+  kBest,    // the kernel's handles if the server may use them, else a table
+  kKernel,  // the kernel's handles; Open() fails without them
   kTable,
 };
 
 struct Options {
-  // Where handles are kept from one start to the next. It is there, and nobody else's: see StateDirectory.
+  // The directory that keeps handles from one start to the next. It must exist, and no other server may use it: see
+  // StateDirectory.
   std::filesystem::path state_directory;
   HandleMethod handles = HandleMethod::kBest;
-  // What the export is called: handles are good under this name alone, so that none of one export is taken by another.
+  // The name of the export. Handles are valid under this name only, so that no export accepts the handle of another.
   std::string export_name{};
-  // What other exports serve: nothing of that is served by this one, see Covers.
+  // The directories that other exports serve. This export does not serve them, see Covers.
   std::vector<std::filesystem::path> others{};
-  // Whether creating, removing, renaming and setting attributes reach the disk before they are answered, as RFC 1813
-  // §4.8 wants it.
+  // Whether changes of names and attributes reach the disk before their reply, as RFC 1813 §4.8 requires.
   bool sync_metadata = true;
-  // From this size on what is read is given as a range of the open file, for transports to send without a copy.
+  // Data of at least this size is returned as a range of the open file, which transports send without a copy.
   size_t file_range_from = 32 << 10;
-  // The process's, shared by all that serve files of this machine; of its own where null, with all that the process may open.
+  // Shared by all file systems of the process. Null: a new instance that may use all descriptors of the process.
   std::shared_ptr<OpenObjects> objects{};
-  // Whether leases are taken (OpenLease). When one is broken, the kernel sends the process SIGIO, which ends it by default: this is
-  // for programs that handle SIGIO.
+  // Whether OpenLease takes leases. When a lease is broken, the kernel sends SIGIO to the process, which ends it by
+  // default. So only programs that handle SIGIO set this.
   bool leases = false;
-  // Shared by all that serve files of this machine, so that a file has the same change attribute in each; of its own where null.
+  // Shared by all file systems of the process, so that a file has the same change attribute in each. Null: a new
+  // instance.
   std::shared_ptr<ChangeCounters> changes{};
 };
 
-// Serves what is beneath its root on the root's own file system: another file system mounted there shows as a name that
-// cannot be looked up (kAccess), and a symbolic link is never followed.
+// Serves the objects below its root that are on the root's own file system. Another file system that is mounted there
+// shows as a name that cannot be looked up (kAccess). Symbolic links are never followed.
 //
-// Started by root, it acts as each caller in turn; started by somebody else, as that user for all callers.
+// A server that root starts acts as each caller in turn. A server that another user starts acts as that user for all
+// callers.
 //
 // Set-up makes two changes to the process: the file mode mask becomes zero (a client asks for exactly the mode it
 // wants), and the limit of open files the largest that is allowed (OpenObjects::MaxDescriptors).
 class FileSystem final : public fs::FileSystem {
  public:
-  // `pool` runs what would block, and outlives the file system.
+  // `pool` runs calls that may block. It outlives the file system.
   static SetupResult<std::unique_ptr<FileSystem>> Open(const std::filesystem::path& root, Workers& pool,
                                                        const Options& options = {});
 
@@ -117,7 +119,7 @@ class FileSystem final : public fs::FileSystem {
   Task<Observed<Acls>> GetAcls(const RequestContext& context, const Handle& object) override;
   Task<Changed<void>> SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) override;
 
-  // How many objects are open in the cache now.
+  // The number of objects that are open in the cache.
   size_t open_objects() const { return tree_.open_objects(); }
 
  private:

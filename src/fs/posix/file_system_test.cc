@@ -1,5 +1,5 @@
-// The suite over a served directory: on this machine's disk and in its memory, with the kernel's handles and with a
-// table; and what only a served directory has.
+// Runs the file-system suite over served directories on a disk and in memory, with kernel handles and with a table.
+// Then follow tests of properties that only a served directory has.
 #include "fs/posix/file_system.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ suite::Parameter On(std::string name, const char* where, const posix::Options& o
   return {std::move(name), [where, options] { return std::make_unique<PosixBackend>(where, options); }};
 }
 
-// The loop at which nothing stays open, nothing is small and nothing is quick: every path to the disk is taken.
+// Options that keep nothing open and take no fast path, so that every call goes to the disk.
 posix::Options Reluctant() {
   posix::Options options = With(HandleMethod::kBest);
   options.objects = std::make_shared<posix::OpenObjects>(1);
@@ -48,14 +48,14 @@ const auto kPlaces = testing::Values(
     On("DiskWithTable", kDisk, With(HandleMethod::kTable)), On("MemoryWithTable", kMemory, With(HandleMethod::kTable)),
     On("DiskWithoutCache", kDisk, Reluctant()));
 
-// --- What only a served directory has
+// --- Properties of served directories only
 
 class PosixTest : public suite::FileSystemSuite {
  protected:
   PosixBackend& backend() { return static_cast<PosixBackend&>(*backend_); }
   stdfs::path exported() { return backend().scratch().exported(); }
   stdfs::path outside() { return backend().scratch().outside(); }
-  // For a test that wants other options than its parameter says.
+  // Starts another backend for tests that need other options than their parameter has.
   void Replace(const char* where, const posix::Options& options) {
     backend_ = std::make_unique<PosixBackend>(where, options);
     root_ = fs().Root();
@@ -64,12 +64,12 @@ class PosixTest : public suite::FileSystemSuite {
   static void WriteFile(const stdfs::path& path, std::string_view text) { std::ofstream(path) << text; }
 };
 
-TEST_P(PosixTest, WhatOthersMakeIsFound) {
+TEST_P(PosixTest, FindsFilesMadeByOtherPrograms) {
   WriteFile(exported() / "theirs", "text");
   EXPECT_EQ(ReadText(Lookup(root_, "theirs").result->handle), "text");
 }
 
-TEST_P(PosixTest, WhatOthersRenameKeepsItsHandle) {
+TEST_P(PosixTest, HandleSurvivesRenamesByOtherPrograms) {
   const Handle directory = MakeDirectory(root_, "directory");
   const Handle file = Make(directory, "file");
   stdfs::rename(exported() / "directory" / "file", exported() / "directory" / "renamed");
@@ -79,7 +79,7 @@ TEST_P(PosixTest, WhatOthersRenameKeepsItsHandle) {
   EXPECT_EQ(Lookup(directory, "renamed").result->handle, file);
 }
 
-TEST_P(PosixTest, WhatOthersRemoveIsStale) {
+TEST_P(PosixTest, HandleIsStaleAfterRemovalByAnotherProgram) {
   const Handle file = Make(root_, "file");
   stdfs::remove(exported() / "file");
   EXPECT_EQ(StatError(file), Error::kStale);
@@ -89,7 +89,7 @@ TEST_P(PosixTest, WhatOthersRemoveIsStale) {
   EXPECT_EQ(StatError(file), Error::kStale);
 }
 
-TEST_P(PosixTest, ADirectoryThatWasMovedOutIsNoWayOut) {
+TEST_P(PosixTest, DirectoryThatWasMovedOutDoesNotLeadOutside) {
   const Handle directory = MakeDirectory(root_, "directory");
   WriteFile(outside() / "secret", "text");
   stdfs::rename(exported() / "directory", outside() / "directory");
@@ -101,7 +101,7 @@ TEST_P(PosixTest, ADirectoryThatWasMovedOutIsNoWayOut) {
   EXPECT_EQ(StatError(directory), Error::kStale);
 }
 
-TEST_P(PosixTest, ASiblingWhoseNameBeginsLikeTheRootsIsOutside) {
+TEST_P(PosixTest, SiblingDirectoryWithTheRootsNameAsPrefixIsOutside) {
   const Handle directory = MakeDirectory(root_, "directory");
   stdfs::create_directory(outside() / "export2");
   stdfs::rename(exported() / "directory", outside() / "export2" / "directory");
@@ -109,9 +109,8 @@ TEST_P(PosixTest, ASiblingWhoseNameBeginsLikeTheRootsIsOutside) {
   EXPECT_EQ(StatError(directory), Error::kStale);
 }
 
-// The same file system, the same state directory, the same kernel: but what was shown by one export is not by the
-// other.
-TEST_P(PosixTest, TheHandleOfAnotherDirectoryIsNone) {
+// Both exports use the same file system, state directory and key, but each rejects the handles of the other.
+TEST_P(PosixTest, RejectsHandlesOfAnotherDirectory) {
   stdfs::create_directory(outside() / "other");
   posix::Options options;
   options.state_directory = backend().scratch().state();
@@ -126,8 +125,8 @@ TEST_P(PosixTest, TheHandleOfAnotherDirectoryIsNone) {
   EXPECT_EQ(StatError((*other)->Root()), Error::kBadHandle);
 }
 
-// One directory under two names: two handles of each file, neither good for the other export, and one identity.
-TEST_P(PosixTest, ADirectoryThatIsExportedTwiceHasOneIdentityOfEachFileAndTwoHandles) {
+// The directory is exported under two names. Each file has two handles, each valid in one export, and one identity.
+TEST_P(PosixTest, FileOfADirectoryExportedTwiceHasOneIdentityAndTwoHandles) {
   WriteFile(exported() / "file", "text");
   const RequestContext& caller = caller_;
   Workers pool(1);
@@ -145,7 +144,7 @@ TEST_P(PosixTest, ADirectoryThatIsExportedTwiceHasOneIdentityOfEachFileAndTwoHan
     EXPECT_EQ((*again)->Identify(ours).error(), Error::kBadHandle);
     EXPECT_EQ(*(*again)->Identify(theirs.result->handle), *fs().Identify(ours));
     EXPECT_NE(*(*again)->Identify(theirs.result->handle), *fs().Identify(root_));
-    // The same after a restart.
+    // The handle is the same after a restart.
     if (kept) {
       EXPECT_EQ(*kept, theirs.result->handle);
     }
@@ -153,8 +152,8 @@ TEST_P(PosixTest, ADirectoryThatIsExportedTwiceHasOneIdentityOfEachFileAndTwoHan
   }
 }
 
-// With both kinds of handles, and with those that were given before.
-TEST_P(PosixTest, WhatAnotherExportServesIsSeenButNotEntered) {
+// With both kinds of handles, and with handles that were given before the directory was covered.
+TEST_P(PosixTest, DirectoryOfAnotherExportIsListedButNotEntered) {
   stdfs::create_directory(exported() / "covered");
   WriteFile(exported() / "covered/file", "text");
   const RequestContext& caller = caller_;
@@ -184,10 +183,10 @@ TEST_P(PosixTest, WhatAnotherExportServesIsSeenButNotEntered) {
   }
 }
 
-TEST_P(PosixTest, AMountPointIsSeenButNotEntered) {
+TEST_P(PosixTest, MountPointIsListedButNotEntered) {
   stdfs::create_directory(exported() / "mounted");
   if (::mount("tmpfs", (exported() / "mounted").c_str(), "tmpfs", 0, nullptr) != 0) {
-    GTEST_SKIP() << "may not mount: run as root to try this";
+    GTEST_SKIP() << "cannot mount: run as root for this test";
   }
   EXPECT_EQ(LookupError(root_, "mounted"), Error::kAccess);
   const std::vector<suite::Listed> entries = List(root_, 10, true);
@@ -201,9 +200,9 @@ TEST_P(PosixTest, AMountPointIsSeenButNotEntered) {
   EXPECT_FALSE(LookupError(root_, "mounted"));
 }
 
-TEST_P(PosixTest, ListsEveryEntryWithItsErrorWhenNoDescriptorIsLeft) {
+TEST_P(PosixTest, ListsEveryEntryWithAnErrorWhenNoDescriptorIsLeft) {
   for (int i = 0; i < 300; ++i) Make(root_, "file" + std::to_string(i));
-  ASSERT_TRUE(backend().Restart());  // nothing is open that could be closed
+  ASSERT_TRUE(backend().Restart());  // no object is open that could be closed
   List(root_);                       // opens the directory
   std::vector<suite::Listed> entries;
   {
@@ -221,7 +220,7 @@ TEST_P(PosixTest, ListsEveryEntryWithItsErrorWhenNoDescriptorIsLeft) {
 TEST_P(PosixTest, HandlesAreNotStaleWhenNoDescriptorIsLeft) {
   const Handle directory = MakeDirectory(root_, "directory");
   const Handle file = Make(directory, "file");
-  ASSERT_TRUE(backend().Restart());  // nothing but the root is open
+  ASSERT_TRUE(backend().Restart());  // only the root is open
   {
     const NoFreeDescriptors none;
     EXPECT_EQ(StatError(file), Error::kDelay);
@@ -230,7 +229,7 @@ TEST_P(PosixTest, HandlesAreNotStaleWhenNoDescriptorIsLeft) {
   EXPECT_FALSE(StatError(file));
 }
 
-// Removes what is in a directory as soon as it is given the first entry.
+// Removes all entries of a directory when it receives the first one.
 class Remover : public suite::Collector {
  public:
   explicit Remover(stdfs::path directory) : Collector(1000), directory_(std::move(directory)) {}
@@ -253,19 +252,19 @@ TEST_P(PosixTest, SkipsEntriesThatVanishWhileTheyAreListed) {
       Await(fs().ReadDirectory(caller_, directory, {.cookie = {}, .verifier = {}, .with_nodes = true}, remover));
   ASSERT_TRUE(reply.result);
   EXPECT_TRUE(reply.result->eof);
-  // One may have been looked at before.
+  // The server may have read the attributes of one entry before the removal.
   EXPECT_LE(remover.entries.size(), 3u);
   for (const suite::Listed& entry : remover.entries) EXPECT_FALSE(entry.error) << entry.name;
 }
 
-TEST_P(PosixTest, AFileThatWasCommittedCanBeExecuted) {
+TEST_P(PosixTest, CommittedFileCanBeExecuted) {
   const Handle file = Make(root_, "script", 0755);
   ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n").result);
   ASSERT_TRUE(Await(fs().Commit(caller_, file)).result);
   EXPECT_EQ(WEXITSTATUS(std::system((exported() / "script").c_str())), 7);
 }
 
-// Octets of an access control list as the kernel takes it: version 2, then { tag, permissions, id } each.
+// The octets of an access control list for the kernel: version 2, then { tag, permissions, id } for each entry.
 std::string AclOf(std::initializer_list<std::array<uint32_t, 3>> entries) {
   std::string octets("\2\0\0\0", 4);
   for (const auto& [tag, permissions, id] : entries) {
@@ -276,8 +275,8 @@ std::string AclOf(std::initializer_list<std::array<uint32_t, 3>> entries) {
   return octets;
 }
 
-TEST_P(PosixTest, AccessControlListsCount) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(PosixTest, AppliesAccessControlLists) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle file = Make(root_, "file", 0600);
   constexpr uint32_t kNoId = UINT32_MAX;
   const std::string acl =
@@ -285,7 +284,7 @@ TEST_P(PosixTest, AccessControlListsCount) {
   caller_ = As(1003, 1);
   EXPECT_EQ(suite::ErrorOf(Read(file, 0, 10).result), Error::kAccess);
   if (::setxattr((exported() / "file").c_str(), "system.posix_acl_access", acl.data(), acl.size(), 0) != 0) {
-    GTEST_SKIP() << "no access control lists on this file system";
+    GTEST_SKIP() << "this file system has no access control lists";
   }
   EXPECT_TRUE(Read(file, 0, 10).result);
   EXPECT_EQ(Await(fs().Access(caller_, file, 0x3f)).result, kAccessRead);
@@ -294,7 +293,7 @@ TEST_P(PosixTest, AccessControlListsCount) {
   EXPECT_EQ(suite::ErrorOf(Read(file, 0, 10).result), Error::kAccess);
 }
 
-// AsCaller leaves the caller's groups behind on the thread that has acted as the caller.
+// The groups of the current thread. A thread that acted as a caller keeps the groups of the caller.
 std::vector<gid_t> GroupsOfThread() {
   std::vector<gid_t> groups(NGROUPS_MAX);
   const auto count = ::syscall(SYS_getgroups, groups.size(), groups.data());
@@ -304,15 +303,15 @@ std::vector<gid_t> GroupsOfThread() {
 
 constexpr std::array<uint32_t, 1> kGroups = {4242};
 
-// Such a thread could not use its RDMA devices any more.
-TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereThereIsAnAccessControlList) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+// A thread that acted as a caller could not use its RDMA devices afterwards.
+TEST_P(PosixTest, LoopThreadDoesNotActAsTheCallerToCheckAnAccessControlList) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle file = Make(root_, "file", 0600);
   constexpr uint32_t kNoId = UINT32_MAX;
   const std::string acl =
       AclOf({{0x01, 6, kNoId}, {0x04, 0, kNoId}, {0x08, 6, kGroups[0]}, {0x10, 6, kNoId}, {0x20, 0, kNoId}});
   if (::setxattr((exported() / "file").c_str(), "system.posix_acl_access", acl.data(), acl.size(), 0) != 0) {
-    GTEST_SKIP() << "no access control lists on this file system";
+    GTEST_SKIP() << "this file system has no access control lists";
   }
   const std::vector<gid_t> before = GroupsOfThread();
   caller_ = As(1003, 1, kGroups);
@@ -324,15 +323,15 @@ TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereThereIsAnAccessControlL
   EXPECT_EQ(GroupsOfThread(), before);
 }
 
-TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereSpaceIsLow) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(PosixTest, LoopThreadDoesNotActAsTheCallerWhenSpaceIsLow) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Scratch scratch(kDisk);
   const std::string image = scratch.outside() / "image", disk = scratch.outside() / "disk";
   stdfs::create_directory(disk);
   const bool made = posix::MakeFileSystem(image, "ext4", "8M");
   const posix::LoopDevice device(image);
   if (!made || device.name().empty() || ::mount(device.name().c_str(), disk.c_str(), "ext4", 0, nullptr) != 0) {
-    GTEST_SKIP() << "cannot mount a disk from a file: run as root, with e2fsprogs, to try this";
+    GTEST_SKIP() << "cannot mount a disk from a file: run as root, with e2fsprogs, for this test";
   }
   Replace(disk.c_str(), backend().options());
   const Handle file = Make(root_, "file", 0666);
@@ -344,8 +343,8 @@ TEST_P(PosixTest, TheLoopsThreadNeverActsAsTheCallerWhereSpaceIsLow) {
   EXPECT_EQ(::umount(disk.c_str()), 0);
 }
 
-// Each thread with a loop of its own, as a server's are; all in one directory.
-TEST_P(PosixTest, SeveralLoopsShareIt) {
+// Each thread has its own loop, as in a server, and all use one directory.
+TEST_P(PosixTest, ServesSeveralLoops) {
   constexpr int kThreads = 3, kRounds = 30;
   const Handle shared = Make(root_, "shared", 0666);
   std::atomic<int> failures = 0;
@@ -385,11 +384,11 @@ TEST_P(PosixTest, SeveralLoopsShareIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
-  EXPECT_EQ(List(root_).size(), 3u) << "dots, and what they shared";
-  backend_.reset();  // its pool may be about to leave a Post() to one of the loops
+  EXPECT_EQ(List(root_).size(), 3u) << "the two dots and the shared file";
+  backend_.reset();  // before the loops end, because a thread of its pool may still be in Post() of one of them
 }
 
-TEST_P(PosixTest, TheCacheIsBounded) {
+TEST_P(PosixTest, LimitsOpenObjects) {
   posix::Options options = With(HandleMethod::kBest);
   options.objects = std::make_shared<posix::OpenObjects>(10);
   Replace(kDisk, options);
@@ -397,13 +396,13 @@ TEST_P(PosixTest, TheCacheIsBounded) {
   EXPECT_LE(backend().posix_fs().open_objects(), 10u);
 }
 
-TEST_P(PosixTest, LargeReadsAreRangesOfTheFile) {
+TEST_P(PosixTest, LargeReadsReturnRangesOfTheFile) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, suite::Pattern(200'000)).result);
   const Observed<ReadReply> large = Read(file, 100, 100'000);
   const Observed<ReadReply> small = Read(file, 100, 1000);
   if (GetParam().name == "DiskWithoutCache") {
-    EXPECT_FALSE(large.result->data.is_file()) << "it was told not to";
+    EXPECT_FALSE(large.result->data.is_file()) << "the options forbid it";
   } else {
     EXPECT_TRUE(large.result->data.is_file());
   }
@@ -411,7 +410,7 @@ TEST_P(PosixTest, LargeReadsAreRangesOfTheFile) {
   EXPECT_TRUE(suite::TextOf(large.result->data) == suite::Pattern(200'000).substr(100, 100'000));
 }
 
-TEST_P(PosixTest, WhatIsNotInMemoryIsReadFromTheDisk) {
+TEST_P(PosixTest, ReadsUncachedDataFromTheDisk) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, suite::Pattern(2'000'000), Stability::kFileSync).result);
   const auto forget = [&] {
@@ -424,7 +423,7 @@ TEST_P(PosixTest, WhatIsNotInMemoryIsReadFromTheDisk) {
   EXPECT_TRUE(ReadText(file, 4000, 1000) == suite::Pattern(2'000'000).substr(4000, 1000));
 }
 
-TEST_P(PosixTest, SyncedMetadataIsNoDifferentToLookAt) {
+TEST_P(PosixTest, SyncedMetadataDoesNotChangeResults) {
   posix::Options options = With(HandleMethod::kBest);
   options.sync_metadata = true;
   Replace(kDisk, options);
@@ -452,7 +451,7 @@ class SetupTest : public testing::Test {
   Workers pool_{1};
 };
 
-TEST_F(SetupTest, SaysWhatIsWrongWithWhatIsToBeServed) {
+TEST_F(SetupTest, ReportsAnInvalidExportedDirectory) {
   posix::Options options;
   options.state_directory = scratch_.state();
   EXPECT_EQ(Refusal("/no/such/place", options), "no such directory: /no/such/place");
@@ -460,7 +459,7 @@ TEST_F(SetupTest, SaysWhatIsWrongWithWhatIsToBeServed) {
   EXPECT_EQ(Refusal(scratch_.exported(), options), "");
 }
 
-TEST_F(SetupTest, SaysWhatIsWrongWithTheStateDirectory) {
+TEST_F(SetupTest, ReportsAnInvalidStateDirectory) {
   posix::Options options;
   options.state_directory = "/dev/null/state";
   EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("/dev/null/state"));
@@ -469,8 +468,8 @@ TEST_F(SetupTest, SaysWhatIsWrongWithTheStateDirectory) {
   EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr("is damaged"));
 }
 
-// The table's rows as another program might have left them: its root was an assertion.
-TEST_F(SetupTest, BeginsATableAnewThatHasNoRoot) {
+// Another program may have left such a table. Earlier versions asserted that it has a row for the root.
+TEST_F(SetupTest, ResetsATableWithoutARoot) {
   posix::Options options;
   options.state_directory = scratch_.state();
   options.handles = HandleMethod::kTable;
@@ -488,7 +487,7 @@ TEST_F(SetupTest, BeginsATableAnewThatHasNoRoot) {
   EXPECT_THAT(Refusal(scratch_.exported(), options), testing::HasSubstr(table.string() + " is damaged"));
 }
 
-TEST_F(SetupTest, KeepsItsSecretsToItself) {
+TEST_F(SetupTest, CreatesStateFilesForTheOwnerOnly) {
   for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
     posix::Options options;
     options.state_directory = scratch_.state();

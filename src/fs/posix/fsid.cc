@@ -22,14 +22,14 @@ namespace {
 
 constexpr size_t kUuidSize = 16;
 
-// Linux's <linux/fs.h> has it since 6.9.
+// Defined by Linux 6.9 and later in <linux/fs.h>.
 struct KernelUuid {
   uint8_t size;
   uint8_t octets[kUuidSize];
 };
 constexpr unsigned long kGetUuid = _IOR(0x15, 0, KernelUuid);
 
-// XFS's own headers are not the kernel's: XFS_IOC_FSGEOMETRY_V1, in which the UUID has this place.
+// XFS_IOC_FSGEOMETRY_V1 with the place of the UUID. The kernel's headers do not define it.
 struct XfsGeometry {
   uint32_t counts[8];
   uint64_t blocks[4];
@@ -42,13 +42,13 @@ constexpr long kXfsMagic = 0x58465342;
 
 uint64_t Fold(ConstBytes uuid) {
   if (uuid.size() != kUuidSize) return SipHash({0, 0}, uuid);
-  // As the kernel makes an f_fsid of one.
+  // Computes the value as the kernel does for f_fsid.
   uint64_t halves[2];
   std::memcpy(halves, uuid.data(), sizeof halves);
   return halves[0] ^ halves[1];
 }
 
-// "1b4e28ba-2fa1-11d2-883f-0016d3cca427", and what FAT and others have in its place.
+// Parses "1b4e28ba-2fa1-11d2-883f-0016d3cca427", and the shorter identifiers of FAT and others.
 std::vector<std::byte> ParseUuid(std::string_view text) {
   std::vector<std::byte> octets;
   int high = -1;
@@ -69,7 +69,7 @@ std::vector<std::byte> ParseUuid(std::string_view text) {
 }  // namespace
 
 bool IsDeviceNumber(uint64_t kernel_fsid, const Device& device) {
-  // The kernel's new_encode_dev().
+  // The encoding is that of the kernel's new_encode_dev().
   const uint64_t encoded = (device.minor & 0xff) | uint64_t{device.major} << 8 | uint64_t{device.minor & ~0xffu} << 12;
   return kernel_fsid == encoded;
 }
@@ -114,7 +114,7 @@ std::optional<uint64_t> SuperblockOf(int fd) {
   struct statx stat{};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stat) != 0 || (stat.stx_mask & STATX_MNT_ID) == 0)
     return std::nullopt;
-  // "36 35 98:0 /root /mnt ...": the mount, its parent, and the device of the superblock.
+  // A line is "36 35 98:0 /root /mnt ...": the mount, its parent, and the device of the superblock.
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream words(line);

@@ -1,4 +1,4 @@
-// What a file system is called, whatever number its device has.
+// Tests of the fsid, which must not depend on the number of the device.
 #include "fs/posix/fsid.h"
 
 #include <fcntl.h>
@@ -31,14 +31,14 @@ std::vector<std::byte> Octets(std::string_view text) {
   return {octets.begin(), octets.end()};
 }
 
-TEST(FsidTest, IsTheKernelsWhereThatIsMadeOfTheUuid) {
+TEST(FsidTest, IsTheKernelsFsidIfThatDependsOnTheUuid) {
   EXPECT_EQ(FsidOf({.kernel_fsid = 0x1234'5678'9abc'def0, .device = kOne}), 0x1234'5678'9abc'def0u);
   EXPECT_EQ(FsidOf({.kernel_fsid = 0x1234'5678'9abc'def0, .device = kOther, .uuid = Octets("sixteen octets..")}),
             0x1234'5678'9abc'def0u);
 }
 
-// As XFS, FAT and many more have it (the kernel's huge_encode_dev).
-TEST(FsidTest, DependsOnTheUuidAloneWhereTheKernelGivesTheDeviceNumber) {
+// XFS, FAT and many others report the device number (huge_encode_dev of the kernel).
+TEST(FsidTest, DependsOnTheUuidOnlyIfTheKernelReportsTheDeviceNumber) {
   const auto uuid = Octets("sixteen octets..");
   const uint64_t one = FsidOf({.kernel_fsid = 0x801, .device = kOne, .uuid = uuid});
   EXPECT_EQ(one, FsidOf({.kernel_fsid = 0x1230fd45, .device = kOther, .uuid = uuid}));
@@ -47,35 +47,35 @@ TEST(FsidTest, DependsOnTheUuidAloneWhereTheKernelGivesTheDeviceNumber) {
             FsidOf({.kernel_fsid = 0, .device = kOther, .uuid = Octets("four")}));
 }
 
-TEST(FsidTest, IsTheDeviceNumberWhereNobodyKnowsBetter) {
+TEST(FsidTest, IsTheDeviceNumberWithoutAUuid) {
   EXPECT_EQ(FsidOf({.kernel_fsid = 0, .device = kOne}), makedev(8, 1));
   EXPECT_EQ(FsidOf({.kernel_fsid = 0x801, .device = kOne}), makedev(8, 1));
   EXPECT_NE(FsidOf({.kernel_fsid = 0, .device = kOther}), FsidOf({.kernel_fsid = 0, .device = kOne}));
 }
 
-// On a machine where that is there, a directory like udev's.
-TEST(FsidTest, FindsTheUuidThatUdevKnows) {
+// The test makes a directory like that of udev, with a device node.
+TEST(FsidTest, FindsTheUuidInTheDirectoryOfUdev) {
   std::string folder = "/var/tmp/penstock-test-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string device = folder + "/device";
   const bool made = ::mknod(device.c_str(), S_IFBLK | 0600, makedev(7, 4321)) == 0;
   std::filesystem::create_symlink(device, folder + "/1b4e28ba-2fa1-11D2-883f-0016d3cca427");
   std::filesystem::create_symlink(folder, folder + "/00000000-2fa1-11D2-883f-0016d3cca427");
-  // No file system: neither the kernel nor XFS knows a UUID.
+  // /proc is not on a disk: neither the kernel nor XFS reports a UUID.
   const FileDescriptor fd(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto found = FindUuid(fd.get(), {.major = 7, .minor = 4321}, folder);
   const auto none = FindUuid(fd.get(), {.major = 7, .minor = 4322}, folder);
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(none.empty());
-  if (!made) GTEST_SKIP() << "may not make devices: run as root to try this";
+  if (!made) GTEST_SKIP() << "cannot make devices: run as root for this test";
   ASSERT_EQ(found.size(), 16u);
   EXPECT_EQ(found[0], std::byte{0x1b});
   EXPECT_EQ(found[6], std::byte{0x11});
   EXPECT_EQ(found[15], std::byte{0x27});
 }
 
-// The kernel's own, attached by one loop device and then by another.
-TEST(FsidTest, StaysWhereADiskIsAttachedUnderAnotherNumber) {
+// The file system is attached by one loop device, and then by another.
+TEST(FsidTest, StaysTheSameUnderAnotherDeviceNumber) {
   std::string folder = "/var/tmp/penstock-test-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string image = folder + "/image", mounted = folder + "/mounted";
@@ -86,7 +86,7 @@ TEST(FsidTest, StaysWhereADiskIsAttachedUnderAnotherNumber) {
   std::vector<Seen> seen;
   const bool made = MakeFileSystem(image, "ext4", "4M");
   {
-    std::vector<std::unique_ptr<LoopDevice>> loops;  // the first keeps its number from the second
+    std::vector<std::unique_ptr<LoopDevice>> loops;  // the first device stays, so that the second has another number
     for (int attempt = 0; attempt < 2 && made; ++attempt) {
       const LoopDevice& loop = *loops.emplace_back(std::make_unique<LoopDevice>(image));
       if (loop.name().empty() || ::mount(loop.name().c_str(), mounted.c_str(), "ext4", 0, nullptr) != 0) break;
@@ -99,12 +99,12 @@ TEST(FsidTest, StaysWhereADiskIsAttachedUnderAnotherNumber) {
     }
   }
   std::filesystem::remove_all(folder);
-  if (seen.size() < 2) GTEST_SKIP() << "cannot mount disks from files: run as root, with e2fsprogs, to try this";
+  if (seen.size() < 2) GTEST_SKIP() << "cannot mount disks from files: run as root, with e2fsprogs, for this test";
   EXPECT_NE(seen[0].device, seen[1].device);
   EXPECT_EQ(seen[0].fsid, seen[1].fsid);
 }
 
-TEST(FsidTest, TheSuperblockIsTheDeviceWhereThereIsOnlyOne) {
+TEST(FsidTest, SuperblockIsTheDeviceOfAFileSystemWithOneDevice) {
   const FileDescriptor fd(::open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat stat{};
   ASSERT_EQ(::fstat(fd.get(), &stat), 0);

@@ -26,7 +26,7 @@ SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory) {
 }
 
 SipKey KeyOfExport(const SipKey& kept, std::string_view name, ConstBytes identity) {
-  // { which half: 1, the name's size: 8, the name, the identity }
+  // { which half of the key: 1, the size of the name: 8, the name, the identity }
   std::vector<std::byte> text(1 + sizeof(uint64_t));
   StoreBig<uint64_t>(text.data() + 1, name.size());
   const ConstBytes named = AsBytes(name);

@@ -1,4 +1,4 @@
-// The key that handles are signed with.
+// The key that signs handles.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,12 @@
 
 namespace penstock::fs::posix {
 
-// The key in `directory`, made on first use. One server at a time: see StateDirectory.
+// Loads the key from `directory`, and makes one on first use. Only one server may use the directory: see
+// StateDirectory.
 SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory);
 
-// An export's own key, made of the one that is kept, so that a handle of one export is none of any other, even of the same
-// directory. `identity` tells directories from each other that were exported by one name.
+// Derives the key of an export from the kept key, so that a handle of one export is invalid in all others, even in
+// those of the same directory. `identity` distinguishes directories that were exported under the same name.
 SipKey KeyOfExport(const SipKey& kept, std::string_view name, ConstBytes identity);
 
 }  // namespace penstock::fs::posix

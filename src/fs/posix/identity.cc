@@ -17,10 +17,11 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-// What this thread's groups are now, where they have been set.
+// The groups of this thread, if it has set them.
 thread_local std::optional<std::vector<uint32_t>> thread_groups;
 
-// glibc's setgroups() would change every thread. Groups that cannot be (unknown to a user namespace, or -1) leave none.
+// Calls the kernel directly, because setgroups() of glibc would change all threads. Invalid groups (unknown to a user
+// namespace, or -1) leave the thread with none.
 bool SetThreadGroups(std::span<const uint32_t> groups) {
   if (thread_groups && std::ranges::equal(*thread_groups, groups)) return true;
   const bool done = ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
@@ -30,7 +31,7 @@ bool SetThreadGroups(std::span<const uint32_t> groups) {
   return true;
 }
 
-// setfsuid() does not tell whether it did anything: ask by setting what cannot be.
+// setfsuid() does not report failure. A second call with an invalid uid returns the current one.
 bool SetFileSystemUid(uid_t uid) {
   ::setfsuid(uid);
   return static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))) == uid;
@@ -68,7 +69,8 @@ void DropResourceOverride() {
 AsCaller::AsCaller(const ServerIdentity& server, const Credentials& caller)
     : active_(server.acts_as_callers() && (caller.uid != 0 || caller.gid != 0)) {
   if (!active_) return;
-  // Whoever cannot be is nobody: to go on with root's rights instead would be a hole. Nobody can be, we tried at start.
+  // An invalid caller id becomes nobody, because root's rights would be a security hole. At the start the server
+  // checked that it can become nobody.
   if (!SetFileSystemGid(caller.gid)) SetFileSystemGid(kNobody);
   if (caller.uid == 0) return;
   SetThreadGroups(caller.groups);
@@ -77,7 +79,7 @@ AsCaller::AsCaller(const ServerIdentity& server, const Credentials& caller)
 
 AsCaller::~AsCaller() {
   if (!active_) return;
-  const int error = errno;  // of what was done as the caller
+  const int error = errno;  // errno of the caller's system calls
   ::setfsuid(0);
   ::setfsgid(0);
   errno = error;

@@ -1,4 +1,4 @@
-// Acting as the caller, so that the kernel decides what the caller may do.
+// Acts as the caller of a request, so that the kernel checks what the caller may do.
 #pragma once
 
 #include <sys/types.h>
@@ -9,13 +9,14 @@
 
 namespace penstock::fs::posix {
 
-// Who the server is. Started by root it acts as each caller in turn; else everybody acts as it.
+// The identity of the server process. If root started it, it acts as each caller in turn; otherwise all callers act
+// as the server's user.
 class ServerIdentity {
  public:
   ServerIdentity();
 
   bool acts_as_callers() const { return acts_as_callers_; }
-  // Whose rights count: the caller's, or the server's own.
+  // The credentials whose rights count: the caller's, or the server's own.
   Credentials Effective(const Credentials& caller) const {
     return acts_as_callers_ ? caller : Credentials{uid_, gid_, groups_};
   }
@@ -27,17 +28,17 @@ class ServerIdentity {
   bool acts_as_callers_;
 };
 
-// Takes from this thread, and from those that it starts later, the right to use space beyond quotas and limits, which root
-// has (CAP_SYS_RESOURCE): what the server writes is its callers'.
+// Takes CAP_SYS_RESOURCE from this thread and from the threads that it starts later. With it, root may exceed quotas
+// and limits, which must not happen for data of callers.
 void DropResourceOverride();
 
-// While it lives, this thread (and no other) makes its system calls as the caller. The kernel takes the capabilities
-// that override permissions from a thread whose file-system uid is not root's, and gives them back with it. Costs six
-// short system calls (uid and gid: there, was it done, and back); the groups, which mean nothing to root, stay until
-// another caller's are needed. Costs nothing for a caller who is root.
+// While an instance lives, this thread (and no other) makes its system calls as the caller. The kernel removes the
+// capabilities that override permissions from a thread whose file-system uid is not root's, and restores them
+// afterwards. This costs six short system calls (set, check and restore uid and gid). The groups have no effect for
+// root and stay until another caller needs other groups. It costs nothing if the caller is root.
 //
-// For threads of the pool, never for a loop's. The thread's credentials are other ones afterwards, though they say the
-// same, and the kernel refuses such a thread the RDMA devices that it has open.
+// Only for threads of the pool, not for a loop's thread. Afterwards the thread has new credentials with the same
+// contents, and the kernel refuses such a thread the use of RDMA devices that it opened before.
 class AsCaller {
  public:
   AsCaller(const ServerIdentity& server, const Credentials& caller);

@@ -19,7 +19,8 @@
 namespace penstock::fs::posix {
 namespace {
 
-// { kind: 1, tag of all that follows: 8, digest of what is covered: 4, the kernel's type: 1, the kernel's octets }
+// { kind: 1, tag of the rest: 8, digest of the covered directories: 4, the kernel's handle type: 1, the kernel's
+// handle }
 constexpr size_t kTagAt = 1;
 constexpr size_t kSignedAt = 9;
 constexpr size_t kTypeAt = 13;
@@ -31,8 +32,8 @@ struct KernelHandle {
   struct file_handle& get() { return *reinterpret_cast<struct file_handle*>(bytes); }
 };
 
-// How long to wait before each further try to open a handle. Another file takes microseconds to make, and milliseconds
-// where the disk or the processors are busy.
+// The pauses before each further attempt to open a handle. Another file is created within microseconds, or within
+// milliseconds if the disk or the processors are busy.
 constexpr std::chrono::microseconds kPauses[] = {std::chrono::microseconds(100), std::chrono::milliseconds(1),
                                                  std::chrono::milliseconds(10)};
 
@@ -76,11 +77,11 @@ Result<Handle> KernelHandles::HandleOfParent(int fd, const Stat&) { return Sign(
 Result<Identity> KernelHandles::Identify(const Handle& handle) const {
   const ConstBytes bytes = handle.bytes();
   PENSTOCK_CHECK(CheckKind(bytes, HandleKind::kKernel, kOctetsAt + 1));
-  // Forged, another export's, or signed with a key that is lost.
+  // The handle is forged, is another export's, or was signed with a lost key.
   if (LoadBig<uint64_t>(bytes.data() + kTagAt) != SipHash(key_, bytes.subspan(kSignedAt))) {
     return std::unexpected(Error::kBadHandle);
   }
-  // Of a file that may be covered by now.
+  // The file of the handle may be covered now.
   if (LoadBig<uint32_t>(bytes.data() + kSignedAt) != covered_) return std::unexpected(Error::kStale);
   return Identity{superblock_, *Handle::FromBytes(bytes.subspan(kTypeAt))};
 }
@@ -95,7 +96,7 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   std::memcpy(kernel.get().f_handle, octets.data(), octets.size());
   std::expected<FileDescriptor, int> opened = OpenPatiently(kernel.get());
   if (!opened) {
-    // The kernel finds fault with a handle of ours where its inode is gone.
+    // The kernel rejects a valid handle if its inode is gone.
     if (opened.error() == EINVAL || opened.error() == ENOENT) return std::unexpected(Error::kStale);
     return std::unexpected(FromErrno(opened.error()));
   }
@@ -109,9 +110,9 @@ Result<FileDescriptor> KernelHandles::Open(const Handle& handle) {
   return fd;
 }
 
-// ENOMEM has two meanings. Either the kernel has no memory; or the file is gone, and another file with its inode number
-// is being made at this moment (Linux: an inode in the state I_CREATING). The second one is over soon, and then the
-// handle is stale. So try again a few times before the caller hears of it.
+// ENOMEM has two meanings. Either the kernel has no memory, or the file is gone and another file with its inode
+// number is being created at this moment (Linux: an inode in the state I_CREATING). The second case ends soon, and
+// then the handle is stale. So the function tries several times before it returns the error.
 std::expected<FileDescriptor, int> KernelHandles::OpenPatiently(struct file_handle& handle) const {
   constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
   for (auto pause = std::begin(kPauses);; ++pause) {

@@ -1,5 +1,5 @@
-// Handles made of the kernel's own (name_to_handle_at): they survive renames and restarts by themselves, and know when
-// an inode number has been used again. They need CAP_DAC_READ_SEARCH.
+// Handles made from the kernel's own handles (name_to_handle_at). They survive renames and restarts, and become stale
+// when an inode number is reused. They need CAP_DAC_READ_SEARCH.
 #pragma once
 
 #include <fcntl.h>
@@ -15,19 +15,20 @@
 
 namespace penstock::fs::posix {
 
-// The kernel opens any file of the file system for whoever can name its inode, so a handle is signed with the export's own
-// key. Nobody without it makes a handle of a file that the server never showed in this export. The key is made of
-// the one that is kept in the state directory, the export's name, and the exported directory's identity. A handle says
-// besides which directories were covered by other exports when it was given, and is stale once others are. A directory is besides looked for beneath the root
-// whenever it is opened anew, which costs two readlinks and is remembered for as long as its descriptor is cached; a
-// file needs none (the kernel may not even know its name then), so one that was moved out of the tree stays open to
-// those who had its handle, as with the kernel server's no_subtree_check.
+// The kernel opens any file of the file system for a caller that names its inode, so a handle is signed with the
+// export's own key: only the server can make a handle, and only for files that it showed in this export. The key is
+// derived from the kept key of the state directory, the export's name, and the identity of the exported directory. A
+// handle also contains a digest of the directories that other exports covered when it was given, and is stale once
+// that set changes. A directory is checked to be below the root whenever it is opened again; this costs two
+// readlinks, and the result holds while its descriptor is cached. A file is not checked (the kernel may not even know
+// its name), so a file that was moved out of the tree stays accessible by its handle, as with the kernel server's
+// no_subtree_check.
 class KernelHandles final : public HandleSource {
  public:
   using OpenByHandle = std::function<int(int mount_fd, struct file_handle* handle, int flags)>;
 
-  // kNotSupported where the kernel or our rights do not allow it. `root` is open for reading and outlives this.
-  // `open_by_handle` is the system call; tests pass one that fails.
+  // Fails with kNotSupported if the kernel or the server's rights do not allow kernel handles. `root` is open for
+  // reading and outlives the instance. `open_by_handle` is the system call; tests pass a function that fails.
   static Result<std::unique_ptr<KernelHandles>> Make(int root, const Volume& volume, const SipKey& key,
                                                      std::string_view export_name, Covers covers = {},
                                                      OpenByHandle open_by_handle = ::open_by_handle_at);
@@ -45,7 +46,7 @@ class KernelHandles final : public HandleSource {
   KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers)
       : root_(root), superblock_(superblock), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
   Result<Handle> Sign(int fd) const;
-  // Or the errno of the last try.
+  // Returns the errno of the last attempt if all fail.
   std::expected<FileDescriptor, int> OpenPatiently(struct file_handle& handle) const;
 
   const int root_;
@@ -53,7 +54,7 @@ class KernelHandles final : public HandleSource {
   const OpenByHandle open_by_handle_;
   const Covers covers_;
   SipKey key_{};
-  uint32_t covered_ = 0;  // a digest of what Covers has; zero for nothing
+  uint32_t covered_ = 0;  // a digest of the covered directories; zero if there are none
   Handle root_handle_;
 };
 

@@ -1,4 +1,4 @@
-// The kernel's handles where the kernel refuses to open one. file_system_test.cc tests everything else.
+// Tests of kernel handles that the kernel refuses to open. file_system_test.cc tests all other properties.
 #include "fs/posix/kernel_handles.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class KernelHandlesTest : public testing::Test {
       errno = ENOMEM;
       return -1;
     });
-    if (!made) GTEST_SKIP() << "the kernel gives no file handles here: run as root to try this";
+    if (!made) GTEST_SKIP() << "the kernel gives no file handles: run as root for this test";
     handles_ = *std::move(made);
     calls_ = 0;
   }
@@ -42,7 +42,7 @@ class KernelHandlesTest : public testing::Test {
                                export_name, std::move(covers), std::move(open));
   }
 
-  // A new file, and its handle.
+  // Makes a file and returns its handle.
   Handle MakeFile() {
     const FileDescriptor file(::openat(root_.get(), "file", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
     EXPECT_TRUE(file);
@@ -53,7 +53,7 @@ class KernelHandlesTest : public testing::Test {
 
   const std::filesystem::path path_;
   const FileDescriptor root_;
-  int failures_ = 0;  // so many calls from now on end with ENOMEM
+  int failures_ = 0;  // this number of calls fails with ENOMEM from now on
   int calls_ = 0;
   std::unique_ptr<KernelHandles> handles_;
 
@@ -72,8 +72,8 @@ TEST_F(KernelHandlesTest, OpensAFileAfterAShortageOfMemory) {
   EXPECT_EQ(calls_, 2);
 }
 
-// While another file is being made with the number of the removed one, ext4 answers ENOMEM.
-TEST_F(KernelHandlesTest, ReportsARemovedFileAsStaleWhileItsNumberIsUsedAgain) {
+// While another file is being created with the inode number of the removed one, ext4 fails with ENOMEM.
+TEST_F(KernelHandlesTest, ReportsARemovedFileAsStaleWhileItsInodeNumberIsReused) {
   const Handle file = MakeFile();
   ASSERT_EQ(::unlinkat(root_.get(), "file", 0), 0);
   failures_ = 2;
@@ -82,7 +82,7 @@ TEST_F(KernelHandlesTest, ReportsARemovedFileAsStaleWhileItsNumberIsUsedAgain) {
   EXPECT_EQ(opened.error(), Error::kStale);
 }
 
-TEST_F(KernelHandlesTest, AsksTheCallerToComeLaterWhereMemoryStaysShort) {
+TEST_F(KernelHandlesTest, DelaysTheCallerIfMemoryStaysShort) {
   const Handle file = MakeFile();
   failures_ = 1000;
   const auto opened = handles_->Open(file);
@@ -91,7 +91,7 @@ TEST_F(KernelHandlesTest, AsksTheCallerToComeLaterWhereMemoryStaysShort) {
   EXPECT_LT(calls_, 10);
 }
 
-TEST_F(KernelHandlesTest, AHandleIsGoodInItsOwnExportAlone) {
+TEST_F(KernelHandlesTest, HandleIsValidInItsOwnExportOnly) {
   const Handle file = MakeFile();
   const auto other = Make("/other");
   ASSERT_TRUE(other);
@@ -103,7 +103,7 @@ TEST_F(KernelHandlesTest, AHandleIsGoodInItsOwnExportAlone) {
   EXPECT_TRUE((*same)->Open(file));
 }
 
-TEST_F(KernelHandlesTest, AFileHasOneIdentityInAllExports) {
+TEST_F(KernelHandlesTest, FileHasOneIdentityInAllExports) {
   const Handle file = MakeFile();
   const auto other = Make("/other");
   ASSERT_TRUE(other);
@@ -115,7 +115,7 @@ TEST_F(KernelHandlesTest, AFileHasOneIdentityInAllExports) {
   EXPECT_NE(*handles_->Identify(file), *handles_->Identify(handles_->Root()));
 }
 
-// Handles of the first versions said nothing of their export.
+// Handles of the first versions did not depend on the export.
 TEST_F(KernelHandlesTest, HandlesOfEarlierVersionsAreStale) {
   const Handle file = MakeFile();
   std::vector<std::byte> octets(file.bytes().begin(), file.bytes().end());

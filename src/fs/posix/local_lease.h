@@ -1,4 +1,4 @@
-// Leases on the real file (fcntl(2), F_SETLEASE).
+// Leases that the kernel keeps on the file (fcntl(2), F_SETLEASE).
 #pragma once
 
 #include <memory>
@@ -10,12 +10,13 @@
 
 namespace penstock::fs::posix {
 
-// A read lease. Opening the file for writing breaks it, and so does truncate(2): that waits until the lease is given up, for
-// /proc/sys/fs/lease-break-time seconds at most, or fails with EWOULDBLOCK where it must not wait. Opens of the server's own are
-// no exception. The process gets SIGIO when a lease is broken.
+// A read lease. It is broken when a program opens the file for writing or truncates it. That program waits until the
+// lease is given up, at most for the seconds of /proc/sys/fs/lease-break-time, or fails with EWOULDBLOCK if it must
+// not wait. Opens by the server break the lease as well. The kernel sends SIGIO to the process when a lease is
+// broken.
 class FileLease final : public LocalLease {
  public:
-  // `file` is open for reading. Takes the file's owner, or CAP_LEASE. `pool` closes the file, and outlives the lease.
+  // `file` is open for reading. Needs the file's owner or CAP_LEASE. `pool` closes the file, and outlives the lease.
   static LeaseReply Take(const SharedFile& file, Workers& pool);
 
   FileLease(SharedFile file, Workers& pool) : file_(std::move(file)), pool_(pool) {}

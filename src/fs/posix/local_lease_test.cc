@@ -1,4 +1,5 @@
-// Leases on served files: this process writes to them as another program would, by opens that do not wait.
+// Tests of leases on served files. This process acts as the other program too: it opens the files for writing without
+// waiting.
 #include "fs/posix/local_lease.h"
 
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 namespace penstock::fs::posix {
 namespace {
 
-std::atomic<int> broken_leases = 0;  // signals
+std::atomic<int> broken_leases = 0;  // the number of signals received
 
 Options WithLeases(size_t max_descriptors = 1000) {
   Options options = With(HandleMethod::kBest);
@@ -73,7 +74,7 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
     return Await(fs().Commit(context, file)).result;
   }
 
-  // Errno of a local program's open for writing that does not wait; zero.
+  // The errno of a local program's open for writing that does not wait, or zero.
   int ErrorOfOpen(const std::string& name = "file") const {
     const FileDescriptor opened(::open(PathOf(name).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
     return opened ? 0 : errno;
@@ -89,14 +90,14 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
   struct sigaction before_{};
 };
 
-TEST_P(LocalLeaseTest, IsBrokenByAnOpenForWritingThatSucceedsWhenItIsGivenUp) {
+TEST_P(LocalLeaseTest, IsBrokenByAnOpenForWritingThatSucceedsAfterItsRelease) {
   LeaseReply held = OpenLease();
   ASSERT_TRUE(held.lease);
   EXPECT_FALSE(held.lease->IsBroken());
   FileDescriptor opened(-1);
   std::thread program([&] { opened = FileDescriptor(::open(PathOf("file").c_str(), O_WRONLY | O_CLOEXEC)); });
   while (!held.lease->IsBroken()) std::this_thread::yield();
-  EXPECT_FALSE(OpenLease().lease) << "the program is to have the file";
+  EXPECT_FALSE(OpenLease().lease) << "the program has precedence";
   held.lease = nullptr;
   program.join();
   EXPECT_TRUE(opened);
@@ -118,7 +119,7 @@ TEST_P(LocalLeaseTest, IsBrokenByAnOpenThatDoesNotWait) {
   AwaitSignal();
 }
 
-TEST_P(LocalLeaseTest, StaysWithReadersAndSeveralHolders) {
+TEST_P(LocalLeaseTest, AllowsReadersAndSeveralHolders) {
   const LeaseReply one = OpenLease();
   const LeaseReply another = OpenLease();
   const FileDescriptor reader(::open(PathOf("file").c_str(), O_RDONLY | O_CLOEXEC));
@@ -126,7 +127,7 @@ TEST_P(LocalLeaseTest, StaysWithReadersAndSeveralHolders) {
   EXPECT_FALSE(one.lease->IsBroken() || another.lease->IsBroken());
 }
 
-TEST_P(LocalLeaseTest, IsNotToBeHadWhereAProgramWrites) {
+TEST_P(LocalLeaseTest, IsRefusedWhileAProgramHasTheFileOpenForWriting) {
   const FileDescriptor writer(::open(PathOf("file").c_str(), O_WRONLY | O_CLOEXEC));
   const LeaseReply reply = OpenLease();
   EXPECT_FALSE(reply.lease);
@@ -134,13 +135,13 @@ TEST_P(LocalLeaseTest, IsNotToBeHadWhereAProgramWrites) {
 }
 
 // The server keeps a file open for writing after a WRITE.
-TEST_P(LocalLeaseTest, IsToBeHadWhereTheServerItselfHasWritten) {
+TEST_P(LocalLeaseTest, IsGrantedAfterAWriteByTheServer) {
   const Handle file = HandleOf();
   ASSERT_TRUE(Write(file));
   EXPECT_TRUE(OpenLease().lease);
 }
 
-TEST_P(LocalLeaseTest, DelaysTheServersOwnWritesUntilItIsGivenUp) {
+TEST_P(LocalLeaseTest, DelaysWritesByTheServerUntilItsRelease) {
   const Handle file = HandleOf();
   LeaseReply held = OpenLease();
   EXPECT_EQ(Write(file), std::unexpected(Error::kDelay));
@@ -149,7 +150,7 @@ TEST_P(LocalLeaseTest, DelaysTheServersOwnWritesUntilItIsGivenUp) {
   EXPECT_TRUE(Write(file));
 }
 
-TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
+TEST_P(LocalLeaseTest, IsNotBrokenByCommitsAndLocksOfTheServer) {
   const Handle file = HandleOf();
   const LeaseReply held = OpenLease();
   EXPECT_TRUE(Commit(file));
@@ -161,7 +162,7 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerCommitsOrLocks) {
   EXPECT_EQ(broken_leases, 0);
 }
 
-TEST_P(LocalLeaseTest, StaysWhereTheServerLocksThroughAnotherExportOrWithTheFileOpenedAnew) {
+TEST_P(LocalLeaseTest, IsNotBrokenByLocksThroughAnotherExportOrAReopenedFile) {
   const RequestContext context = Root();
   const LeaseReply held = OpenLease();
   ASSERT_TRUE(held.lease);
@@ -184,7 +185,7 @@ TEST_P(LocalLeaseTest, StaysWhereTheServerLocksThroughAnotherExportOrWithTheFile
   EXPECT_EQ(broken_leases, 0);
 }
 
-TEST_P(LocalLeaseTest, OfSomebodyElseDelaysExclusiveLocksUntilItIsGivenUp) {
+TEST_P(LocalLeaseTest, DelaysExclusiveLocksUntilItsRelease) {
   const RequestContext context = Root();
   const Handle file = HandleOf();
   LeaseReply held = OpenLease();
@@ -196,8 +197,8 @@ TEST_P(LocalLeaseTest, OfSomebodyElseDelaysExclusiveLocksUntilItIsGivenUp) {
   EXPECT_TRUE((*locks)->CanExclude());
 }
 
-// There are descriptors enough: none is given up for it.
-TEST_P(LocalLeaseTest, IsNotTakenForAShortageOfDescriptors) {
+// Enough descriptors are left, so none is closed for the call.
+TEST_P(LocalLeaseTest, DoesNotCountAsAShortageOfDescriptors) {
   const RequestContext context = Root();
   for (const char* name : {"1", "2", "3"}) {
     MakeFile(name);
@@ -210,8 +211,8 @@ TEST_P(LocalLeaseTest, IsNotTakenForAShortageOfDescriptors) {
   EXPECT_EQ(backend_->posix_fs().open_objects(), open);
 }
 
-TEST_P(LocalLeaseTest, IsNotTakenBeyondTheBound) {
-  Replace(WithLeases(16));  // an eighth of these
+TEST_P(LocalLeaseTest, IsLimitedToAnEighthOfTheDescriptors) {
+  Replace(WithLeases(16));  // leases may use an eighth of these
   MakeFile("second");
   MakeFile("third");
   const LeaseReply first = OpenLease();
@@ -221,11 +222,11 @@ TEST_P(LocalLeaseTest, IsNotTakenBeyondTheBound) {
   EXPECT_FALSE(none.lease || none.contended);
   EXPECT_EQ(ErrorOfOpen("third"), 0);
   second.lease = nullptr;
-  // Its file is closed on the pool.
+  // The pool closes the file of the second lease.
   while (!OpenLease("third").lease) std::this_thread::yield();
 }
 
-TEST_P(LocalLeaseTest, IsNotTakenForProgramsThatDoNotHandleTheSignal) {
+TEST_P(LocalLeaseTest, IsNotTakenWithoutTheOption) {
   Replace(With(HandleMethod::kBest));
   const LeaseReply none = OpenLease();
   EXPECT_FALSE(none.lease || none.contended);

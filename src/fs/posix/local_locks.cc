@@ -14,24 +14,24 @@
 namespace penstock::fs::posix {
 namespace {
 
-constexpr uint64_t kLargest = INT64_MAX;  // that an offset can be
+constexpr uint64_t kLargest = INT64_MAX;  // the largest offset
 
-// Nothing for a range that is beyond all that a local program can lock.
+// Returns no value for a range beyond the offsets that local programs can lock.
 std::optional<struct flock> ToKernel(uint64_t first, uint64_t last, short type) {
   if (first > kLargest) return std::nullopt;
   struct flock lock{};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(first);
-  // Zero reaches to the end.
+  // Zero means up to the end.
   lock.l_len = last >= kLargest ? 0 : static_cast<off_t>(last - first + 1);
   return lock;
 }
 
 short TypeOf(bool exclusive) { return exclusive ? F_WRLCK : F_RDLCK; }
 
-// To the server, whoever else has the file: by the file's mode, since it is immutable or on a read-only file system; or since it is
-// executed (ETXTBSY), for as long as that may be. A lease is no such reason, it goes when it is broken.
+// Whether the server cannot open the file at all: because of the file's mode, because it is immutable or on a
+// read-only file system, or because it is being executed (ETXTBSY). A lease is not such a reason: the open breaks it.
 bool IsForbidden(Error error) { return error == Error::kAccess || error == Error::kPerm || error == Error::kReadOnly; }
 
 }  // namespace
@@ -41,20 +41,21 @@ OfdLocks::OfdLocks(SharedFile file, Workers& pool)
 
 OfdLocks::~OfdLocks() {
   Unlock(0, UINT64_MAX);
-  // Closing a file that was removed frees its space, which takes time.
+  // Closing a removed file frees its space, which takes time.
   pool_.Post([last = std::move(file_)]() mutable { last.reset(); });
 }
 
 std::optional<LocalLocks::Conflict> OfdLocks::Lock(uint64_t first, uint64_t last, bool exclusive) {
-  // The kernel gives no exclusive lock to who may only read. A shared one keeps writers away at least; readers that are there already
-  // are in the way all the same.
+  // The kernel grants no exclusive lock on a file that is open for reading only. A shared lock at least excludes
+  // writers. Existing locks of readers still conflict.
   if (exclusive && !can_exclude_) {
     if (auto reader = Test(first, last, true)) return reader;
   }
   auto lock = ToKernel(first, last, TypeOf(exclusive && can_exclude_));
   if (!lock || ::fcntl(file_->get(), F_OFD_SETLK, &*lock) == 0) return std::nullopt;
-  if (errno != EAGAIN && errno != EACCES) return std::nullopt;  // it cannot be had: nobody else has it either
-  // It may be gone by now: then the answer names the range that was asked for.
+  // the kernel cannot lock the file at all, so no other program has a lock
+  if (errno != EAGAIN && errno != EACCES) return std::nullopt;
+  // The conflicting lock may be gone by now; then the requested range is returned.
   return Test(first, last, exclusive).value_or(Conflict{first, last, true});
 }
 
@@ -73,8 +74,8 @@ std::optional<LocalLocks::Conflict> OfdLocks::Test(uint64_t first, uint64_t last
                   .process = lock->l_pid > 0 ? static_cast<uint64_t>(lock->l_pid) : 0};
 }
 
-// For shared locks a descriptor that can only read: to open the file for writing would break leases on it, our own among them, and those
-// are no matter to who only reads.
+// Opens the file for reading only if the lock is shared. Opening it for writing would break leases on it, including
+// the server's own, although a reader does not conflict with them.
 Result<SharedFile> OpenForLocks(const Object& object, bool exclusive, OpenObjects& objects) {
   const auto open = [&](int mode) {
     return objects.OpenResult([&] { return Reopen(object.fd(), mode | O_NONBLOCK); });

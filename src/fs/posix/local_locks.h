@@ -1,4 +1,4 @@
-// Locks on the real file, for local programs (fcntl(2), "open file description locks").
+// Byte-range locks that the kernel keeps on the file for local programs (fcntl(2), "open file description locks").
 #pragma once
 
 #include <memory>
@@ -10,15 +10,16 @@
 
 namespace penstock::fs::posix {
 
-// Of one owner, who has an open file description of its own: so the kernel tells owners from each other, and closing it
-// gives up what was left. They conflict with other programs' locks by fcntl() of both kinds, and not with those by flock().
+// The locks of one owner, which has its own open file description. So the kernel distinguishes owners, and closing
+// the description gives up all their locks. They conflict with fcntl() locks of other programs, of both kinds, but
+// not with flock() locks.
 //
-// Locks are the kernel's own business, in memory, on the file systems for which these are made (see KeepsLocksInMemory).
-// So nothing waits here.
+// On file systems for which instances are made (see KeepsLocksInMemory), the kernel keeps locks in memory. So no
+// method waits.
 class OfdLocks final : public LocalLocks {
  public:
-  // `file` is nobody else's open file description, open for reading; open for writing, too, where it is to exclude readers. `pool`
-  // closes it, and outlives this.
+  // `file` is an open file description for this owner only. It is open for reading, and also for writing if exclusive
+  // locks are to exclude readers. `pool` closes it, and outlives the instance.
   OfdLocks(SharedFile file, Workers& pool);
   ~OfdLocks() override;
 
@@ -34,11 +35,11 @@ class OfdLocks final : public LocalLocks {
   Workers& pool_;
 };
 
-// A file description of its own for the locks of one owner; `exclusive` as in FileSystem::OpenLocks. Null where the server may not read
-// the file, or there are too many such descriptions. May block.
+// Opens a file description for the locks of one owner; `exclusive` as in FileSystem::OpenLocks. Returns null if the
+// server may not read the file, or if too many descriptions are open for locks. May block.
 Result<SharedFile> OpenForLocks(const Object& object, bool exclusive, OpenObjects& objects);
 
-// Not those of a network or of FUSE, where another machine or another program is asked for each lock.
+// Returns false for network file systems and FUSE, where another machine or program decides about each lock.
 bool KeepsLocksInMemory(int fd);
 
 }  // namespace penstock::fs::posix

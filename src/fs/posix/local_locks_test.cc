@@ -1,4 +1,4 @@
-// Locks that local programs see: those of other open files, here, as another program would have them.
+// Tests of locks that local programs see. Other open file descriptions in this process act as the programs.
 #include "fs/posix/local_locks.h"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ class OfdLocksTest : public testing::Test {
   std::unique_ptr<OfdLocks> MakeLocks(int flags = O_RDWR) {
     return std::make_unique<OfdLocks>(std::make_shared<const FileDescriptor>(Open(flags)), pool_);
   }
-  // By a local program.
+  // Locks as a local program does.
   bool Lock(short type, off_t start, off_t length) {
     struct flock lock{};
     lock.l_type = type;
@@ -52,14 +52,14 @@ class OfdLocksTest : public testing::Test {
   }
 };
 
-TEST_F(OfdLocksTest, KeepsLocalProgramsFromWhatAClientHasLocked) {
+TEST_F(OfdLocksTest, ExcludesLocalProgramsFromTheLockedRange) {
   EXPECT_FALSE(ours_->Lock(10, 19, true));
   EXPECT_FALSE(Lock(F_RDLCK, 15, 1));
   EXPECT_TRUE(Lock(F_WRLCK, 0, 10));
   EXPECT_TRUE(Lock(F_WRLCK, 20, 0));
 }
 
-TEST_F(OfdLocksTest, TellsOfALocalProgramsLock) {
+TEST_F(OfdLocksTest, ReportsTheLockOfALocalProgram) {
   ASSERT_TRUE(Lock(F_WRLCK, 100, 50));
   const auto conflict = ours_->Lock(120, UINT64_MAX, false);
   ASSERT_TRUE(conflict);
@@ -71,8 +71,8 @@ TEST_F(OfdLocksTest, TellsOfALocalProgramsLock) {
   EXPECT_FALSE(ours_->Lock(150, UINT64_MAX, true));
 }
 
-// One with a lock of the older kind.
-TEST_F(OfdLocksTest, NamesTheProcessWhereTheSystemKnowsIt) {
+// The process has a lock of the older kind (F_SETLK), which belongs to a process.
+TEST_F(OfdLocksTest, ReportsTheProcessOfAPosixLock) {
   int ready[2], done[2];
   ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
   ASSERT_EQ(::pipe2(done, O_CLOEXEC), 0);
@@ -98,41 +98,41 @@ TEST_F(OfdLocksTest, NamesTheProcessWhereTheSystemKnowsIt) {
   EXPECT_EQ(conflict->last, 9u);
 }
 
-TEST_F(OfdLocksTest, TellsOwnersFromEachOther) {
+TEST_F(OfdLocksTest, DistinguishesOwners) {
   EXPECT_FALSE(ours_->Lock(0, 9, false));
   EXPECT_FALSE(others_->Lock(0, 9, false));
   EXPECT_FALSE(Lock(F_WRLCK, 5, 1));
   ours_->Unlock(0, UINT64_MAX);
-  EXPECT_FALSE(Lock(F_WRLCK, 5, 1)) << "the other owner still shares it";
+  EXPECT_FALSE(Lock(F_WRLCK, 5, 1)) << "the other owner still has a lock";
   others_->Unlock(5, 5);
   EXPECT_TRUE(Lock(F_WRLCK, 5, 1));
   EXPECT_FALSE(Lock(F_WRLCK, 4, 1));
 }
 
-TEST_F(OfdLocksTest, GivesAllUpAtItsEnd) {
+TEST_F(OfdLocksTest, ReleasesAllLocksAtItsEnd) {
   EXPECT_FALSE(ours_->Lock(0, UINT64_MAX, true));
   EXPECT_FALSE(Lock(F_RDLCK, 1, 1));
   ours_.reset();
   EXPECT_TRUE(Lock(F_RDLCK, 1, 1));
 }
 
-// No local program can lock there either.
-TEST_F(OfdLocksTest, RangesBeyondTheLargestOffsetAreTheClientsAlone) {
+// Local programs cannot lock offsets beyond the largest one either.
+TEST_F(OfdLocksTest, SkipsRangesBeyondTheLargestOffset) {
   EXPECT_FALSE(ours_->Lock(uint64_t{1} << 63, UINT64_MAX, true));
   EXPECT_FALSE(ours_->Lock(INT64_MAX, uint64_t{1} << 63, true));
   EXPECT_FALSE(Lock(F_RDLCK, INT64_MAX, 1));
 }
 
-// Of a file that the server may only read.
-TEST_F(OfdLocksTest, KeepsAtLeastWritersFromWhatItCannotLockExclusively) {
+// The server may only read the file.
+TEST_F(OfdLocksTest, ExcludesOnlyWritersFromAFileThatIsOpenForReading) {
   const auto read_only = MakeLocks(O_RDONLY);
   EXPECT_FALSE(read_only->CanExclude());
   EXPECT_TRUE(ours_->CanExclude());
   EXPECT_FALSE(read_only->Lock(0, 9, true));
   EXPECT_FALSE(Lock(F_WRLCK, 0, 10));
-  EXPECT_FALSE(read_only->Lock(0, 19, true)) << "it is not in its own way";
+  EXPECT_FALSE(read_only->Lock(0, 19, true)) << "an owner does not conflict with itself";
   EXPECT_TRUE(Lock(F_RDLCK, 20, 10));
-  EXPECT_TRUE(read_only->Lock(25, 29, true)) << "who reads is in the way of an exclusive lock";
+  EXPECT_TRUE(read_only->Lock(25, 29, true)) << "a reader conflicts with an exclusive lock";
   EXPECT_FALSE(read_only->Lock(25, 29, false));
 }
 

@@ -14,8 +14,8 @@
 namespace penstock::fs::posix {
 namespace {
 
-// Whether the kernel has failed to put on the disk what was written to the file, and has not said so by this descriptor. It
-// tells whoever waits for any pages: here for those at the file's largest offset, which are none.
+// Whether the kernel failed to write data of the file to the disk, and has not yet reported this to this descriptor.
+// A wait for any pages reports it; this waits for the pages at the largest offset, which do not exist.
 bool HasLostWrites(int fd) {
   if (::sync_file_range(fd, INT64_MAX - 1, 1, SYNC_FILE_RANGE_WAIT_BEFORE) == 0) return false;
   return errno == EIO || errno == ENOSPC || errno == EDQUOT;
@@ -38,8 +38,8 @@ std::unique_lock<std::mutex> Object::Lock(Patience patience) {
   return patience == Patience::kNone ? std::unique_lock(mutex_, std::try_to_lock) : std::unique_lock(mutex_);
 }
 
-// O_NONBLOCK: somebody's lease on the file makes us try again later, not wait. Not opened under the lock, since room may have to
-// be made for it.
+// O_NONBLOCK: if another program has a lease on the file, the call fails with kDelay instead of waiting. The lock is
+// not held while the file is opened, because descriptors of other objects may have to be closed for it.
 std::optional<Result<SharedFile>> Object::OpenOnce(SharedFile& file, int flags, Patience patience) {
   const bool writes = &file == &writer_;
   {
@@ -55,7 +55,7 @@ std::optional<Result<SharedFile>> Object::OpenOnce(SharedFile& file, int flags, 
   bool note = false;
   {
     const std::lock_guard lock(mutex_);
-    if (file) return file;  // another thread's was first
+    if (file) return file;  // another thread was first
     file = mine;
     note = writes && !std::exchange(writer_noted_, true);
   }
@@ -94,7 +94,7 @@ void Object::NoteLostWrites() const {
 
 void Object::TakeWriter(Files& taken) {
   NoteLostWrites();
-  // An adopted file serves both.
+  // An adopted file is used for both.
   if (reader_ == writer_) taken.reader = std::exchange(reader_, nullptr);
   taken.writer = std::exchange(writer_, nullptr);
 }

@@ -1,4 +1,4 @@
-// An object of the served tree that is open. open_objects.h keeps them.
+// An open object of the served tree. open_objects.h keeps all of them.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@ class OpenObjects;
 
 using SharedFile = std::shared_ptr<const FileDescriptor>;
 
-// Any thread. Up to three descriptors: the object itself (O_PATH), and, from first use on, one to read and one to
-// write. All of them count in OpenObjects.
+// Any thread. An object has up to three descriptors: one for the object itself (O_PATH), and from the first use on
+// one for reading and one for writing. All of them count in OpenObjects.
 class Object : public std::enable_shared_from_this<Object> {
  public:
-  // `verifier` is that of unstable writes: it becomes another where the kernel has lost some.
+  // `verifier` is the verifier of unstable writes. It changes when the kernel has lost writes.
   Object(const Handle& handle, FileDescriptor path, FileType type, std::shared_ptr<OpenObjects> all,
          std::shared_ptr<std::atomic<uint64_t>> verifier);
   ~Object();
@@ -29,58 +29,63 @@ class Object : public std::enable_shared_from_this<Object> {
   FileType type() const { return type_; }
   bool is_directory() const { return type_ == FileType::kDirectory; }
 
-  // For regular files and directories; opened with the server's own rights. Absent where impatient and it is not open yet:
-  // quotas, say, are read from the disk then.
+  // For regular files and directories. Opens with the server's own rights. If impatient, returns no value unless the
+  // descriptor is open already, because opening may read from the disk (quotas, for example).
   std::optional<Result<SharedFile>> Reader(Patience patience);
   Result<SharedFile> Reader() { return *Reader(Patience::kMayBlock); }
   // For regular files.
   std::optional<Result<SharedFile>> Writer(Patience patience);
   Result<SharedFile> Writer() { return *Writer(Patience::kMayBlock); }
-  // The latter where it is open; else null.
+  // The descriptor for writing if it is open, else null.
   SharedFile OpenWriter();
-  // A file that was made just now is open already, whatever its mode allows.
+  // Takes the descriptor of a file that was just created, which is open for reading and writing whatever its mode
+  // allows.
   void Adopt(SharedFile file);
 
-  // A file that is open for writing cannot be executed on the server's machine, so nobody keeps it open for long. One that the
-  // server's user may not open again stays open: its client may write on.
-  // At once, for a client that has done with the file.
+  // A file that is open for writing cannot be executed on the server's machine, so the descriptor for writing is not
+  // kept for long. A file that the server's user could not open again stays open, because its client may continue to
+  // write.
+  // Closes the descriptor for writing now, when a client is done with the file.
   void DropWriter();
-  // The same for a file that no client has open any more, whether it can be opened again or not.
+  // Closes the descriptor for writing of a file that no client has open, even if it could not be opened again.
   void CloseWriter();
-  // Closes it where nobody has asked for it since the last call. False where another call may find something to do.
+  // Closes the descriptor for writing if it was not used since the last call. Returns false if a later call may have
+  // work to do.
   bool CloseUnusedWriter();
-  // Closes what nobody uses now and can be opened again, but for the object itself. How many descriptors.
+  // Closes the descriptors for reading and writing that are unused and can be opened again. Returns their number.
   size_t CloseUnused();
-  // How many descriptors are closed when the object goes.
+  // The number of descriptors that are closed when the object is destroyed.
   size_t CountUnused();
 
-  // Whether an access control list says more than the mode does. Known for as long as the ctime does not move. Absent where
-  // impatient and the kernel may not have it in memory: it does once it was asked, since we have the object open.
+  // Whether the object has an access control list that says more than its mode. The result is kept until the ctime
+  // changes. If impatient, returns no value where the kernel may have to read the list from the disk; after the first
+  // read the kernel has it in memory, since the object is open.
   std::optional<bool> HasAcl(const Timestamp& ctime, Patience patience);
-  // It is about to be changed here, perhaps faster than the kernel's clock shows.
+  // Forgets the result of HasAcl() before a change that the ctime may not show.
   void ForgetAcl();
 
-  // Whether it is to stay although its last name goes.
+  // Whether the object is kept after its last name was removed.
   bool pinned() const { return pinned_.load(std::memory_order_relaxed); }
 
-  // Held around a change and the attributes before and after it (wcc_data), so that no other change of this server's
-  // gets between them. Best effort: of others on the server's machine it knows nothing.
+  // Held during a change and while the attributes before and after it are read (wcc_data), so that no other change by
+  // this server intervenes. It does not exclude changes by other programs of the machine.
   std::mutex changing;
-  // Held while a directory is read: its descriptor has one position.
+  // Held while a directory is read, because its descriptor has one position.
   std::mutex listing;
 
  private:
-  // What was taken out, to be closed when the lock is gone.
+  // Descriptors that were taken out, to be closed after the lock is released.
   struct Files {
     SharedFile reader, writer;
   };
 
   std::optional<Result<SharedFile>> OpenOnce(SharedFile& file, int flags, Patience patience);
-  // Owns nothing where impatient and another thread has it, perhaps while it waits for the disk.
+  // If impatient, returns an unlocked lock when another thread holds the mutex, perhaps while that thread waits for
+  // the disk.
   std::unique_lock<std::mutex> Lock(Patience patience);
   bool CanOpen(int mode) const;
-  // Those that follow are called under the lock.
-  bool Uses(const SharedFile& file) const;  // somebody else does
+  // The caller of the following methods holds the lock.
+  bool Uses(const SharedFile& file) const;  // whether another reference exists
   void TakeWriter(Files& taken);
   void NoteLostWrites() const;
 
@@ -92,12 +97,12 @@ class Object : public std::enable_shared_from_this<Object> {
   friend class OpenObjects;
   std::atomic<bool> pinned_ = false;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   SharedFile reader_;
   SharedFile writer_;
-  bool writer_was_used_ = false;  // since CloseUnusedWriter()
-  bool writer_noted_ = false;     // CloseUnusedWriter() is going to be called
-  bool acl_read_ = false;         // at some time
+  bool writer_was_used_ = false;  // since the last CloseUnusedWriter()
+  bool writer_noted_ = false;     // OpenObjects will call CloseUnusedWriter()
+  bool acl_read_ = false;         // whether the list was read at least once
   bool acl_known_ = false;
   bool has_acl_ = false;
   Timestamp acl_ctime_;

@@ -11,12 +11,12 @@
 namespace penstock::fs::posix {
 namespace {
 
-// How many descriptors are given up where the kernel has no more: others want some, too.
+// The number of descriptors to close when the kernel has no more; others need some, too.
 constexpr size_t kRoom = 16;
-// How many objects in use are looked at in each shard for what they do not need.
+// The number of objects in use per shard that are searched for unneeded descriptors.
 constexpr size_t kBusyLookedAt = 64;
 
-// A descriptor and its place in the count.
+// A descriptor that counts until it is closed.
 struct CountedFile {
   CountedFile(FileDescriptor opened, std::shared_ptr<std::atomic<size_t>> counted)
       : file(std::move(opened)), count(std::move(counted)) {
@@ -58,8 +58,8 @@ SharedFile OpenObjects::ShareFor(Purpose purpose, FileDescriptor file) {
   part.descriptors->fetch_sub(1);
   if (part.told.Allows(std::chrono::steady_clock::now())) {
     log::warn(
-        "clients hold too many {} for programs of this host to see all of them; raise the limit of open files "
-        "(ulimit -n, LimitNOFILE=)",
+        "clients hold too many {}: programs of this host do not see all of them; raise the limit of open files "
+        "(ulimit -n, or LimitNOFILE= of systemd)",
         purpose == Purpose::kLocks ? "locks" : "delegations");
   }
   return nullptr;
@@ -76,14 +76,14 @@ void OpenObjects::TellShortage() {
   const int error = errno;
   if (told_.Allows(std::chrono::steady_clock::now())) {
     log::warn(
-        "a file cannot be opened, its client has to come later: the kernel has no more descriptors ({} are open for "
-        "what is served); raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
+        "a file cannot be opened and its client must try again later: the kernel has no more descriptors ({} are open "
+        "for served files); raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
         descriptors());
   }
   errno = error;
 }
 
-// A few more, so that not every object that is opened has to look for one to close.
+// Closes a few more than necessary, so that not every opened object has to search for one to close.
 void OpenObjects::Trim() {
   const size_t now = descriptors();
   if (now > max_descriptors_) GiveUp(now - max_descriptors_ + std::min(max_descriptors_ / 64, kRoom));
@@ -100,7 +100,7 @@ size_t OpenObjects::GiveUp(size_t count) {
 }
 
 OpenObjects::Entries::iterator OpenObjects::OldestOf(Shard& shard) {
-  // Nobody gets another reference meanwhile: that takes the lock, or a reference.
+  // No other thread can get a reference meanwhile: that needs the lock, or an existing reference.
   for (size_t left = shard.by_use.size(); left > 0; --left) {
     const auto last = std::prev(shard.by_use.end());
     if (last->object.use_count() == 1) return last;
@@ -200,7 +200,7 @@ ObjectRef OpenObjects::Insert(const Key& key, ObjectRef object) {
 
 void OpenObjects::Erase(const Key& key) {
   Shard& shard = ShardOf(key);
-  ObjectRef erased;  // closes its descriptors when the lock is gone
+  ObjectRef erased;  // closes its descriptors after the lock is released
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.by_key.find(key);
   if (found == shard.by_key.end()) return;
@@ -212,11 +212,11 @@ void OpenObjects::Erase(const Key& key) {
   shard.by_key.erase(found);
 }
 
-// Half of the descriptors are for objects that can be given up.
+// At least half of the descriptors stay available for objects that can be closed.
 bool OpenObjects::Pin(const Key& key, const ObjectRef& object) {
   Shard& shard = ShardOf(key);
   const std::lock_guard lock(shard.mutex);
-  // `object` may have been evicted meanwhile, and opened once more.
+  // `object` may have been closed meanwhile, and opened again.
   const auto [at, is_new] = shard.by_key.try_emplace(key);
   if (is_new) {
     shard.by_use.push_front({.key = key, .object = object, .used = std::chrono::steady_clock::now()});

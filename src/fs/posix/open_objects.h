@@ -1,5 +1,5 @@
-// The objects that are open, of all exports: a handle finds its descriptors in one hash look-up. They share what the process has
-// of descriptors.
+// The open objects of all exports. A handle finds its descriptors in one hash look-up, and all objects share the
+// descriptors of the process.
 #pragma once
 
 #include <array>
@@ -18,29 +18,30 @@
 
 namespace penstock::fs::posix {
 
-// Any thread. One for the process: where there are more descriptors than it may have, or the kernel gives no more, objects that
-// nobody uses are closed, whichever export they belong to, those first that were not used the longest. An object that is in use,
-// or pinned, stays: its further descriptors go, where they are unused and can be opened again.
+// Any thread. The process has one instance. If it has more open descriptors than allowed, or if the kernel refuses
+// more, unused objects of all exports are closed, the least recently used first. An object that is in use or pinned
+// stays; its additional descriptors are closed if they are unused and can be opened again.
 class OpenObjects {
  public:
-  // So many descriptors, if that many can be spared.
+  // Allows this number of descriptors, if the process can spare them.
   explicit OpenObjects(size_t max_descriptors) : max_descriptors_(max_descriptors) {}
   ~OpenObjects();
 
-  // What the process may open, less `others` for connections and the like; half of it at least. Raises the process's limit as far as
-  // it may.
+  // The number of descriptors that the process may open, less `others` for connections and other uses, and at least
+  // half of it. Raises the process's limit as far as possible.
   static size_t MaxDescriptors(size_t others);
 
   size_t max_descriptors() const { return max_descriptors_; }
   size_t descriptors() const { return descriptors_->load(std::memory_order_relaxed); }
 
-  // Closes up to `count` descriptors that nobody uses. How many. May block shortly, holding no lock.
+  // Closes up to `count` unused descriptors and returns their number. May block for a short time, without a lock.
   size_t GiveUp(size_t count);
-  // Closes those for writing that nobody has asked for since the last call. To be called every second or so.
+  // Closes the descriptors for writing that were not used since the last call. The server calls this about once a
+  // second.
   void CloseUnusedWriters();
 
-  // `open` gives a descriptor, or -1 and errno. Where there is none to be had, it is called once more when some were given up. The
-  // caller reads errno.
+  // Calls `open`, which returns a descriptor, or -1 and sets errno. If no descriptor is left, closes some and calls
+  // it once more. The caller reads errno.
   template <class Function>
   FileDescriptor Open(Function open) {
     int fd = open();
@@ -48,8 +49,8 @@ class OpenObjects {
     if (fd < 0 && IsShortage(errno)) TellShortage();
     return FileDescriptor(fd);
   }
-  // The same for what gives a Result. kDelay has other causes as well, somebody else's lease among them: errno tells, so `open` leaves
-  // it as the call did that failed.
+  // The same for a function that returns a Result. kDelay has other causes too, as another program's lease. errno
+  // distinguishes them, so `open` must leave errno as the failed system call set it.
   template <class Function>
   auto OpenResult(Function open) {
     const auto is_shortage = [](const auto& opened) {
@@ -61,10 +62,10 @@ class OpenObjects {
     return opened;
   }
 
-  // Counted until its last holder lets go.
+  // The descriptor is counted until its last holder releases it.
   SharedFile Share(FileDescriptor file);
-  // The same for a file that is kept open for the locks or the lease on it: at most a quarter of all descriptors is for locks, an
-  // eighth for leases. Null where there are too many.
+  // The same for a file that is open for its locks or its lease. At most a quarter of all descriptors is used for
+  // locks, and an eighth for leases. Returns null if there are too many.
   enum class Purpose : uint8_t { kLocks, kLeases };
   SharedFile ShareFor(Purpose purpose, FileDescriptor file);
 
@@ -72,7 +73,7 @@ class OpenObjects {
   friend class Object;
   friend class ObjectCache;
 
-  // Handles tell objects apart within their export.
+  // A handle is unique within its export only.
   struct Key {
     const void* owner = nullptr;
     Handle handle;
@@ -88,26 +89,26 @@ class OpenObjects {
     ObjectRef object;
     TimePoint used;
     size_t pins = 0;
-    bool erased = false;  // goes with its last pin
+    bool erased = false;  // removed with its last pin
   };
   using Entries = std::list<Entry>;
   struct Shard {
     mutable std::mutex mutex;
-    Entries by_use;  // the most recent first
-    Entries pinned;  // the same
+    Entries by_use;  // the most recently used first
+    Entries pinned;  // the most recently used first
     std::unordered_map<Key, Entries::iterator, HashKey> by_key;
   };
 
   static bool IsShortage(int error) { return error == EMFILE || error == ENFILE; }
-  // False where nothing could be given up. Keeps errno.
+  // Returns false if no descriptor could be closed. Keeps errno.
   bool MakeRoom();
   // Keeps errno.
   void TellShortage();
-  // Gives up what is too much.
+  // Closes descriptors beyond the allowed number.
   void Trim();
   void Count() { descriptors_->fetch_add(1, std::memory_order_relaxed); }
   void Uncount() { descriptors_->fetch_sub(1, std::memory_order_relaxed); }
-  // It has a descriptor for writing from now on.
+  // Records that the object has a descriptor for writing.
   void NoteWriter(std::weak_ptr<Object> object);
 
   ObjectRef Find(const Key& key);
@@ -120,9 +121,9 @@ class OpenObjects {
 
   Shard& ShardOf(const Key& key) { return shards_[(HashKey{}(key) >> 32) % shards_.size()]; }
   static Entry& Use(Shard& shard, Entries::iterator entry);
-  // The oldest entry that nobody uses; those on the way to it that are in use become the youngest.
+  // Finds the least recently used entry that is unused. Entries in use that it passes become the most recently used.
   static Entries::iterator OldestOf(Shard& shard);
-  // Null where everything is in use.
+  // Returns null if all objects are in use.
   ObjectRef TakeOldest();
   size_t CloseUnusedOfBusy(size_t count);
 
@@ -132,17 +133,17 @@ class OpenObjects {
     const std::shared_ptr<std::atomic<size_t>> descriptors = std::make_shared<std::atomic<size_t>>(0);
     LogLimit told;
   };
-  std::array<Part, 2> parts_;  // of these, by Purpose
+  std::array<Part, 2> parts_;  // indexed by Purpose
   std::array<Shard, 16> shards_;
   std::atomic<size_t> pinned_ = 0;
-  std::atomic<size_t> next_busy_ = 0;  // the shard that is looked at first for what busy objects do not need
+  std::atomic<size_t> next_busy_ = 0;  // the shard to search first for unneeded descriptors of objects in use
   LogLimit told_;
 
-  std::mutex writers_mutex_;  // guards what follows
+  std::mutex writers_mutex_;  // guards the following members
   std::vector<std::weak_ptr<Object>> writers_;
 };
 
-// Those of one export. They are closed when it goes, but for those that somebody still has.
+// The open objects of one export. They are closed when it ends, except those that another holder has.
 class ObjectCache {
  public:
   explicit ObjectCache(std::shared_ptr<OpenObjects> all) : all_(std::move(all)) {}
@@ -152,13 +153,14 @@ class ObjectCache {
 
   const std::shared_ptr<OpenObjects>& all() const { return all_; }
 
-  // Null where it is not there.
+  // Returns null if no object has this handle.
   ObjectRef Find(const Handle& handle) { return all_->Find({this, handle}); }
-  // `object`, or the one of the same handle that came first.
+  // Returns `object`, or the object with the same handle that was inserted first.
   ObjectRef Insert(const ObjectRef& object) { return all_->Insert({this, object->handle()}, object); }
-  // Forgets it, unless it is pinned: then with its last pin.
+  // Removes the object, or if it is pinned, when its last pin is gone.
   void Erase(const Handle& handle) { all_->Erase({this, handle}); }
-  // The object of that handle is found until Unpin, which is called as often. False where too many are pinned.
+  // Keeps the object of that handle until Unpin() was called as often as Pin(). Returns false if too many objects are
+  // pinned.
   bool Pin(const ObjectRef& object) { return all_->Pin({this, object->handle()}, object); }
   void Unpin(const Handle& handle) { all_->Unpin({this, handle}); }
   size_t size() const { return all_->CountOf(this); }

@@ -1,4 +1,4 @@
-// Descriptors: all exports share them, nobody keeps them for nothing, and what is in use stays.
+// Tests of descriptors: all exports share them, unused descriptors are closed, and descriptors in use stay open.
 #include "fs/posix/open_objects.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ class OpenObjectsTest : public suite::FileSystemSuite {
   stdfs::path exported() { return backend().scratch().exported(); }
   FileSystem& posix_fs() { return backend().posix_fs(); }
 
-  // Exports that share so many descriptors; the first is the one that the fixture's calls go to.
+  // Starts exports that share this number of descriptors. The calls of the fixture go to the first export.
   void Serve(size_t exports, size_t descriptors) {
     backend_.reset();
     others_.clear();
@@ -39,7 +39,7 @@ class OpenObjectsTest : public suite::FileSystemSuite {
     caller_ = As(0, 0);
     for (; exports > 1; --exports) others_.push_back(std::make_unique<PosixBackend>(kDisk, options));
   }
-  // The same export, with nothing open.
+  // Restarts the export, so that no object is open.
   void Restart() {
     ASSERT_TRUE(backend().Restart());
     root_ = fs().Root();
@@ -49,7 +49,7 @@ class OpenObjectsTest : public suite::FileSystemSuite {
     suite::FileSystemSuite::TearDown();
   }
 
-  // Calls go to another export.
+  // Calls of the fixture go to another export from now on.
   void SwitchTo(size_t other) {
     std::swap(backend_, others_.at(other));
     root_ = fs().Root();
@@ -75,18 +75,18 @@ class OpenObjectsTest : public suite::FileSystemSuite {
   FailingDisk disk_;
 };
 
-TEST_P(OpenObjectsTest, AllExportsTogetherKeepToTheirNumber) {
+TEST_P(OpenObjectsTest, LimitsTheDescriptorsOfAllExportsTogether) {
   Serve(3, 60);
   for (size_t other = 0; other < 3; ++other) {
     const std::vector<Handle> files = MakeFiles(50);
     for (const Handle& file : files) EXPECT_EQ(ReadText(file), "");
     EXPECT_LE(objects_->descriptors(), 60u);
-    EXPECT_GT(objects_->descriptors(), 40u) << "what may be open stays open";
+    EXPECT_GT(objects_->descriptors(), 40u) << "objects within the limit stay open";
     SwitchTo(other % 2);
   }
 }
 
-TEST_P(OpenObjectsTest, IdleObjectsOfAnotherExportAreClosedWhenNoDescriptorIsLeft) {
+TEST_P(OpenObjectsTest, ClosesIdleObjectsOfAnotherExportWhenNoDescriptorIsLeft) {
   Serve(2, 1000);
   const std::vector<Handle> files = MakeFiles(20);
   Restart();
@@ -110,7 +110,7 @@ TEST_P(OpenObjectsTest, IdleObjectsOfAnotherExportAreClosedWhenNoDescriptorIsLef
   SwitchTo(0);
 }
 
-TEST_P(OpenObjectsTest, ThoseThatWereNotUsedTheLongestAreClosedFirst) {
+TEST_P(OpenObjectsTest, ClosesTheLeastRecentlyUsedObjectsFirst) {
   Serve(2, 1000);
   MakeFiles(10);
   const Handle used = Make(root_, "used");
@@ -122,12 +122,12 @@ TEST_P(OpenObjectsTest, ThoseThatWereNotUsedTheLongestAreClosedFirst) {
   const size_t all = objects_->descriptors();
   EXPECT_EQ(objects_->GiveUp(20), 20u);
   EXPECT_EQ(objects_->descriptors(), all - 20);
-  EXPECT_EQ(posix_fs().open_objects(), here - 10) << "two descriptors each";
+  EXPECT_EQ(posix_fs().open_objects(), here - 10) << "each object has two descriptors";
   EXPECT_FALSE(StatError(used));
-  EXPECT_EQ(objects_->descriptors(), all - 20) << "it was open";
+  EXPECT_EQ(objects_->descriptors(), all - 20) << "its object was still open";
 }
 
-TEST_P(OpenObjectsTest, WhatIsPinnedOrInUseIsNotClosed) {
+TEST_P(OpenObjectsTest, KeepsObjectsThatArePinnedOrInUse) {
   Serve(1, 1000);
   const Handle pinned = Make(root_, "pinned");
   const Handle read = Make(root_, "read");
@@ -138,12 +138,12 @@ TEST_P(OpenObjectsTest, WhatIsPinnedOrInUseIsNotClosed) {
   const Observed<ReadReply> reply = Read(read, 0, 100'000);
   ASSERT_TRUE(reply.result->data.is_file());
   objects_->GiveUp(1000);
-  EXPECT_EQ(objects_->descriptors(), 2u) << "the pinned object, and what is being sent";
+  EXPECT_EQ(objects_->descriptors(), 2u) << "the pinned object, and the file of the reply";
   EXPECT_EQ(ReadText(pinned), "text");
   EXPECT_TRUE(suite::TextOf(reply.result->data) == suite::Pattern(100'000));
 }
 
-TEST_P(OpenObjectsTest, HalfOfTheDescriptorsAtMostArePinned) {
+TEST_P(OpenObjectsTest, PinsAtMostHalfOfTheDescriptors) {
   Serve(2, 20);
   std::vector<Pinned> pins;
   for (size_t other = 0; other < 2; ++other) {
@@ -162,7 +162,7 @@ TEST_P(OpenObjectsTest, HalfOfTheDescriptorsAtMostArePinned) {
   EXPECT_TRUE(Await(fs().Pin(caller_, Make(root_, "another"))));
 }
 
-TEST_P(OpenObjectsTest, AQuarterOfTheDescriptorsAtMostIsForLocks) {
+TEST_P(OpenObjectsTest, UsesAtMostAQuarterOfTheDescriptorsForLocks) {
   Serve(2, 20);
   std::vector<std::shared_ptr<LocalLocks>> locks;
   for (size_t other = 0; other < 2; ++other) {
@@ -177,7 +177,7 @@ TEST_P(OpenObjectsTest, AQuarterOfTheDescriptorsAtMostIsForLocks) {
   EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return *Await(fs().OpenLocks(caller_, another, true)) != nullptr; }));
 }
 
-TEST_P(OpenObjectsTest, LocksAreDelayedWhereNoDescriptorIsLeft) {
+TEST_P(OpenObjectsTest, DelaysLocksWhenNoDescriptorIsLeft) {
   Serve(1, 1000);
   const Handle file = Make(root_, "file");
   const NoFreeDescriptors none;
@@ -186,8 +186,8 @@ TEST_P(OpenObjectsTest, LocksAreDelayedWhereNoDescriptorIsLeft) {
   }
 }
 
-// ETXTBSY: nobody can open it for writing while it runs, and that may be for ever.
-TEST_P(OpenObjectsTest, WhatIsExecutedIsLockedByADescriptorThatCanOnlyRead) {
+// ETXTBSY: a program cannot be opened for writing while it runs, which may be for ever.
+TEST_P(OpenObjectsTest, LocksARunningProgramByADescriptorForReading) {
   Serve(1, 1000);
   stdfs::copy_file("/bin/sleep", exported() / "program");
   const std::string path = exported() / "program";
@@ -206,8 +206,8 @@ TEST_P(OpenObjectsTest, WhatIsExecutedIsLockedByADescriptorThatCanOnlyRead) {
   EXPECT_TRUE((*ended)->CanExclude());
 }
 
-// Whatever the call has to open, and whenever it fails.
-TEST_P(OpenObjectsTest, NothingIsStaleAndNothingIsLeftBehindWhereverDescriptorsEnd) {
+// For all numbers of remaining descriptors, so that each step of a call fails once.
+TEST_P(OpenObjectsTest, ShortageOfDescriptorsMakesNothingStaleAndLeavesNothingBehind) {
   for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
     backend_ = std::make_unique<PosixBackend>(kDisk, With(method));
     root_ = fs().Root();
@@ -239,8 +239,8 @@ TEST_P(OpenObjectsTest, NothingIsStaleAndNothingIsLeftBehindWhereverDescriptorsE
   }
 }
 
-// It is known to be in no other export by a walk up to the root.
-TEST_P(OpenObjectsTest, ADirectoryBesideAnotherExportIsNotStaleWhereverDescriptorsEnd) {
+// The server checks by a walk up to the root that no other export covers the directory.
+TEST_P(OpenObjectsTest, ShortageOfDescriptorsDoesNotMakeADirectoryBesideAnotherExportStale) {
   stdfs::create_directories(exported() / "covered");
   stdfs::create_directories(exported() / "one/two/three");
   Workers pool(1);
@@ -267,7 +267,7 @@ TEST_P(OpenObjectsTest, ADirectoryBesideAnotherExportIsNotStaleWhereverDescripto
   }
 }
 
-TEST_P(OpenObjectsTest, AnEntryThatCannotBeLookedAtIsNotRemoved) {
+TEST_P(OpenObjectsTest, DoesNotRemoveAnEntryThatItCannotExamine) {
   Serve(1, 1000);
   Make(root_, "file");
   Restart();
@@ -280,22 +280,22 @@ TEST_P(OpenObjectsTest, AnEntryThatCannotBeLookedAtIsNotRemoved) {
 
 // --- Descriptors for writing
 
-TEST_P(OpenObjectsTest, AFileThatIsNotWrittenAnyMoreCanBeExecuted) {
+TEST_P(OpenObjectsTest, FileCanBeExecutedAfterTheLastWrite) {
   Serve(1, 1000);
   const Handle file = MakeProgram("program");
-  EXPECT_FALSE(CanBeExecuted("program")) << "a client may be about to write on";
+  EXPECT_FALSE(CanBeExecuted("program")) << "a client may continue to write";
   objects_->CloseUnusedWriters();
-  EXPECT_FALSE(CanBeExecuted("program")) << "it has been written since the last look";
+  EXPECT_FALSE(CanBeExecuted("program")) << "it was written since the last call";
   objects_->CloseUnusedWriters();
   EXPECT_TRUE(CanBeExecuted("program"));
-  ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n\n").result) << "it is opened again";
+  ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n\n").result) << "the file is opened again";
   EXPECT_FALSE(CanBeExecuted("program"));
   objects_->CloseUnusedWriters();
   objects_->CloseUnusedWriters();
   EXPECT_TRUE(CanBeExecuted("program"));
 }
 
-TEST_P(OpenObjectsTest, AFileThatIsBeingWrittenStaysOpen) {
+TEST_P(OpenObjectsTest, FileStaysOpenDuringWrites) {
   Serve(1, 1000);
   const Handle file = MakeProgram("program");
   for (int i = 0; i < 5; ++i) {
@@ -308,19 +308,19 @@ TEST_P(OpenObjectsTest, AFileThatIsBeingWrittenStaysOpen) {
     ASSERT_TRUE(Write(file, 20, "#").result);
   }
   objects_->CloseUnusedWriters();
-  EXPECT_FALSE(CanBeExecuted("program")) << "however often it was opened since the last look";
+  EXPECT_FALSE(CanBeExecuted("program")) << "the number of opens since the last call does not matter";
 }
 
-TEST_P(OpenObjectsTest, AFileThatNoClientHasOpenAnyMoreCanBeExecuted) {
+TEST_P(OpenObjectsTest, FileCanBeExecutedAfterItsLastPinIsReleased) {
   Serve(1, 1000);
   Pinned pin = *Await(fs().Pin(caller_, MakeProgram("program")));
   pin.reset();
   EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return CanBeExecuted("program"); }))
-      << "a thread of the pool closes it";
+      << "a thread of the pool closes the file";
 }
 
-// What a descriptor knows of writes that failed is not lost with it.
-TEST_P(OpenObjectsTest, TheVerifierIsAnotherWhenWritesWereLostBeforeTheirDescriptorIsClosed) {
+// A descriptor knows of failed writes. This knowledge must not be lost when it is closed.
+TEST_P(OpenObjectsTest, ChangesTheVerifierIfWritesWereLostBeforeADescriptorIsClosed) {
   Serve(1, 1000);
   const auto close_idle = [&] { objects_->GiveUp(1000); };
   const auto close_writers = [&] {
@@ -331,7 +331,7 @@ TEST_P(OpenObjectsTest, TheVerifierIsAnotherWhenWritesWereLostBeforeTheirDescrip
   for (const std::function<void()>& close : {std::function<void()>(close_idle), std::function<void()>(close_writers)}) {
     const WriteVerifier before = Write(file, 0, "text").result->verifier;
     close();
-    EXPECT_EQ(Await(fs().Commit(caller_, file)).result, before) << "nothing was lost";
+    EXPECT_EQ(Await(fs().Commit(caller_, file)).result, before) << "no write was lost";
     ASSERT_TRUE(Write(file, 0, "text").result);
     disk_.Fail({.call = DiskCall::kWriteBack, .path = exported() / "file", .error = EIO});
     close();

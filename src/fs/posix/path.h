@@ -1,4 +1,4 @@
-// Opening one component at a time, and reopening what is open.
+// Opens paths one component at a time, and opens descriptors again.
 #pragma once
 
 #include <fcntl.h>
@@ -12,15 +12,15 @@
 
 namespace penstock::fs::posix {
 
-// Whether an operation may wait for a disk, or has to give up instead (its result is then absent).
+// Whether an operation may wait for a disk. An impatient operation returns no value instead of waiting.
 enum class Patience { kNone, kMayBlock };
 
-// The O_PATH descriptor of `name` (one component) in the directory `directory`: of a symbolic link itself, and never of
-// anything on another mount, which is kAccess. Absent where impatient and the kernel has to ask the disk.
+// Opens `name` (one component) in `directory` with O_PATH. A symbolic link is opened itself. An object on another
+// mount is kAccess. If impatient, returns no value when the kernel would have to read from the disk.
 std::optional<Result<FileDescriptor>> OpenEntry(int directory, const std::string& name, Patience patience);
 
-// The name of what `fd` has open, for calls that take no O_PATH descriptor. It is followed as a "magic link": it leads
-// to the open object whatever has become of its path, and to a symbolic link itself.
+// The name of an open descriptor in /proc, for system calls that do not accept O_PATH descriptors. The kernel follows
+// it as a "magic link": it leads to the open object even if its path has changed, and to a symbolic link itself.
 class ProcPath {
  public:
   explicit ProcPath(int fd);
@@ -30,10 +30,10 @@ class ProcPath {
   std::array<char, 32> text_;
 };
 
-// Opens the object of `fd` once more, with other flags.
+// Opens the object of `fd` again, with other flags.
 Result<FileDescriptor> Reopen(int fd, int flags);
 
-// Whether the directory `fd` is `root` or somewhere beneath it, now.
+// Whether the directory `fd` is `root` or below it at this time.
 bool IsBeneath(int fd, int root);
 
 }  // namespace penstock::fs::posix

@@ -1,4 +1,4 @@
-// posix::FileSystem::Open: what is looked at, made and found out before the first request.
+// posix::FileSystem::Open: checks and prepares everything before the first request.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/fs.h>
@@ -50,14 +50,13 @@ SetupResult<FileDescriptor> OpenRoot(const stdfs::path& root) {
 
 SetupResult<void> CheckKernel(int root) {
   const Result<FileDescriptor> itself = *OpenEntry(root, ".", Patience::kMayBlock);
-  if (!itself)
-    return Failure("cannot use openat2(): it needs Linux 5.12 or later, and a container that lets it through");
+  if (!itself) return Failure("cannot use openat2(): it needs Linux 5.12 or later, and a container that permits it");
   const Result<FileDescriptor> reopened = Reopen(root, O_PATH);
-  if (!reopened || !IsBeneath(root, root)) return Failure("cannot use /proc/self/fd: /proc has to be mounted");
+  if (!reopened || !IsBeneath(root, root)) return Failure("cannot use /proc/self/fd: /proc must be mounted");
   return {};
 }
 
-// Another table for each export and each directory that it serves.
+// Names a different table for each export and each directory that it serves.
 stdfs::path TableFile(const stdfs::path& state_directory, const stdfs::path& root, std::string_view export_name) {
   std::error_code error;
   const stdfs::path canonical = stdfs::canonical(root, error);
@@ -79,7 +78,7 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
           "be exported",
           root.string());
     }
-    log::debug("no kernel file handles for {}: keeping a table of them in {}", root.string(),
+    log::debug("the kernel gives no file handles for {}: the server keeps a table of handles in {}", root.string(),
                options.state_directory.string());
   }
   PENSTOCK_TRY(std::unique_ptr<TableHandles> table,
@@ -90,7 +89,7 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
 
 bool KeepsXattr(int fd, const char* name) { return ::fgetxattr(fd, name, nullptr, 0) >= 0 || errno == ENODATA; }
 
-// Whether files can be cloned is found out by trying, with two that have no name.
+// Tries whether the file system can clone files, with two files that have no name.
 bool CanClone(int directory) {
   const FileDescriptor from(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   const FileDescriptor to(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -120,14 +119,15 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   PENSTOCK_CHECK(CheckKernel(fd.get()));
   const Result<Volume> volume =
       VolumeOf(fd.get(), options.changes ? options.changes : std::make_shared<ChangeCounters>());
-  if (!volume) return Failure("cannot look at {}: {}", root.string(), ToString(volume.error()));
+  if (!volume) return Failure("cannot read the attributes of {}: {}", root.string(), ToString(volume.error()));
 
   Tree::Parts parts{std::move(fd), *volume, nullptr, options.objects, options.sync_metadata, WriteVerifier(), {}};
   parts.covers = Covers(parts.root.get(), *volume, options.others);
   PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, parts.covers, options));
   if (!parts.objects) parts.objects = std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(0));
   uint64_t verifier = 0;
-  if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier) return Failure("no randomness to be had");
+  if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier)
+    return Failure("cannot get random octets from the kernel");
   parts.verifier = WriteVerifier(verifier);
   ::umask(0);
   const Properties properties = PropertiesOf(parts.root.get(), *volume);

@@ -1,4 +1,4 @@
-// Whether a file system is so full that it matters who writes.
+// Detects when a file system is so full that writes must be made with the caller's rights.
 #pragma once
 
 #include <atomic>
@@ -9,14 +9,15 @@
 
 namespace penstock::fs::posix {
 
-// File systems keep some space for root. To write as the caller, who may not have it, takes longer than a small write does; so
-// it is done only where what is left for everybody comes to an end. Any thread.
+// File systems reserve some space for root. A small write as the caller, who may not use that space, takes longer
+// than one as root; so it is only done when the space for other users runs out. Any thread.
 class SpaceWatch {
  public:
-  // Less than this is little: more than what is written between two looks.
+  // Less free space than this is low. It is more than can be written between two checks.
   static constexpr uint64_t kLittle = uint64_t{1} << 30;
 
-  // `fd` is a file's on the file system. Asks at most ten times a second. Absent where impatient and it has to ask.
+  // `fd` is a file on the file system. Checks at most ten times a second. If impatient, returns no value when a check
+  // is due.
   std::optional<bool> IsLow(int fd, Patience patience);
 
  private:

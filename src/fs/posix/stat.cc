@@ -65,7 +65,7 @@ uint64_t OtherVolumes::NameOf(int fd, uint64_t st_dev, uint64_t root_fsid) {
   if (::fstatfs(fd, &fs) != 0) return st_dev;
   const uint64_t fsid = KernelFsidOf(fs);
   const Device device{.major = major(st_dev), .minor = minor(st_dev)};
-  // Where it says no more, it is one file system to the kernel, and yet its files have numbers of their own (overlayfs).
+  // Otherwise the kernel sees one file system although its files have different device numbers (overlayfs).
   const bool tells = fsid != 0 && fsid != root_fsid && !IsDeviceNumber(fsid, device);
   return names_[st_dev] = tells ? fsid ^ root_fsid : st_dev;
 }

@@ -28,12 +28,13 @@ void SyncQueue::Run(const Object* object) {
     const std::lock_guard lock(mutex_);
     const auto at = syncs_.find(object);
     if (at == syncs_.end() || at->second.running)
-      return;  // another's turn has served them, or will ask for another one
+      return;  // another turn has served these calls, or will post a new turn for them
     at->second.running = true;
     served = std::exchange(at->second.waiting, {});
   }
   const bool data_only = std::ranges::all_of(served, &Waiter::data_only);
-  // The descriptor is the waiter's, and gone with it: a file that is open for writing cannot be executed.
+  // The descriptor belongs to the waiter and is closed with it, because a file that is open for writing cannot be
+  // executed.
   const Result<void> result = sync_(served.front()->file->get(), data_only);
   std::vector<Turn> more;
   {
@@ -45,7 +46,7 @@ void SyncQueue::Run(const Object* object) {
     }
     if (more.empty()) syncs_.erase(at);
   }
-  // Behind others who want a thread meanwhile.
+  // The new turns queue behind other tasks that wait for a thread.
   for (const Turn& turn : more) Post(object, turn);
   for (Waiter* const waiter : served) {
     waiter->result = result;

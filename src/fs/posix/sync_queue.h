@@ -1,4 +1,4 @@
-// Group commit: one sync of a file serves everybody who asked for it before it began.
+// Group commit: one sync of a file serves all calls that asked for it before it began.
 #pragma once
 
 #include <coroutine>
@@ -15,18 +15,19 @@
 
 namespace penstock::fs::posix {
 
-// Any thread. Whoever waits holds no thread of the pool, and a file that is slow to sync holds one. Each client that waits asks
-// the pool for its own turn, so that nobody waits for another's; the first turn that comes serves them all.
+// Any thread. Waiting calls hold no thread of the pool, and a file that is slow to sync holds one. Each client that
+// waits asks the pool for its own turn, so that no client depends on the turn of another. The first turn serves all
+// waiting calls.
 class SyncQueue {
  public:
-  // fsync, or where `data_only` fdatasync, of an open file. May block.
+  // Calls fsync, or with `data_only` fdatasync, on an open file. May block.
   using SyncFile = std::function<Result<void>(int fd, bool data_only)>;
 
-  // `pool` outlives the queue, which outlives all that wait in it.
+  // `pool` outlives the queue, and the queue outlives all calls that wait in it.
   SyncQueue(Workers& pool, SyncFile sync) : pool_(pool), sync_(std::move(sync)) {}
 
-  // co_await queue.Sync(context, work, object, file, data_only): until what was written to the object is on the disk; `file` is
-  // a descriptor of it. Resumes on the context's loop. The error is that of the sync.
+  // co_await queue.Sync(context, work, object, file, data_only) waits until all data written to the object is on the
+  // disk. `file` is a descriptor of the object. Resumes on the context's loop. The error is that of the sync.
   auto Sync(const RequestContext& context, WorkKind work, ObjectRef object, SharedFile file, bool data_only) {
     struct Awaiter : Waiter {
       SyncQueue& queue;
@@ -42,7 +43,7 @@ class SyncQueue {
   }
 
  private:
-  // Whose turn it is in the pool, and for what.
+  // The client whose turn in the pool is used, and the kind of work.
   struct Turn {
     ClientKey client;
     WorkKind work;
@@ -59,20 +60,20 @@ class SyncQueue {
     Result<void> result;
   };
 
-  // The waiter belongs to its coroutine, and is gone when that is resumed.
+  // The waiter lives in its coroutine and is destroyed when the coroutine resumes.
   void Add(Waiter& waiter);
   void Post(const Object* object, const Turn& turn);
-  // Syncs for those that wait now, if any.
+  // Syncs for all calls that wait at this time.
   void Run(const Object* object);
 
   Workers& pool_;
   const SyncFile sync_;
   struct Syncs {
     bool running = false;
-    std::vector<Waiter*> waiting;  // for the next
+    std::vector<Waiter*> waiting;  // calls for the next sync
   };
-  std::mutex mutex_;                                // guards what follows
-  std::unordered_map<const Object*, Syncs> syncs_;  // of each object that is being synced, or is about to be
+  std::mutex mutex_;                                // guards the following members
+  std::unordered_map<const Object*, Syncs> syncs_;  // of each object with a running or planned sync
 };
 
 }  // namespace penstock::fs::posix

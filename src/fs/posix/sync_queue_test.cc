@@ -1,4 +1,4 @@
-// Who is served by which sync.
+// Tests of which calls a sync serves.
 #include "fs/posix/sync_queue.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace {
 
 class SyncQueueTest : public testing::Test {
  protected:
-  // Both wait before either is served: the only thread is busy.
+  // Both calls wait before either is served, because the only thread is busy.
   void SyncTogether(bool first_wants_data_only, bool second_wants_data_only) {
     std::binary_semaphore go(0);
     pool_.Post([&go] { go.acquire(); });
@@ -37,7 +37,7 @@ class SyncQueueTest : public testing::Test {
   }
 
   Loop loop_;
-  std::vector<bool> data_only_;  // of each sync
+  std::vector<bool> data_only_;  // the argument of each sync
   int served_ = 0;
   Workers pool_{1};
   SyncQueue queue_{pool_, [this](int, bool data_only) {
@@ -46,13 +46,13 @@ class SyncQueueTest : public testing::Test {
                    }};
 };
 
-TEST_F(SyncQueueTest, SyncsAttributesWhereAnyOfThoseServedWantsThem) {
+TEST_F(SyncQueueTest, SyncsMetadataIfAnyServedCallNeedsIt) {
   SyncTogether(true, false);
   SyncTogether(false, true);
   EXPECT_THAT(data_only_, testing::ElementsAre(false, false));
 }
 
-TEST_F(SyncQueueTest, SyncsDataAloneWhereNobodyWantsMore) {
+TEST_F(SyncQueueTest, SyncsDataOnlyIfNoServedCallNeedsMetadata) {
   SyncTogether(true, true);
   EXPECT_THAT(data_only_, testing::ElementsAre(true));
 }

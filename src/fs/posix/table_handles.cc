@@ -36,16 +36,16 @@ constexpr DatabaseLayout kLayout{
     .loss = "without it, clients must mount again",
 };
 
-// Nanoseconds; zero where the file system does not know.
+// Nanoseconds; zero if the file system does not record it.
 int64_t BirthOf(const Stat& stat) {
   const Timestamp born = stat.attributes.born.value_or(Timestamp());
   return born.seconds * 1'000'000'000 + born.nanoseconds;
 }
 
-// It may be there, and we cannot tell.
+// The object may exist, but this cannot be decided now.
 bool IsTrouble(Error error) { return error == Error::kDelay || error == Error::kIo; }
 
-// The name of `inode` in the directory, by reading all of it. kDelay where there is no descriptor to read it by.
+// Searches the whole directory for the name of `inode`. Fails with kDelay if no descriptor is left to read it.
 Result<std::optional<std::string>> SearchDirectory(int directory, uint64_t inode) {
   const Result<FileDescriptor> readable = Reopen(directory, O_RDONLY | O_DIRECTORY);
   if (!readable && IsTrouble(readable.error())) return std::unexpected(readable.error());
@@ -61,7 +61,7 @@ Result<std::optional<std::string>> SearchDirectory(int directory, uint64_t inode
     ::close(duplicate);
     return error;
   }
-  while (const dirent* entry = ::readdir(stream.get())) {  // NOLINT(concurrency-mt-unsafe): nobody else has the stream
+  while (const dirent* entry = ::readdir(stream.get())) {  // NOLINT(concurrency-mt-unsafe): the stream is local
     if (entry->d_ino == inode && !IsDots(entry->d_name)) return entry->d_name;
   }
   return std::nullopt;
@@ -78,10 +78,11 @@ SetupResult<std::unique_ptr<TableHandles>> TableHandles::Make(int root, const Vo
 
   const Result<Stat> stat = StatOf(root, volume);
   if (!stat)
-    return std::unexpected(SetupError{fmt::format("cannot look at what is to be served: {}", ToString(stat.error()))});
+    return std::unexpected(
+        SetupError{fmt::format("cannot read the attributes of the exported directory: {}", ToString(stat.error()))});
   std::optional<Row> row = handles->FindRow(kRootId);
   if (handles->by_id_.failed()) return std::unexpected(opened.Failure("read"));
-  // Another directory of the same path, or none yet: nothing that the table knows is any good.
+  // The table is that of another directory at the same path, or new: all its rows are discarded.
   if (!row || row->inode != static_cast<int64_t>(stat->attributes.fileid) || row->born != BirthOf(*stat)) {
     if (!opened.Execute("DELETE FROM objects; DELETE FROM names;")) return std::unexpected(opened.Failure("write"));
     const Result<Row> added = handles->AddRow(*stat);
@@ -113,7 +114,7 @@ TableHandles::TableHandles(int root, const Volume& volume, Covers covers, std::u
       drop_name_(*database_, "DELETE FROM names WHERE parent = ? AND name = ?"),
       move_name_(*database_, "UPDATE OR REPLACE names SET parent = ?, name = ? WHERE parent = ? AND name = ?") {}
 
-// A file is known by its file system and its number in any table, and the root's file system is zero in ours.
+// The identity is the file system and the number in the table. The root's own file system is zero.
 Handle TableHandles::MakeHandle(const Row& row) const {
   std::byte bytes[kHandleSize];
   bytes[0] = static_cast<std::byte>(HandleKind::kTable);
@@ -128,7 +129,7 @@ Handle TableHandles::MakeHandle(const Row& row) const {
 Result<Identity> TableHandles::Identify(const Handle& handle) const {
   const ConstBytes bytes = handle.bytes();
   PENSTOCK_CHECK(CheckKind(bytes, HandleKind::kTable, kHandleSize));
-  // Forged, another export's, or signed with a key that is lost.
+  // The handle is forged, is another export's, or was signed with a lost key.
   if (bytes.size() != kHandleSize || LoadBig<uint64_t>(bytes.data() + kTagAt) != SipHash(key_, bytes.subspan(kIdAt))) {
     return std::unexpected(Error::kBadHandle);
   }
@@ -147,12 +148,12 @@ std::optional<TableHandles::Row> TableHandles::FindRow(int64_t id) {
 std::optional<TableHandles::Row> TableHandles::RowOf(const Handle& handle) {
   if (!Identify(handle)) return std::nullopt;
   std::optional<Row> row = FindRow(static_cast<int64_t>(LoadBig<uint64_t>(handle.bytes().data() + kIdAt)));
-  // An id that is used again, for another object.
+  // The id was reused for another object.
   if (row && MakeHandle(*row) != handle) row.reset();
   return row;
 }
 
-// An inode number with another time of birth has been used again: what had it is no more.
+// If an inode number has another time of birth, it was reused: the earlier object is gone.
 std::optional<TableHandles::Row> TableHandles::FindRow(const Stat& stat) {
   std::optional<Row> row;
   Statement& query = by_inode_;
@@ -206,7 +207,7 @@ Result<Handle> TableHandles::HandleOf(int, const Stat& stat, const Handle& paren
   return MakeHandle(*row);
 }
 
-// Every directory that the table knows was found in one that it knows.
+// A directory gets its row when it is found in a directory with a row, so its parent has one.
 Result<Handle> TableHandles::HandleOfParent(int, const Stat& stat) {
   std::lock_guard lock(mutex_);
   const std::optional<Row> row = FindRow(stat);
@@ -236,7 +237,7 @@ Result<FileDescriptor> TableHandles::OpenRow(const Row& row, int depth) {
     if (!directory) continue;
     Result<FileDescriptor> opened = OpenNamed(directory->get(), name.name, row);
     if (opened || IsTrouble(opened.error())) return opened;
-    // Renamed by somebody else, perhaps.
+    // Another program may have renamed the object.
     PENSTOCK_TRY(const auto other, SearchDirectory(directory->get(), static_cast<uint64_t>(row.inode)));
     drop_name_.Bind(name.parent, std::string_view(name.name)).Run();
     if (other) {

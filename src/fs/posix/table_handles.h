@@ -1,5 +1,5 @@
-// Handles for where the kernel's own cannot be had: a number for each object that a client has seen, and a table, kept
-// in the state directory, of the names by which it was seen.
+// Handles for file systems where kernel handles are not available. Each object that a client has seen gets a number,
+// and a table in the state directory keeps the names by which it was seen.
 #pragma once
 
 #include <filesystem>
@@ -16,14 +16,14 @@
 
 namespace penstock::fs::posix {
 
-// A handle leads back by its object's names, one directory at a time, and counts only where it comes to the same inode
-// with the same time of birth. What the server itself renames it enters. What others rename within its directory is
-// found again by its inode number, at the cost of reading that directory; what they move to another directory is stale
-// until a client comes across it there (then it has the same handle as before). A handle is signed with the export's own
-// key, so that nobody guesses one.
+// A handle is resolved by the names of its object, one directory at a time. It is valid only if the result is the
+// same inode with the same time of birth. Renames by the server are recorded. After a rename by another program
+// within a directory, the object is found by its inode number, at the cost of reading that directory. After a move to
+// another directory the handle is stale until a client finds the object there, which then has the same handle as
+// before. A handle is signed with the export's own key, so that it cannot be guessed.
 class TableHandles final : public HandleSource {
  public:
-  // The table is `file`, made if it is not there. `root` outlives this.
+  // Opens the table in `file`, or creates it. `root` outlives the instance.
   static SetupResult<std::unique_ptr<TableHandles>> Make(int root, const Volume& volume, const SipKey& key,
                                                          std::string_view export_name, Covers covers,
                                                          const std::filesystem::path& file);
@@ -49,7 +49,7 @@ class TableHandles final : public HandleSource {
 
   TableHandles(int root, const Volume& volume, Covers covers, std::unique_ptr<Database> database);
 
-  // All of these want mutex_ held.
+  // The caller of the following methods holds mutex_.
   std::optional<Row> RowOf(const Handle& handle);
   std::optional<Row> FindRow(int64_t id);
   std::optional<Row> FindRow(const Stat& stat);

@@ -1,4 +1,4 @@
-// A served directory of its own, for tests.
+// For tests: a posix::FileSystem over a new directory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace penstock::fs::posix {
 
-// A directory of its own, gone with it.
+// A new directory, which is removed with this object.
 class Scratch {
  public:
   explicit Scratch(const std::filesystem::path& where) {
@@ -48,7 +48,7 @@ class PosixBackend : public suite::Backend {
   fs::FileSystem& fs() override { return *file_system_; }
   Loop* loop() override { return &loop_; }
   void RunOnce() override { loop_.context().run_one(); }
-  // What can go on now.
+  // Runs all handlers that are ready.
   void RunSome() { loop_.context().poll(); }
   bool Restart() override {
     file_system_.reset();
@@ -82,7 +82,7 @@ inline const char* const kMemory = "/dev/shm";
 inline Options With(HandleMethod handles) {
   Options options;
   options.handles = handles;
-  options.sync_metadata = false;  // the disk's speed is not what is tried
+  options.sync_metadata = false;  // the tests do not measure the disk
   return options;
 }
 

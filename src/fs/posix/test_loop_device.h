@@ -1,4 +1,4 @@
-// For tests of file systems that they make in a file.
+// For tests: file systems in a regular file.
 #pragma once
 
 #include <cstdio>
@@ -6,7 +6,7 @@
 
 namespace penstock::fs::posix {
 
-// A block device that is a file, while this lives. Its name is empty where this process may not have one.
+// A block device over a file. Its name is empty if this process may not create one.
 class LoopDevice {
  public:
   explicit LoopDevice(const std::string& image) : name_(Output("losetup --find --show " + image + " 2>/dev/null")) {}
@@ -28,7 +28,8 @@ class LoopDevice {
   const std::string name_;
 };
 
-// Makes a file system in a file: of a kind that mkfs knows, and a size as truncate takes it. False where it cannot.
+// Makes a file system in a file. `kind` is one that mkfs knows, and `size` has the syntax of truncate. Returns false
+// if that fails.
 inline bool MakeFileSystem(const std::string& image, const std::string& kind, const std::string& size) {
   const std::string make = "truncate -s " + size + " " + image + " && mkfs." + kind + " -q " + image;
   return LoopDevice::Output(make + " >/dev/null 2>&1 && echo ok") == "ok";

@@ -60,7 +60,7 @@ Result<Stat> Tree::StatOf(const Object& object) {
   return std::unexpected(Error::kStale);
 }
 
-// Of a regular file alone: a directory without a name is no place to make anything in.
+// Pins only regular files: nothing can be created in a directory without a name.
 Result<void> Tree::Pin(const ObjectRef& object) {
   PENSTOCK_CHECK(CheckRegular(object->type()));
   PENSTOCK_TRY([[maybe_unused]] const Stat stat, StatOf(*object));
@@ -68,7 +68,7 @@ Result<void> Tree::Pin(const ObjectRef& object) {
   return {};
 }
 
-// What fails may be half done.
+// A failed change may be half done.
 void Tree::NoteAfter(const Object& object, const Attributes& before, WeakCacheData& data, bool done) {
   const Result<Stat> stat = StatOf(object);
   if (!stat) return;
@@ -87,7 +87,7 @@ uint64_t Tree::NoteChange(const PreAttributes& before, const Attributes& after) 
   return parts_.volume.changes->Look(file, after.ctime);
 }
 
-// A directory is not locked: whoever changes what is in it may be waiting for its parent, which the caller has.
+// A directory is not locked: a call that changes its entries may be waiting for its parent, which the caller holds.
 Tree::Renaming::Renaming(Tree& tree, ObjectRef file, int fd)
     : tree_(tree), file_(std::move(file)), fd_(fd), before_(std::unexpected(Error::kStale)) {
   if (file_ && !file_->is_directory()) lock_ = std::unique_lock(file_->changing);
@@ -99,8 +99,8 @@ void Tree::Renaming::Note() {
   if (before_ && after) tree_.NoteChange(BeforeOf(before_->attributes), after->attributes);
 }
 
-// The mode bits decide here, without a system call. By an access control list the kernel decides, asked by a thread that
-// acts as the caller: a loop's thread never does.
+// The mode bits are checked here, without a system call. If there is an access control list, the kernel checks it,
+// asked by a thread that acts as the caller; a loop's thread never does so.
 std::optional<Rights> Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
                                      Patience patience) const {
   const Credentials effective = server_.Effective(caller);
@@ -137,7 +137,8 @@ std::optional<Observed<AccessMask>> Tree::Access(const Credentials& caller, cons
 }
 
 std::optional<Observed<std::string>> Tree::ReadLink(const Handle& handle, Patience patience) {
-  if (patience == Patience::kNone && !parts_.volume.in_memory) return std::nullopt;  // a long target has its own block
+  // a long target is stored in a block of its own
+  if (patience == Patience::kNone && !parts_.volume.in_memory) return std::nullopt;
   return Observe<std::string>(handle, patience, [](Object& object, const Stat&) -> Result<std::string> {
     if (object.type() != FileType::kSymlink) return std::unexpected(Error::kInvalid);
     char target[PATH_MAX];
@@ -169,8 +170,8 @@ Changed<void> Tree::SetAttributes(const Credentials& caller, const Handle& handl
   });
 }
 
-// One after the other: where the caller may not do a later one, an earlier one is done. The size goes first, since the
-// other rights may depend on what is then taken away.
+// Applies the values one after the other: if the caller may not set a later one, the earlier ones are set. The size
+// goes first, because the other values may take away the right to change it.
 Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values) {
   if (values.size) {
     PENSTOCK_CHECK(CheckRegular(object.type()));
@@ -178,10 +179,10 @@ Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& 
     if (!MayWriteData(stat.attributes, server_.Effective(caller), rights)) return std::unexpected(Error::kAccess);
     if (*values.size > INT64_MAX) return std::unexpected(Error::kFileTooBig);
     PENSTOCK_TRY(const SharedFile file, object.Writer());
-    const AsCaller as_caller(server_, caller);  // so that set-id bits go
+    const AsCaller as_caller(server_, caller);  // so that the kernel clears set-id bits
     if (::ftruncate(file->get(), static_cast<off_t>(*values.size)) != 0) return LastError();
   }
-  // Whoever may write may say that it was now; Set() lets the kernel decide about any other time.
+  // A caller with write access may set the server's time. For other times, Set() lets the kernel decide.
   if (Sets(values, SetTime::How::kServerTime)) {
     const Rights rights = RightsTo(object, stat.attributes, caller);
     if (!MayWriteData(stat.attributes, server_.Effective(caller), rights)) return std::unexpected(Error::kAccess);
@@ -200,7 +201,7 @@ Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const N
   if (values.mode && type != FileType::kSymlink && ::chmod(ProcPath(fd).c_str(), *values.mode & 07777) != 0) {
     return LastError();
   }
-  if (!Sets(values, SetTime::How::kGiven)) as_caller.reset();  // the kernel wants an owner who sets one time alone
+  if (!Sets(values, SetTime::How::kGiven)) as_caller.reset();  // the kernel requires the owner to set one time alone
   if (Sets(values, SetTime::How::kGiven) || Sets(values, SetTime::How::kServerTime)) {
     const timespec times[2] = {TimeSpecOf(values.atime), TimeSpecOf(values.mtime)};
     if (::utimensat(fd, "", times, AT_EMPTY_PATH) != 0) return LastError();
@@ -208,8 +209,8 @@ Result<void> Tree::Set(const Credentials& caller, int fd, FileType type, const N
   return {};
 }
 
-// Links, devices and the like have no descriptor to sync by; neither has a file that an unprivileged server may not
-// open. Theirs goes to the disk with the next sync of anything else.
+// Symbolic links, devices and similar objects have no descriptor that can be synced, and neither has a file that an
+// unprivileged server may not open. Their metadata reaches the disk with the next sync of any object.
 Result<SharedFile> Tree::OpenToSync(Object& object) const {
   if (!parts_.sync_metadata || parts_.volume.in_memory) return nullptr;
   if (object.type() != FileType::kRegular && !object.is_directory()) return nullptr;

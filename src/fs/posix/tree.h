@@ -1,7 +1,8 @@
-// A served tree, by system calls: what posix::FileSystem's methods do, on whatever thread it has chosen for them.
+// A served tree of files. It does the work of posix::FileSystem by system calls, on the thread that its caller has
+// chosen.
 //
-// Those that take a Patience are quick where the kernel and we have everything in memory; impatient, they give nothing
-// where they would have to ask the disk. All others may block.
+// Methods with a Patience are fast if the kernel and the server have all they need in memory. If impatient, they
+// return no value instead of waiting for the disk. All other methods may block.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ namespace penstock::fs::posix {
 class Tree {
  public:
   struct Parts {
-    FileDescriptor root;  // open for reading; what `handles` was given
+    FileDescriptor root;  // open for reading; `handles` uses it
     Volume volume;
     std::unique_ptr<HandleSource> handles;
     std::shared_ptr<OpenObjects> objects;
@@ -35,8 +36,8 @@ class Tree {
   };
   explicit Tree(Parts parts);
 
-  // What a change has touched, and whose metadata has to be on the disk before the change is answered (RFC 1813 §4.8), in the
-  // order in which it has to get there. Empty where that does not matter.
+  // The objects whose metadata must be on the disk before a change is answered (RFC 1813 §4.8), in the order in which
+  // they must get there. Empty if that is not required.
   struct Touched {
     ObjectRef object;
     SharedFile file;
@@ -70,7 +71,7 @@ class Tree {
                             std::string_view target, const NewAttributes& attributes, Touches& touches);
   Changed<Node> MakeNode(const Credentials& caller, const Handle& directory, std::string_view name,
                          const NodeType& type, const NewAttributes& attributes, Touches& touches);
-  // `flags` as unlinkat() has them.
+  // `flags` as in unlinkat().
   Changed<void> Unlink(const Credentials& caller, const Handle& directory, std::string_view name, int flags,
                        Touches& touches);
   Renamed Rename(const Credentials& caller, const Handle& from_directory, std::string_view from_name,
@@ -81,40 +82,40 @@ class Tree {
                                              const ReadDirectoryArguments& arguments, EntrySink& sink);
 
   // --- Data (tree_data.cc)
-  // What of the file is to be read, by whom it may be: or why not.
+  // The part of a file that the caller may read.
   struct Extent {
     SharedFile file;
-    size_t count = 0;  // shorter than asked where the file ends
+    size_t count = 0;  // shorter than requested at the end of the file
     bool eof = false;
   };
   std::optional<Observed<Extent>> PrepareRead(const Credentials& caller, const Handle& handle, uint64_t offset,
                                               uint32_t count, Patience patience);
-  // Absent, too, where impatient and somebody else is changing the file. What was written is not on the disk yet, whatever
-  // the stability.
+  // If impatient, also returns no value while another call changes the file. The data is not on the disk afterwards,
+  // whatever the stability.
   std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
                                            Stability stability, Patience patience);
-  // A file that is to be committed: any descriptor of it will do.
+  // A file to be committed, with any of its descriptors.
   struct Uncommitted {
     ObjectRef object;
     SharedFile file;
   };
   Changed<Uncommitted> PrepareCommit(const Handle& handle);
-  // After it is synced: its attributes, and the verifier of now, so that what another sync has lost since the caller wrote is
-  // not taken for committed.
+  // The state after the sync: the attributes, and the verifier read after it. So data that another sync has lost since the
+  // caller wrote it does not count as committed.
   struct Committed {
     std::optional<Attributes> after;
     WriteVerifier verifier;
   };
   Committed FinishCommit(Object& object);
 
-  // Puts what was written to an open file on the disk, or its data and what leads to it alone. The verifier of writes becomes another
-  // where that fails: what was written unstably may be lost, and clients that see another verifier send it again (RFC 1813
-  // §3.3.7).
+  // Makes the data of an open file stable, with all metadata or, with `data_only`, with the metadata needed to read
+  // the data. If that fails, the write verifier changes: unstable data may be lost, and clients that see another
+  // verifier send it again (RFC 1813 §3.3.7).
   Result<void> Sync(int fd, bool data_only);
 
   // --- Space (tree_space.cc)
   Observed<SeekReply> Seek(const Credentials& caller, const Handle& handle, uint64_t offset, SeekWhat what);
-  // `flags` as fallocate() has them.
+  // `flags` as in fallocate().
   Changed<void> ChangeSpace(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t length,
                             int flags, Touches& touches);
   Changed<CopyReply> Copy(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
@@ -123,7 +124,7 @@ class Tree {
                       uint64_t to_offset, uint64_t count, Touches& touches);
   Result<void> Advise(const Credentials& caller, const Handle& handle, uint64_t offset, uint64_t count, Advice advice);
 
-  // --- What is kept beside the data (tree_xattrs.cc, tree_acls.cc)
+  // --- Extended attributes and access control lists (tree_xattrs.cc, tree_acls.cc)
   Observed<std::vector<std::byte>> GetXattr(const Credentials& caller, const Handle& handle, std::string_view name);
   Changed<void> SetXattr(const Credentials& caller, const Handle& handle, std::string_view name, ConstBytes value,
                          XattrMode mode, Touches& touches);
@@ -132,7 +133,7 @@ class Tree {
   Observed<Acls> GetAcls(const Handle& handle);
   Changed<void> SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls, Touches& touches);
 
-  // --- Files that are to stay (tree.cc)
+  // --- Files that are kept without a name (tree.cc)
   Result<void> Pin(const ObjectRef& object);
   void Unpin(const Handle& handle) { objects_.Unpin(handle); }
 
@@ -142,11 +143,11 @@ class Tree {
     Stat stat;
   };
 
-  // A removed object's descriptors are closed, unless it is pinned: they would keep its space.
+  // Closes the descriptors of a removed object unless it is pinned, because they would keep its space.
   Result<Stat> StatOf(const Object& object);
   std::optional<Result<Found>> Find(const Object& directory, std::string_view name, Patience patience) const;
   Result<ObjectRef> Enter(const Handle& handle, FileDescriptor fd, FileType type);
-  // The handle of what was found in the directory as `name`.
+  // The handle of the object that was found in the directory as `name`.
   Result<Handle> HandleOf(const Object& directory, std::string_view name, const Found& found);
   std::optional<Result<Node>> FindNode(const Object& directory, std::string_view name, Patience patience);
   Result<Node> FindParent(const Object& directory, const Stat& stat);
@@ -156,7 +157,7 @@ class Tree {
   Rights RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const {
     return *RightsTo(object, attributes, caller, Patience::kMayBlock);
   }
-  // A descriptor of the regular file, for a caller who may read or write its data.
+  // Opens a descriptor of the regular file if the caller may read or write its data.
   std::optional<Result<SharedFile>> OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes,
                                                Patience patience);
   Result<SharedFile> OpenToRead(const Credentials& caller, Object& object, const Attributes& attributes) {
@@ -167,23 +168,25 @@ class Tree {
   Result<SharedFile> OpenToWrite(const Credentials& caller, Object& object, const Attributes& attributes) {
     return *OpenToWrite(caller, object, attributes, Patience::kMayBlock);
   }
-  // Writing by anybody but root takes the set-id bits from a program.
+  // Whether a write clears set-id bits: it does for all callers but root.
   bool LosesSetId(const Credentials& caller, const Attributes& before) const;
   void DropSetId(const Credentials& caller, int fd, const Attributes& before) const;
 
-  // Runs `look(object, stat)` -> std::optional<Result<T>>.
+  // Runs `look(object, stat)`, which returns a std::optional<Result<T>>.
   template <class T, class Function>
   std::optional<Observed<T>> Observe(const Handle& handle, Patience patience, Function look);
-  // Runs `change(object, stat)` -> Result<T> with attributes noted around it; then what changed is put on the disk.
+  // Runs `change(object, stat)`, which returns a Result<T>, and records the object's attributes before and after it.
+  // Adds the object to `touches`.
   template <class T, class Function>
   Changed<T> Change(const Handle& handle, Touches& touches, Function change);
   template <class T, class Function>
   Changed<T> ChangeDirectory(const Handle& handle, Touches& touches, Function change);
-  // The attributes after a change, or after what was tried (`done`: without an error). The caller holds object.changing.
+  // Records the attributes after a change, or after a failed change (`done` is false). The caller holds
+  // object.changing.
   void NoteAfter(const Object& object, const Attributes& before, WeakCacheData& data, bool done);
   uint64_t NoteChange(const PreAttributes& before, const Attributes& after);
-  // A file that is about to get or to lose a name, which changes its attributes: from here until Note() there is no other
-  // change of ours to it.
+  // Records the attributes of a file around a change of its names, which changes them. From the construction until
+  // Note(), the server makes no other change to the file.
   class Renaming {
    public:
     Renaming(Tree& tree, ObjectRef file, int fd);
@@ -191,42 +194,42 @@ class Tree {
 
    private:
     Tree& tree_;
-    const ObjectRef file_;  // null where nobody has it open, and so nobody changes it
+    const ObjectRef file_;  // null if the server does not have it open, and so cannot change it
     const int fd_;
     std::unique_lock<std::mutex> lock_;
     Result<Stat> before_;
   };
 
   Result<void> Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values);
-  // Owner, mode and times, as the kernel allows them to the caller.
+  // Sets owner, mode and times, as far as the kernel allows it to the caller.
   Result<void> Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const;
-  // Gives a new object the attributes that it could not be made with, and `set_id` in its mode. Takes it away again where
-  // that fails.
+  // Sets the attributes of a new object that it could not be created with, and `set_id` in its mode. Removes the
+  // object if that fails.
   Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
                          uint32_t set_id, Touches& touches);
   Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
                           Touches& touches);
-  // Of an object that was made just now, where something was set that is its own.
+  // Adds a new object to `touches` if attributes of its own were set.
   Result<void> TouchNew(const Handle& handle, const NewAttributes& set, Touches& touches);
-  // Of a file that was made just now.
+  // Adds a file that was just created to the cache.
   Result<Node> EnterNew(Object& directory, const std::string& name, SharedFile file);
   Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
                          Touches& touches);
-  // What a new object is to be made with in the directory, where the client asked for `mode`.
+  // The mode to create a new object with, if the client asked for `mode`.
   static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
   Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
-  // Whether anything has happened: nothing where both are names of one object.
+  // Returns false if both names lead to the same object, so that nothing was renamed.
   Result<bool> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);
 
-  // What a change is going to be synced by, opened before it is made: where that takes a descriptor and there is none, kDelay.
-  // Null where the change is not to be synced, or not by the object itself.
+  // Opens the descriptor for the sync of a change before the change is made, so that a shortage of descriptors fails
+  // it early (kDelay). Null if the change is not to be synced, or if the object itself is not synced.
   Result<SharedFile> OpenToSync(Object& object) const;
   static void Touch(const ObjectRef& object, const SharedFile& file, Touches& touches) {
     if (file) touches.push_back({object, file});
   }
   Result<uint32_t> WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes);
-  // Absent where that may take the disk, cannot be done whole, or is to be done as the caller.
+  // Returns no value if the write may wait for the disk, cannot be done in full, or must be made as the caller.
   std::optional<uint32_t> WriteAtOnce(int fd, uint64_t offset, ConstBytes bytes);
   Result<CopyReply> CopyRange(const Credentials& caller, const Handle& from, uint64_t from_offset, Object& to,
                               const Attributes& before, uint64_t to_offset, uint64_t count);
@@ -241,8 +244,8 @@ class Tree {
   const Handle root_handle_;
   ObjectCache objects_;
   SpaceWatch space_;
-  std::atomic<bool> writes_at_once_ =
-      true;  // as far as we know: not every file system can tell what it need not wait for
+  // False once the file system has shown that it cannot write without waiting (RWF_NOWAIT).
+  std::atomic<bool> writes_at_once_ = true;
   const std::shared_ptr<std::atomic<uint64_t>> verifier_;  // shared with the objects, which may outlive this
 };
 

@@ -1,4 +1,4 @@
-// Access control lists of a served tree. The kernel keeps them, and decides by them.
+// Access control lists of a served tree. The kernel stores them and decides by them.
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -9,7 +9,7 @@
 namespace penstock::fs::posix {
 namespace {
 
-// Empty where the object has none, or can have none.
+// Returns an empty list if the object has none, or cannot have one.
 Result<Acl> ReadAcl(const Object& object, const char* name) {
   std::vector<std::byte> octets(64 << 10);
   const ssize_t size = ::getxattr(ProcPath(object.fd()).c_str(), name, octets.data(), octets.size());
@@ -23,7 +23,7 @@ Result<Acl> ReadAcl(const Object& object, const char* name) {
 Observed<Acls> Tree::GetAcls(const Handle& handle) {
   const auto get = [](Object& object, const Stat& stat) -> Result<Acls> {
     Acls acls;
-    // Asked by its path, a symbolic link would be followed to nowhere it leads us.
+    // A call by its path would follow a symbolic link.
     if (object.type() != FileType::kSymlink) {
       PENSTOCK_TRY(acls.access, ReadAcl(object, kAccessAcl));
     }
@@ -57,7 +57,7 @@ Result<void> Tree::SetAccessAcl(const Credentials& caller, const Object& object,
   const AsCaller as_caller(server_, caller);
   if (::setxattr(path.c_str(), kAccessAcl, octets.data(), octets.size(), 0) == 0) return {};
   if (errno != EOPNOTSUPP || !IsMinimal(acl)) return LastError();
-  // A file system without lists has modes.
+  // A file system without lists has modes only.
   if (::chmod(path.c_str(), (attributes.mode & 07000) | ModeOfAcl(acl)) != 0) return LastError();
   return {};
 }

@@ -1,4 +1,4 @@
-// The methods of Tree that make new objects.
+// The methods of Tree that create objects.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -16,8 +16,9 @@ namespace {
 constexpr uint32_t kFileMode = 0600;
 constexpr uint32_t kDirectoryMode = 0700;
 
-// Where an exclusive Create keeps its verifier until the client sets the file's times (RFC 1813 §3.3.8): 31 bits in the
-// seconds of each, which every file system can hold, and the two that remain in their nanoseconds.
+// The times in which an exclusive Create stores its verifier until the client sets the file's times (RFC 1813
+// §3.3.8): 31 bits in the seconds of each time, which every file system can store, and the remaining two in their
+// nanoseconds.
 struct VerifierTimes {
   SetTime atime, mtime;
 
@@ -32,7 +33,7 @@ struct VerifierTimes {
   static Timestamp Half(uint32_t bits) { return {bits & 0x7fffffff, bits >> 31}; }
 };
 
-// Without what mkdir() and the like do by themselves.
+// Removes the attributes that mkdir() and similar calls set themselves.
 NewAttributes WithoutMode(NewAttributes attributes) {
   attributes.mode.reset();
   return attributes;
@@ -57,15 +58,16 @@ mode_t FormatOf(FileType type) {
 
 }  // namespace
 
-// RFC 8275 §4: where the directory hands an access control list down, the kernel makes the mode of it; and where it
-// does not, of the umask, which ours is zero (one for all threads).
+// RFC 8275 §4: if the directory has a default access control list, the kernel applies it instead of the client's umask.
+// Otherwise the umask is applied here, because the process has only one for all threads, which is zero.
 uint32_t Tree::FirstMode(const Object& directory, uint32_t mode, uint32_t umask) {
   if (umask == 0) return mode;
   const bool hands_down = ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;
   return hands_down ? mode : mode & ~umask;
 }
 
-// Attributes that are set afterwards are the new object's own: to sync the directory does not put them on every disk.
+// Attributes that are set after the creation belong to the new object: a sync of the directory does not store them on
+// every file system.
 Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
                              uint32_t set_id, Touches& touches) {
   const auto finish = [&]() -> Result<Node> {
@@ -89,7 +91,7 @@ Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std:
   return ChangeDirectory<Node>(handle, touches, [&](Object& directory) -> Result<Node> {
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     const std::string entry(name);
-    // Somebody else on this machine may remove what was in our way before we have looked at it.
+    // Another program may remove the existing object before it is opened here.
     for (int attempt = 0; attempt < 4; ++attempt) {
       Result<Node> created = CreateFile(caller, directory, entry, how, touches);
       if (created || created.error() != Error::kExist || how.mode == CreateMode::kGuarded) return created;
@@ -150,7 +152,7 @@ Result<Node> Tree::EnterNew(Object& directory, const std::string& name, SharedFi
   return Node{handle, stat.attributes};
 }
 
-// The name is taken: for two of the three modes that may be good enough.
+// Handles a name that exists: two of the three modes may accept its file.
 Result<Node> Tree::ReuseFile(const Credentials& caller, Object& directory, const std::string& name,
                              const CreateHow& how, Touches& touches) {
   PENSTOCK_TRY(Node node, *FindNode(directory, name, Patience::kMayBlock));

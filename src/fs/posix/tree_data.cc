@@ -1,4 +1,4 @@
-// The methods of Tree that move data.
+// The methods of Tree that read and write data.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -37,13 +37,14 @@ bool Tree::LosesSetId(const Credentials& caller, const Attributes& before) const
   return set_id && server_.Effective(caller).uid != 0;
 }
 
-// We have root's rights here, and the kernel leaves these bits to root.
+// The thread has root's rights here, and for root the kernel does not clear these bits.
 void Tree::DropSetId(const Credentials& caller, int fd, const Attributes& before) const {
   if (!LosesSetId(caller, before)) return;
   ::fchmod(fd, before.mode & ~((before.mode & 0010) != 0 ? 06000u : 04000u));
 }
 
-// NFS has no open: each call is checked against the mode as it is now, whatever the descriptor was opened for.
+// NFS has no open: each call is checked against the current mode, not against the mode when the descriptor was
+// opened.
 std::optional<Observed<Tree::Extent>> Tree::PrepareRead(const Credentials& caller, const Handle& handle,
                                                         uint64_t offset, uint32_t count, Patience patience) {
   const auto prepare = [&](Object& object, const Stat& stat) -> std::optional<Result<Extent>> {
@@ -57,7 +58,7 @@ std::optional<Observed<Tree::Extent>> Tree::PrepareRead(const Credentials& calle
   return Observe<Extent>(handle, patience, prepare);
 }
 
-// Space that is kept for root is not for others.
+// Writes as the caller if space is low: the space that is reserved for root is not for callers.
 Result<uint32_t> Tree::WriteAll(const Credentials& caller, int fd, uint64_t offset, ConstBytes bytes) {
   std::optional<AsCaller> as_caller;
   if (!parts_.volume.in_memory && *space_.IsLow(fd, Patience::kMayBlock)) as_caller.emplace(server_, caller);
@@ -67,14 +68,14 @@ Result<uint32_t> Tree::WriteAll(const Credentials& caller, int fd, uint64_t offs
         ::pwrite(fd, bytes.data() + written, bytes.size() - written, static_cast<off_t>(offset + written));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && written == 0) return LastError();
-    if (count <= 0) break;  // what was written counts; the client learns the reason with its next request
+    if (count <= 0) break;  // the written octets count; the client gets the error with its next request
     written += static_cast<size_t>(count);
   }
   return static_cast<uint32_t>(written);
 }
 
-// What was written before the kernel would have had to wait is written once more, and so are errors: the same octets in the
-// same place.
+// If the kernel would have had to wait, the octets written before are written again, and errors occur again: the same
+// octets go to the same place.
 std::optional<uint32_t> Tree::WriteAtOnce(int fd, uint64_t offset, ConstBytes bytes) {
   if (bytes.empty()) return 0;
   const auto whole = [&](ssize_t count) {
@@ -83,10 +84,10 @@ std::optional<uint32_t> Tree::WriteAtOnce(int fd, uint64_t offset, ConstBytes by
   if (parts_.volume.in_memory) {
     return whole(::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
-  if (space_.IsLow(fd, Patience::kNone).value_or(true)) return std::nullopt;  // WriteAll() acts as the caller then
+  if (space_.IsLow(fd, Patience::kNone).value_or(true)) return std::nullopt;  // WriteAll() then acts as the caller
   const iovec range{const_cast<std::byte*>(bytes.data()), bytes.size()};
   const ssize_t count = ::pwritev2(fd, &range, 1, static_cast<off_t>(offset), RWF_NOWAIT);
-  // EINVAL: the file system can do so, but not through the page cache.
+  // EINVAL: the file system can do this, but not through the page cache.
   if (count < 0 && (errno == EOPNOTSUPP || errno == EINVAL)) writes_at_once_ = false;
   return whole(count);
 }
@@ -110,7 +111,8 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
     if (!file) return std::nullopt;
     if (!*file) return std::unexpected(file->error());
     const int fd = (**file)->get();
-    // Read before the data goes out: an error that is seen meanwhile then shows to this caller too.
+    // The verifier is read before the data is written, so that an error during the write also changes it for this
+    // caller.
     const WriteVerifier verifier(verifier_->load());
     if (impatient) {
       const std::optional<uint32_t> count = WriteAtOnce(fd, offset, data.bytes());
@@ -134,7 +136,7 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
   return changed;
 }
 
-// RFC 1813 §3.3.21. All of the file: a range alone would leave out what leads to it.
+// RFC 1813 §3.3.21. Commits the whole file: a sync of the range alone would omit the metadata needed to read it.
 Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
   const Result<ObjectRef> object = *Reach(handle, Patience::kMayBlock);
   if (!object) return {std::unexpected(object.error()), {}};
@@ -142,8 +144,8 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
   if (!stat) return {std::unexpected(stat.error()), {}};
   const auto prepare = [&]() -> Result<Uncommitted> {
     PENSTOCK_CHECK(CheckRegular((*object)->type()));
-    // A descriptor that was written by has heard of errors that another one need not hear of. But none is opened for writing where
-    // one for reading will do: that would break leases.
+    // A descriptor that was used for writing gets errors that others may not get. But a descriptor is opened for
+    // reading where that suffices, because opening it for writing would break leases.
     if (SharedFile writer = (*object)->OpenWriter()) return Uncommitted{*object, std::move(writer)};
     Result<SharedFile> file = (*object)->Reader();
     if (!file) file = (*object)->Writer();
@@ -154,7 +156,7 @@ Changed<Tree::Uncommitted> Tree::PrepareCommit(const Handle& handle) {
 }
 
 Tree::Committed Tree::FinishCommit(Object& object) {
-  object.DropWriter();  // a client commits when it has done with a file
+  object.DropWriter();  // a client commits when it is done with a file
   const Result<Stat> after = StatOf(object);
   return {after ? std::optional(after->attributes) : std::nullopt, WriteVerifier(verifier_->load())};
 }

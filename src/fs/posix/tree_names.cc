@@ -1,4 +1,4 @@
-// The methods of Tree that find, move, take away and list names. (Those that make new objects are in tree_create.cc.)
+// The methods of Tree that look up, rename, remove and list names. (Those that create objects are in tree_create.cc.)
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 namespace penstock::fs::posix {
 namespace {
 
-// Of an object that could not be looked at: whether that is for us to refuse, whatever the kernel would do to its name.
+// Whether the server must reject a change because it could not examine the object, without asking the kernel.
 bool IsOurs(Error error) { return error == Error::kCovered || error == Error::kDelay; }
 
 }  // namespace
@@ -25,14 +25,14 @@ std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::stri
   std::optional<Result<FileDescriptor>> fd;
   if (patience == Patience::kNone) {
     fd = OpenEntry(directory.fd(), entry, patience);
-    // Another object has to give up a descriptor, which may take time.
+    // Another object must give up a descriptor first, which may take time.
     if (!fd || (!*fd && fd->error() == Error::kDelay)) return std::nullopt;
   } else {
     fd = objects_.all()->OpenResult([&] { return *OpenEntry(directory.fd(), entry, patience); });
   }
   if (!*fd) return std::unexpected(fd->error());
   const Result<Stat> stat = posix::StatOf((*fd)->get(), parts_.volume);
-  // It was removed between the two calls.
+  // The object was removed between the two calls.
   if (!stat) return std::unexpected(stat.error() == Error::kStale ? Error::kNoEnt : stat.error());
   if (parts_.covers.Has(*stat)) return std::unexpected(Error::kCovered);
   return Found{std::move(**fd), *stat};
@@ -42,7 +42,7 @@ Result<Handle> Tree::HandleOf(const Object& directory, std::string_view name, co
   return parts_.handles->HandleOf(found.fd.get(), found.stat, directory.handle(), name);
 }
 
-// What is found stays open: whoever looks something up is about to use it.
+// Objects that are found stay open, because the client is about to use them.
 std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_view name, Patience patience) {
   std::optional<Result<Found>> found = Find(directory, name, patience);
   if (!found) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_
   return Node{*handle, attributes};
 }
 
-// The way up ends at the root, also for a directory that somebody has moved out of the tree.
+// The root is its own parent. A directory that another program moved out of the tree has no parent here (kStale).
 Result<Node> Tree::FindParent(const Object& directory, const Stat& stat) {
   if (directory.handle() == root_handle_) return Node{root_handle_, stat.attributes};
   const FileDescriptor fd =
@@ -91,7 +91,8 @@ Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std:
     const Error dots = flags == AT_REMOVEDIR ? DotsWhenRemovingDirectory(name) : kDotsWhenRemoving;
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, dots));
     const std::string entry(name);
-    // Whom it concerns, for the cache and the handles. Whether it may be removed, or is there at all, the kernel says.
+    // Finds the object for the cache and the handles. Whether it may be removed, and exists at all, is decided by the
+    // kernel.
     const Result<Found> victim = *Find(directory, name, Patience::kMayBlock);
     if (!victim && IsOurs(victim.error())) return std::unexpected(victim.error());
     const Result<Handle> gone =
@@ -131,7 +132,7 @@ Result<bool> Tree::RenameEntry(const Credentials& caller, Object& from, const st
   {
     const AsCaller as_caller(server_, caller);
     if (::renameat(from.fd(), from_name.c_str(), to.fd(), to_name.c_str()) != 0) {
-      // RFC 1813 §3.3.14: not compatible, or not empty.
+      // RFC 1813 §3.3.14: the target has another type, or is a directory with entries.
       if (errno == EISDIR || errno == ENOTDIR || errno == ENOTEMPTY) return std::unexpected(Error::kExist);
       return LastError();
     }
@@ -206,7 +207,8 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
     PENSTOCK_TRY(const Stat stat, StatOf(**object));
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     if ((*object)->is_directory()) return std::unexpected(Error::kIsDir);
-    if (stat.attributes.nlink == 0) return std::unexpected(Error::kStale);  // pinned, and never to have a name again
+    // a pinned file without a name cannot get one again
+    if (stat.attributes.nlink == 0) return std::unexpected(Error::kStale);
     const std::string entry(name);
     Renaming linking(*this, *object, (*object)->fd());
     {
@@ -216,7 +218,7 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
       }
     }
     linking.Note();
-    // The new name leads to it as well.
+    // The new name leads to the object, too.
     PENSTOCK_TRY([[maybe_unused]] const Handle same,
                  parts_.handles->HandleOf((*object)->fd(), stat, to.handle(), name));
     return {};
@@ -229,7 +231,7 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
   return linked;
 }
 
-// What READDIRPLUS tells of an entry beyond its name.
+// Returns the attributes and the handle of an entry for READDIRPLUS.
 Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name) {
   if (name == ".") return Node{directory.handle(), stat.attributes};
   if (name == "..") return FindParent(directory, stat);
@@ -238,8 +240,8 @@ Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, std::s
   return Node{handle, found.stat.attributes};
 }
 
-// A cookie is the kernel's own position, which ext4, xfs, btrfs and tmpfs (from Linux 6.6 on) keep stable whatever else
-// is made or removed. It needs no verifier, so ours is always zero.
+// A cookie is the kernel's own position. ext4, xfs, btrfs and tmpfs (since Linux 6.6) keep it stable while entries
+// are made and removed. It needs no verifier, so the verifier is always zero.
 Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, const Handle& handle,
                                                  const ReadDirectoryArguments& arguments, EntrySink& sink) {
   const auto list = [&](Object& directory, const Stat& stat) -> Result<ReadDirectoryReply> {
@@ -269,7 +271,7 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
             entry.attributes = node->attributes;
             entry.handle = node->handle;
           } else if (node.error() == Error::kNoEnt) {
-            continue;  // removed since getdents64
+            continue;  // removed after getdents64
           } else {
             entry.error = node.error();
           }

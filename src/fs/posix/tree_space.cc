@@ -1,4 +1,4 @@
-// The methods of Tree that know holes, and copy without moving data through us.
+// The methods of Tree for holes, and for copies that the kernel makes.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -12,7 +12,7 @@
 namespace penstock::fs::posix {
 namespace {
 
-// What a disk copies in some tens of milliseconds.
+// A disk copies this much in some tens of milliseconds.
 constexpr uint64_t kCopyStep = 8 << 20;
 
 bool IsRange(uint64_t offset, uint64_t length) { return offset <= INT64_MAX && length <= INT64_MAX - offset; }
@@ -25,11 +25,11 @@ Observed<SeekReply> Tree::Seek(const Credentials& caller, const Handle& handle, 
     const uint64_t size = stat.attributes.size;
     if (offset > size) return std::unexpected(Error::kNxIo);
     if (offset == size) return SeekReply{what == SeekWhat::kHole, size};
-    // The descriptor's position means nothing to anybody else.
+    // No other user depends on the descriptor's position.
     const int whence = what == SeekWhat::kData ? SEEK_DATA : SEEK_HOLE;
     const off_t found = ::lseek(file->get(), static_cast<off_t>(offset), whence);
     if (found >= 0) return SeekReply{true, static_cast<uint64_t>(found)};
-    if (errno == ENXIO) return SeekReply{false, size};  // no data from there on
+    if (errno == ENXIO) return SeekReply{false, size};  // no data follows
     return LastError();
   };
   return *Observe<SeekReply>(handle, Patience::kMayBlock, seek);
@@ -41,7 +41,7 @@ Changed<void> Tree::ChangeSpace(const Credentials& caller, const Handle& handle,
     PENSTOCK_TRY(const SharedFile file, OpenToWrite(caller, object, stat.attributes));
     if (length == 0) return std::unexpected(Error::kInvalid);
     if ((flags & FALLOC_FL_PUNCH_HOLE) != 0) {
-      // Beyond the end there is nothing, and perhaps a limit of the file system's.
+      // Nothing changes beyond the end, and the file system may reject such a range.
       if (offset >= stat.attributes.size) return {};
       length = std::min(length, stat.attributes.size - offset);
     } else if (!IsRange(offset, length)) {
@@ -62,7 +62,7 @@ Changed<CopyReply> Tree::Copy(const Credentials& caller, const Handle& from, uin
                               uint64_t to_offset, uint64_t count) {
   const Result<ObjectRef> object = *Reach(to, Patience::kMayBlock);
   if (!object) return {std::unexpected(object.error()), {}};
-  // Not as Change() does it: what is copied is stable when it is committed.
+  // Does not use Change(), because copied data becomes stable only when it is committed.
   std::lock_guard lock((*object)->changing);
   const Result<Stat> stat = StatOf(**object);
   if (!stat) return {std::unexpected(stat.error()), {}};

@@ -1,5 +1,5 @@
-// Extended attributes of a served tree. Whether the caller may, the kernel says: its "user." attributes have the rights
-// of the data.
+// Extended attributes of a served tree. The kernel checks permission: the rights to the data apply to attributes with
+// the prefix "user.".
 #include <linux/limits.h>
 #include <sys/xattr.h>
 
@@ -69,7 +69,7 @@ Changed<void> Tree::RemoveXattr(const Credentials& caller, const Handle& handle,
   });
 }
 
-// The kernel tells the names to everybody; we, only to those who may read the values.
+// The kernel lists names for every caller. The server lists them only for callers that may read the values.
 Observed<std::vector<std::string>> Tree::ListXattrs(const Credentials& caller, const Handle& handle) {
   using Names = std::vector<std::string>;
   const auto list = [&](Object& object, const Stat& stat) -> Result<Names> {

@@ -6,7 +6,7 @@
 namespace penstock::fs::posix {
 namespace {
 
-// So few that the loop answers some writes while the thread does the next.
+// A small number, so that the loop replies to some writes while the thread does the next.
 constexpr size_t kMostAtOnce = 4;
 
 }  // namespace
@@ -43,8 +43,8 @@ void WriteQueue::Serve(const Key& key) {
       if (!more) waiting_.erase(at);
     }
     const bool yields = more && pool_.is_wanted();
-    if (yields) Post(key);  // behind others who want a thread
-    // Last: with those who waited, the queue may go.
+    if (yields) Post(key);  // behind other tasks that wait for a thread
+    // Last, because the queue may be destroyed with its last waiter.
     key.loop->Post([served = std::move(served)] {
       for (Waiter* const waiter : served) waiter->handle.resume();
     });

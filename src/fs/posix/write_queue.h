@@ -1,4 +1,4 @@
-// Small writes that may block: several on one visit to a thread of the pool.
+// A queue of small writes that may block. A thread of the pool does several of them on one visit.
 #pragma once
 
 #include <compare>
@@ -20,16 +20,17 @@
 
 namespace penstock::fs::posix {
 
-// Any thread. A client's writes to a file wait for one another (Object::changing), so that one thread does them as fast
-// as several. To wake a thread, and then the loop, costs several times what a small write does: so the thread does
-// several in one go, and the loop resumes them in one go. A write that is done may wait for up to three behind it.
+// Any thread. The writes of a client to a file wait for each other (Object::changing), so one thread is as fast as
+// several. To wake a thread, and then the loop, costs several times as much as a small write. So the thread does
+// several writes at once, and the loop resumes them at once. A finished write may wait for up to three that follow
+// it.
 class WriteQueue {
  public:
-  // `pool` outlives the queue, which outlives all that wait in it.
+  // `pool` outlives the queue, and the queue outlives all calls that wait in it.
   explicit WriteQueue(Workers& pool) : pool_(pool) {}
 
-  // co_await queue.Run(context, object, write): what write() gives, on a thread of the pool. Resumes on the context's
-  // loop.
+  // co_await queue.Run(context, object, write) runs write() on a thread of the pool and returns its result. Resumes
+  // on the context's loop.
   template <class Write>
   auto Run(const RequestContext& context, const ObjectRef& object, Write write) {
     using Given = std::invoke_result_t<Write&>;
@@ -51,7 +52,7 @@ class WriteQueue {
   }
 
  private:
-  // Whose writes, and to what.
+  // The client that writes, its loop, and the object.
   struct Key {
     Loop* loop;
     ClientKey client;
@@ -64,15 +65,15 @@ class WriteQueue {
     std::coroutine_handle<> handle;
   };
 
-  // The waiter belongs to its coroutine, and is gone when that is resumed.
+  // The waiter lives in its coroutine and is destroyed when the coroutine resumes.
   void Add(Waiter& waiter, const Key& key);
   void Post(const Key& key);
-  // Does the writes that wait now.
+  // Does the writes that wait at this time.
   void Serve(const Key& key);
 
   Workers& pool_;
-  std::mutex mutex_;                            // guards what follows
-  std::map<Key, std::deque<Waiter*>> waiting_;  // an entry for as long as the pool knows of the key
+  std::mutex mutex_;                            // guards the following members
+  std::map<Key, std::deque<Waiter*>> waiting_;  // an entry exists while the pool has a task for the key
 };
 
 }  // namespace penstock::fs::posix

@@ -1,4 +1,4 @@
-// Which thread does which write, and when.
+// Tests of the order and the threads of writes.
 #include "fs/posix/write_queue.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 class WriteQueueTest : public testing::Test {
  protected:
-  // Neither is a file: the queue only tells them apart.
+  // The objects have no files, because the queue only compares them.
   const ObjectRef file_ = Another(), other_file_ = Another();
   static ObjectRef Another() {
     return std::make_shared<Object>(Handle(), FileDescriptor(-1), FileType::kRegular, std::make_shared<OpenObjects>(1),
@@ -47,7 +47,7 @@ class WriteQueueTest : public testing::Test {
   std::vector<int> answers_;
 };
 
-TEST_F(WriteQueueTest, WritesOfAClientToAFileKeepTheirOrder) {
+TEST_F(WriteQueueTest, KeepsTheOrderOfWritesOfAClientToAFile) {
   Workers pool(8);
   WriteQueue queue(pool);
   std::vector<int> order;
@@ -63,7 +63,7 @@ TEST_F(WriteQueueTest, WritesOfAClientToAFileKeepTheirOrder) {
   EXPECT_EQ(answers_, order);
 }
 
-TEST_F(WriteQueueTest, WritesOfAClientLeaveTheThreadToOthersThatWait) {
+TEST_F(WriteQueueTest, YieldsTheThreadToOtherClients) {
   Workers pool(1);
   WriteQueue queue(pool);
   std::latch begun(1), may_end(1);
@@ -82,7 +82,7 @@ TEST_F(WriteQueueTest, WritesOfAClientLeaveTheThreadToOthersThatWait) {
   EXPECT_LT(order.find('b'), 10u);
 }
 
-TEST_F(WriteQueueTest, AWriteThatHangsHoldsUpNeitherOtherFilesNorOtherClients) {
+TEST_F(WriteQueueTest, HangingWriteDelaysNeitherOtherFilesNorOtherClients) {
   Workers pool(8);
   WriteQueue queue(pool);
   std::latch begun(1), may_end(1);

@@ -1,4 +1,4 @@
-// Attributes, permissions and handles.
+// Tests of attributes, permissions and handles.
 #pragma once
 
 #include "fs/suite/fixture.h"
@@ -6,11 +6,11 @@
 namespace penstock::fs::suite {
 
 class AttributesSuite : public FileSystemSuite {};
-// A right of several callers can only be tried where the server may act as them.
+// Skips the test if the server cannot act as different callers.
 #define PENSTOCK_NEEDS_CALLERS() \
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this"
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test"
 
-TEST_P(AttributesSuite, ANewFileIsEmptyAndHasTheModeThatWasAsked) {
+TEST_P(AttributesSuite, NewFileIsEmptyAndHasTheRequestedMode) {
   const Attributes file = Stat(Make(root_, "file", 0640));
   EXPECT_EQ(file.type, FileType::kRegular);
   EXPECT_EQ(file.mode, 0640u);
@@ -21,7 +21,7 @@ TEST_P(AttributesSuite, ANewFileIsEmptyAndHasTheModeThatWasAsked) {
   EXPECT_GT(file.ctime.seconds, 1'500'000'000);
 }
 
-TEST_P(AttributesSuite, ADirectoryHasTwoLinksAndOneMoreForEachInIt) {
+TEST_P(AttributesSuite, DirectoryHasTwoLinksAndOneMoreForEachSubdirectory) {
   const Handle directory = MakeDirectory(root_, "directory", 0750);
   EXPECT_EQ(Stat(directory).type, FileType::kDirectory);
   EXPECT_EQ(Stat(directory).mode, 0750u);
@@ -30,11 +30,11 @@ TEST_P(AttributesSuite, ADirectoryHasTwoLinksAndOneMoreForEachInIt) {
   EXPECT_EQ(Stat(directory).nlink, 3u);
 }
 
-TEST_P(AttributesSuite, SetIdAndStickyBitsOfANewDirectoryAreObeyed) {
+TEST_P(AttributesSuite, NewDirectoryGetsTheRequestedSetIdAndStickyBits) {
   EXPECT_EQ(Stat(MakeDirectory(root_, "directory", 03775)).mode, 03775u);
 }
 
-TEST_P(AttributesSuite, ModeAndTimesAreSetAndNotedAround) {
+TEST_P(AttributesSuite, SetsModeAndTimesAndReportsAttributesBeforeAndAfter) {
   const Handle file = Make(root_, "file");
   const Attributes before = Stat(file);
   NewAttributes values;
@@ -50,7 +50,7 @@ TEST_P(AttributesSuite, ModeAndTimesAreSetAndNotedAround) {
   EXPECT_EQ(after.mtime, (Timestamp{5'000'000'000, 1}));
 }
 
-TEST_P(AttributesSuite, ServerTimeIsNow) {
+TEST_P(AttributesSuite, SetsServerTimeToTheCurrentTime) {
   const Handle file = Make(root_, "file");
   NewAttributes values;
   values.mtime = {SetTime::How::kGiven, {1, 0}};
@@ -61,7 +61,7 @@ TEST_P(AttributesSuite, ServerTimeIsNow) {
   EXPECT_NE(Stat(file).atime.seconds, 1);
 }
 
-TEST_P(AttributesSuite, AGuardThatDoesNotHoldChangesNothing) {
+TEST_P(AttributesSuite, GuardThatDoesNotMatchChangesNothing) {
   const Handle file = Make(root_, "file", 0644);
   const Attributes before = Stat(file);
   NewAttributes values;
@@ -74,7 +74,7 @@ TEST_P(AttributesSuite, AGuardThatDoesNotHoldChangesNothing) {
   EXPECT_EQ(Stat(file).mode, 0600u);
 }
 
-TEST_P(AttributesSuite, SizeIsAFilesAlone) {
+TEST_P(AttributesSuite, SetsTheSizeOfRegularFilesOnly) {
   NewAttributes values;
   values.size = 10;
   EXPECT_EQ(ErrorOf(Set(MakeDirectory(root_, "directory"), values).result), Error::kIsDir);
@@ -83,7 +83,7 @@ TEST_P(AttributesSuite, SizeIsAFilesAlone) {
   EXPECT_EQ(ErrorOf(Set(Make(root_, "file"), values).result), Error::kFileTooBig);
 }
 
-TEST_P(AttributesSuite, RootGivesFilesAway) {
+TEST_P(AttributesSuite, RootMayChangeTheOwner) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle file = Make(root_, "file", 04755);
   NewAttributes values;
@@ -95,7 +95,7 @@ TEST_P(AttributesSuite, RootGivesFilesAway) {
   EXPECT_EQ(Stat(file).mode, 0755u) << "a new owner does not inherit set-id";
 }
 
-TEST_P(AttributesSuite, NewObjectsBelongToTheirMaker) {
+TEST_P(AttributesSuite, NewObjectsBelongToTheCallerThatCreatesThem) {
   PENSTOCK_NEEDS_CALLERS();
   caller_ = As(1001, 1002);
   for (const Handle& made : {Make(root_, "file"), MakeDirectory(root_, "directory"), MakeSymlink(root_, "link", "x")}) {
@@ -104,7 +104,7 @@ TEST_P(AttributesSuite, NewObjectsBelongToTheirMaker) {
   }
 }
 
-TEST_P(AttributesSuite, OthersNeitherChangeNorGiveAwayAFile) {
+TEST_P(AttributesSuite, OnlyTheOwnerChangesAttributesAndOnlyRootTheOwner) {
   PENSTOCK_NEEDS_CALLERS();
   caller_ = As(1001, 1001);
   const Handle file = Make(root_, "file", 0644);
@@ -114,7 +114,7 @@ TEST_P(AttributesSuite, OthersNeitherChangeNorGiveAwayAFile) {
   time.mtime = {SetTime::How::kGiven, {1, 0}};
   now.mtime = {SetTime::How::kServerTime, {}};
   size.size = 0;
-  EXPECT_EQ(ErrorOf(Set(file, owner).result), Error::kPerm) << "not even the owner gives it away";
+  EXPECT_EQ(ErrorOf(Set(file, owner).result), Error::kPerm) << "the owner may not change the owner";
   caller_ = As(1003, 1003);
   EXPECT_EQ(ErrorOf(Set(file, mode).result), Error::kPerm);
   EXPECT_EQ(ErrorOf(Set(file, owner).result), Error::kPerm);
@@ -123,7 +123,7 @@ TEST_P(AttributesSuite, OthersNeitherChangeNorGiveAwayAFile) {
   EXPECT_EQ(ErrorOf(Set(file, size).result), Error::kAccess);
 }
 
-TEST_P(AttributesSuite, WhoeverMayWriteMaySayThatItWasNow) {
+TEST_P(AttributesSuite, CallerWithWriteAccessMaySetTimesToServerTimeOnly) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle file = Make(root_, "file", 0666);
   caller_ = As(1003, 1003);
@@ -134,7 +134,7 @@ TEST_P(AttributesSuite, WhoeverMayWriteMaySayThatItWasNow) {
   EXPECT_EQ(ErrorOf(Set(file, now).result), Error::kPerm);
 }
 
-TEST_P(AttributesSuite, AnOwnerChangesToGroupsItIsIn) {
+TEST_P(AttributesSuite, OwnerMayChangeTheGroupToOneOfItsOwn) {
   PENSTOCK_NEEDS_CALLERS();
   const uint32_t groups[] = {2001, 2002};
   caller_ = As(1001, 1001, groups);
@@ -147,7 +147,7 @@ TEST_P(AttributesSuite, AnOwnerChangesToGroupsItIsIn) {
   EXPECT_EQ(ErrorOf(Set(file, values).result), Error::kPerm);
 }
 
-TEST_P(AttributesSuite, AccessIsWhatTheModeGives) {
+TEST_P(AttributesSuite, AccessReportsTheRightsOfTheMode) {
   PENSTOCK_NEEDS_CALLERS();
   caller_ = As(1001, 2001);
   const Handle file = Make(root_, "file", 0750);
@@ -163,13 +163,13 @@ TEST_P(AttributesSuite, AccessIsWhatTheModeGives) {
   EXPECT_EQ(access(file, member), kAccessRead | kAccessExecute);
   EXPECT_EQ(access(file, other), 0u);
   EXPECT_EQ(access(file, root), kAccessRead | kAccessModify | kAccessExtend | kAccessExecute);
-  EXPECT_EQ(access(file, owner, kAccessRead | kAccessLookup), kAccessRead) << "only what was asked";
+  EXPECT_EQ(access(file, owner, kAccessRead | kAccessLookup), kAccessRead) << "only requested rights are reported";
   EXPECT_EQ(access(directory, owner), kAccessRead | kAccessLookup | kAccessModify | kAccessExtend | kAccessDelete);
   EXPECT_EQ(access(directory, member), kAccessRead | kAccessLookup);
   EXPECT_EQ(access(directory, other), kAccessLookup);
 }
 
-TEST_P(AttributesSuite, DirectoriesKeepOthersOut) {
+TEST_P(AttributesSuite, DirectoryModeRestrictsAllOperations) {
   PENSTOCK_NEEDS_CALLERS();
   caller_ = As(1001, 1001);
   const Handle directory = MakeDirectory(root_, "directory", 0700);
@@ -177,11 +177,11 @@ TEST_P(AttributesSuite, DirectoriesKeepOthersOut) {
   caller_ = As(1002, 1002);
   const Observed<Node> looked = Lookup(directory, "file");
   EXPECT_EQ(ErrorOf(looked.result), Error::kAccess);
-  EXPECT_TRUE(looked.attributes) << "a refusal tells the directory's attributes too";
+  EXPECT_TRUE(looked.attributes) << "a failed lookup reports the attributes of the directory";
   EXPECT_EQ(ErrorOf(Read(file, 0, 10).result), Error::kAccess);
   EXPECT_EQ(ErrorOf(Write(file, 0, "x").result), Error::kAccess);
   EXPECT_EQ(ErrorOf(Remove(directory, "file").result), Error::kAccess);
-  EXPECT_EQ(ErrorOf(Remove(directory, "nothing").result), Error::kAccess) << "nor may they learn what there is";
+  EXPECT_EQ(ErrorOf(Remove(directory, "nothing").result), Error::kAccess) << "callers may not learn which names exist";
   EXPECT_EQ(ErrorOf(Rename(directory, "file", root_, "mine").result), Error::kAccess);
   EXPECT_EQ(ErrorOf(Link(file, directory, "mine").result), Error::kAccess);
   EXPECT_EQ(ErrorOf(Await(fs().MakeDirectory(caller_, directory, "mine", {})).result), Error::kAccess);
@@ -191,7 +191,7 @@ TEST_P(AttributesSuite, DirectoriesKeepOthersOut) {
   EXPECT_EQ(ErrorOf(Await(fs().ReadDirectory(caller_, directory, {}, collector)).result), Error::kAccess);
 }
 
-TEST_P(AttributesSuite, CallersDoNotLeaveTheirRightsBehind) {
+TEST_P(AttributesSuite, RightsOfACallerDoNotCarryOverToTheNext) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle directory = MakeDirectory(root_, "directory", 0700);
   for (int i = 0; i < 20; ++i) {
@@ -202,7 +202,7 @@ TEST_P(AttributesSuite, CallersDoNotLeaveTheirRightsBehind) {
   }
 }
 
-TEST_P(AttributesSuite, ACallerWhoCannotBeIsNotRoot) {
+TEST_P(AttributesSuite, InvalidCallerIdsDoNotBecomeRoot) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle directory = MakeDirectory(root_, "directory", 0700);
   const uint32_t groups[] = {UINT32_MAX};
@@ -215,7 +215,7 @@ TEST_P(AttributesSuite, ACallerWhoCannotBeIsNotRoot) {
   }
 }
 
-TEST_P(AttributesSuite, GroupMembersMayWriteWhereTheGroupMay) {
+TEST_P(AttributesSuite, GroupMembersHaveTheRightsOfTheGroup) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle directory = MakeDirectory(root_, "directory", 0770);
   NewAttributes values;
@@ -228,7 +228,7 @@ TEST_P(AttributesSuite, GroupMembersMayWriteWhereTheGroupMay) {
   EXPECT_EQ(ErrorOf(Await(fs().Create(caller_, directory, "other", {})).result), Error::kAccess);
 }
 
-TEST_P(AttributesSuite, TheStickyBitKeepsOthersFromRemoving) {
+TEST_P(AttributesSuite, StickyBitPreventsRemovalByOtherCallers) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle directory = MakeDirectory(root_, "directory", 01777);
   caller_ = As(1001, 1001);
@@ -239,7 +239,7 @@ TEST_P(AttributesSuite, TheStickyBitKeepsOthersFromRemoving) {
   EXPECT_TRUE(Remove(directory, "file").result);
 }
 
-TEST_P(AttributesSuite, ASetGroupDirectoryHandsItsGroupOn) {
+TEST_P(AttributesSuite, SetGroupDirectoryPassesItsGroupToNewObjects) {
   PENSTOCK_NEEDS_CALLERS();
   const Handle directory = MakeDirectory(root_, "directory");
   NewAttributes values;
@@ -253,7 +253,7 @@ TEST_P(AttributesSuite, ASetGroupDirectoryHandsItsGroupOn) {
   EXPECT_EQ(inner.mode & 02000u, 02000u);
 }
 
-TEST_P(AttributesSuite, BytesThatAreNoHandleAreRefused) {
+TEST_P(AttributesSuite, RejectsMalformedHandles) {
   const Handle junk = *Handle::FromBytes(AsBytes("junk"));
   EXPECT_EQ(StatError(junk), Error::kBadHandle);
   EXPECT_EQ(StatError(Handle()), Error::kBadHandle);
@@ -262,12 +262,12 @@ TEST_P(AttributesSuite, BytesThatAreNoHandleAreRefused) {
   EXPECT_FALSE(Read(junk, 0, 1).attributes);
   EXPECT_EQ(ErrorOf(Write(junk, 0, "x").result), Error::kBadHandle);
   EXPECT_EQ(ErrorOf(Rename(junk, "a", root_, "b").result), Error::kBadHandle);
-  EXPECT_TRUE(Rename(junk, "a", root_, "b").to.after) << "what can be told is told";
+  EXPECT_TRUE(Rename(junk, "a", root_, "b").to.after) << "the attributes of the valid directory are reported";
   EXPECT_EQ(ErrorOf(Link(junk, root_, "b").result), Error::kBadHandle);
 }
 
-// Each octet of a handle that is changed makes it one that was never given.
-TEST_P(AttributesSuite, AForgedHandleLeadsNowhere) {
+// A handle with any octet changed was never given to a client.
+TEST_P(AttributesSuite, RejectsForgedHandles) {
   const Handle file = Make(root_, "file");
   for (size_t i = 0; i < file.size(); ++i) {
     std::vector<std::byte> bytes(file.bytes().begin(), file.bytes().end());
@@ -277,7 +277,7 @@ TEST_P(AttributesSuite, AForgedHandleLeadsNowhere) {
   EXPECT_TRUE(StatError(*Handle::FromBytes(file.bytes().first(file.size() - 1))));
 }
 
-TEST_P(AttributesSuite, AHandleIsTheSameHoweverTheObjectIsFound) {
+TEST_P(AttributesSuite, HandleIsTheSameByEveryPathToTheObject) {
   const Handle directory = MakeDirectory(root_, "directory");
   const Handle file = Make(directory, "file");
   EXPECT_EQ(Lookup(directory, "file").result->handle, file);
@@ -287,7 +287,7 @@ TEST_P(AttributesSuite, AHandleIsTheSameHoweverTheObjectIsFound) {
   EXPECT_EQ(Lookup(directory, ".").result->handle, directory);
 }
 
-TEST_P(AttributesSuite, AHandleSurvivesRenames) {
+TEST_P(AttributesSuite, HandleSurvivesRenames) {
   const Handle from = MakeDirectory(root_, "from");
   const Handle to = MakeDirectory(root_, "to");
   const Handle directory = MakeDirectory(from, "directory");
@@ -300,7 +300,7 @@ TEST_P(AttributesSuite, AHandleSurvivesRenames) {
   EXPECT_EQ(Lookup(directory, "..").result->handle, to);
 }
 
-TEST_P(AttributesSuite, AHandleSurvivesRenamesAndARestart) {
+TEST_P(AttributesSuite, HandleSurvivesRenamesAndARestart) {
   const Handle from = MakeDirectory(root_, "from");
   const Handle directory = MakeDirectory(from, "directory");
   const Handle file = Make(directory, "file");
@@ -310,7 +310,7 @@ TEST_P(AttributesSuite, AHandleSurvivesRenamesAndARestart) {
   ASSERT_TRUE(Write(file, 0, "text").result);
   ASSERT_TRUE(Rename(from, "directory", root_, "moved").result);
   ASSERT_TRUE(Rename(directory, "file", from, "renamed").result);
-  if (!backend_->Restart()) GTEST_SKIP() << "nothing here outlives the process";
+  if (!backend_->Restart()) GTEST_SKIP() << "the files do not survive the process";
   EXPECT_EQ(fs().Root(), root_);
   EXPECT_EQ(ReadText(file), "text");
   EXPECT_EQ(Stat(twice).nlink, 1u);
@@ -319,7 +319,7 @@ TEST_P(AttributesSuite, AHandleSurvivesRenamesAndARestart) {
   EXPECT_EQ(Lookup(directory, "..").result->handle, root_);
 }
 
-TEST_P(AttributesSuite, WhatWasRemovedIsStale) {
+TEST_P(AttributesSuite, HandlesOfRemovedObjectsAreStale) {
   const Handle file = Make(root_, "file");
   const Handle directory = MakeDirectory(root_, "directory");
   const Handle replaced = Make(root_, "replaced");
@@ -338,14 +338,14 @@ TEST_P(AttributesSuite, WhatWasRemovedIsStale) {
     EXPECT_EQ(ErrorOf(Link(file, root_, "again").result), Error::kStale);
   };
   expect_stale();
-  // The next objects may well get the same inode numbers.
+  // The file system may reuse the inode numbers for the next objects.
   Make(root_, "file");
   MakeDirectory(root_, "directory");
   expect_stale();
   if (backend_->Restart()) expect_stale();
 }
 
-TEST_P(AttributesSuite, AFileLivesAsLongAsItHasANameSomewhere) {
+TEST_P(AttributesSuite, FileExistsUntilItsLastNameIsRemoved) {
   const Handle file = Make(root_, "one");
   ASSERT_TRUE(Link(file, root_, "two").result);
   ASSERT_TRUE(Remove(root_, "one").result);
@@ -354,7 +354,7 @@ TEST_P(AttributesSuite, AFileLivesAsLongAsItHasANameSomewhere) {
   EXPECT_EQ(StatError(file), Error::kStale);
 }
 
-TEST_P(AttributesSuite, SpaceIsKnown) {
+TEST_P(AttributesSuite, ReportsSpaceAndLimits) {
   const Observed<Space> space = Await(fs().GetSpace(caller_, root_));
   ASSERT_TRUE(space.result && space.attributes);
   EXPECT_GT(space.result->total_bytes, 0u);

@@ -1,4 +1,4 @@
-// Reading and writing.
+// Tests of reading and writing.
 #pragma once
 
 #include "fs/suite/fixture.h"
@@ -7,7 +7,7 @@ namespace penstock::fs::suite {
 
 class DataSuite : public FileSystemSuite {};
 
-TEST_P(DataSuite, WhatIsWrittenIsRead) {
+TEST_P(DataSuite, ReadReturnsTheWrittenData) {
   const Handle file = Make(root_, "file");
   for (const size_t size :
        {size_t{1}, size_t{4095}, size_t{4096}, size_t{100'000}, size_t{1} << 20, (size_t{1} << 20) + 1}) {
@@ -21,7 +21,7 @@ TEST_P(DataSuite, WhatIsWrittenIsRead) {
   }
 }
 
-TEST_P(DataSuite, TheEndOfAFileIsToldOnce) {
+TEST_P(DataSuite, ReadReportsTheEndOfTheFile) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, Pattern(100'000)).result);
   const auto expect = [&](uint64_t offset, uint32_t count, size_t size, bool eof) {
@@ -42,7 +42,7 @@ TEST_P(DataSuite, TheEndOfAFileIsToldOnce) {
   expect(5, 0, 0, false);
 }
 
-TEST_P(DataSuite, WritingIsNotedAround) {
+TEST_P(DataSuite, WriteReportsAttributesBeforeAndAfter) {
   const Handle file = Make(root_, "file");
   const Attributes before = Stat(file);
   const Changed<WriteReply> wrote = Write(file, 10, "text");
@@ -51,7 +51,7 @@ TEST_P(DataSuite, WritingIsNotedAround) {
   EXPECT_EQ(wrote.object.after->size, 14u);
 }
 
-TEST_P(DataSuite, StableWritesSayTheyAreAndTheVerifierStays) {
+TEST_P(DataSuite, WritesReportTheirStabilityAndAConstantVerifier) {
   const Handle file = Make(root_, "file");
   std::vector<WriteVerifier> verifiers;
   for (const Stability stability : {Stability::kUnstable, Stability::kDataSync, Stability::kFileSync}) {
@@ -69,14 +69,14 @@ TEST_P(DataSuite, StableWritesSayTheyAreAndTheVerifierStays) {
   EXPECT_EQ(ReadText(file), "text and more");
 }
 
-TEST_P(DataSuite, ARestartShowsInTheVerifier) {
+TEST_P(DataSuite, RestartChangesTheWriteVerifier) {
   const Handle file = Make(root_, "file");
   const WriteVerifier before = Write(file, 0, "x").result->verifier;
-  if (!backend_->Restart()) GTEST_SKIP() << "nothing here outlives the process";
+  if (!backend_->Restart()) GTEST_SKIP() << "the files do not survive the process";
   EXPECT_NE(*Await(fs().Commit(caller_, file)).result, before);
 }
 
-TEST_P(DataSuite, HolesAreZeros) {
+TEST_P(DataSuite, HolesReadAsZeros) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 5'000'000, "end").result);
   ASSERT_TRUE(Write(file, 2'000'000, "middle").result);
@@ -88,7 +88,7 @@ TEST_P(DataSuite, HolesAreZeros) {
   EXPECT_EQ(ReadText(file, 4'999'999, 100), std::string("\0end", 4));
 }
 
-TEST_P(DataSuite, OffsetsHave64Bits) {
+TEST_P(DataSuite, AcceptsOffsetsBeyond32BitsAndRejectsThoseBeyond63) {
   const Handle file = Make(root_, "file");
   constexpr uint64_t kFar = (uint64_t{1} << 42) + 12'345;
   ASSERT_TRUE(Write(file, kFar, "far").result);
@@ -101,7 +101,7 @@ TEST_P(DataSuite, OffsetsHave64Bits) {
   EXPECT_TRUE(refused.object.before && refused.object.after);
 }
 
-TEST_P(DataSuite, TruncationForgetsAndExtensionIsZeros) {
+TEST_P(DataSuite, TruncationDropsDataAndExtensionReadsAsZeros) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, Pattern(3'000'000)).result);
   NewAttributes values;
@@ -121,8 +121,9 @@ TEST_P(DataSuite, TruncationForgetsAndExtensionIsZeros) {
   EXPECT_EQ(ReadText(file), "");
 }
 
-// What a transport is still sending is what the file was when it was read, or what it is now: never out of bounds.
-TEST_P(DataSuite, DataOutlivesTheFile) {
+// While a transport sends the data of a reply, the data is that of the time of the read or of now, and never out of
+// bounds.
+TEST_P(DataSuite, DataOfAReplyOutlivesTheFile) {
   const Handle file = Make(root_, "file");
   const std::string text = Pattern(200'000);
   ASSERT_TRUE(Write(file, 0, text).result);
@@ -135,7 +136,7 @@ TEST_P(DataSuite, DataOutlivesTheFile) {
   EXPECT_EQ(TextOf(small.result->data), text.substr(0, 1000));
 }
 
-TEST_P(DataSuite, SmallReadsKeepWhatTheyRead) {
+TEST_P(DataSuite, LaterWritesDoNotChangeTheDataOfSmallReads) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, "first").result);
   const Observed<ReadReply> reply = Read(file, 0, 100);
@@ -144,7 +145,7 @@ TEST_P(DataSuite, SmallReadsKeepWhatTheyRead) {
   EXPECT_EQ(ReadText(file), "other");
 }
 
-TEST_P(DataSuite, WritingNothingIsAllowed) {
+TEST_P(DataSuite, EmptyWriteSucceedsAndChangesNothing) {
   const Handle file = Make(root_, "file");
   const Changed<WriteReply> wrote = Write(file, 100, "");
   ASSERT_TRUE(wrote.result);
@@ -152,22 +153,22 @@ TEST_P(DataSuite, WritingNothingIsAllowed) {
   EXPECT_EQ(Stat(file).size, 0u);
 }
 
-TEST_P(DataSuite, DirectoriesHaveNoData) {
+TEST_P(DataSuite, RejectsReadAndWriteOfDirectories) {
   EXPECT_EQ(ErrorOf(Read(root_, 0, 10).result), Error::kIsDir);
   EXPECT_TRUE(Read(root_, 0, 10).attributes);
   EXPECT_EQ(ErrorOf(Write(root_, 0, "x").result), Error::kIsDir);
   EXPECT_EQ(ErrorOf(Await(fs().Commit(caller_, root_)).result), Error::kIsDir);
 }
 
-TEST_P(DataSuite, AFileMadeReadOnlyIsStillItsMakersToWrite) {
+TEST_P(DataSuite, OwnerMayWriteAFileCreatedReadOnly) {
   if (backend_->has_callers()) caller_ = As(1001, 1001);
   const Handle file = Make(root_, "file", 0400);
   EXPECT_TRUE(Write(file, 0, "text").result);
   EXPECT_EQ(ReadText(file), "text");
 }
 
-TEST_P(DataSuite, EachCallIsCheckedAgainstTheModeOfNow) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(DataSuite, ChecksEachCallAgainstTheCurrentMode) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   caller_ = As(1001, 1001);
   const Handle file = Make(root_, "file", 0666);
   ASSERT_TRUE(Write(file, 0, "text").result);
@@ -184,16 +185,16 @@ TEST_P(DataSuite, EachCallIsCheckedAgainstTheModeOfNow) {
   EXPECT_EQ(ErrorOf(Read(file, 0, 10).result), Error::kAccess);
   EXPECT_EQ(ErrorOf(Write(file, 0, "x").result), Error::kAccess);
   set_mode(0611);
-  EXPECT_TRUE(Read(file, 0, 10).result) << "to execute it";
+  EXPECT_TRUE(Read(file, 0, 10).result) << "the right to execute includes the right to read";
   EXPECT_EQ(ErrorOf(Write(file, 0, "x").result), Error::kAccess);
   set_mode(0000);
   caller_ = As(1001, 1001);
-  EXPECT_TRUE(Read(file, 0, 10).result) << "its owner may always";
+  EXPECT_TRUE(Read(file, 0, 10).result) << "the owner may always read";
   EXPECT_TRUE(Write(file, 0, "y").result);
 }
 
-TEST_P(DataSuite, WritingTakesTheSetIdBits) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(DataSuite, WriteClearsTheSetIdBits) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle file = Make(root_, "file", 06777);
   ASSERT_TRUE(Write(file, 0, "root may").result);
   EXPECT_EQ(Stat(file).mode, 06777u);

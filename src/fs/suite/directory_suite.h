@@ -1,4 +1,4 @@
-// Listing directories.
+// Tests of listing directories.
 #pragma once
 
 #include <algorithm>
@@ -10,24 +10,24 @@ namespace penstock::fs::suite {
 
 class DirectorySuite : public FileSystemSuite {};
 
-TEST_P(DirectorySuite, AnEmptyDirectoryHasDots) {
+TEST_P(DirectorySuite, EmptyDirectoryListsDotAndDotDot) {
   const Handle directory = MakeDirectory(root_, "directory");
   const std::vector<Listed> entries = List(directory);
   EXPECT_EQ(CountNames(entries), (std::map<std::string, int>{{".", 1}, {"..", 1}}));
   for (const Listed& entry : entries) {
     EXPECT_EQ(entry.fileid, Stat(entry.name == "." ? directory : root_).fileid);
-    EXPECT_FALSE(entry.handle || entry.attributes || entry.error) << "nobody asked";
+    EXPECT_FALSE(entry.handle || entry.attributes || entry.error) << "they were not requested";
   }
 }
 
-TEST_P(DirectorySuite, TheRootsParentIsTheRoot) {
+TEST_P(DirectorySuite, ListsTheRootAsItsOwnParent) {
   for (const Listed& entry : List(root_, 10, true)) {
     EXPECT_EQ(entry.fileid, Stat(root_).fileid) << entry.name;
     EXPECT_EQ(entry.handle, root_) << entry.name;
   }
 }
 
-TEST_P(DirectorySuite, NodesComeWithTheirNamesWhereTheyAreWanted) {
+TEST_P(DirectorySuite, GivesAttributesAndHandlesOnRequest) {
   std::map<std::string, Handle> made;
   made["file"] = Make(root_, "file", 0600);
   made["directory"] = MakeDirectory(root_, "directory");
@@ -46,7 +46,7 @@ TEST_P(DirectorySuite, NodesComeWithTheirNamesWhereTheyAreWanted) {
   EXPECT_EQ(seen, made.size());
 }
 
-TEST_P(DirectorySuite, AnyRoomWillDo) {
+TEST_P(DirectorySuite, ListsAllEntriesWithAnyRoomForACall) {
   std::set<std::string> names{".", ".."};
   for (int i = 0; i < 25; ++i) {
     const std::string name = "entry" + std::to_string(i) + std::string(static_cast<size_t>(i), 'x');
@@ -60,7 +60,7 @@ TEST_P(DirectorySuite, AnyRoomWillDo) {
   }
 }
 
-TEST_P(DirectorySuite, NoRoomAtAllGivesNothingAndNoEnd) {
+TEST_P(DirectorySuite, GivesNothingAndNoEndWithoutRoom) {
   Collector collector(0);
   const auto reply = Await(fs().ReadDirectory(caller_, root_, {}, collector));
   ASSERT_TRUE(reply.result);
@@ -68,7 +68,7 @@ TEST_P(DirectorySuite, NoRoomAtAllGivesNothingAndNoEnd) {
   EXPECT_TRUE(collector.entries.empty());
 }
 
-TEST_P(DirectorySuite, AnEarlierCookieStartsAgainFromThere) {
+TEST_P(DirectorySuite, EarlierCookieRepeatsTheListingFromThere) {
   for (int i = 0; i < 10; ++i) Make(root_, "entry" + std::to_string(i));
   const std::vector<Listed> all = List(root_);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -80,8 +80,8 @@ TEST_P(DirectorySuite, AnEarlierCookieStartsAgainFromThere) {
   }
 }
 
-// Between one call and the next entries come and go, the last one given among them: the others are given once each.
-TEST_P(DirectorySuite, WhatStaysIsGivenOnceWhateverComesAndGoes) {
+// Between two calls entries come and go, the last entry given among them. Each entry that remains is given once.
+TEST_P(DirectorySuite, RemainingEntriesAreGivenOnceWhileOthersComeAndGo) {
   constexpr int kStaying = 150;
   const Handle directory = MakeDirectory(root_, "directory");
   for (int i = 0; i < kStaying; ++i) {
@@ -92,7 +92,7 @@ TEST_P(DirectorySuite, WhatStaysIsGivenOnceWhateverComesAndGoes) {
   int added = 0;
   while (!ListSome(directory, entries, 7)) {
     ASSERT_LT(entries.size(), 10'000u) << "the listing has no end";
-    // What was given last, and something that was not given yet; and something new.
+    // Removes the last entries given and one that was not given yet, and adds a new one.
     for (auto last = entries.rbegin(); last != entries.rend() && last != entries.rbegin() + 7; ++last) {
       if (last->name.starts_with("goes")) Remove(directory, last->name);
     }
@@ -105,7 +105,7 @@ TEST_P(DirectorySuite, WhatStaysIsGivenOnceWhateverComesAndGoes) {
   for (const auto& [name, count] : counts) EXPECT_EQ(count, 1) << name;
 }
 
-TEST_P(DirectorySuite, TenThousandEntries) {
+TEST_P(DirectorySuite, ListsTenThousandEntries) {
 #ifdef PENSTOCK_SANITIZED
   constexpr int kEntries = 3'000;
 #else
@@ -126,8 +126,8 @@ TEST_P(DirectorySuite, TenThousandEntries) {
   EXPECT_EQ(fileids.size(), entries.size());
 }
 
-TEST_P(DirectorySuite, ListingWithoutSearchPermissionShowsNamesAlone) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(DirectorySuite, GivesNamesOnlyWithoutSearchPermission) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle directory = MakeDirectory(root_, "directory", 0744);
   Make(directory, "file");
   caller_ = As(1001, 1001);
@@ -137,7 +137,7 @@ TEST_P(DirectorySuite, ListingWithoutSearchPermissionShowsNamesAlone) {
     EXPECT_FALSE(entry.handle || entry.attributes) << entry.name;
     EXPECT_EQ(entry.error, Error::kAccess) << entry.name;
   }
-  for (const Listed& entry : List(directory, 10)) EXPECT_FALSE(entry.error) << "nobody asked";
+  for (const Listed& entry : List(directory, 10)) EXPECT_FALSE(entry.error) << "they were not requested";
 }
 
 }  // namespace penstock::fs::suite

@@ -1,4 +1,4 @@
-// What the suite over every file system stands on: a backend to try, and words to say what is tried.
+// The fixture of the file-system suite: a backend under test, and helpers that call its file system.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,20 +20,20 @@ inline void PrintTo(Error error, std::ostream* out) { *out << ToString(error); }
 
 namespace penstock::fs::suite {
 
-// A file system with an empty root directory that anybody may write to.
+// A file system under test. Its root directory is empty, and every caller may write to it.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual fs::FileSystem& fs() = 0;
   virtual Loop* loop() { return nullptr; }
-  // Lets whatever is waiting go on. Only where something can wait.
-  virtual void RunOnce() { FAIL() << "nothing here can wait"; }
-  // Ends the file system and starts another over the same files. False where there is no such thing.
+  // Lets waiting calls proceed. Only backends with calls that can wait implement it.
+  virtual void RunOnce() { FAIL() << "calls of this backend never wait"; }
+  // Ends the file system and starts a new one over the same files. Returns false if the files do not survive.
   virtual bool Restart() { return false; }
-  // Whether callers have their own rights here.
+  // Whether the file system checks the rights of each caller.
   virtual bool has_callers() const { return true; }
 
-  // Runs until the task is done.
+  // Runs the backend until the task is done.
   template <class T>
   T Await(Task<T> task) {
     std::optional<T> result;
@@ -58,7 +58,7 @@ inline std::string NameOf(const testing::TestParamInfo<Parameter>& info) { retur
 
 inline void PrintTo(const Parameter& parameter, std::ostream* out) { *out << parameter.name; }
 
-// One listing as a client makes it: entry by entry, `room` of them at a time.
+// An entry as a client keeps it.
 struct Listed {
   std::string name;
   uint64_t fileid = 0;
@@ -83,7 +83,7 @@ class Collector : public EntrySink {
   const size_t room_;
 };
 
-// Octets that tell where they are from.
+// Octets that depend on their offset, so that misplaced data is noticed.
 inline std::string Pattern(size_t size, unsigned seed = 0) {
   std::string text(size, '\0');
   for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 7 + i / 251 + seed) & 0xff);
@@ -175,7 +175,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
   Linked Link(const Handle& file, const Handle& directory, std::string_view name) {
     return Await(fs().Link(caller_, file, directory, name));
   }
-  // One call. Adds to `entries`; true at the end of the directory.
+  // Makes one call and adds its entries to `entries`. Returns true at the end of the directory.
   bool ListSome(const Handle& directory, std::vector<Listed>& entries, size_t room, bool with_nodes = false) {
     Collector collector(room);
     ReadDirectoryArguments arguments;
@@ -199,7 +199,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
     return counts;
   }
 
-  // What a change to `object` must have noted around it.
+  // Checks the attributes that a change to `object` reported from before and after.
   void ExpectNoted(const WeakCacheData& noted, const Attributes& before, const Handle& object) {
     ASSERT_TRUE(noted.before && noted.after);
     EXPECT_EQ(noted.before->size, before.size);
@@ -216,7 +216,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
 
   std::unique_ptr<Backend> backend_;
   Handle root_;
-  RequestContext caller_;  // whom all of the above are done as: root, where a test says nothing else
+  RequestContext caller_;  // the caller of all operations above: root, unless a test changes it
 
  private:
   static Handle MustNode(const Changed<Node>& made) {

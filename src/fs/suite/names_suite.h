@@ -1,4 +1,4 @@
-// Finding, making, moving and removing names.
+// Tests of looking up, creating, renaming and removing names.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ inline CreateHow HowOf(CreateMode mode, uint64_t verifier = 0) {
   return how;
 }
 
-TEST_P(NamesSuite, LookupFindsWhatThereIs) {
+TEST_P(NamesSuite, LookupFindsExistingNamesOnly) {
   const Handle file = Make(root_, "file");
   const Observed<Node> found = Lookup(root_, "file");
   ASSERT_TRUE(found.result);
@@ -30,13 +30,13 @@ TEST_P(NamesSuite, LookupFindsWhatThereIs) {
   EXPECT_EQ(LookupError(file, "x"), Error::kNotDir);
 }
 
-TEST_P(NamesSuite, TheRootIsItsOwnParent) {
+TEST_P(NamesSuite, RootIsItsOwnParent) {
   EXPECT_EQ(Lookup(root_, "..").result->handle, root_);
   EXPECT_EQ(Lookup(root_, "..").result->attributes.fileid, Stat(root_).fileid);
   EXPECT_EQ(Lookup(root_, ".").result->handle, root_);
 }
 
-TEST_P(NamesSuite, ANameIsOneComponent) {
+TEST_P(NamesSuite, RejectsNamesThatAreNotOneComponent) {
   Make(MakeDirectory(root_, "a"), "b");
   for (const std::string_view bad : {std::string_view(), std::string_view("a/b"), std::string_view("/"),
                                      std::string_view("../a"), std::string_view("a\0b", 3)}) {
@@ -52,7 +52,7 @@ TEST_P(NamesSuite, ANameIsOneComponent) {
   }
 }
 
-TEST_P(NamesSuite, NamesHaveALongestLength) {
+TEST_P(NamesSuite, RejectsNamesThatAreTooLong) {
   const std::string longest(255, 'n'), longer(256, 'n');
   const Handle file = Make(root_, longest);
   EXPECT_EQ(Lookup(root_, longest).result->handle, file);
@@ -61,14 +61,14 @@ TEST_P(NamesSuite, NamesHaveALongestLength) {
   EXPECT_EQ(ErrorOf(Rename(root_, longest, root_, longer).result), Error::kNameTooLong);
 }
 
-TEST_P(NamesSuite, NamesAreOctets) {
+TEST_P(NamesSuite, AcceptsAnyOctetsInNames) {
   const std::string name = "\xff\xfe \n\x01*\\";
   const Handle file = Make(root_, name);
   EXPECT_EQ(Lookup(root_, name).result->handle, file);
   EXPECT_EQ(CountNames(List(root_)).count(name), 1u);
 }
 
-TEST_P(NamesSuite, DotsAreNeitherMadeNorMovedNorRemoved) {
+TEST_P(NamesSuite, RejectsDotAndDotDotInChanges) {
   const Handle directory = MakeDirectory(root_, "directory");
   Make(directory, "file");
   for (const char* dots : {".", ".."}) {
@@ -86,7 +86,7 @@ TEST_P(NamesSuite, DotsAreNeitherMadeNorMovedNorRemoved) {
   EXPECT_EQ(ErrorOf(RemoveDirectory(directory, "..").result), Error::kExist);
 }
 
-TEST_P(NamesSuite, CreatingChangesTheDirectoryAndTellsSo) {
+TEST_P(NamesSuite, ReportsTheDirectoryBeforeAndAfterAChange) {
   const Handle directory = MakeDirectory(root_, "directory");
   Attributes before = Stat(directory);
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -94,7 +94,7 @@ TEST_P(NamesSuite, CreatingChangesTheDirectoryAndTellsSo) {
     ExpectNoted(noted, before, directory);
     EXPECT_NE(noted.after->change, noted.before->change);
     before = Stat(directory);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // some file systems' clocks are coarse
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the clock of some file systems is coarse
   };
   expect_noted(Await(fs().Create(caller_, directory, "file", {})).object);
   expect_noted(Await(fs().MakeDirectory(caller_, directory, "inner", {})).object);
@@ -107,7 +107,7 @@ TEST_P(NamesSuite, CreatingChangesTheDirectoryAndTellsSo) {
   expect_noted(Rename(root_, "out", directory, "in").to);
 }
 
-TEST_P(NamesSuite, AFailedCreationTellsThatNothingChanged) {
+TEST_P(NamesSuite, FailedCreationReportsAnUnchangedDirectory) {
   const Handle directory = MakeDirectory(root_, "directory");
   Make(directory, "file");
   const Attributes before = Stat(directory);
@@ -121,7 +121,7 @@ TEST_P(NamesSuite, AFailedCreationTellsThatNothingChanged) {
   }
 }
 
-TEST_P(NamesSuite, OnlyDirectoriesHoldNames) {
+TEST_P(NamesSuite, RejectsNamesInObjectsThatAreNotDirectories) {
   const Handle file = Make(root_, "file");
   EXPECT_EQ(ErrorOf(Await(fs().Create(caller_, file, "x", {})).result), Error::kNotDir);
   EXPECT_EQ(ErrorOf(Await(fs().MakeDirectory(caller_, file, "x", {})).result), Error::kNotDir);
@@ -136,7 +136,7 @@ TEST_P(NamesSuite, OnlyDirectoriesHoldNames) {
   EXPECT_EQ(ErrorOf(Await(fs().ReadDirectory(caller_, file, {}, collector)).result), Error::kNotDir);
 }
 
-TEST_P(NamesSuite, AnUncheckedCreateTakesAFileThatIsThere) {
+TEST_P(NamesSuite, UncheckedCreateAcceptsAnExistingFile) {
   const Handle file = Make(root_, "file", 0604);
   ASSERT_TRUE(Write(file, 0, "text").result);
   CreateHow how = HowOf(CreateMode::kUnchecked);
@@ -153,7 +153,7 @@ TEST_P(NamesSuite, AnUncheckedCreateTakesAFileThatIsThere) {
   EXPECT_EQ(ReadText(file), "");
 }
 
-TEST_P(NamesSuite, AnUncheckedCreateTakesNothingButAFile) {
+TEST_P(NamesSuite, UncheckedCreateRejectsExistingObjectsOfOtherTypes) {
   MakeDirectory(root_, "directory");
   MakeSymlink(root_, "link", "directory");
   for (const char* name : {"directory", "link"}) {
@@ -163,8 +163,9 @@ TEST_P(NamesSuite, AnUncheckedCreateTakesNothingButAFile) {
   }
 }
 
-// RFC 1813 §3.3.8: a client that saw no answer asks again; another client, or a new attempt, is told no.
-TEST_P(NamesSuite, AnExclusiveCreateSucceedsForItsVerifierAlone) {
+// RFC 1813 §3.3.8: a client that received no reply sends the request again and succeeds; another client, or a new
+// attempt, fails.
+TEST_P(NamesSuite, ExclusiveCreateSucceedsAgainForTheSameVerifierOnly) {
   for (const uint64_t verifier :
        {uint64_t{1}, uint64_t{0x0123456789abcdef}, ~uint64_t{0}, uint64_t{0x8000000080000000}}) {
     const std::string name = "file" + std::to_string(verifier);
@@ -181,17 +182,17 @@ TEST_P(NamesSuite, AnExclusiveCreateSucceedsForItsVerifierAlone) {
   }
 }
 
-TEST_P(NamesSuite, AnExclusiveCreateIsKnownAfterARestart) {
+TEST_P(NamesSuite, ExclusiveCreateSucceedsAgainAfterARestart) {
   const CreateHow how = HowOf(CreateMode::kExclusive, 0xfedcba9876543210);
   const Changed<Node> made = Await(fs().Create(caller_, root_, "file", how));
   ASSERT_TRUE(made.result);
-  if (!backend_->Restart()) GTEST_SKIP() << "nothing here outlives the process";
+  if (!backend_->Restart()) GTEST_SKIP() << "the files do not survive the process";
   const Changed<Node> replayed = Await(fs().Create(caller_, root_, "file", how));
   ASSERT_TRUE(replayed.result);
   EXPECT_EQ(replayed.result->handle, made.result->handle);
 }
 
-TEST_P(NamesSuite, ASymlinkHoldsItsTargetAndIsNeverFollowed) {
+TEST_P(NamesSuite, SymlinkHoldsItsTargetAndIsNotFollowed) {
   const Handle link = MakeSymlink(root_, "link", "/etc/passwd");
   EXPECT_EQ(Stat(link).type, FileType::kSymlink);
   EXPECT_EQ(Stat(link).size, 11u);
@@ -211,7 +212,7 @@ TEST_P(NamesSuite, ASymlinkHoldsItsTargetAndIsNeverFollowed) {
             Error::kNameTooLong);
 }
 
-TEST_P(NamesSuite, SetAttributesOfASymlinkAreItsOwn) {
+TEST_P(NamesSuite, SetAttributesOfASymlinkDoesNotFollowIt) {
   const Handle file = Make(root_, "file", 0600);
   const Handle link = MakeSymlink(root_, "link", "file");
   const Timestamp before = Stat(file).mtime;
@@ -224,7 +225,7 @@ TEST_P(NamesSuite, SetAttributesOfASymlinkAreItsOwn) {
   EXPECT_EQ(Stat(file).mode, 0600u);
 }
 
-TEST_P(NamesSuite, FifosSocketsAndDevicesAreMade) {
+TEST_P(NamesSuite, MakesFifosSocketsAndDevices) {
   NewAttributes attributes;
   attributes.mode = 0620;
   for (const FileType type : {FileType::kFifo, FileType::kSocket}) {
@@ -239,7 +240,7 @@ TEST_P(NamesSuite, FifosSocketsAndDevicesAreMade) {
   for (const FileType type : {FileType::kRegular, FileType::kDirectory, FileType::kSymlink}) {
     EXPECT_EQ(ErrorOf(Await(fs().MakeNode(caller_, root_, "bad", {type, {}}, {})).result), Error::kBadType);
   }
-  if (!backend_->has_callers()) GTEST_SKIP() << "devices are made by root alone: run as root to try this";
+  if (!backend_->has_callers()) GTEST_SKIP() << "only root makes devices: run as root for this test";
   for (const FileType type : {FileType::kCharacter, FileType::kBlock}) {
     const NodeType device{type, {7, 300}};
     const std::string name = "device" + std::to_string(int(type));
@@ -251,7 +252,7 @@ TEST_P(NamesSuite, FifosSocketsAndDevicesAreMade) {
   }
 }
 
-TEST_P(NamesSuite, RemoveIsForFilesAndRemoveDirectoryForEmptyDirectories) {
+TEST_P(NamesSuite, RemovesFilesAndEmptyDirectories) {
   Make(root_, "file");
   const Handle directory = MakeDirectory(root_, "directory");
   Make(directory, "inner");
@@ -266,14 +267,14 @@ TEST_P(NamesSuite, RemoveIsForFilesAndRemoveDirectoryForEmptyDirectories) {
   EXPECT_EQ(CountNames(List(root_)), (std::map<std::string, int>{{".", 1}, {"..", 1}}));
 }
 
-TEST_P(NamesSuite, RemoveTakesALinkNotWhatItPointsTo) {
+TEST_P(NamesSuite, RemoveDoesNotFollowASymlink) {
   const Handle file = Make(root_, "file");
   MakeSymlink(root_, "link", "file");
   EXPECT_TRUE(Remove(root_, "link").result);
   EXPECT_FALSE(StatError(file));
 }
 
-TEST_P(NamesSuite, RenameReplacesWhatIsCompatible) {
+TEST_P(NamesSuite, RenameReplacesACompatibleTarget) {
   const Handle file = Make(root_, "file");
   Make(root_, "old");
   EXPECT_TRUE(Rename(root_, "file", root_, "old").result);
@@ -285,7 +286,7 @@ TEST_P(NamesSuite, RenameReplacesWhatIsCompatible) {
   EXPECT_EQ(Lookup(root_, "empty").result->handle, directory);
 }
 
-TEST_P(NamesSuite, RenameRefusesTheRest) {
+TEST_P(NamesSuite, RenameRejectsIncompatibleTargets) {
   Make(root_, "file");
   const Handle full = MakeDirectory(root_, "full");
   const Handle inner = MakeDirectory(full, "inner");
@@ -302,7 +303,7 @@ TEST_P(NamesSuite, RenameRefusesTheRest) {
   ExpectNoted(refused.to, before_full, full);
 }
 
-TEST_P(NamesSuite, RenameOntoAnotherLinkOfTheSameFileDoesNothing) {
+TEST_P(NamesSuite, RenameToAnotherLinkOfTheSameFileChangesNothing) {
   const Handle file = Make(root_, "one");
   ASSERT_TRUE(Link(file, root_, "two").result);
   MakeDirectory(root_, "directory");
@@ -316,7 +317,7 @@ TEST_P(NamesSuite, RenameOntoAnotherLinkOfTheSameFileDoesNothing) {
   EXPECT_EQ(Lookup(root_, "two").result->handle, file);
 }
 
-TEST_P(NamesSuite, LinkGivesASecondName) {
+TEST_P(NamesSuite, LinkAddsASecondName) {
   const Handle file = Make(root_, "file");
   const Handle directory = MakeDirectory(root_, "directory");
   const Attributes before = Stat(directory);

@@ -1,4 +1,4 @@
-// What those that keep files open ask for: files that stay, and creation that says what it did.
+// Tests of methods for callers that keep files open: pinned files, and creation that reports what it did.
 #pragma once
 
 #include "fs/suite/data_suite.h"
@@ -17,7 +17,7 @@ class OpenSuite : public FileSystemSuite {
   }
 };
 
-TEST_P(OpenSuite, APinnedFileOutlivesItsLastName) {
+TEST_P(OpenSuite, PinnedFileOutlivesItsLastName) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, "text").result);
   Pinned pinned = Pin(file);
@@ -38,7 +38,7 @@ TEST_P(OpenSuite, APinnedFileOutlivesItsLastName) {
   EXPECT_EQ(ErrorOf(Read(file, 0, 1).result), Error::kStale);
 }
 
-TEST_P(OpenSuite, APinnedFileOutlivesBeingReplaced) {
+TEST_P(OpenSuite, PinnedFileOutlivesItsReplacement) {
   const Handle file = Make(root_, "file");
   Make(root_, "new");
   const Pinned pinned = Pin(file);
@@ -47,7 +47,7 @@ TEST_P(OpenSuite, APinnedFileOutlivesBeingReplaced) {
   EXPECT_FALSE(Lookup(root_, "file").result->handle == file);
 }
 
-TEST_P(OpenSuite, TheLastPinCounts) {
+TEST_P(OpenSuite, FileWithoutANameExistsUntilTheLastPinIsReleased) {
   const Handle file = Make(root_, "file");
   Pinned one = Pin(file);
   Pinned two = Pin(file);
@@ -61,7 +61,7 @@ TEST_P(OpenSuite, TheLastPinCounts) {
   EXPECT_EQ(ErrorOf(Await(fs().Pin(caller_, file))), Error::kStale);
 }
 
-TEST_P(OpenSuite, AFileIsAsItWasWhenItsPinIsGone) {
+TEST_P(OpenSuite, ReleasedPinDoesNotKeepAFile) {
   const Handle file = Make(root_, "file");
   Pin(file).reset();
   EXPECT_FALSE(StatError(file));
@@ -69,7 +69,7 @@ TEST_P(OpenSuite, AFileIsAsItWasWhenItsPinIsGone) {
   EXPECT_EQ(StatError(file), Error::kStale);
 }
 
-TEST_P(OpenSuite, WhatHasNoNameGetsNone) {
+TEST_P(OpenSuite, PinnedFileWithoutANameCannotBeLinked) {
   const Handle file = Make(root_, "file");
   const Pinned pinned = Pin(file);
   ASSERT_TRUE(Remove(root_, "file").result);
@@ -79,8 +79,8 @@ TEST_P(OpenSuite, WhatHasNoNameGetsNone) {
   EXPECT_EQ(Stat(other).nlink, 1u);
 }
 
-// However many other objects are used meanwhile.
-TEST_P(OpenSuite, APinnedFileStaysAtHand) {
+// The number of other objects that are used in the meantime does not matter.
+TEST_P(OpenSuite, PinnedFileStaysUsableWhileOtherFilesAreUsed) {
   const Handle file = Make(root_, "file");
   const Pinned pinned = Pin(file);
   ASSERT_TRUE(Remove(root_, "file").result);
@@ -88,13 +88,13 @@ TEST_P(OpenSuite, APinnedFileStaysAtHand) {
   EXPECT_FALSE(StatError(file));
 }
 
-TEST_P(OpenSuite, FilesArePinnedAndNothingElse) {
+TEST_P(OpenSuite, PinsRegularFilesOnly) {
   EXPECT_EQ(ErrorOf(Await(fs().Pin(caller_, root_))), Error::kIsDir);
   EXPECT_EQ(ErrorOf(Await(fs().Pin(caller_, MakeSymlink(root_, "link", "x")))), Error::kInvalid);
   EXPECT_EQ(ErrorOf(Await(fs().Pin(caller_, Handle()))), Error::kBadHandle);
 }
 
-TEST_P(OpenSuite, CreateTellsWhetherTheFileWasThere) {
+TEST_P(OpenSuite, CreateReportsWhetherTheFileExisted) {
   CreateHow how;
   EXPECT_FALSE(Create("file", how).result->existed);
   EXPECT_TRUE(Create("file", how).result->existed);
@@ -107,7 +107,7 @@ TEST_P(OpenSuite, CreateTellsWhetherTheFileWasThere) {
   EXPECT_TRUE(Create("exclusive", how).result->existed);
 }
 
-TEST_P(OpenSuite, AnExclusiveCreateObeysAttributesToo) {
+TEST_P(OpenSuite, ExclusiveCreateSetsModeAndSize) {
   CreateHow how;
   how.mode = CreateMode::kExclusive;
   how.verifier = CreateVerifier(0x0123456789abcdef);
@@ -124,7 +124,7 @@ TEST_P(OpenSuite, AnExclusiveCreateObeysAttributesToo) {
   EXPECT_EQ(ErrorOf(Create("file", how).result), Error::kExist);
 }
 
-TEST_P(OpenSuite, TheTimesOfAnExclusiveCreateAreTheVerifiers) {
+TEST_P(OpenSuite, ExclusiveCreateRejectsTimes) {
   CreateHow how;
   how.mode = CreateMode::kExclusive;
   how.attributes.mtime.how = SetTime::How::kServerTime;
@@ -132,7 +132,7 @@ TEST_P(OpenSuite, TheTimesOfAnExclusiveCreateAreTheVerifiers) {
   EXPECT_EQ(LookupError(root_, "file"), Error::kNoEnt);
 }
 
-TEST_P(OpenSuite, TheUmaskIsTakenFromTheMode) {
+TEST_P(OpenSuite, UmaskClearsBitsOfTheMode) {
   CreateHow how;
   how.attributes.mode = 0666;
   how.attributes.umask = 027;
@@ -145,9 +145,9 @@ TEST_P(OpenSuite, TheUmaskIsTakenFromTheMode) {
   EXPECT_EQ(Await(fs().MakeNode(caller_, root_, "fifo", {}, attributes)).result->attributes.mode, 0644u);
 }
 
-TEST_P(OpenSuite, WhatIsMadeKnowsWhen) {
+TEST_P(OpenSuite, ReportsTheTimeOfCreation) {
   const Attributes made = Stat(Make(root_, "file"));
-  if (!made.born) GTEST_SKIP() << "this file system does not keep it";
+  if (!made.born) GTEST_SKIP() << "this file system does not record it";
   EXPECT_GT(made.born->seconds, 1'500'000'000);
   EXPECT_LE(*made.born, made.ctime);
 }

@@ -1,4 +1,4 @@
-// Holes, space that is set aside or given back, and copies that the file system makes.
+// Tests of holes, of allocated and deallocated space, and of copies made by the file system.
 #pragma once
 
 #include "fs/suite/data_suite.h"
@@ -9,7 +9,7 @@ class SpaceSuite : public FileSystemSuite {
  protected:
   static constexpr uint64_t kMegabyte = 1 << 20;
 
-  // Data in the first and the last of four MiB.
+  // Makes a file with data in the first and the last of four MiB, and a hole between them.
   Handle MakeSparse(std::string_view name) {
     const Handle file = Make(root_, name);
     EXPECT_TRUE(Write(file, 0, Pattern(kMegabyte)).result);
@@ -24,7 +24,7 @@ class SpaceSuite : public FileSystemSuite {
   Observed<SeekReply> Seek(const Handle& file, uint64_t offset, SeekWhat what) {
     return Await(fs().Seek(caller_, file, offset, what));
   }
-  // Where it is; absent where there is none.
+  // Returns the place that Seek finds, or no value if none exists.
   std::optional<uint64_t> Find(const Handle& file, uint64_t offset, SeekWhat what) {
     const Observed<SeekReply> reply = Seek(file, offset, what);
     EXPECT_TRUE(reply.result) << ToString(reply.result.error());
@@ -41,7 +41,7 @@ class SpaceSuite : public FileSystemSuite {
                           uint64_t count) {
     return Await(fs().Copy(caller_, from, from_offset, to, to_offset, count));
   }
-  // Step by step, as whoever copies does.
+  // Copies in as many steps as the file system needs.
   uint64_t CopyAll(const Handle& from, uint64_t from_offset, const Handle& to, uint64_t to_offset, uint64_t count) {
     uint64_t done = 0;
     while (done < count) {
@@ -59,25 +59,25 @@ class SpaceSuite : public FileSystemSuite {
 };
 
 #define PENSTOCK_NEEDS_CLONES() \
-  if (clone_block() == 0) GTEST_SKIP() << "this file system cannot clone: try btrfs, or xfs"
+  if (clone_block() == 0) GTEST_SKIP() << "this file system cannot clone files: use btrfs or xfs"
 
-TEST_P(SpaceSuite, DataAndHolesAreFound) {
+TEST_P(SpaceSuite, FindsDataAndHoles) {
   const Handle file = MakeSparse("file");
   EXPECT_EQ(Find(file, 0, SeekWhat::kData), 0u);
-  EXPECT_EQ(Find(file, 5, SeekWhat::kData), 5u) << "in the midst of it";
+  EXPECT_EQ(Find(file, 5, SeekWhat::kData), 5u) << "within data";
   EXPECT_EQ(Find(file, 5, SeekWhat::kHole), kMegabyte);
   EXPECT_EQ(Find(file, kMegabyte, SeekWhat::kData), 3 * kMegabyte);
   EXPECT_EQ(Find(file, kMegabyte + 5, SeekWhat::kHole), kMegabyte + 5);
 }
 
-TEST_P(SpaceSuite, AFileEndsWithAHole) {
+TEST_P(SpaceSuite, FindsAHoleAtTheEndOfTheFile) {
   const Handle file = MakeSparse("file");
   EXPECT_EQ(Find(file, 3 * kMegabyte, SeekWhat::kHole), 4 * kMegabyte);
   EXPECT_EQ(Find(file, 4 * kMegabyte, SeekWhat::kHole), 4 * kMegabyte);
   EXPECT_EQ(Find(file, 4 * kMegabyte, SeekWhat::kData), std::nullopt);
 }
 
-TEST_P(SpaceSuite, DataThatIsNotThereIsNotFound) {
+TEST_P(SpaceSuite, FindsNoDataInASparseFile) {
   const Handle file = Make(root_, "file");
   NewAttributes values;
   values.size = 2 * kMegabyte;
@@ -89,14 +89,14 @@ TEST_P(SpaceSuite, DataThatIsNotThereIsNotFound) {
   EXPECT_TRUE(reply.attributes);
 }
 
-TEST_P(SpaceSuite, NothingIsSoughtBeyondTheEnd) {
+TEST_P(SpaceSuite, RejectsSeekBeyondTheEnd) {
   const Handle file = MakeFilled("file", 10);
   EXPECT_EQ(ErrorOf(Seek(file, 11, SeekWhat::kData).result), Error::kNxIo);
   EXPECT_EQ(ErrorOf(Seek(file, UINT64_MAX, SeekWhat::kHole).result), Error::kNxIo);
   EXPECT_EQ(ErrorOf(Seek(root_, 0, SeekWhat::kHole).result), Error::kIsDir);
 }
 
-TEST_P(SpaceSuite, WhatIsAllocatedIsZerosAndMakesTheFileLonger) {
+TEST_P(SpaceSuite, AllocateAddsZerosAndExtendsTheFile) {
   const Handle file = MakeFilled("file", 10);
   const Attributes before = Stat(file);
   const Changed<void> allocated = Allocate(file, 5, 2 * kMegabyte);
@@ -107,7 +107,7 @@ TEST_P(SpaceSuite, WhatIsAllocatedIsZerosAndMakesTheFileLonger) {
   EXPECT_TRUE(ReadText(file, 0, 1000) == Pattern(10) + std::string(990, '\0'));
 }
 
-TEST_P(SpaceSuite, WhatIsDeallocatedIsZerosAndTheSizeStays) {
+TEST_P(SpaceSuite, DeallocateWritesZerosAndKeepsTheSize) {
   const Handle file = MakeFilled("file", 4 * kMegabyte);
   const Attributes before = Stat(file);
   const Changed<void> punched = Deallocate(file, 1000, 3 * kMegabyte);
@@ -121,7 +121,7 @@ TEST_P(SpaceSuite, WhatIsDeallocatedIsZerosAndTheSizeStays) {
   EXPECT_TRUE(ReadText(file, 0, 4 * kMegabyte) == expected);
 }
 
-TEST_P(SpaceSuite, DeallocatingReachesBeyondTheEnd) {
+TEST_P(SpaceSuite, DeallocateMayReachBeyondTheEnd) {
   const Handle file = MakeFilled("file", 10);
   EXPECT_TRUE(Deallocate(file, 5, UINT64_MAX).result);
   EXPECT_EQ(ReadText(file), Pattern(5) + std::string(5, '\0'));
@@ -130,7 +130,7 @@ TEST_P(SpaceSuite, DeallocatingReachesBeyondTheEnd) {
   EXPECT_EQ(Stat(file).size, 10u);
 }
 
-TEST_P(SpaceSuite, RangesHaveALengthAndAnEnd) {
+TEST_P(SpaceSuite, RejectsEmptyAndOverflowingRanges) {
   const Handle file = MakeFilled("file", 10);
   EXPECT_EQ(ErrorOf(Allocate(file, 0, 0).result), Error::kInvalid);
   EXPECT_EQ(ErrorOf(Deallocate(file, 0, 0).result), Error::kInvalid);
@@ -139,7 +139,7 @@ TEST_P(SpaceSuite, RangesHaveALengthAndAnEnd) {
   EXPECT_EQ(ErrorOf(Allocate(root_, 0, 1).result), Error::kIsDir);
 }
 
-TEST_P(SpaceSuite, ACopyIsTheSame) {
+TEST_P(SpaceSuite, CopyCopiesTheRange) {
   const Handle from = MakeFilled("from", 3'000'000);
   const Handle to = MakeFilled("to", 100, 7);
   const Attributes before = Stat(to);
@@ -152,7 +152,7 @@ TEST_P(SpaceSuite, ACopyIsTheSame) {
   EXPECT_TRUE(ReadText(to, 50, 3'000'000) == Pattern(3'000'000).substr(10));
 }
 
-TEST_P(SpaceSuite, ACopyEndsWithItsSource) {
+TEST_P(SpaceSuite, CopyEndsAtTheEndOfTheSource) {
   const Handle from = MakeFilled("from", 1000);
   const Handle to = Make(root_, "to");
   EXPECT_EQ(CopyAll(from, 400, to, 0, UINT64_MAX), 600u);
@@ -161,14 +161,14 @@ TEST_P(SpaceSuite, ACopyEndsWithItsSource) {
   EXPECT_EQ(Copy(from, UINT64_MAX, to, 0, 10).result->count, 0u);
 }
 
-TEST_P(SpaceSuite, ACopyWithinAFileDoesNotOverlap) {
+TEST_P(SpaceSuite, RejectsOverlappingCopyWithinAFile) {
   const Handle file = MakeFilled("file", 1000);
   EXPECT_EQ(ErrorOf(Copy(file, 0, file, 500, 501).result), Error::kInvalid);
   EXPECT_EQ(CopyAll(file, 0, file, 500, 500), 500u);
   EXPECT_TRUE(ReadText(file) == Pattern(1000).substr(0, 500) + Pattern(1000).substr(0, 500));
 }
 
-TEST_P(SpaceSuite, ACopyHasTheVerifierOfWrites) {
+TEST_P(SpaceSuite, CopyReportsTheWriteVerifier) {
   const Handle from = MakeFilled("from", 1000);
   const Handle to = Make(root_, "to");
   const Changed<CopyReply> copied = Copy(from, 0, to, 0, 1000);
@@ -176,14 +176,14 @@ TEST_P(SpaceSuite, ACopyHasTheVerifierOfWrites) {
   EXPECT_EQ(copied.result->verifier, *Await(fs().Commit(caller_, to)).result);
 }
 
-TEST_P(SpaceSuite, CopiesAreOfFiles) {
+TEST_P(SpaceSuite, CopiesRegularFilesOnly) {
   const Handle file = MakeFilled("file", 10);
   EXPECT_EQ(ErrorOf(Copy(root_, 0, file, 0, 1).result), Error::kIsDir);
   EXPECT_EQ(ErrorOf(Copy(file, 0, root_, 0, 1).result), Error::kIsDir);
   EXPECT_EQ(ErrorOf(Copy(file, 0, file, UINT64_MAX, 1).result), Error::kFileTooBig);
 }
 
-TEST_P(SpaceSuite, ACloneIsTheSameAndGoesItsOwnWay) {
+TEST_P(SpaceSuite, CloneCopiesTheRangeAndIsIndependentAfterwards) {
   PENSTOCK_NEEDS_CLONES();
   const Handle from = MakeFilled("from", 3 * kMegabyte + 5);
   const Handle to = MakeFilled("to", 100, 7);
@@ -199,26 +199,28 @@ TEST_P(SpaceSuite, ACloneIsTheSameAndGoesItsOwnWay) {
               Pattern(kMegabyte).substr(clone_block(), clone_block()));
 }
 
-TEST_P(SpaceSuite, ACloneKeepsToBlocks) {
+TEST_P(SpaceSuite, RejectsClonesThatAreNotWholeBlocks) {
   PENSTOCK_NEEDS_CLONES();
   const Handle from = MakeFilled("from", 3 * kMegabyte + 5);
   const Handle to = Make(root_, "to");
   EXPECT_EQ(ErrorOf(Clone(from, 1, to, 0, clone_block()).result), Error::kInvalid);
   EXPECT_EQ(ErrorOf(Clone(from, 0, to, 1, clone_block()).result), Error::kInvalid);
   EXPECT_EQ(ErrorOf(Clone(from, 0, to, 0, clone_block() + 1).result), Error::kInvalid);
-  EXPECT_EQ(ErrorOf(Clone(from, 0, to, 0, 3 * kMegabyte + 6).result), Error::kInvalid) << "beyond the source's end";
+  EXPECT_EQ(ErrorOf(Clone(from, 0, to, 0, 3 * kMegabyte + 6).result), Error::kInvalid)
+      << "the range ends beyond the source";
   EXPECT_EQ(ErrorOf(Clone(from, 4 * kMegabyte, to, 0, 0).result), Error::kInvalid);
-  EXPECT_EQ(ErrorOf(Clone(from, 0, from, clone_block(), 2 * clone_block()).result), Error::kInvalid) << "overlap";
-  EXPECT_TRUE(Clone(from, 3 * kMegabyte, to, 0, 5).result) << "the source's end";
+  EXPECT_EQ(ErrorOf(Clone(from, 0, from, clone_block(), 2 * clone_block()).result), Error::kInvalid)
+      << "the ranges overlap";
+  EXPECT_TRUE(Clone(from, 3 * kMegabyte, to, 0, 5).result) << "the range ends at the end of the source";
 }
 
-TEST_P(SpaceSuite, WhereFilesCannotBeClonedItIsSaid) {
-  if (clone_block() != 0) GTEST_SKIP() << "they can";
+TEST_P(SpaceSuite, ReportsThatCloningIsNotSupported) {
+  if (clone_block() != 0) GTEST_SKIP() << "this file system can clone files";
   EXPECT_EQ(ErrorOf(Clone(MakeFilled("from", 10), 0, Make(root_, "to"), 0, 0).result), Error::kNotSupported);
 }
 
-TEST_P(SpaceSuite, RightsAreThoseOfReadingAndWriting) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(SpaceSuite, RequiresTheRightsToReadAndWrite) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle closed = MakeFilled("closed", 10000);
   const Handle read = MakeFilled("read", 10000);
   const Handle write = MakeFilled("write", 10000);
@@ -242,8 +244,8 @@ TEST_P(SpaceSuite, RightsAreThoseOfReadingAndWriting) {
   EXPECT_EQ(ErrorOf(Await(fs().Advise(caller_, closed, 0, 0, Advice::kWillNeed))), Error::kAccess);
 }
 
-TEST_P(SpaceSuite, CopyingAndAllocatingTakeTheSetIdBits) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(SpaceSuite, CopyAndAllocateClearTheSetIdBits) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle from = MakeFilled("from", 10);
   const Handle copied = Make(root_, "copied", 06777), allocated = Make(root_, "allocated", 06777);
   caller_ = As(1001, 1001);
@@ -253,8 +255,8 @@ TEST_P(SpaceSuite, CopyingAndAllocatingTakeTheSetIdBits) {
   EXPECT_EQ(Stat(allocated).mode, 0777u);
 }
 
-TEST_P(SpaceSuite, CloningTakesTheSetIdBits) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(SpaceSuite, CloneClearsTheSetIdBits) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   PENSTOCK_NEEDS_CLONES();
   const Handle from = MakeFilled("from", 10);
   const Handle cloned = Make(root_, "cloned", 06777);
@@ -263,7 +265,7 @@ TEST_P(SpaceSuite, CloningTakesTheSetIdBits) {
   EXPECT_EQ(Stat(cloned).mode, 0777u);
 }
 
-TEST_P(SpaceSuite, AdviceIsTaken) {
+TEST_P(SpaceSuite, AcceptsAdviceForFiles) {
   const Handle file = MakeFilled("file", 100'000);
   for (const Advice advice : {Advice::kDontNeed, Advice::kWillNeed}) {
     EXPECT_TRUE(Await(fs().Advise(caller_, file, 0, 0, advice)));

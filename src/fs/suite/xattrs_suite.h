@@ -1,4 +1,4 @@
-// Extended attributes, and access control lists.
+// Tests of extended attributes and of access control lists.
 #pragma once
 
 #include "fs/suite/data_suite.h"
@@ -9,7 +9,7 @@ class XattrsSuite : public FileSystemSuite {
  protected:
   void SetUp() override {
     FileSystemSuite::SetUp();
-    if (!fs().GetProperties().xattrs) GTEST_SKIP() << "no extended attributes on this file system";
+    if (!fs().GetProperties().xattrs) GTEST_SKIP() << "this file system has no extended attributes";
   }
   Changed<void> SetXattr(const Handle& object, std::string_view name, std::string_view value,
                          XattrMode mode = XattrMode::kEither) {
@@ -29,7 +29,7 @@ class XattrsSuite : public FileSystemSuite {
   }
 };
 
-TEST_P(XattrsSuite, WhatIsSetIsGot) {
+TEST_P(XattrsSuite, ReturnsTheValueThatWasSet) {
   for (const Handle& object : {Make(root_, "file"), MakeDirectory(root_, "directory")}) {
     const Attributes before = Stat(object);
     const Changed<void> set = SetXattr(object, "name", std::string_view("va\0lue", 6));
@@ -42,7 +42,7 @@ TEST_P(XattrsSuite, WhatIsSetIsGot) {
   }
 }
 
-TEST_P(XattrsSuite, WhatIsRemovedIsGone) {
+TEST_P(XattrsSuite, RemovesAnAttribute) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(SetXattr(file, "name", "value").result);
   const Attributes before = Stat(file);
@@ -53,7 +53,7 @@ TEST_P(XattrsSuite, WhatIsRemovedIsGone) {
   EXPECT_EQ(ErrorOf(RemoveXattr(file, "name").result), Error::kNoXattr);
 }
 
-TEST_P(XattrsSuite, CreatingAndReplacingAreNotTheSame) {
+TEST_P(XattrsSuite, CreateRequiresANewNameAndReplaceAnExistingOne) {
   const Handle file = Make(root_, "file");
   EXPECT_EQ(ErrorOf(SetXattr(file, "name", "x", XattrMode::kReplace).result), Error::kNoXattr);
   EXPECT_TRUE(SetXattr(file, "name", "one", XattrMode::kCreate).result);
@@ -64,14 +64,14 @@ TEST_P(XattrsSuite, CreatingAndReplacingAreNotTheSame) {
   EXPECT_EQ(GetXattr(file, "name"), "three");
 }
 
-TEST_P(XattrsSuite, NamesAreListedInTheirOrder) {
+TEST_P(XattrsSuite, ListsNamesSorted) {
   const Handle file = Make(root_, "file");
   EXPECT_EQ(ListXattrs(file), std::vector<std::string>());
   for (const char* name : {"c", "a", "user.b"}) ASSERT_TRUE(SetXattr(file, name, "x").result);
   EXPECT_EQ(ListXattrs(file), (std::vector<std::string>{"a", "c", "user.b"}));
 }
 
-TEST_P(XattrsSuite, NamesAndValuesHaveLimits) {
+TEST_P(XattrsSuite, RejectsInvalidAndTooLongNamesAndValues) {
   const Handle file = Make(root_, "file");
   EXPECT_EQ(ErrorOf(SetXattr(file, "", "x").result), Error::kInvalid);
   EXPECT_EQ(ErrorOf(SetXattr(file, std::string_view("a\0b", 3), "x").result), Error::kInvalid);
@@ -81,14 +81,14 @@ TEST_P(XattrsSuite, NamesAndValuesHaveLimits) {
   EXPECT_EQ(ErrorOf(SetXattr(file, "name", std::string(65537, 'v')).result), Error::kXattrTooBig);
 }
 
-TEST_P(XattrsSuite, LinksHaveNone) {
+TEST_P(XattrsSuite, SymlinksHaveNoExtendedAttributes) {
   const Handle link = MakeSymlink(root_, "link", "x");
   EXPECT_EQ(ErrorOf(GetXattr(link, "name")), Error::kNoXattr);
   EXPECT_EQ(ErrorOf(SetXattr(link, "name", "x").result), Error::kPerm);
 }
 
-TEST_P(XattrsSuite, RightsAreThoseToTheData) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(XattrsSuite, RequiresTheRightsToTheData) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle closed = Make(root_, "closed", 0600), read = Make(root_, "read", 0604),
                write = Make(root_, "write", 0606);
   for (const Handle& file : {closed, read, write}) ASSERT_TRUE(SetXattr(file, "name", "value").result);
@@ -110,7 +110,7 @@ class AclsSuite : public FileSystemSuite {
  protected:
   void SetUp() override {
     FileSystemSuite::SetUp();
-    if (!fs().GetProperties().acls) GTEST_SKIP() << "no access control lists on this file system";
+    if (!fs().GetProperties().acls) GTEST_SKIP() << "this file system has no access control lists";
   }
   Acls GetAcls(const Handle& object) {
     const auto observed = Await(fs().GetAcls(caller_, object));
@@ -129,13 +129,13 @@ class AclsSuite : public FileSystemSuite {
                  {AclTag::kOther, 0, 0}};
 };
 
-TEST_P(AclsSuite, AModeIsAListToo) {
+TEST_P(AclsSuite, ReportsTheModeAsAList) {
   EXPECT_EQ(GetAcls(Make(root_, "file", 0640)).access, AclOfMode(0640));
   EXPECT_TRUE(GetAcls(root_).defaults.empty());
   EXPECT_EQ(GetAcls(MakeSymlink(root_, "link", "x")).access, AclOfMode(0777));
 }
 
-TEST_P(AclsSuite, WhatIsSetIsGotAndShowsInTheMode) {
+TEST_P(AclsSuite, ReturnsTheListThatWasSetAndUpdatesTheMode) {
   const Handle file = Make(root_, "file", 04755);
   const Attributes before = Stat(file);
   const Changed<void> set = SetAcls(file, {acl_, {}});
@@ -148,7 +148,7 @@ TEST_P(AclsSuite, WhatIsSetIsGotAndShowsInTheMode) {
   EXPECT_EQ(Stat(file).mode, 04751u);
 }
 
-TEST_P(AclsSuite, TheModeChangesTheMask) {
+TEST_P(AclsSuite, ChangeOfModeChangesTheMask) {
   const Handle file = Make(root_, "file", 0600);
   ASSERT_TRUE(SetAcls(file, {acl_, {}}).result);
   NewAttributes values;
@@ -160,8 +160,8 @@ TEST_P(AclsSuite, TheModeChangesTheMask) {
   EXPECT_EQ(GetAcls(file).access, expected);
 }
 
-TEST_P(AclsSuite, ListsDecide) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(AclsSuite, ListDecidesAboutAccess) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle file = Make(root_, "file", 0600);
   caller_ = As(1003, 1);
   EXPECT_EQ(ErrorOf(Read(file, 0, 10).result), Error::kAccess);
@@ -173,17 +173,17 @@ TEST_P(AclsSuite, ListsDecide) {
   EXPECT_EQ(ErrorOf(Read(file, 0, 10).result), Error::kAccess);
 }
 
-TEST_P(AclsSuite, OnlyTheOwnerSetsThem) {
-  if (!backend_->has_callers()) GTEST_SKIP() << "everybody is the same caller here: run as root to try this";
+TEST_P(AclsSuite, OnlyTheOwnerSetsAList) {
+  if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   caller_ = As(1001, 1001);
   const Handle file = Make(root_, "file", 0666);
   EXPECT_TRUE(SetAcls(file, {acl_, {}}).result);
   caller_ = As(1003, 1003);
   EXPECT_EQ(ErrorOf(SetAcls(file, {acl_, {}}).result), Error::kPerm);
-  EXPECT_EQ(GetAcls(file).access, acl_) << "anybody may look";
+  EXPECT_EQ(GetAcls(file).access, acl_) << "every caller may read the list";
 }
 
-TEST_P(AclsSuite, ADirectoryHandsItsDefaultDown) {
+TEST_P(AclsSuite, NewObjectsInheritTheDefaultListOfTheDirectory) {
   const Handle directory = MakeDirectory(root_, "directory");
   const Acl defaults{{AclTag::kOwner, 0, 7},
                      {AclTag::kUser, 1003, 7},
@@ -192,30 +192,30 @@ TEST_P(AclsSuite, ADirectoryHandsItsDefaultDown) {
                      {AclTag::kOther, 0, 1}};
   ASSERT_TRUE(SetAcls(directory, {{}, defaults}).result);
   EXPECT_EQ(GetAcls(directory).defaults, defaults);
-  EXPECT_EQ(GetAcls(directory).access, AclOfMode(0755)) << "not its own";
+  EXPECT_EQ(GetAcls(directory).access, AclOfMode(0755)) << "the default list is not the access list";
   CreateHow how;
   how.attributes.mode = 0666;
   how.attributes.umask = 077;
   const Changed<Node> file = Await(fs().Create(caller_, directory, "file", how));
   ASSERT_TRUE(file.result);
-  EXPECT_EQ(file.result->attributes.mode, 0660u) << "the default list stands in the umask's place";
+  EXPECT_EQ(file.result->attributes.mode, 0660u) << "the default list replaces the umask";
   EXPECT_EQ(GetAcls(file.result->handle).access, Inherit(defaults, 0666));
   const Handle inner = MakeDirectory(directory, "inner", 0770);
   EXPECT_EQ(GetAcls(inner).defaults, defaults);
   EXPECT_EQ(GetAcls(inner).access, Inherit(defaults, 0770));
   ASSERT_TRUE(SetAcls(directory, {{}, Acl{}}).result);
   EXPECT_TRUE(GetAcls(directory).defaults.empty());
-  EXPECT_TRUE(SetAcls(directory, {{}, Acl{}}).result) << "once more";
+  EXPECT_TRUE(SetAcls(directory, {{}, Acl{}}).result) << "removing it again succeeds";
 }
 
-TEST_P(AclsSuite, WhatIsNoListIsRefused) {
+TEST_P(AclsSuite, RejectsMalformedAcl) {
   const Handle file = Make(root_, "file", 0640);
   Acl unmasked = acl_;
   unmasked.erase(unmasked.begin() + 3);
   for (const Acl& bad : {Acl{}, unmasked}) {
     EXPECT_EQ(ErrorOf(SetAcls(file, {bad, {}}).result), Error::kInvalid);
   }
-  EXPECT_EQ(ErrorOf(SetAcls(file, {{}, acl_}).result), Error::kInvalid) << "a file hands nothing down";
+  EXPECT_EQ(ErrorOf(SetAcls(file, {{}, acl_}).result), Error::kInvalid) << "a file has no default list";
   EXPECT_TRUE(SetAcls(file, {{}, Acl{}}).result);
   EXPECT_EQ(GetAcls(file).access, AclOfMode(0640));
   EXPECT_EQ(ErrorOf(SetAcls(MakeSymlink(root_, "link", "x"), {acl_, {}}).result), Error::kNotSupported);

@@ -61,7 +61,7 @@ fs::memory::FileSystem& Nfs4Server::Export(std::string_view path, ExportOptions 
   auto ticks = std::make_shared<int64_t>(1'000'000);
   auto file_system = std::make_shared<fs::memory::FileSystem>(
       fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
-  faults = std::make_shared<fs::FailingFiles>(file_system);
+  faults = std::make_shared<fs::TestFiles>(file_system);
   EXPECT_TRUE(exports.Add(path, faults, std::move(options)));
   return *file_system;
 }

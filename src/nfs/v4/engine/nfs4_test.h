@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/address.h"
-#include "fs/failing_files.h"
 #include "fs/memory/file_system.h"
+#include "fs/test_files.h"
 #include "nfs/test_server.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/attributes/convert.h"
@@ -229,7 +229,7 @@ class Nfs4Server {
   void Serve(rpc::Program& program);
 
   BufferPool buffers;
-  std::shared_ptr<fs::FailingFiles> faults;
+  std::shared_ptr<fs::TestFiles> faults;
   const Settings settings;
   Exports exports;
   std::unique_ptr<const Namespace> names;

@@ -120,13 +120,13 @@ TEST_F(CopyTest, BetweenFileSystemsDataGoesThroughMemory) {
 
 TEST_F(CopyTest, WhatCannotBeReadIsNotWritten) {
   const nfs_fh4 from = MakeFile("from", "0123456789");
-  server.faults->Fail(fs::FileOperation::kCopy, fs::Error::kIo);
+  server.faults->Add({.operation = fs::faulty::Operation::kCopy, .effect = fs::faulty::FailWith(fs::Error::kIo)});
   EXPECT_EQ(CopyStatus(from, MakeFile("to"), Args(0, 0, 10)), NFS4ERR_IO);
   const auto source = server.faults;
   fs::memory::FileSystem& other = server.Export("/other");
   const fs::Handle made = Now(other.Create(AsRoot(), other.Root(), "to", {})).result->handle;
   const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/other").found->id(), made});
-  source->BreakReads();
+  source->Add({.effect = fs::faulty::Unreadable()});
   EXPECT_EQ(CopyStatus(from, to, Args(0, 0, 10)), NFS4ERR_IO);
   EXPECT_EQ(Now(other.GetAttributes(AsRoot(), made))->size, 0u);
 }

@@ -55,19 +55,19 @@ TEST_F(ReadTest, BeyondTheEndIsNothingAndTheEnd) {
 
 TEST_F(ReadTest, AFileThatCannotBeReadIsAnError) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
-  server.faults->Fail(fs::FileOperation::kRead, fs::Error::kIo);
+  server.faults->Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::FailWith(fs::Error::kIo)});
   EXPECT_EQ(Read(file, 0, 10).status, NFS4ERR_IO);
 }
 
 // Its range looked well, and fails to be read when a later operation, or a reply that is kept, needs it in memory.
 TEST_F(ReadTest, ARangeThatCannotBeLoadedIsAnError) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
-  server.faults->BreakReads();
+  server.faults->Add({.effect = fs::faulty::Unreadable()});
   const auto read = Op(OP_READ, READ4args{kAnonymous, 0, 10});
   EXPECT_EQ(Run0(PutFh(file), read, Op(OP_GETATTR, GETATTR4args{})).status, NFS4ERR_IO);
   const auto kept = Client().Sequence(true);
   EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO);
-  server.faults->Mend();
+  server.faults->Clear();
   EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO) << "the reply that was kept";
 }
 

@@ -142,13 +142,13 @@ class ReadPlusTest : public SpaceTest {
 TEST_F(ReadPlusTest, DataThatCannotBeReadIsAnErrorAndNoHole) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto status = [&] { return Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10})).status; };
-  server.faults->BreakReads();
+  server.faults->Add({.effect = fs::faulty::Unreadable()});
   EXPECT_EQ(status(), NFS4ERR_IO);
-  server.faults->Mend();
-  for (const fs::FileOperation operation : {fs::FileOperation::kRead, fs::FileOperation::kSeek}) {
-    server.faults->Fail(operation, fs::Error::kIo);
+  server.faults->Clear();
+  for (const auto operation : {fs::faulty::Operation::kRead, fs::faulty::Operation::kSeek}) {
+    server.faults->Add({.operation = operation, .effect = fs::faulty::FailWith(fs::Error::kIo)});
     EXPECT_EQ(status(), NFS4ERR_IO);
-    server.faults->Mend();
+    server.faults->Clear();
   }
   EXPECT_EQ(ReadPlus(file, 0, 10), "data 0+10, end");
 }
