@@ -1,4 +1,4 @@
-// What the guest's programs share. A failure ends the program, and says where it was and with which errno.
+// Shared by the guest's programs. A failure ends the program, and prints its place and errno.
 #pragma once
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ inline void Check(bool good, const std::string& what, std::source_location where
   if (!good) Fail(what, where);
 }
 
-// An open file, closed with its owner. A close that fails is a failure: NFS reports there what it could not write.
+// An open file; the destructor closes it. A failed close is a failure, because NFS reports failed writes there.
 class File {
  public:
   File(const std::string& path, int flags, std::source_location where = std::source_location::current())
@@ -58,7 +58,7 @@ class File {
 
   void Sync() const { Check(fsync(fd_) == 0, "fsync " + path_); }
 
-  // From the server: what was cached is given up before.
+  // Reads from the server: drops the cached data first.
   std::string ReadAll() const {
     Sync();
     Check(posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED) == 0, "fadvise " + path_);
@@ -73,7 +73,7 @@ class File {
     return data;
   }
 
-  // fcntl F_SETLK, F_SETLKW or F_GETLK of a range; its result, with errno.
+  // Calls fcntl F_SETLK, F_SETLKW or F_GETLK for a range; returns its result, with errno.
   int Lock(int command, short type, off_t start, off_t length, struct flock* found = nullptr) const {
     struct flock lock = {};
     lock.l_type = type;
@@ -92,7 +92,7 @@ class File {
 
 inline bool IsRefusal(int result) { return result < 0 && (errno == EAGAIN || errno == EACCES); }
 
-// SplitMix64: the same numbers for the same seed.
+// SplitMix64: reproducible from its seed.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

@@ -1,8 +1,8 @@
-// A client is given delegations and keeps to itself what it does under them; another one comes and must see it.
+// A client gets delegations and caches its changes; another client must see them.
 //
 //     delegations MOUNT FOLDER-IN-IT SAME-FOLDER-OF-ANOTHER-CLIENT
 //
-// FOLDER has files made by others: read-0, read-1, ... each with the text "original".
+// FOLDER has files of other users: read-0, read-1, ... each with the text "original".
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kOriginal = "original";
 
-// How often the client of a mount has done an operation: /proc/self/mountstats has it by mount, then by operation.
+// Counts a client's operations of one kind, from /proc/self/mountstats, which lists them by mount and operation.
 class Counts {
  public:
   explicit Counts(std::string mount) : mount_(std::move(mount)) {}
@@ -41,7 +41,7 @@ class Scene {
   Scene(std::string mount, std::string ours, std::string theirs)
       : counts_(std::move(mount)), ours_(std::move(ours)), theirs_(std::move(theirs)) {}
 
-  // `run` has the other client get in the way of `expected` delegations.
+  // `run` makes the other client conflict with `expected` delegations.
   void Play(const char* name, uint64_t expected, auto&& run) {
     const uint64_t before = counts_.Of("DELEGRETURN");
     run();
@@ -53,7 +53,7 @@ class Scene {
   std::string Ours(const std::string& name) const { return ours_ + "/" + name; }
   std::string Theirs(const std::string& name) const { return theirs_ + "/" + name; }
 
-  // To open it again costs no call to the server: so there is a delegation.
+  // Opening it again costs no call to the server, so the client has a delegation.
   void CheckDelegated(const std::string& name, int flags) const {
     const uint64_t before = counts_.Of("OPEN");
     for (int each = 0; each < 5; ++each) File(Ours(name), flags);
@@ -74,7 +74,7 @@ off_t SizeOf(const std::string& path) {
   return status.st_size;
 }
 
-// Who opens a file is told what is new of it; who only asks may be told what his client knows.
+// Opens a file first: an open gets the server's attributes, whereas stat() may return cached ones.
 struct stat Opened(const std::string& path) {
   const File file(path, O_RDONLY);
   struct stat status;
@@ -83,7 +83,7 @@ struct stat Opened(const std::string& path) {
 }
 
 void Reading(Scene& scene) {
-  // Version 4.0: before an owner's first open is confirmed nothing is delegated.
+  // Version 4.0: an owner gets no delegation before its first open is confirmed.
   Text(scene.Ours("read-0"));
   scene.Play("a reader, and another reader", 0, [&] {
     Check(Text(scene.Ours("read-0")) == kOriginal, "what the host wrote");
@@ -122,8 +122,8 @@ void Reading(Scene& scene) {
   });
 }
 
-// Linux gives a delegation back without sending what it keeps of an open file: that it sends with fsync and close. What is
-// only cached is looked for in none of these but the one of the size, which the server asks the writer for.
+// Linux returns a delegation without sending the cached data of an open file; it sends the data on fsync and close. So only the test of
+// the size uses unsent data: the server asks the writer for the size.
 void Writing(Scene& scene) {
   Random random(1);
   const std::string data = random.Octets(300'001);

@@ -1,4 +1,4 @@
-// What applications expect of a local file system beside reading and writing.
+// Functions that applications expect of a local file system, besides reading and writing.
 //
 //     files FOLDER
 #include <sys/statvfs.h>
@@ -24,7 +24,7 @@ std::string Text(const std::string& path) { return File(path, O_RDONLY).ReadAll(
 
 void Make(const std::string& path, const std::string& text) { File(path, O_WRONLY | O_CREAT | O_TRUNC).Append(text); }
 
-// A file stays for who has it open: unlinked, and when another gets its name.
+// An open file stays usable after it is unlinked, and after another file gets its name.
 void OpenWhileGone(const std::string& folder) {
   Make(folder + "/gone", "gone");
   const File gone(folder + "/gone", O_RDWR);
@@ -42,7 +42,7 @@ void OpenWhileGone(const std::string& folder) {
   Check(Text(folder + "/old") == "new", "the name, again");
 }
 
-// Octets far from each other, with nothing between them.
+// Octets far from each other, with a hole between them.
 void Sparse(const std::string& folder) {
   constexpr off_t kFar = off_t{5} << 30;
   const File file(folder + "/sparse", O_RDWR | O_CREAT);
@@ -73,7 +73,7 @@ void CopiedByTheServer(const std::string& folder) {
   wanted += data.substr(1234);
   Check(target.ReadAll() == wanted, "what was copied, to another offset");
 
-  // Holes cut into the copy leave its source alone.
+  // Punching holes into the copy does not change its source.
   Check(fallocate(target.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 500'001, 1'000'000) == 0, "punch");
   wanted.replace(500'001, 1'000'000, 1'000'000, '\0');
   Check(target.ReadAll() == wanted, "the hole, octet by octet");
@@ -119,7 +119,7 @@ void Kinds(const std::string& folder) {
   std::array<char, 2000> got;
   Check(readlink((folder + "/link").c_str(), got.data(), got.size()) == 1000 && target == std::string(got.data(), 1000),
         "where it leads");
-  // A fifo is the client's own: what goes through it does not go over the network.
+  // A fifo is local to the client: its data does not go over the network.
   if (fork() == 0) {
     Make(folder + "/fifo", "through");
     _exit(0);
@@ -160,7 +160,7 @@ void Times(const std::string& folder) {
       "how much room there is");
 }
 
-// Past the cache: whole blocks, and what the others wrote is seen at once.
+// O_DIRECT: whole blocks, without the cache.
 void Direct(const std::string& folder) {
   constexpr size_t kSize = 256 << 10;
   const std::unique_ptr<char, void (*)(void*)> memory(static_cast<char*>(std::aligned_alloc(4096, kSize)), std::free);

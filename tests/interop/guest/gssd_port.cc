@@ -1,4 +1,4 @@
-// Loaded into rpc.gssd, which connects to port 2049 whatever the port of the mount is. Those connections go to the port GSSD_PORT.
+// Preloaded into rpc.gssd, which always connects to port 2049. It redirects these connections to the port GSSD_PORT.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>

@@ -1,11 +1,11 @@
-// A worker: does what applications do in a folder of its own, round after round, knows what must be there, and ends with the
-// first error or the first wrong octet. SIGTERM ends it well, and has it write what must be there to another place.
+// A worker: repeats an application's operations in its own folder, knows the expected contents, and fails at the first error or wrong
+// octet. SIGTERM ends it successfully; it then writes the expected contents to another place.
 //
 //     load FOLDER MODEL SEED
 //
-// A server that is killed may have done what it could not say any more. Sent again, "make" then finds it made and "remove"
-// finds it gone: no session promises more but a persistent one whose reply was kept in time. The worker takes that for done
-// if it is so exactly, and counts it: there is one request under way, so one for each kill at most.
+// A killed server may have executed a request without replying. After the retry, "make" then finds the name made, and "remove" finds it
+// gone: only a persistent session whose reply was kept in time prevents that. The worker accepts such a result if it is exact, and
+// counts it: with one request under way, there is at most one for each kill.
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -42,7 +42,7 @@ class Worker {
     std::printf("round %llu of %s\n", static_cast<unsigned long long>(count_), name_.c_str());
   }
 
-  // What must be there, for others to compare; and how often something had been done already.
+  // The expected contents, for others to compare; and the number of operations that had been executed already.
   void Finish(const std::string& model) {
     CheckNames();
     for (const auto& [name, data] : files_) {
@@ -55,7 +55,7 @@ class Worker {
 
  private:
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  // Never used before: what is there under this name was made by us.
+  // A new name: an object with this name was made by us.
   std::string NewName() { return name_ + "." + std::to_string(++names_); }
 
   std::map<std::string, std::string>::iterator Any() {
@@ -88,7 +88,7 @@ class Worker {
     }
   }
 
-  // `done` is asked where `result` says that there was nothing left to do.
+  // Calls `done` if `result` means that the operation had been executed already.
   void Once(int result, int expected, const std::string& what, auto done) {
     if (result == 0) return;
     const int error = errno;
@@ -101,7 +101,7 @@ class Worker {
     Fail(name_ + ": " + what);
   }
 
-  // As it is on the server: the client remembers for a while which names were not in a folder.
+  // Asks the server: the client caches for a while that a name does not exist.
   static std::optional<struct stat> StatusOf(const std::string& path) {
     struct statx unused;
     const std::string folder = path.substr(0, path.rfind('/'));
@@ -159,7 +159,7 @@ class Worker {
     data.resize(size);
   }
 
-  // To a new name, or over another file.
+  // Renames a file to a new name, or over another file.
   void Rename(const std::string& to) {
     const std::string from = Any()->first;
     if (from == to) return;
@@ -176,7 +176,7 @@ class Worker {
     files_.erase(name);
   }
 
-  // A second name, under which the first one's octets are; the first one goes.
+  // Links a second name to a file, checks its contents, and removes the first name.
   void Link() {
     const std::string from = Any()->first;
     const std::string to = NewName();
@@ -187,7 +187,7 @@ class Worker {
     files_.erase(from);
   }
 
-  // A folder is made, a file goes into it and out again, and the folder goes.
+  // Makes a folder, moves a file into it and out again, and removes the folder.
   void Folders() {
     const std::string folder = NewName();
     const std::string file = Any()->first;
@@ -229,7 +229,7 @@ class Worker {
     locked_.Sync();
   }
 
-  // Each name that must be there, and no other.
+  // Checks that the folder has exactly the expected names.
   void CheckNames() const {
     std::set<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) found.insert(entry.path().filename());

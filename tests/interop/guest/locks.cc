@@ -1,5 +1,5 @@
-// Byte-range locks of two clients in each other's way. A lock belongs to a process and a file, and the two mounts are two
-// files to this kernel: what is refused here, the server refused.
+// Conflicting byte-range locks of two clients. A lock belongs to a process and a file. For this kernel the two mounts have two files, so
+// each refusal comes from the server.
 //
 //     locks FOLDER SAME-FOLDER-OF-ANOTHER-CLIENT ROUNDS
 #include <sys/file.h>
@@ -56,7 +56,7 @@ void Ranges(const Folders& folders) {
   Check(found.l_type == F_WRLCK && found.l_start == 0 && found.l_len == 100, "F_GETLK says what is in the way");
   Check(pair.theirs.Lock(F_GETLK, F_WRLCK, 200, 5, &found) == 0 && found.l_type == F_UNLCK, "nothing is in the way");
 
-  // A hole in the middle; then what is left is two locks.
+  // Unlocks the middle, which leaves two locks.
   Gets(pair.ours, F_UNLCK, 50, 10);
   Gets(pair.theirs, F_WRLCK, 50, 10);
   IsRefused(pair.theirs, F_WRLCK, 49, 1);
@@ -70,7 +70,7 @@ void Shared(const Folders& folders) {
   const Pair pair(folders, "shared");
   Gets(pair.ours, F_RDLCK, 0, 10);
   Gets(pair.theirs, F_RDLCK, 5, 10);
-  IsRefused(pair.ours, F_WRLCK, 0, 10);  // to change it is to ask for all of it
+  IsRefused(pair.ours, F_WRLCK, 0, 10);  // changing the type requests the whole range
   Gets(pair.ours, F_WRLCK, 0, 5);
   IsRefused(pair.theirs, F_RDLCK, 0, 1);
   Gets(pair.theirs, F_UNLCK, 5, 10);
@@ -91,14 +91,14 @@ void Edges(const Folders& folders) {
   IsRefused(pair.theirs, F_RDLCK, kEnd - 1, 0);
   IsRefused(pair.theirs, F_WRLCK, kEnd / 2, 0);
   Gets(pair.theirs, F_WRLCK, kEnd - 2, 1);
-  Gets(pair.theirs, F_WRLCK, kEnd, 1);  // the last octet there can be: to Linux it is the same as "to the end"
+  Gets(pair.theirs, F_WRLCK, kEnd, 1);  // the last possible octet, which Linux treats as "to the end"
   IsRefused(pair.ours, F_WRLCK, kEnd, 0);
   Gets(pair.theirs, F_UNLCK, 0, 0);
   Gets(pair.ours, F_WRLCK, kEnd, 0);
   IsRefused(pair.theirs, F_RDLCK, kEnd, 1);
 }
 
-// To the server flock() is a lock of the whole file by another owner.
+// For the server, flock() is a lock of the whole file by another owner.
 void Whole(const Folders& folders) {
   const Pair pair(folders, "whole");
   Check(flock(pair.ours.fd(), LOCK_EX | LOCK_NB) == 0, "flock");
@@ -112,8 +112,8 @@ void Whole(const Folders& folders) {
   Gets(pair.ours, F_WRLCK, 0, 1);
 }
 
-// Under a delegation of the file its locks are the client's own business; before it gives the delegation back, it must tell
-// the server of them (RFC 8881 §10.4.5).
+// Under a write delegation the client grants locks itself. Before it returns the delegation, it must request them from the server
+// (RFC 8881 §10.4.5).
 void Delegated(const Folders& folders) {
   const File ours(folders.ours + "/delegated", O_RDWR | O_CREAT);
   Gets(ours, F_WRLCK, 10, 10);
@@ -147,11 +147,11 @@ class Child {
 
 void WaitForLock(const File& file) { Check(file.Lock(F_SETLKW, F_WRLCK, 0, 0) == 0, "wait for a lock"); }
 
-// Whoever waits gets the lock, once it is free: by unlocking, and by the end of the process that had it.
+// A waiter gets the lock when it is free: after an unlock, and after the end of the holder's process.
 void Waiting(const Folders& folders) {
   const Pair pair(folders, "waiting");
   const auto measure = [](const char* what, Child& waiter, auto&& free) {
-    sleep(4);  // Linux asks again after one second, two, four ...: only who is told is quick now
+    sleep(4);  // Linux polls after 1, 2, 4 ... seconds: after this sleep only a notified client is quick
     Check(waiter.IsRunning(), "it waits");
     free();
     const auto began = steady_clock::now();
@@ -178,7 +178,7 @@ void Waiting(const Folders& folders) {
   }
 }
 
-// Who waited and does not any more stands in nobody's way for long.
+// A waiter that has given up does not delay others for long.
 void GivenUp(const Folders& folders) {
   const Pair pair(folders, "given_up");
   Gets(pair.ours, F_WRLCK, 0, 10);
@@ -191,8 +191,8 @@ void GivenUp(const Folders& folders) {
   WaitForLock(pair.theirs);
 }
 
-// Processes of both clients count in one file, under its lock. What one wrote is what the next reads: a lock has the client
-// look at the file again (RFC 8881 §10.3.2).
+// Processes of both clients increment a counter in one file, under its lock. Each must read what the last one wrote: after getting a
+// lock, a client must revalidate its cache (RFC 8881 §10.3.2).
 void Counting(const Folders& folders, int rounds) {
   constexpr int kProcesses = 4;
   const std::string name = "/counter";

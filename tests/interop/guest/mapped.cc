@@ -1,8 +1,8 @@
-// Files in memory: what is written through a mapping is in the file, for the other client, too.
+// Mapped files: data that is written through a mapping must be in the file, also for the other client.
 //
 //     mapped FOLDER SAME-FOLDER-OF-ANOTHER-CLIENT
 //
-// Leaves "mapped", and a copy of what it must be in /tmp/mapped.
+// Leaves the file "mapped", and a copy of its expected contents in /tmp/mapped.
 #include <sys/mman.h>
 
 #include "check.h"
@@ -42,7 +42,7 @@ int Run(const std::string& ours, const std::string& theirs) {
   mapping.Sync();
   Check(File(theirs + "/mapped", O_RDONLY).ReadCached() == wanted, "what was written by msync, for the other client");
 
-  // A few octets of a few pages, each client after the other: a lock has it look at the file again, the mapping included.
+  // The clients write a few octets of a few pages in turn. After getting a lock, a client must revalidate its cache, including mappings.
   const File other(theirs + "/mapped", O_RDWR);
   Mapping others(other, kSize);
   for (int round = 0; round < 6; ++round) {

@@ -1,5 +1,4 @@
-// Puts out as many octets as it is told, such as no file has had before: in an emulated guest, /dev/urandom takes ten times as
-// long.
+// Prints the given number of unique octets. In an emulated guest, /dev/urandom takes ten times as long.
 //
 //     octets COUNT
 #include <sys/random.h>

@@ -1,4 +1,4 @@
-// Two processes of each of two clients make the same name at the same moment, round after round: one of them makes it.
+// Two processes of each of two clients make the same name at the same moment, round after round: exactly one must succeed.
 //
 //     races FOLDER SAME-FOLDER-OF-ANOTHER-CLIENT ROUNDS
 #include <sched.h>
@@ -16,20 +16,20 @@ namespace {
 
 constexpr int kRacers = 4;
 
-// In memory that all racers share.
+// In memory shared by all racers.
 struct Shared {
   std::atomic<int> arrived{0};
-  std::array<std::atomic<int>, 3> made{};  // by way: wins in the current round
+  std::array<std::atomic<int>, 3> made{};  // for each way: the wins in the current round
   std::array<std::atomic<int>, kRacers> wins{};
 
-  // All together go on.
+  // Waits for all racers.
   void Meet() {
     const int turn = arrived.fetch_add(1) / kRacers;
     while (arrived.load() < (turn + 1) * kRacers) sched_yield();
   }
 };
 
-// Each way to make a name says whether it was made by this racer.
+// Each way to make a name returns true if this racer made it.
 bool MakeFile(const std::string& path, int racer) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (fd < 0) {
@@ -86,7 +86,7 @@ int Run(const std::string& ours, const std::string& theirs, int rounds) {
   for (size_t left = racers.size(); left > 0; --left) {
     int status = 0;
     Check(wait(&status) > 0 && status == 0,
-          "a racer failed");  // the others wait for it in vain: they end with the guest
+          "a racer failed");  // the others wait for it, and end with the guest
   }
   for (int racer = 0; racer < kRacers; ++racer)
     std::printf("racer %d won %d\n", racer, shared.wins[size_t(racer)].load());

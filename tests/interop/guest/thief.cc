@@ -1,5 +1,5 @@
-// Another client, after the locks of the workers (load.cc): as long as they hold them it gets none, whatever becomes of the
-// server. After SIGTERM it waits for each, and gets it when its worker is gone.
+// Another client that tries to get the locks of the workers (load.cc). While the workers hold them it must get none, whatever happens to
+// the server. After SIGTERM it waits for each lock, and gets it when the worker is gone.
 //
 //     thief LOCKED-FILE...
 #include <csignal>
@@ -11,10 +11,10 @@
 namespace guest {
 namespace {
 
-constexpr off_t kWithin = 1'000'000'000;  // of what the workers lock
+constexpr off_t kWithin = 1'000'000'000;  // an offset within the workers' locks
 constexpr useconds_t kPause = 50'000;
 
-// Blocked all the time, so that it interrupts no call.
+// The signal is always blocked, so that it interrupts no call.
 bool IsAskedToEnd() {
   sigset_t pending;
   return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM);
