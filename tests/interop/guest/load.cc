@@ -216,8 +216,8 @@ class Worker {
          ", different from " + std::to_string(at) + " on");
   }
 
-  // A counter in the file whose lock this worker holds all the time: through the very open that has the lock, so that a lock
-  // which was lost on the way is an error here (Linux answers EIO from then on).
+  // Updates a counter in the file that this worker has locked, through the open with the lock. If the lock was lost, Linux answers
+  // EIO from then on, so the worker fails here.
   void Count() {
     uint64_t found = 0;
     Check(posix_fadvise(locked_.fd(), 0, 0, POSIX_FADV_DONTNEED) == 0, "fadvise " + name_);
