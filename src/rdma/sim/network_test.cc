@@ -1,4 +1,4 @@
-// The simulated network's own promises: faults where the plan puts them, and the same run from the same seed.
+// Tests of the properties that only the simulated network has: planned faults, and the same run from the same seed.
 #include "rdma/sim/network.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// A client and a server that do a bit of everything once.
+// A client and a server that post at least one request of each kind.
 class Scenario {
  public:
   explicit Scenario(uint64_t seed, Options options = {}) : world(seed), network(world, options) {}
@@ -27,7 +27,7 @@ class Scenario {
     server_provider.reset();
   }
 
-  // Runs to the end. False where no connection came to be.
+  // Runs to the end. Returns false if no connection was made.
   bool Run() {
     listener = *server_provider->Listen(Address(asio::ip::address_v4::any(), 20049));
     Spawn(Serve(*this));
@@ -109,11 +109,11 @@ TEST(Network, CountsDeliveredRequests) {
   EndpointState server = scenario.network.Inspect(scenario.server->endpoint());
   EXPECT_EQ(server.posted_receives, 2u);
   EXPECT_EQ(server.outstanding_requests, 0u);
-  EXPECT_EQ(server.valid_regions, 1u) << "one of three; two were invalidated";
+  EXPECT_EQ(server.valid_regions, 1u) << "two of the three regions were invalidated";
   EXPECT_THAT(scenario.network.violations(), IsEmpty());
 }
 
-// Wherever the connection is lost, each request is answered once and both sides are told.
+// At whatever step the connection is lost, each request completes once and both sides get kDisconnected.
 TEST(Network, LossAtAnyStepCompletesEveryRequest) {
   Scenario whole(5);
   ASSERT_TRUE(whole.Run());
@@ -207,7 +207,7 @@ TEST(Network, ConnectTimesOutWithoutAnAnswer) {
   EXPECT_EQ(world.Now() - start, network.options().connect_timeout);
 }
 
-// Memory that is used again before its request completes shows in what the peer gets, for some of the seeds at least.
+// If the owner reuses memory before its request completes, the peer receives the changed octets, for some of the seeds.
 TEST(Network, PeerReceivesChangesOfMemoryReusedTooEarly) {
   int seen = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

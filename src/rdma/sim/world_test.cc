@@ -68,7 +68,7 @@ TEST(World, TimerExpiresOncePerSetting) {
     if (expired.size() == 1) timer->ExpireAfter(5ms);
   });
   timer->ExpireAfter(1ms);
-  timer->ExpireAfter(3ms);  // replaces
+  timer->ExpireAfter(3ms);  // replaces the first setting
   world.Run();
   EXPECT_THAT(expired, ElementsAre(3ms, 8ms));
   timer->ExpireAfter(1ms);
