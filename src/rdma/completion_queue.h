@@ -1,5 +1,5 @@
-// The completions of one endpoint, from the provider that adds them to the owner that polls them. The queue also decides
-// when the owner is notified: once, and not again before a Poll() has returned less than its caller asked for
+// The completions of one endpoint, from the provider that adds them to the owner that polls them. The queue also
+// decides when the owner is notified: once, and not again before a Poll() has returned less than its caller asked for
 // (Endpoint::Start). Every provider has one queue per endpoint, so that this rule stands in one place.
 //
 // The queue calls nothing by itself. The provider calls Notify() in a turn of its loop, never from inside a call to the
@@ -25,7 +25,7 @@ Completion DisconnectCompletion(DisconnectReason reason, std::string detail);
 
 class CompletionQueue {
  public:
-  // Appends a completion. After Close() the completion is dropped.
+  // Appends a completion. After Close() this drops the completion.
   void Add(Completion completion);
   bool empty() const { return completions_.empty(); }
 
@@ -33,16 +33,16 @@ class CompletionQueue {
   void Start(std::function<void()> on_completions);
   bool started() const { return started_; }
 
-  // The owner must be notified: the queue has completions that the owner was not notified of.
+  // True if the queue has completions and the owner must be notified of them.
   bool due() const { return armed_ && started_ && !closed_ && !completions_.empty(); }
   // Calls the callback if due().
   void Notify();
-  // The callback runs at this moment.
+  // True while the callback runs.
   bool notifying() const { return notifying_; }
 
-  // One turn of the provider's loop: notifies, then calls `send`, which hands to the connection the requests that the owner
-  // has posted meanwhile. Repeats this while notifications are due, four times at most, so that one connection does not
-  // keep the loop from the others. If due() is still true afterwards, the provider needs another turn.
+  // Does one turn of the provider's loop: calls Notify(), then `send`, which sends the requests that the owner has posted
+  // in the callback. Repeats both while a notification is due, four times at most, so that other connections of the loop
+  // get their turn. If due() is true afterwards, the provider needs another turn.
   template <class Function>
   void RunTurn(Function send) {
     for (int round = 0; round < kRoundsPerTurn; ++round) {
@@ -56,8 +56,8 @@ class CompletionQueue {
   // notification.
   size_t Poll(std::span<Completion> out);
 
-  // The owner has destroyed its endpoint: drops all completions and the callback. A callback that runs at this moment is
-  // dropped when it returns.
+  // Drops all completions and the callback, because the owner has destroyed its endpoint. If the callback runs at this
+  // moment, Notify() drops it when it returns.
   void Close();
   bool closed() const { return closed_; }
 
@@ -67,7 +67,7 @@ class CompletionQueue {
   Fifo<Completion> completions_;
   std::function<void()> on_completions_;
   bool started_ = false;
-  bool armed_ = true;  // no notification since a Poll() that found too few
+  bool armed_ = true;  // the next completion causes a notification
   bool notifying_ = false;
   bool closed_ = false;
 };

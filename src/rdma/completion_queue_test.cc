@@ -41,7 +41,7 @@ TEST_F(CompletionQueueTest, NotifiesOnceUntilPollReturnsLessThanItsCallerAskedFo
   EXPECT_EQ(notifications_, 1);
   EXPECT_EQ(Poll(), 2u);
   Add();
-  EXPECT_FALSE(queue_.due()) << "Poll() has returned as many as it could: the owner polls again";
+  EXPECT_FALSE(queue_.due()) << "the last Poll() was full, so that the owner must poll again first";
   EXPECT_EQ(Poll(), 1u);
   EXPECT_FALSE(queue_.due()) << "the queue is empty";
   Add();
@@ -81,7 +81,7 @@ TEST_F(CompletionQueueTest, TurnEndsAfterFourNotificationsEvenIfSendAddsMore) {
   });
   EXPECT_EQ(notifications_, 4);
   EXPECT_EQ(sends, 4);
-  EXPECT_TRUE(queue_.due()) << "for the next turn";
+  EXPECT_TRUE(queue_.due()) << "the provider needs another turn";
 }
 
 TEST_F(CompletionQueueTest, CloseDropsCompletionsAndCallback) {

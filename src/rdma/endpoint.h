@@ -1,14 +1,16 @@
-// The provider interface: reliable connections with the semantics of RDMA verbs.
+// The provider interface: an Endpoint is one end of a reliable connection with the semantics of RDMA verbs. Everything
+// above it (RPC-over-RDMA) is independent of the kind of network.
 //
-// Three providers implement it: sim (two endpoints in one process, deterministic, with faults), iwarp (in user space,
-// over an ordinary TCP socket) and verbs (adapters). One conformance suite, endpoint_suite.h, runs over all of them and
-// says in tests what this page says in words.
+// Three providers implement the interface: sim (two endpoints in one process, deterministic, with faults), iwarp
+// (software iWARP over an ordinary TCP socket) and verbs (RDMA adapters). One conformance suite, endpoint_suite.h,
+// tests the rules of this header with each of them.
 //
-// Work is posted and completes later. Every posted request gives exactly one completion, even when the connection is
-// lost (kFlushed) and even when it was posted after that. Completions are queued, never called back: the owner is told
-// once that there are some (on_completions) and polls until there are none.
+// A request is posted and completes later. Each posted request has exactly one completion. A request that the
+// connection loses, or that is posted after the loss, completes with kFlushed. Completions go to a queue. The provider
+// notifies the owner once that the queue has completions (on_completions), and the owner polls until the queue is
+// empty.
 //
-// Everything here belongs to one thread, the loop's.
+// All calls come from one thread, the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +36,10 @@ using Address = SocketAddress;
 // A steering tag (iWARP) or R_key (InfiniBand).
 using Stag = Strong<struct StagTag, uint32_t>;
 
-// What the owner of a request makes of its completion; opaque here.
+// A number of the owner that names a request in its completion. The provider does not interpret it.
 using Context = uint64_t;
 
-// Memory of the peer, as the peer advertised it.
+// Memory of one side that the other side may access, as it is advertised in a message.
 struct RemoteSegment {
   Stag stag;
   uint32_t length = 0;
@@ -47,23 +49,23 @@ struct RemoteSegment {
 
 enum class Access : uint8_t { kRemoteRead = 1, kRemoteWrite = 2 };
 
-// Memory that the peer may reach by RDMA Read or RDMA Write, never both, on this connection only. Lasts until it is
-// invalidated, by us or by the peer's Send with Invalidate, or until the connection is lost.
+// Memory that the peer may access by RDMA Read or by RDMA Write, never by both, and on this connection only. A region
+// is valid until this side or the peer (Send with Invalidate) invalidates it, or until the connection is lost.
 class MemoryRegion {
  public:
-  // May be destroyed after its endpoint.
-  // Invalidates. The memory is fenced when the destructor returns only if valid() was false before: otherwise wait for
-  // PostInvalidate's completion first.
+  // Invalidates the region. If valid() is still true at this point, the peer may access the memory a little longer: to
+  // be sure that the memory is fenced, first wait for the completion of PostInvalidate(). A region may be destroyed
+  // after its endpoint.
   virtual ~MemoryRegion() = default;
   virtual Stag stag() const = 0;
-  // The offset that the first octet has for the peer ("tagged offset", RFC 5040 §2); not an address of ours, but where an
-  // adapter has it so.
+  // The offset by which the peer names the first octet ("tagged offset", RFC 5040 §2). Only some adapters use the
+  // address of the memory here.
   virtual uint64_t offset() const = 0;
   virtual size_t length() const = 0;
-  // False once invalidated or the connection is lost: from then on nothing of the peer reaches the memory.
+  // False after an invalidation or the loss of the connection: the peer can no longer access the memory.
   virtual bool valid() const = 0;
 
-  // Part of the region as a segment to advertise. Requires offset + length <= length().
+  // A part of the region as a segment to advertise. Requires at + size <= length().
   RemoteSegment Segment(size_t at, size_t size) const { return {stag(), static_cast<uint32_t>(size), offset() + at}; }
 };
 
@@ -71,33 +73,35 @@ enum class Operation : uint8_t { kReceive, kSend, kWrite, kRead, kInvalidate, kD
 
 enum class Status : uint8_t {
   kSuccess,
-  kFlushed,       // the connection was lost before the request was done
+  kFlushed,       // the connection was lost before the request was complete
   kRemoteAccess,  // the peer refused the access (stag, bounds, rights); the connection is lost
-  kLocalError,    // the request itself was impossible (a receive too small, for example); the connection is lost
+  kLocalError,    // the request was impossible (for example a receive that is too small); the connection is lost
 };
 
 // Why a connection ended.
 enum class DisconnectReason : uint8_t {
   kNone,
-  kLocal,           // our Disconnect()
+  kLocal,           // Disconnect() of this side
   kPeerClosed,      // the peer's Disconnect()
-  kPeerReset,       // it broke without a word: the peer's endpoint was destroyed, or the network failed
-  kPeerTerminated,  // the peer refused something of ours, said so and ended it
-  kProtocolError,   // we refused something of the peer's (an access, a Send without a receive) and ended it
-  kFault,           // something failed here: a request of ours was impossible (kLocalError), the system let us down
+  kPeerReset,       // lost without a message: the peer's endpoint was destroyed, or the network failed
+  kPeerTerminated,  // the peer refused a request of this side, reported that and ended the connection
+  kProtocolError,   // this side refused a request of the peer (an access, a Send without a receive) and ended it
+  kFault,           // a failure on this side: an impossible request (kLocalError) or an error of the system
 };
 
 struct Completion {
   Operation operation = Operation::kReceive;
   Status status = Status::kSuccess;
   Context context = 0;
-  // kReceive: the posted buffer with what was received in its first `length` octets; also comes back when flushed.
+  // kReceive: the posted buffer. Its first `length` octets are the received message. A flushed receive returns its
+  // buffer too.
   BufferRef buffer;
   uint32_t length = 0;
-  bool solicited = false;           // where the provider can tell
-  std::optional<Stag> invalidated;  // our region that the peer's Send has invalidated; already invalid
-  // kDisconnected: why. Comes once, after the completions of everything that was posted before the loss: then all
-  // memory is fenced. `context` is 0. `detail` is for logs: one line, printable, bounded.
+  bool solicited = false;           // always false if the provider cannot report it
+  std::optional<Stag> invalidated;  // region of this side that the peer's Send has invalidated
+  // kDisconnected: the cause. This completion comes once, after the completions of all requests that were posted before
+  // the loss. From then on all memory is fenced. `context` is 0. `detail` is one printable line of bounded length for
+  // logs.
   DisconnectReason reason = DisconnectReason::kNone;
   std::string detail;
 };
@@ -108,15 +112,16 @@ struct PostedReceive {
   BufferRef buffer;
 };
 
-// The pieces of one message, in order. Memory must stay as it is until the completion: an owned Slice keeps itself
-// alive, a borrowed one is the poster's business. File ranges only where Limits::file_data.
+// The pieces of one message, in order. The memory must not change before the completion. An owned Slice keeps its
+// buffer alive; for a borrowed Slice the caller must keep the memory. File ranges are allowed only if Limits::file_data
+// is true.
 using Gather = std::vector<Data>;
 
 struct SendRequest {
   Context context = 0;
   Gather gather;
-  bool solicited = false;          // ask for an event at the peer
-  std::optional<Stag> invalidate;  // the peer's region that this Send invalidates there
+  bool solicited = false;          // the receive at the peer reports this flag
+  std::optional<Stag> invalidate;  // region of the peer that this Send invalidates
 };
 
 struct WriteRequest {
@@ -127,8 +132,8 @@ struct WriteRequest {
 
 struct ReadRequest {
   Context context = 0;
-  // Where the bytes go: memory from the endpoint's BufferPool, or any memory where the provider does not mind. Its size
-  // is remote.length. `owner` keeps it alive.
+  // The destination. Its size is remote.length. Memory from the endpoint's BufferPool suits every provider; iwarp and
+  // sim accept any memory. `owner` keeps it alive.
   Bytes local;
   BufferRef owner;
   RemoteSegment remote;
@@ -140,7 +145,7 @@ struct Limits {
   bool file_data = false;     // Gather may hold file ranges
 };
 
-// The RDMA Reads that a side can serve (IRD) and may have under way (ORD) at once.
+// The number of RDMA Reads that a side can serve at once (IRD), and that it may have outstanding at once (ORD).
 struct ReadDepths {
   uint16_t ird = 0;
   uint16_t ord = 0;
@@ -151,58 +156,59 @@ struct ConnectionInfo {
   std::string_view provider;
   Address local;
   Address peer;
-  std::vector<std::byte> private_data;  // the peer's
-  uint16_t ird = 0;                     // Reads of the peer that we serve at once
-  uint16_t ord = 0;                     // Reads of ours that may be outstanding; see PostRead
-  // What the peer has said of itself (RFC 6581 §9.1); nothing where the provider does not carry it.
+  std::vector<std::byte> private_data;  // from the peer
+  uint16_t ird = 0;                     // Reads of the peer that this side serves at once
+  uint16_t ord = 0;                     // Reads of this side that may be outstanding at once; see PostRead
+  // The depths that the peer has announced (RFC 6581 §9.1). Empty if the provider does not carry them.
   std::optional<ReadDepths> peer_depths;
 };
 
 class Endpoint {
  public:
-  // Ends the connection at once. Completions that were not polled are lost. Not from inside on_completions.
+  // Ends the connection at once. Completions that were not polled are lost. Not allowed from inside on_completions.
   virtual ~Endpoint() = default;
 
   virtual const ConnectionInfo& info() const = 0;
   virtual const Limits& limits() const = 0;
   virtual BufferPool& buffers() = 0;
 
-  // Nothing is told before this; posting is allowed before. Providers in software hold the peer back until then; an adapter
-  // does not, so that a Send needs a receive that was posted with the connection.
-  // `on_completions` is called on the loop, at the latest in its next turn, when completions have become available,
-  // never from inside a call to this endpoint; not again before Poll() has returned less than it was asked for.
+  // Starts notifications. Requests may be posted before. Until Start(), providers in software do not receive messages
+  // of the peer. An adapter does receive them, so that such a message needs a receive from ConnectOptions.
+  // `on_completions` runs on the loop, at the latest in its next turn, when completions have become available. It never
+  // runs from inside a call to this endpoint. It runs again only after a Poll() that has returned less than out.size().
   virtual void Start(std::function<void()> on_completions) = 0;
 
-  // The next Send of the peer goes to the oldest posted receive. One that finds none, or does not fit, ends the
-  // connection (iWARP and reliable connections without RNR retry agree).
+  // Posts a buffer for one Send of the peer. Each Send goes to the oldest posted receive. A Send without a posted
+  // receive, or longer than its receive, ends the connection (as in iWARP, and in reliable connections without RNR
+  // retry).
   virtual void PostReceive(Context context, BufferRef buffer) = 0;
 
-  // Requests reach the peer in the order in which they were posted; an RDMA Write's bytes are in place when a later
-  // Send is received. A Write or Send completes when its memory is free for other use, not when the peer has it; Sends
-  // and Writes complete in the order in which they were posted. Requests posted in one turn of the loop leave together.
-  // A Gather longer than Limits allow is kLocalError.
+  // Requests reach the peer in the order in which they were posted. The octets of an RDMA Write are in place when a
+  // later Send is received. A Write or Send completes when its memory is free for other use; the peer may not have it
+  // yet. Sends and Writes complete in the order in which they were posted. Requests posted in one turn of the loop
+  // leave together. A Gather longer than Limits allow completes with kLocalError.
   virtual void PostSend(SendRequest request) = 0;
   virtual void PostWrite(WriteRequest request) = 0;
-  // Completes when the bytes are in place. A later Send or Write may overtake it, there and in completing. A Read beyond
-  // ORD waits until an earlier one has completed, and whatever is posted after it waits as well. With an ORD of 0 it is
-  // kLocalError.
+  // Completes when the octets are in place. A later Send or Write may reach the peer, and complete, before the Read. A
+  // Read beyond ORD waits until an earlier Read has completed, and all requests posted after it wait too. With an ORD
+  // of 0 a Read completes with kLocalError.
   virtual void PostRead(ReadRequest request) = 0;
 
-  // Makes memory reachable for the peer: for what it does when it has received what is posted after this. The memory stays where it is, owned by the caller, until the
-  // region is fenced. The stag is unpredictable (RFC 5042 §6.1.1), as far as it is ours to
-  // choose, and is not given out again soon.
+  // Makes memory accessible to the peer from the moment when the peer receives a request that is posted after this
+  // call. The caller owns the memory and keeps it in place until the region is fenced. The stag is unpredictable (RFC
+  // 5042 §6.1.1), as far as the provider can choose it, and is not used again soon.
   virtual std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) = 0;
 
-  // Invalidates our own region, which must live until the completion; after it, whatever its status, the memory is
-  // fenced: where it cannot be invalidated the connection is ended first (RFC 8166 §4.5.4). One that is invalid already (the
-  // peer may have been faster) succeeds.
+  // Invalidates a region of this side. The region must live until the completion. After the completion the memory is
+  // fenced, whatever the status: a provider that cannot invalidate the region ends the connection first (RFC 8166
+  // §4.5.4). The request succeeds for a region that is already invalid, because the peer may have invalidated it.
   virtual void PostInvalidate(Context context, MemoryRegion& region) = 0;
 
-  // Sends what is posted, then closes in order; the peer sees kPeerClosed. kDisconnected follows with kLocal. Reads
-  // that are not complete by then may be flushed, and so is what is posted later.
+  // Sends the posted requests, then closes the connection in order. This side gets kDisconnected with kLocal, the peer
+  // with kPeerClosed. Reads that are not complete by then may be flushed. Requests that are posted later are flushed.
   virtual void Disconnect() = 0;
 
-  // Moves up to out.size() completions to `out`; returns how many.
+  // Moves up to out.size() completions to `out` and returns their number.
   virtual size_t Poll(std::span<Completion> out) = 0;
 };
 

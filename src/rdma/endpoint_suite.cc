@@ -11,8 +11,8 @@ SuitePeer::SuitePeer(std::unique_ptr<Endpoint> endpoint, size_t receives) : endp
 void SuitePeer::Start(size_t batch) {
   endpoint_->Start([this, batch] {
     ++calls_;
-    EXPECT_FALSE(in_call_) << "on_completions from inside a call to the endpoint";
-    EXPECT_FALSE(polling_) << "on_completions before Poll() has returned less than it was asked for";
+    EXPECT_FALSE(in_call_) << "on_completions runs inside a call to the endpoint";
+    EXPECT_FALSE(polling_) << "on_completions runs again before Poll() has returned less than out.size()";
     polling_ = true;
     std::vector<Completion> out(batch);
     size_t count;
@@ -37,14 +37,14 @@ void SuitePeer::Take(Completion completion) {
     EXPECT_NE(completion.reason, DisconnectReason::kNone);
   } else {
     auto found = posted_.find(completion.context);
-    ASSERT_NE(found, posted_.end()) << "a completion of nothing that was posted: " << completion.context;
+    ASSERT_NE(found, posted_.end()) << "no posted request has the context of this completion: " << completion.context;
     auto& [operation, answer] = found->second;
     EXPECT_EQ(completion.operation, operation);
     EXPECT_FALSE(answer) << "a second completion of request " << completion.context;
     if (!answer) ++answered_;
     answer = completions_.size();
     if (operation == Operation::kReceive) {
-      EXPECT_TRUE(completion.buffer) << "a receive gives its buffer back";
+      EXPECT_TRUE(completion.buffer) << "a receive must return its buffer";
     }
   }
   completions_.push_back(std::move(completion));
@@ -197,7 +197,7 @@ void EndpointSuite::ExpectRefused(SuitePeer& initiator, SuitePeer& target, Conte
   }
   const Completion* completion = initiator.Find(request);
   ASSERT_NE(completion, nullptr);
-  // A Send or Write may have been complete (its memory free) before the peer refused it.
+  // A Send or Write may complete (its memory is free) before the peer refuses it.
   if (completion->operation == Operation::kRead) {
     EXPECT_NE(completion->status, Status::kSuccess);
   }

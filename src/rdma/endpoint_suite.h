@@ -1,9 +1,9 @@
-// The conformance suite of the provider interface: what endpoint.h and provider.h promise, as tests. A provider runs it
-// by linking penstock_rdma_suite and instantiating it over its own environment:
+// The conformance suite of the provider interface: tests of the rules in endpoint.h and provider.h. A provider runs the
+// suite by linking penstock_rdma_suite and instantiating it over its own environment:
 //
 //   INSTANTIATE_TEST_SUITE_P(Sim, EndpointSuite, testing::Values(SuiteFactory{"sim", MakeSimEnvironment}));
 //
-// At the end of every test, whatever it did, both sides must have completed each posted request exactly once.
+// At the end of each test the suite checks that both sides have completed each posted request exactly once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,40 +23,43 @@
 
 namespace penstock::rdma {
 
-// What a provider brings along. Everything in it runs on one loop, driven by RunUntil and Settle.
+// The part of the suite that depends on the provider. All of it runs on one loop, which RunUntil() and Settle() drive.
 class SuiteEnvironment {
  public:
   virtual ~SuiteEnvironment() = default;
-  // Each call makes another provider; they are destroyed before the environment.
+  // Makes a new provider at each call. The suite destroys the providers before the environment.
   virtual std::unique_ptr<Provider> MakeProvider() = 0;
-  // Where a listener may listen; port 0 where the system chooses one.
+  // An address on which a listener can listen. Port 0 lets the system choose a port.
   virtual Address ListenAddress() = 0;
-  // Where nobody listens.
+  // An address on which no listener listens.
   virtual Address NobodyAddress() = 0;
-  // How much private data a connection request or its answer can carry.
+  // The number of octets of private data that both a connection request and its answer can carry.
   virtual size_t max_private_data() = 0;
-  // What not every provider can do. Private data arrives as it was, without zeros behind it.
+
+  // Not every provider has the following abilities. Private data arrives without zeros appended.
   virtual bool exact_private_data() { return true; }
-  // A peer's Sends wait until Start().
+  // Sends of the peer wait until Start().
   virtual bool holds_back() { return true; }
-  // A receive tells that its Send was solicited.
+  // A receive reports whether its Send was solicited.
   virtual bool tells_solicited() { return true; }
-  // A side serves no more Reads than it wants to, whatever the peer asks for.
+  // A side never serves more Reads than its IRD, even if the peer asks for more.
   virtual bool limits_reads() { return true; }
-  // Memory for Writes alone is not read (Linux' software iWARP, 6.1, does not look).
+  // A Read of memory that is registered for Writes is refused. (The software iWARP of Linux 6.1 does not check this.)
   virtual bool checks_right_to_read() { return true; }
-  // Who refuses and who is refused learn that this is why the connection ends.
+  // Both sides learn that the connection ends because of a refused access.
   virtual bool tells_refusal() { return true; }
-  // The whole of a stag is chosen here (of an adapter's eight bits are): none comes again soon.
+  // The provider chooses all bits of a stag, so that no stag is used again soon. (With an adapter it chooses eight
+  // bits.)
   virtual bool chooses_stags() { return true; }
-  // Those who share a listener take peers in turn.
+  // Listeners that share an address take peers in turn.
   virtual bool takes_turns() { return true; }
+
   virtual TimerService& timers() = 0;
-  // Lets what was posted leave, where that takes a turn of the loop.
+  // Lets posted requests leave, if that takes a turn of the loop.
   virtual void Publish() {}
-  // Runs until `done`; false if that takes unreasonably long.
+  // Runs the loop until `done` returns true. Returns false if that takes unreasonably long.
   virtual bool RunUntil(const std::function<bool()>& done) = 0;
-  // Runs until nothing more is to be expected of what has been started (a few milliseconds on a real loop).
+  // Runs the loop until no further events are expected (on a real loop for a few milliseconds).
   virtual void Settle() = 0;
 };
 
@@ -66,33 +69,33 @@ struct SuiteFactory {
 };
 inline void PrintTo(const SuiteFactory& factory, std::ostream* out) { *out << factory.name; }
 
-// One end of a connection, with an account of what was posted on it and what has completed.
+// One end of a connection. It records the posted requests and their completions, and checks that they match.
 class SuitePeer {
  public:
-  // `receives` were posted with ConnectOptions, as contexts 1 to `receives`.
+  // `receives` is the number of receives in ConnectOptions. Their contexts are 1 to `receives`.
   explicit SuitePeer(std::unique_ptr<Endpoint> endpoint, size_t receives = 0);
 
   Endpoint& endpoint() { return *endpoint_; }
-  // Polls in batches of `batch` whenever there is something.
+  // Starts the endpoint and polls in batches of `batch` whenever it is notified.
   void Start(size_t batch = 16);
-  // Destroys the endpoint, as a program that ends would.
+  // Destroys the endpoint, as the end of its program does.
   void Destroy() { endpoint_.reset(); }
   bool destroyed() const { return endpoint_ == nullptr; }
 
-  // Each posts one request and returns its context.
+  // Each of these functions posts one request and returns its context.
   Context PostReceive(size_t size);
-  Context PostReceives(size_t count, size_t size);  // the context of the first; the others follow
+  Context PostReceives(size_t count, size_t size);  // returns the first context; the others follow it
   Context PostSend(Gather gather, bool solicited = false, std::optional<Stag> invalidate = {});
   Context PostSend(std::string_view text);  // copies
   Context PostWrite(Gather gather, RemoteSegment remote);
   Context PostRead(Bytes local, RemoteSegment remote);
   Context PostInvalidate(MemoryRegion& region);
 
-  // The completion of a request; null while there is none.
+  // Returns the completion of a request, or null if it has not completed.
   const Completion* Find(Context context) const;
   bool Done(Context context) const { return Find(context) != nullptr; }
   std::optional<Status> StatusOf(Context context) const;
-  std::string Text(Context context) const;  // what a receive has received
+  std::string Text(Context context) const;  // the message of a completed receive
 
   const std::vector<Completion>& completions() const { return completions_; }
   size_t received() const;  // successful receives
@@ -106,7 +109,7 @@ class SuitePeer {
   void Take(Completion completion);
 
   std::unique_ptr<Endpoint> endpoint_;
-  std::map<Context, std::pair<Operation, std::optional<size_t>>> posted_;  // and the index of its completion
+  std::map<Context, std::pair<Operation, std::optional<size_t>>> posted_;  // with the index of the completion
   std::vector<Completion> completions_;
   size_t answered_ = 0;
   size_t calls_ = 0;
@@ -114,7 +117,7 @@ class SuitePeer {
   bool in_call_ = false;
   bool polling_ = false;
 
-  // True while the test is inside a call to the endpoint: on_completions must not come then.
+  // Marks the time of a call to the endpoint: on_completions must not run during it.
   template <class Call>
   void Guarded(Call call) {
     in_call_ = true;
@@ -128,7 +131,7 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   void SetUp() override;
   void TearDown() override;
 
-  // What a coroutine has returned, once it has.
+  // The result of a coroutine. Empty until the coroutine returns.
   template <class T>
   using Pending = std::shared_ptr<std::optional<T>>;
 
@@ -155,41 +158,42 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   Pair MakePair(ConnectOptions client = {}, ConnectOptions server = {});
   // Receives for ConnectOptions; their contexts are 1 to `count`.
   static std::vector<PostedReceive> Receives(Provider& provider, size_t count, size_t size);
-  // The pair that most tests use: client_ and server_, both started.
+  // Makes the pair that most tests use, client_ and server_, and starts both.
   void Connect(ConnectOptions client = {}, ConnectOptions server = {});
 
-  // Memory of `peer` that the other may reach when this returns.
+  // Registers memory of `peer`. The other side can access it when this function returns.
   std::unique_ptr<MemoryRegion> Register(SuitePeer& peer, Bytes memory, Access access);
   template <std::invocable Done>
   void RunUntil(Done done) {
-    EXPECT_TRUE(env_->RunUntil(done)) << "what the test waits for has not happened";
+    EXPECT_TRUE(env_->RunUntil(done)) << "the awaited condition has not become true";
   }
   void RunUntilDone(SuitePeer& peer, Context request) {
     RunUntil([&] { return peer.Done(request); });
   }
   // Waits until both sides of a pair are disconnected.
   void RunUntilLost(SuitePeer& a, SuitePeer& b);
-  // What has arrived as private data is what was sent.
+  // Checks that the private data that has arrived is the data that was sent.
   void ExpectPrivateData(ConstBytes arrived, ConstBytes sent);
-  // `request` of `initiator` was one that `target` must refuse: checks what both see of it.
+  // Checks that `target` refuses `request` of `initiator`, and that both sides report it.
   void ExpectRefused(SuitePeer& initiator, SuitePeer& target, Context request);
-  // Registers the server's memory for Writes, then for Reads, and lets `spoil` make of its segment, or of the
-  // connection, something that the client may not reach: it must be refused, and the memory stay as it is.
+  // Registers memory of the server for Writes, then for Reads. `spoil` returns a segment that the client may not
+  // access, or changes the region or the connection to that effect. Checks that the access is refused and the memory
+  // unchanged.
   struct AccessTrial;
   void ExpectAccessRefused(const std::function<RemoteSegment(AccessTrial&)>& spoil,
                            const std::vector<Access>& accesses = {Access::kRemoteWrite, Access::kRemoteRead});
-  // Closes in order if still connected, and checks that nothing posted was forgotten or completed twice.
+  // Disconnects if still connected, and checks that each posted request has completed once.
   void Finish(SuitePeer& client, SuitePeer& server);
 
-  // `size` octets that differ from their neighbours; another `seed` gives others.
+  // `size` pseudo-random octets that depend on `seed`.
   static std::vector<std::byte> Pattern(size_t size, unsigned seed = 0);
 
   struct AccessTrial {
     Pair pair;
     Access access = Access::kRemoteRead;
-    std::vector<std::byte> memory;  // of the server; its middle is registered
-    std::unique_ptr<MemoryRegion> region;
-    RemoteSegment whole;  // the region's
+    std::vector<std::byte> memory;         // of the server
+    std::unique_ptr<MemoryRegion> region;  // the middle third of `memory`
+    RemoteSegment whole;                   // the whole region
   };
 
   std::unique_ptr<SuiteEnvironment> env_;

@@ -1,5 +1,5 @@
-// Memory is reachable as far as it was registered, and no further: endpoint.h, in tests. RFC 5040 §7.2 and RFC 5041
-// §7.1 say what has to be checked, RFC 5042 §6 why.
+// Tests of access to memory (endpoint.h): the peer can access registered memory and no other. RFC 5040 §7.2 and RFC
+// 5041 §7.1 list the checks, RFC 5042 §6 the reasons.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -52,7 +52,7 @@ void EndpointSuite::ExpectAccessRefused(const std::function<RemoteSegment(Access
   }
 }
 
-TEST_P(EndpointSuite, AStagThatWasNeverGivenOut) {
+TEST_P(EndpointSuite, RefusesUnknownStag) {
   ExpectAccessRefused([](AccessTrial& trial) {
     RemoteSegment remote = trial.whole;
     remote.stag = Stag(~remote.stag.value());
@@ -60,7 +60,7 @@ TEST_P(EndpointSuite, AStagThatWasNeverGivenOut) {
   });
 }
 
-TEST_P(EndpointSuite, OneOctetTooMany) {
+TEST_P(EndpointSuite, RefusesLengthOneOctetTooLong) {
   ExpectAccessRefused([](AccessTrial& trial) {
     RemoteSegment remote = trial.whole;
     ++remote.length;
@@ -68,7 +68,7 @@ TEST_P(EndpointSuite, OneOctetTooMany) {
   });
 }
 
-TEST_P(EndpointSuite, OneOctetTooEarly) {
+TEST_P(EndpointSuite, RefusesOffsetOneOctetTooLow) {
   ExpectAccessRefused([](AccessTrial& trial) {
     RemoteSegment remote = trial.whole;
     --remote.offset;
@@ -76,7 +76,7 @@ TEST_P(EndpointSuite, OneOctetTooEarly) {
   });
 }
 
-TEST_P(EndpointSuite, OneOctetTooLate) {
+TEST_P(EndpointSuite, RefusesOffsetOneOctetTooHigh) {
   ExpectAccessRefused([](AccessTrial& trial) {
     RemoteSegment remote = trial.whole;
     ++remote.offset;
@@ -84,25 +84,25 @@ TEST_P(EndpointSuite, OneOctetTooLate) {
   });
 }
 
-TEST_P(EndpointSuite, TheOctetBehindTheEnd) {
+TEST_P(EndpointSuite, RefusesTheOctetAfterTheRegion) {
   ExpectAccessRefused(
       [](AccessTrial& trial) { return RemoteSegment{trial.whole.stag, 1, trial.whole.offset + kSize}; });
 }
 
-TEST_P(EndpointSuite, FarOutOfBounds) {
+TEST_P(EndpointSuite, RefusesOffsetFarOutOfBounds) {
   ExpectAccessRefused([](AccessTrial& trial) {
     return RemoteSegment{trial.whole.stag, kSize, trial.whole.offset + (uint64_t{1} << 40)};
   });
 }
 
-TEST_P(EndpointSuite, AnEndThatOverflows) {
+TEST_P(EndpointSuite, RefusesRangeWhoseEndOverflows) {
   ExpectAccessRefused([](AccessTrial& trial) {
-    // Its last octet would lie just in the region, if one added without care.
+    // If the sum of offset and length overflows, the last octet seems to be in the region.
     return RemoteSegment{trial.whole.stag, kSize, std::numeric_limits<uint64_t>::max() - kSize / 2};
   });
 }
 
-TEST_P(EndpointSuite, TheOtherAccess) {
+TEST_P(EndpointSuite, RefusesAccessOfTheOtherKind) {
   std::vector<Access> accesses = {Access::kRemoteWrite};
   if (env_->checks_right_to_read()) accesses.push_back(Access::kRemoteRead);
   const auto other_access = [this](AccessTrial& trial) {
@@ -113,7 +113,7 @@ TEST_P(EndpointSuite, TheOtherAccess) {
   ExpectAccessRefused(other_access, accesses);
 }
 
-TEST_P(EndpointSuite, TheStagOfAnotherConnection) {
+TEST_P(EndpointSuite, RefusesStagOfAnotherConnection) {
   Connect();
   std::vector<std::byte> memory(kSize, kUntouched);
   std::unique_ptr<MemoryRegion> region;
@@ -122,10 +122,10 @@ TEST_P(EndpointSuite, TheStagOfAnotherConnection) {
     return region->Segment(0, kSize);
   });
   EXPECT_EQ(memory, std::vector<std::byte>(kSize, kUntouched));
-  EXPECT_TRUE(region->valid()) << "the other connection goes on";
+  EXPECT_TRUE(region->valid()) << "the other connection is still open";
 }
 
-TEST_P(EndpointSuite, AfterInvalidation) {
+TEST_P(EndpointSuite, RefusesAccessAfterInvalidation) {
   ExpectAccessRefused([&](AccessTrial& trial) {
     SuitePeer& server = *trial.pair.server;
     Context invalidate = server.PostInvalidate(*trial.region);
@@ -136,7 +136,7 @@ TEST_P(EndpointSuite, AfterInvalidation) {
   });
 }
 
-TEST_P(EndpointSuite, AfterRemoteInvalidation) {
+TEST_P(EndpointSuite, RefusesAccessAfterRemoteInvalidation) {
   if (!server_provider_->remote_invalidation()) GTEST_SKIP() << "no remote invalidation";
   ExpectAccessRefused([&](AccessTrial& trial) {
     trial.pair.client->PostSend(Gather{}, false, trial.whole.stag);
@@ -144,15 +144,15 @@ TEST_P(EndpointSuite, AfterRemoteInvalidation) {
   });
 }
 
-TEST_P(EndpointSuite, AfterTheRegionWasDestroyed) {
+TEST_P(EndpointSuite, RefusesAccessAfterTheRegionIsDestroyed) {
   ExpectAccessRefused([](AccessTrial& trial) {
     trial.region.reset();
     return trial.whole;
   });
 }
 
-// A Send that invalidates names memory as well, and nobody else's.
-TEST_P(EndpointSuite, InvalidatingWhatIsNotValid) {
+// A Send with Invalidate may name only a valid region of the peer on this connection.
+TEST_P(EndpointSuite, RefusesRemoteInvalidationOfUnknownStag) {
   Connect();
   server_->PostReceive(512);
   std::vector<std::byte> memory(kSize);
@@ -160,7 +160,7 @@ TEST_P(EndpointSuite, InvalidatingWhatIsNotValid) {
   ExpectRefused(*client_, *server_, client_->PostSend(Gather{}, false, Stag(~region->stag().value())));
 }
 
-TEST_P(EndpointSuite, ARegionThatThePeerHasInvalidatedMayBeInvalidatedAgain) {
+TEST_P(EndpointSuite, InvalidatesARegionAgainAfterRemoteInvalidation) {
   if (!server_provider_->remote_invalidation()) GTEST_SKIP() << "no remote invalidation";
   Connect();
   std::vector<std::byte> memory(kSize);
@@ -173,8 +173,8 @@ TEST_P(EndpointSuite, ARegionThatThePeerHasInvalidatedMayBeInvalidatedAgain) {
   EXPECT_EQ(server_->StatusOf(invalidate), Status::kSuccess);
 }
 
-// Two regions may cover the same memory; ending one does not end the other.
-TEST_P(EndpointSuite, RegionsAreInvalidatedOneByOne) {
+// Two regions may cover the same memory. Invalidating one leaves the other valid.
+TEST_P(EndpointSuite, InvalidationLeavesOtherRegionsOfTheSameMemoryValid) {
   Connect();
   auto memory = Pattern(kSize);
   auto first = Register(*server_, memory, Access::kRemoteRead);
@@ -191,8 +191,8 @@ TEST_P(EndpointSuite, RegionsAreInvalidatedOneByOne) {
   EXPECT_TRUE(Equal(local, ConstBytes(memory).subspan(8, 8)));
 }
 
-// RFC 5042 §6.1.1: a stag says nothing about the next one.
-TEST_P(EndpointSuite, StagsAreNotGivenOutInARow) {
+// RFC 5042 §6.1.1: a stag must not allow a guess at the next one.
+TEST_P(EndpointSuite, StagsAreUnpredictable) {
   Connect();
   std::vector<std::byte> memory(kSize);
   std::set<uint32_t> stags;
@@ -205,11 +205,11 @@ TEST_P(EndpointSuite, StagsAreNotGivenOutInARow) {
     steps.insert(stag - last);
     last = stag;
   }
-  EXPECT_GE(stags.size(), env_->chooses_stags() ? 100u : 91u) << "none comes again soon, or few do";
-  EXPECT_GT(steps.size(), 90u) << "no pattern in them";
+  EXPECT_GE(stags.size(), env_->chooses_stags() ? 100u : 91u) << "no stag, or few of them, may be used again soon";
+  EXPECT_GT(steps.size(), 90u) << "the distances between stags must differ";
 }
 
-TEST_P(EndpointSuite, ARegionMayOutliveItsEndpoint) {
+TEST_P(EndpointSuite, RegionMayOutliveItsEndpoint) {
   Connect();
   std::vector<std::byte> memory(kSize);
   auto region = Register(*server_, memory, Access::kRemoteRead);

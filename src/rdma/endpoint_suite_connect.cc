@@ -1,4 +1,4 @@
-// Connection set-up: provider.h, in tests.
+// Tests of connection set-up (provider.h).
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST_P(EndpointSuite, PrivateDataReachesBothSides) {
   }
 }
 
-TEST_P(EndpointSuite, TheTwoSidesKnowEachOther) {
+TEST_P(EndpointSuite, InfoNamesProviderAndAddressesOfBothSides) {
   Connect();
   const ConnectionInfo& client = client_->endpoint().info();
   const ConnectionInfo& server = server_->endpoint().info();
@@ -47,7 +47,7 @@ TEST_P(EndpointSuite, TheTwoSidesKnowEachOther) {
   EXPECT_GT(client_->endpoint().limits().max_transfer, 0u);
 }
 
-TEST_P(EndpointSuite, NeitherSideAsksForMoreReadsThanTheOtherServes) {
+TEST_P(EndpointSuite, OrdNeverExceedsTheIrdOfThePeer) {
   ConnectOptions client, server;
   client.ird = 3, client.ord = 9;
   server.ird = 5, server.ord = 2;
@@ -65,7 +65,7 @@ TEST_P(EndpointSuite, NeitherSideAsksForMoreReadsThanTheOtherServes) {
   EXPECT_EQ(*at_client.peer_depths, (ReadDepths{.ird = at_server.ird, .ord = at_server.ord}));
 }
 
-TEST_P(EndpointSuite, ARejectionCarriesPrivateData) {
+TEST_P(EndpointSuite, RejectionCarriesPrivateData) {
   auto next = Begin(listener_->Next());
   auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
   auto request = Await(next);
@@ -78,7 +78,7 @@ TEST_P(EndpointSuite, ARejectionCarriesPrivateData) {
   ExpectPrivateData(connected.error().private_data, AsBytes("not today"));
 }
 
-TEST_P(EndpointSuite, ARequestThatIsDroppedIsRejected) {
+TEST_P(EndpointSuite, DestroyingARequestRejectsIt) {
   auto next = Begin(listener_->Next());
   auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
   Await(next).reset();
@@ -87,24 +87,24 @@ TEST_P(EndpointSuite, ARequestThatIsDroppedIsRejected) {
   EXPECT_EQ(connected.error().kind, ConnectError::Kind::kRejected);
 }
 
-TEST_P(EndpointSuite, NobodyListens) {
+TEST_P(EndpointSuite, ConnectFailsWithoutAListener) {
   auto connected = Await(client_provider_->Connect(env_->NobodyAddress(), {}));
   ASSERT_FALSE(connected);
   EXPECT_THAT(connected.error().kind, testing::AnyOf(ConnectError::Kind::kRefused, ConnectError::Kind::kUnreachable));
   EXPECT_FALSE(connected.error().detail.empty());
 }
 
-TEST_P(EndpointSuite, AClosedListenerTakesNobody) {
+TEST_P(EndpointSuite, ClosedListenerAcceptsNoConnections) {
   auto next = Begin(listener_->Next());
   Address address = listener_->local();
   listener_->Close();
-  EXPECT_FALSE(Await(next)) << "Next() ends with null";
-  EXPECT_FALSE(Await(listener_->Next())) << "and so does every later one";
+  EXPECT_FALSE(Await(next)) << "Close() ends a waiting Next() with null";
+  EXPECT_FALSE(Await(listener_->Next())) << "each later Next() returns null";
   auto connected = Await(client_provider_->Connect(address, {}));
   EXPECT_FALSE(connected);
 }
 
-TEST_P(EndpointSuite, ALaterListenerTakesTheAddressOver) {
+TEST_P(EndpointSuite, AddressCanBeUsedAgainAfterItsListenerIsDestroyed) {
   Address address = listener_->local();
   listener_.reset();
   auto again = server_provider_->Listen(address);
@@ -113,13 +113,13 @@ TEST_P(EndpointSuite, ALaterListenerTakesTheAddressOver) {
   Connect();
 }
 
-TEST_P(EndpointSuite, ASharedListenerServesBothProviders) {
+TEST_P(EndpointSuite, SharedListenerServesBothProviders) {
   auto other_provider = env_->MakeProvider();
   auto shared = listener_->Share(*other_provider);
   ASSERT_TRUE(shared) << shared.error().message;
   EXPECT_EQ((*shared)->local(), listener_->local());
 
-  // With the first one closed, the other takes whoever comes, be it its turn or not.
+  // After the first listener is closed, the second one takes all peers.
   listener_->Close();
   std::swap(listener_, *shared);
   for (int i = 0; i < 3; ++i) {
@@ -132,8 +132,8 @@ TEST_P(EndpointSuite, ASharedListenerServesBothProviders) {
   listener_.reset();
 }
 
-TEST_P(EndpointSuite, ThoseWhoShareAListenerTakePeersInTurn) {
-  if (!env_->takes_turns()) GTEST_SKIP() << "whoever is free takes a peer";
+TEST_P(EndpointSuite, SharersOfAListenerAcceptPeersInTurn) {
+  if (!env_->takes_turns()) GTEST_SKIP() << "the first free listener takes a peer";
   auto other_provider = env_->MakeProvider();
   auto shared = listener_->Share(*other_provider);
   ASSERT_TRUE(shared) << shared.error().message;
@@ -141,7 +141,7 @@ TEST_P(EndpointSuite, ThoseWhoShareAListenerTakePeersInTurn) {
   connecting.reserve(4);
   for (int i = 0; i < 4; ++i) connecting.push_back(Begin(client_provider_->Connect(listener_->local(), {})));
   for (Listener* const listener : {listener_.get(), listener_.get(), shared->get(), shared->get()}) {
-    EXPECT_TRUE(Await(listener->Next())) << "a request that is refused";
+    EXPECT_TRUE(Await(listener->Next())) << "the test drops the request, which rejects it";
   }
   for (const auto& each : connecting) EXPECT_FALSE(Await(each));
 }
@@ -163,7 +163,7 @@ TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
     ASSERT_LT(index, kPeers);
     auto accepted = Await(request->Accept({}));
     ASSERT_TRUE(accepted) << accepted.error().detail;
-    EXPECT_EQ(pairs[index].server, nullptr) << "each comes once";
+    EXPECT_EQ(pairs[index].server, nullptr) << "each request must come once";
     pairs[index].server = std::make_unique<SuitePeer>(*std::move(accepted));
   }
   for (size_t i = 0; i < kPeers; ++i) {
@@ -183,7 +183,7 @@ TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
   }
 }
 
-TEST_P(EndpointSuite, AProviderThatGoesCancelsItsConnects) {
+TEST_P(EndpointSuite, DestroyingAProviderCancelsItsConnects) {
   auto connecting = Begin(client_provider_->Connect(listener_->local(), {}));
   client_provider_.reset();
   auto connected = Await(connecting);

@@ -1,4 +1,4 @@
-// How connections end, and what becomes of what was posted: endpoint.h, in tests.
+// Tests of the end of a connection and of the requests that it flushes (endpoint.h).
 #include <gmock/gmock.h>
 
 #include <array>
@@ -16,7 +16,7 @@ Gather One(ConstBytes bytes) {
   return gather;
 }
 
-TEST_P(EndpointSuite, DisconnectInOrder) {
+TEST_P(EndpointSuite, DisconnectTellsBothSidesTheReason) {
   Connect();
   Context receive = server_->PostReceive(512);
   client_->endpoint().Disconnect();
@@ -24,11 +24,11 @@ TEST_P(EndpointSuite, DisconnectInOrder) {
   EXPECT_EQ(client_->reason(), DisconnectReason::kLocal);
   EXPECT_EQ(server_->reason(), DisconnectReason::kPeerClosed);
   EXPECT_EQ(server_->StatusOf(receive), Status::kFlushed);
-  client_->endpoint().Disconnect();  // harmless
+  client_->endpoint().Disconnect();  // has no effect
   env_->Settle();
 }
 
-TEST_P(EndpointSuite, WhatWasPostedBeforeDisconnectArrives) {
+TEST_P(EndpointSuite, RequestsPostedBeforeDisconnectArrive) {
   Connect();
   constexpr size_t kMessages = 50, kSize = 100'000;
   server_->PostReceives(kMessages + 1, 4096);
@@ -59,7 +59,7 @@ TEST_P(EndpointSuite, BothSidesDisconnectAtOnce) {
   }
 }
 
-TEST_P(EndpointSuite, WhatIsPostedAfterDisconnectIsStillAnswered) {
+TEST_P(EndpointSuite, RequestsPostedAfterDisconnectComplete) {
   Connect();
   std::vector<std::byte> memory(64), local(64);
   auto region = Register(*server_, memory, Access::kRemoteRead);
@@ -72,7 +72,7 @@ TEST_P(EndpointSuite, WhatIsPostedAfterDisconnectIsStillAnswered) {
   EXPECT_EQ(client_->reason(), DisconnectReason::kLocal);
 }
 
-TEST_P(EndpointSuite, WhatIsPostedAfterTheLossIsFlushed) {
+TEST_P(EndpointSuite, RequestsPostedAfterTheLossAreFlushed) {
   Connect();
   std::vector<std::byte> memory(64);
   auto region = Register(*server_, memory, Access::kRemoteRead);
@@ -91,8 +91,8 @@ TEST_P(EndpointSuite, WhatIsPostedAfterTheLossIsFlushed) {
   }
 }
 
-// With it, all memory is fenced: so it comes last.
-TEST_P(EndpointSuite, TheLossIsToldAfterEverythingPostedBefore) {
+// kDisconnected tells the owner that all memory is fenced, so that it must be the last completion.
+TEST_P(EndpointSuite, DisconnectedIsTheLastCompletion) {
   Connect();
   std::vector<std::byte> memory(10'000), local(10'000);
   auto region = Register(*server_, memory, Access::kRemoteRead);
@@ -100,14 +100,14 @@ TEST_P(EndpointSuite, TheLossIsToldAfterEverythingPostedBefore) {
   client_->PostReceives(10, 512);
   for (int i = 0; i < 20; ++i) client_->PostRead(Bytes(local).first(100), region->Segment(0, 100));
   client_->PostInvalidate(*own);
-  client_->PostSend(One(memory));  // finds no receive
+  client_->PostSend(One(memory));  // the server has no receive for it
   RunUntilLost(*client_, *server_);
   EXPECT_EQ(client_->outstanding(), 0u);
   EXPECT_EQ(client_->completions().back().operation, Operation::kDisconnected);
   EXPECT_FALSE(own->valid());
 }
 
-TEST_P(EndpointSuite, DestroyingAnEndpointIsALossForThePeer) {
+TEST_P(EndpointSuite, DestroyingAnEndpointDisconnectsThePeer) {
   Connect();
   Context receive = client_->PostReceive(512);
   std::vector<std::byte> memory(64), local(64);
@@ -115,13 +115,13 @@ TEST_P(EndpointSuite, DestroyingAnEndpointIsALossForThePeer) {
   RemoteSegment remote = region->Segment(0, 64);
   server_->Destroy();
   client_->PostRead(local, remote);
-  client_->PostSend("to nobody");
+  client_->PostSend("the peer is gone");
   RunUntil([&] { return client_->disconnected() != nullptr; });
   EXPECT_THAT(client_->reason(), AnyOf(DisconnectReason::kPeerReset, DisconnectReason::kPeerClosed));
   EXPECT_EQ(client_->StatusOf(receive), Status::kFlushed);
 }
 
-TEST_P(EndpointSuite, AnEndpointMayBeDestroyedWithWorkInFlight) {
+TEST_P(EndpointSuite, EndpointCanBeDestroyedWithRequestsInFlight) {
   Connect();
   constexpr size_t kSize = 1 << 20;
   auto memory = std::make_unique<std::vector<std::byte>>(kSize);
@@ -132,11 +132,11 @@ TEST_P(EndpointSuite, AnEndpointMayBeDestroyedWithWorkInFlight) {
   client_->PostWrite(One(*memory), region->Segment(0, kSize));
   client_->PostRead(*memory, readable->Segment(0, kSize));
   client_->Destroy();
-  memory.reset();  // nothing looks at it any more
+  memory.reset();  // the endpoint must not access it any more
   RunUntil([&] { return server_->disconnected() != nullptr; });
 }
 
-TEST_P(EndpointSuite, AnEndpointThatWasNeverStartedMayBeDestroyed) {
+TEST_P(EndpointSuite, EndpointCanBeDestroyedWithoutStart) {
   ConnectOptions options;
   options.receives = Receives(*client_provider_, 3, 512);
   Pair pair = MakePair(std::move(options));
@@ -145,7 +145,7 @@ TEST_P(EndpointSuite, AnEndpointThatWasNeverStartedMayBeDestroyed) {
   RunUntil([&] { return pair.server->disconnected() != nullptr; });
 }
 
-TEST_P(EndpointSuite, ASendThatFindsNoReceiveEndsTheConnection) {
+TEST_P(EndpointSuite, SendWithoutAReceiveEndsTheConnection) {
   Connect();
   Context receive = server_->PostReceive(512);
   client_->PostSend("expected");
@@ -155,7 +155,7 @@ TEST_P(EndpointSuite, ASendThatFindsNoReceiveEndsTheConnection) {
   EXPECT_EQ(server_->received(), 1u);
 }
 
-TEST_P(EndpointSuite, ASendThatDoesNotFitEndsTheConnection) {
+TEST_P(EndpointSuite, SendLongerThanItsReceiveEndsTheConnection) {
   Connect();
   Context small = server_->PostReceive(512);
   Context next = server_->PostReceive(1 << 16);
@@ -167,7 +167,7 @@ TEST_P(EndpointSuite, ASendThatDoesNotFitEndsTheConnection) {
   EXPECT_EQ(server_->StatusOf(next), Status::kFlushed);
 }
 
-TEST_P(EndpointSuite, ASendThatJustFits) {
+TEST_P(EndpointSuite, ReceivesASendThatFillsTheBuffer) {
   Connect();
   size_t capacity = server_->endpoint().buffers().Allocate(512)->capacity();
   Context receive = server_->PostReceive(512);
@@ -177,13 +177,13 @@ TEST_P(EndpointSuite, ASendThatJustFits) {
   EXPECT_EQ(server_->Find(receive)->length, capacity);
 }
 
-TEST_P(EndpointSuite, OneConnectionsMisfortuneIsNotAnothers) {
+TEST_P(EndpointSuite, LossOfAConnectionLeavesOthersIntact) {
   Connect();
   Pair other = MakePair();
   other.client->Start();
   other.server->Start();
   Context receive = server_->PostReceive(512);
-  other.client->PostSend("finds no receive");
+  other.client->PostSend("no receive for it");
   RunUntilLost(*other.client, *other.server);
   client_->PostSend("still here");
   RunUntilDone(*server_, receive);
@@ -192,7 +192,7 @@ TEST_P(EndpointSuite, OneConnectionsMisfortuneIsNotAnothers) {
   Finish(*other.client, *other.server);
 }
 
-TEST_P(EndpointSuite, WhatWasReceivedBeforeTheLossIsNotLost) {
+TEST_P(EndpointSuite, DeliversMessagesReceivedBeforeTheLoss) {
   Connect();
   Context first = server_->PostReceives(3, 512);
   client_->PostSend("one");
@@ -205,7 +205,7 @@ TEST_P(EndpointSuite, WhatWasReceivedBeforeTheLossIsNotLost) {
   EXPECT_EQ(server_->Text(first + 2), "three");
 }
 
-TEST_P(EndpointSuite, AReadWithoutOrdIsImpossible) {
+TEST_P(EndpointSuite, ReadWithOrdZeroFailsLocally) {
   ConnectOptions client;
   client.ord = 0;
   Connect(client);
@@ -218,10 +218,10 @@ TEST_P(EndpointSuite, AReadWithoutOrdIsImpossible) {
   EXPECT_EQ(client_->reason(), DisconnectReason::kFault);
 }
 
-TEST_P(EndpointSuite, AMessageBeyondTheLimitsIsImpossible) {
+TEST_P(EndpointSuite, SendBeyondMaxMessageFailsLocally) {
   Connect();
   size_t max = client_->endpoint().limits().max_message;
-  if (max > (8 << 20)) GTEST_SKIP() << "no limit in reach";
+  if (max > (8 << 20)) GTEST_SKIP() << "the limit is too large to test";
   std::vector<std::byte> memory(max + 1);
   Context before = client_->PostSend(One(ConstBytes(memory).first(1)));
   Context send = client_->PostSend(One(memory));

@@ -1,4 +1,4 @@
-// What is sent, written and read arrives: endpoint.h, in tests.
+// Tests of data transfer and completions (endpoint.h).
 #include <gmock/gmock.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ Gather One(Data data) {
   return gather;
 }
 
-// A file with `content` that has no name.
+// Returns a nameless file with `content`.
 std::shared_ptr<const FileDescriptor> FileOf(ConstBytes content) {
   char name[] = "/tmp/penstock-suite-XXXXXX";
   FileDescriptor file(::mkstemp(name));
@@ -88,7 +88,7 @@ TEST_P(EndpointSuite, BothSidesSendAtOnce) {
   }
 }
 
-TEST_P(EndpointSuite, ReceivesPostedWithTheConnectionAreInPlaceFromTheStart) {
+TEST_P(EndpointSuite, ReceivesPostedWithConnectOptionsAreReadyFromTheStart) {
   ConnectOptions client, server;
   client.receives = Receives(*client_provider_, 2, 512);
   server.receives = Receives(*server_provider_, 2, 512);
@@ -102,7 +102,7 @@ TEST_P(EndpointSuite, ReceivesPostedWithTheConnectionAreInPlaceFromTheStart) {
   EXPECT_EQ(server_->Text(1), "third");
 }
 
-TEST_P(EndpointSuite, NothingIsToldBeforeStart) {
+TEST_P(EndpointSuite, DeliversNoCompletionBeforeStart) {
   ConnectOptions server;
   server.receives = Receives(*server_provider_, 1, 512);
   Pair pair = MakePair({}, std::move(server));
@@ -116,20 +116,20 @@ TEST_P(EndpointSuite, NothingIsToldBeforeStart) {
   Finish(*pair.client, *pair.server);
 }
 
-TEST_P(EndpointSuite, NothingIsReceivedBeforeStart) {
-  if (!env_->holds_back()) GTEST_SKIP() << "an adapter receives when it likes";
+TEST_P(EndpointSuite, SendsOfThePeerWaitUntilStart) {
+  if (!env_->holds_back()) GTEST_SKIP() << "an adapter receives before Start()";
   Pair pair = MakePair();
   pair.client->Start();
   pair.client->PostSend("early");
   env_->Settle();
-  Context receive = pair.server->PostReceive(512);  // in time, since the server has not started
+  Context receive = pair.server->PostReceive(512);  // in time, because the server has not started
   pair.server->Start();
   RunUntilDone(*pair.server, receive);
   EXPECT_EQ(pair.server->Text(receive), "early");
   Finish(*pair.client, *pair.server);
 }
 
-TEST_P(EndpointSuite, GathersAreJoined) {
+TEST_P(EndpointSuite, SendsAndWritesJoinTheirGather) {
   Connect();
   const std::array<size_t, 7> sizes = {1, 0, 4096, 3, 512, 0, 7777};
   std::vector<std::byte> whole;
@@ -153,7 +153,7 @@ TEST_P(EndpointSuite, GathersAreJoined) {
   EXPECT_TRUE(Equal(target, whole));
 }
 
-TEST_P(EndpointSuite, ASliceKeepsItselfAlive) {
+TEST_P(EndpointSuite, SendKeepsTheBufferOfItsSliceAlive) {
   Connect();
   Context receive = server_->PostReceive(4096);
   auto pattern = Pattern(4096, 5);
@@ -161,15 +161,15 @@ TEST_P(EndpointSuite, ASliceKeepsItselfAlive) {
   CopyBytes(buffer->bytes(), pattern);
   client_->PostSend(One(Slice(buffer, buffer->bytes().first(4096))));
   buffer.Reset();
-  // The next one of that size must not be the same memory while the Send may still need it.
+  // The next buffer of that size must be other memory as long as the Send may need the first.
   Context send = client_->PostSend("after");
   server_->PostReceive(512);
   RunUntil([&] { return client_->Done(send) && server_->received() == 2; });
   EXPECT_TRUE(Equal(server_->Find(receive)->buffer->bytes().first(4096), pattern));
 }
 
-TEST_P(EndpointSuite, SolicitedIsSeenByTheReceiver) {
-  if (!env_->tells_solicited()) GTEST_SKIP() << "it cannot be told";
+TEST_P(EndpointSuite, ReceiveReportsSolicitedSends) {
+  if (!env_->tells_solicited()) GTEST_SKIP() << "this provider does not report solicited Sends";
   Connect();
   Context receive = server_->PostReceives(3, 512);
   auto text = Pattern(5);
@@ -182,7 +182,7 @@ TEST_P(EndpointSuite, SolicitedIsSeenByTheReceiver) {
   EXPECT_FALSE(server_->Find(receive + 2)->solicited);
 }
 
-TEST_P(EndpointSuite, ASendInvalidatesTheReceiversRegion) {
+TEST_P(EndpointSuite, SendWithInvalidateInvalidatesTheRegionOfThePeer) {
   if (!server_provider_->remote_invalidation()) GTEST_SKIP() << "no remote invalidation";
   Connect();
   std::vector<std::byte> memory(100);
@@ -197,7 +197,7 @@ TEST_P(EndpointSuite, ASendInvalidatesTheReceiversRegion) {
   EXPECT_TRUE(other->valid());
 }
 
-TEST_P(EndpointSuite, FileRangesAreSentFromTheFile) {
+TEST_P(EndpointSuite, SendsAndWritesFileRanges) {
   Connect();
   if (!client_->endpoint().limits().file_data) GTEST_SKIP() << "no file data";
   auto content = Pattern(300'000, 9);
@@ -217,13 +217,13 @@ TEST_P(EndpointSuite, FileRangesAreSentFromTheFile) {
   client_->PostWrite(gather, region->Segment(0, target.size()));
   client_->PostSend("written");
   client_->PostSend(One(Data(file, 100, 3000)));
-  file.reset();  // the request holds it
+  file.reset();  // the request keeps the file open
   RunUntil([&] { return server_->received() == 2; });
   EXPECT_TRUE(Equal(target, expected));
   EXPECT_EQ(server_->Text(receive + 1), AsText(ConstBytes(content).subspan(100, 3000)));
 }
 
-TEST_P(EndpointSuite, AFileThatHasBecomeShorterIsFilledUpWithZeros) {
+TEST_P(EndpointSuite, PadsAShortenedFileWithZeros) {
   Connect();
   if (!client_->endpoint().limits().file_data) GTEST_SKIP() << "no file data";
   auto content = Pattern(1000, 9);
@@ -239,8 +239,8 @@ TEST_P(EndpointSuite, AFileThatHasBecomeShorterIsFilledUpWithZeros) {
   EXPECT_TRUE(Equal(target, expected));
 }
 
-// Nothing may stand for octets that cannot be read: neither zeros, nor the Send that says that they are there.
-TEST_P(EndpointSuite, AFileThatCannotBeReadEndsTheConnection) {
+// The peer must not get zeros instead of octets that cannot be read, nor the later Send that announces these octets.
+TEST_P(EndpointSuite, FileReadErrorEndsTheConnection) {
   Connect();
   if (!client_->endpoint().limits().file_data) GTEST_SKIP() << "no file data";
   const auto content = Pattern(300'000, 9);
@@ -271,7 +271,7 @@ TEST_P(EndpointSuite, WritesAreInPlaceWhenALaterSendIsReceived) {
   for (unsigned round = 0; round < kRounds; ++round) {
     auto source = Pattern(kSize, round);
     Context receive = server_->PostReceive(512);
-    // In three parts, not in the order of their addresses.
+    // Three parts, not in the order of their addresses.
     for (auto [at, size] : {std::pair<size_t, size_t>{7001, 9000}, {0, 7001}, {16001, 3999}}) {
       client_->PostWrite(One(Borrowed(ConstBytes(source).subspan(at, size))), region->Segment(at, size));
     }
@@ -281,7 +281,7 @@ TEST_P(EndpointSuite, WritesAreInPlaceWhenALaterSendIsReceived) {
   }
 }
 
-TEST_P(EndpointSuite, LargeTransfersAtOddAddresses) {
+TEST_P(EndpointSuite, TransfersLargeDataAtUnalignedAddresses) {
   Connect();
   constexpr size_t kSize = (4 << 20) - 5;
   auto source = Pattern(kSize + 3, 3);
@@ -303,7 +303,7 @@ TEST_P(EndpointSuite, LargeTransfersAtOddAddresses) {
   EXPECT_TRUE(Equal(back, ConstBytes(source).subspan(3)));
 }
 
-TEST_P(EndpointSuite, ReadsOfPartsOfARegion) {
+TEST_P(EndpointSuite, ReadsPartsOfARegion) {
   Connect();
   auto source = Pattern(10'000, 4);
   auto region = Register(*server_, source, Access::kRemoteRead);
@@ -316,7 +316,7 @@ TEST_P(EndpointSuite, ReadsOfPartsOfARegion) {
   }
 }
 
-TEST_P(EndpointSuite, MoreReadsThanMayBeOutstandingAreQueued) {
+TEST_P(EndpointSuite, QueuesReadsBeyondOrd) {
   ConnectOptions client, server;
   client.ord = 2;
   server.ird = 2;
@@ -364,8 +364,8 @@ TEST_P(EndpointSuite, BothSidesReadAndWriteAtOnce) {
   }
 }
 
-// Nothing is checked, and nothing moves (RFC 5041 §5.2).
-TEST_P(EndpointSuite, TransfersOfNothing) {
+// Transfers of no octets are not checked and move no data (RFC 5041 §5.2).
+TEST_P(EndpointSuite, EmptyTransfersSucceed) {
   Connect();
   std::vector<std::byte> memory(10, std::byte{7});
   auto writable = Register(*server_, memory, Access::kRemoteWrite);
@@ -381,8 +381,8 @@ TEST_P(EndpointSuite, TransfersOfNothing) {
   EXPECT_EQ(memory, std::vector<std::byte>(10, std::byte{7}));
 }
 
-// The peer takes one completion at a time: none is lost, and on_completions comes again when there are more.
-TEST_P(EndpointSuite, CompletionsPolledOneByOne) {
+// One side polls one completion at a time. No completion is lost, and on_completions runs again for later ones.
+TEST_P(EndpointSuite, PollOneByOneReturnsAllCompletions) {
   Pair pair = MakePair();
   pair.client->Start(1);
   pair.server->Start(2);
@@ -397,8 +397,8 @@ TEST_P(EndpointSuite, CompletionsPolledOneByOne) {
   Finish(*pair.client, *pair.server);
 }
 
-// Who does not poll is not called again, and finds everything when it does.
-TEST_P(EndpointSuite, OnCompletionsComesOnceUntilEverythingIsPolled) {
+// An owner that does not poll is not notified again. Its next Poll() returns all completions.
+TEST_P(EndpointSuite, CallsOnCompletionsOnceUntilTheQueueIsPolledEmpty) {
   Pair pair = MakePair();
   size_t calls = 0;
   Endpoint& endpoint = pair.server->endpoint();
@@ -419,7 +419,7 @@ TEST_P(EndpointSuite, OnCompletionsComesOnceUntilEverythingIsPolled) {
   EXPECT_EQ(endpoint.Poll(two), 2u);
   EXPECT_EQ(two[1].context, 2u);
   env_->Settle();
-  EXPECT_EQ(calls, 1u) << "it may have more";
+  EXPECT_EQ(calls, 1u) << "the last Poll() was full, so that the owner must poll again first";
   EXPECT_EQ(endpoint.Poll(two), 1u);
   EXPECT_EQ(two[0].context, 3u);
   pair.client->PostSend("four");

@@ -1,4 +1,5 @@
-// A queue in one block of memory that grows and is then used again and again: nothing is allocated in steady state.
+// A first-in-first-out queue in one block of memory. The block grows when it is full and is used again, so that a queue
+// in steady state allocates nothing.
 #pragma once
 
 #include <cassert>
@@ -44,7 +45,7 @@ class Fifo {
     slots_ = std::move(bigger);
     head_ = 0;
   }
-  std::vector<T> slots_;  // a power of two of them
+  std::vector<T> slots_;  // its size is a power of two
   size_t head_ = 0;
   size_t size_ = 0;
 };

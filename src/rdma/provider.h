@@ -1,4 +1,5 @@
-// Connection set-up: how endpoints come to be. See endpoint.h for what they do then.
+// Connection set-up: a Provider connects and listens, and so makes Endpoints (endpoint.h). Each kind of network has its
+// own provider.
 #pragma once
 
 #include <memory>
@@ -13,38 +14,40 @@
 namespace penstock::rdma {
 
 struct ConnectOptions {
-  // For the peer; at most 512 octets over iWARP (RFC 5044 §7.1), 56 in a request and 196 in its answer on InfiniBand and RoCE,
-  // where the peer receives it padded with zeros.
+  // Data for the peer. iWARP carries at most 512 octets (RFC 5044 §7.1). InfiniBand and RoCE carry at most 56 octets in
+  // a request and 196 in its answer, and the peer receives them padded with zeros.
   std::vector<std::byte> private_data;
-  uint16_t ird = 16;                    // at most so many of the peer's Reads at once
-  uint16_t ord = 16;                    // at most so many of ours
-  std::vector<PostedReceive> receives;  // in place before the peer can send
-  // Over software iWARP. An RDMA device chooses ports itself, as it does for the clients of Linux's kernel.
+  uint16_t ird = 16;                    // upper limit of the peer's Reads at once
+  uint16_t ord = 16;                    // upper limit of this side's Reads at once
+  std::vector<PostedReceive> receives;  // posted before the peer can send
+  // Only software iWARP uses this. An RDMA device chooses the port itself, also for the client of the Linux kernel.
   LocalPort local_port = LocalPort::kAny;
-  // For the whole of Connect(), the peer's answer included; over an adapter for the answer alone, of an Accept() too.
+  // Limits the whole of Connect(), the peer's answer included. Over an adapter it limits the wait for the answer only,
+  // in Connect() and in Accept().
   Duration time_limit = std::chrono::seconds(10);
 };
 
 struct ConnectError {
   enum class Kind : uint8_t { kUnreachable, kRefused, kRejected, kTimedOut, kProtocol, kCancelled };
   Kind kind = Kind::kUnreachable;
-  std::string detail;                   // for the user: one line
-  std::vector<std::byte> private_data;  // kRejected: what the peer said
-  // kRejected: what the peer would have wanted (RFC 6581 §9.1), where the provider carries it.
+  std::string detail;                   // one line for the user
+  std::vector<std::byte> private_data;  // kRejected: private data from the peer
+  // kRejected: the depths that the peer asks for (RFC 6581 §9.1). Empty if the provider does not carry them.
   std::optional<ReadDepths> peer_depths = {};
 };
 
 using ConnectResult = Result<std::unique_ptr<Endpoint>, ConnectError>;
 
-// A peer that wants to connect. Destroying it unanswered rejects it.
+// The request of a peer to connect. Destroying an unanswered request rejects it.
 class ConnectionRequest {
  public:
   virtual ~ConnectionRequest() = default;
   virtual const Address& peer() const = 0;
   virtual ConstBytes private_data() const = 0;
-  // What the peer asks for; nothing where the provider does not carry it.
+  // The depths that the peer asks for. Empty if the provider does not carry them.
   virtual std::optional<ReadDepths> read_depths() const = 0;
-  // The request must live until this has returned. May fail: the peer may have given up meanwhile.
+  // Accepts the connection. The request must live until the task has finished. Accept() fails, for example, if the peer
+  // has given up in the meantime.
   virtual Task<ConnectResult> Accept(ConnectOptions options) = 0;
   virtual void Reject(std::vector<std::byte> private_data) = 0;
 };
@@ -55,25 +58,26 @@ class Listener {
  public:
   virtual ~Listener() = default;  // closes
   virtual Address local() const = 0;
-  // The next peer whose request has come in whole; null after Close(), which also ends a Next() that waits. One at a
-  // time. Slow or malformed peers hold up nobody.
+  // Returns the next complete request of a peer. Returns null after Close(), which also ends a waiting Next(). Only one
+  // Next() may wait at a time. A peer whose request is slow or malformed does not delay others.
   virtual Task<std::unique_ptr<ConnectionRequest>> Next() = 0;
   virtual void Close() = 0;
-  // The same listening address, served by the provider of another loop as well. Each takes a peer in its turn (iWARP, verbs),
-  // or whichever is free (sim).
+  // Returns a listener on the same address whose endpoints live on `other`, a provider of another loop. The listeners
+  // take peers in turn (iWARP, verbs), or the first free listener takes a peer (sim).
   virtual SetupResult<std::unique_ptr<Listener>> Share(Provider& other) = 0;
 };
 
-// Makes connections that live on one loop. Outlives its listeners, requests and endpoints.
+// Makes connections that live on one loop. The provider must outlive its listeners, requests and endpoints.
 class Provider {
  public:
-  // Calls of Connect and Accept that have not returned do so now, with kCancelled.
+  // Ends calls of Connect() and Accept() that have not returned, with kCancelled.
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;
   virtual BufferPool& buffers() = 0;
-  // Whether a peer's Send may invalidate the memory that endpoints register.
+  // True if a Send of the peer can invalidate memory that endpoints of this provider register.
   virtual bool remote_invalidation() const { return true; }
-  // The provider that connects to `peer`: another one where this only chooses. To be asked anew for every connection.
+  // Returns the provider that connects to `peer`. It is another provider if this one only chooses among others. Ask
+  // again for each connection.
   virtual SetupResult<Provider*> Toward(const IpAddress& /*peer*/) { return this; }
   virtual Task<ConnectResult> Connect(Address peer, ConnectOptions options) = 0;
   virtual SetupResult<std::unique_ptr<Listener>> Listen(Address local) = 0;

@@ -1,9 +1,10 @@
-// A network in one process: the sim provider. Everything that happens on it is an event of a World, so a run is decided
-// by the World's seed, and virtual time is all the time it takes.
+// The sim provider: a network in one process. Each delivery is an event of a World, so that the World's seed determines
+// a run, and a run takes only virtual time.
 //
-// It is as unkind as endpoint.h allows. Bytes move when they are delivered, not when they are posted, in segments;
-// posted buffers are poisoned; completions come late, those of Sends sometimes early; Reads are overtaken; memory stays
-// reachable until an invalidation has completed. On top of that come the faults: see Faults.
+// The network shows errors of its users, within the rules of endpoint.h. Octets move at delivery, not at posting, and
+// in segments. Posted buffers are poisoned. Completions come late, and those of some Sends and Writes before the
+// delivery. Later requests overtake Reads. Memory stays accessible until an invalidation has completed. Faults adds
+// planned failures.
 #pragma once
 
 #include <cstdint>
@@ -21,32 +22,32 @@
 namespace penstock::rdma::sim {
 
 struct Options {
-  Duration latency = std::chrono::microseconds(5);            // of each delivery, at least
-  Duration jitter = std::chrono::microseconds(20);            // and so much more at most
-  Duration completion_delay = std::chrono::microseconds(20);  // at most
+  Duration latency = std::chrono::microseconds(5);            // minimum delay of each delivery
+  Duration jitter = std::chrono::microseconds(20);            // maximum random addition to the latency
+  Duration completion_delay = std::chrono::microseconds(20);  // maximum delay of a completion
   Duration connect_timeout = std::chrono::seconds(10);
-  double early_completion = 0.3;  // of Sends and Writes complete before the peer has them
-  uint32_t max_segment = 16384;   // octets that move in one event
-  bool poison = true;             // what is posted to be written to
+  double early_completion = 0.3;  // fraction of Sends and Writes that complete before the peer has them
+  uint32_t max_segment = 16384;   // maximum of octets that move in one event
+  bool poison = true;             // fill posted receive buffers and Read destinations with a pattern
   size_t max_private_data = 512;
   Limits limits{.max_message = 1 << 20, .max_transfer = 1 << 30, .file_data = true};
 };
 
-// What goes wrong. A step is a delivery: of a segment, of a Read Request, of a close, of a message of connection
+// The plan of failures. A step is one delivery: of a segment, a Read Request, a close or a message of connection
 // set-up.
 struct Faults {
-  std::optional<uint64_t> lose_at;    // at this step its connection is lost instead; Network::steps() counts from 1
-  double lose = 0;                    // the same by chance, at each step
+  std::optional<uint64_t> lose_at;    // this step loses its connection; Network::steps() counts from 1
+  double lose = 0;                    // the probability that a step loses its connection
   std::optional<uint64_t> refuse_at;  // this access (of a Write or Read to memory) is refused; accesses() counts from 1
-  double refuse = 0;
-  // Invalidations fail from now on, each with its connection; the memory stays reachable until that is lost.
+  double refuse = 0;                  // the probability that an access is refused
+  // From now on invalidations fail and end their connection. The memory stays accessible until the connection is lost.
   bool fail_invalidations = false;
-  bool leave_reads = false;  // no Read that arrives from now on is answered; all else goes on
-  // What becomes of the next calls of Connect; the calls after them succeed where they can.
+  bool leave_reads = false;  // from now on Reads get no answer; other requests proceed
+  // The errors of the next calls of Connect(). Later calls are not affected.
   std::deque<ConnectError::Kind> connects;
 };
 
-// What a test may want to know about one endpoint now.
+// The state of one endpoint, for tests.
 struct EndpointState {
   size_t posted_receives = 0;
   size_t outstanding_requests = 0;  // Sends, Writes, Reads and invalidations that have not completed
@@ -55,10 +56,10 @@ struct EndpointState {
 
 struct Stats {
   uint64_t connections = 0;
-  uint64_t sends = 0, writes = 0, reads = 0, invalidations = 0;  // delivered whole
+  uint64_t sends = 0, writes = 0, reads = 0, invalidations = 0;  // delivered completely
   uint64_t octets = 0;
-  uint64_t refused_accesses = 0;  // for whatever reason, planned or deserved
-  uint64_t unfenced_regions = 0;  // destroyed while the peer could still reach them
+  uint64_t refused_accesses = 0;  // planned refusals and those of invalid accesses
+  uint64_t unfenced_regions = 0;  // regions destroyed while the peer could still access them
 };
 
 class Side;
@@ -66,7 +67,7 @@ class ListenQueue;
 
 class Network {
  public:
-  // `world` outlives the network, and runs no events after it.
+  // `world` must outlive the network and must run no events after the network's destruction.
   explicit Network(World& world, Options options = {});
   ~Network();
   Network(const Network&) = delete;
@@ -76,19 +77,19 @@ class Network {
   const Options& options() const { return options_; }
   Faults& faults() { return faults_; }
 
-  // A provider of its own host.
+  // Makes a provider with a host address of its own.
   std::unique_ptr<Provider> MakeProvider();
 
-  // The network loses every connection now.
+  // Loses all connections now.
   void LoseAll();
-  // An endpoint of this network, and its connection.
+  // Loses the connection of an endpoint of this network now.
   void Lose(const Endpoint& endpoint);
   EndpointState Inspect(const Endpoint& endpoint) const;
 
   uint64_t steps() const { return steps_; }
   uint64_t accesses() const { return accesses_; }
   const Stats& stats() const { return stats_; }
-  // What users of the interface did that endpoint.h forbids, one line each. Empty in a run that is right.
+  // The violations of the rules in endpoint.h by the users of endpoints, one line each. Empty in a correct run.
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:
@@ -98,10 +99,11 @@ class Network {
   friend class SimRequest;
 
   Duration Latency() { return options_.latency + world_.random().UpTo(options_.jitter); }
-  // Counts a step; true where the plan loses its connection.
+  // Counts a step. Returns true if the plan loses its connection.
   bool StepLoses();
-  // Counts an access; true where the plan refuses it.
+  // Counts an access. Returns true if the plan refuses it.
   bool AccessRefused();
+  // A random stag that was not used before.
   Stag NewStag();
   void Violation(std::string what);
   std::shared_ptr<ListenQueue> FindListener(const Address& address) const;
@@ -113,7 +115,7 @@ class Network {
   uint64_t accesses_ = 0;
   Stats stats_;
   std::vector<std::string> violations_;
-  std::set<uint32_t> stags_;  // all that were ever given out
+  std::set<uint32_t> stags_;  // all stags that were used so far
   std::vector<std::weak_ptr<Side>> sides_;
   std::map<Address, std::shared_ptr<ListenQueue>> listeners_;
   uint32_t next_host_ = 1;

@@ -1,4 +1,4 @@
-// The simulated network's own promises: faults where the plan puts them, and the same run from the same seed.
+// Tests of the properties that only the simulated network has: planned faults, and the same run from the same seed.
 #include "rdma/sim/network.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// A client and a server that do a bit of everything once.
+// A client and a server that post at least one request of each kind.
 class Scenario {
  public:
   explicit Scenario(uint64_t seed, Options options = {}) : world(seed), network(world, options) {}
@@ -27,7 +27,7 @@ class Scenario {
     server_provider.reset();
   }
 
-  // Runs to the end. False where no connection came to be.
+  // Runs to the end. Returns false if no connection was made.
   bool Run() {
     listener = *server_provider->Listen(Address(asio::ip::address_v4::any(), 20049));
     Spawn(Serve(*this));
@@ -87,7 +87,7 @@ class Scenario {
   }
 };
 
-TEST(Network, TheSameSeedGivesTheSameRun) {
+TEST(Network, SameSeedGivesTheSameRun) {
   Scenario a(11), b(11), c(12);
   for (Scenario* scenario : {&a, &b, &c}) ASSERT_TRUE(scenario->Run());
   EXPECT_EQ(a.world.trace(), b.world.trace());
@@ -95,7 +95,7 @@ TEST(Network, TheSameSeedGivesTheSameRun) {
   EXPECT_THAT(a.world.TraceText(), testing::HasSubstr("seed 11"));
 }
 
-TEST(Network, CountsWhatHasHappened) {
+TEST(Network, CountsDeliveredRequests) {
   Scenario scenario(3);
   ASSERT_TRUE(scenario.Run());
   const Stats& stats = scenario.network.stats();
@@ -109,12 +109,12 @@ TEST(Network, CountsWhatHasHappened) {
   EndpointState server = scenario.network.Inspect(scenario.server->endpoint());
   EXPECT_EQ(server.posted_receives, 2u);
   EXPECT_EQ(server.outstanding_requests, 0u);
-  EXPECT_EQ(server.valid_regions, 1u) << "one of three; two were invalidated";
+  EXPECT_EQ(server.valid_regions, 1u) << "two of the three regions were invalidated";
   EXPECT_THAT(scenario.network.violations(), IsEmpty());
 }
 
-// Wherever the connection is lost, each request is answered once and both sides are told.
-TEST(Network, TheConnectionMayBeLostAtAnyStep) {
+// At whatever step the connection is lost, each request completes once and both sides get kDisconnected.
+TEST(Network, LossAtAnyStepCompletesEveryRequest) {
   Scenario whole(5);
   ASSERT_TRUE(whole.Run());
   ASSERT_GT(whole.network.steps(), 10u);
@@ -138,7 +138,7 @@ TEST(Network, TheConnectionMayBeLostAtAnyStep) {
   }
 }
 
-TEST(Network, ConnectionsAreLostByChance) {
+TEST(Network, LosesConnectionsByChance) {
   int lost = 0;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Scenario scenario(seed);
@@ -149,7 +149,7 @@ TEST(Network, ConnectionsAreLostByChance) {
   EXPECT_LT(lost, 50);
 }
 
-TEST(Network, AnAccessIsRefusedWhereThePlanSaysSo) {
+TEST(Network, RefusesThePlannedAccess) {
   for (uint64_t access : {1, 2}) {
     Scenario scenario(6);
     scenario.network.faults().refuse_at = access;
@@ -187,7 +187,7 @@ TEST(Network, ConnectFailsAsPlanned) {
   }
 }
 
-TEST(Network, AConnectThatNobodyAnswersTimesOut) {
+TEST(Network, ConnectTimesOutWithoutAnAnswer) {
   World world(1);
   Network network(world);
   auto provider = network.MakeProvider();
@@ -207,8 +207,8 @@ TEST(Network, AConnectThatNobodyAnswersTimesOut) {
   EXPECT_EQ(world.Now() - start, network.options().connect_timeout);
 }
 
-// Memory that is used again before its request completes shows in what the peer gets, for some of the seeds at least.
-TEST(Network, ReusingMemoryTooEarlyIsSeen) {
+// If the owner reuses memory before its request completes, the peer receives the changed octets, for some of the seeds.
+TEST(Network, PeerReceivesChangesOfMemoryReusedTooEarly) {
   int seen = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Scenario scenario(seed);
@@ -225,7 +225,7 @@ TEST(Network, ReusingMemoryTooEarlyIsSeen) {
   EXPECT_GT(seen, 5);
 }
 
-TEST(Network, PostedMemoryIsPoisoned) {
+TEST(Network, PoisonsPostedMemory) {
   Scenario scenario(1);
   ASSERT_TRUE(scenario.Run());
   BufferRef buffer = scenario.client_provider->buffers().Allocate(512);
@@ -237,7 +237,7 @@ TEST(Network, PostedMemoryIsPoisoned) {
   scenario.client->Destroy();
 }
 
-TEST(Network, AnInvalidationThatFailsCompletesWhenTheConnectionIsLost) {
+TEST(Network, FailedInvalidationCompletesWhenTheConnectionIsLost) {
   Scenario scenario(1);
   ASSERT_TRUE(scenario.Run());
   scenario.network.faults().fail_invalidations = true;
@@ -250,7 +250,7 @@ TEST(Network, AnInvalidationThatFailsCompletesWhenTheConnectionIsLost) {
   EXPECT_FALSE(scenario.readable->valid());
 }
 
-TEST(Network, MisuseIsRecorded) {
+TEST(Network, RecordsMisuse) {
   Scenario scenario(1);
   ASSERT_TRUE(scenario.Run());
   scenario.server->PostInvalidate(*scenario.readable);

@@ -41,7 +41,6 @@ Task<ConnectResult> SimProvider::Connect(Address peer, ConnectOptions options) {
   co_return std::move(result);
 }
 
-// The request has come to where `peer` is, or to where it is lost.
 void SimProvider::Request(const std::shared_ptr<Attempt>& attempt, const Address& peer) {
   World& world = network_.world_;
   auto& planned = network_.faults_.connects;
@@ -49,13 +48,13 @@ void SimProvider::Request(const std::shared_ptr<Attempt>& attempt, const Address
     ConnectError::Kind kind = planned.front();
     planned.pop_front();
     if (kind != ConnectError::Kind::kTimedOut) attempt->Fail(kind, "as planned");
-    return;  // or by the timeout
+    return;  // kTimedOut: the timeout ends the attempt
   }
   bool lost = network_.StepLoses();
   world.Trace("connect from {} to {}, step {}", Text(attempt->from), Text(peer), network_.steps());
   if (lost) return attempt->Fail(ConnectError::Kind::kUnreachable, "the network has lost the request");
   auto queue = network_.FindListener(peer);
-  if (!queue) return attempt->Fail(ConnectError::Kind::kRefused, "nobody listens at " + Text(peer));
+  if (!queue) return attempt->Fail(ConnectError::Kind::kRefused, "no listener at " + Text(peer));
   if (queue->free.empty()) {
     queue->waiting.push_back(attempt);
     return;
@@ -69,7 +68,7 @@ SetupResult<std::unique_ptr<Listener>> SimProvider::Listen(Address local) {
   if (local.port() == 0) local.port(network_.next_port_++);
   auto queue = std::make_shared<ListenQueue>();
   if (!network_.listeners_.emplace(local, queue).second) {
-    return std::unexpected(SetupError{"somebody listens at " + Text(local) + " already"});
+    return std::unexpected(SetupError{"another listener is already at " + Text(local)});
   }
   return std::make_unique<SimListener>(network_, *this, local, std::move(queue));
 }
@@ -91,7 +90,7 @@ Task<std::unique_ptr<ConnectionRequest>> SimListener::Next() {
   next_ = &next;
   queue_->free.push_back(this);
   std::unique_ptr<ConnectionRequest> request = co_await next;
-  co_return std::move(request);  // the listener may be gone
+  co_return std::move(request);  // the listener may be destroyed by now
 }
 
 void SimListener::Give(std::shared_ptr<Attempt> attempt) {
@@ -160,7 +159,7 @@ Task<ConnectResult> SimRequest::Accept(ConnectOptions options) {
                                          std::move(at_client), std::move(theirs.receives));
     Side::Join(server, client);
     network.sides_.push_back(server);
-    // Either side may be the first to have its endpoint.
+    // The delays are random: either side may get its endpoint first.
     world.Schedule(network.Latency() + network.Latency(), [pending, server] {
       auto endpoint = Side::MakeEndpoint(server);
       if (!pending->over()) pending->Finish(std::move(endpoint));
@@ -178,7 +177,7 @@ Task<ConnectResult> SimRequest::Accept(ConnectOptions options) {
     });
   }
   ConnectResult result = co_await pending->done;
-  co_return std::move(result);  // the request and its provider may be gone
+  co_return std::move(result);  // the request and its provider may be destroyed by now
 }
 
 }  // namespace penstock::rdma::sim

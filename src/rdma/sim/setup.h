@@ -1,4 +1,4 @@
-// Connection set-up on the simulated network. Internal to sim.
+// The provider, listener and connection request of the simulated network. Internal to sim.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace penstock::rdma::sim {
 
-// A Connect or an Accept that has not returned. Shared by the coroutine that waits and the events that decide.
+// A Connect() or an Accept() that has not returned. The waiting coroutine and the events that end the wait share it.
 struct PendingConnection {
   OneShot<ConnectResult> done;
 
@@ -26,10 +26,10 @@ struct PendingConnection {
   }
 };
 
-// A connection on its way: what the client wants, as far as it has come.
+// A Connect() of a client and its request.
 struct Attempt : PendingConnection {
   Address from;
-  BufferPool* pool = nullptr;  // valid until over()
+  BufferPool* pool = nullptr;  // of the client; valid until over()
   ConnectOptions options;
 };
 
@@ -42,10 +42,11 @@ class SimProvider : public Provider {
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
 
-  // Cancelled when this provider is destroyed.
+  // The destructor of this provider cancels `pending`.
   void Watch(const std::shared_ptr<PendingConnection>& pending);
 
  private:
+  // Handles the arrival of a connection request at `peer`.
   void Request(const std::shared_ptr<Attempt>& attempt, const Address& peer);
 
   Network& network_;
@@ -56,11 +57,11 @@ class SimProvider : public Provider {
 
 class SimListener;
 
-// One listening address and everybody who serves it.
+// A listening address, the requests that wait for a listener, and the listeners that wait for a request.
 class ListenQueue {
  public:
   std::deque<std::shared_ptr<Attempt>> waiting;
-  std::deque<SimListener*> free;  // listeners in Next(), the first in first
+  std::deque<SimListener*> free;  // listeners that wait in Next(), in the order of their calls
   size_t listeners = 0;
 };
 
@@ -73,7 +74,7 @@ class SimListener : public Listener {
   void Close() final;
   SetupResult<std::unique_ptr<Listener>> Share(Provider& other) override;
 
-  // A peer for the Next() that waits.
+  // Ends the waiting Next() with the request of a peer.
   void Give(std::shared_ptr<Attempt> attempt);
 
  private:

@@ -1,4 +1,5 @@
-// What the owner of an endpoint does and gets: posting, completions, loss. What moves is in side_delivery.cc.
+// The part of Side that serves the owner of the endpoint: posting, completions, loss. side_delivery.cc has the
+// delivery.
 #include "rdma/sim/side.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ size_t SizeOf(const Gather& gather) {
   return size;
 }
 
-// So that whoever reads before the bytes are there reads nonsense.
+// Fills memory with a pattern, so that a read before the octets have arrived is noticed.
 void Poison(Bytes memory) {
   if (!memory.empty()) std::memset(memory.data(), 0xA5, memory.size());
 }
@@ -166,7 +167,7 @@ void Side::PostRead(ReadRequest request) {
 std::unique_ptr<MemoryRegion> Side::Register(Bytes memory, Access access) {
   auto state = std::make_shared<RegionState>();
   state->stag = network_.NewStag();
-  // Room for any length above it.
+  // A region of any length fits above this offset.
   state->offset = world_.random().Below(uint64_t{1} << 48);
   state->memory = memory;
   state->access = access;
@@ -303,7 +304,7 @@ void Side::FlushAll() {
 
 void Side::Ready(Completion completion) {
   if (ready_.closed()) return;
-  // Without its context, which may be a pointer: the trace of a seed is always the same.
+  // The context may be a pointer. The trace omits it, so that a seed always gives the same trace.
   world_.Trace("{} completes {} status {} reason {}", name_, static_cast<int>(completion.operation),
                static_cast<int>(completion.status), static_cast<int>(completion.reason));
   ready_.Add(std::move(completion));

@@ -1,4 +1,5 @@
-// One end of a connection of the simulated network. Internal to sim.
+// One end of a connection of the simulated network: it keeps the posted requests, moves their octets to the other end,
+// and completes them. Internal to sim.
 #pragma once
 
 #include <array>
@@ -15,6 +16,7 @@
 
 namespace penstock::rdma::sim {
 
+// A region of memory, shared by the Side and the MemoryRegion of the owner.
 struct RegionState {
   Stag stag;
   uint64_t offset = 0;
@@ -24,16 +26,18 @@ struct RegionState {
   bool invalidating = false;  // PostInvalidate has not completed
 };
 
-// Held by its Endpoint and by the events that concern it.
+// The Endpoint and the scheduled events of a Side keep it alive.
 class Side : public std::enable_shared_from_this<Side> {
  public:
   Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info, std::vector<PostedReceive> receives);
+  // Makes the two sides peers of each other.
   static void Join(const std::shared_ptr<Side>& a, const std::shared_ptr<Side>& b);
-  // The endpoint through which the owner uses this side.
+  // Makes the endpoint through which the owner uses `side`.
   static std::unique_ptr<Endpoint> MakeEndpoint(std::shared_ptr<Side> side);
+  // The side of an endpoint that MakeEndpoint() has made.
   static Side& Of(const Endpoint& endpoint);
 
-  // What Endpoint does.
+  // The functions of Endpoint.
   const ConnectionInfo& info() const { return info_; }
   const Limits& limits() const { return network_.options_.limits; }
   BufferPool& buffers() { return pool_; }
@@ -46,16 +50,18 @@ class Side : public std::enable_shared_from_this<Side> {
   void PostInvalidate(Context context, MemoryRegion& region);
   void Disconnect();
   size_t Poll(std::span<Completion> out) { return ready_.Poll(out); }
-  // The owner has destroyed the endpoint.
+  // Handles the destruction of the endpoint by its owner.
   void Destroy();
 
-  // Nothing is delivered any more in either direction; both sides learn of it, each after a while of its own.
+  // Ends the connection: from now on nothing is delivered in either direction. Each side learns of the loss after a
+  // delay of its own, this one with the reason `here`, the peer with the reason `there`.
   void Break(DisconnectReason here, DisconnectReason there, std::string detail);
+  // Handles the destruction of a MemoryRegion by its owner.
   void RegionDestroyed(RegionState& region);
   EndpointState Inspect() const;
 
  private:
-  // A Send, a Write, a Read Request or the close, on its way to the peer. All leave in the order of posting.
+  // A Send, a Write, a Read Request or the close on its way to the peer. Messages leave in the order of posting.
   struct Message {
     enum class Kind : uint8_t { kSend, kWrite, kReadRequest, kClose };
     Kind kind = Kind::kClose;
@@ -66,11 +72,12 @@ class Side : public std::enable_shared_from_this<Side> {
     RemoteSegment remote{};
     bool solicited = false;
     std::optional<Stag> invalidate{};
-    std::vector<std::byte> staged{};  // holds the bytes where the completion came early
-    bool early = false;
+    bool early = false;               // completes before the peer has it
+    std::vector<std::byte> staged{};  // the octets of an early message, whose memory is free after its completion
     bool completed = false;
-    Status if_flushed = Status::kFlushed;
+    Status if_flushed = Status::kFlushed;  // the status of its completion if the connection is lost
   };
+  // A Read of this side.
   struct Read {
     ReadRequest request;
     size_t placed = 0;
@@ -81,12 +88,13 @@ class Side : public std::enable_shared_from_this<Side> {
     std::shared_ptr<RegionState> region;
     Status if_flushed = Status::kFlushed;
   };
-  // Completions of one class come in order; those of different classes in any.
+  // Completions of the same class come in order. The order of completions of different classes is random.
   enum Class : size_t { kReceives, kSendsAndWrites, kReads, kInvalidations, kClasses };
 
-  // Runs `method` on this side after `delay`, unless the connection has broken by then.
+  // Runs `method` on this side after `delay`, unless the connection is broken by then.
   void Later(Duration delay, void (Side::*method)());
-  bool StepLoses(const char* what);
+  // Counts a step of the network. Returns true if the plan of faults loses the connection at this step.
+  bool StepLoses(const char* step);
 
   void Post(Message message);
   void CompleteEarly();
@@ -94,27 +102,34 @@ class Side : public std::enable_shared_from_this<Side> {
   void KickOutgoing();
   void DeliverNext();
   void FinishMessage();
-  // The connection ends where the octets of a request cannot be read.
+  // Ends the connection because the file of a message cannot be read.
   void FileFails(Message& message);
+  // Copies the next octets of a message to the peer's memory. Returns false, and ends the connection, if its file
+  // cannot be read.
   bool CopySegment(Message& message, Bytes to);
+  // These two return false if the peer refuses the message.
   bool DeliverSend(Side& peer, Message& message, size_t segment);
   bool DeliverWrite(Side& peer, Message& message, size_t segment);
   void KickReads();
   void ServeNextRead();
-  // What the peer wants of our memory; nothing where it has to be refused.
+  // Memory of this side for an access of the peer. Returns nullopt if the access must be refused.
   std::optional<Bytes> Reach(const RemoteSegment& remote, Access access) const;
   void InvalidateNext();
   void Invalidate(RegionState& region);
-  // The peer refuses `request` of ours.
-  void Refused(Status& request, const std::string& why);
+  // Ends the connection because the peer refuses a request of this side. `if_flushed` is that of the request.
+  void Refused(Status& if_flushed, const std::string& why);
+  // The size of the next segment of a message with `remaining` octets.
   size_t SegmentOf(size_t remaining);
 
+  // Completes a request of class `requests` after a random delay, when Release() runs.
   void Complete(Class requests, Completion completion);
   void Release(Class requests);
   void LoseAfter(Duration delay, DisconnectReason reason, std::string detail);
   void Lost(DisconnectReason reason, std::string detail);
   void FlushAll();
+  // Hands a completion to the owner.
   void Ready(Completion completion);
+  // Schedules the notification of the owner if it is due.
   void NotifySoon();
 
   Network& network_;
@@ -125,16 +140,16 @@ class Side : public std::enable_shared_from_this<Side> {
   std::weak_ptr<Side> peer_;
 
   bool closing_ = false;  // Disconnect() was called
-  bool broken_ = false;   // nothing moves any more
-  bool lost_ = false;     // and the owner has been told
+  bool broken_ = false;   // nothing is delivered any more
+  bool lost_ = false;     // broken, and the owner has the completion kDisconnected
 
   std::deque<PostedReceive> receives_;
-  std::optional<PostedReceive> receiving_;  // the first segments of a Send are in it
+  std::optional<PostedReceive> receiving_;  // holds the first segments of a Send
   Status receiving_if_flushed_ = Status::kFlushed;
   std::deque<Message> outgoing_;
   bool delivering_ = false;
   std::deque<Read> reads_waiting_;  // one for each Read Request in outgoing_
-  std::deque<Read> reads_out_;      // whose requests the peer has: no more than ORD
+  std::deque<Read> reads_out_;      // the peer has their requests; no more than ORD
   bool serving_ = false;
   std::list<Invalidation> invalidations_;
   std::map<Stag, std::shared_ptr<RegionState>> regions_;

@@ -1,4 +1,4 @@
-// What moves between the two ends of a connection. Each event is one step: a segment, a Read Request, the close.
+// The part of Side that delivers messages to the peer. Each event is one step: a segment, a Read Request or the close.
 #include <algorithm>
 #include <cassert>
 
@@ -7,7 +7,7 @@
 namespace penstock::rdma::sim {
 namespace {
 
-// Copies the bytes from `from` on, as many as `to` holds. False where their file cannot be read.
+// Copies octets of `gather`, from offset `from` on, until `to` is full. Returns false if a file cannot be read.
 bool CopyOut(const Gather& gather, size_t from, Bytes to) {
   for (const Data& piece : gather) {
     if (to.empty()) break;
@@ -31,21 +31,21 @@ void Side::Later(Duration delay, void (Side::*method)()) {
   });
 }
 
-bool Side::StepLoses(const char* what) {
+bool Side::StepLoses(const char* step) {
   bool loses = network_.StepLoses();
-  world_.Trace("{} step {}: {}", name_, network_.steps(), what);
+  world_.Trace("{} step {}: {}", name_, network_.steps(), step);
   if (loses) Break(DisconnectReason::kPeerReset, DisconnectReason::kPeerReset, "the network has lost the connection");
   return loses;
 }
 
 size_t Side::SegmentOf(size_t remaining) {
   size_t segment = std::min<size_t>(remaining, network_.options_.max_segment);
-  // Now and then cut where nobody expects it.
+  // Some segments have a random size.
   if (segment > 1 && world_.random().Below(8) == 0) segment = world_.random().Between(1, segment);
   return segment;
 }
 
-// Completes what may complete before the peer has it, as far as the order of completions allows.
+// Completes early messages at the front of the queue, as far as the order of completions allows.
 void Side::CompleteEarly() {
   for (Message& message : outgoing_) {
     if (message.kind == Message::Kind::kClose) return;
@@ -64,7 +64,7 @@ void Side::CompleteMessage(const Message& message) {
 void Side::KickOutgoing() {
   auto peer = peer_.lock();
   if (delivering_ || broken_ || outgoing_.empty() || !peer || !peer->ready_.started()) return;
-  // A Read beyond ORD waits, and what was posted after it as well.
+  // A Read beyond ORD waits, and all requests after it wait too.
   if (outgoing_.front().kind == Message::Kind::kReadRequest && reads_out_.size() >= info_.ord) return;
   delivering_ = true;
   Later(network_.Latency(), &Side::DeliverNext);
@@ -129,7 +129,7 @@ bool Side::CopySegment(Message& message, Bytes to) {
 bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
   if (message.delivered == 0) {
     if (peer.receives_.empty()) {
-      Refused(message.if_flushed, "a Send finds no receive");
+      Refused(message.if_flushed, "a Send has no posted receive");
       return false;
     }
     peer.receiving_ = std::move(peer.receives_.front());
@@ -146,7 +146,7 @@ bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
   if (message.invalidate) {
     auto found = peer.regions_.find(*message.invalidate);
     if (found == peer.regions_.end()) {
-      Refused(message.if_flushed, "a Send invalidates what is not valid");
+      Refused(message.if_flushed, "a Send invalidates a region that is not valid");
       return false;
     }
     auto region = found->second;
@@ -162,7 +162,7 @@ bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
 }
 
 bool Side::DeliverWrite(Side& peer, Message& message, size_t segment) {
-  if (message.size == 0) return true;  // names no memory: nothing is checked (RFC 5041 §5.2)
+  if (message.size == 0) return true;  // an empty Write is not checked (RFC 5041 §5.2)
   auto memory = peer.Reach(message.remote, Access::kRemoteWrite);
   if (!memory || (message.delivered == 0 && network_.AccessRefused())) {
     Refused(message.if_flushed, "a Write may not reach its memory");
@@ -214,9 +214,9 @@ std::optional<Bytes> Side::Reach(const RemoteSegment& remote, Access access) con
   return region.memory.subspan(at, remote.length);
 }
 
-void Side::Refused(Status& request, const std::string& why) {
+void Side::Refused(Status& if_flushed, const std::string& why) {
   ++network_.stats_.refused_accesses;
-  request = Status::kRemoteAccess;
+  if_flushed = Status::kRemoteAccess;
   Break(DisconnectReason::kPeerTerminated, DisconnectReason::kProtocolError, why);
 }
 

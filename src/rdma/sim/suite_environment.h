@@ -1,5 +1,5 @@
-// The simulated network as an environment of the conformance suite. The suites of sim and of trace run over it, each case
-// with several seeds.
+// The simulated network as an environment of the conformance suite. The suites of sim and of trace run over it, each
+// case with several seeds.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -12,7 +12,7 @@ class World::SimTimer : public Timer {
 
   void ExpireAfter(Duration delay) override {
     Cancel();
-    // The function may set or destroy this timer.
+    // The event owns a copy, because the function may set or destroy this timer.
     event_ = world_.Schedule(delay, [function = on_expiry_] { function(); });
   }
   void Cancel() final { world_.Cancel(event_); }
@@ -28,7 +28,7 @@ std::unique_ptr<Timer> World::MakeTimer(std::function<void()> on_expiry) {
 }
 
 World::~World() {
-  // What an event owns may cancel another one when it is destroyed.
+  // The destruction of an event may cancel another event, so that each is removed from the map before it is destroyed.
   while (!events_.empty()) events_.extract(events_.begin());
 }
 

@@ -1,5 +1,6 @@
-// Virtual time. What happens in a simulation is an event of its World; events run one by one, ordered by their time
-// and, at the same time, by when they were scheduled. Nothing waits: time leaps to the next event.
+// A World is the virtual time of a simulation and its queue of events. Events run one by one, in the order of their
+// time; events of the same time run in the order in which they were scheduled. The program never waits: time jumps to
+// the next event.
 #pragma once
 
 #include <fmt/core.h>
@@ -37,22 +38,22 @@ class World : public TimerService {
     auto operator<=>(const EventId&) const = default;
   };
   EventId Schedule(Duration delay, std::function<void()> event);
-  // Does nothing where the event has run or was cancelled.
+  // Has no effect if the event has run or was cancelled.
   void Cancel(EventId id) { events_.erase(id); }
 
-  // Runs the next event; false if there is none.
+  // Runs the next event. Returns false if no event is left.
   bool Step();
-  // Runs until there are no more events; false if there seems to be no end of them (`max_events` have run).
+  // Runs until no event is left. Returns false if `max_events` events have run before that.
   bool Run(uint64_t max_events = kManyEvents);
-  // Runs until `done`; false if events run out, or `max_events` have run, before that.
+  // Runs until `done` returns true. Returns false if no event is left, or `max_events` events have run, before that.
   bool RunUntil(const std::function<bool()>& done, uint64_t max_events = kManyEvents);
-  // Runs everything of the next `duration`, and ends there.
+  // Runs the events of the next `duration` and advances the time by it.
   void RunFor(Duration duration);
 
   uint64_t events_run() const { return events_run_; }
   size_t events_pending() const { return events_.size(); }
 
-  // What has happened, one line each, stamped with the time; for a seed that fails, and to compare runs.
+  // Appends a line with the current time to the trace. The trace explains a seed that fails and serves to compare runs.
   template <class... Args>
   void Trace(fmt::format_string<Args...> format, Args&&... args) {
     if (tracing_) AddTrace(fmt::format(format, std::forward<Args>(args)...));
@@ -69,7 +70,7 @@ class World : public TimerService {
 
   const uint64_t seed_;
   Random random_;
-  // Not zero, so that nobody takes a default TimePoint for now.
+  // The start is not zero, so that a default TimePoint differs from every time of the simulation.
   TimePoint now_{std::chrono::hours(1)};
   std::map<EventId, std::function<void()>> events_;
   uint64_t next_sequence_ = 1;

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-TEST(World, EventsRunInTheOrderOfTheirTimesThenOfScheduling) {
+TEST(World, RunsEventsByTimeThenByOrderOfScheduling) {
   World world(1);
   std::vector<int> order;
   world.Schedule(2ms, [&] { order.push_back(3); });
@@ -21,7 +21,7 @@ TEST(World, EventsRunInTheOrderOfTheirTimesThenOfScheduling) {
   EXPECT_THAT(order, ElementsAre(1, 2, 3, 4));
 }
 
-TEST(World, TimeLeapsToTheNextEvent) {
+TEST(World, TimeJumpsToTheNextEvent) {
   World world(1);
   TimePoint start = world.Now();
   world.Schedule(24h, [] {});
@@ -30,7 +30,7 @@ TEST(World, TimeLeapsToTheNextEvent) {
   EXPECT_FALSE(world.Step());
 }
 
-TEST(World, RunUntilStopsAtItsConditionOrWhenNothingIsLeft) {
+TEST(World, RunUntilStopsAtItsConditionOrWithoutEvents) {
   World world(1);
   int count = 0;
   for (int i = 0; i < 5; ++i) world.Schedule(1ms, [&] { ++count; });
@@ -41,14 +41,14 @@ TEST(World, RunUntilStopsAtItsConditionOrWhenNothingIsLeft) {
   EXPECT_EQ(count, 5);
 }
 
-TEST(World, RunGivesUpOnWhatHasNoEnd) {
+TEST(World, RunStopsAfterTheMaximumOfEvents) {
   World world(1);
   std::function<void()> again = [&] { world.Schedule(1ms, again); };
   again();
   EXPECT_FALSE(world.Run(1000));
 }
 
-TEST(World, RunForEndsAtItsTime) {
+TEST(World, RunForAdvancesTimeByItsDuration) {
   World world(1);
   TimePoint start = world.Now();
   int count = 0;
@@ -59,7 +59,7 @@ TEST(World, RunForEndsAtItsTime) {
   EXPECT_EQ(world.Now() - start, 1s);
 }
 
-TEST(World, ATimerExpiresOnceAndMayBeSetAgain) {
+TEST(World, TimerExpiresOncePerSetting) {
   World world(1);
   std::vector<Duration> expired;
   TimePoint start = world.Now();
@@ -68,7 +68,7 @@ TEST(World, ATimerExpiresOnceAndMayBeSetAgain) {
     if (expired.size() == 1) timer->ExpireAfter(5ms);
   });
   timer->ExpireAfter(1ms);
-  timer->ExpireAfter(3ms);  // replaces
+  timer->ExpireAfter(3ms);  // replaces the first setting
   world.Run();
   EXPECT_THAT(expired, ElementsAre(3ms, 8ms));
   timer->ExpireAfter(1ms);
@@ -79,7 +79,7 @@ TEST(World, ATimerExpiresOnceAndMayBeSetAgain) {
   EXPECT_EQ(expired.size(), 2u);
 }
 
-TEST(World, ATimerMayDestroyItself) {
+TEST(World, TimerCanBeDestroyedInItsCallback) {
   World world(1);
   int count = 0;
   std::unique_ptr<Timer> timer = world.MakeTimer([&] {
@@ -91,7 +91,7 @@ TEST(World, ATimerMayDestroyItself) {
   EXPECT_EQ(count, 1);
 }
 
-TEST(World, EventsThatOwnTimersMayBeLeftBehind) {
+TEST(World, DestroysPendingEventsThatOwnTimers) {
   World world(1);
   std::shared_ptr<Timer> timer = world.MakeTimer([] {});
   timer->ExpireAfter(2ms);
@@ -99,7 +99,7 @@ TEST(World, EventsThatOwnTimersMayBeLeftBehind) {
   timer.reset();
 }
 
-TEST(World, ChanceIsDecidedByTheSeed) {
+TEST(World, SeedDeterminesRandomNumbers) {
   World a(7), b(7), c(8);
   std::vector<uint64_t> from_a, from_b, from_c;
   for (int i = 0; i < 100; ++i) {
