@@ -1,4 +1,4 @@
-// Calls of a server to its clients over the clients' connections: RFC 8167.
+// Tests of calls from a server to its clients over the clients' connections: RFC 8167.
 #include <gtest/gtest.h>
 
 #include "rpcrdma/test_rig.h"
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 class BackChannelTest : public testing::Test {
  protected:
-  // The server knows its client once that has called.
+  // Starts both sides and makes one call. The server gets the back channel with the first call of the client.
   void Start() {
     rig.Start();
     ASSERT_TRUE(rig.CallAndCheck({.xid = 1000}));
@@ -33,7 +33,7 @@ class BackChannelTest : public testing::Test {
   Result<rpc::Message, CallError> Call(const TestCall& call) {
     CallResult result;
     Begin(call, result);
-    EXPECT_TRUE(rig.world.RunUntil([&] { return result.has_value(); })) << "a call without an end";
+    EXPECT_TRUE(rig.world.RunUntil([&] { return result.has_value(); })) << "the call did not end";
     if (!result) return std::unexpected(CallError::kMalformed);
     return *std::move(result);
   }
@@ -48,21 +48,21 @@ class BackChannelTest : public testing::Test {
   std::shared_ptr<rpc::BackChannel> back;
 };
 
-TEST_F(BackChannelTest, ReachesTheClientThatHasCalled) {
+TEST_F(BackChannelTest, CallsTheClientThatHasCalled) {
   StartAnswering();
   EXPECT_TRUE(CallAndCheck({.xid = 1, .filler = 100, .reply_filler = 200}));
   EXPECT_EQ(client_handler.calls(), 1u);
-  EXPECT_EQ(client_handler.back_channel(), nullptr) << "a client has its channel for its calls";
+  EXPECT_EQ(client_handler.back_channel(), nullptr) << "a client needs no back channel: it calls over its own channel";
 }
 
-TEST_F(BackChannelTest, HasXidsForAllWhoShareIt) {
+TEST_F(BackChannelTest, AllHoldersShareOneSequenceOfXids) {
   StartAnswering();
   const rpc::Xid first = back->xids().Next();
   const rpc::Xid second = rig.handler.back_channel()->xids().Next();
   EXPECT_NE(first, second);
 }
 
-TEST_F(BackChannelTest, TheClientGrantsHowManyCallsItTakes) {
+TEST_F(BackChannelTest, ObeysTheCreditsThatTheClientGrants) {
   rig.client_options.responder.credits = 2;
   client_handler.set_max_delay(100us);
   StartAnswering();
@@ -74,7 +74,7 @@ TEST_F(BackChannelTest, TheClientGrantsHowManyCallsItTakes) {
 }
 
 // RFC 8167 §5.3
-TEST_F(BackChannelTest, AClientWithoutChunksRefusesCallsThatHaveSome) {
+TEST_F(BackChannelTest, AClientWithoutChunkSupportRefusesCallsWithChunks) {
   rig.server_options.requester.chunks = true;
   StartAnswering();
   EXPECT_EQ(Call({.xid = 1, .arguments = {5000}}).error(), CallError::kRefused);
@@ -85,8 +85,8 @@ TEST_F(BackChannelTest, AClientWithoutChunksRefusesCallsThatHaveSome) {
   EXPECT_TRUE(back->connected());
 }
 
-// RFC 8167 §6: it is not ready for calls. One that comes all the same does no harm.
-TEST_F(BackChannelTest, AClientThatTakesNoCallsIsNotHarmed) {
+// RFC 8167 §6: such a client does not accept calls. A call that it receives all the same does no harm.
+TEST_F(BackChannelTest, CallsToAClientWithoutABackChannelTimeOut) {
   rig.server_options.requester.call_timeout = 1s;
   Start();
   EXPECT_EQ(Call({.xid = 1}).error(), CallError::kTimedOut);
@@ -94,7 +94,7 @@ TEST_F(BackChannelTest, AClientThatTakesNoCallsIsNotHarmed) {
   EXPECT_TRUE(rig.CallAndCheck({.xid = 1}));
 }
 
-TEST_F(BackChannelTest, AReplyThatComesTooLateIsDropped) {
+TEST_F(BackChannelTest, DropsALateReply) {
   rig.server_options.requester.call_timeout = 1ms;
   client_handler.set_max_delay(10s);
   StartAnswering();
@@ -107,7 +107,7 @@ TEST_F(BackChannelTest, AReplyThatComesTooLateIsDropped) {
 TEST_F(BackChannelTest, CallsEndWithTheConnection) {
   client_handler.set_delay(1h);
   StartAnswering();
-  std::vector<CallResult> results(5);  // the first is sent, the others wait for its credit
+  std::vector<CallResult> results(5);  // the requester sends the first; the others wait for its credit
   for (uint32_t i = 0; i < results.size(); ++i) Begin({.xid = i}, results[i]);
   ASSERT_TRUE(rig.world.RunUntil([&] { return client_handler.running() == 1; }));
   rig.client.reset();
@@ -116,7 +116,7 @@ TEST_F(BackChannelTest, CallsEndWithTheConnection) {
   EXPECT_FALSE(back->connected());
 }
 
-TEST_F(BackChannelTest, ACallThatComesWhenTheClientHasGoneReachesNobody) {
+TEST_F(BackChannelTest, ACallToADestroyedClientFails) {
   StartAnswering();
   CallResult result;
   Begin({.xid = 1}, result);
@@ -126,7 +126,7 @@ TEST_F(BackChannelTest, ACallThatComesWhenTheClientHasGoneReachesNobody) {
   EXPECT_EQ(client_handler.calls(), 0u);
 }
 
-TEST_F(BackChannelTest, MayBeHeldAfterTheConnectionAndTheServer) {
+TEST_F(BackChannelTest, OutlivesItsConnectionAndItsServer) {
   StartAnswering();
   rig.client.reset();
   ASSERT_TRUE(rig.world.RunUntil([&] { return rig.server->connections() == 0; }));
@@ -136,7 +136,8 @@ TEST_F(BackChannelTest, MayBeHeldAfterTheConnectionAndTheServer) {
   EXPECT_EQ(Call({.xid = 2}).error(), CallError::kDisconnected);
 }
 
-// Calls in both directions, and the connection lost at one step of what happens.
+// Makes calls in both directions, and loses the connection at step `lose_at` of the network. Returns the number of
+// steps.
 uint64_t RunWithLoss(uint64_t lose_at) {
   Rig rig(23);
   rig.network.faults().lose_at = lose_at;
@@ -167,7 +168,7 @@ uint64_t RunWithLoss(uint64_t lose_at) {
   return steps;
 }
 
-TEST(BackChannelLoss, AtEveryStep) {
+TEST(BackChannelLoss, EveryCallEndsAtWhateverStepTheConnectionIsLost) {
   const uint64_t steps = RunWithLoss(0);
   EXPECT_GT(steps, 30u);
   for (uint64_t step = 1; step <= steps && !testing::Test::HasFailure(); ++step) {

@@ -13,18 +13,18 @@ constexpr size_t kReadSegmentSize = 24;
 constexpr size_t kWriteChunkOverhead = 8;
 constexpr size_t kMaxLength = std::numeric_limits<uint32_t>::max();
 
-// Octets that a Write list for the first `count` results takes in a header.
+// The size of a Write list for the first `count` results, in a header.
 size_t WriteListSize(const rpc::ReplyShape& shape, size_t count) {
   size_t size = 0;
   for (size_t n = 0; n < count; ++n) size += kWriteChunkOverhead + (shape.results[n].max_length > 0 ? kSegmentSize : 0);
   return size;
 }
 
-// Chooses what is offered for the reply; gives the octets that it takes in the header.
+// Chooses the chunks for the reply. Returns their size in the header, or none if the reply cannot be conveyed.
 std::optional<size_t> PlanReplyResources(const rpc::ReplyShape& shape, const CallConditions& conditions,
                                          CallPlan& plan) {
-  size_t results = 0;   // octets of all results inline
-  size_t expected = 0;  // results up to the last that may have any octets
+  size_t results = 0;   // octets of all results, inline
+  size_t expected = 0;  // number of results up to the last one that may have octets
   size_t longest = 0;
   for (size_t n = 0; n < shape.results.size(); ++n) {
     const size_t length = shape.results[n].max_length;
@@ -40,17 +40,19 @@ std::optional<size_t> PlanReplyResources(const rpc::ReplyShape& shape, const Cal
   if (!conditions.chunks) return all_inline ? std::optional<size_t>(0) : std::nullopt;
   if (all_inline && longest < conditions.min_chunk) return 0;
 
-  // All results or none: a responder may be unable to return one inline while another has a chunk.
+  // Offer chunks for all results or for none. A responder may be unable to return one result inline and another in a
+  // chunk.
   const size_t list_size = WriteListSize(shape, expected);
   const bool short_with_list = kMinimalHeader + list_size + shape.max_stream <= threshold;
   if (short_with_list || longest >= conditions.min_chunk) plan.write_chunks = expected;
   if (plan.write_chunks > 0 && short_with_list) return list_size;
-  // RFC 8166 §4.3.3: a Reply chunk where the largest possible reply does not fit inline, and only there.
+  // RFC 8166 §4.3.3: offer a Reply chunk only if the largest possible reply does not fit inline.
   plan.reply_chunk = shape.max_stream + (plan.write_chunks > 0 ? 0 : results);
   return (plan.write_chunks > 0 ? list_size : 0) + 4 + kSegmentSize;
 }
 
-// Chooses how the call travels, in a header whose reply side takes `reply_size` octets.
+// Chooses how to convey the call itself. `reply_size` is the size of the chunks for the reply in the header. Returns
+// false if the call cannot be conveyed.
 bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallConditions& conditions, CallPlan& plan) {
   const size_t threshold = conditions.call_threshold;
   size_t size = kMinimalHeader + reply_size + PayloadSize(call, [](size_t) { return false; });
@@ -63,7 +65,7 @@ bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallCondi
   }
   std::sort(lengths.begin(), lengths.end(), std::greater<>());
 
-  // Reduce from the longest item on, as far as it takes to fit; and what is long in any case.
+  // Reduce the longest items first, until the rest fits. Reduce items of at least min_chunk in any case.
   size_t reads = 0;
   while (reads < lengths.size()) {
     const size_t length = lengths[reads];
@@ -73,7 +75,7 @@ bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallCondi
   }
   if (size <= threshold) return true;
 
-  // What is left is too long: it becomes a position-zero chunk, and short items stay with it.
+  // The rest is still too long. It becomes a position-zero chunk, and short items stay in it.
   plan.long_call = true;
   plan.reduce_from = conditions.min_chunk;
   reads = std::count_if(lengths.begin(), lengths.end(), [&](size_t length) { return length >= plan.reduce_from; });

@@ -28,7 +28,7 @@ class CallPlanTest : public testing::Test {
   CallConditions conditions_;
 };
 
-TEST_F(CallPlanTest, NothingIsOfferedForAShortCallAndReply) {
+TEST_F(CallPlanTest, OffersNoChunksForAShortCallAndReply) {
   std::optional<CallPlan> plan = PlanCall(Call(1024 - 28), Shape(1024 - 28), conditions_);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->long_call);
@@ -37,19 +37,19 @@ TEST_F(CallPlanTest, NothingIsOfferedForAShortCallAndReply) {
   EXPECT_EQ(plan->reply_chunk, 0u);
 }
 
-TEST_F(CallPlanTest, AReplyChunkExactlyWhereTheReplyMayNotFit) {
+TEST_F(CallPlanTest, OffersAReplyChunkOnlyIfTheReplyMayNotFitInline) {
   EXPECT_EQ(PlanCall(Call(100), Shape(1024 - 28), conditions_)->reply_chunk, 0u);
   EXPECT_EQ(PlanCall(Call(100), Shape(1024 - 24), conditions_)->reply_chunk, 1000u);
 }
 
-TEST_F(CallPlanTest, AShortPayloadStaysInline) {
+TEST_F(CallPlanTest, KeepsAShortPayloadInline) {
   std::optional<CallPlan> plan = PlanCall(Call(100, {300, 5}), Shape(100), conditions_);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->reduce_from, CallPlan::kNone);
   EXPECT_FALSE(plan->long_call);
 }
 
-TEST_F(CallPlanTest, PayloadsAreReducedFromTheLongestOnAsFarAsNeeded) {
+TEST_F(CallPlanTest, ReducesTheLongestPayloadsUntilTheRestFits) {
   rpc::Message call = Call(100, {300, 900, 200});
   std::optional<CallPlan> plan = PlanCall(call, Shape(100), conditions_);
   ASSERT_TRUE(plan);
@@ -59,13 +59,13 @@ TEST_F(CallPlanTest, PayloadsAreReducedFromTheLongestOnAsFarAsNeeded) {
   EXPECT_FALSE(plan->long_call);
 }
 
-TEST_F(CallPlanTest, LongPayloadsAreReducedEvenWhereTheyFit) {
+TEST_F(CallPlanTest, ReducesLongPayloadsEvenIfTheyFitInline) {
   conditions_.call_threshold = 65536;
   EXPECT_EQ(PlanCall(Call(100, {4095}), Shape(100), conditions_)->reduce_from, CallPlan::kNone);
   EXPECT_EQ(PlanCall(Call(100, {4096}), Shape(100), conditions_)->reduce_from, 4096u);
 }
 
-TEST_F(CallPlanTest, ALongStreamGoesToAPositionZeroChunkWithShortPayloadsInIt) {
+TEST_F(CallPlanTest, PutsALongStreamAndItsShortPayloadsIntoAPositionZeroChunk) {
   rpc::Message call = Call(1500, {100, 5000});
   std::optional<CallPlan> plan = PlanCall(call, Shape(100), conditions_);
   ASSERT_TRUE(plan);
@@ -74,13 +74,13 @@ TEST_F(CallPlanTest, ALongStreamGoesToAPositionZeroChunkWithShortPayloadsInIt) {
   EXPECT_TRUE(plan->reduces(call.items[1]));
 }
 
-TEST_F(CallPlanTest, ThePlaceThatAReplyChunkTakesInTheHeaderCounts) {
+TEST_F(CallPlanTest, CountsTheReplyChunkAsPartOfTheHeader) {
   EXPECT_FALSE(PlanCall(Call(1024 - 28), Shape(1024 - 28), conditions_)->long_call);
   EXPECT_FALSE(PlanCall(Call(1024 - 28 - 20), Shape(2000), conditions_)->long_call);
   EXPECT_TRUE(PlanCall(Call(1024 - 28 - 16), Shape(2000), conditions_)->long_call);
 }
 
-TEST_F(CallPlanTest, AWriteChunkWhereAResultMayNotFitInline) {
+TEST_F(CallPlanTest, OffersAWriteChunkIfAResultMayNotFitInline) {
   std::optional<CallPlan> plan = PlanCall(Call(100), Shape(100, {1024 - 128}), conditions_);
   EXPECT_EQ(plan->write_chunks, 0u);
   plan = PlanCall(Call(100), Shape(100, {1024 - 127}), conditions_);
@@ -88,29 +88,29 @@ TEST_F(CallPlanTest, AWriteChunkWhereAResultMayNotFitInline) {
   EXPECT_EQ(plan->reply_chunk, 0u);
 }
 
-TEST_F(CallPlanTest, LongResultsHaveWriteChunksEvenWhereTheyFit) {
+TEST_F(CallPlanTest, OffersWriteChunksForLongResultsEvenIfTheyFitInline) {
   conditions_.reply_threshold = 65536;
   EXPECT_EQ(PlanCall(Call(100), Shape(100, {4095}), conditions_)->write_chunks, 0u);
   EXPECT_EQ(PlanCall(Call(100), Shape(100, {4096}), conditions_)->write_chunks, 1u);
 }
 
-TEST_F(CallPlanTest, EveryResultUpToTheLastWithOctetsHasItsChunk) {
+TEST_F(CallPlanTest, OffersAChunkForEveryResultUpToTheLastOneWithOctets) {
   EXPECT_EQ(PlanCall(Call(100), Shape(100, {0, 10, 0, 5000, 0}), conditions_)->write_chunks, 4u);
 }
 
-TEST_F(CallPlanTest, WriteListAndReplyChunkTogether) {
+TEST_F(CallPlanTest, OffersBothAWriteListAndAReplyChunk) {
   std::optional<CallPlan> plan = PlanCall(Call(100), Shape(3000, {5000}), conditions_);
   EXPECT_EQ(plan->write_chunks, 1u);
   EXPECT_EQ(plan->reply_chunk, 3000u);
 }
 
-TEST_F(CallPlanTest, ShortResultsShareTheReplyChunkOfALongStream) {
+TEST_F(CallPlanTest, PutsShortResultsIntoTheReplyChunkOfALongStream) {
   std::optional<CallPlan> plan = PlanCall(Call(100), Shape(3000, {5}), conditions_);
   EXPECT_EQ(plan->write_chunks, 0u);
   EXPECT_EQ(plan->reply_chunk, 3008u);
 }
 
-TEST_F(CallPlanTest, ShortMessagesOnly) {
+TEST_F(CallPlanTest, WithoutChunksAllowsOnlyShortMessages) {
   conditions_.chunks = false;
   EXPECT_TRUE(PlanCall(Call(100, {500}), Shape(100, {500}), conditions_));
   EXPECT_FALSE(PlanCall(Call(100, {1000}), Shape(100), conditions_));
@@ -118,10 +118,11 @@ TEST_F(CallPlanTest, ShortMessagesOnly) {
   EXPECT_FALSE(PlanCall(Call(100), Shape(1000), conditions_));
 }
 
-TEST_F(CallPlanTest, WhatNoSegmentCanHoldIsRefused) {
+TEST_F(CallPlanTest, RefusesResultsTooLongForASegmentOrAHeader) {
   EXPECT_FALSE(PlanCall(Call(100), Shape(size_t{1} << 32), conditions_));
   EXPECT_FALSE(PlanCall(Call(100), Shape(100, {size_t{1} << 32}), conditions_));
-  EXPECT_FALSE(PlanCall(Call(100), Shape(100, std::vector<size_t>(100, 5000)), conditions_)) << "header too long";
+  EXPECT_FALSE(PlanCall(Call(100), Shape(100, std::vector<size_t>(100, 5000)), conditions_))
+      << "the header would be too long";
 }
 
 }  // namespace

@@ -13,22 +13,23 @@ namespace penstock::rpcrdma {
 
 using Segment = rdma::RemoteSegment;
 
-// One entry of the Read list. Those with the same position make up one Read chunk, in list order.
+// One entry of the Read list. Entries with the same position make up one Read chunk, in list order.
 struct ReadSegment {
   uint32_t position = 0;  // in the unreduced Payload stream
   Segment target;
   bool operator==(const ReadSegment&) const = default;
 };
 
-// Octets in all of `segments`; cannot overflow, however many and long they are.
+// The number of octets in all segments. 64 bits cannot overflow: each length has only 32.
 inline uint64_t TotalLength(std::span<const Segment> segments) {
   uint64_t total = 0;
   for (const Segment& segment : segments) total += segment.length;
   return total;
 }
 
-// Write chunks, each an array of segments. The segments of all chunks lie in one array: a list costs two allocations,
-// however many chunks it has, and none once it has been used before.
+// The Write list of a header. It holds several chunks, and each chunk is an array of segments. The segments of all
+// chunks lie in one array. A list therefore needs only two allocations for any number of chunks, and a list that is
+// used again needs none.
 class WriteList {
  public:
   size_t size() const { return ends_.size(); }
@@ -37,7 +38,7 @@ class WriteList {
   std::span<Segment> chunk(size_t n) { return {segments_.data() + Begin(n), ends_[n] - Begin(n)}; }
   size_t segment_count() const { return segments_.size(); }
 
-  // A chunk without segments, to which Add() adds.
+  // Appends a chunk without segments. Add() then appends segments to it.
   void AddChunk() { ends_.push_back(static_cast<uint32_t>(segments_.size())); }
   void Add(const Segment& segment) {
     assert(!ends_.empty());
@@ -61,7 +62,7 @@ struct ChunkLists {
   std::vector<ReadSegment> reads;
   WriteList writes;
   bool has_reply = false;
-  std::vector<Segment> reply;  // the Reply chunk; may have no segments although it is present
+  std::vector<Segment> reply;  // the Reply chunk, if has_reply; a present chunk may have no segments
 
   bool empty() const { return reads.empty() && writes.empty() && !has_reply; }
   void Clear() {

@@ -24,7 +24,8 @@ rpc::Peer PeerOf(rdma::Endpoint& endpoint, Loop* loop) {
 
 }  // namespace
 
-// The connection and its roles. Goes when the Client has gone and nothing is under way any more.
+// The connection and its roles. It deletes itself when the Client is destroyed and no activity is left on the
+// connection.
 class Client::Link {
  public:
   Link(std::unique_ptr<rdma::Endpoint> endpoint, const ClientOptions& options, TimerService& timers)
@@ -47,7 +48,7 @@ class Client::Link {
       delete this;
     } else {
       connection_.Disconnect("closed");
-      // What the server has sent already may still arrive; the handler is not there for it any more.
+      // Calls of the server may still arrive, but the owner may destroy the handler from here on.
       if (responder_) responder_->Stop();
     }
   }

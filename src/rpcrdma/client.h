@@ -1,4 +1,4 @@
-// A client's connection to a server: what Connect() gives.
+// A client's connection to a server. Connect() sets it up, and the client then makes its calls through it.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,22 @@
 namespace penstock::rpcrdma {
 
 struct ClientOptions {
-  // RFC 8797. No longer Sends than the provider can make.
+  // RFC 8797. The sizes must not exceed the longest Send that the provider can make.
   PrivateData private_data{.remote_invalidation = true, .send_size = 4096, .receive_size = 4096};
   uint16_t ird = 16;
   uint16_t ord = 16;
   HeaderLimits limits;
   RequesterOptions requester;
-  // Calls of the server (RFC 8167) go to this handler, which outlives the Client, and every call that it was given.
-  // Null: there are none.
+  // Executes the server's calls (RFC 8167). The handler must outlive the Client and every call that it has received.
+  // Null: the client does not accept calls from the server.
   rpc::CallHandler* back_channel = nullptr;
   ResponderOptions responder{.credits = 8, .chunks = false};
   Loop* loop = nullptr;  // for rpc::Peer
   LocalPort local_port = LocalPort::kAny;
-  Duration connect_limit = std::chrono::seconds(10);  // until the server has answered; see rdma::ConnectOptions
+  Duration connect_limit = std::chrono::seconds(10);  // for the server's answer; see rdma::ConnectOptions
 };
 
-// Destroying it disconnects. Calls that are under way then end with kDisconnected.
+// The destructor disconnects. Calls that are under way then end with kDisconnected.
 class Client : public rpc::Channel {
  public:
   ~Client() override;
@@ -39,9 +39,9 @@ class Client : public rpc::Channel {
   const rpc::Peer& peer() const;
   const Thresholds& thresholds() const;
   const rdma::Endpoint& endpoint() const;
-  // Once this is true all calls fail; connect anew.
+  // Once this is true, all calls fail, and the caller must set up a new connection.
   bool lost() const;
-  // Why, for people.
+  // The reason for the end of the connection, as text for people.
   const std::string& end() const;
 
  private:
@@ -52,7 +52,7 @@ class Client : public rpc::Channel {
   Link& link_;  // owns itself until it has finished
 };
 
-// `timers` outlives the connection, which may end a little later than the Client.
+// Connects to `server`. `timers` must outlive the connection, which may end a little later than the Client.
 Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider& provider, rdma::Address server,
                                                                   ClientOptions options, TimerService& timers);
 

@@ -16,7 +16,8 @@ namespace {
 
 using rpc::Direction;
 
-// A header does not say whether it belongs to a call or to a reply; what it describes does (RFC 8167 §4.1).
+// The RPC-over-RDMA header has no field for the direction. The procedure, the Read list or the RPC message tell whether
+// this is a call or a reply (RFC 8167 §4.1).
 Direction DirectionOf(const Received& message) {
   const Header& header = message.header;
   if (header.fixed.procedure == Procedure::kError) return Direction::kReply;
@@ -87,7 +88,7 @@ void Connection::HandleCompletion(rdma::Completion& completion) {
     case rdma::Operation::kReceive: {
       BufferRef buffer = std::move(completion.buffer);
       if (completion.status != rdma::Status::kSuccess) return;
-      // Before anything is answered: whoever reads a credit in the answer may use it at once (RFC 8166 §3.3.1).
+      // Post the new receive before the role can reply: a peer may use the credit of a reply at once (RFC 8166 §3.3.1).
       endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
       ConstBytes bytes = buffer->bytes().first(completion.length);
       HandleMessage(Slice(std::move(buffer), bytes));
@@ -97,7 +98,7 @@ void Connection::HandleCompletion(rdma::Completion& completion) {
       HandleLost(completion);
       return;
     case rdma::Operation::kRead:
-      if (responder_) responder_->HandleReadDone();  // nobody else reads
+      if (responder_) responder_->HandleReadDone();  // only the responder posts Reads
       [[fallthrough]];
     default:
       if (WorkBatch* work = WorkBatch::From(completion.context)) work->HandleCompletion(completion.status);
@@ -113,7 +114,7 @@ void Connection::HandleMessage(Slice bytes) {
   if (!size) {
     log::debug("{}: header of {:08x} refused: {}", endpoint_->info().provider, fixed->xid.value(),
                ToString(size.error()));
-    // RFC 8166 §4.5: errors in replies are passed over in silence.
+    // RFC 8166 §4.5: ignore a reply whose header is malformed.
     const bool reply =
         fixed->procedure == Procedure::kError || !responder_ || (requester_ && requester_->Expects(fixed->xid));
     if (!reply) responder_->HandleBadHeader(*fixed, size.error());
@@ -125,7 +126,8 @@ void Connection::HandleMessage(Slice bytes) {
   message.header_size = *size;
   const Direction direction = DirectionOf(message);
   if (direction == Direction::kReply) {
-    // A Long Call must have a Read list (RFC 8166 §4.5.2); what has none is a reply, if one is expected.
+    // A Long Call must have a Read list (RFC 8166 §4.5.2). An RDMA_NOMSG without a Read list is a reply if one is
+    // expected, and else a malformed call.
     const bool expected = requester_ && requester_->Expects(fixed->xid);
     const bool long_message = fixed->procedure == Procedure::kNomsg;
     if (long_message && responder_ && !expected) return responder_->HandleBadHeader(*fixed, HeaderError::kNoPayload);

@@ -1,12 +1,14 @@
-// One RPC-over-RDMA connection: receives are posted, messages go to the role that they are for, completions to whoever
-// waits for them. Either role, requester or responder, or both (RFC 8167) may live on it.
+// One RPC-over-RDMA connection. It posts receives, passes each message to its role (requester, responder, or both: RFC
+// 8167), and passes each completion to the coroutine that waits for it.
 //
-// Life: made with an endpoint, given its roles, started. It ends when the connection is lost, by us or by the peer; it is
-// finished when moreover nothing is under way on it any more: every call has returned to its caller, every handler has
-// given its reply. Then, and only then, `on_finished` is called and the owner may destroy it.
+// Life: the owner makes the connection with an endpoint, sets its roles and starts it. The connection is lost when
+// either side disconnects. It is finished when it is lost and no activity is left on it: every call has returned to its
+// caller, and every handler has returned its reply. Then it calls `on_finished`, and the owner may destroy it, but not
+// earlier.
 //
-// Buffers: a receive buffer is the pool's until it is posted, the endpoint's until its completion, and then belongs to the
-// message in it and whoever holds a Slice of that. A fresh one is posted in its place at once.
+// Buffers: a receive buffer belongs to the pool until it is posted, and to the endpoint until its completion. After
+// that it belongs to the message and to each holder of a Slice of the message. The connection posts a new buffer in its
+// place at once.
 #pragma once
 
 #include <fmt/core.h>
@@ -30,36 +32,38 @@ namespace penstock::rpcrdma {
 class Requester;
 class Responder;
 
-// A message that has arrived.
+// A message that has arrived, with its parsed header.
 struct Received {
   Slice bytes;
   Header header;
   size_t header_size = 0;
 
-  // RDMA_MSG: the Payload stream.
+  // The Payload stream of an RDMA_MSG.
   Slice payload() const { return bytes.Sub(header_size, bytes.size() - header_size); }
 };
 
 class Connection {
  public:
-  // `posted`: receives of own.receive_size octets that the endpoint was made with. `timers` outlives this.
+  // `posted` is the number of receives that the endpoint was made with, each of own.receive_size octets. `timers` must
+  // outlive the connection.
   Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateData& own, uint32_t posted,
              const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Receives for ConnectOptions.
+  // Allocates `count` receives for ConnectOptions.
   static std::vector<rdma::PostedReceive> MakeReceives(BufferPool& buffers, const PrivateData& own, uint32_t count);
 
-  // The roles outlive the connection's last event. The responder is given before Start(), the requester before its first call.
+  // Both roles must outlive the last event of the connection. Set the responder before Start(), and the requester
+  // before its first call.
   void set_requester(Requester& requester) { requester_ = &requester; }
   void set_responder(Responder& responder) { responder_ = &responder; }
-  // Called when the connection is lost, before the roles are told. Before Start().
+  // Set before Start(). The connection calls it when it is lost, before it tells its roles.
   void set_on_lost(std::function<void()> on_lost) { on_lost_ = std::move(on_lost); }
-  // Called when something is under way after there was nothing, and when there is nothing any more. Before Start().
+  // Set before Start(). Called with true when the first activity begins, and with false when the last activity ends.
   void set_on_activity(std::function<void(bool active)> on_activity) { on_activity_ = std::move(on_activity); }
-  // rpc::Peer::connection, for logs.
+  // The number for log lines: rpc::Peer::connection.
   void set_number(uint64_t number) { number_ = number; }
   void Start();
 
@@ -68,26 +72,27 @@ class Connection {
   TimerService& timers() { return timers_; }
   const Thresholds& thresholds() const { return thresholds_; }
 
-  // A header in memory of its own, to be sent.
+  // Serializes a header into a new buffer, for a Send.
   Slice Serialize(const Header& header);
 
-  // Makes sure that a role always finds `count` receives posted for it, beside those of the other.
+  // Keeps `count` more receives posted, from now on. Each role calls this for its own receives.
   void AddReceives(uint32_t count);
 
-  // Ends the connection. What is under way on it gets to know by and by.
+  // Ends the connection. Returns at once; requests and calls that are under way fail later, as the completions arrive.
   void Disconnect(std::string why);
-  // True once the connection is lost: nothing can be sent any more, and the peer reaches no memory.
+  // True once the connection is lost. Then no message can be sent, and the peer cannot access any memory.
   bool lost() const { return lost_; }
-  // Why, for logs.
+  // The reason for the end of the connection, for logs.
   const std::string& end() const { return end_; }
 
-  // One line at debug level for each state that a call is in, named after what it waits for.
+  // Logs the state of a call, at debug level. A call logs a line when it enters a new state, such as waiting for a
+  // credit.
   template <class... Args>
   void LogState(rpc::Xid xid, fmt::format_string<Args...> state, Args&&... args) const {
     if (log::debugging()) WriteState(xid, state, fmt::make_format_args(args...));
   }
 
-  // Something under way. The connection is not finished while there is one.
+  // An activity, such as a call. The connection does not finish while an Activity exists.
   class Activity {
    public:
     explicit Activity(Connection& connection) : connection_(&connection) { connection.BeginActivity(); }
@@ -127,13 +132,14 @@ class Connection {
   Responder* responder_ = nullptr;
   std::function<void()> on_lost_;
   std::function<void(bool active)> on_activity_;
-  uint32_t posted_;  // receives that are posted, or are being replaced
+  uint32_t posted_;  // receives that are posted, and completed ones that are about to be replaced
   uint32_t needed_ = 0;
   size_t activities_ = 0;
   bool lost_ = false;
   bool disconnecting_ = false;
   std::string end_;
-  std::unique_ptr<Timer> finish_;  // an endpoint must not be destroyed from inside its own call
+  // Calls on_finished from the timer service, because an endpoint must not be destroyed inside a call of its own.
+  std::unique_ptr<Timer> finish_;
   std::array<rdma::Completion, 16> batch_;
 };
 

@@ -1,4 +1,6 @@
-// RPC-over-RDMA credits: RFC 8166 §3.3.1, §3.3.3, RFC 8267 §6.7.2. A credit is the right to have one call unanswered.
+// RPC-over-RDMA credits: RFC 8166 §3.3.1, §3.3.3, RFC 8267 §6.7.2. A credit is the right to have one call without a
+// reply. Each side counts: the requester must not send more calls than the responder has granted, and the responder
+// checks that.
 #pragma once
 
 #include <algorithm>
@@ -7,21 +9,21 @@
 
 namespace penstock::rpcrdma {
 
-// The requester's account.
+// Counts the requester's credits.
 class RequesterCredits {
  public:
-  // `requested` is what the receives that are posted can take in replies. `reserve`: of several credits the last is kept for
-  // probes of the peer's health (RFC 8267 §6.7.2).
+  // `requested` is the number of replies for which receives are posted. If `reserve` is true and there are several
+  // credits, the last one is reserved for probes of the peer's health (RFC 8267 §6.7.2).
   explicit RequesterCredits(uint32_t requested, bool reserve = false)
       : requested_(std::max(requested, 1u)), reserve_(reserve) {}
 
-  // What goes into the header of a call.
+  // The credit value for the header of a call.
   uint32_t requested() const { return requested_; }
   uint32_t granted() const { return granted_; }
   uint32_t in_flight() const { return in_flight_; }
-  // How many calls may be unanswered at once.
+  // The number of calls that may be without a reply at once.
   uint32_t limit() const { return std::min(requested_, granted_); }
-  // For an ordinary call.
+  // Whether an ordinary call may be sent. A probe may also use the reserved credit.
   bool available() const { return in_flight_ < (reserve_ && limit() > 1 ? limit() - 1 : limit()); }
   bool available_for_probe() const { return in_flight_ < limit(); }
 
@@ -29,13 +31,13 @@ class RequesterCredits {
     assert(available_for_probe());
     ++in_flight_;
   }
-  // A call was answered. A grant of zero would end all traffic, and is forbidden: taken for one.
+  // A reply has arrived. A grant of zero is forbidden, because it would end all traffic; it counts as a grant of one.
   void HandleAnswered(uint32_t granted) {
     assert(in_flight_ > 0);
     --in_flight_;
     granted_ = std::max(granted, 1u);
   }
-  // A call was never sent after all.
+  // Returns the credit of a call that was not sent.
   void HandleUnsent() {
     assert(in_flight_ > 0);
     --in_flight_;
@@ -45,33 +47,34 @@ class RequesterCredits {
  private:
   uint32_t requested_;
   const bool reserve_;
-  // One until the peer's first answer says more (RFC 8166 §3.3.3).
+  // One, until the first reply of the peer grants more (RFC 8166 §3.3.3).
   uint32_t granted_ = 1;
   uint32_t in_flight_ = 0;
 };
 
-// The responder's account.
+// Counts the responder's credits.
 class ResponderCredits {
  public:
-  // A peer that gives up on a call may send another in its place before the first is answered.
+  // Calls above the grant that the responder tolerates. A peer that has given up a call may send another one before the
+  // reply to the first.
   static constexpr uint32_t kSlack = 4;
 
   explicit ResponderCredits(uint32_t limit) : limit_(std::max(limit, 1u)), highest_(limit_) {}
 
-  // What goes into the header of an answer to a peer that has asked for `requested`. Never zero.
+  // The credit value for the header of a reply to a peer that has requested `requested` credits. Never zero.
   uint32_t Grant(uint32_t requested) const { return std::clamp(requested, 1u, limit_); }
   uint32_t limit() const { return limit_; }
 
-  // More may be granted from now on: the caller has posted receives_needed() before. Or less: the peer may not know yet, so
-  // that receives stay as they are.
+  // Changes the limit for later grants. Before replies can grant more, the caller must have posted receives_needed()
+  // receives. A lower limit does not lower receives_needed(), because the peer may not have seen the new grant yet.
   void set_limit(uint32_t limit) {
     limit_ = std::max(limit, 1u);
     highest_ = std::max(highest_, limit_);
   }
-  // Receives that have to be posted for the calls of a peer.
+  // The number of receives to post for the peer's calls.
   uint32_t receives_needed() const { return highest_ + kSlack; }
 
-  // False where the peer has more calls unanswered than it was ever granted.
+  // Counts a call. Returns false if the peer has more calls without a reply than it was ever granted.
   bool HandleCall() {
     if (unanswered_ == receives_needed()) return false;
     ++unanswered_;

@@ -5,7 +5,7 @@
 namespace penstock::rpcrdma {
 namespace {
 
-TEST(RequesterCredits, OneCallUntilTheFirstAnswer) {
+TEST(RequesterCredits, AllowOneCallBeforeTheFirstReply) {
   RequesterCredits credits(16);
   EXPECT_TRUE(credits.available());
   credits.HandleSent();
@@ -14,7 +14,7 @@ TEST(RequesterCredits, OneCallUntilTheFirstAnswer) {
   EXPECT_EQ(credits.limit(), 8u);
 }
 
-TEST(RequesterCredits, TheLowerOfRequestedAndGrantedMinusWhatIsInFlight) {
+TEST(RequesterCredits, AllowTheLowerOfRequestedAndGrantedCalls) {
   RequesterCredits credits(4);
   credits.HandleSent();
   credits.HandleAnswered(100);
@@ -24,7 +24,7 @@ TEST(RequesterCredits, TheLowerOfRequestedAndGrantedMinusWhatIsInFlight) {
     credits.HandleSent();
   }
   EXPECT_FALSE(credits.available());
-  credits.HandleAnswered(2);  // three in flight, two allowed
+  credits.HandleAnswered(2);  // three calls are in flight, and two are allowed
   EXPECT_FALSE(credits.available());
   credits.HandleAnswered(2);
   EXPECT_FALSE(credits.available());
@@ -34,9 +34,9 @@ TEST(RequesterCredits, TheLowerOfRequestedAndGrantedMinusWhatIsInFlight) {
   EXPECT_FALSE(credits.available());
 }
 
-TEST(RequesterCredits, TheLastOfSeveralIsKeptForAProbe) {
+TEST(RequesterCredits, ReserveTheLastOfSeveralCreditsForAProbe) {
   RequesterCredits credits(8, true);
-  EXPECT_TRUE(credits.available()) << "the only one is not kept";
+  EXPECT_TRUE(credits.available()) << "a single credit is not reserved";
   credits.HandleSent();
   EXPECT_FALSE(credits.available_for_probe());
   credits.HandleAnswered(3);
@@ -49,7 +49,7 @@ TEST(RequesterCredits, TheLastOfSeveralIsKeptForAProbe) {
   EXPECT_FALSE(credits.available_for_probe());
 }
 
-TEST(RequesterCredits, AGrantOfZeroIsTakenForOne) {
+TEST(RequesterCredits, TreatAGrantOfZeroAsOne) {
   RequesterCredits credits(4);
   credits.HandleSent();
   credits.HandleAnswered(0);
@@ -57,14 +57,14 @@ TEST(RequesterCredits, AGrantOfZeroIsTakenForOne) {
   EXPECT_EQ(credits.limit(), 1u);
 }
 
-TEST(RequesterCredits, WhatWasNotSentCostsNothing) {
+TEST(RequesterCredits, ReturnTheCreditOfACallThatWasNotSent) {
   RequesterCredits credits(4);
   credits.HandleSent();
   credits.HandleUnsent();
   EXPECT_TRUE(credits.available());
 }
 
-TEST(ResponderCredits, GrantsWhatIsAskedForUpToTheLimitAndNeverZero) {
+TEST(ResponderCredits, GrantTheRequestedNumberUpToTheLimitAndNeverZero) {
   ResponderCredits credits(32);
   EXPECT_EQ(credits.Grant(0), 1u);
   EXPECT_EQ(credits.Grant(16), 16u);
@@ -73,7 +73,7 @@ TEST(ResponderCredits, GrantsWhatIsAskedForUpToTheLimitAndNeverZero) {
   EXPECT_EQ(credits.Grant(128), 1u);
 }
 
-TEST(ResponderCredits, ReceivesStayWhenTheLimitFalls) {
+TEST(ResponderCredits, KeepReceivesPostedWhenTheLimitFalls) {
   ResponderCredits credits(32);
   const uint32_t receives = credits.receives_needed();
   EXPECT_GE(receives, 32u);
@@ -83,7 +83,7 @@ TEST(ResponderCredits, ReceivesStayWhenTheLimitFalls) {
   EXPECT_GE(credits.receives_needed(), 64u);
 }
 
-TEST(ResponderCredits, NoticesAPeerThatHasMoreCallsUnansweredThanItMay) {
+TEST(ResponderCredits, DetectAPeerThatExceedsItsCredits) {
   ResponderCredits credits(2);
   for (uint32_t i = 0; i < 2 + ResponderCredits::kSlack; ++i) EXPECT_TRUE(credits.HandleCall());
   EXPECT_FALSE(credits.HandleCall());

@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kWord = 4;
 constexpr size_t kSegmentSize = 16;
 
-// Reads words in order; once it has run out of octets it stays failed.
+// Reads words in order. Each function fails if the message ends before the value does.
 class WordReader {
  public:
   explicit WordReader(ConstBytes bytes, size_t position) : bytes_(bytes), position_(position) {}
@@ -26,14 +26,14 @@ class WordReader {
     position_ += kSegmentSize;
     return true;
   }
-  // The word before an optional item (RFC 4506 §4.19).
+  // Reads the word that tells whether an optional item is present (RFC 4506 §4.19).
   Result<bool, HeaderError> ReadPresent() {
     uint32_t word;
     if (!Read(word)) return std::unexpected(HeaderError::kTruncated);
     if (word > 1) return std::unexpected(HeaderError::kMalformed);
     return word == 1;
   }
-  // RFC 8166 §3.4.3: a segment is one contiguous piece of the requester's address space.
+  // RFC 8166 §3.4.3: a segment is one contiguous piece of the requester's address space. It must not wrap around.
   Result<void, HeaderError> ReadSegment(Segment& segment) {
     if (!Read(segment)) return std::unexpected(HeaderError::kTruncated);
     if (segment.length > 0 && segment.offset + (segment.length - 1) < segment.offset) {
@@ -85,7 +85,7 @@ Result<void, HeaderError> ParseReadList(WordReader& reader, ChunkLists& chunks, 
   }
 }
 
-// The count and the segments of a chunk; no more than `max_segments`. `add` is called for each.
+// Parses the count and the segments of a chunk, at most `max_segments`. Calls `add` for each segment.
 template <class Add>
 Result<void, HeaderError> ParseSegments(WordReader& reader, size_t max_segments, Add add) {
   uint32_t count;
@@ -150,7 +150,7 @@ std::optional<FixedHeader> FixedHeader::Parse(ConstBytes message) {
   const std::byte* at = message.data();
   FixedHeader fixed{rpc::Xid(LoadBig<uint32_t>(at)), LoadBig<uint32_t>(at + 4), LoadBig<uint32_t>(at + 8),
                     Procedure{LoadBig<uint32_t>(at + 12)}};
-  // RFC 8166 §4.5 draws the line at 28 octets, and forgets that its own ERR_CHUNK has only 20.
+  // RFC 8166 §4.5 discards messages below 28 octets, although its own ERR_CHUNK has only 20. Accept shorter errors.
   if (message.size() < kMinimalHeader && fixed.procedure != Procedure::kError) return std::nullopt;
   return fixed;
 }

@@ -2,9 +2,9 @@
 //
 //    0                   1                   2                   3
 //   +-------------------------------+-------------------------------+
-//   |  xid: that of the RPC message                                 |
+//   |  xid: same as in the RPC message                              |
 //   |  version: 1                                                   |  the same in all versions
-//   |  credits: asked for in a call, granted in a reply             |
+//   |  credits: requested in a call, granted in a reply             |
 //   |  procedure                                                    |
 //   +---------------------------------------------------------------+
 //   |  MSG, NOMSG: Read list    { 1, position, segment } ... 0      |  segment: handle, length, offset (64 bits)
@@ -14,8 +14,8 @@
 //   |  ERROR:      1, lowest version, highest version  or  2        |
 //   +---------------------------------------------------------------+
 //
-// It is read by hand and not by the XDR machinery, because every kind of error has its own answer (§4.5), and because most
-// messages have no chunks and must cost nothing.
+// This parser is written by hand and does not use the XDR code generator, for two reasons. Each kind of error needs a
+// reply of its own (§4.5). And most messages have no chunks, so that parsing them must not allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -33,28 +33,28 @@ namespace penstock::rpcrdma {
 
 constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kFixedSize = 16;
-// A header without chunks; anything shorter, but for an error, is discarded (§4.5).
+// The size of a header without chunks. The receiver discards shorter messages other than errors (§4.5).
 constexpr size_t kMinimalHeader = 28;
-// The shortest error (ERR_CHUNK) is shorter than that.
+// The size of the shortest error, ERR_CHUNK.
 constexpr size_t kMinimalError = 20;
 
 enum class Procedure : uint32_t { kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError = 4 };
 enum class ErrorCode : uint32_t { kVersion = 1, kChunk = 2 };
 
-// The four words that mean the same in all versions (§4.2).
+// The first four words of a header. They mean the same in all versions (§4.2).
 struct FixedHeader {
   rpc::Xid xid;
   uint32_t version = kProtocolVersion;
   uint32_t credits = 0;
-  Procedure procedure = Procedure::kMsg;  // may hold a value that is none of the names
+  Procedure procedure = Procedure::kMsg;  // may hold a value without a name
   bool operator==(const FixedHeader&) const = default;
 
-  // None where the message is too short for its XID to be trusted: discard it without an answer (§4.5).
+  // Returns none if the message is too short for its XID to be trusted. Discard such a message without a reply (§4.5).
   static std::optional<FixedHeader> Parse(ConstBytes message);
 };
 
-// What one message may contain; more is answered with ERR_CHUNK. The defaults are far above what RFC 8267 §6.4.2 makes
-// every server accept.
+// The limits on the chunks of one message. The reply to a call above a limit is ERR_CHUNK. The defaults are far above
+// the numbers that every server must accept (RFC 8267 §6.4.2).
 struct HeaderLimits {
   size_t max_read_segments = 256;
   size_t max_write_chunks = 32;
@@ -62,17 +62,17 @@ struct HeaderLimits {
   size_t max_reply_segments = 256;
 };
 
-// Why a header cannot be understood.
+// The reason why a header is refused.
 enum class HeaderError : uint8_t {
-  kVersion,     // answered with ERR_VERS; all others with ERR_CHUNK
-  kProcedure,   // not one of the five
-  kPadded,      // RDMA_MSGP, which is no longer used (§4.6.1)
-  kTruncated,   // ends inside a field
+  kVersion,     // the reply is ERR_VERS; the reply to all other errors is ERR_CHUNK
+  kProcedure,   // not one of the five procedures
+  kPadded,      // RDMA_MSGP, which is obsolete (§4.6.1)
+  kTruncated,   // the message ends inside a field
   kMalformed,   // an optional-data word that is neither 0 nor 1, or an unknown error code
-  kTooComplex,  // above HeaderLimits
-  kWraps,       // a segment whose end lies before its beginning
+  kTooComplex,  // exceeds HeaderLimits
+  kWraps,       // a segment that wraps around the end of the address space
   kNoPayload,   // RDMA_NOMSG without chunks, or RDMA_MSG without a Payload stream
-  kTrailing,    // octets after a header that is the whole message
+  kTrailing,    // octets follow the header of an RDMA_NOMSG
 };
 std::string_view ToString(HeaderError error);
 
@@ -84,19 +84,20 @@ struct Header {
   uint32_t highest_version = 0;
   bool operator==(const Header&) const = default;
 
-  // Reads what follows `fixed`, which was parsed from the same message, into `chunks` or the error fields, and gives the
-  // size of the whole header; behind it begins the Payload stream. Keeps what memory the lists have.
+  // Parses the rest of the header into `chunks` or into the error fields. `fixed_header` was parsed from the same
+  // message. Returns the size of the whole header, which is where the Payload stream begins. Reuses the memory of the
+  // lists.
   Result<size_t, HeaderError> Parse(const FixedHeader& fixed_header, ConstBytes message, const HeaderLimits& limits);
 
   size_t serialized_size() const;
-  // Requires out.size() >= serialized_size(), which it returns.
+  // Writes the header to `out` and returns serialized_size(). Requires out.size() >= serialized_size().
   size_t Serialize(Bytes out) const;
 };
 
-// Octets of a header with such lists.
+// The size of a header with these lists, in octets.
 size_t HeaderSize(const ChunkLists& chunks);
 
-// One line for logs.
+// Prints the header as one line, for logs.
 std::string ToString(const Header& header);
 
 }  // namespace penstock::rpcrdma

@@ -39,9 +39,9 @@ Header Message(Procedure procedure, ChunkLists chunks) {
   return header;
 }
 
-// The pictures of RFC 8166 §4.7: P position, H handle, L length, OO offset.
+// The examples of RFC 8166 §4.7. In their notation P is a position, H a handle, L a length and OO an offset.
 
-TEST(Header, WithoutChunksIsFourFieldsAndThreeZeros) {
+TEST(Header, WithoutChunksHasFourFieldsAndThreeZeros) {
   Header header = Message(Procedure::kMsg, {});
   ByteVector words = Words({kXid, 1, 32, 0, 0, 0, 0});
   EXPECT_EQ(SerializeWhole(header), words);
@@ -50,7 +50,7 @@ TEST(Header, WithoutChunksIsFourFieldsAndThreeZeros) {
   EXPECT_EQ(ParseWhole(with_payload), header);
 }
 
-TEST(Header, ReadListIsOnePhlooForEachSegmentAndAZero) {
+TEST(Header, ReadListHasOnePhlooPerSegmentAndAZero) {
   ChunkLists chunks;
   chunks.reads = {{0, {Stag(0xA1), 100, 0x1'0000'0001}}, {0, {Stag(0xA2), 200, 2}}, {64, {Stag(0xA3), 300, 3}}};
   Header header = Message(Procedure::kNomsg, chunks);
@@ -63,7 +63,7 @@ TEST(Header, ReadListIsOnePhlooForEachSegmentAndAZero) {
   EXPECT_EQ(ParseWhole(words), header);
 }
 
-TEST(Header, WriteListOfThreeSegmentsAndTwoSegments) {
+TEST(Header, WriteListHasChunksOfThreeAndTwoSegments) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   for (uint32_t i = 1; i <= 3; ++i) chunks.writes.Add({Stag(i), 10 * i, 0x700000000ULL + i});
@@ -78,7 +78,7 @@ TEST(Header, WriteListOfThreeSegmentsAndTwoSegments) {
   EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})})), header);
 }
 
-TEST(Header, ReplyChunkOfTwoSegments) {
+TEST(Header, ReplyChunkHasTwoSegments) {
   ChunkLists chunks;
   chunks.has_reply = true;
   chunks.reply = {{Stag(1), 10, 100}, {Stag(2), 20, 200}};
@@ -89,7 +89,7 @@ TEST(Header, ReplyChunkOfTwoSegments) {
   EXPECT_EQ(ParseWhole(words), header);
 }
 
-TEST(Header, EmptyWriteChunksAndAnEmptyReplyChunkArePresent) {
+TEST(Header, MayHaveEmptyWriteChunksAndAnEmptyReplyChunk) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   chunks.writes.AddChunk();
@@ -101,13 +101,13 @@ TEST(Header, EmptyWriteChunksAndAnEmptyReplyChunkArePresent) {
   EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})})), header);
 }
 
-TEST(Header, SaysWhereThePayloadBegins) {
+TEST(Header, ParseReturnsTheOffsetOfThePayloadStream) {
   ByteVector message = Words({kXid, 1, 32, 0, 1, 40, 1, 4, 0, 0, 0, 0, 0, kXid, 1});
   Header header;
   EXPECT_EQ(header.Parse(*FixedHeader::Parse(message), message, {}), 52u);
 }
 
-TEST(Header, Errors) {
+TEST(Header, ParsesAndSerializesErrors) {
   Header header = Message(Procedure::kError, {});
   header.error = ErrorCode::kChunk;
   EXPECT_EQ(SerializeWhole(header), Words({kXid, 1, 32, 4, 2}));
@@ -120,18 +120,18 @@ TEST(Header, Errors) {
   EXPECT_EQ(ParseWhole(Words({kXid, 1, 32, 4, 1, 1, 3})), header);
 }
 
-TEST(Header, WhatIsTooShortForItsXidIsDiscarded) {
+TEST(Header, DiscardsMessagesThatAreTooShortForAnXid) {
   ByteVector message = Words({kXid, 1, 32, 0, 0, 0, 0});
   for (size_t size = 0; size < kMinimalHeader; ++size) {
     EXPECT_FALSE(FixedHeader::Parse(ConstBytes(message).first(size))) << size;
   }
   EXPECT_TRUE(FixedHeader::Parse(message));
-  // RDMA_DONE has four words and is discarded, as it is when something follows.
+  // The receiver discards an RDMA_DONE, with or without octets after its four words.
   EXPECT_FALSE(FixedHeader::Parse(Words({kXid, 1, 32, 3})));
   EXPECT_TRUE(ParseWhole(Words({kXid, 1, 32, 3, 0, 0, 0})));
 }
 
-TEST(Header, EveryTruncationIsNoticed) {
+TEST(Header, DetectsEveryTruncation) {
   ChunkLists chunks;
   chunks.reads = {{0, {Stag(1), 2, 3}}};
   chunks.writes.AddChunk();
@@ -145,7 +145,7 @@ TEST(Header, EveryTruncationIsNoticed) {
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 4, 1, 1})), HeaderError::kTruncated);
 }
 
-TEST(Header, EachErrorHasItsName) {
+TEST(Header, ReportsADistinctErrorForEachDefect) {
   EXPECT_EQ(ErrorOf(Words({kXid, 2, 32, 0, 0, 0, 0, kXid})), HeaderError::kVersion);
   EXPECT_EQ(ErrorOf(Words({kXid, 0, 32, 9, 0, 0, 0, kXid})), HeaderError::kVersion);
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 5, 0, 0, 0, kXid})), HeaderError::kProcedure);
@@ -159,7 +159,7 @@ TEST(Header, EachErrorHasItsName) {
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 1, 0, 0, 1, 0, kXid})), HeaderError::kTrailing);
 }
 
-TEST(Header, ASegmentLiesInOnePieceOfTheAddressSpace) {
+TEST(Header, RejectsSegmentsThatWrapAroundTheAddressSpace) {
   auto segment_at = [](uint32_t length, uint32_t offset_low) {
     return Words({kXid, 1, 32, 0, 1, 40, 7, length, 0xffffffff, offset_low, 0, 0, 0, kXid, 0});
   };
@@ -172,12 +172,12 @@ TEST(Header, ASegmentLiesInOnePieceOfTheAddressSpace) {
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, kXid, 0})), HeaderError::kWraps);
 }
 
-TEST(Header, CountsAreBelievedOnlyAsFarAsThereAreOctets) {
+TEST(Header, RejectsCountsThatExceedTheMessage) {
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 0xffffffff, 0})), HeaderError::kTruncated);
   EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 0x10000000, 0})), HeaderError::kTruncated);
 }
 
-TEST(Header, LimitsOnChunksAndSegments) {
+TEST(Header, RejectsTooManyChunksAndSegments) {
   HeaderLimits limits{.max_read_segments = 2, .max_write_chunks = 2, .max_write_segments = 2, .max_reply_segments = 2};
   auto header_with = [](size_t reads, size_t writes, size_t segments_each, size_t reply) {
     ChunkLists chunks;
@@ -199,7 +199,7 @@ TEST(Header, LimitsOnChunksAndSegments) {
   EXPECT_EQ(ErrorOf(header_with(0, 0, 0, 3), limits), HeaderError::kTooComplex);
 }
 
-TEST(Header, ParsingAgainForgetsTheMessageBefore) {
+TEST(Header, ParseDiscardsThePreviousMessage) {
   Header header;
   ByteVector with_chunks = Words({kXid, 1, 32, 1, 1, 0, 1, 4, 0, 0, 0, 0, 1, 0});
   ASSERT_TRUE(header.Parse(*FixedHeader::Parse(with_chunks), with_chunks, {}));

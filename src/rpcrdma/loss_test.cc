@@ -1,5 +1,5 @@
-// The connection is lost at every step of what happens: nobody waits for ever, nothing is left over, and memory is the
-// caller's own again when its call returns.
+// Tests of lost connections. One test loses the connection at each step of the network in turn. In each case all calls
+// end, no resource is left over, and the memory of a call belongs to its caller again when the call returns.
 #include <gtest/gtest.h>
 
 #include "rpcrdma/test_rig.h"
@@ -7,7 +7,8 @@
 namespace penstock::rpcrdma {
 namespace {
 
-// A run in which step `lose_at` loses the connection, if it comes to that; gives how many steps there were.
+// Runs some calls. Loses the connection at step `lose_at`, and refuses memory access number `refuse_at`; 0 means never.
+// Returns the number of steps of the run.
 uint64_t RunWithFault(uint64_t lose_at, uint64_t refuse_at) {
   Rig rig(17);
   if (lose_at > 0) rig.network.faults().lose_at = lose_at;
@@ -37,7 +38,7 @@ uint64_t RunWithFault(uint64_t lose_at, uint64_t refuse_at) {
     EXPECT_TRUE(rig.world.RunUntil([&] {
       for (size_t i = 0; i < calls.size(); ++i) {
         if (!results[i] || destinations[i].empty()) continue;
-        // AddressSanitizer and the simulator's books see whoever touches it after this.
+        // AddressSanitizer and the simulator report any access to this memory from here on.
         if (!*results[i]) destinations[i] = ByteVector();
       }
       returned = std::ranges::count_if(results, [](auto& result) { return result.has_value(); });
@@ -61,7 +62,7 @@ uint64_t RunWithFault(uint64_t lose_at, uint64_t refuse_at) {
   return steps;
 }
 
-TEST(Loss, AtEveryStep) {
+TEST(Loss, EveryCallEndsAtWhateverStepTheConnectionIsLost) {
   const uint64_t steps = RunWithFault(0, 0);
   EXPECT_GT(steps, 20u);
   for (uint64_t step = 1; step <= steps && !testing::Test::HasFailure(); ++step) {
@@ -70,7 +71,7 @@ TEST(Loss, AtEveryStep) {
   }
 }
 
-TEST(Loss, AtEveryAccessThatIsRefused) {
+TEST(Loss, EveryCallEndsWhicheverAccessIsRefused) {
   for (uint64_t access = 1; access <= 40 && !testing::Test::HasFailure(); ++access) {
     SCOPED_TRACE("access " + std::to_string(access) + " refused");
     RunWithFault(0, access);
@@ -79,8 +80,8 @@ TEST(Loss, AtEveryAccessThatIsRefused) {
 
 const std::vector<TestCall> kCallsWithMemory{{.xid = 7, .results = {5000}}, {.xid = 7, .arguments = {5000}}};
 
-// It comes again with other memory: that may be there.
-TEST(Loss, ACallWhoseMemoryCouldNotBeReachedIsExecutedWhenItComesAgain) {
+// The client repeats the call with other memory, which may be accessible.
+TEST(Loss, ACallWithInaccessibleMemoryIsExecutedWhenItIsRepeated) {
   for (const TestCall& call : kCallsWithMemory) {
     Rig rig;
     rig.network.faults().refuse_at = 1;
@@ -93,9 +94,9 @@ TEST(Loss, ACallWhoseMemoryCouldNotBeReachedIsExecutedWhenItComesAgain) {
   }
 }
 
-// The client gives the call up before it is answered, and fences its memory. The server is refused, then, and the connection
-// is lost.
-TEST(Loss, ACallThatTimedOutIsExecutedWhenItComesAgain) {
+// The client gives the call up before the reply, and fences its memory. The access of the server then fails and ends
+// the connection.
+TEST(Loss, ACallThatTimedOutIsExecutedWhenItIsRepeated) {
   Rig rig;
   rig.client_options.requester.call_timeout = std::chrono::seconds(10);
   rig.handler.set_delay(std::chrono::seconds(15));
@@ -112,8 +113,8 @@ TEST(Loss, ACallThatTimedOutIsExecutedWhenItComesAgain) {
   rig.Finish();
 }
 
-// RFC 8166 §4.5.3: nobody loses one connection after the other by the same call.
-TEST(Loss, ACallWhoseMemoryCannotBeReachedAgainAndAgainIsRefused) {
+// RFC 8166 §4.5.3: one call must not end one connection after the other.
+TEST(Loss, ACallWithInaccessibleMemoryIsRefusedAfterSeveralRepetitions) {
   for (const TestCall& call : kCallsWithMemory) {
     Rig rig;
     rig.network.faults().refuse = 1;
@@ -128,12 +129,12 @@ TEST(Loss, ACallWhoseMemoryCannotBeReachedAgainAndAgainIsRefused) {
     EXPECT_TRUE(rig.CallAndCheck({.xid = 8, .arguments = {5000}, .results = {5000}}));
     EXPECT_FALSE(rig.client->lost());
     rig.world.RunFor(RefusedCalls::kAge);
-    EXPECT_TRUE(rig.CallAndCheck(call)) << "its XID is another call's by now";
+    EXPECT_TRUE(rig.CallAndCheck(call)) << "after kAge the XID counts as that of another call";
     rig.Finish();
   }
 }
 
-TEST(Loss, AnotherClientsCallsAreNotRefused) {
+TEST(Loss, ARefusedCallDoesNotAffectOtherClients) {
   Rig rig;
   rig.network.faults().refuse = 1;
   rig.Start();
@@ -151,8 +152,7 @@ TEST(Loss, AnotherClientsCallsAreNotRefused) {
   rig.Finish();
 }
 
-// A client that connects again as often as it has to gets everything done.
-TEST(Loss, ConnectingAgainUntilAllIsDone) {
+TEST(Loss, AClientThatReconnectsCompletesAllItsCalls) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Rig rig(seed);
     rig.network.faults().lose = 0.01;

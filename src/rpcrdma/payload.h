@@ -1,4 +1,5 @@
-// A message's bytes as pieces for an RDMA Send or Write, without putting them together first.
+// Builds the Payload stream of a message as a list of pieces for an RDMA Send or Write. The provider gathers the
+// pieces, so that no octets are copied.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,11 @@
 
 namespace penstock::rpcrdma {
 
-// Whether the n-th item of a message travels apart from the stream.
+// A predicate: true if the n-th item of a message is reduced, that is, travels in a chunk and not in the stream.
 template <class F>
 concept ReducedPredicate = std::predicate<F, size_t>;
 
-// Octets of `message`'s stream with the items that are not reduced, and their padding.
+// The size of the Payload stream: the message's stream, and the items that are not reduced, with their padding.
 template <ReducedPredicate Reduced>
 size_t PayloadSize(const rpc::Message& message, Reduced reduced) {
   size_t size = message.stream.size();
@@ -23,10 +24,12 @@ size_t PayloadSize(const rpc::Message& message, Reduced reduced) {
   return size;
 }
 
-// Appends those octets to `out`.
+// Appends `data` to `out`, unless it is empty.
 void AppendPiece(Data data, rdma::Gather& out);
+// Appends the XDR padding of an item of `size` octets.
 void AppendPadding(size_t size, rdma::Gather& out);
 
+// Appends the Payload stream of `message` to `out`. See PayloadSize().
 template <ReducedPredicate Reduced>
 void AppendPayload(const rpc::Message& message, Reduced reduced, rdma::Gather& out) {
   size_t done = 0;
@@ -41,17 +44,17 @@ void AppendPayload(const rpc::Message& message, Reduced reduced, rdma::Gather& o
   AppendPiece(message.stream.Sub(done, message.stream.size() - done), out);
 }
 
-// Deals out a Gather in portions of any size.
+// Cuts a Gather into consecutive parts of any size, such as the segments of a chunk.
 class GatherCursor {
  public:
   explicit GatherCursor(const rdma::Gather& gather) : gather_(gather) {}
-  // The next `size` octets. Requires that there are so many.
+  // Returns the next `size` octets. Requires that the Gather has that many left.
   rdma::Gather Take(size_t size);
 
  private:
   const rdma::Gather& gather_;
   size_t piece_ = 0;
-  size_t offset_ = 0;  // in that piece
+  size_t offset_ = 0;  // within that piece
 };
 
 }  // namespace penstock::rpcrdma

@@ -28,7 +28,7 @@ class PayloadTest : public testing::Test {
   rpc::Message message_;
 };
 
-TEST_F(PayloadTest, ItemsThatAreNotReducedStandInTheStreamWithTheirPadding) {
+TEST_F(PayloadTest, InsertsItemsThatAreNotReducedWithTheirPadding) {
   auto none = [](size_t) { return false; };
   rdma::Gather gather;
   AppendPayload(message_, none, gather);
@@ -37,7 +37,7 @@ TEST_F(PayloadTest, ItemsThatAreNotReducedStandInTheStreamWithTheirPadding) {
   EXPECT_EQ(PayloadSize(message_, none), Flat(gather).size());
 }
 
-TEST_F(PayloadTest, ReducedItemsAreLeftOutWithTheirPadding) {
+TEST_F(PayloadTest, LeavesOutReducedItemsAndTheirPadding) {
   auto first = [](size_t n) { return n == 0; };
   rdma::Gather gather;
   AppendPayload(message_, first, gather);
@@ -52,7 +52,7 @@ TEST_F(PayloadTest, ReducedItemsAreLeftOutWithTheirPadding) {
   EXPECT_EQ(Flat(gather), stream_);
 }
 
-TEST_F(PayloadTest, IsDealtOutInPortionsOfAnySize) {
+TEST_F(PayloadTest, CursorCutsPartsOfAnySize) {
   rdma::Gather gather;
   AppendPayload(message_, [](size_t) { return false; }, gather);
   const ByteVector whole = Flat(gather);

@@ -1,4 +1,4 @@
-// The calls of a requester that have no reply yet, by XID.
+// The table of a requester's calls that have no reply yet. The requester finds the call of a reply in it, by XID.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace penstock::rpcrdma {
 
-// A hash table with open addressing and linear probing: no allocation per call. A call may have been given up by its caller
-// (null): its XID and its credit are in use until the reply comes.
+// A hash table with open addressing and linear probing. A call therefore needs no allocation. The entry of a call that
+// its caller has given up is null. Its XID and its credit stay in use until the reply arrives.
 template <class Call>
 class PendingCalls {
  public:
@@ -26,17 +26,17 @@ class PendingCalls {
     slots_[Find(xid)] = {xid, true, call};
     ++size_;
   }
-  // The call; null where it was given up. Requires Contains(xid).
+  // Returns the call, or null if it was given up. Requires Contains(xid).
   Call* Get(rpc::Xid xid) const { return slots_[Find(xid)].call; }
   void GiveUp(rpc::Xid xid) { slots_[Find(xid)].call = nullptr; }
 
-  // Requires Contains(xid).
+  // Removes the call and returns it; null if it was given up. Requires Contains(xid).
   Call* Remove(rpc::Xid xid) {
     size_t hole = Find(xid);
     Call* call = slots_[hole].call;
     slots_[hole] = {};
     --size_;
-    // Whatever was pushed behind the hole moves up, so that searches need no tombstones.
+    // Move later entries of the same run into the hole, so that searches need no tombstones.
     for (size_t i = Next(hole); slots_[i].used; i = Next(i)) {
       const size_t home = Home(slots_[i].xid);
       if (((i - home) & mask()) < ((i - hole) & mask())) continue;
@@ -68,10 +68,10 @@ class PendingCalls {
   };
 
   size_t mask() const { return slots_.size() - 1; }
-  // XIDs often count up: their lowest bits spread well.
+  // Clients usually count XIDs up, so that the lowest bits are a good hash.
   size_t Home(rpc::Xid xid) const { return xid.value() & mask(); }
   size_t Next(size_t i) const { return (i + 1) & mask(); }
-  // The slot of `xid`, or the one where it would go. There is always a free one.
+  // Returns the slot of `xid`, or the free slot for it. A free slot always exists.
   size_t Find(rpc::Xid xid) const {
     size_t i = Home(xid);
     while (slots_[i].used && slots_[i].xid != xid) i = Next(i);

@@ -13,13 +13,13 @@ namespace {
 
 using rpc::Xid;
 
-TEST(PendingCalls, BehavesAsAMapDoes) {
+TEST(PendingCalls, BehavesLikeAMap) {
   std::minstd_rand random(7);
   PendingCalls<int> pending;
   std::map<uint32_t, int*> model;
   std::vector<int> calls(1000);
   for (int step = 0; step < 20000; ++step) {
-    // Few different XIDs, many of them in the same places of the table.
+    // Use few different XIDs, and let many of them collide in the table.
     const uint32_t xid = (random() % 64) * (random() % 2 ? 1 : 4096);
     ASSERT_EQ(pending.Contains(Xid(xid)), model.contains(xid));
     if (!model.contains(xid)) {
@@ -52,7 +52,7 @@ Task<void> WaitFor(WaitQueue<int>& queue, int request, std::vector<std::pair<int
   log.emplace_back(request, turn);
 }
 
-TEST(WaitQueue, FirstComeFirstServed) {
+TEST(WaitQueue, ServesWaitersInTheirOrder) {
   WaitQueue<int> queue;
   std::vector<std::pair<int, bool>> log;
   for (int request = 1; request <= 4; ++request) Spawn(WaitFor(queue, request, log));

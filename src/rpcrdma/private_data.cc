@@ -24,7 +24,8 @@ std::byte EncodeSize(uint32_t size) {
 PrivateData PrivateData::Parse(ConstBytes delivered) {
   for (size_t i = 0; i + kSize <= delivered.size(); ++i) {
     const std::byte* at = delivered.data() + i;
-    // An identifier with another version may be part of somebody else's data: look on (RFC 8797 §5.2, §7).
+    // An identifier with another version may be part of another layer's data, so continue the search (RFC 8797 §5.2,
+    // §7).
     if (LoadBig<uint32_t>(at) != kFormatIdentifier || at[4] != kFormatVersion) continue;
     return {(at[5] & kRemoteInvalidation) != std::byte{0}, DecodeSize(at[6]), DecodeSize(at[7])};
   }
@@ -49,7 +50,7 @@ std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal)
 rpc::ConnectionTable::Refusal ParseRejection(ConstBytes delivered) {
   using enum rpc::ConnectionTable::Refusal;
   for (const auto refusal : {kServerFull, kAddressFull}) {
-    // InfiniBand has zeros behind it.
+    // InfiniBand pads the text with zeros.
     if (AsText(delivered).starts_with(ToString(refusal))) return refusal;
   }
   return kNone;

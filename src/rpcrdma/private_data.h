@@ -1,10 +1,11 @@
-// What peers tell each other when a connection is set up: RFC 8797.
+// The private data that peers exchange when they set up a connection: RFC 8797. Both sides announce their buffer sizes,
+// and whether they support remote invalidation.
 //
 //    0                   1                   2                   3
 //   +---------------------------------------------------------------+
 //   |  f6 ab 0e 18                                                  |
 //   +---------------+-------------+-+---------------+---------------+
-//   |  version: 1   |  reserved   |R|   send size   | receive size  |  sizes: KiB, less one
+//   |  version: 1   |  reserved   |R|   send size   | receive size  |  sizes: in KiB, minus one
 //   +---------------+-------------+-+---------------+---------------+
 #pragma once
 
@@ -17,35 +18,35 @@
 
 namespace penstock::rpcrdma {
 
-// Inline thresholds where nothing was said (RFC 8166 §3.3.3).
+// The inline threshold of a peer that sends no private data (RFC 8166 §3.3.3).
 constexpr uint32_t kDefaultThreshold = 1024;
 constexpr uint32_t kMaxThreshold = 256 * 1024;
 
 struct PrivateData {
   bool remote_invalidation = false;
   uint32_t send_size = kDefaultThreshold;     // the largest Send that this peer makes
-  uint32_t receive_size = kDefaultThreshold;  // the largest that it takes
+  uint32_t receive_size = kDefaultThreshold;  // the largest Send that this peer can receive
   bool operator==(const PrivateData&) const = default;
 
-  // Looks for the message anywhere in what the connection manager has delivered, for other layers put things before and
-  // after it (§5.2). The defaults where there is none, or none of version 1.
+  // Finds the private data anywhere in the octets that the connection manager has delivered, because other layers may
+  // put their own data before and after it (§5.2). Returns the defaults if there is no private data of version 1.
   static PrivateData Parse(ConstBytes delivered);
-  // Sizes are rounded down to a KiB; they must lie between the two thresholds above.
+  // Rounds the sizes down to KiB. They must lie between the two thresholds above.
   std::vector<std::byte> Serialize() const;
 };
 
-// Why a connection is rejected, in words: the private data of the rejection.
+// Serializes the reason for a rejection as text, for the private data of the rejection.
 std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal);
-// kNone where it says nothing, or nothing that we know.
+// Returns kNone if the private data of a rejection has no known reason.
 rpc::ConnectionTable::Refusal ParseRejection(ConstBytes delivered);
 
-// What holds on a connection, seen from one side.
+// The agreed properties of a connection, as one side sees them.
 struct Thresholds {
-  uint32_t send = kDefaultThreshold;     // no Send of ours is longer
-  uint32_t receive = kDefaultThreshold;  // no Send of the peer is
+  uint32_t send = kDefaultThreshold;     // the longest Send of this side
+  uint32_t receive = kDefaultThreshold;  // the longest Send of the peer
   bool remote_invalidation = false;
 
-  // RFC 8166 §3.3.2, RFC 8797 §4.1, §4.2. `max_message` is what the provider can send at once.
+  // RFC 8166 §3.3.2, RFC 8797 §4.1, §4.2. `max_message` is the longest message that the provider can send.
   static Thresholds Agree(const PrivateData& own, const PrivateData& peer, uint32_t max_message);
 };
 

@@ -7,16 +7,16 @@
 namespace penstock::rpcrdma {
 namespace {
 
-// What the Linux client sends: version 1, remote invalidation, 4096 and 4096.
+// The private data of the Linux client: version 1, remote invalidation, sizes of 4096 and 4096.
 const ByteVector kLinuxClient = Words({0xf6ab0e18, 0x01010303});
 
-TEST(PrivateData, ReadsAndWritesWhatLinuxSends) {
+TEST(PrivateData, ParsesAndSerializesThePrivateDataOfLinux) {
   const PrivateData data{true, 4096, 4096};
   EXPECT_EQ(PrivateData::Parse(kLinuxClient), data);
   EXPECT_EQ(data.Serialize(), kLinuxClient);
 }
 
-TEST(PrivateData, SizesFromOneKibToAQuarterMib) {
+TEST(PrivateData, SizesRangeFromOneKibToAQuarterMib) {
   for (uint32_t size : {1024u, 2048u, 65536u, 262144u}) {
     PrivateData data{false, size, 1024};
     EXPECT_EQ(PrivateData::Parse(data.Serialize()), data);
@@ -36,29 +36,29 @@ TEST(PrivateData, IsFoundAtAnyOffset) {
   }
 }
 
-TEST(PrivateData, DefaultsWhereThereIsNone) {
+TEST(PrivateData, HasDefaultsIfThePeerSendsNone) {
   const PrivateData defaults{false, 1024, 1024};
   EXPECT_EQ(PrivateData::Parse({}), defaults);
   EXPECT_EQ(PrivateData::Parse(Words({0x00800000, 0, 0})), defaults);
   for (size_t size = 0; size < kLinuxClient.size(); ++size) {
-    EXPECT_EQ(PrivateData::Parse(ConstBytes(kLinuxClient).first(size)), defaults) << "cut off after " << size;
+    EXPECT_EQ(PrivateData::Parse(ConstBytes(kLinuxClient).first(size)), defaults) << "truncated after octet " << size;
   }
 }
 
-TEST(PrivateData, OtherVersionsAreNotOurs) {
+TEST(PrivateData, IgnoresOtherVersions) {
   EXPECT_EQ(PrivateData::Parse(Words({0xf6ab0e18, 0x02010303})), PrivateData());
   EXPECT_EQ(PrivateData::Parse(Words({0xf6ab0e18, 0x00010303})), PrivateData());
-  // One of ours behind it is.
+  // Private data of version 1 may follow private data of another version.
   EXPECT_EQ(PrivateData::Parse(Concat({Words({0xf6ab0e18, 0x02010303}), kLinuxClient})),
             (PrivateData{true, 4096, 4096}));
 }
 
-TEST(PrivateData, ReservedBitsAreIgnored) {
+TEST(PrivateData, IgnoresReservedBits) {
   EXPECT_EQ(PrivateData::Parse(Words({0xf6ab0e18, 0x01fe0001})), (PrivateData{false, 1024, 2048}));
   EXPECT_EQ(PrivateData::Parse(Words({0xf6ab0e18, 0x01ff0001})), (PrivateData{true, 1024, 2048}));
 }
 
-TEST(Thresholds, AreTheSmallerOfBothSidesPerDirection) {
+TEST(Thresholds, TakeTheSmallerSizeInEachDirection) {
   Thresholds thresholds = Thresholds::Agree({true, 4096, 65536}, {true, 2048, 8192}, 1 << 20);
   EXPECT_EQ(thresholds.send, 4096u);
   EXPECT_EQ(thresholds.receive, 2048u);
@@ -66,7 +66,7 @@ TEST(Thresholds, AreTheSmallerOfBothSidesPerDirection) {
   EXPECT_EQ(Thresholds::Agree({true, 65536, 65536}, {true, 65536, 65536}, 5000).send, 5000u);
 }
 
-TEST(Thresholds, RemoteInvalidationNeedsBoth) {
+TEST(Thresholds, AllowRemoteInvalidationOnlyIfBothSidesSupportIt) {
   EXPECT_FALSE(Thresholds::Agree({true, 4096, 4096}, {false, 4096, 4096}, 1 << 20).remote_invalidation);
   EXPECT_FALSE(Thresholds::Agree({false, 4096, 4096}, {true, 4096, 4096}, 1 << 20).remote_invalidation);
 }

@@ -9,7 +9,7 @@ std::string_view ToString(ReadError error) {
     case ReadError::kMisaligned:
       return "misaligned position";
     case ReadError::kPositionZero:
-      return "position zero beside an inline stream, or neither";
+      return "both a position-zero chunk and an inline stream, or neither";
     case ReadError::kTooLong:
       return "Read chunks too long";
     case ReadError::kOverlap:
@@ -36,7 +36,8 @@ Result<ReadPlan, ReadError> PlanReads(const Header& call, size_t inline_size, si
   if (has_position_zero != plan.long_call) return std::unexpected(ReadError::kPositionZero);
 
   size_t stream_size = inline_size;
-  size_t removed = 0;  // octets of the unreduced stream before this place that are in chunks, padding included
+  // The octets of earlier chunks, with padding: the difference between a position and an offset in the reduced stream.
+  size_t removed = 0;
   for (size_t i = 0; i < reads.size();) {
     const uint32_t position = reads[i].position;
     if (position % 4 != 0) return std::unexpected(ReadError::kMisaligned);
@@ -55,7 +56,7 @@ Result<ReadPlan, ReadError> PlanReads(const Header& call, size_t inline_size, si
     }
     if (position < removed) return std::unexpected(ReadError::kOverlap);
     chunk.offset = position - removed;
-    // Two items cannot touch: each is preceded by its length word, which stays in the stream (RFC 8166 §3.4.4.1).
+    // Two items cannot be adjacent, because the length word before each item stays in the stream (RFC 8166 §3.4.4.1).
     if (!plan.items.empty() && chunk.offset <= plan.items.back().offset) return std::unexpected(ReadError::kOverlap);
     if (chunk.offset > stream_size) return std::unexpected(ReadError::kBeyondStream);
     removed += RoundUp(chunk.length, 4);

@@ -1,5 +1,5 @@
-// What a responder has to pull for a call, and where it belongs: RFC 8166 §3.4.5, §3.5.3. Everything that can be wrong with
-// a Read list is found here, before a single octet is read.
+// Plans the RDMA Reads for a call: which segments the responder must pull, and where their octets belong in the Payload
+// stream (RFC 8166 §3.4.5, §3.5.3). The plan checks the whole Read list before the responder reads the first octet.
 #pragma once
 
 #include <cstddef>
@@ -13,31 +13,31 @@
 
 namespace penstock::rpcrdma {
 
-// Why a Read list is refused; each is answered with ERR_CHUNK.
+// The reason why a Read list is refused. The reply is ERR_CHUNK in each case.
 enum class ReadError : uint8_t {
   kMisaligned,    // a position that is not a multiple of four
-  kPositionZero,  // a position-zero chunk beside an inline Payload stream, or neither of the two
-  kTooLong,       // more octets than a call may have
+  kPositionZero,  // both a position-zero chunk and an inline Payload stream, or neither
+  kTooLong,       // more octets than allowed for a call
   kOverlap,       // a chunk that begins inside another
-  kBeyondStream,  // a chunk that begins behind the end of the Payload stream
+  kBeyondStream,  // a chunk that begins after the end of the Payload stream
 };
 std::string_view ToString(ReadError error);
 
-// Consecutive segments of ReadPlan::segments whose bytes make up one item.
+// One item of the call: consecutive segments of ReadPlan::segments.
 struct ReadChunk {
   size_t first_segment = 0;
   size_t segment_count = 0;
-  // In all. With or without the padding of the item (§3.4.5.2); its decoder knows both.
+  // The length of all segments. It may include the padding of the item (§3.4.5.2); the decoder accepts both forms.
   size_t length = 0;
-  // Where it belongs in the reduced stream, as xdr::Item::offset.
+  // The place of the item in the reduced stream, as in xdr::Item::offset.
   size_t offset = 0;
 };
 
 struct ReadPlan {
-  std::vector<Segment> segments;  // sorted by chunk, in list order within
-  bool long_call = false;         // the reduced stream comes in a position-zero chunk: `stream`
+  std::vector<Segment> segments;  // grouped by chunk; in list order within a chunk
+  bool long_call = false;         // the reduced stream is in a position-zero chunk, `stream`
   ReadChunk stream;
-  std::vector<ReadChunk> items;  // by ascending offset; without chunks of length zero
+  std::vector<ReadChunk> items;  // by ascending offset, without chunks of length zero
   size_t total = 0;              // octets to pull
 
   std::span<const Segment> SegmentsOf(const ReadChunk& chunk) const {
@@ -45,7 +45,8 @@ struct ReadPlan {
   }
 };
 
-// `inline_size`: octets of the Payload stream that came with the header. `max_octets`: what one call may make us pull.
+// `inline_size` is the size of the inline Payload stream. `max_octets` is the most that the responder pulls for one
+// call.
 Result<ReadPlan, ReadError> PlanReads(const Header& call, size_t inline_size, size_t max_octets);
 
 }  // namespace penstock::rpcrdma

@@ -27,7 +27,7 @@ std::vector<std::pair<size_t, size_t>> OffsetsAndLengths(const Result<ReadPlan, 
   return out;
 }
 
-TEST(ReadPlan, NothingToRead) {
+TEST(ReadPlan, HasNoReadsForACallWithoutChunks) {
   Result<ReadPlan, ReadError> plan = PlanReads(Call(Procedure::kMsg, {}), 40, kMax);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->long_call);
@@ -35,7 +35,7 @@ TEST(ReadPlan, NothingToRead) {
   EXPECT_TRUE(plan->items.empty());
 }
 
-TEST(ReadPlan, SegmentsOfOnePositionAreOneChunkInListOrder) {
+TEST(ReadPlan, JoinsSegmentsOfOnePositionInListOrder) {
   Result<ReadPlan, ReadError> plan =
       PlanReads(Call(Procedure::kMsg, {At(80, 100, 1), At(80, 7, 2), At(80, 30, 3)}), 80, kMax);
   EXPECT_EQ(OffsetsAndLengths(plan), (std::vector<std::pair<size_t, size_t>>{{80, 137}}));
@@ -44,16 +44,16 @@ TEST(ReadPlan, SegmentsOfOnePositionAreOneChunkInListOrder) {
   EXPECT_EQ(plan->total, 137u);
 }
 
-// Stream: 80 octets, item of 5 (and 3 of padding), 8 octets, item of 16, 4 octets.
-TEST(ReadPlan, PositionsCountWhatEarlierChunksHaveTakenOutWithTheirPadding) {
+// The stream has 80 octets, an item of 5 octets with 3 of padding, 8 octets, an item of 16 octets, and 4 octets.
+TEST(ReadPlan, PositionsIncludeEarlierChunksAndTheirPadding) {
   EXPECT_EQ(OffsetsAndLengths(PlanReads(Call(Procedure::kMsg, {At(80, 5), At(96, 16)}), 92, kMax)),
             (std::vector<std::pair<size_t, size_t>>{{80, 5}, {88, 16}}));
-  // It makes no difference whether the chunk has the padding in it.
+  // The chunk may also include the padding.
   EXPECT_EQ(OffsetsAndLengths(PlanReads(Call(Procedure::kMsg, {At(80, 8), At(96, 16)}), 92, kMax)),
             (std::vector<std::pair<size_t, size_t>>{{80, 8}, {88, 16}}));
 }
 
-TEST(ReadPlan, ChunksMayComeInAnyOrderAndBeInterleaved) {
+TEST(ReadPlan, AcceptsChunksInAnyOrderAndInterleaved) {
   Result<ReadPlan, ReadError> plan =
       PlanReads(Call(Procedure::kMsg, {At(96, 10, 3), At(80, 4, 1), At(96, 6, 4), At(80, 1, 2)}), 92, kMax);
   EXPECT_EQ(OffsetsAndLengths(plan), (std::vector<std::pair<size_t, size_t>>{{80, 5}, {88, 16}}));
@@ -62,12 +62,12 @@ TEST(ReadPlan, ChunksMayComeInAnyOrderAndBeInterleaved) {
   EXPECT_EQ(stags, (std::vector<uint32_t>{1, 2, 3, 4}));
 }
 
-TEST(ReadPlan, AChunkOfLengthZeroIsNoItem) {
+TEST(ReadPlan, IgnoresChunksOfLengthZero) {
   EXPECT_EQ(OffsetsAndLengths(PlanReads(Call(Procedure::kMsg, {At(80, 0), At(88, 4)}), 92, kMax)),
             (std::vector<std::pair<size_t, size_t>>{{88, 4}}));
 }
 
-TEST(ReadPlan, ALongCallHasItsStreamInThePositionZeroChunkBesideOtherChunks) {
+TEST(ReadPlan, TakesTheStreamOfALongCallFromThePositionZeroChunk) {
   Result<ReadPlan, ReadError> plan =
       PlanReads(Call(Procedure::kNomsg, {At(0, 1000, 1), At(0, 24, 2), At(512, 3, 3)}), 0, kMax);
   EXPECT_EQ(OffsetsAndLengths(plan), (std::vector<std::pair<size_t, size_t>>{{512, 3}}));
@@ -76,7 +76,7 @@ TEST(ReadPlan, ALongCallHasItsStreamInThePositionZeroChunkBesideOtherChunks) {
   EXPECT_EQ(plan->SegmentsOf(plan->stream).size(), 2u);
 }
 
-TEST(ReadPlan, Refusals) {
+TEST(ReadPlan, RejectsImpossibleReadLists) {
   auto error = [](Procedure procedure, std::vector<ReadSegment> reads, size_t inline_size = 100) {
     Result<ReadPlan, ReadError> plan = PlanReads(Call(procedure, std::move(reads)), inline_size, kMax);
     EXPECT_FALSE(plan);
@@ -91,7 +91,8 @@ TEST(ReadPlan, Refusals) {
   EXPECT_EQ(error(Procedure::kMsg, {At(80, kMax), At(84, 1)}), ReadError::kTooLong);
   EXPECT_EQ(error(Procedure::kMsg, {At(80, 16), At(92, 4)}), ReadError::kOverlap);
   EXPECT_EQ(error(Procedure::kMsg, {At(80, 13), At(92, 4)}), ReadError::kOverlap);
-  EXPECT_EQ(error(Procedure::kMsg, {At(80, 12), At(92, 4)}), ReadError::kOverlap) << "no room for its length word";
+  EXPECT_EQ(error(Procedure::kMsg, {At(80, 12), At(92, 4)}), ReadError::kOverlap)
+      << "the length word of the second item has no room";
   EXPECT_EQ(error(Procedure::kMsg, {At(8, 1000), At(12, 4)}), ReadError::kOverlap);
   EXPECT_EQ(error(Procedure::kMsg, {At(104, 4)}), ReadError::kBeyondStream);
   EXPECT_EQ(error(Procedure::kMsg, {At(80, 4), At(108, 4)}), ReadError::kBeyondStream);

@@ -1,4 +1,4 @@
-// RDMA Reads that wait for their turn.
+// A queue of RDMA Reads, which keeps the number of outstanding Reads within the ORD of the connection.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,22 @@
 
 namespace penstock::rpcrdma {
 
-// Posts Reads in order, no more at once than ORD allows. A provider keeps the order of what is posted (RFC 5040 §5.5
-// rule 13): a Read beyond ORD would hold every reply behind it until the peer has answered an earlier Read.
+// Posts Reads in order, at most ORD at once. The queue is needed because a provider executes requests in the order in
+// which they are posted (RFC 5040 §5.5 rule 13). A Read beyond ORD would delay every later reply until the peer answers
+// an earlier Read.
 //
-// Every Read gets its completion, also when the connection is lost: each completion posts the next Read, and a lost
-// endpoint flushes it.
+// Every Read gets its completion, even if the connection is lost: each completion posts the next Read, and a lost
+// endpoint completes that one at once.
 class ReadQueue {
  public:
-  // `endpoint` outlives the queue.
+  // `endpoint` must outlive the queue.
   explicit ReadQueue(rdma::Endpoint& endpoint) : endpoint_(endpoint) {}
 
   void Post(rdma::ReadRequest request) {
     waiting_.push_back(std::move(request));
     PostAllowed();
   }
-  // For the completion of each Read.
+  // Call this for the completion of each Read. Posts the next one.
   void HandleCompletion() {
     --posted_;
     PostAllowed();
@@ -32,7 +33,7 @@ class ReadQueue {
 
  private:
   void PostAllowed() {
-    // With an ORD of 0 the endpoint fails the Read, and the connection with it.
+    // If ORD is 0, post the Read all the same: the endpoint fails it and ends the connection.
     const size_t limit = std::max<size_t>(endpoint_.info().ord, 1);
     while (!waiting_.empty() && posted_ < limit) {
       ++posted_;
@@ -42,7 +43,7 @@ class ReadQueue {
 
   rdma::Endpoint& endpoint_;
   rdma::Fifo<rdma::ReadRequest> waiting_;
-  size_t posted_ = 0;  // and not completed
+  size_t posted_ = 0;  // posted and not completed
 };
 
 }  // namespace penstock::rpcrdma

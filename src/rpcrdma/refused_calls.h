@@ -1,14 +1,17 @@
-// Calls that came with memory which then could not be reached: RFC 8166 §4.5.3. Each has cost its connection. One that is
-// going to cost the next connection too is answered with ERR_CHUNK instead.
+// Remembers calls whose memory the responder could not access: RFC 8166 §4.5.3. A failed access ends the connection. If
+// the client sends such a call again, the responder replies with ERR_CHUNK, so that the call does not end the next
+// connection too.
 //
-// That a call has failed does not mean that it fails again: a client that gave it up has fenced its memory while we were
-// about to reach it, and sends the call again with other memory. So a call is refused
+// A failed call may succeed when it is repeated: perhaps the client had given the call up, and had fenced its memory
+// before the responder accessed it. It then sends the call again with other memory. The responder therefore refuses a
+// call only
 //
-//   - when it comes again with the very segments that could not be reached, or
-//   - when it has failed kChances times, each time within kAge of the time before. What failed later than kSoon after it
-//     came is not counted: its client may have given it up.
+//   - if it arrives again with the same segments, or
+//   - if it has failed kChances times, each time within kAge of the previous failure. A failure later than kSoon after the
+//     arrival of the call does not count, because the client may have given the call up.
 //
-// A few of the last, and for a short time: clients reconnect at once, and XIDs come round again.
+// The responder remembers only the last kMost calls, and only for kAge: clients reconnect at once, and they use XIDs
+// again.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +32,14 @@ class RefusedCalls {
   static constexpr Duration kAge = std::chrono::minutes(1);
   static constexpr Duration kSoon = std::chrono::seconds(5);
 
-  // A call, and the memory that it came with.
+  // Identifies a call and the memory that it offers.
   struct Key {
     rpc::Xid xid{};
     uint64_t memory = 0;  // DigestOf()
     TimePoint received{};
   };
 
-  // Of the steering tags and offsets of all segments; of accidents only need it be without collisions.
+  // A digest of the steering tags and offsets of all segments. It need not resist deliberate collisions.
   static uint64_t DigestOf(const ChunkLists& chunks) {
     uint64_t digest = 1;
     const auto add = [&digest](const Segment& segment) {
@@ -48,7 +51,8 @@ class RefusedCalls {
     return digest;
   }
 
-  // The memory of this call could not be reached. A client is known by its address: its port changes with its connection.
+  // Remembers that the memory of this call was not accessible. The address identifies a client, because its port
+  // changes with each connection.
   void Add(const IpAddress& client, const Key& key, TimePoint now) {
     Call* call = std::ranges::find_if(calls_, [&](const Call& each) { return each.Is(client, key.xid, now); });
     if (call == calls_.end()) {
@@ -60,14 +64,14 @@ class RefusedCalls {
     if (now - key.received < kSoon) ++call->failures;
     call->until = latest_ = now + kAge;
   }
-  // Whether to answer the call with ERR_CHUNK.
+  // Returns true if the reply to the call must be ERR_CHUNK.
   bool Refuses(const IpAddress& client, const Key& key, TimePoint now) const {
     if (now >= latest_) return false;
     return std::ranges::any_of(calls_, [&](const Call& call) {
       return call.Is(client, key.xid, now) && (call.failures >= kChances || call.key.memory == key.memory);
     });
   }
-  // True until the first Add(). Costs nothing.
+  // True until the first Add(). Cheap, for the usual case.
   bool empty() const { return latest_ == TimePoint(); }
 
  private:
@@ -81,7 +85,7 @@ class RefusedCalls {
       return key.xid == xid && now < until && client == whose;
     }
   };
-  std::array<Call, kMost> calls_{};  // in a ring
+  std::array<Call, kMost> calls_{};  // a ring
   size_t next_ = 0;
   TimePoint latest_{};
 };

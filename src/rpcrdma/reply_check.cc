@@ -23,11 +23,11 @@ std::string_view ToString(ReplyError error) {
     case ReplyError::kReadList:
       return "Read list in a reply";
     case ReplyError::kWriteList:
-      return "Write list is not the one offered";
+      return "Write list differs from the offered one";
     case ReplyError::kReplyChunk:
-      return "Reply chunk is not the one offered";
+      return "Reply chunk differs from the offered one";
     case ReplyError::kSegment:
-      return "segment is not the one offered";
+      return "segment differs from the offered one";
     case ReplyError::kNotInOrder:
       return "segments not filled in order";
     case ReplyError::kProcedure:
@@ -46,7 +46,7 @@ Result<void, ReplyError> CheckReply(const ChunkLists& offered, const Header& rep
     }
     PENSTOCK_CHECK(CheckSegments(offered.writes.chunk(n), returned.writes.chunk(n)));
   }
-  // A Reply chunk that is not returned was not used; only an RDMA_NOMSG cannot do without it.
+  // The responder may leave out a Reply chunk that it has not used. Only an RDMA_NOMSG needs it.
   if (returned.has_reply) {
     if (!offered.has_reply || returned.reply.size() != offered.reply.size()) {
       return std::unexpected(ReplyError::kReplyChunk);

@@ -1,5 +1,5 @@
-// Whether a reply's header agrees with what the call has offered: RFC 8166 §3.4.6, §4.3. Nothing of what a responder says
-// about our memory is believed without this.
+// Checks that the chunk lists of a reply agree with the chunks that the call has offered: RFC 8166 §3.4.6, §4.3. The
+// requester uses the lengths and segments of a reply only after this check.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace penstock::rpcrdma {
 
 enum class ReplyError : uint8_t {
-  kReadList,    // a Read list in a reply
-  kWriteList,   // another number of Write chunks or of segments than offered
-  kReplyChunk,  // a Reply chunk that was not offered, or with other segments
-  kSegment,     // a handle or an offset that was not offered, or more octets
-  kNotInOrder,  // octets in a segment behind one that is not full
-  kProcedure,   // RDMA_NOMSG without octets in the Reply chunk, RDMA_MSG with some
+  kReadList,    // the reply has a Read list
+  kWriteList,   // the number of Write chunks, or of their segments, differs from the call
+  kReplyChunk,  // the call has no Reply chunk, or one with another number of segments
+  kSegment,     // a handle or an offset differs from the call, or the length exceeds it
+  kNotInOrder,  // a segment has octets although an earlier one is not full
+  kProcedure,   // RDMA_NOMSG without octets in the Reply chunk, or RDMA_MSG with octets there
 };
 std::string_view ToString(ReplyError error);
 
-// `reply` is an RDMA_MSG or RDMA_NOMSG.
+// `reply` must be an RDMA_MSG or RDMA_NOMSG.
 Result<void, ReplyError> CheckReply(const ChunkLists& offered, const Header& reply);
 
 }  // namespace penstock::rpcrdma

@@ -7,7 +7,7 @@ namespace {
 
 using rdma::Stag;
 
-// Offered: two Write chunks, of two segments and of one, and a Reply chunk.
+// The chunks that the call offers: a Write chunk of two segments, another of one segment, and a Reply chunk.
 ChunkLists Offered() {
   ChunkLists chunks;
   chunks.writes.AddChunk();
@@ -20,7 +20,7 @@ ChunkLists Offered() {
   return chunks;
 }
 
-// A reply that leaves all of it unused.
+// A reply that leaves all of these chunks unused.
 Header Unused() {
   Header reply;
   reply.chunks = Offered();
@@ -31,7 +31,7 @@ Header Unused() {
   return reply;
 }
 
-TEST(ReplyCheck, WhatGoesBackUnusedOrUsedInPart) {
+TEST(ReplyCheck, AcceptsUnusedAndPartlyUsedChunks) {
   Header reply = Unused();
   EXPECT_TRUE(CheckReply(Offered(), reply));
   reply.chunks.writes.chunk(0)[0].length = 1000;
@@ -43,7 +43,7 @@ TEST(ReplyCheck, WhatGoesBackUnusedOrUsedInPart) {
   EXPECT_TRUE(CheckReply(Offered(), reply));
 }
 
-TEST(ReplyCheck, AReplyChunkMayBeLeftOutOfAShortReply) {
+TEST(ReplyCheck, AcceptsAShortReplyWithoutTheReplyChunk) {
   Header reply = Unused();
   reply.chunks.has_reply = false;
   reply.chunks.reply.clear();
@@ -60,7 +60,7 @@ ReplyError After(void (*change)(Header&)) {
   return result ? ReplyError{} : result.error();
 }
 
-TEST(ReplyCheck, Refusals) {
+TEST(ReplyCheck, RejectsListsThatDifferFromTheOfferedOnes) {
   EXPECT_EQ(After([](Header& reply) { reply.chunks.reads.emplace_back(); }), ReplyError::kReadList);
   EXPECT_EQ(After([](Header& reply) { reply.chunks.writes.Clear(); }), ReplyError::kWriteList);
   EXPECT_EQ(After([](Header& reply) { reply.chunks.writes.AddChunk(); }), ReplyError::kWriteList);
@@ -75,7 +75,7 @@ TEST(ReplyCheck, Refusals) {
   EXPECT_EQ(After([](Header& reply) { reply.fixed.procedure = Procedure::kNomsg; }), ReplyError::kProcedure);
 }
 
-TEST(ReplyCheck, AReplyChunkThatWasNotOffered) {
+TEST(ReplyCheck, RejectsAReplyChunkThatWasNotOffered) {
   Header reply;
   reply.chunks.has_reply = true;
   EXPECT_EQ(CheckReply({}, reply).error(), ReplyError::kReplyChunk);

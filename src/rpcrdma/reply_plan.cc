@@ -9,7 +9,8 @@
 namespace penstock::rpcrdma {
 namespace {
 
-// Sets the lengths of `segments` to what `length` octets use of them, filled in order; false if there is not enough room.
+// Distributes `length` octets over the segments in order, and sets the length of each to its share. Returns false if
+// the segments are too short.
 bool Fill(std::span<Segment> segments, uint64_t length) {
   for (Segment& segment : segments) {
     segment.length = static_cast<uint32_t>(std::min<uint64_t>(segment.length, length));
@@ -35,11 +36,11 @@ std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint3
   plan.invalidate = HandleToInvalidate(call);
   plan.header = std::move(call);
   ChunkLists& chunks = plan.header.chunks;
-  chunks.reads.clear();  // RFC 8166 §4.3.1: no Read list in replies
+  chunks.reads.clear();  // RFC 8166 §4.3.1: a reply has no Read list
   for (size_t n = 0; n < chunks.writes.size(); ++n) {
     std::span<Segment> chunk = chunks.writes.chunk(n);
     const size_t length = n < reply.items.size() && !chunk.empty() ? reply.items[n].data.size() : 0;
-    // What does not fit must not go anywhere else either (RFC 8166 §6.1).
+    // A payload that does not fit into its chunk must not go to another place (RFC 8166 §6.1).
     if (!Fill(chunk, length)) return std::nullopt;
   }
 

@@ -9,7 +9,8 @@ namespace {
 
 using rdma::Stag;
 
-// Write chunks by the lengths of their segments. Handles count from 1, through all chunks.
+// The header of a call. `writes` and `reply` give the lengths of the segments of each chunk. Handles count from 1,
+// through all chunks.
 Header Call(const std::vector<std::vector<uint32_t>>& writes, const std::optional<std::vector<uint32_t>>& reply = {}) {
   Header header;
   header.chunks.reads = {{80, {Stag(99), 4, 0}}};
@@ -36,7 +37,7 @@ class ReplyPlanTest : public testing::Test {
     for (size_t size : payloads) message.items.push_back(ItemAt(offset += 4, ConstBytes(octets_).first(size)));
     return message;
   }
-  // Keeps the header of the plan in header_.
+  // Returns the form of the plan, and keeps its header in header_.
   std::optional<ReplyForm> Plan(const rpc::Message& reply, Header call) {
     std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), 1024);
     if (!plan) return std::nullopt;
@@ -66,10 +67,10 @@ class ReplyPlanTest : public testing::Test {
 
 using Lists = std::vector<std::vector<uint32_t>>;
 
-TEST_F(ReplyPlanTest, AShortReplyToACallWithoutChunks) {
+TEST_F(ReplyPlanTest, AShortReplyToACallWithoutChunksHasNoChunks) {
   EXPECT_EQ(Plan(Reply(100, {}), Call({})), ReplyForm::kShort);
   EXPECT_EQ(header_.fixed.procedure, Procedure::kMsg);
-  EXPECT_TRUE(header_.chunks.empty()) << "not even the Read list";
+  EXPECT_TRUE(header_.chunks.empty()) << "the Read list of the call is gone too";
 }
 
 TEST_F(ReplyPlanTest, FillsSegmentsInOrderAndSetsTheRestToZero) {
@@ -83,17 +84,17 @@ TEST_F(ReplyPlanTest, NeverWritesPadding) {
   EXPECT_EQ(Writes(), (Lists{{1001, 0}}));
 }
 
-TEST_F(ReplyPlanTest, TheNthPayloadGoesToTheNthChunk) {
+TEST_F(ReplyPlanTest, PutsTheNthPayloadIntoTheNthChunk) {
   EXPECT_EQ(Plan(Reply(100, {10, 2000}), Call({{100}, {2000}, {300}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{10}, {2000}, {0}}));
 }
 
-TEST_F(ReplyPlanTest, APayloadOfLengthZeroStillHasItsChunk) {
+TEST_F(ReplyPlanTest, APayloadOfLengthZeroTakesAChunk) {
   EXPECT_EQ(Plan(Reply(100, {0, 50}), Call({{100}, {100}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{0}, {50}}));
 }
 
-TEST_F(ReplyPlanTest, AnEmptyChunkAsksForItsPayloadInline) {
+TEST_F(ReplyPlanTest, KeepsThePayloadOfAnEmptyChunkInline) {
   EXPECT_EQ(Plan(Reply(100, {50, 60}), Call({{}, {100}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{}, {60}}));
   EXPECT_FALSE(IsPlaced(header_.chunks.writes, 0));
@@ -101,21 +102,21 @@ TEST_F(ReplyPlanTest, AnEmptyChunkAsksForItsPayloadInline) {
   EXPECT_FALSE(IsPlaced(header_.chunks.writes, 2));
 }
 
-TEST_F(ReplyPlanTest, UnusedChunksGoBackWithAllTheirSegments) {
+TEST_F(ReplyPlanTest, ReturnsUnusedChunksWithAllTheirSegments) {
   EXPECT_EQ(Plan(Reply(100, {}), Call({{100, 100}, {}, {300}}, {{500, 500}})), ReplyForm::kShort);
   EXPECT_EQ(Writes(), (Lists{{0, 0}, {}, {0}}));
   EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{0, 0}));
   EXPECT_TRUE(header_.chunks.has_reply);
 }
 
-TEST_F(ReplyPlanTest, PayloadsWithoutChunksCountForTheInlineThreshold) {
+TEST_F(ReplyPlanTest, CountsPayloadsWithoutChunksForTheInlineThreshold) {
   const size_t room = 1024 - 28 - 100;
   EXPECT_EQ(Plan(Reply(100, {room}), Call({})), ReplyForm::kShort);
   EXPECT_EQ(Plan(Reply(100, {room + 1}), Call({})), std::nullopt);
-  EXPECT_EQ(Plan(Reply(100, {room - 3}), Call({})), ReplyForm::kShort) << "with three octets of padding";
+  EXPECT_EQ(Plan(Reply(100, {room - 3}), Call({})), ReplyForm::kShort) << "three octets of padding follow the payload";
 }
 
-TEST_F(ReplyPlanTest, TheReplyChunkIsUsedExactlyWhereTheReplyDoesNotFitInline) {
+TEST_F(ReplyPlanTest, UsesTheReplyChunkOnlyIfTheReplyDoesNotFitInline) {
   const size_t room = 1024 - 28 - 4 - 16;
   EXPECT_EQ(Plan(Reply(room, {}), Call({}, {{4000}})), ReplyForm::kShort);
   EXPECT_EQ(ReplyChunk(), std::vector<uint32_t>{0});
@@ -124,22 +125,22 @@ TEST_F(ReplyPlanTest, TheReplyChunkIsUsedExactlyWhereTheReplyDoesNotFitInline) {
   EXPECT_EQ(header_.fixed.procedure, Procedure::kNomsg);
 }
 
-TEST_F(ReplyPlanTest, WriteListAndReplyChunkTogether) {
+TEST_F(ReplyPlanTest, UsesTheWriteListAndTheReplyChunkTogether) {
   EXPECT_EQ(Plan(Reply(2000, {5000, 7}), Call({{5000}}, {{1500, 1500}})), ReplyForm::kLong);
   EXPECT_EQ(Writes(), (Lists{{5000}}));
-  EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{1500, 508})) << "the second payload, padded, is in the stream";
+  EXPECT_EQ(ReplyChunk(), (std::vector<uint32_t>{1500, 508})) << "the padded second payload is in the stream";
 }
 
-TEST_F(ReplyPlanTest, WhatFitsNowhereIsImpossible) {
+TEST_F(ReplyPlanTest, ReturnsNoPlanForAReplyThatDoesNotFit) {
   EXPECT_EQ(Plan(Reply(2000, {}), Call({})), std::nullopt);
   EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{}})), std::nullopt);
   EXPECT_EQ(Plan(Reply(2000, {}), Call({}, {{1000, 999}})), std::nullopt);
-  EXPECT_EQ(Plan(Reply(100, {101}), Call({{100}})), std::nullopt) << "though it would fit inline";
+  EXPECT_EQ(Plan(Reply(100, {101}), Call({{100}})), std::nullopt) << "the payload would fit inline, but it has a chunk";
   EXPECT_EQ(Plan(Reply(2000, {}), Call({std::vector<uint32_t>(100, 1)}, {{4000}})), std::nullopt)
       << "the header alone is too long";
 }
 
-TEST_F(ReplyPlanTest, InvalidatesTheHandleOfAFirstSegment) {
+TEST_F(ReplyPlanTest, InvalidatesTheFirstHandleOfTheCall) {
   EXPECT_EQ(Invalidated(Call({{}, {1, 2}}, {{3}})), Stag(1));
   EXPECT_EQ(Invalidated(Call({}, {{3}})), Stag(1));
   EXPECT_EQ(Invalidated(Call({})), Stag(99));

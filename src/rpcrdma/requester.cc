@@ -14,10 +14,11 @@ namespace {
 using rpc::CallError;
 
 constexpr int kTicksPerLimit = 4;
-// Probes have XIDs as far from those of calls as can be, where no call will be for a long time.
+// The distance from the XIDs of calls to the XIDs of probes. It is the largest one, so that calls do not reach it for
+// long.
 constexpr uint32_t kXidDistance = 1u << 31;
 
-// Of what is to be watched; zero where that is nothing.
+// The tick length for the shortest limit of the options. Returns zero if the options have no limit.
 Duration TickFor(const RequesterOptions& options) {
   Duration shortest = options.call_timeout;
   if (options.health.probe) {
@@ -65,7 +66,7 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
   if (!plan) co_return std::unexpected(CallError::kTooLarge);
   attempt.plan = *plan;
 
-  // A credit (RFC 8166 §3.3.1).
+  // Take a credit (RFC 8166 §3.3.1).
   bool credit = !connection_.lost() && waiting_.empty() && credits_.available();
   if (credit) {
     credits_.HandleSent();
@@ -79,8 +80,8 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
   connection_.LogState(xid, "sent, {} octets, {} regions offered", call.stream.size(), attempt.regions.size());
   Outcome outcome = co_await attempt.outcome;
 
-  // Fence: nothing of the peer reaches the memory any more (RFC 8166 §4.4.1). Where an invalidation fails, this returns when
-  // the connection has ended (§4.5.4).
+  // Fence the memory: from here on the peer cannot access it (RFC 8166 §4.4.1). If an invalidation fails, this waits
+  // for the end of the connection (§4.5.4).
   PostInvalidations(attempt);
   connection_.LogState(xid, "{}, invalidating {} regions", outcome ? "reply" : "no reply", attempt.regions.size());
   co_await attempt.work;
@@ -113,7 +114,7 @@ void Requester::OfferCall(Attempt& attempt, rpc::Message& call) {
   if (attempt.plan.long_call) {
     Slice stream = call.stream;
     if (const size_t size = PayloadSize(call, reduced); size != stream.size()) {
-      // Short payloads travel in the stream: the only ones that are ever copied.
+      // Short payloads travel in the stream. These are the only payloads that are copied.
       BufferRef buffer = connection_.buffers().Allocate(size);
       rdma::Gather pieces;
       AppendPayload(call, reduced, pieces);
@@ -129,11 +130,11 @@ void Requester::OfferCall(Attempt& attempt, rpc::Message& call) {
     reads.push_back({0, Register(attempt, stream.bytes(), rdma::Access::kRemoteRead)});
   }
   if (attempt.plan.reduce_from == CallPlan::kNone) return;
-  size_t before = 0;  // octets of the items so far: positions count in the unreduced stream
+  size_t before = 0;  // octets of the previous items; positions refer to the unreduced stream
   for (size_t n = 0; n < call.items.size(); ++n) {
     const xdr::Item& item = call.items[n];
     if (reduced(n)) {
-      // Without padding (§3.4.5.2).
+      // The chunk has no padding (§3.4.5.2).
       reads.push_back({static_cast<uint32_t>(item.offset + before),
                        Register(attempt, item.data.bytes(), rdma::Access::kRemoteRead)});
     }
@@ -170,7 +171,8 @@ void Requester::OfferReply(Attempt& attempt, const rpc::ReplyShape& shape) {
 }
 
 Segment Requester::Register(Attempt& attempt, ConstBytes memory, rdma::Access access) {
-  // What is registered for reading is only read, although the interface has one type of memory for both.
+  // The interface has one type of memory for reading and for writing. The peer only reads memory that is registered for
+  // reading.
   Bytes bytes(const_cast<std::byte*>(memory.data()), memory.size());
   attempt.regions.push_back(connection_.endpoint().Register(bytes, access));
   return attempt.regions.back()->Segment(0, memory.size());
@@ -199,21 +201,22 @@ void Requester::HandleReply(Received message) {
   heard_ = true;
   const FixedHeader fixed = message.header.fixed;
   if (!pending_.Contains(fixed.xid)) return;
-  // RFC 8166 §4.5: a faulty reply is passed over in silence.
+  // RFC 8166 §4.5: ignore a malformed reply.
   if (fixed.procedure == Procedure::kMsg && XidOf(message.payload()) != fixed.xid) return;
 
   Attempt* attempt = pending_.Remove(fixed.xid);
   credits_.HandleAnswered(fixed.credits);
   PassCreditsOn();
-  if (!attempt) return;  // given up, its memory fenced
-  // Also where the reply did not fit: the types bound each reply, so that more room would not help (RFC 8267 §3.1).
+  if (!attempt) return;  // its caller has given it up, and its memory is fenced
+  // An error also means that the reply did not fit. More room would not help, because the types limit each reply (RFC
+  // 8267 §3.1).
   const bool error = fixed.procedure == Procedure::kError;
   attempt->outcome.Set(error ? Outcome(std::unexpected(CallError::kRefused)) : Outcome(std::move(message)));
 }
 
 void Requester::PostInvalidations(Attempt& attempt) {
   for (const std::unique_ptr<rdma::MemoryRegion>& region : attempt.regions) {
-    // Invalid already: the peer's Send with Invalidate did it (RFC 8797 §4.1), or the connection is lost.
+    // A region is already invalid after the peer's Send with Invalidate (RFC 8797 §4.1), or if the connection is lost.
     if (region->valid()) connection_.endpoint().PostInvalidate(attempt.work.Add(), *region);
   }
 }
@@ -279,7 +282,7 @@ void Requester::HandleLost() {
   });
   pending_.Clear();
   if (ticker_) ticker_->Cancel();
-  // From here on new calls fail at once: whatever a caller does when it is resumed changes nothing in these lists.
+  // From here on, new calls fail at once. Callers that resume now therefore cannot change these lists.
   waiting_.Close();
   for (Attempt* attempt : attempts) attempt->outcome.Set(std::unexpected(CallError::kDisconnected));
 }
@@ -325,7 +328,7 @@ Task<void> Requester::Probe() {
   rpc::Xid xid(last_xid_.value() + kXidDistance);
   while (pending_.Contains(xid)) xid = rpc::Xid(xid.value() + 1);
   rpc::Message call = options_.health.probe(connection_.buffers(), xid);
-  Attempt attempt;  // as planned by default: a short message, and room for a short reply
+  Attempt attempt;  // the default plan: a short call and a short reply
   credits_.HandleSent();
   Begin(attempt, call, {});
   co_await attempt.outcome;

@@ -1,4 +1,5 @@
-// The side that calls: RFC 8166 §3.5, §4; RFC 8267 §3, §6.7.2. One coroutine per call, Call(), is the call's whole life.
+// The requester of a connection: it sends calls, offers memory for their chunks and returns their replies (RFC 8166
+// §3.5, §4, RFC 8267 §3, §6.7.2). The coroutine Call() runs once per call, from its start until its memory is fenced.
 #pragma once
 
 #include <cstdint>
@@ -19,76 +20,78 @@
 
 namespace penstock::rpcrdma {
 
-// Whether the peer is still there: RFC 8267 §6.7.2.
+// Detects a peer that has stopped: RFC 8267 §6.7.2.
 struct HealthCheck {
-  // Makes a call with this XID that every server answers at once, briefly, and without doing anything: procedure 0 of a
-  // program. Where there is such a function, one credit is kept for it, of two or more. Empty: no checks.
+  // Makes a probe with this XID. A probe is a call with a short reply and no effect, such as procedure 0 of a program.
+  // If this function is set and there are two or more credits, one is reserved for probes. Empty: no checks.
   std::function<rpc::Message(BufferPool&, rpc::Xid)> probe;
-  // When no reply has come for this long (and up to a quarter more), whether calls are under way or not, a probe is sent.
+  // The requester sends a probe when no reply has arrived for this time (and up to a quarter more), even without calls.
   Duration after = std::chrono::seconds(15);
-  // When still none comes for this long, the connection is ended.
+  // The requester ends the connection when no reply has arrived for this time after the probe.
   Duration limit = std::chrono::seconds(15);
-  // A peer that grants one credit cannot be probed while a call has it (RFC 8166 §3.3.1), and that call may be slow. Then the
-  // connection is ended only when no reply has come for this long. Before, what is below notices that a peer has vanished
-  // (TCP's keep-alive, the retries of an adapter), and RequesterOptions::call_timeout that one hangs.
+  // A requester with only one credit cannot send a probe while a call uses the credit (RFC 8166 §3.3.1), and that call
+  // may be slow. It then ends the connection only when no reply has arrived for this time. Until then, the lower layers
+  // detect a peer that has vanished (TCP's keep-alive, the retries of an adapter), and RequesterOptions::call_timeout
+  // detects one that hangs.
   Duration patience = std::chrono::minutes(5);
 };
 
 struct RequesterOptions {
-  uint32_t credits = 64;    // asked for; so many receives are posted for replies
-  size_t min_chunk = 4096;  // payloads of so many octets move by RDMA even where they would fit inline
-  bool chunks = true;       // false: short messages only (RFC 8167 §5.3)
-  // A call that has no reply after this time (and up to a quarter more) has failed with kTimedOut. Zero: waits for ever.
+  uint32_t credits = 64;    // the number to request; as many receives are posted for replies
+  size_t min_chunk = 4096;  // payloads of at least this size move by RDMA, even if they would fit inline
+  bool chunks = true;       // false: only short messages (RFC 8167 §5.3)
+  // A call without a reply fails with kTimedOut after this time (and up to a quarter more). Zero: no limit.
   Duration call_timeout = Duration::zero();
   HealthCheck health = {};
 };
 
 class Requester : public rpc::Channel {
  public:
-  // `connection` outlives the requester.
+  // `connection` must outlive the requester.
   Requester(Connection& connection, const RequesterOptions& options);
   ~Requester() override;
 
-  // While the call is under way the peer may read the call's payloads and write to the sinks' destinations. Before this
-  // returns, whatever the result, all of that memory is fenced: invalidated by the peer or by us, or the connection is lost.
-  // The XID of a call that was cancelled or has timed out stays in use until the connection ends.
+  // Sends a call and returns its reply. While the call is under way, the peer may read the call's payloads and write to
+  // the destinations of the sinks. Before Call() returns, with any result, all of that memory is fenced: either side
+  // has invalidated it, or the connection is lost. The XID of a call that was cancelled or has timed out stays in use
+  // until its late reply or the end of the connection.
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
 
-  // Ends a call that has been sent with kCancelled; does nothing to one that is not under way. Should the peer still
-  // access its memory, then that is refused, which costs the connection. The credit comes back with the late reply.
+  // Ends a sent call with kCancelled. Does nothing if no such call is under way. If the peer accesses the memory of the
+  // call later, the access fails and ends the connection. The credit returns with the late reply.
   void Cancel(rpc::Xid xid);
 
-  // May change at any time: the next calls say so.
+  // May be called at any time. The next calls request the new number.
   void set_credits(uint32_t credits);
   const RequesterCredits& credits() const { return credits_; }
 
-  // For the connection.
+  // The connection calls these functions.
   void HandleReply(Received message);
   void HandleLost();
   bool Expects(rpc::Xid xid) const { return pending_.Contains(xid); }
 
  private:
-  // What came of a call that was sent.
+  // The outcome of a call that was sent.
   using Outcome = Result<Received, rpc::CallError>;
 
-  // A call on its way. Lives in the frame of Call().
+  // A call under way. It lives in the frame of Call().
   struct Attempt {
     Header header;
     CallPlan plan;
     std::vector<std::unique_ptr<rdma::MemoryRegion>> regions;
-    std::vector<Slice> sinks;          // memory of the Write chunks
-    std::vector<BufferRef> arguments;  // memory of ours in Read chunks
+    std::vector<Slice> sinks;          // the memory of the Write chunks
+    std::vector<BufferRef> arguments;  // buffers of this requester behind Read chunks
     Slice reply_chunk;
     WorkBatch work;
     OneShot<Outcome> outcome;
-    uint64_t sent_at = 0;  // in ticks
+    uint64_t sent_at = 0;  // the tick
   };
 
   void Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
   void OfferCall(Attempt& attempt, rpc::Message& call);
   void OfferReply(Attempt& attempt, const rpc::ReplyShape& shape);
   Segment Register(Attempt& attempt, ConstBytes memory, rdma::Access access);
-  // Offers memory and sends the call, whose credit is taken.
+  // Registers memory and sends the call. The caller has already taken a credit.
   void Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
   void PostCall(Attempt& attempt, const rpc::Message& call);
   void PostInvalidations(Attempt& attempt);
@@ -111,16 +114,17 @@ class Requester : public rpc::Channel {
   PendingCalls<Attempt> pending_;
   struct Nothing {};
   WaitQueue<Nothing> waiting_;
-  // Time, coarse: in quarters of the shortest of the limits. Runs only while there is something to be watched.
+  // A coarse clock. A tick is a quarter of the shortest limit. The ticker runs only while there are calls or health to
+  // watch.
   const Duration tick_;
   std::unique_ptr<Timer> ticker_;
   bool ticking_ = false;
   uint64_t ticks_ = 0;
   // For the health check.
   rpc::Xid last_xid_{};
-  bool heard_ = false;  // something, since the last tick
-  uint64_t heard_at_ = 0;
-  std::optional<uint64_t> probed_at_;  // and nothing was heard since
+  bool heard_ = false;                 // a reply has arrived since the last tick
+  uint64_t heard_at_ = 0;              // the tick of the last reply
+  std::optional<uint64_t> probed_at_;  // the tick of a probe, if no reply has arrived since
 };
 
 }  // namespace penstock::rpcrdma

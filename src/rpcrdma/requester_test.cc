@@ -1,4 +1,4 @@
-// A requester, whole, against replies made by hand.
+// Tests of a complete requester against replies that the tests make by hand.
 #include "rpcrdma/requester.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using rpc::CallError;
 constexpr uint32_t kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError = 4;
 constexpr uint32_t kXid = 0x1234;
 
-// The client of a Rig, connected to a bare endpoint.
+// Connects the client of a Rig to a bare endpoint, which the test uses as the server.
 class RequesterTest : public testing::Test {
  protected:
   void Connect(PrivateData data = {true, 4096, 4096}) {
@@ -36,7 +36,7 @@ class RequesterTest : public testing::Test {
     rig_.Finish();
   }
 
-  // A call, and its header as it arrives.
+  // Starts a call. Returns its header as the endpoint receives it.
   Header Begin(const TestCall& call, CallResult& result, std::optional<rpc::ReplyShape> shape = {}) {
     calls_.clear();
     Spawn(
@@ -70,7 +70,7 @@ class RequesterTest : public testing::Test {
 
   Rig rig_;
   std::unique_ptr<rdma::Endpoint> endpoint_;
-  std::vector<ByteVector> calls_;  // as they arrive
+  std::vector<ByteVector> calls_;  // the messages received, in order
 
  private:
   Task<void> AcceptTask(rdma::Listener& listener, PrivateData data) {
@@ -87,7 +87,7 @@ class RequesterTest : public testing::Test {
   }
 };
 
-TEST_F(RequesterTest, ACallWithoutChunks) {
+TEST_F(RequesterTest, SendsACallWithoutChunksAsOneMessage) {
   Connect();
   CallResult result;
   Begin({.xid = kXid}, result);
@@ -98,13 +98,13 @@ TEST_F(RequesterTest, ACallWithoutChunks) {
   EXPECT_EQ(rig_.client->requester().credits().granted(), 10u);
 }
 
-TEST_F(RequesterTest, WhatACallOffers) {
+TEST_F(RequesterTest, OffersChunksForArgumentsAndResults) {
   Connect();
   CallResult result;
   Header call = Begin({.xid = kXid, .arguments = {5001, 5}, .reply_filler = 9000, .results = {0, 6001, 10, 0}}, result);
   ASSERT_EQ(call.chunks.reads.size(), 1u);
   EXPECT_EQ(call.chunks.reads[0].position % 4, 0u);
-  EXPECT_EQ(call.chunks.reads[0].target.length, 5001u) << "without padding";
+  EXPECT_EQ(call.chunks.reads[0].target.length, 5001u) << "the chunk has no padding";
   ASSERT_EQ(call.chunks.writes.size(), 3u);
   EXPECT_TRUE(call.chunks.writes.chunk(0).empty());
   EXPECT_EQ(TotalLength(std::as_const(call.chunks.writes).chunk(1)), 6001u);
@@ -116,8 +116,8 @@ TEST_F(RequesterTest, WhatACallOffers) {
   EXPECT_EQ(result->error(), CallError::kDisconnected);
 }
 
-// RFC 8166 §3.5.3: the stream at position zero, and items at positions of the unreduced stream (§3.4.5).
-TEST_F(RequesterTest, ALongCallAndItsArgumentsAreOfferedAtTheirPositions) {
+// RFC 8166 §3.5.3: the stream is at position zero. The positions of the items refer to the unreduced stream (§3.4.5).
+TEST_F(RequesterTest, OffersALongCallAndItsArgumentsAtTheirPositions) {
   Connect();
   CallResult result;
   const TestCall call{.xid = kXid, .filler = 9000, .arguments = {5001, 6000}};
@@ -137,7 +137,7 @@ TEST_F(RequesterTest, ALongCallAndItsArgumentsAreOfferedAtTheirPositions) {
 }
 
 // RFC 8166 §3.3.3
-TEST_F(RequesterTest, OnlyOneCallGoesOutBeforeTheFirstReply) {
+TEST_F(RequesterTest, SendsOnlyOneCallBeforeTheFirstReply) {
   Connect();
   std::vector<CallResult> results(3);
   for (uint32_t i = 0; i < 3; ++i) rig_.Begin({.xid = kXid + i}, results[i]);
@@ -149,8 +149,8 @@ TEST_F(RequesterTest, OnlyOneCallGoesOutBeforeTheFirstReply) {
   ASSERT_TRUE(rig_.world.RunUntil([&] { return results[1].has_value() && results[2].has_value(); }));
 }
 
-// RFC 8166 §4.3.2.2: it may have been written to.
-TEST_F(RequesterTest, WhatWasWrittenToAnUnusedChunkIsNoResult) {
+// RFC 8166 §4.3.2.2: a responder may have written to a chunk that it returns as unused.
+TEST_F(RequesterTest, IgnoresOctetsInAnUnusedChunk) {
   Connect();
   CallResult result;
   ByteVector destination(5000, std::byte{0xaa});
@@ -166,44 +166,44 @@ TEST_F(RequesterTest, WhatWasWrittenToAnUnusedChunkIsNoResult) {
   EXPECT_TRUE(IsReplyTo({.xid = kXid, .results = {0}}, **result));
 }
 
-// RFC 8166 §4.5: passed over in silence, credits included (RFC 8167 §4.1); the call goes on.
-TEST_F(RequesterTest, RepliesThatCannotBeUnderstoodAreDiscarded) {
+// RFC 8166 §4.5: the requester ignores them and also their credits (RFC 8167 §4.1). The call continues.
+TEST_F(RequesterTest, DiscardsMalformedReplies) {
   Connect();
   CallResult result;
   Begin({.xid = kXid}, result);
   for (const ByteVector& message : {
-           Words({kXid, 1, 10, kMsg, 0, 0}),                            // too short
-           Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}),          // version
+           Words({kXid, 1, 10, kMsg, 0, 0}),                            // too short for a header
+           Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}),          // unknown version
            Words({kXid, 2, 10, kError, 1, 1, 1}),                       //
            Words({kXid, 1, 10, kMsgp, 0, 0, 0, 0, 0, kXid, 1, 0, 0}),   //
            Words({kXid, 1, 10, kDone, 0, 0, 0}),                        //
            Words({kXid, 1, 10, 7, 0, 0, 0, kXid, 1, 0, 0}),             //
            Words({kXid, 1, 10, kMsg, 0, 0, 2, kXid, 1, 0, 0}),          //
            Words({kXid, 1, 10, kMsg, 0, 0, 0}),                         //
-           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),      // another XID in its stream
+           Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),      // the stream has another XID
            Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 0, 0, 0}),          // a call
            Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 2, 0, 0}),          // neither call nor reply
            Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid}),                   //
            Words({kXid, 1, 10, kNomsg, 0, 0, 0}),                       //
            Words({kXid, 1, 10, kError, 3, 0, 0}),                       // unknown error
            Words({kXid, 1, 10, kError, 1, 1}),                          //
-           Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),  // nobody has asked
+           Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1, 0, 0}),  // no call has this XID
            Words({kXid + 1, 1, 10, kError, 2}),
        }) {
     Send(message);
-    ASSERT_FALSE(result) << "discarded";
+    ASSERT_FALSE(result) << "the requester must discard the message";
     ASSERT_FALSE(rig_.client->lost());
   }
   EXPECT_EQ(calls_.size(), 1u) << "a requester sends no errors";
   EXPECT_EQ(rig_.client->requester().credits().granted(), 1u);
   Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   ASSERT_TRUE(result && *result);
-  // And once more: a reply that was had already.
+  // Send the same reply again.
   Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
 }
 
-TEST_F(RequesterTest, ErrorsEndTheCall) {
+TEST_F(RequesterTest, AnErrorReplyEndsTheCall) {
   Connect();
   for (const ByteVector& error : {Words({kXid, 1, 10, kError, 2}), Words({kXid, 1, 10, kError, 1, 2, 3})}) {
     CallResult result;
@@ -215,7 +215,7 @@ TEST_F(RequesterTest, ErrorsEndTheCall) {
   }
 }
 
-TEST_F(RequesterTest, ListsThatAreNotTheOfferedOnesEndTheCall) {
+TEST_F(RequesterTest, AReplyWithOtherChunkListsEndsTheCall) {
   Connect();
   const TestCall call{.xid = kXid, .reply_filler = 9000, .results = {6000}};
   for (void (*change)(Header&) : {
@@ -245,7 +245,7 @@ TEST_F(RequesterTest, ListsThatAreNotTheOfferedOnesEndTheCall) {
     const bool has_payload = reply.fixed.procedure == Procedure::kMsg;
     const bool is_call = !reply.chunks.reads.empty();
     Send(Reply(reply.fixed.procedure, reply.chunks, has_payload ? Words({kXid, 1, 0, 0}) : ByteVector()));
-    if (is_call) {  // and nobody here takes calls
+    if (is_call) {  // the requester ignores calls
       ASSERT_FALSE(result);
       rig_.client->requester().Cancel(rpc::Xid(kXid));
       rig_.world.RunFor(std::chrono::milliseconds(10));
@@ -259,7 +259,7 @@ TEST_F(RequesterTest, ListsThatAreNotTheOfferedOnesEndTheCall) {
   }
 }
 
-TEST_F(RequesterTest, ALongReplyBeginsWithItsXid) {
+TEST_F(RequesterTest, ChecksTheXidOfALongReply) {
   Connect();
   for (uint32_t xid : {kXid, kXid + 1}) {
     CallResult result;
@@ -279,30 +279,30 @@ TEST_F(RequesterTest, ALongReplyBeginsWithItsXid) {
   }
 }
 
-// A procedure with a result that is not DDP-eligible, string name<>, and behind it, where the name is not empty, one that
-// is, opaque data<>.
+// A procedure with two results: string name<>, which is not DDP-eligible, and opaque data<>, which is. The second
+// result follows only if the name is not empty.
 struct NameAndData {
   static constexpr uint32_t kProgram = 400'000, kVersion = 1, kNumber = 1;
 };
 
-// RFC 8166 §6.1: the error is for good, and other calls go on.
-TEST_F(RequesterTest, AReplyThatReducesWhatIsNotDdpEligibleEndsItsCallWithAnError) {
+// RFC 8166 §6.1: the call fails permanently. Other calls continue.
+TEST_F(RequesterTest, RejectsAReplyThatReducesAnIneligibleResult) {
   Connect();
   rpc::Client client(*rig_.client, rig_.client_provider->buffers(), rpc::Xid(kXid));
   const ByteVector name = Pattern(8, 1), data = Pattern(5000, 2);
   const ByteVector accepted = Words({1, 0, 0, 0, 0});
   struct Case {
-    ByteVector stream;  // behind the reply's header
+    ByteVector stream;  // after the RPC header of the reply
     ByteVector placed;
     bool good = false;
   };
   uint32_t xid = kXid;
   for (const Case& each : {
            Case{Concat({Words({8}), name, Words({5000})}), data, true},
-           Case{Concat({Words({8, 8}), name}), name},                     // the name is in the chunk, the data are not
-           Case{Words({8, 5000}), Concat({name, data})},                  // both are
-           Case{Concat({Words({8}), name, Words({0})}), Pattern(12, 3)},  // no data; something else is
-           Case{Words({0}), name},                                        // there is nothing else
+           Case{Concat({Words({8, 8}), name}), name},                     // the chunk has the name instead of the data
+           Case{Words({8, 5000}), Concat({name, data})},                  // the chunk has both
+           Case{Concat({Words({8}), name, Words({0})}), Pattern(12, 3)},  // the data are empty, but the chunk is not
+           Case{Words({0}), name},  // the reply has no data, but the chunk has octets
            Case{Concat({Words({8}), name, Words({5000})}), data, true},
        }) {
     calls_.clear();
@@ -337,7 +337,7 @@ TEST_F(RequesterTest, AReplyThatReducesWhatIsNotDdpEligibleEndsItsCallWithAnErro
   }
 }
 
-TEST_F(RequesterTest, TheRightHandleInvalidatedByThePeer) {
+TEST_F(RequesterTest, AcceptsRemoteInvalidation) {
   Connect();
   CallResult result;
   TestCall call{.xid = kXid, .arguments = {5000}, .results = {5000}};
@@ -352,7 +352,7 @@ TEST_F(RequesterTest, TheRightHandleInvalidatedByThePeer) {
 }
 
 // RFC 8166 §4.5.4
-TEST_F(RequesterTest, MemoryThatCannotBeInvalidatedEndsTheConnectionBeforeTheCallReturns) {
+TEST_F(RequesterTest, AFailedInvalidationEndsTheConnectionBeforeTheCallReturns) {
   Connect();
   CallResult result;
   TestCall call{.xid = kXid, .arguments = {5000}, .results = {5000}};
@@ -368,11 +368,11 @@ TEST_F(RequesterTest, MemoryThatCannotBeInvalidatedEndsTheConnectionBeforeTheCal
   ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
   EXPECT_TRUE(rig_.client->lost());
   EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
-  ASSERT_TRUE(*result) << "the reply was there before";
+  ASSERT_TRUE(*result) << "the reply had arrived before";
   EXPECT_TRUE(IsReplyTo(call, **result));
 }
 
-TEST_F(RequesterTest, MemoryOfACancelledCallIsOutOfReach) {
+TEST_F(RequesterTest, CancelFencesTheMemoryOfTheCall) {
   Connect();
   CallResult result;
   ByteVector destination(5000, std::byte{0xaa});
@@ -384,14 +384,14 @@ TEST_F(RequesterTest, MemoryOfACancelledCallIsOutOfReach) {
   ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
   EXPECT_EQ(result->error(), CallError::kCancelled);
   EXPECT_EQ(rig_.network.stats().unfenced_regions, 0u);
-  // The caller has its memory back. A responder that knows nothing of it is refused, and the connection ends.
+  // The caller owns its memory again. The responder does not know that. Its access fails and ends the connection.
   destination.assign(5000, std::byte{0xaa});
   Write(reply.chunks.writes.chunk(0)[0], ResultOctets(kXid, 0, 5000));
   ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.client->lost(); }));
   EXPECT_EQ(destination, ByteVector(5000, std::byte{0xaa}));
 }
 
-TEST_F(RequesterTest, AFloodOfRepliesHarmsNobody) {
+TEST_F(RequesterTest, SurvivesAFloodOfUnexpectedReplies) {
   Connect();
   CallResult result;
   Begin({.xid = kXid}, result);
@@ -399,11 +399,11 @@ TEST_F(RequesterTest, AFloodOfRepliesHarmsNobody) {
   EXPECT_FALSE(result);
   Send(Words({kXid, 1, 0, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
   ASSERT_TRUE(result && *result);
-  EXPECT_EQ(rig_.client->requester().credits().limit(), 1u) << "a grant of zero is one";
+  EXPECT_EQ(rig_.client->requester().credits().limit(), 1u) << "a grant of zero counts as one";
 }
 
-// RFC 8267 §6.7.2: what was refused is not to be sent again; what has no answer is.
-TEST_F(RequesterTest, AnErrorBeforeADisconnectIsTheAnswer) {
+// RFC 8267 §6.7.2: after a disconnect, a client repeats the calls without a reply, but not the refused ones.
+TEST_F(RequesterTest, AnErrorReplyBeforeADisconnectEndsOnlyItsOwnCall) {
   Connect();
   CallResult first, second;
   Begin({.xid = kXid}, first);
@@ -437,7 +437,7 @@ class HealthTest : public RequesterTest {
     Connect();
   }
   void Answer(uint32_t xid, uint32_t credits) { Send(Words({xid, 1, credits, kMsg, 0, 0, 0, xid, 1, 0, 0})); }
-  // One call is answered, and grants `credits`.
+  // Completes one call, whose reply grants `credits`.
   void Grant(uint32_t credits) {
     CallResult result;
     Begin({.xid = kXid - 1}, result);
@@ -446,7 +446,7 @@ class HealthTest : public RequesterTest {
     calls_.clear();
   }
   uint32_t XidOfCall(size_t n) const { return LoadBig<uint32_t>(calls_.at(n).data()); }
-  // What the peer receives of `count` calls within a second.
+  // Starts `count` calls. Returns the number of messages that the peer receives within a second.
   size_t Arriving(uint32_t count, std::vector<CallResult>& results) {
     results.resize(count);
     for (uint32_t i = 0; i < count; ++i) rig_.Begin({.xid = kXid + i}, results[i]);
@@ -455,12 +455,12 @@ class HealthTest : public RequesterTest {
   }
 };
 
-TEST_F(HealthTest, AHungPeerIsNoticed) {
+TEST_F(HealthTest, DisconnectsAHungPeer) {
   Grant(10);
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(2, results), 2u);
   rig_.world.RunFor(seconds(18));
-  ASSERT_EQ(calls_.size(), 3u) << "a probe";
+  ASSERT_EQ(calls_.size(), 3u) << "the third message is a probe";
   EXPECT_FALSE(rig_.client->lost());
   rig_.world.RunFor(seconds(10));
   EXPECT_TRUE(rig_.client->lost());
@@ -468,13 +468,13 @@ TEST_F(HealthTest, AHungPeerIsNoticed) {
   for (CallResult& result : results) EXPECT_EQ(result->error(), CallError::kDisconnected);
 }
 
-// There is no credit for a probe, and it may be that the peer is busy.
-TEST_F(HealthTest, APeerOfOneCreditIsNotDisconnectedForASlowCall) {
+// The requester has no credit for a probe, and the peer may just be busy.
+TEST_F(HealthTest, KeepsAPeerWithOneCreditDuringASlowCall) {
   Grant(1);
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(2, results), 1u);
   rig_.world.RunFor(seconds(150));
-  EXPECT_EQ(calls_.size(), 1u) << "no probe above the credits";
+  EXPECT_EQ(calls_.size(), 1u) << "a probe would exceed the credits";
   ASSERT_FALSE(rig_.client->lost());
   Answer(kXid, 1);
   ASSERT_TRUE(results[0] && *results[0]);
@@ -484,7 +484,7 @@ TEST_F(HealthTest, APeerOfOneCreditIsNotDisconnectedForASlowCall) {
   EXPECT_TRUE(results[1] && *results[1]);
 }
 
-TEST_F(HealthTest, APeerOfOneCreditThatHangsIsNoticedInTheEnd) {
+TEST_F(HealthTest, DisconnectsAHungPeerWithOneCreditAfterTheLongerLimit) {
   Grant(1);
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(1, results), 1u);
@@ -494,18 +494,18 @@ TEST_F(HealthTest, APeerOfOneCreditThatHangsIsNoticedInTheEnd) {
   EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
 }
 
-TEST_F(HealthTest, APeerThatWasNeverHeardIsNoticedInTheEnd) {
+TEST_F(HealthTest, DisconnectsAPeerThatNeverRepliedAfterTheLongerLimit) {
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(1, results), 1u);
   rig_.world.RunFor(seconds(150));
-  EXPECT_EQ(calls_.size(), 1u) << "there is no credit for a probe";
+  EXPECT_EQ(calls_.size(), 1u) << "the requester has no credit for a probe";
   EXPECT_FALSE(rig_.client->lost());
   rig_.world.RunFor(seconds(55));
   EXPECT_TRUE(rig_.client->lost());
   EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
 }
 
-TEST_F(HealthTest, AnIdleConnectionIsProbedAndKept) {
+TEST_F(HealthTest, ProbesAndKeepsAnIdleConnection) {
   for (int i = 0; i < 20; ++i) {
     calls_.clear();
     rig_.world.RunFor(seconds(19));
@@ -516,12 +516,12 @@ TEST_F(HealthTest, AnIdleConnectionIsProbedAndKept) {
   EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
 }
 
-TEST_F(HealthTest, AnIdleConnectionWhosePeerHasGoneEnds) {
+TEST_F(HealthTest, DisconnectsAnIdlePeerThatDoesNotReply) {
   rig_.world.RunFor(seconds(30));
   EXPECT_TRUE(rig_.client->lost());
 }
 
-TEST_F(HealthTest, ASlowCallIsWaitedForWhileThePeerAnswersProbes) {
+TEST_F(HealthTest, WaitsForASlowCallWhileThePeerAnswersProbes) {
   Grant(2);
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(1, results), 1u);
@@ -536,7 +536,7 @@ TEST_F(HealthTest, ASlowCallIsWaitedForWhileThePeerAnswersProbes) {
   ASSERT_TRUE(results[0] && *results[0]);
 }
 
-TEST_F(HealthTest, TheLastCreditIsKeptForTheProbe) {
+TEST_F(HealthTest, ReservesTheLastCreditForTheProbe) {
   Grant(3);
   std::vector<CallResult> results;
   EXPECT_EQ(Arriving(5, results), 2u);
@@ -549,11 +549,11 @@ TEST_F(HealthTest, TheLastCreditIsKeptForTheProbe) {
   for (uint32_t i = 0; i < 5; ++i) {
     Answer(kXid + i, 3);
     EXPECT_TRUE(results[i] && *results[i]) << i;
-    EXPECT_LE(calls_.size() - i - 2, 2u) << "unanswered";
+    EXPECT_LE(calls_.size() - i - 2, 2u) << "calls without a reply";
   }
 }
 
-TEST_F(HealthTest, WithASingleCreditCallsGoOn) {
+TEST_F(HealthTest, ASingleCreditServesBothCallsAndProbes) {
   Grant(1);
   std::vector<CallResult> results;
   EXPECT_EQ(Arriving(3, results), 1u);
@@ -563,7 +563,7 @@ TEST_F(HealthTest, WithASingleCreditCallsGoOn) {
   }
   calls_.clear();
   rig_.world.RunFor(seconds(19));
-  ASSERT_EQ(calls_.size(), 1u) << "idle: the credit is free for a probe";
+  ASSERT_EQ(calls_.size(), 1u) << "without calls, the credit is free for a probe";
   Answer(XidOfCall(0), 1);
   EXPECT_FALSE(rig_.client->lost());
 }

@@ -50,27 +50,28 @@ void Responder::EndCall() {
 }
 
 void Responder::HandleCall(Received message) {
-  if (!TakesAnswers()) return;
+  if (!ReceivesReplies()) return;
   if (IsRefused(message.header)) {
-    log::debug("call {:08x} refused: its memory could not be reached before", message.header.fixed.xid.value());
+    log::debug("call {:08x} refused: its memory was not accessible before", message.header.fixed.xid.value());
     Spawn(SendError(message.header.fixed, ErrorCode::kChunk));
     return;
   }
-  if (stopping_) return;  // the requester sends it again to whoever comes after us
+  if (stopping_) return;  // the requester sends the call again on its next connection
   if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
   Spawn(Serve(std::move(message)));
 }
 
 void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
-  if (TakesAnswers()) Spawn(SendError(fixed, error == HeaderError::kVersion ? ErrorCode::kVersion : ErrorCode::kChunk));
+  if (ReceivesReplies())
+    Spawn(SendError(fixed, error == HeaderError::kVersion ? ErrorCode::kVersion : ErrorCode::kChunk));
 }
 
-// Credits alone do not bound what is queued for a peer that never receives: an answer that is posted gives its credit back.
-// One that keeps to its credits has seen the answer to each call but the last credits_.receives_needed(); as many again may
-// have left without our knowing yet.
-bool Responder::TakesAnswers() {
+// Credits alone do not limit the replies that are queued for a peer that never receives: a posted reply gives its
+// credit back. A peer that respects its credits has received all replies except those to its last
+// credits_.receives_needed() calls. As many more replies may have left without a completion so far.
+bool Responder::ReceivesReplies() {
   if (replies_queued_ < 2 * credits_.receives_needed()) return true;
-  connection_.Disconnect("the peer does not take its answers");
+  connection_.Disconnect("the peer does not receive its replies");
   return false;
 }
 
@@ -96,10 +97,11 @@ Task<void> Responder::Serve(Received message) {
   connection_.LogState(request.xid, "received, {} octets, {} Read segments, {} Write chunks{}", message.bytes.size(),
                        header.chunks.reads.size(), header.chunks.writes.size(),
                        header.chunks.has_reply ? ", a Reply chunk" : "");
-  // Reassemble: the Payload stream from the Send or the position-zero chunk, the items from the other Read chunks.
+  // Reassemble the call. Its stream is in the Send or in the position-zero chunk; its items are in the other Read
+  // chunks.
   rpc::Message call;
   if (request.procedure == Procedure::kMsg) call.stream = message.payload();
-  if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported here");
+  if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported on this connection");
   if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {
     if (peer_.order) place.emplace(peer_.order->Enter(request.xid));
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
@@ -118,8 +120,8 @@ Task<void> Responder::Serve(Received message) {
   }
   message.bytes = {};
   // RFC 8166 §4.5.2
-  if (!BeginsWith(call.stream, request.xid)) co_return refuse("its XID is another in its stream");
-  // What says that it is something else is passed over in silence: nobody waits for a reply to it.
+  if (!BeginsWith(call.stream, request.xid)) co_return refuse("its header and its stream have different XIDs");
+  // Ignore a message that is not a call. Its sender does not wait for a reply.
   if (rpc::DirectionOf(call.stream.bytes()) != rpc::Direction::kCall) co_return;
 
   bool ready = queued_octets_ <= options_.max_queued_octets;
@@ -129,22 +131,23 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   pulled.GiveBack();
-  HandleRoom();  // also after a call without chunks: the connection's own memory may have become free meanwhile
+  // Also after a call without chunks: memory of the connection's own account may have become free meanwhile.
+  HandleRoom();
   if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) (void)co_await AwaitQueueRoom(request.xid);
   WorkBatch work;
   if (!connection_.lost() && !CanSend(reply)) co_return;
-  // The buffers of small calls, and what executes them, are not counted: there are no more of them than credits, and what they
-  // had would be missing for the calls that they may have to wait for.
+  // Count the memory of the reply, but not the buffers and the execution of small calls. Credits limit their number.
+  // And if they took memory, the calls that they may have to wait for could lack it.
   const size_t held = reply.memory();
   const CountedMemory counted = CountMemory(held);
   if (!connection_.lost() && !PostReply(reply, std::move(header), work))
-    co_return refuse("its chunks cannot take the reply");
+    co_return refuse("the reply does not fit into its chunks");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
   const QueuedReply queued = QueueReply(held);
   unanswered.GiveBack();
   place.reset();
-  co_await work;  // what is borrowed in `reply` is free again
+  co_await work;  // until then, `reply` must keep the memory that it borrows
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
   Remember(key, work);
 }
@@ -162,7 +165,7 @@ void Responder::HandleReplySent(size_t octets) {
 }
 
 Task<bool> Responder::AwaitQueueRoom(rpc::Xid xid) {
-  connection_.LogState(xid, "waiting for the peer to take replies");
+  connection_.LogState(xid, "waiting for the peer to receive replies");
   co_return co_await queue_room_.Wait({});
 }
 
@@ -255,8 +258,9 @@ bool Responder::MustLoad(const rpc::Message& reply) const {
   return !connection_.endpoint().limits().file_data && std::ranges::any_of(reply.items, is_file);
 }
 
-// RFC 8166 §4.5.4: without a reply the requester would wait for it, and for the credit, for ever. Only the loss of the
-// connection tells it. Where the reply's file cannot be read, the call is answered with an error when it comes again.
+// RFC 8166 §4.5.4: a requester without a reply would wait for the reply and for its credit for ever. Only the loss of
+// the connection tells it. If the file of a reply cannot be read, the client sends the call again and then gets an
+// error reply.
 bool Responder::CanSend(rpc::Message& reply) {
   if (reply.empty()) {
     connection_.Disconnect("a call has no reply");
@@ -277,7 +281,7 @@ bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& wor
   if (!plan) return false;
   Header& header = plan->header;
 
-  // All Writes before the Send: then their bytes are in place when the Send is received (RFC 8166 §3.4.6).
+  // Post all Writes before the Send. Their data are then in place when the peer receives the Send (RFC 8166 §3.4.6).
   const WriteList& writes = header.chunks.writes;
   auto placed = [&writes](size_t n) { return IsPlaced(writes, n); };
   for (size_t n = 0; n < reply.items.size() && n < writes.size(); ++n) {
@@ -319,7 +323,8 @@ void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> 
 Task<void> Responder::SendError(FixedHeader request, ErrorCode error) {
   if (connection_.lost()) co_return;
   Connection::Activity activity(connection_);
-  // RFC 8166 §4.5: XID and version are those of the request, even if it is a version that we do not speak.
+  // RFC 8166 §4.5: the error has the XID and the version of the call, even if this responder does not support that
+  // version.
   Header header;
   header.fixed = {request.xid, request.version, credits_.Grant(request.credits), Procedure::kError};
   header.error = error;

@@ -1,4 +1,5 @@
-// The side that answers: RFC 8166 §3.5, §4. One coroutine per call, Serve(), is the call's whole life.
+// The responder of a connection: it receives calls, pulls their chunks, has them executed and returns their replies
+// (RFC 8166 §3.5, §4). The coroutine Serve() runs once per call, from its arrival until its reply has left.
 #pragma once
 
 #include <cstddef>
@@ -20,83 +21,89 @@
 namespace penstock::rpcrdma {
 
 struct ResponderOptions {
-  uint32_t credits = 64;             // calls of one connection that may be unanswered
-  size_t max_call_octets = 4 << 20;  // that a call may make us pull by its Read chunks; more is answered with ERR_CHUNK
-  size_t max_pulled_octets =
-      32 << 20;  // that all calls of a connection together may; more has to wait. At least as many
-  // Memory behind replies that the peer has not taken; above it calls have to wait. Files are sent from where they are.
+  uint32_t credits = 64;  // the most calls of one connection that may be without a reply
+  // The most octets in the Read chunks of one call. The reply to a longer call is ERR_CHUNK.
+  size_t max_call_octets = 4 << 20;
+  // The most octets of Read chunks for all calls of a connection at once; other calls wait. At least max_call_octets.
+  size_t max_pulled_octets = 32 << 20;
+  // The most memory behind replies that the peer has not received; above it, calls wait. File data do not count,
+  // because the provider sends them from the file.
   size_t max_queued_octets = 8 << 20;
-  bool chunks = true;  // false: a call with chunks is answered with ERR_CHUNK (RFC 8167 §5.3)
+  bool chunks = true;  // false: the reply to a call with chunks is ERR_CHUNK (RFC 8167 §5.3)
 };
 
 class Responder {
  public:
-  // All outlive the responder. `refused`: those of its clients' other connections; may be null. `memory`: null where none is
-  // counted. Its on_room leads to HandleRoom().
+  // All arguments must outlive the responder. `refused` is shared by the connections of a server; it may be null.
+  // `memory` is the account of this connection, or null if memory is not counted; its on_room callback must lead to
+  // HandleRoom().
   Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer, const ResponderOptions& options,
             RefusedCalls* refused = nullptr, rpc::MemoryBudget::Account* memory = nullptr);
 
-  // May change at any time: the next replies say so.
+  // May be called at any time. The next replies grant the new number.
   void set_credits(uint32_t credits);
   const ResponderCredits& credits() const { return credits_; }
 
-  // Takes no more calls, and disconnects when those that have been taken are answered.
+  // Accepts no more calls, and disconnects once every accepted call has its reply.
   void Stop();
 
-  // For the connection.
+  // The connection calls these functions.
   void HandleCall(Received message);
   void HandleBadHeader(const FixedHeader& fixed, HeaderError error);
-  // For the completion of each Read, before whoever waits for it goes on.
+  // Called for the completion of each Read, before its waiter resumes.
   void HandleReadDone() { reads_.HandleCompletion(); }
   void HandleLost();
-  // There may be memory for the calls that wait for some.
+  // Memory or room may have become free: resumes calls that wait for it.
   void HandleRoom();
 
  private:
-  // What a call's Read chunks need.
+  // The resources that the Read chunks of a call need.
   struct Room {
     size_t octets = 0;
-    size_t memory = 0;  // of the buffers that they are pulled into
+    size_t memory = 0;  // of the buffers for these octets
   };
 
   Task<void> Serve(Received message);
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);
-  // Whether the reply has data in files that the provider cannot send.
+  // True if the reply has file data, and the provider cannot send from files.
   bool MustLoad(const rpc::Message& reply) const;
-  // Brings the reply into the form that the provider can send. False where there is none to be sent: the connection ends.
+  // Loads file data if the provider cannot send from files. Returns false if there is no reply to send; the connection
+  // then ends.
   bool CanSend(rpc::Message& reply);
-  // False where the reply cannot be sent in the chunks that the call has offered. `call` is its header.
+  // Posts the Writes and the Send of the reply. `call` is the header of the call. Returns false if the reply does not
+  // fit into the chunks of the call.
   bool PostReply(const rpc::Message& reply, Header call, WorkBatch& work);
   void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work);
-  // Answers with RDMA_ERROR; done when it is sent.
+  // Replies with RDMA_ERROR. Completes when the Send has left.
   Task<void> SendError(FixedHeader request, ErrorCode error);
-  // True while the peer has not left more answers untaken than it could have calls unanswered.
-  bool TakesAnswers();
-  // RFC 8166 §4.5.3: a call whose memory the peer does not let us reach is remembered. See RefusedCalls.
+  // Returns true while the number of queued replies is plausible. Otherwise the peer does not receive its replies, and
+  // the connection ends.
+  bool ReceivesReplies();
+  // RFC 8166 §4.5.3: if the peer has refused an access to its memory, remembers the call. See RefusedCalls.
   void Remember(RefusedCalls::Key key, const WorkBatch& work);
   RefusedCalls::Key KeyOf(const Header& call) const;
   bool IsRefused(const Header& call) const;
 
-  // The accounts of the responder. Each Ticket gives its share back by the function beside it.
+  // The accounts of the responder. Each Ticket gives its share back with the function beside it.
   //
-  // A call that the connection's credits count. It ends when its reply is posted, or when it is certain that there is none.
+  // A call that counts against the credits. It ends when its reply is posted, or when it gets no reply.
   void EndCall();
   using UnansweredCall = Ticket<&Responder::EndCall>;
   static Room RoomFor(const ReadPlan& plan);
-  // Takes room for a call's chunks, for a PullRoom. False if there is not enough.
+  // Takes room for the chunks of a call, which a PullRoom gives back. Returns false if there is not enough.
   bool TakeRoom(const Room& room);
   void ReleaseRoom(Room room);
   using PullRoom = Ticket<&Responder::ReleaseRoom>;
-  // Memory that is in use whatever the limits say.
+  // Counts memory of a reply. It is in use already, so that no limit applies.
   void UncountMemory(size_t octets);
   using CountedMemory = Ticket<&Responder::UncountMemory>;
   CountedMemory CountMemory(size_t octets);
-  // A reply that is posted and has not left; `octets` of memory are behind it.
+  // Counts a reply that is posted and has not left. `octets` is the memory behind it.
   void HandleReplySent(size_t octets);
   using QueuedReply = Ticket<&Responder::HandleReplySent>;
   QueuedReply QueueReply(size_t octets);
-  // Where the peer has left too many replies untaken: until it has taken some. False where the connection is lost.
+  // Waits until the peer has received enough of its replies. Returns false if the connection is lost.
   Task<bool> AwaitQueueRoom(rpc::Xid xid);
 
   Connection& connection_;
@@ -109,8 +116,8 @@ class Responder {
   rpc::MemoryBudget::Account* const memory_;
   size_t pulled_octets_ = 0;
   WaitQueue<Room> room_;
-  uint32_t replies_queued_ = 0;  // that are posted and have not left
-  size_t queued_octets_ = 0;     // of memory, in those
+  uint32_t replies_queued_ = 0;  // replies that are posted and have not left
+  size_t queued_octets_ = 0;     // the memory behind them
   WaitQueue<std::monostate> queue_room_;
   bool stopping_ = false;
 };

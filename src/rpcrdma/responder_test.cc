@@ -1,4 +1,4 @@
-// A responder, whole, against calls made by hand. Each case says which answer it expects.
+// Tests of a complete responder against calls that the tests make by hand. Each case states the reply that it expects.
 #include "rpcrdma/responder.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError = 4;
 constexpr uint32_t kXid = 0x1234;
 
-// The server of a Rig, and a bare endpoint connected to it.
+// Connects a bare endpoint, which the test uses as the client, to the server of a Rig.
 class ResponderTest : public testing::Test {
  protected:
   explicit ResponderTest(rdma::sim::Options options = {}) : rig_(1, options) {}
@@ -44,7 +44,7 @@ class ResponderTest : public testing::Test {
                          .solicited = false,
                          .invalidate = {}});
   }
-  // The answers that come to `message`, after everything has calmed down.
+  // Sends `message`. Returns the messages that arrive within a second.
   std::vector<ByteVector> Answers(ConstBytes message) {
     received_.clear();
     Send(message);
@@ -56,7 +56,7 @@ class ResponderTest : public testing::Test {
     return regions_.back()->Segment(0, memory.size());
   }
 
-  // The stream of a call of TestHandler's protocol, payloads left out.
+  // The stream of a call to TestHandler, without payloads.
   ByteVector Stream(const TestCall& call) {
     rpc::Message message = EncodeCall(rig_.client_provider->buffers(), call);
     return {message.stream.bytes().begin(), message.stream.bytes().end()};
@@ -88,7 +88,7 @@ class ResponderTest : public testing::Test {
     EXPECT_EQ(Answers(message), std::vector<ByteVector>());
     EXPECT_FALSE(lost_);
   }
-  // The server is as it was: it answers a plain call.
+  // Checks that the server still replies to a plain call.
   void ExpectGoodHealth() {
     std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, {}, Stream({.xid = 0x77}), 0x77));
     ASSERT_EQ(answers.size(), 1u);
@@ -116,12 +116,12 @@ class ResponderTest : public testing::Test {
   }
 };
 
-TEST_F(ResponderTest, AnswersAPlainCall) {
+TEST_F(ResponderTest, RepliesToAPlainCall) {
   Connect();
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, GrantsWhatIsAskedForUpToItsLimitAndNeverZero) {
+TEST_F(ResponderTest, GrantsTheRequestedCreditsUpToTheLimitAndNeverZero) {
   rig_.server_options.responder.credits = 16;
   Connect();
   ByteVector call = Whole(Procedure::kMsg, {}, Stream({.xid = kXid}));
@@ -134,7 +134,7 @@ TEST_F(ResponderTest, GrantsWhatIsAskedForUpToItsLimitAndNeverZero) {
 }
 
 // RFC 8166 §3.3.3
-TEST_F(ResponderTest, MessagesOf1024OctetsAreTakenWhateverIsConfigured) {
+TEST_F(ResponderTest, AcceptsMessagesOf1024OctetsWithAnyConfiguration) {
   rig_.server_options.private_data = {};
   Connect();
   const ByteVector call = Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .filler = 972}));
@@ -142,14 +142,14 @@ TEST_F(ResponderTest, MessagesOf1024OctetsAreTakenWhateverIsConfigured) {
   ExpectAnswer(call, Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
 }
 
-TEST_F(ResponderTest, WhatIsTooShortIsDiscarded) {
+TEST_F(ResponderTest, DiscardsMessagesThatAreTooShort) {
   Connect();
   const ByteVector header = Words({kXid, 1, 10, kMsg, 0, 0, 0});
   for (size_t size = 0; size < header.size(); ++size) ExpectSilence(ConstBytes(header).first(size));
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, OtherVersionsAreToldTheRange) {
+TEST_F(ResponderTest, RepliesToOtherVersionsWithErrVers) {
   Connect();
   ExpectAnswer(Words({kXid, 2, 10, kMsg, 0, 0, 0, kXid, 0}), Words({kXid, 2, 10, kError, 1, 1, 1}));
   ExpectAnswer(Words({kXid, 0, 10, kMsg, 0, 0, 0, kXid, 0}), Words({kXid, 0, 10, kError, 1, 1, 1}));
@@ -157,7 +157,7 @@ TEST_F(ResponderTest, OtherVersionsAreToldTheRange) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, ErrorsAndDoneAreDiscarded) {
+TEST_F(ResponderTest, DiscardsErrorsDoneAndReplies) {
   Connect();
   ExpectSilence(Words({kXid, 1, 10, kError, 2}));
   ExpectSilence(Words({kXid, 1, 10, kError, 1, 1, 1}));
@@ -165,13 +165,13 @@ TEST_F(ResponderTest, ErrorsAndDoneAreDiscarded) {
   ExpectSilence(Words({kXid, 2, 10, kError, 1, 1, 1}));
   ExpectSilence(Words({kXid, 1, 10, kDone}));
   ExpectSilence(Words({kXid, 1, 10, kDone, 0, 0, 0, 0}));
-  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1}));  // a reply
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1}));  // a reply to an unknown call
   ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 2}));  // neither call nor reply
   ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid}));
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, HeadersThatCannotBeUnderstoodAreAnsweredWithErrChunk) {
+TEST_F(ResponderTest, RepliesToMalformedHeadersWithErrChunk) {
   Connect();
   ExpectChunkError(Words({kXid, 1, 10, 5, 0, 0, 0, kXid, 0}));
   ExpectChunkError(Words({kXid, 1, 10, 0xffffffff, 0, 0, 0, kXid, 0}));
@@ -186,7 +186,7 @@ TEST_F(ResponderTest, HeadersThatCannotBeUnderstoodAreAnsweredWithErrChunk) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, ALongCallWithoutAReadListIsAnsweredWithErrChunk) {
+TEST_F(ResponderTest, RepliesToALongCallWithoutAReadListWithErrChunk) {
   Connect();
   ChunkLists chunks;
   chunks.writes.AddChunk();
@@ -200,10 +200,10 @@ TEST_F(ResponderTest, ALongCallWithoutAReadListIsAnsweredWithErrChunk) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, XidsThatDoNotMatchAreAnsweredWithErrChunk) {
+TEST_F(ResponderTest, RepliesToMismatchedXidsWithErrChunk) {
   Connect();
   ExpectChunkError(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 0}));
-  // The same, where the stream has to be read first.
+  // The same, but the responder must read the stream first.
   ByteVector stream = Words({kXid + 1, 0, 0, 0, 0, 0});
   ChunkLists chunks;
   chunks.reads = {{0, Register(stream, rdma::Access::kRemoteRead)}};
@@ -215,7 +215,7 @@ TEST_F(ResponderTest, XidsThatDoNotMatchAreAnsweredWithErrChunk) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, ImpossibleReadListsAreRefusedWithoutReading) {
+TEST_F(ResponderTest, RefusesImpossibleReadListsWithoutReading) {
   Connect();
   const ByteVector stream = Stream({.xid = kXid, .arguments = {100}});
   auto with = [](std::vector<ReadSegment> reads) {
@@ -231,13 +231,13 @@ TEST_F(ResponderTest, ImpossibleReadListsAreRefusedWithoutReading) {
   ExpectChunkError(Whole(Procedure::kMsg, with({{8, some}, {12, some}}), stream));
   ExpectChunkError(Whole(Procedure::kMsg, with({{8, huge}}), stream));
   ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(100, {8, huge})), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(150, {8, {}})), {}));  // no stream
+  ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(150, {8, {}})), {}));  // the call has no stream
   ExpectChunkError(Whole(Procedure::kNomsg, with({{8, some}}), {}));
   EXPECT_EQ(rig_.network.stats().reads, 0u);
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, TooManySegmentsAreRefused) {
+TEST_F(ResponderTest, RefusesTooManySegments) {
   rig_.server_options.limits = {
       .max_read_segments = 3, .max_write_chunks = 3, .max_write_segments = 3, .max_reply_segments = 3};
   Connect();
@@ -255,18 +255,19 @@ TEST_F(ResponderTest, TooManySegmentsAreRefused) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, ACallInSegmentsOfAllSizesIsPutTogether) {
+TEST_F(ResponderTest, ReassemblesACallFromSegmentsOfAllSizes) {
   Connect();
   TestCall call{.xid = kXid, .filler = 50, .arguments = {11, 3, 2000}};
   ByteVector stream = Stream(call);
   std::vector<ByteVector> arguments;
   for (size_t n = 0; n < 3; ++n) arguments.push_back(ArgumentOctets(kXid, n, call.arguments[n]));
-  const uint32_t first = static_cast<uint32_t>(stream.size()) - 8;  // position of the first payload: two lengths follow
+  const uint32_t first =
+      static_cast<uint32_t>(stream.size()) - 8;  // the position of the first payload; two lengths follow it
   for (bool long_call : {false, true}) {
     for (bool padded : {false, true}) {
       ChunkLists chunks;
       auto add = [&](uint32_t position, ByteVector& memory) {
-        // Single octets, then the rest.
+        // Use segments of one octet, then one segment for the rest.
         Segment all = Register(memory, rdma::Access::kRemoteRead);
         for (uint32_t i = 0; i < std::min(all.length, 5u); ++i) {
           chunks.reads.push_back({position, {all.stag, 1, all.offset + i}});
@@ -277,7 +278,7 @@ TEST_F(ResponderTest, ACallInSegmentsOfAllSizesIsPutTogether) {
       if (padded) {
         for (ByteVector& octets : memory) octets.resize(RoundUp(octets.size(), 4));
       }
-      add(first + 12 + 4 + 4 + 4, memory[2]);  // not in the order of the positions
+      add(first + 12 + 4 + 4 + 4, memory[2]);  // not in the order of positions
       add(first, memory[0]);
       add(first + 12 + 4, memory[1]);
       if (long_call) add(0, stream);
@@ -293,7 +294,7 @@ TEST_F(ResponderTest, ACallInSegmentsOfAllSizesIsPutTogether) {
   }
 }
 
-TEST_F(ResponderTest, WriteChunksAreFilledInOrderAndEchoed) {
+TEST_F(ResponderTest, FillsWriteChunksInOrderAndReturnsThem) {
   Connect();
   ByteVector memory(3000, std::byte{0xee});
   const Segment all = Register(memory, rdma::Access::kRemoteWrite);
@@ -301,7 +302,7 @@ TEST_F(ResponderTest, WriteChunksAreFilledInOrderAndEchoed) {
   chunks.writes.AddChunk();
   chunks.writes.Add({all.stag, 1000, all.offset});
   chunks.writes.Add({all.stag, 1000, all.offset + 1000});
-  // The Linux client's place for padding: under a handle that lives as long as the connection does.
+  // The Linux client adds a segment for padding. Its handle lives as long as the connection.
   ByteVector pad(4, std::byte{0xee});
   chunks.writes.Add(Register(pad, rdma::Access::kRemoteWrite));
   chunks.writes.AddChunk();
@@ -317,13 +318,14 @@ TEST_F(ResponderTest, WriteChunksAreFilledInOrderAndEchoed) {
   chunks.reply[0].length = 0;
   EXPECT_EQ(answers[0], Whole(Procedure::kMsg, chunks, Words({kXid, 1, 0, 1, 1501})));
   EXPECT_TRUE(Equal(ConstBytes(memory).first(1501), ResultOctets(kXid, 0, 1501)));
-  EXPECT_EQ(ByteVector(memory.begin() + 1501, memory.end()), ByteVector(1499, std::byte{0xee})) << "no padding";
+  EXPECT_EQ(ByteVector(memory.begin() + 1501, memory.end()), ByteVector(1499, std::byte{0xee}))
+      << "the responder must not write padding";
   EXPECT_EQ(pad, ByteVector(4, std::byte{0xee}));
   EXPECT_EQ(invalidated_, all.stag);
-  EXPECT_TRUE(regions_[1]->valid()) << "the place for padding is not of this call alone";
+  EXPECT_TRUE(regions_[1]->valid()) << "the segment for padding serves other calls too";
 }
 
-TEST_F(ResponderTest, WithoutTheConsentOfBothNothingIsInvalidated) {
+TEST_F(ResponderTest, InvalidatesOnlyIfBothSidesSupportIt) {
   Connect({false, 4096, 4096});
   ByteVector memory(100);
   ChunkLists chunks;
@@ -334,7 +336,7 @@ TEST_F(ResponderTest, WithoutTheConsentOfBothNothingIsInvalidated) {
   EXPECT_TRUE(regions_[0]->valid());
 }
 
-TEST_F(ResponderTest, AnEmptyWriteChunkAsksForItsResultInline) {
+TEST_F(ResponderTest, ReturnsTheResultOfAnEmptyWriteChunkInline) {
   Connect();
   ByteVector memory(100);
   ChunkLists chunks;
@@ -350,7 +352,7 @@ TEST_F(ResponderTest, AnEmptyWriteChunkAsksForItsResultInline) {
   EXPECT_TRUE(Equal(ConstBytes(memory).first(6), ResultOctets(kXid, 1, 6)));
 }
 
-TEST_F(ResponderTest, ALongReplyGoesToTheReplyChunkSegmentBySegment) {
+TEST_F(ResponderTest, WritesALongReplyToTheSegmentsOfTheReplyChunk) {
   Connect();
   ByteVector memory(6000);
   const Segment all = Register(memory, rdma::Access::kRemoteWrite);
@@ -366,7 +368,7 @@ TEST_F(ResponderTest, ALongReplyGoesToTheReplyChunkSegmentBySegment) {
                     Concat({Words({kXid, 1, 5001}), Pattern(5001, kXid), ByteVector(3), Words({0})})));
 }
 
-TEST_F(ResponderTest, ThePeersThresholdIsObeyed) {
+TEST_F(ResponderTest, ObeysTheThresholdOfThePeer) {
   Connect({false, 4096, 1024});
   const size_t room = 1024 - 28 - 16;
   std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room})));
@@ -375,7 +377,7 @@ TEST_F(ResponderTest, ThePeersThresholdIsObeyed) {
   ExpectChunkError(Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room + 1})));
 }
 
-TEST_F(ResponderTest, MemoryThatIsNotThereCostsTheConnectionButNotTheServer) {
+TEST_F(ResponderTest, InaccessibleMemoryEndsOnlyItsConnection) {
   for (bool read : {false, true}) {
     Connect();
     ChunkLists chunks;
@@ -395,8 +397,8 @@ TEST_F(ResponderTest, MemoryThatIsNotThereCostsTheConnectionButNotTheServer) {
   ExpectGoodHealth();
 }
 
-// RFC 8166 §4.5.3: the same segments would cost the next connection as well.
-TEST_F(ResponderTest, ACallThatComesAgainWithMemoryThatWasNotThereIsRefused) {
+// RFC 8166 §4.5.3: the same segments would end the next connection too.
+TEST_F(ResponderTest, RefusesARepeatedCallWithTheSameInaccessibleMemory) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   chunks.writes.Add({rdma::Stag(0xbad), 100, 0});
@@ -411,7 +413,7 @@ TEST_F(ResponderTest, ACallThatComesAgainWithMemoryThatWasNotThereIsRefused) {
   ExpectGoodHealth();
 }
 
-TEST_F(ResponderTest, APeerThatIgnoresItsCreditsLosesItsConnection) {
+TEST_F(ResponderTest, DisconnectsAPeerThatExceedsItsCredits) {
   rig_.server_options.responder.credits = 4;
   rig_.handler.set_max_delay(std::chrono::seconds(10));
   Connect();
@@ -422,8 +424,8 @@ TEST_F(ResponderTest, APeerThatIgnoresItsCreditsLosesItsConnection) {
   EXPECT_LE(rig_.handler.most_running(), 4 + ResponderCredits::kSlack);
 }
 
-// Its calls are answered at once, but the answers, megabytes of them, leave more slowly than calls come.
-TEST_F(ResponderTest, APeerThatDoesNotTakeItsAnswersLosesItsConnection) {
+// The handler replies at once, but the replies of one MiB each leave more slowly than calls arrive.
+TEST_F(ResponderTest, DisconnectsAPeerThatDoesNotReceiveItsReplies) {
   rig_.server_options.responder.credits = 4;
   rig_.server_options.responder.max_queued_octets = size_t{1} << 30;
   Connect({false, 4096, 4096});
@@ -433,8 +435,9 @@ TEST_F(ResponderTest, APeerThatDoesNotTakeItsAnswersLosesItsConnection) {
   EXPECT_LE(rig_.handler.calls(), 3 * (4 + ResponderCredits::kSlack));
 }
 
-// RFC 5040 §5.5 rule 13: a provider keeps the order of what is posted, a Read beyond ORD and the replies after it.
-TEST_F(ResponderTest, AnswersOtherCallsWhileThePeerLeavesAllItsReadsUnanswered) {
+// RFC 5040 §5.5 rule 13: a provider executes requests in the order in which they are posted. A Read beyond ORD would
+// therefore delay the replies after it.
+TEST_F(ResponderTest, RepliesToOtherCallsWhileThePeerLeavesReadsUnanswered) {
   rig_.network.faults().leave_reads = true;
   rig_.server_options.ord = 4;
   Connect();
@@ -450,7 +453,7 @@ TEST_F(ResponderTest, AnswersOtherCallsWhileThePeerLeavesAllItsReadsUnanswered) 
   EXPECT_EQ(rig_.handler.calls(), 1u);
 }
 
-TEST_F(ResponderTest, PullsEveryCallInTurnWhereOrdAllowsOneReadAtOnce) {
+TEST_F(ResponderTest, PullsCallsInOrderWithAnOrdOfOne) {
   rig_.server_options.ord = 1;
   rig_.handler.set_in_order(true);
   Connect();
@@ -466,8 +469,8 @@ TEST_F(ResponderTest, PullsEveryCallInTurnWhereOrdAllowsOneReadAtOnce) {
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(rig_.handler.xids()[i], kXid + i);
 }
 
-// The Reads that wait are flushed with those that are posted.
-TEST_F(ResponderTest, CallsThatWaitForTheirReadsEndWithTheConnection) {
+// A lost connection completes both the posted Reads and the waiting ones.
+TEST_F(ResponderTest, CallsThatWaitForReadsEndWithTheConnection) {
   rig_.network.faults().leave_reads = true;
   rig_.server_options.ord = 1;
   Connect();
@@ -483,7 +486,7 @@ TEST_F(ResponderTest, CallsThatWaitForTheirReadsEndWithTheConnection) {
   EXPECT_EQ(rig_.handler.calls(), 0u);
 }
 
-TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
+TEST_F(ResponderTest, CallsWaitWhileTooManyRepliesAreQueued) {
   rig_.server_options.responder.credits = 32;
   rig_.server_options.responder.max_queued_octets = 2 << 20;
   Connect({false, 4096, 4096});
@@ -494,11 +497,11 @@ TEST_F(ResponderTest, CallsWaitWhileTooMuchIsQueuedForThePeer) {
     most = std::max(most, rig_.handler.calls() - received_.size());
     return received_.size() == 32;
   }));
-  EXPECT_LE(most, 6u) << "two megabytes that are queued, one more, and what has left and not arrived";
+  EXPECT_LE(most, 6u) << "two MiB are queued, one more reply may follow, and some have left and not arrived";
   ExpectGoodHealth();
 }
 
-// Calls whose payloads are pulled, as `endpoint_` sends them.
+// Sends calls with a payload that the responder pulls, and limits the memory for it.
 class ResponderMemoryTest : public ResponderTest {
  protected:
   static constexpr size_t kPayload = 64 << 10;
@@ -520,7 +523,7 @@ class ResponderMemoryTest : public ResponderTest {
   std::list<ByteVector> payloads_;
 };
 
-TEST_F(ResponderMemoryTest, PullsNoMoreThanTheServerHasMemoryFor) {
+TEST_F(ResponderMemoryTest, PullsNoMoreThanTheMemoryBudgetAllows) {
   rig_.handler.set_delay(std::chrono::milliseconds(10));
   Connect();
   for (uint32_t i = 0; i < 32; ++i) SendCall(kXid + i);
@@ -529,15 +532,15 @@ TEST_F(ResponderMemoryTest, PullsNoMoreThanTheServerHasMemoryFor) {
     most = std::max(most, memory_->shared_octets());
     return received_.size() == 32;
   }));
-  EXPECT_LE(most, 4 * kPayload + 32 * 1024) << "a quarter, and replies";
+  EXPECT_LE(most, 4 * kPayload + 32 * 1024) << "one host gets a quarter of the budget, and replies take some memory";
   EXPECT_GE(most, 2 * kPayload);
   EXPECT_LE(rig_.handler.most_running(), 4u);
   rig_.world.RunFor(std::chrono::seconds(1));
   EXPECT_EQ(memory_->shared_octets(), 0u);
 }
 
-// Whoever has it may be another connection, on another loop.
-TEST_F(ResponderMemoryTest, GoesOnWhenOthersGiveMemoryBack) {
+// The other account may belong to a connection on another loop.
+TEST_F(ResponderMemoryTest, ContinuesWhenAnotherAccountReleasesMemory) {
   Connect();
   auto other = memory_->Open(asio::ip::make_address("10.9.9.9"));
   other->Update(16 * kPayload);
@@ -550,7 +553,7 @@ TEST_F(ResponderMemoryTest, GoesOnWhenOthersGiveMemoryBack) {
   ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 1; }));
 }
 
-TEST_F(ResponderMemoryTest, ALostConnectionLeavesTheLine) {
+TEST_F(ResponderMemoryTest, ALostConnectionStopsWaitingForMemory) {
   Connect();
   auto other = memory_->Open(asio::ip::make_address("10.9.9.9"));
   other->Update(16 * kPayload);
@@ -564,7 +567,7 @@ TEST_F(ResponderMemoryTest, ALostConnectionLeavesTheLine) {
   EXPECT_EQ(memory_->shared_octets(), 0u);
 }
 
-// Twelve octets are in a buffer of 512.
+// The small stream of the reply takes a buffer of 512 octets.
 TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
   Connect();
   ByteVector sink(kPayload);
@@ -583,7 +586,7 @@ TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
   EXPECT_EQ(memory_->shared_octets(), 0u);
 }
 
-// A provider that cannot send what is in files.
+// Uses a provider that cannot send from files.
 class LoadingResponderTest : public ResponderMemoryTest {
  protected:
   static rdma::sim::Options WithoutFiles() {
@@ -594,12 +597,12 @@ class LoadingResponderTest : public ResponderMemoryTest {
   LoadingResponderTest() : ResponderMemoryTest(size_t{1} << 30, WithoutFiles()) {}
 };
 
-TEST_F(LoadingResponderTest, LoadsNoMoreThanThePeerTakes) {
+TEST_F(LoadingResponderTest, LoadsNoMoreFileDataThanThePeerReceives) {
   constexpr size_t kSize = 1 << 20;
   auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
   ASSERT_EQ(::ftruncate(file->get(), kSize), 0);
   rig_.handler.set_file(file, kSize);
-  rig_.handler.set_delay(std::chrono::milliseconds(1));  // so that all have been executed before anything is queued
+  rig_.handler.set_delay(std::chrono::milliseconds(1));  // execute all calls before the first reply is queued
   rig_.server_options.responder.max_queued_octets = 2 * kSize;
   Connect({false, 4096, 4096});
   ByteVector sink(kSize);
@@ -615,8 +618,8 @@ TEST_F(LoadingResponderTest, LoadsNoMoreThanThePeerTakes) {
   EXPECT_LE(most, 4 * kSize);
 }
 
-// RFC 8166 §4.5.4: the requester would wait for the reply, and miss the credit, for ever.
-TEST_F(ResponderTest, ACallWithoutAReplyEndsTheConnection) {
+// RFC 8166 §4.5.4: otherwise the requester would wait for its reply and its credit for ever.
+TEST_F(ResponderTest, DisconnectsIfACallHasNoReply) {
   rig_.handler.set_drop(true);
   Connect();
   EXPECT_EQ(Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid}))), std::vector<ByteVector>());
@@ -624,7 +627,7 @@ TEST_F(ResponderTest, ACallWithoutAReplyEndsTheConnection) {
 }
 
 // RFC 8167 §4.1
-TEST_F(ResponderTest, WhatAnswersTheServersOwnCallsIsToldFromCalls) {
+TEST_F(ResponderTest, DistinguishesRepliesToTheServersCallsFromCalls) {
   Connect();
   ExpectGoodHealth();
   rpc::BackChannel& back = *rig_.handler.back_channel();
@@ -636,11 +639,11 @@ TEST_F(ResponderTest, WhatAnswersTheServersOwnCallsIsToldFromCalls) {
   EXPECT_EQ(received_[0],
             Concat({Words({kXid, 1, rig_.server_options.requester.credits, kMsg, 0, 0, 0}), Stream(call)}));
 
-  ExpectSilence(Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1}));  // of a call that was never made
-  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1}));      // two XIDs
-  ExpectSilence(Words({kXid, 1, 10, kMsg, 7, 0, 0, kXid, 1}));          // a header that makes no sense
+  ExpectSilence(Words({kXid + 1, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1}));  // a reply to a call that was never made
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid + 1, 1}));      // the header and the stream have different XIDs
+  ExpectSilence(Words({kXid, 1, 10, kMsg, 7, 0, 0, kXid, 1}));          // a malformed header
   EXPECT_FALSE(result);
-  // The same XID the other way is another call.
+  // A call with the same XID in the other direction is another call.
   EXPECT_EQ(Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid}))).size(), 1u);
   EXPECT_FALSE(result);
   ExpectSilence(Concat({Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 4}), Pattern(4, kXid), Words({0})}));

@@ -1,4 +1,4 @@
-// A requester and a responder, whole, in a simulated network.
+// Tests of a complete requester and a complete responder in a simulated network.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using rpc::CallError;
 
-TEST(RoundTrip, AShortCallAndItsReplyAreTwoSends) {
+TEST(RoundTrip, AShortCallAndItsReplyTakeTwoSends) {
   Rig rig;
   rig.Start();
   EXPECT_TRUE(rig.CallAndCheck({.filler = 100, .reply_filler = 100}));
@@ -24,7 +24,7 @@ struct Sizes {
 
 class RoundTripSizes : public testing::TestWithParam<Sizes> {};
 
-TEST_P(RoundTripSizes, EveryShapeOfCallAndReply) {
+TEST_P(RoundTripSizes, ConveysEveryShapeOfCallAndReply) {
   const Sizes& sizes = GetParam();
   for (bool invalidation : {false, true}) {
     Rig rig(sizes.client_send + invalidation);
@@ -38,7 +38,7 @@ TEST_P(RoundTripSizes, EveryShapeOfCallAndReply) {
       for (size_t length : {0, 1, 3, 4, 700, 4096, 4097, 100'001}) {
         for (size_t count : {0, 1, 2, 3}) {
           TestCall call{.xid = xid++};
-          // What is long in one call is short in another, in both directions.
+          // Vary which parts of the call and of the reply are long.
           (xid % 2 ? call.filler : call.reply_filler) = filler;
           (xid % 3 ? call.arguments : call.results).assign(count, length);
           if (count == 3) call.results = {length, 0, 5};
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Thresholds, RoundTripSizes,
                                   std::to_string(test.param.server_receive);
                          });
 
-TEST(RoundTrip, APeerWithoutPrivateDataGetsTheDefaults) {
+TEST(RoundTrip, UsesTheDefaultsForAPeerWithoutPrivateData) {
   Rig rig;
   rig.server_options.private_data = {};
   rig.Start();
@@ -72,8 +72,8 @@ TEST(RoundTrip, APeerWithoutPrivateDataGetsTheDefaults) {
   rig.Finish();
 }
 
-// RFC 8797 §4: nothing of an earlier connection holds.
-TEST(RoundTrip, ThresholdsAreAgreedOnForEachConnection) {
+// RFC 8797 §4: the values of an earlier connection do not apply to a new one.
+TEST(RoundTrip, EachConnectionAgreesOnItsOwnThresholds) {
   Rig rig;
   rig.server_options.private_data = {true, 65536, 65536};
   uint32_t xid = 1;
@@ -86,7 +86,7 @@ TEST(RoundTrip, ThresholdsAreAgreedOnForEachConnection) {
     EXPECT_EQ(rig.client->thresholds().remote_invalidation, invalidation);
     const uint64_t reads = rig.network.stats().reads, invalidations = rig.network.stats().invalidations;
     EXPECT_TRUE(rig.CallAndCheck({.xid = xid++, .filler = 3000, .reply_filler = 3000}));
-    EXPECT_EQ(rig.network.stats().reads - reads, size < 3000 ? 1u : 0u) << "a long call";
+    EXPECT_EQ(rig.network.stats().reads - reads, size < 3000 ? 1u : 0u) << "only a long call needs a Read";
     EXPECT_EQ(rig.network.stats().invalidations - invalidations, invalidation ? 1u : 0u);
     rig.client.reset();
     invalidation = !invalidation;
@@ -94,7 +94,7 @@ TEST(RoundTrip, ThresholdsAreAgreedOnForEachConnection) {
   rig.Finish();
 }
 
-TEST(RoundTrip, ResultsGoStraightToTheCallersMemory) {
+TEST(RoundTrip, PlacesResultsDirectlyInTheCallersMemory) {
   Rig rig;
   rig.Start();
   ByteVector destination(10'000), guard = destination;
@@ -114,7 +114,7 @@ TEST(RoundTrip, ResultsGoStraightToTheCallersMemory) {
   rig.Finish();
 }
 
-TEST(RoundTrip, MemoryIsFencedWhenTheCallReturns) {
+TEST(RoundTrip, FencesMemoryBeforeTheCallReturns) {
   for (bool invalidation : {false, true}) {
     Rig rig;
     rig.server_options.private_data.remote_invalidation = invalidation;
@@ -125,14 +125,15 @@ TEST(RoundTrip, MemoryIsFencedWhenTheCallReturns) {
     EXPECT_EQ(rig.network.Inspect(rig.client->endpoint()).valid_regions, 6u);
     ASSERT_TRUE(rig.world.RunUntil([&] { return result.has_value(); }));
     EXPECT_EQ(rig.network.Inspect(rig.client->endpoint()).valid_regions, 0u);
-    EXPECT_EQ(rig.network.stats().invalidations, invalidation ? 1u : 0u) << "by the peer";
-    EXPECT_EQ(rig.network.stats().unfenced_regions, 0u) << "given back within the peer's reach";
+    EXPECT_EQ(rig.network.stats().invalidations, invalidation ? 1u : 0u) << "number of invalidations by the peer";
+    EXPECT_EQ(rig.network.stats().unfenced_regions, 0u)
+        << "regions that the peer could access after the call had returned";
     result.reset();
     rig.Finish();
   }
 }
 
-TEST(RoundTrip, ProvidersThatMoveLittleAtOnce) {
+TEST(RoundTrip, SplitsTransfersForAProviderWithASmallMaximum) {
   rdma::sim::Options options;
   options.limits = {.max_message = 4096, .max_transfer = 1000, .file_data = false};
   Rig rig(1, options);
@@ -143,8 +144,8 @@ TEST(RoundTrip, ProvidersThatMoveLittleAtOnce) {
   rig.Finish();
 }
 
-// Both where the provider reads the file, and where it is loaded before.
-TEST(RoundTrip, AReplyThatCannotBeReadEndsTheConnection) {
+// Tests both a provider that reads the file, and a responder that loads the file first.
+TEST(RoundTrip, AReplyWithAnUnreadableFileEndsTheConnection) {
   const auto directory = std::make_shared<const FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY));
   for (const bool file_data : {false, true}) {
     rdma::sim::Options options;
@@ -162,7 +163,7 @@ TEST(RoundTrip, AReplyThatCannotBeReadEndsTheConnection) {
   }
 }
 
-TEST(RoundTrip, ACallWhosePayloadCannotBeReadFails) {
+TEST(RoundTrip, ACallWithAnUnreadablePayloadFails) {
   Rig rig;
   rig.Start();
   const TestCall call{.xid = 1, .arguments = {4}};
@@ -176,13 +177,14 @@ TEST(RoundTrip, ACallWhosePayloadCannotBeReadFails) {
   rig.Finish();
 }
 
-// RFC 8166 has the Responder pull a payload after it has received the call: what is received meanwhile overtakes it.
-TEST(RoundTrip, ACallCanWaitForThoseWhosePayloadsAreStillPulled) {
+// A responder pulls the payload of a call after it has received the call (RFC 8166). Calls that arrive meanwhile
+// overtake it.
+TEST(RoundTrip, ACallCanWaitForEarlierCallsThatAreStillPulled) {
   for (const bool in_order : {false, true}) {
     Rig rig;
     rig.handler.set_in_order(in_order);
     rig.Start();
-    ASSERT_TRUE(rig.CallAndCheck({.xid = 9})) << "the first call has but one credit";
+    ASSERT_TRUE(rig.CallAndCheck({.xid = 9})) << "the requester has one credit until the first reply";
     std::vector<CallResult> results(3);
     rig.Begin({.xid = 1, .arguments = {100'000}}, results[0]);
     rig.Begin({.xid = 2, .filler = 60'000}, results[1]);
@@ -199,7 +201,7 @@ TEST(RoundTrip, ACallCanWaitForThoseWhosePayloadsAreStillPulled) {
   }
 }
 
-TEST(RoundTrip, ManyCallsAtOnceStayWithinTheCredits) {
+TEST(RoundTrip, ConcurrentCallsStayWithinTheCredits) {
   Rig rig;
   rig.server_options.responder.credits = 7;
   rig.handler.set_max_delay(std::chrono::milliseconds(1));
@@ -209,7 +211,7 @@ TEST(RoundTrip, ManyCallsAtOnceStayWithinTheCredits) {
     calls.push_back({.xid = xid, .arguments = {xid * 20}, .results = {xid * 30}});
   std::vector<CallResult> results(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) rig.Begin(calls[i], results[i]);
-  EXPECT_EQ(rig.client->requester().credits().in_flight(), 1u) << "before the first reply";
+  EXPECT_EQ(rig.client->requester().credits().in_flight(), 1u) << "only one call is in flight before the first reply";
   ASSERT_TRUE(rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
   for (size_t i = 0; i < calls.size(); ++i) {
     ASSERT_TRUE(*results[i]);
@@ -221,7 +223,7 @@ TEST(RoundTrip, ManyCallsAtOnceStayWithinTheCredits) {
   rig.Finish();
 }
 
-TEST(RoundTrip, CreditsChangeOnBothSidesWhileCallsAreUnderWay) {
+TEST(RoundTrip, CreditsMayChangeOnBothSidesDuringCalls) {
   Rig rig(3);
   rig.client_options.requester.credits = 2;
   rig.server_options.responder.credits = 4;
@@ -247,8 +249,8 @@ TEST(RoundTrip, CreditsChangeOnBothSidesWhileCallsAreUnderWay) {
   rig.Finish();
 }
 
-// RFC 8166 §3.3.1. Receives come back late here, so that each call needs one of its own.
-TEST(RoundTrip, ReceivesArePostedBeforeTheirCreditsAreGranted) {
+// RFC 8166 §3.3.1. Completions are late in this test, so that each call needs a receive of its own.
+TEST(RoundTrip, PostsReceivesBeforeItGrantsTheirCredits) {
   rdma::sim::Options options;
   options.completion_delay = std::chrono::milliseconds(10);
   Rig rig(1, options);
@@ -267,7 +269,7 @@ TEST(RoundTrip, ReceivesArePostedBeforeTheirCreditsAreGranted) {
   rig.Finish();
 }
 
-TEST(RoundTrip, WhatCallsMayMakeTheResponderPullAtOnceIsBounded) {
+TEST(RoundTrip, LimitsTheOctetsThatTheResponderPullsAtOnce) {
   Rig rig;
   rig.server_options.responder.max_call_octets = 10'000;
   rig.server_options.responder.max_pulled_octets = 10'000;
@@ -278,7 +280,7 @@ TEST(RoundTrip, WhatCallsMayMakeTheResponderPullAtOnceIsBounded) {
   ASSERT_TRUE(rig.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
   for (uint32_t i = 0; i < 20; ++i) EXPECT_TRUE(*results[i]);
   EXPECT_LE(rig.handler.most_running(), 2u);
-  // One that alone is too long is refused, without reading any of it.
+  // The responder refuses a call above the limit without reading its chunk.
   const uint64_t reads = rig.network.stats().reads;
   EXPECT_EQ(rig.Call({.xid = 99, .arguments = {10'001}}).error(), CallError::kRefused);
   EXPECT_EQ(rig.network.stats().reads, reads);
@@ -287,7 +289,7 @@ TEST(RoundTrip, WhatCallsMayMakeTheResponderPullAtOnceIsBounded) {
   rig.Finish();
 }
 
-TEST(RoundTrip, AReplyThatDoesNotFitIsRefusedAndTheConnectionGoesOn) {
+TEST(RoundTrip, AReplyThatDoesNotFitFailsOnlyItsCall) {
   Rig rig;
   rig.Start();
   TestCall call{.xid = 5, .reply_filler = 20'000};
@@ -297,7 +299,7 @@ TEST(RoundTrip, AReplyThatDoesNotFitIsRefusedAndTheConnectionGoesOn) {
   Spawn(Store(rig.client->Call(EncodeCall(rig.client_provider->buffers(), call), shape), result));
   ASSERT_TRUE(rig.world.RunUntil([&] { return result.has_value(); }));
   EXPECT_EQ(result->error(), CallError::kRefused);
-  EXPECT_EQ(rig.handler.calls(), 1u) << "executed again";
+  EXPECT_EQ(rig.handler.calls(), 1u) << "the call was executed twice";
   EXPECT_TRUE(rig.CallAndCheck({.xid = 6}));
   rig.Finish();
 }
@@ -314,7 +316,7 @@ TEST(RoundTrip, ACallThatCannotBeConveyedFailsAtOnce) {
   rig.Finish();
 }
 
-TEST(RoundTrip, ACallThatTakesTooLongTimesOutAndItsMemoryIsFenced) {
+TEST(RoundTrip, FencesTheMemoryOfACallThatTimesOut) {
   Rig rig;
   rig.client_options.requester.call_timeout = std::chrono::seconds(4);
   rig.Start();
@@ -327,11 +329,11 @@ TEST(RoundTrip, ACallThatTakesTooLongTimesOutAndItsMemoryIsFenced) {
   EXPECT_EQ(rig.network.Inspect(rig.client->endpoint()).valid_regions, 0u);
   rig.handler.set_delay(Duration::zero());
   EXPECT_TRUE(rig.CallAndCheck({.xid = 3}));
-  EXPECT_EQ(rig.client->requester().credits().in_flight(), 1u) << "its reply may still come";
+  EXPECT_EQ(rig.client->requester().credits().in_flight(), 1u) << "the late reply may still arrive";
   rig.Finish();
 }
 
-TEST(RoundTrip, ACancelledCallReturnsAtOnceAndItsCreditWithTheLateReply) {
+TEST(RoundTrip, ACancelledCallReturnsAtOnceAndItsCreditReturnsWithTheLateReply) {
   Rig rig;
   rig.handler.set_max_delay(std::chrono::milliseconds(1));
   rig.Start();
@@ -360,7 +362,7 @@ TEST(RoundTrip, ClosingTheClientEndsItsCalls) {
   rig.Finish();
 }
 
-TEST(RoundTrip, AServerThatStopsAnswersWhatItHasTaken) {
+TEST(RoundTrip, AStoppingServerCompletesTheCallsThatItHasAccepted) {
   Rig rig;
   rig.handler.set_max_delay(std::chrono::milliseconds(100));
   rig.Start();
@@ -383,7 +385,7 @@ TEST(RoundTrip, AServerThatStopsAnswersWhatItHasTaken) {
   rig.Finish();
 }
 
-TEST(RoundTrip, AServerTakesNoMorePeersThanItShould) {
+TEST(RoundTrip, TheServerRejectsConnectionsAboveItsLimits) {
   Rig rig;
   rig.server_options.connections =
       std::make_shared<rpc::ConnectionTable>(rpc::ConnectionTable::Limits{.connections = 1});
@@ -404,7 +406,7 @@ TEST(RoundTrip, AServerTakesNoMorePeersThanItShould) {
   choosy.Finish();
 }
 
-TEST(RoundTrip, AConnectionThatIsIdleMakesRoom) {
+TEST(RoundTrip, AnIdleConnectionMakesRoomForANewOne) {
   Rig rig;
   rig.server_options.connections = std::make_shared<rpc::ConnectionTable>(
       rpc::ConnectionTable::Limits{.connections = 2, .per_address = 2, .idle_limit = std::chrono::seconds(1)});
@@ -427,8 +429,8 @@ TEST(RoundTrip, AConnectionThatIsIdleMakesRoom) {
   rig.Finish();
 }
 
-// RFC 8167: calls in both directions on one connection, each with credits of its own.
-TEST(RoundTrip, BothDirections) {
+// RFC 8167: both directions of a connection have separate credits.
+TEST(RoundTrip, BothSidesCallOverOneConnection) {
   for (bool chunks : {false, true}) {
     Rig rig(5);
     TestHandler back_handler(rig.world);
@@ -442,7 +444,7 @@ TEST(RoundTrip, BothDirections) {
     const std::shared_ptr<rpc::BackChannel> back = rig.handler.back_channel();
     ASSERT_TRUE(back && back->connected());
 
-    // The same XIDs in both directions at the same time.
+    // Use the same XIDs in both directions at the same time.
     std::vector<CallResult> forth(50), backwards(50);
     std::vector<TestCall> calls;
     for (uint32_t i = 0; i < 50; ++i)
@@ -465,7 +467,7 @@ TEST(RoundTrip, BothDirections) {
     EXPECT_EQ(back_handler.calls(), 50u);
     EXPECT_EQ(back_handler.faults(), 0u);
     EXPECT_LE(back_handler.most_running(), 3u);
-    // Without chunks only short messages go back.
+    // Without chunks, the server can send only short calls.
     CallResult long_call;
     TestCall call{.xid = 77, .filler = 20'000};
     Spawn(Store(back->Call(EncodeCall(rig.server_provider->buffers(), call), rig.ShapeOf(call)), long_call));
@@ -479,7 +481,7 @@ TEST(RoundTrip, BothDirections) {
   }
 }
 
-TEST(RoundTrip, ManySeeds) {
+TEST(RoundTrip, RandomCallsSucceedWithManySeeds) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     Rig rig(seed);
     rig.server_options.responder.credits = 1 + seed % 9;

@@ -10,7 +10,7 @@
 
 namespace penstock::rpcrdma {
 
-// What others hold for calls to a client. Becomes a requester with the first of them.
+// The channel for calls to a client. The rest of the program holds it. The first call makes a requester for it.
 class Server::BackChannel final : public rpc::BackChannel {
  public:
   BackChannel(const rpc::Peer& peer, Connection& connection, const RequesterOptions& options)
@@ -26,7 +26,7 @@ class Server::BackChannel final : public rpc::BackChannel {
   }
 
   void HandleLost() { set_disconnected(); }
-  // The connection is about to go; nothing is under way on it.
+  // The connection is about to be destroyed. No call is under way on it.
   void Detach() {
     set_disconnected();
     requester_.reset();
@@ -39,7 +39,7 @@ class Server::BackChannel final : public rpc::BackChannel {
   std::optional<Requester> requester_;
 };
 
-// A connection and its roles.
+// A connection of the server, with its roles and accounts.
 class Server::Link {
  public:
   Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, Place place, uint32_t receives,
@@ -73,7 +73,8 @@ class Server::Link {
   rpc::Peer peer_;
   const Place place_;
   const std::unique_ptr<rpc::MemoryBudget::Account> memory_;
-  const std::unique_ptr<Timer> room_;  // expires at once: whoever gives memory back is in the middle of something
+  // Calls HandleRoom() from the loop, because the call that gives memory back may be in the middle of its work.
+  const std::unique_ptr<Timer> room_;
   rpc::CallOrder order_;
   Connection connection_;
   Responder responder_;
@@ -163,7 +164,7 @@ std::function<void()> Server::PostFor(uint64_t number, void (Server::*handle)(ui
     auto post = [weak, number, handle] {
       if (const auto self = weak.lock()) ((*self)->*handle)(number);
     };
-    if (!loop) return post();  // there is but one thread
+    if (!loop) return post();  // the program has only one thread
     loop->Post(std::move(post));
   };
 }
@@ -175,7 +176,8 @@ void Server::HandleRoom(uint64_t number) {
 
 void Server::Evict(uint64_t number) {
   const auto link = links_.find(number);
-  if (link != links_.end()) link->second->connection_.Disconnect("it was idle, and made room for another");
+  if (link != links_.end())
+    link->second->connection_.Disconnect("it was idle, and another connection needed its place");
 }
 
 void Server::SetCredits(uint32_t credits) {

@@ -1,4 +1,4 @@
-// Bytes for tests.
+// Helpers that make octets for tests.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,14 @@ inline ByteVector Words(std::initializer_list<uint32_t> words) {
   return out;
 }
 
+// Joins `parts`.
 inline ByteVector Concat(std::initializer_list<ConstBytes> parts) {
   ByteVector out;
   for (ConstBytes part : parts) out.insert(out.end(), part.begin(), part.end());
   return out;
 }
 
-// Octets that depend on their place and on `seed`.
+// Returns `size` octets of a pattern that depends on `seed`. A misplaced octet does not match the pattern.
 inline ByteVector Pattern(size_t size, unsigned seed = 1) {
   ByteVector out(size);
   uint32_t word = seed * 2654435761u;
@@ -43,6 +44,7 @@ inline ByteVector Pattern(size_t size, unsigned seed = 1) {
   return out;
 }
 
+// An item that borrows `bytes`.
 inline xdr::Item ItemAt(size_t offset, ConstBytes bytes) { return {offset, Data(Slice::Borrowed(bytes))}; }
 
 }  // namespace penstock::rpcrdma

@@ -1,9 +1,10 @@
-// A server and a client in a simulated network, and a protocol of their own to try everything that a transport may carry.
+// A server and a client in a simulated network. They use a small test protocol that exercises every feature of the
+// transport.
 //
-// A call asks for a reply of a certain shape and brings payloads; a reply brings payloads. The octets of all payloads follow
-// from the XID, so that either side notices whatever went astray:
+// A call carries payloads and requests a reply of a certain shape; a reply carries payloads. The octets of all payloads
+// follow from the XID, so that both sides detect misplaced octets:
 //
-//   call:  xid, 0, octets of filler in the reply, lengths of the results<>, filler<>, arguments<> (payloads)
+//   call:  xid, 0, size of the filler in the reply, lengths of the results<>, filler<>, arguments<> (payloads)
 //   reply: xid, 1, filler<>, results<> (payloads)
 #pragma once
 
@@ -29,10 +30,10 @@ namespace penstock::rpcrdma {
 
 struct TestCall {
   uint32_t xid = 1;
-  size_t filler = 0;                   // octets in the call's stream
-  std::vector<size_t> arguments = {};  // lengths of payloads
+  size_t filler = 0;                   // octets of filler in the stream of the call
+  std::vector<size_t> arguments = {};  // lengths of the payloads in the call
   size_t reply_filler = 0;
-  std::vector<size_t> results = {};  // lengths of payloads in the reply
+  std::vector<size_t> results = {};  // lengths of the payloads in the reply
 };
 
 inline ByteVector ArgumentOctets(uint32_t xid, size_t n, size_t length) {
@@ -42,7 +43,7 @@ inline ByteVector ResultOctets(uint32_t xid, size_t n, size_t length) {
   return Pattern(length, xid * 64 + static_cast<unsigned>(n) + 33);
 }
 
-// Octets in memory of their own.
+// Copies `octets` into a new buffer.
 inline Slice Owned(BufferPool& buffers, ConstBytes octets) {
   BufferRef buffer = buffers.Allocate(octets.size());
   CopyBytes(buffer->bytes(), octets);
@@ -65,14 +66,14 @@ inline rpc::Message EncodeCall(BufferPool& buffers, const TestCall& call) {
   return encoder.Finish();
 }
 
-// Octets of the reply's stream, payloads excluded.
+// The size of the reply's stream, without payloads.
 inline size_t ReplyStreamSize(const TestCall& call) {
   return 16 + RoundUp(call.reply_filler, 4) + 4 * call.results.size();
 }
 
 inline bool SameOctets(const Data& data, ConstBytes octets) { return !data.is_file() && Equal(data.bytes(), octets); }
 
-// Executes such calls, each after a delay of its own.
+// Executes the calls of the test protocol, each after a delay.
 class TestHandler : public rpc::CallHandler {
  public:
   explicit TestHandler(rdma::sim::World& world) : world_(world) {}
@@ -99,23 +100,24 @@ class TestHandler : public rpc::CallHandler {
     co_return reply;
   }
 
+  // Each call gets a random delay up to `delay`.
   void set_max_delay(Duration delay) { max_delay_ = delay; }
-  // Of all calls, where no longest one is set.
+  // The delay of all calls, unless set_max_delay() was called.
   void set_delay(Duration delay) { delay_ = delay; }
-  // Each call waits for those that were received before it.
+  // Each call waits until the calls that were received before it are in order.
   void set_in_order(bool in_order) { in_order_ = in_order; }
-  // Calls have no reply.
+  // Calls get no reply.
   void set_drop(bool drop) { drop_ = drop; }
-  // Replies carry so many octets of this.
+  // Each reply carries a payload: the first `octets` octets of `file`.
   void set_file(std::shared_ptr<const FileDescriptor> file, size_t octets) {
     file_ = std::move(file);
     file_octets_ = octets;
   }
-  // For calls to whoever called last.
+  // The back channel to the last caller.
   const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
   const std::vector<uint32_t>& xids() const { return xids_; }
-  size_t faults() const { return faults_; }  // calls that did not arrive as they were sent
+  size_t faults() const { return faults_; }  // calls that did not arrive as sent
   size_t running() const { return running_; }
   size_t most_running() const { return most_running_; }
 
@@ -165,8 +167,8 @@ class TestHandler : public rpc::CallHandler {
   size_t most_running_ = 0;
 };
 
-// Whether `reply` is the one that TestHandler gives to `call`. Where the results were to be placed, if anywhere, is not
-// looked at: `reply` says where they are.
+// Checks that `reply` is the reply of TestHandler to `call`. `reply` knows where its results are; this function does
+// not check that they are in the memory that the caller has requested.
 inline testing::AssertionResult IsReplyTo(const TestCall& call, const rpc::Message& reply) {
   xdr::Decoder decoder(reply);
   uint32_t xid, type, count;
@@ -190,16 +192,17 @@ inline testing::AssertionResult IsReplyTo(const TestCall& call, const rpc::Messa
   return testing::AssertionSuccess();
 }
 
-// What a call has come to, once it has.
+// The outcome of a call. Empty until the call has ended.
 using CallResult = std::optional<Result<rpc::Message, rpc::CallError>>;
 
+// Stores the outcome of `task` in `result`.
 inline Task<void> Store(Task<Result<rpc::Message, rpc::CallError>> task, CallResult& result) {
   Result<rpc::Message, rpc::CallError> value = co_await std::move(task);
   result.emplace(std::move(value));
 }
 
-// Takes all completions of `endpoint`, calls `handle(completion, octets)` for each message received, and posts the message's
-// buffer again. Returns true if the end of the connection was among the completions.
+// Takes all completions of `endpoint`, calls `handle(completion, octets)` for each message received, and posts the
+// message's buffer again. Returns true if the end of the connection was among the completions.
 template <class Handle>
 bool TakeMessages(rdma::Endpoint& endpoint, Handle handle) {
   bool disconnected = false;
@@ -218,6 +221,7 @@ bool TakeMessages(rdma::Endpoint& endpoint, Handle handle) {
   return disconnected;
 }
 
+// A simulated network with a server and a client.
 struct Rig {
   explicit Rig(uint64_t seed = 1, rdma::sim::Options options = {}) : world(seed), network(world, options) {}
   ~Rig() {
@@ -234,7 +238,7 @@ struct Rig {
     address = (*listener)->local();
     server->Start(*std::move(listener));
   }
-  // False where the network was not willing.
+  // Connects a client to the server. Returns false if the connection fails; the reason is then in `error`.
   bool Connect() {
     bool done = false;
     Spawn(ConnectTask(done));
@@ -258,7 +262,7 @@ struct Rig {
   Result<rpc::Message, rpc::CallError> Call(const TestCall& call) {
     CallResult result;
     Begin(call, result);
-    EXPECT_TRUE(world.RunUntil([&] { return result.has_value(); })) << "a call without an end";
+    EXPECT_TRUE(world.RunUntil([&] { return result.has_value(); })) << "the call did not end";
     if (!result) return std::unexpected(rpc::CallError::kMalformed);
     return *std::move(result);
   }
@@ -267,7 +271,7 @@ struct Rig {
     if (!reply) return testing::AssertionFailure() << "error " << static_cast<int>(reply.error());
     return IsReplyTo(call, *reply);
   }
-  // Ends everything; fails where something is left over.
+  // Stops the client and the server. The test fails if a buffer is still in use.
   void Finish() {
     client.reset();
     bool stopped = !server;

@@ -1,4 +1,5 @@
-// Coroutines that wait for their turn, first come, first served.
+// A queue of coroutines that wait for a share of something limited, such as a credit. The first to wait is the first to
+// resume.
 #pragma once
 
 #include <cassert>
@@ -6,8 +7,8 @@
 
 namespace penstock::rpcrdma {
 
-// Each waiter says with a Request how much it wants. Whoever has something to give away looks at front(), takes it out of
-// its account on the waiter's behalf, and calls WakeFront().
+// Each waiter states with a Request how much it needs. When the owner of the queue has a share to give, it looks at
+// front(), takes that share from its account on behalf of the waiter, and calls WakeFront().
 template <class Request>
 class WaitQueue {
  public:
@@ -19,12 +20,13 @@ class WaitQueue {
   bool empty() const { return first_ == nullptr; }
   const Request& front() const { return first_->request; }
 
-  // co_await queue.Wait(request): true when woken in its turn, false where nobody will be any more.
+  // co_await queue.Wait(request): waits for WakeFront(), which returns true to the waiter, or for Close(), which
+  // returns false.
   auto Wait(Request request) { return Waiter{*this, std::move(request)}; }
 
   // Resumes the first waiter before it returns.
   void WakeFront() { Wake(true); }
-  // Sends all waiters away.
+  // Resumes all waiters; their Wait() returns false.
   void Close() {
     while (!empty()) Wake(false);
   }

@@ -1,4 +1,4 @@
-// Exact bytes, and that everything comes back.
+// Tests that values are encoded as the exact octets of the specification, and that decoding restores them.
 #include <gtest/gtest.h>
 
 #include "xdr/decode.h"
@@ -16,7 +16,7 @@ using testing::Octets;
 
 class Codec : public ::testing::Test {
  protected:
-  // That `value` is encoded as `hex`, in as many octets as EncodedSize says, and decoded as itself.
+  // Checks that `value` is encoded as `hex`, that EncodedSize() tells the size, and that decoding restores the value.
   template <class T>
   void ExpectEncoding(const T& value, const std::string& hex) {
     EXPECT_EQ(EncodedHex(pool_, value), hex);
@@ -44,7 +44,7 @@ class Codec : public ::testing::Test {
 };
 
 // RFC 4506 §7
-TEST_F(Codec, TheFileOfTheSpecification) {
+TEST_F(Codec, EncodesTheExampleFileOfTheSpecification) {
   file silly;
   silly.filename = "sillyprog";
   silly.type.Select(example::EXEC);
@@ -58,7 +58,7 @@ TEST_F(Codec, TheFileOfTheSpecification) {
                  "00000006 28717569 74290000");          // data
 }
 
-TEST_F(Codec, Numbers) {
+TEST_F(Codec, EncodesNumbers) {
   example::numbers numbers;
   numbers.i = -2;
   numbers.u = 0xfffffffe;
@@ -72,24 +72,24 @@ TEST_F(Codec, Numbers) {
                  "fffffffe fffffffe ffffffff fffffffd 01234567 89abcdef 3fc00000 c0000000 00000000 00000001 00000002");
 }
 
-TEST_F(Codec, FixedOpaqueIsPaddedWithZeros) {
+TEST_F(Codec, PadsFixedOpaqueWithZeros) {
   example::fixed fixed;
   fixed.verifier.fill(std::byte{0xab});
   EXPECT_EQ(EncodedHex(pool_, fixed).substr(0, 17), "abababab ab000000");
   ExpectRoundTrip(fixed);
 }
 
-TEST_F(Codec, AnOptionalIsABoolAndPerhapsAValue) {
+TEST_F(Codec, EncodesAnOptionalAsABoolAndAValue) {
   ExpectEncoding(std::optional<uint32_t>(), "00000000");
   ExpectEncoding(std::optional<uint32_t>(7), "00000001 00000007");
 }
 
-TEST_F(Codec, AnArrayIsItsCountAndItsElements) {
+TEST_F(Codec, EncodesAnArrayAsItsCountAndItsElements) {
   ExpectEncoding(Vector<uint32_t, 3>{5, 6}, "00000002 00000005 00000006");
   ExpectEncoding(std::array<uint32_t, 2>{5, 6}, "00000005 00000006");
 }
 
-TEST_F(Codec, AListIsAChainOfOptionals) {
+TEST_F(Codec, EncodesAListAsAChainOfOptionals) {
   ExpectEncoding(List<example::node>(), "00000000");
   ExpectEncoding(List<example::node>{{.value = 1, .label = "a"}, {.value = 2, .label = ""}},
                  "00000001 00000001 00000001 61000000 "
@@ -97,11 +97,11 @@ TEST_F(Codec, AListIsAChainOfOptionals) {
                  "00000000");
 }
 
-TEST_F(Codec, ALongListNeedsNoStack) { ExpectRoundTrip(List<example::node>(200'000)); }
+TEST_F(Codec, DecodesALongListWithoutRecursion) { ExpectRoundTrip(List<example::node>(200'000)); }
 
-TEST_F(Codec, VoidIsNothing) { ExpectEncoding(Void(), ""); }
+TEST_F(Codec, EncodesVoidAsNoOctets) { ExpectEncoding(Void(), ""); }
 
-TEST_F(Codec, UnionsOfNumbers) {
+TEST_F(Codec, EncodesUnionsWithNumericDiscriminants) {
   ExpectEncoding(example::by_number(-1, int64_t{5}), "ffffffff 00000000 00000005");
   ExpectEncoding(example::by_number(1), "00000001");
   ExpectEncoding(example::by_unsigned(0xffffffff, int32_t{5}), "ffffffff 00000005");
@@ -110,36 +110,36 @@ TEST_F(Codec, UnionsOfNumbers) {
   ExpectEncoding(example::by_bool(false, int64_t{5}), "00000000 00000000 00000005");
 }
 
-TEST_F(Codec, ADiscriminantWithoutAnArmIsAnError) {
+TEST_F(Codec, RejectsADiscriminantWithoutAnArm) {
   EXPECT_EQ(DecodingError<example::by_number>("00000003"), Error::kBadUnion);
 }
 
-TEST_F(Codec, ArmsOfTheSameTypeAreToldApart) {
+TEST_F(Codec, DistinguishesArmsOfTheSameType) {
   const auto other = DecodeWhole<example::by_unsigned>(Message::Whole(Octets(pool_, "00000003 00000005")));
   ASSERT_TRUE(other);
   EXPECT_FALSE(other->is_all());
   EXPECT_EQ(other->other(), 5);
 }
 
-TEST_F(Codec, BoolsAreZeroOrOne) {
+TEST_F(Codec, RejectsBoolsOtherThanZeroAndOne) {
   EXPECT_EQ(DecodingError<bool>("00000001"), Error::kNone);
   EXPECT_EQ(DecodingError<bool>("00000002"), Error::kBadBool);
   EXPECT_EQ(DecodingError<std::optional<uint32_t>>("00000100"), Error::kBadBool);
   EXPECT_EQ(DecodingError<List<example::node>>("ffffffff"), Error::kBadBool);
 }
 
-TEST_F(Codec, EnumsHaveTheValuesOfTheirDefinition) {
+TEST_F(Codec, RejectsEnumValuesOutsideTheDefinition) {
   EXPECT_EQ(DecodingError<example::filekind>("00000002"), Error::kNone);
   EXPECT_EQ(DecodingError<example::filekind>("00000003"), Error::kBadEnum);
   EXPECT_EQ(DecodingError<example::filetype>("00000003"), Error::kBadEnum);
 }
 
-TEST_F(Codec, OpenEnumsMayHaveOthers) {
+TEST_F(Codec, AcceptsUnknownValuesOfOpenEnums) {
   ExpectEncoding(static_cast<example::colour>(77), "0000004d");
   ExpectEncoding(example::by_colour(static_cast<example::colour>(77)), "0000004d");
 }
 
-TEST_F(Codec, WhatIsReusedKeepsNothing) {
+TEST_F(Codec, DecodingReplacesThePreviousValue) {
   const Message none = Message::Whole(Octets(pool_, "00000000"));
   List<example::node> list(3);
   Vector<uint32_t, 9> vector(3);
@@ -150,7 +150,7 @@ TEST_F(Codec, WhatIsReusedKeepsNothing) {
   EXPECT_TRUE(list.empty() && vector.empty() && !optional);
 }
 
-TEST_F(Codec, Everything) {
+TEST_F(Codec, RoundTripsAValueWithEveryKindOfMember) {
   example::everything all;
   all.tint = example::GREEN;
   all.first.pair[1].h = -9;
@@ -168,7 +168,7 @@ TEST_F(Codec, Everything) {
   ExpectRoundTrip(all);
 }
 
-TEST_F(Codec, ArraysOfUnions) {
+TEST_F(Codec, EncodesArraysOfUnions) {
   example::compound compound;
   compound.operations = {example::by_number(0), example::by_number(-1, int64_t{7}),
                          example::by_number(2, example::read_ok{.eof = true, .data = Payload<>::Borrowed("x")})};

@@ -1,4 +1,4 @@
-// xdr::Decode(decoder, value): a value from a peer's bytes, or an error.
+// xdr::Decode(decoder, value) decodes a value of any generated type from the bytes of a peer, or reports an error.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace penstock::xdr {
 
 namespace internal {
 
-// The counterpart of Store: `at` moves past the value; there are enough octets. False where a bool or enum is none.
+// Loads a value of a fixed size, without a check per member: the counterpart of Store(). Moves `at` past the value. The
+// caller has checked that the octets are there. Returns false if a bool or an enum has an invalid value.
 template <class T>
 bool Load(Decoder& decoder, const std::byte*& at, T& value) {
   if constexpr (std::same_as<T, bool>) {
@@ -51,8 +52,9 @@ bool Load(Decoder& decoder, const std::byte*& at, T& value) {
 
 }  // namespace internal
 
-// Reads the next value. False where the bytes are no T: decoder.error() says why. Views in `value` refer to the message's
-// stream. Allocates nothing that the octets at hand do not pay for: an array's count is checked against them first.
+// Reads the next value. Returns false if the octets are not a valid T; decoder.error() then tells the reason. Views in
+// `value` refer to the stream of the message. Before it allocates memory for an array, it checks that the message is
+// long enough for the count, so that a peer cannot make it allocate much with a few octets.
 template <class T>
 [[nodiscard]] bool Decode(Decoder& decoder, T& value) {
   if constexpr (kExtent<T>.fixed) {
@@ -117,7 +119,7 @@ template <class T>
   }
 }
 
-// A message that is one T and nothing else. The message must outlive the views in the value.
+// Decodes a message that consists of exactly one T. The message must outlive the views in the value.
 template <class T>
 Result<T, Error> DecodeWhole(const Message& message) {
   Decoder decoder(message);

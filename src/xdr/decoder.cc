@@ -9,19 +9,19 @@ std::string_view ErrorName(Error error) {
     case Error::kTruncated:
       return "truncated";
     case Error::kTooLong:
-      return "length above its bound";
+      return "length exceeds its bound";
     case Error::kBadBool:
-      return "bad bool";
+      return "invalid bool";
     case Error::kBadEnum:
-      return "bad enum";
+      return "invalid enum";
     case Error::kBadUnion:
       return "discriminant without an arm";
     case Error::kPayloadMismatch:
-      return "payload of another length than announced";
+      return "payload length differs from the stream";
     case Error::kStrayPayload:
-      return "payload where none belongs";
+      return "payload at a place without a payload";
     case Error::kTrailing:
-      return "octets left over";
+      return "trailing octets";
   }
   return "unknown";
 }
@@ -39,8 +39,8 @@ bool Decoder::Payload(Data& data, size_t max) {
       return Beside(data, size, item.data);
     }
   }
-  // A Write chunk that came back with nothing in it stands for a result of no octets: one that has some must be in the chunk
-  // that was there for it (RFC 8166 §6.1).
+  // An empty chunk in the reply means an empty result. A result with octets must be in its Write chunk if the call had
+  // one (RFC 8166 §6.1).
   if (index < message_.placed.size() && message_.placed[index]) {
     return Beside(data, size, *message_.placed[index]);
   }
@@ -51,7 +51,8 @@ bool Decoder::Payload(Data& data, size_t max) {
   return true;
 }
 
-// A chunk may carry the padding as well (RFC 8166 §3.4.5.2: it should not, but has to be understood).
+// Takes a payload of `size` octets from a chunk. The chunk may include the padding: senders should not send it, but
+// receivers must accept it (RFC 8166 §3.4.5.2).
 bool Decoder::Beside(Data& data, size_t size, const Data& source) {
   if (source.size() == size) {
     data = source;

@@ -1,4 +1,4 @@
-// Reads a Message, trusting nothing in it.
+// Reads a Message from a peer, and checks every length, count and value in it.
 #pragma once
 
 #include <cassert>
@@ -12,22 +12,23 @@
 
 namespace penstock::xdr {
 
-// What can be wrong with a peer's bytes.
+// The reasons to reject the bytes of a peer.
 enum class Error : uint8_t {
   kNone,
   kTruncated,        // the stream ends too early
-  kTooLong,          // a length or count is above its bound
-  kBadBool,          // neither 0 nor 1
-  kBadEnum,          // a value that the definition does not have
-  kBadUnion,         // a discriminant without an arm
-  kPayloadMismatch,  // an item or placed result is not as long as the stream says
-  kStrayPayload,     // an item or placed result stands where no payload belongs
-  kTrailing,         // octets are left over
+  kTooLong,          // a length or count exceeds its bound
+  kBadBool,          // a bool is neither 0 nor 1
+  kBadEnum,          // an enum has a value outside its definition
+  kBadUnion,         // a union has a discriminant without an arm
+  kPayloadMismatch,  // the length of an item or placed result differs from the length in the stream
+  kStrayPayload,     // an item or placed result is at a place where no payload belongs
+  kTrailing,         // octets follow the value
 };
 std::string_view ErrorName(Error error);
 
-// Every method returns false at the first error, which error() then names; what it would have filled is unspecified.
-// Views handed out refer to the message's stream. The message must outlive the decoder.
+// Reads the values of one message, one after the other. Each method returns false at the first error, and error() then
+// tells the reason; the value of its output argument is then unspecified. Returned views refer to the stream of the
+// message. The message must outlive the decoder.
 class Decoder {
  public:
   explicit Decoder(const Message& message)
@@ -43,7 +44,7 @@ class Decoder {
     at_ += 4;
     return true;
   }
-  // The next number, which stays to be read. Nothing where the stream has ended; that is no error.
+  // Returns the next number without reading it, or none at the end of the stream, which is no error.
   std::optional<uint32_t> PeekU32() const {
     if (remaining() < 4) return std::nullopt;
     return LoadBig<uint32_t>(at_);
@@ -61,7 +62,7 @@ class Decoder {
     value = word != 0;
     return true;
   }
-  // A length or count, and that it is at most `max`.
+  // Reads a length or count. Fails if it exceeds `max`.
   bool Length(size_t& length, size_t max) {
     uint32_t word;
     if (!U32(word)) return false;
@@ -70,7 +71,7 @@ class Decoder {
     return true;
   }
 
-  // The next `count` octets, a multiple of four.
+  // Reads `count` octets. `count` must be a multiple of four.
   bool Take(const std::byte*& octets, size_t count) {
     assert(count % 4 == 0);
     if (remaining() < count) return Fail(Error::kTruncated);
@@ -78,38 +79,39 @@ class Decoder {
     at_ += count;
     return true;
   }
-  // opaque[size]. The padding may be of any value: only what is sent must be zero (RFC 4506 §3).
+  // Reads an opaque[size]. Accepts any padding: only a sender must use zeros (RFC 4506 §3).
   bool Fixed(ConstBytes& bytes, size_t size) {
     if (remaining() < RoundUp(size, 4)) return Fail(Error::kTruncated);
     bytes = {at_, size};
     at_ += RoundUp(size, 4);
     return true;
   }
-  // opaque<max>.
+  // Reads an opaque<max>.
   bool Opaque(ConstBytes& bytes, size_t max) {
     size_t size;
     return Length(size, max) && Fixed(bytes, size);
   }
-  // A DDP-eligible opaque<max>: from the message's items or placed results if it is there, otherwise from the stream.
+  // Reads a DDP-eligible opaque<max> from the items or the placed results of the message, or else from the stream.
   bool Payload(Data& data, size_t max);
 
-  // What was not read yet of the reduced stream.
+  // The unread rest of the reduced stream.
   ConstBytes rest() const { return {at_, remaining()}; }
-  // Octets of the whole unreduced stream.
+  // The size of the whole unreduced stream.
   size_t flat_size() const { return message_.flat_size(); }
-  // Octets of the reduced stream not read yet, and the position in it.
+  // The size of the unread rest of the reduced stream, and the position in the reduced stream.
   size_t remaining() const { return static_cast<size_t>(end_ - at_); }
   size_t reduced_position() const { return static_cast<size_t>(at_ - begin_); }
-  // The position in the unreduced stream (RFC 8166 §3.4.4): items and placed results so far, padded, count.
+  // The position in the unreduced stream (RFC 8166 §3.4.4). It includes previous items and placed results with their
+  // padding.
   size_t position() const { return reduced_position() + beside_; }
   size_t payload_count() const { return payloads_; }
 
-  // To be asked last: whether the whole stream and every payload beside it were read.
+  // Call this last. Fails unless the whole stream, and every item and placed result, has been read.
   bool Finish();
 
   Error error() const { return error_; }
-  // Records the first error. Returns false always, for `return decoder.Fail(...)`, which clang-tidy's analyzer sees only
-  // in a function without branches.
+  // Records the first error. Always returns false, for `return decoder.Fail(...)`. The branch is in another function,
+  // because clang-tidy's analyzer would not see the constant result otherwise.
   bool Fail(Error error) {
     Record(error);
     return false;

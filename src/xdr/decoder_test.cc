@@ -28,7 +28,7 @@ TEST_F(DecoderTest, ReadsBigEndianWords) {
   EXPECT_TRUE(decoder.Finish());
 }
 
-TEST_F(DecoderTest, AnyPaddingIsAccepted) {
+TEST_F(DecoderTest, AcceptsAnyPadding) {
   const Message message = Whole("00000001 61ffffff");
   Decoder decoder(message);
   ConstBytes bytes;
@@ -37,7 +37,7 @@ TEST_F(DecoderTest, AnyPaddingIsAccepted) {
   EXPECT_TRUE(decoder.Finish());
 }
 
-TEST_F(DecoderTest, MissingPaddingIsNot) {
+TEST_F(DecoderTest, RejectsMissingPadding) {
   const Message message = Whole("00000001 61ff");
   Decoder decoder(message);
   ConstBytes bytes;
@@ -45,7 +45,7 @@ TEST_F(DecoderTest, MissingPaddingIsNot) {
   EXPECT_EQ(decoder.error(), Error::kTruncated);
 }
 
-TEST_F(DecoderTest, BoundsAreInclusive) {
+TEST_F(DecoderTest, AcceptsALengthEqualToTheBound) {
   const Message message = Whole("00000004 61626364");
   ConstBytes bytes;
   EXPECT_TRUE(Decoder(message).Opaque(bytes, 4));
@@ -65,7 +65,7 @@ TEST_F(DecoderTest, KeepsTheFirstError) {
   EXPECT_EQ(decoder.error(), Error::kBadBool);
 }
 
-TEST_F(DecoderTest, WhatIsLeftOverIsAnError) {
+TEST_F(DecoderTest, RejectsTrailingOctets) {
   const Message message = Whole("00000002 00000000");
   Decoder decoder(message);
   uint32_t word;
@@ -75,7 +75,7 @@ TEST_F(DecoderTest, WhatIsLeftOverIsAnError) {
   EXPECT_EQ(decoder.error(), Error::kTrailing);
 }
 
-TEST_F(DecoderTest, AnEmptyMessageIsWellFormed) {
+TEST_F(DecoderTest, AcceptsAnEmptyMessage) {
   const Message message;
   Decoder decoder(message);
   const std::byte* octets;

@@ -1,4 +1,5 @@
-// What kinds of types there are in the aggregates, and what is known of a type's encoding without a value of it.
+// The kinds of types in the generated aggregates, as concepts. And the Extent of a type: the bounds on the size of its
+// encoding that follow from the type alone.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +17,14 @@
 
 namespace penstock::xdr {
 
-// An XDR enum: generated with XdrIsValid(T) and XdrName(T).
+// An XDR enum. xdrgen generates XdrIsValid(T) and XdrName(T) for it.
 template <class T>
 concept EnumType = std::is_enum_v<T> && requires(T value) {
   { XdrIsValid(value) } -> std::same_as<bool>;
   { XdrName(value) } -> std::convertible_to<std::string_view>;
 };
 
-// int, unsigned int, hyper, unsigned hyper, float, double.
+// The XDR types int, unsigned int, hyper, unsigned hyper, float and double.
 template <class T>
 concept Number = std::same_as<T, int32_t> || std::same_as<T, uint32_t> || std::same_as<T, int64_t> ||
                  std::same_as<T, uint64_t> || std::same_as<T, float> || std::same_as<T, double>;
@@ -70,7 +71,8 @@ inline constexpr bool kIsPayload<Payload<N>> = true;
 
 }  // namespace internal
 
-// A struct: lists its members, in wire order, as visit(name, &Struct::member), for as long as visit returns true.
+// A struct. T::Members(visit) calls visit(name, &Struct::member) for each member in wire order, as long as visit
+// returns true.
 template <class T>
 concept StructType = requires {
   { T::Members(internal::AcceptsMembers{}) } -> std::same_as<bool>;
@@ -100,16 +102,19 @@ concept StringType = internal::kIsString<T>;
 template <class T>
 concept PayloadType = internal::kIsPayload<T>;
 
-// How long the encoding of a type can be.
+// The bounds on the encoding of a type.
 struct Extent {
-  uint64_t min = 0;  // in the reduced stream: of a payload, the length word alone
-  // The most octets in the reduced stream, without the contents of `x<>` and of lists: see `open`. Saturates.
+  // The least number of octets in the reduced stream. Only the length word of a payload counts.
+  uint64_t min = 0;
+  // The largest number of octets in the reduced stream, without the contents of `x<>` and of lists: see `open`.
+  // Saturates.
   uint64_t max = 0;
-  // How many payloads at most. Saturates.
+  // The largest number of payloads. Saturates.
   uint64_t payloads = 0;
-  // There are strings, arrays or lists without a bound, of which `max` counts the length word (or the end) alone.
+  // True if the type has strings, arrays or lists without a bound. `max` then includes only their length word (or their
+  // end).
   bool open = false;
-  // Every value is encoded in the same `min` octets, without a length or choice in it.
+  // True if every value takes `min` octets, and the type has no lengths and no choices.
   bool fixed = false;
 };
 
@@ -130,7 +135,7 @@ constexpr Extent Times(const Extent& one, uint64_t count) {
           .fixed = one.fixed};
 }
 
-// One after the other.
+// The extent of `a` followed by `b`.
 constexpr Extent Then(const Extent& a, const Extent& b) {
   return {.min = Add(a.min, b.min),
           .max = Add(a.max, b.max),
@@ -139,7 +144,7 @@ constexpr Extent Then(const Extent& a, const Extent& b) {
           .fixed = a.fixed && b.fixed};
 }
 
-// One or the other.
+// The extent of either `a` or `b`.
 constexpr Extent Or(const Extent& a, const Extent& b) {
   return {.min = std::min(a.min, b.min),
           .max = std::max(a.max, b.max),
@@ -201,7 +206,7 @@ constexpr Extent ComputeExtent() {
             .payloads = Multiply(element.payloads, T::kMax),
             .open = element.open};
   } else {
-    static_assert(ListType<T>, "not a type that xdrgen makes");
+    static_assert(ListType<T>, "xdrgen does not generate this type");
     return {.min = 4,
             .max = 4,
             .payloads = ComputeExtent<typename T::value_type>().payloads ? kSaturated : 0,

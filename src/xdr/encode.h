@@ -1,4 +1,4 @@
-// xdr::Encode(encoder, value), and the sizes of encodings.
+// xdr::Encode(encoder, value) encodes a value of any generated type. Other functions here tell the size of an encoding.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace penstock::xdr {
 
 namespace internal {
 
-// Values of a fixed size are stored without a check per member. Returns the place after the value.
+// Stores a value of a fixed size, without a check per member. Returns the address after the value.
 template <class T>
 std::byte* Store(std::byte* at, const T& value) {
   if constexpr (std::same_as<T, bool>) {
@@ -49,7 +49,8 @@ std::byte* Store(std::byte* at, const T& value) {
 
 }  // namespace internal
 
-// Writes `value`. Requires that it keeps to its definition: lengths within their bounds, enum values that exist.
+// Writes `value`. Requires that it conforms to its definition: lengths are within their bounds, and enum values are
+// defined.
 template <class T>
 void Encode(Encoder& encoder, const T& value) {
   if constexpr (kExtent<T>.fixed) {
@@ -91,19 +92,19 @@ void Encode(Encoder& encoder, const T& value) {
   }
 }
 
-// The most octets that a T takes in the reduced stream, apart from what nothing bounds: payloads (kExtent<T>.payloads says
-// how many there may be) and, where kExtent<T>.open, the contents of `x<>` and of lists. The caller adds these from what
-// it asked for, since the protocols have a count for each of them. So the largest reply to (RFC 8267 §3)
-//   READ is      MaxSize<READ3res>() + RoundUp(args.count, 4),
-//   READLINK     MaxSize<READLINK3res>() + the longest path that the client takes,
-//   READDIR      MaxSize<READDIR3res>() + args.count: the count bounds the encoded entries.
+// The largest number of octets of a T in the reduced stream. It does not include payloads (see kExtent<T>.payloads),
+// and, if kExtent<T>.open is true, the contents of `x<>` and of lists. The caller adds these, because the arguments of
+// each procedure limit them. The largest replies (RFC 8267 §3) are therefore:
+//   READ         MaxSize<READ3res>() + RoundUp(args.count, 4)
+//   READLINK     MaxSize<READLINK3res>() + the longest path that the client accepts
+//   READDIR      MaxSize<READDIR3res>() + args.count, because the count limits the encoded entries
 // Saturates at SIZE_MAX.
 template <class T>
 constexpr size_t MaxSize() {
   return kExtent<T>.max;
 }
 
-// The octets that `value` takes in the unreduced stream: with its payloads.
+// The size of `value` in the unreduced stream, that is, with its payloads.
 template <class T>
 size_t EncodedSize(const T& value) {
   if constexpr (kExtent<T>.fixed) {

@@ -1,4 +1,4 @@
-// Writes an XDR stream into a pooled buffer, and sets payloads aside.
+// Writes an XDR stream into a pooled buffer. It keeps payloads out of the stream, so that they are not copied.
 #pragma once
 
 #include <bit>
@@ -14,10 +14,11 @@
 
 namespace penstock::xdr {
 
-// Makes one Message. What it writes is aligned to four octets at all times (RFC 4506 §3); padding is zeros.
+// Builds one Message. The stream is always aligned to four octets (RFC 4506 §3); padding consists of zeros.
 class Encoder {
  public:
-  // `pool` must outlive the encoder. The buffer is taken at the first write, of at least `expected` octets; it grows.
+  // `pool` must outlive the encoder. The first write allocates a buffer of at least `expected` octets, which grows as
+  // needed.
   explicit Encoder(BufferPool& pool, size_t expected = 512) : pool_(pool), expected_(expected) {}
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
@@ -28,21 +29,21 @@ class Encoder {
   void I64(int64_t value) { U64(static_cast<uint64_t>(value)); }
   void Bool(bool value) { U32(value ? 1 : 0); }
 
-  // opaque[n]: the bytes and their padding.
+  // Writes an opaque[n]: the octets and their padding.
   void Fixed(ConstBytes bytes) {
     const size_t padded = RoundUp(bytes.size(), 4);
     std::byte* at = Extend(padded);
     if (padded != bytes.size()) StoreBig<uint32_t>(at + padded - 4, 0);
     CopyBytes({at, bytes.size()}, bytes);
   }
-  // opaque<>: the length, too. Requires bytes.size() < 2^32.
+  // Writes an opaque<>: the length, the octets and their padding. Requires bytes.size() < 2^32.
   void Opaque(ConstBytes bytes) {
     Length(bytes.size());
     Fixed(bytes);
   }
   void String(std::string_view text) { Opaque(AsBytes(text)); }
 
-  // A DDP-eligible opaque<>: its length goes into the stream, the data becomes an Item (even where it is empty).
+  // Writes a DDP-eligible opaque<>. Its length goes into the stream. Its data becomes an Item, even if it is empty.
   void Payload(Data data) {
     const size_t size = data.size();
     Length(size);
@@ -50,13 +51,14 @@ class Encoder {
     beside_ += RoundUp(size, 4);
   }
 
-  // A count or length. Requires < 2^32.
+  // Writes a count or length. Requires length < 2^32.
   void Length(size_t length) {
     assert(length <= 0xffffffff);
     U32(static_cast<uint32_t>(length));
   }
 
-  // Adds `count` octets, a multiple of four, that the caller fills in at once: the pointer is good until the next write.
+  // Appends `count` octets, a multiple of four. The caller must fill them at once: the pointer is valid until the next
+  // write.
   std::byte* Extend(size_t count) {
     assert(count % 4 == 0);
     if (capacity_ - size_ < count) Grow(count);
@@ -65,18 +67,19 @@ class Encoder {
     return at;
   }
 
-  // Overwrites four octets that were written before, at `offset` of the reduced stream.
+  // Overwrites the four octets at `offset` of the reduced stream.
   void PatchU32(size_t offset, uint32_t value) {
     assert(offset + 4 <= size_);
     StoreBig(at_ + offset, value);
   }
 
-  // Octets so far with payloads and their padding (RFC 8166's unreduced stream), and without.
+  // The current size with payloads and their padding (the unreduced stream of RFC 8166), and without them.
   size_t size() const { return size_ + beside_; }
   size_t reduced_size() const { return size_; }
   size_t payload_count() const { return items_.size(); }
 
-  // To take back what was written since: results, when their procedure turns out to fail.
+  // A position in the message. Rewind() discards all that was written after the mark, for example the results of a
+  // procedure that fails.
   struct Mark {
     size_t size;
     size_t items;
@@ -90,13 +93,13 @@ class Encoder {
     beside_ = mark.beside;
   }
 
-  // A copy of what was written since, payloads included, in memory of its own: for a reply that is kept. Requires that no
-  // payload is still in a file.
+  // Copies the octets and the payloads that were written after the mark, for a cached reply. The copy has its own
+  // memory. Requires that no payload is in a file.
   Message CopySince(const Mark& mark) const;
-  // Writes what was copied.
+  // Writes a copy that CopySince() has made.
   void Append(const Message& copy);
 
-  // What was written. The encoder is empty afterwards and may write the next message.
+  // Returns the message. The encoder is then empty, and may write another message.
   Message Finish();
 
  private:
@@ -105,10 +108,10 @@ class Encoder {
   BufferPool& pool_;
   size_t expected_;
   BufferRef buffer_;
-  std::byte* at_ = nullptr;  // buffer_'s data
+  std::byte* at_ = nullptr;  // the data of buffer_
   size_t capacity_ = 0;
   size_t size_ = 0;
-  size_t beside_ = 0;  // octets of the items, padded
+  size_t beside_ = 0;  // the octets of the items, with padding
   std::vector<Item> items_;
 };
 

@@ -23,7 +23,7 @@ TEST_F(EncoderTest, WritesBigEndianWords) {
   EXPECT_EQ(Hex(encoder_.Finish().stream.bytes()), "00000001 ffffffff 01020304 05060708 00000001");
 }
 
-TEST_F(EncoderTest, PadsWithZerosEvenInAUsedBuffer) {
+TEST_F(EncoderTest, PadsWithZerosEvenInAReusedBuffer) {
   {
     const BufferRef used = pool_.Allocate(512);
     std::fill(used->bytes().begin(), used->bytes().end(), std::byte{0xff});
@@ -42,7 +42,7 @@ TEST_F(EncoderTest, GrowsAsNeeded) {
   for (uint32_t i = 0; i < 100'000; ++i) ASSERT_EQ(LoadBig<uint32_t>(message.stream.data() + 4 * i), i);
 }
 
-TEST_F(EncoderTest, SetsPayloadsAside) {
+TEST_F(EncoderTest, KeepsPayloadsOutOfTheStream) {
   encoder_.U32(9);
   encoder_.Payload(Slice::Borrowed(AsBytes("hello")));
   encoder_.Payload(Data());
@@ -57,7 +57,7 @@ TEST_F(EncoderTest, SetsPayloadsAside) {
   EXPECT_EQ(message.flat_size(), 20u);
 }
 
-TEST_F(EncoderTest, RewindsPayloadsAndAll) {
+TEST_F(EncoderTest, RewindsTheStreamAndThePayloads) {
   encoder_.U32(1);
   encoder_.Payload(Slice::Borrowed(AsBytes("a")));
   const Encoder::Mark mark = encoder_.mark();
@@ -72,13 +72,13 @@ TEST_F(EncoderTest, RewindsPayloadsAndAll) {
   EXPECT_EQ(message.items.size(), 1u);
 }
 
-TEST_F(EncoderTest, PatchesWhatWasWritten) {
+TEST_F(EncoderTest, PatchesWrittenOctets) {
   encoder_.U64(0);
   encoder_.PatchU32(4, 7);
   EXPECT_EQ(Hex(encoder_.Finish().stream.bytes()), "00000000 00000007");
 }
 
-TEST_F(EncoderTest, StartsAnewAfterFinish) {
+TEST_F(EncoderTest, StartsANewMessageAfterFinish) {
   encoder_.Payload(Slice::Borrowed(AsBytes("a")));
   const Message first = encoder_.Finish();
   EXPECT_EQ(encoder_.size(), 0u);
@@ -89,7 +89,7 @@ TEST_F(EncoderTest, StartsAnewAfterFinish) {
   EXPECT_TRUE(second.items.empty());
 }
 
-TEST_F(EncoderTest, CopiesWhatWasWrittenSince) {
+TEST_F(EncoderTest, CopiesTheOctetsSinceAMark) {
   encoder_.U32(1);
   const auto mark = encoder_.mark();
   std::string data = "abc";
@@ -118,7 +118,7 @@ TEST_F(EncoderTest, AppendsACopyWithItsPayloads) {
   EXPECT_EQ(message.items[0].offset, 16u);
 }
 
-TEST_F(EncoderTest, TakesNoBufferForNothing) {
+TEST_F(EncoderTest, AllocatesNoBufferForAnEmptyMessage) {
   const size_t before = pool_.outstanding();
   EXPECT_TRUE(encoder_.Finish().empty());
   EXPECT_EQ(pool_.outstanding(), before);

@@ -1,4 +1,4 @@
-// Sizes that are known from the types.
+// Tests of the sizes that follow from the types.
 #include <gtest/gtest.h>
 
 #include "xdr/encode.h"
@@ -7,7 +7,7 @@
 namespace penstock::xdr {
 namespace {
 
-TEST(Extent, OfFixedTypesIsTheirSize) {
+TEST(Extent, EqualsTheSizeOfAFixedType) {
   EXPECT_EQ(MaxSize<uint32_t>(), 4u);
   EXPECT_EQ(MaxSize<uint64_t>(), 8u);
   EXPECT_EQ(MaxSize<Void>(), 0u);
@@ -17,7 +17,7 @@ TEST(Extent, OfFixedTypesIsTheirSize) {
   EXPECT_EQ(kExtent<example::fixed>.min, kExtent<example::fixed>.max);
 }
 
-TEST(Extent, OfBoundedTypesIncludesLengthAndPadding) {
+TEST(Extent, IncludesTheLengthAndThePaddingOfBoundedTypes) {
   EXPECT_EQ(MaxSize<Opaque<5>>(), 4u + 8);
   EXPECT_EQ(MaxSize<StringView<255>>(), 4u + 256);
   EXPECT_EQ((MaxSize<Vector<uint64_t, 3>>()), 4u + 24);
@@ -27,13 +27,13 @@ TEST(Extent, OfBoundedTypesIncludesLengthAndPadding) {
   EXPECT_EQ(kExtent<example::file>.min, 16u);
 }
 
-TEST(Extent, OfAUnionIsThatOfItsLargestArm) {
+TEST(Extent, TakesTheLargestArmOfAUnion) {
   EXPECT_EQ(MaxSize<example::by_bool>(), 12u);
   EXPECT_EQ(kExtent<example::by_bool>.min, 8u);
   EXPECT_FALSE(kExtent<example::by_unsigned>.fixed);
 }
 
-TEST(Extent, LeavesOutPayloadsAndCountsThem) {
+TEST(Extent, CountsPayloadsButNotTheirOctets) {
   EXPECT_EQ(MaxSize<example::payloads>(), 20u);
   EXPECT_EQ(kExtent<example::payloads>.payloads, 2u);
   EXPECT_FALSE(kExtent<example::payloads>.open);
@@ -41,7 +41,7 @@ TEST(Extent, LeavesOutPayloadsAndCountsThem) {
   EXPECT_EQ(kExtent<example::compound>.payloads, UINT64_MAX);
 }
 
-TEST(Extent, LeavesOutWhatHasNoBoundAndSaysSo) {
+TEST(Extent, MarksUnboundedTypesAsOpen) {
   EXPECT_EQ(MaxSize<List<example::node>>(), 4u);
   EXPECT_TRUE(kExtent<List<example::node>>.open);
   EXPECT_EQ(MaxSize<OpaqueView<kUnbounded>>(), 4u);
@@ -49,7 +49,7 @@ TEST(Extent, LeavesOutWhatHasNoBoundAndSaysSo) {
   EXPECT_TRUE(kExtent<example::everything>.open);
 }
 
-TEST(Extent, Saturates) {
+TEST(Extent, SaturatesInsteadOfOverflowing) {
   using Large = Vector<Vector<uint64_t, 0xfffffffe>, 0xfffffffe>;
   EXPECT_EQ(MaxSize<Large>(), SIZE_MAX);
 }

@@ -1,4 +1,5 @@
-// A message put back together, for transports over a byte stream. (Placed results cannot be: they are for decoding.)
+// Joins the stream of a message and its items, for transports over a byte stream. A message with placed results cannot
+// be joined, because only a decoder knows where they belong.
 #pragma once
 
 #include <array>
@@ -12,9 +13,9 @@
 
 namespace penstock::xdr {
 
-// The pieces whose concatenation is the unreduced stream, in order: calls visit(ConstBytes) for parts of the stream and
-// for padding, visit(const Data&) for payloads. Empty pieces are left out. The views live as long as the message, those of
-// padding for ever. Nothing is copied: feed writev with them, and sendfile where a Data is a file range.
+// Visits the pieces of the unreduced stream in order, without copying them: visit(ConstBytes) for parts of the stream
+// and for padding, and visit(const Data&) for payloads. Leaves out empty pieces. The views live as long as the message;
+// the views of padding live for ever. They suit writev, and sendfile for a Data that is a range of a file.
 template <class Visitor>
 void ForEachPiece(const Message& message, Visitor&& visit) {
   static constexpr std::array<std::byte, 4> kPadding{};
@@ -33,8 +34,8 @@ void ForEachPiece(const Message& message, Visitor&& visit) {
   if (stream.size() > done) visit(stream.subspan(done));
 }
 
-// The unreduced stream in one piece: the message's own where it has no items, otherwise a copy in a buffer of `pool`.
-// Requires that no payload is still in a file.
+// Returns the unreduced stream in one piece. For a message without items this is its own stream, and otherwise a copy
+// in a buffer of `pool`. Requires that no payload is in a file.
 Slice Unreduce(BufferPool& pool, const Message& message);
 
 }  // namespace penstock::xdr

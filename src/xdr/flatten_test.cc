@@ -33,16 +33,16 @@ class Flatten : public ::testing::Test {
   Encoder encoder_{pool_};
 };
 
-TEST_F(Flatten, AStreamWithoutItemsIsOnePiece) {
+TEST_F(Flatten, AStreamWithoutItemsHasOnePiece) {
   encoder_.U32(1);
   const Message message = encoder_.Finish();
   EXPECT_THAT(Pieces(message), ElementsAre("00000001"));
   EXPECT_EQ(Unreduce(pool_, message).data(), message.stream.data());
 }
 
-TEST_F(Flatten, NothingIsNoPiece) { EXPECT_TRUE(Pieces(Message()).empty()); }
+TEST_F(Flatten, AnEmptyMessageHasNoPieces) { EXPECT_TRUE(Pieces(Message()).empty()); }
 
-TEST_F(Flatten, ItemsAreInTheirPlacesWithTheirPadding) {
+TEST_F(Flatten, InsertsItemsWithTheirPadding) {
   encoder_.Payload(Slice::Borrowed(AsBytes("abcde")));
   encoder_.U32(1);
   encoder_.Payload(Data());
@@ -53,7 +53,7 @@ TEST_F(Flatten, ItemsAreInTheirPlacesWithTheirPadding) {
   EXPECT_EQ(Hex(Unreduce(pool_, message).bytes()), "00000005 61626364 65000000 00000001 00000000 00000004 66676869");
 }
 
-TEST_F(Flatten, FilesAreReadOnlyWhenLoaded) {
+TEST_F(Flatten, ReadsFilesOnlyWhenTheyAreLoaded) {
   FileDescriptor file(::memfd_create("flatten_test", 0));
   ASSERT_EQ(::write(file.get(), "0123456789", 10), 10);
   encoder_.Payload(Data(std::make_shared<const FileDescriptor>(std::move(file)), 3, 2));
@@ -65,8 +65,8 @@ TEST_F(Flatten, FilesAreReadOnlyWhenLoaded) {
   EXPECT_EQ(Hex(Unreduce(pool_, message).bytes()), "00000002 33340000");
 }
 
-// A directory opens, and fails to be read.
-TEST_F(Flatten, AFileThatCannotBeReadIsNotLoaded) {
+// A directory can be opened, but not read.
+TEST_F(Flatten, ReportsAFileThatCannotBeRead) {
   FileDescriptor directory(::open("/", O_RDONLY | O_DIRECTORY));
   encoder_.Payload(Data(std::make_shared<const FileDescriptor>(std::move(directory)), 0, 50));
   Message message = encoder_.Finish();

@@ -1,4 +1,4 @@
-// What a peer may try: every truncation, counts and lengths that lie.
+// Tests of hostile input: truncated messages, and false counts and lengths.
 #include <gtest/gtest.h>
 
 #include "xdr/decode.h"
@@ -13,7 +13,8 @@ using testing::Octets;
 
 class Hostile : public ::testing::Test {
  protected:
-  // Decodes `hex` as a T: it must fail with `error`, and no array may have grown beyond what the octets hold.
+  // Decodes `hex` as a T. Checks that this fails with `error`, and that no array has allocated more than the octets can
+  // hold.
   template <class T>
   void ExpectCheapError(std::string_view hex, Error error) {
     const Message message = Message::Whole(Octets(pool_, hex));
@@ -29,7 +30,7 @@ class Hostile : public ::testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(Hostile, EveryTruncationIsAnError) {
+TEST_F(Hostile, RejectsEveryTruncation) {
   example::everything all;
   all.handle.Assign(AsBytes("handle"));
   all.body = AsBytes("body");
@@ -42,7 +43,7 @@ TEST_F(Hostile, EveryTruncationIsAnError) {
   all.chain = {{.value = 1, .label = "x"}};
   const Slice whole = testing::Encoded(pool_, all).stream;
   for (size_t size = 0; size < whole.size(); ++size) {
-    // In a block of its own size, so that the sanitizer sees a read past the end.
+    // Copy it to a block of exactly this size, so that the sanitizer detects a read past the end.
     const std::vector<std::byte> cut(whole.data(), whole.data() + size);
     const auto decoded = DecodeWhole<example::everything>(Message::Whole(Slice::Borrowed(cut)));
     ASSERT_FALSE(decoded) << size;
@@ -50,7 +51,7 @@ TEST_F(Hostile, EveryTruncationIsAnError) {
   }
 }
 
-TEST_F(Hostile, LengthsNearTheLimitOfThirtyTwoBits) {
+TEST_F(Hostile, RejectsLengthsNearTheLimitOf32Bits) {
   for (const char* length : {"ffffffff", "fffffffe", "fffffffd", "fffffffc", "80000000", "7fffffff"}) {
     ExpectCheapError<OpaqueView<kUnbounded>>(length, Error::kTruncated);
     ExpectCheapError<StringView<kUnbounded>>(length, Error::kTruncated);
@@ -64,20 +65,20 @@ TEST_F(Hostile, LengthsNearTheLimitOfThirtyTwoBits) {
   }
 }
 
-TEST_F(Hostile, BoundsPlusOne) {
+TEST_F(Hostile, RejectsLengthsOneAboveTheBound) {
   ExpectCheapError<Opaque<4>>("00000005 61616161 61000000", Error::kTooLong);
   ExpectCheapError<StringView<4>>("00000005 61616161 61000000", Error::kTooLong);
   ExpectCheapError<Vector<uint32_t, 1>>("00000002 00000000 00000000", Error::kTooLong);
 }
 
-TEST_F(Hostile, ACountIsPaidForByTheOctetsThatFollow) {
+TEST_F(Hostile, RejectsACountThatExceedsTheMessage) {
   ExpectCheapError<Vector<uint32_t, kUnbounded>>("00000002 00000000", Error::kTruncated);
-  // A file takes at least sixteen octets.
+  // A `file` has at least sixteen octets, so that two of them do not fit.
   ExpectCheapError<Vector<example::file, kUnbounded>>(
       "00000002 00000000 00000000 00000000 00000000 00000000 00000000 00000000", Error::kTruncated);
 }
 
-TEST_F(Hostile, AChainWithoutAnEnd) {
+TEST_F(Hostile, RejectsAListWithoutAnEnd) {
   ExpectCheapError<List<example::node>>("00000001 00000000 00000000 00000001", Error::kTruncated);
 }
 

@@ -1,4 +1,4 @@
-// How payloads beside the stream find their places in it.
+// Tests how the decoder matches payloads outside the stream to their places in the stream.
 #include <gtest/gtest.h>
 
 #include "xdr/decode.h"
@@ -14,7 +14,7 @@ using testing::Octets;
 
 class PayloadTest : public ::testing::Test {
  protected:
-  // A `payloads` without those beside it: one<> has five octets, two<> has two.
+  // The stream of a `payloads` value without its two payloads: one<> has five octets, two<> has two.
   Slice Reduced() { return Octets(pool_, "00000001 00000005 00000002 00000002 00000003"); }
 
   Message WithItems(std::initializer_list<std::pair<size_t, std::string_view>> items) {
@@ -44,84 +44,85 @@ class PayloadTest : public ::testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(PayloadTest, MayAllBeInTheStream) {
+TEST_F(PayloadTest, AllPayloadsMayBeInTheStream) {
   ExpectIsRight(
       Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 68690000 00000003")));
 }
 
-TEST_F(PayloadTest, MayAllBeItems) { ExpectIsRight(WithItems({{8, "hello"}, {16, "hi"}})); }
+TEST_F(PayloadTest, AllPayloadsMayBeItems) { ExpectIsRight(WithItems({{8, "hello"}, {16, "hi"}})); }
 
-TEST_F(PayloadTest, MayBeHere_AndThere) {
+TEST_F(PayloadTest, PayloadsMayBeBothInTheStreamAndItems) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
   message.items.push_back({24, Slice::Borrowed(AsBytes("hi"))});
   ExpectIsRight(message);
 }
 
-// RFC 8166 §3.4.5.2: a Read chunk should not carry the padding, but may.
-TEST_F(PayloadTest, ItemsMayBringTheirPadding) {
+// RFC 8166 §3.4.5.2: a Read chunk should not include the padding, but may.
+TEST_F(PayloadTest, AcceptsItemsWithPadding) {
   ExpectIsRight(WithItems({{8, std::string_view("hello\0\0\0", 8)}, {16, std::string_view("hi\0\0", 4)}}));
 }
 
-TEST_F(PayloadTest, ItemsAreAsLongAsTheStreamSays) {
+TEST_F(PayloadTest, RejectsItemsWithAnotherLengthThanInTheStream) {
   ExpectError(WithItems({{8, "hell"}, {16, "hi"}}), Error::kPayloadMismatch);
   ExpectError(WithItems({{8, "hello!"}, {16, "hi"}}), Error::kPayloadMismatch);
   ExpectError(WithItems({{8, "hello!!!!"}, {16, "hi"}}), Error::kPayloadMismatch);
   ExpectError(WithItems({{8, ""}, {16, "hi"}}), Error::kPayloadMismatch);
 }
 
-TEST_F(PayloadTest, ItemsStandWhereAPayloadBelongs) {
+TEST_F(PayloadTest, RejectsItemsWhereNoPayloadBelongs) {
   ExpectError(WithItems({{4, "before the length"}, {8, "hello"}, {16, "hi"}}), Error::kStrayPayload);
   ExpectError(WithItems({{8, "hello"}, {8, "hello"}, {16, "hi"}}), Error::kStrayPayload);
   ExpectError(WithItems({{8, "hello"}, {16, "hi"}, {20, "at the end"}}), Error::kStrayPayload);
-  ExpectError(WithItems({{8, "hello"}, {16, "hi"}, {400, "behind the end"}}), Error::kStrayPayload);
+  ExpectError(WithItems({{8, "hello"}, {16, "hi"}, {400, "after the end"}}), Error::kStrayPayload);
 }
 
-TEST_F(PayloadTest, ABoundHoldsForItemsToo) {
+TEST_F(PayloadTest, RejectsItemsAboveTheirBound) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000000 00000002 00000009 00000003"));
   message.items.push_back({16, Slice::Borrowed(AsBytes("ninebytes"))});
   ExpectError(message, Error::kTooLong);
 }
 
-TEST_F(PayloadTest, EmptyItemsCount) {
+TEST_F(PayloadTest, AcceptsEmptyItems) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000000 00000002 00000002 00000003"));
   message.items.push_back({8, Data()});
   message.items.push_back({16, Slice::Borrowed(AsBytes("hi"))});
   EXPECT_TRUE(DecodeWhole<payloads>(message));
 }
 
-// RFC 8166 §4.3.2: the n-th Write chunk is for the n-th DDP-eligible result.
-TEST_F(PayloadTest, PlacedResultsAreTakenInOrder) {
+// RFC 8166 §4.3.2: the n-th Write chunk belongs to the n-th DDP-eligible result.
+TEST_F(PayloadTest, MatchesPlacedResultsInOrder) {
   Message message = Message::Whole(Reduced());
   message.placed = {Placed("hello"), Placed("hi")};
   ExpectIsRight(message);
 }
 
-TEST_F(PayloadTest, AResultThatWasNotPlacedIsInTheStream) {
+TEST_F(PayloadTest, ReadsAResultWithoutAChunkFromTheStream) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
   message.placed = {std::nullopt, Placed("hi")};
   ExpectIsRight(message);
 }
 
-// RFC 8166 §6.1: whoever sends a result in the stream, past the chunk that was there for it, breaks the binding.
-TEST_F(PayloadTest, AResultThatHadAChunkMustBeInIt) {
+// RFC 8166 §6.1: a responder that ignores the chunk of a result, and sends the result in the stream, violates the
+// protocol.
+TEST_F(PayloadTest, RejectsAResultInTheStreamIfItHasAChunk) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000005 68656c6c 6f000000 00000002 00000002 00000003"));
   message.placed = {Placed(""), Placed("hi")};
   ExpectError(message, Error::kPayloadMismatch);
 }
 
-TEST_F(PayloadTest, AnEmptyResultLeavesItsChunkEmpty) {
+TEST_F(PayloadTest, AcceptsAnEmptyChunkForAnEmptyResult) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000000 00000002 00000002 00000003"));
   message.placed = {Placed(""), Placed("hi")};
   EXPECT_TRUE(DecodeWhole<payloads>(message));
 }
 
-TEST_F(PayloadTest, PlacedResultsMayRunOut) {
+TEST_F(PayloadTest, ReadsResultsAfterTheLastChunkFromTheStream) {
   Message message = Message::Whole(Octets(pool_, "00000001 00000005 00000002 00000002 68690000 00000003"));
   message.placed = {Placed("hello")};
   ExpectIsRight(message);
 }
 
-TEST_F(PayloadTest, ChunksLeftOverAreUnused) {
+TEST_F(PayloadTest, RejectsOctetsInSurplusChunks) {
   Message message = Message::Whole(Reduced());
   message.placed = {Placed("hello"), Placed("hi"), Placed(""), std::nullopt};
   ExpectIsRight(message);
@@ -129,14 +130,14 @@ TEST_F(PayloadTest, ChunksLeftOverAreUnused) {
   ExpectError(message, Error::kStrayPayload);
 }
 
-TEST_F(PayloadTest, PlacedResultsAreAsLongAsTheStreamSays) {
+TEST_F(PayloadTest, RejectsPlacedResultsWithAnotherLengthThanInTheStream) {
   Message message = Message::Whole(Reduced());
   message.placed = {Placed("hell"), Placed("hi")};
   ExpectError(message, Error::kPayloadMismatch);
 }
 
-// RFC 8166 §3.4.4: positions are those of the unreduced stream.
-TEST_F(PayloadTest, PositionsCountWhatIsBesideTheStream) {
+// RFC 8166 §3.4.4: positions refer to the unreduced stream.
+TEST_F(PayloadTest, PositionsIncludePayloadsOutsideTheStream) {
   const Message message = WithItems({{8, "hello"}, {16, "hi"}});
   Decoder decoder(message);
   payloads value;
@@ -146,7 +147,7 @@ TEST_F(PayloadTest, PositionsCountWhatIsBesideTheStream) {
   EXPECT_EQ(decoder.payload_count(), 2u);
 }
 
-TEST_F(PayloadTest, KeepsTheBuffersThatItCameFrom) {
+TEST_F(PayloadTest, KeepsTheBufferOfItsOctets) {
   Payload<> kept;
   {
     const Message message = Message::Whole(Octets(pool_, "00000005 68656c6c 6f000000"));
@@ -159,7 +160,7 @@ TEST_F(PayloadTest, KeepsTheBuffersThatItCameFrom) {
   EXPECT_EQ(kept.text(), "hello");
 }
 
-TEST_F(PayloadTest, IsNotCopiedOnItsWayOutAndIn) {
+TEST_F(PayloadTest, EncodingAndDecodingDoNotCopyPayloads) {
   const std::string text(100'000, 'x');
   example::read_ok read{.eof = true, .data = Payload<>::Borrowed(text)};
   const Message message = testing::Encoded(pool_, read);

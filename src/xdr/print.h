@@ -1,4 +1,5 @@
-// xdr::Print(value): for logs and tests. What a peer sent appears in bounded, printable form.
+// xdr::Print(value) prints a value of any generated type, for logs and tests. The output has a limited length and only
+// printable characters, whatever the peer has sent.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace penstock::xdr {
 
-// Text that stops growing at a limit.
+// Builds a text, and stops at a limit on its length.
 class Printer {
  public:
   explicit Printer(size_t limit) : limit_(limit) {}
@@ -17,11 +18,11 @@ class Printer {
   void Number(uint64_t value);
   void Number(int64_t value);
   void Number(double value);
-  // In quotes; what is not printable ASCII as \xNN. Long ones are cut.
+  // Appends the text in quotes, with \xNN for unprintable characters. Truncates long texts.
   void Quoted(std::string_view text);
-  // Hexadecimal; long ones are cut, with their length in brackets.
+  // Appends the octets in hexadecimal. Truncates long ones, and then appends their number in brackets.
   void Hex(ConstBytes bytes);
-  // Nothing more will be shown, so that a long array need not be walked.
+  // True if the limit is reached. The caller can then skip the rest of a long array.
   bool full() const { return out_.size() >= limit_; }
 
   std::string Take() &&;
@@ -109,7 +110,7 @@ void PrintTo(Printer& out, const T& value) {
   }
 }
 
-// At most about `limit` characters: what is cut ends with "...".
+// Returns at most about `limit` characters. A truncated text ends with "...".
 template <class T>
 std::string Print(const T& value, size_t limit = 1024) {
   Printer out(limit);

@@ -7,7 +7,7 @@
 namespace penstock::xdr {
 namespace {
 
-TEST(Print, NamesMembersArmsAndValues) {
+TEST(Print, ShowsMembersArmsAndValues) {
   example::file file;
   file.filename = "sillyprog";
   file.type = example::filetype(example::DATA, StringView<255>("john"));
@@ -16,7 +16,7 @@ TEST(Print, NamesMembersArmsAndValues) {
             R"(file{filename="sillyprog", type=filetype{kind=DATA, creator="john"}, owner="", data=0x6162})");
 }
 
-TEST(Print, ShowsNumbersListsAndWhatIsMissing) {
+TEST(Print, ShowsNumbersListsAndAbsentValues) {
   EXPECT_EQ(Print(Vector<int32_t, 3>{1, -2}), "[1, -2]");
   EXPECT_EQ(Print(std::optional<bool>()), "none");
   EXPECT_EQ(Print(std::optional<bool>(true)), "true");
@@ -31,11 +31,11 @@ TEST(Print, ShowsTheLengthOfPayloads) {
   EXPECT_EQ(Print(Payload<>(Data(std::make_shared<const FileDescriptor>(-1), 0, 7))), "<7 octets of a file>");
 }
 
-TEST(Print, IsPrintableWhateverThePeerSent) {
+TEST(Print, EscapesUnprintableOctets) {
   EXPECT_EQ(Print(StringView<255>("a\"\\\n\x1b[0m\xff")), R"("a\"\\\x0a\x1b[0m\xff")");
 }
 
-TEST(Print, CutsWhatIsLong) {
+TEST(Print, TruncatesLongValues) {
   EXPECT_EQ(Print(StringView<255>(std::string(200, 'x'))), "\"" + std::string(80, 'x') + "...\"");
   const std::string octets(20, '\x11');
   EXPECT_EQ(Print(OpaqueView<400>(AsBytes(octets))), "0x11111111111111111111111111111111...[20]");

@@ -1,4 +1,4 @@
-// For tests: messages from hexadecimal, and back.
+// Helpers for tests: they convert messages from and to hexadecimal text.
 #pragma once
 
 #include <cassert>
@@ -14,7 +14,7 @@
 
 namespace penstock::xdr::testing {
 
-// "00 2a" -> two octets, in a buffer of the pool. White space is ignored.
+// Converts text such as "00 2a" to octets in a buffer of the pool. Ignores white space.
 inline Slice Octets(BufferPool& pool, std::string_view hex) {
   std::string digits;
   for (const char c : hex) {
@@ -29,7 +29,7 @@ inline Slice Octets(BufferPool& pool, std::string_view hex) {
   return Slice(std::move(buffer), bytes);
 }
 
-// In words of four octets: "00000001 6a6f686e".
+// Converts octets to text, in words of four octets: "00000001 6a6f686e".
 inline std::string Hex(ConstBytes bytes) {
   std::string hex;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -40,6 +40,7 @@ inline std::string Hex(ConstBytes bytes) {
   return hex;
 }
 
+// Encodes `value` as a message.
 template <class T>
 Message Encoded(BufferPool& pool, const T& value) {
   Encoder encoder(pool);
@@ -47,7 +48,7 @@ Message Encoded(BufferPool& pool, const T& value) {
   return encoder.Finish();
 }
 
-// The unreduced encoding of `value`, in hexadecimal.
+// Returns the unreduced encoding of `value` in hexadecimal.
 template <class T>
 std::string EncodedHex(BufferPool& pool, const T& value) {
   return Hex(Unreduce(pool, Encoded(pool, value)).bytes());

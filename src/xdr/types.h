@@ -1,8 +1,8 @@
-// The C++ types that the members of generated aggregates have (the mapping table is in tools/xdrgen/README.md).
+// The C++ types of the members of generated aggregates. The table of all types is in tools/xdrgen/README.md.
 //
-// Lifetime: Opaque and std::array own their bytes. OpaqueView and StringView refer to bytes elsewhere: in an aggregate
-// that was decoded, to the message's stream, which must outlive the aggregate. Payload keeps its bytes alive by itself,
-// where the message owned them (a Slice with an owner).
+// Lifetime: Opaque and std::array own their octets. OpaqueView and StringView refer to octets elsewhere; in a decoded
+// aggregate they refer to the stream of the message, which must outlive the aggregate. Payload keeps its octets alive
+// if the message owns them (a Slice with an owner).
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ namespace penstock::xdr {
 // The bound of `x<>`: lengths are 32 bits wide (RFC 4506 §4.10).
 inline constexpr size_t kUnbounded = 0xffffffff;
 
-// Nothing at all: void arguments, results and arms.
+// The type of void arguments, results and arms.
 using Void = std::monostate;
 
-// A short opaque<N> held in place: file handles, tokens. A value, ordered and hashable.
+// A short opaque<N>, such as a file handle or a token. It owns its octets, has an order and can be hashed.
 template <size_t N>
 class Opaque {
  public:
@@ -41,7 +41,7 @@ class Opaque {
   constexpr Opaque() = default;
   // Requires bytes.size() <= N.
   explicit Opaque(ConstBytes bytes) { Assign(bytes); }
-  // From bytes of a peer: no value where they are too many.
+  // For the bytes of a peer. Returns none if they exceed the bound.
   static std::optional<Opaque> From(ConstBytes bytes) {
     if (bytes.size() > N) return std::nullopt;
     return Opaque(bytes);
@@ -67,14 +67,14 @@ class Opaque {
   uint8_t size_ = 0;
 };
 
-// A long opaque<N> that is not DDP-eligible, by reference.
+// A view of a long opaque<N> that is not DDP-eligible.
 template <size_t N>
 class OpaqueView {
  public:
   static constexpr size_t kMax = N;
 
   constexpr OpaqueView() = default;
-  OpaqueView(ConstBytes bytes) : bytes_(bytes) {}  // NOLINT: a view of bytes is just that
+  OpaqueView(ConstBytes bytes) : bytes_(bytes) {}  // NOLINT: implicit, because it is only a view
 
   ConstBytes bytes() const { return bytes_; }
   const std::byte* data() const { return bytes_.data(); }
@@ -86,29 +86,29 @@ class OpaqueView {
   ConstBytes bytes_;
 };
 
-// A string<N>, by reference. XDR strings are octets: nothing is promised about zeros or encoding within.
+// A view of a string<N>. XDR strings may contain any octets: zeros, and any encoding.
 template <size_t N>
 class StringView : public std::string_view {
  public:
   static constexpr size_t kMax = N;
 
   constexpr StringView() = default;
-  constexpr StringView(std::string_view text) : std::string_view(text) {}  // NOLINT: it is one
+  constexpr StringView(std::string_view text) : std::string_view(text) {}  // NOLINT: implicit, because it is a view
   constexpr StringView(const char* text) : std::string_view(text) {}       // NOLINT
-  StringView(const std::string& text) : std::string_view(text) {}          // NOLINT: the caller keeps it alive
+  StringView(const std::string& text) : std::string_view(text) {}          // NOLINT: the caller owns it
 };
 
-// A DDP-eligible opaque<N> or string<N>. It is never copied into a stream that is encoded, and need not have been in the
-// one that was decoded.
+// A DDP-eligible opaque<N> or string<N>. The encoder does not copy it into the stream. The decoder takes it from the
+// stream or from outside the stream.
 template <size_t N = kUnbounded>
 class Payload {
  public:
   static constexpr size_t kMax = N;
 
   Payload() = default;
-  Payload(Data data) : data_(std::move(data)) {}             // NOLINT: a payload is data
+  Payload(Data data) : data_(std::move(data)) {}             // NOLINT: implicit, because a payload is only data
   Payload(Slice memory) : data_(Data(std::move(memory))) {}  // NOLINT
-  // For bytes that outlive the payload, and the message that it is encoded into.
+  // The bytes must outlive the payload, and every message that it is encoded into.
   static Payload Borrowed(ConstBytes bytes) { return Payload(Slice::Borrowed(bytes)); }
   static Payload Borrowed(std::string_view text) { return Borrowed(AsBytes(text)); }
 
@@ -116,7 +116,7 @@ class Payload {
   Data data() && { return std::move(data_); }
   size_t size() const { return data_.size(); }
   bool empty() const { return data_.empty(); }
-  // These need the bytes in memory, where those of a decoded message from a peer always are.
+  // These require that the octets are in memory and not in a file. The payloads of a decoded message always are.
   ConstBytes bytes() const { return data_.bytes(); }
   std::string_view text() const { return AsText(bytes()); }
 
@@ -132,7 +132,7 @@ class Payload {
   Data data_;
 };
 
-// `T x<N>`.
+// The type of `T x<N>`.
 template <class T, size_t N>
 class Vector : public std::vector<T> {
  public:
@@ -140,19 +140,21 @@ class Vector : public std::vector<T> {
   using std::vector<T>::vector;
 };
 
-// A chain of optional structs (`entry *next` as the last member of entry), without the links.
+// A linked list of XDR: a chain of optional structs, each with `entry *next` as its last member. The C++ structs have
+// no links.
 template <class T>
 class List : public std::vector<T> {
  public:
   using std::vector<T>::vector;
 };
 
-// The procedures of one program version, each a struct with kProgram, kVersion, kNumber, kName, Arguments and Results.
+// The procedures of one version of a program. Each is a struct with kProgram, kVersion, kNumber, kName, Arguments and
+// Results.
 template <class... Procedures>
 struct ProcedureList {
   static constexpr size_t kCount = sizeof...(Procedures);
 
-  // visit(std::type_identity<Procedure>{}) for each, in the order of the definition.
+  // Calls visit(std::type_identity<Procedure>{}) for each procedure, in the order of the definition.
   template <class Visitor>
   static constexpr void ForEach(Visitor&& visit) {
     (visit(std::type_identity<Procedures>{}), ...);

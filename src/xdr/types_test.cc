@@ -11,7 +11,7 @@
 namespace penstock::xdr {
 namespace {
 
-TEST(Opaque, IsAValue) {
+TEST(Opaque, ComparesAndHashesItsOctets) {
   const Opaque<8> a(AsBytes("abc"));
   Opaque<8> b(AsBytes("abcdefgh"));
   EXPECT_LT(a, b);
@@ -20,7 +20,7 @@ TEST(Opaque, IsAValue) {
   EXPECT_EQ(std::unordered_set<Opaque<8>>({a, b, Opaque<8>()}).size(), 2u);
 }
 
-TEST(Opaque, TakesNoMoreThanItsBound) {
+TEST(Opaque, RefusesMoreOctetsThanItsBound) {
   EXPECT_TRUE(Opaque<3>::From(AsBytes("abc")));
   EXPECT_FALSE(Opaque<3>::From(AsBytes("abcd")));
 }
@@ -34,7 +34,7 @@ TEST(Union, StartsWithItsFirstCase) {
   EXPECT_EQ(number.minus(), 0);
 }
 
-TEST(Union, ChangesArmAndDiscriminantTogether) {
+TEST(Union, ChangesItsArmAndDiscriminantTogether) {
   example::by_number number;
   EXPECT_TRUE(number.TrySelect(2));
   EXPECT_TRUE(number.is_read());
@@ -43,7 +43,7 @@ TEST(Union, ChangesArmAndDiscriminantTogether) {
   EXPECT_TRUE(number.read().eof);
 }
 
-TEST(Union, IsCopiedAndMovedWithItsArm) {
+TEST(Union, CopiesAndMovesItsArm) {
   BufferPool pool;
   {
     example::by_number read(2);
@@ -65,13 +65,13 @@ TEST(Union, IsCopiedAndMovedWithItsArm) {
   EXPECT_EQ(pool.outstanding(), 0u);
 }
 
-TEST(Union, ComparesDiscriminantsToo) {
+TEST(Union, ComparesItsDiscriminantToo) {
   EXPECT_NE(example::by_number(0), example::by_number(1));
   EXPECT_EQ(example::by_number(1), example::by_number(1, Void()));
 }
 
 #ifndef NDEBUG
-TEST(UnionDeathTest, RefusesAnArmThatIsNotSelected) {
+TEST(UnionDeathTest, AbortsOnAccessToAnArmThatIsNotSelected) {
   EXPECT_DEATH(example::by_number(0, int64_t{1}), "assigned");
   EXPECT_DEATH(example::by_number(5), "selected");
   EXPECT_DEATH(example::by_number(0).minus(), "index_");

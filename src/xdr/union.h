@@ -1,10 +1,10 @@
-// Discriminated unions (RFC 4506 §4.15): a discriminant, and the arm that it selects.
+// Discriminated unions (RFC 4506 §4.15): a discriminant, and the arm that it selects. Examples:
 //
-//   READ3res failed{NFS3ERR_STALE};                          // the arm of that value, default-constructed
+//   READ3res failed{NFS3ERR_STALE};                          // selects the arm of this value, default-constructed
 //   READ3res read{NFS3_OK, READ3resok{.count = 3, .eof = true, .data = ...}};
-//   if (read.status() == NFS3_OK) Use(read.resok().data);    // accessors carry the names of the definition
+//   if (read.status() == NFS3_OK) Use(read.resok().data);    // accessors have the names of the definition
 //
-// Discriminant and arm always agree: both are set together.
+// The discriminant and the arm always agree, because one call sets both.
 #pragma once
 
 #include <algorithm>
@@ -24,18 +24,18 @@
 
 namespace penstock::xdr {
 
-// Of a discriminant that the definition has no arm for.
+// The arm index of a discriminant without an arm.
 inline constexpr size_t kNoArm = SIZE_MAX;
 
-// Holds a value of one of the Arms. It stands in for std::variant, for which compilers make a table of functions for
-// each operation on it: a test of the union of all NFSv4 operations took twice as long to compile.
+// Holds a value of one of the Arms. It replaces std::variant, for which compilers make a table of functions per
+// operation: with std::variant, a test of the union of all NFSv4 operations took twice as long to compile.
 template <class... Arms>
 class OneOf {
  public:
   template <size_t kIndex>
   using Arm = std::tuple_element_t<kIndex, std::tuple<Arms...>>;
 
-  // The first of them, default-constructed.
+  // Holds the first arm, default-constructed.
   OneOf() { ::new (Place()) Arm<0>(); }
   OneOf(const OneOf& other) { Copy(other, kIndices); }
   OneOf(OneOf&& other) noexcept { Move(other, kIndices); }
@@ -66,7 +66,7 @@ class OneOf {
     return *std::launder(reinterpret_cast<const Arm<kIndex>*>(bytes_.data()));
   }
 
-  // In place of the one that is there.
+  // Replaces the current arm.
   template <size_t kIndex, class... Arguments>
   void Emplace(Arguments&&... arguments) {
     Destroy(kIndices);
@@ -74,7 +74,8 @@ class OneOf {
     index_ = kIndex;
   }
 
-  // Calls visit(arm) with the one that is there, and returns what that returns: a value, of the same type for every arm.
+  // Calls visit(arm) with the current arm and returns its result. The result must be a value of the same type for every
+  // arm.
   template <class Visitor>
   auto Visit(Visitor& visit) {
     return VisitOf(*this, visit, kIndices);
@@ -91,14 +92,15 @@ class OneOf {
 
   void* Place() { return bytes_.data(); }
 
-  // Also in a build without assertions: what comes from the wire is never taken for another type.
+  // Aborts also in a build without assertions, so that data of a peer can never be used as another type.
   void Check(size_t wanted) const {
     assert(wanted == index_);
     if (wanted != index_) [[unlikely]]
       std::abort();
   }
 
-  // Each is a chain of comparisons. Without an arm for as long as a constructor runs, which may throw.
+  // These functions compare the index with each arm in turn. While a constructor runs, no arm is set, because it may
+  // throw.
   template <size_t... kEach>
   void Copy(const OneOf& other, std::index_sequence<kEach...>) {
     (void)((kEach == other.index_ && (::new (Place()) Arm<kEach>(other.Get<kEach>()), true)) || ...);
@@ -139,23 +141,23 @@ class OneOf {
   alignas(Arms...) std::array<std::byte, std::max({sizeof(Arms)...})> bytes_;
 };
 
-// The base of a generated union `Derived`, which says which discriminant selects which of the Arms (ArmOf), and how
-// everything is called. All void arms are one, xdr::Void.
+// The base of a generated union `Derived`. `Derived` maps each discriminant to its arm (ArmOf) and defines all names.
+// All void arms share one arm of type xdr::Void.
 template <class Derived, class D, class... Arms>
 class Union {
  public:
   using Discriminant = D;
   using Variant = OneOf<Arms...>;
 
-  // A generated union inherits the constructors, so that they have to be public.
+  // The constructors must be public, because a generated union inherits them.
   // NOLINTBEGIN(bugprone-crtp-constructor-accessibility)
-  // The first case of the definition.
+  // Selects the first case of the definition.
   Union() : Union(Derived::kFirst) {}
 
   // Requires that `discriminant` has an arm.
   explicit Union(D discriminant) { Select(discriminant); }
 
-  // Requires that `discriminant` selects an arm of this very type.
+  // Requires that `discriminant` selects an arm of exactly this type.
   template <class Arm>
     requires(std::same_as<std::remove_cvref_t<Arm>, Arms> || ...)
   Union(D discriminant, Arm&& value) : discriminant_(discriminant) {
@@ -169,7 +171,7 @@ class Union {
   D discriminant() const { return discriminant_; }
   size_t arm() const { return arms_.index(); }
 
-  // The arm of that index. Requires arm() == kIndex.
+  // Returns the arm of index kIndex. Requires arm() == kIndex.
   template <size_t kIndex>
   auto& Get() {
     return arms_.template Get<kIndex>();
@@ -179,7 +181,7 @@ class Union {
     return arms_.template Get<kIndex>();
   }
 
-  // Changes over to `discriminant` and its arm, default-constructed. False, and no change, where it has none.
+  // Selects `discriminant` and its arm, default-constructed. If it has no arm, changes nothing and returns false.
   bool TrySelect(D discriminant) {
     const size_t index = Derived::ArmOf(discriminant);
     if (index == kNoArm) return false;
@@ -193,7 +195,8 @@ class Union {
     (void)selected;
   }
 
-  // Calls visit(arm) with the arm selected, and returns what that returns: a value, of the same type for every arm.
+  // Calls visit(arm) with the selected arm and returns its result. The result must be a value of the same type for
+  // every arm.
   template <class Visitor>
   auto VisitArm(Visitor&& visit) {
     return arms_.Visit(visit);
@@ -213,7 +216,7 @@ class Union {
 
   template <class Arm, size_t... kIndices>
   bool Assign(size_t index, Arm&& value, std::index_sequence<kIndices...>) {
-    // NOLINTNEXTLINE(bugprone-use-after-move): one of them takes it
+    // NOLINTNEXTLINE(bugprone-use-after-move): exactly one call moves the value
     return (AssignIf<kIndices>(index, std::forward<Arm>(value)) || ...);
   }
   template <size_t kIndex, class Arm>

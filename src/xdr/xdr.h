@@ -1,4 +1,4 @@
-// Everything that users of generated types need: encode, decode, sizes, printing.
+// Includes all that users of generated types need: encoding, decoding, sizes and printing.
 #pragma once
 
 #include "xdr/decode.h"   // IWYU pragma: export

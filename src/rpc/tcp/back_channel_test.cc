@@ -1,4 +1,4 @@
-// Calls of a server to its clients over the clients' connections: RFC 8881 §2.10.3.1.
+// Tests of calls from a server to its clients over the clients' connections: RFC 8881 §2.10.3.1.
 #include <thread>
 
 #include "rpc/tcp/tcp_test.h"
@@ -20,7 +20,7 @@ class BackChannelTest : public TcpTest {
     StopServer(1s);
   }
 
-  // Hears of whoever calls.
+  // Remembers the back channel of the last caller.
   class Listening : public CallHandler {
    public:
     explicit Listening(Dispatcher& dispatcher) : dispatcher_(dispatcher) {}
@@ -38,7 +38,7 @@ class BackChannelTest : public TcpTest {
     server = std::make_unique<Server>(loop, handler, std::move(options));
     ASSERT_TRUE(server->Start(*listener));
   }
-  // The server knows its client once that has called.
+  // Connects a client and makes one call. The server gets the back channel with the first call of the client.
   void Connect(ChannelOptions options = {}) {
     ConnectClient(options);
     ASSERT_TRUE(Call<testing::Null>());
@@ -59,7 +59,7 @@ class BackChannelTest : public TcpTest {
   Result<Reply<typename Procedure::Results>, Error> CallBack(typename Procedure::Arguments arguments = {}) {
     return CallFrom<Procedure>(*back_client, arguments);
   }
-  // A raw connection that has called once, so that the server may call it.
+  // A plain TCP connection that has made one call, so that the server has its back channel.
   FileDescriptor RawPeer() {
     FileDescriptor peer = RawConnection();
     Write(peer, Words({0x8000'0028}) + NullCall(1));
@@ -67,7 +67,7 @@ class BackChannelTest : public TcpTest {
     Take();
     return peer;
   }
-  // The XID of the call of the null procedure that the server sends to it now.
+  // Reads a call of the null procedure that the server has sent to `peer`. Returns its XID.
   uint32_t ReadNullCall(const FileDescriptor& peer) {
     const std::string call = ReadFrom(peer, 44);
     const uint32_t xid = call.size() == 44 ? LoadBig<uint32_t>(AsBytes(call).data() + 4) : 0;
@@ -82,7 +82,7 @@ class BackChannelTest : public TcpTest {
   std::optional<Client> back_client;
 };
 
-TEST_F(BackChannelTest, ReachesTheClientThatHasCalled) {
+TEST_F(BackChannelTest, CallsTheClientThatHasCalled) {
   StartServer();
   ConnectAnswering();
   EXPECT_EQ(back->loop(), &loop);
@@ -92,10 +92,10 @@ TEST_F(BackChannelTest, ReachesTheClientThatHasCalled) {
   EXPECT_EQ(program.sum, 0u);
 }
 
-TEST_F(BackChannelTest, CallsGoBothWaysAtTheSameTime) {
+TEST_F(BackChannelTest, BothSidesCallAtTheSameTime) {
   StartServer();
   Connect({.back_channel = &client_dispatcher, .max_back_calls = 80});
-  // XIDs that count from the same number in both directions.
+  // Use the same XIDs in both directions.
   client.emplace(*channel, loop.buffers(), Xid(back->xids().Next().value() + 1));
   constexpr uint32_t kCalls = 40;
   const std::string text = Pattern(100'000);
@@ -112,14 +112,15 @@ TEST_F(BackChannelTest, CallsGoBothWaysAtTheSameTime) {
     EXPECT_EQ((*forth[i])->results, std::string_view(text).substr(i));
     EXPECT_EQ((*backwards[i])->results, std::string_view(text).substr(2 * i));
   }
-  EXPECT_TRUE(std::ranges::none_of(slow, over)) << "slow calls hold up nobody";
+  EXPECT_TRUE(std::ranges::none_of(slow, over)) << "slow calls must not delay other calls";
   client_program.Release();
   TurnUntil([&] { return std::ranges::all_of(slow, over); });
   EXPECT_EQ(client_program.sum, kCalls);
 }
 
-TEST_F(BackChannelTest, ACallMayWaitForAnAnswerOfItsOwnCaller) {
-  // As many as the server takes at a time: without an exception for them, the answers would be stuck behind the last.
+TEST_F(BackChannelTest, ACallMayWaitForAReplyOfItsOwnCaller) {
+  // These calls reach the limit on calls. Without the higher limit during calls to the client, the replies of the
+  // client would be stuck behind the last call.
   StartServer({.max_calls = 2});
   ConnectAnswering();
   std::vector<std::optional<Result<Reply<uint32_t>, Error>>> forth(4);
@@ -132,7 +133,7 @@ TEST_F(BackChannelTest, ACallMayWaitForAnAnswerOfItsOwnCaller) {
   TurnUntil([&] { return backwards.has_value(); });
   Start<SlowAdd>(1, forth[3]);
   Turn(20ms);
-  EXPECT_EQ(program.waiting.size(), 3u) << "nothing is waited for any more: it is full";
+  EXPECT_EQ(program.waiting.size(), 3u) << "no call to the client is pending, so that the lower limit applies";
   program.Release();
   TurnUntil([&] { return program.waiting.size() == 1; });
   program.Release();
@@ -146,7 +147,7 @@ TEST_F(BackChannelTest, ErrorsOfTheClientReachTheCaller) {
   EXPECT_EQ(CallBack<testing::Null>().error().kind, Kind::kProgramUnavailable);
 }
 
-TEST_F(BackChannelTest, AClientThatTakesNoCallsIsNotHarmed) {
+TEST_F(BackChannelTest, CallsToAClientWithoutABackChannelTimeOut) {
   StartServer({.back_call_limit = 500ms});
   Connect();
   EXPECT_EQ(CallBack<testing::Null>().error().transport, CallError::kTimedOut);
@@ -154,7 +155,7 @@ TEST_F(BackChannelTest, AClientThatTakesNoCallsIsNotHarmed) {
   EXPECT_TRUE(Call<testing::Null>());
 }
 
-TEST_F(BackChannelTest, AReplyThatComesTooLateIsDropped) {
+TEST_F(BackChannelTest, DropsALateReply) {
   StartServer({.back_call_limit = 500ms});
   ConnectAnswering();
   EXPECT_EQ(CallBack<SlowAdd>(1).error().transport, CallError::kTimedOut);
@@ -162,26 +163,26 @@ TEST_F(BackChannelTest, AReplyThatComesTooLateIsDropped) {
   EXPECT_TRUE(CallBack<testing::Null>());
 }
 
-TEST_F(BackChannelTest, RepliesThatNobodyWaitsForAreDropped) {
+TEST_F(BackChannelTest, DropsUnexpectedReplies) {
   StartServer();
   const FileDescriptor peer = RawPeer();
-  Write(peer, NullReply(77));  // before there was any call
+  Write(peer, NullReply(77));  // before the server has made any call
   std::optional<Result<Reply<xdr::Void>, Error>> result;
   StartBack<testing::Null>({}, result);
   const uint32_t xid = ReadNullCall(peer);
-  Write(peer, NullReply(xid + 1));                    // of another call
+  Write(peer, NullReply(xid + 1));                    // a reply to another call
   Write(peer, Words({0x8000'0028}) + NullCall(xid));  // a call with the same XID
   EXPECT_EQ(ReadFrom(peer, 28), NullReply(xid));
   EXPECT_FALSE(result);
   Write(peer, NullReply(xid));
   TurnUntil([&] { return result.has_value(); });
   EXPECT_TRUE(*result);
-  Write(peer, NullReply(xid));  // once more
+  Write(peer, NullReply(xid));  // the same reply again
   Write(peer, Words({0x8000'0028}) + NullCall(2));
   EXPECT_EQ(ReadFrom(peer, 28), NullReply(2));
 }
 
-TEST_F(BackChannelTest, AReplyThatMakesNoSenseFailsItsCallOnly) {
+TEST_F(BackChannelTest, AMalformedReplyFailsOnlyItsCall) {
   StartServer();
   const FileDescriptor peer = RawPeer();
   std::optional<Result<Reply<xdr::Void>, Error>> result;
@@ -203,13 +204,13 @@ TEST_F(BackChannelTest, CallsEndWithTheConnection) {
   for (auto& reply : replies) EXPECT_EQ(reply->error().transport, CallError::kDisconnected);
   EXPECT_FALSE(back->connected());
   EXPECT_EQ(CallBack<testing::Null>().error().transport, CallError::kDisconnected);
-  client_program.Release();  // whose answers have nowhere to go
+  client_program.Release();  // its replies cannot be sent
 }
 
-TEST_F(BackChannelTest, CallsEndWhenTheClientSendsNothingMore) {
+TEST_F(BackChannelTest, CallsEndWhenTheClientClosesItsSendingSide) {
   StartServer();
   const FileDescriptor peer = RawPeer();
-  // A call of the peer's own keeps the connection until it is answered.
+  // A call of the client keeps the connection open until its reply has left.
   Write(peer, Words({0x8000'002c, 5, 0, 2, testing::kTestProgram, 3, 3, 0, 0, 0, 0, 42}));
   std::optional<Result<Reply<xdr::Void>, Error>> result;
   StartBack<testing::Null>({}, result);
@@ -223,7 +224,7 @@ TEST_F(BackChannelTest, CallsEndWhenTheClientSendsNothingMore) {
   EXPECT_EQ(ReadFrom(peer, 32), Words({0x8000'001c, 5, 1, 0, 0, 0, 0, 42}));
 }
 
-TEST_F(BackChannelTest, MayBeHeldAfterTheConnectionAndTheServer) {
+TEST_F(BackChannelTest, OutlivesItsConnectionAndItsServer) {
   StartServer();
   ConnectAnswering();
   channel.reset();
@@ -232,7 +233,7 @@ TEST_F(BackChannelTest, MayBeHeldAfterTheConnectionAndTheServer) {
   EXPECT_EQ(CallBack<testing::Null>().error().transport, CallError::kDisconnected);
 }
 
-TEST_F(BackChannelTest, AServerThatStopsWaitsForNoAnswer) {
+TEST_F(BackChannelTest, AStoppingServerDoesNotWaitForReplies) {
   StartServer();
   ConnectAnswering();
   std::optional<Result<Reply<uint32_t>, Error>> slow;
@@ -243,7 +244,7 @@ TEST_F(BackChannelTest, AServerThatStopsWaitsForNoAnswer) {
   EXPECT_EQ(slow->error().transport, CallError::kDisconnected);
 }
 
-TEST_F(BackChannelTest, IsReachedFromOtherLoops) {
+TEST_F(BackChannelTest, AcceptsCallsFromOtherLoops) {
   StartServer();
   ConnectAnswering();
   Loop other;
@@ -266,7 +267,7 @@ TEST_F(BackChannelTest, IsReachedFromOtherLoops) {
 
 // ---- the client's limits ----
 
-TEST_F(BackChannelTest, AServerThatCallsTooMuchIsLetGo) {
+TEST_F(BackChannelTest, DisconnectsAServerThatCallsTooOften) {
   ConnectClient({.back_channel = &client_dispatcher, .max_back_calls = 3});
   const FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   const std::string slow = Words({0x8000'002c, 5, 0, 2, testing::kTestProgram, 3, 3, 0, 0, 0, 0, 42});
@@ -277,7 +278,7 @@ TEST_F(BackChannelTest, AServerThatCallsTooMuchIsLetGo) {
   TurnUntil([&] { return !channel->connected(); });
 }
 
-TEST_F(BackChannelTest, AServerThatDoesNotTakeItsAnswersIsLetGo) {
+TEST_F(BackChannelTest, DisconnectsAServerThatStopsReadingReplies) {
   ConnectClient({.back_channel = &client_dispatcher, .max_back_calls = 40});
   const std::string bytes = Pattern(1 << 20);
   client_program.data = Data(Slice::Borrowed(AsBytes(bytes)));

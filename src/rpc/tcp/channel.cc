@@ -15,7 +15,7 @@ namespace {
 
 using asio::ip::tcp;
 
-// asio's own category does not compare with std::errc.
+// Converts an error of asio's own category, which cannot be compared with std::errc.
 std::error_code Portable(const asio::error_code& error) {
   return error.category() == asio::error::get_system_category()
              ? std::error_code(error.value(), std::generic_category())
@@ -24,6 +24,7 @@ std::error_code Portable(const asio::error_code& error) {
 
 }  // namespace
 
+// The connection of a channel. Its coroutines keep it alive after the channel has been destroyed.
 class Channel::OpenConnection final : public std::enable_shared_from_this<OpenConnection>, public RecordSocket::Owner {
  public:
   OpenConnection(Loop& loop, tcp::socket socket, const tcp::endpoint& server, const ChannelOptions& options)
@@ -38,7 +39,7 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
       auto record = self->socket_->TakeReceived();
       if (!record) record = co_await self->socket_->Receive();
       if (!record && self->socket_->awaited() > 0) {
-        self->socket_->Admit();  // we have asked for it
+        self->socket_->Admit();  // the client has asked for this reply, so that no limit applies
         continue;
       }
       if (!record) break;
@@ -71,12 +72,12 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
     return peer;
   }
 
-  // One that the server makes.
+  // Starts a call of the server.
   void HandleCall(Slice record) {
     if (!options_.back_channel) return;
     while (!answers_.empty() && socket_->IsSent(answers_.front())) answers_.pop_front();
     if (back_calls_ + answers_.size() >= options_.max_back_calls) {
-      log::debug("a server calls back more often than it listens: its connection is closed");
+      log::debug("a server has made too many calls to this client: its connection is closed");
       return socket_->Close();
     }
     ++back_calls_;
@@ -99,8 +100,8 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
   std::shared_ptr<RecordSocket> socket_;
   const Peer peer_;
   Requester requester_;
-  size_t back_calls_ = 0;         // that are executed now
-  std::deque<uint64_t> answers_;  // their numbers in the socket, until they are sent
+  size_t back_calls_ = 0;         // calls of the server that are running
+  std::deque<uint64_t> answers_;  // the numbers of their replies in the socket, until these are sent
 };
 
 Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& loop, tcp::endpoint server,

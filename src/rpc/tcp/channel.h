@@ -1,4 +1,4 @@
-// The calling side of RPC over TCP.
+// The client side of RPC over TCP: a channel that sends calls to a server over one connection.
 #pragma once
 
 #include <memory>
@@ -13,35 +13,39 @@
 namespace penstock::rpc::tcp {
 
 struct ChannelOptions {
-  // The largest reply: 1 MiB of payload, and what surrounds it.
+  // The largest record that the server may send. The default suffices for a reply with 1 MiB of payload.
   size_t max_record = 2 << 20;
   Duration connect_limit = std::chrono::seconds(10);
-  // A call without a reply for so long fails (an eighth later at the latest).
+  // A call without a reply fails after this time (and up to an eighth more).
   Duration call_limit = std::chrono::seconds(60);
   LocalPort local_port = LocalPort::kAny;
-  // Executes the server's calls, once it has been told by the protocol above that it may make any (RFC 8881 §2.10.3.1); outlives
-  // the channel, and every call that it was given. Null: they are dropped.
+  // Executes the calls of the server. A server makes calls only after the protocol above has allowed that (RFC 8881
+  // §2.10.3.1). The handler must outlive the channel and every call that it has received. Null: the channel drops these
+  // calls.
   CallHandler* back_channel = nullptr;
-  // A server that has more of them unanswered, or does not take our answers, is let go.
+  // The limit on calls of the server: those that are running, plus the replies that the server has not read. Above it,
+  // the channel closes the connection.
   size_t max_back_calls = 64;
 };
 
-// One connection. Calls share it, as many at a time as one likes, and are answered in any order. Belongs to its loop, which
-// must take a last turn after the channel has been closed.
+// A channel over one connection. Any number of calls may share it at a time, and their replies may arrive in any order.
+// The channel belongs to its loop. The loop must take one more turn after the channel has been closed.
 class Channel final : public rpc::Channel {
  public:
-  // `loop` outlives the channel.
+  // `loop` must outlive the channel.
   static Task<Result<std::unique_ptr<Channel>, std::error_code>> Connect(Loop& loop, SocketAddress server,
                                                                          ChannelOptions options = {});
-  // Closes.
+  // Closes the connection. See Close().
   ~Channel() override;
 
-  // Payloads of the reply are in its stream; the sinks' destinations are left alone.
+  // Sends a call and returns its reply. Payloads of the reply are in its stream. The destinations in `shape` are not
+  // used.
   Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
 
   bool connected() const;
   SocketAddress local() const;
-  // Every call that waits fails with kDisconnected, before this returns. So do later ones.
+  // Closes the connection. Before this returns, all pending calls fail with kDisconnected. Later calls fail in the same
+  // way.
   void Close();
 
  private:

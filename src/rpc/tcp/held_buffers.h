@@ -1,4 +1,4 @@
-// The buffers that the calls of a connection are in, until they have been executed.
+// Counts the memory of the buffers that hold the running calls of a connection.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,17 @@
 
 namespace penstock::rpc::tcp {
 
-// Small calls share a buffer, which is in use until the last of them has been executed: it counts once, and whole.
+// Several small calls may share a buffer. It stays in use until the last of them has been executed, so that it counts
+// once and with its whole size.
 class HeldBuffers {
  public:
-  // Octets of all of them.
+  // The total size of the buffers.
   size_t octets() const { return octets_; }
 
-  // A call is in `buffer`; null for none.
+  // Adds a call that is in `buffer`. Null: the call is in no buffer, and does not count.
   void Add(const Buffer* buffer) {
     if (!buffer) return;
-    // Mostly that of the call before.
+    // Search from the end: usually the previous call is in the same buffer.
     const auto found = std::find(held_.rbegin(), held_.rend(), buffer);
     if (found != held_.rend()) {
       ++found->calls;
@@ -28,7 +29,7 @@ class HeldBuffers {
     held_.push_back({buffer, buffer->capacity(), 1});
     octets_ += buffer->capacity();
   }
-  // The call has been executed. `buffer` may have gone.
+  // Removes a call that has been executed. The buffer may be destroyed already; its address only identifies the entry.
   void Remove(const Buffer* buffer) {
     if (!buffer) return;
     const auto found = std::find(held_.begin(), held_.end(), buffer);

@@ -130,7 +130,7 @@ Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self) {
   }
 }
 
-// kProgress: everything is sent.
+// Returns kProgress if all messages have been sent.
 RecordSocket::Io RecordSocket::SendSome() {
   while (!writer_.empty()) {
     const auto file = writer_.NextFile();
@@ -157,7 +157,7 @@ RecordSocket::Io RecordSocket::SendMemory() {
 }
 
 RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
-  // sendfile knows no MSG_MORE: what follows the range leaves in segments of its own.
+  // sendfile has no MSG_MORE. The octets after the range therefore leave in a separate segment.
   auto offset = static_cast<off_t>(range.data->file_offset() + range.offset);
   for (;;) {
     const ssize_t n = ::sendfile(socket_.native_handle(), range.data->file()->get(), &offset, range.length);
@@ -167,8 +167,8 @@ RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
     }
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && WouldBlock(errno)) return Io::kWouldBlock;
-    // The file has become shorter, cannot be sent from, or cannot be read, which the peer's end of the connection does not
-    // look like: Data knows.
+    // Other errors than the peer's disconnect come from the file: it has become shorter, sendfile does not support it,
+    // or it cannot be read. SendCopy() handles these cases.
     if (n == 0 || (errno != EPIPE && errno != ECONNRESET)) return SendCopy(range);
     return Io::kEnd;
   }
@@ -178,7 +178,8 @@ RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
   const size_t length = std::min(range.length, kCopyPiece);
   const BufferRef buffer = loop_.buffers().Allocate(length);
   if (const auto read = range.data->Sub(range.offset, length).CopyTo(buffer->bytes().first(length)); !read) {
-    // The status of success has left already. The peer calls again over another connection, and gets the error.
+    // The reply's status of success has already left. The client repeats the call over another connection and gets the
+    // error.
     log::warn("cannot read the rest of a reply from its file, so its connection is closed: {}", read.error().message());
     return Io::kEnd;
   }
@@ -196,7 +197,7 @@ RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
 void RecordSocket::StopReceiving() {
   ended_ = true;
   asio::error_code ignored;
-  socket_.cancel(ignored);  // wakes Receive(), and SendRest() which goes on
+  socket_.cancel(ignored);  // wakes Receive(), which ends, and SendRest(), which continues
 }
 
 void RecordSocket::Close() {

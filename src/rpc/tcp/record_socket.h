@@ -1,5 +1,5 @@
-// A connected TCP socket that carries records, for server and client alike. Receives and sends by system calls of its own;
-// asio says when the socket is ready.
+// A connected TCP socket that carries records, for both servers and clients. It makes its own system calls to receive
+// and send; asio only tells when the socket is ready.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -14,10 +14,10 @@
 
 namespace penstock::rpc::tcp {
 
-// Belongs to its loop. Held by its owner, and by itself while something of it is on its way.
+// A RecordSocket belongs to its loop. Its owner holds it, and its own coroutines hold it while they run.
 class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
  public:
-  // Told when the socket has closed, and when some of what was queued has been sent.
+  // The socket tells its owner when it has closed, and when it has sent queued octets.
   class Owner {
    public:
     virtual void OnClosed() = 0;
@@ -27,41 +27,42 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
     ~Owner() = default;
   };
 
-  // `socket` is connected; `owner` outlives the RecordSocket, or calls Abandon().
+  // `socket` must be connected. `owner` must outlive the RecordSocket, or call Abandon().
   RecordSocket(Loop& loop, asio::ip::tcp::socket socket, size_t max_record, Owner& owner);
 
-  // The next record: one that has been received, or else waits for it. None at the end of the stream: closed by either
-  // side, a record too large, an error; and where a large record needs memory, see awaited(). What was queued by Send() goes
-  // out before it waits.
+  // Returns the next record, and waits for it if necessary. Before it waits, it flushes the messages that Send() has
+  // queued. Returns none at the end of the stream: either side has closed the connection, a record is too large, or an
+  // error has occurred. Also returns none if a large record needs memory; see awaited().
   Task<std::optional<Slice>> Receive();
-  // What Receive() would give without waiting.
+  // Returns the next record if it has been received completely; does not wait.
   std::optional<Slice> TakeReceived();
-  // Octets of memory without which the next record is not received: it goes on, with Receive(), after Admit(). Meanwhile the
-  // peer is not to blame for the record not getting to its end.
+  // The memory that a large record needs. While it is not 0, the socket receives nothing. The owner calls Admit() when
+  // the memory is available, and then Receive() again. This time does not count as a stall of the peer.
   size_t awaited() const { return ended_ ? 0 : reader_.awaited(); }
   void Admit() { reader_.Admit(); }
 
-  // Queues a message; returns its number for IsSent(). The messages that answer one batch of records share a system call:
-  // whoever took a record calls Receive() or Flush() before it waits for anything else. Messages queued at other times go
-  // out in the loop's next turn.
+  // Queues a message and returns its number, for IsSent(). The replies to a batch of records share one system call.
+  // Therefore a caller that has taken a record must call Receive() or Flush() before it waits for anything else.
+  // Messages that are queued at other times leave in the next turn of the loop.
   uint64_t Send(Message message);
   void Flush();
-  // Whether the message of that number has been handed to the kernel, every octet.
+  // Returns true if all octets of the message with this number have been passed to the kernel.
   bool IsSent(uint64_t number) const { return writer_.sent() >= number; }
   size_t queued_octets() const { return writer_.queued_octets(); }
-  // See RecordWriter.
+  // See RecordWriter::queued_memory().
   size_t queued_memory() const { return writer_.queued_memory(); }
 
-  // Receive() gives nothing more; what is queued still goes out.
+  // Receive() returns no more records. Queued messages are still sent.
   void StopReceiving();
-  // Forgets what was queued, and ends what waits. OnClosed() is called, before this returns, if it was not before.
+  // Closes the socket, discards queued messages and ends all waits. Calls OnClosed() before it returns, unless the
+  // socket is already closed.
   void Close();
   bool closed() const { return closed_; }
   SocketAddress local() const;
   void Abandon() { owner_ = nullptr; }
 
-  // To be called at regular intervals: for how many of them in a row a record has begun to be received or sent and not got
-  // to its end, for which the peer is to blame.
+  // Must be called at regular intervals. Returns the number of consecutive intervals in which the peer has not finished
+  // a record that it is sending or reading.
   int StalledIntervals();
 
  private:
@@ -80,10 +81,10 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   RecordReader reader_;
   RecordWriter writer_;
 
-  bool ended_ = false;  // nothing more is received
+  bool ended_ = false;  // the socket receives nothing more
   bool closed_ = false;
   bool sending_ = false;   // SendRest() waits for the peer to make room
-  bool batching_ = false;  // a record was taken, and Flush() not called since
+  bool batching_ = false;  // a record was taken, and Flush() has not been called since
   bool flush_posted_ = false;
 
   // For StalledIntervals().
@@ -95,7 +96,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   int send_stalled_ = 0;
 };
 
-// Non-blocking, without Nagle's delay, and with keep-alive, so that a peer that has vanished is noticed.
+// Makes the socket non-blocking, disables Nagle's algorithm, and enables keep-alive, which detects a peer that has
+// vanished.
 void Configure(asio::ip::tcp::socket& socket);
 
 }  // namespace penstock::rpc::tcp

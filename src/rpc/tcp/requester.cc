@@ -5,7 +5,7 @@
 namespace penstock::rpc::tcp {
 namespace {
 
-// The ticks that call_limit is counted in.
+// The number of ticks in call_limit.
 constexpr uint64_t kTicksPerLimit = 8;
 
 }  // namespace
@@ -71,8 +71,9 @@ void Requester::FailAll(Pending* list, CallError error) {
 void Requester::HandleReply(Slice record) {
   if (record.size() < 4) return;
   Pending** link = Find(LoadBig<uint32_t>(record.data()));
-  if (!*link) return;  // of a call that has timed out
-  // An answer to a call that it has not seen the end of: the caller's memory is still being read from.
+  if (!*link) return;  // the call has timed out
+  // The peer replies to a call that has not been sent completely. The socket still reads the memory of the caller, so
+  // that the call cannot return yet.
   if (!socket_.IsSent((*link)->number)) return socket_.Close();
   Pending* pending = Unlink(link);
   Message reply;
@@ -86,7 +87,7 @@ void Requester::HandleSent() {
 
 void Requester::HandleEnd() {
   ended_ = true;
-  // The others' memory is still being read from; they follow by and by.
+  // The socket still reads the memory of calls that are not sent completely. They fail after they have been sent.
   FailAll(UnlinkAll([this](const Pending& pending) { return socket_.IsSent(pending.number); }),
           CallError::kDisconnected);
 }
@@ -96,14 +97,14 @@ void Requester::HandleClosed() {
   FailAll(UnlinkAll([](const Pending&) { return true; }), CallError::kDisconnected);
 }
 
-// Once in tick_length_ while calls wait.
+// Runs every tick_length_ while calls are pending.
 void Requester::Tick() {
   ++tick_;
   Pending* expired = UnlinkAll([this](const Pending& pending) { return tick_ - pending.started > kTicksPerLimit; });
   bool unsent = false;
   for (const Pending* pending = expired; pending; pending = pending->next) unsent |= !socket_.IsSent(pending->number);
   if (pending_count_ > 0) timer_->ExpireAfter(tick_length_);
-  // The peer does not even take calls; the caller's memory must not be read from any more.
+  // The peer has not read the whole call. Close the socket, so that it stops reading the memory of the caller.
   if (unsent) socket_.Close();
   FailAll(expired, CallError::kTimedOut);
 }

@@ -1,5 +1,5 @@
-// The side of a connection that calls: sends calls, and gives replies to those who wait for them. On a client's connection,
-// and on a server's that calls back.
+// The requester of a TCP connection: it sends calls and passes each reply to the call that waits for it. Both a client
+// and a server that calls its client have a requester.
 #pragma once
 
 #include <array>
@@ -14,42 +14,43 @@
 
 namespace penstock::rpc::tcp {
 
-// Belongs to its loop. Its owner is the socket's, and tells it what the socket does.
+// A requester belongs to its loop. Its owner is also the owner of the socket, and forwards the events of the socket.
 class Requester {
  public:
-  // Both outlive the requester. A call without a reply for `call_limit` fails (an eighth later at the latest).
+  // `loop` and `socket` must outlive the requester. A call without a reply fails after `call_limit` (and up to an
+  // eighth more).
   Requester(Loop& loop, RecordSocket& socket, Duration call_limit);
-  // Requires HandleClosed(), or that no call was ever made.
+  // Requires that HandleClosed() was called, or that no call was ever made.
   ~Requester();
 
-  // Nothing waits here for the requester itself: it may be gone when a call that it has failed is resumed.
+  // Sends a call and returns its reply. The requester may be destroyed before the coroutine of a failed call resumes.
   Task<Result<Message, CallError>> Call(Message call);
-  // No call is under way.
+  // True if no call is under way.
   bool idle() const { return pending_count_ == 0; }
 
-  // A record that is no call. A reply that nobody waits for is dropped.
+  // Handles a record that is not a call. Drops a reply without a pending call.
   void HandleReply(Slice record);
-  // All that was queued has been sent.
+  // The socket has sent queued octets.
   void HandleSent();
-  // Nothing more is received: calls fail with kDisconnected.
+  // The socket receives nothing more: pending calls fail with kDisconnected.
   void HandleEnd();
   // The socket is closed.
   void HandleClosed();
 
  private:
-  // A call that waits for its reply; in its coroutine's frame.
+  // A call that waits for its reply. It lives in the frame of Call().
   struct Pending {
     uint32_t xid = 0;
-    uint64_t number = 0;  // of the message, in the socket
-    uint64_t started = 0;
-    Pending* next = nullptr;  // in its bucket
+    uint64_t number = 0;      // the number of its message in the socket
+    uint64_t started = 0;     // the tick
+    Pending* next = nullptr;  // in the same bucket
     OneShot<Result<Message, CallError>> reply;
   };
 
   void Insert(Pending& pending);
   Pending** Find(uint32_t xid);
   Pending* Unlink(Pending** link);
-  // Takes out those that `condition` is true for, as a list.
+  // Removes all calls for which `condition` is true, and returns them as a list.
   template <class Condition>
   Pending* UnlinkAll(Condition condition);
   static void FailAll(Pending* list, CallError error);

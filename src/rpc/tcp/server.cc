@@ -19,15 +19,16 @@
 namespace penstock::rpc::tcp {
 namespace {
 
-// The stall limit is counted in so many sweeps.
+// The number of sweeps within the stall limit.
 constexpr int kSweepsPerLimit = 4;
-// How long to leave a listener alone that has no file descriptor for a connection.
+// The pause before the next accept after a lack of file descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
 
-// After so many octets of calls, each with what it costs to execute one, the other connections of the loop have their turn.
+// A connection lets the other connections of the loop continue after this many octets of calls. Each call counts with
+// its size and with the memory for its execution.
 constexpr size_t kTurn = 512 << 10;
 
-// co_await NextTurn(loop): what else is ready on the loop goes first.
+// co_await NextTurn(loop): continues after all other work that is ready on the loop.
 class NextTurn {
  public:
   explicit NextTurn(Loop& loop) : loop_(loop) {}
@@ -44,7 +45,7 @@ struct Accepted {
   asio::ip::tcp::socket socket;
 };
 
-// co_await AcceptOne(acceptor)
+// co_await AcceptOne(acceptor): waits for the next connection.
 class AcceptOne {
  public:
   explicit AcceptOne(asio::ip::tcp::acceptor& acceptor)
@@ -95,7 +96,7 @@ SocketAddress Listener::local() const {
   return endpoint;
 }
 
-// One connection, from its acceptance until nothing of it is left.
+// A connection of the server, from its acceptance until its last call and its last reply have ended.
 class Server::ServedConnection final : public RecordSocket::Owner {
  public:
   ServedConnection(Server& server, asio::ip::tcp::socket socket, Peer peer,
@@ -121,7 +122,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     socket_->Abandon();
   }
 
-  // Receives calls and starts them, until there are no more; then waits for the last reply to leave.
+  // Receives calls and starts them until the connection ends. Then waits until the last reply has left.
   Task<void> Run() {
     for (;;) {
       bool may = MayTakeCall();
@@ -153,7 +154,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     socket_->Close();
   }
 
-  // No more calls are taken. Run() ends once those that run are done and their replies are out.
+  // Accepts no more calls. Run() ends when the running calls have ended and their replies have left.
   void Drain() {
     draining_ = true;
     socket_->StopReceiving();
@@ -164,18 +165,18 @@ class Server::ServedConnection final : public RecordSocket::Owner {
   const Peer& peer() const { return peer_; }
 
  private:
-  // What others hold for calls to the peer.
+  // The channel for calls to the client. The rest of the program holds it.
   class Back final : public BackChannel {
    public:
     explicit Back(ServedConnection& connection) : BackChannel(connection.peer_), connection_(&connection) {}
 
     Task<Result<Message, CallError>> Call(Message call, ReplyShape /*shape*/) override {
       if (!connection_) co_return std::unexpected(CallError::kDisconnected);
-      // More calls are taken now, and the reply behind them.
+      // The limit on calls is now twice as high: Run() may read more calls, and the reply after them.
       if (connection_->waiting_) PostChange(connection_->server_.loop_, connection_->self_);
       co_return co_await connection_->requester().Call(std::move(call));
     }
-    // Nothing more is received.
+    // The connection receives nothing more, so that calls fail from now on.
     void Detach() {
       connection_ = nullptr;
       set_disconnected();
@@ -185,13 +186,14 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     ServedConnection* connection_;
   };
 
+  // Wakes Run() from the loop. Any thread may call this.
   static void PostChange(Loop& loop, std::weak_ptr<ServedConnection*> weak) {
     loop.Post([weak = std::move(weak)] {
       if (const auto self = weak.lock()) (*self)->changed_.Notify();
     });
   }
 
-  // Until the condition holds. False where nothing is to be received any more.
+  // Waits until the condition holds. Returns false if the connection accepts no more calls.
   Task<bool> Wait(bool (ServedConnection::*condition)()) {
     waiting_ = true;
     bool holds = false;
@@ -199,7 +201,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
       holds = (this->*condition)();
       if (holds) break;
       socket_->Flush();
-      // That may have made room, or ended the connection.
+      // The flush may have made room, or ended the connection.
       if (socket_->closed()) break;
       holds = (this->*condition)();
       if (holds) break;
@@ -209,7 +211,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     co_return holds;
   }
 
-  // Whether one more call may be taken, of any size. Then memory for a small one is ours.
+  // Returns true if the server may read one more call. Memory for a small call is then reserved.
   bool MayTakeCall() {
     const ServerOptions& options = server_.options_;
     const bool awaiting = requester_ && !requester_->idle();
@@ -227,7 +229,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     return call_admitted_ = true;
   }
 
-  // Whether the large record that has begun may be received. Then memory for it is ours.
+  // Returns true if the server may receive the large record that has begun. Memory for it is then reserved.
   bool MayTakeRecord() {
     const size_t octets = socket_->awaited();
     if (held_.octets() > 0 && held_.octets() + octets > server_.options_.max_call_octets) return false;
@@ -252,7 +254,8 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     if (direction == Direction::kReply && requester_) requester_->HandleReply(std::move(record));
   }
 
-  // A call that is counted, with the buffer that it is in, until it has been executed. The connection stays open meanwhile.
+  // A CallTicket counts a running call and the buffer that holds it. The connection exists until all tickets are given
+  // back.
   void EndCall(const Buffer* buffer) {
     --calls_;
     held_.Remove(buffer);
@@ -264,8 +267,10 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     return CallTicket(*this, buffer);
   }
 
+  // The buffer that holds `record`; null if there is none.
   static const Buffer* Behind(const Slice& record) { return record.owner() ? &*record.owner() : nullptr; }
 
+  // Updates the memory account with the current use of the connection.
   void CountMemory() {
     memory_->Update((calls_ + (call_admitted_ ? 1 : 0)) * MemoryBudget::kCall + record_octets_ + held_.octets() +
                     socket_->queued_memory());
@@ -277,7 +282,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
     ticket.GiveBack();
     if (reply.empty()) {
-      // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
+      // Close the connection to tell the client that the call gets no reply (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
       log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
       socket_->Close();
     } else if (!socket_->closed()) {
@@ -285,7 +290,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     }
     CountMemory();
     TellIdle();
-    changed_.Notify();  // last: it may end the connection
+    changed_.Notify();  // must be last, because it may destroy the connection
   }
 
   Requester& requester() {
@@ -295,13 +300,14 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     return *requester_;
   }
 
-  // The peer has got what it has asked for.
+  // Marks the connection as idle if no call is running and all replies have left.
   void TellIdle() {
     if (calls_ == 0 && socket_->queued_octets() == 0) place_->HandleIdle(server_.loop_.Now());
   }
 
   void OnClosed() override {
-    // The callers that wait for the peer are resumed now. They must not end the connection yet.
+    // HandleClosed() resumes the callers of the client. The ticket ensures that they do not destroy the connection
+    // meanwhile.
     CallTicket open = BeginCall(nullptr);
     back_channel_->Detach();
     if (requester_) requester_->HandleClosed();
@@ -322,16 +328,16 @@ class Server::ServedConnection final : public RecordSocket::Owner {
   const std::unique_ptr<MemoryBudget::Account> memory_;
   std::shared_ptr<RecordSocket> socket_;
   const std::shared_ptr<Back> back_channel_;
-  std::unique_ptr<Requester> requester_;  // from the first call to the peer on
-  Signal changed_;                        // what Run() waits for
+  std::unique_ptr<Requester> requester_;  // made by the first call to the client
+  Signal changed_;                        // wakes Run()
   size_t calls_ = 0;
-  HeldBuffers held_;            // of these calls
-  size_t record_octets_ = 0;    // admitted, for the record that is being received
-  bool call_admitted_ = false;  // the next one
+  HeldBuffers held_;            // the buffers of these calls
+  size_t record_octets_ = 0;    // memory reserved for the record that is being received
+  bool call_admitted_ = false;  // memory for the next call is reserved
   size_t turn_ = 0;             // see kTurn
-  bool waiting_ = false;        // Run() takes no calls now
+  bool waiting_ = false;        // Run() waits and reads no calls
   bool draining_ = false;
-  // For what others post to our loop.
+  // For functions that other threads post to the loop of the server.
   const std::shared_ptr<ServedConnection*> self_ = std::make_shared<ServedConnection*>(this);
 };
 
@@ -402,7 +408,7 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
   Peer peer;
   peer.transport = TransportKind::kTcp;
   peer.address = socket.remote_endpoint(error);
-  if (error) return;  // gone already
+  if (error) return;  // the client has already disconnected
   peer.local = socket.local_endpoint(error);
   peer.connection = NewConnectionNumber();
   peer.buffers = &loop_.buffers();
@@ -411,7 +417,7 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
     log::info("refused a connection from {}: not allowed", peer.address.address().to_string());
     return;
   }
-  // TCP has no way to say why: the connection is closed.
+  // TCP cannot tell the client the reason for a refusal, so the socket is only closed.
   auto [place, refusal] = options_.connections->Admit(peer.address.address(), loop_.Now());
   if (!place) return;
   if (connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
@@ -431,7 +437,7 @@ void Server::Sweep() {
   sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
   const std::vector<ServedConnection*> all = connections_;
   for (ServedConnection* connection : all) {
-    // Closing one may end it, and with it no other.
+    // Close() may destroy this connection, but no other one.
     if (connection->StalledIntervals() < kSweepsPerLimit) continue;
     log::info("closed the connection of {}: it stalled in the middle of a message",
               connection->peer().address.address().to_string());

@@ -1,4 +1,4 @@
-// The serving side of RPC over TCP.
+// An RPC server over TCP: listeners, and servers that accept connections from them and serve the calls.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -24,33 +24,35 @@ class DescriptorShortage;
 namespace penstock::rpc::tcp {
 
 struct ServerOptions {
-  // The largest call: 1 MiB of payload, and what surrounds it.
+  // The largest record that a client may send. The default suffices for a call with 1 MiB of payload.
   size_t max_record = 2 << 20;
-  // Of the process; null: one of its own.
+  // Shared by all servers of the process. Null: the server makes its own.
   std::shared_ptr<ConnectionTable> connections{};
-  // Of the process; null: one of its own. A connection that may not have more of it is not read from, as below.
+  // Shared by all servers of the process. Null: the server makes its own. The server does not read from a connection
+  // that cannot get memory.
   std::shared_ptr<MemoryBudget> memory{};
-  // Of one connection. Above any it is not read from until it is below all again. While we wait for answers of its peer
-  // (see BackChannel) twice as many calls are taken, lest the answers be stuck behind calls that wait for them.
+  // The limits of one connection. The server does not read from a connection that has reached one of them. While calls
+  // to the client wait for replies (see BackChannel), the limit on calls is twice as high. Otherwise the replies could
+  // be stuck behind calls that wait for them.
   size_t max_calls = 128;
-  size_t max_call_octets = 32 << 20;   // of the memory that calls are in until they have been executed
-  size_t max_queued_octets = 8 << 20;  // of the memory behind replies that the peer has not taken
-  // A record that a peer has begun to send, or to take, must get to its end within this time.
+  size_t max_call_octets = 32 << 20;   // memory of running calls
+  size_t max_queued_octets = 8 << 20;  // memory behind replies that the peer has not read
+  // A peer that has begun to send or to read a record must finish it within this time.
   Duration stall_limit = std::chrono::seconds(60);
-  // A call to the peer without a reply for so long fails.
+  // A call to the client without a reply fails after this time.
   Duration back_call_limit = std::chrono::seconds(15);
-  // Who may connect. Empty: everybody.
+  // Returns true if a client with this address may connect. Empty: all clients may connect.
   std::function<bool(const IpAddress&)> allow{};
-  // Told where there is no descriptor for a connection. Null: one of its own.
+  // The server reports a lack of file descriptors to it. Null: the server makes its own.
   std::shared_ptr<DescriptorShortage> shortage{};
 };
 
-// A listening socket. Several servers, each on its loop, may accept from the same, in turn.
+// A listening socket. Several servers, each on its own loop, may accept connections from it in turn.
 class Listener {
  public:
   static SetupResult<Listener> Open(const SocketAddress& endpoint);
 
-  // Where it listens: the port that the system chose, for port 0.
+  // The address of the socket. If the requested port was 0, this has the port that the system has chosen.
   SocketAddress local() const;
   int fd() const { return socket_.get(); }
 
@@ -62,20 +64,20 @@ class Listener {
   std::shared_ptr<AcceptTurns> turns_ = std::make_shared<AcceptTurns>();
 };
 
-// Serves the connections that it accepts on one loop, and belongs to that loop.
+// Accepts connections and serves them on one loop. The server belongs to that loop.
 class Server {
  public:
-  // All outlive the server.
+  // All arguments must outlive the server.
   Server(Loop& loop, CallHandler& handler, ServerOptions options = {});
-  // Requires that Stop() is done, or Start() was never called.
+  // Requires that Stop() has completed, or that Start() was never called.
   ~Server();
 
-  // Accepts from a duplicate of `listener`.
+  // Starts to accept connections, from a duplicate of the listener's socket.
   SetupResult<void> Start(const Listener& listener);
 
-  // Takes no more connections and no more calls, lets those that run end and their replies go out, and cuts off after
-  // `drain_limit` whoever does not take them. Not done before the handler has finished its calls. The loop must take one
-  // more turn after that, in which closed sockets let go of their memory.
+  // Accepts no more connections and no more calls. Running calls end, and their replies leave. After `drain_limit` it
+  // closes the connections that are left. Does not complete before the handler has finished its calls. The loop must
+  // then take one more turn, in which closed sockets release their memory.
   Task<void> Stop(Duration drain_limit);
 
   size_t connections() const { return connections_.size(); }
@@ -93,7 +95,7 @@ class Server {
   CallHandler& handler_;
   const ServerOptions options_;
   asio::ip::tcp::acceptor acceptor_;
-  std::unique_ptr<AcceptTurns::Member> turn_;  // while it accepts
+  std::unique_ptr<AcceptTurns::Member> turn_;  // only while the server accepts connections
   std::vector<ServedConnection*> connections_;
   bool accepting_ = false;
   bool stopping_ = false;

@@ -17,7 +17,7 @@ using testing::Echo;
 using testing::SlowAdd;
 using Kind = Error::Kind;
 
-TEST_F(TcpTest, CallsAndReplies) {
+TEST_F(TcpTest, ConveysCallsAndReplies) {
   StartServer();
   ConnectClient();
   EXPECT_TRUE(Call<testing::Null>());
@@ -51,14 +51,14 @@ TEST_F(TcpTest, ErrorsOfThePeerReachTheCaller) {
   EXPECT_EQ((Call<testing::Procedure<0, xdr::Void, uint32_t>>().error().kind), Kind::kMalformedReply);
 }
 
-TEST_F(TcpTest, SaysWhoItIs) {
+TEST_F(TcpTest, SendsTheCredentialOfTheClient) {
   StartServer();
   ConnectClient();
   client.emplace(*channel, loop.buffers(), Xid(1), ClientCredential(SystemIdentity{"host", 1234, 100, {}}));
   EXPECT_EQ(Call<testing::WhoAmI>()->results, 1234u);
 }
 
-TEST_F(TcpTest, LargeCallsAndRepliesGoBothWays) {
+TEST_F(TcpTest, ConveysLargeCallsAndReplies) {
   StartServer();
   ConnectClient();
   for (size_t size : {1u, 65530u, 65536u, 300'000u, 1u << 20, 1'900'000u}) {
@@ -69,7 +69,7 @@ TEST_F(TcpTest, LargeCallsAndRepliesGoBothWays) {
   }
 }
 
-TEST_F(TcpTest, PayloadsComeFromMemoryAndFiles) {
+TEST_F(TcpTest, SendsPayloadsFromMemoryAndFiles) {
   StartServer();
   ConnectClient();
   const std::string bytes = Pattern(1'000'003);
@@ -84,13 +84,13 @@ TEST_F(TcpTest, PayloadsComeFromMemoryAndFiles) {
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->results.text(), bytes.substr(0, size));
   }
-  // Cut short between READ and reply: the octets that are gone are zeros.
+  // A file that is truncated before the reply leaves: zeros replace the missing octets.
   ASSERT_EQ(::ftruncate(file->get(), 1000), 0);
   EXPECT_EQ(Call<testing::Read>(300'001)->results.text(), bytes.substr(0, 1000) + std::string(299'001, '\0'));
 }
 
-// The status of success may be out already: only the end of the connection can take it back.
-TEST_F(TcpTest, AFileThatCannotBeReadEndsTheConnection) {
+// The reply's status of success may have left already. Only the end of the connection can revoke it.
+TEST_F(TcpTest, AnUnreadableFileEndsTheConnection) {
   StartServer();
   const std::string bytes = Pattern(1'000'003);
   auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
@@ -107,7 +107,7 @@ TEST_F(TcpTest, AFileThatCannotBeReadEndsTheConnection) {
     EXPECT_EQ(failed.error().transport, CallError::kDisconnected) << good;
     disk.Mend();
     ConnectClient();
-    EXPECT_EQ(Call<testing::Read>(1'000'003)->results.text(), bytes) << "the disk is well again";
+    EXPECT_EQ(Call<testing::Read>(1'000'003)->results.text(), bytes) << "the disk works again";
   }
 }
 
@@ -151,7 +151,7 @@ TEST_F(TcpTest, SlowCallsDoNotHoldUpOthers) {
   EXPECT_EQ((*slow)->results, 1u);
 }
 
-TEST_F(TcpTest, ACallSentAgainOnAnotherConnectionIsExecutedOnce) {
+TEST_F(TcpTest, ARepeatedCallOnAnotherConnectionIsExecutedOnce) {
   StartServer();
   ConnectClient();
   std::optional<Result<Reply<uint32_t>, Error>> lost;
@@ -160,7 +160,7 @@ TEST_F(TcpTest, ACallSentAgainOnAnotherConnectionIsExecutedOnce) {
   channel->Close();
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->error().transport, CallError::kDisconnected);
-  // The same XID again, first while the call is executed, then after.
+  // Send the same XID again, first while the call is running, then after its end.
   ConnectClient();
   std::optional<Result<Reply<uint32_t>, Error>> again;
   Start<SlowAdd>(5, again);
@@ -174,15 +174,15 @@ TEST_F(TcpTest, ACallSentAgainOnAnotherConnectionIsExecutedOnce) {
   EXPECT_EQ(program.sum, 5u);
 }
 
-// It was not read before its client sent it again over another connection.
-TEST_F(TcpTest, ACallThatIsReadLateIsDroppedAndItsConnectionClosed) {
+// The client repeats the calls over another connection before the server has read them from the first one.
+TEST_F(TcpTest, AnOutdatedRepetitionIsDroppedAndItsConnectionClosed) {
   StartServer({.max_calls = 1});
   const auto set = [](uint32_t xid, uint32_t value) {
     return Words({0x8000'002c, xid, 0, 2, testing::kTestProgram, 3, testing::SlowSet::kNumber, 0, 0, 0, 0, value});
   };
   const auto reply = [](uint32_t xid, uint32_t value) { return Words({0x8000'001c, xid, 1, 0, 0, 0, 0, value}); };
   const FileDescriptor left = RawConnection();
-  // The first call is executed, and the others are not read before it is done.
+  // While the first call is running, the server does not read the others.
   Write(left, Words({0x8000'002c, 1, 0, 2, testing::kTestProgram, 3, testing::SlowAdd::kNumber, 0, 0, 0, 0, 0}));
   TurnUntil([this] { return program.waiting.size() == 1; });
   Write(left, set(2, 20) + set(3, 30));
@@ -197,12 +197,12 @@ TEST_F(TcpTest, ACallThatIsReadLateIsDroppedAndItsConnectionClosed) {
   }
   program.waiting = slow;
   program.Release();
-  EXPECT_TRUE(ReadFrom(left, 33).size() <= 32) << "closed";
+  EXPECT_TRUE(ReadFrom(left, 33).size() <= 32) << "the server closed the connection after the first reply";
   EXPECT_EQ(program.waiting.size(), 0u);
   EXPECT_EQ(program.sum, 40u);
 }
 
-TEST_F(TcpTest, ReadsNoMoreThanItMayHaveInFlight) {
+TEST_F(TcpTest, ReadsNoMoreCallsThanItsLimit) {
   StartServer({.max_calls = 4});
   ConnectClient();
   std::vector<std::optional<Result<Reply<uint32_t>, Error>>> replies(10);
@@ -216,7 +216,7 @@ TEST_F(TcpTest, ReadsNoMoreThanItMayHaveInFlight) {
   TurnUntil([&] { return std::ranges::all_of(replies, [](auto& reply) { return reply.has_value(); }); });
 }
 
-TEST_F(TcpTest, AClientThatTakesNoRepliesIsNotReadFromAndThenClosed) {
+TEST_F(TcpTest, DisconnectsAClientThatStopsReadingReplies) {
   StartServer({.max_queued_octets = 100'000, .stall_limit = 200ms});
   const std::string bytes = Pattern(1 << 20);
   program.data = Data(Slice::Borrowed(AsBytes(bytes)));
@@ -229,7 +229,7 @@ TEST_F(TcpTest, AClientThatTakesNoRepliesIsNotReadFromAndThenClosed) {
   TurnUntil([&] { return server->connections() == 0; });
 }
 
-// Executes no call before it is told to.
+// A handler that completes calls only after Release().
 class Hanging final : public CallHandler {
  public:
   Task<Message> HandleCall(Message call, const Peer& peer) override {
@@ -263,7 +263,7 @@ class Hanging final : public CallHandler {
   size_t octets_ = 0;
 };
 
-// Remembers whose calls it has executed.
+// A handler that remembers the connection of each call.
 class Recording final : public CallHandler {
  public:
   Task<Message> HandleCall(Message call, const Peer& peer) override {
@@ -290,7 +290,7 @@ TEST_F(TcpTest, ConnectionsOfALoopTakeTurns) {
   size_t longest = 0, run = 0;
   for (size_t i = 0; i < recording.connections.size(); ++i) {
     run = i > 0 && recording.connections[i] == recording.connections[i - 1] ? run + 1 : 1;
-    // The last turn may be followed by nobody's.
+    // Ignore the last calls: at the end only one connection has calls left.
     if (i < 1900) longest = std::max(longest, run);
   }
   EXPECT_LE(longest, 300u);
@@ -310,7 +310,7 @@ class TcpMemoryTest : public TcpTest {
     server = std::make_unique<Server>(loop, hanging, std::move(options));
     ASSERT_TRUE(server->Start(*listener));
   }
-  // Sends as much as the server takes.
+  // Sends as many octets as the socket accepts, and removes them from `octets`.
   void Send(const FileDescriptor& peer, std::string& octets) {
     const ssize_t n = ::send(peer.get(), octets.data(), octets.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) octets.erase(0, static_cast<size_t>(n));
@@ -323,7 +323,7 @@ class TcpMemoryTest : public TcpTest {
     for (uint32_t xid = 0; xid < count; ++xid) all += Record(xid, size);
     return all;
   }
-  // Until so many calls are under way, and then as long as the server takes more.
+  // Sends until `calls` calls are running, and then as long as the server reads more.
   void SendAll(const FileDescriptor& peer, std::string& octets, size_t calls) {
     TurnUntil([&] {
       Send(peer, octets);
@@ -343,13 +343,13 @@ class TcpMemoryTest : public TcpTest {
 
 constexpr size_t kMebi = 1 << 20;
 
-TEST_F(TcpMemoryTest, CallsUnderWayAreBoundedInOctets) {
+TEST_F(TcpMemoryTest, LimitsTheOctetsOfRunningCalls) {
   Start({.max_call_octets = 8 * kMebi + kMebi / 2}, 1024 * kMebi);
   const FileDescriptor peer = RawConnection();
   std::string calls = Records(40, kMebi);
   SendAll(peer, calls, 8);
   EXPECT_EQ(hanging.calls(), 8u);
-  // The rest follows as those are done.
+  // The server reads the rest as these calls end.
   TurnUntil([&] {
     hanging.Release(1);
     Send(peer, calls);
@@ -360,14 +360,14 @@ TEST_F(TcpMemoryTest, CallsUnderWayAreBoundedInOctets) {
   TurnUntil([&] { return memory->shared_octets() == 0; });
 }
 
-// A small call keeps the whole buffer that it came in from being used again, also where the rest of that is of no use any more.
-TEST_F(TcpMemoryTest, TheBuffersOfSmallCallsCountToo) {
+// A small call holds the whole buffer that it arrived in, even if the rest of the buffer is not needed any more.
+TEST_F(TcpMemoryTest, CountsTheBuffersOfSmallCalls) {
   Start({.max_call_octets = kMebi}, 1024 * kMebi);
   const FileDescriptor peer = RawConnection();
   std::string calls;
   for (uint32_t xid = 0; xid < 60; ++xid) {
     calls += Record(xid, 100);
-    // Replies to nothing that was asked.
+    // Unexpected replies, which the server drops.
     for (int i = 0; i < 70; ++i) calls += Words({0x8000'03e8, 0, 1}) + std::string(992, 'x');
   }
   SendAll(peer, calls, 10);
@@ -381,22 +381,22 @@ TEST_F(TcpMemoryTest, TheBuffersOfSmallCallsCountToo) {
   EXPECT_EQ(ReadFrom(peer, 60 * 28).size(), 60u * 28);
 }
 
-TEST_F(TcpMemoryTest, AllConnectionsOfAHostShareItsPartOfTheMemory) {
+TEST_F(TcpMemoryTest, AllConnectionsOfAHostShareItsMemory) {
   Start({.stall_limit = 200ms}, 16 * kMebi);
   std::vector<FileDescriptor> peers;
   std::vector<std::string> calls(4, Records(20, kMebi));
   for (size_t i = 0; i < calls.size(); ++i) peers.push_back(RawConnection());
   for (size_t i = 0; i < calls.size(); ++i) SendAll(peers[i], calls[i], 4);
-  EXPECT_EQ(hanging.calls(), 4u) << "a quarter";
+  EXPECT_EQ(hanging.calls(), 4u) << "one host gets a quarter of the memory";
   EXPECT_LE(memory->shared_octets(), 4 * kMebi);
-  // What the host has no share of is small calls, and they need none.
+  // A small call needs no shared memory.
   const FileDescriptor small = RawConnection();
   Write(small, Record(77, 100));
   TurnUntil([&] { return hanging.calls() == 5; });
-  // Whoever is not read from is not to blame.
+  // A connection that the server does not read from must not count as stalled.
   Turn(500ms);
   EXPECT_EQ(server->connections(), 5u);
-  // They take turns, and all of them get to their end.
+  // The connections take turns, and all of their calls complete.
   TurnUntil([&] {
     hanging.Release(1);
     for (size_t i = 0; i < calls.size(); ++i) Send(peers[i], calls[i]);
@@ -406,7 +406,7 @@ TEST_F(TcpMemoryTest, AllConnectionsOfAHostShareItsPartOfTheMemory) {
   for (const FileDescriptor& peer : peers) EXPECT_EQ(ReadFrom(peer, 20 * 28).size(), 20u * 28);
 }
 
-TEST_F(TcpMemoryTest, AHostThatHasItsPartHoldsUpNoOther) {
+TEST_F(TcpMemoryTest, AHostAtItsLimitDoesNotDelayOtherHosts) {
   Start({}, 16 * kMebi);
   const FileDescriptor hog = RawConnection();
   std::string calls = Records(20, kMebi);
@@ -420,7 +420,7 @@ TEST_F(TcpMemoryTest, AHostThatHasItsPartHoldsUpNoOther) {
   });
 }
 
-TEST_F(TcpMemoryTest, APeerThatGoesGivesBackWhatItWasReceiving) {
+TEST_F(TcpMemoryTest, ADisconnectReleasesTheMemoryOfAnUnfinishedRecord) {
   Start({}, 16 * kMebi);
   {
     const FileDescriptor gone = RawConnection();
@@ -431,7 +431,7 @@ TEST_F(TcpMemoryTest, APeerThatGoesGivesBackWhatItWasReceiving) {
   EXPECT_EQ(memory->shared_octets(), 0u);
 }
 
-TEST_F(TcpMemoryTest, StoppingDoesNotWaitForRoom) {
+TEST_F(TcpMemoryTest, StopDoesNotWaitForMemory) {
   Start({}, 4 * kMebi);
   const FileDescriptor hog = RawConnection(), next = RawConnection();
   std::string calls = Records(4, kMebi), more = calls;
@@ -446,15 +446,15 @@ TEST_F(TcpMemoryTest, StoppingDoesNotWaitForRoom) {
   server.reset();
 }
 
-// 28 octets are in 512, and have their place in the queue.
-TEST_F(TcpTest, APeerThatTakesNoSmallRepliesIsNotReadFrom) {
+// A reply of 28 octets takes a buffer of 512 octets and an entry in the queue.
+TEST_F(TcpTest, StopsReadingFromAPeerThatDoesNotReadSmallReplies) {
   StartServer({.max_queued_octets = 1 << 20});
   const int small = 4096;
   const FileDescriptor peer = RawConnection();
   ::setsockopt(peer.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
   std::string calls;
   for (uint32_t xid = 0; xid < 10'000; ++xid) calls += Words({0x8000'0028}) + NullCall(xid);
-  // Until what the kernel keeps for the socket is full as well.
+  // Send until the socket buffers of the kernel are full too.
   size_t sent = 0, most = 0;
   for (int waited = 0; waited < 50; ++waited) {
     const size_t from = sent % calls.size();
@@ -470,7 +470,7 @@ TEST_F(TcpTest, APeerThatTakesNoSmallRepliesIsNotReadFrom) {
   EXPECT_EQ(server->connections(), 1u);
 }
 
-TEST_F(TcpTest, ARecordThatDoesNotEndIsNotWaitedForForEver) {
+TEST_F(TcpTest, DisconnectsAPeerThatDoesNotFinishARecord) {
   StartServer({.stall_limit = 100ms});
   const FileDescriptor idle = RawConnection();
   const FileDescriptor stalled = RawConnection();
@@ -478,10 +478,10 @@ TEST_F(TcpTest, ARecordThatDoesNotEndIsNotWaitedForForEver) {
   EXPECT_TRUE(ClosedByServer(stalled));
   TurnUntil([&] { return server->connections() == 1; });
   Turn(200ms);
-  EXPECT_EQ(server->connections(), 1u) << "a connection without a call is left alone";
+  EXPECT_EQ(server->connections(), 1u) << "the server must keep a connection without a call";
 }
 
-TEST_F(TcpTest, ARecordAboveTheLimitEndsItsConnectionOnly) {
+TEST_F(TcpTest, ARecordAboveTheLimitEndsOnlyItsConnection) {
   StartServer({.max_record = 1000});
   ConnectClient();
   const FileDescriptor hostile = RawConnection();
@@ -493,11 +493,12 @@ TEST_F(TcpTest, ARecordAboveTheLimitEndsItsConnectionOnly) {
   EXPECT_TRUE(Call<Echo>("still here"));
 }
 
-TEST_F(TcpTest, UnderstandsFragmentsHoweverTheyAreCut) {
+TEST_F(TcpTest, JoinsFragmentsOfAnySize) {
   StartServer();
   const FileDescriptor peer = RawConnection();
   const std::string call = NullCall(77);
-  // Each octet its own fragment and its own segment, with empty fragments in between; then garbage that is no call.
+  // Send each octet in a fragment and a segment of its own, with empty fragments between them. Then send records that
+  // are no calls.
   for (char octet : call) {
     Write(peer, Words({0, 1}) + octet);
     Turn(100us);
@@ -507,7 +508,7 @@ TEST_F(TcpTest, UnderstandsFragmentsHoweverTheyAreCut) {
   EXPECT_EQ(ReadFrom(peer, 56), NullReply(77) + NullReply(78));
 }
 
-TEST_F(TcpTest, AnswersAPeerThatHasClosedItsHalf) {
+TEST_F(TcpTest, RepliesToAPeerThatHasClosedItsSendingSide) {
   StartServer();
   const FileDescriptor peer = RawConnection();
   Write(peer, Words({0x8000'002c, 5, 0, 2, testing::kTestProgram, 3, 3, 0, 0, 0, 0, 42}));
@@ -520,13 +521,13 @@ TEST_F(TcpTest, AnswersAPeerThatHasClosedItsHalf) {
   TurnUntil([&] { return server->connections() == 0; });
 }
 
-TEST_F(TcpTest, ADisconnectFailsTheCallsThatWait) {
+TEST_F(TcpTest, ADisconnectFailsPendingCalls) {
   StartServer();
   ConnectClient();
   std::vector<std::optional<Result<Reply<uint32_t>, Error>>> replies(3);
   for (uint32_t i = 0; i < replies.size(); ++i) Start<SlowAdd>(i, replies[i]);
   TurnUntil([&] { return program.waiting.size() == 3; });
-  // The server gives up on them; their executions end later.
+  // The server closes the connection. The calls end later.
   Spawn([](Server& stopped) -> Task<void> { co_await stopped.Stop(1ms); }(*server));
   TurnUntil([&] { return replies[0] && replies[1] && replies[2]; });
   for (auto& reply : replies) EXPECT_EQ(reply->error().transport, CallError::kDisconnected);
@@ -537,7 +538,7 @@ TEST_F(TcpTest, ADisconnectFailsTheCallsThatWait) {
   EXPECT_EQ(server->connections(), 0u);
 }
 
-TEST_F(TcpTest, StoppingLetsCallsEnd) {
+TEST_F(TcpTest, StopLetsRunningCallsEnd) {
   StartServer();
   ConnectClient();
   std::optional<Result<Reply<uint32_t>, Error>> slow;
@@ -552,19 +553,19 @@ TEST_F(TcpTest, StoppingLetsCallsEnd) {
   EXPECT_TRUE(*slow);
 }
 
-TEST_F(TcpTest, ACallWithoutAReplyTimesOutAlone) {
+TEST_F(TcpTest, ATimeoutFailsOnlyItsCall) {
   StartServer();
   ConnectClient({.call_limit = 500ms});
   std::optional<Result<Reply<uint32_t>, Error>> slow;
   Start<SlowAdd>(1, slow);
   TurnUntil([&] { return slow.has_value(); });
   EXPECT_EQ(slow->error().transport, CallError::kTimedOut);
-  program.Release();  // the reply that comes now finds nobody
+  program.Release();  // the client drops the late reply
   EXPECT_EQ(Call<Echo>("next")->results, "next");
 }
 
-TEST_F(TcpTest, CallsThatTheServerDoesNotTakeTimeOutAndCloseTheConnection) {
-  // A listener that nobody accepts from.
+TEST_F(TcpTest, ATimeoutOfAnUnsentCallClosesTheConnection) {
+  // No server accepts connections from this listener.
   ConnectClient({.call_limit = 80ms});
   const std::string text = Pattern(1'900'000);
   std::vector<std::optional<Result<Reply<Echo::Results>, Error>>> replies(20);
@@ -573,13 +574,13 @@ TEST_F(TcpTest, CallsThatTheServerDoesNotTakeTimeOutAndCloseTheConnection) {
   EXPECT_FALSE(channel->connected());
 }
 
-TEST_F(TcpTest, RefusesWhomItShall) {
+TEST_F(TcpTest, RefusesClientsThatAreNotAllowed) {
   StartServer({.allow = [](const IpAddress& from) { return !from.is_loopback(); }});
   ConnectClient();
   EXPECT_EQ(Call<testing::Null>().error().transport, CallError::kDisconnected);
 }
 
-TEST_F(TcpTest, KeepsToItsNumberOfConnections) {
+TEST_F(TcpTest, LimitsTheNumberOfConnections) {
   StartServer({.connections = std::make_shared<ConnectionTable>(ConnectionTable::Limits{.connections = 1})});
   ConnectClient();
   EXPECT_TRUE(Call<testing::Null>());
@@ -588,7 +589,7 @@ TEST_F(TcpTest, KeepsToItsNumberOfConnections) {
   EXPECT_TRUE(Call<testing::Null>());
 }
 
-TEST_F(TcpTest, AConnectionThatIsIdleMakesRoom) {
+TEST_F(TcpTest, AnIdleConnectionMakesRoomForANewOne) {
   const ConnectionTable::Limits limits{.connections = 2, .per_address = 2, .idle_limit = Duration::zero()};
   StartServer({.connections = std::make_shared<ConnectionTable>(limits)});
   ConnectClient();
@@ -601,10 +602,10 @@ TEST_F(TcpTest, AConnectionThatIsIdleMakesRoom) {
   EXPECT_TRUE(third->connected());
   program.Release();
   TurnUntil([&] { return slow.has_value(); });
-  EXPECT_TRUE(*slow) << "it was busy";
+  EXPECT_TRUE(*slow) << "the server must not close a busy connection";
 }
 
-TEST_F(TcpTest, APeerWaitsForADescriptorAndIsServedThen) {
+TEST_F(TcpTest, APeerWaitsUntilADescriptorIsFree) {
   int told = 0;
   StartServer({.shortage = std::make_shared<DescriptorShortage>([&] { ++told; })});
   ConnectClient();
@@ -614,13 +615,13 @@ TEST_F(TcpTest, APeerWaitsForADescriptorAndIsServedThen) {
     const AllDescriptorsTaken all;
     peer.connect(address);
     TurnUntil([&] { return told >= 2; });
-    EXPECT_LT(told, 10) << "it is tried in pauses";
+    EXPECT_LT(told, 10) << "the server must pause between attempts";
     EXPECT_EQ(server->connections(), 1u);
   }
   TurnUntil([&] { return server->connections() == 2; });
 }
 
-TEST_F(TcpTest, TheLastDescriptorsAreNotForConnections) {
+TEST_F(TcpTest, ReservesTheLastDescriptorsForOtherUses) {
   int asked = 0;
   auto few = std::make_optional<NoFreeDescriptors>(8);
   StartServer({.shortage = std::make_shared<DescriptorShortage>([&] { ++asked; })});
@@ -628,27 +629,27 @@ TEST_F(TcpTest, TheLastDescriptorsAreNotForConnections) {
   peer.connect(address);
   TurnUntil([&] { return asked > 2; });
   EXPECT_EQ(server->connections(), 0u);
-  few.reset();  // others give some up
+  few.reset();  // more descriptors are free now
   TurnUntil([&] { return server->connections() == 1; });
 }
 
-TEST_F(TcpTest, ConnectingToNobodyFails) {
+TEST_F(TcpTest, ConnectFailsWithoutAListener) {
   listener.reset();
   EXPECT_EQ(TryConnect().error(), std::errc::connection_refused);
 }
 
-TEST_F(TcpTest, UsesAReservedPortWhereItMay) {
+TEST_F(TcpTest, UsesAReservedPortOnRequest) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs CAP_NET_BIND_SERVICE";
   StartServer();
   auto connected = TryConnect({.local_port = LocalPort::kReserved});
   ASSERT_TRUE(connected);
   EXPECT_LT((*connected)->local().port(), kFirstUnreservedPort);
-  // A second one does not collide with it.
+  // A second connection gets another port.
   EXPECT_TRUE(TryConnect({.local_port = LocalPort::kReserved}));
 }
 
-TEST_F(TcpTest, RepliesToNobodyAndGarbageDoNoHarmToOtherCalls) {
-  // A server made by hand.
+TEST_F(TcpTest, UnexpectedAndMalformedRepliesDoNotAffectOtherCalls) {
+  // The test plays the server itself.
   ConnectClient();
   const FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   std::optional<Result<Reply<xdr::Void>, Error>> first;
@@ -663,7 +664,7 @@ TEST_F(TcpTest, RepliesToNobodyAndGarbageDoNoHarmToOtherCalls) {
   EXPECT_TRUE(channel->connected());
 }
 
-TEST_F(TcpTest, AnAnswerBeforeTheQuestionIsSentEndsTheConnection) {
+TEST_F(TcpTest, AReplyToAnUnsentCallEndsTheConnection) {
   ConnectClient();
   FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
   const std::string text = Pattern(1'900'000);
@@ -675,8 +676,8 @@ TEST_F(TcpTest, AnAnswerBeforeTheQuestionIsSentEndsTheConnection) {
   EXPECT_EQ(replies[9]->error().transport, CallError::kDisconnected);
 }
 
-// Whichever of them is awake.
-TEST_F(TcpTest, ServersOfOnePortTakePeersInTurn) {
+// The turn does not depend on which loop runs.
+TEST_F(TcpTest, ServersOfOnePortAcceptPeersInTurn) {
   StartServer();
   Loop other_loop;
   Server other(other_loop, dispatcher);
@@ -707,7 +708,7 @@ TEST_F(TcpTest, ServersOfOnePortTakePeersInTurn) {
   TurnUntil([&] { return server->connections() == 2; });
 }
 
-TEST(ListenerTest, SaysWhyItCannot) {
+TEST(ListenerTest, ReportsWhyItCannotListen) {
   const auto first = Listener::Open({make_address("127.0.0.1"), 0});
   ASSERT_TRUE(first);
   const auto second = Listener::Open(first->local());

@@ -1,4 +1,4 @@
-// A server and its clients over the loopback interface, for the tests of this folder.
+// The fixture for the tests of this folder: a server and its clients over the loopback interface.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace penstock::rpc::tcp {
 using namespace std::chrono_literals;
 using asio::ip::make_address;
 
-// A server and its clients on one loop, which a test turns until what it waits for has come.
+// Runs a server and its clients on one loop. A test runs the loop until the event that it waits for.
 class TcpTest : public ::testing::Test {
  protected:
   TcpTest() {
@@ -47,14 +47,14 @@ class TcpTest : public ::testing::Test {
     Wait([](TcpTest& self, Duration drain) { return self.server->Stop(drain); }, limit);
     server.reset();
   }
-  // Begins to stop `stopping`; `stopped` becomes true at the end.
+  // Begins to stop a server. `stopped` becomes true when the server has stopped.
   static void BeginStop(Server& stopping, Duration limit, bool& stopped) {
     Spawn([](Server& from, Duration drain, bool& done) -> Task<void> {
       co_await from.Stop(drain);
       done = true;
     }(stopping, limit, stopped));
   }
-  // Runs until the task that `start(*this, arguments...)` gives is done.
+  // Runs the loop until the task that `start(*this, arguments...)` returns has ended.
   template <class Start, class... Arguments>
   void Wait(Start start, Arguments... arguments) {
     bool done = false;
@@ -86,11 +86,11 @@ class TcpTest : public ::testing::Test {
     client.emplace(*channel, loop.buffers(), Xid(1000));
   }
 
-  // Empty until the call has ended.
+  // The outcome of a call. Empty until the call has ended.
   template <class Procedure>
   using CallOutcome = std::optional<Result<Reply<typename Procedure::Results>, Error>>;
 
-  // Starts a call of `from`. Its outcome arrives in `out`.
+  // Starts a call with the client `from`. Its outcome arrives in `out`.
   template <class Procedure>
   void StartFrom(Client& from, typename Procedure::Arguments arguments, CallOutcome<Procedure>& out) {
     Spawn([](Client& caller, typename Procedure::Arguments with, auto& result) -> Task<void> {
@@ -104,7 +104,7 @@ class TcpTest : public ::testing::Test {
     TurnUntil([&] { return out.has_value(); });
     return std::move(*out);
   }
-  // The same for `client`.
+  // The same two functions for `client`.
   template <class Procedure>
   void Start(typename Procedure::Arguments arguments, CallOutcome<Procedure>& out) {
     StartFrom<Procedure>(*client, arguments, out);
@@ -114,7 +114,7 @@ class TcpTest : public ::testing::Test {
     return CallFrom<Procedure>(*client, arguments);
   }
 
-  // A connection of its own, for peers that misbehave.
+  // A plain TCP connection, for a peer that the test plays itself.
   FileDescriptor RawConnection() { return RawConnectionFrom("127.0.0.1"); }
   FileDescriptor RawConnectionFrom(const char* from) {
     FileDescriptor fd(::socket(AF_INET, SOCK_STREAM, 0));
@@ -127,7 +127,7 @@ class TcpTest : public ::testing::Test {
   static void Write(const FileDescriptor& fd, std::string_view bytes) {
     EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  // What the server sends until it has sent `size` octets, or closes.
+  // Reads from the socket until the server has sent `size` octets or has closed the connection.
   std::string ReadFrom(const FileDescriptor& fd, size_t size) {
     std::string all;
     TurnUntil([&] {
