@@ -266,8 +266,8 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     Message call;
     call.stream = std::move(record);
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
-    --calls_;
     held_.Remove(buffer);
+    // The call counts until the end, so that Run() does not destroy this connection when Close() or Send() ends it.
     if (reply.empty()) {
       // The loss of the connection tells the client that no reply comes (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
       log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
@@ -275,6 +275,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     } else if (!socket_->closed()) {
       socket_->Send(std::move(reply));
     }
+    --calls_;
     CountMemory();
     TellIdle();
     changed_.Notify();  // last: it may end the connection
