@@ -47,6 +47,14 @@ class MountTest : public MountTestBase, public testing::WithParamInterface<Versi
   static CallMatcher Listings() {
     return is_version_3() ? CallsOf<nfs3::NFSPROC3_READDIRPLUS>() : CompoundsWith(nfs_opnum4::OP_READDIR);
   }
+  // Makes the next `times` GETATTRs fail.
+  void FailAttributes(nfs3::nfsstat3 status3, nfsstat4 status4, size_t times = 1) {
+    if (is_version_3()) {
+      service.Answer<nfs3::NFSPROC3_GETATTR>(nfs3::GETATTR3res(status3), times);
+    } else {
+      service.FailOperation(nfs_opnum4::OP_GETATTR, status4, times);
+    }
+  }
   Result<Attributes> GetAttributes() { return Run(mount->GetAttributes(root(), "root")); }
 };
 
@@ -392,6 +400,23 @@ TEST_P(MountTest, AnUploadFailsIfTheDataCannotBeCommitted) {
 }
 
 // ---- a server that puts calls off ----
+
+TEST_P(MountTest, TriesAgainAfterTheServerAsksForALaterTime) {
+  FailAttributes(nfs3::NFS3ERR_JUKEBOX, nfsstat4::NFS4ERR_DELAY, 2);
+  const size_t before = service.CountCalls(AttributeQueries());
+  EXPECT_TRUE(GetAttributes());
+  EXPECT_EQ(service.CountCalls(AttributeQueries()), before + 3);
+}
+
+TEST_P(MountTest, AFileThatIsBusyIsReadLater) {
+  const auto file = Create("file", "contents");
+  service.files().Fail(fs::FileOperation::kRead, fs::Error::kDelay);
+  const auto mend = loop.MakeTimer([&] { service.files().Mend(); });
+  mend->ExpireAfter(std::chrono::milliseconds(30));
+  EXPECT_EQ(Read(*file), "contents");
+  EXPECT_GT(service.CountCalls(Reads()), 1u);
+  Do(file->Close());
+}
 
 // ---- RPC errors and replies that make no sense ----
 

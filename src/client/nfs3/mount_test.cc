@@ -286,6 +286,18 @@ TEST_F(Nfs3MountTest, ARemoveWhoseReplyIsLostSucceeds) {
   EXPECT_THAT(List(), ElementsAre());
 }
 
+// RFC 1813 §2.6: such a call is not sent again with the same XID, or the server would repeat its answer.
+TEST_F(Nfs3MountTest, AMakeDirectoryThatIsPutOffIsExecutedLater) {
+  service.Answer<NFSPROC3_MKDIR>(MKDIR3res(NFS3ERR_JUKEBOX), 2);
+  Do(mount->MakeDirectory(root(), "directory", 0755));
+  EXPECT_EQ(service.CountCalls(CallsOf<NFSPROC3_MKDIR>()), 3u);
+  service.files().Fail(fs::FileOperation::kMakeDirectory, fs::Error::kDelay);
+  const auto mend = loop.MakeTimer([&] { service.files().Mend(); });
+  mend->ExpireAfter(std::chrono::milliseconds(30));
+  Do(mount->MakeDirectory(root(), "second", 0755));
+  EXPECT_THAT(List(), ElementsAre("directory", "second"));
+}
+
 TEST_F(Nfs3MountTest, CallsSideBySideSurviveTheLossOfTheirConnection) {
   service.LoseReply(AllCalls(), 1, 5);
   std::vector<std::optional<Result<Node>>> made(20);
