@@ -77,6 +77,24 @@ TEST_P(Nfs4MountTest, AFileThatIsRemovedBeforeItIsOpenedIsAnError) {
   EXPECT_EQ(error.status, GetParam() == Version::k40 ? Status::kNotFound : Status::kStale) << error.message;
 }
 
+// Version 4.0 opens by name (RFC 7530 §16.16): by then the name may lead to another file.
+TEST_P(Nfs4MountTest, DoesNotOpenAnotherFileOfTheSameName) {
+  Do(Create("file", "old")->Close());
+  const Node node = Do(mount->Lookup(root(), "file"));
+  Do(mount->Link(node.handle, root(), "kept"));
+  Do(Create("other", "new")->Close());
+  Do(mount->Rename(root(), "other", root(), "file"));
+  auto opened = Run(mount->OpenFile(node, "file", Access::kRead));
+  if (GetParam() == Version::k40) {
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().status, Status::kStale);
+  } else {
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(Read(**opened), "old");
+    Do((*opened)->Close());
+  }
+}
+
 TEST_P(Nfs4MountTest, AWriteToAFileThatIsOpenForReadingIsRefused) {
   Do(Create("file")->Close());
   const auto file = OpenFile("file", Access::kRead);
