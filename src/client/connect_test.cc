@@ -7,6 +7,8 @@
 #include <asio/ip/tcp.hpp>
 
 #include "base/test_loop.h"
+#include "rpc/connection_table.h"
+#include "rpcrdma/private_data.h"
 
 namespace penstock::client {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 
-// Connects to nobody, and remembers how long it was given.
+// Fails every attempt to connect and remembers the time limit of the last one.
 class NoNetwork : public rdma::Provider {
  public:
   explicit NoNetwork(Loop& loop) : loop_(loop) {}
@@ -22,13 +24,15 @@ class NoNetwork : public rdma::Provider {
   BufferPool& buffers() override { return loop_.buffers(); }
   Task<rdma::ConnectResult> Connect(rdma::Address, rdma::ConnectOptions options) override {
     limit_ = options.time_limit;
-    co_return std::unexpected(rdma::ConnectError{rdma::ConnectError::Kind::kTimedOut, "", {}});
+    co_return std::unexpected(error);
   }
   SetupResult<std::unique_ptr<rdma::Listener>> Listen(rdma::Address) override {
     return std::unexpected(SetupError{"no network"});
   }
 
   Duration limit() const { return limit_; }
+
+  rdma::ConnectError error{rdma::ConnectError::Kind::kTimedOut, "", {}};
 
  private:
   Loop& loop_;
@@ -72,6 +76,57 @@ TEST_F(ConnectTest, OneRdmaConnectionDoesNotTakeAllOfALongTimeout) {
 TEST_F(ConnectTest, AConnectionTakesNoLongerThanTheCallThatWaitsForIt) {
   OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=25", {.time_limit = 2s});
   EXPECT_EQ(provider_.limit(), 2s);
+}
+
+TEST_F(ConnectTest, ExplainsWhyAnRdmaConnectionFails) {
+  using Kind = rdma::ConnectError::Kind;
+  const auto error_of = [this](Kind kind, std::string detail) {
+    provider_.error = {kind, std::move(detail), {}};
+    return OpenRdma("nfs://127.0.0.1:7/?proto=rdma");
+  };
+  EXPECT_EQ(error_of(Kind::kUnreachable, ""), "127.0.0.1 port 7: cannot be reached");
+  EXPECT_EQ(error_of(Kind::kUnreachable, "no route"), "127.0.0.1 port 7: cannot be reached (no route)");
+  EXPECT_EQ(error_of(Kind::kRefused, "left out"), "127.0.0.1 port 7: connection refused");
+  EXPECT_EQ(error_of(Kind::kRejected, "left out"),
+            "127.0.0.1 port 7: the server rejected the connection: it may be full, or not serve this host");
+  EXPECT_EQ(error_of(Kind::kTimedOut, ""), "127.0.0.1 port 7: timed out");
+  EXPECT_EQ(error_of(Kind::kProtocol, "bad key"), "127.0.0.1 port 7: does not speak RDMA as it should (bad key)");
+  EXPECT_EQ(error_of(Kind::kCancelled, ""), "127.0.0.1 port 7: cancelled");
+}
+
+TEST_F(ConnectTest, RepeatsTheReasonThatAnRdmaServerGivesForARejection) {
+  using Refusal = rpc::ConnectionTable::Refusal;
+  for (const Refusal refusal : {Refusal::kServerFull, Refusal::kAddressFull}) {
+    provider_.error = {rdma::ConnectError::Kind::kRejected, "", rpcrdma::SerializeRejection(refusal)};
+    EXPECT_EQ(OpenRdma("nfs://127.0.0.1:7/?proto=rdma"),
+              "127.0.0.1 port 7: the server rejected the connection: " + std::string(ToString(refusal)));
+  }
+}
+
+TEST_F(ConnectTest, NamesTheHostThatItCannotLookUp) {
+  Url url;
+  url.host = "not a host name";
+  Spawn(Open(url, nullptr));
+  ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+  EXPECT_TRUE(error_->starts_with("not a host name port 2049: ")) << *error_;
+}
+
+TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
+  Url url = *Url::Parse("nfs://127.0.0.1/");
+  url.port = tcp::acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0)).local_endpoint().port();
+  Spawn(Open(url, nullptr));
+  ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+  EXPECT_EQ(*error_, "127.0.0.1 port " + std::to_string(url.port) + ": Connection refused");
+}
+
+TEST_F(ConnectTest, TriesEveryAddressOfTheHost) {
+  tcp::acceptor acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  Url url = *Url::Parse("nfs://localhost/");  // ::1 as well, on most hosts
+  url.port = acceptor.local_endpoint().port();
+  Spawn(Open(url, nullptr));
+  ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+  EXPECT_EQ(*error_, "");
+  TurnFor(loop_, Duration::zero());
 }
 
 // A listener whose queue is full: the kernel leaves further connections without an answer.

@@ -5,6 +5,18 @@
 namespace penstock::client {
 namespace {
 
+Url Parsed(std::string_view text) {
+  auto url = Url::Parse(text);
+  EXPECT_TRUE(url) << url.error().message;
+  return url ? *std::move(url) : Url();
+}
+
+std::string ErrorOf(std::string_view text) {
+  const auto url = Url::Parse(text);
+  EXPECT_FALSE(url) << text;
+  return url ? "" : url.error().message;
+}
+
 TEST(Url, NamesAHostAndAPath) {
   const auto url = Url::Parse("nfs://server/a/b");
   ASSERT_TRUE(url);
@@ -14,13 +26,24 @@ TEST(Url, NamesAHostAndAPath) {
   EXPECT_EQ(url->protocol, Protocol::kTcp);
   EXPECT_EQ(url->mount_port, 20048);
   EXPECT_FALSE(url->uid);
+  EXPECT_FALSE(url->gid);
+  EXPECT_FALSE(url->version);
+  EXPECT_TRUE(url->crc);
+  EXPECT_EQ(url->timeout, 600u);
 }
 
-TEST(Url, WithoutAPathMeansTheRoot) { EXPECT_EQ(Url::Parse("nfs://server")->path, "/"); }
+TEST(Url, WithoutAPathMeansTheRoot) {
+  EXPECT_EQ(Url::Parse("nfs://server")->path, "/");
+  EXPECT_EQ(Parsed("nfs://server?vers=3").path, "/");
+  EXPECT_EQ(Parsed("nfs://server:1?vers=3").path, "/");
+  EXPECT_EQ(Parsed("nfs://server/").path, "/");
+}
 
 TEST(Url, OverRdmaHasItsOwnPort) {
   EXPECT_EQ(Url::Parse("nfs://server/?proto=rdma")->port, 20049);
   EXPECT_EQ(Url::Parse("nfs://server:7/?proto=rdma")->port, 7);
+  EXPECT_EQ(Parsed("nfs://server/?proto=tcp").port, 2049);
+  EXPECT_EQ(Parsed("nfs://server/?proto=rdma&proto=tcp").port, 2049) << "the last value counts";
 }
 
 TEST(Url, TakesOptions) {
@@ -41,21 +64,54 @@ TEST(Url, TakesOptions) {
   EXPECT_FALSE(Url::Parse("nfs://h/?resvport=1")) << "has no value, as in nfs(5)";
 }
 
+TEST(Url, TakesTheLargestNumbers) {
+  EXPECT_EQ(Parsed("nfs://h:65535/").port, 65535);
+  EXPECT_EQ(Parsed("nfs://h/?port=65535").port, 65535);
+  EXPECT_EQ(Parsed("nfs://h/?mountport=65535").mount_port, 65535);
+  EXPECT_EQ(Parsed("nfs://h/?uid=4294967295").uid, 0xffff'ffffu);
+  EXPECT_EQ(Parsed("nfs://h/?gid=0").gid, 0u);
+  EXPECT_EQ(Parsed("nfs://h/?timeout=4294967295").timeout, 0xffff'ffffu);
+}
+
+TEST(Url, AnOptionOverridesThePortOfTheHost) {
+  EXPECT_EQ(Parsed("nfs://h:1/?port=2").port, 2);
+  EXPECT_EQ(Parsed("nfs://h:1/?port=2&nfsport=3").port, 3);
+}
+
+TEST(Url, IgnoresEmptyOptions) {
+  EXPECT_EQ(Parsed("nfs://h/x?").path, "/x");
+  EXPECT_EQ(Parsed("nfs://h/x?&&uid=1&").uid, 1u);
+}
+
 TEST(Url, NamesAVersionOrLeavesItOpen) {
   EXPECT_EQ(Url::Parse("nfs://h/")->version, std::nullopt);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4")->version, Version::k41);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4.0")->version, Version::k40);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4.1")->version, Version::k41);
   EXPECT_EQ(Url::Parse("nfs://h/?vers=4.2")->version, Version::k42);
+  EXPECT_EQ(Parsed("nfs://h/?version=3").version, Version::k3);
 }
 
 TEST(Url, TakesAnIpv6Address) {
   EXPECT_EQ(Url::Parse("nfs://[::1]:99/x")->host, "::1");
   EXPECT_EQ(Url::Parse("nfs://[::1]:99/x")->port, 99);
   EXPECT_EQ(Url::Parse("nfs://[fe80::2]")->port, 2049);
+  EXPECT_EQ(Parsed("nfs://[fe80::2%25eth0]/").host, "fe80::2%25eth0") << "the host is not decoded";
 }
 
-TEST(Url, DecodesEscapesInThePath) { EXPECT_EQ(Url::Parse("nfs://h/a%20b%3f")->path, "/a b?"); }
+TEST(Url, DecodesEscapesInThePath) {
+  EXPECT_EQ(Url::Parse("nfs://h/a%20b%3f")->path, "/a b?");
+  EXPECT_EQ(Parsed("nfs://h/%2F%2f%25").path, "///%");
+  EXPECT_EQ(Parsed("nfs://h/%C3%A9").path, "/\xc3\xa9");
+  EXPECT_EQ(Parsed("nfs://h/a b+c").path, "/a b+c") << "a plus sign is no space";
+}
+
+TEST(Url, TellsAUrlFromALocalPath) {
+  EXPECT_TRUE(Url::LooksLikeOne("nfs://"));
+  EXPECT_FALSE(Url::LooksLikeOne("nfs:/a"));
+  EXPECT_FALSE(Url::LooksLikeOne("/nfs://a"));
+  EXPECT_FALSE(Url::LooksLikeOne(""));
+}
 
 TEST(Url, SaysWhatIsWrong) {
   for (const char* text :
@@ -66,6 +122,71 @@ TEST(Url, SaysWhatIsWrong) {
     ASSERT_FALSE(url) << text;
     EXPECT_NE(url.error().message.find(text), std::string::npos) << url.error().message;
   }
+}
+
+TEST(Url, RejectsATextThatIsNoUrl) {
+  EXPECT_EQ(ErrorOf("/a/b"), "/a/b: not an nfs:// URL");
+  EXPECT_EQ(ErrorOf(""), ": not an nfs:// URL");
+  EXPECT_EQ(ErrorOf("NFS://h/"), "NFS://h/: not an nfs:// URL");
+}
+
+TEST(Url, RejectsAMalformedHostOrPort) {
+  for (const char* text : {"nfs://", "nfs:///x", "nfs://:1/", "nfs://h:0/", "nfs://h:65536/", "nfs://h:/",
+                           "nfs://h:1x/", "nfs://h:-1/", "nfs://h: 1/", "nfs://h:1:2/", "nfs://::1/", "nfs://[]/",
+                           "nfs://[::1/", "nfs://[::1]x/", "nfs://[::1]:/", "nfs://[::1]:0/", "nfs://?vers=3"}) {
+    EXPECT_EQ(ErrorOf(text), std::string(text) + ": wants nfs://HOST[:PORT]/PATH");
+  }
+}
+
+TEST(Url, RejectsAMalformedEscape) {
+  for (const char* text : {"nfs://h/%", "nfs://h/a%2", "nfs://h/%zz", "nfs://h/%2z", "nfs://h/%+1", "nfs://h/%00"}) {
+    EXPECT_EQ(ErrorOf(text), std::string(text) + ": has a wrong % escape in its path");
+  }
+}
+
+TEST(Url, RejectsAMalformedOption) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"proto", "proto must be tcp or rdma"},
+      {"proto=", "proto must be tcp or rdma"},
+      {"proto=udp", "proto must be tcp or rdma"},
+      {"proto=TCP", "proto must be tcp or rdma"},
+      {"vers=", "vers must be 3, 4.0, 4.1 or 4.2"},
+      {"vers=2", "vers must be 3, 4.0, 4.1 or 4.2"},
+      {"vers=4.3", "vers must be 3, 4.0, 4.1 or 4.2"},
+      {"version=4.", "vers must be 3, 4.0, 4.1 or 4.2"},
+      {"port=0", "port wants a port number"},
+      {"port=65536", "port wants a port number"},
+      {"nfsport=x", "nfsport wants a port number"},
+      {"nfsport", "nfsport wants a port number"},
+      {"mountport=0", "mountport wants a port number"},
+      {"mountport=1 ", "mountport wants a port number"},
+      {"uid=", "uid wants a number"},
+      {"uid=-1", "uid wants a number"},
+      {"gid=4294967296", "gid wants a number"},
+      {"gid=staff", "gid wants a number"},
+      {"timeout=0", "timeout wants a number of seconds"},
+      {"timeout=1.5", "timeout wants a number of seconds"},
+      {"timeout", "timeout wants a number of seconds"},
+      {"crc=", "crc must be on or off"},
+      {"crc=1", "crc must be on or off"},
+      {"resvport=1", "does not know the option 'resvport'"},
+      {"noresvport=", "does not know the option 'noresvport'"},
+      {"colour=blue", "does not know the option 'colour'"},
+      {"=3", "does not know the option ''"},
+      {"Vers=3", "does not know the option 'Vers'"},
+  };
+  for (const auto& [option, message] : cases) {
+    const std::string text = std::string("nfs://h/?uid=1&") + option;
+    EXPECT_EQ(ErrorOf(text), text + ": " + message);
+  }
+}
+
+TEST(ParseVersion, KnowsTheVersionsThatTheClientSpeaks) {
+  EXPECT_EQ(ParseVersion("3"), Version::k3);
+  EXPECT_EQ(ParseVersion("4"), Version::k41);
+  EXPECT_EQ(ParseVersion("4.0"), Version::k40);
+  EXPECT_EQ(ParseVersion("4.2"), Version::k42);
+  for (const char* text : {"", "2", "3.0", "4.3", "5", "v3"}) EXPECT_EQ(ParseVersion(text), std::nullopt) << text;
 }
 
 }  // namespace

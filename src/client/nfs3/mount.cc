@@ -38,7 +38,8 @@ class Mount final : public client::Mount {
  public:
   Mount(Loop& loop, Url url, MountOptions options, ReconnectingChannel::Opener opener)
       : client::Mount(loop, std::move(url)),
-        channel_(loop, std::move(opener), Limited(options.retry, url_)),
+        retry_(Limited(options.retry, url_)),
+        channel_(loop, std::move(opener), retry_),
         client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {}
 
   Task<Result<void>> SetUp(Workers& workers);
@@ -47,7 +48,7 @@ class Mount final : public client::Mount {
   template <class Procedure>
   Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const typename Procedure::Arguments& arguments,
                                                              std::string_view what, Bytes destination = {}) {
-    return v3::Call<Procedure>(client_, arguments, what, destination);
+    return v3::Call<Procedure>(caller_, arguments, what, destination);
   }
 
   std::string_view version() const override { return "3"; }
@@ -58,36 +59,36 @@ class Mount final : public client::Mount {
 
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
-    return v3::Lookup(client_, directory, name);
+    return v3::Lookup(caller_, directory, name);
   }
   Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override {
-    return v3::GetAttributes(client_, object, what);
+    return v3::GetAttributes(caller_, object, what);
   }
   Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
                                    const NewAttributes& attributes) override {
-    return v3::SetAttributes(client_, object, what, attributes);
+    return v3::SetAttributes(caller_, object, what, attributes);
   }
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
-    return v3::ReadLink(client_, symlink, what);
+    return v3::ReadLink(caller_, symlink, what);
   }
   Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
-    return v3::MakeDirectory(client_, directory, name, mode);
+    return v3::MakeDirectory(caller_, directory, name, mode);
   }
   Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
-    return v3::MakeSymlink(client_, directory, name, target);
+    return v3::MakeSymlink(caller_, directory, name, target);
   }
   Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
-    return v3::Link(client_, file, directory, name);
+    return v3::Link(caller_, file, directory, name);
   }
   Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
                             std::string_view to) override {
-    return v3::Rename(client_, from_directory, from, to_directory, to);
+    return v3::Rename(caller_, from_directory, from, to_directory, to);
   }
   Task<Result<void>> Remove(const Handle& directory, std::string_view name) override {
-    return v3::Remove(client_, directory, name);
+    return v3::Remove(caller_, directory, name);
   }
   Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) override {
-    return v3::RemoveDirectory(client_, directory, name);
+    return v3::RemoveDirectory(caller_, directory, name);
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
@@ -98,8 +99,10 @@ class Mount final : public client::Mount {
   Task<Result<void>> MountExport(Workers& workers);
   Task<Result<void>> LearnSizes();
 
+  const RetryPolicy retry_;
   ReconnectingChannel channel_;
   rpc::Client client_;
+  const Caller caller_{client_, loop_, retry_.give_up_after};
 };
 
 // The server knows nothing of open files.
@@ -202,7 +205,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
   auto reply = co_await Call<nfs3::NFSPROC3_CREATE>(arguments, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::CREATE3resok& created = reply->results.resok();
-  PENSTOCK_CO_TRY(Node node, co_await MadeNode(client_, created.obj, created.obj_attributes, directory, name));
+  PENSTOCK_CO_TRY(Node node, co_await MadeNode(caller_, created.obj, created.obj_attributes, directory, name));
   co_return std::make_unique<File>(*this, std::move(node), name);
 }
 

@@ -1,6 +1,5 @@
 #include "client/nfs3/names.h"
 
-#include "client/nfs3/call.h"
 #include "client/nfs3/convert.h"
 
 namespace penstock::client::v3 {
@@ -10,96 +9,96 @@ nfs3::diropargs3 Where(const Handle& directory, std::string_view name) { return 
 
 // A procedure whose results are of no interest.
 template <class Procedure>
-Task<Result<void>> Do(rpc::Client& client, const typename Procedure::Arguments& arguments, std::string_view what) {
-  auto reply = co_await Call<Procedure>(client, arguments, what);
+Task<Result<void>> Do(const Caller& caller, const typename Procedure::Arguments& arguments, std::string_view what) {
+  auto reply = co_await Call<Procedure>(caller, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return Result<void>();
 }
 
 }  // namespace
 
-Task<Result<Node>> MadeNode(rpc::Client& client, const nfs3::post_op_fh3& handle, const nfs3::post_op_attr& attributes,
+Task<Result<Node>> MadeNode(const Caller& caller, const nfs3::post_op_fh3& handle, const nfs3::post_op_attr& attributes,
                             const Handle& directory, std::string_view name) {
-  if (!handle || !attributes) co_return co_await Lookup(client, directory, name);
+  if (!handle || !attributes) co_return co_await Lookup(caller, directory, name);
   co_return Node{FromHandle3(*handle), AttributesOf(*attributes), directory, std::string(name)};
 }
 
-Task<Result<Node>> Lookup(rpc::Client& client, const Handle& directory, std::string_view name) {
+Task<Result<Node>> Lookup(const Caller& caller, const Handle& directory, std::string_view name) {
   const nfs3::LOOKUP3args arguments{Where(directory, name)};
-  auto reply = co_await Call<nfs3::NFSPROC3_LOOKUP>(client, arguments, name);
+  auto reply = co_await Call<nfs3::NFSPROC3_LOOKUP>(caller, arguments, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::LOOKUP3resok& found = reply->results.resok();
   Node node{FromHandle3(found.object), {}, directory, std::string(name)};
   if (found.obj_attributes) {
     node.attributes = AttributesOf(*found.obj_attributes);
   } else {
-    PENSTOCK_CO_TRY(node.attributes, co_await GetAttributes(client, node.handle, name));
+    PENSTOCK_CO_TRY(node.attributes, co_await GetAttributes(caller, node.handle, name));
   }
   co_return node;
 }
 
-Task<Result<Attributes>> GetAttributes(rpc::Client& client, const Handle& object, std::string_view what) {
+Task<Result<Attributes>> GetAttributes(const Caller& caller, const Handle& object, std::string_view what) {
   const nfs3::GETATTR3args arguments{ToHandle3(object)};
-  auto reply = co_await Call<nfs3::NFSPROC3_GETATTR>(client, arguments, what);
+  auto reply = co_await Call<nfs3::NFSPROC3_GETATTR>(caller, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return AttributesOf(reply->results.resok().obj_attributes);
 }
 
-Task<Result<void>> SetAttributes(rpc::Client& client, const Handle& object, std::string_view what,
+Task<Result<void>> SetAttributes(const Caller& caller, const Handle& object, std::string_view what,
                                  const NewAttributes& attributes) {
   nfs3::SETATTR3args arguments;
   arguments.object = ToHandle3(object);
   PENSTOCK_CO_TRY(arguments.new_attributes, ToSattr3(attributes, what));
-  co_return co_await Do<nfs3::NFSPROC3_SETATTR>(client, arguments, what);
+  co_return co_await Do<nfs3::NFSPROC3_SETATTR>(caller, arguments, what);
 }
 
-Task<Result<std::string>> ReadLink(rpc::Client& client, const Handle& symlink, std::string_view what) {
+Task<Result<std::string>> ReadLink(const Caller& caller, const Handle& symlink, std::string_view what) {
   const nfs3::READLINK3args arguments{ToHandle3(symlink)};
-  auto reply = co_await Call<nfs3::NFSPROC3_READLINK>(client, arguments, what);
+  auto reply = co_await Call<nfs3::NFSPROC3_READLINK>(caller, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return std::string(reply->results.resok().data.text());
 }
 
-Task<Result<Node>> MakeDirectory(rpc::Client& client, const Handle& directory, std::string_view name, uint32_t mode) {
+Task<Result<Node>> MakeDirectory(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode) {
   nfs3::MKDIR3args arguments;
   arguments.where = Where(directory, name);
   arguments.attributes.mode = mode;
-  auto reply = co_await Call<nfs3::NFSPROC3_MKDIR>(client, arguments, name);
+  auto reply = co_await Call<nfs3::NFSPROC3_MKDIR>(caller, arguments, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::MKDIR3resok& made = reply->results.resok();
-  co_return co_await MadeNode(client, made.obj, made.obj_attributes, directory, name);
+  co_return co_await MadeNode(caller, made.obj, made.obj_attributes, directory, name);
 }
 
-Task<Result<Node>> MakeSymlink(rpc::Client& client, const Handle& directory, std::string_view name,
+Task<Result<Node>> MakeSymlink(const Caller& caller, const Handle& directory, std::string_view name,
                                std::string_view target) {
   nfs3::SYMLINK3args arguments;
   arguments.where = Where(directory, name);
   arguments.symlink.symlink_data = xdr::Payload<xdr::kUnbounded>::Borrowed(AsBytes(target));
-  auto reply = co_await Call<nfs3::NFSPROC3_SYMLINK>(client, arguments, name);
+  auto reply = co_await Call<nfs3::NFSPROC3_SYMLINK>(caller, arguments, name);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::SYMLINK3resok& made = reply->results.resok();
-  co_return co_await MadeNode(client, made.obj, made.obj_attributes, directory, name);
+  co_return co_await MadeNode(caller, made.obj, made.obj_attributes, directory, name);
 }
 
-Task<Result<void>> Link(rpc::Client& client, const Handle& file, const Handle& directory, std::string_view name) {
+Task<Result<void>> Link(const Caller& caller, const Handle& file, const Handle& directory, std::string_view name) {
   const nfs3::LINK3args arguments{ToHandle3(file), Where(directory, name)};
-  co_return co_await Do<nfs3::NFSPROC3_LINK>(client, arguments, name);
+  co_return co_await Do<nfs3::NFSPROC3_LINK>(caller, arguments, name);
 }
 
-Task<Result<void>> Rename(rpc::Client& client, const Handle& from_directory, std::string_view from,
+Task<Result<void>> Rename(const Caller& caller, const Handle& from_directory, std::string_view from,
                           const Handle& to_directory, std::string_view to) {
   const nfs3::RENAME3args arguments{Where(from_directory, from), Where(to_directory, to)};
-  co_return co_await Do<nfs3::NFSPROC3_RENAME>(client, arguments, from);
+  co_return co_await Do<nfs3::NFSPROC3_RENAME>(caller, arguments, from);
 }
 
-Task<Result<void>> Remove(rpc::Client& client, const Handle& directory, std::string_view name) {
+Task<Result<void>> Remove(const Caller& caller, const Handle& directory, std::string_view name) {
   const nfs3::REMOVE3args arguments{Where(directory, name)};
-  co_return co_await Do<nfs3::NFSPROC3_REMOVE>(client, arguments, name);
+  co_return co_await Do<nfs3::NFSPROC3_REMOVE>(caller, arguments, name);
 }
 
-Task<Result<void>> RemoveDirectory(rpc::Client& client, const Handle& directory, std::string_view name) {
+Task<Result<void>> RemoveDirectory(const Caller& caller, const Handle& directory, std::string_view name) {
   const nfs3::RMDIR3args arguments{Where(directory, name)};
-  co_return co_await Do<nfs3::NFSPROC3_RMDIR>(client, arguments, name);
+  co_return co_await Do<nfs3::NFSPROC3_RMDIR>(caller, arguments, name);
 }
 
 }  // namespace penstock::client::v3

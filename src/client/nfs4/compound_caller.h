@@ -17,6 +17,7 @@
 #include "client/mount.h"
 #include "client/nfs4/operations.h"
 #include "client/nfs4/state_owner.h"
+#include "client/retries.h"
 #include "rpc/client.h"
 
 namespace penstock::client::v4 {
@@ -35,13 +36,6 @@ struct CallerOptions {
 
 Error ErrorOf(nfs4::nfsstat4 status, std::string_view what);
 Error ErrorOf(const rpc::Error& error, std::string_view what);
-
-// When something is tried again that the server puts off, and until when: after longer and longer delays.
-struct Retries {
-  TimePoint give_up;
-  Duration delay = std::chrono::milliseconds(20);
-  Duration NextDelay() { return std::exchange(delay, std::min<Duration>(2 * delay, std::chrono::seconds(5))); }
-};
 
 // What has become of something that was to be reclaimed. kLater: the session is lost again, and it is still to be reclaimed.
 enum class Reclaimed : uint8_t { kYes, kNo, kLater };

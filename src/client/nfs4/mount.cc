@@ -320,7 +320,8 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
   PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name));
   const Attributes made = node.attributes;
   auto file = std::make_shared<v4::OpenFile>(*this, std::move(node), name, Access::kBoth, owner);
-  PENSTOCK_CO_CHECK(co_await file->HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, made));
+  PENSTOCK_CO_CHECK(
+      co_await file->HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, file->node().handle, made));
   co_return std::make_unique<File>(std::move(file));
 }
 

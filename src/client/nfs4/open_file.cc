@@ -88,29 +88,30 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   });
   if (!reply) co_return std::unexpected(std::move(reply).error());
   PENSTOCK_CO_TRY(const Node found, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), {}, name_));
-  PENSTOCK_CO_CHECK(co_await HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, found.attributes));
+  PENSTOCK_CO_CHECK(
+      co_await HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, found.handle, found.attributes));
   if (found.handle == node_.handle) co_return Result<void>();
   // Another file has the name by now.
-  PENSTOCK_CO_CHECK(co_await CloseAtServer());
+  PENSTOCK_CO_CHECK(co_await CloseAtServer(found.handle));
   co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_STALE, name_));
 }
 
 Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result,
-                                          uint64_t epoch, const Attributes& attributes) {
+                                          uint64_t epoch, const Handle& opened, const Attributes& attributes) {
   stateid_ = result.stateid;
   own_epoch_ = epoch;
   SetDelegation(nullptr);
-  mount_.delegations().HandleOpened(asking, node_.handle, access_, result.delegation, epoch, attributes);
+  mount_.delegations().HandleOpened(asking, opened, access_, result.delegation, epoch, attributes);
   if (!(result.rflags & nfs4::OPEN4_RESULT_CONFIRM)) co_return Result<void>();
-  Result<void> confirmed = co_await Confirm();
+  Result<void> confirmed = co_await Confirm(opened);
   if (!confirmed) own_epoch_ = 0;
   co_return confirmed;
 }
 
 // RFC 7530 §16.18
-Task<Result<void>> OpenFile::Confirm() {
+Task<Result<void>> OpenFile::Confirm(const Handle& opened) {
   auto reply = co_await CallAsOwner([&] {
-    return std::tuple(nfs4::PUTFH4args{node_.handle}, nfs4::OPEN_CONFIRM4args{stateid_, caller().SequenceOf(owner_)});
+    return std::tuple(nfs4::PUTFH4args{opened}, nfs4::OPEN_CONFIRM4args{stateid_, caller().SequenceOf(owner_)});
   });
   if (!reply) co_return std::unexpected(std::move(reply).error());
   stateid_ = std::get<1>(reply->results).resok4().open_stateid;
@@ -219,13 +220,12 @@ Task<Result<void>> OpenFile::Close() {
   const Turn::Guard guard(turn_);
   SetDelegation(nullptr);
   if (!has_own_open() || owner_.spent()) co_return Result<void>();
-  co_return co_await CloseAtServer();
+  co_return co_await CloseAtServer(node_.handle);
 }
 
-Task<Result<void>> OpenFile::CloseAtServer() {
-  auto reply = co_await CallAsOwner([&] {
-    return std::tuple(nfs4::PUTFH4args{node_.handle}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid_});
-  });
+Task<Result<void>> OpenFile::CloseAtServer(const Handle& opened) {
+  auto reply = co_await CallAsOwner(
+      [&] { return std::tuple(nfs4::PUTFH4args{opened}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid_}); });
   own_epoch_ = 0;
   if (!reply && !IsStateLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
   co_return Result<void>();

@@ -64,10 +64,10 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
 
   // Under a delegation, where there is one that lets it; else at the server, by its handle, in minor version 0 by its name.
   Task<Result<void>> Open();
-  // The result of an OPEN under the client id of that epoch, and what its COMPOUND told of the file. Confirms it where the
-  // server wants that.
+  // Handles the result of an OPEN that was sent under the client id of `epoch`. `opened` is the file that the OPEN has opened,
+  // with these attributes: by name it may be another file than node(). Sends OPEN_CONFIRM if the server asks for it.
   Task<Result<void>> HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result, uint64_t epoch,
-                                  const Attributes& attributes);
+                                  const Handle& opened, const Attributes& attributes);
   // Opens at the server what is open under this delegation alone, which is to be given back (RFC 8881 §10.4.4).
   Task<Result<void>> Claim(Delegation& delegation);
   // Within the server's grace period: RFC 8881 §8.4.2.1. What fails is opened anew when it is used next.
@@ -99,9 +99,10 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   Task<Result<void>> EnsureOpen();
   // Opens it at the server; by right of `delegation`, or where that is null by our own.
   Task<Result<void>> OpenAtServer(const Delegation* delegation);
-  Task<Result<void>> CloseAtServer();
+  // Closes the open of this file. See HandleOpened().
+  Task<Result<void>> CloseAtServer(const Handle& opened);
   Task<Reclaimed> ReclaimOpen();
-  Task<Result<void>> Confirm();
+  Task<Result<void>> Confirm(const Handle& opened);
   // Executes a COMPOUND whose second operation counts for the owner.
   template <class Build>
   auto CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())>>>;

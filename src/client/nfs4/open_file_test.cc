@@ -157,7 +157,7 @@ class LostLocksTest : public testing::TestWithParam<uint32_t>, protected FileOwn
     const Delegations::Asking asking(table);
     nfs4::OPEN4resok opened;
     Spawn([](OpenFile& opening, const Delegations::Asking& asked, const nfs4::OPEN4resok& result) -> Task<void> {
-      const Result<void> done = co_await opening.HandleOpened(asked, result, 1, {});
+      const Result<void> done = co_await opening.HandleOpened(asked, result, 1, opening.node().handle, {});
       EXPECT_TRUE(done);
     }(*file, asking, opened));
   }

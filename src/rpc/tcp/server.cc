@@ -280,7 +280,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     Message call;
     call.stream = std::move(record);
     Message reply = co_await server_.handler_.HandleCall(std::move(call), peer_);
-    ticket.GiveBack();
+    // The call counts until the end, so that Run() does not destroy this connection when Close() or Send() ends it.
     if (reply.empty()) {
       // Close the connection to tell the client that the call gets no reply (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
       log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
@@ -288,6 +288,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     } else if (!socket_->closed()) {
       socket_->Send(std::move(reply));
     }
+    ticket.GiveBack();
     CountMemory();
     TellIdle();
     changed_.Notify();  // must be last, because it may destroy the connection

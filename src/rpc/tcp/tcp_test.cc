@@ -125,6 +125,35 @@ TEST_F(TcpTest, ACallWithoutAReplyEndsTheConnection) {
   StopServer(1s);
 }
 
+// By then the connection is at its end: Run() waits for this call alone.
+TEST_F(TcpTest, ACallWithoutAReplyMayEndAfterItsPeerHasClosedTheConnection) {
+  class Dropping final : public CallHandler {
+   public:
+    Task<Message> HandleCall(Message, const Peer&) override {
+      ++calls;
+      co_await released;
+      co_return Message();
+    }
+    size_t calls = 0;
+    Signal released;
+  } dropping;
+  server = std::make_unique<Server>(loop, dropping);
+  ASSERT_TRUE(server->Start(*listener));
+  for (const bool peer_closes : {true, false}) {
+    const FileDescriptor peer = RawConnection();
+    Write(peer, Words({0x8000'0028}) + NullCall(1));
+    TurnUntil([&] { return dropping.calls == (peer_closes ? 1u : 2u); });
+    if (peer_closes) {
+      ::shutdown(peer.get(), SHUT_WR);
+      Turn();
+    }
+    dropping.released.Notify();
+    EXPECT_TRUE(ClosedByServer(peer));
+    TurnUntil([this] { return server->connections() == 0; });
+  }
+  StopServer(1s);
+}
+
 TEST_F(TcpTest, AThousandCallsShareTheConnection) {
   StartServer({.max_calls = 16});
   ConnectClient();

@@ -1,0 +1,612 @@
+// What mounts of all versions have in common.
+#include "client/mount.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <array>
+
+#include "base/data.h"
+#include "client/copy.h"
+#include "client/service_test_support.h"
+#include "protocol/nfs3.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::client {
+namespace {
+
+using nfs4::nfs_opnum4;
+using nfs4::nfsstat4;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string NameOf(Version version) {
+  constexpr std::array<const char*, 4> kNames = {"3", "40", "41", "42"};
+  return kNames[static_cast<size_t>(version)];
+}
+
+class MountTest : public MountTestBase, public testing::WithParamInterface<Version> {
+ protected:
+  explicit MountTest(TestService::Options service_options) : MountTestBase(std::move(service_options)) {
+    Open(UrlOf(GetParam()));
+  }
+  MountTest() : MountTest(TestService::Options()) {}
+
+  static bool is_version_3() { return GetParam() == Version::k3; }
+  // Matches the calls that read or write data of files, read attributes or list directories.
+  static CallMatcher Reads() {
+    return is_version_3() ? CallsOf<nfs3::NFSPROC3_READ>() : CompoundsWith(nfs_opnum4::OP_READ);
+  }
+  static CallMatcher Writes() {
+    return is_version_3() ? CallsOf<nfs3::NFSPROC3_WRITE>() : CompoundsWith(nfs_opnum4::OP_WRITE);
+  }
+  static CallMatcher AttributeQueries() {
+    return is_version_3() ? CallsOf<nfs3::NFSPROC3_GETATTR>() : CompoundsWith(nfs_opnum4::OP_GETATTR);
+  }
+  static CallMatcher Listings() {
+    return is_version_3() ? CallsOf<nfs3::NFSPROC3_READDIRPLUS>() : CompoundsWith(nfs_opnum4::OP_READDIR);
+  }
+  // Makes the next `times` GETATTRs fail.
+  void FailAttributes(nfs3::nfsstat3 status3, nfsstat4 status4, size_t times = 1) {
+    if (is_version_3()) {
+      service.Answer<nfs3::NFSPROC3_GETATTR>(nfs3::GETATTR3res(status3), times);
+    } else {
+      service.FailOperation(nfs_opnum4::OP_GETATTR, status4, times);
+    }
+  }
+  Result<Attributes> GetAttributes() { return Run(mount->GetAttributes(root(), "root")); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Version, MountTest, testing::Values(Version::k3, Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// ---- data ----
+
+TEST_P(MountTest, ReadsTheDataThatItHasWritten) {
+  const auto file = Create("file", "contents");
+  EXPECT_EQ(Read(*file), "contents");
+  EXPECT_TRUE(Write(*file, "more", 8));
+  Do(file->Close());
+  const auto again = OpenFile("file", Access::kRead);
+  EXPECT_EQ(Read(*again), "contentsmore");
+  EXPECT_EQ(again->node().attributes.size, 12u);
+  Do(again->Close());
+}
+
+TEST_P(MountTest, AReadAtTheEndOfAFileIsShort) {
+  const auto file = Create("file", "0123456789");
+  std::array<std::byte, 8> octets{};
+  const auto read = Do(file->Read(7, octets));
+  EXPECT_EQ(read.count, 3u);
+  EXPECT_TRUE(read.eof);
+  EXPECT_EQ(AsText(ConstBytes(octets).first(3)), "789");
+  const auto behind = Do(file->Read(100, octets));
+  EXPECT_EQ(behind.count, 0u);
+  EXPECT_TRUE(behind.eof);
+  Do(file->Close());
+}
+
+TEST_P(MountTest, CommitGivesTheVerifierOfTheWrites) {
+  const auto file = Create("file");
+  const auto written = Write(*file, "data");
+  ASSERT_TRUE(written);
+  EXPECT_EQ(written->count, 4u);
+  EXPECT_EQ(Do(file->Commit()), written->verifier);
+  Do(file->Close());
+}
+
+TEST_P(MountTest, CreateFileTruncatesAnExistingFile) {
+  Do(Create("file", "contents")->Close());
+  const auto file = Create("file");
+  EXPECT_EQ(file->node().attributes.size, 0u);
+  EXPECT_EQ(Read(*file), "");
+  Do(file->Close());
+}
+
+class SmallTransfersTest : public MountTest {
+ protected:
+  SmallTransfersTest() : MountTest({.max_transfer = 4096, .max_directory = 1024}) {}
+};
+INSTANTIATE_TEST_SUITE_P(Version, SmallTransfersTest, testing::Values(Version::k3, Version::k40, Version::k41),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(SmallTransfersTest, OneCallTransfersNoMoreThanTheServerAllows) {
+  EXPECT_EQ(mount->sizes().read, 4096u);
+  EXPECT_EQ(mount->sizes().write, 4096u);
+  const auto file = Create("file");
+  const std::string text(10'000, 'x');
+  const auto written = Write(*file, text);
+  ASSERT_TRUE(written);
+  EXPECT_EQ(written->count, 4096u);
+  EXPECT_TRUE(Write(*file, text.substr(4096), 4096));
+  EXPECT_EQ(Read(*file, 10'000), std::string(4096, 'x'));
+  Do(file->Close());
+}
+
+TEST_P(SmallTransfersTest, ACopyOfALongFileTakesManyCalls) {
+  const FileDescriptor local(::memfd_create("local", MFD_CLOEXEC));
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += std::to_string(i) + '\n';
+  ASSERT_EQ(::pwrite(local.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  const auto file = Create("file");
+  EXPECT_EQ(Do(Upload(*mount, workers, local.get(), text.size(), *file)), text.size());
+  EXPECT_EQ(service.CountCalls(Writes()), (text.size() + 4095) / 4096);
+  ASSERT_EQ(::ftruncate(local.get(), 0), 0);
+  EXPECT_EQ(Do(Download(*mount, workers, *file, local.get())), text.size());
+  std::string back(text.size() + 1, '\0');
+  EXPECT_EQ(::pread(local.get(), back.data(), back.size(), 0), static_cast<ssize_t>(text.size()));
+  back.pop_back();
+  EXPECT_EQ(back, text);
+  Do(file->Close());
+}
+
+// ---- names and attributes ----
+
+TEST_P(MountTest, MakesAndRemovesNames) {
+  const Node directory = Do(mount->MakeDirectory(root(), "directory", 0750));
+  EXPECT_EQ(directory.attributes.type, FileType::kDirectory);
+  EXPECT_EQ(directory.attributes.mode, 0750u);
+  const Node link = Do(mount->MakeSymlink(root(), "link", "directory"));
+  EXPECT_EQ(link.attributes.type, FileType::kSymlink);
+  EXPECT_EQ(Do(mount->ReadLink(link.handle, "link")), "directory");
+  const auto file = Create("file");
+  Do(mount->Link(file->node().handle, directory.handle, "second"));
+  EXPECT_EQ(Do(mount->GetAttributes(file->node().handle, "file")).links, 2u);
+  Do(mount->Rename(root(), "file", root(), "renamed"));
+  EXPECT_THAT(List(), ElementsAre("directory", "link", "renamed"));
+  Do(mount->Remove(root(), "renamed"));
+  Do(mount->Remove(root(), "link"));
+  Do(mount->Remove(directory.handle, "second"));
+  Do(mount->RemoveDirectory(root(), "directory"));
+  EXPECT_THAT(List(), ElementsAre());
+  Do(file->Close());
+}
+
+TEST_P(MountTest, ReportsTheServersReasonForARefusal) {
+  Do(Create("file")->Close());
+  const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));
+  Do(mount->MakeDirectory(directory.handle, "below", 0755));
+  const auto expect = [](const Error& error, Status status, std::string_view message) {
+    EXPECT_EQ(error.status, status) << error.message;
+    EXPECT_EQ(error.message, message);
+  };
+  expect(ErrorOf(mount->Lookup(root(), "missing")), Status::kNotFound, "missing: no such file or directory");
+  expect(ErrorOf(mount->MakeDirectory(root(), "file", 0755)), Status::kExists, "file: exists already");
+  expect(ErrorOf(mount->MakeSymlink(root(), "file", "x")), Status::kExists, "file: exists already");
+  expect(ErrorOf(mount->Remove(root(), "missing")), Status::kNotFound, "missing: no such file or directory");
+  expect(ErrorOf(mount->Remove(root(), "directory")), Status::kIsDirectory, "directory: is a directory");
+  expect(ErrorOf(mount->RemoveDirectory(root(), "directory")), Status::kNotEmpty, "directory: directory not empty");
+  expect(ErrorOf(mount->RemoveDirectory(root(), "file")), Status::kNotDirectory, "file: not a directory");
+  expect(ErrorOf(mount->Rename(root(), "missing", root(), "x")), Status::kNotFound,
+         "missing: no such file or directory");
+  expect(ErrorOf(mount->Link(directory.handle, root(), "x")), Status::kIsDirectory, "x: is a directory");
+  expect(ErrorOf(mount->MakeDirectory(root(), std::string(300, 'n'), 0755)), Status::kNameTooLong,
+         std::string(300, 'n') + ": name too long");
+  const Handle file = Do(mount->Lookup(root(), "file")).handle;
+  expect(ErrorOf(mount->Lookup(file, "x")), Status::kNotDirectory, "x: not a directory");
+  EXPECT_TRUE(ErrorOf(mount->ReadLink(file, "file")).status);
+}
+
+TEST_P(MountTest, SetsOnlyTheGivenAttributes) {
+  const auto file = Create("file", "0123456789");
+  const Handle handle = file->node().handle;
+  Do(mount->SetAttributes(handle, "file",
+                          {.mode = 0600, .owner = "12", .group = "34", .size = 4, .modified = Time{1000, 5}}));
+  const Attributes set = Do(mount->GetAttributes(handle, "file"));
+  EXPECT_EQ(set.mode, 0600u);
+  EXPECT_EQ(set.owner, "12");
+  EXPECT_EQ(set.group, "34");
+  EXPECT_EQ(set.size, 4u);
+  EXPECT_EQ(set.modified, 1000);
+  Do(mount->SetAttributes(handle, "file", {.accessed = ServerTime()}));
+  EXPECT_EQ(Do(mount->GetAttributes(handle, "file")).mode, 0600u);
+  Do(mount->SetAttributes(handle, "file", {.modified = ServerTime()}));
+  const Attributes touched = Do(mount->GetAttributes(handle, "file"));
+  EXPECT_GT(touched.modified, 1000);
+  EXPECT_NE(touched.change, set.change);
+  Do(file->Close());
+}
+
+TEST_P(MountTest, AHandleOfARemovedFileIsStale) {
+  Do(Create("file", "data")->Close());
+  const Node node = Do(mount->Lookup(root(), "file"));
+  Do(mount->Remove(root(), "file"));
+  const Error error = ErrorOf(mount->GetAttributes(node.handle, "file"));
+  EXPECT_EQ(error.status, Status::kStale);
+  EXPECT_THAT(error.message, HasSubstr("file: stale file handle"));
+  EXPECT_EQ(ErrorOf(mount->SetAttributes(node.handle, "file", {.mode = 0600})).status, Status::kStale);
+  EXPECT_EQ(ErrorOf(mount->ReadLink(node.handle, "file")).status, Status::kStale);
+  EXPECT_EQ(ErrorOf(mount->List(node.handle, "file", [](const Entry&) {})).status, Status::kStale);
+}
+
+TEST_P(MountTest, PingNeedsNoFile) { Do(mount->Ping()); }
+
+TEST_P(MountTest, NamesItsVersion) {
+  std::string version(mount->version());
+  std::erase(version, '.');
+  EXPECT_EQ(version, NameOf(GetParam()));
+}
+
+// ---- paths ----
+
+TEST_P(MountTest, ResolvesPathsThroughSymbolicLinks) {
+  const Node directory = Do(mount->MakeDirectory(root(), "a", 0755));
+  const Node below = Do(mount->MakeDirectory(directory.handle, "b", 0755));
+  Do(mount->MakeSymlink(root(), "relative", "a/b"));
+  Do(mount->MakeSymlink(root(), "absolute", "/a"));
+  Do(mount->MakeSymlink(root(), "dangling", "missing"));
+  for (const char* path : {"a/b", "/a//b/", "relative", "absolute/b", "absolute/../relative", "a/./b", "a/b/../b"}) {
+    EXPECT_EQ(Do(mount->Resolve(path)).handle, below.handle) << path;
+  }
+  EXPECT_EQ(Do(mount->Resolve("")).handle, root());
+  EXPECT_EQ(Do(mount->Resolve("relative", false)).attributes.type, FileType::kSymlink);
+  EXPECT_EQ(Do(mount->Resolve("relative/", false)).attributes.type, FileType::kSymlink);
+  const Error dangling = ErrorOf(mount->Resolve("dangling"));
+  EXPECT_EQ(dangling.message, "dangling: no such file or directory") << "names the path, not the missing component";
+}
+
+TEST_P(MountTest, ALoopOfSymbolicLinksIsAnError) {
+  Do(mount->MakeSymlink(root(), "one", "two"));
+  Do(mount->MakeSymlink(root(), "two", "one"));
+  EXPECT_EQ(ErrorOf(mount->Resolve("one/file")).message, "one/file: too many symbolic links");
+}
+
+TEST_P(MountTest, ResolvesThePlaceOfANameThatDoesNotExist) {
+  const Node directory = Do(mount->MakeDirectory(root(), "a", 0755));
+  const Mount::Place place = Do(mount->ResolvePlace("/a/new/"));
+  EXPECT_EQ(place.directory, directory.handle);
+  EXPECT_EQ(place.name, "new");
+  EXPECT_EQ(Do(mount->ResolvePlace("new")).directory, root());
+  EXPECT_EQ(ErrorOf(mount->ResolvePlace("/")).status, Status::kInvalid);
+  EXPECT_EQ(ErrorOf(mount->ResolvePlace("missing/new")).status, Status::kNotFound);
+}
+
+// ---- directories ----
+
+TEST_P(SmallTransfersTest, ListsALongDirectoryInManyCalls) {
+  std::vector<std::string> names;
+  for (int i = 100; i < 800; ++i) {
+    names.push_back("a rather long name " + std::to_string(i));
+    Do(mount->MakeSymlink(root(), names.back(), "x"));
+  }
+  EXPECT_EQ(List(), names);
+  EXPECT_GT(service.CountCalls(Listings()), 1u);
+}
+
+// The entries that no one adds or removes meanwhile are listed exactly once.
+TEST_P(SmallTransfersTest, ListsADirectoryThatChangesMeanwhile) {
+  std::vector<std::string> stable;
+  for (int i = 100; i < 800; ++i) {
+    const std::string name = "a rather long name " + std::to_string(i);
+    Do(mount->MakeSymlink(root(), name, "x"));
+    if (i % 3 != 0) stable.push_back(name);
+  }
+  int listed = 0;
+  std::vector<std::string> names;
+  const auto entry = [&](const Entry& found) {
+    names.push_back(found.name);
+    // Another client removes and adds entries while the first replies are read.
+    if (++listed != 1) return;
+    for (int i = 102; i < 800; i += 3) {
+      Spawn([](fs::FailingFiles& files, int number) -> Task<void> {
+        const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+        const std::string name = "a rather long name " + std::to_string(number);
+        (void)co_await files.Remove(context, files.Root(), name);
+      }(service.files(), i));
+    }
+  };
+  Do(mount->List(root(), "/", entry));
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+  EXPECT_TRUE(std::ranges::includes(names, stable));
+}
+
+TEST_P(SmallTransfersTest, AListingWhoseCookieBecomesInvalidFails) {
+  for (int i = 100; i < 800; ++i) Do(mount->MakeSymlink(root(), "a rather long name " + std::to_string(i), "x"));
+  if (is_version_3()) {
+    service.Answer<nfs3::NFSPROC3_READDIRPLUS>(nfs3::READDIRPLUS3res(nfs3::NFS3ERR_BAD_COOKIE), 1, 1);
+  } else {
+    service.FailOperation(nfs_opnum4::OP_READDIR, nfsstat4::NFS4ERR_BAD_COOKIE, 1, 1);
+  }
+  size_t listed = 0;
+  const Error error = ErrorOf(mount->List(root(), "/", [&](const Entry&) { ++listed; }));
+  EXPECT_EQ(error.message, "/: the directory changed while it was read");
+  EXPECT_GT(listed, 0u);
+  EXPECT_LT(listed, 700u);
+}
+
+// ---- failures of the server's disk ----
+
+TEST_P(MountTest, AFailedReadGivesNoData) {
+  const auto file = Create("file", "contents");
+  service.files().Fail(fs::FileOperation::kRead, fs::Error::kIo);
+  std::array<std::byte, 8> octets{};
+  const Error error = ErrorOf(file->Read(0, octets));
+  EXPECT_EQ(error.message, "file: input/output error on the server");
+  EXPECT_EQ(octets, (std::array<std::byte, 8>{}));
+  service.files().Mend();
+  EXPECT_EQ(Read(*file), "contents");
+  Do(file->Close());
+}
+
+TEST_P(SmallTransfersTest, ACopyStopsAtTheFirstError) {
+  const FileDescriptor local(::memfd_create("local", MFD_CLOEXEC));
+  const std::string text(100'000, 'x');
+  ASSERT_EQ(::pwrite(local.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  const auto file = Create("file");
+  EXPECT_EQ(Do(Upload(*mount, workers, local.get(), text.size(), *file)), text.size());
+  const size_t reads = service.CountCalls(Reads());
+  const size_t writes = service.CountCalls(Writes());
+  service.files().Fail(fs::FileOperation::kRead, fs::Error::kIo);
+  service.files().Fail(fs::FileOperation::kWrite, fs::Error::kNoSpace);
+  EXPECT_EQ(ErrorOf(Download(*mount, workers, *file, local.get(), {.in_flight = 4})).status, Status(5));
+  EXPECT_LE(service.CountCalls(Reads()), reads + 4);
+  EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), text.size(), *file, {.in_flight = 4})).status,
+            Status::kNoSpace);
+  EXPECT_LE(service.CountCalls(Writes()), writes + 4);
+  service.files().Mend();
+  Do(file->Close());
+}
+
+// A connection is lost while many WRITEs or READs are under way.
+TEST_P(SmallTransfersTest, ACopySurvivesTheLossOfItsConnection) {
+  const FileDescriptor local(::memfd_create("local", MFD_CLOEXEC));
+  std::string text(200'000, 'x');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 4096 % 26);
+  ASSERT_EQ(::pwrite(local.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  const auto file = Create("file");
+  for (const size_t skip : {0, 7, 30}) {
+    service.LoseReply(Writes(), 1, skip);
+    service.LoseCall(Writes(), 1, skip + 3);
+    EXPECT_EQ(Do(Upload(*mount, workers, local.get(), text.size(), *file)), text.size());
+    service.LoseReply(Reads(), 1, skip);
+    service.LoseCall(Reads(), 1, skip + 3);
+    ASSERT_EQ(::ftruncate(local.get(), 0), 0);
+    EXPECT_EQ(Do(Download(*mount, workers, *file, local.get())), text.size());
+    std::string back(text.size(), '\0');
+    EXPECT_EQ(::pread(local.get(), back.data(), back.size(), 0), static_cast<ssize_t>(back.size()));
+    EXPECT_TRUE(back == text);
+  }
+  EXPECT_GT(mount->reconnections(), 2u);
+  Do(file->Close());
+}
+
+TEST_P(MountTest, AFullDiskIsReportedByWrite) {
+  const auto file = Create("file");
+  service.files().Fail(fs::FileOperation::kWrite, fs::Error::kNoSpace);
+  const Result<File::WriteReply> written = Write(*file, "data");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().status, Status::kNoSpace);
+  EXPECT_EQ(written.error().message, "file: no space left on the server");
+  service.files().Mend();
+  Do(file->Close());
+}
+
+// A server may find out only when it syncs the file that the disk is full, or broken.
+TEST_P(MountTest, AnUploadFailsIfTheDataCannotBeCommitted) {
+  const FileDescriptor local(::memfd_create("local", MFD_CLOEXEC));
+  ASSERT_EQ(::pwrite(local.get(), "data", 4, 0), 4);
+  const auto file = Create("file");
+  for (const auto& [failure, status] :
+       {std::pair(fs::Error::kNoSpace, Status::kNoSpace), std::pair(fs::Error::kQuota, Status(69)),
+        std::pair(fs::Error::kIo, Status(5))}) {
+    service.files().Fail(fs::FileOperation::kCommit, failure);
+    EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), 4, *file)).status, status);
+  }
+  service.files().Mend();
+  EXPECT_EQ(Do(Upload(*mount, workers, local.get(), 4, *file)), 4u);
+  Do(file->Close());
+}
+
+// ---- a server that puts calls off ----
+
+TEST_P(MountTest, TriesAgainAfterTheServerAsksForALaterTime) {
+  FailAttributes(nfs3::NFS3ERR_JUKEBOX, nfsstat4::NFS4ERR_DELAY, 2);
+  const size_t before = service.CountCalls(AttributeQueries());
+  EXPECT_TRUE(GetAttributes());
+  EXPECT_EQ(service.CountCalls(AttributeQueries()), before + 3);
+}
+
+TEST_P(MountTest, AFileThatIsBusyIsReadLater) {
+  const auto file = Create("file", "contents");
+  service.files().Fail(fs::FileOperation::kRead, fs::Error::kDelay);
+  const auto mend = loop.MakeTimer([&] { service.files().Mend(); });
+  mend->ExpireAfter(std::chrono::milliseconds(30));
+  EXPECT_EQ(Read(*file), "contents");
+  EXPECT_GT(service.CountCalls(Reads()), 1u);
+  Do(file->Close());
+}
+
+// ---- RPC errors and replies that make no sense ----
+
+TEST_P(MountTest, AnRpcErrorIsNoStatusOfAFile) {
+  using Encode = std::function<void(xdr::Encoder&, rpc::Xid)>;
+  const std::pair<Encode, const char*> cases[] = {
+      {[](auto& to, auto xid) { rpc::EncodeAuthError(to, xid, rpc::AuthStatus::AUTH_TOOWEAK); },
+       "root: the server rejects our credentials (AUTH_TOOWEAK)"},
+      {[](auto& to, auto xid) { rpc::EncodeAccepted(to, xid, rpc::AcceptStatus::SYSTEM_ERR); },
+       "root: the server failed to execute the call"},
+      {[](auto& to, auto xid) { rpc::EncodeAccepted(to, xid, rpc::AcceptStatus::GARBAGE_ARGS); },
+       "root: the server did not understand the arguments"},
+      {[](auto& to, auto xid) { rpc::EncodeProgramMismatch(to, xid, {2, 2}); },
+       "root: the server offers versions 2 to 2 of this service only"},
+      {[](auto& to, auto xid) { rpc::EncodeRpcMismatch(to, xid); },
+       "root: the server speaks versions 2 to 2 of RPC only"},
+  };
+  for (const auto& [encode, message] : cases) {
+    service.Reply(AttributeQueries(), encode);
+    const Result<Attributes> result = GetAttributes();
+    ASSERT_FALSE(result) << message;
+    EXPECT_EQ(result.error().message, message);
+    EXPECT_FALSE(result.error().status);
+    EXPECT_TRUE(GetAttributes()) << "the mount goes on after: " << message;
+  }
+}
+
+TEST_P(MountTest, AReplyWithoutResultsIsMalformed) {
+  service.Reply(AttributeQueries(),
+                [](auto& to, auto xid) { rpc::EncodeAccepted(to, xid, rpc::AcceptStatus::SUCCESS); });
+  const Result<Attributes> result = GetAttributes();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "root: the server's reply is malformed");
+}
+
+// ---- lost connections, lost replies, silence ----
+
+// One call of each kind. It leaves the root as it was, except that `round` names what it makes.
+class EveryCallTest : public MountTest {
+ protected:
+  Task<Result<void>> UseAllCalls(std::string round) {
+    const std::string name = "file" + round;
+    PENSTOCK_CO_TRY(const Node directory, co_await mount->MakeDirectory(root(), "directory" + round, 0755));
+    PENSTOCK_CO_TRY(const auto file, co_await mount->CreateFile(directory.handle, name, 0644));
+    PENSTOCK_CO_TRY(const auto written, co_await file->Write(0, AsBytes(std::string_view("contents"))));
+    EXPECT_EQ(written.count, 8u);
+    PENSTOCK_CO_TRY(const Verifier committed, co_await file->Commit());
+    EXPECT_EQ(committed, written.verifier);
+    if (!is_version_3()) {
+      PENSTOCK_CO_CHECK(co_await file->Lock("owner", {0, 4}, LockKind::kExclusive));
+      PENSTOCK_CO_CHECK(co_await file->Unlock("owner", {0, 4}));
+    }
+    PENSTOCK_CO_CHECK(co_await file->Close());
+    const NewAttributes attributes{.mode = 0600};
+    PENSTOCK_CO_CHECK(co_await mount->SetAttributes(file->node().handle, name, attributes));
+    PENSTOCK_CO_CHECK(co_await mount->Rename(directory.handle, name, directory.handle, "renamed"));
+    PENSTOCK_CO_TRY(const Node found, co_await mount->Lookup(directory.handle, "renamed"));
+    PENSTOCK_CO_CHECK(co_await mount->Link(found.handle, directory.handle, "second"));
+    PENSTOCK_CO_TRY(const Node link, co_await mount->MakeSymlink(directory.handle, "link", "renamed"));
+    PENSTOCK_CO_TRY(const std::string text, co_await mount->ReadLink(link.handle, "link"));
+    EXPECT_EQ(text, "renamed");
+    PENSTOCK_CO_TRY(const auto opened, co_await mount->OpenFile(found, "renamed", Access::kRead));
+    std::array<std::byte, 100> octets{};
+    PENSTOCK_CO_TRY(const auto read, co_await opened->Read(0, octets));
+    EXPECT_EQ(AsText(ConstBytes(octets).first(read.count)), "contents");
+    PENSTOCK_CO_CHECK(co_await opened->Close());
+    std::vector<std::string> names;
+    const auto add = [&names](const Entry& entry) { names.push_back(entry.name); };
+    PENSTOCK_CO_CHECK(co_await mount->List(directory.handle, "directory", add));
+    EXPECT_THAT(names, testing::UnorderedElementsAre("link", "renamed", "second"));
+    PENSTOCK_CO_TRY(const Attributes known, co_await mount->GetAttributes(found.handle, "renamed"));
+    EXPECT_EQ(known.mode, 0600u);
+    EXPECT_EQ(known.links, 2u);
+    for (const char* each : {"link", "renamed", "second"}) {
+      PENSTOCK_CO_CHECK(co_await mount->Remove(directory.handle, each));
+    }
+    co_return co_await mount->RemoveDirectory(root(), "directory" + round);
+  }
+
+  // The number of calls that UseAllCalls() makes.
+  size_t CountAllCalls() {
+    const size_t before = service.CountCalls(AllCalls());
+    Do(UseAllCalls("counted"));
+    return service.CountCalls(AllCalls()) - before;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Version, EveryCallTest, testing::Values(Version::k3, Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// RFC 1813 §4.3, RFC 7530 §9.1.7, RFC 8881 §2.10.6: a call that is sent again is executed once.
+TEST_P(EveryCallTest, SurvivesTheLossOfAnyCall) {
+  const size_t calls = CountAllCalls();
+  ASSERT_GT(calls, 15u);
+  for (size_t n = 0; n < calls; ++n) {
+    const uint64_t before = mount->reconnections();
+    service.LoseCall(AllCalls(), 1, n);
+    const Result<void> used = Run(UseAllCalls(std::to_string(n)));
+    ASSERT_TRUE(used) << "call " << n << ": " << used.error().message;
+    EXPECT_EQ(mount->reconnections(), before + 1) << n;
+  }
+  EXPECT_THAT(List(), ElementsAre());
+}
+
+TEST_P(EveryCallTest, SurvivesTheLossOfAnyReply) {
+  const size_t calls = CountAllCalls();
+  for (size_t n = 0; n < calls; ++n) {
+    const uint64_t before = mount->reconnections();
+    service.LoseReply(AllCalls(), 1, n);
+    const Result<void> used = Run(UseAllCalls(std::to_string(n)));
+    ASSERT_TRUE(used) << "call " << n << ": " << used.error().message;
+    EXPECT_EQ(mount->reconnections(), before + 1) << n;
+  }
+  EXPECT_THAT(List(), ElementsAre());
+}
+
+TEST_P(EveryCallTest, ATruncatedReplyIsAnErrorAndTheMountGoesOn) {
+  const size_t calls = CountAllCalls();
+  size_t failed = 0;
+  for (size_t n = 0; n < calls; ++n) {
+    size_t left = n;
+    service.TruncateReply([left, all = AllCalls()](const SeenCall& call) mutable { return all(call) && left-- == 0; });
+    const Result<void> used = Run(UseAllCalls(std::to_string(n)));
+    if (!used) {
+      ++failed;
+      EXPECT_THAT(used.error().message, HasSubstr("the server's reply is malformed")) << n;
+      EXPECT_FALSE(used.error().status) << n;
+    }
+    EXPECT_TRUE(GetAttributes()) << "after call " << n;
+  }
+  // Calls that only tidy up, such as RELEASE_LOCKOWNER, may fail in silence.
+  EXPECT_GE(failed + 1, calls);
+}
+
+class ImpatientMountTest : public MountTestBase, public testing::WithParamInterface<Version> {
+ protected:
+  ImpatientMountTest() {
+    Url url = UrlOf(GetParam());
+    url.timeout = 1;
+    Open(url);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Version, ImpatientMountTest, testing::Values(Version::k3, Version::k40, Version::k41),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(ImpatientMountTest, ACallWithoutAReplyTimesOutAndTheNextSucceeds) {
+  service.HoldCall(AllCalls());
+  const Error error = ErrorOf(mount->GetAttributes(root(), "root"));
+  EXPECT_FALSE(error.status);
+  EXPECT_EQ(mount->trouble(), "the server does not answer");
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_EQ(mount->trouble(), "");
+}
+
+TEST_P(ImpatientMountTest, AServerThatLosesEveryCallIsGivenUp) {
+  service.LoseCall(AllCalls(), 1000);
+  const Error error = ErrorOf(mount->GetAttributes(root(), "root"));
+  EXPECT_EQ(error.message, "root: the connection was lost");
+  EXPECT_EQ(mount->trouble(), "the server closes connections before it answers: it may be full");
+}
+
+TEST_P(ImpatientMountTest, AFileThatStaysBusyIsGivenUp) {
+  service.files().Fail(fs::FileOperation::kLookup, fs::Error::kDelay);
+  const Error error = ErrorOf(mount->Lookup(root(), "file"));
+  EXPECT_EQ(error.message, "file: not available now, try again later");
+  EXPECT_EQ(error.status, Status(10008));
+  service.files().Mend();
+  EXPECT_EQ(ErrorOf(mount->Lookup(root(), "file")).status, Status::kNotFound);
+}
+
+// ---- functions without a mount ----
+
+TEST(FileTypes, HaveTheSameNumbersInAllVersions) {
+  using enum FileType;
+  const FileType types[] = {kRegular, kDirectory, kBlockDevice, kCharacterDevice, kSymlink, kSocket, kFifo};
+  for (uint32_t number = 1; number <= 7; ++number) EXPECT_EQ(FileTypeOf(number), types[number - 1]) << number;
+  for (const uint32_t number : {0u, 8u, 9u, 10u}) EXPECT_EQ(FileTypeOf(number), kOther) << number;
+}
+
+TEST(CheckRegular, AcceptsRegularFilesOnly) {
+  Node node;
+  EXPECT_TRUE(CheckRegular(node, "name"));
+  node.attributes.type = FileType::kDirectory;
+  const Result<void> directory = CheckRegular(node, "name");
+  ASSERT_FALSE(directory);
+  EXPECT_EQ(directory.error().status, Status::kIsDirectory);
+  node.attributes.type = FileType::kFifo;
+  const Result<void> fifo = CheckRegular(node, "name");
+  ASSERT_FALSE(fifo);
+  EXPECT_EQ(fifo.error().message, "name: not a regular file");
+}
+
+}  // namespace
+}  // namespace penstock::client

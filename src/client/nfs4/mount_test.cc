@@ -1,0 +1,376 @@
+// Mounts of version 4 against a server that loses state and refuses operations. src/client/mount_test.cc has the behaviour of
+// all versions.
+#include "client/nfs4/mount.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include "client/service_test_support.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs4::nfs_opnum4;
+using nfs4::nfsstat4;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string NameOf(Version version) { return version == Version::k40 ? "40" : version == Version::k41 ? "41" : "42"; }
+
+class Nfs4MountTest : public MountTestBase, public testing::WithParamInterface<Version> {
+ protected:
+  explicit Nfs4MountTest(TestService::Options service_options) : MountTestBase(std::move(service_options)) {
+    Open(UrlOf(GetParam()));
+  }
+  Nfs4MountTest() : Nfs4MountTest(TestService::Options()) {}
+
+  size_t Count(nfs_opnum4 operation) const { return service.CountCalls(CompoundsWith(operation)); }
+  Result<void> Lock(File& file, const char* owner, ByteRange range, Duration patience = Duration::zero()) {
+    return Run(file.Lock(owner, range, LockKind::kExclusive, patience));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Version, Nfs4MountTest, testing::Values(Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// ---- names ----
+
+TEST_P(Nfs4MountTest, LooksUpTheDirectoryItselfAndItsParent) {
+  const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, ".")).handle, directory.handle);
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "..")).handle, root());
+}
+
+// RFC 8881 §18.25: REMOVE itself takes both, so the client compares the type before.
+TEST_P(Nfs4MountTest, ComparesTheTypeBeforeItRemoves) {
+  Do(Create("file")->Close());
+  Do(mount->MakeDirectory(root(), "directory", 0755));
+  EXPECT_EQ(ErrorOf(mount->Remove(root(), "directory")).message, "directory: is a directory");
+  EXPECT_EQ(ErrorOf(mount->RemoveDirectory(root(), "file")).message, "file: not a directory");
+  EXPECT_THAT(List(), ElementsAre("directory", "file"));
+}
+
+TEST_P(Nfs4MountTest, ListsAttributesWithTheEntries) {
+  Do(Create("file", "data")->Close());
+  std::vector<Entry> entries;
+  Do(mount->List(root(), "/", [&](Entry entry) { entries.push_back(std::move(entry)); }));
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].name, "file");
+  ASSERT_TRUE(entries[0].attributes);
+  EXPECT_EQ(entries[0].attributes->size, 4u);
+}
+
+// ---- open files ----
+
+TEST_P(Nfs4MountTest, DoesNotOpenWhatIsNoFile) {
+  const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));
+  EXPECT_EQ(ErrorOf(mount->OpenFile(directory, "directory", Access::kRead)).status, Status::kIsDirectory);
+}
+
+TEST_P(Nfs4MountTest, AFileThatIsRemovedBeforeItIsOpenedIsAnError) {
+  Do(Create("file")->Close());
+  const Node node = Do(mount->Lookup(root(), "file"));
+  Do(mount->Remove(root(), "file"));
+  const Error error = ErrorOf(mount->OpenFile(node, "file", Access::kRead));
+  EXPECT_EQ(error.status, GetParam() == Version::k40 ? Status::kNotFound : Status::kStale) << error.message;
+}
+
+// Version 4.0 opens by name (RFC 7530 §16.16): by then the name may lead to another file.
+TEST_P(Nfs4MountTest, DoesNotOpenAnotherFileOfTheSameName) {
+  Do(Create("file", "old")->Close());
+  const Node node = Do(mount->Lookup(root(), "file"));
+  Do(mount->Link(node.handle, root(), "kept"));
+  Do(Create("other", "new")->Close());
+  Do(mount->Rename(root(), "other", root(), "file"));
+  auto opened = Run(mount->OpenFile(node, "file", Access::kRead));
+  if (GetParam() == Version::k40) {
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().status, Status::kStale);
+  } else {
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(Read(**opened), "old");
+    Do((*opened)->Close());
+  }
+}
+
+TEST_P(Nfs4MountTest, AWriteToAFileThatIsOpenForReadingIsRefused) {
+  Do(Create("file")->Close());
+  const auto file = OpenFile("file", Access::kRead);
+  const Result<File::WriteReply> written = Write(*file, "data");
+  ASSERT_FALSE(written);
+  EXPECT_TRUE(written.error().status) << written.error().message;
+  EXPECT_EQ(Read(*file), "");
+  Do(file->Close());
+}
+
+// ---- states that the server does not know any more ----
+
+// RFC 8881 §8.4, §15.1.5
+TEST_P(Nfs4MountTest, OpensTheFileAgainIfItsStateIsLost) {
+  const auto file = Create("file", "contents");
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_BAD_STATEID, nfsstat4::NFS4ERR_STALE_STATEID,
+                                nfsstat4::NFS4ERR_EXPIRED, nfsstat4::NFS4ERR_ADMIN_REVOKED}) {
+    const size_t opens = Count(nfs_opnum4::OP_OPEN);
+    service.FailOperation(nfs_opnum4::OP_READ, status);
+    EXPECT_EQ(Read(*file), "contents") << XdrName(status);
+    service.FailOperation(nfs_opnum4::OP_WRITE, status);
+    EXPECT_TRUE(Write(*file, "contents")) << XdrName(status);
+    EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), opens + 2) << XdrName(status);
+  }
+  Do(file->Close());
+}
+
+TEST_P(Nfs4MountTest, GivesUpAStateThatIsLostAgainAndAgain) {
+  const auto file = Create("file", "contents");
+  service.FailOperation(nfs_opnum4::OP_READ, nfsstat4::NFS4ERR_BAD_STATEID, 3);
+  std::array<std::byte, 8> octets{};
+  EXPECT_EQ(ErrorOf(file->Read(0, octets)).message, "file: the server says NFS4ERR_BAD_STATEID");
+  EXPECT_EQ(Read(*file), "contents");
+  Do(file->Close());
+}
+
+TEST_P(Nfs4MountTest, ReportsOtherErrorsOfAState) {
+  const auto file = Create("file", "contents");
+  std::array<std::byte, 8> octets{};
+  for (const nfsstat4 status :
+       {nfsstat4::NFS4ERR_OLD_STATEID, nfsstat4::NFS4ERR_STALE, nfsstat4::NFS4ERR_LOCKED, nfsstat4::NFS4ERR_OPENMODE}) {
+    service.FailOperation(nfs_opnum4::OP_READ, status);
+    EXPECT_EQ(ErrorOf(file->Read(0, octets)).status, static_cast<Status>(status));
+    service.FailOperation(nfs_opnum4::OP_WRITE, status);
+    EXPECT_EQ(ErrorOf(file->Write(0, octets)).status, static_cast<Status>(status));
+    service.FailOperation(nfs_opnum4::OP_COMMIT, status);
+    EXPECT_EQ(ErrorOf(file->Commit()).status, static_cast<Status>(status));
+  }
+  EXPECT_EQ(octets, (std::array<std::byte, 8>{}));
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 1u);
+  Do(file->Close());
+}
+
+TEST_P(Nfs4MountTest, ACloseOfALostStateSucceeds) {
+  const auto file = Create("file");
+  service.FailOperation(nfs_opnum4::OP_CLOSE, nfsstat4::NFS4ERR_BAD_STATEID);
+  Do(file->Close());
+  const auto other = Create("other");
+  service.FailOperation(nfs_opnum4::OP_CLOSE, nfsstat4::NFS4ERR_SERVERFAULT);
+  EXPECT_EQ(ErrorOf(other->Close()).message, "other: server fault");
+}
+
+// ---- waiting ----
+
+// RFC 8881 §15.1.1.3, §15.1.9.2
+TEST_P(Nfs4MountTest, TriesAgainWhileTheServerPutsAnOperationOff) {
+  const nfs_opnum4 operations[] = {nfs_opnum4::OP_READ, nfs_opnum4::OP_WRITE, nfs_opnum4::OP_COMMIT,
+                                   nfs_opnum4::OP_LOOKUP, nfs_opnum4::OP_READDIR};
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_GRACE}) {
+    const auto file = Create("file", "contents");
+    for (const nfs_opnum4 operation : operations) service.FailOperation(operation, status, 2);
+    EXPECT_EQ(Read(*file), "contents");
+    EXPECT_TRUE(Write(*file, "contents"));
+    Do(file->Commit());
+    Do(mount->Lookup(root(), "file"));
+    EXPECT_THAT(List(), ElementsAre("file"));
+    Do(file->Close());
+  }
+}
+
+TEST_P(Nfs4MountTest, WaitsForALockThatAnotherOwnerGivesUp) {
+  const auto file = Create("file");
+  EXPECT_TRUE(Lock(*file, "one", {0, 10}));
+  const Result<void> denied = Lock(*file, "two", {5, 10}, 30ms);
+  ASSERT_FALSE(denied);
+  EXPECT_EQ(denied.error().message, "file: locked by another client");
+  std::optional<Result<void>> waited;
+  Spawn([](File& of, std::optional<Result<void>>& out) -> Task<void> {
+    out.emplace(co_await of.Lock("two", {5, 10}, LockKind::kShared, 20s));
+  }(*file, waited));
+  TurnFor(loop, 30ms);
+  EXPECT_FALSE(waited);
+  Do(file->Unlock("one", {0, 10}));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return waited.has_value(); }));
+  EXPECT_TRUE(*waited);
+  Do(file->Close());
+}
+
+TEST_P(Nfs4MountTest, TellsWhichLockIsInTheWay) {
+  const auto file = Create("file");
+  EXPECT_EQ(Do(file->TestLock("two", {0, 100}, LockKind::kShared)), std::nullopt);
+  EXPECT_TRUE(Lock(*file, "one", {10, ByteRange::kToEnd}));
+  const auto conflict = Do(file->TestLock("two", {0, 100}, LockKind::kShared));
+  ASSERT_TRUE(conflict);
+  EXPECT_EQ(conflict->range, (ByteRange{10, ByteRange::kToEnd}));
+  EXPECT_EQ(conflict->kind, LockKind::kExclusive);
+  EXPECT_EQ(Do(file->TestLock("two", {0, 10}, LockKind::kExclusive)), std::nullopt);
+  Do(file->Close());
+}
+
+// RFC 8881 §18.10.3
+TEST_P(Nfs4MountTest, RejectsARangeThatIsEmptyOrTooLong) {
+  const auto file = Create("file");
+  for (const ByteRange range : {ByteRange{0, 0}, ByteRange{3, ~uint64_t{0} - 1}}) {
+    EXPECT_EQ(Lock(*file, "one", range).error().status, Status::kInvalid);
+    EXPECT_EQ(ErrorOf(file->Unlock("one", range)).status, Status::kInvalid);
+    EXPECT_EQ(ErrorOf(file->TestLock("one", range, LockKind::kShared)).status, Status::kInvalid);
+  }
+  Do(file->Unlock("an owner without locks", {0, 10}));
+  EXPECT_EQ(Count(nfs_opnum4::OP_LOCK) + Count(nfs_opnum4::OP_LOCKU), 0u);
+  Do(file->Close());
+}
+
+// ---- a server that starts again ----
+
+class RestartTest : public Nfs4MountTest {
+ protected:
+  RestartTest() : Nfs4MountTest({.lease = 2s}) {}
+};
+INSTANTIATE_TEST_SUITE_P(Version, RestartTest, testing::Values(Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// RFC 8881 §8.4.2.1, RFC 7530 §9.6.2
+TEST_P(RestartTest, ReclaimsFilesAndLocks) {
+  const auto file = Create("file", "contents");
+  EXPECT_TRUE(Lock(*file, "one", {0, 10}));
+  service.Restart();
+  EXPECT_EQ(Read(*file), "contents");
+  EXPECT_TRUE(Write(*file, "contents"));
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 2u);
+  EXPECT_EQ(Count(nfs_opnum4::OP_LOCK), 2u);
+  // The lock is held again, so another owner does not get it.
+  EXPECT_EQ(Lock(*file, "two", {0, 10}).error().status, Status::kDenied);
+  Do(file->Unlock("one", {0, 10}));
+  Do(file->Close());
+}
+
+TEST_P(RestartTest, WaitsForTheEndOfTheGracePeriodToOpenAnotherFile) {
+  Do(Create("other", "other")->Close());
+  const auto file = Create("file", "contents");
+  service.Restart();
+  const auto other = OpenFile("other", Access::kRead);
+  EXPECT_EQ(Read(*other), "other");
+  EXPECT_EQ(Read(*file), "contents");
+  Do(other->Close());
+  Do(file->Close());
+}
+
+TEST_P(RestartTest, ClosesAFileThatTheServerHasForgotten) {
+  const auto file = Create("file", "contents");
+  service.Restart();
+  Do(file->Close());
+  Do(mount->Remove(root(), "file"));
+}
+
+// Otherwise the grace period might end before anyone uses the file.
+TEST_P(RestartTest, ReclaimsWhileTheFileIsNotUsed) {
+  const auto file = Create("file", "contents");
+  service.Restart();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return Count(nfs_opnum4::OP_OPEN) == 2; }));
+  EXPECT_EQ(Read(*file), "contents");
+  Do(file->Close());
+}
+
+TEST_P(RestartTest, KeepsItsLeaseWhileNothingHappens) {
+  const auto file = Create("file", "contents");
+  EXPECT_TRUE(Lock(*file, "one", {0, 10}));
+  TurnFor(loop, 3s);
+  EXPECT_EQ(Read(*file), "contents");
+  Do(file->Unlock("one", {0, 10}));
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 1u) << "nothing had to be opened again";
+  Do(file->Close());
+}
+
+// In version 4.0 the server would count the refusal, which the test makes up.
+class SessionRestartTest : public RestartTest {};
+INSTANTIATE_TEST_SUITE_P(Version, SessionRestartTest, testing::Values(Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(SessionRestartTest, ReportsLocksThatCannotBeReclaimed) {
+  const auto file = Create("file", "contents");
+  EXPECT_TRUE(Lock(*file, "one", {0, 10}));
+  service.FailOperation(nfs_opnum4::OP_LOCK, nfsstat4::NFS4ERR_NO_GRACE);
+  service.Restart();
+  std::array<std::byte, 8> octets{};
+  EXPECT_EQ(ErrorOf(file->Read(0, octets)).status, Status::kExpired);
+  EXPECT_EQ(octets, (std::array<std::byte, 8>{})) << "another client may have changed the data";
+  EXPECT_EQ(ErrorOf(file->Unlock("one", {0, 10})).status, Status::kExpired);
+  EXPECT_EQ(Read(*file), "contents");
+  Do(file->Close());
+}
+
+// ---- sessions ----
+
+class SessionMountTest : public Nfs4MountTest {};
+INSTANTIATE_TEST_SUITE_P(Version, SessionMountTest, testing::Values(Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// RFC 8881 §15.1.11
+TEST_P(SessionMountTest, MakesALostSessionAgain) {
+  const auto file = Create("file", "contents");
+  size_t sessions = Count(nfs_opnum4::OP_CREATE_SESSION);
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_BADSESSION, nfsstat4::NFS4ERR_DEADSESSION, nfsstat4::NFS4ERR_BADSLOT,
+                                nfsstat4::NFS4ERR_BAD_HIGH_SLOT, nfsstat4::NFS4ERR_SEQ_MISORDERED,
+                                nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION}) {
+    service.FailOperation(nfs_opnum4::OP_SEQUENCE, status);
+    EXPECT_EQ(Read(*file), "contents") << XdrName(status);
+    EXPECT_EQ(Count(nfs_opnum4::OP_CREATE_SESSION), ++sessions) << XdrName(status);
+    service.FailOperation(nfs_opnum4::OP_SEQUENCE, status);
+    Do(mount->MakeDirectory(root(), "directory", 0755));
+    Do(mount->RemoveDirectory(root(), "directory"));
+    ++sessions;
+  }
+  EXPECT_EQ(Count(nfs_opnum4::OP_EXCHANGE_ID), 1u);
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 1u) << "the file stays open";
+  Do(file->Close());
+}
+
+TEST_P(SessionMountTest, ReportsARequestThatTheSessionCannotCarry) {
+  for (const nfsstat4 status :
+       {nfsstat4::NFS4ERR_REQ_TOO_BIG, nfsstat4::NFS4ERR_TOO_MANY_OPS, nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE}) {
+    service.FailOperation(nfs_opnum4::OP_SEQUENCE, status);
+    EXPECT_EQ(ErrorOf(mount->Lookup(root(), "file")).status, static_cast<Status>(status));
+    EXPECT_EQ(ErrorOf(mount->Lookup(root(), "file")).status, Status::kNotFound) << "the slot is still good";
+  }
+  EXPECT_EQ(Count(nfs_opnum4::OP_CREATE_SESSION), 1u);
+}
+
+// ---- version 4.0 ----
+
+class Nfs40MountTest : public MountTestBase {
+ protected:
+  Nfs40MountTest() { Open(UrlOf(Version::k40)); }
+};
+
+// RFC 7530 §16.16.1: there is no CLAIM_FH.
+TEST_F(Nfs40MountTest, DoesNotOpenAFileWithoutAName) {
+  Do(Create("file")->Close());
+  Node node = Do(mount->Lookup(root(), "file"));
+  node.name.clear();
+  const Error error = ErrorOf(mount->OpenFile(node, "file", Access::kRead));
+  EXPECT_EQ(error.status, Status::kInvalid);
+}
+
+// RFC 7530 §9.1.7: nobody knows the owner's count after that.
+TEST_F(Nfs40MountTest, GoesOnWithAnotherOwnerWhereAnOpenHadNoReply) {
+  Do(Create("file", "contents")->Close());
+  service.TruncateReply(CompoundsWith(nfs_opnum4::OP_OPEN));
+  EXPECT_EQ(ErrorOf(mount->OpenFile(Do(mount->Lookup(root(), "file")), "file", Access::kRead)).message,
+            "file: the server's reply is malformed");
+  const auto file = OpenFile("file", Access::kRead);
+  EXPECT_EQ(Read(*file), "contents");
+  Do(file->Close());
+}
+
+TEST_F(Nfs40MountTest, ALockWithoutAReplyIsReportedAsLost) {
+  const auto file = Create("file", "contents");
+  Do(file->Lock("one", {0, 10}, LockKind::kExclusive));
+  service.TruncateReply(CompoundsWith(nfs_opnum4::OP_LOCK));
+  EXPECT_EQ(ErrorOf(file->Lock("one", {20, 10}, LockKind::kExclusive)).message,
+            "file: the server's reply is malformed");
+  // Its owner's count is lost, and with it the lock that it had.
+  EXPECT_EQ(ErrorOf(file->Lock("one", {40, 10}, LockKind::kExclusive)).status, Status::kExpired);
+  Do(file->Lock("one", {40, 10}, LockKind::kExclusive));
+  Do(file->Close());
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

@@ -1,0 +1,18 @@
+// How long and how often the client repeats a request that the server puts off.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "base/timer.h"
+
+namespace penstock::client {
+
+// The delays before the repetitions grow from 20 ms to 5 s.
+struct Retries {
+  TimePoint give_up;
+  Duration delay = std::chrono::milliseconds(20);
+  Duration NextDelay() { return std::exchange(delay, std::min<Duration>(2 * delay, std::chrono::seconds(5))); }
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,446 @@
+#include "client/service_test_support.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/siphash.h"
+#include "fs/memory/file_system.h"
+#include "nfs/exports.h"
+#include "nfs/mount/program.h"
+#include "nfs/v3/program.h"
+#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/engine/program.h"
+#include "nfs/v4/operations/lease.h"
+#include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/state.h"
+#include "protocol/nfs4.h"
+#include "rpc/dispatch.h"
+#include "rpc/tcp/server.h"
+#include "xdr/decode.h"
+
+namespace penstock::client {
+namespace {
+
+using nfs4::nfs_opnum4;
+using nfs4::nfsstat4;
+
+// The server calls no client back, and so grants no delegations.
+class NoCallbacks final : public nfs::v4::Callbacks {
+  void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&,
+              const std::optional<nfs::v4::RequestName>&) override {}
+  Task<nfs::v4::HolderAttributes> GetAttributes(Loop*, nfs::v4::ClientId, const nfs::FileHandle&) override {
+    co_return nfs::v4::HolderAttributes{};
+  }
+  void NotifyLock(nfs::v4::ClientId, const nfs::FileHandle&, ConstBytes) override {}
+  void OffloadDone(nfs::v4::ClientId, const nfs::FileHandle&, const nfs4::stateid4&,
+                   const nfs4::offload_info4&) override {}
+};
+
+// The store of all runs of a server, for one run.
+class SharedStore final : public nfs::v4::RecoveryStore {
+ public:
+  explicit SharedStore(nfs::v4::RecoveryStore& store) : store_(store) {}
+  SetupResult<Restart> Begin(Duration lease, std::chrono::sys_seconds now) override { return store_.Begin(lease, now); }
+  bool Record(const nfs::v4::RecoveryRecord& client) override { return store_.Record(client); }
+  bool Remove(const std::string& owner) override { return store_.Remove(owner); }
+  bool EndGrace() override { return store_.EndGrace(); }
+
+ private:
+  nfs::v4::RecoveryStore& store_;
+};
+
+// One run of version 4, from a start of the server to the next.
+class Nfs4Run {
+ public:
+  Nfs4Run(Loop& loop, const nfs::Exports& exports, nfs::v4::RecoveryStore& store, const TestService::Options& options)
+      : loop_(loop),
+        names_(*nfs::v4::Namespace::Make(exports, {1000, 0})),
+        settings_{.lease = options.lease,
+                  .grace = options.lease,
+                  .max_read = options.max_transfer,
+                  .max_write = options.max_transfer,
+                  .delegations = false},
+        recovery_(std::make_unique<SharedStore>(store)),
+        state_(MakeTables(store)),
+        timer_(loop.MakeTimer([this] { KeepLeases(); })) {
+    timer_->ExpireAfter(kLeaseInterval);
+  }
+
+  rpc::Program& program() { return program_; }
+  void Stop() { timer_->Cancel(); }
+
+ private:
+  static constexpr Duration kLeaseInterval = std::chrono::milliseconds(50);
+
+  nfs::v4::StateTables MakeTables(nfs::v4::RecoveryStore& store) {
+    const auto restart = store.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
+    EXPECT_TRUE(restart);
+    const TimePoint now = loop_.Now();
+    return {.clients = nfs::v4::Clients(settings_, restart->instance, nfs::v4::Grace(*restart, settings_.grace, now),
+                                        nfs::v4::DeadSessions({}, settings_.lease, now)),
+            .files = nfs::v4::Files(restart->instance, SipKey{1, 2}, nfs::v4::Files::Limits{.lease = settings_.lease})};
+  }
+  void KeepLeases() {
+    Spawn(nfs::v4::KeepLeases(services_, &loop_));
+    timer_->ExpireAfter(kLeaseInterval);
+  }
+
+  Loop& loop_;
+  const std::unique_ptr<const nfs::v4::Namespace> names_;
+  const nfs::v4::Settings settings_;
+  nfs::v4::OwnerNames owners_;
+  NoCallbacks callbacks_;
+  nfs::v4::RecoveryQueue recovery_;
+  nfs::v4::State state_;
+  const nfs::v4::Services services_{.names = *names_,
+                                    .settings = settings_,
+                                    .owners = owners_,
+                                    .state = state_,
+                                    .callbacks = callbacks_,
+                                    .recovery = recovery_,
+                                    .clock = loop_};
+  nfs::v4::Program program_{services_};
+  std::unique_ptr<Timer> timer_;
+};
+
+rpc::CallHeader HeaderOf(const rpc::Message& call) {
+  xdr::Decoder decoder(call);
+  rpc::CallHeader header;
+  EXPECT_EQ(rpc::DecodeCallHeader(decoder, header), rpc::HeaderProblem::kNone);
+  return header;
+}
+
+// The beginning of a COMPOUND.
+struct CompoundStart {
+  nfs4::COMPOUND4args_head head{};
+  std::optional<nfs4::SEQUENCE4args> sequence{};
+  std::vector<nfs_opnum4> operations{};  // see SeenCall
+};
+
+CompoundStart StartOf(const rpc::Message& call) {
+  CompoundStart start;
+  xdr::Decoder decoder(call);
+  rpc::CallHeader header;
+  EXPECT_EQ(rpc::DecodeCallHeader(decoder, header), rpc::HeaderProblem::kNone);
+  EXPECT_TRUE(xdr::Decode(decoder, start.head));
+  while (start.operations.size() < start.head.count) {
+    nfs_opnum4 operation;
+    EXPECT_TRUE(xdr::Decode(decoder, operation));
+    start.operations.push_back(operation);
+    if (operation == nfs_opnum4::OP_SEQUENCE) {
+      EXPECT_TRUE(xdr::Decode(decoder, start.sequence.emplace()));
+    } else if (operation == nfs_opnum4::OP_PUTFH) {
+      nfs4::PUTFH4args handle;
+      EXPECT_TRUE(xdr::Decode(decoder, handle));
+    } else if (operation != nfs_opnum4::OP_PUTROOTFH) {
+      break;
+    }
+  }
+  return start;
+}
+
+SeenCall Look(const rpc::Message& call) {
+  const rpc::CallHeader header = HeaderOf(call);
+  SeenCall seen{.program = header.program, .version = header.version, .procedure = header.procedure};
+  if (CallsOf<nfs4::NFSPROC4_COMPOUND>()(seen)) seen.operations = StartOf(call).operations;
+  return seen;
+}
+
+}  // namespace
+
+CallMatcher CompoundsWith(nfs_opnum4 operation) {
+  return [operation](const SeenCall& call) {
+    return std::ranges::find(call.operations, operation) != call.operations.end();
+  };
+}
+
+CallMatcher AllCalls() {
+  return [](const SeenCall& call) { return call.program == nfs4::NFSPROC4_COMPOUND::kProgram && call.procedure != 0; };
+}
+
+// Stands between the TCP transport and the programs.
+class TestService::Server final : public rpc::CallHandler {
+ public:
+  Server(Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {
+    for (const std::string& path : options_.exports) {
+      EXPECT_TRUE(exports_.Add(path, files_, {.squash = nfs::Squash::kNone}));
+    }
+    Start();
+    auto listener = rpc::tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), 0});
+    EXPECT_TRUE(listener);
+    port_ = listener->local().port();
+    EXPECT_TRUE(tcp_.Start(*listener));
+  }
+  ~Server() override {
+    released_ = true;
+    release_.Notify();
+    for (const auto& run : runs_) {
+      if (run->nfs4) run->nfs4->Stop();
+    }
+    bool stopped = false;
+    Spawn([](rpc::tcp::Server& server, bool& done) -> Task<void> {
+      co_await server.Stop(Duration::zero());
+      done = true;
+    }(tcp_, stopped));
+    EXPECT_TRUE(TurnUntil(loop_, [&] { return stopped; }));
+    TurnFor(loop_, std::chrono::milliseconds(1));
+  }
+
+  // Starts another run. Calls of the last one come to their end there.
+  void Start() {
+    if (!runs_.empty() && runs_.back()->nfs4) runs_.back()->nfs4->Stop();
+    Run& run = *runs_.emplace_back(std::make_unique<Run>(loop_));
+    if (options_.nfs3) run.dispatcher.Add(nfs3_);
+    if (options_.mount) run.dispatcher.Add(mount_);
+    if (options_.nfs4) run.dispatcher.Add(run.nfs4.emplace(loop_, exports_, store_, options_).program());
+  }
+
+  Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
+    const SeenCall seen = Look(call);
+    seen_.push_back(seen);
+    for (Interception& each : interceptions_) {
+      if (each.times == 0 || !each.matches(seen)) continue;
+      if (each.skip > 0) {
+        --each.skip;
+        continue;
+      }
+      --each.times;
+      return each.handle(std::move(call), peer);
+    }
+    return Execute(std::move(call), peer);
+  }
+  Task<rpc::Message> Execute(rpc::Message call, const rpc::Peer& peer) {
+    return runs_.back()->dispatcher.HandleCall(std::move(call), peer);
+  }
+
+  struct Interception {
+    CallMatcher matches;
+    CallFunction handle;
+    size_t times;
+    size_t skip;
+  };
+  void Add(Interception interception) { interceptions_.push_back(std::move(interception)); }
+
+  Task<void> WaitForRelease() {
+    while (!released_) co_await release_;
+  }
+  BufferPool& buffers() { return loop_.buffers(); }
+  uint16_t port() const { return port_; }
+  fs::FailingFiles& files() { return *files_; }
+  const std::vector<SeenCall>& seen() const { return seen_; }
+
+ private:
+  struct Run {
+    explicit Run(Loop& loop) : dispatcher(cache, loop) {}
+    rpc::ReplyCache cache;
+    std::optional<Nfs4Run> nfs4;
+    rpc::Dispatcher dispatcher;
+  };
+
+  Loop& loop_;
+  const Options options_;
+  const std::shared_ptr<fs::FailingFiles> files_ =
+      std::make_shared<fs::FailingFiles>(std::make_shared<fs::memory::FileSystem>());
+  nfs::Exports exports_;
+  nfs::v3::Program nfs3_{
+      exports_,
+      {.max_read = options_.max_transfer, .max_write = options_.max_transfer, .max_directory = options_.max_directory}};
+  nfs::mount::Program mount_{exports_};
+  nfs::v4::MemoryRecoveryStore store_;
+  std::vector<std::unique_ptr<Run>> runs_;
+  std::list<Interception> interceptions_;
+  std::vector<SeenCall> seen_;
+  bool released_ = false;
+  Signal release_;
+  uint16_t port_ = 0;
+  rpc::tcp::Server tcp_{loop_, *this};
+};
+
+TestService::TestService(Loop& loop, Options options) : server_(std::make_unique<Server>(loop, std::move(options))) {}
+TestService::~TestService() = default;
+
+uint16_t TestService::port() const { return server_->port(); }
+fs::FailingFiles& TestService::files() { return server_->files(); }
+void TestService::Restart() { server_->Start(); }
+
+size_t TestService::CountCalls(const CallMatcher& matches) const {
+  return static_cast<size_t>(std::ranges::count_if(server_->seen(), matches));
+}
+
+void TestService::Intercept(CallMatcher matches, CallFunction handle, size_t times, size_t skip) {
+  server_->Add({std::move(matches), std::move(handle), times, skip});
+}
+
+void TestService::LoseCall(CallMatcher matches, size_t times, size_t skip) {
+  const auto handle = [](rpc::Message, const rpc::Peer&) -> Task<rpc::Message> { co_return rpc::Message(); };
+  Intercept(std::move(matches), handle, times, skip);
+}
+
+void TestService::LoseReply(CallMatcher matches, size_t times, size_t skip) {
+  const auto handle = [this](rpc::Message call, const rpc::Peer& peer) -> Task<rpc::Message> {
+    (void)co_await server_->Execute(std::move(call), peer);
+    co_return rpc::Message();
+  };
+  Intercept(std::move(matches), handle, times, skip);
+}
+
+void TestService::TruncateReply(CallMatcher matches, size_t times) {
+  const auto handle = [this](rpc::Message call, const rpc::Peer& peer) -> Task<rpc::Message> {
+    rpc::Message reply = co_await server_->Execute(std::move(call), peer);
+    EXPECT_GT(reply.stream.size(), rpc::kMaxReplyHeader);
+    reply.items.clear();
+    reply.stream = reply.stream.Sub(0, reply.stream.size() - 4);
+    co_return reply;
+  };
+  Intercept(std::move(matches), handle, times);
+}
+
+void TestService::HoldCall(CallMatcher matches, size_t times) {
+  const auto handle = [this](rpc::Message, const rpc::Peer&) -> Task<rpc::Message> {
+    co_await server_->WaitForRelease();
+    co_return rpc::Message();
+  };
+  Intercept(std::move(matches), handle, times);
+}
+
+void TestService::Reply(CallMatcher matches, std::function<void(xdr::Encoder&, rpc::Xid)> encode, size_t times,
+                        size_t skip) {
+  const auto handle = [this, encode = std::move(encode)](rpc::Message call, const rpc::Peer&) -> Task<rpc::Message> {
+    xdr::Encoder encoder(server_->buffers());
+    encode(encoder, HeaderOf(call).xid);
+    co_return encoder.Finish();
+  };
+  Intercept(std::move(matches), handle, times, skip);
+}
+
+void TestService::FailOperation(nfs_opnum4 operation, nfsstat4 status, size_t times, size_t skip) {
+  const auto handle = [this, operation, status](rpc::Message call, const rpc::Peer& peer) -> Task<rpc::Message> {
+    const rpc::CallHeader header = HeaderOf(call);
+    const CompoundStart start = StartOf(call);
+    const auto failed = std::ranges::find(start.operations, operation);
+    EXPECT_NE(failed, start.operations.end());
+    xdr::Encoder reply(server_->buffers());
+    rpc::EncodeAccepted(reply, header.xid, rpc::AcceptStatus::SUCCESS);
+    const auto count = static_cast<uint32_t>(failed - start.operations.begin() + 1);
+    xdr::Encode(reply, nfs4::COMPOUND4res_head{status, start.head.tag, count});
+    if (start.sequence && operation != nfs_opnum4::OP_SEQUENCE) {
+      // The server executes SEQUENCE alone, so that its slot goes on.
+      xdr::Encoder alone(server_->buffers());
+      rpc::EncodeCallHeader(alone, header);
+      xdr::Encode(alone, nfs4::COMPOUND4args_head{start.head.tag, start.head.minorversion, 1});
+      xdr::Encode(alone, nfs_opnum4::OP_SEQUENCE);
+      xdr::Encode(alone, *start.sequence);
+      const rpc::Message answer = co_await server_->Execute(alone.Finish(), peer);
+      xdr::Decoder decoder(answer);
+      rpc::ReplyHeader reply_header;
+      nfs4::COMPOUND4res_head head;
+      nfs_opnum4 number;
+      nfs4::SEQUENCE4res result;
+      const bool decoded = rpc::DecodeReplyHeader(decoder, reply_header) && xdr::Decode(decoder, head) &&
+                           xdr::Decode(decoder, number) && xdr::Decode(decoder, result);
+      EXPECT_TRUE(decoded && head.status == nfsstat4::NFS4_OK);
+      xdr::Encode(reply, number);
+      xdr::Encode(reply, result);
+    }
+    for (auto each = start.operations.begin(); each != failed; ++each) {
+      if (*each == nfs_opnum4::OP_SEQUENCE) continue;
+      xdr::Encode(reply, *each);
+      xdr::Encode(reply, nfsstat4::NFS4_OK);
+    }
+    xdr::Encode(reply, operation);
+    xdr::Encode(reply, status);
+    // SETATTR also tells which attributes it has set: none.
+    if (operation == nfs_opnum4::OP_SETATTR) xdr::Encode(reply, nfs4::bitmap4());
+    co_return reply.Finish();
+  };
+  Intercept(CompoundsWith(operation), handle, times, skip);
+}
+
+// ---- MountTestBase ----
+
+MountTestBase::~MountTestBase() {
+  Unmount();
+  workers.Join();
+}
+
+void MountTestBase::Unmount() {
+  if (!mount) return;
+  Run(mount->Unmount());
+  TurnFor(loop, Duration::zero());
+  mount.reset();
+  TurnFor(loop, Duration::zero());
+}
+
+Url MountTestBase::UrlOf(Version version, std::string path) const {
+  Url url;
+  url.host = "127.0.0.1";
+  url.port = url.mount_port = service.port();
+  url.path = std::move(path);
+  url.version = version;
+  url.uid = url.gid = 0;
+  url.reserved_port = false;
+  url.timeout = 20;
+  return url;
+}
+
+Result<std::unique_ptr<Mount>> MountTestBase::TryToOpen(const Url& url) {
+  auto opened = Run(Mount::Open(loop, workers, url, options));
+  TurnFor(loop, Duration::zero());
+  return opened;
+}
+
+void MountTestBase::Open(const Url& url) {
+  auto opened = TryToOpen(url);
+  ASSERT_TRUE(opened) << opened.error().message;
+  mount = *std::move(opened);
+}
+
+Error MountTestBase::ErrorOfOpening(const Url& url) {
+  auto opened = TryToOpen(url);
+  if (!opened) return std::move(opened).error();
+  mount = *std::move(opened);
+  ADD_FAILURE() << "the mount was opened";
+  return {};
+}
+
+void MountTestBase::Run(Task<void> task) {
+  bool done = false;
+  Spawn([](Task<void> inner, bool& flag) -> Task<void> {
+    co_await std::move(inner);
+    flag = true;
+  }(std::move(task), done));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return done; }));
+}
+
+std::unique_ptr<File> MountTestBase::Create(std::string_view name, std::string_view text) {
+  auto file = Do(mount->CreateFile(root(), name, 0644));
+  if (!text.empty()) EXPECT_TRUE(Write(*file, text));
+  return file;
+}
+
+std::unique_ptr<File> MountTestBase::OpenFile(std::string_view name, Access access) {
+  return Do(mount->OpenFile(Do(mount->Lookup(root(), name)), name, access));
+}
+
+std::string MountTestBase::Read(File& file, size_t at_most) {
+  std::string text(at_most, '\0');
+  const auto read = Do(file.Read(0, std::as_writable_bytes(std::span(text))));
+  text.resize(read.count);
+  return text;
+}
+
+Result<File::WriteReply> MountTestBase::Write(File& file, std::string_view text, uint64_t offset) {
+  return Run(file.Write(offset, AsBytes(text)));
+}
+
+std::vector<std::string> MountTestBase::List() {
+  std::vector<std::string> names;
+  Do(mount->List(root(), "/", [&names](const Entry& entry) { names.push_back(entry.name); }));
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace penstock::client

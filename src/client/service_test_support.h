@@ -1,0 +1,169 @@
+// For tests of mounts: a whole NFS server in the test's process, at a port of the loopback interface. It serves a file system in
+// memory by all versions of NFS and by MOUNT. A test can lose its calls and replies, hold calls back and answer calls itself.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/signal.h"
+#include "base/test_loop.h"
+#include "base/workers.h"
+#include "client/mount.h"
+#include "fs/failing_files.h"
+#include "protocol/nfs4_compound.h"
+#include "rpc/header.h"
+#include "rpc/transport.h"
+#include "xdr/encode.h"
+
+namespace penstock::client {
+
+// A call that has reached the server.
+struct SeenCall {
+  uint32_t program = 0;
+  uint32_t version = 0;
+  uint32_t procedure = 0;
+  // The first operations of a COMPOUND: SEQUENCE if the client has a session, then PUTFH or PUTROOTFH, then one more.
+  std::vector<nfs4::nfs_opnum4> operations{};
+};
+
+using CallMatcher = std::function<bool(const SeenCall&)>;
+template <class Procedure>
+CallMatcher CallsOf() {
+  return [](const SeenCall& call) {
+    return call.program == Procedure::kProgram && call.version == Procedure::kVersion &&
+           call.procedure == Procedure::kNumber;
+  };
+}
+// COMPOUNDs that have this among their first operations.
+CallMatcher CompoundsWith(nfs4::nfs_opnum4 operation);
+// All calls of NFS but NULL.
+CallMatcher AllCalls();
+
+class TestService {
+ public:
+  struct Options {
+    bool nfs3 = true;
+    bool nfs4 = true;
+    bool mount = true;
+    // Paths that lead to the same file system.
+    std::vector<std::string> exports = {"/"};
+    // The lease time and the grace period of version 4.
+    Duration lease = std::chrono::seconds(90);
+    uint32_t max_transfer = 1 << 20;
+    uint32_t max_directory = 1 << 20;  // of version 3
+  };
+
+  // `loop` outlives the service.
+  TestService(Loop& loop, Options options);
+  ~TestService();
+  TestService(const TestService&) = delete;
+  TestService& operator=(const TestService&) = delete;
+
+  uint16_t port() const;
+  // Makes operations of the served file system fail.
+  fs::FailingFiles& files();
+  // Loses all state of version 4, like a server that is killed and started again. Its clients may reclaim their state.
+  void Restart();
+  // The number of calls that have arrived.
+  size_t CountCalls(const CallMatcher& matches) const;
+
+  // From now on, `handle` replaces the server for calls that match: it leaves `skip` of them to the server, then takes
+  // `times` of them. An empty reply ends the connection. Of two interceptions the older one is asked first.
+  using CallFunction = std::function<Task<rpc::Message>(rpc::Message call, const rpc::Peer& peer)>;
+  void Intercept(CallMatcher matches, CallFunction handle, size_t times = 1, size_t skip = 0);
+
+  // Each ends the connection: before the call is executed, or after it.
+  void LoseCall(CallMatcher matches, size_t times = 1, size_t skip = 0);
+  void LoseReply(CallMatcher matches, size_t times = 1, size_t skip = 0);
+  // Executes the call and removes the last word of the reply.
+  void TruncateReply(CallMatcher matches, size_t times = 1);
+  // Gives no reply until the service is destroyed.
+  void HoldCall(CallMatcher matches, size_t times = 1);
+  // Answers with these results. Views in `results` must outlive the service.
+  template <class Procedure>
+  void Answer(typename Procedure::Results results, size_t times = 1, size_t skip = 0) {
+    Reply(
+        CallsOf<Procedure>(),
+        [results = std::move(results)](xdr::Encoder& encoder, rpc::Xid xid) {
+          rpc::EncodeAccepted(encoder, xid, rpc::AcceptStatus::SUCCESS);
+          xdr::Encode(encoder, results);
+        },
+        times, skip);
+  }
+  // Answers with a reply that has no results, for example an RPC error.
+  void Reply(CallMatcher matches, std::function<void(xdr::Encoder&, rpc::Xid)> encode, size_t times = 1,
+             size_t skip = 0);
+  // Answers COMPOUNDs with `status` for this operation and does not execute it. Operations before it succeed. The operation is
+  // SEQUENCE, the PUTFH behind it, or the operation behind that.
+  void FailOperation(nfs4::nfs_opnum4 operation, nfs4::nfsstat4 status, size_t times = 1, size_t skip = 0);
+
+ private:
+  class Server;
+  const std::unique_ptr<Server> server_;
+};
+
+// Mounts the service and runs coroutines to their end.
+class MountTestBase : public testing::Test {
+ protected:
+  explicit MountTestBase(TestService::Options options) : service(loop, std::move(options)) {}
+  MountTestBase() : MountTestBase(TestService::Options()) {}
+  ~MountTestBase() override;
+
+  Url UrlOf(Version version, std::string path = "/") const;
+  Result<std::unique_ptr<Mount>> TryToOpen(const Url& url);
+  // Opens the mount that the other functions use.
+  void Open(const Url& url);
+  // The error of opening a mount, which must fail.
+  Error ErrorOfOpening(const Url& url);
+
+  template <class T>
+  T Run(Task<T> task) {
+    std::optional<T> result;
+    Spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await std::move(inner)); }(
+                                                       std::move(task), result));
+    EXPECT_TRUE(TurnUntil(loop, [&] { return result.has_value(); }));
+    return *std::move(result);
+  }
+  void Run(Task<void> task);
+  // The result of a task that must succeed.
+  template <class T>
+  T Do(Task<Result<T>> task) {
+    Result<T> result = Run(std::move(task));
+    EXPECT_TRUE(result) << result.error().message;
+    if constexpr (!std::is_void_v<T>) return *std::move(result);
+  }
+  // The error of a task that must fail.
+  template <class T>
+  Error ErrorOf(Task<Result<T>> task) {
+    Result<T> result = Run(std::move(task));
+    EXPECT_FALSE(result);
+    return result ? Error() : std::move(result).error();
+  }
+
+  const Handle& root() const { return mount->root(); }
+  std::unique_ptr<File> Create(std::string_view name, std::string_view text = {});
+  std::unique_ptr<File> OpenFile(std::string_view name, Access access = Access::kBoth);
+  std::string Read(File& file, size_t at_most = 4096);
+  Result<File::WriteReply> Write(File& file, std::string_view text, uint64_t offset = 0);
+  // The sorted names in the root.
+  std::vector<std::string> List();
+  void Unmount();
+
+  Loop loop;
+  Workers workers{2};
+  TestService service;
+  MountOptions options{.retry = {.first_delay = std::chrono::milliseconds(1),
+                                 .longest_delay = std::chrono::milliseconds(5),
+                                 .give_up_after = std::chrono::seconds(20)}};
+  std::unique_ptr<Mount> mount;
+};
+
+}  // namespace penstock::client
