@@ -100,7 +100,9 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
               {.patience = settings_.lease}),
       program_(MakeServices()),
       claims_(MakeServices()),
-      timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {}
+      timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {
+  state_.SendBy(caller_);
+}
 
 nfs::v4::Services Nfs4::MakeServices() {
   return {.names = *names_,

@@ -38,6 +38,7 @@ Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, N
       services_(MakeServices(persistent)),
       timer_(world.MakeTimer([this] { KeepLeases(); })) {
   entropy = &world.random();
+  state_.SendBy(callbacks_);
   timer_->ExpireAfter(std::chrono::seconds(1));
 }
 
@@ -68,7 +69,9 @@ void Nfs4Service::KeepLeases() {
 }
 
 size_t Nfs4Service::CountForgottenReplies() {
-  for (const auto& ended : state_.Lock()->clients.TakeEnded(world_.Now() + 2 * settings_.lease)) ended->Remove();
+  const auto ended = state_.Run(
+      [&](nfs::v4::StateTables& state) { return state.clients.TakeEnded(world_.Now() + 2 * settings_.lease); });
+  for (const auto& session : ended) session->Remove();
   return memory_.replies.Load().size();
 }
 

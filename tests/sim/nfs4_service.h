@@ -28,10 +28,16 @@ class Nfs4Service {
   rpc::Program& program() { return program_; }
   const nfs::v4::Settings& settings() const { return settings_; }
   // Sessions and clients that are still known.
-  size_t sessions() { return state_.Lock()->clients.session_count(); }
-  size_t clients() { return state_.Lock()->clients.client_count(); }
+  size_t sessions() {
+    return state_.Run([&](nfs::v4::StateTables& state) { return state.clients.session_count(); });
+  }
+  size_t clients() {
+    return state_.Run([&](nfs::v4::StateTables& state) { return state.clients.client_count(); });
+  }
   // What does not fit together in what is known; null: all does.
-  const char* FindInconsistency() { return state_.Lock()->FindInconsistency(); }
+  const char* FindInconsistency() {
+    return state_.Run([&](nfs::v4::StateTables& state) { return state.FindInconsistency(); });
+  }
   // Replies of sessions that are kept although all have ended, and those of earlier runs have had their time.
   size_t CountForgottenReplies();
 

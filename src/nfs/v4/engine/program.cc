@@ -234,34 +234,35 @@ nfsstat4 Execution::RunSequence() {
   }
   const Clients::RequestFacts facts = FactsAfterSequence();
   const TimePoint now = compound_.now();
-  auto state = compound_.services.state.Lock();
-  auto started = state->clients.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
-  if (!started) {
-    xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
-    return started.error();
-  }
-  if (started->outcome == Clients::Outcome::kReplay) {
-    results_.ReplaceAll(started->reply);
-    replayed_ = true;
+  return compound_.services.state.Run([&](StateTables& state) -> nfsstat4 {
+    auto started = state.clients.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
+    if (!started) {
+      xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
+      return started.error();
+    }
+    if (started->outcome == Clients::Outcome::kReplay) {
+      results_.ReplaceAll(started->reply);
+      replayed_ = true;
+      return NFS4_OK;
+    }
+    if (state.files.HasRevoked(started->client)) {
+      started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+    }
+    compound_.slot = SlotUse{.client = started->client,
+                             .session = arguments.sa_sessionid,
+                             .slot = SlotId(arguments.sa_slotid),
+                             .sequence = SequenceId(arguments.sa_sequenceid),
+                             .persistent = started->replies != nullptr};
+    replies_ = std::move(started->replies);
+    reclaiming_ = started->reclaiming;
+    digest_ = facts.digest;
+    uncached_ = started->outcome == Clients::Outcome::kUncached;
+    compound_.keeps_reply = arguments.sa_cachethis && !uncached_;
+    limit_ = RoomWithin(started->max_reply);
+    if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
+    xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
     return NFS4_OK;
-  }
-  if (state->files.HasRevoked(started->client)) {
-    started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
-  }
-  compound_.slot = SlotUse{.client = started->client,
-                           .session = arguments.sa_sessionid,
-                           .slot = SlotId(arguments.sa_slotid),
-                           .sequence = SequenceId(arguments.sa_sequenceid),
-                           .persistent = started->replies != nullptr};
-  replies_ = std::move(started->replies);
-  reclaiming_ = started->reclaiming;
-  digest_ = facts.digest;
-  uncached_ = started->outcome == Clients::Outcome::kUncached;
-  compound_.keeps_reply = arguments.sa_cachethis && !uncached_;
-  limit_ = RoomWithin(started->max_reply);
-  if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
-  xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
-  return NFS4_OK;
+  });
 }
 
 // RFC 8881 §2.10.6.5. What has been done cannot be undone where its reply cannot be kept: the client has it now, and the
@@ -276,7 +277,7 @@ Task<> Execution::Persist() {
       co_await services.replies->Keep(compound_.call.peer.loop, *replies_, use.slot, kept, compound_.lasting);
   if (done) co_return;
   log::error("the reply of a persistent session cannot be kept: the session ends");
-  services.state.Lock()->clients.LosePersistence(use.session);
+  services.state.Run([&](StateTables& state) { state.clients.LosePersistence(use.session); });
 }
 
 void Execution::Finish() {
@@ -284,8 +285,9 @@ void Execution::Finish() {
   const SlotUse& use = *compound_.slot;
   std::optional<xdr::Message> reply;
   if (compound_.keeps_reply) reply = results_.Copy();
-  compound_.services.state.Lock()->clients.FinishRequest(use.session, use.slot, use.sequence, std::move(reply),
-                                                         compound_.now());
+  compound_.services.state.Run([&](StateTables& state) {
+    state.clients.FinishRequest(use.session, use.slot, use.sequence, std::move(reply), compound_.now());
+  });
 }
 
 // The minor version in a COMPOUND's arguments, which stands behind its tag.

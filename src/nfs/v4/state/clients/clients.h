@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "nfs/v4/state/clients/client.h"
 #include "nfs/v4/state/clients/grace.h"
+#include "nfs/v4/state/owed.h"
 #include "nfs/v4/state/sessions/dead_sessions.h"
 #include "nfs/v4/state/sessions/session.h"
 #include "nfs/v4/state/settings.h"
@@ -221,11 +222,6 @@ class Clients {
 
   // ---- slots that are taken back (slot_balance.cc, RFC 8881 §2.10.6.1, §20.8) ----
 
-  struct SlotRecall {
-    ClientId client;
-    SessionId session;
-    SlotId target_highest;
-  };
   // Takes slots back where the replies that are kept for all sessions need too much memory, and gives them again where
   // they need little; not often, so that clients have time to follow. What comes back is to be told by CB_RECALL_SLOT to
   // sessions that may be idle; others hear of it by SEQUENCE. To be done from time to time.

@@ -15,7 +15,7 @@ uint32_t Clients::SlotTarget(const Session& session) const {
   return std::min({session.fore.ca_maxrequests, SlotShare(session_count_), slot_limit_});
 }
 
-std::vector<Clients::SlotRecall> Clients::BalanceSlots(TimePoint now) {
+std::vector<SlotRecall> Clients::BalanceSlots(TimePoint now) {
   const bool too_many = kept_octets_ > settings_.max_kept_octets;
   const bool few = slot_limit_ < settings_.max_slots && kept_octets_ < settings_.max_kept_octets / 2;
   if ((!too_many && !few) || now < slots_balanced_ + kTimeToFollow) return {};
