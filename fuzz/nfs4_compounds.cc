@@ -126,9 +126,12 @@ class Server {
   struct Running {
     Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> saved,
             TimePoint now)
-        : state(StateTables{Clients(settings, restart.instance, Grace(restart, settings.grace, now),
-                                    DeadSessions(std::move(saved), settings.lease, now)),
-                            Files(restart.instance, SipKey{1, 2}, Files::Limits{.lease = settings.lease})}) {}
+        : state({.settings = settings,
+                 .instance = restart.instance,
+                 .secret = SipKey{1, 2},
+                 .limits = {.lease = settings.lease},
+                 .grace = Grace(restart, settings.grace, now),
+                 .dead_sessions = DeadSessions(std::move(saved), settings.lease, now)}) {}
     State state;
     std::optional<Program> program;
     std::optional<nfs::CalledBy> called_by;

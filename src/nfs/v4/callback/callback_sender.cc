@@ -125,7 +125,7 @@ void CallbackSender::RecallSlots(ClientId client, const SessionId& session, Slot
   const SlotRecall recall{client, session, target_highest};
   Run(Deliver(
       client, CallbackOperation::Of(OP_CB_RECALL_SLOT, CB_RECALL_SLOT4args{target_highest.value()}),
-      [this, recall] { return state_.Run([&](StateTables& state) { return state.clients.OwesSlots(recall); }); },
+      [this, recall] { return state_.Run([&](StateTables& state) { return state.sessions.OwesSlots(recall); }); },
       session));
 }
 

@@ -135,8 +135,8 @@ class CallerLoopsTest : public testing::Test {
       const TimePoint now = home_.loop.Now();
       const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
       const auto set =
-          state.clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now, none_);
-      ASSERT_TRUE(state.clients.Confirm(set->id, set->confirmation, User(0), now, none_));
+          state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now);
+      ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), now), NFS4_OK);
       client_ = set->id;
     });
   }
@@ -147,8 +147,7 @@ class CallerLoopsTest : public testing::Test {
 
   RunningLoop home_, serving_, theirs_;
   Settings settings_{};
-  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {}, {})}};
-  HasState none_ = [](ClientId) { return false; };
+  State state_{{.settings = settings_, .instance = 0x65000000}};
   CallbackService service_;
   Doorman doorman_;
   rpc::tcp::Listener listener_;
@@ -166,16 +165,16 @@ TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
   ASSERT_TRUE(doorman_.back_channel);
   state_.Run([&](StateTables& state) {
     const TimePoint now = home_.loop.Now();
-    const auto made = state.clients.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now, none_);
+    const auto made = state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now);
     client_ = made->id;
-    Clients::CreateSession asked{.client = client_,
+    Sessions::CreateRequest asked{.client = client_,
                                  .sequence = made->sequence,
                                  .back_channel = true,
                                  .fore = PlainChannel(),
                                  .back = PlainChannel(),
                                  .callback_program = 0x40000005};
     const SessionConnection connection{1, doorman_.back_channel};
-    ASSERT_EQ(state.clients.Create(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
+    ASSERT_EQ(state.CreateSession(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
   });
   doorman_.back_channel.reset();
   OffloadDone();
@@ -187,7 +186,7 @@ TEST_F(CallerLoopsTest, CallsAClientOfMinorVersionZeroOverAConnectionOfItsOwn) {
   OpenMinorZero();
   OffloadDone();
   EXPECT_EQ(AskForAttributes().size, 4711u);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.clients.CanCall(client_); }));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
 class ShortCallsTest : public CallerLoopsTest {

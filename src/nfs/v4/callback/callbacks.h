@@ -24,7 +24,7 @@ struct HolderAttributes {
 class Callbacks : public Notices {
  public:
   // Minor version 0, when a client has said where it is to be called: whether it is there (CB_NULL). Returns at once; what comes
-  // of it is Clients::CanCall().
+  // of it is Sessions::CanCall().
   virtual void Probe(ClientId /*client*/) {}
 
   // Minor version 1 and later, when a client has given a connection to its session's backchannel: whether it answers there

@@ -47,13 +47,13 @@ Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::
   const Way way(session, channel.get());
   const auto probed = probed_.insert(way);
   if (!probed.second) co_return;
-  const auto called_as = state_.Run([&](StateTables& state) { return state.clients.FindCallbackProgram(session); });
+  const auto called_as = state_.Run([&](StateTables& state) { return state.sessions.FindCallbackProgram(session); });
   if (called_as) {
     const CallbackCall call{.program = called_as->number, .credential = called_as->credential.auth()};
     if (channel->loop()) co_await SwitchTo(*channel->loop());
     const auto answer = co_await CallOver(*channel, call);
     if (home_) co_await SwitchTo(*home_);
-    if (!answer) state_.Run([&](StateTables& state) { state.clients.SuspectChannel(session, *channel); });
+    if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(session, *channel); });
   }
   probed_.erase(way);
 }
@@ -62,11 +62,11 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
                                                            TimePoint end, OnlySession only) {
   bool early = false;
   const auto started = state_.Run([&](StateTables& state) {
-    early = operation.refers_to && !state.clients.HasSeenReply(*operation.refers_to);
-    return state.clients.StartCallback(client, only);
+    early = operation.refers_to && !state.sessions.HasSeenReply(*operation.refers_to);
+    return state.sessions.StartCallback(client, only);
   });
   if (!started) {
-    using enum Clients::NoCallback;
+    using enum Sessions::NoCallback;
     co_return std::unexpected(started.error() == kNoClient ? Failure::kNoClient
                               : started.error() == kBusy   ? Failure::kBusy
                                                            : Failure::kNoPath);
@@ -83,7 +83,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
                     .operation = &operation};
   if (early) call.sequence->csa_referring_call_lists.push_back(ReferringTo(*operation.refers_to));
   const auto finish = [&](Fate fate) {
-    state_.Run([&](StateTables& state) { state.clients.FinishCallback(*started, fate); });
+    state_.Run([&](StateTables& state) { state.sessions.FinishCallback(*started, fate); });
   };
 
   std::shared_ptr<rpc::BackChannel> channel = started->channel;
@@ -108,7 +108,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
       co_return std::unexpected(Failure::kRefused);
     }
     // NFS4ERR_DELAY: not now, but on the same slot. No answer: the connection is to be replaced.
-    if (!answer) state_.Run([&](StateTables& state) { state.clients.SuspectChannel(started->session, *channel); });
+    if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(started->session, *channel); });
     if (answer) co_await Pause(options_.again);
     channel = co_await NextChannel(started->session, end);
   }
@@ -121,8 +121,8 @@ Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextChannel(const Sessio
   while (!IsOver(end)) {
     bool has_session = false;
     auto channel = state_.Run([&](StateTables& state) {
-      has_session = state.clients.HasSession(session);
-      return has_session ? state.clients.CallbackChannel(session) : nullptr;
+      has_session = state.sessions.Has(session);
+      return has_session ? state.sessions.CallbackChannel(session) : nullptr;
     });
     if (!has_session) break;
     if (channel) co_return channel;

@@ -46,8 +46,11 @@ std::vector<std::string> TestRecoveryStore::Reclaimers() {
 Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32_t instance, Files::Limits limits)
     : settings(std::move(chosen)),
       reply_store(std::move(kept)),
-      state(StateTables{Clients(settings, instance, {}, DeadSessions(reply_store->Load(), settings.lease, clock.now)),
-                        Files(instance, SipKey{1, 2}, (limits.lease = settings.lease, limits))}) {
+      state({.settings = settings,
+             .instance = instance,
+             .secret = SipKey{1, 2},
+             .limits = (limits.lease = settings.lease, limits),
+             .dead_sessions = DeadSessions(reply_store->Load(), settings.lease, clock.now)}) {
   state.SendBy(callbacks);
   peer.address = {asio::ip::make_address("192.0.2.1"), 700};
   peer.buffers = &buffers;

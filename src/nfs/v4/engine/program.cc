@@ -111,7 +111,7 @@ class Execution {
   size_t RoomWithin(size_t reply) const;
   Task<nfsstat4> RunOne(uint32_t index);
   nfsstat4 RunSequence();
-  Clients::RequestFacts FactsAfterSequence() const;
+  Sessions::RequestFacts FactsAfterSequence() const;
 
   Compound compound_;
   const uint32_t count_;
@@ -123,7 +123,7 @@ class Execution {
   bool replayed_ = false;
   bool changed_ = false;
   bool wrote_ = false;
-  std::shared_ptr<SessionReplies> replies_;  // see Clients::StartedRequest
+  std::shared_ptr<SessionReplies> replies_;  // see Sessions::StartedRequest
   bool reclaiming_ = false;
   uint64_t digest_ = 0;
 };
@@ -217,7 +217,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
 }
 
 // What tells this request from another of the same number, seen from behind SEQUENCE's arguments.
-Clients::RequestFacts Execution::FactsAfterSequence() const {
+Sessions::RequestFacts Execution::FactsAfterSequence() const {
   const size_t size = arguments_.flat_size();
   return {.size = size + compound_.call.call_overhead,
           .operations = count_,
@@ -232,15 +232,15 @@ nfsstat4 Execution::RunSequence() {
     xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4ERR_BADXDR));
     return NFS4ERR_BADXDR;
   }
-  const Clients::RequestFacts facts = FactsAfterSequence();
+  const Sessions::RequestFacts facts = FactsAfterSequence();
   const TimePoint now = compound_.now();
   return compound_.services.state.Run([&](StateTables& state) -> nfsstat4 {
-    auto started = state.clients.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
+    auto started = state.sessions.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
     if (!started) {
       xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
       return started.error();
     }
-    if (started->outcome == Clients::Outcome::kReplay) {
+    if (started->outcome == Sessions::Outcome::kReplay) {
       results_.ReplaceAll(started->reply);
       replayed_ = true;
       return NFS4_OK;
@@ -256,7 +256,7 @@ nfsstat4 Execution::RunSequence() {
     replies_ = std::move(started->replies);
     reclaiming_ = started->reclaiming;
     digest_ = facts.digest;
-    uncached_ = started->outcome == Clients::Outcome::kUncached;
+    uncached_ = started->outcome == Sessions::Outcome::kUncached;
     compound_.keeps_reply = arguments.sa_cachethis && !uncached_;
     limit_ = RoomWithin(started->max_reply);
     if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
@@ -277,7 +277,7 @@ Task<> Execution::Persist() {
       co_await services.replies->Keep(compound_.call.peer.loop, *replies_, use.slot, kept, compound_.lasting);
   if (done) co_return;
   log::error("the reply of a persistent session cannot be kept: the session ends");
-  services.state.Run([&](StateTables& state) { state.clients.LosePersistence(use.session); });
+  services.state.Run([&](StateTables& state) { state.sessions.LosePersistence(use.session); });
 }
 
 void Execution::Finish() {
@@ -286,7 +286,7 @@ void Execution::Finish() {
   std::optional<xdr::Message> reply;
   if (compound_.keeps_reply) reply = results_.Copy();
   compound_.services.state.Run([&](StateTables& state) {
-    state.clients.FinishRequest(use.session, use.slot, use.sequence, std::move(reply), compound_.now());
+    state.sessions.FinishRequest(use.session, use.slot, use.sequence, std::move(reply), compound_.now());
   });
 }
 

@@ -27,14 +27,13 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
 
 // RFC 7530 §16.33
 SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& arguments) {
-  const Clients::SetClientId asked{.verifier = arguments.client.verifier,
+  const SetClientIdRequest asked{.verifier = arguments.client.verifier,
                                    .id = AsText(arguments.client.id.bytes()),
                                    .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call),
                                    .address = compound.call.peer.address.address()};
   return compound.services.state.Run([&](StateTables& state) {
-    const auto has_state = [&](ClientId id) { return state.files.HasState(id); };
-    const auto set = state.clients.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),
-                                       compound.now(), has_state);
+    const auto set = state.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),
+                                       compound.now());
     // Where the other client listens is nobody's business: the address that may be given here stays empty.
     if (!set) return SETCLIENTID4res(set.error());
     return SETCLIENTID4res(NFS4_OK,
@@ -46,12 +45,7 @@ SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& argument
 SETCLIENTID_CONFIRM4res ConfirmClientId(Compound& compound, const SETCLIENTID_CONFIRM4args& arguments) {
   const ClientId id(arguments.clientid);
   const nfsstat4 status = compound.services.state.Run([&](StateTables& state) {
-    const auto has_state = [&](ClientId client) { return state.files.HasState(client); };
-    const auto gone = state.clients.Confirm(id, arguments.setclientid_confirm, Principal::Of(compound.call.credential),
-                                            compound.now(), has_state);
-    if (!gone) return gone.error();
-    if (*gone) state.ForgetHoldings(**gone, Ending::kExpired, compound.now());
-    return NFS4_OK;
+    return state.Confirm(id, arguments.setclientid_confirm, Principal::Of(compound.call.credential), compound.now());
   });
   if (status != NFS4_OK) return {status};
   compound.services.callbacks.Probe(id);

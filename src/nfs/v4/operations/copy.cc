@@ -125,7 +125,7 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   if (!source || !target) co_return std::nullopt;
   FileUses uses;
   const auto stateid = compound.services.state.Run([&](StateTables& state) -> std::optional<stateid4> {
-    if (!state.clients.CanCall(client)) return std::nullopt;
+    if (!state.sessions.CanCall(client)) return std::nullopt;
     const auto started = state.offloads.Start(client, to.handle(), compound.services.random(), compound.now());
     if (started) uses.Begin(compound.services.state, state, to.name());
     return started;

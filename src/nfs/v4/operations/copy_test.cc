@@ -147,7 +147,7 @@ class OffloadTest : public CopyTest {
     const SessionId session = Client().session();
     const auto channel = std::make_shared<TestBackChannel>(server.buffers);
     EXPECT_TRUE(server.state.Run(
-        [&](StateTables& state) { return state.clients.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
+        [&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
   }
   static constexpr uint64_t kSize = 100 << 20;
   stateid4 StartCopy(const nfs_fh4& from, const nfs_fh4& to) {

@@ -71,7 +71,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
 
   co_return compound.services.state.Run([&](StateTables& state) {
     if (const nfsstat4 status = state.clients.CheckNew(client); status != NFS4_OK) return WANT_DELEGATION4res(status);
-    request.facts.can_call_back = state.clients.CanCall(client);
+    request.facts.can_call_back = state.sessions.CanCall(client);
     return WANT_DELEGATION4res(NFS4_OK, state.files.Delegate(request, compound.now()));
   });
 }
@@ -95,7 +95,7 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
     if (!state.files.MayReclaimDelegation(client, file.name(), write)) {
       return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
     }
-    const bool may_stay = state.clients.CanCall(client) && compound.services.settings.delegations;
+    const bool may_stay = state.sessions.CanCall(client) && compound.services.settings.delegations;
     return WANT_DELEGATION4res(
         NFS4_OK, state.files.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
                                                Principal::Of(compound.call.credential), compound.now()));

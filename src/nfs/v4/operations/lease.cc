@@ -37,8 +37,7 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
   services.state.Run([&](StateTables& state) {
     if (!removed) return state.clients.Reprieve(client);
     if (seen_by_programs) state.clients.grace().Forget(*seen_by_programs);
-    state.ForgetHoldings(client, Ending::kExpired, services.clock.Now());
-    state.clients.Remove(client);
+    state.End(client, services.clock.Now());
   });
   co_return removed;
 }
@@ -46,7 +45,7 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
 Task<bool> MakeRoomForState(const Services& services, Loop* loop) {
   const auto silent = services.state.Run([&](StateTables& state) -> std::optional<ClientId> {
     if (!state.files.IsFull()) return std::nullopt;
-    return state.clients.LongestSilent(services.clock.Now(), [&](ClientId id) { return state.files.HasState(id); });
+    return state.LongestSilent(services.clock.Now());
   });
   if (!silent) co_return false;
   co_return co_await ForgetExpired(services, loop, *silent);
@@ -58,7 +57,7 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
   if (!due) co_return;
   // Those whose RECLAIM_COMPLETE could not be recorded: EndGrace() would drop the old record, and they hold something.
   const auto holders = services.state.Run([&](StateTables& state) {
-    return state.clients.Unrecorded([&](ClientId id) { return state.files.HasState(id); });
+    return state.Unrecorded();
   });
   for (const ClientId holder : holders) {
     const nfs4::nfsstat4 recorded = co_await RecordClient(services, loop, holder);
@@ -75,13 +74,9 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   std::vector<ClientId> over;
   std::vector<std::shared_ptr<SessionReplies>> ended;
   services.state.Run([&](StateTables& state) {
-    // RFC 8881 §8.4.3: what a silent client holds may stay until somebody wants it. Local programs do not ask the server before they lock, so
-    // what they see goes as soon as the lease is over. It is not taken again when the client comes back: a program may have had it
-    // meanwhile, and the kernel does not tell.
-    const auto may_stay = [&](ClientId id) { return state.files.HasState(id) && !state.files.HasLocalLocks(id); };
-    over = state.clients.Sweep(services.clock.Now(), may_stay);
-    ended = state.clients.TakeEnded(services.clock.Now());
-    state.slot_recalls = state.clients.BalanceSlots(services.clock.Now());
+    over = state.Sweep(services.clock.Now());
+    ended = state.sessions.TakeEnded(services.clock.Now());
+    state.slot_recalls = state.sessions.BalanceSlots(services.clock.Now());
   });
   if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);

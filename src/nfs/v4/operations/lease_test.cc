@@ -110,7 +110,7 @@ TEST_F(SlotRecallTest, SlotsAreRecalledWhereMemoryIsShort) {
   const SessionId session = Client().session();
   const auto channel = std::make_shared<TestBackChannel>(server.buffers);
   EXPECT_TRUE(
-      server.state.Run([&](StateTables& state) { return state.clients.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
+      server.state.Run([&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
   EXPECT_EQ(server.Run(2, Client().Sequence(true), PutRoot()).status, NFS4_OK);
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_THAT(server.callbacks.slots, testing::ElementsAre(std::pair(session, SlotId(1))));

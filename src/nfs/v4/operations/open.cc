@@ -168,7 +168,7 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 }
 
 open_delegation4 OpenRequest::Delegate(StateTables& state, Files::DelegationRequest request) const {
-  request.facts.can_call_back = state.clients.CanCall(client_);
+  request.facts.can_call_back = state.sessions.CanCall(client_);
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
     return state.files.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
@@ -206,7 +206,7 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, co
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
   compound_.services.state.Run([&](StateTables& state) {
-    if (compound_.minor_version > 0 && state.clients.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
+    if (compound_.minor_version > 0 && state.sessions.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was forgotten meanwhile is given nothing more; it will find out.
     if (state.clients.Find(client_)) delegation = Delegate(state, request);
   });

@@ -76,17 +76,15 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   const auto protection = ProtectionOf(arguments.eia_state_protect, sender);
   if (!protection) return EXCHANGE_ID4res(protection.error());
   const Settings& settings = compound.services.settings;
-  const Clients::ExchangeId asked{.verifier = arguments.eia_clientowner.co_verifier,
+  const ExchangeIdRequest asked{.verifier = arguments.eia_clientowner.co_verifier,
                                   .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
                                   .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
                                   .minor_version = compound.minor_version,
                                   .protection = *protection};
   return compound.services.state.Run([&](StateTables& state) {
-    const auto has_state = [&](ClientId id) { return state.files.HasState(id); };
-    const auto exchanged = state.clients.Exchange(asked, sender, compound.now(), has_state);
+    const auto exchanged = state.Exchange(asked, sender, compound.now());
     if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
-    if (exchanged->gone) {
-      state.ForgetHoldings(*exchanged->gone, Ending::kExpired, compound.now());
+    if (exchanged->replaces) {
       compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.minor_version, asked.owner));
     }
     EXCHANGE_ID4resok result{
@@ -115,7 +113,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   auto credential = CallbackCredential(arguments.csa_sec_parms, compound.call.credential);
   if (!credential) co_return CREATE_SESSION4res(credential.error());
 
-  Clients::CreateSession asked{.client = ClientId(arguments.csa_clientid),
+  Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),
                                .sequence = SequenceId(arguments.csa_sequence),
                                .minor_version = compound.minor_version,
                                .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
@@ -125,11 +123,10 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
                                .callback_program = arguments.csa_cb_program,
                                .callback_credential = *std::move(credential)};
   const ClientId client = asked.client;
-  Clients::CreateSessionResult created;
+  Sessions::CreateResult created;
   services.state.Run([&](StateTables& state) {
-    created = state.clients.Create(std::move(asked), SessionConnection::Of(compound.call.peer),
+    created = state.CreateSession(std::move(asked), SessionConnection::Of(compound.call.peer),
                                    Sender::Of(compound.call.credential), services.random(), compound.now());
-    if (created.gone) state.ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
   });
   if (created.has_back_channel) {
     services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
@@ -138,13 +135,13 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   // RFC 8881 §18.36.3: where its replies cannot be kept, the session is made all the same, and the flag not set.
   auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
   co_return services.state.Run(
-      [&](StateTables& state) { return state.clients.FinishCreate(client, created.session, std::move(replies)); });
+      [&](StateTables& state) { return state.sessions.FinishCreate(client, created.session, std::move(replies)); });
 }
 
 // RFC 8881 §18.34
 BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
   const auto bound = compound.services.state.Run([&](StateTables& state) {
-    return state.clients.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer), arguments.bctsa_dir,
+    return state.sessions.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer), arguments.bctsa_dir,
                               Sender::Of(compound.call.credential));
   });
   if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
@@ -165,7 +162,7 @@ BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL
   auto credential = CallbackCredential(arguments.bca_sec_parms, caller);
   if (!credential) return {credential.error()};
   return {compound.services.state.Run([&](StateTables& state) {
-    return state.clients.ControlBackChannel(compound.slot->session, arguments.bca_cb_program, *std::move(credential),
+    return state.sessions.ControlBackChannel(compound.slot->session, arguments.bca_cb_program, *std::move(credential),
                                             Sender::Of(caller));
   })};
 }
@@ -175,7 +172,7 @@ DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4arg
   const bool own = compound.slot && compound.slot->session == arguments.dsa_sessionid;
   if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
   return {compound.services.state.Run([&](StateTables& state) {
-    return state.clients.DestroySession(arguments.dsa_sessionid, compound.call.peer.connection,
+    return state.sessions.Destroy(arguments.dsa_sessionid, compound.call.peer.connection,
                                         Sender::Of(compound.call.credential));
   })};
 }
@@ -184,10 +181,8 @@ DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4arg
 DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const DESTROY_CLIENTID4args& arguments) {
   const ClientId id(arguments.dca_clientid);
   return compound.services.state.Run([&](StateTables& state) -> DESTROY_CLIENTID4res {
-    const auto has_state = [&](ClientId client) { return state.files.HasState(client); };
-    const auto destroyed = state.clients.Destroy(id, Sender::Of(compound.call.credential), compound.now(), has_state);
+    const auto destroyed = state.Destroy(id, Sender::Of(compound.call.credential), compound.now());
     if (!destroyed) return {destroyed.error()};
-    state.ForgetHoldings(id, Ending::kExpired, compound.now());
     if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
     return {NFS4_OK};
   });

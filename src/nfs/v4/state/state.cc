@@ -12,13 +12,8 @@ thread_local const State* locked_here = nullptr;
 
 }  // namespace
 
-Owed StateTables::TakeOwed() {
-  auto [recalls, notices] = files.TakeOutgoing();
-  return {std::move(recalls), std::move(notices), std::exchange(slot_recalls, {})};
-}
-
-State::State(StateTables tables)
-    : tables_(std::move(tables)), write_held_(tables_.files.write_held()), claims_(tables_.claims()) {}
+State::State(StateTables::Beginning beginning)
+    : tables_(std::move(beginning)), write_held_(tables_.files.write_held()), claims_(tables_.claims()) {}
 
 State::Visit::Visit(State& state, Owed& owed)
     : state_(state),

@@ -12,40 +12,15 @@
 #include <mutex>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "nfs/v4/state/clients/clients.h"
-#include "nfs/v4/state/files/files.h"
-#include "nfs/v4/state/offloads.h"
 #include "nfs/v4/state/owed.h"
+#include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
 
-struct StateTables {
-  Clients clients;                            // clients, their leases and sessions
-  Files files;                                // opens, locks and delegations, by file
-  Offloads offloads = {};                     // asynchronous copies
-  std::vector<SlotRecall> slot_recalls = {};  // to be sent
-
-  // The number of claims that a request without a stateid may conflict with. During grace, assume that a conflicting claim may exist.
-  size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
-
-  // Describes the first inconsistency between or within the tables; returns null if there is none (consistency.cc).
-  const char* FindInconsistency() const;
-
-  // Forgets all state that a client holds. The client itself stays in `clients`.
-  void ForgetHoldings(ClientId client, Ending ending, TimePoint now) {
-    files.ForgetClient(client, ending, now);
-    offloads.ForgetClient(client);
-  }
-
-  // Takes the notices that the tables have queued.
-  Owed TakeOwed();
-};
-
 class State {
  public:
-  explicit State(StateTables tables);
+  explicit State(StateTables::Beginning beginning);
 
   // From now on, `notices` sends what is owed. It outlives all calls of Run(). Call this before any other thread uses the state. Without it,
   // notices stay queued in the tables.

@@ -37,7 +37,7 @@ class StateTest : public testing::Test {
   }
 
   Settings settings_;
-  State state_{StateTables{Clients(settings_, 7), Files(7, {}, {})}};
+  State state_{{.settings = settings_, .instance = 7}};
   RecordedNotices notices_{state_};
 };
 
