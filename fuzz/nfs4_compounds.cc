@@ -111,7 +111,7 @@ class Server {
       AddOne(input);
     }
     const COMPOUND4res results = Run();
-    if (const char* wrong = run_->state.Lock()->FindInconsistency()) Die(wrong);
+    if (const char* wrong = run_->state.Run([&](StateTables& state) { return state.FindInconsistency(); })) Die(wrong);
     const bool lost =
         in_session && !results.resarray.empty() && results.resarray[0].opsequence().sr_status() != NFS4_OK;
     for (const nfs_resop4& result : results.resarray) Remember(result);
@@ -125,9 +125,12 @@ class Server {
   struct Running {
     Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> saved,
             TimePoint now)
-        : state(StateTables{Clients(settings, restart.instance, Grace(restart, settings.grace, now),
-                                    DeadSessions(std::move(saved), settings.lease, now)),
-                            Files(restart.instance, SipKey{1, 2}, Files::Limits{.lease = settings.lease})}) {}
+        : state({.settings = settings,
+                 .instance = restart.instance,
+                 .secret = SipKey{1, 2},
+                 .limits = {.lease = settings.lease},
+                 .grace = Grace(restart, settings.grace, now),
+                 .dead_sessions = DeadSessions(std::move(saved), settings.lease, now)}) {}
     State state;
     std::optional<Program> program;
     std::optional<nfs::CalledBy> called_by;
@@ -137,6 +140,7 @@ class Server {
   void Start() {
     const auto restart = store_->Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
     run_ = std::make_unique<Running>(settings_, *restart, reply_store_.Load(), clock_.now);
+    run_->state.SendBy(callbacks_);
     run_->program.emplace(MakeServices());
     run_->called_by.emplace(*run_->program, secured_);
     run_->dispatcher.Add(*run_->called_by);
@@ -220,7 +224,7 @@ class Server {
     const CREATE_SESSION4res& created = results.resarray.at(0).opcreate_session();
     if (!created.is_csr_resok4()) return false;
     sessions_[client_] = created.csr_resok4().csr_sessionid;
-    if (run_->state.Lock()->clients.InGrace()) return true;
+    if (run_->state.Run([&](StateTables& state) { return state.clients.InGrace(); })) return true;
     Begin(2, 2);
     AddSequence(true);
     Add(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{});

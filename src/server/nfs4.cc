@@ -23,14 +23,16 @@ nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const Time
   return {settings.domain, nfs::v4::IdentityDatabase::OfSystem(), clock, &pool};
 }
 
-nfs::v4::StateTables MakeTables(const nfs::v4::Settings& settings, const nfs::v4::RecoveryStore::Restart& restart,
+nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings, const nfs::v4::RecoveryStore::Restart& restart,
                                 nfs::v4::ReplyStore& replies, TimePoint now) {
   // As long as its client could still have come back, had the server not started again.
   const Duration patience = std::max(settings.lease, restart.last_lease);
-  return {.clients = nfs::v4::Clients(settings, restart.instance, nfs::v4::Grace(restart, settings.grace, now),
-                                      nfs::v4::DeadSessions(replies.Load(), patience, now)),
-          .files = nfs::v4::Files(restart.instance, SipKey{nfs::v4::SystemRandom(), nfs::v4::SystemRandom()},
-                                  nfs::v4::Files::Limits{.lease = settings.lease})};
+  return {.settings = settings,
+          .instance = restart.instance,
+          .secret = SipKey{nfs::v4::SystemRandom(), nfs::v4::SystemRandom()},
+          .limits = {.lease = settings.lease},
+          .grace = nfs::v4::Grace(restart, settings.grace, now),
+          .dead_sessions = nfs::v4::DeadSessions(replies.Load(), patience, now)};
 }
 
 // What tells this server from all others, whatever its addresses (RFC 8881 §2.10.4): made up once, and kept.
@@ -94,13 +96,15 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       owners_(MakeOwnerNames(settings_, home_, surroundings.pool)),
       reply_store_(std::move(memory.replies)),
       replies_(*reply_store_, &surroundings.pool),
-      state_(MakeTables(settings_, memory.restart, *reply_store_, home_.Now())),
+      state_(BeginTables(settings_, memory.restart, *reply_store_, home_.Now())),
       recovery_(std::move(memory.clients)),
       caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_, settings_.callback_limit()),
               {.patience = settings_.lease}),
       program_(MakeServices()),
       claims_(MakeServices()),
-      timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {}
+      timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {
+  state_.SendBy(caller_);
+}
 
 nfs::v4::Services Nfs4::MakeServices() {
   return {.names = *names_,

@@ -38,16 +38,20 @@ Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, N
       services_(MakeServices(persistent)),
       timer_(world.MakeTimer([this] { KeepLeases(); })) {
   entropy = &world.random();
+  state_.SendBy(callbacks_);
   timer_->ExpireAfter(std::chrono::seconds(1));
 }
 
-nfs::v4::StateTables Nfs4Service::MakeTables() {
+nfs::v4::StateTables::Beginning Nfs4Service::BeginTables() {
   const auto restart = memory_.clients.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
   assert(restart);
   const TimePoint now = world_.Now();
-  return {.clients = nfs::v4::Clients(settings_, restart->instance, nfs::v4::Grace(*restart, settings_.grace, now),
-                                      nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now)),
-          .files = nfs::v4::Files(restart->instance, SipKey{1, 2}, nfs::v4::Files::Limits{.lease = settings_.lease})};
+  return {.settings = settings_,
+          .instance = restart->instance,
+          .secret = SipKey{1, 2},
+          .limits = {.lease = settings_.lease},
+          .grace = nfs::v4::Grace(*restart, settings_.grace, now),
+          .dead_sessions = nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now)};
 }
 
 nfs::v4::Services Nfs4Service::MakeServices(bool persistent) {
@@ -68,7 +72,9 @@ void Nfs4Service::KeepLeases() {
 }
 
 size_t Nfs4Service::CountForgottenReplies() {
-  for (const auto& ended : state_.Lock()->clients.TakeEnded(world_.Now() + 2 * settings_.lease)) ended->Remove();
+  const auto ended = state_.Run(
+      [&](nfs::v4::StateTables& state) { return state.sessions.TakeEnded(world_.Now() + 2 * settings_.lease); });
+  for (const auto& session : ended) session->Remove();
   return memory_.replies.Load().size();
 }
 

@@ -28,10 +28,16 @@ class Nfs4Service {
   rpc::Program& program() { return program_; }
   const nfs::v4::Settings& settings() const { return settings_; }
   // Sessions and clients that are still known.
-  size_t sessions() { return state_.Lock()->clients.session_count(); }
-  size_t clients() { return state_.Lock()->clients.client_count(); }
+  size_t sessions() {
+    return state_.Run([&](nfs::v4::StateTables& state) { return state.sessions.session_count(); });
+  }
+  size_t clients() {
+    return state_.Run([&](nfs::v4::StateTables& state) { return state.clients.client_count(); });
+  }
   // What does not fit together in what is known; null: all does.
-  const char* FindInconsistency() { return state_.Lock()->FindInconsistency(); }
+  const char* FindInconsistency() {
+    return state_.Run([&](nfs::v4::StateTables& state) { return state.FindInconsistency(); });
+  }
   // Replies of sessions that are kept although all have ended, and those of earlier runs have had their time.
   size_t CountForgottenReplies();
 
@@ -50,7 +56,7 @@ class Nfs4Service {
                      const nfs4::offload_info4&) override {}
   };
 
-  nfs::v4::StateTables MakeTables();
+  nfs::v4::StateTables::Beginning BeginTables();
   nfs::v4::Services MakeServices(bool persistent);
   void KeepLeases();
 
@@ -65,7 +71,7 @@ class Nfs4Service {
   NoCallbacks callbacks_;
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::ReplyWriter replies_{memory_.replies};
-  nfs::v4::State state_{MakeTables()};
+  nfs::v4::State state_{BeginTables()};
   const nfs::v4::Services services_;
   nfs::v4::Program program_{services_};
   std::unique_ptr<Timer> timer_;

@@ -20,14 +20,11 @@ CallbackSender::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
 
 void CallbackSender::Probe(ClientId client) {
   Run([](CallbackSender& caller, ClientId id) -> Task<void> {
-    CallbackAddress address;
-    {
-      auto state = caller.state_.Lock();
-      const Client* known = state->clients.Find(id);
-      if (!known) co_return;
-      address = known->callback;
-    }
-    co_await caller.CallByAddress(id, std::move(address), nullptr);
+    const auto address = caller.state_.Run([&](StateTables& state) -> std::optional<CallbackAddress> {
+      const Client* known = state.clients.Find(id);
+      return known ? std::optional(known->callback) : std::nullopt;
+    });
+    if (address) co_await caller.CallByAddress(id, *address, nullptr);
   }(*this, client));
 }
 
@@ -52,7 +49,7 @@ Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, Call
       addresses_.erase(path);
     }
   }
-  state_.Lock()->clients.SetPath(client, answer ? PathState::kWorks : PathState::kDown);
+  state_.Run([&](StateTables& state) { state.clients.SetPath(client, answer ? PathState::kWorks : PathState::kDown); });
   co_return answer;
 }
 
@@ -65,10 +62,9 @@ Task<std::shared_ptr<rpc::Channel>> CallbackSender::ChannelTo(ClientId client, c
   if (!address.endpoint || stopping_) co_return nullptr;
   const auto channel = co_await connect_(*address.endpoint);
   if (!channel || stopping_) co_return nullptr;
-  {
-    auto state = state_.Lock();
-    std::erase_if(addresses_, [&](const auto& path) { return !state->clients.Has(path.first); });
-  }
+  state_.Run([&](StateTables& state) {
+    std::erase_if(addresses_, [&](const auto& path) { return !state.clients.Has(path.first); });
+  });
   addresses_.insert_or_assign(client, AddressPath{address, channel});
   co_return channel;
 }

@@ -79,12 +79,12 @@ Task<void> CallbackSender::Deliver(ClientId client, CallbackOperation operation,
 Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const CallbackOperation& operation,
                                                       TimePoint end, OnlySession only) {
   std::optional<CallbackAddress> address;
-  {
-    auto state = state_.Lock();
-    const Client* known = state->clients.Find(client);
-    if (!known) co_return std::unexpected(Failure::kNoClient);
-    if (known->minor_version == 0) address = known->callback;
-  }
+  const bool has_client = state_.Run([&](StateTables& state) {
+    const Client* known = state.clients.Find(client);
+    if (known && known->minor_version == 0) address = known->callback;
+    return known != nullptr;
+  });
+  if (!has_client) co_return std::unexpected(Failure::kNoClient);
   if (address) co_return co_await CallByAddress(client, *std::move(address), &operation);
   co_return co_await CallBySession(client, operation, end, only);
 }
@@ -104,9 +104,10 @@ Task<void> CallbackSender::DeliverRecall(ClientId client, stateid4 delegation, C
   const auto recalled = recalled_.emplace(client, delegation.other);
   if (!recalled.second) co_return;
   const auto wanted = [this, client, delegation] {
-    auto state = state_.Lock();
-    const Client* known = state->clients.Find(client);
-    return known && state->files.Test({known->minor_version, client}, delegation) == NFS4_OK;
+    return state_.Run([&](StateTables& state) {
+      const Client* known = state.clients.Find(client);
+      return known && state.files.Test({known->minor_version, client}, delegation) == NFS4_OK;
+    });
   };
   co_await Deliver(client, std::move(operation), wanted);
   recalled_.erase({client, delegation.other});
@@ -121,10 +122,11 @@ void CallbackSender::NotifyLock(ClientId client, const FileHandle& file, ConstBy
 }
 
 void CallbackSender::RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) {
-  const Clients::SlotRecall recall{client, session, target_highest};
+  const SlotRecall recall{client, session, target_highest};
   Run(Deliver(
       client, CallbackOperation::Of(OP_CB_RECALL_SLOT, CB_RECALL_SLOT4args{target_highest.value()}),
-      [this, recall] { return state_.Lock()->clients.OwesSlots(recall); }, session));
+      [this, recall] { return state_.Run([&](StateTables& state) { return state.sessions.OwesSlots(recall); }); },
+      session));
 }
 
 void CallbackSender::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,

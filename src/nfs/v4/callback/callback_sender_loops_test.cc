@@ -131,13 +131,14 @@ class CallerLoopsTest : public testing::Test {
   }
   // A client of minor version 0 that says that it listens where our listener is.
   void OpenMinorZero() {
-    auto state = state_.Lock();
-    const TimePoint now = home_.loop.Now();
-    const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
-    const auto set =
-        state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now, none_);
-    ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), now, none_));
-    client_ = set->id;
+    state_.Run([&](StateTables& state) {
+      const TimePoint now = home_.loop.Now();
+      const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
+      const auto set =
+          state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now);
+      ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), now), NFS4_OK);
+      client_ = set->id;
+    });
   }
   void OffloadDone() {
     caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}));
@@ -146,8 +147,7 @@ class CallerLoopsTest : public testing::Test {
 
   RunningLoop home_, serving_, theirs_;
   Settings settings_{};
-  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {}, {})}};
-  HasState none_ = [](ClientId) { return false; };
+  State state_{{.settings = settings_, .instance = 0x65000000}};
   CallbackService service_;
   Doorman doorman_;
   rpc::tcp::Listener listener_;
@@ -163,20 +163,19 @@ TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
   Serve(doorman_);
   Connect();
   ASSERT_TRUE(doorman_.back_channel);
-  {
-    auto state = state_.Lock();
+  state_.Run([&](StateTables& state) {
     const TimePoint now = home_.loop.Now();
-    const auto made = state->clients.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now, none_);
+    const auto made = state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now);
     client_ = made->id;
-    Clients::CreateSession asked{.client = client_,
+    Sessions::CreateRequest asked{.client = client_,
                                  .sequence = made->sequence,
                                  .back_channel = true,
                                  .fore = PlainChannel(),
                                  .back = PlainChannel(),
                                  .callback_program = 0x40000005};
     const SessionConnection connection{1, doorman_.back_channel};
-    ASSERT_EQ(state->clients.Create(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
-  }
+    ASSERT_EQ(state.CreateSession(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
+  });
   doorman_.back_channel.reset();
   OffloadDone();
   EXPECT_EQ(AskForAttributes().size, 4711u);
@@ -187,7 +186,7 @@ TEST_F(CallerLoopsTest, CallsAClientOfMinorVersionZeroOverAConnectionOfItsOwn) {
   OpenMinorZero();
   OffloadDone();
   EXPECT_EQ(AskForAttributes().size, 4711u);
-  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
 class ShortCallsTest : public CallerLoopsTest {
@@ -199,7 +198,9 @@ class ShortCallsTest : public CallerLoopsTest {
 TEST_F(ShortCallsTest, AClientOfMinorVersionZeroThatTakesTheConnectionAndSaysNothing) {
   OpenMinorZero();
   caller_.Probe(client_);
-  const auto path = [this] { return state_.Lock()->clients.Find(client_)->path; };
+  const auto path = [this] {
+    return state_.Run([&](StateTables& state) { return state.clients.Find(client_)->path; });
+  };
   const auto limit = std::chrono::steady_clock::now() + kTestPatience;
   while (path() == PathState::kUnknown && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

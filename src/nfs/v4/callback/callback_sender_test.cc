@@ -67,15 +67,16 @@ class CallbackSenderTest : public testing::Test {
   }
   // A client of minor version 1, with a session over that connection.
   void Open(const std::shared_ptr<ScriptedChannel>& channel) {
-    auto state = state_.Lock();
-    const auto made =
-        state->clients.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now(), none_);
-    client_ = made->id;
-    session_ = AddSession(*state, made->sequence, channel);
+    state_.Run([&](StateTables& state) {
+      const auto made =
+          state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now());
+      client_ = made->id;
+      session_ = AddSession(state, made->sequence, channel);
+    });
   }
   SessionId AddSession(StateTables& state, SequenceId sequence, const std::shared_ptr<ScriptedChannel>& channel) {
     const uint64_t connection = ++connections_;
-    const auto created = state.clients.Create(
+    const auto created = state.CreateSession(
         {.client = client_,
          .sequence = sequence,
          .back_channel = true,
@@ -88,32 +89,37 @@ class CallbackSenderTest : public testing::Test {
   }
   // A client of minor version 0, whose delegation is as good as that of any.
   void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
-    auto state = state_.Lock();
-    const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
-    const auto set = state->clients.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0),
-                                        ++connections_, world_.Now(), none_);
-    client_ = set->id;
-    ASSERT_TRUE(state->clients.Confirm(set->id, set->confirmation, User(0), world_.Now(), none_));
+    state_.Run([&](StateTables& state) {
+      const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
+      const auto set = state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0),
+                                         ++connections_, world_.Now());
+      client_ = set->id;
+      ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), world_.Now()), NFS4_OK);
+    });
   }
   void Bind(const std::shared_ptr<ScriptedChannel>& channel) {
-    ASSERT_TRUE(state_.Lock()->clients.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH, {}));
+    ASSERT_TRUE(state_.Run([&](StateTables& state) {
+      return state.sessions.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH, {});
+    }));
   }
   stateid4 Delegate() {
-    auto state = state_.Lock();
-    const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
-    const NamedFile file{kFile, {}};
-    const auto given =
-        state->files.Delegate({.client = client_, .file = file, .minor_version = 1, .facts = facts}, world_.Now());
-    return given.read().stateid;
+    return state_.Run([&](StateTables& state) {
+      const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
+      const NamedFile file{kFile, {}};
+      const auto given =
+          state.files.Delegate({.client = client_, .file = file, .minor_version = 1, .facts = facts}, world_.Now());
+      return given.read().stateid;
+    });
   }
-  PathState Path() { return state_.Lock()->clients.Find(client_)->path; }
+  PathState Path() {
+    return state_.Run([&](StateTables& state) { return state.clients.Find(client_)->path; });
+  }
   void OffloadDone() { caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5})); }
 
   rdma::sim::World world_{1};
   BufferPool buffers_;
   Settings settings_{};
-  State state_{StateTables{Clients(settings_, 0x65000000), Files(0x65000000, {}, {})}};
-  HasState none_ = [](ClientId) { return false; };
+  State state_{{.settings = settings_, .instance = 0x65000000}};
   uint64_t connections_ = 0;
   ClientId client_;
   SessionId session_{};
@@ -157,7 +163,7 @@ TEST_F(CallbackSenderTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) 
   first->Fail(rpc::CallError::kDisconnected);
   world_.RunFor(std::chrono::seconds(5));
   EXPECT_EQ(caller_.under_way(), 1u);
-  EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
   Bind(second);
   world_.RunFor(std::chrono::seconds(2));
   ASSERT_EQ(second->received.size(), 1u);
@@ -181,11 +187,10 @@ TEST_F(CallbackSenderTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
   const auto first = MakeChannel(Silent), second = MakeChannel(Good);
   Open(first);
   OffloadDone();
-  {
-    auto state = state_.Lock();
-    ASSERT_EQ(state->clients.DestroySession(session_, connections_, {}), NFS4_OK);
-    AddSession(*state, SequenceId(2), second);
-  }
+  state_.Run([&](StateTables& state) {
+    ASSERT_EQ(state.sessions.Destroy(session_, connections_, {}), NFS4_OK);
+    AddSession(state, SequenceId(2), second);
+  });
   first->Fail(rpc::CallError::kTimedOut);
   world_.RunFor(std::chrono::seconds(3));
   ASSERT_EQ(second->received.size(), 1u);
@@ -271,11 +276,12 @@ TEST_F(CallbackSenderTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
   const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
   Open(channel);
   const auto request = [&](uint32_t sequence) {
-    auto state = state_.Lock();
-    const SEQUENCE4args arguments{session_, sequence, 1, 1, false};
-    ASSERT_TRUE(
-        state->clients.StartRequest(arguments, {.size = 200, .operations = 3}, {connections_, channel}, world_.Now()));
-    state->clients.FinishRequest(session_, SlotId(1), SequenceId(sequence), {}, world_.Now());
+    state_.Run([&](StateTables& state) {
+      const SEQUENCE4args arguments{session_, sequence, 1, 1, false};
+      ASSERT_TRUE(
+          state.sessions.StartRequest(arguments, {.size = 200, .operations = 3}, {connections_, channel}, world_.Now()));
+      state.sessions.FinishRequest(session_, SlotId(1), SequenceId(sequence), {}, world_.Now());
+    });
   };
   request(1);
   caller_.Recall(client_, Delegate(), kFile, RequestName{session_, SlotId(1), SequenceId(1)});
@@ -300,10 +306,7 @@ TEST_F(CallbackSenderTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
   caller_.Recall(client_, delegation, kFile, std::nullopt);
   world_.RunFor(std::chrono::seconds(10));
   EXPECT_EQ(caller_.under_way(), 1u);
-  {
-    auto state = state_.Lock();
-    state->files.ForgetClient(client_, Ending::kReleased, world_.Now());
-  }
+  state_.Run([&](StateTables& state) { state.files.ForgetClient(client_, Ending::kReleased, world_.Now()); });
   world_.RunFor(std::chrono::seconds(2));
   EXPECT_EQ(caller_.under_way(), 0u);
 }
@@ -328,19 +331,18 @@ TEST_F(CallbackSenderTest, WhatIsNotHeldIsNotRecalled) {
 TEST_F(CallbackSenderTest, SlotsAreRecalledInTheirSession) {
   const auto first = MakeChannel(Good), second = MakeChannel(Good);
   Open(first);
-  std::vector<Clients::SlotRecall> recalls;
-  {
-    auto state = state_.Lock();
-    AddSession(*state, SequenceId(2), second);
+  std::vector<SlotRecall> recalls;
+  state_.Run([&](StateTables& state) {
+    AddSession(state, SequenceId(2), second);
     settings_.max_kept_octets = 0;
     settings_.max_slots = 8;
     const auto octets = xdr::Message::Whole(Slice::Borrowed(AsBytes("kept")));
     const SEQUENCE4args request{
         .sa_sessionid = session_, .sa_sequenceid = 1, .sa_slotid = 0, .sa_highest_slotid = 0, .sa_cachethis = true};
-    ASSERT_TRUE(state->clients.StartRequest(request, {}, {}, world_.Now()));
-    state->clients.FinishRequest(session_, SlotId(0), SequenceId(1), octets, world_.Now());
-    recalls = state->clients.BalanceSlots(world_.Now());
-  }
+    ASSERT_TRUE(state.sessions.StartRequest(request, {}, {}, world_.Now()));
+    state.sessions.FinishRequest(session_, SlotId(0), SequenceId(1), octets, world_.Now());
+    recalls = state.sessions.BalanceSlots(world_.Now());
+  });
   ASSERT_EQ(recalls.size(), 2u);
   caller_.RecallSlots(client_, recalls[1].session, recalls[1].target_highest);
   ASSERT_EQ(second->received.size(), 1u);
@@ -433,7 +435,7 @@ TEST_F(CallbackSenderTest, AConnectionOfTheBackchannelIsProbed) {
   EXPECT_EQ(channel->received[0].header.procedure, 0u);
   EXPECT_EQ(channel->received[0].header.credential.flavor, rpc::AuthFlavor::AUTH_SYS);
   EXPECT_EQ(caller_.under_way(), 0u);
-  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
 // It uses no slot, and nobody waits for it.
@@ -453,11 +455,11 @@ TEST_F(CallbackSenderTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   caller_.ProbeSession(session_, channel);
-  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
   channel->Fail(rpc::CallError::kTimedOut);
-  EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
   Bind(channel);
-  EXPECT_TRUE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
 TEST_F(CallbackSenderTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver) {
@@ -465,7 +467,7 @@ TEST_F(CallbackSenderTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver)
       MakeChannel([](const ReceivedCallback&) { return CallbackReply{.accepted = rpc::AcceptStatus::PROG_UNAVAIL}; });
   Open(channel);
   caller_.ProbeSession(session_, channel);
-  EXPECT_FALSE(state_.Lock()->clients.CanCall(client_));
+  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
 TEST_F(CallbackSenderTest, AConnectionThatIsBeingProbedIsNotProbedAgain) {
@@ -487,7 +489,8 @@ TEST_F(CallbackSenderTest, ProbesLeaveRoomForCalls) {
 TEST_F(CallbackSenderTest, ASessionThatHasGoneIsNotProbed) {
   const auto channel = MakeChannel(Good);
   Open(channel);
-  ASSERT_EQ(state_.Lock()->clients.DestroySession(session_, connections_, {}), NFS4_OK);
+  ASSERT_EQ(state_.Run([&](StateTables& state) { return state.sessions.Destroy(session_, connections_, {}); }),
+            NFS4_OK);
   caller_.ProbeSession(session_, channel);
   EXPECT_TRUE(channel->received.empty());
 }

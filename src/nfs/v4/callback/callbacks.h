@@ -9,6 +9,7 @@
 #include "base/loop.h"
 #include "base/task.h"
 #include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/owed.h"
 #include "protocol/nfs4_callback.h"
 #include "rpc/transport.h"
 
@@ -19,13 +20,11 @@ struct HolderAttributes {
   std::optional<uint64_t> size;
 };
 
-// All methods may be called on any thread, and none while State is locked.
-class Callbacks {
+// All methods may be called on any thread, but not within State::Run().
+class Callbacks : public Notices {
  public:
-  virtual ~Callbacks() = default;
-
   // Minor version 0, when a client has said where it is to be called: whether it is there (CB_NULL). Returns at once; what comes
-  // of it is Clients::CanCall().
+  // of it is Sessions::CanCall().
   virtual void Probe(ClientId /*client*/) {}
 
   // Minor version 1 and later, when a client has given a connection to its session's backchannel: whether it answers there
@@ -52,6 +51,13 @@ class Callbacks {
   // CB_OFFLOAD (RFC 7862 §16.1): an asynchronous COPY is done. Returns at once.
   virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                            const nfs4::offload_info4& information) = 0;
+
+  // Notices: what State found to be due.
+  void Send(const Owed& owed) final {
+    for (const auto& recall : owed.recalls) Recall(recall.client, recall.stateid, recall.file, recall.given_by);
+    for (const auto& notice : owed.notices) NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
+    for (const auto& recall : owed.slot_recalls) RecallSlots(recall.client, recall.session, recall.target_highest);
+  }
 };
 
 }  // namespace penstock::nfs::v4

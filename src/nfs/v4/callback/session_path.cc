@@ -47,13 +47,13 @@ Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::
   const Way way(session, channel.get());
   const auto probed = probed_.insert(way);
   if (!probed.second) co_return;
-  const auto called_as = state_.Lock()->clients.FindCallbackProgram(session);
+  const auto called_as = state_.Run([&](StateTables& state) { return state.sessions.FindCallbackProgram(session); });
   if (called_as) {
     const CallbackCall call{.program = called_as->number, .credential = called_as->credential.auth()};
     if (channel->loop()) co_await SwitchTo(*channel->loop());
     const auto answer = co_await CallOver(*channel, call);
     if (home_) co_await SwitchTo(*home_);
-    if (!answer) state_.Lock()->clients.SuspectChannel(session, *channel);
+    if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(session, *channel); });
   }
   probed_.erase(way);
 }
@@ -61,13 +61,12 @@ Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::
 Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, const CallbackOperation& operation,
                                                            TimePoint end, OnlySession only) {
   bool early = false;
-  const auto started = [&] {
-    auto state = state_.Lock();
-    early = operation.refers_to && !state->clients.HasSeenReply(*operation.refers_to);
-    return state->clients.StartCallback(client, only);
-  }();
+  const auto started = state_.Run([&](StateTables& state) {
+    early = operation.refers_to && !state.sessions.HasSeenReply(*operation.refers_to);
+    return state.sessions.StartCallback(client, only);
+  });
   if (!started) {
-    using enum Clients::NoCallback;
+    using enum Sessions::NoCallback;
     co_return std::unexpected(started.error() == kNoClient ? Failure::kNoClient
                               : started.error() == kBusy   ? Failure::kBusy
                                                            : Failure::kNoPath);
@@ -83,7 +82,9 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
                                                  .csa_referring_call_lists = {}},
                     .operation = &operation};
   if (early) call.sequence->csa_referring_call_lists.push_back(ReferringTo(*operation.refers_to));
-  const auto finish = [&](Fate fate) { state_.Lock()->clients.FinishCallback(*started, fate); };
+  const auto finish = [&](Fate fate) {
+    state_.Run([&](StateTables& state) { state.sessions.FinishCallback(*started, fate); });
+  };
 
   std::shared_ptr<rpc::BackChannel> channel = started->channel;
   while (channel) {
@@ -107,7 +108,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
       co_return std::unexpected(Failure::kRefused);
     }
     // NFS4ERR_DELAY: not now, but on the same slot. No answer: the connection is to be replaced.
-    if (!answer) state_.Lock()->clients.SuspectChannel(started->session, *channel);
+    if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(started->session, *channel); });
     if (answer) co_await Pause(options_.again);
     channel = co_await NextChannel(started->session, end);
   }
@@ -118,11 +119,13 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
 // Null where the session has gone, or nobody waits any more.
 Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextChannel(const SessionId& session, TimePoint end) {
   while (!IsOver(end)) {
-    {
-      auto state = state_.Lock();
-      if (!state->clients.HasSession(session)) break;
-      if (auto channel = state->clients.CallbackChannel(session)) co_return channel;
-    }
+    bool has_session = false;
+    auto channel = state_.Run([&](StateTables& state) {
+      has_session = state.sessions.Has(session);
+      return has_session ? state.sessions.CallbackChannel(session) : nullptr;
+    });
+    if (!has_session) break;
+    if (channel) co_return channel;
     co_await Pause(options_.again);
   }
   co_return nullptr;

@@ -16,18 +16,19 @@ class FileUses {
   FileUses& operator=(FileUses&&) = delete;
   ~FileUses() { End(); }
 
-  // With the tables of `state`, which is locked.
+  // Within state.Run(), with the tables that it passes.
   void Begin(State& state, StateTables& tables, const NamedFile& file) {
     state_ = &state;
     tables.files.BeginChange(file);
     files_.push_back(file);
   }
   bool empty() const { return files_.empty(); }
-  // All of them. The state is not locked.
+  // Ends all uses. Not within State::Run().
   void End() {
     if (files_.empty()) return;
-    auto state = state_->Lock();
-    for (const NamedFile& file : files_) state->files.EndChange(file);
+    state_->Run([this](StateTables& state) {
+      for (const NamedFile& file : files_) state.files.EndChange(file);
+    });
     files_.clear();
   }
 

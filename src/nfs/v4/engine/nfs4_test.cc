@@ -46,8 +46,12 @@ std::vector<std::string> TestRecoveryStore::Reclaimers() {
 Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32_t instance, Files::Limits limits)
     : settings(std::move(chosen)),
       reply_store(std::move(kept)),
-      state(StateTables{Clients(settings, instance, {}, DeadSessions(reply_store->Load(), settings.lease, clock.now)),
-                        Files(instance, SipKey{1, 2}, (limits.lease = settings.lease, limits))}) {
+      state({.settings = settings,
+             .instance = instance,
+             .secret = SipKey{1, 2},
+             .limits = (limits.lease = settings.lease, limits),
+             .dead_sessions = DeadSessions(reply_store->Load(), settings.lease, clock.now)}) {
+  state.SendBy(callbacks);
   peer.address = {asio::ip::make_address("192.0.2.1"), 700};
   peer.buffers = &buffers;
   peer.connection = 1;
@@ -133,10 +137,10 @@ Services Nfs4Server::MakeServices() {
 }
 
 SessionClient::SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version, uint32_t session_flags,
-                             const state_protect4_a& protection)
+                             const state_protect4_a& protection, const verifier4& verifier)
     : server_(server), minor_version_(minor_version) {
   const EXCHANGE_ID4args who{
-      .eia_clientowner = {.co_verifier = {}, .co_ownerid = decltype(client_owner4::co_ownerid)(AsBytes(owner))},
+      .eia_clientowner = {.co_verifier = verifier, .co_ownerid = decltype(client_owner4::co_ownerid)(AsBytes(owner))},
       .eia_flags = 0,
       .eia_state_protect = protection,
       .eia_client_impl_id = {}};

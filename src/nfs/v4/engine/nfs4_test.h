@@ -265,7 +265,7 @@ class Nfs4Server {
 class SessionClient {
  public:
   SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version = 2, uint32_t session_flags = 0,
-                const state_protect4_a& protection = state_protect4_a(SP4_NONE));
+                const state_protect4_a& protection = state_protect4_a(SP4_NONE), const verifier4& verifier = {});
 
   // The next SEQUENCE of slot zero.
   Sent<SEQUENCE4args> Sequence(bool keep = false);

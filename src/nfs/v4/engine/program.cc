@@ -111,7 +111,7 @@ class Execution {
   size_t RoomWithin(size_t reply) const;
   Task<nfsstat4> RunOne(uint32_t index);
   nfsstat4 RunSequence();
-  Clients::RequestFacts FactsAfterSequence() const;
+  Sessions::RequestFacts FactsAfterSequence() const;
 
   Compound compound_;
   const uint32_t count_;
@@ -123,7 +123,7 @@ class Execution {
   bool replayed_ = false;
   bool changed_ = false;
   bool wrote_ = false;
-  std::shared_ptr<SessionReplies> replies_;  // see Clients::StartedRequest
+  std::shared_ptr<SessionReplies> replies_;  // see Sessions::StartedRequest
   bool reclaiming_ = false;
   uint64_t digest_ = 0;
 };
@@ -217,7 +217,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
 }
 
 // What tells this request from another of the same number, seen from behind SEQUENCE's arguments.
-Clients::RequestFacts Execution::FactsAfterSequence() const {
+Sessions::RequestFacts Execution::FactsAfterSequence() const {
   const size_t size = arguments_.flat_size();
   return {.size = size + compound_.call.call_overhead,
           .operations = count_,
@@ -232,36 +232,37 @@ nfsstat4 Execution::RunSequence() {
     xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4ERR_BADXDR));
     return NFS4ERR_BADXDR;
   }
-  const Clients::RequestFacts facts = FactsAfterSequence();
+  const Sessions::RequestFacts facts = FactsAfterSequence();
   const TimePoint now = compound_.now();
-  auto state = compound_.services.state.Lock();
-  auto started = state->clients.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
-  if (!started) {
-    xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
-    return started.error();
-  }
-  if (started->outcome == Clients::Outcome::kReplay) {
-    results_.ReplaceAll(started->reply);
-    replayed_ = true;
+  return compound_.services.state.Run([&](StateTables& state) -> nfsstat4 {
+    auto started = state.sessions.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
+    if (!started) {
+      xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
+      return started.error();
+    }
+    if (started->outcome == Sessions::Outcome::kReplay) {
+      results_.ReplaceAll(started->reply);
+      replayed_ = true;
+      return NFS4_OK;
+    }
+    if (state.files.HasRevoked(started->client)) {
+      started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+    }
+    compound_.slot = SlotUse{.client = started->client,
+                             .session = arguments.sa_sessionid,
+                             .slot = SlotId(arguments.sa_slotid),
+                             .sequence = SequenceId(arguments.sa_sequenceid),
+                             .persistent = started->replies != nullptr};
+    replies_ = std::move(started->replies);
+    reclaiming_ = started->reclaiming;
+    digest_ = facts.digest;
+    uncached_ = started->outcome == Sessions::Outcome::kUncached;
+    compound_.keeps_reply = arguments.sa_cachethis && !uncached_;
+    limit_ = RoomWithin(started->max_reply);
+    if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
+    xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
     return NFS4_OK;
-  }
-  if (state->files.HasRevoked(started->client)) {
-    started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
-  }
-  compound_.slot = SlotUse{.client = started->client,
-                           .session = arguments.sa_sessionid,
-                           .slot = SlotId(arguments.sa_slotid),
-                           .sequence = SequenceId(arguments.sa_sequenceid),
-                           .persistent = started->replies != nullptr};
-  replies_ = std::move(started->replies);
-  reclaiming_ = started->reclaiming;
-  digest_ = facts.digest;
-  uncached_ = started->outcome == Clients::Outcome::kUncached;
-  compound_.keeps_reply = arguments.sa_cachethis && !uncached_;
-  limit_ = RoomWithin(started->max_reply);
-  if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
-  xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
-  return NFS4_OK;
+  });
 }
 
 // RFC 8881 §2.10.6.5. What has been done cannot be undone where its reply cannot be kept: the client has it now, and the
@@ -276,7 +277,7 @@ Task<> Execution::Persist() {
       co_await services.replies->Keep(compound_.call.peer.loop, *replies_, use.slot, kept, compound_.lasting);
   if (done) co_return;
   log::error("the reply of a persistent session cannot be kept: the session ends");
-  services.state.Lock()->clients.LosePersistence(use.session);
+  services.state.Run([&](StateTables& state) { state.sessions.LosePersistence(use.session); });
 }
 
 void Execution::Finish() {
@@ -284,8 +285,9 @@ void Execution::Finish() {
   const SlotUse& use = *compound_.slot;
   std::optional<xdr::Message> reply;
   if (compound_.keeps_reply) reply = results_.Copy();
-  compound_.services.state.Lock()->clients.FinishRequest(use.session, use.slot, use.sequence, std::move(reply),
-                                                         compound_.now());
+  compound_.services.state.Run([&](StateTables& state) {
+    state.sessions.FinishRequest(use.session, use.slot, use.sequence, std::move(reply), compound_.now());
+  });
 }
 
 // The minor version in a COMPOUND's arguments, which stands behind its tag.

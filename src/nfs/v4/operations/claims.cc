@@ -36,7 +36,8 @@ uint64_t Claims::Mark() const { return services_.state.write_held().ended(); }
 bool Claims::IsOutdated(const NamedFile& file, uint64_t mark) const {
   const WriteHeldFiles& held = services_.state.write_held();
   const size_t hash = NamedFileHash()(file);
-  if (held.MayHave(hash) && services_.state.Lock()->files.WriteHolder(file)) return true;
+  if (held.MayHave(hash) && services_.state.Run([&](StateTables& state) { return state.files.WriteHolder(file); }))
+    return true;
   return held.MayHaveEnded(hash, mark);
 }
 

@@ -289,12 +289,14 @@ TEST_F(ClaimsTest, DenialOfASilentClientGoesAtOnce) {
 // RFC 8881 §8.4.2.1
 TEST_F(ClaimsTest, ThatMightStillBeReclaimedAreWaitedFor) {
   const RecoveryRecord absent{.owner = "absent", .principal = {}};
-  server.state.Lock()->clients.grace() = Grace({absent}, server.clock.now + std::chrono::seconds(90));
+  server.state.Run([&](StateTables& state) {
+    state.clients.grace() = Grace({absent}, server.clock.now + std::chrono::seconds(90));
+  });
   EXPECT_EQ(Read(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(Write(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(Remove(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(GetAttributes(), NFS3_OK);
-  server.state.Lock()->clients.grace().End();
+  server.state.Run([&](StateTables& state) { state.clients.grace().End(); });
   EXPECT_EQ(Read(), NFS3_OK);
 }
 

@@ -27,31 +27,27 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
 
 // RFC 7530 §16.33
 SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& arguments) {
-  const Clients::SetClientId asked{.verifier = arguments.client.verifier,
+  const SetClientIdRequest asked{.verifier = arguments.client.verifier,
                                    .id = AsText(arguments.client.id.bytes()),
                                    .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call),
                                    .address = compound.call.peer.address.address()};
-  auto state = compound.services.state.Lock();
-  const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
-  const auto set = state->clients.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),
-                                      compound.now(), has_state);
-  // Where the other client listens is nobody's business: the address that may be given here stays empty.
-  if (!set) return SETCLIENTID4res(set.error());
-  return SETCLIENTID4res(NFS4_OK,
-                         SETCLIENTID4resok{.clientid = set->id.value(), .setclientid_confirm = set->confirmation});
+  return compound.services.state.Run([&](StateTables& state) {
+    const auto set = state.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),
+                                       compound.now());
+    // Where the other client listens is nobody's business: the address that may be given here stays empty.
+    if (!set) return SETCLIENTID4res(set.error());
+    return SETCLIENTID4res(NFS4_OK,
+                           SETCLIENTID4resok{.clientid = set->id.value(), .setclientid_confirm = set->confirmation});
+  });
 }
 
 // RFC 7530 §16.34
 SETCLIENTID_CONFIRM4res ConfirmClientId(Compound& compound, const SETCLIENTID_CONFIRM4args& arguments) {
   const ClientId id(arguments.clientid);
-  {
-    auto state = compound.services.state.Lock();
-    const auto has_state = [&](ClientId client) { return state->files.HasState(client); };
-    const auto gone = state->clients.Confirm(id, arguments.setclientid_confirm, Principal::Of(compound.call.credential),
-                                             compound.now(), has_state);
-    if (!gone) return {gone.error()};
-    if (*gone) state->ForgetHoldings(**gone, Ending::kExpired, compound.now());
-  }
+  const nfsstat4 status = compound.services.state.Run([&](StateTables& state) {
+    return state.Confirm(id, arguments.setclientid_confirm, Principal::Of(compound.call.credential), compound.now());
+  });
+  if (status != NFS4_OK) return {status};
   compound.services.callbacks.Probe(id);
   return {NFS4_OK};
 }
@@ -59,16 +55,17 @@ SETCLIENTID_CONFIRM4res ConfirmClientId(Compound& compound, const SETCLIENTID_CO
 // RFC 7530 §16.28
 RENEW4res Renew(Compound& compound, const RENEW4args& arguments) {
   const ClientId id(arguments.clientid);
-  auto state = compound.services.state.Lock();
-  const Origin origin = OriginOf(compound);
-  if (const nfsstat4 status = state->clients.Check(id, origin); status != NFS4_OK) return {status};
-  const bool may =
-      origin.principal == state->clients.Find(id)->principal || state->files.HasOpenBy(id, origin.principal);
-  if (!may) return {NFS4ERR_ACCESS};
-  state->clients.Renew(id, compound.now());
-  // The lease is renewed all the same; the client is to know that its delegations are in danger.
-  const bool down = state->clients.Find(id)->path == PathState::kDown && state->files.HasDelegations(id);
-  return {down ? NFS4ERR_CB_PATH_DOWN : NFS4_OK};
+  return compound.services.state.Run([&](StateTables& state) -> RENEW4res {
+    const Origin origin = OriginOf(compound);
+    if (const nfsstat4 status = state.clients.Check(id, origin); status != NFS4_OK) return {status};
+    const bool may =
+        origin.principal == state.clients.Find(id)->principal || state.files.HasOpenBy(id, origin.principal);
+    if (!may) return {NFS4ERR_ACCESS};
+    state.clients.Renew(id, compound.now());
+    // The lease is renewed all the same; the client is to know that its delegations are in danger.
+    const bool down = state.clients.Find(id)->path == PathState::kDown && state.files.HasDelegations(id);
+    return {down ? NFS4ERR_CB_PATH_DOWN : NFS4_OK};
+  });
 }
 
 }  // namespace penstock::nfs::v4

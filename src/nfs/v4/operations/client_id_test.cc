@@ -27,7 +27,8 @@ class ClientIdTest : public Nfs4Test {
   std::optional<SocketAddress> CallbackFor(std::string_view address) {
     const auto set = Set(1, address).resok4();
     EXPECT_EQ(Confirm(set), NFS4_OK);
-    return server.state.Lock()->clients.Find(ClientId(set.clientid))->callback.endpoint;
+    return server.state.Run(
+        [&](StateTables& state) { return state.clients.Find(ClientId(set.clientid))->callback.endpoint; });
   }
 };
 
@@ -59,7 +60,7 @@ TEST_F(ClientIdTest, ClientsThatWereNeverHereAreStale) {
 
 TEST_F(ClientIdTest, AClientWhoseCallbacksAreDownAndThatHasNothingToLoseIsNotTold) {
   const uint64_t id = OpenClient();
-  server.state.Lock()->clients.SetPath(ClientId(id), PathState::kDown);
+  server.state.Run([&](StateTables& state) { state.clients.SetPath(ClientId(id), PathState::kDown); });
   EXPECT_EQ(Renew(id), NFS4_OK);
 }
 

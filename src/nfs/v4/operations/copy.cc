@@ -88,12 +88,12 @@ struct Offloaded {
   FileUses uses;  // of the target: its open may be closed before the copy ends
 };
 
-// No lock is a temporary of a coroutine's: g++ 12 loses track of those in conditions.
 bool Advance(const Services& services, const stateid4& stateid, uint64_t done) {
-  return services.state.Lock()->offloads.Advance(stateid, done);
+  return services.state.Run([&](StateTables& state) { return state.offloads.Advance(stateid, done); });
 }
 bool End(const Services& services, const stateid4& stateid, nfsstat4 result) {
-  return services.state.Lock()->offloads.End(stateid, result, services.clock.Now());
+  return services.state.Run(
+      [&](StateTables& state) { return state.offloads.End(stateid, result, services.clock.Now()); });
 }
 
 Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
@@ -111,7 +111,7 @@ Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
 // Its own coroutine: the call that began it is long answered.
 Task<void> CopyLater(Services services, Offloaded job) {
   co_await CopyToTheEnd(services, job);
-  services.state.Lock()->offloads.Leave();
+  services.state.Run([&](StateTables& state) { state.offloads.Leave(); });
 }
 
 // Begins a copy that goes on by itself. Nothing where that cannot be: nobody to tell, or too many.
@@ -123,14 +123,13 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   auto source = co_await from.file_system().Pin(from.context(), from.object());
   auto target = co_await to.file_system().Pin(to.context(), to.object());
   if (!source || !target) co_return std::nullopt;
-  std::optional<stateid4> stateid;
   FileUses uses;
-  {
-    auto state = compound.services.state.Lock();
-    if (!state->clients.CanCall(client)) co_return std::nullopt;
-    stateid = state->offloads.Start(client, to.handle(), compound.services.random(), compound.now());
-    if (stateid) uses.Begin(compound.services.state, *state, to.name());
-  }
+  const auto stateid = compound.services.state.Run([&](StateTables& state) -> std::optional<stateid4> {
+    if (!state.sessions.CanCall(client)) return std::nullopt;
+    const auto started = state.offloads.Start(client, to.handle(), compound.services.random(), compound.now());
+    if (started) uses.Begin(compound.services.state, state, to.name());
+    return started;
+  });
   if (stateid) {
     Offloaded job{from, to, range, client, *stateid, std::move(*source), std::move(*target), std::move(uses)};
     Spawn(CopyLater(compound.services, std::move(job)));
@@ -216,23 +215,28 @@ Task<CLONE4res> Clone(Compound& compound, const CLONE4args& arguments) {
 // RFC 7862 §15.9
 OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& arguments) {
   if (!compound.slot) return OFFLOAD_STATUS4res(NFS4ERR_OP_NOT_IN_SESSION);
-  const auto state = compound.services.state.Lock();
-  const auto* offload = state->offloads.Find(compound.slot->client, compound.current->handle(), arguments.osa_stateid);
-  if (!offload) return OFFLOAD_STATUS4res(NFS4ERR_BAD_STATEID);
-  return OFFLOAD_STATUS4res(NFS4_OK, OFFLOAD_STATUS4resok{.osr_count = offload->done, .osr_complete = offload->result});
+  return compound.services.state.Run([&](StateTables& state) {
+    const auto* offload = state.offloads.Find(compound.slot->client, compound.current->handle(), arguments.osa_stateid);
+    if (!offload) return OFFLOAD_STATUS4res(NFS4ERR_BAD_STATEID);
+    return OFFLOAD_STATUS4res(NFS4_OK,
+                              OFFLOAD_STATUS4resok{.osr_count = offload->done, .osr_complete = offload->result});
+  });
 }
 
 // RFC 7862 §15.8
 OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& arguments) {
   if (!compound.slot) return {NFS4ERR_OP_NOT_IN_SESSION};
-  const bool cancelled = compound.services.state.Lock()->offloads.Cancel(
-      compound.slot->client, compound.current->handle(), arguments.oca_stateid);
+  const bool cancelled = compound.services.state.Run([&](StateTables& state) {
+    return state.offloads.Cancel(compound.slot->client, compound.current->handle(), arguments.oca_stateid);
+  });
   return {cancelled ? NFS4_OK : NFS4ERR_BAD_STATEID};
 }
 
 namespace {
 
-size_t CountRunning(State& state) { return state.Lock()->offloads.running(); }
+size_t CountRunning(State& state) {
+  return state.Run([&](StateTables& state) { return state.offloads.running(); });
+}
 
 Task<> Wait(TimerService& timers, Duration duration) {
   OneShot<> over;
@@ -244,7 +248,7 @@ Task<> Wait(TimerService& timers, Duration duration) {
 }  // namespace
 
 Task<> StopCopies(State& state, TimerService& timers) {
-  state.Lock()->offloads.StopAll();
+  state.Run([&](StateTables& state) { state.offloads.StopAll(); });
   while (CountRunning(state) > 0) co_await Wait(timers, std::chrono::milliseconds(10));
 }
 

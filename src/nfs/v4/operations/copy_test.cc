@@ -146,7 +146,8 @@ class OffloadTest : public CopyTest {
   OffloadTest() {
     const SessionId session = Client().session();
     const auto channel = std::make_shared<TestBackChannel>(server.buffers);
-    EXPECT_TRUE(server.state.Lock()->clients.Bind(session, {99, channel}, CDFC4_BACK, {}));
+    EXPECT_TRUE(server.state.Run(
+        [&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
   }
   static constexpr uint64_t kSize = 100 << 20;
   stateid4 StartCopy(const nfs_fh4& from, const nfs_fh4& to) {
@@ -223,17 +224,18 @@ class ManualTimers : public TimerService {
 };
 
 TEST_F(OffloadTest, WhoeverStopsTheServerWaitsForThem) {
-  const auto running = server.state.Lock()->offloads.Start(Client().client(), {}, 1, server.clock.Now());
+  const auto running = server.state.Run(
+      [&](StateTables& state) { return state.offloads.Start(Client().client(), {}, 1, server.clock.Now()); });
   ManualTimers timers;
   bool stopped = false;
   Spawn([](State& state, ManualTimers& waiting, bool& done) -> Task<> {
     co_await StopCopies(state, waiting);
     done = true;
   }(server.state, timers, stopped));
-  EXPECT_FALSE(server.state.Lock()->offloads.Advance(*running, 1));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.offloads.Advance(*running, 1); }));
   timers.Expire();
   EXPECT_FALSE(stopped);
-  server.state.Lock()->offloads.Leave();
+  server.state.Run([&](StateTables& state) { state.offloads.Leave(); });
   timers.Expire();
   EXPECT_TRUE(stopped);
 }
@@ -243,12 +245,12 @@ TEST_F(OffloadTest, NoneGoesOnWhenTheServerEnds) {
   COPY4args arguments = Args(0, 0, 0);
   arguments.ca_synchronous = false;
   EXPECT_TRUE(CopyOk(MakeLong("from", kSize), MakeFile("to"), arguments).cr_requirements.cr_synchronous);
-  EXPECT_EQ(server.state.Lock()->offloads.running(), 0u);
+  EXPECT_EQ(server.state.Run([&](StateTables& state) { return state.offloads.running(); }), 0u);
 }
 
 TEST_F(OffloadTest, WhatHasEndedIsNotWaitedFor) {
   StartCopy(MakeLong("from", kSize), MakeFile("to"));
-  EXPECT_EQ(server.state.Lock()->offloads.running(), 0u);
+  EXPECT_EQ(server.state.Run([&](StateTables& state) { return state.offloads.running(); }), 0u);
 }
 
 class CloneTest : public CopyTest {

@@ -69,12 +69,11 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
       .asked_by = compound.request_name()};
   request.lease = co_await OpenLeaseFor(compound, request, file.object());
 
-  auto state = compound.services.state.Lock();
-  if (const nfsstat4 status = state->clients.CheckNew(client); status != NFS4_OK) {
-    co_return WANT_DELEGATION4res(status);
-  }
-  request.facts.can_call_back = state->clients.CanCall(client);
-  co_return WANT_DELEGATION4res(NFS4_OK, state->files.Delegate(request, compound.now()));
+  co_return compound.services.state.Run([&](StateTables& state) {
+    if (const nfsstat4 status = state.clients.CheckNew(client); status != NFS4_OK) return WANT_DELEGATION4res(status);
+    request.facts.can_call_back = state.sessions.CanCall(client);
+    return WANT_DELEGATION4res(NFS4_OK, state.files.Delegate(request, compound.now()));
+  });
 }
 
 Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 type) {
@@ -86,23 +85,21 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   if (rights.type != fs::FileType::kRegular) co_return WANT_DELEGATION4res(NFS4ERR_WRONG_TYPE);
   if (!rights.read || (write && !rights.write)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
   const ClientId client = compound.slot->client;
-  {
-    auto state = compound.services.state.Lock();
-    if (const nfsstat4 status = state->clients.CheckReclaim(client); status != NFS4_OK) {
-      co_return WANT_DELEGATION4res(status);
-    }
-  }
+  const nfsstat4 status =
+      compound.services.state.Run([&](StateTables& state) { return state.clients.CheckReclaim(client); });
+  if (status != NFS4_OK) co_return WANT_DELEGATION4res(status);
   const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
-  auto state = compound.services.state.Lock();
-  if (!state->files.MayReclaimDelegation(client, file.name(), write)) {
-    co_return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
-  }
-  const bool may_stay = state->clients.CanCall(client) && compound.services.settings.delegations;
-  co_return WANT_DELEGATION4res(
-      NFS4_OK, state->files.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
-                                              Principal::Of(compound.call.credential), compound.now()));
+  co_return compound.services.state.Run([&](StateTables& state) {
+    if (!state.files.MayReclaimDelegation(client, file.name(), write)) {
+      return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
+    }
+    const bool may_stay = state.sessions.CanCall(client) && compound.services.settings.delegations;
+    return WANT_DELEGATION4res(
+        NFS4_OK, state.files.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
+                                               Principal::Of(compound.call.credential), compound.now()));
+  });
 }
 
 }  // namespace
@@ -112,25 +109,26 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
   const auto id = ResolveStateId(compound, arguments.deleg_stateid);
   if (!id) return {.status = id.error()};
   const Presenter who = PresenterOf(compound);
-  auto state = compound.services.state.Lock();
-  const auto found = FindOwn<DelegationState>(compound, *state, *id, Principals::kMakers);
-  if (!found) return {.status = found.error()};
-  const nfsstat4 status = state->files.CheckSeqid(who, **found, *id);
-  if (status == NFS4_OK) state->files.Return(**found, compound.now());
-  return {.status = status};
+  return compound.services.state.Run([&](StateTables& state) -> DELEGRETURN4res {
+    const auto found = FindOwn<DelegationState>(compound, state, *id, Principals::kMakers);
+    if (!found) return {.status = found.error()};
+    const nfsstat4 status = state.files.CheckSeqid(who, **found, *id);
+    if (status == NFS4_OK) state.files.Return(**found, compound.now());
+    return {.status = status};
+  });
 }
 
 // RFC 8881 §18.5.3: not without CLAIM_DELEGATE_PREV, since delegations do not outlive their client here.
 DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& arguments) {
   if (compound.slot) {
     const Sender sender = Sender::Of(compound.call.credential);
-    auto state = compound.services.state.Lock();
-    const nfsstat4 status = state->clients.CheckProtection(compound.slot->client, OP_DELEGPURGE, sender);
+    const nfsstat4 status = compound.services.state.Run([&](StateTables& state) {
+      return state.clients.CheckProtection(compound.slot->client, OP_DELEGPURGE, sender);
+    });
     if (status != NFS4_OK) return {.status = status};
   } else {
-    auto state = compound.services.state.Lock();
-    [[maybe_unused]] const auto client =
-        ClientOf(compound, *state, arguments.clientid);  // renews its lease (RFC 7530 §9.5)
+    // Renews the lease of the client (RFC 7530 §9.5).
+    compound.services.state.Run([&](StateTables& state) { (void)ClientOf(compound, state, arguments.clientid); });
   }
   return {.status = NFS4ERR_NOTSUPP};
 }

@@ -84,9 +84,10 @@ TEST_F(NoDelegationTest, IsAskedBackAtOnceWhereItIsReclaimed) {
   const nfs_fh4 file = MakeFile("file");
   Client0 client(server, "of 4.0");
   LetCall(client);
-  server.state.Lock()->clients.grace() =
-      Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
-            server.clock.now + std::chrono::seconds(90));
+  server.state.Run([&](StateTables& state) {
+    state.clients.grace() = Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
+                                  server.clock.now + std::chrono::seconds(90));
+  });
   const auto reclaim = Opening(client.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_READ));
   const auto opened = Run0(PutFh(file), reclaim).Skip().Next<OPEN4res>();
   ASSERT_EQ(opened.status(), NFS4_OK);
@@ -306,9 +307,9 @@ TEST_F(DelegationTest, NotReturnedInTimeIsRevoked) {
   auto reply = Run(test);
   EXPECT_THAT(reply.Next<TEST_STATEID4res>().tsr_resok4().tsr_status_codes,
               testing::ElementsAre(NFS4ERR_DELEG_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_BAD_STATEID));
-  EXPECT_TRUE(server.state.Lock()->files.HasRevoked(Client().client()));
+  EXPECT_TRUE(server.state.Run([&](StateTables& state) { return state.files.HasRevoked(Client().client()); }));
   EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{id})).status, NFS4_OK);
-  EXPECT_FALSE(server.state.Lock()->files.HasRevoked(Client().client()));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.HasRevoked(Client().client()); }));
 }
 
 TEST_F(DelegationTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
@@ -363,14 +364,15 @@ class ReclaimedDelegationTest : public DelegationTest {
  protected:
   ReclaimedDelegationTest() {
     // As if the server had started just before its clients came, whom it had before.
-    auto state = server.state.Lock();
-    std::vector<RecoveryRecord> known;
-    for (const SessionClient* each : {&Client(), &Other()}) {
-      auto& record = const_cast<v4::Client&>(*state->clients.Find(each->client()));
-      record.reclaim_complete = false;
-      known.push_back({.owner = record.key(), .principal = record.principal});
-    }
-    state->clients.grace() = Grace(known, server.clock.now + std::chrono::seconds(90));
+    server.state.Run([&](StateTables& state) {
+      std::vector<RecoveryRecord> known;
+      for (const SessionClient* each : {&Client(), &Other()}) {
+        auto& record = const_cast<v4::Client&>(*state.clients.Find(each->client()));
+        record.reclaim_complete = false;
+        known.push_back({.owner = record.key(), .principal = record.principal});
+      }
+      state.clients.grace() = Grace(known, server.clock.now + std::chrono::seconds(90));
+    });
   }
   nfsstat4 Reclaim(SessionClient& client, const nfs_fh4& what, open_delegation_type4 type) {
     const uint32_t want = type == OPEN_DELEGATE_WRITE ? kWantWrite : kWantRead;
@@ -454,11 +456,13 @@ TEST_F(DelegationTest, OfAClientThatCannotBeCalledIsInDangerAndItsLeaseIsRenewed
   LetCall(client);
   client.Open("owner", "file", kRead);
   ASSERT_EQ(client.TryOpen("owner", "file", kRead).resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
-  server.state.Lock()->clients.SetPath(client.id(), PathState::kDown);
+  server.state.Run([&](StateTables& state) { state.clients.SetPath(client.id(), PathState::kDown); });
   for (int i = 0; i < 3; ++i) {
     Pass(server.settings.lease);
     EXPECT_EQ(Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status, NFS4ERR_CB_PATH_DOWN);
-    EXPECT_FALSE(server.state.Lock()->clients.IsExpired(client.id(), server.clock.now + server.settings.lease));
+    EXPECT_FALSE(server.state.Run([&](StateTables& state) {
+      return state.clients.IsExpired(client.id(), server.clock.now + server.settings.lease);
+    }));
   }
 }
 

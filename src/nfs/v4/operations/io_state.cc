@@ -57,7 +57,7 @@ Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile fil
       if (look.status == NFS4_OK && NeedsNote(*id, write)) asker.uses.Begin(asker.services.state, state, file);
       return look;
     };
-    Look look = RunAndSend(asker.services, run);
+    Look look = asker.services.state.Run(run);
     if (look.holders.empty()) co_return look.status;
     if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(look.holders))) co_return look.status;
   }
@@ -65,24 +65,21 @@ Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile fil
 
 Task<nfsstat4> Recall(Asker asker, NamedFile file, std::optional<stateid4> given, Files::Use use) {
   for (;;) {
-    Files::RecallResult recall;
-    Files::Outgoing outgoing;
-    {
-      auto state = asker.services.state.Lock();
-      if (use == Files::Use::kChange && state->clients.InGrace()) co_return NFS4ERR_GRACE;
+    Look look = asker.services.state.Run([&](StateTables& state) -> Look {
+      if (use == Files::Use::kChange && state.clients.InGrace()) return {NFS4ERR_GRACE};
       // RFC 8881 §8.2.6
       std::optional<ClientId> client = asker.who.client;
       if (!client && given) {
-        client = state->files.ClientOf(asker.who, *given);
-        if (client) state->clients.Renew(*client, asker.services.clock.Now());  // RFC 7530 §9.5
+        client = state.files.ClientOf(asker.who, *given);
+        if (client) state.clients.Renew(*client, asker.services.clock.Now());  // RFC 7530 §9.5
       }
-      recall = state->files.RecallFor(file, client, use, asker.services.clock.Now());
-      if (recall.holders.empty() && use == Files::Use::kChange) asker.uses.Begin(asker.services.state, *state, file);
-      outgoing = state->files.TakeOutgoing();
-    }
-    Send(asker.services, outgoing);
-    if (recall.holders.empty()) co_return NFS4_OK;
-    if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(recall.holders))) co_return NFS4ERR_DELAY;
+      auto recall = state.files.RecallFor(file, client, use, asker.services.clock.Now());
+      if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
+      if (use == Files::Use::kChange) asker.uses.Begin(asker.services.state, state, file);
+      return {};
+    });
+    if (look.holders.empty()) co_return look.status;
+    if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(look.holders))) co_return look.status;
   }
 }
 
@@ -104,16 +101,17 @@ namespace {
 
 // The client that knows better than we what is in the file, unless it is the one that asks.
 std::optional<Files::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
-  auto state = compound.services.state.Lock();
-  std::optional<Files::Holder> holder = state->files.WriteHolder(file);
-  if (!holder) return std::nullopt;
-  // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
-  const Client* const client = state->clients.Find(holder->client);
-  const bool may_be_own =
-      compound.slot ? holder->client == compound.slot->client : !client || client->minor_version == 0;
-  const bool is_own = may_be_own && holder->handle == file.handle;
-  if (is_own) holder.reset();
-  return holder;
+  return compound.services.state.Run([&](StateTables& state) -> std::optional<Files::Holder> {
+    std::optional<Files::Holder> holder = state.files.WriteHolder(file);
+    if (!holder) return std::nullopt;
+    // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
+    const Client* const client = state.clients.Find(holder->client);
+    const bool may_be_own =
+        compound.slot ? holder->client == compound.slot->client : !client || client->minor_version == 0;
+    const bool is_own = may_be_own && holder->handle == file.handle;
+    if (is_own) holder.reset();
+    return holder;
+  });
 }
 
 }  // namespace
@@ -125,7 +123,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   const HolderAttributes held =
       co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, holder->client, holder->handle);
   const Files::Version known{attributes.change, attributes.size};
-  const bool modified = state.Lock()->files.IsModified(file.name(), {held.change, held.size}, known);
+  const bool modified = state.Run(
+      [&](StateTables& state) { return state.files.IsModified(file.name(), {held.change, held.size}, known); });
   if (!modified) co_return;
 
   // As if it had been changed here. What the asker may do with the file is no matter; and should it fail, the change
@@ -137,7 +136,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
   if (set.result && set.object.after) attributes = *set.object.after;
   if (held.size) attributes.size = *held.size;
-  attributes.change = state.Lock()->files.NextChange(file.name(), attributes.change);
+  attributes.change =
+      state.Run([&](StateTables& state) { return state.files.NextChange(file.name(), attributes.change); });
 }
 
 Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {
@@ -150,21 +150,10 @@ Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const statei
   return id;
 }
 
-void Send(const Services& services, const Files::Outgoing& outgoing) {
-  Callbacks& callbacks = services.callbacks;
-  for (const Files::Recall& recall : outgoing.recalls) {
-    callbacks.Recall(recall.client, recall.stateid, recall.file, recall.given_by);
-  }
-  for (const Files::LockNotice& notice : outgoing.notices) {
-    callbacks.NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
-  }
-}
-
 Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders) {
-  {
-    auto state = services.state.Lock();
-    std::erase_if(holders, [&](ClientId holder) { return !state->clients.IsExpired(holder, services.clock.Now()); });
-  }
+  services.state.Run([&](StateTables& state) {
+    std::erase_if(holders, [&](ClientId holder) { return !state.clients.IsExpired(holder, services.clock.Now()); });
+  });
   bool forgot = false;
   for (const ClientId holder : holders) {
     forgot |= co_await ForgetExpired(services, loop, holder);

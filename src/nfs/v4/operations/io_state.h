@@ -63,24 +63,6 @@ inline Presenter PresenterOf(const Compound& compound) {
 Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, const nfs4::stateid4& given,
                                                       bool exact = false);
 
-// To be called when the lock of State is gone: sends what Files found necessary.
-void Send(const Services& services, const Files::Outgoing& outgoing);
-
-// What `run` makes of the tables; what they then have for clients is sent when the lock is gone. The result may not view the tables.
-template <class Run>
-auto RunAndSend(const Services& services, const Run& run) {
-  Files::Outgoing outgoing;
-  const auto locked = [&] {
-    auto state = services.state.Lock();
-    auto result = run(*state);
-    outgoing = state->files.TakeOutgoing();
-    return result;
-  };
-  auto result = locked();
-  Send(services, outgoing);
-  return result;
-}
-
 // Clients stand in the way of this request. True where it may be tried again at once: the lease of one of them was over, and it is
 // forgotten. False where they are alive.
 Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders);

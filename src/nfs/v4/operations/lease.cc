@@ -10,64 +10,55 @@
 namespace penstock::nfs::v4 {
 
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client) {
-  RecoveryRecord record;
-  {
-    auto state = services.state.Lock();
-    if (!state->clients.NeedsRecord(client)) co_return nfs4::NFS4_OK;
-    const Client& known = *state->clients.Find(client);
-    record = {known.key(), known.principal};
-  }
-  if (!co_await services.recovery.Record(loop, record)) co_return nfs4::NFS4ERR_SERVERFAULT;
-  services.state.Lock()->clients.SetRecorded(client);
+  const auto record = services.state.Run([&](StateTables& state) -> std::optional<RecoveryRecord> {
+    if (!state.clients.NeedsRecord(client)) return std::nullopt;
+    const Client& known = *state.clients.Find(client);
+    return RecoveryRecord{known.key(), known.principal};
+  });
+  if (!record) co_return nfs4::NFS4_OK;
+  if (!co_await services.recovery.Record(loop, *record)) co_return nfs4::NFS4ERR_SERVERFAULT;
+  services.state.Run([&](StateTables& state) { state.clients.SetRecorded(client); });
   co_return nfs4::NFS4_OK;
 }
 
 Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) {
-  std::optional<OldRecord> doomed;
   std::optional<std::string> seen_by_programs;  // its owner, where they see its locks
-  {
-    auto state = services.state.Lock();
-    const Client* const known = state->clients.Find(client);
-    if (known && state->files.HasLocalLocks(client)) seen_by_programs = known->key();
-    doomed = state->clients.Doom(client, services.clock.Now());
-    if (!doomed) co_return !state->clients.Has(client);
-  }
+  bool has_gone = false;
+  const auto doomed = services.state.Run([&](StateTables& state) {
+    const Client* const known = state.clients.Find(client);
+    if (known && state.files.HasLocalLocks(client)) seen_by_programs = known->key();
+    has_gone = !state.clients.Has(client);
+    return state.clients.Doom(client, services.clock.Now());
+  });
+  if (!doomed) co_return has_gone;
   // RFC 8881 §8.4.3, the first edge condition: once another client has what this one held, it must not reclaim it after
   // a restart.
   const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
-  auto state = services.state.Lock();
-  if (!removed) {
-    state->clients.Reprieve(client);
-    co_return false;
-  }
-  if (seen_by_programs) state->clients.grace().Forget(*seen_by_programs);
-  state->ForgetHoldings(client, Ending::kExpired, services.clock.Now());
-  state->clients.Remove(client);
-  co_return true;
+  services.state.Run([&](StateTables& state) {
+    if (!removed) return state.clients.Reprieve(client);
+    if (seen_by_programs) state.clients.grace().Forget(*seen_by_programs);
+    state.End(client, services.clock.Now());
+  });
+  co_return removed;
 }
 
 Task<bool> MakeRoomForState(const Services& services, Loop* loop) {
-  std::optional<ClientId> silent;
-  {
-    auto state = services.state.Lock();
-    if (!state->files.IsFull()) co_return false;
-    silent = state->clients.LongestSilent(services.clock.Now(), [&](ClientId id) { return state->files.HasState(id); });
-  }
+  const auto silent = services.state.Run([&](StateTables& state) -> std::optional<ClientId> {
+    if (!state.files.IsFull()) return std::nullopt;
+    return state.LongestSilent(services.clock.Now());
+  });
   if (!silent) co_return false;
   co_return co_await ForgetExpired(services, loop, *silent);
 }
 
 Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
-  {
-    auto state = services.state.Lock();
-    if (!state->clients.grace().IsDue(services.clock.Now())) co_return;
-  }
+  const bool due =
+      services.state.Run([&](StateTables& state) { return state.clients.grace().IsDue(services.clock.Now()); });
+  if (!due) co_return;
   // Those whose RECLAIM_COMPLETE could not be recorded: EndGrace() would drop the old record, and they hold something.
-  std::vector<ClientId> holders;
-  {
-    auto state = services.state.Lock();
-    holders = state->clients.Unrecorded([&](ClientId id) { return state->files.HasState(id); });
-  }
+  const auto holders = services.state.Run([&](StateTables& state) {
+    return state.Unrecorded();
+  });
   for (const ClientId holder : holders) {
     const nfs4::nfsstat4 recorded = co_await RecordClient(services, loop, holder);
     if (recorded != nfs4::NFS4_OK) co_return;
@@ -75,34 +66,22 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
   // RFC 8881 §8.4.3, the second edge condition: from here on others may get what those held who did not come. Where the
   // store cannot forget them, the grace period goes on.
   if (!co_await services.recovery.EndGrace(loop)) co_return;
-  services.state.Lock()->clients.grace().End();
+  services.state.Run([&](StateTables& state) { state.clients.grace().End(); });
 }
 
 Task<void> KeepLeases(const Services& services, Loop* loop) {
   co_await EndGraceIfDue(services, loop);
   std::vector<ClientId> over;
   std::vector<std::shared_ptr<SessionReplies>> ended;
-  std::vector<Clients::SlotRecall> slots;
-  {
-    auto state = services.state.Lock();
-    // RFC 8881 §8.4.3: what a silent client holds may stay until somebody wants it. Local programs do not ask the server before they lock, so
-    // what they see goes as soon as the lease is over. It is not taken again when the client comes back: a program may have had it
-    // meanwhile, and the kernel does not tell.
-    const auto may_stay = [&](ClientId id) { return state->files.HasState(id) && !state->files.HasLocalLocks(id); };
-    over = state->clients.Sweep(services.clock.Now(), may_stay);
-    ended = state->clients.TakeEnded(services.clock.Now());
-    slots = state->clients.BalanceSlots(services.clock.Now());
-  }
-  for (const Clients::SlotRecall& each : slots) {
-    services.callbacks.RecallSlots(each.client, each.session, each.target_highest);
-  }
+  services.state.Run([&](StateTables& state) {
+    over = state.Sweep(services.clock.Now());
+    ended = state.sessions.TakeEnded(services.clock.Now());
+    state.slot_recalls = state.sessions.BalanceSlots(services.clock.Now());
+  });
   if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
   co_await RecallForLocalPrograms(services, loop);
-  RunAndSend(services, [&services](auto& tables) {
-    tables.files.EndTurns(services.clock.Now());
-    return true;
-  });
+  services.state.Run([&](StateTables& state) { state.files.EndTurns(services.clock.Now()); });
 }
 
 }  // namespace penstock::nfs::v4

@@ -15,15 +15,18 @@ class LeaseTest : public Nfs4Test {
   bool Forget(ClientId client) { return Now(ForgetExpired(server.GetServices(), nullptr, client)); }
   void BeginGrace(const std::string& owner) {
     const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
-    server.state.Lock()->clients.grace() =
-        Grace({{OwnerKey(1, owner), root}}, server.clock.Now() + server.settings.grace);
+    server.state.Run([&](StateTables& state) {
+      state.clients.grace() = Grace({{OwnerKey(1, owner), root}}, server.clock.Now() + server.settings.grace);
+    });
   }
-  bool InGrace() { return server.state.Lock()->clients.InGrace(); }
+  bool InGrace() {
+    return server.state.Run([&](StateTables& state) { return state.clients.InGrace(); });
+  }
   bool& full() { return server.recovery_store->full; }
 };
 
 TEST_F(LeaseTest, AClientIsRecordedWhenItIsDoneWithReclaiming) {
-  EXPECT_FALSE(server.state.Lock()->clients.NeedsRecord(Client().client()));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.NeedsRecord(Client().client()); }));
   EXPECT_EQ(server.recovery_store->Reclaimers(), std::vector{OwnerKey(1, "client")});
 }
 
@@ -74,7 +77,9 @@ TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds)
   SessionClient late(server, "late");
   EXPECT_TRUE(InGrace());
   const NamedFile root = server.exports.all().front()->Name(tree.Root());
-  server.state.Lock()->files.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
+  server.state.Run([&](StateTables& state) {
+    state.files.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
+  });
   full() = false;
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));
   EXPECT_FALSE(InGrace());
@@ -92,7 +97,7 @@ TEST_F(LeaseTest, ClientsWhoseCourtesyIsOverGo) {
   const ClientId client = Client().client();
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
   Spawn(KeepLeases(server.GetServices(), nullptr));
-  EXPECT_FALSE(server.state.Lock()->clients.Has(client));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.Has(client); }));
 }
 
 // RFC 8881 §20.8
@@ -104,7 +109,8 @@ class SlotRecallTest : public Nfs4Test {
 TEST_F(SlotRecallTest, SlotsAreRecalledWhereMemoryIsShort) {
   const SessionId session = Client().session();
   const auto channel = std::make_shared<TestBackChannel>(server.buffers);
-  EXPECT_TRUE(server.state.Lock()->clients.Bind(session, {99, channel}, CDFC4_BACK, {}));
+  EXPECT_TRUE(
+      server.state.Run([&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
   EXPECT_EQ(server.Run(2, Client().Sequence(true), PutRoot()).status, NFS4_OK);
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_THAT(server.callbacks.slots, testing::ElementsAre(std::pair(session, SlotId(1))));

@@ -10,11 +10,11 @@ namespace penstock::nfs::v4 {
 
 Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files::DelegationRequest request,
                                                  fs::Handle file) {
-  {
-    auto state = compound.services.state.Lock();
-    request.facts.can_call_back = state->clients.CanCall(request.client);
-    if (!state->files.NeedsLocalLease(request, compound.now())) co_return std::nullopt;
-  }
+  const bool needs_lease = compound.services.state.Run([&](StateTables& state) {
+    request.facts.can_call_back = state.sessions.CanCall(request.client);
+    return state.files.NeedsLocalLease(request, compound.now());
+  });
+  if (!needs_lease) co_return std::nullopt;
   const Object& object = *compound.current;
   co_return co_await object.file_system().OpenLease(object.context(), file);
 }
@@ -22,17 +22,18 @@ Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files
 Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
   // Each takes a system call, and nobody is to wait for the lock of State until thousands are done.
   constexpr size_t kAtOnce = 128;
-  size_t left = services.state.Lock()->files.local_leases();
+  size_t left = services.state.Run([&](StateTables& state) { return state.files.local_leases(); });
   while (left > 0) {
     const size_t count = std::min(left, kAtOnce);
-    services.state.Lock()->files.LookAtLocalLeases(count);
+    services.state.Run([&](StateTables& state) { state.files.LookAtLocalLeases(count); });
     left -= count;
   }
   co_await RecallForLocalPrograms(services, loop);
 }
 
 Task<void> RecallForLocalPrograms(const Services& services, Loop* loop) {
-  const std::vector<NamedFile> files = services.state.Lock()->files.FilesWithBrokenLease();
+  const std::vector<NamedFile> files =
+      services.state.Run([&](StateTables& state) { return state.files.FilesWithBrokenLease(); });
   for (const NamedFile& file : files) {
     FileUses none;
     const Asker program{services, loop, Presenter{}, none};

@@ -19,7 +19,9 @@ class LocalProgramsTest : public StatefulTest {
     LetCall(Client());
     server.faults->OfferLeases([this] { return leases.Open(); });
   }
-  ~LocalProgramsTest() override { server.state.Lock()->files.ForgetClient(Client().client(), Ending::kReleased, {}); }
+  ~LocalProgramsTest() override {
+    server.state.Run([&](StateTables& state) { state.files.ForgetClient(Client().client(), Ending::kReleased, {}); });
+  }
 
   open_delegation4 Given(uint32_t access) {
     const auto opened = TryOpen(Client(), "file", access);

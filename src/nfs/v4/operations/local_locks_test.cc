@@ -17,9 +17,10 @@ class LocalLockTest : public LockTest {
     });
   }
   ~LocalLockTest() override {
-    auto state = server.state.Lock();
-    for (const ClientId id : {Client().client(), Other().client()})
-      state->files.ForgetClient(id, Ending::kReleased, {});
+    server.state.Run([&](StateTables& state) {
+      for (const ClientId id : {Client().client(), Other().client()})
+        state.files.ForgetClient(id, Ending::kReleased, {});
+    });
   }
 
   void Keep() { Spawn(KeepLeases(server.GetServices(), nullptr)); }
@@ -90,16 +91,16 @@ TEST_F(LocalLockTest, ThatWasLostIsNotReclaimedInTheSameGracePeriod) {
   LockBy(Client(), open, "locker", 0, 10);
   std::vector<RecoveryRecord> known;
   const auto may_reclaim = [&](const RecoveryRecord& record) {
-    return server.state.Lock()->clients.grace().MayReclaim(record.owner, record.principal);
+    return server.state.Run(
+        [&](StateTables& state) { return state.clients.grace().MayReclaim(record.owner, record.principal); });
   };
-  {
-    auto state = server.state.Lock();
+  server.state.Run([&](StateTables& state) {
     for (const ClientId id : {Client().client(), Other().client()}) {
-      const v4::Client& client = *state->clients.Find(id);
+      const v4::Client& client = *state.clients.Find(id);
       known.push_back({client.key(), client.principal});
     }
-    state->clients.grace() = Grace(known, server.clock.Now() + 10 * server.settings.lease);
-  }
+    state.clients.grace() = Grace(known, server.clock.Now() + 10 * server.settings.lease);
+  });
   EXPECT_TRUE(may_reclaim(known[0]));
   PassLease();
   Keep();
@@ -144,7 +145,9 @@ class LocalLock0Test : public Lock0Test {
   LocalLock0Test() {
     server.faults->OfferLocks([this](bool exclusive) { return local.Open(exclusive); });
   }
-  ~LocalLock0Test() override { server.state.Lock()->files.ForgetClient(client.id(), Ending::kReleased, {}); }
+  ~LocalLock0Test() override {
+    server.state.Run([&](StateTables& state) { state.files.ForgetClient(client.id(), Ending::kReleased, {}); });
+  }
   fs::TestLocks local;
 };
 

@@ -174,17 +174,18 @@ struct TestOutcome {
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
                     const MaybeLocalLocks& local) {
-  auto state = compound.services.state.Lock();
-  const auto client = ClientOf(compound, *state, arguments.owner.clientid);
-  if (!client) return {client.error()};
-  if (state->clients.InGrace()) return {NFS4ERR_GRACE};
-  const Files& files = state->files;
-  const NamedFile& file = compound.current->name();
-  const ConstBytes owner = arguments.owner.owner.bytes();
-  if (!local && files.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
-  auto conflict =
-      files.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
-  return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
+  return compound.services.state.Run([&](StateTables& state) -> TestOutcome {
+    const auto client = ClientOf(compound, state, arguments.owner.clientid);
+    if (!client) return {client.error()};
+    if (state.clients.InGrace()) return {NFS4ERR_GRACE};
+    const Files& files = state.files;
+    const NamedFile& file = compound.current->name();
+    const ConstBytes owner = arguments.owner.owner.bytes();
+    if (!local && files.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
+    auto conflict =
+        files.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
+    return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
+  });
 }
 
 ClientId NamedClient(const Compound& compound, const lock_owner4& owner) {
@@ -212,22 +213,23 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
   const Presenter who = PresenterOf(compound);
   const Object& file = *compound.current;
   const bool exclusive = IsExclusive(arguments.locktype);
-  auto state = compound.services.state.Lock();
-  const Files& files = state->files;
-  if (!arguments.locker.new_lock_owner()) {
-    const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid);
-    const auto locks = id ? files.Find<LockState>(who, *id, file.handle()) : std::unexpected(id.error());
-    const bool allowed = locks && (*locks)->open->share.AllowsLock(exclusive);
-    return {.any = allowed && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
-  }
-  const open_to_lock_owner4& locker = arguments.locker.open_owner();
-  const auto id = ResolveStateId(compound, locker.open_stateid);
-  const auto open = id ? files.Find<OpenState>(who, *id, file.handle()) : std::unexpected(id.error());
-  // Who may not write breaks nobody's lease: the server would have to open the file for writing.
-  if (!open || !(*open)->share.AllowsLock(exclusive)) return {};
-  const lock_owner4& owner = locker.lock_owner;
-  return {.any = files.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
-          .exclusive = (*open)->share.writes()};
+  return compound.services.state.Run([&](StateTables& state) -> LocalNeeds {
+    const Files& files = state.files;
+    if (!arguments.locker.new_lock_owner()) {
+      const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid);
+      const auto locks = id ? files.Find<LockState>(who, *id, file.handle()) : std::unexpected(id.error());
+      const bool allowed = locks && (*locks)->open->share.AllowsLock(exclusive);
+      return {.any = allowed && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
+    }
+    const open_to_lock_owner4& locker = arguments.locker.open_owner();
+    const auto id = ResolveStateId(compound, locker.open_stateid);
+    const auto open = id ? files.Find<OpenState>(who, *id, file.handle()) : std::unexpected(id.error());
+    // Who may not write breaks nobody's lease: the server would have to open the file for writing.
+    if (!open || !(*open)->share.AllowsLock(exclusive)) return {};
+    const lock_owner4& owner = locker.lock_owner;
+    return {.any = files.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
+            .exclusive = (*open)->share.writes()};
+  });
 }
 
 }  // namespace
@@ -247,7 +249,7 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
       needs_local = attempt.needs_local();
       return attempted;
     };
-    const LOCK4res results = RunAndSend(compound.services, run);
+    const LOCK4res results = compound.services.state.Run(run);
     if (needs_local) continue;
     if (!blocker) {
       if ((local && !*local) || !IsNoRoom(results.status())) co_return results;
@@ -315,7 +317,7 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
 Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
   const auto run = [&](StateTables& state) { return UnlockNow(compound, state, arguments); };
   for (;;) {
-    const LOCKU4res results = RunAndSend(compound.services, run);
+    const LOCKU4res results = compound.services.state.Run(run);
     if (!IsNoRoom(results.status())) co_return results;
     if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
   }
@@ -323,10 +325,11 @@ Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
 
 // RFC 7530 §16.37
 RELEASE_LOCKOWNER4res ReleaseLockOwner(Compound& compound, const RELEASE_LOCKOWNER4args& arguments) {
-  auto state = compound.services.state.Lock();
-  const auto client = ClientOf(compound, *state, arguments.lock_owner.clientid);
-  if (!client) return {.status = client.error()};
-  return {.status = state->files.ReleaseLockOwner(*client, arguments.lock_owner.owner.bytes())};
+  return compound.services.state.Run([&](StateTables& state) -> RELEASE_LOCKOWNER4res {
+    const auto client = ClientOf(compound, state, arguments.lock_owner.clientid);
+    if (!client) return {.status = client.error()};
+    return {.status = state.files.ReleaseLockOwner(*client, arguments.lock_owner.owner.bytes())};
+  });
 }
 
 }  // namespace penstock::nfs::v4

@@ -133,7 +133,7 @@ TEST_F(LockTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
   EXPECT_EQ(StatusOfTest(Other(), 0, 10), NFS4ERR_DENIED);
   Pass(server.settings.lease / 2 + std::chrono::seconds(1));
   EXPECT_EQ(TryLock(Other(), others, "locker", 0, 10).status(), NFS4_OK);
-  EXPECT_FALSE(server.state.Lock()->clients.Find(Client().client()));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.Find(Client().client()); }));
 }
 
 TEST_F(LockTest, IsTestedWithoutThoseWhoseLeaseIsOver) {
@@ -153,6 +153,49 @@ TEST_F(LockTest, FreedIsAnnouncedToWhoWaitsForIt) {
   EXPECT_EQ(server.callbacks.notices[0].owner, "waiter");
   EXPECT_EQ(TryLock(Client(), open, "another", 5, 5).status(), NFS4ERR_DENIED);
   EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4_OK);
+}
+
+class EndedHolderTest : public LockTest {
+ protected:
+  // The other client waits for the lock.
+  void Wait() { EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4ERR_DENIED); }
+  void ExpectNotice() {
+    ASSERT_THAT(server.callbacks.notices, SizeIs(1));
+    EXPECT_EQ(server.callbacks.notices[0].client, Other().client());
+    EXPECT_EQ(server.callbacks.notices[0].owner, "waiter");
+  }
+};
+
+TEST_F(EndedHolderTest, DestroyClientIdNotifiesTheWaiterAtOnce) {
+  LockBy(Client(), open, "locker", 0, 10);
+  Pass(server.settings.lease / 2);
+  Wait();
+  Pass(server.settings.lease / 2 + std::chrono::seconds(1));
+  EXPECT_THAT(server.callbacks.notices, IsEmpty());
+  const DESTROY_CLIENTID4args holder{Client().client().value()};
+  EXPECT_EQ(server.Run(2, Op(OP_DESTROY_CLIENTID, holder)).status, NFS4_OK);
+  ExpectNotice();
+}
+
+TEST_F(EndedHolderTest, ANewIncarnationOfTheHolderNotifiesTheWaiterAtOnce) {
+  LockBy(Client(), open, "locker", 0, 10);
+  Wait();
+  EXPECT_THAT(server.callbacks.notices, IsEmpty());
+  const SessionClient restarted(server, "client", 2, 0, state_protect4_a(SP4_NONE), Verifier(1));
+  EXPECT_NE(restarted.client(), Client().client());
+  ExpectNotice();
+}
+
+TEST_F(EndedHolderTest, ANewIncarnationOfAHolderOfVersion0NotifiesTheWaiterAtOnce) {
+  Client0 holder(server, "of 4.0");
+  const stateid4 under = holder.Open("owner", "file", kBoth);
+  const locker4 locker = NewLocker(holder.id(), under, "locker", holder.seqid("owner"));
+  EXPECT_EQ(Run0(PutFh(file), Locking(WRITE_LT, 0, 10, locker)).status, NFS4_OK);
+  Wait();
+  EXPECT_THAT(server.callbacks.notices, IsEmpty());
+  const Client0 restarted(server, "of 4.0", Verifier(1));
+  EXPECT_NE(restarted.id(), holder.id());
+  ExpectNotice();
 }
 
 TEST_F(LockTest, FreedIsAnnouncedToTheNextWhereTheFirstDoesNotCome) {

@@ -61,8 +61,9 @@ class OpenRequest {
 
 // RFC 8881 §8.4.2.1, §9.11
 nfsstat4 OpenRequest::CheckTime() const {
-  auto state = compound_.services.state.Lock();
-  return is_reclaim() ? state->clients.CheckReclaim(client_) : state->clients.CheckNew(client_);
+  return compound_.services.state.Run([&](StateTables& state) {
+    return is_reclaim() ? state.clients.CheckReclaim(client_) : state.clients.CheckNew(client_);
+  });
 }
 
 // RFC 8881 §10.2.1: what was opened on a delegation is opened with the delegation in hand, and within its bounds.
@@ -121,11 +122,8 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
   const Object& object = *compound_.current;
   fs::Pinned pinned;
   for (;;) {
-    bool needs_pin;
-    {
-      auto state = compound_.services.state.Lock();
-      needs_pin = !pinned && !state->files.IsPinned(NameOf(target));
-    }
+    const bool needs_pin = compound_.services.state.Run(
+        [&](StateTables& state) { return !pinned && !state.files.IsPinned(NameOf(target)); });
     if (needs_pin) {
       // Where too many files are pinned, this one ends with its last name, as it does in earlier versions of NFS.
       auto pin = co_await object.file_system().Pin(object.context(), target.object);
@@ -138,7 +136,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
       }
       return tried;
     };
-    Attempt attempt = RunAndSend(compound_.services, run);
+    Attempt attempt = compound_.services.state.Run(run);
     if (attempt.status == NFS4_OK) co_return attempt;
     if (attempt.holders.empty()) {
       if (!co_await MakeRoomForState(compound_.services, compound_.call.peer.loop)) co_return attempt;
@@ -170,7 +168,7 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 }
 
 open_delegation4 OpenRequest::Delegate(StateTables& state, Files::DelegationRequest request) const {
-  request.facts.can_call_back = state.clients.CanCall(client_);
+  request.facts.can_call_back = state.sessions.CanCall(client_);
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
     return state.files.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
@@ -207,12 +205,11 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, co
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
-  {
-    auto state = compound_.services.state.Lock();
-    if (compound_.minor_version > 0 && state->clients.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
+  compound_.services.state.Run([&](StateTables& state) {
+    if (compound_.minor_version > 0 && state.sessions.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was forgotten meanwhile is given nothing more; it will find out.
-    if (state->clients.Find(client_)) delegation = Delegate(*state, request);
-  }
+    if (state.clients.Find(client_)) delegation = Delegate(state, request);
+  });
   compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
   SetCurrentStateId(compound_, attempt.opened.stateid);
   return OPEN4res(NFS4_OK, OPEN4resok{.stateid = attempt.opened.stateid,
@@ -241,8 +238,7 @@ Task<OPEN4res> OpenRequest::Run() {
   if (attempt.status != NFS4_OK) co_return OPEN4res(attempt.status);
   if (target->truncate) {
     if (const nfsstat4 status = co_await Truncate(*target); status != NFS4_OK) {
-      auto state = compound_.services.state.Lock();
-      state->files.UndoOpen(attempt.opened, now());
+      compound_.services.state.Run([&](StateTables& state) { state.files.UndoOpen(attempt.opened, now()); });
       co_return OPEN4res(status);
     }
     compound_.uses.End();  // it may have a delegation itself
@@ -253,32 +249,34 @@ Task<OPEN4res> OpenRequest::Run() {
 
 // Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.
 std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& arguments, ClientId client) {
-  auto state = compound.services.state.Lock();
-  OpenOwner* const owner = state->files.GetOpenOwner(client, arguments.owner.owner.bytes(), compound.now());
-  if (!owner) return OPEN4res(NFS4ERR_RESOURCE);
-  auto answer = AnswerOutOfTurn<OPEN4res>(owner->sequence, SequenceId(arguments.seqid));
-  if (answer && answer->status() == NFS4_OK && owner->sequence.last().opened) {
-    const nfsstat4 status = compound.MoveTo(*owner->sequence.last().opened);
-    if (status != NFS4_OK) answer = OPEN4res(status);
-  }
-  const bool replayed = answer && answer->status() != NFS4ERR_BAD_SEQID && answer->status() != NFS4ERR_RESOURCE;
-  if (!owner->confirmed && owner->sequence.used() && !owner->sequence.busy() && !replayed) {
-    // The open that nobody confirmed was an old one that was sent again: this is the real one.
-    state->files.RestartOwner(*owner, compound.now());
-    answer.reset();
-  }
-  if (!answer) owner->sequence.Start();
-  return answer;
+  return compound.services.state.Run([&](StateTables& state) -> std::optional<OPEN4res> {
+    OpenOwner* const owner = state.files.GetOpenOwner(client, arguments.owner.owner.bytes(), compound.now());
+    if (!owner) return OPEN4res(NFS4ERR_RESOURCE);
+    auto answer = AnswerOutOfTurn<OPEN4res>(owner->sequence, SequenceId(arguments.seqid));
+    if (answer && answer->status() == NFS4_OK && owner->sequence.last().opened) {
+      const nfsstat4 status = compound.MoveTo(*owner->sequence.last().opened);
+      if (status != NFS4_OK) answer = OPEN4res(status);
+    }
+    const bool replayed = answer && answer->status() != NFS4ERR_BAD_SEQID && answer->status() != NFS4ERR_RESOURCE;
+    if (!owner->confirmed && owner->sequence.used() && !owner->sequence.busy() && !replayed) {
+      // The open that nobody confirmed was an old one that was sent again: this is the real one.
+      state.files.RestartOwner(*owner, compound.now());
+      answer.reset();
+    }
+    if (!answer) owner->sequence.Start();
+    return answer;
+  });
 }
 
 void FinishInTurn(Compound& compound, const OPEN4args& arguments, ClientId client, const OPEN4res& results) {
-  auto state = compound.services.state.Lock();
-  OpenOwner* const owner = state->files.FindOpenOwner(client, arguments.owner.owner.bytes());
-  if (!owner) return;  // forgotten with its client
-  std::optional<FileHandle> opened;
-  if (results.status() == NFS4_OK) opened = compound.current->handle();
-  owner->sequence.Finish(SequenceId(arguments.seqid), results, opened);
-  state->files.ReleaseOwner(*owner, compound.now());
+  compound.services.state.Run([&](StateTables& state) {
+    OpenOwner* const owner = state.files.FindOpenOwner(client, arguments.owner.owner.bytes());
+    if (!owner) return;  // forgotten with its client
+    std::optional<FileHandle> opened;
+    if (results.status() == NFS4_OK) opened = compound.current->handle();
+    owner->sequence.Finish(SequenceId(arguments.seqid), results, opened);
+    state.files.ReleaseOwner(*owner, compound.now());
+  });
 }
 
 Task<OPEN4res> Execute(Compound& compound, const OPEN4args& arguments, ClientId client) {
@@ -301,11 +299,8 @@ bool IsKnown(const OPEN4args& arguments, uint32_t minor_version) {
 // RFC 8881 §18.16
 Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
   if (!IsKnown(arguments, compound.minor_version)) co_return OPEN4res(NFS4ERR_BADXDR);
-  Result<ClientId, nfsstat4> client = std::unexpected(NFS4ERR_SERVERFAULT);
-  {
-    auto state = compound.services.state.Lock();
-    client = ClientOf(compound, *state, arguments.owner.clientid);
-  }
+  const auto client = compound.services.state.Run(
+      [&](StateTables& state) { return ClientOf(compound, state, arguments.owner.clientid); });
   if (!client) co_return OPEN4res(client.error());
   if (compound.minor_version > 0) co_return co_await Execute(compound, arguments, *client);
 
@@ -323,17 +318,18 @@ Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
 // RFC 7530 §16.18
 OPEN_CONFIRM4res ConfirmOpen(Compound& compound, const OPEN_CONFIRM4args& arguments) {
   const Presenter who = PresenterOf(compound);
-  auto state = compound.services.state.Lock();
-  const auto found = FindOwn<OpenState>(compound, *state, arguments.open_stateid);
-  if (!found) return OPEN_CONFIRM4res(found.error());
-  OpenState& open = **found;
-  return RunInTurn<OPEN_CONFIRM4res>(0, open.owner->sequence, SequenceId(arguments.seqid), [&] {
-    if (open.owner->confirmed) return OPEN_CONFIRM4res(NFS4ERR_BAD_STATEID);
-    const nfsstat4 status = state->files.CheckSeqid(who, open, arguments.open_stateid);
-    if (status != NFS4_OK) return OPEN_CONFIRM4res(status);
-    open.owner->confirmed = true;
-    open.Advance();
-    return OPEN_CONFIRM4res(NFS4_OK, OPEN_CONFIRM4resok{.open_stateid = state->files.IdOf(open)});
+  return compound.services.state.Run([&](StateTables& state) {
+    const auto found = FindOwn<OpenState>(compound, state, arguments.open_stateid);
+    if (!found) return OPEN_CONFIRM4res(found.error());
+    OpenState& open = **found;
+    return RunInTurn<OPEN_CONFIRM4res>(0, open.owner->sequence, SequenceId(arguments.seqid), [&] {
+      if (open.owner->confirmed) return OPEN_CONFIRM4res(NFS4ERR_BAD_STATEID);
+      const nfsstat4 status = state.files.CheckSeqid(who, open, arguments.open_stateid);
+      if (status != NFS4_OK) return OPEN_CONFIRM4res(status);
+      open.owner->confirmed = true;
+      open.Advance();
+      return OPEN_CONFIRM4res(NFS4_OK, OPEN_CONFIRM4resok{.open_stateid = state.files.IdOf(open)});
+    });
   });
 }
 
@@ -342,20 +338,21 @@ OPEN_DOWNGRADE4res DowngradeOpen(Compound& compound, const OPEN_DOWNGRADE4args& 
   const Presenter who = PresenterOf(compound);
   const auto id = ResolveStateId(compound, arguments.open_stateid, true);
   if (!id) return OPEN_DOWNGRADE4res(id.error());
-  auto state = compound.services.state.Lock();
-  const auto found = FindOwn<OpenState>(compound, *state, *id);
-  if (!found) return OPEN_DOWNGRADE4res(found.error());
-  OpenState& open = **found;
-  if (!open.owner->confirmed) return OPEN_DOWNGRADE4res(NFS4ERR_BAD_STATEID);
-  return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, open.owner->sequence, SequenceId(arguments.seqid), [&] {
-    const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
-    if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
-    nfsstat4 status = state->files.CheckSeqid(who, open, *id);
-    if (status == NFS4_OK) status = state->files.Downgrade(open, *share);
-    if (status != NFS4_OK) return OPEN_DOWNGRADE4res(status);
-    const stateid4 now = state->files.IdOf(open);
-    SetCurrentStateId(compound, now);
-    return OPEN_DOWNGRADE4res(NFS4_OK, OPEN_DOWNGRADE4resok{.open_stateid = now});
+  return compound.services.state.Run([&](StateTables& state) {
+    const auto found = FindOwn<OpenState>(compound, state, *id);
+    if (!found) return OPEN_DOWNGRADE4res(found.error());
+    OpenState& open = **found;
+    if (!open.owner->confirmed) return OPEN_DOWNGRADE4res(NFS4ERR_BAD_STATEID);
+    return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, open.owner->sequence, SequenceId(arguments.seqid), [&] {
+      const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
+      if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
+      nfsstat4 status = state.files.CheckSeqid(who, open, *id);
+      if (status == NFS4_OK) status = state.files.Downgrade(open, *share);
+      if (status != NFS4_OK) return OPEN_DOWNGRADE4res(status);
+      const stateid4 now = state.files.IdOf(open);
+      SetCurrentStateId(compound, now);
+      return OPEN_DOWNGRADE4res(NFS4_OK, OPEN_DOWNGRADE4resok{.open_stateid = now});
+    });
   });
 }
 
@@ -390,9 +387,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
 
 // RFC 8881 §18.2. Locks that were taken under it go with it.
 Task<CLOSE4res> Close(Compound& compound, const CLOSE4args& arguments) {
-  const auto run = [&](StateTables& state) { return CloseNow(compound, state, arguments); };
-  const CLOSE4res results = RunAndSend(compound.services, run);
-  co_return results;
+  co_return compound.services.state.Run([&](StateTables& state) { return CloseNow(compound, state, arguments); });
 }
 
 // RFC 8881 §18.17: named attributes are not kept.

@@ -100,7 +100,7 @@ TEST_F(OpenTest, ThatCannotEmptyTheFileLeavesNothingOpen) {
   MakeFile("file", "data", 0644);
   server.SetUser(1000);
   EXPECT_EQ(TryOpen(Client(), "file", kRead, 0, Creating(UNCHECKED4, Size(0))).status(), NFS4ERR_ACCESS);
-  EXPECT_FALSE(server.state.Lock()->files.HasState(Client().client()));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.HasState(Client().client()); }));
 }
 
 TEST_F(OpenTest, GuardedMakesNewFilesOnly) {
@@ -126,7 +126,7 @@ TEST_F(OpenTest, ExclusiveOnAnothersFileAsksForPermission) {
   server.SetUser(4242);
   EXPECT_EQ(TryOpen(Other(), "one", kRead, kDenyBoth, exclusive).status(), NFS4ERR_ACCESS);
   EXPECT_EQ(TryOpen(Other(), "another", kWrite, kDenyBoth, exclusive_1).status(), NFS4ERR_ACCESS);
-  EXPECT_FALSE(server.state.Lock()->files.HasState(Other().client()));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.HasState(Other().client()); }));
 }
 
 // Its maker may do anything with it, whatever its mode, also where the request is sent again.
@@ -312,7 +312,7 @@ TEST_F(OpenTest, ClientsWhoseLeaseIsOverAreInNobodysWay) {
   OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
   PassLease();
   EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4_OK);
-  EXPECT_FALSE(server.state.Lock()->clients.Find(Client().client()));
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.Find(Client().client()); }));
 }
 
 TEST_F(OpenTest, ClientsWhoseLeaseIsOverKeepWhatNobodyNeeds) {

@@ -9,9 +9,11 @@ class GraceTest : public StatefulTest {
   GraceTest() {
     // As if the server had started just before its clients came, whom it had before.
     const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
-    server.state.Lock()->clients.grace() = Grace(
-        {{.owner = OwnerKey(0, "of 4.0"), .principal = root}, {.owner = OwnerKey(0, "another"), .principal = root}},
-        server.clock.now + std::chrono::seconds(90));
+    server.state.Run([&](StateTables& state) {
+      state.clients.grace() = Grace(
+          {{.owner = OwnerKey(0, "of 4.0"), .principal = root}, {.owner = OwnerKey(0, "another"), .principal = root}},
+          server.clock.now + std::chrono::seconds(90));
+    });
   }
   OPEN4res Reclaim(const Client0& of, const nfs_fh4& what, uint32_t seqid, uint32_t access, uint32_t deny = 0,
                    open_delegation_type4 type = OPEN_DELEGATE_NONE) {

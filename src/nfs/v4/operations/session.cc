@@ -76,30 +76,29 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   const auto protection = ProtectionOf(arguments.eia_state_protect, sender);
   if (!protection) return EXCHANGE_ID4res(protection.error());
   const Settings& settings = compound.services.settings;
-  const Clients::ExchangeId asked{.verifier = arguments.eia_clientowner.co_verifier,
+  const ExchangeIdRequest asked{.verifier = arguments.eia_clientowner.co_verifier,
                                   .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
                                   .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
                                   .minor_version = compound.minor_version,
                                   .protection = *protection};
-  auto state = compound.services.state.Lock();
-  const auto has_state = [&](ClientId id) { return state->files.HasState(id); };
-  const auto exchanged = state->clients.Exchange(asked, sender, compound.now(), has_state);
-  if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
-  if (exchanged->gone) {
-    state->ForgetHoldings(*exchanged->gone, Ending::kExpired, compound.now());
-    compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.minor_version, asked.owner));
-  }
-  EXCHANGE_ID4resok result{
-      .eir_clientid = exchanged->id.value(),
-      .eir_sequenceid = exchanged->sequence.value(),
-      .eir_flags = EXCHGID4_FLAG_USE_NON_PNFS,
-      .eir_state_protect = AnswerOf(exchanged->protection),
-      .eir_server_owner = {.so_minor_id = 0, .so_major_id = AsBytes(settings.server_owner)},
-      .eir_server_scope = AsBytes(settings.server_scope),
-      .eir_server_impl_id = nfs_impl_id4{
-          .nii_domain = settings.implementation_domain, .nii_name = settings.implementation_name, .nii_date = {}}};
-  if (exchanged->confirmed) result.eir_flags |= EXCHGID4_FLAG_CONFIRMED_R;
-  return EXCHANGE_ID4res(NFS4_OK, std::move(result));
+  return compound.services.state.Run([&](StateTables& state) {
+    const auto exchanged = state.Exchange(asked, sender, compound.now());
+    if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
+    if (exchanged->replaces) {
+      compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.minor_version, asked.owner));
+    }
+    EXCHANGE_ID4resok result{
+        .eir_clientid = exchanged->id.value(),
+        .eir_sequenceid = exchanged->sequence.value(),
+        .eir_flags = EXCHGID4_FLAG_USE_NON_PNFS,
+        .eir_state_protect = AnswerOf(exchanged->protection),
+        .eir_server_owner = {.so_minor_id = 0, .so_major_id = AsBytes(settings.server_owner)},
+        .eir_server_scope = AsBytes(settings.server_scope),
+        .eir_server_impl_id = nfs_impl_id4{
+            .nii_domain = settings.implementation_domain, .nii_name = settings.implementation_name, .nii_date = {}}};
+    if (exchanged->confirmed) result.eir_flags |= EXCHGID4_FLAG_CONFIRMED_R;
+    return EXCHANGE_ID4res(NFS4_OK, std::move(result));
+  });
 }
 
 // RFC 8881 §18.36. What cannot be served at all is said before the client's slot is looked at, so that it need not be
@@ -114,7 +113,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   auto credential = CallbackCredential(arguments.csa_sec_parms, compound.call.credential);
   if (!credential) co_return CREATE_SESSION4res(credential.error());
 
-  Clients::CreateSession asked{.client = ClientId(arguments.csa_clientid),
+  Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),
                                .sequence = SequenceId(arguments.csa_sequence),
                                .minor_version = compound.minor_version,
                                .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
@@ -124,27 +123,27 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
                                .callback_program = arguments.csa_cb_program,
                                .callback_credential = *std::move(credential)};
   const ClientId client = asked.client;
-  Clients::CreateSessionResult created;
-  {
-    auto state = services.state.Lock();
-    created = state->clients.Create(std::move(asked), SessionConnection::Of(compound.call.peer),
-                                    Sender::Of(compound.call.credential), services.random(), compound.now());
-    if (created.gone) state->ForgetHoldings(*created.gone, Ending::kExpired, compound.now());
-  }
+  Sessions::CreateResult created;
+  services.state.Run([&](StateTables& state) {
+    created = state.CreateSession(std::move(asked), SessionConnection::Of(compound.call.peer),
+                                   Sender::Of(compound.call.credential), services.random(), compound.now());
+  });
   if (created.has_back_channel) {
     services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
   }
   if (!created.room) co_return std::move(created.reply);
   // RFC 8881 §18.36.3: where its replies cannot be kept, the session is made all the same, and the flag not set.
   auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
-  co_return services.state.Lock()->clients.FinishCreate(client, created.session, std::move(replies));
+  co_return services.state.Run(
+      [&](StateTables& state) { return state.sessions.FinishCreate(client, created.session, std::move(replies)); });
 }
 
 // RFC 8881 §18.34
 BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
-  const auto bound =
-      compound.services.state.Lock()->clients.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer),
-                                                   arguments.bctsa_dir, Sender::Of(compound.call.credential));
+  const auto bound = compound.services.state.Run([&](StateTables& state) {
+    return state.sessions.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer), arguments.bctsa_dir,
+                              Sender::Of(compound.call.credential));
+  });
   if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
   if (*bound != CDFS4_FORE) {
     compound.services.callbacks.ProbeSession(arguments.bctsa_sessid, compound.call.peer.back_channel);
@@ -162,28 +161,31 @@ BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL
   if (!has_contexts && std::ranges::any_of(arguments.bca_sec_parms, of_gss)) return {NFS4ERR_NOENT};
   auto credential = CallbackCredential(arguments.bca_sec_parms, caller);
   if (!credential) return {credential.error()};
-  return {compound.services.state.Lock()->clients.ControlBackChannel(compound.slot->session, arguments.bca_cb_program,
-                                                                     *std::move(credential), Sender::Of(caller))};
+  return {compound.services.state.Run([&](StateTables& state) {
+    return state.sessions.ControlBackChannel(compound.slot->session, arguments.bca_cb_program, *std::move(credential),
+                                            Sender::Of(caller));
+  })};
 }
 
 // RFC 8881 §18.37
 DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4args& arguments) {
   const bool own = compound.slot && compound.slot->session == arguments.dsa_sessionid;
   if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
-  return {compound.services.state.Lock()->clients.DestroySession(arguments.dsa_sessionid, compound.call.peer.connection,
-                                                                 Sender::Of(compound.call.credential))};
+  return {compound.services.state.Run([&](StateTables& state) {
+    return state.sessions.Destroy(arguments.dsa_sessionid, compound.call.peer.connection,
+                                        Sender::Of(compound.call.credential));
+  })};
 }
 
 // RFC 8881 §18.50
 DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const DESTROY_CLIENTID4args& arguments) {
   const ClientId id(arguments.dca_clientid);
-  auto state = compound.services.state.Lock();
-  const auto has_state = [&](ClientId client) { return state->files.HasState(client); };
-  const auto destroyed = state->clients.Destroy(id, Sender::Of(compound.call.credential), compound.now(), has_state);
-  if (!destroyed) return {destroyed.error()};
-  state->ForgetHoldings(id, Ending::kExpired, compound.now());
-  if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
-  return {NFS4_OK};
+  return compound.services.state.Run([&](StateTables& state) -> DESTROY_CLIENTID4res {
+    const auto destroyed = state.Destroy(id, Sender::Of(compound.call.credential), compound.now());
+    if (!destroyed) return {destroyed.error()};
+    if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
+    return {NFS4_OK};
+  });
 }
 
 // RFC 8881 §18.47: only for clients with SP4_SSV, of which there are none.
@@ -197,7 +199,7 @@ Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COM
   const Services& services = compound.services;
   Loop* loop = compound.call.peer.loop;
   const ClientId client = compound.slot->client;
-  const nfsstat4 status = services.state.Lock()->clients.CompleteReclaim(client);
+  const nfsstat4 status = services.state.Run([&](StateTables& state) { return state.clients.CompleteReclaim(client); });
   if (status != NFS4_OK) co_return RECLAIM_COMPLETE4res{status};
   // What it has reclaimed it may reclaim again, and what it is going to open. Should the store fail, its next open will
   // tell; it is done all the same.

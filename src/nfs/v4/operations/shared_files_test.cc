@@ -122,7 +122,7 @@ TEST_F(SharedFilesTest, AnOwnerHasAnOpenAndLocksOfItsOwnThroughEachExport) {
             NFS4_OK);
   EXPECT_EQ(Run(PutFh(file), Closing(open)).status, NFS4_OK);
   EXPECT_EQ(Run(PutFh(Again(file)), Writing(other)).status, NFS4_OK);
-  EXPECT_EQ(server.GetServices().state.Lock()->FindInconsistency(), nullptr);
+  EXPECT_EQ(server.GetServices().state.Run([&](StateTables& state) { return state.FindInconsistency(); }), nullptr);
 }
 
 TEST_F(SharedFilesTest, WhoWaitsForALockIsToldByTheHandleThatItAskedWith) {

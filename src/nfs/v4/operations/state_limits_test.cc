@@ -16,7 +16,9 @@ class StateLimitsTest : public StatefulTest {
     return TryOpen(client, "file", kRead, 0, {}, "owner " + std::to_string(number)).status();
   }
   const nfs_fh4 file = MakeFile("file");
-  bool IsKnown(ClientId client) { return server.state.Lock()->clients.Find(client) != nullptr; }
+  bool IsKnown(ClientId client) {
+    return server.state.Run([&](StateTables& state) { return state.clients.Find(client); }) != nullptr;
+  }
 };
 
 TEST_F(StateLimitsTest, TellsWhoHasItAllThatThereIsNoRoom) {

@@ -27,7 +27,8 @@ class StateOwnership0Test : public StatefulTest {
     open = client.Open("owner", "file", kBoth);
     LetCall(client);
     delegation = Delegated();
-    server.state.Lock()->clients.SetPath(client.id(), PathState::kUnknown);  // no more of them
+    server.state.Run(
+        [&](StateTables& state) { state.clients.SetPath(client.id(), PathState::kUnknown); });  // no more of them
   }
 
   stateid4 Delegated() {
@@ -106,7 +107,9 @@ class StateOwnership0Test : public StatefulTest {
     }
   }
   void CallFrom(std::string_view address) { server.peer.address = {asio::ip::make_address(std::string(address)), 700}; }
-  TimePoint Renewed() { return server.state.Lock()->clients.Find(client.id())->renewed; }
+  TimePoint Renewed() {
+    return server.state.Run([&](StateTables& state) { return state.clients.Find(client.id())->renewed; });
+  }
 
   const nfs_fh4 file = MakeFile("file", "data", 0666);
   Client0 client{server, "of 4.0"};

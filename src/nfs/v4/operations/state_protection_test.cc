@@ -242,7 +242,9 @@ class CallbackSecurityTest : public StateProtectionTest {
     server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
     return server.Run(1, Op(OP_CREATE_SESSION, wanted)).Next<CREATE_SESSION4res>();
   }
-  bool CanCall() { return server.state.Lock()->clients.CanCall(client_); }
+  bool CanCall() {
+    return server.state.Run([&](StateTables& state) { return state.sessions.CanCall(client_); });
+  }
 
   ClientId client_;
 };
@@ -296,10 +298,11 @@ TEST_F(StateProtectionTest, ClientsOfMinorVersionZeroAreNotCalledWithoutAContext
   AsAlice();
   server.peer.address = {asio::ip::make_address("127.0.0.1"), 700};
   const Client0 client(server, "client");
-  EXPECT_FALSE(server.state.Lock()->clients.Find(client.id())->callback.endpoint);
+  EXPECT_FALSE(
+      server.state.Run([&](StateTables& state) { return state.clients.Find(client.id())->callback.endpoint; }));
   server.SetUser(0);
   const Client0 other(server, "other");
-  EXPECT_TRUE(server.state.Lock()->clients.Find(other.id())->callback.endpoint);
+  EXPECT_TRUE(server.state.Run([&](StateTables& state) { return state.clients.Find(other.id())->callback.endpoint; }));
 }
 
 }  // namespace

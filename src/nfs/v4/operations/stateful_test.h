@@ -57,8 +57,7 @@ inline constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
 // A client of minor version 0.
 class Client0 {
  public:
-  Client0(Nfs4Server& server, std::string_view name) : server_(server) {
-    verifier4 verifier{};
+  Client0(Nfs4Server& server, std::string_view name, const verifier4& verifier = {}) : server_(server) {
     const SETCLIENTID4args who{.client = {.verifier = verifier, .id = AsBytes(name)},
                                .callback = {.cb_program = 0x40000000, .cb_location = {"tcp", "127.0.0.1.1.1"}},
                                .callback_ident = 0};
@@ -145,7 +144,9 @@ class StatefulTest : public Nfs4Test {
     server.peer.connection -= 1000;
     server.peer.back_channel.reset();
   }
-  void LetCall(const Client0& client) { server.state.Lock()->clients.SetPath(client.id(), PathState::kWorks); }
+  void LetCall(const Client0& client) {
+    server.state.Run([&](StateTables& state) { state.clients.SetPath(client.id(), PathState::kWorks); });
+  }
   // What the tables know a file of the first export by.
   NamedFile NameOf(const nfs_fh4& handle) const {
     return server.exports.all().front()->Name(FileHandle::Parse(handle.bytes())->object);

@@ -1,8 +1,8 @@
-// Whether the tables fit together, looked at from all sides: for tests and fuzzers, who call it when a request is done.
+// Checks of the invariants of the tables. Debug builds, tests and fuzzers run them.
 #include <algorithm>
 #include <utility>
 
-#include "nfs/v4/state/state.h"
+#include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -191,7 +191,7 @@ const char* Files::FindInconsistency() const {
 }
 
 const char* Clients::FindInconsistency() const {
-  size_t unconfirmed = 0, sessions = 0, persistent = 0, kept = 0;
+  size_t unconfirmed = 0;
   for (const auto& [id, client] : clients_) {
     const auto owner = owners_.find(client->key());
     if (client->id != id || owner == owners_.end()) return "a client is where another one should be";
@@ -199,38 +199,54 @@ const char* Clients::FindInconsistency() const {
     if (named != client.get()) return "an owner's name leads to another client";
     if (!client->confirmed) ++unconfirmed;
     if (!client->confirmed && !client->sessions.empty()) return "a client that is not confirmed has a session";
-    for (const SessionId& session : client->sessions) {
-      const Session* known = FindSession(session);
-      if (!known || known->client != client.get()) return "a client's session is not its own";
-      ++sessions;
-    }
   }
   for (const auto& [name, owner] : owners_) {
     for (const Client* client : {owner.confirmed, owner.unconfirmed}) {
-      if (client && (!clients_.contains(client->id) || client->key() != name)) return "a name leads to nobody";
+      if (client && (!clients_.contains(client->id) || client->key() != name)) return "an owner has an unknown client";
     }
     if (!owner.confirmed && !owner.unconfirmed) return "a name without clients is kept";
   }
+  if (by_renewal_.size() != clients_.size()) return "there are not as many clients in the order of their renewal";
+  return unconfirmed == unconfirmed_count_ ? nullptr : "the totals of clients are wrong";
+}
+
+const char* Sessions::FindInconsistency() const {
+  size_t owned = 0, persistent = 0, kept = 0, there = 0;
+  const char* wrong = nullptr;
+  clients_.ForEach([&](const Client& client) {
+    size_t requests = 0;
+    for (const SessionId& id : client.sessions) {
+      const Session* known = Find(id);
+      if (!known || known->client != &client) {
+        wrong = "a client's session is not its own";
+        return;
+      }
+      requests += known->slots.busy();
+    }
+    owned += client.sessions.size();
+    if (requests != client.requests) wrong = "a client has not as many requests under way as it counts";
+  });
+  if (wrong) return wrong;
   for (const auto& session : sessions_) {
     if (!session) continue;
-    const auto client = clients_.find(session->client->id);
-    if (client == clients_.end() || client->second.get() != session->client) return "a session has outlived its client";
+    // Each client lists its own sessions, so a session that no client lists belongs to a client that has gone.
     if (session->replies && !session->persistent) return "a session keeps replies and is not persistent";
     if (session->persistent) ++persistent;
     kept += session->slots.kept_octets();
+    ++there;
   }
-  const auto there = static_cast<size_t>(std::ranges::count_if(sessions_, [](const auto& each) { return !!each; }));
-  if (sessions != session_count_ || there != session_count_ || there + free_sessions_.size() != sessions_.size()) {
+  if (owned != there) return "a session has outlived its client";
+  if (there != session_count_ || there + free_sessions_.size() != sessions_.size()) {
     return "there are not as many sessions as are counted";
   }
-  if (by_renewal_.size() != clients_.size()) return "there are not as many clients in the order of their renewal";
-  const bool right = unconfirmed == unconfirmed_count_ && persistent == persistent_count_ && kept == kept_octets_;
-  return right ? nullptr : "the totals are wrong";
+  return persistent == persistent_count_ && kept == kept_octets_ ? nullptr : "the totals of sessions are wrong";
 }
 
 const char* StateTables::FindInconsistency() const {
-  const char* of_clients = clients.FindInconsistency();
-  return of_clients ? of_clients : files.FindInconsistency();
+  for (const char* wrong : {clients.FindInconsistency(), sessions.FindInconsistency(), files.FindInconsistency()}) {
+    if (wrong) return wrong;
+  }
+  return nullptr;
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,74 +1,83 @@
-// All that NFSv4 remembers between calls, behind one mutex.
+// The state that NFSv4 keeps between calls: clients, sessions, opens, locks, delegations and asynchronous copies, behind one mutex.
 //
-//   auto state = request.services.state.Lock();
-//   state->clients.Renew(...);
+//   const bool in_grace = services.state.Run([](StateTables& state) { return state.clients.InGrace(); });
 //
-// The tables are plain objects: no I/O, no clock, no randomness, no locks of their own. The lock is held for a few look-ups,
-// never across co_await. What must be sent to clients is queued in the tables, and taken out by whoever let go of the lock.
+// State::Run() is the only way to the tables. The tables do no I/O, read no clock, draw no random numbers and have no locks of their own. A
+// function that is passed to Run() does a few look-ups. It never suspends (co_await) and never calls Run().
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
+#include <type_traits>
+#include <utility>
 
-#include "nfs/v4/state/clients/clients.h"
-#include "nfs/v4/state/files/files.h"
-#include "nfs/v4/state/offloads.h"
+#include "nfs/v4/state/owed.h"
+#include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
 
-struct StateTables {
-  Clients clients;         // clients, their leases and sessions
-  Files files;             // opens, locks and delegations, by file
-  Offloads offloads = {};  // copies that go on by themselves
-
-  // How much there is that requests without a stateid may run into. Something may be as long as anything can be reclaimed.
-  size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
-
-  // What does not fit together (consistency.cc); null: all does. For tests and fuzzers.
-  const char* FindInconsistency() const;
-
-  // All that a client holds, but not the client itself.
-  void ForgetHoldings(ClientId client, Ending ending, TimePoint now) {
-    files.ForgetClient(client, ending, now);
-    offloads.ForgetClient(client);
-  }
-};
-
 class State {
  public:
-  explicit State(StateTables tables)
-      : tables_(std::move(tables)), write_held_(tables_.files.write_held()), claims_(tables_.claims()) {}
+  explicit State(StateTables::Beginning beginning);
 
-  // The tables, for as long as this lives.
-  class Access {
-   public:
-    explicit Access(State& state) : lock_(state.mutex_), state_(state) {}
-    Access(const Access&) = delete;
-    Access& operator=(const Access&) = delete;
-    ~Access() { state_.PublishClaims(); }
-    StateTables* operator->() const { return &state_.tables_; }
-    StateTables& operator*() const { return state_.tables_; }
+  // From now on, `notices` sends what is owed. It outlives all calls of Run(). Call this before any other thread uses the state. Without it,
+  // notices stay queued in the tables.
+  void SendBy(Notices& notices) { notices_ = &notices; }
 
-   private:
-    const std::unique_lock<std::mutex> lock_;
-    State& state_;
-  };
-  Access Lock() { return Access(*this); }
+  // Locks the tables, calls `function(tables)`, unlocks them, and sends the notices that the tables owe. Returns the value that the function
+  // returns; that value must not refer into the tables. Any thread; not from within another Run().
+  template <class Function>
+  auto Run(Function&& function) -> std::invoke_result_t<Function, StateTables&> {
+    using Returned = std::invoke_result_t<Function, StateTables&>;
+    static_assert(!std::is_reference_v<Returned>, "a reference into the tables is invalid once the lock is released");
+    Owed owed;
+    if constexpr (std::is_void_v<Returned>) {
+      RunLocked(owed, std::forward<Function>(function));
+      Send(owed);
+    } else {
+      Returned returned = RunLocked(owed, std::forward<Function>(function));
+      Send(owed);
+      return returned;
+    }
+  }
 
-  // StateTables::claims() as it was when the lock was last given back, to be read without it.
+  // StateTables::claims() as of the last Run(). Readers need not lock the tables.
   const std::atomic<size_t>& claims() const { return claims_; }
   const WriteHeldFiles& write_held() const { return write_held_; }
 
  private:
-  // Those who read it share its cache line until it changes.
-  void PublishClaims() {
-    const size_t claims = tables_.claims();
-    if (claims != claims_.load(std::memory_order_relaxed)) claims_.store(claims, std::memory_order_relaxed);
+  // Holds the lock. Its destructor, before it releases the lock, takes what is owed and checks the tables (debug builds only).
+  class Visit {
+   public:
+    Visit(State& state, Owed& owed);
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit();
+
+   private:
+    State& state_;
+    Owed& owed_;
+    const std::unique_lock<std::mutex> lock_;
+    const State* const outer_;  // another State that this thread has locked, or null
+  };
+
+  template <class Function>
+  auto RunLocked(Owed& owed, Function&& function) -> std::invoke_result_t<Function, StateTables&> {
+    const Visit visit(*this, owed);
+    return std::invoke(std::forward<Function>(function), tables_);
   }
+  void Send(const Owed& owed) {
+    if (!owed.empty()) notices_->Send(owed);
+  }
+  void CheckNowAndThen();
+  void PublishClaims();
 
   std::mutex mutex_;
   StateTables tables_;
+  Notices* notices_ = nullptr;
+  size_t runs_unchecked_ = 0;  // runs since FindInconsistency() was last called
   const WriteHeldFiles& write_held_;
   alignas(64) std::atomic<size_t> claims_;
 };

@@ -67,6 +67,7 @@ struct Client {
   // It is not there yet: room is being made for the replies of the session.
   bool creating = false;
   std::vector<SessionId> sessions{};
+  size_t requests = 0;  // under way, in all of its sessions
 
   // Minor version 0: whether a call comes from the client's machine.
   bool IsFromMachine(const Origin& origin) const {
@@ -86,6 +87,9 @@ struct Client {
   bool Permits(nfs4::nfs_opnum4 operation, const Sender& sender) const {
     return !protection.enforced.Has(operation) || IsMachine(sender);
   }
+
+  // The sequence ID of the next CREATE_SESSION.
+  SequenceId NextCreate() const { return SequenceId(create_sequence.value() + 1); }
 
   std::string key() const { return OwnerKey(minor_version, owner); }
 };

@@ -9,8 +9,8 @@ std::string OwnerKey(uint32_t minor_version, std::string_view owner) {
   return std::string(minor_version == 0 ? "0" : "1").append(owner);
 }
 
-Clients::Clients(const Settings& settings, uint32_t instance, Grace grace, DeadSessions dead_sessions)
-    : settings_(settings), instance_(instance), grace_(std::move(grace)), dead_sessions_(std::move(dead_sessions)) {
+Clients::Clients(const Settings& settings, uint32_t instance, Grace grace)
+    : settings_(settings), instance_(instance), grace_(std::move(grace)) {
   assert(instance != 0);
 }
 
@@ -40,45 +40,27 @@ nfs4::nfsstat4 Clients::Check(ClientId id, const Origin& origin) const {
   return Find(id)->IsFromMachine(origin) ? nfs4::NFS4_OK : nfs4::NFS4ERR_STALE_CLIENTID;
 }
 
-bool Clients::CanCall(ClientId id) const {
-  const Client* client = Find(id);
-  if (!client) return false;
-  if (client->minor_version == 0) return client->path == PathState::kWorks;
-  return std::ranges::any_of(client->sessions, [&](const SessionId& s) { return BackChannelWorks(*FindSession(s)); });
-}
-
 // ---- leases ----
 
 void Clients::Renew(ClientId id, TimePoint now) {
   Client* client = FindAny(id);
-  if (client && client->confirmed && !client->doomed) RenewNow(*client, now);
+  if (client && client->confirmed && !client->doomed) Renew(*client, now);
 }
 
-void Clients::RenewNow(Client& client, TimePoint now) {
+void Clients::Renew(Client& client, TimePoint now) {
   client.renewed = std::max(client.renewed, now);
   by_renewal_.splice(by_renewal_.end(), by_renewal_, client.by_renewal);
 }
 
 bool Clients::LeaseIsOver(const Client& client, TimePoint now) const {
-  return now - client.renewed > settings_.lease && !HasRequests(client);
+  return IsSilent(client, now) && !HasRequests(client);
 }
 
-// A client that waits for an answer of ours is not silent, however long we take.
-bool Clients::HasRequests(const Client& client) const {
-  return std::ranges::any_of(client.sessions, [&](const SessionId& s) { return FindSession(s)->slots.busy() > 0; });
-}
+bool Clients::HasRequests(const Client& client) { return client.requests > 0; }
 
 bool Clients::IsExpired(ClientId id, TimePoint now) const {
   const Client* client = Find(id);
   return !client || LeaseIsOver(*client, now);
-}
-
-std::optional<ClientId> Clients::LongestSilent(TimePoint now, const HasState& has_state) const {
-  for (const Client* client : by_renewal_) {
-    if (now - client->renewed <= settings_.lease) break;
-    if (client->confirmed && !client->doomed && !HasRequests(*client) && has_state(client->id)) return client->id;
-  }
-  return std::nullopt;
 }
 
 std::optional<OldRecord> Clients::Doom(ClientId id, TimePoint now) {
@@ -90,36 +72,6 @@ std::optional<OldRecord> Clients::Doom(ClientId id, TimePoint now) {
 
 void Clients::Reprieve(ClientId id) {
   if (Client* client = FindAny(id)) client->doomed = false;
-}
-
-void Clients::Remove(ClientId id) {
-  const auto found = clients_.find(id);
-  if (found == clients_.end()) return;
-  Client& client = *found->second;
-  while (!client.sessions.empty()) EndSession(client.sessions.back());
-  const auto owner = owners_.find(client.key());
-  if (owner->second.confirmed == &client) owner->second.confirmed = nullptr;
-  if (owner->second.unconfirmed == &client) owner->second.unconfirmed = nullptr;
-  if (!owner->second.confirmed && !owner->second.unconfirmed) owners_.erase(owner);
-  if (!client.confirmed) --unconfirmed_count_;
-  by_renewal_.erase(client.by_renewal);
-  clients_.erase(found);
-}
-
-std::vector<ClientId> Clients::Sweep(TimePoint now, const HasState& may_stay) {
-  std::vector<ClientId> stale, over;
-  const bool crowded = clients_.size() - unconfirmed_count_ > settings_.max_clients / 4 * 3;
-  for (const Client* client : by_renewal_) {
-    if (now - client->renewed <= settings_.lease) break;
-    if (client->doomed || HasRequests(*client)) continue;
-    if (!client->confirmed) {
-      stale.push_back(client->id);
-    } else if (crowded || now - client->renewed > settings_.courtesy || !may_stay(client->id)) {
-      over.push_back(client->id);
-    }
-  }
-  for (const ClientId id : stale) Remove(id);
-  return over;
 }
 
 // ---- recovery ----
@@ -145,14 +97,6 @@ bool Clients::NeedsRecord(ClientId id) const {
   return client->minor_version == 0 || client->reclaim_complete;
 }
 
-std::vector<ClientId> Clients::Unrecorded(const HasState& has_state) const {
-  std::vector<ClientId> unrecorded;
-  for (const auto& [id, client] : clients_) {
-    if (NeedsRecord(id) && has_state(id)) unrecorded.push_back(id);
-  }
-  return unrecorded;
-}
-
 OldRecord Clients::RecordOf(const Client& client) const {
   std::string key = client.key();
   if (!client.recorded && !grace_.Knew(key, client.principal)) return std::nullopt;
@@ -163,7 +107,39 @@ void Clients::SetRecorded(ClientId id) {
   if (Client* client = FindAny(id)) client->recorded = true;
 }
 
+nfs4::nfsstat4 Clients::CompleteReclaim(ClientId id) {
+  Client* client = FindAny(id);
+  // Its new incarnation may have come over another connection since SEQUENCE.
+  if (!client || client->doomed) return nfs4::NFS4ERR_DEADSESSION;
+  if (client->reclaim_complete) return nfs4::NFS4ERR_COMPLETE_ALREADY;
+  client->reclaim_complete = true;
+  grace_.Complete(client->key(), client->principal);
+  return nfs4::NFS4_OK;
+}
+
+// ---- state protection ----
+
+nfs4::nfsstat4 Clients::CheckProtection(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const {
+  const auto found = clients_.find(id);
+  const bool permitted = found == clients_.end() || found->second->Permits(operation, sender);
+  return permitted ? nfs4::NFS4_OK : nfs4::NFS4ERR_WRONG_CRED;
+}
+
+bool Clients::MachineMay(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const {
+  const Client* client = Find(id);
+  return client && client->protection.allowed.Has(operation) && client->IsMachine(sender);
+}
+
+void Clients::SetPath(ClientId id, PathState state) {
+  if (Client* client = FindAny(id)) client->path = state;
+}
+
 // ---- records ----
+
+Clients::Records Clients::OfOwner(uint32_t minor_version, std::string_view owner) const {
+  const auto found = owners_.find(OwnerKey(minor_version, owner));
+  return found == owners_.end() ? Records() : found->second;
+}
 
 Client& Clients::Add(uint32_t minor_version, std::string_view owner, const nfs4::verifier4& verifier,
                      const Principal& principal, TimePoint now) {
@@ -182,7 +158,7 @@ Client& Clients::Add(uint32_t minor_version, std::string_view owner, const nfs4:
                                                 .principal = principal,
                                                 .renewed = now});
   Client& added = *client;
-  Owner& records = owners_[added.key()];
+  Records& records = owners_[added.key()];
   assert(!records.unconfirmed);
   records.unconfirmed = &added;
   clients_.emplace(id, std::move(client));
@@ -197,31 +173,41 @@ void Clients::DropOldestUnconfirmed() {
   while (!unconfirmed_.empty()) {
     const ClientId id = unconfirmed_.front();
     unconfirmed_.pop_front();
-    const Client* client = FindAny(id);
+    Client* client = FindAny(id);
     if (!client || client->confirmed) continue;
-    Remove(id);
+    RemoveUnconfirmed(*client);
     return;
   }
 }
 
-bool Clients::IsFull() const { return clients_.size() - unconfirmed_count_ >= settings_.max_clients; }
-
-Gone Clients::MakeConfirmed(Client& client, TimePoint now) {
-  assert(!client.confirmed);
-  Owner& owner = owners_.at(client.key());
-  Gone gone;
-  if (Client* before = owner.confirmed) {
-    gone = before->id;
-    // The store knows them by the same name; a doomed client's record is on its way out.
-    client.recorded = before->recorded && !before->doomed && before->principal == client.principal;
-    Remove(before->id);
-  }
-  assert(owner.unconfirmed == &client);
-  owner = {.confirmed = &client, .unconfirmed = nullptr};
+void Clients::MakeConfirmed(Client& client, TimePoint now) {
+  Records& records = owners_.at(client.key());
+  assert(!client.confirmed && !records.confirmed && records.unconfirmed == &client);
+  records = {.confirmed = &client, .unconfirmed = nullptr};
   client.confirmed = true;
-  RenewNow(client, now);
+  Renew(client, now);
   --unconfirmed_count_;
-  return gone;
+}
+
+void Clients::RemoveUnconfirmed(Client& client) {
+  assert(!client.confirmed);
+  --unconfirmed_count_;
+  Erase(client);
+}
+
+void Clients::Remove(Client& client, const HoldingsForgotten& /*proof*/) {
+  if (!client.confirmed) --unconfirmed_count_;
+  Erase(client);
+}
+
+void Clients::Erase(Client& client) {
+  assert(client.sessions.empty());
+  const auto records = owners_.find(client.key());
+  if (records->second.confirmed == &client) records->second.confirmed = nullptr;
+  if (records->second.unconfirmed == &client) records->second.unconfirmed = nullptr;
+  if (!records->second.confirmed && !records->second.unconfirmed) owners_.erase(records);
+  by_renewal_.erase(client.by_renewal);
+  clients_.erase(ClientId(client.id));
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,6 +1,6 @@
 // The client IDs of minor version 0. The cases are those of RFC 7530 §16.33.5 and §16.34.5, with their letters:
 // a record is { verifier, id, client ID, callback, confirmation }.
-#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -14,24 +14,23 @@ nfs4::verifier4 VerifierOf(uint64_t random) {
 
 }  // namespace
 
-Result<Clients::SetClientIdResult, nfs4::nfsstat4> Clients::Set(const SetClientId& asked, const Principal& principal,
-                                                                uint64_t random, TimePoint now,
-                                                                const HasState& has_state) {
-  const auto found = owners_.find(OwnerKey(0, asked.id));
-  const Owner known = found == owners_.end() ? Owner() : found->second;
+Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequest& asked,
+                                                           const Principal& principal, uint64_t random,
+                                                           TimePoint now) {
+  const Clients::Records known = clients.OfOwner(0, asked.id);
   Client* confirmed = known.confirmed && !known.confirmed->doomed ? known.confirmed : nullptr;
   const bool same_principal = confirmed && confirmed->principal == principal;
 
   // A name is its principal's as long as that has something by it (RFC 7530 §9.1.1).
-  if (confirmed && !same_principal && has_state(confirmed->id) && !LeaseIsOver(*confirmed, now)) {
+  if (confirmed && !same_principal && files.HasState(confirmed->id) && !clients.LeaseIsOver(*confirmed, now)) {
     return std::unexpected(nfs4::NFS4ERR_CLID_INUSE);
   }
   if (known.confirmed && !confirmed) return std::unexpected(nfs4::NFS4ERR_DELAY);  // it is about to go
-  if (!confirmed && IsFull()) return std::unexpected(nfs4::NFS4ERR_RESOURCE);
+  if (!confirmed && clients.IsFull()) return std::unexpected(nfs4::NFS4ERR_RESOURCE);
 
   // Whatever of this name waits for confirmation is replaced: { v, x, c, *, * }, { w, x, d, m, t } and { u, x, c, l, *
   // }.
-  if (known.unconfirmed) Remove(known.unconfirmed->id);
+  if (known.unconfirmed) clients.RemoveUnconfirmed(*known.unconfirmed);
   if (confirmed) confirmed->update.reset();
 
   nfs4::verifier4 confirmation = VerifierOf(random);
@@ -42,20 +41,20 @@ Result<Clients::SetClientIdResult, nfs4::nfsstat4> Clients::Set(const SetClientI
     confirmed->update = {confirmation, asked.callback, asked.address};
     return SetClientIdResult{confirmed->id, confirmation};
   }
-  Client& client = Add(0, asked.id, asked.verifier, principal, now);
+  Client& client = clients.Add(0, asked.id, asked.verifier, principal, now);
   client.callback = asked.callback;
   client.address = asked.address;
   client.confirmation = confirmation;
   return SetClientIdResult{client.id, confirmation};
 }
 
-Result<Gone, nfs4::nfsstat4> Clients::Confirm(ClientId id, const nfs4::verifier4& confirmation,
-                                              const Principal& principal, TimePoint now, const HasState& has_state) {
-  Client* client = FindAny(id);
-  if (!client || client->doomed || client->minor_version != 0) return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
+nfs4::nfsstat4 StateTables::Confirm(ClientId id, const nfs4::verifier4& confirmation, const Principal& principal,
+                                    TimePoint now) {
+  Client* client = clients.FindAny(id);
+  if (!client || client->doomed || client->minor_version != 0) return nfs4::NFS4ERR_STALE_CLIENTID;
   const bool updates = client->update && client->update->confirmation == confirmation;
-  if (!updates && client->confirmation != confirmation) return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
-  if (client->principal != principal) return std::unexpected(nfs4::NFS4ERR_CLID_INUSE);
+  if (!updates && client->confirmation != confirmation) return nfs4::NFS4ERR_STALE_CLIENTID;
+  if (client->principal != principal) return nfs4::NFS4ERR_CLID_INUSE;
 
   if (client->confirmed) {
     // { v, x, c, k, s } waits beside { v, x, c, l, t }: the callback changes, and nothing else. Or the client asks
@@ -67,15 +66,16 @@ Result<Gone, nfs4::nfsstat4> Clients::Confirm(ClientId id, const nfs4::verifier4
       client->update.reset();
       client->path = PathState::kUnknown;
     }
-    return Gone();
+    return nfs4::NFS4_OK;
   }
   // { *, x, c, k, s } waits: a new client, or a new incarnation of { *, x, d, *, t }, which goes with all that it has.
-  const Client* before = owners_.at(client->key()).confirmed;
-  if (before && before->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);
-  if (before && before->principal != principal && has_state(before->id) && !LeaseIsOver(*before, now)) {
-    return std::unexpected(nfs4::NFS4ERR_CLID_INUSE);
+  const Client* before = clients.OfOwner(0, client->owner).confirmed;
+  if (before && before->doomed) return nfs4::NFS4ERR_DELAY;
+  if (before && before->principal != principal && files.HasState(before->id) && !clients.LeaseIsOver(*before, now)) {
+    return nfs4::NFS4ERR_CLID_INUSE;
   }
-  return MakeConfirmed(*client, now);
+  MakeConfirmed(*client, now);
+  return nfs4::NFS4_OK;
 }
 
 }  // namespace penstock::nfs::v4

@@ -14,7 +14,7 @@ TEST_F(SetClientIdTest, ANewNameWaitsForConfirmation) {
   ASSERT_TRUE(set);
   EXPECT_EQ(clients_.Find(set->id), nullptr);
   EXPECT_NE(set->confirmation, nfs4::verifier4());
-  EXPECT_EQ(Confirm(*set).value(), Gone());
+  EXPECT_EQ(Confirm(*set), nfs4::NFS4_OK);
   EXPECT_NE(clients_.Find(set->id), nullptr);
 }
 
@@ -26,8 +26,8 @@ TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
     ASSERT_TRUE(first && second);
     EXPECT_NE(first->id, second->id);
     EXPECT_NE(first->confirmation, second->confirmation);
-    EXPECT_EQ(Confirm(*first).error(), nfs4::NFS4ERR_STALE_CLIENTID);
-    EXPECT_TRUE(Confirm(*second));
+    EXPECT_EQ(Confirm(*first), nfs4::NFS4ERR_STALE_CLIENTID);
+    EXPECT_EQ(Confirm(*second), nfs4::NFS4_OK);
   }
 }
 
@@ -38,13 +38,13 @@ TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
   ASSERT_TRUE(update);
   EXPECT_EQ(update->id, id);
   EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 2049);
-  EXPECT_EQ(Confirm(*update).value(), Gone());
+  EXPECT_EQ(Confirm(*update), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 4711);
 }
 
 TEST_F(SetClientIdTest, TheConfirmationIsAnotherThanBefore) {
   const auto set = Set("x");
-  ASSERT_TRUE(Confirm(*set));
+  ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   --random_;  // the same number again, as chance would have it
   const auto update = Set("x");
   EXPECT_EQ(update->id, set->id);
@@ -58,7 +58,8 @@ TEST_F(SetClientIdTest, ARestartedClientWaitsBesideItsOldIncarnation) {
   ASSERT_TRUE(restarted);
   EXPECT_NE(restarted->id, before);
   EXPECT_NE(clients_.Find(before), nullptr);
-  EXPECT_EQ(Confirm(*restarted).value(), Gone(before));
+  EXPECT_EQ(Confirm(*restarted), nfs4::NFS4_OK);
+  EXPECT_FALSE(clients_.Has(before));
   EXPECT_EQ(clients_.Find(before), nullptr);
 }
 
@@ -73,8 +74,9 @@ TEST_F(SetClientIdTest, WhatWaitsBesideAConfirmedRecordIsReplaced) {
     EXPECT_NE(second->id, first->id);
     EXPECT_NE(second->id, before);
     EXPECT_NE(second->confirmation, first->confirmation);
-    EXPECT_EQ(Confirm(*first).error(), nfs4::NFS4ERR_STALE_CLIENTID);
-    EXPECT_EQ(Confirm(*second).value(), Gone(before));
+    EXPECT_EQ(Confirm(*first), nfs4::NFS4ERR_STALE_CLIENTID);
+    EXPECT_EQ(Confirm(*second), nfs4::NFS4_OK);
+    EXPECT_FALSE(clients_.Has(before));
   }
 }
 
@@ -82,12 +84,12 @@ TEST_F(SetClientIdTest, AnUpdateReplacesWhatWaits) {
   const ClientId id = OpenMinorZero("x", 1);
   const auto restarted = Set("x", 2);
   ASSERT_EQ(Set("x", 1)->id, id);
-  EXPECT_EQ(Confirm(*restarted).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(Confirm(*restarted), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
 TEST_F(SetClientIdTest, AnotherPrincipalMustNotTakeANameThatHasState) {
   const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
-  holders_.insert(id);
+  GiveOpen(id);
   EXPECT_EQ(Set("x", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_EQ(Set("x", 2, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
   now_ += kLease + std::chrono::seconds(1);
@@ -99,7 +101,8 @@ TEST_F(SetClientIdTest, AnotherPrincipalMayTakeANameWithoutState) {
   const auto set = Set("x", 1, 2);
   ASSERT_TRUE(set);
   EXPECT_NE(set->id, before);
-  EXPECT_EQ(Confirm(*set, 2).value(), Gone(before));
+  EXPECT_EQ(Confirm(*set, 2), nfs4::NFS4_OK);
+  EXPECT_FALSE(clients_.Has(before));
 }
 
 TEST_F(SetClientIdTest, TooManyClientsAreRefused) {
@@ -112,42 +115,44 @@ TEST_F(SetClientIdTest, TooManyClientsAreRefused) {
 // { v, x, c, k, s } waits beside { v, x, c, l, t }.
 TEST_F(ConfirmClientIdTest, AnUpdateKeepsTheState) {
   const ClientId id = OpenMinorZero("x");
-  holders_.insert(id);
+  GiveOpen(id);
   const auto update = Set("x");
-  EXPECT_EQ(Confirm(*update, /*uid=*/9).error(), nfs4::NFS4ERR_CLID_INUSE);
-  EXPECT_EQ(Confirm(*update).value(), Gone());
-  EXPECT_EQ(Confirm(*update).value(), Gone());
+  EXPECT_EQ(Confirm(*update, /*uid=*/9), nfs4::NFS4ERR_CLID_INUSE);
+  EXPECT_EQ(Confirm(*update), nfs4::NFS4_OK);
+  EXPECT_EQ(Confirm(*update), nfs4::NFS4_OK);
+  EXPECT_TRUE(tables_.files.HasState(id));
 }
 
 // { v, x, c, *, s } is confirmed: the client has missed the answer.
 TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
   const auto set = Set("x");
-  ASSERT_TRUE(Confirm(*set));
-  EXPECT_EQ(Confirm(*set).value(), Gone());
-  EXPECT_EQ(Confirm(*set, /*uid=*/9).error(), nfs4::NFS4ERR_CLID_INUSE);
+  ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
+  EXPECT_EQ(Confirm(*set), nfs4::NFS4_OK);
+  EXPECT_NE(clients_.Find(set->id), nullptr);
+  EXPECT_EQ(Confirm(*set, /*uid=*/9), nfs4::NFS4ERR_CLID_INUSE);
 }
 
 TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
   const auto set = Set("x");
-  ASSERT_TRUE(Confirm(*set));
+  ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   const auto update = Set("x", 1, 0, 4711);
-  EXPECT_EQ(Confirm(*set).value(), Gone());
+  EXPECT_EQ(Confirm(*set), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.Find(set->id)->callback.endpoint->port(), 2049);
-  EXPECT_EQ(Confirm(*update).value(), Gone());
+  EXPECT_EQ(Confirm(*update), nfs4::NFS4_OK);
 }
 
 // { *, x, c, k, s } waits.
 TEST_F(ConfirmClientIdTest, OnlyThePrincipalThatAskedConfirms) {
   const auto set = Set("x", 1, /*uid=*/1);
-  EXPECT_EQ(Confirm(*set, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
-  EXPECT_TRUE(Confirm(*set, 1));
+  EXPECT_EQ(Confirm(*set, 2), nfs4::NFS4ERR_CLID_INUSE);
+  EXPECT_EQ(Confirm(*set, 1), nfs4::NFS4_OK);
 }
 
 TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
   const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
   const auto set = Set("x", 1, 2);
-  holders_.insert(id);
-  EXPECT_EQ(Confirm(*set, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
+  GiveOpen(id);
+  EXPECT_EQ(Confirm(*set, 2), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_NE(clients_.Find(id), nullptr);
 }
 
@@ -155,10 +160,10 @@ TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
 TEST_F(ConfirmClientIdTest, UnknownClientsAndConfirmationsAreStale) {
   auto set = *Set("x");
   set.confirmation = Verifier(4711);
-  EXPECT_EQ(Confirm(set).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(Confirm(set), nfs4::NFS4ERR_STALE_CLIENTID);
   set.id = ClientId(0);
-  EXPECT_EQ(Confirm(set).error(), nfs4::NFS4ERR_STALE_CLIENTID);
-  EXPECT_EQ(Confirm({Exchange("x")->id, {}}).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(Confirm(set), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(Confirm({Exchange("x")->id, {}}), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
 // RFC 7530 §9.1.1, §13.1.4
@@ -168,7 +173,7 @@ TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
   EXPECT_EQ(clients_.Check(ClientId(0)), nfs4::NFS4ERR_STALE_CLIENTID);
   EXPECT_EQ(clients_.Check(ClientId(uint64_t{0x64000000} << 32 | 1)), nfs4::NFS4ERR_STALE_CLIENTID);
   EXPECT_EQ(clients_.Check(ClientId(id.value() + 1)), nfs4::NFS4ERR_STALE_CLIENTID);
-  clients_.Remove(id);
+  tables_.End(id, now_);
   EXPECT_EQ(clients_.Check(id), nfs4::NFS4ERR_EXPIRED);
   EXPECT_EQ(clients_.Check(Open("of another minor version").client), nfs4::NFS4ERR_STALE_CLIENTID);
 }
@@ -189,11 +194,11 @@ TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
 
 TEST_F(MinorZeroTest, DelegationsNeedACallbackThatWorks) {
   const ClientId id = OpenMinorZero("x");
-  EXPECT_FALSE(clients_.CanCall(id));
+  EXPECT_FALSE(sessions_.CanCall(id));
   clients_.SetPath(id, PathState::kWorks);
-  EXPECT_TRUE(clients_.CanCall(id));
-  ASSERT_TRUE(Confirm(*Set("x", 1, 0, 4711)));
-  EXPECT_FALSE(clients_.CanCall(id));
+  EXPECT_TRUE(sessions_.CanCall(id));
+  ASSERT_EQ(Confirm(*Set("x", 1, 0, 4711)), nfs4::NFS4_OK);
+  EXPECT_FALSE(sessions_.CanCall(id));
 }
 
 }  // namespace

@@ -32,17 +32,18 @@ TEST_F(ExchangeIdTest, Case3AnotherPrincipalMustNotTakeAnOwnerThatIsUsed) {
   EXPECT_EQ(Exchange("owner", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_EQ(Exchange("owner", 2, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
 
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  holders_.insert(client.client);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  GiveOpen(client.client);
   EXPECT_EQ(Exchange("owner", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
 }
 
 TEST_F(ExchangeIdTest, Case3AnOwnerThatHasNothingIsTakenOver) {
   const Opened client = Open("owner", 1, /*uid=*/1);
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   const auto taken = Exchange("owner", 1, 2);
   ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->gone, client.client);
+  EXPECT_TRUE(taken->replaces);
+  EXPECT_FALSE(clients_.Has(client.client));
   EXPECT_NE(taken->id, client.client);
   EXPECT_FALSE(taken->confirmed);
   EXPECT_EQ(Create(client.client, 2, 1).reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
@@ -50,11 +51,12 @@ TEST_F(ExchangeIdTest, Case3AnOwnerThatHasNothingIsTakenOver) {
 
 TEST_F(ExchangeIdTest, Case3AnOwnerWhoseLeaseIsOverIsTakenOver) {
   const Opened client = Open("owner", 1, /*uid=*/1);
-  holders_.insert(client.client);
+  GiveOpen(client.client);
   now_ += kLease + std::chrono::seconds(1);
   const auto taken = Exchange("owner", 1, 2);
   ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->gone, client.client);
+  EXPECT_TRUE(taken->replaces);
+  EXPECT_FALSE(clients_.Has(client.client));
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4ERR_BADSESSION);
 }
 
@@ -78,12 +80,12 @@ TEST_F(ExchangeIdTest, Case5ARestartedClientKeepsItsOldStateUntilItConfirms) {
   ASSERT_TRUE(restarted);
   EXPECT_NE(restarted->id, before.client);
   EXPECT_FALSE(restarted->confirmed);
-  EXPECT_EQ(restarted->gone, std::nullopt);
+  EXPECT_FALSE(restarted->replaces);
   EXPECT_EQ(Sequence(before.session), nfs4::NFS4_OK);
 
   const auto created = Create(restarted->id, restarted->sequence.value());
   EXPECT_EQ(created.reply.csr_status(), nfs4::NFS4_OK);
-  EXPECT_EQ(created.gone, before.client);
+  EXPECT_FALSE(clients_.Has(before.client));
   EXPECT_EQ(Sequence(before.session, 0, 2), nfs4::NFS4ERR_BADSESSION);
   EXPECT_EQ(clients_.client_count(), 1u);
 }
@@ -161,42 +163,42 @@ TEST_F(ExchangeIdTest, OwnersOfMinorVersionZeroAreOthers) {
 
 TEST_F(DestroyClientIdTest, AnIdleClientGoes) {
   const auto unconfirmed = Exchange("unconfirmed");
-  EXPECT_TRUE(clients_.Destroy(unconfirmed->id, {}, now_, holds_));
-  EXPECT_EQ(clients_.Destroy(unconfirmed->id, {}, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_TRUE(tables_.Destroy(unconfirmed->id, {}, now_));
+  EXPECT_EQ(tables_.Destroy(unconfirmed->id, {}, now_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
 
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_TRUE(clients_.Destroy(client.client, {}, now_, holds_));
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_TRUE(tables_.Destroy(client.client, {}, now_));
   EXPECT_EQ(clients_.client_count(), 0u);
 }
 
 TEST_F(DestroyClientIdTest, OneWithASessionOrStateIsBusy) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
-  holders_.insert(client.client);
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
-  holders_.clear();
-  EXPECT_TRUE(clients_.Destroy(client.client, {}, now_, holds_));
+  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
+  GiveOpen(client.client);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).error(), nfs4::NFS4ERR_CLIENTID_BUSY);
+  TakeOpens(client.client);
+  EXPECT_TRUE(tables_.Destroy(client.client, {}, now_));
 }
 
 TEST_F(DestroyClientIdTest, WhatALeaseLeftBehindIsNoHindrance) {
   const Opened client = Open("owner");
   now_ += kLease + std::chrono::seconds(1);
-  EXPECT_TRUE(clients_.Destroy(client.client, {}, now_, holds_));
-  EXPECT_EQ(clients_.session_count(), 0u);
+  EXPECT_TRUE(tables_.Destroy(client.client, {}, now_));
+  EXPECT_EQ(sessions_.session_count(), 0u);
 }
 
 TEST_F(DestroyClientIdTest, UnknownClientsAreStale) {
-  EXPECT_EQ(clients_.Destroy(ClientId(0), {}, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
-  EXPECT_EQ(clients_.Destroy(OpenMinorZero("zero"), {}, now_, holds_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(tables_.Destroy(ClientId(0), {}, now_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(tables_.Destroy(OpenMinorZero("zero"), {}, now_).error(), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
 TEST_F(DestroyClientIdTest, TellsWhatTheStoreHas) {
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   clients_.SetRecorded(client.client);
-  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).value(), OldRecord(OwnerKey(1, "owner")));
+  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).value(), OldRecord(OwnerKey(1, "owner")));
 }
 
 // RFC 8881 §18.51.3

@@ -117,16 +117,16 @@ TEST_F(GraceOfClientsTest, ReclaimCompleteOfAnotherPrincipalLeavesTheClientItsRe
   const Opened impostor = Open("owner", 1, 6);
   EXPECT_EQ(clients_.CompleteReclaim(impostor.client), nfs4::NFS4_OK);
   EXPECT_FALSE(clients_.grace().IsDue(now_));
-  ASSERT_EQ(clients_.DestroySession(impostor.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.Destroy(impostor.client, {}, now_, holds_).value(), OldRecord());
+  ASSERT_EQ(sessions_.Destroy(impostor.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(tables_.Destroy(impostor.client, {}, now_).value(), OldRecord());
   EXPECT_EQ(clients_.CheckReclaim(Open("owner", 2, 5).client), nfs4::NFS4_OK);
 }
 
 TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
   clients_.grace() = Grace({Record(1, "owner")}, kEnd);
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.Destroy(client.client, {}, now_, holds_).value(), OldRecord(OwnerKey(1, "owner")));
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).value(), OldRecord(OwnerKey(1, "owner")));
   EXPECT_TRUE(clients_.grace().IsDue(now_));
 }
 

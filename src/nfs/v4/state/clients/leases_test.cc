@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kMoment{1};
 
 class LeasesTest : public ClientsTest {
  protected:
-  std::vector<ClientId> Sweep() { return clients_.Sweep(now_, holds_); }
+  std::vector<ClientId> Sweep() { return tables_.Sweep(now_); }
 };
 
 TEST_F(LeasesTest, ALeaseIsOverWhenItHasNotBeenRenewed) {
@@ -49,7 +49,9 @@ TEST_F(LeasesTest, ASessionLastsForALeaseAfterTheLastRequest) {
     now_ += kLease;
     EXPECT_THAT(Sweep(), IsEmpty());
     EXPECT_FALSE(clients_.Doom(client.client, now_));
-    EXPECT_EQ(clients_.LongestSilent(now_, [](ClientId) { return true; }), std::nullopt);
+    GiveOpen(client.client);
+    EXPECT_EQ(tables_.LongestSilent(now_), std::nullopt);
+    TakeOpens(client.client);
     ASSERT_EQ(Sequence(client.session, 0, sequence), nfs4::NFS4_OK);
   }
   now_ += kLease;
@@ -76,10 +78,10 @@ TEST_F(LeasesTest, WhoeverIsBeingForgottenDoesNotComeBack) {
   EXPECT_EQ(clients_.Check(zero), nfs4::NFS4ERR_EXPIRED);
   EXPECT_TRUE(clients_.IsExpired(zero, now_));
 
-  clients_.Remove(client.client);
-  clients_.Remove(zero);
+  tables_.End(client.client, now_);
+  tables_.End(zero, now_);
   EXPECT_EQ(clients_.client_count(), 0u);
-  EXPECT_EQ(clients_.session_count(), 0u);
+  EXPECT_EQ(sessions_.session_count(), 0u);
   EXPECT_TRUE(Exchange("owner"));
 }
 
@@ -121,12 +123,12 @@ TEST_F(LeasesTest, UnconfirmedClientsGoAfterALease) {
   EXPECT_THAT(Sweep(), IsEmpty());
   EXPECT_EQ(clients_.client_count(), 0u);
   EXPECT_EQ(Create(one->id, 1).reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
-  EXPECT_EQ(Confirm(*zero).error(), nfs4::NFS4ERR_STALE_CLIENTID);
+  EXPECT_EQ(Confirm(*zero), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
 TEST_F(LeasesTest, SilentClientsWithoutStateGoAtOnceAndOthersByCourtesyLater) {
   const ClientId idle = OpenMinorZero("idle"), holder = OpenMinorZero("holder"), alive = OpenMinorZero("alive");
-  holders_ = {holder, alive};
+  for (const ClientId id : {holder, alive}) GiveOpen(id);
   now_ += kLease + kMoment;
   clients_.Renew(alive, now_);
   EXPECT_THAT(Sweep(), ElementsAre(idle));
@@ -139,7 +141,7 @@ TEST_F(LeasesTest, CourtesyEndsWhereThereAreTooManyClients) {
   settings_.max_clients = 4;
   std::vector<ClientId> ids;
   for (const char* name : {"a", "b", "c", "d"}) ids.push_back(OpenMinorZero(name));
-  holders_ = {ids.begin(), ids.end()};
+  for (const ClientId id : ids) GiveOpen(id);
   now_ += kLease + kMoment;
   clients_.Renew(ids[0], now_);
   EXPECT_THAT(Sweep(), UnorderedElementsAre(ids[1], ids[2], ids[3]));

@@ -90,17 +90,17 @@ TEST(PrincipalTest, AProtectedCallSaysSo) {
 
 class ProtectedClientTest : public ClientsTest {
  protected:
-  Result<Clients::ExchangeIdResult, nfsstat4> ExchangeBy(const Sender& sender, uint64_t verifier = 1,
+  Result<ExchangeIdResult, nfsstat4> ExchangeBy(const Sender& sender, uint64_t verifier = 1,
                                                          bool update = false, bool protect = true) {
-    return clients_.Exchange({.verifier = Verifier(verifier),
+    return tables_.Exchange({.verifier = Verifier(verifier),
                               .owner = "owner",
                               .update = update,
                               .protection = protect ? StateProtection::ByMachine(LinuxWishes()) : StateProtection()},
-                             sender, now_, holds_);
+                             sender, now_);
   }
   nfsstat4 CreateBy(const Sender& sender, ClientId client, uint32_t sequence, uint64_t connection = 1) {
     const SessionConnection over{.number = connection};
-    const auto created = clients_.Create(
+    const auto created = tables_.CreateSession(
         {.client = client, .sequence = SequenceId(sequence), .fore = PlainChannel(), .back = PlainChannel(4)}, over,
         sender, ++random_, now_);
     if (created.reply.csr_status() == NFS4_OK) session_ = created.reply.csr_resok4().csr_sessionid;
@@ -187,9 +187,9 @@ TEST_F(ProtectedClientTest, ConnectionsBelongToItsSessionsOnceTheyAreBound) {
   EXPECT_EQ(Sequence(session_, 0, 1), NFS4_OK);
   connection_ = {.number = 2};
   EXPECT_EQ(Sequence(session_, 0, 2), NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
-  EXPECT_EQ(clients_.Bind(session_, connection_, CDFC4_FORE, Sealed(kAlice)).error(), NFS4ERR_WRONG_CRED);
+  EXPECT_EQ(sessions_.Bind(session_, connection_, CDFC4_FORE, Sealed(kAlice)).error(), NFS4ERR_WRONG_CRED);
   EXPECT_EQ(Sequence(session_, 0, 2), NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
-  ASSERT_TRUE(clients_.Bind(session_, connection_, CDFC4_FORE, Sealed(kMachine)));
+  ASSERT_TRUE(sessions_.Bind(session_, connection_, CDFC4_FORE, Sealed(kMachine)));
   EXPECT_EQ(Sequence(session_, 0, 2), NFS4_OK);
 }
 
@@ -207,7 +207,7 @@ TEST_F(ProtectedClientTest, TheMachineMayDoWhatWasAllowedAndNobodyElse) {
   EXPECT_FALSE(clients_.MachineMay(client, OP_CLOSE, kMachine));
   EXPECT_FALSE(clients_.MachineMay(client, OP_CLOSE, Sealed(kAlice)));
   EXPECT_FALSE(clients_.MachineMay(client, OP_READ, Sealed(kMachine)));
-  const auto plain = clients_.Exchange({.verifier = Verifier(1), .owner = "plain"}, Sealed(kMachine), now_, holds_);
+  const auto plain = tables_.Exchange({.verifier = Verifier(1), .owner = "plain"}, Sealed(kMachine), now_);
   EXPECT_FALSE(clients_.MachineMay(plain->id, OP_CLOSE, Sealed(kMachine)));
 }
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/address.h"
-#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
 
@@ -52,7 +52,7 @@ class TestBackChannel : public rpc::BackChannel {
 class ClientsTest : public testing::Test {
  protected:
   // Whatever a test has done, the table fits together.
-  void TearDown() override { EXPECT_STREQ(clients_.FindInconsistency(), nullptr); }
+  void TearDown() override { EXPECT_STREQ(tables_.FindInconsistency(), nullptr); }
   struct Opened {
     ClientId client;
     SessionId session;
@@ -60,13 +60,12 @@ class ClientsTest : public testing::Test {
 
   // ---- minor version 1 ----
 
-  Result<Clients::ExchangeIdResult, nfs4::nfsstat4> Exchange(std::string_view owner, uint64_t verifier = 1,
+  Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(std::string_view owner, uint64_t verifier = 1,
                                                              uint32_t uid = 0, bool update = false) {
-    return clients_.Exchange({.verifier = Verifier(verifier), .owner = owner, .update = update}, User(uid), now_,
-                             holds_);
+    return tables_.Exchange({.verifier = Verifier(verifier), .owner = owner, .update = update}, User(uid), now_);
   }
-  Clients::CreateSessionResult Create(ClientId client, uint32_t sequence, uint32_t uid = 0, uint32_t slots = 8) {
-    return clients_.Create({.client = client,
+  Sessions::CreateResult Create(ClientId client, uint32_t sequence, uint32_t uid = 0, uint32_t slots = 8) {
+    return tables_.CreateSession({.client = client,
                             .sequence = SequenceId(sequence),
                             .back_channel = connection_.back_channel != nullptr,
                             .fore = PlainChannel(slots),
@@ -83,13 +82,23 @@ class ClientsTest : public testing::Test {
     return {exchanged->id, created.reply.csr_resok4().csr_sessionid};
   }
 
+  // ---- what a client holds ----
+
+  void GiveOpen(ClientId client) {
+    OpenOwner* const owner = tables_.files.GetOpenOwner(client, AsBytes("owner"), now_);
+    const NamedFile file{{ExportId(1), *fs::Handle::FromBytes(AsBytes("file"))}, {}};
+    const Share share{nfs4::OPEN4_SHARE_ACCESS_READ, 0};
+    EXPECT_EQ(tables_.files.AddOpen(*owner, file, share, nullptr, 1, now_).status, nfs4::NFS4_OK);
+  }
+  void TakeOpens(ClientId client) { tables_.files.ForgetClient(client, Ending::kReleased, now_); }
+
   // ---- SEQUENCE ----
 
-  Result<Clients::StartedRequest, nfs4::nfsstat4> Start(const SessionId& session, uint32_t slot, uint32_t sequence,
-                                                        const Clients::RequestFacts& facts = {.size = 200,
+  Result<Sessions::StartedRequest, nfs4::nfsstat4> Start(const SessionId& session, uint32_t slot, uint32_t sequence,
+                                                        const Sessions::RequestFacts& facts = {.size = 200,
                                                                                               .operations = 2},
                                                         bool keep = true, uint32_t highest = 0) {
-    return clients_.StartRequest({.sa_sessionid = session,
+    return sessions_.StartRequest({.sa_sessionid = session,
                                   .sa_sequenceid = sequence,
                                   .sa_slotid = slot,
                                   .sa_highest_slotid = std::max(slot, highest),
@@ -97,13 +106,13 @@ class ClientsTest : public testing::Test {
                                  facts, connection_, now_);
   }
   void Finish(const SessionId& session, uint32_t slot, uint32_t sequence, std::optional<xdr::Message> reply = {}) {
-    clients_.FinishRequest(session, SlotId(slot), SequenceId(sequence), std::move(reply), now_);
+    sessions_.FinishRequest(session, SlotId(slot), SequenceId(sequence), std::move(reply), now_);
   }
   // SEQUENCE alone, or what it is refused with.
   nfs4::nfsstat4 Sequence(const SessionId& session, uint32_t slot = 0, uint32_t sequence = 1) {
     const auto started = Start(session, slot, sequence);
     if (!started) return started.error();
-    if (started->outcome == Clients::Outcome::kRun) Finish(session, slot, sequence);
+    if (started->outcome == Sessions::Outcome::kRun) Finish(session, slot, sequence);
     return nfs4::NFS4_OK;
   }
   uint32_t StatusFlags(const SessionId& session, uint32_t slot, uint32_t sequence) {
@@ -115,31 +124,30 @@ class ClientsTest : public testing::Test {
 
   // ---- minor version 0 ----
 
-  Result<Clients::SetClientIdResult, nfs4::nfsstat4> Set(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0,
+  Result<SetClientIdResult, nfs4::nfsstat4> Set(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0,
                                                          uint16_t callback_port = 2049) {
     const CallbackAddress address{.program = 0x40000000,
                                   .endpoint = SocketAddress(asio::ip::address_v4::loopback(), callback_port),
                                   .identifier = 7};
-    return clients_.Set({.verifier = Verifier(verifier), .id = id, .callback = address}, User(uid), ++random_, now_,
-                        holds_);
+    return tables_.Set({.verifier = Verifier(verifier), .id = id, .callback = address}, User(uid), ++random_, now_);
   }
-  Result<Gone, nfs4::nfsstat4> Confirm(const Clients::SetClientIdResult& set, uint32_t uid = 0) {
-    return clients_.Confirm(set.id, set.confirmation, User(uid), now_, holds_);
+  nfs4::nfsstat4 Confirm(const SetClientIdResult& set, uint32_t uid = 0) {
+    return tables_.Confirm(set.id, set.confirmation, User(uid), now_);
   }
   ClientId OpenMinorZero(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0) {
     const auto set = Set(id, verifier, uid);
     EXPECT_TRUE(set);
-    EXPECT_TRUE(Confirm(*set, uid));
+    EXPECT_EQ(Confirm(*set, uid), nfs4::NFS4_OK);
     return set->id;
   }
 
   Settings settings_{.lease = kLease};
   TimePoint now_{std::chrono::hours(1)};
-  std::set<ClientId> holders_;  // of opens, locks, delegations
-  HasState holds_ = [this](ClientId id) { return holders_.contains(id); };
   SessionConnection connection_{.number = 1};
   uint64_t random_ = 0;
-  Clients clients_{settings_, 0x65000000};
+  StateTables tables_{{.settings = settings_, .instance = 0x65000000}};
+  Clients& clients_ = tables_.clients;
+  Sessions& sessions_ = tables_.sessions;
 };
 
 }  // namespace penstock::nfs::v4

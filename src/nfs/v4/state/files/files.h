@@ -25,6 +25,7 @@
 #include "nfs/v4/state/files/state_ids.h"
 #include "nfs/v4/state/files/write_held.h"
 #include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/owed.h"
 #include "protocol/nfs4_0.h"
 
 namespace penstock::nfs::v4 {
@@ -260,21 +261,9 @@ class Files {
 
   // --- What is to be sent
 
-  struct Recall {
-    ClientId client;
-    nfs4::stateid4 stateid;
-    FileHandle file;                      // as the client knows it
-    std::optional<RequestName> given_by;  // see Callbacks::Recall
-  };
-  struct LockNotice {
-    ClientId client;
-    FileHandle file;
-    std::string owner;
-  };
   struct Outgoing {
-    std::vector<Recall> recalls{};
+    std::vector<DelegationRecall> recalls{};
     std::vector<LockNotice> notices{};
-    bool empty() const { return recalls.empty() && notices.empty(); }
   };
   Outgoing TakeOutgoing() { return std::exchange(outgoing_, {}); }
 

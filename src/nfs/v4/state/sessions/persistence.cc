@@ -3,14 +3,14 @@
 #include <cassert>
 #include <iterator>
 
-#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/sessions/sessions.h"
 
 namespace penstock::nfs::v4 {
 
-nfs4::CREATE_SESSION4res Clients::FinishCreate(ClientId id, const SessionId& session_id,
+nfs4::CREATE_SESSION4res Sessions::FinishCreate(ClientId id, const SessionId& session_id,
                                                std::shared_ptr<SessionReplies> replies) {
-  if (Client* client = FindAny(id)) client->creating = false;
-  Session* session = FindSession(session_id);
+  if (Client* client = clients_.FindAny(id)) client->creating = false;
+  Session* session = Find(session_id);
   if (!session) {
     if (replies) ended_.push_back(std::move(replies));
     return nfs4::CREATE_SESSION4res(nfs4::NFS4ERR_STALE_CLIENTID);
@@ -27,18 +27,18 @@ nfs4::CREATE_SESSION4res Clients::FinishCreate(ClientId id, const SessionId& ses
   return reply;
 }
 
-void Clients::LosePersistence(const SessionId& id) {
-  if (Session* session = FindSession(id)) session->dead = true;
+void Sessions::LosePersistence(const SessionId& id) {
+  if (Session* session = Find(id)) session->dead = true;
 }
 
-std::vector<std::shared_ptr<SessionReplies>> Clients::TakeEnded(TimePoint now) {
+std::vector<std::shared_ptr<SessionReplies>> Sessions::TakeEnded(TimePoint now) {
   std::vector<std::shared_ptr<SessionReplies>> ended = dead_sessions_.TakeEnded(now);
   std::ranges::move(ended_, std::back_inserter(ended));
   ended_.clear();
   return ended;
 }
 
-Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
+Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
                                                                             const RequestFacts& facts, TimePoint now) {
   if (!dead_sessions_.Has(arguments.sa_sessionid)) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   const ReplySlots::Request request{.slot = SlotId(arguments.sa_slotid),

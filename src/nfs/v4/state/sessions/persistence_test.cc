@@ -16,8 +16,8 @@ constexpr uint32_t kPersist = nfs4::CREATE_SESSION4_FLAG_PERSIST;
 
 class PersistenceTest : public ClientsTest {
  protected:
-  Clients::CreateSessionResult Ask(ClientId client, uint32_t sequence) {
-    return clients_.Create({.client = client,
+  Sessions::CreateResult Ask(ClientId client, uint32_t sequence) {
+    return tables_.CreateSession({.client = client,
                             .sequence = SequenceId(sequence),
                             .persist = true,
                             .fore = PlainChannel(),
@@ -30,7 +30,7 @@ class PersistenceTest : public ClientsTest {
     const auto created = Ask(exchanged->id, exchanged->sequence.value());
     EXPECT_TRUE(created.room);
     const auto reply =
-        clients_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, *created.room));
+        sessions_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, *created.room));
     EXPECT_EQ(reply.csr_status(), NFS4_OK);
     EXPECT_EQ(reply.csr_resok4().csr_flags, kPersist);
     return {exchanged->id, created.session};
@@ -44,10 +44,14 @@ class PersistenceTest : public ClientsTest {
     EXPECT_TRUE(started->replies->Keep(SlotId(slot), {SequenceId(sequence), kFacts.digest, message}, true));
     Finish(session, slot, sequence, message);
   }
-  Clients Restarted() { return {settings_, 0x65000001, {}, DeadSessions(store_.Load(), settings_.lease, now_)}; }
-  Result<Clients::StartedRequest, nfs4::nfsstat4> Retry(Clients& clients, const SessionId& session, uint32_t slot,
-                                                        uint32_t sequence, Clients::RequestFacts facts = kFacts) {
-    return clients.StartRequest({.sa_sessionid = session,
+  StateTables Restarted() {
+    return StateTables({.settings = settings_,
+                        .instance = 0x65000001,
+                        .dead_sessions = DeadSessions(store_.Load(), settings_.lease, now_)});
+  }
+  Result<Sessions::StartedRequest, nfs4::nfsstat4> Retry(StateTables& tables, const SessionId& session, uint32_t slot,
+                                                        uint32_t sequence, Sessions::RequestFacts facts = kFacts) {
+    return tables.sessions.StartRequest({.sa_sessionid = session,
                                  .sa_sequenceid = sequence,
                                  .sa_slotid = slot,
                                  .sa_highest_slotid = slot,
@@ -55,25 +59,25 @@ class PersistenceTest : public ClientsTest {
                                 facts, connection_, now_);
   }
 
-  static constexpr Clients::RequestFacts kFacts{.size = 200, .operations = 2, .digest = 77};
+  static constexpr Sessions::RequestFacts kFacts{.size = 200, .operations = 2, .digest = 77};
   MemoryReplyStore store_;
 };
 
 TEST_F(PersistenceTest, ARetryAfterARestartHasTheReply) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 3, 1, "done");
-  Clients again = Restarted();
+  StateTables again = Restarted();
   connection_.number = 99;
   const auto retried = Retry(again, client.session, 3, 1);
   ASSERT_TRUE(retried);
-  EXPECT_EQ(retried->outcome, Clients::Outcome::kReplay);
+  EXPECT_EQ(retried->outcome, Sessions::Outcome::kReplay);
   EXPECT_EQ(AsText(retried->reply.stream.bytes()), "done");
 }
 
 TEST_F(PersistenceTest, WhatIsNewIsNotExecutedOnADeadSession) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
-  Clients again = Restarted();
+  StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 1, 1).error(), NFS4ERR_DEADSESSION);
   // Requests that were not to be kept have gone on from there.
@@ -86,14 +90,14 @@ TEST_F(PersistenceTest, WhatWasBegunAndNotAnsweredIsNotExecutedAgain) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   ASSERT_TRUE(Start(client.session, 0, 2, kFacts));
-  Clients again = Restarted();
+  StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
 }
 
 TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
-  Clients again = Restarted();
+  StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 1, {.size = 200, .operations = 2, .digest = 78}).error(),
             nfs4::NFS4ERR_SEQ_FALSE_RETRY);
 }
@@ -101,19 +105,19 @@ TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
 TEST_F(PersistenceTest, ASessionThatIsNotPersistentEndsWithTheServer) {
   const Opened client = Open("owner");
   EXPECT_FALSE(Start(client.session, 0, 1)->replies);
-  Clients again = Restarted();
+  StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
 }
 
 // RFC 8881 §8.1: the client ID has gone with the server.
 TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
   const Opened client = OpenPersistent("owner");
-  Clients again = Restarted();
+  StateTables again = Restarted();
   const auto created =
-      again.Create({.client = client.client, .sequence = SequenceId(2), .fore = PlainChannel(), .back = PlainChannel()},
+      again.CreateSession({.client = client.client, .sequence = SequenceId(2), .fore = PlainChannel(), .back = PlainChannel()},
                    connection_, User(0), 1, now_);
   EXPECT_EQ(created.reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
-  const auto exchanged = again.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now_, holds_);
+  const auto exchanged = again.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now_);
   ASSERT_TRUE(exchanged);
   EXPECT_FALSE(exchanged->confirmed);
 }
@@ -121,38 +125,38 @@ TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
 TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
-  Clients again = Restarted();
-  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}), nfs4::CDFS4_FORE);
-  EXPECT_EQ(again.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}).error(), NFS4ERR_DEADSESSION);
-  EXPECT_EQ(again.DestroySession(client.session, 5, {}), NFS4_OK);
-  EXPECT_EQ(again.DestroySession(client.session, 5, {}), NFS4ERR_BADSESSION);
+  StateTables again = Restarted();
+  EXPECT_EQ(again.sessions.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}), nfs4::CDFS4_FORE);
+  EXPECT_EQ(again.sessions.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(again.sessions.Destroy(client.session, 5, {}), NFS4_OK);
+  EXPECT_EQ(again.sessions.Destroy(client.session, 5, {}), NFS4ERR_BADSESSION);
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
-  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
+  EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
 }
 
 TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
-  Clients again = Restarted();
+  StateTables again = Restarted();
   now_ += kLease;
-  EXPECT_THAT(again.TakeEnded(now_), IsEmpty());
+  EXPECT_THAT(again.sessions.TakeEnded(now_), IsEmpty());
   EXPECT_TRUE(Retry(again, client.session, 0, 1));
   now_ += kLease;
-  EXPECT_THAT(again.TakeEnded(now_), IsEmpty());
+  EXPECT_THAT(again.sessions.TakeEnded(now_), IsEmpty());
   EXPECT_FALSE(Retry(again, client.session, 0, 2));  // which is no sign of life
   now_ += std::chrono::seconds(1);
-  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
+  EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
 }
 
 TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
   const Opened destroyed = OpenPersistent("destroyed"), expired = OpenPersistent("expired");
   OpenPersistent("alive");
-  EXPECT_EQ(clients_.DestroySession(destroyed.session, connection_.number, {}), NFS4_OK);
-  clients_.Remove(expired.client);
-  const auto ended = clients_.TakeEnded(now_);
+  EXPECT_EQ(sessions_.Destroy(destroyed.session, connection_.number, {}), NFS4_OK);
+  tables_.End(expired.client, now_);
+  const auto ended = sessions_.TakeEnded(now_);
   ASSERT_THAT(ended, SizeIs(2));
-  EXPECT_THAT(clients_.TakeEnded(now_), IsEmpty());
+  EXPECT_THAT(sessions_.TakeEnded(now_), IsEmpty());
   for (const auto& each : ended) each->Remove();
   EXPECT_THAT(store_.Load(), SizeIs(1));
 }
@@ -164,14 +168,14 @@ TEST_F(PersistenceTest, CreateSessionIsAnsweredWhenThereIsAPlaceForTheReplies) {
   EXPECT_EQ(created.room->slots, PlainChannel().ca_maxrequests);
   EXPECT_EQ(created.room->reply, PlainChannel().ca_maxresponsesize_cached);
   EXPECT_EQ(Ask(exchanged->id, 1).reply.csr_status(), NFS4ERR_DELAY);
-  const auto reply = clients_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
+  const auto reply = sessions_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
   EXPECT_EQ(Ask(exchanged->id, 1).reply, reply);
 }
 
 TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
-  const auto reply = clients_.FinishCreate(exchanged->id, created.session, nullptr);
+  const auto reply = sessions_.FinishCreate(exchanged->id, created.session, nullptr);
   ASSERT_EQ(reply.csr_status(), NFS4_OK);
   EXPECT_EQ(reply.csr_resok4().csr_flags, 0u);
   EXPECT_FALSE(Start(created.session, 0, 1)->replies);
@@ -181,9 +185,9 @@ TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   clients_.Remove(exchanged->id);
-  const auto reply = clients_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
+  const auto reply = sessions_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
   EXPECT_EQ(reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
-  EXPECT_THAT(clients_.TakeEnded(now_), SizeIs(1));
+  EXPECT_THAT(sessions_.TakeEnded(now_), SizeIs(1));
 }
 
 TEST_F(PersistenceTest, ThereAreOnlySoMany) {
@@ -194,13 +198,13 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   const auto created = Ask(third->id, 1);
   EXPECT_FALSE(created.room);
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
-  EXPECT_EQ(clients_.DestroySession(one.session, connection_.number, {}), NFS4_OK);
+  EXPECT_EQ(sessions_.Destroy(one.session, connection_.number, {}), NFS4_OK);
   EXPECT_TRUE(Ask(third->id, 2).room);
   // Those of the run before count.
   settings_.max_persistent_sessions = 1;
   Answer(two.session, 0, 1, "done");
-  Clients again = Restarted();
-  const auto new_client = again.Exchange({.verifier = Verifier(1), .owner = "four"}, User(0), now_, holds_);
+  StateTables again = Restarted();
+  const auto new_client = again.Exchange({.verifier = Verifier(1), .owner = "four"}, User(0), now_);
   EXPECT_FALSE(again
                    .Create({.client = new_client->id,
                             .sequence = SequenceId(1),
@@ -226,19 +230,19 @@ TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
 TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
   const Opened client = OpenPersistent("owner");
   ASSERT_TRUE(Start(client.session, 0, 1, kFacts));
-  Clients again = Restarted();
+  StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
-  EXPECT_THAT(again.TakeEnded(now_), SizeIs(1));
+  EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
 }
 
 TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "one");
   ASSERT_TRUE(Start(client.session, 1, 1, kFacts));
-  clients_.LosePersistence(client.session);
+  sessions_.LosePersistence(client.session);
   Finish(client.session, 1, 1, xdr::Message::Whole(Slice::Borrowed(AsBytes("two"))));
-  EXPECT_EQ(Start(client.session, 0, 1, kFacts)->outcome, Clients::Outcome::kReplay);
-  EXPECT_EQ(Start(client.session, 1, 1, kFacts)->outcome, Clients::Outcome::kReplay);
+  EXPECT_EQ(Start(client.session, 0, 1, kFacts)->outcome, Sessions::Outcome::kReplay);
+  EXPECT_EQ(Start(client.session, 1, 1, kFacts)->outcome, Sessions::Outcome::kReplay);
   EXPECT_EQ(Start(client.session, 0, 2, kFacts).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Start(client.session, 2, 1, kFacts).error(), NFS4ERR_DEADSESSION);
   // The client itself lives on, and makes another.

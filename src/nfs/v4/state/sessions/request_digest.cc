@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/mix.h"
-#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/sessions/sessions.h"
 
 namespace penstock::nfs::v4 {
 namespace {

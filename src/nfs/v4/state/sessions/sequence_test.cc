@@ -14,7 +14,7 @@ TEST_F(SequenceTest, AnswersWhatItWasAsked) {
   const Opened client = Open("owner", 1, 0, /*slots=*/8);
   const auto started = Start(client.session, 2, 1, {.size = 200, .operations = 2}, true, /*highest=*/3);
   ASSERT_TRUE(started);
-  EXPECT_EQ(started->outcome, Clients::Outcome::kRun);
+  EXPECT_EQ(started->outcome, Sessions::Outcome::kRun);
   EXPECT_EQ(started->client, client.client);
   EXPECT_EQ(started->sequence.sr_sessionid, client.session);
   EXPECT_EQ(started->sequence.sr_slotid, 2u);
@@ -47,7 +47,7 @@ TEST_F(SequenceTest, ARetryOverAnotherConnectionHasTheReply) {
   connection_.number = 99;
   const auto again = Start(client.session, 0, 1);
   ASSERT_TRUE(again);
-  EXPECT_EQ(again->outcome, Clients::Outcome::kReplay);
+  EXPECT_EQ(again->outcome, Sessions::Outcome::kReplay);
   EXPECT_EQ(AsText(again->reply.stream.bytes()), "done");
   EXPECT_EQ(again->sequence.sr_sequenceid, 1u);
 }
@@ -56,7 +56,7 @@ TEST_F(SequenceTest, WhatIsNotKeptIsAnsweredAsSuch) {
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
   Finish(client.session, 0, 1);
-  EXPECT_EQ(Start(client.session, 0, 1)->outcome, Clients::Outcome::kUncached);
+  EXPECT_EQ(Start(client.session, 0, 1)->outcome, Sessions::Outcome::kUncached);
 }
 
 TEST_F(SequenceTest, RequestsTooLargeForTheSession) {
@@ -72,7 +72,7 @@ TEST_F(SequenceTest, ASessionThatKeepsNothingRefusesToKeep) {
   auto fore = PlainChannel();
   fore.ca_maxresponsesize_cached = 10;
   const auto created =
-      clients_.Create({.client = made->id, .sequence = made->sequence, .fore = fore, .back = PlainChannel()},
+      tables_.CreateSession({.client = made->id, .sequence = made->sequence, .fore = fore, .back = PlainChannel()},
                       connection_, User(0), 1, now_);
   const SessionId session = created.reply.csr_resok4().csr_sessionid;
   EXPECT_EQ(Start(session, 0, 1, {.size = 100, .operations = 1}, true).error(), nfs4::NFS4ERR_REP_TOO_BIG_TO_CACHE);
@@ -110,7 +110,7 @@ TEST_F(StatusFlagsTest, ABackchannelThatIsDown) {
   connection_ = {2, std::make_shared<TestBackChannel>(buffers)};
   ASSERT_EQ(Create(client.client, 2).reply.csr_status(), nfs4::NFS4_OK);
   EXPECT_EQ(StatusFlags(client.session, 0, 3), nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION);
-  ASSERT_TRUE(clients_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
+  ASSERT_TRUE(sessions_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
   EXPECT_EQ(StatusFlags(client.session, 0, 4), 0u);
 }
 

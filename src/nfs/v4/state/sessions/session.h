@@ -69,6 +69,7 @@ struct Session {
 
   // We have lost track of the numbers on the backchannel (SEQ4_STATUS_BACKCHANNEL_FAULT).
   bool back_channel_fault() const { return callback_slots.all_lost(); }
+  bool back_channel_works() const { return callback_credential && !back_channel_fault() && connections.HasBack(); }
 };
 
 }  // namespace penstock::nfs::v4

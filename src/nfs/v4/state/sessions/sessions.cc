@@ -1,13 +1,14 @@
-// Sessions, and SEQUENCE. A session's ID, which names it without a search:
+// A session's ID contains its index in the table:
 //
 //   0         4         8                  16
 //   +---------+---------+-------------------+
 //   | instance|  index  |      random       |
 //   +---------+---------+-------------------+
+#include "nfs/v4/state/sessions/sessions.h"
+
 #include <algorithm>
 #include <cassert>
 
-#include "nfs/v4/state/clients/clients.h"
 #include "nfs/v4/state/sessions/channel_attributes.h"
 
 namespace penstock::nfs::v4 {
@@ -27,25 +28,34 @@ uint32_t IndexOf(const SessionId& id) { return LoadBig<uint32_t>(id.data() + 4);
 
 }  // namespace
 
+Sessions::Sessions(const Settings& settings, uint32_t instance, Clients& clients, DeadSessions dead_sessions)
+    : settings_(settings), instance_(instance), clients_(clients), dead_sessions_(std::move(dead_sessions)) {}
+
 // ---- look-ups ----
 
-const Session* Clients::FindSession(const SessionId& id) const {
+const Session* Sessions::Find(const SessionId& id) const {
   const uint32_t index = IndexOf(id);
   if (index >= sessions_.size() || !sessions_[index] || sessions_[index]->id != id) return nullptr;
   return sessions_[index].get();
 }
 
-Session* Clients::FindSession(const SessionId& id) {
-  return const_cast<Session*>(std::as_const(*this).FindSession(id));
+Session* Sessions::Find(const SessionId& id) {
+  return const_cast<Session*>(std::as_const(*this).Find(id));
+}
+
+nfs4::nfsstat4 Sessions::CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const {
+  const Session* session = Find(id);
+  return session ? clients_.CheckProtection(session->client->id, operation, sender) : nfs4::NFS4_OK;
 }
 
 // ---- CREATE_SESSION, RFC 8881 §18.36.4 ----
 
-Clients::CreateSessionResult Clients::Create(CreateSession asked, const SessionConnection& connection,
-                                             const Sender& sender, uint64_t random, TimePoint now) {
-  const auto refuse = [](nfs4::nfsstat4 status) { return CreateSessionResult{nfs4::CREATE_SESSION4res(status)}; };
+std::optional<Sessions::CreateResult> Sessions::AnswerWithoutCreating(const CreateRequest& asked,
+                                                                      const SessionConnection& connection,
+                                                                      const Sender& sender) {
+  const auto refuse = [](nfs4::nfsstat4 status) { return CreateResult{nfs4::CREATE_SESSION4res(status)}; };
   // 1. Client record look-up.
-  Client* client = FindAny(asked.client);
+  Client* client = clients_.FindAny(asked.client);
   if (!client || client->doomed || client->minor_version == 0) return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
 
   // Before anything is said, or a connection comes to a session by a retry.
@@ -58,50 +68,52 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const SessionC
     const nfs4::CREATE_SESSION4res& reply = *client->create_reply;
     if (reply.csr_status() == nfs4::NFS4_OK) {
       // The retry may have come over another connection.
-      if (Session* session = FindSession(reply.csr_resok4().csr_sessionid)) session->connections.JoinFore(connection);
+      if (Session* session = Find(reply.csr_resok4().csr_sessionid)) session->connections.JoinFore(connection);
     }
-    return {reply};
+    return CreateResult{reply};
   }
-  if (asked.sequence != NextCreate(*client)) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
+  if (asked.sequence != client->NextCreate()) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
 
   // 3. Client ID confirmation. Whoever may not do that has not used up the number either.
   if (!client->confirmed && client->principal != sender.principal) return refuse(nfs4::NFS4ERR_CLID_INUSE);
   client->create_sequence = asked.sequence;
   if (client->sessions.size() >= settings_.max_sessions) {
     client->create_reply = nfs4::CREATE_SESSION4res(nfs4::NFS4ERR_NOSPC);
-    return {*client->create_reply};
+    return CreateResult{*client->create_reply};
   }
-  Gone gone;
-  if (!client->confirmed) gone = MakeConfirmed(*client, now);
-  RenewNow(*client, now);
+  return std::nullopt;
+}
+
+Sessions::CreateResult Sessions::Create(Client& client, CreateRequest asked, const SessionConnection& connection,
+                                        uint64_t random, TimePoint now) {
+  assert(client.confirmed);
+  clients_.Renew(client, now);
 
   // 4. Session creation.
   const bool back_channel = asked.back_channel;
   const bool persist = asked.persist && persistent_count_ + dead_sessions_.size() < settings_.max_persistent_sessions;
-  Session& session = AddSession(*client, std::move(asked), random);
+  Session& session = Add(client, std::move(asked), random);
   session.connections.JoinFore(connection);
   uint32_t flags = 0;
   if (back_channel && session.callback_credential && session.connections.JoinBack(connection)) {
     session.has_back_channel = true;
     flags |= nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   }
-  client->create_reply = nfs4::CREATE_SESSION4res(
+  client.create_reply = nfs4::CREATE_SESSION4res(
       nfs4::NFS4_OK, nfs4::CREATE_SESSION4resok{.csr_sessionid = session.id,
-                                                .csr_sequence = client->create_sequence.value(),
+                                                .csr_sequence = client.create_sequence.value(),
                                                 .csr_flags = flags,
                                                 .csr_fore_chan_attrs = session.fore,
                                                 .csr_back_chan_attrs = session.back});
   if (!persist) {
-    return {.reply = *client->create_reply,
-            .gone = gone,
+    return {.reply = *client.create_reply,
             .session = session.id,
             .has_back_channel = session.has_back_channel};
   }
   session.persistent = true;
   ++persistent_count_;
-  client->creating = true;
+  client.creating = true;
   return {.reply = {},
-          .gone = gone,
           .room = ReplyRoom{.slots = session.slots.count(),
                             .reply = session.fore.ca_maxresponsesize_cached,
                             .items = session.fore.ca_maxoperations},
@@ -109,7 +121,7 @@ Clients::CreateSessionResult Clients::Create(CreateSession asked, const SessionC
           .has_back_channel = session.has_back_channel};
 }
 
-Session& Clients::AddSession(Client& client, CreateSession asked, uint64_t random) {
+Session& Sessions::Add(Client& client, CreateRequest asked, uint64_t random) {
   if (free_sessions_.empty()) {
     free_sessions_.push_back(static_cast<uint32_t>(sessions_.size()));
     sessions_.emplace_back();
@@ -133,11 +145,12 @@ Session& Clients::AddSession(Client& client, CreateSession asked, uint64_t rando
   return *sessions_[index];
 }
 
-void Clients::EndSession(const SessionId& id) {
-  Session* session = FindSession(id);
+void Sessions::End(const SessionId& id) {
+  Session* session = Find(id);
   assert(session);
   std::erase(session->client->sessions, id);
   kept_octets_ -= session->slots.kept_octets();
+  session->client->requests -= session->slots.busy();
   if (session->persistent) --persistent_count_;
   if (session->replies) ended_.push_back(std::move(session->replies));
   const uint32_t index = IndexOf(id);
@@ -146,18 +159,22 @@ void Clients::EndSession(const SessionId& id) {
   --session_count_;
 }
 
-nfs4::nfsstat4 Clients::DestroySession(const SessionId& id, uint64_t connection, const Sender& sender) {
+void Sessions::EndAll(const Client& client) {
+  while (!client.sessions.empty()) End(SessionId(client.sessions.back()));
+}
+
+nfs4::nfsstat4 Sessions::Destroy(const SessionId& id, uint64_t connection, const Sender& sender) {
   if (const auto status = CheckProtection(id, nfs4::OP_DESTROY_SESSION, sender); status != nfs4::NFS4_OK) return status;
   // After a restart no connection is bound to it.
   if (dead_sessions_.End(id)) return nfs4::NFS4_OK;
-  Session* session = FindSession(id);
+  Session* session = Find(id);
   if (!session || session->client->doomed) return nfs4::NFS4ERR_BADSESSION;
   if (!session->connections.Has(connection)) return nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
-  EndSession(id);
+  End(id);
   return nfs4::NFS4_OK;
 }
 
-Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const SessionId& id,
+Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Sessions::Bind(const SessionId& id,
                                                                      const SessionConnection& connection,
                                                                      nfs4::channel_dir_from_client4 direction,
                                                                      const Sender& sender) {
@@ -169,7 +186,7 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const Sessi
     if (!fore) return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
     return nfs4::CDFS4_FORE;
   }
-  Session* session = FindSession(id);
+  Session* session = Find(id);
   if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   // A connection is worth as much to the backchannel as one over which nothing can be called.
   const SessionConnection without{.number = connection.number};
@@ -179,10 +196,10 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Clients::Bind(const Sessi
   return bound;
 }
 
-nfs4::nfsstat4 Clients::ControlBackChannel(const SessionId& id, uint32_t callback_program,
+nfs4::nfsstat4 Sessions::ControlBackChannel(const SessionId& id, uint32_t callback_program,
                                            std::optional<rpc::ClientCredential> credential, const Sender& sender) {
   if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
-  Session* session = FindSession(id);
+  Session* session = Find(id);
   if (!session) return nfs4::NFS4ERR_DEADSESSION;  // destroyed over another connection since SEQUENCE
   session->callback_program = callback_program;
   session->callback_credential = std::move(credential);
@@ -191,11 +208,11 @@ nfs4::nfsstat4 Clients::ControlBackChannel(const SessionId& id, uint32_t callbac
 
 // ---- SEQUENCE, RFC 8881 §18.46 ----
 
-Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4::SEQUENCE4args& arguments,
+Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nfs4::SEQUENCE4args& arguments,
                                                                       const RequestFacts& facts,
                                                                       const SessionConnection& connection,
                                                                       TimePoint now) {
-  Session* session = FindSession(arguments.sa_sessionid);
+  Session* session = Find(arguments.sa_sessionid);
   if (!session) return RetryInDeadSession(arguments, facts, now);
   if (session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   if (session->dead && !session->slots.IsLast(SlotId(arguments.sa_slotid), SequenceId(arguments.sa_sequenceid))) {
@@ -222,7 +239,8 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                                                    .highest_slot = SlotId(arguments.sa_highest_slotid),
                                                    .digest = facts.digest}));
   kept_octets_ -= kept_before - session->slots.kept_octets();
-  RenewNow(*session->client, now);
+  if (started.outcome == ReplySlots::Outcome::kRun) ++session->client->requests;
+  clients_.Renew(*session->client, now);
   StartedRequest result{.outcome = Outcome::kRun,
                         .client = session->client->id,
                         .sequence = {.sr_sessionid = session->id,
@@ -236,43 +254,45 @@ Result<Clients::StartedRequest, nfs4::nfsstat4> Clients::StartRequest(const nfs4
                         .reply = std::move(started.reply)};
   if (started.outcome == ReplySlots::Outcome::kRun && session->replies) {
     result.replies = session->replies;
-    result.reclaiming = CheckReclaim(result.client) == nfs4::NFS4_OK;
+    result.reclaiming = clients_.CheckReclaim(result.client) == nfs4::NFS4_OK;
   }
   if (started.outcome == ReplySlots::Outcome::kReplay) result.outcome = Outcome::kReplay;
   if (started.outcome == ReplySlots::Outcome::kUncached) result.outcome = Outcome::kUncached;
   return result;
 }
 
-void Clients::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
+void Sessions::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
                             TimePoint now) {
-  Session* session = FindSession(id);
+  Session* session = Find(id);
   if (!session) return;
   const size_t kept_before = session->slots.kept_octets();
+  const uint32_t busy_before = session->slots.busy();
   session->slots.Finish(slot, sequence, std::move(reply));
+  session->client->requests -= busy_before - session->slots.busy();
   kept_octets_ += session->slots.kept_octets() - kept_before;
   // However long it took: the client has been waiting.
-  if (!session->client->doomed) RenewNow(*session->client, now);
+  if (!session->client->doomed) clients_.Renew(*session->client, now);
 }
 
 // Slots are given equally, where all together would be too many. A client sees its share change in the next SEQUENCE.
-uint32_t Clients::SlotShare(size_t sessions) const {
+uint32_t Sessions::SlotShare(size_t sessions) const {
   return std::max<uint32_t>(1, settings_.max_total_slots / static_cast<uint32_t>(sessions));
 }
 
 // Only of what a client has asked for: one that wants no callbacks need not be told that there are none.
-uint32_t Clients::StatusFlags(const Session& session) const {
+uint32_t Sessions::StatusFlags(const Session& session) const {
   const Client& client = *session.client;
   uint32_t flags = 0;
   bool wanted = false, works = false;
   for (const SessionId& id : client.sessions) {
-    const Session& each = *FindSession(id);
+    const Session& each = *Find(id);
     wanted = wanted || each.has_back_channel;
-    works = works || BackChannelWorks(each);
+    works = works || each.back_channel_works();
   }
   if (wanted && !works) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN;
-  if (session.has_back_channel && !BackChannelWorks(session)) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
+  if (session.has_back_channel && !session.back_channel_works()) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
   if (session.back_channel_fault()) flags |= nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT;
-  if (grace_.on() && !client.reclaim_complete && grace_.MayReclaim(client.key(), client.principal)) {
+  if (clients_.InGrace() && !client.reclaim_complete && clients_.grace().MayReclaim(client.key(), client.principal)) {
     flags |= nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
   }
   return flags;

@@ -8,7 +8,7 @@ using CreateSessionTest = ClientsTest;
 using DestroySessionTest = ClientsTest;
 using BindTest = ClientsTest;
 
-nfs4::nfsstat4 StatusOf(const Clients::CreateSessionResult& created) { return created.reply.csr_status(); }
+nfs4::nfsstat4 StatusOf(const Sessions::CreateResult& created) { return created.reply.csr_status(); }
 
 TEST_F(CreateSessionTest, ConfirmsTheClient) {
   const auto made = Exchange("owner");
@@ -37,7 +37,7 @@ TEST_F(CreateSessionTest, ASessionServesItsClientAlone) {
   Finish(first.session, 0, 1);
   Finish(second.session, 0, 1);
   // Nor does one that comes to be in the place of another.
-  ASSERT_EQ(clients_.DestroySession(first.session, connection_.number, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(first.session, connection_.number, {}), nfs4::NFS4_OK);
   const Opened third = Open("third");
   EXPECT_EQ(Start(first.session, 0, 1).error(), nfs4::NFS4ERR_BADSESSION);
   EXPECT_EQ(Start(third.session, 0, 1)->client, third.client);
@@ -60,7 +60,7 @@ TEST_F(CreateSessionTest, ARetryHasTheFirstReply) {
   const auto first = Create(made->id, 1);
   const auto again = Create(made->id, 1);
   EXPECT_EQ(again.reply, first.reply);
-  EXPECT_EQ(clients_.session_count(), 1u);
+  EXPECT_EQ(sessions_.session_count(), 1u);
   EXPECT_EQ(StatusOf(Create(made->id, 3)), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(StatusOf(Create(made->id, 0)), nfs4::NFS4ERR_SEQ_MISORDERED);
 }
@@ -70,7 +70,7 @@ TEST_F(CreateSessionTest, ARetryOverAnotherConnectionBelongsToTheSession) {
   const SessionId session = Create(made->id, 1).reply.csr_resok4().csr_sessionid;
   connection_.number = 2;
   Create(made->id, 1);
-  EXPECT_EQ(clients_.DestroySession(session, 2, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(sessions_.Destroy(session, 2, {}), nfs4::NFS4_OK);
 }
 
 TEST_F(CreateSessionTest, OnlyThePrincipalThatAskedConfirms) {
@@ -90,7 +90,7 @@ TEST_F(CreateSessionTest, TooManySessionsAreRefusedAndTheRefusalIsKept) {
   const Opened client = Open("owner");
   EXPECT_EQ(StatusOf(Create(client.client, 2)), nfs4::NFS4_OK);
   EXPECT_EQ(StatusOf(Create(client.client, 3)), nfs4::NFS4ERR_NOSPC);
-  ASSERT_EQ(clients_.DestroySession(client.session, 1, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(client.session, 1, {}), nfs4::NFS4_OK);
   EXPECT_EQ(StatusOf(Create(client.client, 3)), nfs4::NFS4ERR_NOSPC);
   EXPECT_EQ(StatusOf(Create(client.client, 4)), nfs4::NFS4_OK);
 }
@@ -110,7 +110,7 @@ TEST_F(CreateSessionTest, AConnectionIsNotCalledOverBeforeTheClientAsksForThat) 
   BufferPool buffers;
   connection_.back_channel = std::make_shared<TestBackChannel>(buffers);
   const ClientId client = Exchange("owner")->id;
-  const auto created = clients_.Create({.client = client,
+  const auto created = tables_.CreateSession({.client = client,
                                         .sequence = SequenceId(1),
                                         .back_channel = false,
                                         .fore = PlainChannel(),
@@ -120,11 +120,11 @@ TEST_F(CreateSessionTest, AConnectionIsNotCalledOverBeforeTheClientAsksForThat) 
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
   const SessionId session = created.reply.csr_resok4().csr_sessionid;
   ASSERT_EQ(Sequence(session), nfs4::NFS4_OK);
-  EXPECT_FALSE(clients_.CanCall(client));
-  EXPECT_EQ(clients_.StartCallback(client).error(), Clients::NoCallback::kNoPath);
-  ASSERT_TRUE(clients_.Bind(session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}));
-  EXPECT_TRUE(clients_.CanCall(client));
-  EXPECT_TRUE(clients_.StartCallback(client));
+  EXPECT_FALSE(sessions_.CanCall(client));
+  EXPECT_EQ(sessions_.StartCallback(client).error(), Sessions::NoCallback::kNoPath);
+  ASSERT_TRUE(sessions_.Bind(session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}));
+  EXPECT_TRUE(sessions_.CanCall(client));
+  EXPECT_TRUE(sessions_.StartCallback(client));
 }
 
 TEST_F(CreateSessionTest, ManySessionsShareTheSlots) {
@@ -136,36 +136,36 @@ TEST_F(CreateSessionTest, ManySessionsShareTheSlots) {
   EXPECT_EQ(Start(second.session, 0, 1)->sequence.sr_highest_slotid, 7u);
   EXPECT_EQ(Start(first.session, 0, 2)->sequence.sr_target_highest_slotid, 7u);
   Finish(first.session, 0, 2);
-  ASSERT_EQ(clients_.DestroySession(second.session, 1, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(second.session, 1, {}), nfs4::NFS4_OK);
   EXPECT_EQ(Start(first.session, 0, 3)->sequence.sr_target_highest_slotid, 15u);
 }
 
 TEST_F(DestroySessionTest, TheSessionIsGoneAndTheClientIsNot) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4ERR_BADSESSION);
-  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4ERR_BADSESSION);
+  EXPECT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4ERR_BADSESSION);
   EXPECT_EQ(StatusOf(Create(client.client, 2)), nfs4::NFS4_OK);
 }
 
 TEST_F(DestroySessionTest, OnlyOverAConnectionOfTheSession) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.DestroySession(client.session, 2, {}), nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+  EXPECT_EQ(sessions_.Destroy(client.session, 2, {}), nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   connection_.number = 2;
   ASSERT_EQ(Sequence(client.session), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.DestroySession(client.session, 2, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(sessions_.Destroy(client.session, 2, {}), nfs4::NFS4_OK);
 }
 
 TEST_F(DestroySessionTest, ARequestOfItsOwnMayDestroyIt) {
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   Finish(client.session, 0, 1);
 }
 
 TEST_F(DestroySessionTest, TheIdOfADestroyedSessionIsNotThatOfTheNext) {
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   const SessionId next = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
   EXPECT_NE(next, client.session);
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4ERR_BADSESSION);
@@ -173,22 +173,22 @@ TEST_F(DestroySessionTest, TheIdOfADestroyedSessionIsNotThatOfTheNext) {
 }
 
 TEST_F(BindTest, OfAnUnknownSession) {
-  EXPECT_EQ(clients_.Bind(SessionId(), connection_, nfs4::CDFC4_FORE, {}).error(), nfs4::NFS4ERR_BADSESSION);
+  EXPECT_EQ(sessions_.Bind(SessionId(), connection_, nfs4::CDFC4_FORE, {}).error(), nfs4::NFS4ERR_BADSESSION);
 }
 
 TEST_F(BindTest, ABackchannelThatHasGoneMeanwhileIsNotControlled) {
   const Opened client = Open("owner");
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.ControlBackChannel(client.session, 1, {}, {}), nfs4::NFS4ERR_DEADSESSION);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(sessions_.ControlBackChannel(client.session, 1, {}, {}), nfs4::NFS4ERR_DEADSESSION);
 }
 
 TEST_F(BindTest, GivesTheSessionABackchannel) {
   BufferPool buffers;
   const Opened client = Open("owner");
-  EXPECT_FALSE(clients_.CanCall(client.client));
+  EXPECT_FALSE(sessions_.CanCall(client.client));
   const SessionConnection connection{7, std::make_shared<TestBackChannel>(buffers)};
-  EXPECT_EQ(clients_.Bind(client.session, connection, nfs4::CDFC4_BACK_OR_BOTH, {}), nfs4::CDFS4_BOTH);
-  EXPECT_TRUE(clients_.CanCall(client.client));
+  EXPECT_EQ(sessions_.Bind(client.session, connection, nfs4::CDFC4_BACK_OR_BOTH, {}), nfs4::CDFS4_BOTH);
+  EXPECT_TRUE(sessions_.CanCall(client.client));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // How many slots sessions should use, as memory allows (RFC 8881 §2.10.6.1).
 #include <algorithm>
 
-#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/sessions/sessions.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -11,11 +11,11 @@ constexpr Duration kTimeToFollow = std::chrono::seconds(10);
 
 }  // namespace
 
-uint32_t Clients::SlotTarget(const Session& session) const {
+uint32_t Sessions::SlotTarget(const Session& session) const {
   return std::min({session.fore.ca_maxrequests, SlotShare(session_count_), slot_limit_});
 }
 
-std::vector<Clients::SlotRecall> Clients::BalanceSlots(TimePoint now) {
+std::vector<SlotRecall> Sessions::BalanceSlots(TimePoint now) {
   const bool too_many = kept_octets_ > settings_.max_kept_octets;
   const bool few = slot_limit_ < settings_.max_slots && kept_octets_ < settings_.max_kept_octets / 2;
   if ((!too_many && !few) || now < slots_balanced_ + kTimeToFollow) return {};
@@ -27,14 +27,14 @@ std::vector<Clients::SlotRecall> Clients::BalanceSlots(TimePoint now) {
   for (const auto& session : sessions_) {
     if (!session) continue;
     session->slots.SetTarget(SlotTarget(*session));
-    if (!too_many || !session->slots.owes_slots() || !BackChannelWorks(*session)) continue;
+    if (!too_many || !session->slots.owes_slots() || !session->back_channel_works()) continue;
     recalls.push_back({session->client->id, session->id, session->slots.target_highest()});
   }
   return recalls;
 }
 
-bool Clients::OwesSlots(const SlotRecall& recall) const {
-  const Session* session = FindSession(recall.session);
+bool Sessions::OwesSlots(const SlotRecall& recall) const {
+  const Session* session = Find(recall.session);
   return session && session->slots.owes_slots() && session->slots.target_highest() == recall.target_highest;
 }
 

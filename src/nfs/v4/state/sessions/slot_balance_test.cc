@@ -36,51 +36,51 @@ TEST_F(SlotBalanceTest, KeptRepliesAreCounted) {
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 40);
   Keep(client.session, 1, 1, 20);
-  EXPECT_EQ(clients_.kept_octets(), 60u);
+  EXPECT_EQ(sessions_.kept_octets(), 60u);
   Keep(client.session, 0, 2, 8);
-  EXPECT_EQ(clients_.kept_octets(), 28u);
+  EXPECT_EQ(sessions_.kept_octets(), 28u);
   ASSERT_TRUE(Start(client.session, 1, 2));
-  EXPECT_EQ(clients_.kept_octets(), 8u);
+  EXPECT_EQ(sessions_.kept_octets(), 8u);
   Finish(client.session, 1, 2);
-  EXPECT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.kept_octets(), 0u);
+  EXPECT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(sessions_.kept_octets(), 0u);
 }
 
 TEST_F(SlotBalanceTest, NothingHappensWhereThereIsMemory) {
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 100);
-  EXPECT_THAT(clients_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
   EXPECT_EQ(Say(client.session, 2, 0).sr_target_highest_slotid, 7u);
 }
 
 TEST_F(SlotBalanceTest, SlotsAreTakenBackWhenTheClientShowsThatItKnows) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  const auto recalls = clients_.BalanceSlots(now_);
+  const auto recalls = sessions_.BalanceSlots(now_);
   ASSERT_THAT(recalls, SizeIs(1));
   EXPECT_EQ(recalls[0].client, client.client);
   EXPECT_EQ(recalls[0].session, client.session);
   EXPECT_EQ(recalls[0].target_highest, SlotId(3));
-  EXPECT_TRUE(clients_.OwesSlots(recalls[0]));
+  EXPECT_TRUE(sessions_.OwesSlots(recalls[0]));
 
   // It hears of the target in this one, and follows in the next.
   const auto heard = Say(client.session, 2, 7);
   EXPECT_EQ(heard.sr_target_highest_slotid, 3u);
   EXPECT_EQ(heard.sr_highest_slotid, 7u);
   EXPECT_EQ(Say(client.session, 3, 3).sr_highest_slotid, 3u);
-  EXPECT_EQ(clients_.kept_octets(), 60u);
-  EXPECT_FALSE(clients_.OwesSlots(recalls[0]));
+  EXPECT_EQ(sessions_.kept_octets(), 60u);
+  EXPECT_FALSE(sessions_.OwesSlots(recalls[0]));
   EXPECT_EQ(Start(client.session, 5, 2).error(), nfs4::NFS4ERR_BADSLOT);
 }
 
 TEST_F(SlotBalanceTest, ClientsHaveTimeToFollow) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  EXPECT_THAT(clients_.BalanceSlots(now_), SizeIs(1));
+  EXPECT_THAT(sessions_.BalanceSlots(now_), SizeIs(1));
   now_ += std::chrono::seconds(9);
-  EXPECT_THAT(clients_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
   now_ += std::chrono::seconds(1);
-  const auto recalls = clients_.BalanceSlots(now_);
+  const auto recalls = sessions_.BalanceSlots(now_);
   ASSERT_THAT(recalls, SizeIs(1));
   EXPECT_EQ(recalls[0].target_highest, SlotId(1));
 }
@@ -89,7 +89,7 @@ TEST_F(SlotBalanceTest, EverybodyKeepsASlot) {
   settings_.max_kept_octets = 10;
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 20);
-  for (int i = 0; i < 6; ++i, now_ += std::chrono::seconds(10)) clients_.BalanceSlots(now_);
+  for (int i = 0; i < 6; ++i, now_ += std::chrono::seconds(10)) sessions_.BalanceSlots(now_);
   EXPECT_EQ(Say(client.session, 2, 0).sr_target_highest_slotid, 0u);
   EXPECT_EQ(Sequence(client.session, 0, 3), nfs4::NFS4_OK);
 }
@@ -97,14 +97,14 @@ TEST_F(SlotBalanceTest, EverybodyKeepsASlot) {
 TEST_F(SlotBalanceTest, SlotsComeBackWhenThereIsMemoryAgain) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  EXPECT_THAT(clients_.BalanceSlots(now_), SizeIs(1));
+  EXPECT_THAT(sessions_.BalanceSlots(now_), SizeIs(1));
   Say(client.session, 2, 3);
   Say(client.session, 3, 3);
   now_ += std::chrono::seconds(10);
-  EXPECT_THAT(clients_.BalanceSlots(now_), IsEmpty());  // between the two there is peace
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());  // between the two there is peace
   EXPECT_EQ(Say(client.session, 4, 3).sr_target_highest_slotid, 3u);
   for (uint32_t slot = 1; slot < 4; ++slot) Keep(client.session, slot, 2, 4);
-  EXPECT_THAT(clients_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
   const auto said = Say(client.session, 5, 3);
   EXPECT_EQ(said.sr_target_highest_slotid, 7u);
   EXPECT_EQ(said.sr_highest_slotid, 7u);
@@ -114,7 +114,7 @@ TEST_F(SlotBalanceTest, WhoCannotBeCalledHearsOfItBySequence) {
   connection_.back_channel.reset();
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  EXPECT_THAT(clients_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
   EXPECT_EQ(Say(client.session, 2, 7).sr_target_highest_slotid, 3u);
 }
 

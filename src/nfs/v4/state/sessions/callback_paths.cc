@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/sessions/sessions.h"
 
 namespace penstock::nfs::v4 {
 
@@ -35,19 +35,22 @@ SlotId CallbackSlots::highest_busy() const {
 
 // ---- how clients are called ----
 
-bool Clients::BackChannelWorks(const Session& session) const {
-  return session.callback_credential && !session.back_channel_fault() && session.connections.HasBack();
+bool Sessions::CanCall(ClientId id) const {
+  const Client* client = clients_.Find(id);
+  if (!client) return false;
+  if (client->minor_version == 0) return client->path == PathState::kWorks;
+  return std::ranges::any_of(client->sessions, [&](const SessionId& each) { return Find(each)->back_channel_works(); });
 }
 
-Result<Clients::CallbackStart, Clients::NoCallback> Clients::StartCallback(ClientId id,
-                                                                           const std::optional<SessionId>& only) {
-  const Client* client = Find(id);
+Result<Sessions::CallbackStart, Sessions::NoCallback> Sessions::StartCallback(ClientId id,
+                                                                              const std::optional<SessionId>& only) {
+  const Client* client = clients_.Find(id);
   if (!client) return std::unexpected(NoCallback::kNoClient);
   NoCallback reason = NoCallback::kNoPath;
   for (const SessionId& session_id : client->sessions) {
     if (only && *only != session_id) continue;
-    Session& session = *FindSession(session_id);
-    if (!BackChannelWorks(session)) continue;
+    Session& session = *Find(session_id);
+    if (!session.back_channel_works()) continue;
     const auto slot = session.callback_slots.Take();
     if (!slot) {
       reason = NoCallback::kBusy;
@@ -64,32 +67,28 @@ Result<Clients::CallbackStart, Clients::NoCallback> Clients::StartCallback(Clien
   return std::unexpected(reason);
 }
 
-std::optional<Clients::CallbackProgram> Clients::FindCallbackProgram(const SessionId& id) const {
-  const Session* session = FindSession(id);
+std::optional<Sessions::CallbackProgram> Sessions::FindCallbackProgram(const SessionId& id) const {
+  const Session* session = Find(id);
   if (!session || !session->callback_credential) return std::nullopt;
   return CallbackProgram{session->callback_program, *session->callback_credential};
 }
 
-bool Clients::HasSeenReply(const RequestName& request) const {
-  const Session* session = FindSession(request.session);
+bool Sessions::HasSeenReply(const RequestName& request) const {
+  const Session* session = Find(request.session);
   return !session || !session->slots.IsLast(request.slot, request.sequence);
 }
 
-std::shared_ptr<rpc::BackChannel> Clients::CallbackChannel(const SessionId& id) const {
-  const Session* session = FindSession(id);
-  return session && BackChannelWorks(*session) ? session->connections.BackChannel() : nullptr;
+std::shared_ptr<rpc::BackChannel> Sessions::CallbackChannel(const SessionId& id) const {
+  const Session* session = Find(id);
+  return session && session->back_channel_works() ? session->connections.BackChannel() : nullptr;
 }
 
-void Clients::FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate) {
-  if (Session* session = FindSession(call.session)) session->callback_slots.Give(call.slot, fate);
+void Sessions::FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate) {
+  if (Session* session = Find(call.session)) session->callback_slots.Give(call.slot, fate);
 }
 
-void Clients::SuspectChannel(const SessionId& id, const rpc::BackChannel& channel) {
-  if (Session* session = FindSession(id)) session->connections.Suspect(channel);
-}
-
-void Clients::SetPath(ClientId id, PathState state) {
-  if (Client* client = FindAny(id)) client->path = state;
+void Sessions::SuspectChannel(const SessionId& id, const rpc::BackChannel& channel) {
+  if (Session* session = Find(id)) session->connections.Suspect(channel);
 }
 
 }  // namespace penstock::nfs::v4

@@ -54,15 +54,15 @@ class CallbackPathsTest : public ClientsTest {
 
 TEST_F(CallbackPathsTest, ACallGoesOverTheSessionsBackchannel) {
   const Opened client = Open("owner");
-  const auto call = clients_.StartCallback(client.client);
+  const auto call = sessions_.StartCallback(client.client);
   ASSERT_TRUE(call);
   EXPECT_EQ(call->session, client.session);
   EXPECT_EQ(call->slot.sequence, SequenceId(1));
   EXPECT_EQ(call->program, 0x40000000u);
   EXPECT_EQ(call->minor_version, 1u);
   EXPECT_EQ(call->channel, channel_);
-  clients_.FinishCallback(*call, Fate::kSeen);
-  EXPECT_EQ(clients_.StartCallback(client.client)->slot.sequence, SequenceId(2));
+  sessions_.FinishCallback(*call, Fate::kSeen);
+  EXPECT_EQ(sessions_.StartCallback(client.client)->slot.sequence, SequenceId(2));
 }
 
 TEST_F(CallbackPathsTest, AnySessionWithABackchannelWillDo) {
@@ -70,62 +70,62 @@ TEST_F(CallbackPathsTest, AnySessionWithABackchannelWillDo) {
   connection_ = {2, std::make_shared<TestBackChannel>(buffers_)};
   const SessionId second = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
   channel_->Disconnect();
-  const auto call = clients_.StartCallback(client.client);
+  const auto call = sessions_.StartCallback(client.client);
   ASSERT_TRUE(call);
   EXPECT_EQ(call->session, second);
-  EXPECT_EQ(clients_.StartCallback(client.client, client.session).error(), Clients::NoCallback::kNoPath);
+  EXPECT_EQ(sessions_.StartCallback(client.client, client.session).error(), Sessions::NoCallback::kNoPath);
 }
 
 TEST_F(CallbackPathsTest, WhyThereIsNoCall) {
-  EXPECT_EQ(clients_.StartCallback(ClientId(4711)).error(), Clients::NoCallback::kNoClient);
+  EXPECT_EQ(sessions_.StartCallback(ClientId(4711)).error(), Sessions::NoCallback::kNoClient);
   const Opened client = Open("owner");
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(clients_.StartCallback(client.client));
-  EXPECT_EQ(clients_.StartCallback(client.client).error(), Clients::NoCallback::kBusy);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(sessions_.StartCallback(client.client));
+  EXPECT_EQ(sessions_.StartCallback(client.client).error(), Sessions::NoCallback::kBusy);
   channel_->Disconnect();
-  EXPECT_EQ(clients_.StartCallback(client.client).error(), Clients::NoCallback::kNoPath);
+  EXPECT_EQ(sessions_.StartCallback(client.client).error(), Sessions::NoCallback::kNoPath);
 }
 
 TEST_F(CallbackPathsTest, ACallThatWasLostGoesOutAgainOverAnotherConnection) {
   const Opened client = Open("owner");
-  const auto call = clients_.StartCallback(client.client);
+  const auto call = sessions_.StartCallback(client.client);
   channel_->Disconnect();
-  EXPECT_EQ(clients_.CallbackChannel(client.session), nullptr);
+  EXPECT_EQ(sessions_.CallbackChannel(client.session), nullptr);
   const auto other = std::make_shared<TestBackChannel>(buffers_);
-  ASSERT_TRUE(clients_.Bind(client.session, {5, other}, nfs4::CDFC4_BACK_OR_BOTH, {}));
-  EXPECT_EQ(clients_.CallbackChannel(client.session), other);
-  clients_.FinishCallback(*call, Fate::kSeen);
+  ASSERT_TRUE(sessions_.Bind(client.session, {5, other}, nfs4::CDFC4_BACK_OR_BOTH, {}));
+  EXPECT_EQ(sessions_.CallbackChannel(client.session), other);
+  sessions_.FinishCallback(*call, Fate::kSeen);
 }
 
 TEST_F(CallbackPathsTest, AConnectionThatDoesNotAnswerIsDown) {
   const Opened client = Open("owner");
-  clients_.SuspectChannel(client.session, *channel_);
-  EXPECT_FALSE(clients_.CanCall(client.client));
+  sessions_.SuspectChannel(client.session, *channel_);
+  EXPECT_FALSE(sessions_.CanCall(client.client));
   EXPECT_NE(StatusFlags(client.session, 0, 1) & nfs4::SEQ4_STATUS_CB_PATH_DOWN, 0u);
-  ASSERT_TRUE(clients_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
-  EXPECT_TRUE(clients_.CanCall(client.client));
+  ASSERT_TRUE(sessions_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
+  EXPECT_TRUE(sessions_.CanCall(client.client));
 }
 
 TEST_F(CallbackPathsTest, ASessionWithoutASlotThatCanBeUsedHasAFault) {
   const Opened client = Open("owner");
-  for (int i = 0; i < 4; ++i) clients_.FinishCallback(*clients_.StartCallback(client.client), Fate::kUnknown);
+  for (int i = 0; i < 4; ++i) sessions_.FinishCallback(*sessions_.StartCallback(client.client), Fate::kUnknown);
   EXPECT_NE(StatusFlags(client.session, 0, 1) & nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, 0u);
-  EXPECT_FALSE(clients_.CanCall(client.client));
+  EXPECT_FALSE(sessions_.CanCall(client.client));
 }
 
 TEST_F(CallbackPathsTest, ACallMayEndAfterItsSession) {
   const Opened client = Open("owner");
-  const auto call = clients_.StartCallback(client.client);
-  ASSERT_EQ(clients_.DestroySession(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(clients_.CallbackChannel(client.session), nullptr);
-  clients_.FinishCallback(*call, Fate::kSeen);
+  const auto call = sessions_.StartCallback(client.client);
+  ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
+  EXPECT_EQ(sessions_.CallbackChannel(client.session), nullptr);
+  sessions_.FinishCallback(*call, Fate::kSeen);
 }
 
 TEST_F(CallbackPathsTest, TheProgramAndTheCredentialMayChange) {
   const Opened client = Open("owner");
-  EXPECT_EQ(clients_.ControlBackChannel(client.session, 0x40000009,
-                                        rpc::ClientCredential({.machine = "m", .uid = 3, .groups = {}}), {}),
+  EXPECT_EQ(sessions_.ControlBackChannel(client.session, 0x40000009,
+                                         rpc::ClientCredential({.machine = "m", .uid = 3, .groups = {}}), {}),
             nfs4::NFS4_OK);
-  const auto call = clients_.StartCallback(client.client);
+  const auto call = sessions_.StartCallback(client.client);
   EXPECT_EQ(call->program, 0x40000009u);
   EXPECT_EQ(call->credential.auth().flavor, rpc::AuthFlavor::AUTH_SYS);
 }

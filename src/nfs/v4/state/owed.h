@@ -1,0 +1,52 @@
+// What a change of the state owes to clients, and the interface that sends it.
+//
+// An operation that ends a lock may owe another client a lock notice; an operation that meets a delegation owes its holder a recall. The
+// tables only queue these. State::Run() takes them when the operation is done and passes them to Notices once the lock is released.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nfs/v4/state/ids.h"
+#include "protocol/nfs4_types.h"
+
+namespace penstock::nfs::v4 {
+
+// CB_RECALL: the client is to return a delegation.
+struct DelegationRecall {
+  ClientId client;
+  nfs4::stateid4 stateid;
+  FileHandle file;                      // the handle that the client knows the file by
+  std::optional<RequestName> given_by;  // see Callbacks::Recall
+};
+
+// CB_NOTIFY_LOCK: a lock that the client waits for may be free now.
+struct LockNotice {
+  ClientId client;
+  FileHandle file;
+  std::string owner;
+};
+
+// CB_RECALL_SLOT: a session is to use fewer slots.
+struct SlotRecall {
+  ClientId client;
+  SessionId session;
+  SlotId target_highest;
+};
+
+struct Owed {
+  std::vector<DelegationRecall> recalls{};
+  std::vector<LockNotice> notices{};
+  std::vector<SlotRecall> slot_recalls{};
+  bool empty() const { return recalls.empty() && notices.empty() && slot_recalls.empty(); }
+};
+
+// Sends what is owed. State calls it on the thread that changed the state, after it has released the lock: Send() may use the state.
+class Notices {
+ public:
+  virtual ~Notices() = default;
+  virtual void Send(const Owed& owed) = 0;
+};
+
+}  // namespace penstock::nfs::v4

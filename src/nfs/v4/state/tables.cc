@@ -1,0 +1,79 @@
+#include "nfs/v4/state/tables.h"
+
+#include <utility>
+
+namespace penstock::nfs::v4 {
+
+StateTables::StateTables(Beginning beginning)
+    : clients(beginning.settings, beginning.instance, std::move(beginning.grace)),
+      sessions(beginning.settings, beginning.instance, clients, std::move(beginning.dead_sessions)),
+      files(beginning.instance, beginning.secret, beginning.limits) {}
+
+Sessions::CreateResult StateTables::CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
+                                                  const Sender& sender, uint64_t random, TimePoint now) {
+  if (auto answer = sessions.AnswerWithoutCreating(asked, connection, sender)) return *std::move(answer);
+  Client& client = *clients.FindAny(asked.client);
+  if (!client.confirmed) MakeConfirmed(client, now);
+  return sessions.Create(client, std::move(asked), connection, random, now);
+}
+
+void StateTables::MakeConfirmed(Client& client, TimePoint now) {
+  if (const Client* before = clients.OfOwner(client.minor_version, client.owner).confirmed) {
+    // The store knows both by the same name. The record of a doomed client is about to leave the store.
+    client.recorded = before->recorded && !before->doomed && before->principal == client.principal;
+    End(before->id, now);
+  }
+  clients.MakeConfirmed(client, now);
+}
+
+void StateTables::End(ClientId id, TimePoint now) {
+  Client* const client = clients.FindAny(id);
+  if (client) sessions.EndAll(*client);
+  files.ForgetClient(id, Ending::kExpired, now);
+  offloads.ForgetClient(id);
+  if (client) clients.Remove(*client, HoldingsForgotten());
+}
+
+std::vector<ClientId> StateTables::Sweep(TimePoint now) {
+  std::vector<Client*> stale;
+  std::vector<ClientId> over;
+  // RFC 8881 §8.4.3: the state of a silent client may stay until another client asks for it. Local programs do not ask the server before they
+  // lock, so locks that they see end with the lease. A client that comes back does not get these locks again: a program may have had them
+  // meanwhile, and the kernel does not tell.
+  const auto may_stay = [&](ClientId id) { return files.HasState(id) && !files.HasLocalLocks(id); };
+  for (Client* client : clients.by_renewal()) {
+    if (!clients.IsSilent(*client, now)) break;
+    if (client->doomed || Clients::HasRequests(*client)) continue;
+    if (!client->confirmed) {
+      stale.push_back(client);
+    } else if (clients.IsCrowded() || clients.IsBeyondCourtesy(*client, now) || !may_stay(client->id)) {
+      over.push_back(client->id);
+    }
+  }
+  for (Client* client : stale) clients.RemoveUnconfirmed(*client);
+  return over;
+}
+
+std::optional<ClientId> StateTables::LongestSilent(TimePoint now) const {
+  for (const Client* client : clients.by_renewal()) {
+    if (!clients.IsSilent(*client, now)) break;
+    const bool known = client->confirmed && !client->doomed;
+    if (known && !Clients::HasRequests(*client) && files.HasState(client->id)) return client->id;
+  }
+  return std::nullopt;
+}
+
+std::vector<ClientId> StateTables::Unrecorded() const {
+  std::vector<ClientId> unrecorded;
+  clients.ForEach([&](const Client& client) {
+    if (clients.NeedsRecord(client.id) && files.HasState(client.id)) unrecorded.push_back(client.id);
+  });
+  return unrecorded;
+}
+
+Owed StateTables::TakeOwed() {
+  auto [recalls, notices] = files.TakeOutgoing();
+  return {std::move(recalls), std::move(notices), std::exchange(slot_recalls, {})};
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,115 @@
+// All tables of NFSv4's state, and the operations that concern more than one of them.
+//
+// A client that ends must leave nothing behind in any table. Here all tables are seen, so here clients end; Clients::Remove() requires a
+// proof that only End() can make.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/siphash.h"
+#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/files/files.h"
+#include "nfs/v4/state/offloads.h"
+#include "nfs/v4/state/owed.h"
+#include "nfs/v4/state/sessions/sessions.h"
+
+namespace penstock::nfs::v4 {
+
+// SETCLIENTID
+struct SetClientIdRequest {
+  nfs4::verifier4 verifier;
+  std::string_view id;
+  CallbackAddress callback;
+  IpAddress address{};  // of the machine that the request comes from
+};
+struct SetClientIdResult {
+  ClientId id;
+  nfs4::verifier4 confirmation;
+};
+
+// EXCHANGE_ID
+struct ExchangeIdRequest {
+  nfs4::verifier4 verifier;
+  std::string_view owner;
+  bool update = false;  // EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
+  uint32_t minor_version = 1;
+  StateProtection protection{};
+};
+struct ExchangeIdResult {
+  ClientId id;
+  SequenceId sequence;  // for CREATE_SESSION
+  bool confirmed = false;
+  bool replaces =
+      false;  // another principal's client of this name has ended; its record is to leave the recovery store
+  StateProtection protection{};  // of the client that the ID names
+};
+
+struct StateTables {
+  // The arguments of the tables.
+  struct Beginning {
+    const Settings& settings;  // outlive the tables
+    uint32_t instance;         // RecoveryStore::Restart
+    SipKey secret{};           // random: see StateIdTable
+    Files::Limits limits{};
+    Grace grace{};
+    DeadSessions dead_sessions{};
+  };
+  explicit StateTables(Beginning beginning);
+  StateTables(const StateTables&) = delete;
+  StateTables& operator=(const StateTables&) = delete;
+
+  Clients clients;                       // clients and their leases
+  Sessions sessions;                     // the sessions of clients of minor version 1 and later
+  Files files;                           // opens, locks and delegations, by file
+  Offloads offloads;                     // asynchronous copies
+  std::vector<SlotRecall> slot_recalls;  // to be sent
+
+  // ---- client IDs of minor version 0 (clients_0.cc, RFC 7530 §16.33, §16.34)
+
+  // `random` becomes the confirmation.
+  Result<SetClientIdResult, nfs4::nfsstat4> Set(const SetClientIdRequest& asked, const Principal& principal,
+                                                uint64_t random, TimePoint now);
+  nfs4::nfsstat4 Confirm(ClientId id, const nfs4::verifier4& confirmation, const Principal& principal, TimePoint now);
+
+  // ---- client IDs of minor version 1 and later (clients_1.cc, RFC 8881 §18.35, §18.50)
+
+  Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(const ExchangeIdRequest& asked, const Sender& sender,
+                                                    TimePoint now);
+  // NFS4ERR_CLIENTID_BUSY, NFS4ERR_STALE_CLIENTID. Otherwise the client has ended; its record, if any, is to leave the recovery store.
+  Result<OldRecord, nfs4::nfsstat4> Destroy(ClientId id, const Sender& sender, TimePoint now);
+
+  // ---- the rest (tables.cc)
+
+  // CREATE_SESSION (RFC 8881 §18.36), which also confirms the client. See Sessions::Create().
+  Sessions::CreateResult CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
+                                       const Sender& sender, uint64_t random, TimePoint now);
+
+  // Ends a client: first its sessions, opens, locks, delegations and copies, whose stateids are NFS4ERR_EXPIRED from now on, then the client
+  // itself.
+  void End(ClientId id, TimePoint now);
+  // Ends unconfirmed clients that are older than a lease. Returns the clients whose courtesy is over: they have been silent for longer than
+  // Settings::courtesy, or hold no state that may stay, or there are too many clients.
+  std::vector<ClientId> Sweep(TimePoint now);
+  // Returns the client that has been silent longest, of those whose lease is over and that hold state: it goes first if there is no room
+  // (RFC 8881 §8.4.3).
+  std::optional<ClientId> LongestSilent(TimePoint now) const;
+  // Returns the clients that the recovery store must record and that hold state.
+  std::vector<ClientId> Unrecorded() const;
+
+  // The number of claims that a request without a stateid may conflict with. During grace, assume that a conflicting claim may exist.
+  size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
+  // Takes the notices that the tables have queued.
+  Owed TakeOwed();
+  // Describes the first inconsistency between or within the tables; returns null if there is none (consistency.cc).
+  const char* FindInconsistency() const;
+
+ private:
+  // Makes an unconfirmed client the confirmed one of its owner. The client that had this place ends.
+  void MakeConfirmed(Client& client, TimePoint now);
+};
+
+}  // namespace penstock::nfs::v4
