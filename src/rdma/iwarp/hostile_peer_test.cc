@@ -1,5 +1,4 @@
-// Tests of peers that violate the protocol, and of the Terminate that reports each violation (RFC 5041 §7, RFC 5040
-// §4.8 and §7, RFC 5044 §8).
+// Tests of protocol violations and of the Terminate for each (RFC 5041 §7, RFC 5040 §4.8 and §7, RFC 5044 §8).
 #include <gtest/gtest.h>
 
 #include "rdma/iwarp/test_wire.h"
@@ -134,8 +133,7 @@ TEST_F(HostilePeerTest, AcceptsTheVersionOfTheRdmaConsortium) {
   EXPECT_FALSE(stream_.lost());
 }
 
-// Reserved bits of DDP and RDMAP, the STag of a Send without Invalidate, the pad, and a check value that is not agreed
-// on.
+// Reserved bits, the STag of a Send without Invalidate, the pad, and a check value that is not agreed on.
 TEST_F(HostilePeerTest, IgnoresReservedAndUnusedFields) {
   Octets fpdu = forge_.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(15));
   fpdu[2] |= std::byte{0x3c};
