@@ -7,7 +7,7 @@ namespace {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// kTables[k][b]: what octet b contributes when k more octets follow it ("slicing by eight").
+// kTables[k][b] is the contribution of octet b if k more octets follow it ("slicing by eight").
 constexpr Tables MakeTables() {
   Tables tables{};
   for (uint32_t b = 0; b < 256; ++b) {
@@ -27,11 +27,12 @@ uint32_t LoadLittle32(const std::byte* at) { return std::byteswap(LoadBig<uint32
 uint64_t LoadLittle64(const std::byte* at) { return std::byteswap(LoadBig<uint64_t>(at)); }
 
 #ifdef __x86_64__
-// The instruction gives a result every cycle but takes three: so three parts are computed side by side, and joined by
-// moving the first two over the octets that follow them.
+// The processor can start an instruction in each cycle, but a result takes three cycles. Therefore three parts are
+// computed at the same time. To join the results, the states of the first two parts are shifted over the octets that
+// follow them.
 constexpr size_t kPart = 512;
 
-// Moves a state over `octets` zeros, an octet of the state at a time.
+// Extends a state by `octets` octets of zero. Each octet of the state has its own table.
 class Shift {
  public:
   explicit Shift(size_t octets) {

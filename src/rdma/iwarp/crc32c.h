@@ -1,5 +1,5 @@
-// CRC32c, the check value of an FPDU (RFC 5044 §4.4; computed as iSCSI does). Uses what instructions the
-// processor has for it.
+// CRC32c, the check value of an FPDU (RFC 5044 §4.4). It is the digest of iSCSI. The computation uses the instructions
+// that the processor offers for it.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace penstock::rdma::iwarp {
 class Crc32c {
  public:
   void Update(ConstBytes bytes);
-  // As it stands in the FPDU: least significant octet first, as iSCSI's digests are sent.
+  // The value in the order of the FPDU: the least significant octet first, as in iSCSI.
   std::array<std::byte, 4> Wire() const;
   uint32_t value() const { return ~state_; }
 
@@ -22,7 +22,8 @@ class Crc32c {
 
 namespace internal {
 
-// All go on from `state` (not inverted); for tests, which compare them. The last takes the best way for each part.
+// Each function extends `state`, which is not inverted, by `bytes`. Tests compare the three. The last one chooses the
+// fastest method for each part of `bytes`.
 uint32_t ExtendCrc32cByTable(uint32_t state, ConstBytes bytes);
 uint32_t ExtendCrc32cByInstruction(uint32_t state, ConstBytes bytes);
 uint32_t ExtendCrc32c(uint32_t state, ConstBytes bytes);

@@ -1,6 +1,7 @@
-// A message is a polynomial over GF(2), its CRC what is left of it modulo P. Modulo P it stays the same when a part at its
-// beginning, A x^n, is replaced by A (x^n mod P), which is short: so what lies ahead is folded onto what follows, until
-// sixteen octets are left. Sixteen lanes of 128 bits go through the message side by side.
+// A message is a polynomial over GF(2), and its CRC is the remainder modulo P. The remainder stays the same if a part
+// at the beginning, A x^n, is replaced by A (x^n mod P), which is shorter. Thus the code folds the beginning of the
+// message onto the octets that follow, until sixteen octets are left. Sixteen lanes of 128 bits pass through the
+// message at the same time.
 #include "rdma/iwarp/crc32c_folding.h"
 
 #include <cassert>
@@ -14,15 +15,16 @@ namespace penstock::rdma::iwarp::internal {
 #ifdef __x86_64__
 namespace {
 
-// x^n mod P, reflected: bit 31 is x^0.
+// Returns x^n mod P in reflected order: bit 31 is x^0.
 constexpr uint32_t PowerOfX(unsigned n) {
   uint32_t power = 0x80000000;
   for (; n > 0; --n) power = (power >> 1) ^ (power & 1 ? kCrc32cPolynomial : 0);
   return power;
 }
 
-// What the halves of a lane are multiplied by to move it over `bits`. Reflected, the low half is the one ahead: worth x^64
-// more than the high one. A constant of 32 bits in a register of 64, and the product's place in one of 128, are worth x^33.
+// The multipliers of the two halves of a lane that shift it over `bits`. In reflected order the low half comes first in
+// the message: it stands for x^64 more than the high half. The position of a 32-bit constant in a 64-bit register, and
+// that of the product in a 128-bit register, stand for x^33.
 struct Multipliers {
   explicit constexpr Multipliers(unsigned bits) : low(PowerOfX(bits + 64 - 33)), high(PowerOfX(bits - 33)) {}
   long long low;
@@ -38,7 +40,7 @@ constexpr Multipliers kOverLane(kLane);
 
 PENSTOCK_FOLDING inline __m512i Load(const std::byte* at) { return _mm512_loadu_si512(at); }
 
-// `lanes` moved, plus what is where they come to.
+// Shifts `lanes` and adds the octets at their new position, `onto`.
 PENSTOCK_FOLDING inline __m512i Fold(__m512i lanes, __m512i by, __m512i onto) {
   constexpr int kExclusiveOr = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(lanes, by, 0x00), _mm512_clmulepi64_epi128(lanes, by, 0x11),
@@ -82,7 +84,7 @@ PENSTOCK_FOLDING uint32_t ExtendByFolding(uint32_t state, ConstBytes blocks) {
   __m128i lane = FoldLane(_mm512_castsi512_si128(lanes), _mm512_extracti32x4_epi32(lanes, 1));
   lane = FoldLane(lane, _mm512_extracti32x4_epi32(lanes, 2));
   lane = FoldLane(lane, _mm512_extracti32x4_epi32(lanes, 3));
-  // The instruction for the CRC of eight octets does the rest.
+  // The CRC instruction for eight octets computes the rest.
   const uint64_t half = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(lane)));
   return static_cast<uint32_t>(_mm_crc32_u64(half, static_cast<uint64_t>(_mm_extract_epi64(lane, 1))));
 }

@@ -13,8 +13,8 @@ uint32_t Crc(ConstBytes bytes) {
   return crc.value();
 }
 
-// RFC 3720 §B.4 gives these for iSCSI, whose digest RFC 5044 §4.4 takes over.
-TEST(Crc32cTest, AgreesWithTheExamplesOfIscsi) {
+// RFC 3720 §B.4 has these examples for the digest of iSCSI, which RFC 5044 §4.4 adopts.
+TEST(Crc32cTest, MatchesTheExamplesOfIscsi) {
   std::vector<std::byte> zeros(32), ones(32, std::byte{0xff}), ascending(32);
   for (size_t i = 0; i < 32; ++i) ascending[i] = std::byte(i);
   EXPECT_EQ(Crc(zeros), 0x8a9136aau);
@@ -24,8 +24,8 @@ TEST(Crc32cTest, AgreesWithTheExamplesOfIscsi) {
   EXPECT_EQ(Crc({}), 0u);
 }
 
-// The first FPDU of RFC 5044's figure 5: a marker, then a Send of 24 zeros; check value 52 23 99 83.
-TEST(Crc32cTest, AgreesWithTheFpduOfRfc5044) {
+// The first FPDU of figure 5 in RFC 5044: a marker, then a Send of 24 zeros. Its check value is 52 23 99 83.
+TEST(Crc32cTest, MatchesTheFpduOfRfc5044) {
   std::vector<std::byte> fpdu(0x30);
   fpdu[0x05] = std::byte{0x2a};
   fpdu[0x06] = std::byte{0x41};
@@ -36,7 +36,7 @@ TEST(Crc32cTest, AgreesWithTheFpduOfRfc5044) {
   EXPECT_EQ(crc.Wire(), (std::array{std::byte{0x52}, std::byte{0x23}, std::byte{0x99}, std::byte{0x83}}));
 }
 
-TEST(Crc32cTest, EveryLengthAndAlignmentGivesTheSameByEveryMethod) {
+TEST(Crc32cTest, AllMethodsAgreeForEveryLengthAndAlignment) {
   std::vector<std::byte> bytes(5000);
   uint32_t state = 1;
   for (std::byte& byte : bytes) byte = std::byte((state = state * 1664525 + 1013904223) >> 24);
@@ -50,7 +50,7 @@ TEST(Crc32cTest, EveryLengthAndAlignmentGivesTheSameByEveryMethod) {
   }
 }
 
-TEST(Crc32cTest, PiecesGiveTheSameAsTheWhole) {
+TEST(Crc32cTest, UpdateInPiecesEqualsUpdateAtOnce) {
   std::vector<std::byte> bytes(4096, std::byte{0x5a});
   Crc32c pieces;
   pieces.Update(ConstBytes(bytes).first(1));

@@ -1,4 +1,4 @@
-// The headers of a DDP segment, with the fields that RDMAP keeps in them (RFC 5041 §4, RFC 5040 §4.1).
+// The headers of a DDP segment, with the fields of RDMAP in them (RFC 5041 §4, RFC 5040 §4.1).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ constexpr bool Solicits(Opcode opcode) {
 // The untagged queues (RFC 5040 §4.1).
 enum QueueNumber : uint32_t { kSendQueue = 0, kReadRequestQueue = 1, kTerminateQueue = 2, kQueues = 3 };
 
-// The first two octets of every segment: DDP's control field and RDMAP's.
+// The first two octets of every segment: the control fields of DDP and RDMAP. T: tagged. L: last segment of its
+// message. DV and RV: the versions of DDP and RDMAP.
 //
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5
 //   +-+-+-------+---+---+---+-------+
@@ -44,19 +45,21 @@ enum QueueNumber : uint32_t { kSendQueue = 0, kReadRequestQueue = 1, kTerminateQ
 struct SegmentControl {
   static constexpr size_t kSize = 2;
   static constexpr uint8_t kDdpVersion = 1;
-  static constexpr uint8_t kRdmapVersion = 1;  // 0, of the RDMA Consortium, is valid too (RFC 5040 §4.1)
+  static constexpr uint8_t kRdmapVersion = 1;  // version 0 of the RDMA Consortium is valid too (RFC 5040 §4.1)
 
   bool tagged = false;
   bool last = true;
   uint8_t ddp_version = kDdpVersion;
   uint8_t rdmap_version = kRdmapVersion;
-  uint8_t opcode = 0;  // of four bits: need not be an Opcode
+  uint8_t opcode = 0;  // four bits; may be no valid Opcode
 
   static SegmentControl Parse(const std::byte* at);
   void Serialize(std::byte* at) const;
   bool operator==(const SegmentControl&) const = default;
 };
 
+// The header of a tagged segment (RDMA Write, Read Response).
+//
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //                                   +-------------------------------+
@@ -78,6 +81,8 @@ struct TaggedHeader {
   bool operator==(const TaggedHeader&) const = default;
 };
 
+// The header of an untagged segment (Send, Read Request, Terminate).
+//
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //                                   +-------------------------------+
@@ -104,7 +109,7 @@ struct UntaggedHeader {
   bool operator==(const UntaggedHeader&) const = default;
 };
 
-// What follows the DDP header of an RDMA Read Request (RFC 5040 §4.4).
+// The RDMAP header of an RDMA Read Request, after the DDP header (RFC 5040 §4.4).
 //
 //   +---------------------------------------------------------------+
 //   |                          sink STag                            |
@@ -132,7 +137,7 @@ struct ReadRequestHeader {
   bool operator==(const ReadRequestHeader&) const = default;
 };
 
-// Octets of the DDP header that begins with this octet.
+// Returns the size of the DDP header that begins with this octet.
 constexpr size_t DdpHeaderSize(std::byte first) {
   return (first & std::byte{0x80}) != std::byte{} ? TaggedHeader::kSize : UntaggedHeader::kSize;
 }

@@ -1,5 +1,5 @@
-// The conformance suite over real sockets, with every way in which two of our ends can agree (but for revision 1, which does
-// not negotiate read depths: see provider_test.cc).
+// The conformance suite over real sockets, with each agreement that two ends of this provider can have. Revision 1 is
+// missing, because it does not negotiate read depths: provider_test.cc tests it.
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 

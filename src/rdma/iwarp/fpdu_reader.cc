@@ -6,9 +6,9 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// From this size on an FPDU is taken for part of a bulk transfer.
+// An FPDU of this size or more counts as part of a bulk transfer.
 constexpr size_t kBulkUlpdu = 16 << 10;
-// So many FPDUs after a large one, no more than this is read ahead of the next.
+// For this number of FPDUs after a large one, the reader reads at most kBulkReadAhead octets ahead.
 constexpr unsigned kBulkMemory = 8;
 constexpr size_t kBulkReadAhead = 4096;
 
@@ -19,7 +19,7 @@ FpduReader::Places FpduReader::Wants(Bytes staging) {
   if (framing_.markers || stopped_) return {{}, staging};
   if (state_ == State::kPayload && !destination_.empty()) {
     if (ulpdu_length() < kBulkUlpdu) return {destination_, staging};
-    // In the middle of a message the next FPDU is of the same kind: read as far as the end of its header.
+    // In the middle of a message the next FPDU has the same header size: read up to the end of its header.
     const bool last = SegmentControl::Parse(&header_[kLengthSize]).last;
     const size_t ahead = last ? kBulkReadAhead : trailer_size() + header_size();
     return {destination_, staging.first(std::min(staging.size(), ahead))};
@@ -57,7 +57,7 @@ void FpduReader::TakeWithMarkers(ConstBytes bytes) {
       if (phase + size == kMarkerSize) HandleMarker();
     } else {
       const size_t size = std::min(bytes.size(), kMarkerInterval - phase);
-      // Take() goes from FPDU to FPDU; where one ends in here is where the next one starts.
+      // An FPDU may end in this part; the next one starts at the same position.
       ConstBytes part = bytes.first(size);
       while (!part.empty() && !stopped_) {
         if (at_boundary()) fpdu_start_ = position_;
@@ -71,8 +71,8 @@ void FpduReader::TakeWithMarkers(ConstBytes bytes) {
 }
 
 void FpduReader::HandleMarker() {
-  // A marker between FPDUs belongs to the one that follows (RFC 5044 §4.3); the CRC covers it in either case. The pointer's
-  // low bits count as zero.
+  // A marker between FPDUs belongs to the FPDU that follows (RFC 5044 §4.3). The CRC covers every marker. The two low
+  // bits of the pointer are ignored.
   if (framing_.crc) crc_.Update(marker_);
   const size_t pointer = LoadBig<uint16_t>(&marker_[2]) & ~3u;
   const uint64_t marker_start = position_ - kMarkerSize;
@@ -99,7 +99,7 @@ size_t FpduReader::TakePart(ConstBytes bytes) {
 }
 
 size_t FpduReader::TakeHeader(ConstBytes bytes) {
-  // The third octet says which of the two headers it is.
+  // The third octet determines which of the two DDP headers follows.
   const size_t need = header_have_ <= kLengthSize ? kLengthSize + 1 : header_size();
   const size_t size = std::min(bytes.size(), need - header_have_);
   CopyBytes(Bytes(header_).subspan(header_have_), bytes.first(size));
@@ -130,7 +130,7 @@ void FpduReader::EndHeader(ConstBytes following) {
   refused_ = !sink_.HandleHeader(ddp_header, ulpdu_length(), destination_);
   assert(refused_ || destination_.size() == payload_left_);
   if (refused_ && !checking()) {
-    ++fpdus_;  // as valid as can be told: there is no check value, or it was right
+    ++fpdus_;  // counts as valid: it has no check value, or the check value is right
     stopped_ = true;
     sink_.HandleRefused();
     return;

@@ -1,4 +1,5 @@
-// From a stream of octets to FPDUs (RFC 5044 §6), straight into the memory where each payload belongs.
+// FpduReader takes the octets of a TCP stream, finds the FPDUs in them (RFC 5044 §6), and places each payload directly
+// at its destination.
 #pragma once
 
 #include <array>
@@ -12,48 +13,54 @@
 
 namespace penstock::rdma::iwarp {
 
-// Takes the ULPDUs, one after the other.
+// The receiver of ULPDUs, one after the other.
 class UlpduSink {
  public:
   virtual ~UlpduSink() = default;
 
-  // The DDP header of a ULPDU of `length` octets has come in. True: `destination` is where its payload (the rest) belongs,
-  // all of it. False: it is refused, and the sink remembers why.
+  // Handles the DDP header of a ULPDU of `length` octets. If the sink accepts the ULPDU, it returns true and sets
+  // `destination` to the memory for the whole payload (the rest of the ULPDU). If it refuses the ULPDU, it remembers
+  // the reason and returns false.
   virtual bool HandleHeader(ConstBytes header, size_t length, Bytes& destination) = 0;
-  // Whether the payload under way still belongs there: its region may have been invalidated meanwhile.
+  // Returns true if the rest of the current payload may be placed. Its region may have been invalidated in the
+  // meantime.
   virtual bool MayPlace() = 0;
-  // Its FPDU is complete and valid. False: the sink wants no more.
+  // Handles the end of a complete and valid FPDU. Returns false if the sink accepts no more ULPDUs.
   virtual bool HandleEnd() = 0;
-  // What HandleHeader() has refused stands in a valid FPDU: report it.
+  // The FPDU of the refused ULPDU is valid, so that the sink can report the refusal.
   virtual void HandleRefused() = 0;
+  // Handles an FPDU that is malformed or has a wrong check value.
   virtual void HandleFramingError(TerminateCode code) = 0;
 };
 
-// Octets come in from outside: Wants() says where the next ones should go, HandleReceived() how many have come. Payload of
-// which more is to come goes directly to its destination; everything else passes through `staging`, of which nothing is
-// kept from one call to the next, so that all connections of a loop can share one staging area.
+// The caller receives the octets: Wants() returns the memory for the next octets, and HandleReceived() takes their
+// number. The rest of a payload that has begun goes directly to its destination. All other octets pass through
+// `staging`. The reader keeps no octets there from one call to the next, so that all connections of a loop can share
+// one staging area.
 //
-// Placement and check values: an FPDU that is whole in the staging area is checked before anything of it is placed. The
-// payload of a larger one is in place before its CRC has come in; a wrong one ends the connection and the message is never
-// delivered. DDP separates placement from delivery for this (RFC 5041 §5.4), and an STag's owner may not look at the
+// An FPDU that arrives complete in the staging area is checked before its payload is placed. The payload of a larger
+// FPDU is placed before its CRC arrives. If that CRC is wrong, the connection ends and the message is never delivered.
+// For this reason DDP separates placement from delivery (RFC 5041 §5.4), and the owner of an STag must not use the
 // memory before delivery (RFC 5040 §5.5).
 class FpduReader {
  public:
   FpduReader(Framing framing, UlpduSink& sink) : framing_(framing), sink_(sink) {}
 
-  // Two places to be filled one after the other; the second begins with staging[0] and may be shorter than `staging`.
+  // Memory for the next octets: first `direct`, then `staging`. The latter begins at staging[0] of the staging area and
+  // may be shorter than the area.
   struct Places {
     Bytes direct;  // may be empty
     Bytes staging;
   };
   Places Wants(Bytes staging);
-  // The next `size` octets of the stream are where the last Wants() has said, with the same staging area.
+  // Takes the next `size` octets of the stream, which are in the memory from the last Wants() with the same staging
+  // area.
   void HandleReceived(size_t size, ConstBytes staging);
 
-  // No octet will be looked at any more.
+  // Ignores all further octets.
   void Stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
-  // At the end of the stream: false where it breaks off in the middle of an FPDU.
+  // True between two FPDUs. False if the stream ends here in the middle of an FPDU.
   bool at_boundary() const { return state_ == State::kHeader && header_have_ == 0; }
   uint64_t fpdus() const { return fpdus_; }
   // Octets of payload that were placed without passing through the staging area.
@@ -64,7 +71,7 @@ class FpduReader {
 
   void TakeWithMarkers(ConstBytes bytes);
   void Take(ConstBytes bytes);
-  // Takes octets for the part of the FPDU that the reader is in; returns how many.
+  // Takes octets for the current part of the FPDU (header, payload or trailer). Returns the number of octets taken.
   size_t TakePart(ConstBytes bytes);
   size_t TakeHeader(ConstBytes bytes);
   size_t TakePayload(ConstBytes bytes);
@@ -85,25 +92,25 @@ class FpduReader {
   State state_ = State::kHeader;
   bool stopped_ = false;
 
-  // The FPDU under way.
+  // The current FPDU.
   std::array<std::byte, kLengthSize + UntaggedHeader::kSize> header_;
   uint8_t header_have_ = 0;
   std::array<std::byte, 3 + kCrcSize> trailer_;
   uint8_t trailer_have_ = 0;
   bool refused_ = false;
-  bool verified_ = false;  // its check value was compared before placing
+  bool verified_ = false;  // its check value is right; known before the payload is placed
   bool marker_wrong_ = false;
   size_t payload_left_ = 0;
-  Bytes destination_;  // of what is left of the payload; empty where it is dropped
+  Bytes destination_;  // of the rest of the payload; empty if the payload is dropped
   Crc32c crc_;
 
-  // FPDUs since the last large one. Soon after one another is to be expected, and little is read ahead of it, so that its
-  // payload too goes directly to its destination.
+  // The number of FPDUs since the last large one. Soon after a large FPDU the reader expects another one and reads only
+  // a few octets ahead, so that its payload goes directly to its destination too.
   unsigned since_bulk_ = ~0u;
 
   // Markers.
   uint64_t position_ = 0;    // in the stream
-  uint64_t fpdu_start_ = 0;  // position of the length field of the FPDU under way
+  uint64_t fpdu_start_ = 0;  // position of the length field of the current FPDU
   std::array<std::byte, kMarkerSize> marker_;
 
   uint64_t fpdus_ = 0;

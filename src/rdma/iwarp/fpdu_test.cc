@@ -12,7 +12,7 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// Keeps each ULPDU.
+// Stores each ULPDU.
 class Keeper : public UlpduSink {
  public:
   bool HandleHeader(ConstBytes header, size_t length, Bytes& destination) override {
@@ -55,13 +55,13 @@ Octets HeaderOctets(const UntaggedHeader& header) {
   return bytes;
 }
 
-TEST(FpduWriterTest, TheExamplesOfRfc5044) {
+TEST(FpduWriterTest, WritesTheExamplesOfRfc5044) {
   Forge forge(Framing{.crc = true, .markers = true});
   // Figure 5.
   EXPECT_EQ(forge.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(24)),
             FromHex("00000000 002a 4143 00000000 00000000 00000001 00000000"
                     "000000000000000000000000 000000000000000000000000 52239983"));
-  // Figure 6: after a first FPDU of 492 octets, one with a marker in its middle.
+  // Figure 6: an FPDU with a marker in its middle, after a first FPDU of 492 octets.
   Forge second(Framing{.crc = true, .markers = true});
   ASSERT_EQ(second.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(464)).size(), 492u);
   EXPECT_EQ(second.Segment(Untagged(Opcode::kSend, kSendQueue, 2), Octets(24)),
@@ -69,8 +69,8 @@ TEST(FpduWriterTest, TheExamplesOfRfc5044) {
                     "000000000000000000000000 000000000000000000000000 84925898"));
 }
 
-TEST(FpduWriterTest, WithoutCheckValuesTheFieldIsThereAndZero) {
-  // The first FPDU of a Linux client looks like this.
+TEST(FpduWriterTest, WritesZeroAsCrcIfCheckValuesAreOff) {
+  // The first FPDU of a Linux client has this form.
   EXPECT_EQ(Forge().Segment(Untagged(Opcode::kSend, kSendQueue, 1), FromHex("0102030405")),
             FromHex("0017 4143 00000000 00000000 00000001 00000000 0102030405 000000 00000000"));
 }
@@ -81,7 +81,7 @@ std::shared_ptr<const FileDescriptor> FileOf(const Octets& content) {
   return file;
 }
 
-TEST(GatherCursorTest, AFileIsReadAheadButNotBeyondItsPiece) {
+TEST(GatherCursorTest, ReadsAheadInAFileUpToTheEndOfItsPiece) {
   const Octets content = Pattern(3000);
   const auto file = FileOf(content);
   const Octets memory = Pattern(10);
@@ -99,14 +99,14 @@ TEST(GatherCursorTest, AFileIsReadAheadButNotBeyondItsPiece) {
     if (in_file && (buffers.empty() || buffers.back() != part.owner())) buffers.push_back(part.owner());
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{300, 300, 100, 300, 10, 300, 200}));
-  EXPECT_EQ(buffers.size(), 3u);  // of 700 octets, of 300 and of 500
+  EXPECT_EQ(buffers.size(), 3u);  // buffers of 700, 300 and 500 octets
   Octets expected(content.begin(), content.begin() + 1000);
   expected.insert(expected.end(), memory.begin(), memory.end());
   expected.insert(expected.end(), content.begin() + 2000, content.begin() + 2500);
   EXPECT_EQ(taken, expected);
 }
 
-TEST(FpduWriterTest, FilesThatNeedCheckValuesPassThroughAFewBuffersOnly) {
+TEST(FpduWriterTest, CopiesFilesThroughAFewBuffersForCheckValues) {
   const Octets content = Pattern(1 << 20);
   const Data data(FileOf(content), 0, content.size());
   GatherCursor cursor(std::span(&data, 1));
@@ -143,7 +143,7 @@ class FpduTest : public testing::TestWithParam<std::tuple<bool, bool>> {
  protected:
   Framing framing() const { return {.crc = std::get<0>(GetParam()), .markers = std::get<1>(GetParam())}; }
 
-  // FPDUs of all sorts of sizes, and the ULPDUs in them.
+  // Makes FPDUs of many sizes, and their ULPDUs.
   void Make() {
     FpduWriter writer(framing(), pool_);
     std::mt19937 random(7);
@@ -152,7 +152,7 @@ class FpduTest : public testing::TestWithParam<std::tuple<bool, bool>> {
       const size_t size = i < 40 ? static_cast<size_t>(i) : i % 10 == 0 ? longest : random() % 3000;
       const Octets header = HeaderOctets(Untagged(Opcode::kSend, 0, static_cast<uint32_t>(i)));
       const Octets payload = Pattern(size, static_cast<uint32_t>(i));
-      // In three pieces, one of them empty.
+      // The payload has three pieces; one is empty.
       Gather gather;
       gather.push_back(Slice::Borrowed(ConstBytes(payload).first(size / 3)));
       gather.push_back(Slice());
@@ -182,7 +182,7 @@ class FpduTest : public testing::TestWithParam<std::tuple<bool, bool>> {
   Octets stream_;
 };
 
-TEST_P(FpduTest, WhatIsWrittenIsReadHoweverItIsCut) {
+TEST_P(FpduTest, ReaderReturnsTheWrittenUlpdusForAnyCutOfTheStream) {
   Make();
   std::mt19937 random(3);
   const std::function<size_t()> steps[] = {[] { return ~size_t{0}; }, [] { return size_t{1}; },
@@ -200,10 +200,10 @@ TEST_P(FpduTest, WhatIsWrittenIsReadHoweverItIsCut) {
   }
 }
 
-TEST_P(FpduTest, ADamagedMarkerIsNoticed) {
+TEST_P(FpduTest, DetectsADamagedMarker) {
   if (!framing().markers) return;
   Make();
-  // The third marker's pointer; check values would notice it first.
+  // Damages the pointer of the third marker. With check values, the reader notices the wrong check value first.
   Octets damaged = stream_;
   damaged[2 * kMarkerInterval + 3] ^= std::byte{4};
   Keeper keeper;
@@ -213,8 +213,8 @@ TEST_P(FpduTest, ADamagedMarkerIsNoticed) {
   EXPECT_TRUE(reader.stopped());
 }
 
-// RFC 5044 §4.2: sixteen bits, and the low two of the pointer.
-TEST_P(FpduTest, ReservedBitsOfMarkersAreNotLookedAt) {
+// RFC 5044 §4.2: sixteen bits of a marker are reserved, and the two low bits of its pointer.
+TEST_P(FpduTest, IgnoresReservedBitsOfMarkers) {
   if (!framing().markers || framing().crc) return;
   Make();
   for (size_t at = 0; at + kMarkerSize <= stream_.size(); at += kMarkerInterval) {
@@ -247,7 +247,7 @@ class FpduWriterMemoryTest : public testing::Test {
   FpduWriter writer_{{.crc = true, .markers = false}, pool_};
 };
 
-TEST_F(FpduWriterMemoryTest, WhatIsUnderWayFromARegionSurvivesItsInvalidation) {
+TEST_F(FpduWriterMemoryTest, CopiesUnsentOctetsOfAnInvalidatedRegion) {
   Octets memory = Pattern(100);
   const Octets expected = Forge(Framing{}).Segment(Untagged(Opcode::kSend, 0, 1), memory);
   Add(memory, Stag(5));
@@ -259,7 +259,7 @@ TEST_F(FpduWriterMemoryTest, WhatIsUnderWayFromARegionSurvivesItsInvalidation) {
   EXPECT_EQ(out, expected);
 }
 
-TEST_F(FpduWriterMemoryTest, CuttingKeepsTheFpduThatIsHalfSentAndNoMemoryOfOthers) {
+TEST_F(FpduWriterMemoryTest, CutKeepsACopyOfThePartlySentFpdu) {
   Octets memory = Pattern(100);
   const Octets expected = Forge(Framing{}).Segment(Untagged(Opcode::kSend, 0, 1), memory);
   for (int i = 0; i < 3; ++i) Add(memory);
@@ -275,8 +275,8 @@ TEST_F(FpduWriterMemoryTest, CuttingKeepsTheFpduThatIsHalfSentAndNoMemoryOfOther
   EXPECT_EQ(writer_.added(), writer_.sent());
 }
 
-// A peer that leaves a batch of file data untaken, and then is told why its connection ends.
-TEST(FpduWriter, CuttingABatchOfCopiesLeavesRoomForATerminate) {
+// The peer does not receive a batch of file data. Then the connection ends with a Terminate.
+TEST(FpduWriter, CutOfABatchOfCopiesLeavesRoomForATerminate) {
   std::FILE* temporary = std::tmpfile();
   ASSERT_TRUE(temporary);
   auto file = std::make_shared<const FileDescriptor>(::dup(::fileno(temporary)));
@@ -297,7 +297,7 @@ TEST(FpduWriter, CuttingABatchOfCopiesLeavesRoomForATerminate) {
   writer.Add(header, {}, nullptr, 0);
 }
 
-TEST_F(FpduWriterMemoryTest, CuttingBetweenFpdusKeepsNothing) {
+TEST_F(FpduWriterMemoryTest, CutBetweenFpdusKeepsNothing) {
   const Octets memory = Pattern(8);
   Add(memory);
   Add(memory);

@@ -10,10 +10,11 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// A batch fills about one send call. Larger ones would only wait in the socket.
+// A batch fills about one send call. The rest of a larger batch would only wait for the socket.
 constexpr size_t kBatchOctets = 1 << 20;
-// Less where the octets of files are copied for their check values: the same buffer, again and again, stays in the
-// processor's cache from the copy to the send. One read for eight of our longest FPDUs: long reads are cheaper.
+// The limit is lower for octets that are copied from files for their check values, so that the buffer stays in the
+// processor's cache from the copy to the send. One read fills eight of the longest FPDUs, because long reads are
+// cheaper.
 constexpr size_t kBatchCopies = 480 << 10;
 constexpr size_t kBatchPieces = 240;
 constexpr size_t kScratch = 8192;
@@ -97,7 +98,7 @@ void FpduWriter::Add(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* pa
     crc.Update({tail, pad});
     std::ranges::copy(crc.Wire(), tail + pad);
   }
-  // Without payload the tail follows the head in memory.
+  // Without payload the trailer follows the header in memory.
   if (payload_size == 0) {
     pieces_.back().size += pad + kCrcSize;
     added_ += pad + kCrcSize;
@@ -123,7 +124,7 @@ FpduWriter::Piece FpduWriter::PieceInPlace(GatherCursor& payload, size_t most) {
   return piece;
 }
 
-// The check value of a file's octets has to be known before they leave, and they must be the same then.
+// The octets of a file are copied, so that the sent octets are the ones of the check value, even if the file changes.
 std::optional<FpduWriter::Piece> FpduWriter::CopiedPiece(GatherCursor& payload, size_t most) {
   const Result<Slice, std::error_code> copy = payload.TakeCopy(most, kBatchCopies, pool_);
   if (!copy) {
@@ -146,7 +147,7 @@ void FpduWriter::TakeBack(size_t first) {
   pieces_.resize(first);
 }
 
-// With markers, which cut everything into short pieces, the FPDU is put together in a buffer.
+// Markers cut an FPDU into short pieces. An FPDU with markers is therefore copied into one buffer.
 void FpduWriter::AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* payload, size_t payload_size) {
   const size_t ulpdu = ddp_header.size() + inlined.size() + payload_size;
   const size_t plain = kLengthSize + ulpdu + PadSize(ulpdu) + kCrcSize;
@@ -154,9 +155,9 @@ void FpduWriter::AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherC
   Bytes out = Own(most);
   Crc32c crc;
   size_t size = 0;
-  size_t length_at = 0;  // where the length field is in `out`
+  size_t length_at = 0;  // the position of the length field in `out`
 
-  // The stream began with a marker, and has one at every 512th octet.
+  // The stream has a marker at its beginning and at every 512th octet.
   auto marker_due = [&] { return (added_ + size) % kMarkerInterval == 0; };
   auto put_marker = [&](size_t pointer) {
     StoreBig<uint16_t>(&out[size], 0);
@@ -176,7 +177,7 @@ void FpduWriter::AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherC
     }
   };
 
-  if (marker_due()) put_marker(0);  // between FPDUs
+  if (marker_due()) put_marker(0);  // a marker between two FPDUs
   length_at = size;
   std::array<std::byte, kLengthSize> length;
   StoreBig(length.data(), static_cast<uint16_t>(ulpdu));
@@ -297,7 +298,7 @@ bool FpduWriter::Cut() {
   pieces_.clear();
   next_ = 0;
   batch_octets_ = 0;
-  copied_octets_ = 0;  // what is copied below is of one FPDU, and leaves room for the Terminate
+  copied_octets_ = 0;  // the copies below are of one FPDU and leave room for the Terminate
   bool complete = true;
   for (Piece& piece : rest) {
     batch_octets_ += piece.size;
@@ -310,7 +311,7 @@ bool FpduWriter::Cut() {
     piece.data = copy.data();
     pieces_.push_back(piece);
   }
-  scratch_used_ = 0;  // copied too
+  scratch_used_ = 0;  // headers and trailers were copied too
   if (!complete) pieces_.clear();
   return complete;
 }

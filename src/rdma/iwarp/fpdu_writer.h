@@ -1,5 +1,5 @@
-// From ULPDUs to the octets of FPDUs (RFC 5044 §4), without copying payloads: what is to be sent is a list of pieces, of
-// headers and trailers made here and of payloads where they are.
+// FpduWriter makes FPDUs from ULPDUs (RFC 5044 §4) without copying payloads. The octets to send are a list of pieces:
+// headers and trailers in memory of the writer, and payloads in memory of the caller.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,68 +17,71 @@
 
 namespace penstock::rdma::iwarp {
 
-// Goes through a Gather, piece by piece. The Gather must outlive it.
+// A position in a Gather, which must outlive the cursor.
 class GatherCursor {
  public:
   GatherCursor() = default;
   explicit GatherCursor(std::span<const Data> gather) : rest_(gather) {}
-  // The next octets, as many as are in one piece but at most `size`. Requires that there are some.
+  // Takes the next octets: at most `size`, and only from one piece. Requires that octets are left.
   Data Take(size_t size);
-  // Whether the next octets are in a file. Requires that there are some.
+  // True if the next octets are in a file. Requires that octets are left.
   bool in_file() { return Piece().is_file(); }
-  // As Take(), but a copy; where none is left of the last one, as many as `ahead` octets are read at once. Requires that all
-  // of a piece is taken in this way. The error is that of reading the file.
+  // Like Take(), but returns a copy. Reads `ahead` octets of the piece at once, if that is more than `size`, and uses
+  // them in later calls. A whole piece must be taken by this function. The error is that of reading the file.
   Result<Slice, std::error_code> TakeCopy(size_t size, size_t ahead, BufferPool& pool);
 
  private:
-  // The one with the next octets.
+  // The piece with the next octets.
   const Data& Piece();
 
   std::span<const Data> rest_;
   size_t taken_ = 0;  // of rest_[0]
-  Slice copied_;      // of rest_[0], from taken_ on
+  Slice copied_;      // octets of rest_[0] that were read ahead, from taken_ on
 };
 
-// FPDUs are added to a batch; the batch is sent, in as many calls as it takes; then the next one is begun. The memory
-// of payloads must stay until they are sent (see sent()), but for HandleInvalidated() and Cut().
+// The writer adds FPDUs to a batch. When the batch is sent, in one or more calls, it begins the next one. The memory of
+// a payload must not change before it is sent (see sent()); HandleInvalidated() and Cut() end this requirement earlier.
 class FpduWriter : public StagTable::User {
  public:
   FpduWriter(Framing framing, BufferPool& pool);
 
   bool batch_sent() const { return next_ == pieces_.size(); }
-  // Whether the batch takes one more FPDU.
+  // True if the batch has room for one more FPDU.
   bool has_room() const;
-  // Adds an FPDU: a DDP header, octets to follow it (`inlined`, copied), then `payload_size` octets of `payload`. The
-  // payload is memory of our region `region`, or of none (0). Where the payload's file cannot be read, nothing is added and
-  // file_error() says why: then the connection has to end. Requires has_room().
+  // Adds an FPDU: a DDP header, then a copy of `inlined`, then `payload_size` octets of `payload`. `region` is the
+  // region of this side that contains the payload, or 0. If the payload's file cannot be read, this adds no FPDU and
+  // sets file_error(); the connection must end then. Requires has_room().
   void Add(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* payload, size_t payload_size, Stag region = {});
 
   const std::optional<std::error_code>& file_error() const { return file_error_; }
 
-  // What is to be sent next: memory, or part of a file; nothing where the batch is sent.
+  // The next octets to send: memory or a part of a file. Empty if the batch is sent.
   struct Part {
     std::span<const iovec> memory;
     const FileDescriptor* file = nullptr;
     uint64_t file_offset = 0;
-    size_t size = 0;    // of the file part
-    bool more = false;  // another part follows at once
+    size_t size = 0;    // of the part of the file
+    bool more = false;  // the batch has another part
   };
   Part Next();
+  // Handles the sending of the next `size` octets.
   void HandleSent(size_t size);
-  // The file of the part that is next cannot be sent from where it is: these octets instead. Requires as many as its size.
+  // Replaces the next part, which is part of a file, by the octets of `buffer`. The buffer has at least the size of the
+  // part.
   void ReplaceFile(BufferRef buffer);
 
-  // Octets added and octets sent since the beginning.
+  // The numbers of octets that were added and sent since the beginning.
   uint64_t added() const { return added_; }
   uint64_t sent() const { return sent_; }
 
-  // What is still to be sent from this region is copied: the peer was entitled to it when its FPDU was begun, and the
-  // memory is about to be somebody else's.
+  // Copies the octets of this region that are not sent yet. The peer had the right to them when their FPDU was begun,
+  // and the owner may reuse the memory after the invalidation.
   void HandleInvalidated(Stag region) override;
-  // Forgets all FPDUs but the one that is half sent, if there is one, of which it keeps a copy: no memory of others is
-  // needed after this. False where that FPDU cannot be completed, because it comes out of a file; then nothing can follow.
+  // Removes all FPDUs except one that is partly sent, and copies the rest of that one, so that the writer uses no
+  // memory of others any more. Returns false if the rest is in a file: then that FPDU cannot be completed, and no other
+  // can follow.
   bool Cut();
-  // Forgets everything.
+  // Removes all FPDUs.
   void Drop() { StartBatch(); }
 
  private:
@@ -92,25 +95,27 @@ class FpduWriter : public StagTable::User {
   };
   void AddAssembled(ConstBytes ddp_header, ConstBytes inlined, GatherCursor* payload, size_t payload_size);
   static Piece PieceInPlace(GatherCursor& payload, size_t most);
-  // Nothing where the file cannot be read.
+  // Returns nullopt and sets file_error_ if the file cannot be read.
   std::optional<Piece> CopiedPiece(GatherCursor& payload, size_t most);
-  // Takes the pieces from `first` on away again.
+  // Removes the pieces from `first` on.
   void TakeBack(size_t first);
   void StartBatch();
+  // Memory for a header or trailer of this batch.
   std::byte* Scratch(size_t size);
+  // A new buffer that lasts as long as this batch.
   Bytes Own(size_t size);
   Piece& Push(const Piece& piece);
 
   const Framing framing_;
   BufferPool& pool_;
   std::vector<Piece> pieces_;
-  size_t next_ = 0;                 // of pieces_; the ones before it are sent, and of it the part that is gone already
+  size_t next_ = 0;                 // the first of pieces_ that is not completely sent
   std::vector<std::byte> scratch_;  // headers and trailers of this batch; never reallocated
   size_t scratch_used_ = 0;
-  std::vector<BufferRef> owned_;  // what this batch has copies in
+  std::vector<BufferRef> owned_;  // the buffers with copies of this batch
   std::vector<iovec> iov_;
   size_t batch_octets_ = 0;
-  size_t copied_octets_ = 0;  // of them, out of files
+  size_t copied_octets_ = 0;  // the ones of batch_octets_ that were copied from files
   uint64_t added_ = 0;
   uint64_t sent_ = 0;
   std::optional<std::error_code> file_error_;

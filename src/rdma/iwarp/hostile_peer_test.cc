@@ -1,4 +1,4 @@
-// What a peer may not do, and with which Terminate it is told (RFC 5041 §7, RFC 5040 §4.8 and §7, RFC 5044 §8).
+// Tests of protocol violations and of the Terminate for each (RFC 5041 §7, RFC 5040 §4.8 and §7, RFC 5044 §8).
 #include <gtest/gtest.h>
 
 #include "rdma/iwarp/test_wire.h"
@@ -15,12 +15,12 @@ class HostilePeerTest : public testing::Test {
     readable_ = stream_.Register(memory_, Access::kRemoteRead);
   }
 
-  // The connection ends with this Terminate and nothing after it.
+  // Checks that the connection ends with this Terminate, and that nothing follows it.
   void ExpectTerminate(TerminateCode code, std::optional<size_t> ddp_header_size = {}, bool read_request = false) {
     const Octets out = TakeOutput(stream_);
     ASSERT_GE(out.size(), 2 + UntaggedHeader::kSize + 4 + 4);
     const size_t ulpdu = LoadBig<uint16_t>(out.data());
-    ASSERT_EQ(out.size(), 2 + ulpdu + PadSize(ulpdu) + kCrcSize) << "one FPDU";
+    ASSERT_EQ(out.size(), 2 + ulpdu + PadSize(ulpdu) + kCrcSize) << "the output must be one FPDU";
     EXPECT_EQ(UntaggedHeader::Parse(&out[2]), Untagged(Opcode::kTerminate, kTerminateQueue, 1));
     auto message = TerminateMessage::Parse(ConstBytes(out).subspan(2 + 18, ulpdu - 18));
     ASSERT_TRUE(message);
@@ -36,8 +36,8 @@ class HostilePeerTest : public testing::Test {
     ASSERT_FALSE(completions.empty());
     EXPECT_EQ(completions.back().operation, Operation::kDisconnected);
     EXPECT_EQ(completions.back().reason, DisconnectReason::kProtocolError);
-    EXPECT_EQ(memory_, Octets(256)) << "nothing was placed";
-    // What follows is dropped silently (RFC 5041 §7.1).
+    EXPECT_EQ(memory_, Octets(256)) << "no payload may be placed";
+    // Later segments are dropped without an answer (RFC 5041 §7.1).
     Feed(stream_, forge_.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(3)));
     EXPECT_TRUE(TakeOutput(stream_).empty());
     EXPECT_TRUE(PollAll(stream_).empty());
@@ -62,79 +62,79 @@ class HostilePeerTest : public testing::Test {
   const Octets payload_ = Pattern(16);
 };
 
-TEST_F(HostilePeerTest, WriteToNoRegion) {
+TEST_F(HostilePeerTest, RefusesWriteToUnknownStag) {
   Send(Tagged(Opcode::kWrite, Stag(writable_->stag().value() ^ 0x80000000), writable_->offset()), payload_);
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WriteToARegionOfAnotherConnection) {
+TEST_F(HostilePeerTest, RefusesWriteToRegionOfAnotherConnection) {
   RdmapStream other(PlainOptions(false), pool_, TestEntropy(2));
   auto region = other.Register(memory_, Access::kRemoteWrite);
   Send(Tagged(Opcode::kWrite, region->stag(), region->offset()), payload_);
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WriteToAnInvalidatedRegion) {
+TEST_F(HostilePeerTest, RefusesWriteToInvalidatedRegion) {
   stream_.PostInvalidate(5, *writable_);
   Send(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset()), payload_);
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WriteToARegionForReading) {
+TEST_F(HostilePeerTest, RefusesWriteToRegionForReading) {
   Send(Tagged(Opcode::kWrite, readable_->stag(), readable_->offset()), payload_);
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WriteBeforeTheRegion) {
+TEST_F(HostilePeerTest, RefusesWriteBeforeTheRegion) {
   Send(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset() - 1), payload_);
   ExpectTerminate(terminate::kBounds, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WriteOneOctetTooFar) {
+TEST_F(HostilePeerTest, RefusesWriteOneOctetBeyondTheRegion) {
   Send(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset() + 256 - 15), payload_);
   ExpectTerminate(terminate::kBounds, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WriteThatWraps) {
+TEST_F(HostilePeerTest, RefusesWriteWhoseOffsetWraps) {
   Send(Tagged(Opcode::kWrite, writable_->stag(), ~uint64_t{0} - 3), payload_);
   ExpectTerminate(terminate::kWrap, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, AnEmptyWriteIsNeverWrong) {
+TEST_F(HostilePeerTest, AcceptsEmptyWriteToAnyStag) {
   Send(Tagged(Opcode::kWrite, Stag(0), ~uint64_t{0}));
   EXPECT_FALSE(stream_.lost());
 }
 
-TEST_F(HostilePeerTest, WrongDdpVersion) {
+TEST_F(HostilePeerTest, RefusesWrongDdpVersionInTaggedHeader) {
   TaggedHeader header = Tagged(Opcode::kWrite, writable_->stag(), writable_->offset());
   header.control.ddp_version = 2;
   Send(header, payload_);
   ExpectTerminate(terminate::kTaggedVersion, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WrongDdpVersionUntagged) {
+TEST_F(HostilePeerTest, RefusesWrongDdpVersionInUntaggedHeader) {
   UntaggedHeader header = Untagged(Opcode::kSend, kSendQueue, 1);
   header.control.ddp_version = 0;
   Send(header, payload_);
   ExpectTerminate(terminate::kUntaggedVersion, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, WrongRdmapVersion) {
+TEST_F(HostilePeerTest, RefusesWrongRdmapVersion) {
   UntaggedHeader header = Untagged(Opcode::kSend, kSendQueue, 1);
   header.control.rdmap_version = 2;
   Send(header, payload_);
   ExpectTerminate(terminate::kRdmapVersion, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, TheVersionOfTheRdmaConsortiumIsValid) {
+TEST_F(HostilePeerTest, AcceptsTheVersionOfTheRdmaConsortium) {
   UntaggedHeader header = Untagged(Opcode::kSend, kSendQueue, 1);
   header.control.rdmap_version = 0;
   Send(header, payload_);
   EXPECT_FALSE(stream_.lost());
 }
 
-// Reserved bits of DDP and RDMAP, the STag of a Send that invalidates nothing, pad, and a check value not agreed on.
-TEST_F(HostilePeerTest, WhatMeansNothingMayHoldAnything) {
+// Reserved bits, the STag of a Send without Invalidate, the pad, and a check value that is not agreed on.
+TEST_F(HostilePeerTest, IgnoresReservedAndUnusedFields) {
   Octets fpdu = forge_.Segment(Untagged(Opcode::kSend, kSendQueue, 1), Octets(15));
   fpdu[2] |= std::byte{0x3c};
   fpdu[3] |= std::byte{0x30};
@@ -150,7 +150,7 @@ TEST_F(HostilePeerTest, WhatMeansNothingMayHoldAnything) {
   EXPECT_TRUE(writable_->valid());
 }
 
-TEST_F(HostilePeerTest, EveryOpcodeOnTheWrongQueue) {
+TEST_F(HostilePeerTest, RefusesEveryOpcodeOnTheWrongQueue) {
   for (bool tagged : {false, true}) {
     for (uint8_t opcode = 0; opcode < 16; ++opcode) {
       for (uint32_t queue = 0; queue < (tagged ? 1u : 4u); ++queue) {
@@ -173,69 +173,69 @@ TEST_F(HostilePeerTest, EveryOpcodeOnTheWrongQueue) {
   }
 }
 
-TEST_F(HostilePeerTest, SendWithoutAReceive) {
+TEST_F(HostilePeerTest, RefusesSendWithoutAReceive) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
   PollAll(stream_);
   Send(Untagged(Opcode::kSend, kSendQueue, 2), payload_);
   ExpectTerminate(terminate::kNoBuffer, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, SendWithAWrongNumber) {
+TEST_F(HostilePeerTest, RefusesSendWithWrongMsn) {
   Send(Untagged(Opcode::kSend, kSendQueue, 2), payload_);
   ExpectTerminate(terminate::kMsnRange, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, ASendTwice) {
+TEST_F(HostilePeerTest, RefusesRepeatedSend) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
   PollAll(stream_);
   Send(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
   ExpectTerminate(terminate::kMsnRange, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, SendThatIsTooLong) {
+TEST_F(HostilePeerTest, RefusesSendLongerThanItsReceive) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1), Octets(513));
   ExpectTerminate(terminate::kTooLong, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, SendThatBecomesTooLong) {
+TEST_F(HostilePeerTest, RefusesSendWhoseLaterSegmentIsTooLong) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1, 0, false), Octets(512));
   Send(Untagged(Opcode::kSend, kSendQueue, 1, 512), Octets(1));
   ExpectTerminate(terminate::kTooLong, UntaggedHeader::kSize);
 }
 
-// Holes would show us what was in the buffer before as if the peer had sent it.
-TEST_F(HostilePeerTest, SendWithAHole) {
+// With a hole, the old contents of the buffer would count as data of the peer.
+TEST_F(HostilePeerTest, RefusesSendWithAHole) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1, 0, false), Octets(8));
   Send(Untagged(Opcode::kSend, kSendQueue, 1, 9), Octets(8));
   ExpectTerminate(terminate::kInvalidOffset, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, SendThatChangesItsKind) {
+TEST_F(HostilePeerTest, RefusesSendThatChangesItsOpcode) {
   Send(Untagged(Opcode::kSend, kSendQueue, 1, 0, false), Octets(8));
   Send(Untagged(Opcode::kSendSolicited, kSendQueue, 1, 8), Octets(8));
   ExpectTerminate(terminate::kUnexpectedOpcode, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, InvalidationOfWhatIsNotThere) {
+TEST_F(HostilePeerTest, RefusesInvalidationOfUnknownStag) {
   UntaggedHeader header = Untagged(Opcode::kSendInvalidate, kSendQueue, 1);
   header.invalidate = Stag(12345);
   Send(header, payload_);
   ExpectTerminate(terminate::kCannotInvalidate, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, ReadResponseToNoRead) {
+TEST_F(HostilePeerTest, RefusesReadResponseWithoutARead) {
   Send(Tagged(Opcode::kReadResponse, Stag(1), 0), payload_);
   ExpectTerminate(terminate::kUnexpectedOpcode, TaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, ReadRequestOfNoRegion) {
+TEST_F(HostilePeerTest, RefusesReadOfUnknownStag) {
   ReadRequestHeader request = Request(16);
   request.source_stag = Stag(77);
   SendReadRequest(request);
   ExpectTerminate(terminate::kSourceInvalidStag, UntaggedHeader::kSize, true);
 }
 
-TEST_F(HostilePeerTest, ReadRequestOfARegionForWriting) {
+TEST_F(HostilePeerTest, RefusesReadOfRegionForWriting) {
   ReadRequestHeader request = Request(16);
   request.source_stag = writable_->stag();
   request.source_offset = writable_->offset();
@@ -243,37 +243,37 @@ TEST_F(HostilePeerTest, ReadRequestOfARegionForWriting) {
   ExpectTerminate(terminate::kSourceAccess, UntaggedHeader::kSize, true);
 }
 
-TEST_F(HostilePeerTest, ReadRequestOutOfBounds) {
+TEST_F(HostilePeerTest, RefusesReadOutOfBounds) {
   SendReadRequest(Request(257));
   ExpectTerminate(terminate::kSourceBounds, UntaggedHeader::kSize, true);
 }
 
-TEST_F(HostilePeerTest, ReadRequestThatWraps) {
+TEST_F(HostilePeerTest, RefusesReadWhoseOffsetWraps) {
   ReadRequestHeader request = Request(16);
   request.source_offset = ~uint64_t{0} - 3;
   SendReadRequest(request);
   ExpectTerminate(terminate::kSourceWrap, UntaggedHeader::kSize, true);
 }
 
-TEST_F(HostilePeerTest, ReadRequestOfNothingIsAnsweredWhateverItNames) {
+TEST_F(HostilePeerTest, AnswersEmptyReadOfAnyStag) {
   SendReadRequest({Stag(9), 5, 0, Stag(77), ~uint64_t{0}});
   const Octets out = TakeOutput(stream_);
   ASSERT_EQ(out.size(), 2 + TaggedHeader::kSize + kCrcSize);
   EXPECT_EQ(TaggedHeader::Parse(&out[2]), Tagged(Opcode::kReadResponse, Stag(9), 5));
 }
 
-TEST_F(HostilePeerTest, ReadRequestThatIsTooShort) {
+TEST_F(HostilePeerTest, RefusesReadRequestThatIsTooShort) {
   Send(Untagged(Opcode::kReadRequest, kReadRequestQueue, 1), Octets(27));
   ExpectTerminate(terminate::kUnspecified, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, ReadRequestThatIsTooLong) {
+TEST_F(HostilePeerTest, RefusesReadRequestThatIsTooLong) {
   Send(Untagged(Opcode::kReadRequest, kReadRequestQueue, 1), Octets(29));
   ExpectTerminate(terminate::kTooLong, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, MoreReadsAtOnceThanWasAgreed) {
-  // In one piece, before any can be answered.
+TEST_F(HostilePeerTest, RefusesMoreReadsThanIrd) {
+  // All requests arrive at once, before one can be answered.
   Octets all;
   for (uint32_t msn = 1; msn <= 3; ++msn) {
     Octets body(ReadRequestHeader::kSize);
@@ -286,13 +286,13 @@ TEST_F(HostilePeerTest, MoreReadsAtOnceThanWasAgreed) {
 }
 
 // RFC 5042 §6.4.3.3
-TEST_F(HostilePeerTest, AConnectionWhoseReadsAreNotAnsweredTakesNoPlacesFromOthers) {
+TEST_F(HostilePeerTest, ReadsOfOneConnectionLeaveTheIrdOfOthersFree) {
   RdmapStream other(PlainOptions(false), pool_, TestEntropy(2));
   const Octets memory = Pattern(16);
   Octets exposed = memory;
   auto region = other.Register(exposed, Access::kRemoteRead);
   for (uint32_t msn = 1; msn <= 2; ++msn) SendReadRequest(Request(16), msn);
-  // All that it may have at once, and nobody takes the answers.
+  // These are all Reads that it may have at once, and its peer does not receive the responses.
   ASSERT_FALSE(stream_.lost());
   Forge others;
   for (uint32_t msn = 1; msn <= 2; ++msn) {
@@ -307,12 +307,12 @@ TEST_F(HostilePeerTest, AConnectionWhoseReadsAreNotAnsweredTakesNoPlacesFromOthe
   EXPECT_TRUE(Equal(ConstBytes(answers).first(one.size()), one));
 }
 
-TEST_F(HostilePeerTest, TerminateThatIsTooLong) {
+TEST_F(HostilePeerTest, RefusesTerminateThatIsTooLong) {
   Send(Untagged(Opcode::kTerminate, kTerminateQueue, 1), Octets(TerminateMessage::kMaxSize + 1));
   ExpectTerminate(terminate::kTooLong, UntaggedHeader::kSize);
 }
 
-TEST_F(HostilePeerTest, FpduWithoutRoomForAHeader) {
+TEST_F(HostilePeerTest, RefusesFpduTooShortForItsHeader) {
   for (unsigned length : {0u, 1u, 13u}) {
     RdmapStream fresh(PlainOptions(false), pool_, TestEntropy());
     Octets bytes(32);
@@ -321,22 +321,22 @@ TEST_F(HostilePeerTest, FpduWithoutRoomForAHeader) {
     Feed(fresh, bytes);
     EXPECT_TRUE(fresh.lost()) << length;
   }
-  Send(Tagged(Opcode::kWrite, Stag(0), 0));  // a valid one first: without it we may not speak (RFC 5044 §7.1.2)
+  Send(Tagged(Opcode::kWrite, Stag(0), 0));  // a responder may send only after a valid FPDU (RFC 5044 §7.1.2)
   Octets bytes(32);
-  StoreBig<uint16_t>(bytes.data(), 17);  // enough for a tagged header, but this one is not
+  StoreBig<uint16_t>(bytes.data(), 17);  // enough for a tagged header, but this header is untagged
   bytes[2] = std::byte{0x41};
   Feed(stream_, bytes);
   ExpectTerminate(terminate::kUnspecified, 0);
 }
 
-TEST_F(HostilePeerTest, AMalformedTerminateEndsTheConnectionAllTheSame) {
+TEST_F(HostilePeerTest, MalformedTerminateEndsTheConnection) {
   Send(Untagged(Opcode::kTerminate, kTerminateQueue, 1), Octets(3));
   EXPECT_TRUE(stream_.lost());
   EXPECT_TRUE(TakeOutput(stream_).empty());
   EXPECT_EQ(PollAll(stream_).back().reason, DisconnectReason::kPeerTerminated);
 }
 
-// Reads of ours and what a peer may answer.
+// Reads of this side, and the responses that the peer may send.
 class HostileReadTest : public HostilePeerTest {
  protected:
   HostileReadTest() : HostilePeerTest(PlainOptions(true)) {
@@ -348,48 +348,48 @@ class HostileReadTest : public HostilePeerTest {
   ReadRequestHeader request_;
 };
 
-TEST_F(HostileReadTest, TheRequestIsAsAsked) {
+TEST_F(HostileReadTest, SendsTheRequestedRead) {
   EXPECT_EQ(request_.size, 64u);
   EXPECT_EQ(request_.source_stag, Stag(0x1234));
   EXPECT_EQ(request_.source_offset, 0x1000u);
 }
 
-TEST_F(HostileReadTest, AnswerToAnotherPlace) {
+TEST_F(HostileReadTest, RefusesResponseToAnotherStag) {
   Send(Tagged(Opcode::kReadResponse, Stag(request_.sink_stag.value() + 1), request_.sink_offset), Octets(64));
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, AnswerThatIsTooLong) {
+TEST_F(HostileReadTest, RefusesResponseThatIsTooLong) {
   Send(Tagged(Opcode::kReadResponse, request_.sink_stag, request_.sink_offset), Octets(65));
   ExpectTerminate(terminate::kBounds, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, AnswerThatIsTooShort) {
+TEST_F(HostileReadTest, RefusesResponseThatIsTooShort) {
   Send(Tagged(Opcode::kReadResponse, request_.sink_stag, request_.sink_offset), Octets(63));
   ExpectTerminate(terminate::kBounds, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, AnswerThatIsEmpty) {
+TEST_F(HostileReadTest, RefusesEmptyResponse) {
   Send(Tagged(Opcode::kReadResponse, request_.sink_stag, request_.sink_offset));
   ExpectTerminate(terminate::kBounds, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, AnswerWithAHole) {
+TEST_F(HostileReadTest, RefusesResponseWithAHole) {
   Send(Tagged(Opcode::kReadResponse, request_.sink_stag, request_.sink_offset + 1), Octets(63));
   ExpectTerminate(terminate::kBounds, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, AnswerThatWraps) {
+TEST_F(HostileReadTest, RefusesResponseWhoseOffsetWraps) {
   Send(Tagged(Opcode::kReadResponse, request_.sink_stag, ~uint64_t{0}), Octets(64));
   ExpectTerminate(terminate::kWrap, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, ThePeerCannotWriteIntoTheSink) {
+TEST_F(HostileReadTest, RefusesWriteToTheSinkOfARead) {
   Send(Tagged(Opcode::kWrite, request_.sink_stag, request_.sink_offset), Octets(64));
   ExpectTerminate(terminate::kInvalidStag, TaggedHeader::kSize);
 }
 
-TEST_F(HostileReadTest, ARefusalNamesTheRead) {
+TEST_F(HostileReadTest, TerminateNamesTheFailedRead) {
   Octets body(TerminateMessage::kMaxSize);
   body.resize(MakeTerminate(terminate::kSourceInvalidStag, {}, 0, request_).Serialize(body.data()));
   Send(Untagged(Opcode::kTerminate, kTerminateQueue, 1), body);
@@ -414,7 +414,7 @@ class WrongCheckValueTest : public HostilePeerTest {
   WrongCheckValueTest() : HostilePeerTest(Checked()) {}
 };
 
-TEST_F(WrongCheckValueTest, NothingOfAnFpduThatIsWholeIsPlaced) {
+TEST_F(WrongCheckValueTest, PlacesNoPayloadIfTheWholeFpduHasArrived) {
   Forge forge(Framing{});
   Feed(stream_, forge.Segment(Tagged(Opcode::kWrite, Stag(0), 0), {}));
   Octets fpdu = forge.Segment(Tagged(Opcode::kWrite, writable_->stag(), writable_->offset()), payload_);
@@ -423,11 +423,11 @@ TEST_F(WrongCheckValueTest, NothingOfAnFpduThatIsWholeIsPlaced) {
   ExpectTerminate(terminate::kCrc, 0);
 }
 
-TEST_F(WrongCheckValueTest, AnyOctetThatIsDamagedIsNoticed) {
+TEST_F(WrongCheckValueTest, DetectsDamageToAnyOctet) {
   const Octets good = Forge(Framing{}).Segment(Untagged(Opcode::kSend, kSendQueue, 1), payload_);
   for (size_t i = 0; i < good.size(); ++i) {
     for (size_t step : {1000, 1, 7}) {
-      // A longer length makes the receiver wait for more, which is what follows.
+      // A larger length field makes the receiver wait for more octets, so that more follow.
       Octets bad = good;
       bad[i] ^= std::byte{4};
       bad.resize(70000);
@@ -437,7 +437,7 @@ TEST_F(WrongCheckValueTest, AnyOctetThatIsDamagedIsNoticed) {
       ASSERT_TRUE(fresh.lost()) << i;
       const auto completions = PollAll(fresh);
       EXPECT_EQ(completions.front().status, Status::kFlushed) << i;
-      // A length below that of a header cannot be checked.
+      // An FPDU whose length is less than a header has no check value.
       if (i > 1) {
         EXPECT_EQ(completions.back().detail, terminate::kCrc.ToString()) << i;
       }

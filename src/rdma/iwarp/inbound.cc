@@ -61,7 +61,7 @@ bool Inbound::HandleTagged(const TaggedHeader& header, Bytes& destination) {
 }
 
 bool Inbound::HandleWrite(const TaggedHeader& header, Bytes& destination) {
-  if (segment_.size == 0) return true;  // RFC 5041 §5.2: STag and offset are not looked at
+  if (segment_.size == 0) return true;  // RFC 5041 §5.2: STag and offset are ignored
   // RFC 5041 §7.1
   const StagTable::Region* region = stags_.Find(header.stag);
   if (!region || region->access != Access::kRemoteWrite) return Refuse(terminate::kInvalidStag);
@@ -73,8 +73,8 @@ bool Inbound::HandleWrite(const TaggedHeader& header, Bytes& destination) {
 
 bool Inbound::HandleReadResponse(const TaggedHeader& header, Bytes& destination) {
   if (reads_.outstanding.empty()) return Refuse(terminate::kUnexpectedOpcode);
-  // RFC 5040 §5.5 rule 20: responses come in the order of the requests. All of the sink must be filled, front to back: a
-  // peer that could leave holes would make us take what was there before for what it had sent.
+  // RFC 5040 §5.5 rule 20: responses come in the order of the requests. A response must fill the whole sink from front
+  // to back. If a peer could leave holes, the old contents of the memory would count as its data.
   const OutstandingRead& read = reads_.outstanding.front();
   if (segment_.size > 0) {
     if (header.stag != read.sink_stag) return Refuse(terminate::kInvalidStag);
@@ -96,9 +96,9 @@ bool Inbound::HandleUntagged(const UntaggedHeader& header, Bytes& destination) {
 
   Queue& queue = queues_[header.queue];
   if (queue.in_message && queue.opcode != segment_.opcode) return Refuse(terminate::kUnexpectedOpcode);
-  // TCP delivers in order, so that no other message than the next one can come.
+  // TCP delivers in order, so that only the next message can come.
   if (header.msn != queue.expected) return Refuse(terminate::kMsnRange);
-  // RFC 6581 §9.2: a readiness indication is meant for nobody.
+  // RFC 6581 §9.2: a readiness indication uses no receive.
   if (options_.absorb_rtr_send && first_segment_ && segment_.opcode == Opcode::kSend && segment_.last &&
       segment_.size == 0) {
     segment_.absorbed = true;
@@ -106,7 +106,7 @@ bool Inbound::HandleUntagged(const UntaggedHeader& header, Bytes& destination) {
   }
   Bytes buffer;
   if (auto error = FindBuffer(header.queue, buffer)) return Refuse(*error);
-  // Front to back, for the reason given at HandleReadResponse().
+  // The segments must fill the buffer from front to back. HandleReadResponse() states the reason.
   if (header.offset != queue.offset) return Refuse(terminate::kInvalidOffset);
   if (segment_.size > buffer.size() - queue.offset) return Refuse(terminate::kTooLong);
   destination = buffer.subspan(queue.offset, segment_.size);
@@ -122,7 +122,7 @@ std::optional<TerminateCode> Inbound::FindBuffer(uint32_t queue, Bytes& buffer) 
       buffer = receives_.front().buffer->bytes();
       return std::nullopt;
     case kReadRequestQueue:
-      // RFC 5040 §6.1: more Reads at once than our IRD find no buffer.
+      // RFC 5040 §6.1: Reads beyond the IRD find no buffer.
       if (reads_.requested.size() >= options_.ird) return terminate::kNoBuffer;
       buffer = read_request_buffer_;
       return std::nullopt;
@@ -177,7 +177,7 @@ bool Inbound::DeliverSend(uint32_t size) {
 bool Inbound::DeliverReadRequest(uint32_t size) {
   if (size != ReadRequestHeader::kSize) return Fail(terminate::kUnspecified);
   const ReadRequestHeader request = ReadRequestHeader::Parse(read_request_buffer_.data());
-  // RFC 5040 §5.2.1: a Read of nothing is answered whatever it names.
+  // RFC 5040 §5.2.1: a Read of no octets is answered without a check of its STag and offset.
   if (request.size > 0) {
     const StagTable::Region* region = stags_.Find(request.source_stag);
     if (!region) return Fail(terminate::kSourceInvalidStag, request);
@@ -192,7 +192,7 @@ bool Inbound::DeliverReadRequest(uint32_t size) {
 bool Inbound::DeliverTerminate(uint32_t size) {
   peer_terminate_ = TerminateMessage::Parse(ConstBytes(terminate_buffer_).first(size));
   if (!peer_terminate_)
-    peer_terminate_ = MakeTerminate(terminate::kUnspecified);  // it ends the connection all the same
+    peer_terminate_ = MakeTerminate(terminate::kUnspecified);  // a malformed Terminate ends the connection too
   return false;
 }
 

@@ -1,5 +1,5 @@
-// The receiving half of DDP and RDMAP: what a segment may do, where its payload belongs, and what follows from it.
-// (RFC 5041 §7.1, RFC 5040 §7.2)
+// Inbound is the receiving half of DDP and RDMAP. It checks each segment (RFC 5041 §7.1, RFC 5040 §7.2), determines the
+// memory for its payload, and handles each complete message.
 #pragma once
 
 #include <algorithm>
@@ -22,25 +22,26 @@ class Inbound : public UlpduSink {
  public:
   struct Options {
     uint16_t ird = 0;
-    bool absorb_rtr_send = false;
+    bool absorb_rtr_send = false;  // see MpaAgreement
   };
-  // Completions of receives and Reads go to `completions`.
+  // Completions of receives and Reads go to `completions`. `stags`, `reads` and `completions` must outlive this object.
   Inbound(Options options, StagTable& stags, RdmaReads& reads, CompletionQueue& completions)
       : options_(options), stags_(stags), reads_(reads), completions_(completions) {}
 
   void PostReceive(PostedReceive receive) { receives_.push_back(std::move(receive)); }
 
-  // Octets that have come in answer to Reads of ours, and one for each that is answered.
+  // Counts the octets of Read Responses, plus one for each completed Read.
   uint64_t octets_read() const { return octets_read_; }
-  // A message of several segments has begun and not ended.
+  // True if a message of several segments has begun and not ended.
   bool in_message() const {
     return std::ranges::any_of(queues_, [](const Queue& queue) { return queue.in_message; });
   }
+  // The posted receives that no Send has used.
   Fifo<PostedReceive>& receives() { return receives_; }
 
-  // Why we take no more from this peer.
+  // The Terminate for the peer, if an error of the peer ends the connection.
   const std::optional<TerminateMessage>& failure() const { return failure_; }
-  // What the peer said as its last word.
+  // The Terminate of the peer, if it has sent one.
   const std::optional<TerminateMessage>& peer_terminate() const { return peer_terminate_; }
 
   bool HandleHeader(ConstBytes header, size_t length, Bytes& destination) override;
@@ -50,19 +51,20 @@ class Inbound : public UlpduSink {
   void HandleFramingError(TerminateCode code) override { failure_ = MakeTerminate(code); }
 
  private:
+  // The state of an untagged queue.
   struct Queue {
     Msn expected{1};
     bool in_message = false;
     Opcode opcode = Opcode::kSend;
     uint32_t offset = 0;
   };
-  // The segment under way.
+  // The current segment.
   struct Segment {
     Opcode opcode = Opcode::kSend;
     bool last = false;
     bool absorbed = false;
     uint32_t queue = 0;
-    Stag stag;  // tagged: the target; Send with Invalidate: what to invalidate
+    Stag stag;  // tagged segment: the target; Send with Invalidate: the STag to invalidate
     uint32_t size = 0;
     std::array<std::byte, UntaggedHeader::kSize> header;
     uint8_t header_size = 0;
@@ -79,8 +81,9 @@ class Inbound : public UlpduSink {
   bool DeliverTerminate(uint32_t size);
   void CompleteRead();
 
+  // Refuses the current segment when its header has arrived. Returns false.
   bool Refuse(TerminateCode code);
-  // For what is found wrong when the message is complete. Always false.
+  // Ends the connection because of an error that is found when the message is complete. Returns false.
   bool Fail(TerminateCode code, std::optional<ReadRequestHeader> request = {});
   ConstBytes segment_header() const { return ConstBytes(segment_.header).first(segment_.header_size); }
 

@@ -18,7 +18,8 @@ namespace {
 
 using asio::ip::tcp;
 
-// Out of descriptors, most likely: others must end first.
+// The pause after an accept that failed. Most likely the process has no free descriptor, and other connections must end
+// first.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 class Request : public ConnectionRequest {
@@ -37,7 +38,7 @@ class Request : public ConnectionRequest {
     if (options.private_data.size() > MaxPrivateData(frame_.enhanced.has_value())) {
       co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, "too much private data", {}});
     }
-    // What follows may outlive this request.
+    // The coroutine may outlive this request, so that it owns its state.
     std::shared_ptr<ProviderState> state = state_;
     std::unique_ptr<Exchange> exchange = std::move(exchange_);
     MpaFrame theirs = frame_;
@@ -51,7 +52,7 @@ class Request : public ConnectionRequest {
     if (exchange_) RejectNow(std::move(private_data));
   }
 
-  // Held until the consumer takes the request.
+  // The request keeps its place until the consumer takes it.
   void set_place(std::unique_ptr<PendingPeers::Place> place) { place_ = std::move(place); }
 
  private:
@@ -63,13 +64,13 @@ class Request : public ConnectionRequest {
   }
 
   std::shared_ptr<ProviderState> state_;
-  std::unique_ptr<Exchange> exchange_;  // gone once answered
+  std::unique_ptr<Exchange> exchange_;  // null after the answer
   Address peer_;
   MpaFrame frame_;
   std::unique_ptr<PendingPeers::Place> place_;
 };
 
-// What the listener and the coroutines that work for it share.
+// The state that the listener shares with its coroutines.
 struct ListenerState {
   ListenerState(std::shared_ptr<ProviderState> provider_state, tcp::acceptor listening)
       : provider(std::move(provider_state)),
@@ -82,16 +83,16 @@ struct ListenerState {
   const std::shared_ptr<DescriptorShortage> shortage;
   Address local;
   std::shared_ptr<AcceptTurns> turns;
-  std::unique_ptr<AcceptTurns::Member> turn;  // until it is closed
+  std::unique_ptr<AcceptTurns::Member> turn;  // null after Close()
   bool closed = false;
-  bool accepting = false;  // a wait for the next peer is under way
+  bool accepting = false;  // waits for the next peer
   std::unique_ptr<Timer> pause;
-  PendingPeers pending;                          // whose requests are coming in, or in `requests`
-  std::list<std::unique_ptr<Request>> requests;  // that have come in
-  OneShot<std::monostate>* waiting = nullptr;
+  PendingPeers pending;                          // peers whose requests are incomplete or in `requests`
+  std::list<std::unique_ptr<Request>> requests;  // complete requests
+  OneShot<std::monostate>* waiting = nullptr;    // in the frame of a waiting Next()
 };
 
-// One peer, until its request has come in.
+// Receives the request of one peer.
 Task<void> Greet(std::shared_ptr<ListenerState> state, std::unique_ptr<Exchange> exchange, Address peer) {
   std::function<void()> on_dropped = [&exchange] { exchange->Cancel(); };
   std::unique_ptr<PendingPeers::Place> place = state->pending.Add(peer.address(), std::move(on_dropped));
@@ -105,20 +106,20 @@ Task<void> Greet(std::shared_ptr<ListenerState> state, std::unique_ptr<Exchange>
   std::list<std::unique_ptr<Request>>& requests = state->requests;
   requests.push_back(
       std::make_unique<Request>(state->provider, std::move(exchange), std::move(peer), *std::move(frame)));
-  // Who is dropped from now on is rejected.
+  // From now on a dropped peer is rejected.
   on_dropped = [&requests, at = std::prev(requests.end())] { requests.erase(at); };
   place->set_on_dropped(std::move(on_dropped));
   requests.back()->set_place(std::move(place));
   if (auto* waiting = std::exchange(state->waiting, nullptr)) waiting->Set();
 }
 
-// Whether a peer may be accepted. Where descriptors are short, a pending one gives its own back.
+// Returns true if a descriptor is free for another peer. If descriptors are short, a pending peer loses its connection.
 bool HasDescriptor(ListenerState& state) {
   const auto may_accept = [&state] { return state.shortage->MayAccept(state.acceptor.native_handle(), "RDMA"); };
   return may_accept() || (state.pending.DropOne() && may_accept());
 }
 
-// Takes a peer, if one is there. False where it should be tried again later.
+// Accepts a peer if one has connected. Returns false if the caller should try again later.
 bool AcceptOne(const std::shared_ptr<ListenerState>& state) {
   if (!state->turn->HasTurn()) return true;
   if (!HasDescriptor(*state)) return false;
@@ -142,7 +143,8 @@ bool AcceptOne(const std::shared_ptr<ListenerState>& state) {
   return true;
 }
 
-// Waits for the next peer, and takes it. One at a time: the loop has others to serve, however many come.
+// Waits for the next peer and accepts it. Each turn of the loop accepts only one peer, so that other connections get
+// their turns.
 void AcceptMore(const std::shared_ptr<ListenerState>& state) {
   if (state->closed || state->accepting || !state->turn->HasTurn()) return;
   state->accepting = true;
@@ -167,7 +169,7 @@ class SocketListener : public Listener {
   Address local() const override { return state_->local; }
 
   Task<std::unique_ptr<ConnectionRequest>> Next() override {
-    std::shared_ptr<ListenerState> state = state_;  // this may go meanwhile
+    std::shared_ptr<ListenerState> state = state_;  // the listener may be destroyed during the wait
     while (!state->closed && state->requests.empty()) {
       OneShot<std::monostate> arrived;
       state->waiting = &arrived;

@@ -1,4 +1,5 @@
-// Takes peers: each has its own time for its MPA request, so that slow ones hold up nobody.
+// The listener of iWARP. It receives the MPA requests of many peers at the same time, each with its own time limit, so
+// that a slow peer does not delay others.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -10,7 +11,7 @@
 
 namespace penstock::rdma::iwarp {
 
-// `acceptor` is listening. `turns` is shared by all who listen on its address.
+// `acceptor` must be listening. All listeners on its address share `turns`.
 std::unique_ptr<Listener> MakeListener(std::shared_ptr<ProviderState> state, asio::ip::tcp::acceptor acceptor,
                                        std::shared_ptr<AcceptTurns> turns);
 

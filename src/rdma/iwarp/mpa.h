@@ -1,4 +1,4 @@
-// Numbers of MPA framing (RFC 5044 §4).
+// Constants of MPA framing (RFC 5044 §4). An FPDU has this layout:
 //
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -12,8 +12,9 @@
 //   |                            CRC32c                             |
 //   +---------------------------------------------------------------+
 //
-// With markers, four octets more stand at every 512th octet of the stream, the first before the first FPDU: sixteen bits
-// of zero, and how far back the FPDU's length field is (zero where the marker stands just before an FPDU).
+// With markers, the stream has four more octets at every 512th octet; the first marker precedes the first FPDU. A
+// marker is sixteen bits of zero and a pointer of sixteen bits: the distance back to the length field of the FPDU. The
+// pointer is zero if the marker precedes an FPDU.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ constexpr size_t kMarkerSize = 4;
 
 constexpr size_t PadSize(size_t ulpdu) { return (4 - (kLengthSize + ulpdu) % 4) % 4; }
 
-// How a half connection is framed, as both sides have agreed.
+// The framing of one direction of a connection, as both sides have agreed.
 struct Framing {
   bool crc = true;
   bool markers = false;

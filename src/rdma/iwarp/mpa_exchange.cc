@@ -17,7 +17,7 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// The system's randomness, drawn in advance so that a registration costs no system call.
+// Random numbers from the system. It reads many at once, so that a registration costs no system call.
 class SystemEntropy {
  public:
   uint64_t operator()() {
@@ -30,7 +30,7 @@ class SystemEntropy {
     auto* at = reinterpret_cast<char*>(pool_.data());
     for (size_t done = 0; done < sizeof pool_;) {
       const ssize_t n = ::getrandom(at + done, sizeof pool_ - done, 0);
-      if (n < 0 && errno != EINTR) std::terminate();  // without it no STag is safe
+      if (n < 0 && errno != EINTR) std::terminate();  // no STag is safe without random numbers
       if (n > 0) done += static_cast<size_t>(n);
     }
     next_ = 0;
@@ -39,7 +39,7 @@ class SystemEntropy {
   size_t next_ = pool_.size();
 };
 
-// All connections of a loop draw from one pool.
+// All connections of a loop share one pool of random numbers.
 Entropy MakeEntropy() {
   return [pool = std::make_shared<SystemEntropy>()] { return (*pool)(); };
 }
@@ -88,7 +88,7 @@ Task<Result<MpaFrame, ConnectError>> Exchange::Read(MpaFrame::Kind kind) {
   auto malformed = [](MpaFrameError error) {
     return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, std::string(ToString(error)), {}});
   };
-  // Not an octet more than the frame: what follows it is for the driver.
+  // Reads no octet after the frame, because those octets are for the driver.
   std::array<std::byte, MpaFrame::kHeaderSize + MpaFrame::kMaxPrivateData> bytes;
   std::optional<ConnectError> failure = co_await ReadAll(Bytes(bytes).first(MpaFrame::kHeaderSize));
   if (failure) co_return std::unexpected(*std::move(failure));
@@ -153,7 +153,7 @@ ConnectError Exchange::Failure(int error) const {
   ConnectError::Kind kind = ConnectError::Kind::kUnreachable;
   if (error == ECONNREFUSED) kind = ConnectError::Kind::kRefused;
   if (error == ETIMEDOUT) kind = ConnectError::Kind::kTimedOut;
-  // A peer that resets the connection in the middle of the exchange.
+  // The peer has reset the connection during the exchange.
   if (error == ECONNRESET || error == EPIPE) kind = ConnectError::Kind::kProtocol;
   return {kind, DescribeErrno(error), {}};
 }

@@ -1,4 +1,4 @@
-// The MPA start-up frames over a socket: what precedes a SocketDriver.
+// The exchange of MPA frames over a socket, before a SocketDriver takes the socket.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -18,7 +18,8 @@ namespace penstock::rdma::iwarp {
 
 class Exchange;
 
-// What a provider shares with all that it has started, which may take a little longer to end than the provider itself.
+// The state that a provider shares with its coroutines, listeners and endpoints. Some of them may live a little longer
+// than the provider.
 struct ProviderState {
   ProviderState(Loop& event_loop, Options chosen);
 
@@ -26,11 +27,11 @@ struct ProviderState {
   const Options options;
   Entropy entropy;
   std::shared_ptr<StagingArea> staging;
-  std::unordered_set<Exchange*> exchanges;  // to be cancelled when the provider goes
-  bool gone = false;
+  std::unordered_set<Exchange*> exchanges;  // the destructor of the provider cancels them
+  bool gone = false;                        // the provider was destroyed
 };
 
-// A socket on which frames are exchanged, with a time limit. Its coroutines end soon after Cancel().
+// A socket for the exchange of MPA frames, with a time limit. Its coroutines end soon after Cancel().
 class Exchange {
  public:
   Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit);
@@ -38,20 +39,20 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Of a socket that is not open yet.
+  // Opens the socket and connects it.
   Task<Result<std::monostate, ConnectError>> Connect(Address peer, LocalPort from);
   Task<Result<MpaFrame, ConnectError>> Read(MpaFrame::Kind kind);
   Task<Result<std::monostate, ConnectError>> Write(std::vector<std::byte> bytes);
-  // The same without waiting, as far as the socket takes it.
+  // Writes without waiting, as many octets as the socket accepts, and closes this half of the connection.
   void WriteNow(ConstBytes bytes);
 
-  // A new time limit, from now on.
+  // Sets a new time limit, which begins now.
   void SetClock(Duration time_limit) { timer_->ExpireAfter(time_limit); }
-  // From now on there is no time limit.
+  // Removes the time limit.
   void StopClock() { timer_->Cancel(); }
   void Cancel();
   asio::ip::tcp::socket& socket() { return socket_; }
-  // The socket goes to its driver.
+  // Hands the socket over to a driver.
   asio::ip::tcp::socket Release() { return std::move(socket_); }
 
  private:
@@ -66,17 +67,17 @@ class Exchange {
   std::unique_ptr<Timer> timer_;
 };
 
-// Sets the endpoint up on a socket whose exchange is over.
+// Makes an endpoint on the socket of a finished exchange. `peers` is the frame of the peer.
 std::unique_ptr<Endpoint> MakeEndpoint(const std::shared_ptr<ProviderState>& state, Exchange& exchange,
                                        const MpaAgreement& agreement, bool initiator, ConnectOptions options,
                                        MpaFrame peers);
 
-// Tells the peer, as well as can be done at once, that what was agreed on will not do.
+// Sends the peer a Terminate with the reason of a refusal, without waiting.
 void SendRefusal(const std::shared_ptr<ProviderState>& state, Exchange& exchange, const MpaRefusal& refusal);
 
 MpaPreferences PreferencesOf(const Options& options, const ConnectOptions& connect);
 
-// What of the private data is left for the upper layer.
+// The number of octets of private data that a frame has for the upper layer.
 size_t MaxPrivateData(bool enhanced);
 
 }  // namespace penstock::rdma::iwarp

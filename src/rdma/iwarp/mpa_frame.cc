@@ -15,8 +15,8 @@ constexpr uint8_t kFlagCrc = 0x40;
 constexpr uint8_t kFlagRejected = 0x20;
 constexpr uint8_t kFlagEnhanced = 0x10;
 
-constexpr uint16_t kHigh = 0x8000;  // A in the first half, C in the second
-constexpr uint16_t kLow = 0x4000;   // B and D
+constexpr uint16_t kHigh = 0x8000;  // A in the first half, C in the second half
+constexpr uint16_t kLow = 0x4000;   // B in the first half, D in the second half
 constexpr uint16_t kDepth = 0x3fff;
 
 std::string_view KeyOf(MpaFrame::Kind kind) { return kind == MpaFrame::Kind::kRequest ? kRequestKey : kReplyKey; }
@@ -28,7 +28,7 @@ EnhancedData ParseEnhanced(const std::byte* at) {
   data.ird = first & kDepth;
   data.ord = second & kDepth;
   data.peer_to_peer = first & kHigh;
-  // RFC 6581 §9.2: without A the others are ignored.
+  // RFC 6581 §9.2: flags B, C and D are ignored without flag A.
   if (data.peer_to_peer) data.rtr = {(first & kLow) != 0, (second & kHigh) != 0, (second & kLow) != 0};
   return data;
 }
@@ -45,7 +45,7 @@ void SerializeEnhanced(const EnhancedData& data, std::byte* at) {
 std::string_view ToString(MpaFrameError error) {
   switch (error) {
     case MpaFrameError::kWrongKey:
-      return "not an MPA frame of the kind expected";
+      return "not an MPA frame of the expected kind";
     case MpaFrameError::kUnknownRevision:
       return "unknown MPA revision";
     case MpaFrameError::kPrivateDataTooLong:
@@ -75,9 +75,9 @@ Result<MpaFrame, MpaFrameError> MpaFrame::Parse(ConstBytes bytes, Kind kind) {
   frame.revision = std::to_integer<uint8_t>(bytes[17]);
   frame.markers = flags & kFlagMarkers;
   frame.crc = flags & kFlagCrc;
-  frame.rejected = kind == Kind::kReply && (flags & kFlagRejected);  // not checked in a request (RFC 5044 §7.1.1)
+  frame.rejected = kind == Kind::kReply && (flags & kFlagRejected);  // ignored in a request (RFC 5044 §7.1.1)
   ConstBytes private_data = bytes.subspan(kHeaderSize);
-  // To revision 1 the S bit is a reserved one, not to be checked.
+  // In revision 1 the S bit is reserved and must be ignored.
   if (frame.revision >= 2 && (flags & kFlagEnhanced)) {
     if (private_data.size() < EnhancedData::kSize) return std::unexpected(MpaFrameError::kEnhancedDataMissing);
     frame.enhanced = ParseEnhanced(private_data.data());

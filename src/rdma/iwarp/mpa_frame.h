@@ -1,4 +1,5 @@
-// The frames that start a connection: MPA Request and Reply (RFC 5044 §7.1.1, with the enhancements of RFC 6581 §6 and §9).
+// The frames that start a connection: MPA Request and MPA Reply (RFC 5044 §7.1.1, with the enhancements of RFC 6581 §6
+// and §9).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace penstock::rdma::iwarp {
 
-// The zero-length messages with which an initiator may show that it is ready to receive (RFC 6581 §9.2). A set of them.
+// A set of readiness indications: zero-length messages by which an initiator shows that it is ready to receive (RFC
+// 6581 §9.2).
 struct RtrKinds {
   bool send = false;
   bool write = false;
@@ -20,7 +22,7 @@ struct RtrKinds {
   bool operator==(const RtrKinds&) const = default;
 };
 
-// RFC 6581 §9: the first four octets of the private data where flag S is set.
+// RFC 6581 §9: the first four octets of the private data of a frame with flag S.
 //
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -31,7 +33,7 @@ struct RtrKinds {
 //   A: peer-to-peer; readiness by zero-length Send (B), Write (C), Read (D)
 struct EnhancedData {
   static constexpr size_t kSize = 4;
-  // In IRD or ORD: the upper layer looks after it, leave it as it is.
+  // As IRD or ORD: the upper layer negotiates the depth, MPA does not change it.
   static constexpr uint16_t kNoNegotiation = 0x3fff;
 
   bool peer_to_peer = false;
@@ -65,17 +67,18 @@ struct MpaFrame {
 
   Kind kind = Kind::kRequest;
   uint8_t revision = 1;
-  bool markers = false;                  // M: the sender wants markers in what it receives
-  bool crc = false;                      // C: the sender wants check values both ways
+  bool markers = false;                  // M: the sender wants to receive markers
+  bool crc = false;                      // C: the sender wants check values in both directions
   bool rejected = false;                 // R: in a reply
   std::optional<EnhancedData> enhanced;  // S
-  std::vector<std::byte> private_data;   // what the upper layer sees, without the enhanced data
+  std::vector<std::byte> private_data;   // of the upper layer, without the enhanced data
 
   bool operator==(const MpaFrame&) const = default;
 
-  // Octets of the private data of the frame that begins with `header`, whose size is kHeaderSize.
+  // Returns the number of octets of private data in the frame that begins with `header`. The size of `header` is
+  // kHeaderSize.
   static Result<size_t, MpaFrameError> PrivateDataSize(ConstBytes header, Kind kind);
-  // A whole frame: header and as many octets as PrivateDataSize has said.
+  // Parses a whole frame: the header and the private data, whose size is PrivateDataSize().
   static Result<MpaFrame, MpaFrameError> Parse(ConstBytes frame, Kind kind);
 
   // Requires that enhanced data and private data together fit kMaxPrivateData.

@@ -7,13 +7,13 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// As Linux 6.1 sends it with siw, for NFS:
-//   MPA request, enhanced, revision 2, 12 octets of private data: IRD 128, ORD 0; RPC-over-RDMA's private data
+// The request that Linux 6.1 with siw sends for NFS: enhanced, revision 2, 12 octets of private data (IRD 128, ORD 0,
+// then the private data of RPC-over-RDMA).
 constexpr std::string_view kSiwRequest = "4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03";
-// And as its server answers: IRD 0, ORD 128.
+// The reply of the Linux server: IRD 0, ORD 128.
 constexpr std::string_view kSiwReply = "4d504120494420526570204672616d65 10 02 000c 0000 0080 f6ab0e18 01 00 03 03";
 
-TEST(MpaFrameTest, ReadsAndWritesWhatLinuxAsks) {
+TEST(MpaFrameTest, ParsesAndSerializesTheRequestOfLinux) {
   const Octets bytes = FromHex(kSiwRequest);
   auto frame = MpaFrame::Parse(bytes, MpaFrame::Kind::kRequest);
   ASSERT_TRUE(frame);
@@ -25,7 +25,7 @@ TEST(MpaFrameTest, ReadsAndWritesWhatLinuxAsks) {
   EXPECT_EQ(frame->ToString(), "MPA request rev 2 ird 128 ord 0, 8 octets of private data");
 }
 
-TEST(MpaFrameTest, ReadsAndWritesWhatLinuxAnswers) {
+TEST(MpaFrameTest, ParsesAndSerializesTheReplyOfLinux) {
   const Octets bytes = FromHex(kSiwReply);
   auto frame = MpaFrame::Parse(bytes, MpaFrame::Kind::kReply);
   ASSERT_TRUE(frame);
@@ -33,7 +33,7 @@ TEST(MpaFrameTest, ReadsAndWritesWhatLinuxAnswers) {
   EXPECT_EQ(frame->Serialize(), bytes);
 }
 
-TEST(MpaFrameTest, EveryFlagIsKept) {
+TEST(MpaFrameTest, ParseReturnsEverySerializedFlag) {
   MpaFrame frame;
   frame.kind = MpaFrame::Kind::kReply;
   frame.revision = 2;
@@ -48,7 +48,7 @@ TEST(MpaFrameTest, EveryFlagIsKept) {
   }
 }
 
-TEST(MpaFrameTest, WithoutPeerToPeerTheReadinessFlagsMeanNothing) {
+TEST(MpaFrameTest, IgnoresReadinessFlagsWithoutPeerToPeer) {
   auto frame =
       MpaFrame::Parse(FromHex("4d504120494420526571204672616d65 10 02 0004 4001 c002"), MpaFrame::Kind::kRequest);
   ASSERT_TRUE(frame);
@@ -64,12 +64,12 @@ TEST(MpaFrameTest, RevisionOneHasNoEnhancedData) {
   EXPECT_EQ(frame->private_data.size(), 4u);
 }
 
-TEST(MpaFrameTest, MalformedFramesAreRefused) {
+TEST(MpaFrameTest, RejectsMalformedFrames) {
   auto error = [](std::string_view hex, MpaFrame::Kind kind = MpaFrame::Kind::kRequest) {
     auto frame = MpaFrame::Parse(FromHex(hex), kind);
     return frame ? std::optional<MpaFrameError>() : frame.error();
   };
-  // A request where a reply is expected: both ends are initiators (RFC 5044 §7.1.2 rule 8).
+  // A request instead of a reply: both ends are initiators (RFC 5044 §7.1.2 rule 8).
   EXPECT_EQ(error(kSiwRequest, MpaFrame::Kind::kReply), MpaFrameError::kWrongKey);
   EXPECT_EQ(error(kSiwReply), MpaFrameError::kWrongKey);
   EXPECT_EQ(error("4d504120494420526571204672616d66 00 01 0000"), MpaFrameError::kWrongKey);

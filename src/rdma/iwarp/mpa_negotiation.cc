@@ -9,8 +9,8 @@ constexpr uint16_t kNoNegotiation = EnhancedData::kNoNegotiation;
 
 uint16_t Depth(uint16_t wanted) { return std::min<uint16_t>(wanted, kNoNegotiation - 1); }
 
-// The cheapest of what both can do: a Write disturbs nothing, a Read takes a place among the Reads, a Send one among the
-// messages.
+// Chooses the cheapest indication that both sides support. A Write uses no resource of the responder, a Read uses one
+// of its IRD, and a Send uses a message number.
 std::optional<Rtr> ChooseRtr(const RtrKinds& ours, const RtrKinds& theirs) {
   if (ours.write && theirs.write) return Rtr::kWrite;
   if (ours.read && theirs.read) return Rtr::kRead;
@@ -18,7 +18,7 @@ std::optional<Rtr> ChooseRtr(const RtrKinds& ours, const RtrKinds& theirs) {
   return std::nullopt;
 }
 
-// What both kinds of reply have in common.
+// Makes the fields that accepting and rejecting replies have in common.
 MpaFrame MakeReply(const MpaPreferences& preferences, const MpaFrame& request, std::vector<std::byte> private_data) {
   MpaFrame reply;
   reply.kind = MpaFrame::Kind::kReply;
@@ -56,18 +56,18 @@ MpaFrame MakeRequest(const MpaPreferences& preferences, std::vector<std::byte> p
 Result<MpaAgreement, MpaRefusal> HandleReply(const MpaPreferences& preferences, const MpaFrame& request,
                                              const MpaFrame& reply) {
   MpaAgreement agreement;
-  // RFC 5044 §7.1.1: check values are used both ways if either side has asked for them.
+  // RFC 5044 §7.1.1: check values are used in both directions if either side asks for them.
   agreement.crc = request.crc || reply.crc;
   agreement.send_markers = reply.markers;
   agreement.receive_markers = request.markers;
   agreement.ird = preferences.ird;
   agreement.ord = preferences.ord;
-  // RFC 6581 §10: a peer without the enhancements leaves the depths to the upper layers.
+  // RFC 6581 §10: with a peer without the enhancements, the upper layers negotiate the depths.
   if (!request.enhanced || !reply.enhanced) return agreement;
 
   const EnhancedData& theirs = *reply.enhanced;
   if (theirs.ird != kNoNegotiation) agreement.ord = std::min(agreement.ord, theirs.ird);
-  // RFC 6581 §9.1: our IRD must be at least the responder's ORD; what we asked for is all we have.
+  // RFC 6581 §9.1: the initiator's IRD must be at least the responder's ORD. The IRD of the request is our maximum.
   if (theirs.ord != kNoNegotiation && theirs.ord > request.enhanced->ird) {
     return std::unexpected(MpaRefusal{terminate::kInsufficientIrd, agreement});
   }
@@ -75,7 +75,7 @@ Result<MpaAgreement, MpaRefusal> HandleReply(const MpaPreferences& preferences, 
   if (request.enhanced->peer_to_peer && theirs.peer_to_peer) {
     agreement.send_rtr = ChooseRtr(request.enhanced->rtr, theirs.rtr);
     if (!agreement.send_rtr) return std::unexpected(MpaRefusal{terminate::kNoMatchingRtr, agreement});
-    // §9.1: the responder has room for this one even where no others were asked for.
+    // §9.1: the responder serves this Read even if the request asked for no Reads.
     if (agreement.send_rtr == Rtr::kRead) agreement.ord = std::max<uint16_t>(agreement.ord, 1);
   }
   return agreement;
@@ -99,7 +99,7 @@ MpaAnswer AcceptRequest(const MpaPreferences& preferences, const MpaFrame& reque
   if (ours.peer_to_peer) {
     ours.rtr = {theirs.rtr.send && preferences.rtr.send, theirs.rtr.write && preferences.rtr.write,
                 theirs.rtr.read && preferences.rtr.read};
-    // RFC 6581 §9.2: with nothing in common, name something that we can do.
+    // RFC 6581 §9.2: without an indication in common, the reply names the ones of the responder.
     if (ours.rtr.empty()) ours.rtr = preferences.rtr;
   }
   agreement.absorb_rtr_send = ours.rtr.send;
@@ -126,7 +126,8 @@ MpaFrame RejectRequest(const MpaPreferences& preferences, const MpaFrame& reques
                        std::vector<std::byte> private_data) {
   MpaFrame reply = MakeReply(preferences, request, std::move(private_data));
   reply.rejected = true;
-  // RFC 6581 §10: an enhanced request gets an enhanced answer, a refusal too; its depths say what we would have wanted.
+  // RFC 6581 §10: the answer to an enhanced request is enhanced, a rejection too. Its depths are the ones that we ask
+  // for.
   if (request.enhanced) {
     EnhancedData ours;
     ours.peer_to_peer = request.enhanced->peer_to_peer;

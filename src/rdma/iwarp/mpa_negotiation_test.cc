@@ -13,7 +13,7 @@ struct Outcome {
 Outcome Negotiate(const MpaPreferences& initiator, const MpaPreferences& responder) {
   const MpaFrame request = MakeRequest(initiator, {});
   MpaAnswer answer = AcceptRequest(responder, request, {});
-  // What goes over the wire is what was meant.
+  // Serializing and parsing must not change the frames.
   EXPECT_EQ(MpaFrame::Parse(request.Serialize(), MpaFrame::Kind::kRequest), request);
   EXPECT_EQ(MpaFrame::Parse(answer.reply.Serialize(), MpaFrame::Kind::kReply), answer.reply);
   auto result = HandleReply(initiator, request, answer.reply);
@@ -31,7 +31,7 @@ TEST(MpaNegotiationTest, CheckValuesAreUsedIfEitherSideAsks) {
   }
 }
 
-TEST(MpaNegotiationTest, EachSideDecidesOnMarkersInWhatItReceives) {
+TEST(MpaNegotiationTest, EachSideChoosesMarkersForItsIncomingStream) {
   MpaPreferences initiator{.markers = true}, responder{.markers = false};
   Outcome outcome = Negotiate(initiator, responder);
   EXPECT_TRUE(outcome.initiator->receive_markers);
@@ -40,7 +40,7 @@ TEST(MpaNegotiationTest, EachSideDecidesOnMarkersInWhatItReceives) {
   EXPECT_FALSE(outcome.responder.agreement.receive_markers);
 }
 
-TEST(MpaNegotiationTest, NeitherSideReadsMoreThanTheOtherServes) {
+TEST(MpaNegotiationTest, OrdNeverExceedsTheIrdOfThePeer) {
   for (uint16_t ird : {0, 1, 3, 200}) {
     for (uint16_t ord : {0, 1, 3, 200}) {
       MpaPreferences initiator{.ird = ird, .ord = ord}, responder{.ird = 5, .ord = 7};
@@ -56,7 +56,7 @@ TEST(MpaNegotiationTest, NeitherSideReadsMoreThanTheOtherServes) {
   }
 }
 
-TEST(MpaNegotiationTest, DepthsThatAreNotNegotiatedStayAsTheyAre) {
+TEST(MpaNegotiationTest, KeepsDepthsThatAreNotNegotiated) {
   MpaFrame request = MakeRequest({}, {});
   request.enhanced->ird = request.enhanced->ord = EnhancedData::kNoNegotiation;
   MpaAnswer answer = AcceptRequest({.ird = 5, .ord = 7}, request, {});
@@ -70,7 +70,7 @@ TEST(MpaNegotiationTest, DepthsThatAreNotNegotiatedStayAsTheyAre) {
   EXPECT_EQ(agreement->ord, 9);
 }
 
-TEST(MpaNegotiationTest, AResponderThatWouldReadMoreThanWeServeIsRefused) {
+TEST(MpaNegotiationTest, RefusesReplyWithOrdAboveTheRequestedIrd) {
   const MpaFrame request = MakeRequest({.ird = 3}, {});
   MpaAnswer answer = AcceptRequest({}, request, {});
   answer.reply.enhanced->ord = 4;
@@ -79,7 +79,7 @@ TEST(MpaNegotiationTest, AResponderThatWouldReadMoreThanWeServeIsRefused) {
   EXPECT_EQ(agreement.error().code, terminate::kInsufficientIrd);
 }
 
-TEST(MpaNegotiationTest, EveryCommonReadinessIndicationIsFound) {
+TEST(MpaNegotiationTest, ChoosesACommonReadinessIndication) {
   for (int a = 1; a < 8; ++a) {
     for (int b = 1; b < 8; ++b) {
       MpaPreferences initiator, responder;
@@ -96,10 +96,10 @@ TEST(MpaNegotiationTest, EveryCommonReadinessIndicationIsFound) {
         if (rtr == Rtr::kSend) {
           EXPECT_TRUE(outcome.responder.agreement.absorb_rtr_send);
         }
-        // RFC 6581 §9.1: there is room for the Read even where no others are wanted.
+        // RFC 6581 §9.1: the responder serves this Read even if neither side asks for others.
         if (rtr == Rtr::kRead) {
           EXPECT_GE(outcome.responder.agreement.ird, 1);
-          EXPECT_GE(outcome.initiator->ord, 1) << "or it could never leave";
+          EXPECT_GE(outcome.initiator->ord, 1) << "an ORD of 0 would hold the Read back forever";
         }
       } else {
         ASSERT_FALSE(outcome.initiator);
@@ -109,7 +109,7 @@ TEST(MpaNegotiationTest, EveryCommonReadinessIndicationIsFound) {
   }
 }
 
-TEST(MpaNegotiationTest, RevisionOneIsAnsweredWithRevisionOne) {
+TEST(MpaNegotiationTest, AnswersRevisionOneWithRevisionOne) {
   MpaPreferences initiator{.revision = 1, .ird = 4, .ord = 6};
   Outcome outcome = Negotiate(initiator, {.ird = 5, .ord = 7});
   EXPECT_EQ(outcome.responder.reply.revision, 1);
@@ -118,14 +118,14 @@ TEST(MpaNegotiationTest, RevisionOneIsAnsweredWithRevisionOne) {
   EXPECT_EQ(outcome.initiator->ord, 6);
 }
 
-TEST(MpaNegotiationTest, ARequestWithoutTheEnhancementsIsAnsweredWithoutThem) {
+TEST(MpaNegotiationTest, AnswersAPlainRequestWithoutEnhancedData) {
   MpaFrame request = MakeRequest({.revision = 2}, {});
   request.enhanced.reset();
   EXPECT_FALSE(AcceptRequest({}, request, {}).reply.enhanced);
   EXPECT_FALSE(RejectRequest({}, request, {}).enhanced);
 }
 
-TEST(MpaNegotiationTest, ARevisionOneReplyToAnEnhancedRequestIsTaken) {
+TEST(MpaNegotiationTest, AcceptsRevisionOneReplyToAnEnhancedRequest) {
   MpaFrame reply;
   reply.kind = MpaFrame::Kind::kReply;
   auto agreement = HandleReply({.ird = 4, .ord = 6}, MakeRequest({.ird = 4, .ord = 6}, {}), reply);
@@ -134,7 +134,7 @@ TEST(MpaNegotiationTest, ARevisionOneReplyToAnEnhancedRequestIsTaken) {
   EXPECT_EQ(agreement->ord, 6);
 }
 
-TEST(MpaNegotiationTest, ARejectionIsAsEnhancedAsTheRequest) {
+TEST(MpaNegotiationTest, RejectionIsEnhancedIfTheRequestIs) {
   for (uint8_t revision : {1, 2}) {
     const MpaFrame request = MakeRequest({.revision = revision, .peer_to_peer = true}, {});
     const MpaFrame reply = RejectRequest({}, request, {std::byte{7}});

@@ -1,4 +1,4 @@
-// What whoever sets up the provider may choose.
+// The options of the iWARP provider.
 #pragma once
 
 #include <chrono>
@@ -15,33 +15,37 @@ class DescriptorShortage;
 namespace penstock::rdma::iwarp {
 
 struct Options {
-  // Ask for check values. RFC 5044 §4.4 has this on unless the administrator says otherwise; off, they are used only with
+  // Ask for check values. RFC 5044 §4.4 requires this as the default. If it is off, check values are used only with
   // peers that ask for them, and files are sent without a copy.
   bool crc = true;
-  // Have the peer send markers. They are of no use to us, who get the stream in order, and cost direct placement.
+  // Ask the peer to send markers. They have no use here, because TCP delivers in order, and they prevent direct
+  // placement.
   bool markers = false;
-  // MPA revision to ask for as initiator: 2, or 1 for peers without RFC 6581.
+  // The MPA revision of requests: 2, or 1 for peers without RFC 6581.
   uint8_t revision = 2;
-  // RFC 6581 §10: a peer that closes on a revision 2 request is tried again with revision 1.
+  // RFC 6581 §10: if the peer closes after a request of revision 2, try again with revision 1.
   bool fall_back_to_revision_1 = true;
-  // As initiator ask for the peer-to-peer model and open with one of these; as responder accept these.
+  // Initiator: ask for the peer-to-peer model and send one of these indications first. Responder: accept these
+  // indications.
   bool peer_to_peer = false;
   RtrKinds rtr = {.send = true, .write = true, .read = true};
   // See Outbound::Options.
   size_t max_ulpdu = kMaxUlpdu;
 
-  Duration connect_timeout = std::chrono::seconds(10);  // for TCP alone; ConnectOptions::time_limit is for MPA as well
-  Duration request_timeout = std::chrono::seconds(5);   // for a peer's MPA request to come in
-  Duration close_timeout = std::chrono::seconds(2);  // for the peer to take what is left, and again to close its half
-  // A message that the peer has begun to send, octets of ours that it has yet to take, and a Read that it has yet to answer:
-  // when there is nothing new of one of them for this long (up to a quarter more), the connection is ended.
+  Duration connect_timeout = std::chrono::seconds(10);  // for TCP set-up; ConnectOptions::time_limit includes MPA
+  Duration request_timeout = std::chrono::seconds(5);   // for the MPA request of a peer
+  // The time for the peer to receive the last octets, and again the time for it to close its half.
+  Duration close_timeout = std::chrono::seconds(2);
+  // The connection ends if the peer makes no progress for this time (up to a quarter more) with a message that it has
+  // begun to send, with octets of this side that it must receive, or with a Read that it must answer.
   Duration stall_limit = std::chrono::seconds(60);
-  // See RdmapStream::unanswered(); the first of a few, each after four times as long.
+  // The delay of the first nudge (RdmapStream::unanswered()). Each of the few later nudges has four times the delay
+  // before it.
   Duration nudge_after = std::chrono::milliseconds(50);
-  // Peers that have connected but not yet asked, or that nobody has taken yet. Where there is one too many, the host that has
-  // most of them loses its oldest (PendingPeers). At least one.
+  // The maximum of peers whose request is incomplete or not yet taken by the consumer; at least one. If one peer too
+  // many connects, the host with most of them loses its oldest (PendingPeers).
   size_t max_pending = 256;
-  // Told where a listener has no descriptor for a peer. Null: one of its own.
+  // A listener without a free descriptor reports to this object. If it is null, each listener has its own.
   std::shared_ptr<DescriptorShortage> shortage{};
 };
 

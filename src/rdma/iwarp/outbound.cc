@@ -6,10 +6,10 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// A marker points back by sixteen bits at most, markers included.
+// The pointer of a marker has sixteen bits and counts the octets of markers too.
 constexpr size_t kMaxUlpduWithMarkers = 32 << 10;
 constexpr size_t kMinUlpdu = 128;     // RFC 5044 §4.5
-constexpr size_t kMaxMulpdu = 64768;  // RFC 5044 §3; longer ones are taken all the same
+constexpr size_t kMaxMulpdu = 64768;  // RFC 5044 §3; the reader accepts longer ULPDUs
 constexpr size_t kPage = 4096;
 
 size_t EffectiveMaxUlpdu(size_t wanted, const Framing& framing) {
@@ -58,7 +58,7 @@ Outbound::Source Outbound::Choose() {
 
 bool Outbound::RequestReady() {
   if (built_ == requests_.size()) return false;
-  // A Read beyond our ORD waits, and what was posted after it as well: requests leave in order (RFC 5040 §5.5 rule 13).
+  // A Read beyond ORD waits, and all requests after it wait too: requests leave in order (RFC 5040 §5.5 rule 13).
   return requests_[built_].operation != Operation::kRead || reads_.outstanding.size() < options_.ord;
 }
 
@@ -111,7 +111,7 @@ void Outbound::AddWrite(WorkRequest& request) {
 }
 
 void Outbound::AddRead(WorkRequest& request) {
-  // Only a response to this very Read can use the sink STag, so that it need not be a secret.
+  // Only the response to this Read can use the sink STag, so that the STag need not be secret.
   const Stag sink_stag(next_sink_stag_++);
   std::array<std::byte, ReadRequestHeader::kSize> body;
   ReadRequestHeader{sink_stag, 0, request.size, request.stag, request.offset}.Serialize(body.data());
@@ -134,7 +134,7 @@ bool Outbound::AddResponse() {
   if (size > 0) {
     const StagTable::Region* region = stags_.Find(request.source_stag);
     if (!region) {
-      // It was valid when the request came. RFC 5040 §4.8: the header says how far we have got.
+      // The region was valid when the request arrived. RFC 5040 §4.8: the header describes the part that is left.
       ReadRequestHeader rest = request;
       rest.sink_offset += response_done_;
       rest.source_offset += response_done_;
@@ -168,7 +168,7 @@ void Outbound::HandleSent(size_t size) {
     const WorkRequest request = requests_.pop_front();
     --built_;
     if (request.internal || request.operation == Operation::kRead)
-      continue;  // a Read completes when its response has come
+      continue;  // the end of its response completes a Read
     Completion completion = RequestCompletion(request.operation, request.context, Status::kSuccess);
     completion.length = request.size;
     completions_.Add(std::move(completion));
@@ -191,8 +191,8 @@ void Outbound::AddMessage(Opcode opcode, uint32_t queue, ConstBytes body) {
   writer_.Add(bytes, body, nullptr, 0);
 }
 
-// All segments of a message but the last are whole pages where they can be, so that the peer's memory, and ours, and files
-// are cut where copies are cheap.
+// Returns the payload size of the next segment. All segments of a message except the last one are whole pages, if a
+// page fits, so that memory and files are cut at page boundaries, where copies are cheap.
 size_t Outbound::SegmentSize(size_t header_size, size_t left) const {
   const size_t most = max_ulpdu_ - header_size;
   if (left <= most) return left;

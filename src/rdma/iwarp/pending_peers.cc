@@ -20,7 +20,7 @@ std::unique_ptr<PendingPeers::Place> PendingPeers::Add(const IpAddress& peer, st
   std::list<Place*>& of_host = place->host_->second;
   place->at_ = of_host.insert(of_host.end(), place.get());
   ++size_;
-  // The new one counts: a host that would have most with it makes room among its own.
+  // The new place counts: if its host now has most places, that host loses one of its own.
   if (size_ > places_) DropOne();
   return place;
 }

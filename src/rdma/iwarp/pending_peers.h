@@ -1,4 +1,5 @@
-// The peers that have connected and that the consumer has not taken yet: who of them must make room for others.
+// PendingPeers counts the peers that have connected and that the consumer has not taken yet, and decides which peer
+// loses its connection to make room for another.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +13,20 @@
 
 namespace penstock::rdma::iwarp {
 
-// A listener accepts every peer, and keeps this many of them until it knows what they want. When there is one too many, the
-// host that has most of them loses its oldest. So a host that leaves its connections silent loses them to its own next ones,
-// and never makes another host wait. A host is what HostOf() says. Not thread-safe.
+// A listener accepts every peer and keeps a limited number of them until their requests arrive. If one peer too many
+// connects, the host with most pending peers loses the oldest of them. Therefore a host whose connections stay silent
+// loses them to its own later ones, and does not delay other hosts. HostOf() determines the host of an address. Not
+// thread-safe.
 class PendingPeers {
  public:
-  // One peer's, until it is destroyed. Outlived by its PendingPeers.
+  // The place of one peer. Its destructor frees the place. PendingPeers must outlive it.
   class Place {
    public:
     ~Place();
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    // In place of what Add() was given.
+    // Replaces the callback of Add().
     void set_on_dropped(std::function<void()> on_dropped) { on_dropped_ = std::move(on_dropped); }
 
    private:
@@ -34,21 +36,22 @@ class PendingPeers {
         : all_(all), number_(number), on_dropped_(std::move(on_dropped)) {}
 
     PendingPeers& all_;
-    const uint64_t number_;  // in the order of Add()
+    const uint64_t number_;  // counts the calls of Add()
     Host host_;
-    std::list<Place*>::iterator at_;  // of the host's
-    bool counted_ = true;             // false once it was dropped
+    std::list<Place*>::iterator at_;  // in the list of the host
+    bool counted_ = true;             // false after it was dropped
     std::function<void()> on_dropped_;
   };
 
-  // `places`: at least one.
+  // `places` must be at least one.
   explicit PendingPeers(size_t places) : places_(places) {}
   ~PendingPeers();
 
-  // A place for `peer`. Where all are taken, this drops another peer. `on_dropped` is called once at most, when the peer has
-  // lost its place; it may destroy the place, and must not call Add().
+  // Returns a place for `peer`. Drops another peer if all places are taken. `on_dropped` is called once when the peer
+  // has lost its place, or never. It may destroy the place and must not call Add().
   std::unique_ptr<Place> Add(const IpAddress& peer, std::function<void()> on_dropped);
-  // Drops the oldest of the host that has most; of hosts that have as many, the oldest of all. False where there is nobody.
+  // Drops the oldest peer of the host with most peers. If several hosts have most, drops the oldest of all their peers.
+  // Returns false if no peer is pending.
   bool DropOne();
   size_t size() const { return size_; }
 
@@ -58,7 +61,7 @@ class PendingPeers {
   const size_t places_;
   size_t size_ = 0;
   uint64_t next_number_ = 0;
-  std::map<IpAddress, std::list<Place*>> hosts_;  // that have places, each host's oldest first
+  std::map<IpAddress, std::list<Place*>> hosts_;  // hosts with places, the oldest place of each first
 };
 
 }  // namespace penstock::rdma::iwarp

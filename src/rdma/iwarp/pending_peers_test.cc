@@ -23,7 +23,7 @@ struct PendingPeersTest : testing::Test {
   PendingPeers peers{4};
 };
 
-TEST_F(PendingPeersTest, NobodyIsDroppedWhileThereArePlaces) {
+TEST_F(PendingPeersTest, DropsNoPeerWhilePlacesAreFree) {
   const Place a = Add("10.0.0.1", "a"), b = Add("10.0.0.1", "b"), c = Add("10.0.0.1", "c");
   Place d = Add("10.0.0.1", "d");
   d.reset();
@@ -32,7 +32,7 @@ TEST_F(PendingPeersTest, NobodyIsDroppedWhileThereArePlaces) {
   EXPECT_EQ(peers.size(), 4u);
 }
 
-TEST_F(PendingPeersTest, TheHostThatHasMostLosesItsOldest) {
+TEST_F(PendingPeersTest, DropsTheOldestPeerOfTheHostWithMostPeers) {
   const Place other = Add("10.0.0.2", "other");
   const Place a = Add("10.0.0.1", "a"), b = Add("10.0.0.1", "b"), c = Add("10.0.0.1", "c");
   const Place third = Add("10.0.0.3", "third");
@@ -42,7 +42,7 @@ TEST_F(PendingPeersTest, TheHostThatHasMostLosesItsOldest) {
   EXPECT_EQ(peers.size(), 4u);
 }
 
-TEST_F(PendingPeersTest, AHostThatWouldHaveMostMakesRoomAmongItsOwn) {
+TEST_F(PendingPeersTest, CountsTheNewPeerForItsHost) {
   const Place a = Add("10.0.0.1", "a"), b = Add("10.0.0.2", "b");
   const Place c = Add("10.0.0.1", "c"), d = Add("10.0.0.2", "d");
   const Place e = Add("10.0.0.2", "e");
@@ -51,13 +51,13 @@ TEST_F(PendingPeersTest, AHostThatWouldHaveMostMakesRoomAmongItsOwn) {
   EXPECT_THAT(dropped, ElementsAre("b", "a"));
 }
 
-TEST_F(PendingPeersTest, OfHostsThatHaveAsManyTheOldestIsDropped) {
+TEST_F(PendingPeersTest, DropsTheOldestPeerOfAllIfHostsHaveEqualCounts) {
   const Place a = Add("10.0.0.9", "a"), b = Add("10.0.0.8", "b"), c = Add("10.0.0.7", "c"), d = Add("10.0.0.6", "d");
   const Place e = Add("10.0.0.5", "e");
   EXPECT_THAT(dropped, ElementsAre("a"));
 }
 
-TEST_F(PendingPeersTest, OneHostMayHaveManyAddresses) {
+TEST_F(PendingPeersTest, CountsAddressesOfOneHostTogether) {
   const Place other = Add("2001:db8:1:3::1", "other");
   const Place a = Add("2001:db8:1:2::1", "a"), b = Add("2001:db8:1:2::2", "b");
   const Place c = Add("10.0.0.1", "c");
@@ -65,7 +65,7 @@ TEST_F(PendingPeersTest, OneHostMayHaveManyAddresses) {
   EXPECT_THAT(dropped, ElementsAre("a"));
 }
 
-TEST_F(PendingPeersTest, APeerWhoseStageChangesKeepsItsTurn) {
+TEST_F(PendingPeersTest, NewCallbackKeepsTheAgeOfThePlace) {
   const Place a = Add("10.0.0.1", "coming in");
   const Place b = Add("10.0.0.1", "b"), c = Add("10.0.0.1", "c"), d = Add("10.0.0.1", "d");
   a->set_on_dropped([this] { dropped.emplace_back("come in"); });
@@ -73,7 +73,7 @@ TEST_F(PendingPeersTest, APeerWhoseStageChangesKeepsItsTurn) {
   EXPECT_THAT(dropped, ElementsAre("come in"));
 }
 
-TEST_F(PendingPeersTest, WhoIsDroppedMayDestroyThePlace) {
+TEST_F(PendingPeersTest, CallbackMayDestroyItsPlace) {
   Place a = Add("10.0.0.1", "a");
   a->set_on_dropped([&] { a.reset(); });
   const Place b = Add("10.0.0.1", "b"), c = Add("10.0.0.1", "c"), d = Add("10.0.0.1", "d"), e = Add("10.0.0.1", "e");
@@ -81,7 +81,7 @@ TEST_F(PendingPeersTest, WhoIsDroppedMayDestroyThePlace) {
   EXPECT_EQ(peers.size(), 4u);
 }
 
-TEST_F(PendingPeersTest, TheyAreDroppedUntilNobodyIsLeft) {
+TEST_F(PendingPeersTest, DropOneDropsAllPeersOneByOne) {
   const Place a = Add("10.0.0.1", "a"), b = Add("10.0.0.2", "b"), c = Add("10.0.0.2", "c");
   while (peers.DropOne()) {
   }

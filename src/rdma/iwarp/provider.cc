@@ -24,10 +24,10 @@ void IgnoreSigpipe() {
   if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
 }
 
-// One attempt. `closed_unanswered` tells a peer that has closed without an MPA reply.
+// One attempt to connect. Sets `closed_unanswered` if the peer has closed without an MPA reply.
 Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, MpaPreferences preferences,
                             ConnectOptions& options, TimePoint deadline, bool& closed_unanswered) {
-  // Who is not there is found out soon; who is may be given longer to answer.
+  // TCP set-up has the shorter limit: an absent peer is noticed soon, and a present peer may take longer to answer.
   const Duration left = deadline - state->loop.Now();
   Exchange exchange(state, tcp::socket(state->loop.context()), std::min(state->options.connect_timeout, left));
   auto done = co_await exchange.Connect(peer, options.local_port);
@@ -65,7 +65,7 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
   if (result || !closed_unanswered || preferences.revision < 2 || !state->options.fall_back_to_revision_1) {
     co_return result;
   }
-  // RFC 6581 §10: to a peer without the enhancements our request was malformed, and it has closed.
+  // RFC 6581 §10: a peer without the enhancements takes the request for malformed and closes.
   if (state->loop.Now() >= deadline) co_return result;
   preferences.revision = 1;
   ConnectResult second = co_await Attempt(state, peer, preferences, options, deadline, closed_unanswered);

@@ -1,4 +1,4 @@
-// iWARP in user space, over TCP sockets of the kernel.
+// The provider of software iWARP: MPA, DDP and RDMAP in user space, over TCP sockets of the kernel.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace penstock::rdma::iwarp {
 
 struct ProviderState;
 
-// `loop` must outlive it and its endpoints. Ignores SIGPIPE for the process, where nobody has decided about it: sendfile()
-// cannot be told not to raise it.
+// `loop` must outlive the provider and its endpoints. The provider ignores SIGPIPE for the process if its action is
+// still the default, because sendfile() has no flag against this signal.
 class Provider : public rdma::Provider {
  public:
   explicit Provider(Loop& loop, const Options& options = {});
-  // Gives up what is being set up; the waiting ends with kCancelled when the loop runs next.
+  // Cancels connection set-up. Waiting calls end with kCancelled in the next turn of the loop.
   ~Provider() override;
 
   std::string_view name() const override { return "iwarp"; }
@@ -25,7 +25,7 @@ class Provider : public rdma::Provider {
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
 
-  // The listener of an open listening socket, which has others as well: they take peers in turn.
+  // Makes another listener of a listening socket. The listeners of the socket take peers in turn.
   SetupResult<std::unique_ptr<Listener>> Adopt(int listening_socket, std::shared_ptr<AcceptTurns> turns);
 
  private:

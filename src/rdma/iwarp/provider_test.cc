@@ -1,4 +1,4 @@
-// Connection set-up with peers that the test plays on plain TCP sockets.
+// Tests of connection set-up. The test plays the peer on a plain TCP socket.
 #include "rdma/iwarp/provider.h"
 
 #include <unistd.h>
@@ -10,14 +10,15 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-TEST_F(ProviderTest, ALinuxClientIsAnsweredInItsOwnWay) {
+TEST_F(ProviderTest, AnswersALinuxClientWithItsOptions) {
   Options options;
   options.crc = false;
   Use(options);
   tcp::socket peer = Dial();
   const Octets request = FromHex("4d504120494420526571204672616d65 10 02 000c 0080 0000 f6ab0e18 01 01 03 03");
   auto endpoint = AcceptFrom(peer, *MpaFrame::Parse(request, MpaFrame::Kind::kRequest));
-  // Enhanced, revision 2; it reads nothing of ours, and we at most 16 at once of the 128 that it serves.
+  // The reply is enhanced and has revision 2. The client issues no Reads. It serves 128 Reads, and this side uses 16 at
+  // once.
   EXPECT_EQ(reply_.revision, 2);
   EXPECT_FALSE(reply_.crc || reply_.markers || reply_.rejected);
   EXPECT_EQ(reply_.enhanced, (EnhancedData{.ird = 0, .ord = 16}));
@@ -39,7 +40,7 @@ TEST_F(ProviderTest, ALinuxClientIsAnsweredInItsOwnWay) {
   EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kPeerClosed);
 }
 
-TEST_F(ProviderTest, MalformedRequestsAreClosedAndHoldUpNobody) {
+TEST_F(ProviderTest, ClosesMalformedRequestsWithoutDelayToOthers) {
   tcp::socket silent = Dial(), slow = Dial(), garbage = Dial(), reply = Dial();
   Write(slow, AsBytes("MPA ID R"));
   Write(garbage, AsBytes("GET / HTTP/1.1\r\nHost: nobody\r\n\r\n"));
@@ -52,7 +53,7 @@ TEST_F(ProviderTest, MalformedRequestsAreClosedAndHoldUpNobody) {
   EXPECT_TRUE(Closes(reply));
 }
 
-TEST_F(ProviderTest, APeerThatDoesNotAskInTimeIsClosed) {
+TEST_F(ProviderTest, ClosesAPeerWhoseRequestIsLate) {
   Options options;
   options.request_timeout = std::chrono::milliseconds(20);
   Use(options);
@@ -61,7 +62,7 @@ TEST_F(ProviderTest, APeerThatDoesNotAskInTimeIsClosed) {
   EXPECT_TRUE(Closes(second));
 }
 
-TEST_F(ProviderTest, AHostThatIsSilentKeepsNoOtherHostWaiting) {
+TEST_F(ProviderTest, SilentHostDoesNotDelayOtherHosts) {
   Options options;
   options.request_timeout = std::chrono::hours(1);
   options.max_pending = 3;
@@ -71,12 +72,12 @@ TEST_F(ProviderTest, AHostThatIsSilentKeepsNoOtherHostWaiting) {
   Write(crowd.back(), AsBytes("MPA ID R"));
   tcp::socket other = Dial();
   EXPECT_TRUE(AcceptFrom(other, MakeRequest({}, {})));
-  // The places were the first ones'; the last ones have them now.
+  // The first connections have lost their places to the later ones.
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(Closes(crowd[i])) << i;
   EXPECT_TRUE(AcceptFrom(crowd[8], MakeRequest({}, {})));
 }
 
-TEST_F(ProviderTest, RequestsThatNobodyTakesAreRejectedForThoseOfOtherHosts) {
+TEST_F(ProviderTest, RejectsWaitingRequestsInFavorOfOtherHosts) {
   Options options;
   options.max_pending = 2;
   Use(options);
@@ -98,7 +99,7 @@ TEST_F(ProviderTest, RequestsThatNobodyTakesAreRejectedForThoseOfOtherHosts) {
   EXPECT_EQ(Await(listener_->Next())->peer().address(), asio::ip::address_v4::loopback());
 }
 
-TEST_F(ProviderTest, ARequestThatWasTakenNeedsNoPlace) {
+TEST_F(ProviderTest, RequestTakenByTheConsumerFreesItsPlace) {
   Options options;
   options.max_pending = 1;
   Use(options);
@@ -110,7 +111,7 @@ TEST_F(ProviderTest, ARequestThatWasTakenNeedsNoPlace) {
   EXPECT_TRUE(Await(taken->Accept({})));
 }
 
-TEST_F(ProviderTest, ARevisionOnePeerIsServed) {
+TEST_F(ProviderTest, ServesARevisionOnePeer) {
   tcp::socket peer = Dial();
   auto endpoint = AcceptFrom(peer, MakeRequest({.revision = 1}, {}));
   EXPECT_EQ(reply_.revision, 1);
@@ -133,8 +134,8 @@ TEST_F(ProviderTest, BothSidesAskForCheckValuesByDefault) {
   ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
 }
 
-// RFC 6581 §10: an old responder takes an enhanced request for malformed.
-TEST_F(ProviderTest, AResponderWithoutTheEnhancementsIsTriedWithRevisionOne) {
+// RFC 6581 §10: to an old responder an enhanced request is malformed.
+TEST_F(ProviderTest, RetriesWithRevisionOneIfThePeerCloses) {
   tcp::acceptor old = ListenByHand();
   auto result = StartConnect(old.local_endpoint());
   tcp::socket first = old.accept();
@@ -157,7 +158,7 @@ TEST_F(ProviderTest, AResponderWithoutTheEnhancementsIsTriedWithRevisionOne) {
   EXPECT_EQ((***result)->info().ord, 16);
 }
 
-TEST_F(ProviderTest, AResponderThatSaysNothingIsGivenUpInTime) {
+TEST_F(ProviderTest, ConnectTimesOutWithoutAReply) {
   tcp::acceptor silent = ListenByHand();
   ConnectOptions options;
   options.time_limit = std::chrono::milliseconds(30);
@@ -166,7 +167,7 @@ TEST_F(ProviderTest, AResponderThatSaysNothingIsGivenUpInTime) {
   EXPECT_EQ(result.error().kind, ConnectError::Kind::kTimedOut);
 }
 
-TEST_F(ProviderTest, AResponderMayAnswerLaterThanTcpMayTakeToConnect) {
+TEST_F(ProviderTest, ReplyMayTakeLongerThanConnectTimeout) {
   Options options;
   options.connect_timeout = std::chrono::seconds(1);
   Use(options);
@@ -182,13 +183,13 @@ TEST_F(ProviderTest, AResponderMayAnswerLaterThanTcpMayTakeToConnect) {
   EXPECT_TRUE(**result) << (**result).error().detail;
 }
 
-TEST_F(ProviderTest, AReplyThatWillNotDoIsAnsweredByATerminate) {
+TEST_F(ProviderTest, AnswersAnUnacceptableReplyWithATerminate) {
   tcp::acceptor acceptor = ListenByHand();
   auto result = StartConnect(acceptor.local_endpoint());
   tcp::socket peer = acceptor.accept();
   const MpaFrame request = ReadRequest(peer);
   MpaFrame reply = AcceptRequest({}, request, {}).reply;
-  reply.enhanced->ord = 17;  // more than we serve
+  reply.enhanced->ord = 17;  // more than the IRD of the request
   Write(peer, reply.Serialize());
   ASSERT_TRUE(RunUntil([&] { return result->has_value(); }));
   ASSERT_FALSE(**result);
@@ -199,7 +200,7 @@ TEST_F(ProviderTest, AReplyThatWillNotDoIsAnsweredByATerminate) {
 }
 
 // RFC 6581 §9.1
-TEST_F(ProviderTest, ARejectionSaysWhatDepthsThePeerWanted) {
+TEST_F(ProviderTest, RejectionReportsTheDepthsOfThePeer) {
   ConnectOptions options;
   options.ird = 3, options.ord = 4;
   auto result = StartConnect(listener_->local(), options);
@@ -212,8 +213,8 @@ TEST_F(ProviderTest, ARejectionSaysWhatDepthsThePeerWanted) {
   EXPECT_EQ((**result).error().peer_depths, (ReadDepths{.ird = 16, .ord = 16}));
 }
 
-// RFC 5044 §7.1.2 rules 5 and 8: our own request comes back, the peer takes itself for the initiator.
-TEST_F(ProviderTest, AMalformedReplyIsClosed) {
+// RFC 5044 §7.1.2 rules 5 and 8: the peer sends a request instead of a reply, as another initiator does.
+TEST_F(ProviderTest, ClosesAfterAMalformedReply) {
   Options options;
   options.fall_back_to_revision_1 = false;
   Use(options);
@@ -227,7 +228,7 @@ TEST_F(ProviderTest, AMalformedReplyIsClosed) {
   EXPECT_TRUE(Closes(peer));
 }
 
-TEST_F(ProviderTest, APeerWaitsForADescriptorAndIsServedThen) {
+TEST_F(ProviderTest, ServesAPeerOnceADescriptorIsFree) {
   int told = 0;
   Options options;
   options.shortage = std::make_shared<DescriptorShortage>([&] { ++told; });
@@ -236,21 +237,21 @@ TEST_F(ProviderTest, APeerWaitsForADescriptorAndIsServedThen) {
   {
     const NoFreeDescriptors few(8);
     peer.connect(listener_->local());
-    EXPECT_TRUE(RunUntil([&] { return told >= 2; })) << "the last ones are for others";
-    EXPECT_LT(told, 10) << "it is tried in pauses";
+    EXPECT_TRUE(RunUntil([&] { return told >= 2; })) << "the last descriptors are for other uses";
+    EXPECT_LT(told, 10) << "the listener pauses before it tries again";
   }
   EXPECT_TRUE(AcceptFrom(peer, MakeRequest({}, {})));
 }
 
-TEST_F(ProviderTest, ASilentPeerGivesItsDescriptorUpWhereTheyAreShort) {
+TEST_F(ProviderTest, DropsASilentPeerIfDescriptorsAreShort) {
   Options options;
   options.request_timeout = std::chrono::hours(1);
   Use(options);
   tcp::socket silent = DialFrom(asio::ip::make_address("127.0.0.2"));
   tcp::socket other = Dial();
-  const auto endpoint = AcceptFrom(other, MakeRequest({}, {}));  // so the silent one was accepted, too
+  const auto endpoint = AcceptFrom(other, MakeRequest({}, {}));  // therefore the silent peer was accepted too
   tcp::socket peer(loop_.context(), tcp::v4());
-  // The numbers below the limit are in use, so that the silent one's is among the lowest.
+  // Uses the numbers below the limit, so that the descriptor of the silent peer is among the lowest.
   std::vector<std::unique_ptr<FileDescriptor>> others;
   for (int i = 0; i < 100; ++i) others.push_back(std::make_unique<FileDescriptor>(::dup(0)));
   const NoFreeDescriptors few(8);

@@ -1,4 +1,4 @@
-// For tests of the iWARP provider and its sockets: the peer is the test, on an ordinary TCP socket.
+// The fixture for tests of the iWARP provider and its sockets. The test plays the peer on an ordinary TCP socket.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class ProviderTest : public testing::Test {
     result->emplace(std::move(value));
   }
 
-  // A peer by hand, on a blocking socket.
+  // Connects a blocking socket for a peer that the test plays.
   tcp::socket Dial() {
     tcp::socket socket(loop_.context());
     socket.connect(listener_->local());
@@ -67,7 +67,7 @@ class ProviderTest : public testing::Test {
     return socket;
   }
   void Write(tcp::socket& socket, ConstBytes bytes) { asio::write(socket, asio::buffer(bytes.data(), bytes.size())); }
-  // What has come within a moment.
+  // Reads `size` octets, or fewer if the peer closes or does not send them.
   Octets Read(tcp::socket& socket, size_t size) {
     Octets bytes(size);
     size_t have = 0;
@@ -95,14 +95,14 @@ class ProviderTest : public testing::Test {
 
   // A listening socket for a responder that the test plays.
   tcp::acceptor ListenByHand() { return {loop_.context(), Address(asio::ip::address_v4::loopback(), 0)}; }
-  // Starts to connect. The result is there when the connection is made or has failed.
+  // Starts to connect. The result is set when the connection is made or has failed.
   std::shared_ptr<std::optional<ConnectResult>> StartConnect(Address peer, ConnectOptions options = {}) {
     auto result = std::make_shared<std::optional<ConnectResult>>();
     Spawn(Store(provider_->Connect(std::move(peer), std::move(options)), result));
     return result;
   }
 
-  // Accepts a hand-made request, and starts the endpoint.
+  // Sends `request` on `socket`, accepts it with the listener, and starts the endpoint.
   std::unique_ptr<Endpoint> AcceptFrom(tcp::socket& socket, const MpaFrame& request) {
     Write(socket, request.Serialize());
     auto incoming = Await(listener_->Next());
@@ -117,7 +117,7 @@ class ProviderTest : public testing::Test {
     some.resize(endpoint.Poll(some));
     return some;
   }
-  // Until the endpoint has told its end.
+  // Polls until the completion kDisconnected.
   std::vector<rdma::Completion> PollToTheEnd(Endpoint& endpoint) {
     std::vector<rdma::Completion> all;
     RunUntil([&] {

@@ -1,6 +1,6 @@
 // The RDMA Reads of one RDMAP Stream that are not complete yet, in both directions. A Read concerns both halves of the
-// stream: one sends the Read Request and the other places the response. These queues are all that Inbound and Outbound
-// share, so that neither half needs to know the other.
+// stream: one sends the Read Request and the other places the response. Inbound and Outbound share only these queues,
+// so that neither half depends on the other.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct OutstandingRead {
 };
 
 struct RdmaReads {
-  // The peer's Read Requests in the order of their responses. Inbound checks and adds them, Outbound removes a request when
-  // the whole response is in segments.
+  // The peer's Read Requests in the order of their responses. Inbound checks and adds them, Outbound removes a request
+  // when the whole response is in segments.
   Fifo<ReadRequestHeader> requested;
-  // Reads of this side in the order of their requests. Outbound adds a Read when it sends the request, Inbound removes it when
-  // the response is complete.
+  // Reads of this side in the order of their requests. Outbound adds a Read when it sends the request, Inbound removes
+  // it when the response is complete.
   Fifo<OutstandingRead> outstanding;
 };
 

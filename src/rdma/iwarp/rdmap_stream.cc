@@ -19,7 +19,7 @@ class Region : public MemoryRegion {
   size_t length() const override { return length_; }
   bool valid() const override { return stags_->Find(stag_) != nullptr; }
 
-  // One per call of an RPC: recycled.
+  // The memory of regions is recycled, because each RPC registers some.
   static void* operator new(size_t size) { return FrameAllocator::Allocate(size); }
   static void operator delete(void* region, size_t size) noexcept { FrameAllocator::Free(region, size); }
 
@@ -41,7 +41,7 @@ Opcode SendOpcode(bool solicited, bool invalidates) {
   return solicited ? Opcode::kSendSolicited : Opcode::kSend;
 }
 
-// A message of no octets that the stream itself posts. It has no completion.
+// Makes a message of no octets that the stream itself posts. It has no completion.
 WorkRequest InternalRequest(Operation operation) {
   WorkRequest request;
   request.operation = operation;
@@ -77,7 +77,7 @@ RdmapStream::~RdmapStream() {
   stags_->InvalidateAll();
 }
 
-// RFC 6581 §9.2: the initiator's first message, of length zero.
+// RFC 6581 §9.2: the readiness indication is the first message of the initiator and has no payload.
 void RdmapStream::SendRtr(Rtr kind) {
   switch (kind) {
     case Rtr::kSend:
@@ -161,7 +161,7 @@ void RdmapStream::CheckInput() {
   if (state_ == State::kLost) return;
   if (inbound_.failure()) {
     const TerminateMessage message = *inbound_.failure();
-    // The receive that the Send did not fit is the one to blame.
+    // The Send was longer than the oldest receive, which therefore completes with kLocalError.
     if (message.code == terminate::kTooLong && !inbound_.receives().empty() && message.ddp_header_size > 0 &&
         UntaggedHeader::Parse(message.ddp_header.data()).queue == kSendQueue) {
       completions_.Add(ReceiveCompletion(inbound_.receives().pop_front(), Status::kLocalError));
@@ -267,17 +267,17 @@ RdmapStream::Ending RdmapStream::ending() const {
   return Ending::kNone;
 }
 
-// Whether what Disconnect() waits for is done: everything is sent, our Reads are answered and the peer's too.
+// Ends the draining of Disconnect() when all requests are sent and the Reads of both sides are answered.
 void RdmapStream::CheckDrained() {
   if (state_ != State::kDraining) return;
-  // A responder that was never spoken to may not speak; what it has posted is flushed.
+  // A responder that has received no FPDU must not send; its posted requests are flushed.
   if (!outbound_.allowed() || (outbound_.idle() && reads_.outstanding.empty())) state_ = State::kHalfClosed;
 }
 
 void RdmapStream::Fail(const TerminateMessage& message, DisconnectReason reason, std::string detail) {
   if (state_ == State::kHalfClosed) return Lose(DisconnectReason::kLocal, std::move(detail), Ending::kReset);
-  // RFC 5040 §5.4: the Terminate is the last thing sent. §6.2.1: then close in order, so that it arrives. A responder that
-  // has had no valid FPDU may not send one (RFC 5044 §7.1.2 rule 4).
+  // RFC 5040 §5.4: the Terminate is the last message. §6.2.1: then this side closes in order, so that the Terminate
+  // arrives. A responder that has received no valid FPDU must not send (RFC 5044 §7.1.2 rule 4).
   const bool spoken_to = outbound_.allowed() || reader_.fpdus() > 0;
   const bool can_send = outbound_.writer().Cut() && spoken_to;
   if (can_send) outbound_.AddTerminate(message);

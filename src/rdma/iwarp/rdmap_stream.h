@@ -1,5 +1,6 @@
-// One iWARP connection in full operation: everything but the socket. Octets come in and go out by calls, so that it runs
-// the same over TCP, in a test that cuts the stream anywhere, and under a fuzzer.
+// RdmapStream is one end of an RDMAP Stream (RFC 5040 §2): an iWARP connection after MPA negotiation, without its
+// socket. It turns the requests of the owner into octets for the peer, and octets of the peer into completions. It does
+// no I/O, so that it runs the same over TCP, in tests and in a fuzzer.
 #pragma once
 
 #include <memory>
@@ -29,11 +30,11 @@ class RdmapStream {
   static constexpr uint32_t kMaxMessage = 4 << 20;
   static constexpr uint32_t kMaxTransfer = 1 << 30;
 
-  // `pool` must outlive it.
+  // `pool` must outlive the stream.
   RdmapStream(Options options, BufferPool& pool, Entropy entropy);
   ~RdmapStream();
 
-  // As endpoint.h says.
+  // These functions have the semantics of Endpoint.
   void PostReceive(Context context, BufferRef buffer);
   void PostSend(SendRequest request);
   void PostWrite(WriteRequest request);
@@ -41,48 +42,49 @@ class RdmapStream {
   std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access);
   void PostInvalidate(Context context, MemoryRegion& region);
   void Disconnect();
-  // Ends the connection without telling anybody here: the memory of requests and regions is not used any more.
+  // Ends the connection without completions. Afterwards the stream does not use the memory of requests and regions.
   void Abandon();
-  // Ends it with a Terminate that says so: what was agreed on will not do.
+  // Ends the connection with a Terminate of this code, because the agreement is not acceptable.
   void Refuse(TerminateCode code);
   CompletionQueue& completions() { return completions_; }
   size_t Poll(std::span<Completion> out) { return completions_.Poll(out); }
   bool has_completions() const { return !completions_.empty(); }
 
-  // Octets in: where the next ones should go, and how many came. `staging` as for FpduReader.
+  // Incoming octets, as in FpduReader: the memory for the next octets, and the handling of received ones.
   FpduReader::Places Wants(Bytes staging) { return reader_.Wants(staging); }
   void HandleReceived(size_t size, ConstBytes staging);
-  void HandleEndOfStream();               // the peer's half is closed
-  void HandleBroken(std::string detail);  // the TCP connection is gone
-  void HandleFault(std::string detail);   // our own system lets us down
-  // The shell has waited long enough for the peer's half to be closed.
+  void HandleEndOfStream();               // the peer has closed its half
+  void HandleBroken(std::string detail);  // the TCP connection is lost
+  void HandleFault(std::string detail);   // an error of the system on this side
+  // Handles the expiry of the time that the peer has to close its half.
   void HandleCloseTimeout();
 
-  // Octets out.
+  // Outgoing octets, as in FpduWriter.
   FpduWriter::Part NextToSend();
   void HandleSent(size_t size);
   void ReplaceFile(BufferRef buffer) { outbound_.writer().ReplaceFile(std::move(buffer)); }
 
-  // What the shell is to do with the socket, once nothing is left to be sent.
+  // The action of the driver on its socket when no octets are left to send.
   enum class Ending : uint8_t {
     kNone,
-    kShutdown,  // close our half, then read (and hand in) what comes until the peer's half is closed too
+    kShutdown,  // close this half; then read and hand in octets until the peer closes its half
     kClose,
     kReset,  // at once
   };
   Ending ending() const;
   bool lost() const { return state_ == State::kLost; }
-  // Disconnect() was called, and there is still something to be sent.
+  // True if Disconnect() was called and requests are left to send.
   bool draining() const { return state_ == State::kDraining; }
-  // To be called at regular intervals: for how many of them in a row the peer has owed us something (see
-  // Options::stall_limit) without getting on with it.
+  // The driver calls this at regular intervals. Returns the number of intervals in a row in which the peer has made no
+  // progress although this side waits for it (see Options::stall_limit).
   int StalledIntervals();
-  // Ends it, since it stalled for too long.
+  // Ends the connection because the peer has stalled for too long.
   void HandleStall();
 
-  // As initiator we have heard nothing yet. The peer may be waiting: one that may not speak before it is spoken to (RFC 5044
-  // §7.1.2 rule 4), or Linux's siw, which as responder may leave an FPDU that comes within microseconds of its MPA reply
-  // unread until more octets come. Nudge() says something that means nothing: a zero-length RDMA Write.
+  // True if this side is the initiator and has received no FPDU. The peer may wait for octets: a responder must not
+  // send before it has received an FPDU (RFC 5044 §7.1.2 rule 4), and the responder of Linux (siw) may leave an FPDU
+  // unread that arrives within microseconds of its MPA reply, until more octets arrive. Nudge() sends a message without
+  // effect, a zero-length RDMA Write.
   bool unanswered() const { return options_.initiator && state_ != State::kLost && reader_.fpdus() == 0; }
   void Nudge();
 
@@ -90,7 +92,8 @@ class RdmapStream {
   uint64_t sent() { return outbound_.writer().sent(); }
 
  private:
-  // kOpen -> kDraining (Disconnect) -> kHalfClosed (all is sent) -> kLost, and from each to kLost.
+  // kOpen -> kDraining (Disconnect) -> kHalfClosed (all requests are sent) -> kLost. Each state can also change to
+  // kLost.
   enum class State : uint8_t { kOpen, kDraining, kHalfClosed, kLost };
 
   void SendRtr(Rtr kind);
@@ -104,7 +107,7 @@ class RdmapStream {
   void FlushAll();
 
   const Options options_;
-  std::shared_ptr<StagTable> stags_;  // shared with the regions, which may live longer
+  std::shared_ptr<StagTable> stags_;  // shared with the regions, which may outlive the stream
   CompletionQueue completions_;
   RdmaReads reads_;
   Inbound inbound_;
@@ -112,13 +115,13 @@ class RdmapStream {
   Outbound outbound_;
   State state_ = State::kOpen;
   Ending ending_ = Ending::kNone;
-  // For StalledIntervals(): how far the peer had got, and since when no further.
+  // For StalledIntervals(): the last progress of the peer, and the number of intervals without progress since.
   struct Progress {
     uint64_t seen = 0;
     int stalled = 0;
   };
   Progress sending_, taking_, answering_;
-  // What the peer's Terminate was about, for the status of the request concerned.
+  // The Terminate of the peer. FlushAll() gives the request that it names the status kRemoteAccess.
   const TerminateMessage* blame_ = nullptr;
 };
 

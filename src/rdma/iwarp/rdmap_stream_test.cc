@@ -18,8 +18,8 @@ struct Agreed {
   std::optional<Rtr> rtr = {};
 };
 
-// Two connections and the stream between them.
-class PairTest : public testing::Test {
+// Two connected streams: the test moves the octets between them.
+class RdmapStreamTest : public testing::Test {
  protected:
   void Connect(const Agreed& agreed = {}) {
     RdmapStream::Options client, server;
@@ -42,7 +42,7 @@ class PairTest : public testing::Test {
     client_ = std::make_unique<RdmapStream>(client, pool_, TestEntropy(1));
     server_ = std::make_unique<RdmapStream>(server, pool_, TestEntropy(2));
   }
-  // Lets both talk until neither has anything to say. Returns how many octets went to the server.
+  // Moves octets in both directions until no octets are left to send. Returns the number of octets to the server.
   size_t Run(const std::function<size_t(size_t)>& step = [](size_t left) { return left; }) {
     size_t to_server = 0;
     for (;;) {
@@ -54,7 +54,7 @@ class PairTest : public testing::Test {
       if (up.empty() && down.empty()) return to_server;
     }
   }
-  // The server may not speak first.
+  // Sends the first message of the client, before which the server must not send.
   void Greet() {
     server_->PostReceive(900, pool_.Allocate(512));
     client_->PostSend({900, GatherOf(AsBytes("hello")), false, {}});
@@ -67,13 +67,13 @@ class PairTest : public testing::Test {
   std::unique_ptr<RdmapStream> client_, server_;
 };
 
-TEST_F(PairTest, TheFirstSendIsAsLinuxSendsIt) {
+TEST_F(RdmapStreamTest, SendsTheSameOctetsAsLinux) {
   Connect();
   client_->PostSend({1, GatherOf(AsBytes("abcd")), false, {}});
   EXPECT_EQ(TakeOutput(*client_), FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
 }
 
-TEST_F(PairTest, EveryKindOfSendArrives) {
+TEST_F(RdmapStreamTest, DeliversEveryKindOfSend) {
   Connect();
   Octets memory(10);
   for (Context context = 1; context <= 4; ++context) server_->PostReceive(context, pool_.Allocate(512));
@@ -97,21 +97,21 @@ TEST_F(PairTest, EveryKindOfSendArrives) {
   EXPECT_EQ(PollAll(*client_).size(), 4u);
 }
 
-class FramingTest : public PairTest, public testing::WithParamInterface<std::tuple<bool, int, size_t>> {
+class FramingTest : public RdmapStreamTest, public testing::WithParamInterface<std::tuple<bool, int, size_t>> {
  protected:
   void Connect() {
     auto [crc, markers, max_ulpdu] = GetParam();
-    PairTest::Connect({.crc = crc,
-                       .markers_to_server = (markers & 1) != 0,
-                       .markers_to_client = (markers & 2) != 0,
-                       .max_ulpdu = max_ulpdu,
-                       .depth = 2,
-                       .rtr = {}});
+    RdmapStreamTest::Connect({.crc = crc,
+                              .markers_to_server = (markers & 1) != 0,
+                              .markers_to_client = (markers & 2) != 0,
+                              .max_ulpdu = max_ulpdu,
+                              .depth = 2,
+                              .rtr = {}});
   }
 };
 
-// Writes, Reads and Sends of many sizes in both directions give the same however the stream is cut.
-TEST_P(FramingTest, TheResultDoesNotDependOnHowTheStreamIsCut) {
+// Writes, Reads and Sends of many sizes have the same result for any cut of the stream.
+TEST_P(FramingTest, CutsOfTheStreamDoNotChangeTheResult) {
   std::mt19937 random(5);
   const std::function<size_t(size_t)> steps[] = {[](size_t left) { return left; }, [](size_t) { return 1; },
                                                  [&](size_t) { return random() % 100 + 1; },
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(All, FramingTest,
                          testing::Combine(testing::Bool(), testing::Values(0, 1, 2, 3),
                                           testing::Values(size_t{128}, size_t{1442}, kMaxUlpdu)));
 
-TEST_F(PairTest, LargePayloadsAreReceivedWhereTheyBelong) {
+TEST_F(RdmapStreamTest, ReceivesLargePayloadsDirectlyAtTheirDestination) {
   for (bool crc : {false, true}) {
     Connect({.crc = crc});
     const Octets data = Pattern(4 << 20);
@@ -158,7 +158,7 @@ TEST_F(PairTest, LargePayloadsAreReceivedWhereTheyBelong) {
     auto readable = server_->Register(target, Access::kRemoteRead);
     client_->PostWrite({1, GatherOf(data), writable->Segment(0, data.size())});
     client_->PostRead({2, sink, {}, readable->Segment(0, data.size())});
-    // As a socket would that holds some 200 KiB.
+    // The step is that of a socket whose buffer holds 200 KiB.
     Run([](size_t) { return 200 << 10; });
     EXPECT_EQ(sink, data);
     EXPECT_GT(server_->reader().octets_direct(), data.size() * 95 / 100);
@@ -166,7 +166,7 @@ TEST_F(PairTest, LargePayloadsAreReceivedWhereTheyBelong) {
   }
 }
 
-TEST_F(PairTest, AWriteAndTheSendAfterItLeaveInOneCall) {
+TEST_F(RdmapStreamTest, WriteAndFollowingSendLeaveInOneCall) {
   Connect();
   client_->PostWrite({1, GatherOf(Octets(0)), {Stag(1), 0, 0}});
   client_->PostSend({2, GatherOf(AsBytes("done")), false, {}});
@@ -177,7 +177,7 @@ TEST_F(PairTest, AWriteAndTheSendAfterItLeaveInOneCall) {
   EXPECT_EQ(PollAll(*client_).size(), 2u);
 }
 
-TEST_F(PairTest, ASendCompletesWhenItsLastOctetIsWithTheSystem) {
+TEST_F(RdmapStreamTest, SendCompletesWhenItsLastOctetIsSent) {
   Connect();
   const Octets data(100);
   client_->PostSend({1, GatherOf(data), false, {}});
@@ -190,8 +190,8 @@ TEST_F(PairTest, ASendCompletesWhenItsLastOctetIsWithTheSystem) {
   EXPECT_TRUE(client_->has_completions());
 }
 
-// RFC 5044 §3, although the length field could say more.
-TEST_F(PairTest, NoUlpduIsLongerThan64768Octets) {
+// RFC 5044 §3 has this limit, although the length field allows more.
+TEST_F(RdmapStreamTest, UlpdusHaveAtMost64768Octets) {
   Connect();
   const Octets data(66000);
   for (size_t size : {64750, 64751, 65517, 66000}) {
@@ -207,7 +207,7 @@ TEST_F(PairTest, NoUlpduIsLongerThan64768Octets) {
   }
 }
 
-TEST_F(PairTest, NoMoreReadsAreUnderWayThanAgreed) {
+TEST_F(RdmapStreamTest, OutstandingReadsNeverExceedOrd) {
   Connect();
   Octets memory = Pattern(10), sink(10);
   auto region = server_->Register(memory, Access::kRemoteRead);
@@ -215,11 +215,11 @@ TEST_F(PairTest, NoMoreReadsAreUnderWayThanAgreed) {
   client_->PostSend({6, {}, false, {}});
   constexpr size_t kRequest = 2 + UntaggedHeader::kSize + ReadRequestHeader::kSize + kCrcSize;
   EXPECT_EQ(TakeOutput(*client_).size(), 2 * kRequest);
-  // Lost on the way; what follows never leaves before a Read has been answered.
+  // The peer does not get them. Later requests must not leave before a Read is answered.
   EXPECT_TRUE(TakeOutput(*client_).empty());
 }
 
-TEST_F(PairTest, AResponderDoesNotSpeakFirst) {
+TEST_F(RdmapStreamTest, ResponderDoesNotSendFirst) {
   Connect();
   client_->PostReceive(1, pool_.Allocate(512));
   server_->PostSend({1, GatherOf(AsBytes("hi")), false, {}});
@@ -227,13 +227,14 @@ TEST_F(PairTest, AResponderDoesNotSpeakFirst) {
   EXPECT_TRUE(client_->unanswered());
   client_->Nudge();
   EXPECT_EQ(Run(), 2 + TaggedHeader::kSize + kCrcSize);
-  EXPECT_EQ(PollAll(*client_).size(), 1u) << "the receive, and nothing about the nudge";
+  EXPECT_EQ(PollAll(*client_).size(), 1u) << "only the receive; the nudge has no completion";
   EXPECT_EQ(PollAll(*server_).size(), 1u);
   EXPECT_FALSE(client_->unanswered());
 }
 
-// RFC 5044 §7.1.2 rule 4 wants a valid FPDU: to one with a wrong check value there is nothing to say.
-TEST_F(PairTest, AResponderSaysNothingToAFirstFpduThatIsNotValid) {
+// RFC 5044 §7.1.2 rule 4 requires a valid FPDU before the responder sends. An FPDU with a wrong check value is not
+// valid.
+TEST_F(RdmapStreamTest, ResponderSendsNothingAfterAnInvalidFirstFpdu) {
   Connect({.crc = true});
   server_->PostReceive(1, pool_.Allocate(512));
   client_->PostSend({1, GatherOf(AsBytes("hi")), false, {}});
@@ -245,7 +246,7 @@ TEST_F(PairTest, AResponderSaysNothingToAFirstFpduThatIsNotValid) {
   EXPECT_TRUE(TakeOutput(*server_).empty());
 }
 
-TEST_F(PairTest, ReadinessIsShownInEachWayAndIsMeantForNobody) {
+TEST_F(RdmapStreamTest, ReadinessIndicationsHaveNoCompletion) {
   for (Rtr rtr : {Rtr::kSend, Rtr::kWrite, Rtr::kRead}) {
     Connect({.rtr = rtr});
     server_->PostReceive(1, pool_.Allocate(512));
@@ -262,7 +263,7 @@ TEST_F(PairTest, ReadinessIsShownInEachWayAndIsMeantForNobody) {
   }
 }
 
-TEST_F(PairTest, WhatComesForARegionThatGoesMeanwhileIsNotPlaced) {
+TEST_F(RdmapStreamTest, DropsPayloadForARegionInvalidatedDuringTheMessage) {
   for (bool crc : {false, true}) {
     Connect({.crc = crc});
     const Octets data = Pattern(60000);
@@ -283,7 +284,7 @@ TEST_F(PairTest, WhatComesForARegionThatGoesMeanwhileIsNotPlaced) {
   }
 }
 
-TEST_F(PairTest, ARegionThatGoesWhileItIsReadEndsTheConnection) {
+TEST_F(RdmapStreamTest, InvalidatingARegionDuringAReadEndsTheConnection) {
   Connect();
   Greet();
   Octets memory = Pattern(3 << 20), sink(3 << 20);
@@ -295,20 +296,20 @@ TEST_F(PairTest, ARegionThatGoesWhileItIsReadEndsTheConnection) {
   Drain(server_->NextToSend(), 100000, some);
   server_->HandleSent(some.size());
   server_->PostInvalidate(2, *region);
-  memory.assign(memory.size(), std::byte{0xee});  // somebody else's now
+  memory.assign(memory.size(), std::byte{0xee});  // the owner reuses the memory
   Octets rest = TakeOutput(*server_);
   some.insert(some.end(), rest.begin(), rest.end());
   Feed(*client_, some);
   EXPECT_EQ(std::count(sink.begin(), sink.end(), std::byte{0xee}),
             std::count(before.begin(), before.begin() + 18 * 61440, std::byte{0xee}))
-      << "nothing of the new contents has left";
+      << "no octet of the new contents may leave";
   auto done = PollAll(*client_);
   ASSERT_EQ(done.size(), 2u);
   EXPECT_EQ(done[0].status, Status::kRemoteAccess);
   EXPECT_EQ(done[1].reason, DisconnectReason::kPeerTerminated);
 }
 
-TEST_F(PairTest, DisconnectFirstDoesWhatWasPosted) {
+TEST_F(RdmapStreamTest, DisconnectSendsPostedRequestsFirst) {
   Connect();
   Octets memory = Pattern(100), sink(100);
   auto region = server_->Register(memory, Access::kRemoteRead);
@@ -333,7 +334,7 @@ TEST_F(PairTest, DisconnectFirstDoesWhatWasPosted) {
   EXPECT_EQ(done.back().reason, DisconnectReason::kLocal);
 }
 
-TEST_F(PairTest, AStreamThatEndsInsideAFrameWasNotClosedInOrder) {
+TEST_F(RdmapStreamTest, EndOfStreamInsideAFrameIsAReset) {
   Connect();
   client_->PostSend({1, GatherOf(AsBytes("abc")), false, {}});
   const Octets out = TakeOutput(*client_);
@@ -350,7 +351,7 @@ TEST_F(PairTest, AStreamThatEndsInsideAFrameWasNotClosedInOrder) {
   }
 }
 
-TEST_F(PairTest, EverythingPostedCompletesWhenTheConnectionBreaks) {
+TEST_F(RdmapStreamTest, BrokenConnectionCompletesAllRequests) {
   Connect();
   Octets sink(10);
   for (Context context = 1; context <= 4; ++context) client_->PostRead({context, sink, {}, {Stag(1), 10, 0}});
@@ -370,7 +371,7 @@ TEST_F(PairTest, EverythingPostedCompletesWhenTheConnectionBreaks) {
   EXPECT_TRUE(TakeOutput(*client_).empty());
 }
 
-TEST_F(PairTest, WhatCannotBeDoneFailsHereAndEndsTheConnection) {
+TEST_F(RdmapStreamTest, ImpossibleRequestEndsTheConnection) {
   auto expect_fault = [&](auto post) {
     Connect();
     post();
@@ -390,7 +391,7 @@ TEST_F(PairTest, WhatCannotBeDoneFailsHereAndEndsTheConnection) {
   expect_fault([&] { client_->PostRead({1, sink, {}, {Stag(1), 99, 0}}); });
 }
 
-TEST_F(PairTest, ARefusedAgreementIsSaidToThePeer) {
+TEST_F(RdmapStreamTest, RefuseTellsThePeerTheReason) {
   Connect();
   client_->Refuse(terminate::kInsufficientIrd);
   Run();

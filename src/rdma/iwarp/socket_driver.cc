@@ -15,16 +15,17 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// One connection's share of a turn.
+// The share of one connection in a turn.
 constexpr int kReceivesPerTurn = 32;
 constexpr size_t kOctetsSentPerTurn = 8 << 20;
-// What may lie in the socket unsent. Enough for TCP to go on with while we are waited for; no more than the processor's
-// cache keeps, with what is to follow, from our copy to the kernel's and on to the adapter's, or a local peer's.
+// The maximum of unsent octets in the socket. TCP needs enough octets to continue until the next turn. With more
+// octets, the processor's cache would lose them between the copy here, the copy in the kernel and the one of the
+// adapter or local peer.
 constexpr int kMaxUnsent = 768 << 10;
 constexpr unsigned kMaxNudges = 3;
-// The stall limit is counted in so many intervals.
+// The number of intervals in the stall limit.
 constexpr int kIntervalsPerLimit = 4;
-// A peer that keeps taking octets is given the time to drain this often.
+// The number of times that a peer that still receives octets gets more time to drain.
 constexpr unsigned kMaxDrainExtensions = 4;
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -49,7 +50,7 @@ SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Optio
       options_(options),
       stream_(stream, loop.buffers(), std::move(entropy)),
       staging_(std::move(staging)) {
-  // An optimization: where it cannot be had, the socket's buffer is the limit.
+  // This is an optimization. If it fails, the size of the socket's buffer is the limit.
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMaxUnsent, sizeof kMaxUnsent);
 }
 
@@ -59,7 +60,7 @@ void SocketDriver::Begin() {
   });
   if (stream_.unanswered()) SetTimer(SocketTimer::kNudge, options_.nudge_after);
   SetTimer(SocketTimer::kStall, options_.stall_limit / kIntervalsPerLimit);
-  Touch();  // there may be a readiness indication to be sent
+  Touch();  // the stream may have a readiness indication to send
 }
 
 void SocketDriver::Start(std::function<void()> on_completions) {
@@ -136,7 +137,6 @@ void SocketDriver::Send() {
   }
 }
 
-// The file has become shorter, cannot be sent from where it is, or cannot be read.
 void SocketDriver::ReplaceFile(const FpduWriter::Part& part) {
   BufferRef buffer = loop_.buffers().Allocate(part.size);
   if (const auto read = ReadRange(*part.file, part.file_offset, buffer->bytes().first(part.size)); !read) {
@@ -145,7 +145,7 @@ void SocketDriver::ReplaceFile(const FpduWriter::Part& part) {
   stream_.ReplaceFile(std::move(buffer));
 }
 
-// The peer may have said why before it went: what it has sent comes first.
+// The peer may have sent a Terminate before it closed, so that received octets are handled first.
 void SocketDriver::HandleSendError(int error) {
   if (stream_.completions().started()) Receive(EndOfStream::kIgnore);
   if (!stream_.lost() || stream_.ending() == RdmapStream::Ending::kShutdown) {

@@ -1,4 +1,4 @@
-// Between a RdmapStream and its TCP socket, on a loop.
+// SocketDriver moves octets between an RdmapStream and its TCP socket, on a loop, and keeps the timers of the stream.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -14,26 +14,28 @@
 
 namespace penstock::rdma::iwarp {
 
-// Where octets pass through on their way in; shared by all connections of a loop, since nothing stays in it.
+// The memory for received octets without a known destination. All connections of a loop share it, because no octets
+// stay in it.
 using StagingArea = std::vector<std::byte>;
 constexpr size_t kStagingSize = 64 << 10;
 
-// Asio says when the socket is ready; recvmsg, sendmsg and sendfile do the rest. Everything happens in turns of the loop:
-// what was posted during a turn is sent at its end.
+// Asio reports when the socket is ready; recvmsg, sendmsg and sendfile move the octets. The driver works in turns of
+// the loop: the requests that are posted during a turn are sent at its end.
 //
-// Lives until the socket is closed: after Abandon(), in the background, as long as it takes to close in order.
+// The driver lives until the socket is closed. After Abandon() it lives in the background until it has closed in order.
 class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
  public:
   SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Options& options, RdmapStream::Options stream,
                Entropy entropy, std::shared_ptr<StagingArea> staging);
 
-  // Once, before anything else.
+  // Starts the timers. The owner calls this once, before any other function except stream().
   void Begin();
   RdmapStream& stream() { return stream_; }
   void Start(std::function<void()> on_completions);
-  // Something was posted: it is sent at the end of this turn, or in the next.
+  // The owner has posted a request: schedules a turn to send it, unless a turn runs at this moment.
   void Touch();
   size_t Poll(std::span<Completion> out) { return stream_.Poll(out); }
+  // The owner has destroyed its endpoint.
   void Abandon();
 
  private:
@@ -42,8 +44,11 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   enum class EndOfStream : uint8_t { kHandle, kIgnore };
   void Receive(EndOfStream end_of_stream);
   void Send();
+  // Replaces the octets of a file by a copy: the file was truncated, sendfile does not support it, or it cannot be
+  // read.
   void ReplaceFile(const FpduWriter::Part& part);
   void HandleSendError(int error);
+  // Performs the ending of the stream on the socket, or waits for more octets.
   void Settle();
   void ArmRead();
   void ArmWrite();
@@ -65,8 +70,8 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   bool turn_posted_ = false;
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
-  bool more_to_send_ = false;  // the turn has sent its share; the next goes on
-  bool shut_ = false;          // our half of the connection is closed
+  bool more_to_send_ = false;  // this turn has sent its share; the next one continues
+  bool shut_ = false;          // this half of the connection is closed
   bool closed_ = false;
   SocketTimers timers_;
   std::unique_ptr<Timer> loop_timer_;  // expires at the next timeout of timers_

@@ -1,4 +1,5 @@
-// Connections over sockets with peers that the test plays on plain TCP sockets: what is sent, and how a connection ends.
+// Tests of established connections: nudges, files, stalled peers and the end of a connection. The test plays the peer
+// on a plain TCP socket.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,8 +10,8 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-// The siw race: the peer has our first FPDU and does nothing about it until more octets come.
-TEST_F(ProviderTest, APeerThatDoesNotAnswerIsNudged) {
+// Like siw, the peer has the first FPDU and does not read it until more octets arrive.
+TEST_F(ProviderTest, NudgesAPeerThatDoesNotAnswer) {
   Options options;
   options.crc = false;
   options.nudge_after = std::chrono::milliseconds(5);
@@ -25,13 +26,13 @@ TEST_F(ProviderTest, APeerThatDoesNotAnswerIsNudged) {
   endpoint->Start([] {});
   endpoint->PostSend({1, GatherOf(AsBytes("abcd")), false, {}});
   EXPECT_EQ(Read(peer, 28), FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
-  // Three times, and no more.
+  // The endpoint sends three nudges.
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Read(peer, 20), FromHex("000e c1 40 00000000 0000000000000000 00000000"));
   TurnFor(loop_, std::chrono::milliseconds(30));
-  EXPECT_EQ(Poll(*endpoint).size(), 1u) << "the Send; nothing about nudges";
+  EXPECT_EQ(Poll(*endpoint).size(), 1u) << "only the Send; nudges have no completion";
 }
 
-TEST_F(ProviderTest, AConnectionThatIsResetAtAnyOctetLosesNoCompletion) {
+TEST_F(ProviderTest, ResetAtAnyOctetLosesNoCompletion) {
   Forge forge(Framing{});
   Octets stream = forge.Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("abc"));
   for (size_t size = 0; size <= stream.size(); ++size) {
@@ -49,21 +50,21 @@ TEST_F(ProviderTest, AConnectionThatIsResetAtAnyOctetLosesNoCompletion) {
   }
 }
 
-TEST_F(ProviderTest, ARefusedPeerGetsTheTerminateAndThenTheEnd) {
+TEST_F(ProviderTest, SendsATerminateBeforeClosing) {
   tcp::socket peer = Dial();
   auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
   Forge forge(Framing{});
   Write(peer, forge.Segment(Tagged(Opcode::kWrite, Stag(1), 0), AsBytes("abc")));
   const auto done = PollToTheEnd(*endpoint);
   EXPECT_EQ(done.back().reason, DisconnectReason::kProtocolError);
-  endpoint.reset();  // the farewell goes on without it
+  endpoint.reset();  // the driver sends the Terminate without the endpoint
   const Octets terminate = Read(peer, 2 + 18 + 4 + 2 + 14 + 4);
   ASSERT_EQ(terminate.size(), 44u);
   EXPECT_EQ(TerminateMessage::Parse(ConstBytes(terminate).subspan(20, 20))->code, terminate::kInvalidStag);
   EXPECT_TRUE(Closes(peer));
 }
 
-TEST_F(ProviderTest, APeerThatNeverClosesItsHalfIsNotWaitedForLong) {
+TEST_F(ProviderTest, EndsSoonIfThePeerDoesNotCloseItsHalf) {
   Options options;
   options.close_timeout = std::chrono::milliseconds(20);
   Use(options);
@@ -73,7 +74,7 @@ TEST_F(ProviderTest, APeerThatNeverClosesItsHalfIsNotWaitedForLong) {
   EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kLocal);
 }
 
-TEST_F(ProviderTest, APeerThatLeavesSomethingHalfDoneIsNotWaitedForLong) {
+TEST_F(ProviderTest, EndsSoonIfThePeerStalls) {
   Options options;
   options.stall_limit = std::chrono::milliseconds(80);
   Use(options);
@@ -84,7 +85,7 @@ TEST_F(ProviderTest, APeerThatLeavesSomethingHalfDoneIsNotWaitedForLong) {
       {"one octet of a frame", ConstBytes(segment).first(1)},
       {"a header", ConstBytes(segment).first(20)},
       {"a frame without its check value", ConstBytes(segment).first(segment.size() - 4)},
-      {"a message without its end", half_message},
+      {"a message without its last segment", half_message},
   };
   for (const auto& [name, octets] : cases) {
     tcp::socket peer = Dial();
@@ -94,13 +95,13 @@ TEST_F(ProviderTest, APeerThatLeavesSomethingHalfDoneIsNotWaitedForLong) {
     EXPECT_EQ(PollToTheEnd(*endpoint).back().detail, "the peer stalled") << name;
   }
 
-  // A Read of ours that is never answered; and octets that are never taken.
+  // The peer never answers a Read, and never receives the octets of a Write.
   for (bool read : {true, false}) {
     tcp::socket peer = Dial();
     auto endpoint = AcceptFrom(peer, MakeRequest({.ird = 4, .ord = 4}, {}));
     Octets memory(read ? 64 : 64 << 20);
-    Write(peer,
-          Forge({.crc = true, .markers = false}).Segment(Tagged(Opcode::kWrite, Stag(0), 0)));  // we may speak now
+    Write(peer, Forge({.crc = true, .markers = false})
+                    .Segment(Tagged(Opcode::kWrite, Stag(0), 0)));  // after this FPDU the responder may send
     if (read) {
       endpoint->PostRead({.context = 2, .local = memory, .owner = {}, .remote = {Stag(1), 64, 0}});
     } else {
@@ -110,7 +111,7 @@ TEST_F(ProviderTest, APeerThatLeavesSomethingHalfDoneIsNotWaitedForLong) {
   }
 }
 
-TEST_F(ProviderTest, AnIdlePeerIsLeftAlone) {
+TEST_F(ProviderTest, KeepsAnIdlePeer) {
   Options options;
   options.stall_limit = std::chrono::milliseconds(20);
   Use(options);
@@ -120,7 +121,7 @@ TEST_F(ProviderTest, AnIdlePeerIsLeftAlone) {
   EXPECT_TRUE(Poll(*endpoint).empty());
 }
 
-TEST_F(ProviderTest, APeerThatTakesNothingDoesNotHoldUpTheEnd) {
+TEST_F(ProviderTest, DisconnectEndsSoonIfThePeerReceivesNothing) {
   Options options;
   options.close_timeout = std::chrono::milliseconds(20);
   Use(options);
@@ -135,7 +136,7 @@ TEST_F(ProviderTest, APeerThatTakesNothingDoesNotHoldUpTheEnd) {
 
 class FileTest : public ProviderTest, public testing::WithParamInterface<std::tuple<bool, bool>> {};
 
-TEST_P(FileTest, FilesAreSentWithZerosForWhatIsNotThere) {
+TEST_P(FileTest, PadsAShortFileWithZeros) {
   Options options;
   options.crc = std::get<0>(GetParam());
   options.markers = std::get<1>(GetParam());

@@ -1,4 +1,4 @@
-// The Endpoint over a TCP socket.
+// The Endpoint of software iWARP: it hands requests to the stream of its SocketDriver.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class SocketEndpoint : public Endpoint {
   void Start(std::function<void()> on_completions) override { driver_->Start(std::move(on_completions)); }
   void PostReceive(Context context, BufferRef buffer) override {
     stream().PostReceive(context, std::move(buffer));
-    if (stream().has_completions()) driver_->Touch();  // it was flushed
+    if (stream().has_completions()) driver_->Touch();  // the receive was flushed
   }
   void PostSend(SendRequest request) override {
     stream().PostSend(std::move(request));

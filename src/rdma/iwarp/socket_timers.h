@@ -1,5 +1,5 @@
-// The timers of one SocketDriver: an enum of timers, a deadline for each, and the earliest of them. The driver so needs one
-// timer of the loop for all.
+// The timers of one SocketDriver as a table of deadlines. The driver sets one timer of the loop to the earliest
+// deadline, instead of a timer for each purpose.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 namespace penstock::rdma::iwarp {
 
 enum class SocketTimer : uint8_t {
-  kNudge,  // the peer has sent no FPDU yet: send something that may wake it
-  kDrain,  // Disconnect() was called: the peer must receive what is left to be sent
-  kClose,  // this side has closed its half of the connection: the peer must close its half
+  kNudge,  // if the peer has sent no FPDU yet, send a nudge (RdmapStream::Nudge)
+  kDrain,  // time for the peer to receive the rest after Disconnect()
+  kClose,  // time for the peer to close its half after this side has closed its own
   kStall,  // check whether the peer makes progress
 };
 

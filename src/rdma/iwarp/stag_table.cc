@@ -14,7 +14,7 @@ const StagTable::Region& StagTable::Register(Bytes memory, Access access) {
     Region region{stag, !closed_, access, memory, draw >> 32 << 12};
     if (closed_) return nowhere_ = region;
     Slot& slot = slots_[stag.value() & mask_];
-    // Zero is what an unset field holds: a mistake of the peer's must not reach memory.
+    // Zero is never an STag: a peer that leaves the field unset must not access memory.
     if (slot.region.used || slot.retired == stag || stag == Stag(0)) continue;
     slot.region = region;
     ++used_;
@@ -25,7 +25,7 @@ const StagTable::Region& StagTable::Register(Bytes memory, Access access) {
 bool StagTable::Invalidate(Stag stag) {
   const Region* region = Find(stag);
   if (!region) return false;
-  // What the peer writes is in place at once; what it reads may wait to be sent.
+  // Only octets that the peer reads may still wait to be sent. Octets that it writes are placed at once.
   if (user_ && region->access == Access::kRemoteRead) user_->HandleInvalidated(stag);
   Slot& slot = slots_[stag.value() & mask_];
   slot.region = {};
@@ -44,7 +44,7 @@ void StagTable::Grow() {
   std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size() * 2));
   mask_ = static_cast<uint32_t>(slots_.size() - 1);
   for (Slot& slot : old) {
-    // Two that had different slots have different ones still.
+    // Regions in different slots of the old table have different slots in the new one.
     if (slot.region.used) slots_[slot.region.stag.value() & mask_].region = slot.region;
     slots_[slot.retired.value() & mask_].retired = slot.retired;
   }

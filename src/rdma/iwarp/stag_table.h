@@ -1,4 +1,4 @@
-// The memory of ours that one peer may reach, by steering tag.
+// The memory that the peer of one stream may access, by steering tag (STag).
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace penstock::rdma::iwarp {
 
-// 64 unpredictable bits. Drawn by the shell; tests bring their own.
+// Returns 64 unpredictable bits at each call. The provider draws them from the system; tests have generators of their
+// own.
 using Entropy = std::function<uint64_t()>;
 
-// STags are random (RFC 5042 §6.1.1: a peer must not be able to guess them), and each connection has a table of its own:
-// what another connection has registered is simply not there (RFC 5041 §8.2), and a peer that guesses cannot even learn
-// that it exists.
+// STags are random, so that a peer cannot guess them (RFC 5042 §6.1.1). Each connection has its own table: an STag of
+// another connection is unknown here (RFC 5041 §8.2), so that a peer that guesses cannot even learn that it exists.
 //
-// Open addressing without probing: an STag is drawn until its low bits name a free slot, so that look-up is one
-// comparison. A slot does not take the STag that it held before, so that none comes back soon.
+// The table uses open addressing without probing: STags are drawn until the low bits of one name a free slot, so that a
+// look-up is one comparison. A slot does not accept the STag that it held before, so that no STag is used again soon.
 class StagTable {
  public:
-  // Uses the memory of regions outside of Find(): told when one is about to go.
+  // A user of the memory of regions that does not call Find() before each use. The table notifies it before a region
+  // ends.
   class User {
    public:
     virtual ~User() = default;
@@ -35,17 +36,19 @@ class StagTable {
     bool used = false;
     Access access = Access::kRemoteRead;
     Bytes memory;
-    uint64_t offset = 0;  // of memory[0], for the peer
+    uint64_t offset = 0;  // by which the peer names memory[0]
   };
 
+  // The reference is valid until the next Register() or Invalidate().
   const Region& Register(Bytes memory, Access access);
-  // Null where it is not (or no longer) valid. Until the next Register() or Invalidate().
+  // Returns null if the STag is not valid. The pointer is valid until the next Register() or Invalidate().
   const Region* Find(Stag stag) const {
     const Slot& slot = slots_[stag.value() & mask_];
     return slot.region.used && slot.region.stag == stag ? &slot.region : nullptr;
   }
-  bool Invalidate(Stag stag);  // false where it was not valid
-  // And accepts no more: the connection is lost.
+  // Returns false if the STag was not valid.
+  bool Invalidate(Stag stag);
+  // Ends all regions after the loss of the connection. Regions that are registered later are never valid.
   void InvalidateAll();
   size_t size() const { return used_; }
 
@@ -62,7 +65,7 @@ class StagTable {
   uint32_t mask_;
   size_t used_ = 0;
   bool closed_ = false;
-  Region nowhere_;  // what Register() returns once closed
+  Region nowhere_;  // Register() returns it after InvalidateAll()
 };
 
 }  // namespace penstock::rdma::iwarp

@@ -9,7 +9,7 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
-TEST(StagTableTest, FindsWhatIsRegisteredUntilItIsInvalidated) {
+TEST(StagTableTest, FindsRegionsUntilTheyAreInvalidated) {
   StagTable table(TestEntropy());
   Octets memory(100);
   std::vector<Stag> stags;
@@ -27,8 +27,8 @@ TEST(StagTableTest, FindsWhatIsRegisteredUntilItIsInvalidated) {
   EXPECT_FALSE(table.Invalidate(stags[0]));
 }
 
-TEST(StagTableTest, AnStagDoesNotComeBackSoon) {
-  // An unfortunate draw: the same again.
+TEST(StagTableTest, DoesNotReuseAnInvalidatedStagSoon) {
+  // The random numbers give the same STag again.
   int draws = 0;
   StagTable table([&] { return ++draws <= 2 ? 0x12345671u : 0x77777771u; });
   Octets memory(1);
@@ -37,7 +37,7 @@ TEST(StagTableTest, AnStagDoesNotComeBackSoon) {
   EXPECT_NE(table.Register(memory, Access::kRemoteRead).stag, first);
 }
 
-TEST(StagTableTest, ZeroIsNoStag) {
+TEST(StagTableTest, NeverAssignsStagZero) {
   int draws = 0;
   StagTable table([&] { return ++draws == 1 ? 0u : 5u; });
   Octets memory(1);
@@ -45,7 +45,7 @@ TEST(StagTableTest, ZeroIsNoStag) {
   EXPECT_FALSE(table.Find(Stag(0)));
 }
 
-TEST(StagTableTest, OnceTheConnectionIsLostNothingIsValid) {
+TEST(StagTableTest, InvalidateAllEndsExistingAndLaterRegions) {
   StagTable table(TestEntropy());
   Octets memory(1);
   const Stag before = table.Register(memory, Access::kRemoteRead).stag;

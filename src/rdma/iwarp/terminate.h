@@ -1,4 +1,5 @@
-// The Terminate message: what went wrong, said to the peer as the last thing on a connection (RFC 5040 §4.8).
+// The Terminate message, by which a side reports an error to its peer as the last message of a connection (RFC 5040
+// §4.8).
 #pragma once
 
 #include <array>
@@ -13,20 +14,21 @@
 namespace penstock::rdma::iwarp {
 
 struct TerminateCode {
-  uint8_t layer = 0;  // of four bits, as type
+  uint8_t layer = 0;  // four bits, like `type`
   uint8_t type = 0;
   uint8_t code = 0;
 
   bool operator==(const TerminateCode&) const = default;
-  // "DDP tagged buffer: base or bounds violation"
+  // For example "DDP tagged buffer: base or bounds violation".
   std::string ToString() const;
-  // The peer's complaint is that we may not reach that memory of its.
+  // True if the sender of the Terminate refuses an access to its memory.
   bool is_remote_access() const { return (layer == 0 && type == 1) || (layer == 1 && type == 1); }
 };
 
 namespace terminate {
 
-// RDMAP (RFC 5040 §4.8, figure 9). Type 1, protection, is for Read Requests and invalidation; type 2, operation, for all.
+// RDMAP (RFC 5040 §4.8, figure 9). Type 1, protection, is for Read Requests and invalidation. Type 2, operation, is for
+// all messages.
 constexpr TerminateCode kLocalCatastrophic{0, 0, 0x00};
 constexpr TerminateCode kSourceInvalidStag{0, 1, 0x00};
 constexpr TerminateCode kSourceBounds{0, 1, 0x01};
@@ -38,7 +40,7 @@ constexpr TerminateCode kRdmapVersion{0, 2, 0x05};
 constexpr TerminateCode kUnexpectedOpcode{0, 2, 0x06};
 constexpr TerminateCode kStreamCatastrophic{0, 2, 0x07};
 constexpr TerminateCode kUnspecified{0, 2, 0xff};
-// DDP (RFC 5041 §7.2). A Write to a region that is not for writing is an invalid STag: there is no code of its own.
+// DDP (RFC 5041 §7.2). A Write to a region for reading is an invalid STag, because DDP has no code for access rights.
 constexpr TerminateCode kInvalidStag{1, 1, 0x00};
 constexpr TerminateCode kBounds{1, 1, 0x01};
 constexpr TerminateCode kNotAssociated{1, 1, 0x02};
@@ -75,20 +77,21 @@ struct TerminateMessage {
   static constexpr size_t kMaxSize = 4 + 2 + UntaggedHeader::kSize + ReadRequestHeader::kSize;
 
   TerminateCode code;
-  std::optional<uint16_t> segment_length;  // octets of the offending ULPDU; present where the header is
+  std::optional<uint16_t> segment_length;  // octets of the offending ULPDU; present if the header is
   std::array<std::byte, UntaggedHeader::kSize> ddp_header{};
   uint8_t ddp_header_size = 0;  // 0: not present
   std::optional<ReadRequestHeader> read_request;
 
   bool operator==(const TerminateMessage&) const = default;
 
-  static std::optional<TerminateMessage> Parse(ConstBytes bytes);  // nothing where it is malformed
-  // Writes at most kMaxSize octets to `at`; returns how many.
+  // Returns nullopt if `bytes` is malformed.
+  static std::optional<TerminateMessage> Parse(ConstBytes bytes);
+  // Writes at most kMaxSize octets to `at` and returns their number.
   size_t Serialize(std::byte* at) const;
   std::string ToString() const;
 };
 
-// A Terminate about a segment: which headers go along depends on the kind of error (RFC 5040 §4.8, figure 10).
+// Makes a Terminate about a segment. The kind of error determines the headers in it (RFC 5040 §4.8, figure 10).
 TerminateMessage MakeTerminate(TerminateCode code, ConstBytes ddp_header = {}, size_t segment_length = 0,
                                std::optional<ReadRequestHeader> read_request = {});
 

@@ -1,4 +1,4 @@
-// For tests: a connection whose peer is the test, octet by octet.
+// Helpers for tests that play the peer of an RdmapStream octet by octet.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace penstock::rdma::iwarp {
 
 using Octets = std::vector<std::byte>;
 
-// "00 2a 41 43"; blanks do not matter.
+// Returns the octets of text like "00 2a 41 43". Blanks are ignored.
 inline Octets FromHex(std::string_view text) {
   Octets octets;
   int digits = 0;
@@ -50,7 +50,7 @@ inline Entropy TestEntropy(uint64_t seed = 1) {
   };
 }
 
-// All that the writer has to send, files read. Each call takes at most `at_most` octets.
+// Appends the octets of a part that is in memory to `out`, at most `at_most`.
 inline void Drain(FpduWriter::Part part, size_t at_most, Octets& out) {
   for (const iovec& piece : part.memory) {
     const auto* at = static_cast<const std::byte*>(piece.iov_base);
@@ -60,6 +60,7 @@ inline void Drain(FpduWriter::Part part, size_t at_most, Octets& out) {
   }
 }
 
+// Takes all octets that the stream sends, at most `at_most_per_call` at a time.
 inline Octets TakeOutput(RdmapStream& stream, size_t at_most_per_call = ~size_t{0}) {
   Octets all;
   for (;;) {
@@ -71,7 +72,7 @@ inline Octets TakeOutput(RdmapStream& stream, size_t at_most_per_call = ~size_t{
   }
 }
 
-// Hands `bytes` in as a socket would, `step(left)` octets at a time.
+// Hands `bytes` to the stream as a socket does, `step(left)` octets at a time.
 template <class Step>
 void Feed(RdmapStream& stream, ConstBytes bytes, const Step& step) {
   Octets staging(kMaxUlpdu + 1000);
@@ -96,7 +97,7 @@ inline std::vector<rdma::Completion> PollAll(RdmapStream& stream) {
   return all;
 }
 
-// FPDUs made by hand: any header, any payload.
+// Makes FPDUs with any header and any payload.
 class Forge {
  public:
   explicit Forge(Framing framing = {.crc = false, .markers = false}) : writer_(framing, pool_) {}
