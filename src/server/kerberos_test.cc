@@ -36,8 +36,8 @@ class KerberosServerTest : public testing::Test {
   }
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }
-  Options ServerOptions(const std::string& keytab) const {
-    Options options;
+  TestOptions ServerOptions(const std::string& keytab) const {
+    TestOptions options;
     auto exported = nfs::ParseExportSpec("/tree=" + tree().string() + ":rw,sec=krb5:krb5i:krb5p");
     EXPECT_TRUE(exported);
     options.exports.push_back(*std::move(exported));
@@ -98,19 +98,19 @@ class KerberosServerTest : public testing::Test {
 };
 
 TEST_F(KerberosServerTest, AKeytabThatIsNotThereIsAnError) {
-  const auto made = Server::Make(ServerOptions("/nonexistent/keytab"));
+  const auto made = MakeServer(ServerOptions("/nonexistent/keytab"));
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, testing::HasSubstr("/nonexistent/keytab"));
 }
 
 TEST_F(KerberosServerTest, TheHostsKeytabIsTakenWhereNoneIsNamed) {
-  const auto made = Server::Make(ServerOptions(""));
+  const auto made = MakeServer(ServerOptions(""));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_TRUE((*made)->offers_gss());
 }
 
 TEST_F(KerberosServerTest, FilesAreReadAndMadeUnderEveryService) {
-  auto server = Server::Make(ServerOptions(Environment("KRB5_KTNAME")));
+  auto server = MakeServer(ServerOptions(Environment("KRB5_KTNAME")));
   ASSERT_TRUE(server) << server.error().message;
   (*server)->Start();
   AsAlice(**server, [&](rpc::Channel& channel, Initiator& alice) -> Task<void> {

@@ -160,7 +160,7 @@ TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
 }
 
 TEST_P(ServerTest, TellsThePortsThatTheSystemChose) {
-  Options options = ServerOptions();
+  TestOptions options = ServerOptions();
   options.tcp_port = options.rdma_port = options.mount_port = 0;
   WriteFile(tree() / "file", "x");
   StartServer(options);
@@ -474,8 +474,8 @@ class NestedExportsTest : public ServerTest {
   std::filesystem::path secret() const { return tree() / "secret"; }
 
   // Served to one host, which is not this one. The path says nothing: the directory counts.
-  Options NestedOptions(std::string path) const {
-    Options options = ServerOptions();
+  TestOptions NestedOptions(std::string path) const {
+    TestOptions options = ServerOptions();
     options.exports.push_back({.path = std::move(path), .directory = secret(), .options = {}});
     options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
     return options;
@@ -534,7 +534,7 @@ TEST_P(NestedExportsTest, HandlesOfWhatIsNowAnotherExportsAreStale) {
 
 // Two exports of one directory: a handle goes with the export that it names.
 TEST_P(NestedExportsTest, AHandleGivesTheRightsOfTheExportThatItNames) {
-  Options options = ServerOptions();
+  TestOptions options = ServerOptions();
   options.exports.front().options.read_only = true;
   options.exports.push_back({.path = "/other", .directory = tree(), .options = {}});
   options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
@@ -571,18 +571,18 @@ INSTANTIATE_TEST_SUITE_P(All, ServerTest,
 class ServerSetUpTest : public ServerTest {};
 
 TEST_P(ServerSetUpTest, AMissingDirectoryIsNamed) {
-  Options options = ServerOptions();
+  TestOptions options = ServerOptions();
   options.exports.front().directory = "/nowhere/at/all";
-  const auto made = Server::Make(options);
+  const auto made = MakeServer(options);
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("/nowhere/at/all"));
 }
 
 TEST_P(ServerSetUpTest, KerberosForAnExportNeedsAKeytab) {
   ::setenv("KRB5_KTNAME", "FILE:/nowhere/at/all.keytab", 1);
-  Options options = ServerOptions();
+  TestOptions options = ServerOptions();
   options.exports.front().options.security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
-  const auto made = Server::Make(options);
+  const auto made = MakeServer(options);
   ::unsetenv("KRB5_KTNAME");
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
@@ -591,11 +591,11 @@ TEST_P(ServerSetUpTest, KerberosForAnExportNeedsAKeytab) {
 TEST_P(ServerSetUpTest, ABusyPortIsNamed) {
   StartServer();
   for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {
-    Options options = ServerOptions();
+    TestOptions options = ServerOptions();
     options.tcp_port = options.rdma_port = options.mount_port = 0;
     options.state_directory = directory_.path() / "other state";
     options.*port = ServerOptions().*port;
-    const auto made = Server::Make(options);
+    const auto made = MakeServer(options);
     ASSERT_FALSE(made);
     EXPECT_THAT(made.error().message, HasSubstr(std::to_string(options.*port)));
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -12,9 +13,14 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "base/state_directory.h"
 #include "base/workers.h"
 #include "client/mount.h"
+#include "fs/posix/served_directories.h"
+#include "nfs/export_options.h"
 #include "rdma/iwarp/provider.h"
 #include "server/server.h"
 
@@ -51,6 +57,29 @@ class KeptPort {
   asio::ip::tcp::socket socket_{context_, asio::ip::tcp::v4()};
 };
 
+// A server's options, and the directories that it exports.
+struct TestOptions : Options {
+  std::vector<nfs::ExportSpec> exports;
+  std::filesystem::path state_directory;
+};
+
+// A server of directories, as `penstock serve` makes it, but without leases: those need a handler of SIGIO.
+inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& options) {
+  ::umask(0);  // see fs/posix/file_system.h
+  PENSTOCK_TRY(auto state_directory, StateDirectory::Open(options.state_directory));
+  Parts parts{.state_directory = std::move(state_directory), .pool = std::make_shared<Workers>(64)};
+  std::vector<fs::posix::DirectoryToServe> directories;
+  for (const nfs::ExportSpec& spec : options.exports) directories.push_back({spec.path, spec.directory});
+  PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
+                                                       {.state_directory = options.state_directory,
+                                                        .other_descriptors = options.connections.connections}));
+  parts.open_files = std::move(served.open_files);
+  for (size_t i = 0; i < options.exports.size(); ++i) {
+    parts.exports.push_back({options.exports[i].path, options.exports[i].options, std::move(served.file_systems[i])});
+  }
+  return Server::Make(options, std::move(parts));
+}
+
 class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> {
  protected:
   ServerTest() { std::filesystem::create_directory(tree()); }
@@ -60,8 +89,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }
 
-  Options ServerOptions() const {
-    Options options;
+  TestOptions ServerOptions() const {
+    TestOptions options;
     options.exports.push_back({.path = "/tree", .directory = tree(), .options = {}});
     options.exports.back().options.squash = nfs::Squash::kNone;
     options.tcp_port = tcp_port_.get();
@@ -75,8 +104,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
 
   // On the same ports each time.
   void StartServer() { StartServer(ServerOptions()); }
-  void StartServer(const Options& options) {
-    auto made = Server::Make(options);
+  void StartServer(const TestOptions& options) {
+    auto made = MakeServer(options);
     ASSERT_TRUE(made) << made.error().message;
     server_ = *std::move(made);
     server_->Start();

@@ -14,6 +14,7 @@
 
 #include "base/log_limit.h"
 #include "base/timer.h"
+#include "fs/open_files.h"
 #include "fs/posix/object.h"
 
 namespace penstock::fs::posix {
@@ -21,23 +22,23 @@ namespace penstock::fs::posix {
 // Any thread. One for the process: where there are more descriptors than it may have, or the kernel gives no more, objects that
 // nobody uses are closed, whichever export they belong to, those first that were not used the longest. An object that is in use,
 // or pinned, stays: its further descriptors go, where they are unused and can be opened again.
-class OpenObjects {
+class OpenObjects final : public OpenFiles {
  public:
   // So many descriptors, if that many can be spared.
   explicit OpenObjects(size_t max_descriptors) : max_descriptors_(max_descriptors) {}
-  ~OpenObjects();
+  ~OpenObjects() override;
 
   // What the process may open, less `others` for connections and the like; half of it at least. Raises the process's limit as far as
   // it may.
   static size_t MaxDescriptors(size_t others);
 
   size_t max_descriptors() const { return max_descriptors_; }
-  size_t descriptors() const { return descriptors_->load(std::memory_order_relaxed); }
+  size_t descriptors() const override { return descriptors_->load(std::memory_order_relaxed); }
 
   // Closes up to `count` descriptors that nobody uses. How many. May block shortly, holding no lock.
-  size_t GiveUp(size_t count);
+  size_t GiveUp(size_t count) override;
   // Closes those for writing that nobody has asked for since the last call. To be called every second or so.
-  void CloseUnusedWriters();
+  void CloseUnusedWriters() override;
 
   // `open` gives a descriptor, or -1 and errno. Where there is none to be had, it is called once more when some were given up. The
   // caller reads errno.

@@ -129,7 +129,6 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   uint64_t verifier = 0;
   if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier) return Failure("no randomness to be had");
   parts.verifier = WriteVerifier(verifier);
-  ::umask(0);
   const Properties properties = PropertiesOf(parts.root.get(), *volume);
   return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options, properties));
 }

@@ -58,7 +58,7 @@ mode_t FormatOf(FileType type) {
 }  // namespace
 
 // RFC 8275 §4: where the directory hands an access control list down, the kernel makes the mode of it; and where it
-// does not, of the umask, which ours is zero (one for all threads).
+// does not, of the umask, which the process sets to zero (one for all threads).
 uint32_t Tree::FirstMode(const Object& directory, uint32_t mode, uint32_t umask) {
   if (umask == 0) return mode;
   const bool hands_down = ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;
