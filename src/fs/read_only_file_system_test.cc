@@ -21,9 +21,18 @@ class OneFile final : public ReadOnlyFileSystem {
   Handle Root() const override { return HandleOf("root"); }
   Result<Identity> Identify(const Handle& object) const override { return Identity{1, object}; }
   Task<Result<Attributes>> GetAttributes(const RequestContext&, const Handle& object) override {
-    if (object == Root()) co_return Attributes{.type = FileType::kDirectory, .mode = 0777, .nlink = 2};
-    if (object == HandleOf("file")) co_return Attributes{.mode = 0644, .nlink = 1, .uid = 7, .size = 7, .change = 5};
-    co_return std::unexpected(Error::kStale);
+    Attributes attributes;
+    if (object == Root()) {
+      attributes.type = FileType::kDirectory;
+      attributes.mode = 0777;
+      co_return attributes;
+    }
+    if (object != HandleOf("file")) co_return std::unexpected(Error::kStale);
+    attributes.mode = 0644;
+    attributes.uid = 7;
+    attributes.size = 7;
+    attributes.change = 5;
+    co_return attributes;
   }
   Task<Observed<Node>> Lookup(const RequestContext&, const Handle&, std::string_view) override {
     co_return Observed<Node>{std::unexpected(Error::kNotSupported), {}};
@@ -46,7 +55,8 @@ class ReadOnlyFileSystemTest : public testing::Test {
   template <class T>
   static T Run(Task<T> task) {
     std::optional<T> result;
-    Spawn([](Task<T> t, std::optional<T>& out) -> Task<> { out.emplace(co_await std::move(t)); }(std::move(task), result));
+    Spawn([](Task<T> t, std::optional<T>& out) -> Task<> { out.emplace(co_await std::move(t)); }(std::move(task),
+                                                                                                 result));
     return *std::move(result);
   }
   template <class T>
@@ -94,8 +104,7 @@ TEST_F(ReadOnlyFileSystemTest, ReturnsTheErrorOfAHandleThatLeadsNowhere) {
 
 TEST_F(ReadOnlyFileSystemTest, GrantsNoRightToChangeAnything) {
   const RequestContext as_root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
-  EXPECT_EQ(Run(files_.Access(context_, file_, ~0u)).result.value(),
-            kAccessRead | kAccessXattrRead | kAccessXattrList);
+  EXPECT_EQ(Run(files_.Access(context_, file_, ~0u)).result.value(), kAccessRead | kAccessXattrRead | kAccessXattrList);
   EXPECT_EQ(Run(files_.Access(as_root, root_, ~0u)).result.value(),
             kAccessRead | kAccessLookup | kAccessXattrRead | kAccessXattrList);
 }
