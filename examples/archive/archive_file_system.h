@@ -10,9 +10,10 @@
 
 namespace penstock::examples {
 
-// Any thread: the archive never changes, so that no method needs a lock or waits. A handle is the archive's fingerprint and
-// the number of a node. So handles stay good when the server starts again with the same archive, and are stale if the
-// archive has changed. A client could make up the handle of a node, and the mode bits of the node would still apply.
+// Any thread: the archive never changes, so that no method needs a lock or waits. A handle is the archive's fingerprint
+// and the number of a node. So handles stay good when the server starts again with the same archive, and are stale if
+// the archive has changed. A client could make up the handle of a node, and the mode bits of the node would still
+// apply.
 class ArchiveFileSystem final : public fs::ReadOnlyFileSystem {
  public:
   explicit ArchiveFileSystem(Archive archive) : archive_(std::move(archive)) {}

@@ -27,8 +27,8 @@ class Archive {
  public:
   static constexpr size_t kRoot = 0;
 
-  // Reads a whole archive, compressed in any way that libarchive knows. The error is one line for the user: the file cannot
-  // be read, it is no tar archive, or the archive is damaged.
+  // Reads a whole archive, compressed in any way that libarchive knows. The error is one line for the user: the file
+  // cannot be read, it is no tar archive, or the archive is damaged.
   static SetupResult<Archive> Read(const std::string& path);
 
   // The first one is the root directory. An attribute that tar does not store has the same value in every run.

@@ -63,8 +63,8 @@ SetupResult<std::unique_ptr<server::Server>> MakeServer(int argc, char** argv) {
   return server::Server::Make(options, std::move(parts));
 }
 
-// Waits until SIGINT or SIGTERM arrives. The threads of the server inherit the mask of the thread that starts them, so the
-// signals must be blocked before.
+// Waits until SIGINT or SIGTERM arrives. The threads of the server inherit the mask of the thread that starts them, so
+// the signals must be blocked before.
 class StopSignals {
  public:
   StopSignals() {

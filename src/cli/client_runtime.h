@@ -30,7 +30,8 @@ class ClientRuntime {
   using Use = std::function<Task<client::Result<void>>(client::Mount&)>;
   Task<client::Result<void>> WithMount(const client::Url& url, Use use);
 
-  // Runs `command` to its end, and returns the exit code. Prints an error, of the set-up as well, as one line on stderr.
+  // Runs `command` to its end, and returns the exit code. Prints an error, of the set-up as well, as one line on
+  // stderr.
   int Run(Task<client::Result<void>> command);
 
  private:
@@ -45,8 +46,8 @@ class ClientRuntime {
 // Parses a URL of the command line. `vers`, unless empty, replaces the version that the URL names.
 SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers);
 
-// For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount. Returns
-// the exit code. If one of the texts is not a URL, none is mounted.
+// For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount.
+// Returns the exit code. If one of the texts is not a URL, none is mounted.
 using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, client::Mount&)>;
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 

@@ -84,7 +84,8 @@ Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, co
   co_return committed;
 }
 
-// Opens the regular file that an upload writes to: `path` itself, or a file with the source's name in it if `path` is a directory.
+// Opens the regular file that an upload writes to: `path` itself, or a file with the source's name in it if `path` is a
+// directory.
 Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, std::string path,
                                                          const std::string& source_name, uint32_t mode) {
   auto target = co_await mount.Resolve(path);
@@ -98,7 +99,8 @@ Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, s
   co_return co_await mount.CreateFile(place.directory, place.name, mode);
 }
 
-// Loads a file whose size is known only when it has been read, like those of /proc, into memory. Returns nothing if the file is empty.
+// Loads a file whose size is known only when it has been read, like those of /proc, into memory. Returns nothing if the
+// file is empty.
 Result<std::optional<FileDescriptor>> LoadUnsized(const FileDescriptor& file, const std::string& name) {
   std::array<std::byte, 64 << 10> octets;
   std::optional<FileDescriptor> loaded;

@@ -14,7 +14,7 @@ int Devices() {
   const auto devices = rdma::verbs::ListDevices();
   if (!devices) return PrintError(devices.error().message);
   for (const rdma::verbs::Traits& device : *devices) fmt::print("{}\n", rdma::verbs::Describe(device));
-  if (devices->empty()) fmt::print("none: software iWARP will be used\n");
+  if (devices->empty()) fmt::print("no RDMA devices: Penstock uses software iWARP\n");
   return 0;
 }
 

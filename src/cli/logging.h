@@ -3,8 +3,8 @@
 
 namespace penstock::cli {
 
-// Writes the library's log messages to stderr from now on, one line each with a time and a level. `verbosity` 0: warnings
-// and errors; 1: also informational messages; 2 and more: also debug messages.
+// Writes the library's log messages to stderr from now on, one line each with a time and a level. `verbosity` 0:
+// warnings and errors; 1: also informational messages; 2 and more: also debug messages.
 void SetUpLogging(unsigned verbosity);
 
 }  // namespace penstock::cli

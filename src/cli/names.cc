@@ -28,12 +28,12 @@ std::optional<uint32_t> ParseMode(const std::string& text) {
   return mode;
 }
 
-// The place that `path`, a path on the mount's server, stands for as a target of mv and ln: if it names a directory, the
-// entry `source` in it; else the path itself.
+// The place that `path`, a path on the mount's server, stands for as a target of mv and ln: if it names a directory,
+// the entry `source` in it; else the path itself.
 Task<Result<Mount::Place>> PlaceOf(Mount& mount, std::string path, std::string source) {
   const auto below = path.starts_with('/') ? mount.PathBelowRoot(path) : std::nullopt;
   if (!below) {
-    co_return std::unexpected(Error{fmt::format("{}: not a path below what is mounted", path), std::nullopt});
+    co_return std::unexpected(Error{fmt::format("{}: not a path below the mounted export", path), std::nullopt});
   }
   const auto there = co_await mount.Resolve(*below);
   if (there && there->attributes.type == client::FileType::kDirectory) co_return Mount::Place{there->handle, source};

@@ -41,8 +41,8 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
 
-  // The two settings of the process that fs::posix::FileSystem asks for. The directories that Open() above may have made
-  // keep the user's mask.
+  // fs::posix::FileSystem requires these two settings of the process. The directories that StateDirectory::Open() may
+  // have made must still get the user's mask, so this comes after it.
   ::umask(0);
   fs::posix::DropResourceOverride();  // before there are threads
   std::vector<fs::posix::DirectoryToServe> directories;
@@ -66,7 +66,8 @@ void WarnOfMissingRights() {
       ::geteuid());
 }
 
-// The name by which clients reach this host: the address that the server listens on, or the host's name if that is every address.
+// The name by which clients reach this host: the address that the server listens on, or the host's name if the server
+// listens on all addresses.
 std::string ClientsNameFor(const IpAddress& address) {
   if (!address.is_unspecified())
     return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
@@ -101,7 +102,7 @@ void PrintHowToMount(const server::Server& server) {
   std::fflush(stdout);
 }
 
-// Returns false if the server has not ended within `limit`: it then goes on ending, on a thread of its own.
+// Stops the server on a thread of its own. Returns false if that takes longer than `limit`; the thread then goes on.
 bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
   const auto ended = std::make_shared<std::binary_semaphore>(0);
   std::thread ending([running = std::move(server), ended]() mutable {
@@ -117,7 +118,7 @@ bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
 int Serve(const ServeOptions& arguments) {
   const auto options = ServerOptionsOf(arguments);
   if (!options) return PrintError(options.error().message);
-  // Before any thread exists that could take the signals.
+  // Made before any thread exists that could take the signals.
   asio::io_context context{1};
   StopSignals signals(context);
   LeaseSignals lease_signals(context);

@@ -16,8 +16,7 @@ void AddExportOptions(CLI::App& command, ServeOptions& options) {
   command.add_option(
       "--export", options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
-      "(with none of these three, root is squashed, except this host's own root over loopback from a port below "
-      "1024),\n"
+      "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
       "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, only ports below 1024), insecure (the default),\n"
       "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, none. May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
@@ -81,9 +80,8 @@ void AddNfs4Options(CLI::App& command, ServeOptions& options) {
   command
       .add_option(
           "--grace", options.grace_seconds,
-          "NFSv4: seconds after a restart in which clients reclaim their state, but at least the lease of the "
-          "previous\n"
-          "run; the period ends when all clients have reclaimed. 0: no such period, and clients lose their state")
+          "NFSv4: seconds after a restart in which clients reclaim their state; at least the lease of the run before.\n"
+          "The period ends when all clients have reclaimed. 0: no such period, and clients lose their state")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   command.add_flag("--no-delegations", options.no_delegations,

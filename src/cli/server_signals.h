@@ -8,8 +8,8 @@
 
 namespace penstock::cli {
 
-// SIGINT and SIGTERM stop the context. SIGHUP has no effect except for one message: a terminal sends it when it closes, and
-// service managers send it to have a configuration file read again, but there is none.
+// SIGINT and SIGTERM stop the context. SIGHUP has no effect except for one message: a terminal sends it when it closes,
+// and service managers send it to have a configuration file read again, but there is none.
 class StopSignals {
  public:
   explicit StopSignals(asio::io_context& context) : context_(context), signals_(context, SIGINT, SIGTERM, SIGHUP) {
@@ -26,10 +26,10 @@ class StopSignals {
   bool told_ = false;
 };
 
-// SIGIO says that a program of this host waits for a file that the server has delegated to a client (fs/posix/local_lease.h).
-// One thread takes the signal, and passes it to the server, so that no other thread is interrupted: the constructor
-// blocks the signal in the calling thread and so in the threads that this thread starts. The signal is handled as long as
-// this object lives.
+// SIGIO says that a program of this host waits for a file that the server has delegated to a client
+// (fs/posix/local_lease.h). One thread takes the signal, and passes it to the server, so that no other thread is
+// interrupted: the constructor blocks the signal in the calling thread and so in the threads that this thread starts.
+// The signal is handled as long as this object lives.
 class LeaseSignals {
  public:
   explicit LeaseSignals(asio::io_context& context);

@@ -1,5 +1,5 @@
-// The descriptors that file systems keep open between calls, as the server sees them. A server asks for some of them back
-// when it has no descriptor left for a connection, and has unused ones closed from time to time.
+// The descriptors that file systems keep open between calls, as the server sees them. A server asks for some of them
+// back when it has no descriptor left for a connection, and has unused ones closed from time to time.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ class OpenFiles {
 
   // How many descriptors are open now.
   virtual size_t descriptors() const = 0;
-  // Closes up to `count` descriptors that no call uses, and returns how many it closed. May block shortly, so the server
-  // calls it on a thread of the pool.
+  // Closes up to `count` descriptors that no call uses, and returns how many it closed. May block shortly, so the
+  // server calls it on a thread of the pool.
   virtual size_t GiveUp(size_t count) = 0;
   // Closes descriptors for writing that no call has used since this was called before. The server calls it once a
   // second, on a thread of the pool.

@@ -1,4 +1,4 @@
-// The whole server with a keytab, and a client that comes by Kerberos: see tests/harness/kerberos.py.
+// The whole server with a keytab, and a client that uses Kerberos. tests/harness/kerberos.py makes the realm.
 #include <gmock/gmock.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ class KerberosServerTest : public testing::Test {
   }
 
   using Use = std::function<Task<void>(rpc::Channel&, Initiator&)>;
-  // Runs `use` with a context of alice's.
+  // Runs `use` with a security context of the user alice.
   void AsAlice(Server& server, const Use& use) {
     KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
     Initiator alice(mechanism, loop_.buffers());
@@ -97,19 +97,19 @@ class KerberosServerTest : public testing::Test {
   uint32_t sequence_ = 0;
 };
 
-TEST_F(KerberosServerTest, AKeytabThatIsNotThereIsAnError) {
+TEST_F(KerberosServerTest, RejectsAMissingKeytab) {
   const auto made = MakeServer(ServerOptions("/nonexistent/keytab"));
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, testing::HasSubstr("/nonexistent/keytab"));
 }
 
-TEST_F(KerberosServerTest, TheHostsKeytabIsTakenWhereNoneIsNamed) {
+TEST_F(KerberosServerTest, UsesTheHostsKeytabByDefault) {
   const auto made = MakeServer(ServerOptions(""));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_TRUE((*made)->offers_gss());
 }
 
-TEST_F(KerberosServerTest, FilesAreReadAndMadeUnderEveryService) {
+TEST_F(KerberosServerTest, ReadsAndCreatesFilesUnderEveryService) {
   auto server = MakeServer(ServerOptions(Environment("KRB5_KTNAME")));
   ASSERT_TRUE(server) << server.error().message;
   (*server)->Start();
@@ -140,7 +140,7 @@ TEST_F(KerberosServerTest, FilesAreReadAndMadeUnderEveryService) {
       if (::geteuid() == 0) {
         struct stat status{};
         EXPECT_EQ(::stat((tree() / name).c_str(), &status), 0);
-        EXPECT_EQ(status.st_uid, ::getpwnam("daemon")->pw_uid) << "as whom the realm's configuration has alice";
+        EXPECT_EQ(status.st_uid, ::getpwnam("daemon")->pw_uid) << "the realm maps alice to this user";
       }
     }
   });

@@ -27,8 +27,8 @@ struct Options {
   uint16_t mount_port = 20048;
   // How many event loops the server runs, each on a thread of its own; at least one.
   unsigned threads = 1;
-  // The server offers RPCSEC_GSS with the keys of the service nfs in this keytab. If empty: with the keys in the host's keytab
-  // (KRB5_KTNAME), if the host has one.
+  // The server offers RPCSEC_GSS with the keys of the service nfs in this keytab. If empty: with the keys in the host's
+  // keytab (KRB5_KTNAME), if the host has one.
   std::string keytab;
   // Take users' groups from this host instead of from their credentials, which carry at most sixteen.
   bool manage_gids = false;
@@ -43,7 +43,8 @@ struct Options {
   size_t memory = 0;
   // The server disconnects a peer that leaves a message, a reply or an RDMA Read unfinished for longer than this.
   Duration stall_limit = std::chrono::seconds(60);
-  // Stop() returns within this time, except for calls that wait for a disk. Peers have four fifths of it to take their replies.
+  // Stop() returns within this time, except for calls that wait for a disk. Peers have four fifths of it to take their
+  // replies.
   Duration drain_limit = std::chrono::seconds(5);
 };
 

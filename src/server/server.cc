@@ -38,8 +38,9 @@ bool PortsAreReserved() {
   return setting >> first && first >= kFirstUnreservedPort;
 }
 
-// Connections get at most half of the descriptors that the process may open, less those that it needs for other things, so that files
-// have descriptors as well. Below that limit each host keeps its share; if descriptors ran out, no host would have one.
+// Connections get at most half of the descriptors that the process may open, less those that it needs for other things,
+// so that files have descriptors as well. Below that limit each host keeps its share; if descriptors ran out, no host
+// would have one.
 rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   const size_t all = RaiseDescriptorLimit();
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));
@@ -57,8 +58,8 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
 
 size_t DefaultMemory() { return std::max<uint64_t>(MachineMemory() / 4, 256 << 20); }
 
-// One event loop, its thread, and the servers that run on it. The thread that owns the Server sets it up and destroys it,
-// while the loop does not run; in between everything but loop() belongs to the loop's thread.
+// One event loop, its thread, and the servers that run on it. The thread that owns the Server sets it up and destroys
+// it, while the loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
   Worker(const Options& options, std::shared_ptr<DescriptorShortage> shortage)

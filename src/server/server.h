@@ -34,14 +34,14 @@ struct Addresses {
   SocketAddress mount;
 };
 
-// Serves from Start() to Stop(). Every port answers all versions of NFS, and MOUNT; the MOUNT port exists for clients that
-// want a port for MOUNT alone. One thread at a time uses a Server.
+// Serves from Start() to Stop(). Every port answers all versions of NFS, and MOUNT; the MOUNT port exists for clients
+// that want a port for MOUNT alone. One thread at a time uses a Server.
 //
 // The server reports trouble through base/log.h, and prints nothing.
 class Server {
  public:
-  // Adds the exports and listens on the ports. The error is for the operator: a port that is taken, a damaged file in the
-  // state directory, and so on. Raises the process's limit of open files as far as it may.
+  // Adds the exports and listens on the ports. The error is for the operator: a port that is taken, a damaged file in
+  // the state directory, and so on. Raises the process's limit of open files as far as it may.
   static SetupResult<std::unique_ptr<Server>> Make(const Options& options, Parts parts);
   ~Server();
 
@@ -55,11 +55,11 @@ class Server {
 
   // Accepts and serves connections from now on, on threads of the server's own.
   void Start();
-  // From Start() to Stop(), on any thread but not in a signal handler: a local program may have broken a lease of a file system
-  // (fs/local_lease.h). For fs/posix the kernel tells the process by SIGIO.
+  // From Start() to Stop(), on any thread but not in a signal handler: a local program may have broken a lease of a
+  // file system (fs/local_lease.h). For fs/posix the kernel tells the process by SIGIO.
   void LookAtLocalLeases();
-  // Accepts no more calls, waits for the calls that run, and closes all connections. All threads of the server and of its
-  // pool have ended when this returns. Called once.
+  // Accepts no more calls, waits for the calls that run, and closes all connections. All threads of the server and of
+  // its pool have ended when this returns. Called once.
   void Stop();
 
  private:

@@ -1,4 +1,4 @@
-// The whole server, on ports of the loopback interface, and clients of it in the same process.
+// For tests of a whole server: the server on ports of the loopback interface, and clients in the same process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,8 +42,8 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-// A port of the loopback interface that nobody else gets while the server is stopped. This socket binds it and does not
-// listen; with SO_REUSEADDR on both, the server binds it as well.
+// Reserves a port of the loopback interface, so that no other process gets it while the server is stopped. This socket
+// is bound to the port and does not listen; with SO_REUSEADDR on both sockets, the server can bind it as well.
 class KeptPort {
  public:
   KeptPort() {
@@ -63,7 +63,7 @@ struct TestOptions : Options {
   std::filesystem::path state_directory;
 };
 
-// A server of directories, as `penstock serve` makes it, but without leases: those need a handler of SIGIO.
+// Makes a server of directories as `penstock serve` does, but without leases, which need a handler of SIGIO.
 inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& options) {
   ::umask(0);  // see fs/posix/file_system.h
   PENSTOCK_TRY(auto state_directory, StateDirectory::Open(options.state_directory));
@@ -102,7 +102,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     return options;
   }
 
-  // On the same ports each time.
+  // Starts the server on the same ports each time.
   void StartServer() { StartServer(ServerOptions()); }
   void StartServer(const TestOptions& options) {
     auto made = MakeServer(options);
@@ -124,7 +124,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     return url;
   }
 
-  // Runs `use` with a mount of the export; gives the error of either, or nothing.
+  // Runs `use` with a mount of the export. Returns the error of mounting or of `use`, or nothing.
   using Use = std::function<Task<client::Result<void>>(client::Mount&, Workers&)>;
   std::optional<client::Error> WithMount(Use use) {
     Loop loop;
@@ -163,7 +163,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     StartServer();
   }
 
-  // A second client, on the first one's loop: what `use` says of its mount.
+  // Runs `use` with the mount of a second client, on the loop of the first. Returns the result of `use`.
   Task<client::Result<void>> WithAnotherMount(client::Mount& first, Workers& workers, Use use) const {
     rdma::iwarp::Provider provider(first.loop());
     const client::Url url = Url("/tree");
@@ -176,13 +176,14 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   }
 
   const TemporaryDirectory directory_;
-  Duration grace_ = std::chrono::seconds(90);  // the lease, too: a server waits for the last one to be over
+  Duration grace_ =
+      std::chrono::seconds(90);  // of the lease as well: the grace period lasts at least as long as the previous lease
   size_t delegations_ = client::MountOptions().delegations;
   const KeptPort tcp_port_, rdma_port_, mount_port_;
   std::unique_ptr<Server> server_;
 };
 
-// What the tests call `path` lies in the export, which is where the mount's URL leads.
+// Looks up `path` below the root of the export.
 inline Task<client::Result<client::Node>> Find(client::Mount& mount, std::string path, bool follow = true) {
   co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
 }

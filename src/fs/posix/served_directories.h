@@ -38,9 +38,10 @@ struct ServedDirectories {
   bool acts_as_callers = false;
 };
 
-// Opens all directories, or returns the first error, for the operator. `pool` outlives the file systems. This changes and
-// restores the credentials of the calling thread; the kernel then refuses this thread the RDMA devices that it had opened
-// before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that are the host's.
+// Opens all directories, or returns the first error, for the operator. `pool` outlives the file systems. This changes
+// and restores the credentials of the calling thread; the kernel then refuses this thread the RDMA devices that it had
+// opened before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that are
+// the host's.
 SetupResult<ServedDirectories> OpenDirectories(std::span<const DirectoryToServe> directories, Workers& pool,
                                                const ServedDirectoriesOptions& options);
 
