@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/descriptor_shortage.h"
 #include "base/test_log.h"
@@ -25,6 +27,33 @@ TEST(LogTest, LeavesOutMessagesBelowTheLevel) {
   EXPECT_FALSE(log::debugging());
   log::debug("silent");
   EXPECT_EQ(captured.text(), "");
+}
+
+TEST(LogTest, IsSilentWithoutASink) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  log::error("dropped");
+  {
+    const CapturedLog captured;
+  }
+  log::error("dropped as well");
+  EXPECT_FALSE(log::debugging());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(LogTest, TellsTheSinkTheLevelOfEachMessage) {
+  std::vector<std::pair<log::Level, std::string>> messages;
+  log::SetSink([&](log::Level level, std::string_view message) { messages.emplace_back(level, message); },
+               log::Level::kDebug);
+  EXPECT_TRUE(log::debugging());
+  log::debug("one");
+  log::error("two {}", 2);
+  log::SetSink({});
+  log::error("three");
+  const std::vector<std::pair<log::Level, std::string>> expected{{log::Level::kDebug, "one"},
+                                                                 {log::Level::kError, "two 2"}};
+  EXPECT_EQ(messages, expected);
 }
 
 TEST(LogTest, LogsAShortageOfDescriptorsOnceAMinute) {

@@ -1,34 +1,37 @@
 // For tests of log messages.
 #pragma once
 
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
-#include <memory>
-#include <sstream>
+#include <mutex>
 #include <string>
-#include <utility>
+
+#include "base/log.h"
 
 namespace penstock {
 
-// Captures the messages that are logged during its lifetime, one line each: "level: text".
+// Captures the messages of level info and above that are logged during its lifetime, one line each: "level: text". Only one may exist
+// in a process.
 class CapturedLog {
  public:
   CapturedLog() {
-    auto logger = std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(out_));
-    logger->set_level(spdlog::level::info);
-    logger->set_pattern("%l: %v");
-    spdlog::set_default_logger(std::move(logger));
+    log::SetSink(
+        [this](log::Level level, std::string_view message) {
+          const std::scoped_lock lock(mutex_);
+          text_.append(log::ToString(level)).append(": ").append(message).append("\n");
+        },
+        log::Level::kInfo);
   }
-  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  ~CapturedLog() { log::SetSink({}); }
   CapturedLog(const CapturedLog&) = delete;
   CapturedLog& operator=(const CapturedLog&) = delete;
 
-  std::string text() const { return out_.str(); }
+  std::string text() const {
+    const std::scoped_lock lock(mutex_);
+    return text_;
+  }
 
  private:
-  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
-  std::ostringstream out_;
+  mutable std::mutex mutex_;
+  std::string text_;
 };
 
 }  // namespace penstock

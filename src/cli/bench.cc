@@ -1,13 +1,15 @@
-// penstock bench: what a server gives to one client on one connection.
+// penstock bench: measures what a server gives to one client on one connection.
 #include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,9 +23,21 @@
 namespace penstock::cli {
 namespace {
 
+struct BenchOptions {
+  std::string url;  // of a directory
+  std::vector<std::string> operations = {"null", "getattr", "read1m", "write1m", "read4k", "write4k"};
+  std::vector<unsigned> depths = {1, 8, 32};
+  double seconds = 1;  // for each measurement
+  uint64_t file_size = 64 << 20;
+  std::string json;  // the name of a file; empty: none
+  std::string vers;  // see ClientOptions
+  RdmaOptions rdma;
+  int32_t server_pid = 0;  // 0: do not measure the server's CPU time
+};
+
 constexpr uint32_t kLarge = 1 << 20;
 constexpr uint32_t kSmall = 4 << 10;
-// Share of the time for which operations run before they count.
+// Operations run for this share of a measurement's time before they count.
 constexpr double kWarmUp = 0.1;
 
 double OwnCpuSeconds() {
@@ -35,7 +49,7 @@ double OwnCpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Of all threads of a process on this machine.
+// The CPU time of all threads of a process on this machine. Returns nothing if there is no such process.
 std::optional<double> CpuSecondsOf(pid_t process) {
   clockid_t clock{};
   timespec time{};
@@ -43,7 +57,7 @@ std::optional<double> CpuSecondsOf(pid_t process) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Keeps `depth` operations under way for the time of a measurement.
+// One measurement: keeps `depth` operations under way at all times, and records how long each takes.
 class Run {
  public:
   Run(client::Mount& mount, const client::Node& directory, client::File& file, uint64_t file_size,
@@ -76,7 +90,7 @@ class Run {
     const double own_began = OwnCpuSeconds();
     const std::optional<double> server_began = server ? CpuSecondsOf(server) : std::nullopt;
     counting_ = true;
-    // At least one: on a machine that is busy with other things, or with a server that is far away, the time may be short.
+    // At least one operation must count, also if the machine is busy or the server is far away.
     do {
       co_await Sleep(mount_.loop(), Seconds(seconds));
     } while (measurement_.latency.count() == 0 && !error_);
@@ -122,7 +136,7 @@ class Run {
       case Operation::kNull:
         co_return co_await mount_.Ping();
       case Operation::kGetAttributes: {
-        // Of the directory: those of the file may be known without asking, by a delegation.
+        // Of the directory: with a delegation, the client knows the file's attributes without a call.
         PENSTOCK_CO_TRY([[maybe_unused]] const auto attributes,
                         co_await mount_.GetAttributes(directory_.handle, "GETATTR"));
         break;
@@ -143,7 +157,8 @@ class Run {
     co_return client::Result<void>();
   }
 
-  // Large ones go through the file from its beginning, small ones anywhere (by xorshift, the same every time).
+  // Large operations go through the file from its beginning. Small ones are at random places: xorshift gives the same
+  // sequence in every run.
   uint64_t NextOffset() {
     const uint64_t places = file_size_ / size_;
     if (size_ != kSmall) return sequence_++ % places * size_;
@@ -203,26 +218,19 @@ Task<client::Result<void>> BenchTask(client::Mount& mount, const BenchOptions& o
   co_return removed;
 }
 
-}  // namespace
-
 int Bench(const BenchOptions& options) {
   const auto url = ParseUrl(options.url, options.vers);
-  if (!url) {
-    PrintError(url.error().message);
-    return 1;
-  }
+  if (!url) return PrintError(url.error().message);
   std::vector<Measurement> measurements;
   for (const std::string& name : options.operations) {
     const std::optional<Operation> operation = OperationOf(name);
     if (!operation) {
-      PrintError(fmt::format("--ops {}: wants null, getattr, read1m, write1m, read4k or write4k", name));
-      return 1;
+      return PrintError(fmt::format("--ops {}: not one of null, getattr, read1m, write1m, read4k and write4k", name));
     }
     for (const unsigned depth : options.depths) measurements.push_back({.operation = *operation, .depth = depth});
   }
   if (options.server_pid != 0 && !CpuSecondsOf(options.server_pid)) {
-    PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
-    return 1;
+    return PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
   }
   ClientRuntime runtime({}, options.rdma);
   if (const int code = runtime.Run(
@@ -236,10 +244,39 @@ int Bench(const BenchOptions& options) {
   std::FILE* out = std::fopen(options.json.c_str(), "w");
   const bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if (!out || std::fclose(out) != 0 || !written) {
-    PrintError(fmt::format("{}: {}", options.json, DescribeErrno(errno)));
-    return 1;
+    return PrintError(fmt::format("{}: {}", options.json, DescribeErrno(errno)));
   }
   return 0;
+}
+
+}  // namespace
+
+Command AddBench(CLI::App& program) {
+  CLI::App* const command =
+      program.add_subcommand("bench", "Measure what an NFS server gives to one client on one connection");
+  const auto options = std::make_shared<BenchOptions>();
+  command->add_option("URL", options->url, "A directory; the command makes a file in it and removes it")->required();
+  command
+      ->add_option("--ops", options->operations,
+                   "Measure these operations: null, getattr, read1m, write1m, read4k, write4k")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--depth", options->depths, "Keep this many operations under way at the same time")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "The time of each measurement")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command->add_option("--size", options->file_size, "The size of the file, e.g. 64MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "Write the results to this file as well");
+  command->add_option("--server-pid", options->server_pid, "Report the CPU time of this process as well");
+  AddVersionOption(*command, options->vers);
+  AddRdmaOptions(*command, options->rdma);
+  return {command, [options] { return Bench(*options); }};
 }
 
 }  // namespace penstock::cli

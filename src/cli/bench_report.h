@@ -1,4 +1,4 @@
-// The measurements of `penstock bench`, and the two reports of them: a table for people, JSON for programs.
+// The measurements of `penstock bench`, and two reports of them: a table for people and JSON for programs.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace penstock::cli {
 
 enum class Operation : uint8_t { kNull, kGetAttributes, kReadLarge, kWriteLarge, kReadSmall, kWriteSmall };
 
-// Its name in --ops and in both reports.
+// The name of an operation in --ops and in both reports.
 std::string_view NameOf(Operation operation);
 std::optional<Operation> OperationOf(std::string_view name);
 
-// One operation at one depth.
+// The results of one operation at one depth.
 struct Measurement {
   Operation operation;
   unsigned depth;
@@ -33,7 +33,7 @@ struct Measurement {
 
 std::string Table(const std::vector<Measurement>& measurements);
 
-// Numbers have six significant digits: a slow rate is not rounded to 0.
+// Numbers have six significant digits, so that a low rate is not rounded to 0.
 std::string Json(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
                  uint64_t file_size);
 

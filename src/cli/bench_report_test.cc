@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-TEST(BenchReport, JsonRoundsNoSmallNumberToZero) {
+TEST(BenchReport, JsonDoesNotRoundSmallNumbersToZero) {
   Measurement slow{.operation = Operation::kWriteSmall,
                    .depth = 1,
                    .seconds = 64,
@@ -25,7 +25,7 @@ TEST(BenchReport, JsonRoundsNoSmallNumberToZero) {
   EXPECT_THAT(json, HasSubstr("\"server_cpu_us\": 0.0003}"));
 }
 
-TEST(BenchReport, EveryOperationIsFoundByItsName) {
+TEST(BenchReport, FindsEveryOperationByItsName) {
   for (const std::string_view name : {"null", "getattr", "read1m", "write1m", "read4k", "write4k"})
     EXPECT_EQ(OperationOf(name).transform(NameOf), name);
   EXPECT_EQ(OperationOf("erase"), std::nullopt);

@@ -1,5 +1,11 @@
+// penstock cat: writes files of a server to standard output.
 #include <fmt/core.h>
 #include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/file_io.h"
 #include "base/result.h"
@@ -8,6 +14,10 @@
 
 namespace penstock::cli {
 namespace {
+
+struct CatOptions : ClientOptions {
+  std::vector<std::string> urls;
+};
 
 Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount, client::File& file) {
   const BufferRef buffer = runtime.loop().buffers().Allocate(mount.sizes().read);
@@ -38,6 +48,12 @@ Task<client::Result<void>> CatOne(ClientRuntime& runtime, client::Mount& mount) 
 
 }  // namespace
 
-int Cat(const CatOptions& options) { return RunOnMounts(options.urls, options, CatOne); }
+Command AddCat(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("cat", "Write files of an NFS server to standard output");
+  const auto options = std::make_shared<CatOptions>();
+  command->add_option("URL", options->urls)->required();
+  AddClientOptions(*command, *options);
+  return {command, [options] { return RunOnMounts(options->urls, *options, CatOne); }};
+}
 
 }  // namespace penstock::cli

@@ -10,8 +10,6 @@
 
 namespace penstock::cli {
 
-rdma::Choice ChoiceOf(const RdmaOptions& options) { return {rdma::ParseKind(options.rdma).value(), options.device}; }
-
 ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma) : choice_(ChoiceOf(rdma)) {
   if (!trace.empty()) trace_ = rdma::trace::File::Open(trace, rdma::trace::File::RealEpoch());
 }
@@ -32,26 +30,22 @@ Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use 
   client::Result<void> result = co_await use(*mount);
   if (!result) result = std::unexpected(client::WithTrouble(std::move(result).error(), mount->trouble()));
   co_await mount->Unmount();
-  // What closes has a turn in which none of its own code runs any more.
+  // Connections that close need one more turn of the loop, in which none of their own code runs.
   co_await Sleep(loop_, Duration::zero());
   co_return result;
 }
 
 int ClientRuntime::Run(Task<client::Result<void>> command) {
-  if (!trace_) {
-    PrintError(trace_.error().message);
-    return 1;
-  }
+  if (!trace_) return PrintError(trace_.error().message);
   std::optional<client::Result<void>> result;
   Spawn([](Task<client::Result<void>> task, Loop& loop, std::optional<client::Result<void>>& out) -> Task<void> {
     out.emplace(co_await std::move(task));
-    // Connections that the command closed come to their end; none takes long.
+    // The loop runs on until the connections that the command closed have ended; none takes long.
     loop.Finish();
   }(std::move(command), loop_, result));
   loop_.Run();
   if (*result) return 0;
-  PrintError(result->error().message);
-  return 1;
+  return PrintError(result->error().message);
 }
 
 SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers) {
@@ -64,10 +58,7 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
   std::vector<client::Url> parsed;
   for (const std::string& text : urls) {
     auto url = ParseUrl(text, options.vers);
-    if (!url) {
-      PrintError(url.error().message);
-      return 1;
-    }
+    if (!url) return PrintError(url.error().message);
     parsed.push_back(*std::move(url));
   }
   ClientRuntime runtime(options.trace, options.rdma);
@@ -79,6 +70,9 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
   }(runtime, parsed, use));
 }
 
-void PrintError(const std::string& message) { fmt::print(stderr, "penstock: {}\n", message); }
+int PrintError(const std::string& message) {
+  fmt::print(stderr, "penstock: {}\n", message);
+  return 1;
+}
 
 }  // namespace penstock::cli

@@ -1,14 +1,18 @@
+// penstock cp: copies a file from a server, or to it.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "base/data.h"
 #include "base/file_io.h"
@@ -27,6 +31,14 @@ using client::Error;
 template <class T>
 using Result = client::Result<T>;
 
+struct CopyCommandOptions : ClientOptions {
+  std::string from;
+  std::string to;
+  unsigned in_flight = 8;
+  bool in_place = false;  // write into the local file instead of replacing it
+  bool quiet = false;
+};
+
 std::unexpected<Error> Failure(std::string_view what, int error) {
   return std::unexpected(Error{fmt::format("{}: {}", what, DescribeErrno(error)), std::nullopt});
 }
@@ -43,7 +55,7 @@ client::CopyOptions TransferOptions(const CopyCommandOptions& options, ProgressB
   return transfer;
 }
 
-// Closes `file`, and gives the error of what was done with it, or else of that.
+// Closes `file`, and returns the error of `copied`, or else the error of closing.
 Task<Result<void>> Closed(client::File& file, Result<uint64_t> copied) {
   Result<void> closed = co_await file.Close();
   if (!copied) co_return std::unexpected(std::move(copied).error());
@@ -55,7 +67,7 @@ Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, co
   PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
   PENSTOCK_CO_CHECK(client::CheckRegular(node, path));
   std::filesystem::path to = options.to;
-  std::error_code ignored;  // what is wrong with the path shows when it is opened
+  std::error_code ignored;  // opening the path reports the error
   if (std::filesystem::is_directory(to, ignored)) to /= BaseName(path);
   LocalTarget local(to, node.attributes.mode & 0777, options.in_place);
   const OnInterrupt interrupted(runtime.loop(), [&local] { local.Discard(); });
@@ -72,7 +84,8 @@ Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, co
   co_return committed;
 }
 
-// The regular file that an upload writes to: `path` itself, or of the source's name where `path` is a directory.
+// Opens the regular file that an upload writes to: `path` itself, or a file with the source's name in it if `path` is a
+// directory.
 Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, std::string path,
                                                          const std::string& source_name, uint32_t mode) {
   auto target = co_await mount.Resolve(path);
@@ -86,7 +99,8 @@ Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, s
   co_return co_await mount.CreateFile(place.directory, place.name, mode);
 }
 
-// Files of /proc and the like tell no size before they are read: what is in such a file, in memory. Null where it is empty.
+// Loads a file whose size is known only when it has been read, like those of /proc, into memory. Returns nothing if the
+// file is empty.
 Result<std::optional<FileDescriptor>> LoadUnsized(const FileDescriptor& file, const std::string& name) {
   std::array<std::byte, 64 << 10> octets;
   std::optional<FileDescriptor> loaded;
@@ -124,29 +138,44 @@ Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, cons
   co_return co_await Closed(*file, std::move(copied));
 }
 
-}  // namespace
-
 int Copy(const CopyCommandOptions& options) {
   const bool download = client::Url::LooksLikeOne(options.from);
   if (download == client::Url::LooksLikeOne(options.to)) {
-    PrintError("cp: one of the two must be an nfs:// URL, the other a local file");
-    return 1;
+    return PrintError("cp: one of the two must be an nfs:// URL, the other a local file");
   }
   const auto url = ParseUrl(download ? options.from : options.to, options.vers);
-  if (!url) {
-    PrintError(url.error().message);
-    return 1;
-  }
-  // Before anything is asked of the server.
+  if (!url) return PrintError(url.error().message);
+  // Before the first call to the server.
   const FileDescriptor from(download ? -1 : ::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!download && !from) {
-    PrintError(Failure(options.from, errno).error().message);
-    return 1;
-  }
+  if (!download && !from) return PrintError(Failure(options.from, errno).error().message);
   ClientRuntime runtime(options.trace, options.rdma);
   return runtime.Run(runtime.WithMount(*url, [&](client::Mount& mount) {
     return download ? DownloadTask(runtime, mount, options) : UploadTask(runtime, mount, options, from);
   }));
+}
+
+}  // namespace
+
+Command AddCopy(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("cp", "Copy a file from an NFS server, or to it");
+  const auto options = std::make_shared<CopyCommandOptions>();
+  command->add_option("FROM", options->from, "A local file or an nfs:// URL")->required();
+  command->add_option("TO", options->to, "A local file, a directory or an nfs:// URL")->required();
+  command->add_option("--in-flight", options->in_flight, "Number of READs or WRITEs at the same time")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 64u));
+  command->add_flag(
+      "--in-place", options->in_place,
+      "Write into the local file itself: it stays the same file and keeps its hard links, also in a directory that is\n"
+      "not writable; a copy that fails leaves the file half written");
+  command->add_flag("-q,--quiet", options->quiet, "Show no progress bar");
+  command->footer(
+      "A local file is replaced when the copy is complete and on the disk. The new file gets the mode, the owner and\n"
+      "the access control list of the old one. If the copy fails or is interrupted, the old file stays as it was. For\n"
+      "that, its directory must be writable and have room for both files. If the source grows during the copy, the\n"
+      "copy ends at the size that the source had at the start; if it shrinks, the copy fails.");
+  AddClientOptions(*command, *options);
+  return {command, [options] { return Copy(*options); }};
 }
 
 }  // namespace penstock::cli

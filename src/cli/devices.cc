@@ -1,20 +1,27 @@
+// penstock devices: lists the RDMA devices of this machine.
 #include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "rdma/verbs/traits.h"
 
 namespace penstock::cli {
+namespace {
 
 int Devices() {
   const auto devices = rdma::verbs::ListDevices();
-  if (!devices) {
-    PrintError(devices.error().message);
-    return 1;
-  }
+  if (!devices) return PrintError(devices.error().message);
   for (const rdma::verbs::Traits& device : *devices) fmt::print("{}\n", rdma::verbs::Describe(device));
-  if (devices->empty()) fmt::print("none: software iWARP will be used\n");
+  if (devices->empty()) fmt::print("no RDMA devices: Penstock uses software iWARP\n");
   return 0;
+}
+
+}  // namespace
+
+Command AddDevices(CLI::App& program) {
+  return {program.add_subcommand("devices", "List the RDMA devices, and how Penstock would use each of them"), Devices};
 }
 
 }  // namespace penstock::cli

@@ -1,5 +1,5 @@
-// How long many things took, in little memory: counts in classes whose width grows with the value, so that every
-// percentile is known to within 1.6 %.
+// A histogram of latencies that needs little memory. It counts values in classes whose width grows with the value, so
+// that every percentile is exact to within 1.6 %.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class LatencyHistogram {
   uint64_t count() const { return total_; }
   Nanoseconds largest() const { return Nanoseconds(largest_); }
 
-  // The least value that at least the share `quantile` (0 to 1) of all does not exceed; 0 where there are none.
+  // Returns the smallest value that at least the share `quantile` (0 to 1) of all values does not exceed; 0 without
+  // values.
   Nanoseconds Percentile(double quantile) const {
     const auto rank = std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(quantile * static_cast<double>(total_))));
     uint64_t seen = 0;
@@ -37,7 +38,7 @@ class LatencyHistogram {
   }
 
  private:
-  // Values below kSteps have a class each; above, every power of two has kSteps classes of equal width.
+  // Each value below kSteps has a class of its own. Above, every power of two has kSteps classes of equal width.
   static constexpr unsigned kStepBits = 6;
   static constexpr uint64_t kSteps = 1 << kStepBits;
 

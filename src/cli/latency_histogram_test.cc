@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(LatencyHistogram, KnowsSmallValuesExactly) {
+TEST(LatencyHistogram, StoresSmallValuesExactly) {
   LatencyHistogram histogram;
   for (int i = 1; i <= 60; ++i) histogram.Add(std::chrono::nanoseconds(i));
   EXPECT_EQ(histogram.Percentile(0.5), 30ns);
@@ -15,7 +15,7 @@ TEST(LatencyHistogram, KnowsSmallValuesExactly) {
   EXPECT_EQ(histogram.count(), 60u);
 }
 
-TEST(LatencyHistogram, KnowsEveryPercentileToWithinAFewPerMille) {
+TEST(LatencyHistogram, ComputesPercentilesToWithinAFewPerMille) {
   LatencyHistogram histogram;
   for (int64_t i = 1; i <= 100'000; ++i) histogram.Add(std::chrono::nanoseconds(i * 1000));
   for (const double quantile : {0.01, 0.5, 0.9, 0.99, 0.999}) {
@@ -25,14 +25,14 @@ TEST(LatencyHistogram, KnowsEveryPercentileToWithinAFewPerMille) {
   }
 }
 
-TEST(LatencyHistogram, GivesNoPercentileAboveTheLargestValue) {
+TEST(LatencyHistogram, ReturnsNoPercentileAboveTheLargestValue) {
   LatencyHistogram histogram;
   histogram.Add(1'000'001ns);
   EXPECT_EQ(histogram.Percentile(0.5), 1'000'001ns);
   EXPECT_EQ(histogram.largest(), 1'000'001ns);
 }
 
-TEST(LatencyHistogram, TakesTheExtremes) {
+TEST(LatencyHistogram, AcceptsNegativeAndHugeValues) {
   LatencyHistogram histogram;
   EXPECT_EQ(histogram.Percentile(0.99), 0ns);
   histogram.Add(-1ns);

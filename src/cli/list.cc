@@ -1,14 +1,24 @@
+// penstock ls: lists a directory of a server.
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 
 namespace penstock::cli {
 namespace {
+
+struct ListOptions : ClientOptions {
+  std::string url;
+  bool long_format = false;
+};
 
 char TypeLetter(client::FileType type) {
   switch (type) {
@@ -32,7 +42,7 @@ char TypeLetter(client::FileType type) {
   return '-';
 }
 
-// "drwxr-xr-x"
+// For example "drwxr-xr-x".
 std::string ModeText(const client::Attributes& attributes) {
   std::string text(1, TypeLetter(attributes.type));
   for (int bit = 8; bit >= 0; --bit) text += (attributes.mode >> bit) & 1 ? "xwr"[bit % 3] : '-';
@@ -45,7 +55,7 @@ std::string ModeText(const client::Attributes& attributes) {
   return text;
 }
 
-// A name as a terminal can bear it: control characters as '?'.
+// The name with '?' for each control character, so that it cannot control a terminal.
 std::string Printable(std::string name) {
   std::ranges::replace_if(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
   return name;
@@ -79,11 +89,20 @@ Task<client::Result<void>> ListTask(client::Mount& mount, const ListOptions& opt
   co_return client::Result<void>();
 }
 
-}  // namespace
-
 int List(const ListOptions& options) {
   return RunOnMounts({options.url}, options,
                      [&](ClientRuntime&, client::Mount& mount) { return ListTask(mount, options); });
+}
+
+}  // namespace
+
+Command AddList(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("ls", "List a directory of an NFS server");
+  const auto options = std::make_shared<ListOptions>();
+  command->add_option("URL", options->url)->required();
+  command->add_flag("-l", options->long_format, "Show mode, links, owner, group, size and time");
+  AddClientOptions(*command, *options);
+  return {command, [options] { return List(*options); }};
 }
 
 }  // namespace penstock::cli

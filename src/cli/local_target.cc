@@ -32,10 +32,11 @@ std::unexpected<Error> Failure(const path& what, int error) {
 
 path DirectoryOf(const path& file) { return file.has_parent_path() ? file.parent_path() : path("."); }
 
-// Where `file` leads to; nothing need be there. Sets `is_descriptor` where a link on the way is one of /proc/PID/fd, which
-// stands for an open file (/dev/stdout): a file under the same name would be another one.
+// Follows the symbolic links of `file` to their target, which need not exist. Sets `is_descriptor` if one of the links
+// is in /proc/PID/fd. Such a link (for example /dev/stdout) stands for an open file, and a new file with its name would
+// be another file.
 path FollowLinks(path file, bool& is_descriptor) {
-  constexpr int kMostLinks = 40;  // as many as Linux follows
+  constexpr int kMostLinks = 40;  // Linux follows as many
   for (int i = 0; i < kMostLinks; ++i) {
     std::error_code error;
     const path target = std::filesystem::read_symlink(file, error);
@@ -47,8 +48,8 @@ path FollowLinks(path file, bool& is_descriptor) {
   return file;
 }
 
-// Gives the open file the access control list of the other, or none where that has none: a directory may have a default
-// one. errno, or 0.
+// Copies the access control list of `from` to the open file `to`. If `from` has none, removes the list that `to` may
+// have got from the default list of its directory. Returns errno, or 0.
 int KeepAcl(const path& from, int to) {
   const ssize_t size = ::getxattr(from.c_str(), kAcl, nullptr, 0);
   if (size < 0) {
@@ -62,7 +63,8 @@ int KeepAcl(const path& from, int to) {
   return ::fsetxattr(to, kAcl, list.data(), static_cast<size_t>(got), 0) == 0 ? 0 : errno;
 }
 
-// errno, or 0. A directory that may be written to and not read has no descriptor: then its file system is synced.
+// Returns errno, or 0. A directory that is writable but not readable cannot be opened: then this syncs its whole file
+// system.
 int SyncDirectory(const path& directory, int file_in_it) {
   const FileDescriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return errno == EACCES && ::syncfs(file_in_it) == 0 ? 0 : errno;
@@ -84,7 +86,7 @@ Result<void> LocalTarget::Open() {
   bool is_descriptor = false;
   replaced_ = FollowLinks(path_, is_descriptor);
   if (in_place_ || is_descriptor) return OpenItself(O_WRONLY | O_CREAT);
-  // As open() would ask: that the directory may be written to is no leave to replace a file that may not.
+  // Checked as open() does: a file that is not writable must not be replaced only because its directory is writable.
   if (exists && ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0) return Failure(path_, errno);
   return OpenTemporary(exists ? &status : nullptr);
 }
@@ -96,7 +98,7 @@ Result<void> LocalTarget::OpenItself(int flags) {
 }
 
 Result<void> LocalTarget::OpenTemporary(const struct stat* old) {
-  // Nobody but us may read what replaces a file until it has that file's permissions.
+  // Other users must not read the new file before it has the permissions of the old one.
   const int error = CreateTemporary(old ? 0600 : mode_);
   if (error != 0) {
     if (!old) return Failure(path_, error);
@@ -109,7 +111,7 @@ Result<void> LocalTarget::OpenTemporary(const struct stat* old) {
 }
 
 int LocalTarget::CreateTemporary(mode_t mode) {
-  constexpr size_t kNameKept = 200;  // of 255 octets
+  constexpr size_t kNameKept = 200;  // of the 255 bytes that a name may have
   constexpr int kTries = 100;
   std::random_device random;
   const std::string name = replaced_.filename().native().substr(0, kNameKept);
@@ -135,7 +137,7 @@ Result<void> LocalTarget::KeepAccess(const struct stat& old) const {
     error = errno;
   }
   if (error == 0) error = KeepAcl(path_, fd());
-  // Without the set-user-ID and set-group-ID bits, which a write takes away, too.
+  // Without the set-user-ID and set-group-ID bits: a write would clear them, too.
   if (error == 0 && ::fchmod(fd(), old.st_mode & 0777) != 0) error = errno;
   if (error == 0) return {};
   return std::unexpected(Error{fmt::format("{}: a new file cannot have its owner and permissions: {}{}", path_.native(),

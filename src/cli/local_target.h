@@ -1,5 +1,5 @@
-// The local file that a download goes to. A regular file is replaced as a whole or not at all: what comes is written
-// under another name in the same directory, which becomes the file's when all of it is on the disk.
+// The local file that a download writes to. A regular file is replaced as a whole or not at all: the data goes to a
+// temporary file in the same directory, which is renamed to the target when all of the data is on the disk.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,27 +14,28 @@ namespace penstock::cli {
 
 class LocalTarget {
  public:
-  // `mode`: of a file that is not there yet, less the umask. `in_place`: writes into the file itself.
+  // `mode`, less the umask, is the mode of a file that does not exist yet. `in_place`: write into the existing file.
   LocalTarget(std::filesystem::path path, mode_t mode, bool in_place)
       : path_(std::move(path)), mode_(mode), in_place_(in_place) {}
-  // Discards what was not committed.
+  // Calls Discard().
   ~LocalTarget() { Discard(); }
   LocalTarget(const LocalTarget&) = delete;
   LocalTarget& operator=(const LocalTarget&) = delete;
 
-  // Open() and Commit() block, and are called once each, by any thread.
+  // Open() and Commit() block. Each is called once, on any thread.
 
-  // Of a FIFO: waits until somebody reads from it. Follows symbolic links, so that a link stays one. What replaces a file
-  // has its owner, group, permissions and access control list; where it cannot have them, this is an error.
+  // Opens the target. Opening a FIFO waits for a reader. Symbolic links are followed and stay in place. A new file gets
+  // the owner, group, permissions and access control list of the file that it replaces; if it cannot get them, Open()
+  // fails.
   client::Result<void> Open();
-  // All octets have been written. When this has succeeded, the file has them on stable storage.
+  // Called after all data has been written. On success, the file has the data on stable storage.
   client::Result<void> Commit();
-  // Any thread, at any time: removes the temporary file, and lets no other come to be.
+  // Removes the temporary file, and prevents another one from being made. Any thread, at any time.
   void Discard();
 
-  // From Open() on.
+  // Valid after Open().
   int fd() const { return file_.get(); }
-  // It is a pipe or a device, which takes octets in their order.
+  // Whether the target is a pipe or a device, which must be written from the beginning to the end.
   bool is_stream() const { return is_stream_; }
 
  private:
@@ -48,9 +49,9 @@ class LocalTarget {
   const bool in_place_;
   FileDescriptor file_{-1};
   bool is_stream_ = false;
-  std::filesystem::path replaced_;   // what the temporary file becomes: `path_`, its symbolic links followed
-  std::mutex mutex_;                 // over these
-  std::filesystem::path temporary_;  // empty: there is none
+  std::filesystem::path replaced_;   // the target: `path_` with its symbolic links followed
+  std::mutex mutex_;                 // guards the members below
+  std::filesystem::path temporary_;  // empty: no temporary file exists
   bool discarded_ = false;
 };
 

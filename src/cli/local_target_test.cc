@@ -44,7 +44,7 @@ class LocalTargetTest : public testing::Test {
     EXPECT_EQ(::lstat(file.c_str(), &status), 0) << file;
     return status;
   }
-  // Writes `text` to `to`, all the way. The error, or nothing.
+  // Opens `to`, writes `text` to it, and commits. Returns the error message, or nothing.
   static std::string Replace(const path& to, std::string_view text, bool in_place = false) {
     LocalTarget target(to, 0640, in_place);
     const auto opened = target.Open();
@@ -62,7 +62,7 @@ class LocalTargetTest : public testing::Test {
   path folder;
 };
 
-// Not root, while it exists: root may do anything.
+// The process runs as another user than root while this lives, because root has every permission.
 class AsNobody {
  public:
   AsNobody() : is_root_(::geteuid() == 0) {
@@ -95,7 +95,7 @@ TEST_F(LocalTargetTest, ANewFileAppearsWhenItIsCommitted) {
   EXPECT_EQ(StatusOf(folder / "new").st_mode & 07777, 0644u);
 }
 
-TEST_F(LocalTargetTest, IsOnTheDiskBeforeItReplacesTheOldFile) {
+TEST_F(LocalTargetTest, SyncsTheNewFileBeforeReplacingTheOldOne) {
   Write(folder / "file", "old");
   FailingDisk disk;
   LocalTarget target(folder / "file", 0640, false);
@@ -106,7 +106,7 @@ TEST_F(LocalTargetTest, IsOnTheDiskBeforeItReplacesTheOldFile) {
   EXPECT_EQ(Read(folder / "file"), "old");
 }
 
-TEST_F(LocalTargetTest, WithoutACommitTheOldFileStays) {
+TEST_F(LocalTargetTest, KeepsTheOldFileWithoutACommit) {
   Write(folder / "file", "old");
   {
     LocalTarget target(folder / "file", 0644, false);
@@ -119,14 +119,14 @@ TEST_F(LocalTargetTest, WithoutACommitTheOldFileStays) {
   EXPECT_EQ(Read(folder / "file"), "old");
 }
 
-TEST_F(LocalTargetTest, WhatIsDiscardedBeforeItIsOpenLeavesNothing) {
+TEST_F(LocalTargetTest, OpenFailsAfterDiscardAndLeavesNoFile) {
   LocalTarget target(folder / "file", 0644, false);
   target.Discard();
   EXPECT_FALSE(target.Open());
   EXPECT_EQ(Names(), Set());
 }
 
-TEST_F(LocalTargetTest, WhatIsDiscardedIsNotCommitted) {
+TEST_F(LocalTargetTest, CommitFailsAfterDiscard) {
   Write(folder / "file", "old");
   LocalTarget target(folder / "file", 0644, false);
   ASSERT_TRUE(target.Open());
@@ -136,7 +136,7 @@ TEST_F(LocalTargetTest, WhatIsDiscardedIsNotCommitted) {
   EXPECT_EQ(Read(folder / "file"), "old");
 }
 
-TEST_F(LocalTargetTest, WhatReplacesAFileHasItsOwnerAndMode) {
+TEST_F(LocalTargetTest, TheNewFileGetsOwnerAndModeOfTheOldOne) {
   Write(folder / "file", "a longer old text");
   ASSERT_EQ(::chmod((folder / "file").c_str(), 04604), 0);
   if (::geteuid() == 0) {
@@ -146,13 +146,14 @@ TEST_F(LocalTargetTest, WhatReplacesAFileHasItsOwnerAndMode) {
   ASSERT_EQ(Replace(folder / "file", "new"), "");
   const struct stat after = StatusOf(folder / "file");
   EXPECT_EQ(Read(folder / "file"), "new");
-  EXPECT_EQ(after.st_mode & 07777, 0604u) << "others' programs do not become set-user-ID";
+  EXPECT_EQ(after.st_mode & 07777, 0604u) << "the new file does not get the set-user-ID bit";
   EXPECT_EQ(after.st_uid, before.st_uid);
   EXPECT_EQ(after.st_gid, before.st_gid);
 }
 
-// The group's bits of a file with an access control list are its mask: without the list they would be the group's rights.
-TEST_F(LocalTargetTest, WhatReplacesAFileHasItsAccessControlList) {
+// With an access control list, the group bits of the mode are the mask of the list. Without the list, they would give
+// those rights to the group.
+TEST_F(LocalTargetTest, TheNewFileGetsTheAccessControlListOfTheOldOne) {
   // Version 2: the owner rw-, user 1234 rw-, the group ---, the mask rw-, others ---.
   const std::array<uint8_t, 44> list = {2, 0,    0,   0,   1,   0,   6,  0, 255, 255, 255, 255, 2,   0,  6,
                                         0, 0xd2, 4,   0,   0,   4,   0,  0, 0,   255, 255, 255, 255, 16, 0,
@@ -169,7 +170,7 @@ TEST_F(LocalTargetTest, WhatReplacesAFileHasItsAccessControlList) {
   EXPECT_TRUE(std::equal(list.begin(), list.end(), got.begin()));
 }
 
-TEST_F(LocalTargetTest, ALinkStaysALink) {
+TEST_F(LocalTargetTest, ReplacesTheTargetOfASymbolicLink) {
   std::filesystem::create_directory(folder / "there");
   Write(folder / "there" / "file", "old");
   std::filesystem::create_symlink("there/file", folder / "link");
@@ -185,7 +186,7 @@ TEST_F(LocalTargetTest, ALinkStaysALink) {
   EXPECT_EQ(Names(), (Set{"there", "link", "second", "dangling"}));
 }
 
-TEST_F(LocalTargetTest, WhatIsNoRegularFileIsWrittenInto) {
+TEST_F(LocalTargetTest, WritesIntoPipesAndDevices) {
   LocalTarget null("/dev/null", 0644, false);
   ASSERT_TRUE(null.Open());
   EXPECT_TRUE(null.is_stream());
@@ -208,8 +209,8 @@ TEST_F(LocalTargetTest, WhatIsNoRegularFileIsWrittenInto) {
   EXPECT_TRUE(S_ISFIFO(StatusOf(folder / "pipe").st_mode));
 }
 
-// As /dev/stdout is, where that is redirected to a file: others have it open, and go on to write.
-TEST_F(LocalTargetTest, AnOpenDescriptorIsWrittenInto) {
+// For example /dev/stdout redirected to a file: other processes have the file open and continue to write to it.
+TEST_F(LocalTargetTest, WritesIntoAnOpenDescriptor) {
   Write(folder / "file", "old");
   const FileDescriptor open(::open((folder / "file").c_str(), O_RDWR | O_CLOEXEC));
   const ino_t before = StatusOf(folder / "file").st_ino;
@@ -220,7 +221,7 @@ TEST_F(LocalTargetTest, AnOpenDescriptorIsWrittenInto) {
   EXPECT_EQ(StatusOf(folder / "file").st_ino, before);
 }
 
-TEST_F(LocalTargetTest, InPlaceItStaysTheSameFile) {
+TEST_F(LocalTargetTest, InPlaceWritesIntoTheSameFile) {
   Write(folder / "file", "old");
   std::filesystem::create_hard_link(folder / "file", folder / "other name");
   ASSERT_EQ(Replace(folder / "file", "new", true), "");
@@ -229,7 +230,7 @@ TEST_F(LocalTargetTest, InPlaceItStaysTheSameFile) {
   EXPECT_EQ(Names(), (Set{"file", "made", "other name"}));
 }
 
-TEST_F(LocalTargetTest, AClosedDirectoryIsAnErrorThatTellsOfInPlace) {
+TEST_F(LocalTargetTest, SuggestsInPlaceIfTheDirectoryIsNotWritable) {
   Write(folder / "file", "old");
   ASSERT_EQ(::chmod((folder / "file").c_str(), 0666), 0);
   ASSERT_EQ(::chmod(folder.c_str(), 0555), 0);
@@ -247,7 +248,7 @@ TEST_F(LocalTargetTest, AClosedDirectoryIsAnErrorThatTellsOfInPlace) {
   EXPECT_EQ(Names(), (Set{"file"}));
 }
 
-TEST_F(LocalTargetTest, AFileThatMayNotBeWrittenIsNotReplaced) {
+TEST_F(LocalTargetTest, DoesNotReplaceAFileThatIsNotWritable) {
   Write(folder / "file", "old");
   ASSERT_EQ(::chmod((folder / "file").c_str(), 0444), 0);
   ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
@@ -259,8 +260,8 @@ TEST_F(LocalTargetTest, AFileThatMayNotBeWrittenIsNotReplaced) {
   EXPECT_EQ(Names(), (Set{"file"}));
 }
 
-// It would come to belong to somebody else.
-TEST_F(LocalTargetTest, AnothersFileIsNotReplaced) {
+// A replaced file would belong to the user who replaces it.
+TEST_F(LocalTargetTest, DoesNotReplaceAFileOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: to give a file away";
   Write(folder / "file", "old");
   ASSERT_EQ(::chown((folder / "file").c_str(), 1234, 1234), 0);
@@ -282,7 +283,7 @@ TEST_F(LocalTargetTest, ErrorsNameThePath) {
     const std::string refused = Replace(wrong, "text");
     EXPECT_EQ(refused.find(wrong.native()), 0u) << refused;
   }
-  EXPECT_EQ(Replace(folder / std::string(255, 'x'), "text"), "") << "the longest name that there is";
+  EXPECT_EQ(Replace(folder / std::string(255, 'x'), "text"), "") << "the longest possible name";
 }
 
 }  // namespace

@@ -1,7 +1,13 @@
-// Commands that make, change and remove names: mkdir, rmdir, rm, mv, ln, chmod.
+// The commands that make, change and remove names: mkdir, rmdir, rm, mv, ln, chmod.
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -14,7 +20,7 @@ using client::Mount;
 template <class T>
 using Result = client::Result<T>;
 
-// "755"
+// Parses an octal mode like "755".
 std::optional<uint32_t> ParseMode(const std::string& text) {
   uint32_t mode = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
@@ -22,12 +28,12 @@ std::optional<uint32_t> ParseMode(const std::string& text) {
   return mode;
 }
 
-// Where `path`, a name on the mount's server, leads to; as mv and ln have it, into the directory that it names, where
-// there is one, under the name of `source`.
+// The place that `path`, a path on the mount's server, stands for as a target of mv and ln: if it names a directory,
+// the entry `source` in it; else the path itself.
 Task<Result<Mount::Place>> PlaceOf(Mount& mount, std::string path, std::string source) {
   const auto below = path.starts_with('/') ? mount.PathBelowRoot(path) : std::nullopt;
   if (!below) {
-    co_return std::unexpected(Error{fmt::format("{}: not a path below what is mounted", path), std::nullopt});
+    co_return std::unexpected(Error{fmt::format("{}: not a path below the mounted export", path), std::nullopt});
   }
   const auto there = co_await mount.Resolve(*below);
   if (there && there->attributes.type == client::FileType::kDirectory) co_return Mount::Place{there->handle, source};
@@ -74,11 +80,13 @@ Task<Result<void>> ChangeOne(Mount& mount, uint32_t mode) {
 }
 
 int WrongMode(const std::string& mode) {
-  PrintError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
-  return 1;
+  return PrintError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
 }
 
-}  // namespace
+struct MakeDirectoryOptions : ClientOptions {
+  std::vector<std::string> urls;
+  std::string mode = "755";
+};
 
 int MakeDirectory(const MakeDirectoryOptions& options) {
   const auto mode = ParseMode(options.mode);
@@ -86,14 +94,37 @@ int MakeDirectory(const MakeDirectoryOptions& options) {
   return RunOnMounts(options.urls, options, [&](ClientRuntime&, Mount& mount) { return MakeOne(mount, *mode); });
 }
 
-int Remove(const RemoveOptions& options) {
+struct RemoveOptions : ClientOptions {
+  std::vector<std::string> urls;
+};
+
+int Remove(const RemoveOptions& options, bool directories) {
   return RunOnMounts(options.urls, options,
-                     [&](ClientRuntime&, Mount& mount) { return RemoveOne(mount, options.directories); });
+                     [&](ClientRuntime&, Mount& mount) { return RemoveOne(mount, directories); });
 }
+
+Command AddRemoveCommand(CLI::App& program, std::string name, std::string help, bool directories) {
+  CLI::App* const command = program.add_subcommand(std::move(name), std::move(help));
+  const auto options = std::make_shared<RemoveOptions>();
+  command->add_option("URL", options->urls)->required();
+  AddClientOptions(*command, *options);
+  return {command, [options, directories] { return Remove(*options, directories); }};
+}
+
+struct MoveOptions : ClientOptions {
+  std::string url;
+  std::string to;  // a path on the same server
+};
 
 int Move(const MoveOptions& options) {
   return RunOnMounts({options.url}, options, [&](ClientRuntime&, Mount& mount) { return MoveOne(mount, options.to); });
 }
+
+struct LinkOptions : ClientOptions {
+  std::string from;  // a URL; for a symbolic link, its text
+  std::string to;    // a path on the same server; for a symbolic link, a URL
+  bool symbolic = false;
+};
 
 int Link(const LinkOptions& options) {
   if (options.symbolic) {
@@ -103,10 +134,63 @@ int Link(const LinkOptions& options) {
   return RunOnMounts({options.from}, options, [&](ClientRuntime&, Mount& mount) { return LinkOne(mount, options.to); });
 }
 
+struct ChangeModeOptions : ClientOptions {
+  std::string mode;
+  std::vector<std::string> urls;
+};
+
 int ChangeMode(const ChangeModeOptions& options) {
   const auto mode = ParseMode(options.mode);
   if (!mode) return WrongMode(options.mode);
   return RunOnMounts(options.urls, options, [&](ClientRuntime&, Mount& mount) { return ChangeOne(mount, *mode); });
+}
+
+}  // namespace
+
+Command AddMakeDirectory(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("mkdir", "Make directories on an NFS server");
+  const auto options = std::make_shared<MakeDirectoryOptions>();
+  command->add_option("URL", options->urls)->required();
+  command->add_option("-m,--mode", options->mode, "The mode of each directory, in octal")->capture_default_str();
+  AddClientOptions(*command, *options);
+  return {command, [options] { return MakeDirectory(*options); }};
+}
+
+Command AddRemove(CLI::App& program) {
+  return AddRemoveCommand(program, "rm", "Remove files from an NFS server", false);
+}
+
+Command AddRemoveDirectory(CLI::App& program) {
+  return AddRemoveCommand(program, "rmdir", "Remove empty directories from an NFS server", true);
+}
+
+Command AddMove(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("mv", "Rename a file or directory on an NFS server");
+  const auto options = std::make_shared<MoveOptions>();
+  command->add_option("URL", options->url)->required();
+  command->add_option("PATH", options->to, "The new path on the same server, or a directory to move into")->required();
+  AddClientOptions(*command, *options);
+  return {command, [options] { return Move(*options); }};
+}
+
+Command AddLink(CLI::App& program) {
+  CLI::App* const command =
+      program.add_subcommand("ln", "Give a file on an NFS server another name: ln URL PATH, or ln -s TARGET URL");
+  const auto options = std::make_shared<LinkOptions>();
+  command->add_option("FROM", options->from, "The URL of a file; with -s, the text of the link")->required();
+  command->add_option("TO", options->to, "The new path on the same server; with -s, the URL of the link")->required();
+  command->add_flag("-s,--symbolic", options->symbolic, "Make a symbolic link");
+  AddClientOptions(*command, *options);
+  return {command, [options] { return Link(*options); }};
+}
+
+Command AddChangeMode(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("chmod", "Set the mode of files on an NFS server");
+  const auto options = std::make_shared<ChangeModeOptions>();
+  command->add_option("MODE", options->mode, "The new mode, in octal")->required();
+  command->add_option("URL", options->urls)->required();
+  AddClientOptions(*command, *options);
+  return {command, [options] { return ChangeMode(*options); }};
 }
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// What must be put in order when a signal asks the program to end.
+// Cleans up when a signal ends the program.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,9 @@
 
 namespace penstock::cli {
 
-// While this exists: on SIGINT, SIGTERM or SIGHUP, `clean_up` runs on the loop, and then the signal ends the process. A
-// signal that the process was started to ignore stays ignored. One at a time in a process.
+// While this object lives: on SIGINT, SIGTERM or SIGHUP, `clean_up` runs on the loop, and then the signal ends the
+// process. A signal that was ignored when the process started stays ignored. A process has at most one such object at a
+// time.
 class OnInterrupt {
  public:
   OnInterrupt(Loop& loop, std::function<void()> clean_up);

@@ -1,10 +1,21 @@
+// penstock ping: measures how long a server takes to answer NULL calls.
 #include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 
 namespace penstock::cli {
 namespace {
+
+struct PingOptions : ClientOptions {
+  std::string url;
+  unsigned count = 4;
+  unsigned interval_ms = 1000;
+};
 
 Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& options) {
   const client::Url& url = mount.url();
@@ -20,11 +31,22 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
   co_return client::Result<void>();
 }
 
-}  // namespace
-
 int Ping(const PingOptions& options) {
   return RunOnMounts({options.url}, options,
                      [&](ClientRuntime&, client::Mount& mount) { return PingTask(mount, options); });
+}
+
+}  // namespace
+
+Command AddPing(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("ping", "Measure how long an NFS server takes to answer NULL calls");
+  const auto options = std::make_shared<PingOptions>();
+  command->add_option("URL", options->url, "nfs://HOST[:PORT]/PATH[?proto=rdma|tcp]")->required();
+  command->add_option("-c,--count", options->count, "Send this many calls")->capture_default_str();
+  command->add_option("-i,--interval", options->interval_ms, "Wait this many milliseconds between calls")
+      ->capture_default_str();
+  AddClientOptions(*command, *options);
+  return {command, [options] { return Ping(*options); }};
 }
 
 }  // namespace penstock::cli

@@ -36,7 +36,7 @@ std::string ProgressLine(uint64_t done, uint64_t total, std::chrono::duration<do
   const std::string numbers = fmt::format("{} of {}  {}/s  {}:{:02}", Octets(static_cast<double>(done)),
                                           Octets(static_cast<double>(total)), Octets(rate), left / 60, left % 60);
   std::string line = fmt::format("{:3.0f} % ", share * 100);
-  constexpr size_t kFrame = 4;  // brackets and the spaces behind
+  constexpr size_t kFrame = 4;  // the brackets and the spaces after them
   if (width > line.size() + numbers.size() + kFrame + 5) {
     const size_t room = std::min<size_t>(width - line.size() - numbers.size() - kFrame, 50);
     const auto filled = static_cast<size_t>(share * static_cast<double>(room));

@@ -1,4 +1,4 @@
-// A line on a terminal that shows how far a transfer is.
+// The progress of a transfer, as a line on a terminal.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,11 @@
 
 namespace penstock::cli {
 
-// "  42 % [########            ]  420 MiB of 1.0 GiB   850 MiB/s   0:01", in at most `width` columns.
+// Formats a line of at most `width` columns, like "  42 % [########            ]  420 MiB of 1.0 GiB   850 MiB/s
+// 0:01".
 std::string ProgressLine(uint64_t done, uint64_t total, std::chrono::duration<double> elapsed, unsigned width);
 
-// Draws on stderr, and only where that is a terminal; a few times a second.
+// Draws the line on stderr a few times a second, if stderr is a terminal.
 class ProgressBar {
  public:
   ProgressBar();

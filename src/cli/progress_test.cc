@@ -7,16 +7,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ProgressLine, SaysHowFarHowFastAndHowLong) {
+TEST(ProgressLine, ShowsShareAmountRateAndRemainingTime) {
   EXPECT_EQ(ProgressLine(512 << 20, 1 << 30, 2s, 79),
             " 50 % [#################                 ]  512 MiB of 1.0 GiB  256 MiB/s  0:02");
 }
 
-TEST(ProgressLine, IsFullAtTheEnd) {
+TEST(ProgressLine, ShowsAFullBarAtTheEnd) {
   EXPECT_EQ(ProgressLine(10, 10, 1s, 60), "100 % [########################]  10 B of 10 B  10 B/s  0:00");
 }
 
-TEST(ProgressLine, TakesAnEmptyFileAsDone) { EXPECT_TRUE(ProgressLine(0, 0, 0s, 60).starts_with("100 %")); }
+TEST(ProgressLine, ShowsAnEmptyFileAsDone) { EXPECT_TRUE(ProgressLine(0, 0, 0s, 60).starts_with("100 %")); }
 
 TEST(ProgressLine, FitsANarrowTerminal) {
   for (unsigned width = 0; width < 80; ++width) {

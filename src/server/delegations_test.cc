@@ -1,5 +1,5 @@
-// Files that the server has delegated to a client (RFC 8881 §10.4): both sides, over real sockets. What a client does
-// without the server it can do while there is none.
+// Delegations (RFC 8881 §10.4) between a whole server and clients, over real sockets. To show that a client does
+// something without the server, a test stops the server first.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class DelegationsTest : public ServerTest {
     std::ofstream(tree() / "file", std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
   }
 
-  // With a server, and a mount.
+  // Starts a server and runs `use` with a mount of it.
   void Run(Use use) {
     StartServer();
     const auto error = WithMount(std::move(use));
@@ -49,7 +49,7 @@ Task<client::Result<void>> Write(client::File& file, uint64_t offset, std::strin
   co_return client::Result<void>();
 }
 
-// What another client does to the file: `text` is its new beginning.
+// Lets another client write `text` over the beginning of the file.
 Task<client::Result<void>> Overwrite(Mount& mount, std::string text) {
   PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
   PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", Access::kBoth));
@@ -58,7 +58,7 @@ Task<client::Result<void>> Overwrite(Mount& mount, std::string text) {
   co_return co_await file->Close();
 }
 
-TEST_P(DelegationsTest, WhatIsDelegatedIsOpenedAndKnownWithoutTheServer) {
+TEST_P(DelegationsTest, OpensADelegatedFileWithoutTheServer) {
   WriteFile("hello");
   Run([this](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
@@ -70,7 +70,7 @@ TEST_P(DelegationsTest, WhatIsDelegatedIsOpenedAndKnownWithoutTheServer) {
     PENSTOCK_CO_TRY(const auto second, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_TRY(const auto third, co_await mount.OpenFile(node, "file", Access::kRead));
     PENSTOCK_CO_CHECK(co_await third->Close());
-    // The server that comes back has never heard of it; it is reclaimed.
+    // The new server has never seen these opens; the client reclaims them.
     StartServer();
     PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*second));
     EXPECT_EQ(text, "hello");
@@ -78,7 +78,7 @@ TEST_P(DelegationsTest, WhatIsDelegatedIsOpenedAndKnownWithoutTheServer) {
   });
 }
 
-TEST_P(DelegationsTest, WhatAnotherWantsIsGivenBackAndStaysOpen) {
+TEST_P(DelegationsTest, ReturnsARecalledDelegationAndKeepsTheFileOpen) {
   WriteFile("hello");
   Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
@@ -97,7 +97,7 @@ TEST_P(DelegationsTest, WhatAnotherWantsIsGivenBackAndStaysOpen) {
   });
 }
 
-TEST_P(DelegationsTest, WhatItsHolderWritesIsSeenByOthersAndByItself) {
+TEST_P(DelegationsTest, TheHolderAndOtherClientsSeeTheWritesOfTheHolder) {
   Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
@@ -129,8 +129,8 @@ TEST_P(DelegationsTest, WhatItsHolderWritesIsSeenByOthersAndByItself) {
   });
 }
 
-// Made anew by its holder, it is empty, also for the holder.
-TEST_P(DelegationsTest, AFileThatIsCutByItsCreationIsKnownToBeEmpty) {
+// The holder of the delegation creates the file again, which truncates it.
+TEST_P(DelegationsTest, TheHolderSeesThatItsCreateEmptiedAnExistingFile) {
   Run([](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
     PENSTOCK_CO_TRY(const auto first, co_await mount.CreateFile(top.handle, "file", 0644));
@@ -145,7 +145,7 @@ TEST_P(DelegationsTest, AFileThatIsCutByItsCreationIsKnownToBeEmpty) {
   });
 }
 
-TEST_P(DelegationsTest, LocksAreTheServersAlsoUnderADelegation) {
+TEST_P(DelegationsTest, TheServerGrantsLocksAlsoUnderADelegation) {
   WriteFile("hello");
   Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
@@ -165,8 +165,8 @@ TEST_P(DelegationsTest, LocksAreTheServersAlsoUnderADelegation) {
   });
 }
 
-// RFC 8881 §10.4.5: the holder's loop stands still, so that it does not hear the recall.
-TEST_P(DelegationsTest, OneThatIsRevokedIsNotUsedAnyMore) {
+// RFC 8881 §10.4.5: the holder's loop does not run, so the holder does not receive the recall, and the server revokes.
+TEST_P(DelegationsTest, TheClientStopsUsingARevokedDelegation) {
   grace_ = std::chrono::seconds(1);
   WriteFile("hello");
   Run([this](Mount& mount, Workers&) -> Task<Result> {
@@ -187,8 +187,9 @@ TEST_P(DelegationsTest, OneThatIsRevokedIsNotUsedAnyMore) {
   });
 }
 
-// RFC 8881 §10.4.5: nobody has the file open, so that nothing fails; SEQUENCE alone says it.
-TEST_P(DelegationsTest, OneThatIsRevokedIsFoundOutWhereNothingFails) {
+// RFC 8881 §10.4.5: the holder has not opened the file, so no operation fails; only the flags of SEQUENCE report the
+// revocation.
+TEST_P(DelegationsTest, TheClientLearnsOfARevocationFromSequenceAlone) {
   grace_ = std::chrono::seconds(1);
   WriteFile("hello");
   Run([this](Mount& mount, Workers&) -> Task<Result> {
@@ -209,8 +210,8 @@ TEST_P(DelegationsTest, OneThatIsRevokedIsFoundOutWhereNothingFails) {
   });
 }
 
-// More than are kept; and a mount may be given up while it has some.
-TEST_P(DelegationsTest, ManyFilesAreDelegatedAndGivenBack) {
+// The server delegates more files than the client keeps delegations. The mount ends while it holds some.
+TEST_P(DelegationsTest, TheClientReturnsDelegationsBeyondItsLimit) {
   delegations_ = 8;
   Run([](Mount& mount, Workers&) -> Task<Result> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
@@ -230,15 +231,15 @@ TEST_P(DelegationsTest, ManyFilesAreDelegatedAndGivenBack) {
   });
 }
 
-// Two clients, which do one thing after the other with a few files, and what must come of it: what the one does, the other
-// sees at once, whatever each of them has been delegated.
+// Two clients that perform random operations on a few files in turn, and the expected contents of the files. Each
+// client must see the changes of the other at once, whichever of them holds a delegation.
 class Pair {
  public:
   Pair(Mount& one, Mount& other) : mounts_{&one, &other} {}
 
   Task<client::Result<void>> Run(int steps) {
     for (int step = 0; step < steps; ++step) {
-      // What was recalled is not delegated again soon; new files are.
+      // The server does not soon delegate a file again whose delegation it recalled, but it delegates new files.
       if (step % 12 == 0) PENSTOCK_CO_CHECK(co_await MakeFiles(step));
       PENSTOCK_CO_CHECK(co_await Step());
     }
@@ -249,7 +250,7 @@ class Pair {
  private:
   struct Known {
     client::Node node;
-    size_t maker;  // who has it delegated, in the beginning
+    size_t maker;  // the client that created the file and first holds its delegation
     std::string content;
   };
   struct Open {
@@ -272,7 +273,7 @@ class Pair {
   }
 
   Task<client::Result<void>> Step() {
-    // The latest ones, and mostly who made them.
+    // Uses the two newest files, mostly through the client that created the file.
     const size_t of = files_.size() - 1 - Random(2);
     Mount& mount = *mounts_[Random(6) > 0 ? files_[of].maker : 1 - files_[of].maker];
     switch (Random(8)) {
@@ -327,7 +328,7 @@ class Pair {
   std::mt19937 random_{12345};
 };
 
-TEST_P(DelegationsTest, WhatOneClientDoesTheOtherSees) {
+TEST_P(DelegationsTest, TwoClientsSeeEachOthersChangesAtOnce) {
   Run([this](Mount& mount, Workers& workers) -> Task<Result> {
     co_return co_await WithAnotherMount(mount, workers, [&mount](Mount& other, Workers&) -> Task<Result> {
       Pair pair(mount, other);

@@ -1,4 +1,4 @@
-// The whole server with a keytab, and a client that comes by Kerberos: see tests/harness/kerberos.py.
+// The whole server with a keytab, and a client that uses Kerberos. tests/harness/kerberos.py makes the realm.
 #include <gmock/gmock.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -36,8 +36,8 @@ class KerberosServerTest : public testing::Test {
   }
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }
-  Options ServerOptions(const std::string& keytab) const {
-    Options options;
+  TestOptions ServerOptions(const std::string& keytab) const {
+    TestOptions options;
     auto exported = nfs::ParseExportSpec("/tree=" + tree().string() + ":rw,sec=krb5:krb5i:krb5p");
     EXPECT_TRUE(exported);
     options.exports.push_back(*std::move(exported));
@@ -49,7 +49,7 @@ class KerberosServerTest : public testing::Test {
   }
 
   using Use = std::function<Task<void>(rpc::Channel&, Initiator&)>;
-  // Runs `use` with a context of alice's.
+  // Runs `use` with a security context of the user alice.
   void AsAlice(Server& server, const Use& use) {
     KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
     Initiator alice(mechanism, loop_.buffers());
@@ -97,20 +97,20 @@ class KerberosServerTest : public testing::Test {
   uint32_t sequence_ = 0;
 };
 
-TEST_F(KerberosServerTest, AKeytabThatIsNotThereIsAnError) {
-  const auto made = Server::Make(ServerOptions("/nonexistent/keytab"));
+TEST_F(KerberosServerTest, RejectsAMissingKeytab) {
+  const auto made = MakeServer(ServerOptions("/nonexistent/keytab"));
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, testing::HasSubstr("/nonexistent/keytab"));
 }
 
-TEST_F(KerberosServerTest, TheHostsKeytabIsTakenWhereNoneIsNamed) {
-  const auto made = Server::Make(ServerOptions(""));
+TEST_F(KerberosServerTest, UsesTheHostsKeytabByDefault) {
+  const auto made = MakeServer(ServerOptions(""));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_TRUE((*made)->offers_gss());
 }
 
-TEST_F(KerberosServerTest, FilesAreReadAndMadeUnderEveryService) {
-  auto server = Server::Make(ServerOptions(Environment("KRB5_KTNAME")));
+TEST_F(KerberosServerTest, ReadsAndCreatesFilesUnderEveryService) {
+  auto server = MakeServer(ServerOptions(Environment("KRB5_KTNAME")));
   ASSERT_TRUE(server) << server.error().message;
   (*server)->Start();
   AsAlice(**server, [&](rpc::Channel& channel, Initiator& alice) -> Task<void> {
@@ -140,7 +140,7 @@ TEST_F(KerberosServerTest, FilesAreReadAndMadeUnderEveryService) {
       if (::geteuid() == 0) {
         struct stat status{};
         EXPECT_EQ(::stat((tree() / name).c_str(), &status), 0);
-        EXPECT_EQ(status.st_uid, ::getpwnam("daemon")->pw_uid) << "as whom the realm's configuration has alice";
+        EXPECT_EQ(status.st_uid, ::getpwnam("daemon")->pw_uid) << "the realm maps alice to this user";
       }
     }
   });

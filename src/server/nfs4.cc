@@ -16,7 +16,7 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-// How often leases are looked at.
+// How often leases are checked.
 constexpr Duration kLook = std::chrono::seconds(1);
 
 nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const TimerService& clock, Workers& pool) {
@@ -25,7 +25,7 @@ nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const Time
 
 nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings, const nfs::v4::RecoveryStore::Restart& restart,
                                 nfs::v4::ReplyStore& replies, TimePoint now) {
-  // As long as its client could still have come back, had the server not started again.
+  // A session of the previous run is kept as long as its client could have kept it without the restart.
   const Duration patience = std::max(settings.lease, restart.last_lease);
   return {.settings = settings,
           .instance = restart.instance,
@@ -35,7 +35,8 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings, c
           .dead_sessions = nfs::v4::DeadSessions(replies.Load(), patience, now)};
 }
 
-// What tells this server from all others, whatever its addresses (RFC 8881 §2.10.4): made up once, and kept.
+// The name that tells this server from all others, whatever its addresses are (RFC 8881 §2.10.4). It is made at the
+// first start and kept in the state directory.
 SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
   constexpr std::string_view kPrefix = "penstock-";
   constexpr size_t kDigits = 32;
@@ -76,7 +77,7 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
   PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore(clients.string()));
   PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
   if (settings.grace == Duration::zero()) {
-    // No grace period: who held something may not reclaim it, after this start or the next.
+    // Without a grace period clients cannot reclaim the state of the previous run, after this start or a later one.
     if (!memory.clients->EndGrace()) {
       return std::unexpected(SetupError{fmt::format(
           "--grace 0: cannot forget the clients of the last run in {}; make sure that its disk works and has room",
@@ -133,7 +134,7 @@ void Nfs4::LookAtLocalLeases() {
   if (look_again_ && !looking_) Spawn(LookAgain());
 }
 
-// A lease may be broken when it has been looked at already.
+// The loop runs again if a lease may have been broken after it was checked.
 Task<> Nfs4::LookAgain() {
   ++under_way_;
   looking_ = true;

@@ -1,5 +1,5 @@
-// NFS version 4 of a server, put together: the tree of exports, what is remembered of clients and files, the store that
-// outlives the process, and what clients are called back with.
+// Puts the parts of NFS version 4 together for a server: the tree of exports, the state of clients and files, the
+// stores that survive a restart, and the sender of callbacks.
 #pragma once
 
 #include <filesystem>
@@ -25,28 +25,30 @@ namespace penstock::server {
 class Nfs4 {
  public:
   struct Surroundings {
-    const nfs::Exports& exports;  // complete
-    Workers& pool;                // for what blocks
-    Loop& home;                   // where clients are called from, and their leases kept
+    const nfs::Exports& exports;  // all of them; none is added later
+    Workers& pool;                // runs calls that block
+    Loop& home;                   // sends the callbacks and keeps the leases
     std::filesystem::path state_directory;
   };
-  // Begins a run of the server: clients of the last one may reclaim what they held. The surroundings outlive it.
+  // Begins a run of the server: clients of the previous run may reclaim their state. The surroundings must outlive the
+  // result.
   static SetupResult<std::unique_ptr<Nfs4>> Make(nfs::v4::Settings settings, const Surroundings& surroundings);
 
   rpc::Program& program() { return program_; }
-  // For the other versions of NFS.
+  // Lets the other versions of NFS respect the opens, locks and delegations of version 4.
   nfs::FileClaims& claims() { return claims_; }
 
-  // On the home loop, when it runs: leases are kept from now on.
+  // Checks leases from now on. On the home loop.
   void Start();
-  // On the home loop: a local program may have broken a lease (fs/local_lease.h).
+  // Looks for leases that a local program has broken (fs/local_lease.h), and recalls their delegations. On the home
+  // loop.
   void LookAtLocalLeases();
-  // On the home loop, once: no client is called any more, nor its lease looked at, and nothing is copied for it. The
-  // loops go on until nothing is served any more.
+  // Ends callbacks, the checks of leases, and copies. On the home loop, once. The loops must run until all serving has
+  // ended.
   Task<> Stop();
 
  private:
-  // What outlives a run of the server, and what it has to say of the last one.
+  // The stores that survive a restart, and their record of the previous run.
   struct Memory {
     std::unique_ptr<nfs::v4::RecoveryStore> clients;
     nfs::v4::RecoveryStore::Restart restart;
@@ -74,7 +76,7 @@ class Nfs4 {
   nfs::v4::Claims claims_;
   std::unique_ptr<Timer> timer_;
 
-  // While clients' leases, or those of the file systems, are being looked at; Stop() waits for the end of that.
+  // How many checks of leases are running, of clients or of file systems. Stop() waits for their end.
   unsigned under_way_ = 0;
   OneShot<>* all_ended_ = nullptr;
   bool looking_ = false;

@@ -1,4 +1,5 @@
-// What a server of NFSv4 keeps in its state directory, and finds there when it starts again. Without sockets and loops that run.
+// The files that an NFSv4 server keeps in its state directory and reads at its next start. These tests need no socket
+// and no running loop.
 #include "server/nfs4.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ class Nfs4RestartTest : public testing::Test {
     std::filesystem::remove_all(state_directory_);
   }
 
-  // Again, with what is in the directory: as after SIGKILL, nothing is told to the one before.
+  // Starts a server on the state directory. As after SIGKILL, the previous server gets no notice.
   void Start() {
     server_.reset();
     auto made =
@@ -56,7 +57,7 @@ class Nfs4RestartTest : public testing::Test {
     EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, answer.header));
     return CompoundReply(answer);
   }
-  // A persistent session.
+  // Creates a persistent session.
   SessionId MakeSession() {
     const EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = {AsBytes("owner")}},
                                .eia_flags = 0,
@@ -103,7 +104,7 @@ class Nfs4RestartTest : public testing::Test {
   std::deque<nfs::Answer> answers_;
 };
 
-TEST_F(Nfs4RestartTest, KeepsItsFilesToItself) {
+TEST_F(Nfs4RestartTest, CreatesStateFilesThatOnlyTheOwnerCanAccess) {
   const mode_t mask = ::umask(0);
   std::filesystem::remove_all(state_directory_);
   std::filesystem::create_directory(state_directory_);
@@ -118,7 +119,7 @@ TEST_F(Nfs4RestartTest, KeepsItsFilesToItself) {
   EXPECT_THAT(names, testing::IsSupersetOf({"server-id", "nfs4-clients.sqlite", "nfs4-replies"}));
 }
 
-TEST_F(Nfs4RestartTest, RefusesAServerIdThatItDidNotWrite) {
+TEST_F(Nfs4RestartTest, RejectsADamagedServerId) {
   const std::filesystem::path file = state_directory_ / "server-id";
   for (const std::string_view content : {"", "\n", "penstock-0123", "penstock-0123456789abcdef0123456789abcdeX\n",
                                          "penstock-0123456789abcdef0123456789abcdef and more"}) {
@@ -133,7 +134,7 @@ TEST_F(Nfs4RestartTest, RefusesAServerIdThatItDidNotWrite) {
   Start();
 }
 
-TEST_F(Nfs4RestartTest, PersistentSessionsAreFoundAgain) {
+TEST_F(Nfs4RestartTest, RestoresPersistentSessions) {
   const SessionId session = MakeSession();
   ASSERT_EQ(Run(Sequence(session, 1), PutRoot(), MakeDirectory("made")).status, NFS4_OK);
   Start();
@@ -145,8 +146,8 @@ TEST_F(Nfs4RestartTest, PersistentSessionsAreFoundAgain) {
   EXPECT_EQ(Run(Sequence(session, 1), PutRoot(), MakeDirectory("made")).status, NFS4ERR_BADSESSION);
 }
 
-// Had it been executed again, the directory would have been there already.
-TEST_F(Nfs4RestartTest, ARetryIsNotExecuted) {
+// A second execution would fail, because the directory exists.
+TEST_F(Nfs4RestartTest, DoesNotExecuteARetryAfterTheRestart) {
   const SessionId session = MakeSession();
   ASSERT_EQ(Run(Sequence(session, 1), PutRoot(), MakeDirectory("made")).status, NFS4_OK);
   Start();

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,9 +16,6 @@
 #include "base/loop.h"
 #include "base/machine_memory.h"
 #include "base/random.h"
-#include "fs/faulty/process.h"
-#include "fs/posix/file_system.h"
-#include "fs/posix/identity.h"
 #include "rdma/choice/choice.h"
 #include "rdma/trace/provider.h"
 #include "rpc/tcp/server.h"
@@ -28,22 +24,23 @@
 namespace penstock::server {
 namespace {
 
-// Descriptors that files give up where there is none for a connection.
+// How many descriptors of files are closed when a connection gets none.
 constexpr size_t kRoomForConnections = 64;
-// How often descriptors for writing are closed that nobody has used meanwhile.
-constexpr Duration kTidyUp = std::chrono::seconds(1);
-// All loops together keep no more idle memory than this part of what calls may take.
+// How often unused descriptors for writing are closed.
+constexpr Duration kCloseUnusedInterval = std::chrono::seconds(1);
+// All loops together keep at most this part of the memory for calls as idle memory.
 constexpr size_t kIdlePart = 8;
 
-// Whether ports below 1024 are root's on this host.
+// Whether this host reserves ports below 1024 for root.
 bool PortsAreReserved() {
   std::ifstream setting("/proc/sys/net/ipv4/ip_unprivileged_port_start");
   unsigned first = 0;
   return setting >> first && first >= kFirstUnreservedPort;
 }
 
-// Where not all that may connect can also be served files, connections have no more than half of what the process may open, less
-// what is needed beside both. Within the limit each host has its share; where descriptors run out, it has none.
+// Connections get at most half of the descriptors that the process may open, less those that it needs for other things,
+// so that files have descriptors as well. Below that limit each host keeps its share; if descriptors ran out, no host
+// would have one.
 rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   const size_t all = RaiseDescriptorLimit();
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));
@@ -61,8 +58,8 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
 
 size_t DefaultMemory() { return std::max<uint64_t>(MachineMemory() / 4, 256 << 20); }
 
-// One event loop, its thread, and what is served on it. Set up and torn down by the thread that owns the Server, while
-// the loop does not run; in between everything but loop() belongs to the loop's thread.
+// One event loop, its thread, and the servers that run on it. The thread that owns the Server sets it up and destroys
+// it, while the loop does not run; in between everything but loop() belongs to the loop's thread.
 class Server::Worker {
  public:
   Worker(const Options& options, std::shared_ptr<DescriptorShortage> shortage)
@@ -78,7 +75,7 @@ class Server::Worker {
   Loop& loop() { return loop_; }
   rdma::Provider& provider() { return *provider_; }
 
-  // All that follow are called once, in this order.
+  // The functions below are called once each, in this order.
   SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
                             const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
                             const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
@@ -110,15 +107,15 @@ class Server::Worker {
     started_ = true;
     thread_ = std::thread([this] { loop_.Run(); });
   }
-  // Ends serving on the loop, and then calls `on_ended` on it. The loop goes on: what another loop serves may still
-  // come here.
+  // Ends serving on the loop, and then calls `on_ended` on it. The loop goes on, because calls on other loops may still
+  // post to it.
   void StopServing(Duration drain_limit, std::function<void()> on_ended) {
     loop_.Post(
         [this, drain_limit, ended = std::move(on_ended)]() mutable { Spawn(Drain(drain_limit, std::move(ended))); });
-    // Where set-up failed half-way, the listeners must be closed all the same, on the loop.
+    // If set-up failed half-way the listeners must still be closed, on the loop.
     if (!started_) Start();
   }
-  // Any thread, when nothing is served any more on any loop. Join() returns soon after.
+  // Any thread, after serving has ended on all loops. Join() returns soon after.
   void Stop() {
     loop_.Post([this] { loop_.Stop(); });
   }
@@ -138,14 +135,14 @@ class Server::Worker {
     if (--left == 0) all.Set();
   }
   Task<void> Drain(Duration drain_limit, std::function<void()> on_ended) {
-    // Side by side: on each of them a peer may use up the limit.
+    // At the same time: a peer may use up the limit on each of the three.
     unsigned left = 3;
     OneShot<> all;
     Spawn(Count(tcp_->Stop(drain_limit), left, all));
     Spawn(Count(mount_->Stop(drain_limit), left, all));
     Spawn(Count(rdma_->Stop(drain_limit), left, all));
     co_await all;
-    // After a last turn for what has been closed.
+    // Closed connections get one more turn of the loop before.
     loop_.Post(std::move(on_ended));
   }
 
@@ -160,52 +157,43 @@ class Server::Worker {
   bool started_ = false;
 };
 
-Server::Server(const Options& options)
+Server::Server(const Options& options, Parts parts)
     : options_(options),
-      pool_(options.workers),
+      state_directory_(std::move(parts.state_directory)),
+      pool_(std::move(parts.pool)),
       connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections))),
       memory_(std::make_shared<rpc::MemoryBudget>(
           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
-      objects_(std::make_shared<fs::posix::OpenObjects>(
-          fs::posix::OpenObjects::MaxDescriptors(options.connections.connections))),
+      open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })) {}
 
 void Server::MakeRoomForConnections() {
-  const size_t open = objects_->descriptors();
+  if (!open_files_) return;
+  const size_t open = open_files_->descriptors();
   const size_t kept = DescriptorShortage::Reserved();
   if (open <= kept) return;
-  pool_.Post([this, room = std::min(open - kept, kRoomForConnections)] { objects_->GiveUp(room); });
+  pool_->Post([this, room = std::min(open - kept, kRoomForConnections)] { open_files_->GiveUp(room); });
 }
 
 Server::~Server() {
   if (!workers_.empty()) Stop();
 }
 
-SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options) {
-  assert(options.threads > 0 && options.workers > 0);
+SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts parts) {
+  assert(options.threads > 0 && parts.pool);
   assert(options.memory == 0 || options.memory >= kLeastMemory);
-  fs::posix::DropResourceOverride();  // before there are threads
-  std::unique_ptr<Server> server(new Server(options));
+  std::vector<Export> exports = std::move(parts.exports);
+  std::unique_ptr<Server> server(new Server(options, std::move(parts)));
   if (!options.trace.empty()) {
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
   }
-  PENSTOCK_CHECK(server->OpenStateDirectory());
   PENSTOCK_CHECK(server->OpenKeytab());
-  PENSTOCK_CHECK(server->OpenExports());
-  // This changes the thread's credentials and restores them. The kernel refuses an RDMA device to a thread whose
-  // credentials have changed since the device was opened, so nothing changes them after Listen().
-  server->acts_as_callers_ = fs::posix::ServerIdentity().acts_as_callers();
+  PENSTOCK_CHECK(server->AddExports(std::move(exports)));
   PENSTOCK_CHECK(server->Listen());
   return server;
 }
 
-SetupResult<void> Server::OpenStateDirectory() {
-  const auto& wanted = options_.state_directory;
-  PENSTOCK_TRY(state_directory_, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
-  return {};
-}
-
-// Who asks for a keytab must have it; the host's is used where it is.
+// A missing keytab is an error only if Options::keytab names it.
 SetupResult<void> Server::OpenKeytab() {
   auto kerberos = rpc::gss::Kerberos::Open(options_.keytab);
   if (kerberos) {
@@ -218,36 +206,22 @@ SetupResult<void> Server::OpenKeytab() {
   return {};
 }
 
-SetupResult<void> Server::OpenExports() {
+SetupResult<void> Server::AddExports(std::vector<Export> exports) {
   if (options_.manage_gids || offers_gss()) {
-    groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &pool_,
-                                                nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
+    groups_ =
+        std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, pool_.get(),
+                                          nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
-  const auto changes = std::make_shared<fs::posix::ChangeCounters>();
   const bool ports_are_reserved = PortsAreReserved();
-  for (const nfs::ExportSpec& spec : options_.exports) {
-    if (spec.options.security.UsesGss() && !offers_gss()) {
+  for (Export& each : exports) {
+    nfs::ExportOptions& terms = each.options;
+    if (terms.security.UsesGss() && !offers_gss()) {
       return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
-                                                    spec.path, spec.options.security.ToString(), no_kerberos_)});
+                                                    each.path, terms.security.ToString(), no_kerberos_)});
     }
-    fs::posix::Options options;
-    options.state_directory = state_directory_->path();
-    options.changes = changes;
-    options.objects = objects_;
-    options.leases = options_.local_leases && options_.nfs4.delegations;
-    PENSTOCK_TRY(options.export_name, nfs::NormalizeExportPath(spec.path));
-    for (const nfs::ExportSpec& other : options_.exports) {
-      if (&other != &spec) options.others.emplace_back(other.directory);
-    }
-    PENSTOCK_TRY(std::shared_ptr<fs::FileSystem> file_system,
-                 fs::posix::FileSystem::Open(spec.directory, pool_, options));
-    PENSTOCK_TRY(file_system, fs::faulty::WithFaults(std::move(file_system), options_.faults));
-    nfs::ExportOptions export_options = spec.options;
-    export_options.groups = groups_;
-    if (export_options.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) {
-      export_options.squash = nfs::Squash::kRoot;
-    }
-    PENSTOCK_CHECK(exports_.Add(spec.path, std::move(file_system), std::move(export_options)));
+    terms.groups = groups_;
+    if (terms.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) terms.squash = nfs::Squash::kRoot;
+    PENSTOCK_CHECK(exports_.Add(each.path, std::move(each.file_system), std::move(terms)));
   }
   return {};
 }
@@ -269,15 +243,15 @@ SetupResult<void> Server::Listen() {
   Loop& home = workers_.front()->loop();
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   if (offers_gss()) {
-    acceptor_ = std::make_unique<rpc::gss::Acceptor>(
-        rpc::gss::Acceptor::Parts{.mechanism = *kerberos_, .clock = home, .random = &FillRandomly, .pool = &pool_});
+    acceptor_ = std::make_unique<rpc::gss::Acceptor>(rpc::gss::Acceptor::Parts{
+        .mechanism = *kerberos_, .clock = home, .random = &FillRandomly, .pool = pool_.get()});
     dispatcher_->Offer(*acceptor_);
   }
   const auto set_up = [&]() -> SetupResult<void> {
     PENSTOCK_TRY(
         nfs4_,
         Nfs4::Make(options_.nfs4,
-                   {.exports = exports_, .pool = pool_, .home = home, .state_directory = state_directory_->path()}));
+                   {.exports = exports_, .pool = *pool_, .home = home, .state_directory = state_directory_.path()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     Serve(nfs4_->program());
@@ -311,27 +285,22 @@ void Server::Serve(rpc::Program& program) {
 }
 
 void Server::Start() {
-  if (!acts_as_callers_) {
-    log::warn(
-        "penstock runs without root's rights: every client acts as uid {}, may do what that user may do, and owns "
-        "nothing; start it as root to have users told apart, or say with client= who may come",
-        ::geteuid());
-  }
   for (auto& worker : workers_) worker->Start();
   workers_.front()->loop().Post([this] {
     nfs4_->Start();
-    tidy_up_ = workers_.front()->loop().MakeTimer([this] { TidyUp(); });
-    TidyUp();
+    if (!open_files_) return;
+    close_unused_ = workers_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
+    CloseUnusedWriters();
   });
 }
 
-// On the pool, since closing may take the disk's time; not twice at a time.
-void Server::TidyUp() {
-  tidy_up_->ExpireAfter(kTidyUp);
-  if (is_tidying_.exchange(true)) return;
-  pool_.Post([this] {
-    objects_->CloseUnusedWriters();
-    is_tidying_ = false;
+// Closing runs on the pool, because it may wait for the disk; one run at a time.
+void Server::CloseUnusedWriters() {
+  close_unused_->ExpireAfter(kCloseUnusedInterval);
+  if (is_closing_unused_.exchange(true)) return;
+  pool_->Post([this] {
+    open_files_->CloseUnusedWriters();
+    is_closing_unused_ = false;
   });
 }
 
@@ -345,21 +314,21 @@ void Server::Stop() {
     if (--serving > 0) return;
     for (auto& all : workers_) all->Stop();
   };
-  // The rest is for what follows when their connections are closed.
+  // The last fifth is for the work that follows when the connections are closed.
   const Duration for_peers = options_.drain_limit * 4 / 5;
   for (auto& worker : workers_) worker->StopServing(for_peers, ended);
   workers_.front()->loop().Post([this, ended] {
-    tidy_up_.reset();
+    close_unused_.reset();
     Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
       co_await nfs4.Stop();
       then();
     }(*nfs4_, ended));
   });
   for (auto& worker : workers_) worker->Join();
-  // It holds files, which are closed on the pool.
+  // NFSv4's state holds files, which are closed on the pool.
   nfs4_.reset();
-  // A thread of the pool may still be in a loop's Post(), though nobody waits for it any more.
-  pool_.Join();
+  // A thread of the pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
+  pool_->Join();
   workers_.clear();
 }
 

@@ -1,4 +1,4 @@
-// A whole server: exports, programs, listeners and threads, put together.
+// A whole NFS server in one object: exports, the programs of NFS and MOUNT, listeners for TCP and RDMA, and threads.
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,7 @@
 #include "base/address.h"
 #include "base/descriptor_shortage.h"
 #include "base/result.h"
-#include "base/state_directory.h"
 #include "base/timer.h"
-#include "base/workers.h"
-#include "fs/posix/open_objects.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/user_groups.h"
@@ -27,6 +24,7 @@
 #include "rpc/reply_cache.h"
 #include "server/nfs4.h"
 #include "server/options.h"
+#include "server/parts.h"
 
 namespace penstock::server {
 
@@ -36,54 +34,56 @@ struct Addresses {
   SocketAddress mount;
 };
 
-// Serves from Start() to Stop(). All versions of NFS, and MOUNT, are answered on every port alike; the MOUNT port is
-// there for clients that want one of its own. To be used by one thread.
+// Serves from Start() to Stop(). Every port answers all versions of NFS, and MOUNT; the MOUNT port exists for clients
+// that want a port for MOUNT alone. One thread at a time uses a Server.
+//
+// The server reports trouble through base/log.h, and prints nothing.
 class Server {
  public:
-  // Opens the exported directories and listens. The error is for the operator: a directory that is not there, a port
-  // that is taken, and so on. The calling thread, and those of the server, lose CAP_SYS_RESOURCE.
-  static SetupResult<std::unique_ptr<Server>> Make(const Options& options);
+  // Adds the exports and listens on the ports. The error is for the operator: a port that is taken, a damaged file in
+  // the state directory, and so on. Raises the process's limit of open files as far as it may.
+  static SetupResult<std::unique_ptr<Server>> Make(const Options& options, Parts parts);
   ~Server();
 
   const nfs::Exports& exports() const { return exports_; }
   const Addresses& addresses() const { return addresses_; }
-  // By which device, or how else, RDMA is served; for people.
+  // For people: the device that serves RDMA, or that software does.
   const std::string& rdma_description() const { return rdma_.description; }
 
-  // Whether clients may come by RPCSEC_GSS.
+  // Whether clients may use RPCSEC_GSS.
   bool offers_gss() const { return kerberos_ != nullptr; }
 
-  // Connections are accepted and served from now on, on threads of the server's own.
+  // Accepts and serves connections from now on, on threads of the server's own.
   void Start();
-  // From Start() to Stop(), in any thread: there was a SIGIO. See Options::local_leases. Not in a signal handler.
+  // From Start() to Stop(), on any thread but not in a signal handler: a local program may have broken a lease of a
+  // file system (fs/local_lease.h). For fs/posix the kernel tells the process by SIGIO.
   void LookAtLocalLeases();
-  // Takes no more calls, lets those that run end, and closes all connections. Done when no thread is left. Once.
+  // Accepts no more calls, waits for the calls that run, and closes all connections. All threads of the server and of
+  // its pool have ended when this returns. Called once.
   void Stop();
 
  private:
   class Worker;
 
-  explicit Server(const Options& options);
+  Server(const Options& options, Parts parts);
   SetupResult<void> OpenKeytab();
-  SetupResult<void> OpenExports();
+  SetupResult<void> AddExports(std::vector<Export> exports);
   SetupResult<void> Listen();
-  SetupResult<void> OpenStateDirectory();
   void Serve(rpc::Program& program);
-  void TidyUp();
-  // Has files that are idle closed for connections, soon.
+  void CloseUnusedWriters();
+  // Closes files that no call uses, on the pool, so that connections get descriptors.
   void MakeRoomForConnections();
 
   const Options options_;
-  bool acts_as_callers_ = false;
-  std::optional<StateDirectory> state_directory_;  // until nothing writes to it any more
-  Workers pool_;
+  const StateDirectory state_directory_;  // stays locked until everything that writes to it is gone
+  const std::shared_ptr<Workers> pool_;
   const std::shared_ptr<rpc::ConnectionTable> connections_;
   const std::shared_ptr<rpc::MemoryBudget> memory_;
-  const std::shared_ptr<fs::posix::OpenObjects> objects_;  // of all exports
+  const std::shared_ptr<fs::OpenFiles> open_files_;  // null if the file systems keep none open
   const std::shared_ptr<DescriptorShortage> shortage_;
-  std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null where RPCSEC_GSS is not offered
-  std::string no_kerberos_;                       // why, then
-  std::shared_ptr<nfs::UserGroups> groups_;       // null where they are the credentials'
+  std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
+  std::string no_kerberos_;                       // the reason for that
+  std::shared_ptr<nfs::UserGroups> groups_;       // null if groups come from the credentials
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};
   rpc::ReplyCache replies_;
@@ -91,12 +91,12 @@ class Server {
   rdma::Chosen rdma_;
   std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Timer> tidy_up_;  // on the first worker's loop, while that runs
-  std::atomic<bool> is_tidying_ = false;
+  std::unique_ptr<Timer> close_unused_;  // on the first worker's loop, while that runs; null without open_files_
+  std::atomic<bool> is_closing_unused_ = false;
   std::unique_ptr<Nfs4> nfs4_;            // lives on the first worker's loop
   std::optional<nfs::v3::Program> nfs3_;  // after nfs4_, whose claims it respects
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
-  std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null where RPCSEC_GSS is not offered; as the dispatcher
+  std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after workers_, whose clock it uses
 };
 

@@ -1,4 +1,4 @@
-// The whole server and the client library in one process, over real sockets: what users of both can rely on.
+// A whole server and the client library in one process, over real sockets: the behaviour that users of both rely on.
 #include "server/server.h"
 
 #include <fcntl.h>
@@ -45,7 +45,8 @@ void WriteFile(const std::filesystem::path& path, std::string_view text) {
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();  // iterators take a second for some megabytes, sanitized
+  text << std::ifstream(path, std::ios::binary)
+              .rdbuf();  // stream iterators would take a second for some megabytes under the sanitizers
   return std::move(text).str();
 }
 
@@ -55,7 +56,7 @@ struct OpenFile {
   FileDescriptor file;
 };
 
-// Closes `file`, and gives the error of what was done with it, or else of that.
+// Closes `file`, and returns the error of `copied`, or else the error of closing.
 Task<client::Result<void>> Closed(client::File& file, client::Result<uint64_t> copied) {
   client::Result<void> closed = co_await file.Close();
   if (!copied) co_return std::unexpected(std::move(copied).error());
@@ -80,7 +81,7 @@ Task<client::Result<void>> Get(client::Mount& mount, Workers& workers, std::stri
   co_return co_await Closed(*file, std::move(copied));
 }
 
-// What another client finds of the locks of LocksAreReclaimedAfterTheServersRestart.
+// Another client checks which ranges the client of AClientReclaimsItsLocksAfterTheServerRestarts has locked.
 Task<client::Result<void>> Probe(client::Mount& mount) {
   using client::LockKind;
   PENSTOCK_CO_TRY(const client::Node node, co_await Find(mount, "file"));
@@ -93,14 +94,14 @@ Task<client::Result<void>> Probe(client::Mount& mount) {
   co_return co_await file->Close();
 }
 
-TEST_P(ServerTest, FilesOfEverySizeGoThereAndComeBack) {
+TEST_P(ServerTest, UploadsAndDownloadsFilesOfEverySize) {
   StartServer();
   for (const size_t size : {0, 1, 3, 4095, 4096, 4097, 65537, (1 << 20) + 3, 9 << 20}) {
     const std::string text = Pattern(size);
     const std::filesystem::path source = directory_.path() / "source";
     const std::filesystem::path back = directory_.path() / "back";
     WriteFile(source, text);
-    WriteFile(back, Pattern(100));  // longer than some: must be cut
+    WriteFile(back, Pattern(100));  // longer than some of the files, so that Get must truncate it
     const auto error = WithMount([&](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
       PENSTOCK_CO_CHECK(co_await Put(mount, workers, source, "file", {}));
       co_return co_await Get(mount, workers, "file", back);
@@ -114,7 +115,7 @@ TEST_P(ServerTest, FilesOfEverySizeGoThereAndComeBack) {
   EXPECT_EQ(status.st_mode & 07777, 0640u);
 }
 
-TEST_P(ServerTest, PathsAreResolvedThroughSymbolicLinks) {
+TEST_P(ServerTest, ResolvesPathsThroughSymbolicLinks) {
   std::filesystem::create_directories(tree() / "a/b");
   WriteFile(tree() / "a/b/file", "here");
   std::filesystem::create_symlink("b", tree() / "a/relative");
@@ -130,7 +131,7 @@ TEST_P(ServerTest, PathsAreResolvedThroughSymbolicLinks) {
     const auto link = co_await Find(mount, "a/relative", false);
     EXPECT_TRUE(link && link->attributes.type == client::FileType::kSymlink);
     const auto out = co_await Find(mount, "out");
-    // Version 4 knows no exports: there it is a path like any other, and nothing is there.
+    // In version 4 the path can lead out of an export, but the server has no such file.
     EXPECT_THAT(out ? "" : out.error().message,
                 HasSubstr(version() == Version::k3 ? "out of the export" : "no such file"));
     const auto loop = co_await Find(mount, "loop");
@@ -142,7 +143,7 @@ TEST_P(ServerTest, PathsAreResolvedThroughSymbolicLinks) {
   EXPECT_FALSE(error) << error->message;
 }
 
-TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
+TEST_P(ServerTest, ListsEveryEntryOfALongDirectory) {
   for (int i = 0; i < 3000; ++i) WriteFile(tree() / ("a-rather-long-name-" + std::to_string(i)), "x");
   StartServer();
   std::vector<std::string> names;
@@ -159,8 +160,8 @@ TEST_P(ServerTest, LongDirectoriesAreListedWhole) {
   EXPECT_EQ(names.size(), 3000u);
 }
 
-TEST_P(ServerTest, TellsThePortsThatTheSystemChose) {
-  Options options = ServerOptions();
+TEST_P(ServerTest, ReportsThePortsThatTheSystemChose) {
+  TestOptions options = ServerOptions();
   options.tcp_port = options.rdma_port = options.mount_port = 0;
   WriteFile(tree() / "file", "x");
   StartServer(options);
@@ -172,7 +173,7 @@ TEST_P(ServerTest, TellsThePortsThatTheSystemChose) {
   EXPECT_FALSE(error) << error->message;
 }
 
-TEST_P(ServerTest, NamesAreMadeChangedAndRemoved) {
+TEST_P(ServerTest, CreatesRenamesAndRemovesNames) {
   StartServer();
   const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
@@ -211,7 +212,7 @@ TEST_P(ServerTest, NamesAreMadeChangedAndRemoved) {
   EXPECT_TRUE(std::filesystem::is_empty(tree()));
 }
 
-TEST_P(ServerTest, AttributesAreSet) {
+TEST_P(ServerTest, SetsAttributes) {
   StartServer();
   WriteFile(tree() / "file", Pattern(5000));
   const std::string owner = std::to_string(::geteuid() == 0 ? 1234 : ::geteuid());
@@ -231,7 +232,7 @@ TEST_P(ServerTest, AttributesAreSet) {
     EXPECT_EQ(changed.group, group);
     EXPECT_EQ(changed.size, 4097u);
     EXPECT_EQ(changed.modified, 981173106);
-    // The rest stays.
+    // The other attributes stay the same.
     const client::NewAttributes mode{.mode = 0600};
     PENSTOCK_CO_CHECK(co_await mount.SetAttributes(file.handle, "file", mode));
     PENSTOCK_CO_TRY(const client::Attributes again, co_await mount.GetAttributes(file.handle, "file"));
@@ -247,8 +248,8 @@ TEST_P(ServerTest, AttributesAreSet) {
   EXPECT_TRUE(ReadFile(tree() / "file") == Pattern(4097));
 }
 
-// What was written before the restart is on the server's word only, and that went with it: the verifier tells.
-TEST_P(ServerTest, AnUploadOutlivesTheServersRestart) {
+// Unstable writes before the restart may be lost. The client notices the new write verifier and writes the data again.
+TEST_P(ServerTest, AnUploadContinuesAfterTheServerRestarts) {
   StartServer();
   const std::filesystem::path source = directory_.path() / "source";
   const std::string text = Pattern(24 << 20);
@@ -276,7 +277,7 @@ TEST_P(ServerTest, AnUploadOutlivesTheServersRestart) {
   EXPECT_TRUE(ReadFile(tree() / "file") == text);
 }
 
-TEST_P(ServerTest, ServesManyClientsAtATime) {
+TEST_P(ServerTest, ServesManyClientsAtTheSameTime) {
   StartServer();
   WriteFile(tree() / "file", Pattern(3 << 20));
   std::vector<std::thread> clients;
@@ -297,7 +298,7 @@ TEST_P(ServerTest, ServesManyClientsAtATime) {
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(ReadFile(tree() / ("copy-" + std::to_string(i))) == Pattern(3 << 20)) << i;
 }
 
-TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
+TEST_P(ServerTest, TheErrorNamesAMissingExport) {
   StartServer();
   Loop loop;
   Workers workers(1);
@@ -309,7 +310,7 @@ TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
     if (!mount) {
       out = mount.error().message;
     } else {
-      // Version 4 mounts all that the server has.
+      // With version 4 the client mounts the whole tree of the server, so the error comes later.
       const auto found = co_await (*mount)->Resolve((*mount)->path());
       if (!found) out = found.error().message;
       co_await (*mount)->Unmount();
@@ -320,8 +321,8 @@ TEST_P(ServerTest, AnExportThatIsNotThereIsNamed) {
   EXPECT_THAT(message, HasSubstr("elsewhere"));
 }
 
-// RFC 8881 §8.3, RFC 7530 §9.6.3: a client that was silent for too long loses what another wants, and is told.
-TEST_P(ServerTest, NothingIsReadOrWrittenUnderALostLockUntilItsOwnerKnows) {
+// RFC 8881 §8.3, RFC 7530 §9.6.3: a client whose lease has expired loses a lock that another client wants, and is told.
+TEST_P(ServerTest, FailsReadsAndWritesUnderALostLockUntilItsOwnerLocksAgain) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   grace_ = std::chrono::seconds(2);
   StartServer();
@@ -334,7 +335,8 @@ TEST_P(ServerTest, NothingIsReadOrWrittenUnderALostLockUntilItsOwnerKnows) {
     std::optional<client::Error> failure;
     std::binary_semaphore locked(0);
     std::binary_semaphore seen(0);
-    // Our loop stands still until the other has what it wants. The other's goes on, lest it lose its lease in turn.
+    // This client's loop does not run until the other client has the lock. The other client's loop runs all the time,
+    // so that it keeps its lease.
     std::thread other([&] {
       failure = WithMount([&](client::Mount& theirs, Workers&) -> Task<client::Result<void>> {
         PENSTOCK_CO_TRY(const client::Node node, co_await Find(theirs, "file"));
@@ -347,7 +349,8 @@ TEST_P(ServerTest, NothingIsReadOrWrittenUnderALostLockUntilItsOwnerKnows) {
       });
     });
     locked.acquire();
-    // It finds out that the lock is lost with its first call, and goes on as if it were locked with none.
+    // The first call tells the client that the lock is lost. Later reads and writes must not go on as if they were
+    // locked.
     co_await ExpectRefusal(file->Write(0, AsBytes("mine")), client::Status::kExpired);
     co_await ExpectRefusal(file->Write(0, AsBytes("mine")), client::Status::kExpired);
     co_await ExpectRefusal(file->Read(0, buffer), client::Status::kExpired);
@@ -379,7 +382,7 @@ std::string NameOf(Version version) {
   return "";
 }
 
-TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
+TEST_P(ServerTest, LocksConflictWithTheLocksOfOtherOwners) {
   if (version() == Version::k3) GTEST_SKIP() << "has none";
   StartServer();
   const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
@@ -397,7 +400,7 @@ TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
     EXPECT_FALSE(own);
     PENSTOCK_CO_CHECK(co_await file->Lock("two", {100, 1}, LockKind::kExclusive));
 
-    // A piece of it is given up, and had by another; then the rest.
+    // The owner unlocks a piece, which another owner locks; then the rest.
     PENSTOCK_CO_CHECK(co_await file->Unlock("one", {40, 20}));
     PENSTOCK_CO_CHECK(co_await again->Lock("three", {45, 5}, LockKind::kShared));
     co_await ExpectRefusal(again->Lock("three", {0, 50}, LockKind::kShared), client::Status::kDenied);
@@ -405,14 +408,14 @@ TEST_P(ServerTest, LocksBindThoseWhoAskForThem) {
     PENSTOCK_CO_CHECK(co_await again->Lock("three", {0, 50}, LockKind::kShared));
     PENSTOCK_CO_CHECK(co_await again->Unlock("nobody", {}));
     PENSTOCK_CO_CHECK(co_await file->Close());
-    // What is closed has no locks.
+    // Closing the file has released its locks.
     PENSTOCK_CO_CHECK(co_await again->Lock("three", {}, LockKind::kExclusive));
     co_return co_await again->Close();
   });
   EXPECT_FALSE(error) << error->message;
 }
 
-TEST_P(ServerTest, ALockIsWaitedFor) {
+TEST_P(ServerTest, AClientCanWaitForALock) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   StartServer();
   const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
@@ -437,8 +440,9 @@ TEST_P(ServerTest, ALockIsWaitedFor) {
   EXPECT_FALSE(error) << error->message;
 }
 
-// RFC 8881 §8.4.2.1, RFC 7530 §9.6.2: another client, who comes in the grace period, has to wait and then finds it locked.
-TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
+// RFC 8881 §8.4.2.1, RFC 7530 §9.6.2: another client must wait until the grace period ends, and then finds the ranges
+// locked.
+TEST_P(ServerTest, AClientReclaimsItsLocksAfterTheServerRestarts) {
   if (version() == Version::k3) GTEST_SKIP() << "has no locks";
   grace_ = std::chrono::seconds(3);
   StartServer();
@@ -450,7 +454,7 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
     PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kShared));
     PENSTOCK_CO_CHECK(co_await file->Lock("two", {200, client::ByteRange::kToEnd}, LockKind::kShared));
     RestartServer();
-    // Whatever this client does next, it has its locks again first.
+    // The next call of this client, whichever it is, reclaims the locks first.
     PENSTOCK_CO_TRY(const client::Node found, co_await Find(mount, "file"));
 
     PENSTOCK_CO_CHECK(
@@ -462,7 +466,7 @@ TEST_P(ServerTest, LocksAreReclaimedAfterTheServersRestart) {
   EXPECT_FALSE(error) << error->message;
 }
 
-// exports(5) leaves it to the operator; here a directory that has an export of its own is served by that alone.
+// An export below another export. A directory with an export of its own is served only by that export.
 class NestedExportsTest : public ServerTest {
  protected:
   NestedExportsTest() {
@@ -473,16 +477,16 @@ class NestedExportsTest : public ServerTest {
   }
   std::filesystem::path secret() const { return tree() / "secret"; }
 
-  // Served to one host, which is not this one. The path says nothing: the directory counts.
-  Options NestedOptions(std::string path) const {
-    Options options = ServerOptions();
+  // Exports secret() under `path` to one host that is not this one. The path is irrelevant: the directory counts.
+  TestOptions NestedOptions(std::string path) const {
+    TestOptions options = ServerOptions();
     options.exports.push_back({.path = std::move(path), .directory = secret(), .options = {}});
     options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
     return options;
   }
 };
 
-TEST_P(NestedExportsTest, WhatIsAnotherExportsIsNotFoundThroughThisOne) {
+TEST_P(NestedExportsTest, DeniesAccessToTheDirectoryOfANestedExport) {
   for (const char* const path : {"/tree/secret", "/elsewhere"}) {
     StartServer(NestedOptions(path));
     const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
@@ -501,8 +505,8 @@ TEST_P(NestedExportsTest, WhatIsAnotherExportsIsNotFoundThroughThisOne) {
   EXPECT_EQ(ReadFile(secret() / "file"), "secret");
 }
 
-// Moved, or put in its place, by somebody on the server.
-TEST_P(NestedExportsTest, WhatIsAnotherExportsStaysItsOwnWhereItIsMoved) {
+// A local program moves the directory, and makes another one in its place.
+TEST_P(NestedExportsTest, DeniesAccessToANestedExportThatWasMovedOrReplaced) {
   StartServer(NestedOptions("/elsewhere"));
   std::filesystem::rename(secret(), tree() / "open/moved");
   std::filesystem::create_directory(secret());
@@ -515,8 +519,8 @@ TEST_P(NestedExportsTest, WhatIsAnotherExportsStaysItsOwnWhereItIsMoved) {
   EXPECT_FALSE(error) << error->message;
 }
 
-// From the time before the other export was there.
-TEST_P(NestedExportsTest, HandlesOfWhatIsNowAnotherExportsAreStale) {
+// The client got the handles before the directory had an export of its own.
+TEST_P(NestedExportsTest, HandlesBecomeStaleWhenTheirDirectoryGetsAnExportOfItsOwn) {
   delegations_ = 0;
   StartServer();
   const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
@@ -532,9 +536,9 @@ TEST_P(NestedExportsTest, HandlesOfWhatIsNowAnotherExportsAreStale) {
   EXPECT_FALSE(error) << error->message;
 }
 
-// Two exports of one directory: a handle goes with the export that it names.
+// With two exports of one directory, the export in the handle decides.
 TEST_P(NestedExportsTest, AHandleGivesTheRightsOfTheExportThatItNames) {
-  Options options = ServerOptions();
+  TestOptions options = ServerOptions();
   options.exports.front().options.read_only = true;
   options.exports.push_back({.path = "/other", .directory = tree(), .options = {}});
   options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
@@ -570,32 +574,32 @@ INSTANTIATE_TEST_SUITE_P(All, ServerTest,
 
 class ServerSetUpTest : public ServerTest {};
 
-TEST_P(ServerSetUpTest, AMissingDirectoryIsNamed) {
-  Options options = ServerOptions();
+TEST_P(ServerSetUpTest, TheErrorNamesAMissingDirectory) {
+  TestOptions options = ServerOptions();
   options.exports.front().directory = "/nowhere/at/all";
-  const auto made = Server::Make(options);
+  const auto made = MakeServer(options);
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("/nowhere/at/all"));
 }
 
-TEST_P(ServerSetUpTest, KerberosForAnExportNeedsAKeytab) {
+TEST_P(ServerSetUpTest, RejectsAKerberosExportWithoutAKeytab) {
   ::setenv("KRB5_KTNAME", "FILE:/nowhere/at/all.keytab", 1);
-  Options options = ServerOptions();
+  TestOptions options = ServerOptions();
   options.exports.front().options.security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
-  const auto made = Server::Make(options);
+  const auto made = MakeServer(options);
   ::unsetenv("KRB5_KTNAME");
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
 }
 
-TEST_P(ServerSetUpTest, ABusyPortIsNamed) {
+TEST_P(ServerSetUpTest, TheErrorNamesABusyPort) {
   StartServer();
   for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {
-    Options options = ServerOptions();
+    TestOptions options = ServerOptions();
     options.tcp_port = options.rdma_port = options.mount_port = 0;
     options.state_directory = directory_.path() / "other state";
     options.*port = ServerOptions().*port;
-    const auto made = Server::Make(options);
+    const auto made = MakeServer(options);
     ASSERT_FALSE(made);
     EXPECT_THAT(made.error().message, HasSubstr(std::to_string(options.*port)));
   }

@@ -1,8 +1,9 @@
-// The whole server, on ports of the loopback interface, and clients of it in the same process.
+// For tests of a whole server: the server on ports of the loopback interface, and clients in the same process.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -12,9 +13,14 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "base/state_directory.h"
 #include "base/workers.h"
 #include "client/mount.h"
+#include "fs/posix/served_directories.h"
+#include "nfs/export_options.h"
 #include "rdma/iwarp/provider.h"
 #include "server/server.h"
 
@@ -36,8 +42,8 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-// A port of the loopback interface that nobody else gets while the server is stopped. This socket binds it and does not
-// listen; with SO_REUSEADDR on both, the server binds it as well.
+// Reserves a port of the loopback interface, so that no other process gets it while the server is stopped. This socket
+// is bound to the port and does not listen; with SO_REUSEADDR on both sockets, the server can bind it as well.
 class KeptPort {
  public:
   KeptPort() {
@@ -51,6 +57,29 @@ class KeptPort {
   asio::ip::tcp::socket socket_{context_, asio::ip::tcp::v4()};
 };
 
+// A server's options, and the directories that it exports.
+struct TestOptions : Options {
+  std::vector<nfs::ExportSpec> exports;
+  std::filesystem::path state_directory;
+};
+
+// Makes a server of directories as `penstock serve` does, but without leases, which need a handler of SIGIO.
+inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& options) {
+  ::umask(0);  // see fs/posix/file_system.h
+  PENSTOCK_TRY(auto state_directory, StateDirectory::Open(options.state_directory));
+  Parts parts{.state_directory = std::move(state_directory), .pool = std::make_shared<Workers>(64)};
+  std::vector<fs::posix::DirectoryToServe> directories;
+  for (const nfs::ExportSpec& spec : options.exports) directories.push_back({spec.path, spec.directory});
+  PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
+                                                       {.state_directory = options.state_directory,
+                                                        .other_descriptors = options.connections.connections}));
+  parts.open_files = std::move(served.open_files);
+  for (size_t i = 0; i < options.exports.size(); ++i) {
+    parts.exports.push_back({options.exports[i].path, options.exports[i].options, std::move(served.file_systems[i])});
+  }
+  return Server::Make(options, std::move(parts));
+}
+
 class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> {
  protected:
   ServerTest() { std::filesystem::create_directory(tree()); }
@@ -60,8 +89,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }
 
-  Options ServerOptions() const {
-    Options options;
+  TestOptions ServerOptions() const {
+    TestOptions options;
     options.exports.push_back({.path = "/tree", .directory = tree(), .options = {}});
     options.exports.back().options.squash = nfs::Squash::kNone;
     options.tcp_port = tcp_port_.get();
@@ -73,10 +102,10 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     return options;
   }
 
-  // On the same ports each time.
+  // Starts the server on the same ports each time.
   void StartServer() { StartServer(ServerOptions()); }
-  void StartServer(const Options& options) {
-    auto made = Server::Make(options);
+  void StartServer(const TestOptions& options) {
+    auto made = MakeServer(options);
     ASSERT_TRUE(made) << made.error().message;
     server_ = *std::move(made);
     server_->Start();
@@ -95,7 +124,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     return url;
   }
 
-  // Runs `use` with a mount of the export; gives the error of either, or nothing.
+  // Runs `use` with a mount of the export. Returns the error of mounting or of `use`, or nothing.
   using Use = std::function<Task<client::Result<void>>(client::Mount&, Workers&)>;
   std::optional<client::Error> WithMount(Use use) {
     Loop loop;
@@ -134,7 +163,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     StartServer();
   }
 
-  // A second client, on the first one's loop: what `use` says of its mount.
+  // Runs `use` with the mount of a second client, on the loop of the first. Returns the result of `use`.
   Task<client::Result<void>> WithAnotherMount(client::Mount& first, Workers& workers, Use use) const {
     rdma::iwarp::Provider provider(first.loop());
     const client::Url url = Url("/tree");
@@ -147,13 +176,14 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   }
 
   const TemporaryDirectory directory_;
-  Duration grace_ = std::chrono::seconds(90);  // the lease, too: a server waits for the last one to be over
+  Duration grace_ =
+      std::chrono::seconds(90);  // of the lease as well: the grace period lasts at least as long as the previous lease
   size_t delegations_ = client::MountOptions().delegations;
   const KeptPort tcp_port_, rdma_port_, mount_port_;
   std::unique_ptr<Server> server_;
 };
 
-// What the tests call `path` lies in the export, which is where the mount's URL leads.
+// Looks up `path` below the root of the export.
 inline Task<client::Result<client::Node>> Find(client::Mount& mount, std::string path, bool follow = true) {
   co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
 }

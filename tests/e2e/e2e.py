@@ -134,7 +134,7 @@ def rdma_choice(scratch):
     iWARP there."""
     listed = ok("devices").decode().splitlines()
     print("devices|", *listed, sep="\n  ")
-    assert listed == ["none: software iWARP will be used"] or all("IRD" in line for line in listed), listed
+    assert listed == ["no RDMA devices: Penstock uses software iWARP"] or all("IRD" in line for line in listed), listed
     folders(scratch, "export")
     for options in (["--rdma=verbs"], ["--rdma-device=absent0"]):
         serve_refused(scratch, f"{scratch}/export", *options, mentions=["RDMA" if "verbs" in options[0] else "absent0"])

@@ -94,7 +94,7 @@ def said(log):
 def no_device(scratch):
     for link in os.listdir("/sys/class/infiniband"):
         subprocess.run(["rdma", "link", "delete", link], check=True)
-    assert penstock_ok("devices") == b"none: software iWARP will be used\n"
+    assert penstock_ok("devices") == b"no RDMA devices: Penstock uses software iWARP\n"
     both_refused(scratch, "--rdma=verbs", mentions=["no RDMA device", "--rdma iwarp"])
 
 

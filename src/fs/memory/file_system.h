@@ -1,5 +1,6 @@
-// A file system in the memory of this process: for tests, simulations and benchmarks. It works on the caller's thread
-// and needs no loop.
+// A file system in this process's memory. It is a part of the product like fs/posix: a host process can serve it, as
+// temporary storage or as files that it makes itself. Tests, simulations and benchmarks use it as well. Its contents are
+// lost when the process ends. Its methods run on the thread of the caller, never wait, and need no loop.
 #pragma once
 
 #include <functional>
@@ -13,17 +14,18 @@
 namespace penstock::fs::memory {
 
 struct Options {
-  uint64_t capacity = uint64_t{1} << 40;  // octets of data
-  // The write verifier, and a part of every handle: two file systems accept each other's handles only if they have
-  // the same one.
+  uint64_t capacity = uint64_t{1} << 40;  // bytes of data
+  // A file system accepts the handles of another one only if both have the same instance. It is the write verifier, the
+  // fsid and the volume of Identify() as well. So a host that serves its files again after a restart chooses a new
+  // instance, and each of several file systems in one server gets an instance of its own.
   uint64_t instance = 1;
   uint32_t root_mode = 0755;
   uint32_t root_uid = 0;
   uint32_t root_gid = 0;
-  std::function<Timestamp()> clock{};  // by default the system's clock
+  std::function<Timestamp()> clock{};  // empty: the system's clock
 };
 
-// Any thread may call. A mutex admits one call at a time, because every operation is short.
+// Any thread. One operation runs at a time, under a lock; every operation is short.
 class FileSystem final : public fs::FileSystem {
  public:
   explicit FileSystem(Options options = {});

@@ -14,6 +14,7 @@
 
 #include "base/log_limit.h"
 #include "base/timer.h"
+#include "fs/open_files.h"
 #include "fs/posix/object.h"
 
 namespace penstock::fs::posix {
@@ -21,24 +22,24 @@ namespace penstock::fs::posix {
 // Any thread. The process has one instance. If it has more open descriptors than allowed, or if the kernel refuses
 // more, unused objects of all exports are closed, the least recently used first. An object that is in use or pinned
 // stays; its additional descriptors are closed if they are unused and can be opened again.
-class OpenObjects {
+class OpenObjects final : public OpenFiles {
  public:
   // Allows this number of descriptors, if the process can spare them.
   explicit OpenObjects(size_t max_descriptors) : max_descriptors_(max_descriptors) {}
-  ~OpenObjects();
+  ~OpenObjects() override;
 
   // The number of descriptors that the process may open, less `others` for connections and other uses, and at least
   // half of it. Raises the process's limit as far as possible.
   static size_t MaxDescriptors(size_t others);
 
   size_t max_descriptors() const { return max_descriptors_; }
-  size_t descriptors() const { return descriptors_->load(std::memory_order_relaxed); }
+  size_t descriptors() const override { return descriptors_->load(std::memory_order_relaxed); }
 
   // Closes up to `count` unused descriptors and returns their number. May block for a short time, without a lock.
-  size_t GiveUp(size_t count);
+  size_t GiveUp(size_t count) override;
   // Closes the descriptors for writing that were not used since the last call. The server calls this about once a
   // second.
-  void CloseUnusedWriters();
+  void CloseUnusedWriters() override;
 
   // Calls `open`, which returns a descriptor, or -1 and sets errno. If no descriptor is left, closes some and calls
   // it once more. The caller reads errno.

@@ -129,7 +129,6 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier)
     return Failure("cannot get random octets from the kernel");
   parts.verifier = WriteVerifier(verifier);
-  ::umask(0);
   const Properties properties = PropertiesOf(parts.root.get(), *volume);
   return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options, properties));
 }

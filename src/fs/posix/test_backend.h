@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
@@ -42,6 +43,7 @@ class PosixBackend : public suite::Backend {
  public:
   PosixBackend(const std::filesystem::path& where, Options options, size_t threads = 2)
       : scratch_(where), options_(std::move(options)), pool_(threads) {
+    ::umask(0);  // see FileSystem
     options_.state_directory = scratch_.state();
     Start();
   }

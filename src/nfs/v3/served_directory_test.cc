@@ -1,5 +1,6 @@
 // NFSv3 over a directory of this machine, for behaviour that a file system in memory does not have. Its calls wait for a thread pool,
 // its data stays in files, and its handles outlive the server.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/executor_work_guard.hpp>
@@ -23,6 +24,7 @@ class ServedDirectoryTest : public testing::Test {
     scratch_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(scratch_ / "export");
     std::filesystem::create_directory(scratch_ / "state");
+    ::umask(0);  // as a process that serves directories has it (fs/posix/file_system.h)
     Start();
     root = server->RootOf("/");
   }

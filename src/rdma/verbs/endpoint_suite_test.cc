@@ -4,14 +4,16 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
-#include <spdlog/spdlog.h>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <iostream>
+#include <string_view>
 
 #include "base/address.h"
+#include "base/log.h"
 #include "base/test_loop.h"
 #include "rdma/endpoint_suite.h"
 #include "rdma/verbs/provider.h"
@@ -45,7 +47,9 @@ class VerbsEnvironment : public SuiteEnvironment {
  public:
   VerbsEnvironment() : work_(loop_.context().get_executor()) {
     const auto found = verbs::DeviceOf(ThisAddress());
-    if (std::getenv("PENSTOCK_VERBOSE")) spdlog::set_level(spdlog::level::debug);
+    if (std::getenv("PENSTOCK_VERBOSE")) {
+      log::SetSink([](log::Level, std::string_view message) { std::cerr << message << "\n"; }, log::Level::kDebug);
+    }
     if (!found) throw std::runtime_error(found.error().message);
     if (!*found) throw std::runtime_error("no RDMA device has PENSTOCK_VERBS_ADDRESS");
     device_ = (*found)->device;

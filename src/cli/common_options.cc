@@ -1,0 +1,34 @@
+#include "cli/common_options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace penstock::cli {
+
+void AddRdmaOptions(CLI::App& command, RdmaOptions& options) {
+  command
+      .add_option("--rdma", options.rdma,
+                  "verbs: use an RDMA device; iwarp: use software iWARP; auto: use the RDMA device that has the\n"
+                  "address, or else software iWARP")
+      ->check(CLI::IsMember({"auto", "verbs", "iwarp"}))
+      ->capture_default_str();
+  command.add_option("--rdma-device", options.device, "Use only this RDMA device, as `penstock devices` names it");
+}
+
+void AddVersionOption(CLI::App& command, std::string& vers) {
+  command.add_option("--vers", vers, "Use only this version of NFS: 3, 4.0, 4.1 or 4.2")
+      ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2"}));
+}
+
+void AddTraceOption(CLI::App& command, std::string& file) {
+  command.add_option("--trace", file, "Write the traffic of RDMA connections to this file, for Wireshark (pcapng)");
+}
+
+void AddClientOptions(CLI::App& command, ClientOptions& options) {
+  AddVersionOption(command, options.vers);
+  AddTraceOption(command, options.trace);
+  AddRdmaOptions(command, options.rdma);
+}
+
+rdma::Choice ChoiceOf(const RdmaOptions& options) { return {rdma::ParseKind(options.rdma).value(), options.device}; }
+
+}  // namespace penstock::cli

@@ -1,0 +1,38 @@
+// Options that several commands have in common.
+#pragma once
+
+#include <string>
+
+#include "rdma/choice/choice.h"
+
+namespace CLI {
+class App;
+}
+
+namespace penstock::cli {
+
+// Which RDMA to use: "auto", "verbs" or "iwarp"; and with verbs, which device.
+struct RdmaOptions {
+  std::string rdma = "auto";
+  std::string device;
+};
+
+// The options of each command that is an NFS client.
+struct ClientOptions {
+  // The version of NFS that the command insists on, as in a URL; empty: the URL decides.
+  std::string vers;
+  // The command writes its RDMA connections to this capture file; empty: it writes none.
+  std::string trace;
+  RdmaOptions rdma;
+};
+
+// These add the options to a command, which fill `options` when the command line is parsed.
+void AddRdmaOptions(CLI::App& command, RdmaOptions& options);
+void AddVersionOption(CLI::App& command, std::string& vers);
+void AddTraceOption(CLI::App& command, std::string& file);
+void AddClientOptions(CLI::App& command, ClientOptions& options);
+
+// The options must have been parsed: the parser admits only the three words.
+rdma::Choice ChoiceOf(const RdmaOptions& options);
+
+}  // namespace penstock::cli

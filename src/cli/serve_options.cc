@@ -1,0 +1,163 @@
+#include "cli/serve_options.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace penstock::cli {
+namespace {
+
+void AddExportOptions(CLI::App& command, ServeOptions& options) {
+  command.add_option("DIR", options.directory, "Serve this directory as /, for reading and writing");
+  command.add_option(
+      "--export", options.exports,
+      "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
+      "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
+      "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, only ports below 1024), insecure (the default),\n"
+      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, none. May be repeated.\n"
+      "If DIR lies below the directory of another export, clients reach it only through its own export");
+}
+
+void AddAddressOptions(CLI::App& command, ServeOptions& options) {
+  command.add_option("--listen", options.listen, "Listen on this address")->capture_default_str();
+  command.add_option("--tcp-port", options.tcp_port, "Port of NFS over TCP")->capture_default_str();
+  command.add_option("--rdma-port", options.rdma_port, "Port of NFS over RDMA")->capture_default_str();
+  command.add_option("--mount-port", options.mount_port, "Port of MOUNT over TCP")->capture_default_str();
+}
+
+void AddThreadOptions(CLI::App& command, ServeOptions& options) {
+  command.add_option("--threads", options.threads, "Number of event loops; 0: one for each processor")
+      ->capture_default_str();
+  command
+      .add_option("--workers", options.workers,
+                  "Number of threads for calls that wait for a disk; they are started when they are needed. A quarter\n"
+                  "of them serves only names and attributes; a single connection gets at most a quarter")
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  command.add_option("--state-dir", options.state_directory,
+                     "Keep here what must survive a restart; the default is a directory below $XDG_STATE_HOME");
+}
+
+void AddLimitOptions(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option("--max-connections", options.max_connections, "Accept at most this many connections, on all ports")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  command
+      .add_option("--max-connections-per-address", options.max_connections_per_address,
+                  "Accept at most this many from one IPv4 address or one IPv6 network of 64 bits; 0: a quarter of all")
+      ->check(CLI::Range(0u, 1u << 20))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--idle-limit", options.idle_seconds,
+          "If there are as many connections as allowed, a new one replaces a connection that was idle for this long,\n"
+          "in seconds")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--memory", options.memory,
+          "Memory for calls and replies of all clients, e.g. 512MiB; at least 32MiB. The default is a quarter of the\n"
+          "memory of the machine or the control group, and at least 256MiB. A single host gets at most a quarter")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{server::kLeastMemory}, uint64_t{1} << 50));
+  command
+      .add_option("--stall-limit", options.stall_seconds,
+                  "Disconnect a peer that leaves a message or a reply unfinished for this many seconds")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+}
+
+void AddNfs4Options(CLI::App& command, ServeOptions& options) {
+  command.add_option("--lease", options.lease_seconds, "NFSv4: a silent client keeps its state for this many seconds")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--grace", options.grace_seconds,
+          "NFSv4: seconds after a restart in which clients reclaim their state; at least the lease of the run before.\n"
+          "The period ends when all clients have reclaimed. 0: no such period, and clients lose their state")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command.add_flag("--no-delegations", options.no_delegations,
+                   "NFSv4: give no delegations; for hosts whose programs change files that clients have open");
+  command.add_option("--nfs4-domain", options.nfs4_domain,
+                     "NFSv4: send owners as name@DOMAIN; without this option, as numbers");
+}
+
+void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
+  command.add_option(
+      "--keytab", options.keytab,
+      "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the host's keytab\n"
+      "(KRB5_KTNAME), if the host has one");
+  command.add_flag("--manage-gids", options.manage_gids,
+                   "Take users' groups from this host instead of their credentials, which carry at most sixteen");
+}
+
+}  // namespace
+
+void AddServeOptions(CLI::App& command, ServeOptions& options) {
+  AddExportOptions(command, options);
+  AddAddressOptions(command, options);
+  AddThreadOptions(command, options);
+  AddLimitOptions(command, options);
+  AddNfs4Options(command, options);
+  AddSecurityOptions(command, options);
+  command
+      .add_option("--crc", options.crc,
+                  "on, off: use check values over iWARP; off applies to clients that request none as well")
+      ->capture_default_str();
+  command.add_option("--faults", options.faults)->group("");  // hidden: for tests
+  AddTraceOption(command, options.trace);
+  AddRdmaOptions(command, options.rdma);
+}
+
+SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
+  const auto seconds = [](double count) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+  };
+  server::Options server;
+  asio::error_code error;
+  server.listen = asio::ip::make_address(options.listen, error);
+  if (error) return std::unexpected(SetupError{fmt::format("--listen {}: not an IP address", options.listen)});
+  server.tcp_port = options.tcp_port;
+  server.rdma_port = options.rdma_port;
+  server.mount_port = options.mount_port;
+  server.threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  server.trace = options.trace;
+  server.connections = {.connections = options.max_connections,
+                        .per_address = options.max_connections_per_address,
+                        .idle_limit = seconds(options.idle_seconds)};
+  server.memory = options.memory;
+  server.stall_limit = seconds(options.stall_seconds);
+  server.iwarp.crc = options.crc;
+  server.nfs4.lease = seconds(options.lease_seconds);
+  server.nfs4.grace = seconds(options.grace_seconds);
+  server.nfs4.delegations = !options.no_delegations;
+  server.nfs4.domain = options.nfs4_domain;
+  server.keytab = options.keytab;
+  server.manage_gids = options.manage_gids;
+  server.rdma = ChoiceOf(options.rdma);
+  return server;
+}
+
+SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options) {
+  std::vector<nfs::ExportSpec> exports;
+  if (!options.directory.empty()) {
+    exports.push_back({.path = "/", .directory = options.directory, .options = {}});
+  }
+  for (const std::string& text : options.exports) {
+    PENSTOCK_TRY(nfs::ExportSpec spec, nfs::ParseExportSpec(text));
+    PENSTOCK_TRY(spec.path, nfs::NormalizeExportPath(spec.path));
+    exports.push_back(std::move(spec));
+  }
+  if (exports.empty()) return std::unexpected(SetupError{"serve: name a directory, or an --export PATH=DIR"});
+  return exports;
+}
+
+}  // namespace penstock::cli

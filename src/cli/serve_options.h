@@ -1,0 +1,55 @@
+// The command line of `penstock serve`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/common_options.h"
+#include "server/options.h"
+#include "server/parts.h"
+
+namespace CLI {
+class App;
+}
+
+namespace penstock::cli {
+
+struct ServeOptions {
+  std::string directory;
+  std::vector<std::string> exports;
+  std::string listen = "127.0.0.1";
+  uint16_t tcp_port = 2049;
+  uint16_t rdma_port = 20049;
+  uint16_t mount_port = 20048;
+  unsigned threads = 0;  // 0: one for each processor
+  unsigned workers = 64;
+  std::string state_directory;  // empty: DefaultStateDirectory()
+  size_t max_connections = 1024;
+  size_t max_connections_per_address = 0;  // 0: a quarter of all
+  double idle_seconds = 10;
+  uint64_t memory = 0;  // bytes; 0: server::DefaultMemory()
+  double stall_seconds = 60;
+  bool crc = true;
+  std::string trace;
+  std::string faults;  // of the served files, for tests: see fs/faulty/fault.h
+  double lease_seconds = 90;
+  double grace_seconds = 90;
+  bool no_delegations = false;
+  std::string nfs4_domain;
+  std::string keytab;
+  bool manage_gids = false;
+  RdmaOptions rdma;
+};
+
+// Adds the options to the command `serve`, which fill `options` when the command line is parsed.
+void AddServeOptions(CLI::App& command, ServeOptions& options);
+
+// The server's settings. The error names the option that is wrong.
+SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options);
+
+// All directories to export, with their paths normalized. An error if there are none.
+SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options);
+
+}  // namespace penstock::cli

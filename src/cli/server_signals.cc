@@ -1,0 +1,49 @@
+#include "cli/server_signals.h"
+
+#include <csignal>
+#include <utility>
+
+#include "base/log.h"
+
+namespace penstock::cli {
+namespace {
+
+void SetMaskOfSigIo(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGIO);
+  ::pthread_sigmask(how, &set, nullptr);
+}
+
+}  // namespace
+
+void StopSignals::Forget() {
+  signals_.clear();
+  std::signal(SIGHUP, SIG_IGN);
+}
+
+void StopSignals::Wait() {
+  signals_.async_wait([this](const asio::error_code& error, int signal) {
+    if (error) return;
+    if (signal != SIGHUP) return context_.stop();
+    if (!std::exchange(told_, true)) log::warn("SIGHUP: there is no configuration to read again; the server goes on");
+    Wait();
+  });
+}
+
+LeaseSignals::LeaseSignals(asio::io_context& context) : signals_(context, SIGIO) { SetMaskOfSigIo(SIG_BLOCK); }
+
+void LeaseSignals::TellTo(server::Server& server) {
+  SetMaskOfSigIo(SIG_UNBLOCK);
+  Wait(server);
+}
+
+void LeaseSignals::Wait(server::Server& server) {
+  signals_.async_wait([this, &server](const asio::error_code& error, int) {
+    if (error) return;
+    server.LookAtLocalLeases();
+    Wait(server);
+  });
+}
+
+}  // namespace penstock::cli
