@@ -68,8 +68,7 @@ class CallbackSenderTest : public testing::Test {
   // A client of minor version 1, with a session over that connection.
   void Open(const std::shared_ptr<ScriptedChannel>& channel) {
     state_.Run([&](StateTables& state) {
-      const auto made =
-          state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now());
+      const auto made = state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now());
       client_ = made->id;
       session_ = AddSession(state, made->sequence, channel);
     });
@@ -91,8 +90,8 @@ class CallbackSenderTest : public testing::Test {
   void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
     state_.Run([&](StateTables& state) {
       const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
-      const auto set = state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0),
-                                         ++connections_, world_.Now());
+      const auto set =
+          state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), ++connections_, world_.Now());
       client_ = set->id;
       ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), world_.Now()), NFS4_OK);
     });
@@ -106,8 +105,8 @@ class CallbackSenderTest : public testing::Test {
     return state_.Run([&](StateTables& state) {
       const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
       const NamedFile file{kFile, {}};
-      const auto given =
-          state.files.Delegate({.client = client_, .file = file, .minor_version = 1, .facts = facts}, world_.Now());
+      const auto given = state.files.delegations.Delegate(
+          {.client = client_, .file = file, .minor_version = 1, .facts = facts}, world_.Now());
       return given.read().stateid;
     });
   }
@@ -278,8 +277,8 @@ TEST_F(CallbackSenderTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
   const auto request = [&](uint32_t sequence) {
     state_.Run([&](StateTables& state) {
       const SEQUENCE4args arguments{session_, sequence, 1, 1, false};
-      ASSERT_TRUE(
-          state.sessions.StartRequest(arguments, {.size = 200, .operations = 3}, {connections_, channel}, world_.Now()));
+      ASSERT_TRUE(state.sessions.StartRequest(arguments, {.size = 200, .operations = 3}, {connections_, channel},
+                                              world_.Now()));
       state.sessions.FinishRequest(session_, SlotId(1), SequenceId(sequence), {}, world_.Now());
     });
   };

@@ -19,7 +19,7 @@ class FileUses {
   // Within state.Run(), with the tables that it passes.
   void Begin(State& state, StateTables& tables, const NamedFile& file) {
     state_ = &state;
-    tables.files.BeginChange(file);
+    tables.files.delegations.BeginChange(file);
     files_.push_back(file);
   }
   bool empty() const { return files_.empty(); }
@@ -27,7 +27,7 @@ class FileUses {
   void End() {
     if (files_.empty()) return;
     state_->Run([this](StateTables& state) {
-      for (const NamedFile& file : files_) state.files.EndChange(file);
+      for (const NamedFile& file : files_) state.files.delegations.EndChange(file);
     });
     files_.clear();
   }

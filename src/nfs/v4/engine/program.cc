@@ -245,7 +245,7 @@ nfsstat4 Execution::RunSequence() {
       replayed_ = true;
       return NFS4_OK;
     }
-    if (state.files.HasRevoked(started->client)) {
+    if (state.files.delegations.HasRevoked(started->client)) {
       started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
     }
     compound_.slot = SlotUse{.client = started->client,

@@ -36,7 +36,8 @@ uint64_t Claims::Mark() const { return services_.state.write_held().ended(); }
 bool Claims::IsOutdated(const NamedFile& file, uint64_t mark) const {
   const WriteHeldFiles& held = services_.state.write_held();
   const size_t hash = NamedFileHash()(file);
-  if (held.MayHave(hash) && services_.state.Run([&](StateTables& state) { return state.files.WriteHolder(file); }))
+  if (held.MayHave(hash) &&
+      services_.state.Run([&](StateTables& state) { return state.files.delegations.WriteHolder(file); }))
     return true;
   return held.MayHaveEnded(hash, mark);
 }
@@ -47,13 +48,13 @@ Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, NamedFile file, Use use) {
   constexpr nfs4::stateid4 kAnonymous{};
   switch (use) {
     case Use::kReadAttributes:
-      return Recall(anybody, file, std::nullopt, Files::Use::kRead);
+      return Recall(anybody, file, std::nullopt, Delegations::Use::kRead);
     case Use::kRead:
       return CheckIo(anybody, kAnonymous, file, false);
     case Use::kWrite:
       return CheckIo(anybody, kAnonymous, file, true);
     case Use::kChange:
-      return Recall(anybody, file, std::nullopt, Files::Use::kChange);
+      return Recall(anybody, file, std::nullopt, Delegations::Use::kChange);
   }
   std::unreachable();
 }

@@ -28,12 +28,12 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
 // RFC 7530 §16.33
 SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& arguments) {
   const SetClientIdRequest asked{.verifier = arguments.client.verifier,
-                                   .id = AsText(arguments.client.id.bytes()),
-                                   .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call),
-                                   .address = compound.call.peer.address.address()};
+                                 .id = AsText(arguments.client.id.bytes()),
+                                 .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call),
+                                 .address = compound.call.peer.address.address()};
   return compound.services.state.Run([&](StateTables& state) {
-    const auto set = state.Set(asked, Principal::Of(compound.call.credential), compound.services.random(),
-                                       compound.now());
+    const auto set =
+        state.Set(asked, Principal::Of(compound.call.credential), compound.services.random(), compound.now());
     // Where the other client listens is nobody's business: the address that may be given here stays empty.
     if (!set) return SETCLIENTID4res(set.error());
     return SETCLIENTID4res(NFS4_OK,
@@ -59,11 +59,11 @@ RENEW4res Renew(Compound& compound, const RENEW4args& arguments) {
     const Origin origin = OriginOf(compound);
     if (const nfsstat4 status = state.clients.Check(id, origin); status != NFS4_OK) return {status};
     const bool may =
-        origin.principal == state.clients.Find(id)->principal || state.files.HasOpenBy(id, origin.principal);
+        origin.principal == state.clients.Find(id)->principal || state.files.owners.HasOpenBy(id, origin.principal);
     if (!may) return {NFS4ERR_ACCESS};
     state.clients.Renew(id, compound.now());
     // The lease is renewed all the same; the client is to know that its delegations are in danger.
-    const bool down = state.clients.Find(id)->path == PathState::kDown && state.files.HasDelegations(id);
+    const bool down = state.clients.Find(id)->path == PathState::kDown && state.files.delegations.HasDelegations(id);
     return {down ? NFS4ERR_CB_PATH_DOWN : NFS4_OK};
   });
 }

@@ -60,7 +60,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
-  Files::DelegationRequest request{
+  Delegations::DelegationRequest request{
       .client = client,
       .file = file.name(),
       .minor_version = compound.minor_version,
@@ -72,7 +72,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   co_return compound.services.state.Run([&](StateTables& state) {
     if (const nfsstat4 status = state.clients.CheckNew(client); status != NFS4_OK) return WANT_DELEGATION4res(status);
     request.facts.can_call_back = state.sessions.CanCall(client);
-    return WANT_DELEGATION4res(NFS4_OK, state.files.Delegate(request, compound.now()));
+    return WANT_DELEGATION4res(NFS4_OK, state.files.delegations.Delegate(request, compound.now()));
   });
 }
 
@@ -92,13 +92,13 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
   co_return compound.services.state.Run([&](StateTables& state) {
-    if (!state.files.MayReclaimDelegation(client, file.name(), write)) {
+    if (!state.files.delegations.MayReclaimDelegation(client, file.name(), write)) {
       return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
     }
     const bool may_stay = state.sessions.CanCall(client) && compound.services.settings.delegations;
     return WANT_DELEGATION4res(
-        NFS4_OK, state.files.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
-                                               Principal::Of(compound.call.credential), compound.now()));
+        NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
+                                                           Principal::Of(compound.call.credential), compound.now()));
   });
 }
 
@@ -113,7 +113,7 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
     const auto found = FindOwn<DelegationState>(compound, state, *id, Principals::kMakers);
     if (!found) return {.status = found.error()};
     const nfsstat4 status = state.files.CheckSeqid(who, **found, *id);
-    if (status == NFS4_OK) state.files.Return(**found, compound.now());
+    if (status == NFS4_OK) state.files.delegations.Return(**found, compound.now());
     return {.status = status};
   });
 }

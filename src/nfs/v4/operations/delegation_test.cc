@@ -173,7 +173,7 @@ TEST_F(DelegationTest, IsNotGivenWhileTheFileIsBeingChanged) {
   const Services services = server.GetServices();
   FileUses uses;
   const Asker asker{services, nullptr, {2, Client().client()}, uses};
-  EXPECT_EQ(Now(Recall(asker, name, std::nullopt, Files::Use::kChange)), NFS4_OK);
+  EXPECT_EQ(Now(Recall(asker, name, std::nullopt, Delegations::Use::kChange)), NFS4_OK);
   EXPECT_EQ(Now(CheckIo(asker, kAnonymous, name, true)), NFS4_OK);
   EXPECT_EQ(Given(Other(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
   uses.End();
@@ -307,9 +307,11 @@ TEST_F(DelegationTest, NotReturnedInTimeIsRevoked) {
   auto reply = Run(test);
   EXPECT_THAT(reply.Next<TEST_STATEID4res>().tsr_resok4().tsr_status_codes,
               testing::ElementsAre(NFS4ERR_DELEG_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_BAD_STATEID));
-  EXPECT_TRUE(server.state.Run([&](StateTables& state) { return state.files.HasRevoked(Client().client()); }));
+  EXPECT_TRUE(
+      server.state.Run([&](StateTables& state) { return state.files.delegations.HasRevoked(Client().client()); }));
   EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{id})).status, NFS4_OK);
-  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.HasRevoked(Client().client()); }));
+  EXPECT_FALSE(
+      server.state.Run([&](StateTables& state) { return state.files.delegations.HasRevoked(Client().client()); }));
 }
 
 TEST_F(DelegationTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {

@@ -34,8 +34,9 @@ Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const 
   }
   if (who.minor_version == 0 && verdict.client) state.clients.Renew(*verdict.client, now);
   if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
-  if (verdict.status != NFS4_OK || !state.files.IsDelegated(file)) return {verdict.status};
-  auto recall = state.files.RecallFor(file, verdict.client, write ? Files::Use::kWrite : Files::Use::kRead, now);
+  if (verdict.status != NFS4_OK || !state.files.delegations.IsDelegated(file)) return {verdict.status};
+  auto recall = state.files.delegations.RecallFor(file, verdict.client,
+                                                  write ? Delegations::Use::kWrite : Delegations::Use::kRead, now);
   if (recall.holders.empty()) return {};
   return {NFS4ERR_DELAY, std::move(recall.holders)};
 }
@@ -63,19 +64,19 @@ Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile fil
   }
 }
 
-Task<nfsstat4> Recall(Asker asker, NamedFile file, std::optional<stateid4> given, Files::Use use) {
+Task<nfsstat4> Recall(Asker asker, NamedFile file, std::optional<stateid4> given, Delegations::Use use) {
   for (;;) {
     Look look = asker.services.state.Run([&](StateTables& state) -> Look {
-      if (use == Files::Use::kChange && state.clients.InGrace()) return {NFS4ERR_GRACE};
+      if (use == Delegations::Use::kChange && state.clients.InGrace()) return {NFS4ERR_GRACE};
       // RFC 8881 §8.2.6
       std::optional<ClientId> client = asker.who.client;
       if (!client && given) {
         client = state.files.ClientOf(asker.who, *given);
         if (client) state.clients.Renew(*client, asker.services.clock.Now());  // RFC 7530 §9.5
       }
-      auto recall = state.files.RecallFor(file, client, use, asker.services.clock.Now());
+      auto recall = state.files.delegations.RecallFor(file, client, use, asker.services.clock.Now());
       if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
-      if (use == Files::Use::kChange) asker.uses.Begin(asker.services.state, state, file);
+      if (use == Delegations::Use::kChange) asker.uses.Begin(asker.services.state, state, file);
       return {};
     });
     if (look.holders.empty()) co_return look.status;
@@ -91,18 +92,18 @@ Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Objec
 }
 
 Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file) {
-  return Recall(AskerOf(compound), file, std::nullopt, Files::Use::kChange);
+  return Recall(AskerOf(compound), file, std::nullopt, Delegations::Use::kChange);
 }
 Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const stateid4& given) {
-  return Recall(AskerOf(compound), file, given, Files::Use::kChange);
+  return Recall(AskerOf(compound), file, given, Delegations::Use::kChange);
 }
 
 namespace {
 
 // The client that knows better than we what is in the file, unless it is the one that asks.
-std::optional<Files::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
-  return compound.services.state.Run([&](StateTables& state) -> std::optional<Files::Holder> {
-    std::optional<Files::Holder> holder = state.files.WriteHolder(file);
+std::optional<Delegations::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
+  return compound.services.state.Run([&](StateTables& state) -> std::optional<Delegations::Holder> {
+    std::optional<Delegations::Holder> holder = state.files.delegations.WriteHolder(file);
     if (!holder) return std::nullopt;
     // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
     const Client* const client = state.clients.Find(holder->client);
@@ -122,9 +123,10 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   if (!holder) co_return;
   const HolderAttributes held =
       co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, holder->client, holder->handle);
-  const Files::Version known{attributes.change, attributes.size};
-  const bool modified = state.Run(
-      [&](StateTables& state) { return state.files.IsModified(file.name(), {held.change, held.size}, known); });
+  const Delegations::Version known{attributes.change, attributes.size};
+  const bool modified = state.Run([&](StateTables& state) {
+    return state.files.delegations.IsModified(file.name(), {held.change, held.size}, known);
+  });
   if (!modified) co_return;
 
   // As if it had been changed here. What the asker may do with the file is no matter; and should it fail, the change
@@ -137,7 +139,7 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   if (set.result && set.object.after) attributes = *set.object.after;
   if (held.size) attributes.size = *held.size;
   attributes.change =
-      state.Run([&](StateTables& state) { return state.files.NextChange(file.name(), attributes.change); });
+      state.Run([&](StateTables& state) { return state.files.delegations.NextChange(file.name(), attributes.change); });
 }
 
 Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {

@@ -48,7 +48,7 @@ struct Asker {
 Task<nfs4::nfsstat4> CheckIo(Asker asker, Result<nfs4::stateid4, nfs4::nfsstat4> id, NamedFile file, bool write);
 
 // As RecallBeforeChange; other uses can be told even while delegations might still be reclaimed.
-Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::stateid4> given, Files::Use use);
+Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::stateid4> given, Delegations::Use use);
 
 // --- For the operations that keep state
 

@@ -26,7 +26,7 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
   bool has_gone = false;
   const auto doomed = services.state.Run([&](StateTables& state) {
     const Client* const known = state.clients.Find(client);
-    if (known && state.files.HasLocalLocks(client)) seen_by_programs = known->key();
+    if (known && state.files.locks.HasLocalLocks(client)) seen_by_programs = known->key();
     has_gone = !state.clients.Has(client);
     return state.clients.Doom(client, services.clock.Now());
   });
@@ -44,7 +44,7 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
 
 Task<bool> MakeRoomForState(const Services& services, Loop* loop) {
   const auto silent = services.state.Run([&](StateTables& state) -> std::optional<ClientId> {
-    if (!state.files.IsFull()) return std::nullopt;
+    if (!state.files.opens.IsFull()) return std::nullopt;
     return state.LongestSilent(services.clock.Now());
   });
   if (!silent) co_return false;
@@ -56,9 +56,7 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
       services.state.Run([&](StateTables& state) { return state.clients.grace().IsDue(services.clock.Now()); });
   if (!due) co_return;
   // Those whose RECLAIM_COMPLETE could not be recorded: EndGrace() would drop the old record, and they hold something.
-  const auto holders = services.state.Run([&](StateTables& state) {
-    return state.Unrecorded();
-  });
+  const auto holders = services.state.Run([&](StateTables& state) { return state.Unrecorded(); });
   for (const ClientId holder : holders) {
     const nfs4::nfsstat4 recorded = co_await RecordClient(services, loop, holder);
     if (recorded != nfs4::NFS4_OK) co_return;
@@ -81,7 +79,7 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   if (!ended.empty()) co_await services.replies->Remove(loop, ended);
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
   co_await RecallForLocalPrograms(services, loop);
-  services.state.Run([&](StateTables& state) { state.files.EndTurns(services.clock.Now()); });
+  services.state.Run([&](StateTables& state) { state.files.locks.EndTurns(services.clock.Now()); });
 }
 
 }  // namespace penstock::nfs::v4

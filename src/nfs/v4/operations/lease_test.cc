@@ -78,7 +78,7 @@ TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds)
   EXPECT_TRUE(InGrace());
   const NamedFile root = server.exports.all().front()->Name(tree.Root());
   server.state.Run([&](StateTables& state) {
-    state.files.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
+    state.files.delegations.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
   });
   full() = false;
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));
@@ -109,8 +109,8 @@ class SlotRecallTest : public Nfs4Test {
 TEST_F(SlotRecallTest, SlotsAreRecalledWhereMemoryIsShort) {
   const SessionId session = Client().session();
   const auto channel = std::make_shared<TestBackChannel>(server.buffers);
-  EXPECT_TRUE(
-      server.state.Run([&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
+  EXPECT_TRUE(server.state.Run(
+      [&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
   EXPECT_EQ(server.Run(2, Client().Sequence(true), PutRoot()).status, NFS4_OK);
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_THAT(server.callbacks.slots, testing::ElementsAre(std::pair(session, SlotId(1))));

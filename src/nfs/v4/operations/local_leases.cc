@@ -8,11 +8,11 @@
 
 namespace penstock::nfs::v4 {
 
-Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files::DelegationRequest request,
+Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Delegations::DelegationRequest request,
                                                  fs::Handle file) {
   const bool needs_lease = compound.services.state.Run([&](StateTables& state) {
     request.facts.can_call_back = state.sessions.CanCall(request.client);
-    return state.files.NeedsLocalLease(request, compound.now());
+    return state.files.delegations.NeedsLocalLease(request, compound.now());
   });
   if (!needs_lease) co_return std::nullopt;
   const Object& object = *compound.current;
@@ -22,10 +22,10 @@ Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files
 Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
   // Each takes a system call, and nobody is to wait for the lock of State until thousands are done.
   constexpr size_t kAtOnce = 128;
-  size_t left = services.state.Run([&](StateTables& state) { return state.files.local_leases(); });
+  size_t left = services.state.Run([&](StateTables& state) { return state.files.delegations.local_leases(); });
   while (left > 0) {
     const size_t count = std::min(left, kAtOnce);
-    services.state.Run([&](StateTables& state) { state.files.LookAtLocalLeases(count); });
+    services.state.Run([&](StateTables& state) { state.files.delegations.LookAtLocalLeases(count); });
     left -= count;
   }
   co_await RecallForLocalPrograms(services, loop);
@@ -33,12 +33,12 @@ Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
 
 Task<void> RecallForLocalPrograms(const Services& services, Loop* loop) {
   const std::vector<NamedFile> files =
-      services.state.Run([&](StateTables& state) { return state.files.FilesWithBrokenLease(); });
+      services.state.Run([&](StateTables& state) { return state.files.delegations.FilesWithBrokenLease(); });
   for (const NamedFile& file : files) {
     FileUses none;
     const Asker program{services, loop, Presenter{}, none};
     // The program waits for the lease, which goes with the last delegation.
-    (void)co_await Recall(program, file, std::nullopt, Files::Use::kWrite);
+    (void)co_await Recall(program, file, std::nullopt, Delegations::Use::kWrite);
   }
 }
 

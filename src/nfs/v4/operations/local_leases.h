@@ -11,7 +11,7 @@ namespace penstock::nfs::v4 {
 
 // The lease that is to be had before the delegation that is asked for: on `file`, in the file system of the current filehandle.
 // Nothing where the answer will be another one.
-Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Files::DelegationRequest request,
+Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Delegations::DelegationRequest request,
                                                  fs::Handle file);
 
 // Some lease may have been broken: looks at all of them, and recalls the delegations on files that programs wait for.

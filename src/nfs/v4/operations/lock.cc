@@ -15,11 +15,11 @@ using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
 // Nothing where it was not asked for.
 using MaybeLocalLocks = std::optional<LocalLocks>;
 
-// Files::Lock and Files::Unlock say it so.
+// The errors that Locks::Lock() and Locks::Unlock() return for "no room".
 bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
 
 // The owner's name is kept with the COMPOUND, which the result is a view of.
-LOCK4denied ToDenied(Compound& compound, const Files::LockConflict& conflict) {
+LOCK4denied ToDenied(Compound& compound, const Locks::LockConflict& conflict) {
   compound.denied_owner = conflict.owner;
   return {.offset = conflict.held.range.first,
           .length = conflict.held.range.length(),
@@ -37,7 +37,7 @@ class LockAttempt {
 
   // The lease of the client that is in the way is over. Nothing has been done: forget it, and try again.
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
-  // The owner's locks have gone meanwhile. Nothing has been done: see Files::LockResult.
+  // The owner's locks have gone meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
 
  private:
@@ -80,7 +80,7 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   if (early != NFS4_OK) return LOCK4res(early);
   if (local_ && !*local_) return LOCK4res(local_->error());
 
-  const Files::LockResult result = lock(Files::LockRequest{.range = *range,
+  const Locks::LockResult result = lock(Locks::LockRequest{.range = *range,
                                                            .exclusive = IsExclusive(arguments_.locktype),
                                                            .blocking = IsBlocking(arguments_.locktype),
                                                            .can_be_told = who_.minor_version > 0,
@@ -116,17 +116,17 @@ LOCK4res LockAttempt::RunOfNewOwner() {
     // RFC 7530 §9.1.9: there may be two sequences.
     const OwnerSequence& opens = open.owner->sequence;
     if (auto answer = AnswerOutOfTurn<LOCK4res>(opens, SequenceId(locker.open_seqid))) return Replay(*answer, opens);
-    if (const LockOwner* const known = state_.files.FindLockOwner(client, name)) {
+    if (const LockOwner* const known = state_.files.locks.FindLockOwner(client, name)) {
       const OwnerSequence& locks = known->sequence;
       if (auto answer = AnswerOutOfTurn<LOCK4res>(locks, SequenceId(locker.lock_seqid))) return Replay(*answer, locks);
     }
   }
-  LOCK4res results = Take(client, open, *id, [&](const Files::LockRequest& request) {
-    return state_.files.Lock(open, name, request, who_.minor_version, compound_.now());
+  LOCK4res results = Take(client, open, *id, [&](const Locks::LockRequest& request) {
+    return state_.files.locks.Lock(open, name, request, who_.minor_version, compound_.now());
   });
   if (!is_sequenced() || !is_done()) return results;
   Finish(open.owner->sequence, locker.open_seqid, results);
-  if (LockOwner* const owner = state_.files.FindLockOwner(client, name)) {
+  if (LockOwner* const owner = state_.files.locks.FindLockOwner(client, name)) {
     Finish(owner->sequence, locker.lock_seqid, results);
   }
   return results;
@@ -145,8 +145,8 @@ LOCK4res LockAttempt::RunOfKnownOwner() {
       return Replay(*answer, sequence);
     }
   }
-  LOCK4res results = Take(locks.client->id, locks, *id, [&](const Files::LockRequest& request) {
-    return state_.files.Lock(locks, request, who_.minor_version, compound_.now());
+  LOCK4res results = Take(locks.client->id, locks, *id, [&](const Locks::LockRequest& request) {
+    return state_.files.locks.Lock(locks, request, who_.minor_version, compound_.now());
   });
   if (is_sequenced() && is_done()) Finish(sequence, locker.lock_seqid, results);
   return results;
@@ -168,7 +168,7 @@ nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
 
 struct TestOutcome {
   nfsstat4 status = NFS4_OK;
-  std::optional<Files::LockConflict> conflict{};
+  std::optional<Locks::LockConflict> conflict{};
   bool needs_local = false;  // the owner's locks have gone meanwhile
 };
 
@@ -181,9 +181,9 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
     const Files& files = state.files;
     const NamedFile& file = compound.current->name();
     const ConstBytes owner = arguments.owner.owner.bytes();
-    if (!local && files.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
+    if (!local && files.locks.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
     auto conflict =
-        files.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
+        files.locks.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
     return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
   });
 }
@@ -219,7 +219,7 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
       const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid);
       const auto locks = id ? files.Find<LockState>(who, *id, file.handle()) : std::unexpected(id.error());
       const bool allowed = locks && (*locks)->open->share.AllowsLock(exclusive);
-      return {.any = allowed && Files::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
+      return {.any = allowed && Locks::NeedsLocalLocks(**locks, exclusive), .exclusive = true};
     }
     const open_to_lock_owner4& locker = arguments.locker.open_owner();
     const auto id = ResolveStateId(compound, locker.open_stateid);
@@ -227,8 +227,9 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
     // Who may not write breaks nobody's lease: the server would have to open the file for writing.
     if (!open || !(*open)->share.AllowsLock(exclusive)) return {};
     const lock_owner4& owner = locker.lock_owner;
-    return {.any = files.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
-            .exclusive = (*open)->share.writes()};
+    return {
+        .any = files.locks.NeedsLocalLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes(), exclusive),
+        .exclusive = (*open)->share.writes()};
   });
 }
 
@@ -302,7 +303,7 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
     const auto range = LockRange::From(arguments.offset, arguments.length);
     if (!range) return LOCKU4res(NFS4ERR_INVAL);
     if (const auto status = state.files.CheckSeqid(who, locks, *id); status != NFS4_OK) return LOCKU4res(status);
-    const auto status = state.files.Unlock(locks, *range, who.minor_version, compound.now());
+    const auto status = state.files.locks.Unlock(locks, *range, who.minor_version, compound.now());
     return status == NFS4_OK ? LOCKU4res(NFS4_OK, state.files.IdOf(locks)) : LOCKU4res(status);
   };
   const LOCKU4res results =
@@ -328,7 +329,7 @@ RELEASE_LOCKOWNER4res ReleaseLockOwner(Compound& compound, const RELEASE_LOCKOWN
   return compound.services.state.Run([&](StateTables& state) -> RELEASE_LOCKOWNER4res {
     const auto client = ClientOf(compound, state, arguments.lock_owner.clientid);
     if (!client) return {.status = client.error()};
-    return {.status = state.files.ReleaseLockOwner(*client, arguments.lock_owner.owner.bytes())};
+    return {.status = state.files.locks.ReleaseLockOwner(*client, arguments.lock_owner.owner.bytes())};
   });
 }
 

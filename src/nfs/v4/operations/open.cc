@@ -25,7 +25,7 @@ class OpenRequest {
   struct Attempt {
     nfsstat4 status = NFS4_OK;
     std::vector<ClientId> holders{};  // those in whose way it is, with the status that they are the reason of
-    Files::OpenResult opened{};
+    Opens::OpenResult opened{};
     bool confirm = false;
     bool pinned = false;
   };
@@ -37,9 +37,9 @@ class OpenRequest {
   Task<nfsstat4> Truncate(const OpenTarget& target);
   Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
   Task<bool> MayWrite(const OpenTarget& target);
-  Task<Files::DelegationRequest> PrepareDelegation(const OpenTarget& target, bool confirm, bool writable);
-  open_delegation4 Delegate(StateTables& state, Files::DelegationRequest request) const;
-  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Files::DelegationRequest& request);
+  Task<Delegations::DelegationRequest> PrepareDelegation(const OpenTarget& target, bool confirm, bool writable);
+  open_delegation4 Delegate(StateTables& state, Delegations::DelegationRequest request) const;
+  OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Delegations::DelegationRequest& request);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
   // The delegation that is reclaimed with the open.
@@ -87,33 +87,33 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
     if (const nfsstat4 status = CheckDelegation(state, file); status != NFS4_OK) return {status};
   }
   // RFC 8881 §9.7: denials come first: where they stand, no delegation is called back for nothing.
-  if (const auto denier = state.files.FindShareConflict(file, share_)) {
+  if (const auto denier = state.files.opens.FindShareConflict(file, share_)) {
     return {is_reclaim() ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED, {*denier}};
   }
   if (const bool write = reclaimed() == OPEN_DELEGATE_WRITE; write || reclaimed() == OPEN_DELEGATE_READ) {
-    if (!state.files.MayReclaimDelegation(client_, file, write)) return {NFS4ERR_RECLAIM_CONFLICT};
+    if (!state.files.delegations.MayReclaimDelegation(client_, file, write)) return {NFS4ERR_RECLAIM_CONFLICT};
   }
   // RFC 8881 §18.16.4: which opens are in whose delegations' way.
-  const auto use = share_.writes() || target.truncate    ? Files::Use::kWrite
-                   : share_.deny & OPEN4_SHARE_DENY_READ ? Files::Use::kDenyRead
-                                                         : Files::Use::kRead;
-  auto recall = state.files.RecallFor(file, client_, use, now());
+  const auto use = share_.writes() || target.truncate    ? Delegations::Use::kWrite
+                   : share_.deny & OPEN4_SHARE_DENY_READ ? Delegations::Use::kDenyRead
+                                                         : Delegations::Use::kRead;
+  auto recall = state.files.delegations.RecallFor(file, client_, use, now());
   if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
 
-  OpenOwner* const owner = state.files.GetOpenOwner(client_, arguments_.owner.owner.bytes(), now());
-  if (!owner) return {state.files.NoRoomToOpen(client_, compound_.minor_version)};
+  OpenOwner* const owner = state.files.owners.GetOpenOwner(client_, arguments_.owner.owner.bytes(), now());
+  if (!owner) return {state.files.opens.NoRoomToOpen(client_, compound_.minor_version)};
   Attempt attempt;
-  attempt.opened = state.files.AddOpen(*owner, file, share_, pinned, compound_.minor_version, now());
+  attempt.opened = state.files.opens.AddOpen(*owner, file, share_, pinned, compound_.minor_version, now());
   attempt.status = attempt.opened.status;
   if (attempt.status != NFS4_OK) {
-    state.files.ReleaseOwner(*owner, now());
+    state.files.owners.ReleaseOwner(*owner, now());
     return attempt;
   }
   // RFC 7530 §9.1.11: reclaims need no confirmation.
   if (is_reclaim() || compound_.minor_version > 0) owner->confirmed = true;
   attempt.confirm = !owner->confirmed;
-  state.files.AddMaker(*owner, Principal::Of(compound_.call.credential));
-  attempt.pinned = state.files.IsPinned(file);
+  state.files.owners.AddMaker(*owner, Principal::Of(compound_.call.credential));
+  attempt.pinned = state.files.opens.IsPinned(file);
   return attempt;
 }
 
@@ -123,7 +123,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
   fs::Pinned pinned;
   for (;;) {
     const bool needs_pin = compound_.services.state.Run(
-        [&](StateTables& state) { return !pinned && !state.files.IsPinned(NameOf(target)); });
+        [&](StateTables& state) { return !pinned && !state.files.opens.IsPinned(NameOf(target)); });
     if (needs_pin) {
       // Where too many files are pinned, this one ends with its last name, as it does in earlier versions of NFS.
       auto pin = co_await object.file_system().Pin(object.context(), target.object);
@@ -167,14 +167,14 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   co_return access.result && (*access.result & fs::kAccessModify);
 }
 
-open_delegation4 OpenRequest::Delegate(StateTables& state, Files::DelegationRequest request) const {
+open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::DelegationRequest request) const {
   request.facts.can_call_back = state.sessions.CanCall(client_);
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
-    return state.files.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE, may_stay,
-                                         compound_.minor_version, request.by, now());
+    return state.files.delegations.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE,
+                                                     may_stay, compound_.minor_version, request.by, now());
   }
-  return state.files.Delegate(request, now());
+  return state.files.delegations.Delegate(request, now());
 }
 
 // The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881 §10.4.3).
@@ -187,21 +187,24 @@ Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
 }
 
 // All that a delegation depends on but for the state of clients and files.
-Task<Files::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm, bool writable) {
+Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm,
+                                                                    bool writable) {
   // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
   const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
-  Files::DelegationRequest request{.client = client_,
-                                   .file = NameOf(target),
-                                   .minor_version = compound_.minor_version,
-                                   .by = Principal::Of(compound_.call.credential),
-                                   .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
-                                   .asked_by = compound_.request_name()};
+  Delegations::DelegationRequest request{
+      .client = client_,
+      .file = NameOf(target),
+      .minor_version = compound_.minor_version,
+      .by = Principal::Of(compound_.call.credential),
+      .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
+      .asked_by = compound_.request_name()};
   request.change = co_await ChangeOf(target);
   request.lease = co_await OpenLeaseFor(compound_, request, target.object);
   co_return request;
 }
 
-OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt, const Files::DelegationRequest& request) {
+OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
+                            const Delegations::DelegationRequest& request) {
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
@@ -238,19 +241,19 @@ Task<OPEN4res> OpenRequest::Run() {
   if (attempt.status != NFS4_OK) co_return OPEN4res(attempt.status);
   if (target->truncate) {
     if (const nfsstat4 status = co_await Truncate(*target); status != NFS4_OK) {
-      compound_.services.state.Run([&](StateTables& state) { state.files.UndoOpen(attempt.opened, now()); });
+      compound_.services.state.Run([&](StateTables& state) { state.files.opens.UndoOpen(attempt.opened, now()); });
       co_return OPEN4res(status);
     }
     compound_.uses.End();  // it may have a delegation itself
   }
-  const Files::DelegationRequest request = co_await PrepareDelegation(*target, attempt.confirm, writable);
+  const Delegations::DelegationRequest request = co_await PrepareDelegation(*target, attempt.confirm, writable);
   co_return Grant(*target, attempt, request);
 }
 
 // Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.
 std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& arguments, ClientId client) {
   return compound.services.state.Run([&](StateTables& state) -> std::optional<OPEN4res> {
-    OpenOwner* const owner = state.files.GetOpenOwner(client, arguments.owner.owner.bytes(), compound.now());
+    OpenOwner* const owner = state.files.owners.GetOpenOwner(client, arguments.owner.owner.bytes(), compound.now());
     if (!owner) return OPEN4res(NFS4ERR_RESOURCE);
     auto answer = AnswerOutOfTurn<OPEN4res>(owner->sequence, SequenceId(arguments.seqid));
     if (answer && answer->status() == NFS4_OK && owner->sequence.last().opened) {
@@ -260,7 +263,7 @@ std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& argumen
     const bool replayed = answer && answer->status() != NFS4ERR_BAD_SEQID && answer->status() != NFS4ERR_RESOURCE;
     if (!owner->confirmed && owner->sequence.used() && !owner->sequence.busy() && !replayed) {
       // The open that nobody confirmed was an old one that was sent again: this is the real one.
-      state.files.RestartOwner(*owner, compound.now());
+      state.files.opens.RestartOwner(*owner, compound.now());
       answer.reset();
     }
     if (!answer) owner->sequence.Start();
@@ -270,12 +273,12 @@ std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& argumen
 
 void FinishInTurn(Compound& compound, const OPEN4args& arguments, ClientId client, const OPEN4res& results) {
   compound.services.state.Run([&](StateTables& state) {
-    OpenOwner* const owner = state.files.FindOpenOwner(client, arguments.owner.owner.bytes());
+    OpenOwner* const owner = state.files.owners.FindOpenOwner(client, arguments.owner.owner.bytes());
     if (!owner) return;  // forgotten with its client
     std::optional<FileHandle> opened;
     if (results.status() == NFS4_OK) opened = compound.current->handle();
     owner->sequence.Finish(SequenceId(arguments.seqid), results, opened);
-    state.files.ReleaseOwner(*owner, compound.now());
+    state.files.owners.ReleaseOwner(*owner, compound.now());
   });
 }
 
@@ -347,7 +350,7 @@ OPEN_DOWNGRADE4res DowngradeOpen(Compound& compound, const OPEN_DOWNGRADE4args& 
       const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
       if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
       nfsstat4 status = state.files.CheckSeqid(who, open, *id);
-      if (status == NFS4_OK) status = state.files.Downgrade(open, *share);
+      if (status == NFS4_OK) status = state.files.opens.Downgrade(open, *share);
       if (status != NFS4_OK) return OPEN_DOWNGRADE4res(status);
       const stateid4 now = state.files.IdOf(open);
       SetCurrentStateId(compound, now);
@@ -366,7 +369,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   const auto found = FindOwn<OpenState>(compound, state, *id, Principals::kMakers);
   if (!found) {
     // Version 4.0: one that is sent again finds its open closed.
-    const OpenOwner* const owner = who.minor_version == 0 ? state.files.FindOwnerOfClosed(*id) : nullptr;
+    const OpenOwner* const owner = who.minor_version == 0 ? state.files.owners.FindOwnerOfClosed(*id) : nullptr;
     const bool again = owner && owner->sequence.Judge<CLOSE4res>(sequence) == OwnerSequence::Verdict::kReplay;
     return again ? std::get<CLOSE4res>(owner->sequence.last().results) : CLOSE4res(found.error());
   }
@@ -376,7 +379,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
     const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
     if (status != NFS4_OK) return CLOSE4res(status);
     // From minor version 1 on, it is of no more use (RFC 8881 §18.2.4); in version 4.0 the open is still there, closed.
-    state.files.Close(open, who.minor_version, compound.now());
+    state.files.opens.Close(open, who.minor_version, compound.now());
     const stateid4 now = who.minor_version == 0 ? state.files.IdOf(open) : InvalidStateId();
     SetCurrentStateId(compound, now);
     return CLOSE4res(NFS4_OK, now);

@@ -13,7 +13,7 @@ thread_local const State* locked_here = nullptr;
 }  // namespace
 
 State::State(StateTables::Beginning beginning)
-    : tables_(std::move(beginning)), write_held_(tables_.files.write_held()), claims_(tables_.claims()) {}
+    : tables_(std::move(beginning)), write_held_(tables_.files.delegations.write_held()), claims_(tables_.claims()) {}
 
 State::Visit::Visit(State& state, Owed& owed)
     : state_(state),

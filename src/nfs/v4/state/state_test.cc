@@ -72,9 +72,9 @@ TEST_F(StateTest, RunKeepsNoticesUntilItKnowsTheSender) {
 TEST_F(StateTest, RunPublishesTheNumberOfClaims) {
   EXPECT_EQ(state_.claims(), 0u);
   state_.Run([](StateTables& state) {
-    OpenOwner* const owner = state.files.GetOpenOwner(ClientId(1), AsBytes("owner"), TimePoint());
-    state.files.AddOpen(*owner, {}, {nfs4::OPEN4_SHARE_ACCESS_READ, nfs4::OPEN4_SHARE_DENY_WRITE}, nullptr, 1,
-                        TimePoint());
+    OpenOwner* const owner = state.files.owners.GetOpenOwner(ClientId(1), AsBytes("owner"), TimePoint());
+    state.files.opens.AddOpen(*owner, {}, {nfs4::OPEN4_SHARE_ACCESS_READ, nfs4::OPEN4_SHARE_DENY_WRITE}, nullptr, 1,
+                              TimePoint());
   });
   EXPECT_EQ(state_.claims(), 1u);
 }

@@ -40,7 +40,7 @@ std::vector<ClientId> StateTables::Sweep(TimePoint now) {
   // RFC 8881 §8.4.3: the state of a silent client may stay until another client asks for it. Local programs do not ask the server before they
   // lock, so locks that they see end with the lease. A client that comes back does not get these locks again: a program may have had them
   // meanwhile, and the kernel does not tell.
-  const auto may_stay = [&](ClientId id) { return files.HasState(id) && !files.HasLocalLocks(id); };
+  const auto may_stay = [&](ClientId id) { return files.HasState(id) && !files.locks.HasLocalLocks(id); };
   for (Client* client : clients.by_renewal()) {
     if (!clients.IsSilent(*client, now)) break;
     if (client->doomed || Clients::HasRequests(*client)) continue;
@@ -72,8 +72,7 @@ std::vector<ClientId> StateTables::Unrecorded() const {
 }
 
 Owed StateTables::TakeOwed() {
-  auto [recalls, notices] = files.TakeOutgoing();
-  return {std::move(recalls), std::move(notices), std::exchange(slot_recalls, {})};
+  return {files.delegations.TakeRecalls(), files.locks.TakeNotices(), std::exchange(slot_recalls, {})};
 }
 
 }  // namespace penstock::nfs::v4

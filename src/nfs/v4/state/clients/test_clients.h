@@ -60,18 +60,18 @@ class ClientsTest : public testing::Test {
 
   // ---- minor version 1 ----
 
-  Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(std::string_view owner, uint64_t verifier = 1,
-                                                             uint32_t uid = 0, bool update = false) {
+  Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(std::string_view owner, uint64_t verifier = 1, uint32_t uid = 0,
+                                                    bool update = false) {
     return tables_.Exchange({.verifier = Verifier(verifier), .owner = owner, .update = update}, User(uid), now_);
   }
   Sessions::CreateResult Create(ClientId client, uint32_t sequence, uint32_t uid = 0, uint32_t slots = 8) {
     return tables_.CreateSession({.client = client,
-                            .sequence = SequenceId(sequence),
-                            .back_channel = connection_.back_channel != nullptr,
-                            .fore = PlainChannel(slots),
-                            .back = PlainChannel(4),
-                            .callback_program = 0x40000000},
-                           connection_, User(uid), ++random_, now_);
+                                  .sequence = SequenceId(sequence),
+                                  .back_channel = connection_.back_channel != nullptr,
+                                  .fore = PlainChannel(slots),
+                                  .back = PlainChannel(4),
+                                  .callback_program = 0x40000000},
+                                 connection_, User(uid), ++random_, now_);
   }
   // A confirmed client with one session.
   Opened Open(std::string_view owner, uint64_t verifier = 1, uint32_t uid = 0, uint32_t slots = 8) {
@@ -85,25 +85,25 @@ class ClientsTest : public testing::Test {
   // ---- what a client holds ----
 
   void GiveOpen(ClientId client) {
-    OpenOwner* const owner = tables_.files.GetOpenOwner(client, AsBytes("owner"), now_);
+    OpenOwner* const owner = tables_.files.owners.GetOpenOwner(client, AsBytes("owner"), now_);
     const NamedFile file{{ExportId(1), *fs::Handle::FromBytes(AsBytes("file"))}, {}};
     const Share share{nfs4::OPEN4_SHARE_ACCESS_READ, 0};
-    EXPECT_EQ(tables_.files.AddOpen(*owner, file, share, nullptr, 1, now_).status, nfs4::NFS4_OK);
+    EXPECT_EQ(tables_.files.opens.AddOpen(*owner, file, share, nullptr, 1, now_).status, nfs4::NFS4_OK);
   }
   void TakeOpens(ClientId client) { tables_.files.ForgetClient(client, Ending::kReleased, now_); }
 
   // ---- SEQUENCE ----
 
   Result<Sessions::StartedRequest, nfs4::nfsstat4> Start(const SessionId& session, uint32_t slot, uint32_t sequence,
-                                                        const Sessions::RequestFacts& facts = {.size = 200,
-                                                                                              .operations = 2},
-                                                        bool keep = true, uint32_t highest = 0) {
+                                                         const Sessions::RequestFacts& facts = {.size = 200,
+                                                                                                .operations = 2},
+                                                         bool keep = true, uint32_t highest = 0) {
     return sessions_.StartRequest({.sa_sessionid = session,
-                                  .sa_sequenceid = sequence,
-                                  .sa_slotid = slot,
-                                  .sa_highest_slotid = std::max(slot, highest),
-                                  .sa_cachethis = keep},
-                                 facts, connection_, now_);
+                                   .sa_sequenceid = sequence,
+                                   .sa_slotid = slot,
+                                   .sa_highest_slotid = std::max(slot, highest),
+                                   .sa_cachethis = keep},
+                                  facts, connection_, now_);
   }
   void Finish(const SessionId& session, uint32_t slot, uint32_t sequence, std::optional<xdr::Message> reply = {}) {
     sessions_.FinishRequest(session, SlotId(slot), SequenceId(sequence), std::move(reply), now_);
@@ -125,7 +125,7 @@ class ClientsTest : public testing::Test {
   // ---- minor version 0 ----
 
   Result<SetClientIdResult, nfs4::nfsstat4> Set(std::string_view id, uint64_t verifier = 1, uint32_t uid = 0,
-                                                         uint16_t callback_port = 2049) {
+                                                uint16_t callback_port = 2049) {
     const CallbackAddress address{.program = 0x40000000,
                                   .endpoint = SocketAddress(asio::ip::address_v4::loopback(), callback_port),
                                   .identifier = 7};

@@ -1,8 +1,7 @@
-// Delegations: given, recalled, revoked (RFC 8881 §10.4, RFC 7530 §10.4).
+#include "nfs/v4/state/files/delegations.h"
+
 #include <algorithm>
 #include <cassert>
-
-#include "nfs/v4/state/files/files.h"
 
 namespace penstock::nfs::v4 {
 
@@ -50,22 +49,30 @@ void AddWhatIsHeld(const Party& party, const FileState& file, DelegationFacts& f
   facts.others_hold_write = file.write_delegations.size() > (holds && own->second->write ? 1 : 0);
 }
 
+// The part of a limit that is for opens, locks and delegations alike. The rest is for opens and locks.
+size_t WithoutDelegations(size_t limit) { return limit - limit / 4; }
+
 }  // namespace
 
-DelegationFacts Files::FactsOf(const DelegationRequest& request, TimePoint now) const {
+bool Delegations::HasRoomForDelegation(const ClientFiles& client) const {
+  return count_ < records_.limits().delegations && records_.size() < WithoutDelegations(records_.limits().states) &&
+         client.states.size() < WithoutDelegations(records_.limits().states_per_client);
+}
+
+DelegationFacts Delegations::FactsOf(const DelegationRequest& request, TimePoint now) const {
   DelegationFacts facts = request.facts;
   facts.recent_conflict = conflicts_.Has(NamedFileHash()(request.file), now);
   facts.changing = changing_.contains(request.file);
-  const ClientFiles* const client = FindClient(request.client);
+  const ClientFiles* const client = records_.FindClient(request.client);
   facts.room = !client || HasRoomForDelegation(*client);
-  if (const FileState* const file = FindFile(request.file)) {
+  if (const FileState* const file = records_.FindFile(request.file)) {
     AddWhatIsHeld({request.client, request.file.handle.export_id}, *file, facts);
   }
   return facts;
 }
 
-open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now) {
-  ClientFiles& client = GetClient(request.client);
+open_delegation4 Delegations::Delegate(const DelegationRequest& request, TimePoint now) {
+  ClientFiles& client = records_.GetClient(request.client);
   DelegationDecision decision = Decide(FactsOf(request, now));
   if (decision.type == nfs4::OPEN_DELEGATE_READ && !IsWatchable(request.file, request.lease)) {
     decision = {nfs4::OPEN_DELEGATE_NONE, nfs4::WND4_CONTENTION};
@@ -79,78 +86,79 @@ open_delegation4 Files::Delegate(const DelegationRequest& request, TimePoint now
   given.makers.Add(request.by);
   given.change = request.change;
   given.given_by = request.asked_by;
-  return ToAnswer(IdOf(given), write, false);
+  return ToAnswer(records_.IdOf(given), write, false);
 }
 
-bool Files::MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const {
-  const FileState* const state = FindFile(file);
+bool Delegations::MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const {
+  const FileState* const state = records_.FindFile(file);
   if (!state) return true;
   DelegationFacts facts;
   AddWhatIsHeld({client, file.handle.export_id}, *state, facts);
   return write ? !facts.others_open && !facts.others_hold : !facts.others_write && !facts.others_hold_write;
 }
 
-open_delegation4 Files::ReclaimDelegation(ClientId holder, const NamedFile& name, bool write, bool can_call_back,
-                                          uint32_t minor_version, const Principal& by, TimePoint now) {
-  ClientFiles& client = GetClient(holder);
-  FileState& file = GetFile(name);
+open_delegation4 Delegations::ReclaimDelegation(ClientId holder, const NamedFile& name, bool write, bool can_call_back,
+                                                uint32_t minor_version, const Principal& by, TimePoint now) {
+  ClientFiles& client = records_.GetClient(holder);
+  FileState& file = records_.GetFile(name);
   const Party party{holder, name.handle.export_id};
   if (const auto known = file.delegations.find(party); known != file.delegations.end()) {
     known->second->makers.Add(by);
-    return ToAnswer(IdOf(*known->second), known->second->write, !can_call_back);
+    return ToAnswer(records_.IdOf(*known->second), known->second->write, !can_call_back);
   }
-  if (!HasRoom(client)) {
-    ForgetFileIfUnused(file);
+  if (!records_.HasRoom(client)) {
+    records_.ForgetFileIfUnused(file);
     return NoDelegation(nfs4::WND4_RESOURCE, minor_version, Want::kNoPreference);
   }
   DelegationState& delegation = AddDelegation(client, name, write, minor_version);
   delegation.makers.Add(by);
   if (!can_call_back) delegation.recalled_at = now;
-  return ToAnswer(IdOf(delegation), write, !can_call_back);
+  return ToAnswer(records_.IdOf(delegation), write, !can_call_back);
 }
 
-DelegationState& Files::AddDelegation(ClientFiles& client, const NamedFile& name, bool write, uint32_t minor_version) {
-  FileState& file = GetFile(name);
+DelegationState& Delegations::AddDelegation(ClientFiles& client, const NamedFile& name, bool write,
+                                            uint32_t minor_version) {
+  FileState& file = records_.GetFile(name);
   DelegationState& delegation =
-      AddState(std::make_unique<DelegationState>(client, file, name.handle, write, minor_version));
+      records_.AddState(std::make_unique<DelegationState>(client, file, name.handle, write, minor_version));
   file.delegations.emplace(PartyOf(delegation), &delegation);
   if (write) {
     file.write_delegations.push_back(&delegation);
-    write_held_->Add(NamedFileHash()(name));
+    write_held_.Add(NamedFileHash()(name));
   }
   delegation.in_unrecalled = client.unrecalled.insert(client.unrecalled.end(), &delegation);
   delegation.in_all = unrecalled_.insert(unrecalled_.end(), &delegation);
-  ++delegations_;
+  ++count_;
   ++client.delegations;
   return delegation;
 }
 
-void Files::Detach(DelegationState& delegation) {
+void Delegations::Detach(DelegationState& delegation) {
   if (!delegation.file) return;
   FileState& file = *std::exchange(delegation.file, nullptr);
   file.delegations.erase(PartyOf(delegation));
   if (delegation.write) {
     std::erase(file.write_delegations, &delegation);
-    write_held_->Remove(NamedFileHash()(delegation.name));
+    write_held_.Remove(NamedFileHash()(delegation.name));
   }
   if (file.delegations.size() == file.write_delegations.size()) RemoveLease(file);
   if (!delegation.recall_sent) delegation.client->unrecalled.erase(delegation.in_unrecalled);
   (delegation.recall_sent ? recalled_ : unrecalled_).erase(delegation.in_all);
-  --delegations_;
+  --count_;
   --delegation.client->delegations;
-  ForgetFileIfUnused(file);
+  records_.ForgetFileIfUnused(file);
 }
 
-void Files::RemoveDelegation(DelegationState& delegation, Ending ending) {
+void Delegations::RemoveDelegation(DelegationState& delegation, Ending ending) {
   Detach(delegation);
   if (delegation.revoked) --delegation.client->revoked;
-  RemoveState(delegation, ending);
+  records_.RemoveState(delegation, ending);
 }
 
-void Files::Revoke(DelegationState& delegation) {
+void Delegations::Revoke(DelegationState& delegation) {
   // Version 4.0 has no FREE_STATEID by which a client could say that it knows; its error is NFS4ERR_ADMIN_REVOKED
   // (RFC 7530 §13.1.5.1).
-  if (delegation.minor_version == 0 || delegation.client->revoked >= limits_.revoked_per_client) {
+  if (delegation.minor_version == 0 || delegation.client->revoked >= records_.limits().revoked_per_client) {
     RemoveDelegation(delegation, Ending::kRevoked);
     return;
   }
@@ -159,7 +167,7 @@ void Files::Revoke(DelegationState& delegation) {
   ++delegation.client->revoked;
 }
 
-void Files::Return(DelegationState& delegation, TimePoint now) {
+void Delegations::Return(DelegationState& delegation, TimePoint now) {
   // The one in whose way it was has not come back yet.
   if (delegation.recalled_at) conflicts_.Note(NamedFileHash()(delegation.name), now);
   RemoveDelegation(delegation, Ending::kReleased);
@@ -169,13 +177,14 @@ void Files::Return(DelegationState& delegation, TimePoint now) {
 // called. Before its delegations are revoked it is to have heard that, and then to have had some time, or not to have
 // asked for a lease time (RFC 7530 §10.4.6): that a call was lost is known long before the lease is over
 // (Settings::callback_limit), and within the next one every client asks that is still there.
-Duration Files::PatienceWith(const DelegationState& delegation) const {
-  return delegation.minor_version == 0 ? 2 * limits_.lease : limits_.lease;
+Duration Delegations::PatienceWith(const DelegationState& delegation) const {
+  return delegation.minor_version == 0 ? 2 * records_.limits().lease : records_.limits().lease;
 }
 
-Files::RecallResult Files::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use, TimePoint now) {
+Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use,
+                                                 TimePoint now) {
   RecallResult result;
-  const FileState* const file = FindFile(name);
+  const FileState* const file = records_.FindFile(name);
   if (!file) return result;
   const std::optional<Party> own = except ? std::optional(Party{*except, name.handle.export_id}) : std::nullopt;
   // A copy: those that are revoked leave the file, and the file may go with them.
@@ -196,30 +205,30 @@ Files::RecallResult Files::RecallFor(const NamedFile& name, std::optional<Client
   }
   // Who writes holds all that is left, and the server writes for it: the lease would be in the way.
   if (use == Use::kWrite && result.holders.empty()) {
-    if (FileState* const left = FindFile(name)) RemoveLease(*left);
+    if (FileState* const left = records_.FindFile(name)) RemoveLease(*left);
   }
   return result;
 }
 
-void Files::SendRecall(DelegationState& delegation, TimePoint now) {
+void Delegations::SendRecall(DelegationState& delegation, TimePoint now) {
   if (delegation.recall_sent) return;
   delegation.recall_sent = true;
   if (!delegation.recalled_at) delegation.recalled_at = now;
   delegation.client->unrecalled.erase(delegation.in_unrecalled);
   recalled_.splice(recalled_.end(), unrecalled_, delegation.in_all);
-  nfs4::stateid4 id = IdOf(delegation);
+  nfs4::stateid4 id = records_.IdOf(delegation);
   // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
   if (delegation.minor_version > 0) id.seqid = 0;
-  outgoing_.recalls.push_back({delegation.client->id, id, delegation.name.handle, delegation.given_by});
+  recalls_.push_back({delegation.client->id, id, delegation.name.handle, delegation.given_by});
 }
 
 // Delegations make room for opens and locks (RFC 8881 §10.4.4: the server may recall them for want of resources).
-void Files::RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now) {
+void Delegations::RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now) {
   for (size_t more = kRecallsAtOnce; more > 0 && !unrecalled.empty(); --more) SendRecall(*unrecalled.front(), now);
 }
 
 // Those that were recalled too long ago: when room is short, not even their stateids are kept.
-void Files::RemoveOverdue(TimePoint now) {
+void Delegations::RemoveOverdue(TimePoint now) {
   while (!recalled_.empty()) {
     DelegationState& first = *recalled_.front();
     if (now - *first.recalled_at < PatienceWith(first)) return;
@@ -227,29 +236,29 @@ void Files::RemoveOverdue(TimePoint now) {
   }
 }
 
-void Files::EndChange(const NamedFile& file) {
+void Delegations::EndChange(const NamedFile& file) {
   const auto found = changing_.find(file);
   assert(found != changing_.end());
   if (--found->second == 0) changing_.erase(found);
 }
 
-bool Files::IsDelegated(const NamedFile& file) const {
-  const FileState* const state = FindFile(file);
+bool Delegations::IsDelegated(const NamedFile& file) const {
+  const FileState* const state = records_.FindFile(file);
   return state && !state->delegations.empty();
 }
 
-DelegationState* Files::FindWriteDelegation(const NamedFile& file) const {
-  const FileState* const state = FindFile(file);
+DelegationState* Delegations::FindWriteDelegation(const NamedFile& file) const {
+  const FileState* const state = records_.FindFile(file);
   return state && !state->write_delegations.empty() ? state->write_delegations.front() : nullptr;
 }
 
-std::optional<Files::Holder> Files::WriteHolder(const NamedFile& file) const {
+std::optional<Delegations::Holder> Delegations::WriteHolder(const NamedFile& file) const {
   const DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return std::nullopt;
   return Holder{delegation->client->id, delegation->name.handle};
 }
 
-bool Files::IsModified(const NamedFile& file, const Version& said, const Version& known) {
+bool Delegations::IsModified(const NamedFile& file, const Version& said, const Version& known) {
   DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return false;
   if (!delegation->change) delegation->change = known.change;
@@ -258,11 +267,21 @@ bool Files::IsModified(const NamedFile& file, const Version& said, const Version
   return delegation->modified;
 }
 
-uint64_t Files::NextChange(const NamedFile& file, uint64_t known) {
+uint64_t Delegations::NextChange(const NamedFile& file, uint64_t known) {
   DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return known;
   delegation->change = std::max(delegation->change.value_or(0) + 1, known);
   return *delegation->change;
+}
+
+bool Delegations::HasDelegations(ClientId client) const {
+  const ClientFiles* const files = records_.FindClient(client);
+  return files && files->delegations > 0;
+}
+
+bool Delegations::HasRevoked(ClientId client) const {
+  const ClientFiles* const files = records_.FindClient(client);
+  return files && files->revoked > 0;
 }
 
 }  // namespace penstock::nfs::v4

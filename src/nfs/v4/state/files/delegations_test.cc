@@ -119,15 +119,15 @@ TEST(RecentConflicts, AreRememberedForAWhile) {
 
 class DelegationsTest : public FilesTest {
  protected:
-  using Use = Files::Use;
+  using Use = Delegations::Use;
   explicit DelegationsTest(const Files::Limits& limits = {}) : FilesTest(limits) {}
 
   open_delegation4 Ask(ClientId client, Want want, uint32_t minor_version = 1) {
-    return files.Delegate({.client = client,
-                           .file = file,
-                           .minor_version = minor_version,
-                           .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true}},
-                          now);
+    return files.delegations.Delegate({.client = client,
+                                       .file = file,
+                                       .minor_version = minor_version,
+                                       .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true}},
+                                      now);
   }
   stateid4 ReadDelegation(ClientId client, uint32_t minor_version = 1) {
     const auto given = Ask(client, minor_version ? Want::kRead : Want::kNoPreference, minor_version);
@@ -140,53 +140,53 @@ class DelegationsTest : public FilesTest {
     return given.write().stateid;
   }
   std::vector<ClientId> Holders(std::optional<ClientId> except, Use use) {
-    return files.RecallFor(file, except, use, now).holders;
+    return files.delegations.RecallFor(file, except, use, now).holders;
   }
   void Return(const stateid4& id) {
-    files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
+    files.delegations.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
   }
 };
 
 TEST_F(DelegationsTest, AreNotGivenUntilAllWhoChangeTheFileHaveEnded) {
-  files.BeginChange(file);
-  files.BeginChange(file);
+  files.delegations.BeginChange(file);
+  files.delegations.BeginChange(file);
   EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
-  files.EndChange(file);
+  files.delegations.EndChange(file);
   EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
-  files.EndChange(file);
+  files.delegations.EndChange(file);
   ReadDelegation(alice);
 }
 
 // RFC 8881 §10.4.3
 TEST_F(DelegationsTest, OnceAHolderHasChangedTheFileItIsTakenToGoOn) {
   WriteDelegation(alice);
-  const Files::Version known{.change = 10, .size = 4};
-  EXPECT_FALSE(files.IsModified(file, {.change = {}, .size = {}}, known));
-  EXPECT_FALSE(files.IsModified(file, {.change = 10, .size = 4}, known));
-  EXPECT_TRUE(files.IsModified(file, {.change = 11, .size = 4}, known));
-  EXPECT_EQ(files.NextChange(file, 10), 11u);
-  EXPECT_TRUE(files.IsModified(file, {.change = 11, .size = 4}, known));
-  EXPECT_EQ(files.NextChange(file, 10), 12u);
-  EXPECT_EQ(files.NextChange(file, 50), 50u);
-  EXPECT_EQ(files.NextChange(file, 50), 51u);
+  const Delegations::Version known{.change = 10, .size = 4};
+  EXPECT_FALSE(files.delegations.IsModified(file, {.change = {}, .size = {}}, known));
+  EXPECT_FALSE(files.delegations.IsModified(file, {.change = 10, .size = 4}, known));
+  EXPECT_TRUE(files.delegations.IsModified(file, {.change = 11, .size = 4}, known));
+  EXPECT_EQ(files.delegations.NextChange(file, 10), 11u);
+  EXPECT_TRUE(files.delegations.IsModified(file, {.change = 11, .size = 4}, known));
+  EXPECT_EQ(files.delegations.NextChange(file, 10), 12u);
+  EXPECT_EQ(files.delegations.NextChange(file, 50), 50u);
+  EXPECT_EQ(files.delegations.NextChange(file, 50), 51u);
 }
 
 TEST_F(DelegationsTest, AHolderReckonsFromTheTimeWhenItWasGivenTheFile) {
-  files.Delegate({.client = alice,
-                  .file = file,
-                  .minor_version = 1,
-                  .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
-                  .change = 10},
-                 now);
+  files.delegations.Delegate({.client = alice,
+                              .file = file,
+                              .minor_version = 1,
+                              .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
+                              .change = 10},
+                             now);
   // It has written since, and has nothing more to write.
-  EXPECT_FALSE(files.IsModified(file, {.change = 10, .size = 9}, {.change = 20, .size = 9}));
-  EXPECT_TRUE(files.IsModified(file, {.change = 10, .size = 8}, {.change = 20, .size = 9}));
+  EXPECT_FALSE(files.delegations.IsModified(file, {.change = 10, .size = 9}, {.change = 20, .size = 9}));
+  EXPECT_TRUE(files.delegations.IsModified(file, {.change = 10, .size = 8}, {.change = 20, .size = 9}));
 }
 
 TEST_F(DelegationsTest, NobodyChangesWhatIsNotDelegatedForWriting) {
   ReadDelegation(alice);
-  EXPECT_FALSE(files.IsModified(file, {.change = 11, .size = 5}, {.change = 10, .size = 4}));
-  EXPECT_EQ(files.NextChange(file, 10), 10u);
+  EXPECT_FALSE(files.delegations.IsModified(file, {.change = 11, .size = 5}, {.change = 10, .size = 4}));
+  EXPECT_EQ(files.delegations.NextChange(file, 10), 10u);
 }
 
 TEST_F(DelegationsTest, AllowWhatTheyAreFor) {
@@ -221,7 +221,7 @@ TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
     EXPECT_EQ(given.write().space_limit.filesize(), 0u);
   };
   expect_none(Ask(alice, Want::kWrite));
-  expect_none(files.ReclaimDelegation(alice, other_file, true, true, 1, {}, now));
+  expect_none(files.delegations.ReclaimDelegation(alice, other_file, true, true, 1, {}, now));
 }
 
 TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
@@ -244,7 +244,7 @@ TEST_F(DelegationsTest, AreRefusedWithReasonsToWhomAskedForThem) {
 TEST_F(DelegationsTest, ForReadingAreInTheWayOfWriters) {
   ReadDelegation(alice);
   EXPECT_THAT(Holders(bob, Use::kRead), IsEmpty());
-  EXPECT_THAT(files.TakeOutgoing().recalls, IsEmpty());
+  EXPECT_THAT(files.delegations.TakeRecalls(), IsEmpty());
   EXPECT_THAT(Holders(alice, Use::kWrite), IsEmpty());
   EXPECT_THAT(Holders(bob, Use::kDenyRead), ElementsAre(alice));
   EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
@@ -253,7 +253,7 @@ TEST_F(DelegationsTest, ForReadingAreInTheWayOfWriters) {
 
 TEST_F(DelegationsTest, ForWritingAreInTheWayOfAll) {
   WriteDelegation(alice);
-  EXPECT_EQ(files.WriteHolder(file)->client, alice);
+  EXPECT_EQ(files.delegations.WriteHolder(file)->client, alice);
   EXPECT_THAT(Holders(alice, Use::kChange), IsEmpty());
   EXPECT_THAT(Holders(bob, Use::kRead), ElementsAre(alice));
 }
@@ -268,22 +268,22 @@ TEST_F(DelegationsTest, AreInTheWayOfTheUnknown) {
 TEST_F(DelegationsTest, AreRecalledOnce) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
-  const auto outgoing = files.TakeOutgoing();
-  ASSERT_THAT(outgoing.recalls, SizeIs(1));
-  EXPECT_EQ(outgoing.recalls[0].client, alice);
-  EXPECT_EQ(outgoing.recalls[0].file, file.handle);
-  EXPECT_EQ(outgoing.recalls[0].stateid.other, id.other);
-  EXPECT_EQ(outgoing.recalls[0].stateid.seqid, 0u);
+  const auto recalls = files.delegations.TakeRecalls();
+  ASSERT_THAT(recalls, SizeIs(1));
+  EXPECT_EQ(recalls[0].client, alice);
+  EXPECT_EQ(recalls[0].file, file.handle);
+  EXPECT_EQ(recalls[0].stateid.other, id.other);
+  EXPECT_EQ(recalls[0].stateid.seqid, 0u);
   now += std::chrono::seconds(10);
   EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
-  EXPECT_THAT(files.TakeOutgoing().recalls, IsEmpty());
+  EXPECT_THAT(files.delegations.TakeRecalls(), IsEmpty());
   EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4_OK);
 }
 
 TEST_F(DelegationsTest, OfVersion40AreRecalledByTheirWholeStateId) {
   const stateid4 id = ReadDelegation(alice, 0);
   Holders(bob, Use::kWrite);
-  EXPECT_EQ(files.TakeOutgoing().recalls.at(0).stateid, id);
+  EXPECT_EQ(files.delegations.TakeRecalls().at(0).stateid, id);
 }
 
 TEST_F(DelegationsTest, ReturnedAreInNobodysWay) {
@@ -317,17 +317,17 @@ TEST_F(DelegationsTest, NotReturnedInALeaseTimeAreRevoked) {
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(89);
   EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
-  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
   now += std::chrono::seconds(1);
   EXPECT_THAT(Holders(bob, Use::kWrite), IsEmpty());
 
-  EXPECT_TRUE(files.HasRevoked(alice));
+  EXPECT_TRUE(files.delegations.HasRevoked(alice));
   EXPECT_FALSE(files.HasState(alice));
-  EXPECT_FALSE(files.HasDelegations(alice));
+  EXPECT_FALSE(files.delegations.HasDelegations(alice));
   EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4ERR_DELEG_REVOKED);
   EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_DELEG_REVOKED);
   EXPECT_EQ(files.Free(In1(alice), id), NFS4_OK);
-  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
   EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_BAD_STATEID);
 }
 
@@ -337,7 +337,7 @@ TEST_F(DelegationsTest, OfVersion40AreRevokedAsByAnAdministrator) {
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(180);
   Holders(bob, Use::kWrite);
-  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
   EXPECT_EQ(StatusOfRead(In0(), id), NFS4ERR_ADMIN_REVOKED);
   EXPECT_EQ(files.size(), 0u);
 }
@@ -348,7 +348,7 @@ TEST_F(DelegationsTest, OfVersion40StayUntilTheirHolderMustHaveAsked) {
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(179);
   EXPECT_THAT(Holders(bob, Use::kWrite), ElementsAre(alice));
-  EXPECT_TRUE(files.HasDelegations(alice));
+  EXPECT_TRUE(files.delegations.HasDelegations(alice));
 }
 
 TEST_F(DelegationsTest, HeldAreNotFreed) {
@@ -357,28 +357,29 @@ TEST_F(DelegationsTest, HeldAreNotFreed) {
 
 TEST_F(DelegationsTest, GoWithTheirClient) {
   const stateid4 id = WriteDelegation(alice);
-  EXPECT_TRUE(files.HasDelegations(alice));
+  EXPECT_TRUE(files.delegations.HasDelegations(alice));
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_THAT(Holders(bob, Use::kRead), IsEmpty());
   EXPECT_EQ(files.Test(In0(), id), NFS4ERR_EXPIRED);
 }
 
 TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
-  const auto given = files.ReclaimDelegation(alice, file, true, true, 1, {}, now);
+  const auto given = files.delegations.ReclaimDelegation(alice, file, true, true, 1, {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_FALSE(given.write().recall);
-  EXPECT_EQ(files.WriteHolder(file)->client, alice);
-  EXPECT_EQ(files.ReclaimDelegation(alice, file, true, true, 1, {}, now).write().stateid, given.write().stateid);
+  EXPECT_EQ(files.delegations.WriteHolder(file)->client, alice);
+  EXPECT_EQ(files.delegations.ReclaimDelegation(alice, file, true, true, 1, {}, now).write().stateid,
+            given.write().stateid);
 }
 
 // RFC 8881 §18.16.3: the server may ask for it back in the same breath.
 TEST_F(DelegationsTest, ReclaimedThatCannotBeRecalledAreToBeReturnedAtOnce) {
-  const auto given = files.ReclaimDelegation(alice, file, false, false, 1, {}, now);
+  const auto given = files.delegations.ReclaimDelegation(alice, file, false, false, 1, {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_TRUE(given.read().recall);
   now += std::chrono::seconds(90);
   EXPECT_THAT(Holders(bob, Use::kWrite), IsEmpty());
-  EXPECT_TRUE(files.HasRevoked(alice));
+  EXPECT_TRUE(files.delegations.HasRevoked(alice));
 }
 
 class BoundedDelegationsTest : public DelegationsTest {
@@ -396,7 +397,7 @@ TEST_F(BoundedDelegationsTest, RevokedAreRememberedUpToALimit) {
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(90);
   Holders(bob, Use::kWrite);
-  EXPECT_FALSE(files.HasRevoked(alice));
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
   EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_ADMIN_REVOKED);
 }
 

@@ -17,23 +17,23 @@ class CrowdedClientTest : public FilesTest {
 
   NamedFile Numbered(size_t number) const { return NameOf("file " + std::to_string(number)); }
   nfsstat4 Open(ClientId client, size_t number, uint32_t minor_version = 1) {
-    OpenOwner* const owner = files.GetOpenOwner(client, AsBytes("owner"), now);
+    OpenOwner* const owner = files.owners.GetOpenOwner(client, AsBytes("owner"), now);
     owner->confirmed = true;
-    const auto opened = files.AddOpen(*owner, Numbered(number), {kRead, 0}, pin, minor_version, now);
-    if (opened.status != NFS4_OK) files.ReleaseOwner(*owner, now);
+    const auto opened = files.opens.AddOpen(*owner, Numbered(number), {kRead, 0}, pin, minor_version, now);
+    if (opened.status != NFS4_OK) files.owners.ReleaseOwner(*owner, now);
     return opened.status;
   }
   bool IsGivenDelegation(ClientId client, size_t number) {
     const DelegationFacts facts{.share = {kRead, 0}, .can_call_back = true};
-    const auto given =
-        files.Delegate({.client = client, .file = Numbered(number), .minor_version = 1, .facts = facts}, now);
+    const auto given = files.delegations.Delegate(
+        {.client = client, .file = Numbered(number), .minor_version = 1, .facts = facts}, now);
     return given.delegation_type() == OPEN_DELEGATE_READ;
   }
   // Takes what is to be sent, and returns the delegations that are recalled.
   size_t ReturnRecalled() {
-    const auto recalls = files.TakeOutgoing().recalls;
+    const auto recalls = files.delegations.TakeRecalls();
     for (const auto& recall : recalls) {
-      files.Return(**files.Find<DelegationState>(In1(recall.client), recall.stateid, recall.file), now);
+      files.delegations.Return(**files.Find<DelegationState>(In1(recall.client), recall.stateid, recall.file), now);
     }
     return recalls.size();
   }
@@ -45,7 +45,7 @@ TEST_F(CrowdedClientTest, UsesAllOfItsStatesForOpens) {
     IsGivenDelegation(alice, number);
     ReturnRecalled();
   }
-  EXPECT_FALSE(files.HasDelegations(alice));
+  EXPECT_FALSE(files.delegations.HasDelegations(alice));
   EXPECT_EQ(files.size(), kStates);
   EXPECT_EQ(Open(alice, kStates), NFS4ERR_NOSPC);
   EXPECT_EQ(Open(alice, kStates, 0), NFS4ERR_RESOURCE);
@@ -76,7 +76,7 @@ TEST_F(CrowdedClientTest, LosesDelegationsThatItDoesNotReturn) {
     ASSERT_TRUE(IsGivenDelegation(alice, number));
   }
   while (files.size() < kStates) ASSERT_EQ(Open(alice, number++), NFS4_OK);
-  const auto recalls = files.TakeOutgoing().recalls;
+  const auto recalls = files.delegations.TakeRecalls();
   ASSERT_FALSE(recalls.empty());
   now += std::chrono::seconds(90);
   EXPECT_EQ(Open(alice, number), NFS4_OK);
@@ -85,10 +85,10 @@ TEST_F(CrowdedClientTest, LosesDelegationsThatItDoesNotReturn) {
 
 TEST_F(CrowdedClientTest, ForgetsWhatVersion0HasClosedFirst) {
   for (size_t number = 0; number < kStates; ++number) {
-    OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("closed " + std::to_string(number)), now);
+    OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("closed " + std::to_string(number)), now);
     owner->confirmed = true;
     owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4ERR_NOENT));
-    const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+    const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
     ASSERT_EQ(opened.status, NFS4_OK);
     Close(opened.stateid, 0);
   }
@@ -109,12 +109,12 @@ TEST_F(FullServerTest, RecallsDelegationsOfOtherClients) {
     ASSERT_EQ(Open(alice, number), NFS4_OK);
     ReturnRecalled();
   }
-  EXPECT_FALSE(files.HasDelegations(bob));
-  EXPECT_TRUE(files.IsFull());
+  EXPECT_FALSE(files.delegations.HasDelegations(bob));
+  EXPECT_TRUE(files.opens.IsFull());
   EXPECT_EQ(Open(alice, 40), NFS4ERR_DELAY);  // others may close something
   EXPECT_EQ(Open(alice, 40, 0), NFS4ERR_RESOURCE);
   files.ForgetClient(alice, Ending::kExpired, now);
-  EXPECT_FALSE(files.IsFull());
+  EXPECT_FALSE(files.opens.IsFull());
   EXPECT_EQ(Open(bob, 40), NFS4_OK);
 }
 
@@ -122,9 +122,9 @@ TEST_F(FullServerTest, LimitsTheRangesOfAllClients) {
   const stateid4 alices = OpenBy(alice, "owner", {kBoth, 0}), bobs = OpenBy(bob, "owner", {kBoth, 0});
   for (uint64_t each = 0; each < 8; ++each) LockBy(alices, "locker", {10 * each, 10 * each + 4}, true);
   LockBy(bobs, "locker", {100, 104}, true);
-  EXPECT_TRUE(files.IsFull());
+  EXPECT_TRUE(files.opens.IsFull());
   EXPECT_EQ(TryLock(bobs, "locker", {110, 114}, true).status, NFS4ERR_DELAY);
-  EXPECT_EQ(files.Lock(OpenOf(bobs), AsBytes("locker"), {.range = {110, 114}, .exclusive = true}, 0, now).status,
+  EXPECT_EQ(files.locks.Lock(OpenOf(bobs), AsBytes("locker"), {.range = {110, 114}, .exclusive = true}, 0, now).status,
             NFS4ERR_RESOURCE);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_EQ(TryLock(bobs, "locker", {110, 114}, true).status, NFS4_OK);
@@ -132,14 +132,14 @@ TEST_F(FullServerTest, LimitsTheRangesOfAllClients) {
 
 TEST_F(FullServerTest, LimitsTheOwnersOfAllClientsAndTheIdleOnesGoFirst) {
   for (size_t number = 0; number < 8; ++number) {
-    OpenOwner* const owner = files.GetOpenOwner(number % 2 ? alice : bob, AsBytes(std::to_string(number)), now);
+    OpenOwner* const owner = files.owners.GetOpenOwner(number % 2 ? alice : bob, AsBytes(std::to_string(number)), now);
     owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4ERR_NOENT));
   }
-  EXPECT_TRUE(files.IsFull());
-  EXPECT_FALSE(files.GetOpenOwner(alice, AsBytes("another"), now));
-  files.ReleaseOwner(*files.FindOpenOwner(bob, AsBytes("2")), now);
-  EXPECT_TRUE(files.GetOpenOwner(alice, AsBytes("another"), now));
-  EXPECT_FALSE(files.FindOpenOwner(bob, AsBytes("2")));
+  EXPECT_TRUE(files.opens.IsFull());
+  EXPECT_FALSE(files.owners.GetOpenOwner(alice, AsBytes("another"), now));
+  files.owners.ReleaseOwner(*files.owners.FindOpenOwner(bob, AsBytes("2")), now);
+  EXPECT_TRUE(files.owners.GetOpenOwner(alice, AsBytes("another"), now));
+  EXPECT_FALSE(files.owners.FindOpenOwner(bob, AsBytes("2")));
 }
 
 // ---- many of them on one file
@@ -150,14 +150,14 @@ TEST_F(CrowdedFileTest, KnowsWhoOpenedSomething) {
   const Principal one{.flavor = rpc::AuthFlavor::AUTH_SYS, .uid = 1},
       two{.flavor = rpc::AuthFlavor::AUTH_SYS, .uid = 2};
   const stateid4 first = OpenBy(alice, "first", {kRead, 0}), second = OpenBy(alice, "second", {kRead, 0});
-  files.AddMaker(*files.FindOpenOwner(alice, AsBytes("first")), one);
-  files.AddMaker(*files.FindOpenOwner(alice, AsBytes("second")), one);
-  files.AddMaker(*files.FindOpenOwner(alice, AsBytes("second")), two);
+  files.owners.AddMaker(*files.owners.FindOpenOwner(alice, AsBytes("first")), one);
+  files.owners.AddMaker(*files.owners.FindOpenOwner(alice, AsBytes("second")), one);
+  files.owners.AddMaker(*files.owners.FindOpenOwner(alice, AsBytes("second")), two);
   Close(second);
-  EXPECT_TRUE(files.HasOpenBy(alice, one));
-  EXPECT_FALSE(files.HasOpenBy(alice, two));
+  EXPECT_TRUE(files.owners.HasOpenBy(alice, one));
+  EXPECT_FALSE(files.owners.HasOpenBy(alice, two));
   Close(first);
-  EXPECT_FALSE(files.HasOpenBy(alice, one));
+  EXPECT_FALSE(files.owners.HasOpenBy(alice, one));
 }
 
 }  // namespace

@@ -11,13 +11,13 @@ using testing::UnorderedElementsAre;
 
 class LocalLeasesTest : public FilesTest {
  protected:
-  using Use = Files::Use;
+  using Use = Delegations::Use;
   ~LocalLeasesTest() override {
     for (const ClientId client : {alice, bob}) files.ForgetClient(client, Ending::kReleased, now);
     EXPECT_EQ(leases.held, 0u);
   }
 
-  Files::DelegationRequest RequestOf(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) const {
+  Delegations::DelegationRequest RequestOf(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) const {
     return {.client = client,
             .file = file,
             .minor_version = minor_version,
@@ -26,9 +26,9 @@ class LocalLeasesTest : public FilesTest {
   }
   // As OPEN does.
   open_delegation4 Ask(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) {
-    Files::DelegationRequest request = RequestOf(client, want, minor_version);
-    if (files.NeedsLocalLease(request, now)) request.lease = leases.Open();
-    return files.Delegate(request, now);
+    Delegations::DelegationRequest request = RequestOf(client, want, minor_version);
+    if (files.delegations.NeedsLocalLease(request, now)) request.lease = leases.Open();
+    return files.delegations.Delegate(request, now);
   }
   stateid4 Delegation(ClientId client, uint32_t minor_version = 1) {
     const auto given = Ask(client, minor_version == 0 ? Want::kNoPreference : Want::kRead, minor_version);
@@ -36,15 +36,15 @@ class LocalLeasesTest : public FilesTest {
     return given.read().stateid;
   }
   void Return(const stateid4& id) {
-    files.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
+    files.delegations.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
   }
   // A local program opens the file for writing.
   void Break() {
     leases.broken = true;
-    files.LookAtLocalLeases(files.local_leases());
+    files.delegations.LookAtLocalLeases(files.delegations.local_leases());
   }
   std::vector<ClientId> Recall(std::optional<ClientId> except = std::nullopt, Use use = Use::kWrite) {
-    return files.RecallFor(file, except, use, now).holders;
+    return files.delegations.RecallFor(file, except, use, now).holders;
   }
   void ExpectContention(const open_delegation4& none) {
     ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
@@ -60,33 +60,33 @@ TEST_F(LocalLeasesTest, AreHeldOnceForAllWhoReadUntilTheLastReturns) {
   EXPECT_EQ(leases.asked, 1u);
   Return(alices);
   EXPECT_EQ(leases.held, 1u);
-  EXPECT_EQ(files.local_leases(), 1u);
+  EXPECT_EQ(files.delegations.local_leases(), 1u);
   Return(bobs);
   EXPECT_EQ(leases.held, 0u);
-  EXPECT_EQ(files.local_leases(), 0u);
+  EXPECT_EQ(files.delegations.local_leases(), 0u);
 }
 
 TEST_F(LocalLeasesTest, AreNotAskedForWhereNoDelegationForReadingComesOfIt) {
-  EXPECT_FALSE(files.NeedsLocalLease(RequestOf(alice, Want::kNone), now));
-  EXPECT_FALSE(files.NeedsLocalLease(RequestOf(alice, Want::kWrite), now));
+  EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(alice, Want::kNone), now));
+  EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(alice, Want::kWrite), now));
   EXPECT_EQ(Ask(alice, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
-  EXPECT_FALSE(files.NeedsLocalLease(RequestOf(bob), now));
+  EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(bob), now));
   EXPECT_EQ(leases.asked, 0u);
 }
 
 TEST_F(LocalLeasesTest, BrokenOnesAreFoundAndGoWithTheDelegations) {
   const stateid4 alices = Delegation(alice);
   const stateid4 bobs = Delegation(bob);
-  EXPECT_THAT(files.FilesWithBrokenLease(), IsEmpty());
+  EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
   Break();
-  EXPECT_THAT(files.FilesWithBrokenLease(), ElementsAre(file));
+  EXPECT_THAT(files.delegations.FilesWithBrokenLease(), ElementsAre(file));
   EXPECT_THAT(Recall(), UnorderedElementsAre(alice, bob));
-  EXPECT_EQ(files.TakeOutgoing().recalls.size(), 2u);
+  EXPECT_EQ(files.delegations.TakeRecalls().size(), 2u);
   Return(alices);
   EXPECT_EQ(leases.held, 1u);
   Return(bobs);
   EXPECT_EQ(leases.held, 0u);
-  EXPECT_THAT(files.FilesWithBrokenLease(), IsEmpty());
+  EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
 }
 
 TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
@@ -105,18 +105,18 @@ TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
 TEST_F(LocalLeasesTest, AreLookedAtInTurn) {
   Delegation(alice);
   fs::TestLeases others;
-  Files::DelegationRequest request = RequestOf(alice);
+  Delegations::DelegationRequest request = RequestOf(alice);
   request.file = other_file;
   request.lease = others.Open();
-  EXPECT_EQ(files.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
   request.lease.reset();
   others.broken = true;
-  files.LookAtLocalLeases(1);
-  EXPECT_THAT(files.FilesWithBrokenLease(), IsEmpty());
-  files.LookAtLocalLeases(1);
-  EXPECT_THAT(files.FilesWithBrokenLease(), ElementsAre(other_file));
-  files.LookAtLocalLeases(100);
-  EXPECT_EQ(files.local_leases(), 1u);
+  files.delegations.LookAtLocalLeases(1);
+  EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
+  files.delegations.LookAtLocalLeases(1);
+  EXPECT_THAT(files.delegations.FilesWithBrokenLease(), ElementsAre(other_file));
+  files.delegations.LookAtLocalLeases(100);
+  EXPECT_EQ(files.delegations.local_leases(), 1u);
   files.ForgetClient(alice, Ending::kReleased, now);
   EXPECT_EQ(others.held, 0u);
 }
@@ -141,17 +141,17 @@ TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithALeaseThatIsBroken) {
 
 // The answer was to be another one when the file system could have been asked.
 TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithoutALeaseThatWasNotAskedFor) {
-  ExpectContention(files.Delegate(RequestOf(alice), now));
+  ExpectContention(files.delegations.Delegate(RequestOf(alice), now));
 }
 
 TEST_F(LocalLeasesTest, WithoutLeasesDelegationsAreGivenAsBefore) {
-  Files::DelegationRequest request = RequestOf(alice);
+  Delegations::DelegationRequest request = RequestOf(alice);
   request.lease = fs::LeaseReply{};
-  EXPECT_EQ(files.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
-  EXPECT_EQ(files.local_leases(), 0u);
+  EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
+  EXPECT_EQ(files.delegations.local_leases(), 0u);
   // The next one may find one.
   Delegation(bob);
-  EXPECT_EQ(files.local_leases(), 1u);
+  EXPECT_EQ(files.delegations.local_leases(), 1u);
 }
 
 // The server could not write for it while it has the lease.
@@ -166,7 +166,7 @@ TEST_F(LocalLeasesTest, AreGivenUpWhereTheHolderItselfWrites) {
   EXPECT_EQ(leases.held, 1u);
   EXPECT_THAT(Recall(alice, Use::kWrite), IsEmpty());
   EXPECT_EQ(leases.held, 0u);
-  EXPECT_TRUE(files.IsDelegated(file));
+  EXPECT_TRUE(files.delegations.IsDelegated(file));
 }
 
 TEST_F(LocalLeasesTest, AreNotKeptForWhoWritesHimself) {

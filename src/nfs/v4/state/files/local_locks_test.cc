@@ -15,14 +15,15 @@ class LocallySeenLocksTest : public FilesTest {
  protected:
   ~LocallySeenLocksTest() override { files.ForgetClient(alice, Ending::kReleased, now); }
   std::shared_ptr<fs::LocalLocks> Opened(bool exclusive = true) { return *local.Open(exclusive); }
-  Files::LockResult TryFirst(const LockRange& range, bool exclusive, bool blocking = false) {
-    return files.Lock(OpenOf(alices), AsBytes("locker"),
-                      {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()}, 1, now);
+  Locks::LockResult TryFirst(const LockRange& range, bool exclusive, bool blocking = false) {
+    return files.locks.Lock(OpenOf(alices), AsBytes("locker"),
+                            {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()}, 1, now);
   }
 
   // By a descriptor that can only read.
   stateid4 ShareFirst(const LockRange& range) {
-    const auto shared = files.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)}, 1, now);
+    const auto shared =
+        files.locks.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)}, 1, now);
     EXPECT_EQ(shared.status, NFS4_OK);
     return shared.stateid;
   }
@@ -35,12 +36,12 @@ class LocallySeenLocksTest : public FilesTest {
 };
 
 TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
-  EXPECT_TRUE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  EXPECT_TRUE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
   const auto first = TryFirst({0, 9}, true);
   ASSERT_EQ(first.status, NFS4_OK);
-  EXPECT_FALSE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  EXPECT_FALSE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
   LockBy(alices, "locker", {5, 20}, false);
-  EXPECT_EQ(files.Unlock(LocksOf(first.stateid), {7, 8}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(first.stateid), {7, 8}, 1, now), NFS4_OK);
   EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9", "shared 5-20", "unlock 7-8"));
   Close(alices);
   EXPECT_EQ(log.back(), "gone");
@@ -49,13 +50,13 @@ TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
 // FREE_STATEID, on another connection: between what the caller asked and its LOCK.
 TEST_F(LocallySeenLocksTest, AreAskedForOnceMoreWhereTheOwnersLocksHaveGone) {
   const stateid4 lock = TryFirst({0, 9}, true).stateid;
-  EXPECT_FALSE(files.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_FALSE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
   EXPECT_EQ(files.Free(In1(alice), {.seqid = 0, .other = lock.other}), NFS4_OK);
   programs = {.first = 0, .last = 9, .exclusive = true, .process = 77};
-  Files::LockRequest request{.range = {0, 9}, .exclusive = true, .is_local_open = false};
-  EXPECT_TRUE(files.Lock(OpenOf(alices), AsBytes("locker"), request, 1, now).needs_local);
-  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker"))) << "nothing has been done";
+  Locks::LockRequest request{.range = {0, 9}, .exclusive = true, .is_local_open = false};
+  EXPECT_TRUE(files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, 1, now).needs_local);
+  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker"))) << "nothing has been done";
   EXPECT_EQ(TryFirst({0, 9}, true).status, NFS4ERR_DENIED);
 }
 
@@ -68,7 +69,7 @@ TEST_F(LocallySeenLocksTest, WhatALocalProgramHasIsDeniedAndTheProgramIsNamed) {
   EXPECT_EQ(denied.conflict->owner, "process 77 on the server");
   EXPECT_FALSE(denied.blocker) << "no client whose lease could be over";
   EXPECT_EQ(log, std::vector<std::string>{"gone"});
-  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
+  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
   // Nobody queues behind a local program.
   programs.reset();
   EXPECT_EQ(TryLock(bobs, "locker", {150, 160}, true).status, NFS4_OK);
@@ -96,26 +97,26 @@ TEST_F(LocallySeenLocksTest, ARefusedLockIsNotTakenLocally) {
 TEST_F(LocallySeenLocksTest, ATestAsksForLocalPrograms) {
   programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
   const auto none = Opened();
-  EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false, none));
-  EXPECT_FALSE(files.TestLock(file, alice, AsBytes("locker"), {200, 200}, false, none));
+  EXPECT_TRUE(files.locks.TestLock(file, alice, AsBytes("locker"), {100, 100}, false, none));
+  EXPECT_FALSE(files.locks.TestLock(file, alice, AsBytes("locker"), {200, 200}, false, none));
   ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
-  EXPECT_TRUE(files.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
+  EXPECT_TRUE(files.locks.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
 }
 
 TEST_F(LocallySeenLocksTest, AreKnownForAsLongAsTheirClientHoldsAny) {
   LockBy(alices, "another", {40, 49}, true);
-  EXPECT_FALSE(files.HasLocalLocks(alice)) << "programs see none of these";
+  EXPECT_FALSE(files.locks.HasLocalLocks(alice)) << "programs see none of these";
   const stateid4 lock = TryFirst({0, 9}, true).stateid;
   LockBy(alices, "locker", {20, 29}, true);
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
-  EXPECT_TRUE(files.HasLocalLocks(alice));
-  EXPECT_FALSE(files.HasLocalLocks(bob));
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
-  EXPECT_FALSE(files.HasLocalLocks(alice));
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_TRUE(files.locks.HasLocalLocks(alice));
+  EXPECT_FALSE(files.locks.HasLocalLocks(bob));
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_FALSE(files.locks.HasLocalLocks(alice));
   LockBy(alices, "locker", {0, 9}, true);
-  EXPECT_TRUE(files.HasLocalLocks(alice));
+  EXPECT_TRUE(files.locks.HasLocalLocks(alice));
   Close(alices);
-  EXPECT_FALSE(files.HasLocalLocks(alice));
+  EXPECT_FALSE(files.locks.HasLocalLocks(alice));
 }
 
 TEST_F(LocallySeenLocksTest, GoWithTheirClient) {
@@ -128,12 +129,12 @@ TEST_F(LocallySeenLocksTest, GoWithTheirClient) {
 TEST_F(LocallySeenLocksTest, SharedOnesAreReplacedByOnesThatCanExclude) {
   const stateid4 lock = ShareFirst({0, 9});
   LockBy(alices, "locker", {20, 29}, false);
-  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), false));
-  EXPECT_TRUE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), false));
+  EXPECT_TRUE(Locks::NeedsLocalLocks(LocksOf(lock), true));
   log.clear();
   EXPECT_EQ(TryFirst({5, 14}, true).status, NFS4_OK);
   EXPECT_THAT(log, testing::ElementsAre("shared 0-9", "shared 20-29", "gone", "exclusive 5-14"));
-  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), true));
 }
 
 TEST_F(LocallySeenLocksTest, AreNotReplacedByWhatCanExcludeNobodyEither) {
@@ -145,15 +146,15 @@ TEST_F(LocallySeenLocksTest, AreNotReplacedByWhatCanExcludeNobodyEither) {
   log.clear();
   EXPECT_EQ(TryFirst({30, 39}, true).status, NFS4_OK);
   EXPECT_THAT(log, testing::ElementsAre("shared 0-4", "shared 5-14", "gone", "exclusive 5-14", "exclusive 30-39"));
-  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), true));
 }
 
 TEST_F(LocallySeenLocksTest, AreNotReplacedWhereThereAreMany) {
   const stateid4 lock = ShareFirst({0, 0});
   for (uint64_t at = 1; at < 64; ++at) LockBy(alices, "locker", {10 * at, 10 * at}, false);
-  EXPECT_TRUE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  EXPECT_TRUE(Locks::NeedsLocalLocks(LocksOf(lock), true));
   LockBy(alices, "locker", {1000, 1000}, false);
-  EXPECT_FALSE(Files::NeedsLocalLocks(LocksOf(lock), true));
+  EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), true));
 }
 
 }  // namespace

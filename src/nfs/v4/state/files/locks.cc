@@ -1,9 +1,8 @@
-// Byte-range locks: RFC 8881 §9.1 to §9.6, §18.10 to §18.12.
+#include "nfs/v4/state/files/locks.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
-
-#include "nfs/v4/state/files/files.h"
 
 namespace penstock::nfs::v4 {
 
@@ -17,7 +16,7 @@ constexpr Duration kTurn = std::chrono::seconds(5);
 // Of so many ranges at most the locks that programs see are replaced by others: each takes a system call.
 constexpr size_t kMostReplaced = 64;
 
-Files::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
+Locks::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
   return {.held = {{local.first, local.last}, local.exclusive},
           .client = ClientId(),
           .owner = local.process == 0 ? "a program on the server"
@@ -26,15 +25,19 @@ Files::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
 
 }  // namespace
 
-LockOwner* Files::FindLockOwner(ClientId client, std::string_view name) const {
-  ClientFiles* const files = FindClient(client);
+bool Locks::HasRoomForRanges(const ClientFiles& client, size_t more) const {
+  return client.ranges + more <= records_.limits().ranges_per_client && ranges_ + more <= records_.limits().ranges;
+}
+
+LockOwner* Locks::FindLockOwner(ClientId client, std::string_view name) const {
+  ClientFiles* const files = records_.FindClient(client);
   if (!files) return nullptr;
   const auto at = files->lock_owners.find(name);
   return at == files->lock_owners.end() ? nullptr : at->second.get();
 }
-LockOwner* Files::FindLockOwner(ClientId client, ConstBytes name) { return FindLockOwner(client, AsText(name)); }
+LockOwner* Locks::FindLockOwner(ClientId client, ConstBytes name) { return FindLockOwner(client, AsText(name)); }
 
-LockState* Files::FindLocks(const FileState& file, const Party& party, std::string_view name) const {
+LockState* Locks::FindLocks(const FileState& file, const Party& party, std::string_view name) const {
   const LockOwner* const owner = FindLockOwner(party.client, name);
   if (!owner) return nullptr;
   const auto at = owner->locks.find({&file, party.by});
@@ -42,7 +45,7 @@ LockState* Files::FindLocks(const FileState& file, const Party& party, std::stri
 }
 
 // What an owner's ranges have become is told to all who count or search them.
-void Files::Apply(LockState& locks, const LockChange& change) {
+void Locks::Apply(LockState& locks, const LockChange& change) {
   HeldRanges& held = locks.file->held;
   for (const LockedRange& range : change.removed) held.Erase(range, locks);
   for (const LockedRange& range : change.added) held.Insert(range, locks);
@@ -53,21 +56,21 @@ void Files::Apply(LockState& locks, const LockChange& change) {
   if (locks.local) locks.client->local_ranges += more;
 }
 
-void Files::DropLockOwnerIfUnused(LockOwner& owner) {
+void Locks::DropLockOwnerIfUnused(LockOwner& owner) {
   if (owner.locks.empty()) owner.client->lock_owners.erase(std::string(owner.name));
 }
 
-void Files::RemoveLocks(LockState& locks, Ending ending) {
+void Locks::RemoveLocks(LockState& locks, Ending ending) {
   LockOwner& owner = *locks.owner;
   Apply(locks, locks.ranges.Unlock({0, UINT64_MAX}));
   locks.local.reset();
   locks.open->locks.erase(locks.in_open);
   owner.locks.erase({locks.file, locks.open->handle.export_id});
-  RemoveState(locks, ending);
+  records_.RemoveState(locks, ending);
   DropLockOwnerIfUnused(owner);
 }
 
-std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file, const Party& party,
+std::optional<Locks::LockConflict> Locks::FindHeldConflict(const FileState& file, const Party& party,
                                                            std::string_view owner, const LockRange& range,
                                                            bool exclusive) const {
   const auto found = file.held.FindConflict(range, exclusive, FindLocks(file, party, owner));
@@ -76,10 +79,10 @@ std::optional<Files::LockConflict> Files::FindHeldConflict(const FileState& file
   return LockConflict{found->range, locks.client->id, locks.owner->name};
 }
 
-std::optional<Files::LockConflict> Files::TestLock(const NamedFile& file, ClientId client, ConstBytes owner,
+std::optional<Locks::LockConflict> Locks::TestLock(const NamedFile& file, ClientId client, ConstBytes owner,
                                                    const LockRange& range, bool exclusive,
                                                    const std::shared_ptr<fs::LocalLocks>& local) const {
-  const FileState* const state = FindFile(file);
+  const FileState* const state = records_.FindFile(file);
   const Party party{client, file.handle.export_id};
   auto conflict = state ? FindHeldConflict(*state, party, AsText(owner), range, exclusive) : std::nullopt;
   if (conflict) return conflict;
@@ -90,22 +93,22 @@ std::optional<Files::LockConflict> Files::TestLock(const NamedFile& file, Client
   return conflict;
 }
 
-bool Files::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {
-  const FileState* const state = FindFile(file);
+bool Locks::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {
+  const FileState* const state = records_.FindFile(file);
   const LockState* const known = state ? FindLocks(*state, {client, file.handle.export_id}, AsText(owner)) : nullptr;
   return !known || NeedsLocalLocks(*known, exclusive);
 }
-bool Files::NeedsLocalLocks(const LockState& locks, bool exclusive) {
+bool Locks::NeedsLocalLocks(const LockState& locks, bool exclusive) {
   return exclusive && locks.local && !locks.local->CanExclude() && locks.ranges.size() <= kMostReplaced;
 }
 
-bool Files::HasLocalLocks(ClientId client) const {
-  const ClientFiles* const files = FindClient(client);
+bool Locks::HasLocalLocks(ClientId client) const {
+  const ClientFiles* const files = records_.FindClient(client);
   return files && files->local_ranges > 0;
 }
 
 // Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
-std::optional<Files::LockConflict> Files::FindWaiterAhead(const FileState& file, const Party& party,
+std::optional<Locks::LockConflict> Locks::FindWaiterAhead(const FileState& file, const Party& party,
                                                           std::string_view owner, const LockRequest& request) const {
   for (const LockWaiter& waiter : file.queue.waiters()) {
     if (waiter.IsOf(party.client, owner)) {
@@ -121,7 +124,7 @@ std::optional<Files::LockConflict> Files::FindWaiterAhead(const FileState& file,
   return std::nullopt;
 }
 
-void Files::TellWaiters(FileState& file, TimePoint now) {
+void Locks::TellWaiters(FileState& file, TimePoint now) {
   file.queue.RemoveExpired(now);
   auto& waiters = file.queue.waiters();
   for (auto at = waiters.begin(); at != waiters.end(); ++at) {
@@ -131,16 +134,16 @@ void Files::TellWaiters(FileState& file, TimePoint now) {
     });
     const Party party{at->client, at->handle.export_id};
     if (behind || FindHeldConflict(file, party, at->owner, at->range, at->exclusive)) continue;
-    outgoing_.notices.push_back({at->client, at->handle, at->owner});
+    notices_.push_back({at->client, at->handle, at->owner});
     at->can_be_told = false;  // until it asks again
     at->until = std::min(at->until, now + kTurn);
     if (!std::exchange(file.has_turn, true)) turns_.push_back({now + kTurn, file.name});
   }
 }
 
-void Files::EndTurns(TimePoint now) {
+void Locks::EndTurns(TimePoint now) {
   while (!turns_.empty() && turns_.front().until <= now) {
-    FileState* const file = FindFile(turns_.front().file);
+    FileState* const file = records_.FindFile(turns_.front().file);
     turns_.pop_front();
     if (!file) continue;
     file->has_turn = false;
@@ -150,7 +153,7 @@ void Files::EndTurns(TimePoint now) {
   }
 }
 
-std::optional<Files::LockConflict> Files::FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
+std::optional<Locks::LockConflict> Locks::FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
                                                        const LockRequest& request, TimePoint now) {
   file.queue.RemoveExpired(now);
   const Party party = PartyOf(open);
@@ -161,12 +164,12 @@ std::optional<Files::LockConflict> Files::FindObstacle(FileState& file, const Op
     file.queue.Remove(party.client, owner, request.range);
   } else {
     file.queue.Add({party.client, std::string(owner), request.range, request.exclusive, request.can_be_told,
-                    now + limits_.lease, open.handle});
+                    now + records_.limits().lease, open.handle});
   }
   return obstacle;
 }
 
-Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockRequest& request, uint32_t minor_version,
+Locks::LockResult Locks::Lock(OpenState& open, ConstBytes name, const LockRequest& request, uint32_t minor_version,
                               TimePoint now) {
   if (!open.share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   ClientFiles& client = *open.client;
@@ -176,25 +179,25 @@ Files::LockResult Files::Lock(OpenState& open, ConstBytes name, const LockReques
   }
   if (!request.is_local_open) return {.status = nfs4::NFS4ERR_DELAY, .needs_local = true};
   if (auto obstacle = FindObstacle(file, open, AsText(name), request, now)) return Denied(std::move(obstacle));
-  if (!HasRoomForRanges(client, 1) || !MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
+  if (!HasRoomForRanges(client, 1) || !room_.MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
   if (auto others = LockLocally(request.local, request)) return Denied(std::move(others));
 
   auto& owner = client.lock_owners[std::string(AsText(name))];
   if (!owner) owner = std::make_unique<LockOwner>(client, std::string(AsText(name)));
-  LockState& locks = AddState(std::make_unique<LockState>(*owner, open, ++last_holder_));
+  LockState& locks = records_.AddState(std::make_unique<LockState>(*owner, open, ++last_holder_));
   owner->locks.emplace(std::pair(&file, open.handle.export_id), &locks);
   locks.in_open = open.locks.insert(open.locks.end(), &locks);
   locks.local = request.local;
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
-  return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
+  return {.status = nfs4::NFS4_OK, .stateid = records_.IdOf(locks)};
 }
 
-Files::LockResult Files::Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
+Locks::LockResult Locks::Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
   if (!locks.open->share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   return Extend(locks, request, minor_version, now);
 }
 
-Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
+Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
   ClientFiles& client = *locks.client;
   if (auto obstacle = FindObstacle(*locks.file, *locks.open, locks.owner->name, request, now)) {
     return Denied(std::move(obstacle));
@@ -206,12 +209,12 @@ Files::LockResult Files::Extend(LockState& locks, const LockRequest& request, ui
   locks.Advance();
   // A write lock that became a read lock lets other readers in.
   if (!request.exclusive) TellWaiters(*locks.file, now);
-  return {.status = nfs4::NFS4_OK, .stateid = IdOf(locks)};
+  return {.status = nfs4::NFS4_OK, .stateid = records_.IdOf(locks)};
 }
 
 // The last step of a lock that nothing else is in the way of, so that it need not be taken back. Local programs do not queue with
 // clients, and none is told when they unlock: clients ask again.
-std::optional<Files::LockConflict> Files::LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
+std::optional<Locks::LockConflict> Locks::LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
                                                       const LockRequest& request) {
   if (!local) return std::nullopt;
   const auto others = local->Lock(request.range.first, request.range.last, request.exclusive);
@@ -221,7 +224,7 @@ std::optional<Files::LockConflict> Files::LockLocally(const std::shared_ptr<fs::
 
 // Local programs are kept from what is locked all the while: the new ones are shared with the old, and exclusive when those have gone. (Where
 // the file could not be written before, programs may share what is locked exclusively. They go on.)
-void Files::ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local) {
+void Locks::ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local) {
   if (!local->CanExclude()) return;
   for (const LockedRange& held : locks.ranges.ranges()) local->Lock(held.range.first, held.range.last, false);
   locks.local = local;
@@ -230,13 +233,13 @@ void Files::ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>
   }
 }
 
-Files::LockResult Files::Denied(std::optional<LockConflict> obstacle) {
+Locks::LockResult Locks::Denied(std::optional<LockConflict> obstacle) {
   const std::optional<ClientId> holder =
       obstacle->client == ClientId() ? std::nullopt : std::optional(obstacle->client);
   return {.status = nfs4::NFS4ERR_DENIED, .conflict = std::move(obstacle), .blocker = holder};
 }
 
-nfsstat4 Files::Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now) {
+nfsstat4 Locks::Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now) {
   ClientFiles& client = *locks.client;
   if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return NoRoomToLock(minor_version);
   Apply(locks, locks.ranges.Unlock(range));
@@ -247,7 +250,7 @@ nfsstat4 Files::Unlock(LockState& locks, const LockRange& range, uint32_t minor_
   return nfs4::NFS4_OK;
 }
 
-nfsstat4 Files::ReleaseLockOwner(ClientId client, ConstBytes name) {
+nfsstat4 Locks::ReleaseLockOwner(ClientId client, ConstBytes name) {
   LockOwner* const owner = FindLockOwner(client, name);
   if (!owner) return nfs4::NFS4_OK;
   if (owner->ranges > 0) return nfs4::NFS4ERR_LOCKS_HELD;

@@ -25,7 +25,7 @@ TEST_F(LocksTest, BeginWithTheFirstSeqidAndChangeIt) {
   const stateid4 more = LockBy(alices, "locker", {20, 29}, true);
   EXPECT_EQ(more.other, lock.other);
   EXPECT_EQ(more.seqid, 2u);
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
   EXPECT_EQ(files.IdOf(LocksOf(lock)).seqid, 3u);
 }
 
@@ -46,7 +46,7 @@ TEST_F(LocksTest, DeniedLeaveNothingBehind) {
   const size_t before = files.size();
   TryLock(bobs, "locker", {0, 9}, true);
   EXPECT_EQ(files.size(), before);
-  EXPECT_FALSE(files.FindLockOwner(bob, AsBytes("locker")));
+  EXPECT_FALSE(files.locks.FindLockOwner(bob, AsBytes("locker")));
 }
 
 TEST_F(LocksTest, OfOneOwnerAreNotInItsWay) {
@@ -71,17 +71,17 @@ TEST_F(LocksTest, NeedTheirAccess) {
   EXPECT_EQ(TryLock(reader, "locker", {0, 9}, true).status, NFS4ERR_OPENMODE);
   EXPECT_EQ(TryLock(writer, "locker", {0, 9}, false).status, NFS4ERR_OPENMODE);
   const stateid4 lock = LockBy(reader, "locker", {0, 9}, false);
-  EXPECT_EQ(files.Lock(LocksOf(lock), {.range = {0, 9}, .exclusive = true}, 1, now).status, NFS4ERR_OPENMODE);
+  EXPECT_EQ(files.locks.Lock(LocksOf(lock), {.range = {0, 9}, .exclusive = true}, 1, now).status, NFS4ERR_OPENMODE);
 }
 
 TEST_F(LocksTest, AreTestedAgainstOthers) {
   LockBy(alices, "locker", {100, 149}, true);
-  EXPECT_FALSE(files.TestLock(file, alice, AsBytes("locker"), {75, 124}, true));
-  EXPECT_FALSE(files.TestLock(file, bob, AsBytes("locker"), {0, 99}, true));
-  const auto conflict = files.TestLock(file, bob, AsBytes("locker"), {125, 174}, true);
+  EXPECT_FALSE(files.locks.TestLock(file, alice, AsBytes("locker"), {75, 124}, true));
+  EXPECT_FALSE(files.locks.TestLock(file, bob, AsBytes("locker"), {0, 99}, true));
+  const auto conflict = files.locks.TestLock(file, bob, AsBytes("locker"), {125, 174}, true);
   ASSERT_TRUE(conflict);
   EXPECT_EQ(conflict->held.range, (LockRange{100, 149}));
-  EXPECT_FALSE(files.TestLock(other_file, bob, AsBytes("locker"), {0, kEnd}, true));
+  EXPECT_FALSE(files.locks.TestLock(other_file, bob, AsBytes("locker"), {0, kEnd}, true));
 }
 
 TEST_F(LocksTest, GoWithTheirOpen) {
@@ -89,7 +89,7 @@ TEST_F(LocksTest, GoWithTheirOpen) {
   Close(alices);
   EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
-  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
+  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
 }
 
 TEST_F(LocksTest, GoWithTheirClient) {
@@ -101,12 +101,12 @@ TEST_F(LocksTest, GoWithTheirClient) {
 // RFC 7530 §16.37
 TEST_F(LocksTest, KeepTheirOwnerFromBeingReleased) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
-  EXPECT_EQ(files.ReleaseLockOwner(alice, AsBytes("locker")), NFS4ERR_LOCKS_HELD);
-  files.Unlock(LocksOf(lock), {0, 9}, 0, now);
-  EXPECT_EQ(files.ReleaseLockOwner(alice, AsBytes("locker")), NFS4_OK);
+  EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("locker")), NFS4ERR_LOCKS_HELD);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 0, now);
+  EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("locker")), NFS4_OK);
   EXPECT_EQ(files.Test(In0(), files.IdOf(OpenOf(alices))), NFS4_OK);
-  EXPECT_FALSE(files.FindLockOwner(alice, AsBytes("locker")));
-  EXPECT_EQ(files.ReleaseLockOwner(alice, AsBytes("nobody")), NFS4_OK);
+  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
+  EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("nobody")), NFS4_OK);
 }
 
 // --- Waiting: RFC 8881 §9.6
@@ -115,31 +115,31 @@ TEST_F(LocksTest, FreedGoToWhoWaitedFirst) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4ERR_DENIED);
-  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
 
   const auto denied = TryLock(carols, "locker", {5, 5}, false);
   EXPECT_EQ(denied.status, NFS4ERR_DENIED);
   EXPECT_EQ(denied.conflict->client, bob);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4_OK);
-  files.Unlock(LocksOf(files.IdOf(*files.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second)), {0, 9}, 1,
-               now);
+  files.locks.Unlock(LocksOf(files.IdOf(*files.locks.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second)),
+                     {0, 9}, 1, now);
   EXPECT_EQ(TryLock(carols, "locker", {5, 5}, false).status, NFS4_OK);
 }
 
 TEST_F(LocksTest, FreedAreAnnouncedOnce) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
-  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
-  files.Unlock(LocksOf(lock), {0, 4}, 1, now);
-  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
-  files.Unlock(LocksOf(lock), {5, 9}, 1, now);
-  const auto outgoing = files.TakeOutgoing();
-  ASSERT_THAT(outgoing.notices, SizeIs(1));
-  EXPECT_EQ(outgoing.notices[0].client, bob);
-  EXPECT_EQ(outgoing.notices[0].owner, "locker");
-  EXPECT_EQ(outgoing.notices[0].file, file.handle);
-  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
-  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
+  files.locks.Unlock(LocksOf(lock), {0, 4}, 1, now);
+  EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
+  files.locks.Unlock(LocksOf(lock), {5, 9}, 1, now);
+  const auto notices = files.locks.TakeNotices();
+  ASSERT_THAT(notices, SizeIs(1));
+  EXPECT_EQ(notices[0].client, bob);
+  EXPECT_EQ(notices[0].owner, "locker");
+  EXPECT_EQ(notices[0].file, file.handle);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
 TEST_F(LocksTest, OfClosedFilesAndLostClientsAreAnnouncedToo) {
@@ -151,10 +151,10 @@ TEST_F(LocksTest, OfClosedFilesAndLostClientsAreAnnouncedToo) {
     } else {
       files.ForgetClient(alice, Ending::kExpired, now);
     }
-    EXPECT_THAT(files.TakeOutgoing().notices, SizeIs(1));
+    EXPECT_THAT(files.locks.TakeNotices(), SizeIs(1));
     alices = OpenBy(alice, "owner", {kBoth, 0});
     EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, false).status, NFS4_OK);
-    files.Unlock(*files.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second, {0, 9}, 1, now);
+    files.locks.Unlock(*files.locks.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second, {0, 9}, 1, now);
   }
 }
 
@@ -162,7 +162,7 @@ TEST_F(LocksTest, AreNotKeptForWhoDoesNotComeBack) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
-  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
   now += std::chrono::seconds(4);
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
   now += std::chrono::seconds(1);
@@ -173,17 +173,17 @@ TEST_F(LocksTest, AreAnnouncedToTheNextWhenATurnIsOver) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
-  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
-  EXPECT_EQ(files.TakeOutgoing().notices[0].client, bob);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  EXPECT_EQ(files.locks.TakeNotices()[0].client, bob);
   TryLock(carols, "locker", {0, 9}, true, true);
   now += std::chrono::seconds(4);
-  files.EndTurns(now);
-  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  files.locks.EndTurns(now);
+  EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
   now += std::chrono::seconds(1);
-  files.EndTurns(now);
-  const auto outgoing = files.TakeOutgoing();
-  ASSERT_THAT(outgoing.notices, SizeIs(1));
-  EXPECT_EQ(outgoing.notices[0].client, ClientId(3));
+  files.locks.EndTurns(now);
+  const auto notices = files.locks.TakeNotices();
+  ASSERT_THAT(notices, SizeIs(1));
+  EXPECT_EQ(notices[0].client, ClientId(3));
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true, true).status, NFS4_OK);
 }
 
@@ -193,25 +193,25 @@ TEST_F(LocksTest, AreAnnouncedInOneTurnAfterTheOther) {
   TryLock(bobs, "locker", {0, 9}, true, true);
   TryLock(carols, "locker", {0, 9}, true, true);
   TryLock(carols, "another", {0, 9}, true, true);
-  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
   for (const char* owner : {"locker", "locker", "another"}) {
-    const auto outgoing = files.TakeOutgoing();
-    ASSERT_THAT(outgoing.notices, SizeIs(1));
-    EXPECT_EQ(outgoing.notices[0].owner, owner);
+    const auto notices = files.locks.TakeNotices();
+    ASSERT_THAT(notices, SizeIs(1));
+    EXPECT_EQ(notices[0].owner, owner);
     now += std::chrono::seconds(5);
-    files.EndTurns(now);
+    files.locks.EndTurns(now);
   }
-  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
 // One that cannot be told that its lock is free (version 4.0) has as long as it may take between two requests.
 TEST_F(LocksTest, AreKeptForALeaseForWhoMustAskAgain) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
-  const Files::LockRequest waiting{.range = {0, 9}, .exclusive = true, .blocking = true};
-  files.Lock(OpenOf(bobs), AsBytes("locker"), waiting, 0, now);
-  files.Unlock(LocksOf(lock), {0, 9}, 0, now);
-  EXPECT_THAT(files.TakeOutgoing().notices, IsEmpty());
+  const Locks::LockRequest waiting{.range = {0, 9}, .exclusive = true, .blocking = true};
+  files.locks.Lock(OpenOf(bobs), AsBytes("locker"), waiting, 0, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 0, now);
+  EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
   now += std::chrono::seconds(89);
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
   now += std::chrono::seconds(1);
@@ -223,7 +223,7 @@ TEST_F(LocksTest, AreNotKeptForWhoNoLongerWaits) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, false).status, NFS4ERR_DENIED);
-  files.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
@@ -240,7 +240,7 @@ TEST_F(LocksTest, FreedAreAnnouncedToAllReadersAtOnce) {
   TryLock(bobs, "locker", {0, 9}, false, true);
   TryLock(carols, "locker", {0, 9}, false, true);
   LockBy(alices, "locker", {0, 9}, false);  // a downgrade
-  EXPECT_THAT(files.TakeOutgoing().notices, SizeIs(2));
+  EXPECT_THAT(files.locks.TakeNotices(), SizeIs(2));
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, false, true).status, NFS4_OK);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, false, true).status, NFS4_OK);
   EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_OLD_STATEID);
@@ -259,9 +259,9 @@ TEST_F(BoundedLocksTest, RangesAreLimited) {
   LockBy(open, "locker", {20, 29}, true);
   LockBy(open, "locker", {40, 49}, true);
   EXPECT_EQ(TryLock(open, "locker", {60, 69}, true).status, NFS4ERR_DELAY);
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {3, 5}, 1, now), NFS4_OK);
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {23, 25}, 0, now), NFS4ERR_RESOURCE);
-  EXPECT_EQ(files.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {3, 5}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {23, 25}, 0, now), NFS4ERR_RESOURCE);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
   EXPECT_EQ(TryLock(open, "another", {0, 9}, true).status, NFS4_OK);
 }
 
@@ -281,8 +281,8 @@ TEST_F(LocksTest, OfManyOwnersNeverOverlapWrongly) {
     const uint64_t last = first + random() % (kOctets - first);
     const int kind = static_cast<int>(random() % 3);
     if (kind == 0) {
-      if (LockOwner* const known = files.FindLockOwner(client, AsBytes(names[owner]))) {
-        files.Unlock(*known->locks.begin()->second, {first, last}, 1, now);
+      if (LockOwner* const known = files.locks.FindLockOwner(client, AsBytes(names[owner]))) {
+        files.locks.Unlock(*known->locks.begin()->second, {first, last}, 1, now);
       }
       for (uint64_t at = first; at <= last; ++at) held[owner][at] = 0;
       continue;

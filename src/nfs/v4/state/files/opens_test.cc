@@ -44,9 +44,9 @@ TEST_F(OpensTest, OfTwoOwnersAreTwo) {
 TEST_F(OpensTest, AreDowngradedToWhatWasOpened) {
   OpenBy(alice, "owner", {kRead, 0});
   const stateid4 both = OpenBy(alice, "owner", {kBoth, 0});
-  EXPECT_EQ(files.Downgrade(OpenOf(both), {kWrite, 0}), NFS4ERR_INVAL);
+  EXPECT_EQ(files.opens.Downgrade(OpenOf(both), {kWrite, 0}), NFS4ERR_INVAL);
   EXPECT_EQ(files.IdOf(OpenOf(both)).seqid, 2u);
-  EXPECT_EQ(files.Downgrade(OpenOf(both), {kRead, 0}), NFS4_OK);
+  EXPECT_EQ(files.opens.Downgrade(OpenOf(both), {kRead, 0}), NFS4_OK);
   const stateid4 downgraded = files.IdOf(OpenOf(both));
   EXPECT_EQ(downgraded.seqid, 3u);
   EXPECT_EQ(StatusOfWrite(In1(alice), downgraded), NFS4ERR_OPENMODE);
@@ -56,25 +56,25 @@ TEST_F(OpensTest, UndoneWereNever) {
   const auto first = TryOpen(alice, "owner", {kRead, 0});
   const auto second = TryOpen(alice, "owner", {kWrite, kWrite});
   EXPECT_EQ(second.status, NFS4_OK);
-  files.UndoOpen(second, now);
+  files.opens.UndoOpen(second, now);
   EXPECT_EQ(files.Test(In1(alice), first.stateid), NFS4_OK);
   EXPECT_EQ(StatusOfWrite(In1(alice), first.stateid), NFS4ERR_OPENMODE);
-  files.UndoOpen(first, now);
+  files.opens.UndoOpen(first, now);
   EXPECT_EQ(files.size(), 0u);
-  EXPECT_FALSE(files.FindOpenOwner(alice, AsBytes("owner")));
+  EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("owner")));
 }
 
 TEST_F(OpensTest, AreNotUndoneAfterTheyChanged) {
   const auto first = TryOpen(alice, "owner", {kRead, 0});
   OpenBy(alice, "owner", {kWrite, 0});
-  files.UndoOpen(first, now);
+  files.opens.UndoOpen(first, now);
   EXPECT_EQ(files.size(), 1u);
 }
 
 TEST_F(OpensTest, PinTheFileUntilTheLastIsClosed) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   const stateid4 another = OpenBy(bob, "owner", {kRead, 0});
-  EXPECT_TRUE(files.IsPinned(file));
+  EXPECT_TRUE(files.opens.IsPinned(file));
   EXPECT_EQ(pin.use_count(), 2);
   Close(id);
   EXPECT_EQ(pin.use_count(), 2);
@@ -84,7 +84,7 @@ TEST_F(OpensTest, PinTheFileUntilTheLastIsClosed) {
 
 TEST_F(OpensTest, LeaveNoOwnerBehindWhereThereAreSessions) {
   Close(OpenBy(alice, "owner", {kRead, 0}));
-  EXPECT_FALSE(files.FindOpenOwner(alice, AsBytes("owner")));
+  EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("owner")));
 }
 
 // --- RFC 8881 §8.2.3, §9.1.2: reading and writing
@@ -122,55 +122,55 @@ TEST_F(OpensTest, StandBehindTheirLocks) {
 // --- Version 4.0
 
 TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
-  OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("owner"), now);
-  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
+  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   owner->confirmed = true;
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4_OK);
 }
 
 TEST_F(OpensTest, NotConfirmedAreReplaced) {
-  OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("owner"), now);
+  OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->sequence.Start();
-  files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
-  files.RestartOwner(*owner, now);
+  files.opens.RestartOwner(*owner, now);
   EXPECT_EQ(files.size(), 0u);
   EXPECT_FALSE(owner->sequence.used());
 }
 
 TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
-  OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("owner"), now);
+  OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->confirmed = true;
-  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
-  EXPECT_EQ(files.FindOwnerOfClosed(opened.stateid), owner);
+  EXPECT_EQ(files.owners.FindOwnerOfClosed(opened.stateid), owner);
   EXPECT_FALSE(files.HasState(alice));
   EXPECT_EQ(files.Test(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(pin.use_count(), 1);
 
-  const auto again = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto again = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   Close(again.stateid, 0);
-  EXPECT_FALSE(files.FindOwnerOfClosed(opened.stateid));
-  EXPECT_EQ(files.FindOwnerOfClosed(again.stateid), owner);
+  EXPECT_FALSE(files.owners.FindOwnerOfClosed(opened.stateid));
+  EXPECT_EQ(files.owners.FindOwnerOfClosed(again.stateid), owner);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_EQ(files.size(), 0u);
 }
 
 // RFC 7530 §9.1.10, §16.18.5: not before a lease time has passed.
 TEST_F(OpensTest, OwnersWithoutOpensAreKnownForALease) {
-  OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes("idle"), now);
+  OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("idle"), now);
   owner->confirmed = true;
-  const auto opened = files.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
   now += std::chrono::seconds(89);
-  files.GetOpenOwner(alice, AsBytes("new"), now);
-  EXPECT_TRUE(files.FindOpenOwner(alice, AsBytes("idle")));
+  files.owners.GetOpenOwner(alice, AsBytes("new"), now);
+  EXPECT_TRUE(files.owners.FindOpenOwner(alice, AsBytes("idle")));
   now += std::chrono::seconds(1);
-  files.GetOpenOwner(alice, AsBytes("newer"), now);
-  EXPECT_FALSE(files.FindOpenOwner(alice, AsBytes("idle")));
+  files.owners.GetOpenOwner(alice, AsBytes("newer"), now);
+  EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("idle")));
 }
 
 // --- Bounds
@@ -196,13 +196,13 @@ TEST_F(BoundedOpensTest, OfAllClientsAreLimited) {
 
 TEST_F(BoundedOpensTest, OwnersAreLimitedAndTheIdleOnesGoFirst) {
   for (const auto name : {"1", "2", "3", "4"}) {
-    OpenOwner* const owner = files.GetOpenOwner(alice, AsBytes(name), now);
+    OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes(name), now);
     owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4ERR_NOENT));
   }
-  EXPECT_FALSE(files.GetOpenOwner(alice, AsBytes("5"), now));
-  files.ReleaseOwner(*files.FindOpenOwner(alice, AsBytes("2")), now);
-  EXPECT_TRUE(files.GetOpenOwner(alice, AsBytes("5"), now));
-  EXPECT_FALSE(files.FindOpenOwner(alice, AsBytes("2")));
+  EXPECT_FALSE(files.owners.GetOpenOwner(alice, AsBytes("5"), now));
+  files.owners.ReleaseOwner(*files.owners.FindOpenOwner(alice, AsBytes("2")), now);
+  EXPECT_TRUE(files.owners.GetOpenOwner(alice, AsBytes("5"), now));
+  EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("2")));
 }
 
 // --- Clients

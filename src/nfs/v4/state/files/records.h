@@ -40,12 +40,12 @@ struct FileState {
   std::map<Party, DelegationState*> delegations;
   std::vector<DelegationState*>
       write_delegations;  // those of them that are for writing: one, unless clients reclaimed more
-  // By which local programs recall the delegations for reading; none without such a delegation. See Files::leased_.
+  // By which local programs recall the delegations for reading; none without such a delegation. See Delegations::leased_.
   std::shared_ptr<fs::LocalLease> lease;
   bool lease_broken = false;
   std::list<FileState*>::iterator in_leases{};
   LockQueue queue;
-  bool has_turn = false;  // in Files::turns_
+  bool has_turn = false;  // in Locks::turns_
 };
 
 struct OpenOwner {
@@ -53,7 +53,7 @@ struct OpenOwner {
   ClientFiles* const client;
   const std::string name;
   std::list<OpenState*> opens;
-  Makers makers;  // of its opens, and of the locks under them; see Files::AddMaker
+  Makers makers;  // of its opens, and of the locks under them; see OpenOwners::AddMaker
   // The rest is version 4.0's.
   OwnerSequence sequence;
   bool confirmed = false;
@@ -112,7 +112,7 @@ struct DelegationState : StateRecord {
   Makers makers;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;
-  // Its places in ClientFiles::unrecalled and Files::unrecalled_; once the recall is sent, in Files::recalled_ alone.
+  // Its places in ClientFiles::unrecalled and Delegations::unrecalled_; once the recall is sent, its place in Delegations::recalled_.
   std::list<DelegationState*>::iterator in_unrecalled{};
   std::list<DelegationState*>::iterator in_all{};
   // RFC 8881 §10.4.3, of one for writing: the file's change attribute when it was given, later the last that somebody

@@ -144,7 +144,7 @@ TEST_F(StateIdsTest, FreeingTakesThoseWithoutLocks) {
   EXPECT_EQ(files.Free(In1(alice), open), NFS4ERR_LOCKS_HELD);
   stateid4 lock = LockBy(open, "locker", {0, 9}, true);
   EXPECT_EQ(files.Free(In1(alice), lock), NFS4ERR_LOCKS_HELD);
-  files.Unlock(LocksOf(lock), {0, kEnd}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now);
   EXPECT_EQ(files.Free(In1(alice), lock), NFS4ERR_OLD_STATEID);
   lock = files.IdOf(LocksOf(lock));
   EXPECT_EQ(files.Free(In1(bob), lock), NFS4ERR_BAD_STATEID);

@@ -33,11 +33,11 @@ class FilesTest : public testing::Test {
   static Presenter In1(ClientId client) { return {1, client}; }
   static Presenter In0() { return {}; }
 
-  Files::OpenResult TryOpen(ClientId client, std::string_view owner, const Share& share, uint32_t minor_version = 1) {
-    OpenOwner* const opener = files.GetOpenOwner(client, AsBytes(owner), now);
+  Opens::OpenResult TryOpen(ClientId client, std::string_view owner, const Share& share, uint32_t minor_version = 1) {
+    OpenOwner* const opener = files.owners.GetOpenOwner(client, AsBytes(owner), now);
     opener->confirmed = true;
-    auto result = files.AddOpen(*opener, file, share, pin, minor_version, now);
-    if (result.status != NFS4_OK) files.ReleaseOwner(*opener, now);
+    auto result = files.opens.AddOpen(*opener, file, share, pin, minor_version, now);
+    if (result.status != NFS4_OK) files.owners.ReleaseOwner(*opener, now);
     return result;
   }
   stateid4 OpenBy(ClientId client, std::string_view owner, const Share& share, uint32_t minor_version = 1) {
@@ -49,12 +49,13 @@ class FilesTest : public testing::Test {
   LockState& LocksOf(const stateid4& id) {
     return **files.Find<LockState>(Presenter{1, std::nullopt}, id, file.handle);
   }
-  void Close(const stateid4& id, uint32_t minor_version = 1) { files.Close(OpenOf(id), minor_version, now); }
+  void Close(const stateid4& id, uint32_t minor_version = 1) { files.opens.Close(OpenOf(id), minor_version, now); }
 
-  Files::LockResult TryLock(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive,
+  Locks::LockResult TryLock(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive,
                             bool blocking = false) {
-    return files.Lock(OpenOf(open), AsBytes(owner),
-                      {.range = range, .exclusive = exclusive, .blocking = blocking, .can_be_told = true}, 1, now);
+    return files.locks.Lock(OpenOf(open), AsBytes(owner),
+                            {.range = range, .exclusive = exclusive, .blocking = blocking, .can_be_told = true}, 1,
+                            now);
   }
   stateid4 LockBy(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive) {
     const auto result = TryLock(open, owner, range, exclusive);

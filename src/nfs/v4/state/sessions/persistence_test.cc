@@ -18,11 +18,11 @@ class PersistenceTest : public ClientsTest {
  protected:
   Sessions::CreateResult Ask(ClientId client, uint32_t sequence) {
     return tables_.CreateSession({.client = client,
-                            .sequence = SequenceId(sequence),
-                            .persist = true,
-                            .fore = PlainChannel(),
-                            .back = PlainChannel()},
-                           connection_, User(0), ++random_, now_);
+                                  .sequence = SequenceId(sequence),
+                                  .persist = true,
+                                  .fore = PlainChannel(),
+                                  .back = PlainChannel()},
+                                 connection_, User(0), ++random_, now_);
   }
   // A client with a persistent session.
   Opened OpenPersistent(std::string_view owner) {
@@ -50,13 +50,13 @@ class PersistenceTest : public ClientsTest {
                         .dead_sessions = DeadSessions(store_.Load(), settings_.lease, now_)});
   }
   Result<Sessions::StartedRequest, nfs4::nfsstat4> Retry(StateTables& tables, const SessionId& session, uint32_t slot,
-                                                        uint32_t sequence, Sessions::RequestFacts facts = kFacts) {
+                                                         uint32_t sequence, Sessions::RequestFacts facts = kFacts) {
     return tables.sessions.StartRequest({.sa_sessionid = session,
-                                 .sa_sequenceid = sequence,
-                                 .sa_slotid = slot,
-                                 .sa_highest_slotid = slot,
-                                 .sa_cachethis = true},
-                                facts, connection_, now_);
+                                         .sa_sequenceid = sequence,
+                                         .sa_slotid = slot,
+                                         .sa_highest_slotid = slot,
+                                         .sa_cachethis = true},
+                                        facts, connection_, now_);
   }
 
   static constexpr Sessions::RequestFacts kFacts{.size = 200, .operations = 2, .digest = 77};
@@ -113,9 +113,9 @@ TEST_F(PersistenceTest, ASessionThatIsNotPersistentEndsWithTheServer) {
 TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
   const Opened client = OpenPersistent("owner");
   StateTables again = Restarted();
-  const auto created =
-      again.CreateSession({.client = client.client, .sequence = SequenceId(2), .fore = PlainChannel(), .back = PlainChannel()},
-                   connection_, User(0), 1, now_);
+  const auto created = again.CreateSession(
+      {.client = client.client, .sequence = SequenceId(2), .fore = PlainChannel(), .back = PlainChannel()}, connection_,
+      User(0), 1, now_);
   EXPECT_EQ(created.reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
   const auto exchanged = again.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now_);
   ASSERT_TRUE(exchanged);
@@ -127,7 +127,8 @@ TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
   EXPECT_EQ(again.sessions.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}), nfs4::CDFS4_FORE);
-  EXPECT_EQ(again.sessions.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}).error(), NFS4ERR_DEADSESSION);
+  EXPECT_EQ(again.sessions.Bind(client.session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}).error(),
+            NFS4ERR_DEADSESSION);
   EXPECT_EQ(again.sessions.Destroy(client.session, 5, {}), NFS4_OK);
   EXPECT_EQ(again.sessions.Destroy(client.session, 5, {}), NFS4ERR_BADSESSION);
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
@@ -184,7 +185,7 @@ TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
 TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
-  clients_.Remove(exchanged->id);
+  tables_.End(exchanged->id, now_);
   const auto reply = sessions_.FinishCreate(exchanged->id, created.session, store_.Create(created.session, {}));
   EXPECT_EQ(reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
   EXPECT_THAT(sessions_.TakeEnded(now_), SizeIs(1));
@@ -206,12 +207,12 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   StateTables again = Restarted();
   const auto new_client = again.Exchange({.verifier = Verifier(1), .owner = "four"}, User(0), now_);
   EXPECT_FALSE(again
-                   .Create({.client = new_client->id,
-                            .sequence = SequenceId(1),
-                            .persist = true,
-                            .fore = PlainChannel(),
-                            .back = PlainChannel()},
-                           connection_, User(0), 1, now_)
+                   .CreateSession({.client = new_client->id,
+                                   .sequence = SequenceId(1),
+                                   .persist = true,
+                                   .fore = PlainChannel(),
+                                   .back = PlainChannel()},
+                                  connection_, User(0), 1, now_)
                    .room);
 }
 

@@ -1,0 +1,159 @@
+// Delegations (RFC 8881 §10.4, RFC 7530 §10.4): given, recalled, returned, revoked; and the leases of the file system, by which programs on the
+// server's host recall delegations for reading.
+//
+// The invariants: each delegation that is not revoked is in the list of those that were recalled or in the list of those that were not, and
+// its file knows of it. A file has a lease of the file system only while it has a delegation for reading.
+//
+// Files by subject: delegations.cc, local_leases.cc (leases of the file system), delegation_policy.cc (who gets a delegation).
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/timer.h"
+#include "fs/file_system.h"
+#include "nfs/v4/state/files/delegation_policy.h"
+#include "nfs/v4/state/files/state_records.h"
+#include "nfs/v4/state/files/write_held.h"
+#include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/owed.h"
+#include "protocol/nfs4_types.h"
+
+namespace penstock::nfs::v4 {
+
+class Delegations {
+ public:
+  // The records outlive this table.
+  explicit Delegations(StateRecords& records) : records_(records), conflicts_(records.limits().conflict_memory) {}
+
+  // ---- giving and returning
+
+  struct DelegationRequest {
+    ClientId client;
+    NamedFile file;
+    uint32_t minor_version = 0;
+    Principal by{};                         // the principal that asks
+    DelegationFacts facts;                  // the caller sets want, share, offered, can_call_back, writable
+    std::optional<uint64_t> change{};       // the file's change attribute; the holder counts on from there
+    std::optional<RequestName> asked_by{};  // none in minor version 0
+    // The reply of FileSystem::OpenLease, if NeedsLocalLease() returned true. Without it, no delegation that needs a lease is given.
+    std::optional<fs::LeaseReply> lease = fs::LeaseReply{};
+  };
+  // Returns the delegation, or why there is none, as OPEN and WANT_DELEGATION answer it.
+  nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
+  // Whether the answer would be a delegation for reading and the file has no lease of the file system yet. The caller then asks the file
+  // system for the lease first.
+  bool NeedsLocalLease(const DelegationRequest& request, TimePoint now) const;
+  // Whether a delegation may be reclaimed (RFC 8881 §8.4.2.1.1). Opens and delegations of other clients conflict with it as at any other time.
+  bool MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const;
+  // Gives a delegation that was held before the server restarted (CLAIM_PREVIOUS). If `can_call_back` is false, because the client cannot be
+  // called or no delegations are given, the answer asks the client to return it at once. Requires MayReclaimDelegation().
+  nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, bool write, bool can_call_back,
+                                           uint32_t minor_version, const Principal& by, TimePoint now);
+  // DELEGRETURN
+  void Return(DelegationState& delegation, TimePoint now);
+
+  // ---- conflicts
+
+  // The use that a request is about to make of a file.
+  enum class Use : uint8_t {
+    kRead,      // conflicts with write delegations of other clients
+    kDenyRead,  // an open that denies reading: conflicts with all delegations of other clients
+    kWrite,     // conflicts with all delegations of other clients
+    kChange,    // the same: the file is removed, renamed or linked, or its attributes are set
+  };
+  struct RecallResult {
+    std::vector<ClientId> holders{};  // of conflicting delegations; empty if none is left
+  };
+  // Recalls conflicting delegations, and revokes those that were recalled too long ago. `except` is the client that uses the file, if it is
+  // known; a delegation that it holds by another export's name of the file conflicts, too. If kWrite has no conflict, the file's lease of the
+  // file system is given up, because the file system could not write otherwise.
+  RecallResult RecallFor(const NamedFile& file, std::optional<ClientId> except, Use use, TimePoint now);
+  // Between these two, a request without conflict changes the file, and no delegation of the file is given. They may nest.
+  void BeginChange(const NamedFile& file) { ++changing_[file]; }
+  void EndChange(const NamedFile& file);
+  // Whether any client has a delegation of the file, so that RecallFor() may find one.
+  bool IsDelegated(const NamedFile& file) const;
+  // Recalls some delegations, the oldest first, to make room for opens and locks: of one client, or of all.
+  void RecallOldest(ClientFiles& client, TimePoint now) { RecallOldest(client.unrecalled, now); }
+  void RecallOldest(TimePoint now) { RecallOldest(unrecalled_, now); }
+  // Removes the delegations that were recalled too long ago, because there is no room. Even their stateids are forgotten.
+  void RemoveOverdue(TimePoint now);
+  void RemoveDelegation(DelegationState& delegation, Ending ending);
+
+  // ---- attributes of a file that is delegated for writing (CB_GETATTR, RFC 8881 §10.4.3)
+
+  // The holder of a write delegation, which knows the file's size and change attribute better than the server.
+  struct Holder {
+    ClientId client;
+    FileHandle handle;  // the handle that the client knows the file by
+  };
+  std::optional<Holder> WriteHolder(const NamedFile& file) const;
+  // Tells approximately which files have a write delegation, without the lock of the state.
+  const WriteHeldFiles& write_held() const { return write_held_; }
+  struct Version {
+    std::optional<uint64_t> change;
+    std::optional<uint64_t> size;
+  };
+  // Whether the holder of the write delegation has changed the file: it says so now (`said`, empty if it did not answer) or has said so
+  // before. `known` is the version of the file system.
+  bool IsModified(const NamedFile& file, const Version& said, const Version& known);
+  // Returns the change attribute to tell another client of a file that the holder has changed: greater than the one that was last told, and
+  // not less than `known`. The holder may change the file again without another word.
+  uint64_t NextChange(const NamedFile& file, uint64_t known);
+
+  // ---- leases of the file system (local_leases.cc)
+
+  // The number of leases that were not broken when they were last looked at.
+  size_t local_leases() const { return leased_.size(); }
+  // Looks at this many of them, first at those that were not looked at for the longest time.
+  void LookAtLocalLeases(size_t count);
+  // Returns the files that local programs wait for. Recall their delegations (RecallFor, kWrite) again and again until none is left.
+  std::vector<NamedFile> FilesWithBrokenLease() const;
+
+  // ---- clients
+
+  // Whether the client has delegations that can still be recalled (RENEW: NFS4ERR_CB_PATH_DOWN).
+  bool HasDelegations(ClientId client) const;
+  // Whether the client has revoked delegations that it has not acknowledged by FREE_STATEID (SEQ4_STATUS_RECALLABLE_STATE_REVOKED).
+  bool HasRevoked(ClientId client) const;
+
+  // Takes the recalls that are to be sent.
+  std::vector<DelegationRecall> TakeRecalls() { return std::exchange(recalls_, {}); }
+  // The number of delegations that can be recalled.
+  size_t count() const { return count_; }
+  // Describes the first inconsistency; returns null if there is none (consistency.cc).
+  const char* FindInconsistency() const;
+
+ private:
+  DelegationState* FindWriteDelegation(const NamedFile& file) const;
+  bool HasRoomForDelegation(const ClientFiles& client) const;
+  DelegationState& AddDelegation(ClientFiles& client, const NamedFile& name, bool write, uint32_t minor_version);
+  DelegationFacts FactsOf(const DelegationRequest& request, TimePoint now) const;
+  bool IsWatchable(const NamedFile& name, const std::optional<fs::LeaseReply>& lease) const;
+  void AddLease(FileState& file, const std::shared_ptr<fs::LocalLease>& lease);
+  void RemoveLease(FileState& file);
+  void Detach(DelegationState& delegation);
+  void Revoke(DelegationState& delegation);
+  void SendRecall(DelegationState& delegation, TimePoint now);
+  void RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now);
+  Duration PatienceWith(const DelegationState& delegation) const;
+
+  StateRecords& records_;
+  size_t count_ = 0;
+  std::list<DelegationState*> unrecalled_;  // the oldest first
+  std::list<DelegationState*> recalled_;    // in the order of their recalls
+  std::list<FileState*> leased_;            // those that were not looked at for the longest time come first
+  std::list<FileState*> broken_;            // files whose lease is broken
+  WriteHeldFiles write_held_;
+  std::unordered_map<NamedFile, uint32_t, NamedFileHash> changing_;
+  RecentConflicts conflicts_;
+  std::vector<DelegationRecall> recalls_;
+};
+
+}  // namespace penstock::nfs::v4

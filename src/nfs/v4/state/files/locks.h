@@ -1,0 +1,132 @@
+// Byte-range locks (RFC 8881 §9.1 to §9.6, §18.10 to §18.12), and who waits for them.
+//
+// The invariants: no two lock-owners hold conflicting ranges of a file; the ranges that a file knows are those of its lock-owners; a lock-owner
+// is known only while it has a lock stateid. Programs on the server's host see the locks of clients as locks of the file system
+// (fs::LocalLocks).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/timer.h"
+#include "fs/file_system.h"
+#include "nfs/v4/state/files/lock_ranges.h"
+#include "nfs/v4/state/files/room.h"
+#include "nfs/v4/state/files/state_records.h"
+#include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/owed.h"
+#include "protocol/nfs4_types.h"
+
+namespace penstock::nfs::v4 {
+
+class Locks {
+ public:
+  // Both outlive this table.
+  Locks(StateRecords& records, Room& room) : records_(records), room_(room) {}
+
+  struct LockConflict {
+    LockedRange held;
+    ClientId client;  // zero if a local program holds the lock
+    std::string owner;
+  };
+  struct LockRequest {
+    LockRange range;
+    bool exclusive = false;
+    bool blocking = false;     // READW_LT, WRITEW_LT
+    bool can_be_told = false;  // by CB_NOTIFY_LOCK
+    // The locks that local programs see, for this lock-owner's locks on the file from now on. See NeedsLocalLocks().
+    std::shared_ptr<fs::LocalLocks> local{};
+    // False if NeedsLocalLocks() returned false, so that `local` was not opened. `local` is null as well if local programs see no locks.
+    bool is_local_open = true;
+  };
+  struct LockResult {
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    // Nothing was done: the owner had locks when NeedsLocalLocks() was asked, and has none now. Open `local` and try again.
+    bool needs_local = false;
+    nfs4::stateid4 stateid{};
+    std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
+    std::optional<ClientId> blocker{};       // the client in the conflict, unless a local program is in it
+  };
+  // LOCK by an owner that may be new on the file. NFS4ERR_OPENMODE if the open does not allow the lock.
+  LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  // LOCK by an owner that has locks on the file.
+  LockResult Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  // LOCKU. NFS4_OK, or the error for "no room" if the range cuts another one in two (NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE: as for
+  // Lock, whichever limit is reached, RFC 8881 §15.2).
+  nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
+  // LOCKT. `local` is for an owner that has no lock on the file, as in LockRequest.
+  std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
+                                       bool exclusive, const std::shared_ptr<fs::LocalLocks>& local = nullptr) const;
+  LockOwner* FindLockOwner(ClientId client, ConstBytes name);
+  // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD if the owner holds any lock.
+  nfs4::nfsstat4 ReleaseLockOwner(ClientId client, ConstBytes owner);
+  void RemoveLocks(LockState& locks, Ending ending);
+
+  // ---- locks that local programs see
+
+  // Whether the caller must open the locks for local programs (FileSystem::OpenLocks) before this owner locks or tests: the owner has no lock
+  // on the file yet, or its local locks can only be shared and this lock is exclusive.
+  bool NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const;
+  static bool NeedsLocalLocks(const LockState& locks, bool exclusive);
+  // Whether the client has locked ranges that local programs see.
+  bool HasLocalLocks(ClientId client) const;
+
+  // ---- waiters
+
+  // Notifies the waiters of a file whose locks are free now.
+  void TellWaiters(FileState& file, TimePoint now);
+  // A waiter that missed its turn loses it; the next one is notified. Call this regularly.
+  void EndTurns(TimePoint now);
+  // Takes the notices that are to be sent.
+  std::vector<LockNotice> TakeNotices() { return std::exchange(notices_, {}); }
+
+  bool IsFull() const { return ranges_ + kMoreRanges > records_.limits().ranges; }
+  // Describes the first inconsistency; returns null if there is none (consistency.cc).
+  const char* FindInconsistency() const;
+
+ private:
+  // A lock may cut one range in two, and add itself between them.
+  static constexpr size_t kMoreRanges = 2;
+  bool HasRoomForRanges(const ClientFiles& client, size_t more) const;
+  // LOCK and LOCKU have no other errors for this.
+  static nfs4::nfsstat4 NoRoomToLock(uint32_t minor_version) {
+    return minor_version == 0 ? nfs4::NFS4ERR_RESOURCE : nfs4::NFS4ERR_DELAY;
+  }
+
+  LockOwner* FindLockOwner(ClientId client, std::string_view name) const;
+  LockState* FindLocks(const FileState& file, const Party& party, std::string_view owner) const;
+  void Apply(LockState& locks, const LockChange& change);
+  void DropLockOwnerIfUnused(LockOwner& owner);
+  std::optional<LockConflict> FindHeldConflict(const FileState& file, const Party& party, std::string_view owner,
+                                               const LockRange& range, bool exclusive) const;
+  std::optional<LockConflict> FindWaiterAhead(const FileState& file, const Party& party, std::string_view owner,
+                                              const LockRequest& request) const;
+  std::optional<LockConflict> FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
+                                           const LockRequest& request, TimePoint now);
+  LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  static std::optional<LockConflict> LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
+                                                 const LockRequest& request);
+  static void ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local);
+  static LockResult Denied(std::optional<LockConflict> obstacle);
+
+  struct Turn {
+    TimePoint until;
+    NamedFile file;
+  };
+
+  StateRecords& records_;
+  Room& room_;
+  size_t ranges_ = 0;  // of all clients
+  uint64_t last_holder_ = 0;
+  std::vector<LockNotice> notices_;
+  // The files in which a waiter was notified, in the order of time; each at most once (FileState::has_turn).
+  std::deque<Turn> turns_;
+};
+
+}  // namespace penstock::nfs::v4

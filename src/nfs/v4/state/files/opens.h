@@ -1,0 +1,75 @@
+// Opens (RFC 8881 §9.7 to §9.11, RFC 7530 §9.1.7 to §9.1.11).
+//
+// The invariants: no two opens of a file conflict by their shares; an open's share is the union of its OPENs; only files that are open are
+// pinned. An open ends together with the locks that were taken under it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/timer.h"
+#include "fs/file_system.h"
+#include "nfs/v4/state/files/locks.h"
+#include "nfs/v4/state/files/open_owners.h"
+#include "nfs/v4/state/files/room.h"
+#include "nfs/v4/state/files/share.h"
+#include "nfs/v4/state/files/state_records.h"
+#include "nfs/v4/state/ids.h"
+#include "protocol/nfs4_types.h"
+
+namespace penstock::nfs::v4 {
+
+class Opens {
+ public:
+  // All outlive this table.
+  Opens(StateRecords& records, OpenOwners& owners, Locks& locks, Room& room)
+      : records_(records), owners_(owners), locks_(locks), room_(room) {}
+
+  // Returns the client whose open conflicts with another open with `share`; it may be the client that asks.
+  std::optional<ClientId> FindShareConflict(const NamedFile& file, const Share& share) const;
+  bool IsPinned(const NamedFile& file) const;
+
+  struct OpenResult {
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    nfs4::stateid4 stateid{};
+    bool is_new = false;  // false: an open that was there has more shares now
+    ShareHistory before{};
+    std::optional<ClientId> blocker{};  // of NFS4ERR_SHARE_DENIED
+  };
+  // `minor_version` selects the error for "no room": see NoRoomToOpen(). `pinned` is kept if the file has none yet.
+  OpenResult AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
+                     uint32_t minor_version, TimePoint now);
+  // Undoes AddOpen(), unless the open was used since.
+  void UndoOpen(const OpenResult& opened, TimePoint now);
+  // NFS4ERR_INVAL if no set of the open's OPENs adds up to `share`.
+  nfs4::nfsstat4 Downgrade(OpenState& open, const Share& share);
+  // Closes an open and releases the locks that were taken under it. In version 4.0 the owner may use the stateid for one more request.
+  void Close(OpenState& open, uint32_t minor_version, TimePoint now);
+  // Removes an open, or the stateid of an open that was closed.
+  void Remove(OpenState& open, Ending ending, TimePoint now) { RemoveOpen(open, ending, false, now); }
+  // In version 4.0, an open-owner that was never confirmed sends another OPEN (RFC 7530 §16.18.5): the owner begins anew.
+  void RestartOwner(OpenOwner& owner, TimePoint now);
+
+  // The tables have no room for another open or lock of any client. The caller forgets clients whose lease is over before it refuses a request.
+  bool IsFull() const { return records_.IsFull() || owners_.IsFull() || locks_.IsFull(); }
+  // The error for an OPEN without room, also if GetOpenOwner() returned null: NFS4ERR_RESOURCE in minor version 0; in later versions
+  // NFS4ERR_NOSPC if the client itself must close a file first, else NFS4ERR_DELAY.
+  nfs4::nfsstat4 NoRoomToOpen(ClientId client, uint32_t minor_version) const;
+
+  // The number of opens that deny access to other clients.
+  size_t denials() const { return denials_; }
+  // Describes the first inconsistency; returns null if there is none (consistency.cc).
+  const char* FindInconsistency() const;
+
+ private:
+  void SetShare(OpenState& open, const Share& share);
+  void RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePoint now);
+
+  StateRecords& records_;
+  OpenOwners& owners_;
+  Locks& locks_;
+  Room& room_;
+  size_t denials_ = 0;
+};
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,98 @@
+// The state records of all files and clients, and the stateids that name them: the table that opens, locks and delegations share.
+//
+// A record belongs to one client and, unless it has ended, to one file. A file is here while it has an open or a delegation; a client is here
+// from its first request for state until it is forgotten.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "base/timer.h"
+#include "nfs/v4/state/files/records.h"
+#include "nfs/v4/state/files/state_ids.h"
+#include "nfs/v4/state/ids.h"
+
+namespace penstock::nfs::v4 {
+
+struct StateLimits {
+  // Opens, lock stateids and delegations. A table that is three quarters full gives no more delegations, and a table that is nearly full
+  // recalls them: in the end, all room is for opens and locks.
+  size_t states = 1 << 20;
+  size_t states_per_client = 1 << 16;
+  size_t owners = 1 << 20;  // open-owners
+  size_t owners_per_client = 1 << 16;
+  size_t ranges = 1 << 20;  // of locks
+  size_t ranges_per_client = 1 << 16;
+  size_t delegations = 1 << 17;
+  size_t revoked_per_client = 1 << 12;
+  // For this time recalled delegations may stay out (in version 4.0 for twice the time), a client that waits for a lock need not ask again,
+  // and owners without opens are known.
+  Duration lease = std::chrono::seconds(90);
+  Duration conflict_memory = std::chrono::seconds(30);
+};
+
+class StateRecords {
+ public:
+  // `instance` differs each time the server starts, and is neither zero nor all ones. `secret` is random: see StateIdTable.
+  StateRecords(uint32_t instance, const SipKey& secret, const StateLimits& limits)
+      : limits_(limits), ids_(instance, secret) {}
+  StateRecords(const StateRecords&) = delete;
+  StateRecords& operator=(const StateRecords&) = delete;
+
+  // ---- files and clients
+
+  // Returns null if the file has no state.
+  FileState* FindFile(const NamedFile& name) const;
+  FileState& GetFile(const NamedFile& name);
+  void ForgetFileIfUnused(FileState& file);
+  // Returns null if the client never asked for state.
+  ClientFiles* FindClient(ClientId client) const;
+  ClientFiles& GetClient(ClientId client);
+  // Requires that the client has no record left.
+  void ForgetClient(ClientId client);
+
+  // ---- records
+
+  template <class Record>
+  Record& AddState(std::unique_ptr<Record> record) {
+    ClientFiles& client = *record->client;
+    record->in_client = client.states.insert(client.states.end(), record.get());
+    return ids_.Add(std::move(record));
+  }
+  void RemoveState(StateRecord& record, Ending ending);
+  nfs4::stateid4 IdOf(const StateRecord& record) const { return ids_.IdOf(record); }
+  // Finds the record that a stateid names. Also finds records that have ended and whose stateids are still known.
+  Result<StateRecord*, nfs4::nfsstat4> FindAny(const Presenter& who, const nfs4::stateid4& id) const {
+    return ids_.Find(who, id);
+  }
+  // Finds the record that a stateid names, if it was given for `file`, by this handle; for any file if `file` is null. The errors are those of
+  // StateIdTable::Find(), and NFS4ERR_DELEG_REVOKED (in version 4.0: NFS4ERR_ADMIN_REVOKED).
+  Result<StateRecord*, nfs4::nfsstat4> FindRecord(const Presenter& who, const nfs4::stateid4& id,
+                                                  const FileHandle* file) const;
+
+  // ---- room
+
+  bool HasRoom(const ClientFiles& client) const {
+    return ids_.size() < limits_.states && client.states.size() < limits_.states_per_client;
+  }
+  bool IsFull() const { return ids_.size() >= limits_.states; }
+  const StateLimits& limits() const { return limits_; }
+  size_t size() const { return ids_.size(); }
+
+  using AllFiles = std::unordered_map<NamedFile, std::unique_ptr<FileState>, NamedFileHash>;
+  using AllClients = std::unordered_map<ClientId, std::unique_ptr<ClientFiles>>;
+  const AllFiles& files() const { return files_; }
+  const AllClients& clients() const { return clients_; }
+  // Describes the first inconsistency; returns null if there is none (consistency.cc).
+  const char* FindInconsistency() const;
+
+ private:
+  StateLimits limits_;
+  StateIdTable ids_;
+  AllFiles files_;  // by identity: a file that has two names, or two exports, has one entry
+  AllClients clients_;
+};
+
+}  // namespace penstock::nfs::v4
