@@ -7,8 +7,8 @@
 // call only
 //
 //   - if it arrives again with the same segments, or
-//   - if it has failed kChances times, each time within kAge of the previous failure. A failure later than kSoon after the
-//     arrival of the call does not count, because the client may have given the call up.
+//   - if it has failed kChances times, each time within kAge of the previous failure. A failure later than kSoon after
+//     the arrival of the call does not count, because the client may have given the call up.
 //
 // The responder remembers only the last kMost calls, and only for kAge: clients reconnect at once, and they use XIDs
 // again.

@@ -1,5 +1,5 @@
-// The kinds of types in the generated aggregates, as concepts. And the Extent of a type: the bounds on the size of its
-// encoding that follow from the type alone.
+// Describes the types in the generated aggregates. A concept tells the kind of a type. Its Extent tells the bounds on
+// the size of its encoding, which follow from the type alone.
 #pragma once
 
 #include <algorithm>

@@ -72,8 +72,8 @@ void Requester::HandleReply(Slice record) {
   if (record.size() < 4) return;
   Pending** link = Find(LoadBig<uint32_t>(record.data()));
   if (!*link) return;  // the call has timed out
-  // The peer replies to a call that has not been sent completely. The socket still reads the memory of the caller, so
-  // that the call cannot return yet.
+  // The peer replies to a call that has not been sent completely. The call cannot return yet, because the socket still
+  // reads the memory of its caller. Close the connection.
   if (!socket_.IsSent((*link)->number)) return socket_.Close();
   Pending* pending = Unlink(link);
   Message reply;

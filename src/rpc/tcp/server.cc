@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/ticket.h"
 #include "rpc/header.h"
+#include "rpc/tcp/awaiters.h"
 #include "rpc/tcp/held_buffers.h"
 #include "rpc/tcp/requester.h"
 
@@ -27,42 +28,6 @@ constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
 // A connection lets the other connections of the loop continue after this many octets of calls. Each call counts with
 // its size and with the memory for its execution.
 constexpr size_t kTurn = 512 << 10;
-
-// co_await NextTurn(loop): continues after all other work that is ready on the loop.
-class NextTurn {
- public:
-  explicit NextTurn(Loop& loop) : loop_(loop) {}
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) { loop_.Post(waiter); }
-  void await_resume() const noexcept {}
-
- private:
-  Loop& loop_;
-};
-
-struct Accepted {
-  asio::error_code error;
-  asio::ip::tcp::socket socket;
-};
-
-// co_await AcceptOne(acceptor): waits for the next connection.
-class AcceptOne {
- public:
-  explicit AcceptOne(asio::ip::tcp::acceptor& acceptor)
-      : acceptor_(acceptor), accepted_{{}, asio::ip::tcp::socket(acceptor.get_executor())} {}
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) {
-    acceptor_.async_accept(accepted_.socket, [this, waiter](const asio::error_code& error) {
-      accepted_.error = error;
-      waiter.resume();
-    });
-  }
-  Accepted await_resume() { return std::move(accepted_); }
-
- private:
-  asio::ip::tcp::acceptor& acceptor_;
-  Accepted accepted_;
-};
 
 std::unexpected<SetupError> Failure(const SocketAddress& endpoint, int error) {
   std::string message = fmt::format("cannot listen on {} port {}: {}", endpoint.address().to_string(), endpoint.port(),
