@@ -4,9 +4,11 @@
 #include <archive_entry.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/siphash.h"
@@ -53,6 +55,7 @@ std::optional<std::vector<std::string>> SplitPath(std::string_view path) {
 
 }  // namespace
 
+// Reads an archive entry by entry, and builds the tree.
 class Archive::Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), from_(::archive_read_new()) {
@@ -94,17 +97,19 @@ class Archive::Reader {
 
     PENSTOCK_TRY(const size_t directory, DirectoryAt({names->begin(), names->end() - 1}));
     const std::string& name = names->back();
-    if (const char* const original = ::archive_entry_hardlink(entry)) return TakeHardLink(directory, name, original);
-    const std::optional<FileType> type = TypeOf(entry);
+    const char* const original = ::archive_entry_hardlink(entry);
+    const std::optional<FileType> type = original ? FileType::kRegular : TypeOf(entry);
     if (!type) return Failure(fmt::format("{}: an entry of a type that tar does not have", path));
 
-    const auto existing = nodes()[directory].entries.find(name);
-    if (existing != nodes()[directory].entries.end()) {
-      const bool was_directory = nodes()[existing->second].attributes.type == FileType::kDirectory;
-      if (was_directory != (*type == FileType::kDirectory))
+    // A later entry of the same name replaces a file, and changes the attributes of a directory.
+    if (const std::optional<size_t> existing = Find(directory, name)) {
+      const bool was_directory = nodes()[*existing].attributes.type == FileType::kDirectory;
+      if (was_directory != (*type == FileType::kDirectory)) {
         return Failure(fmt::format("{}: both a directory and a file", path));
-      if (was_directory) return SetAttributes(existing->second, entry);
+      }
+      if (was_directory) return SetAttributes(*existing, entry);
     }
+    if (original) return TakeHardLink(directory, name, original);
     const size_t made = Enter(directory, name, Add(*type, 0));
     if (const char* const target = ::archive_entry_symlink(entry)) nodes()[made].target = target;
     PENSTOCK_CHECK(ReadContent(nodes()[made]));
@@ -120,10 +125,11 @@ class Archive::Reader {
     }
     ++nodes()[*at].attributes.nlink;
     Enter(directory, name, *at);
+    Note(original);
     return {};
   }
 
-  // Makes the directories on the way that have no entry of their own (yet).
+  // Finds the directory with this path. Makes directories that have had no entry of their own so far.
   SetupResult<size_t> DirectoryAt(std::span<const std::string> names) {
     size_t at = kRoot;
     for (const std::string& name : names) {

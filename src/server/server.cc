@@ -17,9 +17,7 @@
 #include "base/machine_memory.h"
 #include "base/random.h"
 #include "rdma/choice/choice.h"
-#include "rdma/trace/provider.h"
 #include "rpc/tcp/server.h"
-#include "rpcrdma/server.h"
 
 namespace penstock::server {
 namespace {
@@ -28,8 +26,6 @@ namespace {
 constexpr size_t kRoomForConnections = 64;
 // How often unused descriptors for writing are closed.
 constexpr Duration kCloseUnusedInterval = std::chrono::seconds(1);
-// All loops together keep at most this part of the memory for calls as idle memory.
-constexpr size_t kIdlePart = 8;
 
 // Whether this host reserves ports below 1024 for root.
 bool PortsAreReserved() {
@@ -58,105 +54,6 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
 
 size_t DefaultMemory() { return std::max<uint64_t>(MachineMemory() / 4, 256 << 20); }
 
-// One event loop, its thread, and the servers that run on it. The thread that owns the Server sets it up and destroys
-// it, while the loop does not run; in between everything but loop() belongs to the loop's thread.
-class Server::Worker {
- public:
-  Worker(const Options& options, std::shared_ptr<DescriptorShortage> shortage)
-      : options_(options), shortage_(std::move(shortage)) {}
-
-  SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
-                                 rdma::trace::File* trace) {
-    PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(), std::move(registry)));
-    if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
-    return {};
-  }
-
-  Loop& loop() { return loop_; }
-  rdma::Provider& provider() { return *provider_; }
-
-  // The functions below are called once each, in this order.
-  SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
-                            const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
-                            const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
-    const size_t idle = memory->limits().octets / kIdlePart / options_.threads;
-    for (BufferPool* pool : {&loop_.buffers(), &provider_->buffers()}) {
-      pool->set_kept_octets(std::min(BufferPool::kKeptOctets, idle));
-    }
-    rpc::tcp::ServerOptions tcp_options;
-    tcp_options.connections = connections;
-    tcp_options.memory = memory;
-    tcp_options.stall_limit = options_.stall_limit;
-    tcp_options.back_call_limit = options_.nfs4.callback_limit();
-    tcp_options.shortage = shortage_;
-    tcp_.emplace(loop_, handler, tcp_options);
-    mount_.emplace(loop_, handler, tcp_options);
-    rpcrdma::ServerOptions options;
-    options.connections = connections;
-    options.memory = memory;
-    options.loop = &loop_;
-    options.requester.call_timeout = options_.nfs4.callback_limit();
-    options.private_data.remote_invalidation = provider_->remote_invalidation();
-    rdma_.emplace(*provider_, loop_, handler, std::move(options));
-    PENSTOCK_CHECK(tcp_->Start(tcp));
-    PENSTOCK_CHECK(mount_->Start(mount));
-    rdma_->Start(std::move(rdma));
-    return {};
-  }
-  void Start() {
-    started_ = true;
-    thread_ = std::thread([this] { loop_.Run(); });
-  }
-  // Ends serving on the loop, and then calls `on_ended` on it. The loop goes on, because calls on other loops may still
-  // post to it.
-  void StopServing(Duration drain_limit, std::function<void()> on_ended) {
-    loop_.Post(
-        [this, drain_limit, ended = std::move(on_ended)]() mutable { Spawn(Drain(drain_limit, std::move(ended))); });
-    // If set-up failed half-way the listeners must still be closed, on the loop.
-    if (!started_) Start();
-  }
-  // Any thread, after serving has ended on all loops. Join() returns soon after.
-  void Stop() {
-    loop_.Post([this] { loop_.Stop(); });
-  }
-  void Join() { thread_.join(); }
-  bool prepared() const { return rdma_.has_value(); }
-
- private:
-  rdma::iwarp::Options IwarpOptions() const {
-    rdma::iwarp::Options iwarp = options_.iwarp;
-    iwarp.stall_limit = options_.stall_limit;
-    iwarp.shortage = shortage_;
-    return iwarp;
-  }
-
-  static Task<void> Count(Task<void> task, unsigned& left, OneShot<>& all) {
-    co_await std::move(task);
-    if (--left == 0) all.Set();
-  }
-  Task<void> Drain(Duration drain_limit, std::function<void()> on_ended) {
-    // At the same time: a peer may use up the limit on each of the three.
-    unsigned left = 3;
-    OneShot<> all;
-    Spawn(Count(tcp_->Stop(drain_limit), left, all));
-    Spawn(Count(mount_->Stop(drain_limit), left, all));
-    Spawn(Count(rdma_->Stop(drain_limit), left, all));
-    co_await all;
-    // Closed connections get one more turn of the loop before.
-    loop_.Post(std::move(on_ended));
-  }
-
-  const Options& options_;
-  const std::shared_ptr<DescriptorShortage> shortage_;
-  Loop loop_;
-  std::unique_ptr<rdma::Provider> provider_;
-  std::optional<rpc::tcp::Server> tcp_;
-  std::optional<rpc::tcp::Server> mount_;
-  std::optional<rpcrdma::Server> rdma_;
-  std::thread thread_;
-  bool started_ = false;
-};
-
 Server::Server(const Options& options, Parts parts)
     : options_(options),
       state_directory_(std::move(parts.state_directory)),
@@ -176,7 +73,7 @@ void Server::MakeRoomForConnections() {
 }
 
 Server::~Server() {
-  if (!workers_.empty()) Stop();
+  if (!loops_.empty()) Stop();
 }
 
 SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts parts) {
@@ -234,13 +131,13 @@ SetupResult<void> Server::Listen() {
 
   PENSTOCK_TRY(rdma_, rdma::ChooseFor(options_.rdma, options_.listen));
   const auto registry = std::make_shared<rdma::verbs::Registry>();
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<ServingLoop>> loops;
   for (unsigned i = 0; i < options_.threads; ++i) {
-    workers.push_back(std::make_unique<Worker>(options_, shortage_));
-    PENSTOCK_CHECK(workers.back()->MakeProvider(rdma_, registry, trace_.get()));
+    loops.push_back(std::make_unique<ServingLoop>(options_, shortage_));
+    PENSTOCK_CHECK(loops.back()->MakeProvider(rdma_, registry, trace_.get()));
   }
-  workers_ = std::move(workers);
-  Loop& home = workers_.front()->loop();
+  loops_ = std::move(loops);
+  Loop& home = loops_.front()->loop();
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   if (offers_gss()) {
     acceptor_ = std::make_unique<rpc::gss::Acceptor>(rpc::gss::Acceptor::Parts{
@@ -257,24 +154,24 @@ SetupResult<void> Server::Listen() {
     Serve(nfs4_->program());
     dispatcher_->Add(mount3_);
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
-                 workers_.front()->provider().Listen({options_.listen, options_.rdma_port}));
+                 loops_.front()->provider().Listen({options_.listen, options_.rdma_port}));
     addresses_.rdma = rdma->local();
     std::vector<std::unique_ptr<rdma::Listener>> listeners;
-    for (size_t i = 1; i < workers_.size(); ++i) {
-      PENSTOCK_TRY(std::unique_ptr<rdma::Listener> shared, rdma->Share(workers_[i]->provider()));
+    for (size_t i = 1; i < loops_.size(); ++i) {
+      PENSTOCK_TRY(std::unique_ptr<rdma::Listener> shared, rdma->Share(loops_[i]->provider()));
       listeners.push_back(std::move(shared));
     }
     listeners.push_back(std::move(rdma));
-    for (auto& worker : workers_) {
-      PENSTOCK_CHECK(worker->Prepare(*dispatcher_, connections_, memory_, tcp, mount, std::move(listeners.back())));
+    for (auto& each : loops_) {
+      PENSTOCK_CHECK(each->Prepare(*dispatcher_, connections_, memory_, tcp, mount, std::move(listeners.back())));
       listeners.pop_back();
     }
     return {};
   };
   auto result = set_up();
   if (!result) {
-    if (!workers_.front()->prepared()) nfs4_.reset();
-    std::erase_if(workers_, [](const auto& worker) { return !worker->prepared(); });
+    if (!loops_.front()->prepared()) nfs4_.reset();
+    std::erase_if(loops_, [](const auto& each) { return !each->prepared(); });
   }
   return result;
 }
@@ -285,11 +182,11 @@ void Server::Serve(rpc::Program& program) {
 }
 
 void Server::Start() {
-  for (auto& worker : workers_) worker->Start();
-  workers_.front()->loop().Post([this] {
+  for (auto& each : loops_) each->Start();
+  loops_.front()->loop().Post([this] {
     nfs4_->Start();
     if (!open_files_) return;
-    close_unused_ = workers_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
+    close_unused_ = loops_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
     CloseUnusedWriters();
   });
 }
@@ -305,31 +202,31 @@ void Server::CloseUnusedWriters() {
 }
 
 void Server::LookAtLocalLeases() {
-  workers_.front()->loop().Post([this] { nfs4_->LookAtLocalLeases(); });
+  loops_.front()->loop().Post([this] { nfs4_->LookAtLocalLeases(); });
 }
 
 void Server::Stop() {
-  std::atomic<size_t> serving = workers_.size() + 1;
+  std::atomic<size_t> serving = loops_.size() + 1;
   const std::function<void()> ended = [this, &serving] {
     if (--serving > 0) return;
-    for (auto& all : workers_) all->Stop();
+    for (auto& each : loops_) each->Stop();
   };
   // The last fifth is for the work that follows when the connections are closed.
   const Duration for_peers = options_.drain_limit * 4 / 5;
-  for (auto& worker : workers_) worker->StopServing(for_peers, ended);
-  workers_.front()->loop().Post([this, ended] {
+  for (auto& each : loops_) each->StopServing(for_peers, ended);
+  loops_.front()->loop().Post([this, ended] {
     close_unused_.reset();
     Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
       co_await nfs4.Stop();
       then();
     }(*nfs4_, ended));
   });
-  for (auto& worker : workers_) worker->Join();
+  for (auto& each : loops_) each->Join();
   // NFSv4's state holds files, which are closed on the pool.
   nfs4_.reset();
   // A thread of the pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
   pool_->Join();
-  workers_.clear();
+  loops_.clear();
 }
 
 }  // namespace penstock::server

@@ -25,6 +25,7 @@
 #include "server/nfs4.h"
 #include "server/options.h"
 #include "server/parts.h"
+#include "server/serving_loop.h"
 
 namespace penstock::server {
 
@@ -63,8 +64,6 @@ class Server {
   void Stop();
 
  private:
-  class Worker;
-
   Server(const Options& options, Parts parts);
   SetupResult<void> OpenKeytab();
   SetupResult<void> AddExports(std::vector<Export> exports);
@@ -89,15 +88,15 @@ class Server {
   rpc::ReplyCache replies_;
   Addresses addresses_;
   rdma::Chosen rdma_;
-  std::unique_ptr<rdma::trace::File> trace_;  // before workers_, which write to it; null without a trace
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Timer> close_unused_;  // on the first worker's loop, while that runs; null without open_files_
+  std::unique_ptr<rdma::trace::File> trace_;  // before loops_, which write to it; null without a trace
+  std::vector<std::unique_ptr<ServingLoop>> loops_;
+  std::unique_ptr<Timer> close_unused_;  // on the first loop, while that runs; null without open_files_
   std::atomic<bool> is_closing_unused_ = false;
-  std::unique_ptr<Nfs4> nfs4_;            // lives on the first worker's loop
+  std::unique_ptr<Nfs4> nfs4_;            // lives on the first loop
   std::optional<nfs::v3::Program> nfs3_;  // after nfs4_, whose claims it respects
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
-  std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after workers_, whose clock it uses
+  std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses
 };
 
 }  // namespace penstock::server

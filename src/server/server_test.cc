@@ -1,4 +1,5 @@
-// A whole server and the client library in one process, over real sockets: the behaviour that users of both rely on.
+// Files, directories and attributes on a whole server, through the client library, over real sockets: the behaviour that
+// users of both rely on.
 #include "server/server.h"
 
 #include <fcntl.h>
@@ -39,17 +40,6 @@ std::string Pattern(size_t size) {
   return text;
 }
 
-void WriteFile(const std::filesystem::path& path, std::string_view text) {
-  std::ofstream(path, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
-}
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary)
-              .rdbuf();  // stream iterators would take a second for some megabytes under the sanitizers
-  return std::move(text).str();
-}
-
 struct OpenFile {
   explicit OpenFile(const std::filesystem::path& path)
       : file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
@@ -79,19 +69,6 @@ Task<client::Result<void>> Get(client::Mount& mount, Workers& workers, std::stri
   PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, name, client::Access::kRead));
   auto copied = co_await client::Download(mount, workers, *file, target.file.get());
   co_return co_await Closed(*file, std::move(copied));
-}
-
-// Another client checks which ranges the client of AClientReclaimsItsLocksAfterTheServerRestarts has locked.
-Task<client::Result<void>> Probe(client::Mount& mount) {
-  using client::LockKind;
-  PENSTOCK_CO_TRY(const client::Node node, co_await Find(mount, "file"));
-  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, "file", client::Access::kBoth));
-  co_await ExpectRefusal(file->Lock("me", {0, 20}, LockKind::kShared), client::Status::kDenied);
-  co_await ExpectRefusal(file->Lock("me", {30, 70}, LockKind::kShared), client::Status::kDenied);
-  co_await ExpectRefusal(file->Lock("me", {1 << 20, 1}, LockKind::kExclusive), client::Status::kDenied);
-  PENSTOCK_CO_CHECK(co_await file->Lock("me", {20, 10}, LockKind::kShared));
-  PENSTOCK_CO_CHECK(co_await file->Lock("me", {100, 100}, LockKind::kExclusive));
-  co_return co_await file->Close();
 }
 
 TEST_P(ServerTest, UploadsAndDownloadsFilesOfEverySize) {
@@ -321,249 +298,6 @@ TEST_P(ServerTest, TheErrorNamesAMissingExport) {
   EXPECT_THAT(message, HasSubstr("elsewhere"));
 }
 
-// RFC 8881 §8.3, RFC 7530 §9.6.3: a client whose lease has expired loses a lock that another client wants, and is told.
-TEST_P(ServerTest, FailsReadsAndWritesUnderALostLockUntilItsOwnerLocksAgain) {
-  if (version() == Version::k3) GTEST_SKIP() << "has no locks";
-  grace_ = std::chrono::seconds(2);
-  StartServer();
-  const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-    using client::LockKind;
-    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
-    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 10}, LockKind::kExclusive));
-    std::array<std::byte, 16> buffer{};
-    std::optional<client::Error> failure;
-    std::binary_semaphore locked(0);
-    std::binary_semaphore seen(0);
-    // This client's loop does not run until the other client has the lock. The other client's loop runs all the time,
-    // so that it keeps its lease.
-    std::thread other([&] {
-      failure = WithMount([&](client::Mount& theirs, Workers&) -> Task<client::Result<void>> {
-        PENSTOCK_CO_TRY(const client::Node node, co_await Find(theirs, "file"));
-        PENSTOCK_CO_TRY(const auto same, co_await theirs.OpenFile(node, "file", client::Access::kBoth));
-        auto had = co_await same->Lock("two", {0, 10}, LockKind::kExclusive, std::chrono::minutes(2));
-        locked.release();
-        while (!seen.try_acquire()) co_await Sleep(theirs.loop(), std::chrono::milliseconds(10));
-        if (!had) co_return had;
-        co_return co_await same->Close();
-      });
-    });
-    locked.acquire();
-    // The first call tells the client that the lock is lost. Later reads and writes must not go on as if they were
-    // locked.
-    co_await ExpectRefusal(file->Write(0, AsBytes("mine")), client::Status::kExpired);
-    co_await ExpectRefusal(file->Write(0, AsBytes("mine")), client::Status::kExpired);
-    co_await ExpectRefusal(file->Read(0, buffer), client::Status::kExpired);
-    co_await ExpectRefusal(file->Lock("one", {20, 10}, LockKind::kExclusive), client::Status::kExpired);
-    co_await ExpectRefusal(file->Lock("one", {0, 10}, LockKind::kExclusive), client::Status::kDenied);
-    PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kExclusive));
-    PENSTOCK_CO_TRY(const auto read, co_await file->Read(0, buffer));
-    EXPECT_TRUE(read.eof && read.count == 0) << "nothing was written";
-    PENSTOCK_CO_CHECK(co_await file->Write(20, AsBytes("mine")));
-    seen.release();
-    other.join();
-    EXPECT_FALSE(failure) << failure->message;
-    co_return co_await file->Close();
-  });
-  EXPECT_FALSE(error) << error->message;
-}
-
-std::string NameOf(Version version) {
-  switch (version) {
-    case Version::k3:
-      return "3";
-    case Version::k40:
-      return "40";
-    case Version::k41:
-      return "41";
-    case Version::k42:
-      return "42";
-  }
-  return "";
-}
-
-TEST_P(ServerTest, LocksConflictWithTheLocksOfOtherOwners) {
-  if (version() == Version::k3) GTEST_SKIP() << "has none";
-  StartServer();
-  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-    using client::LockKind;
-    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
-    PENSTOCK_CO_TRY(const auto again, co_await mount.OpenFile(file->node(), "again", client::Access::kBoth));
-    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 100}, LockKind::kExclusive));
-    co_await ExpectRefusal(file->Lock("two", {50, 100}, LockKind::kShared), client::Status::kDenied);
-    co_await ExpectRefusal(again->Lock("one", {50, 100}, LockKind::kShared), client::Status::kDenied);
-    co_await ExpectRefusal(file->Lock("one", {5, 0}, LockKind::kShared), client::Status::kInvalid);
-    PENSTOCK_CO_TRY(const auto conflict, co_await file->TestLock("two", {50, 100}, LockKind::kShared));
-    EXPECT_TRUE(conflict && conflict->range == (client::ByteRange{0, 100}) && conflict->kind == LockKind::kExclusive);
-    PENSTOCK_CO_TRY(const auto own, co_await file->TestLock("one", {50, 100}, LockKind::kShared));
-    EXPECT_FALSE(own);
-    PENSTOCK_CO_CHECK(co_await file->Lock("two", {100, 1}, LockKind::kExclusive));
-
-    // The owner unlocks a piece, which another owner locks; then the rest.
-    PENSTOCK_CO_CHECK(co_await file->Unlock("one", {40, 20}));
-    PENSTOCK_CO_CHECK(co_await again->Lock("three", {45, 5}, LockKind::kShared));
-    co_await ExpectRefusal(again->Lock("three", {0, 50}, LockKind::kShared), client::Status::kDenied);
-    PENSTOCK_CO_CHECK(co_await file->Unlock("one", {}));
-    PENSTOCK_CO_CHECK(co_await again->Lock("three", {0, 50}, LockKind::kShared));
-    PENSTOCK_CO_CHECK(co_await again->Unlock("nobody", {}));
-    PENSTOCK_CO_CHECK(co_await file->Close());
-    // Closing the file has released its locks.
-    PENSTOCK_CO_CHECK(co_await again->Lock("three", {}, LockKind::kExclusive));
-    co_return co_await again->Close();
-  });
-  EXPECT_FALSE(error) << error->message;
-}
-
-TEST_P(ServerTest, AClientCanWaitForALock) {
-  if (version() == Version::k3) GTEST_SKIP() << "has no locks";
-  StartServer();
-  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
-    PENSTOCK_CO_CHECK(co_await file->Lock("one", {}, client::LockKind::kExclusive));
-    bool unlocked = false;
-    Spawn([](Loop& loop, client::File& f, bool& done) -> Task<> {
-      co_await Sleep(loop, std::chrono::milliseconds(100));
-      done = true;
-      const auto result = co_await f.Unlock("one", {});
-      EXPECT_TRUE(result);
-    }(mount.loop(), *file, unlocked));
-    PENSTOCK_CO_CHECK(co_await file->Lock("two", {}, client::LockKind::kShared, std::chrono::minutes(2)));
-    EXPECT_TRUE(unlocked);
-    const TimePoint began = mount.loop().Now();
-    co_await ExpectRefusal(file->Lock("one", {}, client::LockKind::kExclusive, std::chrono::milliseconds(200)),
-                           client::Status::kDenied);
-    EXPECT_GE(mount.loop().Now() - began, std::chrono::milliseconds(200));
-    co_return co_await file->Close();
-  });
-  EXPECT_FALSE(error) << error->message;
-}
-
-// RFC 8881 §8.4.2.1, RFC 7530 §9.6.2: another client must wait until the grace period ends, and then finds the ranges
-// locked.
-TEST_P(ServerTest, AClientReclaimsItsLocksAfterTheServerRestarts) {
-  if (version() == Version::k3) GTEST_SKIP() << "has no locks";
-  grace_ = std::chrono::seconds(3);
-  StartServer();
-  const auto error = WithMount([this](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
-    using client::LockKind;
-    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
-    PENSTOCK_CO_CHECK(co_await file->Lock("one", {0, 100}, LockKind::kExclusive));
-    PENSTOCK_CO_CHECK(co_await file->Lock("one", {20, 10}, LockKind::kShared));
-    PENSTOCK_CO_CHECK(co_await file->Lock("two", {200, client::ByteRange::kToEnd}, LockKind::kShared));
-    RestartServer();
-    // The next call of this client, whichever it is, reclaims the locks first.
-    PENSTOCK_CO_TRY(const client::Node found, co_await Find(mount, "file"));
-
-    PENSTOCK_CO_CHECK(
-        co_await WithAnotherMount(mount, workers, [](client::Mount& other, Workers&) { return Probe(other); }));
-    PENSTOCK_CO_CHECK(co_await file->Unlock("one", {}));
-    PENSTOCK_CO_CHECK(co_await file->Unlock("two", {}));
-    co_return co_await file->Close();
-  });
-  EXPECT_FALSE(error) << error->message;
-}
-
-// An export below another export. A directory with an export of its own is served only by that export.
-class NestedExportsTest : public ServerTest {
- protected:
-  NestedExportsTest() {
-    std::filesystem::create_directories(secret());
-    std::filesystem::create_directory(tree() / "open");
-    WriteFile(secret() / "file", "secret");
-    WriteFile(tree() / "open/file", "open");
-  }
-  std::filesystem::path secret() const { return tree() / "secret"; }
-
-  // Exports secret() under `path` to one host that is not this one. The path is irrelevant: the directory counts.
-  TestOptions NestedOptions(std::string path) const {
-    TestOptions options = ServerOptions();
-    options.exports.push_back({.path = std::move(path), .directory = secret(), .options = {}});
-    options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
-    return options;
-  }
-};
-
-TEST_P(NestedExportsTest, DeniesAccessToTheDirectoryOfANestedExport) {
-  for (const char* const path : {"/tree/secret", "/elsewhere"}) {
-    StartServer(NestedOptions(path));
-    const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-      PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-      PENSTOCK_CO_CHECK(co_await Find(mount, "open/file"));
-      co_await ExpectRefusal(mount.Lookup(top.handle, "secret"), client::Status::kAccess);
-      co_await ExpectRefusal(Find(mount, "secret/file"), client::Status::kAccess);
-      co_await ExpectRefusal(mount.Rename(top.handle, "secret", top.handle, "mine"), client::Status::kAccess);
-      co_await ExpectRefusal(mount.Rename(top.handle, "open", top.handle, "secret"), client::Status::kAccess);
-      co_await ExpectRefusal(mount.RemoveDirectory(top.handle, "secret"), client::Status::kAccess);
-      co_return client::Result<void>();
-    });
-    EXPECT_FALSE(error) << error->message;
-    StopServer();
-  }
-  EXPECT_EQ(ReadFile(secret() / "file"), "secret");
-}
-
-// A local program moves the directory, and makes another one in its place.
-TEST_P(NestedExportsTest, DeniesAccessToANestedExportThatWasMovedOrReplaced) {
-  StartServer(NestedOptions("/elsewhere"));
-  std::filesystem::rename(secret(), tree() / "open/moved");
-  std::filesystem::create_directory(secret());
-  WriteFile(secret() / "file", "secret");
-  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-    co_await ExpectRefusal(Find(mount, "open/moved/file"), client::Status::kAccess);
-    co_await ExpectRefusal(Find(mount, "secret/file"), client::Status::kAccess);
-    co_return client::Result<void>();
-  });
-  EXPECT_FALSE(error) << error->message;
-}
-
-// The client got the handles before the directory had an export of its own.
-TEST_P(NestedExportsTest, HandlesBecomeStaleWhenTheirDirectoryGetsAnExportOfItsOwn) {
-  delegations_ = 0;
-  StartServer();
-  const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-    PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, "secret"));
-    PENSTOCK_CO_TRY(const client::Node file, co_await Find(mount, "secret/file"));
-    StopServer();
-    StartServer(NestedOptions("/tree/secret"));
-    co_await ExpectRefusal(mount.GetAttributes(file.handle, "file"), client::Status::kStale);
-    co_await ExpectRefusal(mount.GetAttributes(directory.handle, "directory"), client::Status::kStale);
-    co_await ExpectRefusal(mount.Lookup(directory.handle, "file"), client::Status::kStale);
-    co_return client::Result<void>();
-  });
-  EXPECT_FALSE(error) << error->message;
-}
-
-// With two exports of one directory, the export in the handle decides.
-TEST_P(NestedExportsTest, AHandleGivesTheRightsOfTheExportThatItNames) {
-  TestOptions options = ServerOptions();
-  options.exports.front().options.read_only = true;
-  options.exports.push_back({.path = "/other", .directory = tree(), .options = {}});
-  options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
-  StartServer(options);
-  const nfs::ExportId other = std::ranges::find(server_->exports().all(), "/other", &nfs::Export::path)->get()->id();
-  const auto error = WithMount([other](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-    co_await ExpectRefusal(mount.MakeDirectory(top.handle, "new", 0755), client::Status::kReadOnly);
-    const ConstBytes octets = top.handle.bytes();
-    std::vector<std::byte> changed(octets.begin(), octets.end());
-    StoreBig(changed.data() + 1, other.value());
-    client::Handle theirs;
-    theirs.Assign(changed);
-    co_await ExpectRefusal(mount.MakeDirectory(theirs, "new", 0755), client::Status::kStale);
-    co_await ExpectRefusal(mount.Lookup(theirs, "open"), client::Status::kStale);
-    co_return client::Result<void>();
-  });
-  EXPECT_FALSE(error) << error->message;
-  EXPECT_FALSE(std::filesystem::exists(tree() / "new"));
-}
-
-INSTANTIATE_TEST_SUITE_P(All, NestedExportsTest,
-                         testing::Combine(testing::Values(Protocol::kTcp), testing::Values(Version::k3, Version::k41)),
-                         [](const auto& tested) { return std::string(NameOf(std::get<1>(tested.param))); });
-
 INSTANTIATE_TEST_SUITE_P(All, ServerTest,
                          testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
                                           testing::Values(Version::k3, Version::k40, Version::k41)),
@@ -571,42 +305,6 @@ INSTANTIATE_TEST_SUITE_P(All, ServerTest,
                            return std::string(std::get<0>(tested.param) == Protocol::kTcp ? "Tcp" : "Rdma") +
                                   NameOf(std::get<1>(tested.param));
                          });
-
-class ServerSetUpTest : public ServerTest {};
-
-TEST_P(ServerSetUpTest, TheErrorNamesAMissingDirectory) {
-  TestOptions options = ServerOptions();
-  options.exports.front().directory = "/nowhere/at/all";
-  const auto made = MakeServer(options);
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().message, HasSubstr("/nowhere/at/all"));
-}
-
-TEST_P(ServerSetUpTest, RejectsAKerberosExportWithoutAKeytab) {
-  ::setenv("KRB5_KTNAME", "FILE:/nowhere/at/all.keytab", 1);
-  TestOptions options = ServerOptions();
-  options.exports.front().options.security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
-  const auto made = MakeServer(options);
-  ::unsetenv("KRB5_KTNAME");
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
-}
-
-TEST_P(ServerSetUpTest, TheErrorNamesABusyPort) {
-  StartServer();
-  for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {
-    TestOptions options = ServerOptions();
-    options.tcp_port = options.rdma_port = options.mount_port = 0;
-    options.state_directory = directory_.path() / "other state";
-    options.*port = ServerOptions().*port;
-    const auto made = MakeServer(options);
-    ASSERT_FALSE(made);
-    EXPECT_THAT(made.error().message, HasSubstr(std::to_string(options.*port)));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(SetUp, ServerSetUpTest, testing::Values(std::tuple(Protocol::kTcp, Version::k3)),
-                         [](const auto&) { return std::string("Tcp"); });
 
 }  // namespace
 }  // namespace penstock::server

@@ -8,10 +8,13 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -57,6 +60,30 @@ class KeptPort {
   asio::ip::tcp::socket socket_{context_, asio::ip::tcp::v4()};
 };
 
+inline void WriteFile(const std::filesystem::path& path, std::string_view text) {
+  std::ofstream(path, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+inline std::string ReadFile(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary)
+              .rdbuf();  // stream iterators would take a second for some megabytes under the sanitizers
+  return std::move(text).str();
+}
+// The version as a part of a test's name.
+inline std::string NameOf(Version version) {
+  switch (version) {
+    case Version::k3:
+      return "3";
+    case Version::k40:
+      return "40";
+    case Version::k41:
+      return "41";
+    case Version::k42:
+      return "42";
+  }
+  return "";
+}
 // A server's options, and the directories that it exports.
 struct TestOptions : Options {
   std::vector<nfs::ExportSpec> exports;

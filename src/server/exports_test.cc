@@ -1,0 +1,156 @@
+// The exports of a whole server: nested directories, and errors of Server::Make().
+#include "server/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "server/test_server.h"
+
+namespace penstock::server {
+namespace {
+
+using testing::HasSubstr;
+
+// An export below another export. A directory with an export of its own is served only by that export.
+class NestedExportsTest : public ServerTest {
+ protected:
+  NestedExportsTest() {
+    std::filesystem::create_directories(secret());
+    std::filesystem::create_directory(tree() / "open");
+    WriteFile(secret() / "file", "secret");
+    WriteFile(tree() / "open/file", "open");
+  }
+  std::filesystem::path secret() const { return tree() / "secret"; }
+
+  // Exports secret() under `path` to one host that is not this one. The path is irrelevant: the directory counts.
+  TestOptions NestedOptions(std::string path) const {
+    TestOptions options = ServerOptions();
+    options.exports.push_back({.path = std::move(path), .directory = secret(), .options = {}});
+    options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
+    return options;
+  }
+};
+
+TEST_P(NestedExportsTest, DeniesAccessToTheDirectoryOfANestedExport) {
+  for (const char* const path : {"/tree/secret", "/elsewhere"}) {
+    StartServer(NestedOptions(path));
+    const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+      PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+      PENSTOCK_CO_CHECK(co_await Find(mount, "open/file"));
+      co_await ExpectRefusal(mount.Lookup(top.handle, "secret"), client::Status::kAccess);
+      co_await ExpectRefusal(Find(mount, "secret/file"), client::Status::kAccess);
+      co_await ExpectRefusal(mount.Rename(top.handle, "secret", top.handle, "mine"), client::Status::kAccess);
+      co_await ExpectRefusal(mount.Rename(top.handle, "open", top.handle, "secret"), client::Status::kAccess);
+      co_await ExpectRefusal(mount.RemoveDirectory(top.handle, "secret"), client::Status::kAccess);
+      co_return client::Result<void>();
+    });
+    EXPECT_FALSE(error) << error->message;
+    StopServer();
+  }
+  EXPECT_EQ(ReadFile(secret() / "file"), "secret");
+}
+
+// A local program moves the directory, and makes another one in its place.
+TEST_P(NestedExportsTest, DeniesAccessToANestedExportThatWasMovedOrReplaced) {
+  StartServer(NestedOptions("/elsewhere"));
+  std::filesystem::rename(secret(), tree() / "open/moved");
+  std::filesystem::create_directory(secret());
+  WriteFile(secret() / "file", "secret");
+  const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    co_await ExpectRefusal(Find(mount, "open/moved/file"), client::Status::kAccess);
+    co_await ExpectRefusal(Find(mount, "secret/file"), client::Status::kAccess);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+// The client got the handles before the directory had an export of its own.
+TEST_P(NestedExportsTest, HandlesBecomeStaleWhenTheirDirectoryGetsAnExportOfItsOwn) {
+  delegations_ = 0;
+  StartServer();
+  const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node directory, co_await Find(mount, "secret"));
+    PENSTOCK_CO_TRY(const client::Node file, co_await Find(mount, "secret/file"));
+    StopServer();
+    StartServer(NestedOptions("/tree/secret"));
+    co_await ExpectRefusal(mount.GetAttributes(file.handle, "file"), client::Status::kStale);
+    co_await ExpectRefusal(mount.GetAttributes(directory.handle, "directory"), client::Status::kStale);
+    co_await ExpectRefusal(mount.Lookup(directory.handle, "file"), client::Status::kStale);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+// With two exports of one directory, the export in the handle decides.
+TEST_P(NestedExportsTest, AHandleGivesTheRightsOfTheExportThatItNames) {
+  TestOptions options = ServerOptions();
+  options.exports.front().options.read_only = true;
+  options.exports.push_back({.path = "/other", .directory = tree(), .options = {}});
+  options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
+  StartServer(options);
+  const nfs::ExportId other = std::ranges::find(server_->exports().all(), "/other", &nfs::Export::path)->get()->id();
+  const auto error = WithMount([other](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    co_await ExpectRefusal(mount.MakeDirectory(top.handle, "new", 0755), client::Status::kReadOnly);
+    const ConstBytes octets = top.handle.bytes();
+    std::vector<std::byte> changed(octets.begin(), octets.end());
+    StoreBig(changed.data() + 1, other.value());
+    client::Handle theirs;
+    theirs.Assign(changed);
+    co_await ExpectRefusal(mount.MakeDirectory(theirs, "new", 0755), client::Status::kStale);
+    co_await ExpectRefusal(mount.Lookup(theirs, "open"), client::Status::kStale);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+  EXPECT_FALSE(std::filesystem::exists(tree() / "new"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NestedExportsTest,
+                         testing::Combine(testing::Values(Protocol::kTcp), testing::Values(Version::k3, Version::k41)),
+                         [](const auto& tested) { return std::string(NameOf(std::get<1>(tested.param))); });
+
+class ServerSetUpTest : public ServerTest {};
+
+TEST_P(ServerSetUpTest, TheErrorNamesAMissingDirectory) {
+  TestOptions options = ServerOptions();
+  options.exports.front().directory = "/nowhere/at/all";
+  const auto made = MakeServer(options);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("/nowhere/at/all"));
+}
+
+TEST_P(ServerSetUpTest, RejectsAKerberosExportWithoutAKeytab) {
+  ::setenv("KRB5_KTNAME", "FILE:/nowhere/at/all.keytab", 1);
+  TestOptions options = ServerOptions();
+  options.exports.front().options.security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
+  const auto made = MakeServer(options);
+  ::unsetenv("KRB5_KTNAME");
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
+}
+
+TEST_P(ServerSetUpTest, TheErrorNamesABusyPort) {
+  StartServer();
+  for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {
+    TestOptions options = ServerOptions();
+    options.tcp_port = options.rdma_port = options.mount_port = 0;
+    options.state_directory = directory_.path() / "other state";
+    options.*port = ServerOptions().*port;
+    const auto made = MakeServer(options);
+    ASSERT_FALSE(made);
+    EXPECT_THAT(made.error().message, HasSubstr(std::to_string(options.*port)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SetUp, ServerSetUpTest, testing::Values(std::tuple(Protocol::kTcp, Version::k3)),
+                         [](const auto&) { return std::string("Tcp"); });
+
+}  // namespace
+}  // namespace penstock::server

@@ -1,0 +1,88 @@
+#include "server/serving_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rdma/trace/provider.h"
+
+namespace penstock::server {
+namespace {
+
+// All loops together keep at most this part of the memory for calls as idle memory.
+constexpr size_t kIdlePart = 8;
+
+Task<void> Count(Task<void> task, unsigned& left, OneShot<>& all) {
+  co_await std::move(task);
+  if (--left == 0) all.Set();
+}
+
+}  // namespace
+
+SetupResult<void> ServingLoop::MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
+                                            rdma::trace::File* trace) {
+  rdma::iwarp::Options iwarp = options_.iwarp;
+  iwarp.stall_limit = options_.stall_limit;
+  iwarp.shortage = shortage_;
+  PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, iwarp, std::move(registry)));
+  if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
+  return {};
+}
+
+SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
+                                       const std::shared_ptr<rpc::ConnectionTable>& connections,
+                                       const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
+                                       const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
+  const size_t idle = memory->limits().octets / kIdlePart / options_.threads;
+  for (BufferPool* pool : {&loop_.buffers(), &provider_->buffers()}) {
+    pool->set_kept_octets(std::min(BufferPool::kKeptOctets, idle));
+  }
+  rpc::tcp::ServerOptions tcp_options;
+  tcp_options.connections = connections;
+  tcp_options.memory = memory;
+  tcp_options.stall_limit = options_.stall_limit;
+  tcp_options.back_call_limit = options_.nfs4.callback_limit();
+  tcp_options.shortage = shortage_;
+  tcp_.emplace(loop_, handler, tcp_options);
+  mount_.emplace(loop_, handler, tcp_options);
+  rpcrdma::ServerOptions options;
+  options.connections = connections;
+  options.memory = memory;
+  options.loop = &loop_;
+  options.requester.call_timeout = options_.nfs4.callback_limit();
+  options.private_data.remote_invalidation = provider_->remote_invalidation();
+  rdma_.emplace(*provider_, loop_, handler, std::move(options));
+  PENSTOCK_CHECK(tcp_->Start(tcp));
+  PENSTOCK_CHECK(mount_->Start(mount));
+  rdma_->Start(std::move(rdma));
+  return {};
+}
+
+void ServingLoop::Start() {
+  started_ = true;
+  thread_ = std::thread([this] { loop_.Run(); });
+}
+
+void ServingLoop::StopServing(Duration drain_limit, std::function<void()> on_ended) {
+  loop_.Post(
+      [this, drain_limit, ended = std::move(on_ended)]() mutable { Spawn(Drain(drain_limit, std::move(ended))); });
+  // If set-up failed half-way the listeners must still be closed, on the loop.
+  if (!started_) Start();
+}
+
+void ServingLoop::Stop() {
+  loop_.Post([this] { loop_.Stop(); });
+}
+
+Task<void> ServingLoop::Drain(Duration drain_limit, std::function<void()> on_ended) {
+  // At the same time: a peer may use up the limit on each of the three.
+  unsigned left = 3;
+  OneShot<> all;
+  Spawn(Count(tcp_->Stop(drain_limit), left, all));
+  Spawn(Count(mount_->Stop(drain_limit), left, all));
+  Spawn(Count(rdma_->Stop(drain_limit), left, all));
+  co_await all;
+  // Closed connections get one more turn of the loop before.
+  loop_.Post(std::move(on_ended));
+}
+
+}  // namespace penstock::server

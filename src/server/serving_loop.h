@@ -1,0 +1,64 @@
+// One event loop of a server, with the servers for TCP, MOUNT and RDMA that run on it, and its thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/descriptor_shortage.h"
+#include "base/loop.h"
+#include "base/result.h"
+#include "base/task.h"
+#include "rdma/choice/choice.h"
+#include "rdma/provider.h"
+#include "rdma/trace/file.h"
+#include "rpc/tcp/server.h"
+#include "rpcrdma/server.h"
+#include "server/options.h"
+
+namespace penstock::server {
+
+// The thread that owns the Server sets it up and destroys it, while the loop does not run. In between, everything but
+// loop() and Stop() belongs to the loop's thread.
+class ServingLoop {
+ public:
+  // `options` must outlive this.
+  ServingLoop(const Options& options, std::shared_ptr<DescriptorShortage> shortage)
+      : options_(options), shortage_(std::move(shortage)) {}
+
+  Loop& loop() { return loop_; }
+  rdma::Provider& provider() { return *provider_; }
+
+  // The functions below are called once each, in this order.
+  SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
+                                 rdma::trace::File* trace);
+  SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
+                            const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
+                            const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma);
+  void Start();
+  // Ends serving on the loop, and then calls `on_ended` on it. The loop goes on, because calls on other loops may still
+  // post to it.
+  void StopServing(Duration drain_limit, std::function<void()> on_ended);
+  // Any thread, after serving has ended on all loops. Join() returns soon after.
+  void Stop();
+  void Join() { thread_.join(); }
+
+  // Whether Prepare() has succeeded.
+  bool prepared() const { return rdma_.has_value(); }
+
+ private:
+  Task<void> Drain(Duration drain_limit, std::function<void()> on_ended);
+
+  const Options& options_;
+  const std::shared_ptr<DescriptorShortage> shortage_;
+  Loop loop_;
+  std::unique_ptr<rdma::Provider> provider_;
+  std::optional<rpc::tcp::Server> tcp_;
+  std::optional<rpc::tcp::Server> mount_;
+  std::optional<rpcrdma::Server> rdma_;
+  std::thread thread_;
+  bool started_ = false;
+};
+
+}  // namespace penstock::server
