@@ -27,14 +27,15 @@ ALLOWED = {
     "rpcrdma": ["rpc", "rdma", "xdr", "protocol", "base"],
     "fs": ["base"],
     "nfs": ["rpc", "fs", "xdr", "protocol", "base"],
-    "nfs/v4/state": ["nfs", "rpc", "fs", "xdr", "protocol", "base"],
-    "nfs/v4/attributes": ["nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
-    "nfs/v4/callback": ["nfs/v4/attributes", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
-    "nfs/v4/engine": ["nfs/v4/attributes", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
-    "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
+    "nfs/v4/dialect": ["xdr", "protocol", "base"],
+    "nfs/v4/state": ["nfs/v4/dialect", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
+    "nfs/v4/attributes": ["nfs/v4/state", "nfs/v4/dialect", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
+    "nfs/v4/callback": ["nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
+    "nfs/v4/engine": ["nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
+    "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "rpc", "fs", "xdr", "protocol", "base"],
     # Of nfs the client may have what only speaks of the protocol (nfs/v3/reply_bounds.h).
     "client": ["rpc", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "nfs", "xdr", "protocol", "base"],
-    "server": ["nfs", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "fs", "rpc", "rpc/gss", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
+    "server": ["nfs", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "rpc", "rpc/gss", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "base"],
     "cli": ["server", "client", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include what they like
