@@ -140,10 +140,12 @@ class RecordingProgram : public rpc::Program {
  public:
   uint32_t number() const override { return 100003; }
   rpc::VersionRange versions() const override { return {.low = 3, .high = 4}; }
-  bool IsIdempotent(uint32_t, uint32_t procedure) const override { return procedure != 2; }
-  bool IsHarmfulLate(uint32_t, uint32_t procedure) const override { return procedure == 7; }
-  bool MeetsDuplicates(uint32_t version, uint32_t, ConstBytes) const override { return version == 4; }
-  bool AcceptsFlavor(rpc::AuthFlavor, uint32_t, uint32_t procedure) const override { return procedure != 9; }
+  rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& /*arguments*/) const override {
+    const rpc::Keep keep = context.procedure == 2   ? rpc::Keep::kChange
+                           : context.procedure == 7 ? rpc::Keep::kWrite
+                                                    : rpc::Keep::kNothing;
+    return {.keep = keep, .accepts_flavor = context.procedure != 9, .is_garbage = context.version == 4};
+  }
   Task<rpc::AcceptStatus> Call(rpc::CallContext&, xdr::Decoder&, xdr::Encoder&) override {
     ++calls;
     co_return rpc::AcceptStatus::SUCCESS;
@@ -163,6 +165,14 @@ class WithGroupsTest : public UserGroupsTest {
     xdr::Decoder arguments(none);
     xdr::Encoder results(pool);
     EXPECT_EQ(Now(with_.Call(context, arguments, results)), rpc::AcceptStatus::SUCCESS);
+  }
+
+  rpc::Classification Classify(uint32_t version, uint32_t procedure) {
+    const rpc::Peer peer;
+    rpc::CallContext context{.peer = peer, .version = version, .procedure = procedure};
+    const xdr::Message none;
+    xdr::Decoder arguments(none);
+    return with_.Classify(context, arguments);
   }
 
   RecordingProgram program_;
@@ -193,11 +203,13 @@ TEST_F(WithGroupsTest, ForwardsToTheSameProgram) {
   EXPECT_EQ(with_.number(), 100003u);
   EXPECT_EQ(with_.versions().low, 3u);
   EXPECT_EQ(with_.versions().high, 4u);
-  EXPECT_FALSE(with_.IsIdempotent(3, 2));
-  EXPECT_TRUE(with_.IsHarmfulLate(3, 7));
-  EXPECT_TRUE(with_.MeetsDuplicates(4, 1, {}));
-  EXPECT_FALSE(with_.MeetsDuplicates(3, 1, {}));
-  EXPECT_FALSE(with_.AcceptsFlavor(rpc::AuthFlavor::AUTH_SYS, 3, 9));
+  EXPECT_EQ(Classify(3, 2).keep, rpc::Keep::kChange);
+  EXPECT_EQ(Classify(3, 7).keep, rpc::Keep::kWrite);
+  EXPECT_EQ(Classify(3, 1).keep, rpc::Keep::kNothing);
+  EXPECT_TRUE(Classify(4, 1).is_garbage);
+  EXPECT_FALSE(Classify(3, 1).is_garbage);
+  EXPECT_TRUE(Classify(3, 1).accepts_flavor);
+  EXPECT_FALSE(Classify(3, 9).accepts_flavor);
 }
 
 }  // namespace

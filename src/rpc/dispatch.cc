@@ -10,7 +10,7 @@
 namespace penstock::rpc {
 namespace {
 
-// Nobody gets a reply that was made for another user of the same machine.
+// Includes the credential in the checksum, so that no user gets a reply for another user of the same machine.
 uint64_t WithCredential(uint64_t checksum, const Credential& credential) {
   checksum = Mix(checksum, static_cast<uint64_t>(credential.flavor) << 32 | credential.uid);
   checksum = Mix(checksum, uint64_t{credential.gid} << 32 | credential.groups().size());
@@ -30,24 +30,15 @@ CallKey KeyOf(const CallHeader& header, const Credential& credential, const Mess
           .initiator = credential.initiator ? credential.initiator->name : std::string()};
 }
 
-// RFC 8166 §6.1
-bool HasMisplacedItem(const Program& program, const CallHeader& header, const Message& call, size_t arguments_at) {
-  if (call.items.empty()) return false;
-  xdr::Decoder arguments(call);
-  const std::byte* before;
-  const bool taken = arguments.Take(before, arguments_at);
-  assert(taken);
-  return !taken || !program.PlacesItems(header.version, header.procedure, arguments);
-}
-
-constexpr size_t kFlavorAt = 24;  // behind XID, direction, RPC version, program, version and procedure
+// The credential's flavor stands behind XID, direction, RPC version, program, version and procedure.
+constexpr size_t kFlavorAt = 24;
 
 bool IsSecured(ConstBytes stream) {
   return stream.size() >= kFlavorAt + 4 &&
          LoadBig<uint32_t>(stream.data() + kFlavorAt) == static_cast<uint32_t>(AuthFlavor::RPCSEC_GSS);
 }
 
-// Gives false, and the answer, where the header cannot be understood.
+// Returns false and writes the reply, if the header requires one, when the header cannot be decoded.
 bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& reply) {
   switch (DecodeCallHeader(decoder, header)) {
     case HeaderProblem::kNone:
@@ -90,7 +81,8 @@ Program* Dispatcher::Find(uint32_t number, uint32_t version, std::optional<Versi
   return nullptr;
 }
 
-Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::Encoder& reply) const {
+Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments,
+                           xdr::Encoder& reply) const {
   context.xid = header.xid;
   context.version = header.version;
   context.procedure = header.procedure;
@@ -104,10 +96,16 @@ Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::
     }
     return nullptr;
   }
-  if (header.procedure != 0 && !program->AcceptsFlavor(context.credential.flavor, header.version, header.procedure)) {
+  const Classification classification = program->Classify(context, arguments);
+  if (header.procedure != 0 && !classification.accepts_flavor) {
     EncodeAuthError(reply, header.xid, AuthStatus::AUTH_TOOWEAK);
     return nullptr;
   }
+  if (classification.is_garbage) {
+    EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
+    return nullptr;
+  }
+  context.keep = classification.keep;
   return program;
 }
 
@@ -152,24 +150,14 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
       co_return reply.Finish();
     }
   }
-  Program* program = Route(header, context, reply);
+  const size_t arguments_at = arguments.reduced_position();
+  Program* program = Route(header, context, arguments, reply);
   if (!program) co_return reply.Finish();
-  if (HasMisplacedItem(*program, header, message, arguments.reduced_position())) {
-    EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
-    co_return reply.Finish();
-  }
 
   auto outcome = ReplyCache::Outcome::kUncached;
   uint32_t ticket = 0;
-  if (!program->IsIdempotent(header.version, header.procedure)) {
-    context.keep = Keep::kChange;
-  } else if (program->IsHarmfulLate(header.version, header.procedure)) {
-    context.keep = Keep::kWrite;
-  }
-  if (cache_ && context.keep != Keep::kNothing &&
-      !program->MeetsDuplicates(header.version, header.procedure,
-                                message.stream.bytes().subspan(arguments.reduced_position()))) {
-    const CallKey key = KeyOf(header, context.credential, message, arguments.reduced_position(), peer);
+  if (cache_ && context.keep != Keep::kNothing) {
+    const CallKey key = KeyOf(header, context.credential, message, arguments_at, peer);
     ReplyCache::Waiter duplicate{.loop = peer.loop};
     ReplyCache::Found found = cache_->Start(key, peer.connection, clock_->Now(), duplicate);
     if (found.outcome == ReplyCache::Outcome::kReplay) co_return std::move(found.reply);

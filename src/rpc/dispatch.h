@@ -1,10 +1,12 @@
-// From a call's bytes to the procedure that it names, and back to a reply: RFC 5531 §9, its errors included.
+// The dispatcher finds the program and procedure of each call, answers the calls that no program may execute (RFC 5531
+// §9), and asks the reply cache about calls that come again.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "rpc/auth.h"
+#include "rpc/decoded_head.h"
 #include "rpc/header.h"
 #include "rpc/reply_cache.h"
 #include "rpc/security_flavor.h"
@@ -19,65 +21,70 @@ struct CallContext {
   uint32_t version = 0;
   uint32_t procedure = 0;
   Credential credential{};
-  // Set by a program that finds only while it executes the call that the credential will not do (what is called has rules
-  // of its own): the call is then denied for this reason, and its results are discarded.
+  // A program sets the denial if it finds only during execution that the credential is not sufficient, since the object
+  // of the call has rules of its own. The dispatcher then denies the call with this status and discards the results.
   AuthStatus denial = AuthStatus::AUTH_OK;
-  // How the reply is remembered, by the procedure's number; kNothing for an idempotent one. A program may lower it where it finds
-  // while it executes the call that this one was harmless, or no more than a WRITE.
+  // How the reply cache remembers the reply: at first as Program::Classify() says. A program may lower the value during
+  // execution, if the call turns out to be harmless, or to be no more than a WRITE.
   Keep keep = Keep::kNothing;
-  // Octets by which the call was longer than what its arguments are read from, and by which the reply may become longer than what
-  // is written: a flavor has sealed the one, and is going to seal the other. Programs with agreed limits count them (RFC 8881 §18.36.3).
+  // What Program::Classify() has decoded of the arguments. Program::Call() continues behind it.
+  DecodedHead head{};
+  // A security flavor makes calls and replies longer. `call_overhead` is the number of octets by which the call was
+  // longer than the arguments that the program sees; `reply_overhead` is the largest number of octets that the flavor
+  // adds to the reply. Programs with agreed limits count them (RFC 8881 §18.36.3).
   size_t call_overhead = 0;
   size_t reply_overhead = 0;
 };
 
-// An RPC program of any number of versions; several of them, of different versions, may have the same number. Shared by all loops.
+// The facts about a call that the dispatcher needs before the program executes the call.
+struct Classification {
+  // How the reply cache remembers the reply. A remembered reply must own its memory. The value is
+  //   kChange   if a second execution of the call would give another result;
+  //   kWrite    if a second execution gives the same result but must not come late: the client may have the reply of
+  // the first
+  //             one already, and a late execution would undo what the client did after that;
+  //   kNothing  otherwise, and if the program itself recognises duplicates, as the sessions of NFSv4.1 do.
+  Keep keep = Keep::kNothing;
+  // If false, the procedure does not take calls of this security flavor: AUTH_TOOWEAK. Procedure 0 takes every flavor
+  // (RFC 5531 §12.1), whatever the value.
+  bool accepts_flavor = true;
+  // If true, the call must not be executed: GARBAGE_ARGS.
+  bool is_garbage = false;
+};
+
+// An RPC program of any number of versions. Several programs of different versions may have the same number. All loops
+// share a program.
 class Program {
  public:
   virtual ~Program() = default;
   virtual uint32_t number() const = 0;
   virtual VersionRange versions() const = 0;
 
-  // False where a second execution of the same call would give another result: then its reply is remembered. A reply that
-  // is remembered must own its memory.
-  virtual bool IsIdempotent(uint32_t version, uint32_t procedure) const = 0;
+  // Classifies a call of one of versions(), before Call(). The dispatcher calls it once for each call. The program may
+  // decode the beginning of the arguments; it stores what it decodes in `context.head`, and Call() continues at the
+  // same place.
+  //
+  // A program that acts before it has decoded all arguments also looks for items that stand where nothing is
+  // DDP-eligible: such a call must not be processed and is garbage (RFC 8166 §6.1). Other programs find that out when
+  // they decode the arguments.
+  virtual Classification Classify(CallContext& context, xdr::Decoder& arguments) const = 0;
 
-  // True where an idempotent call must not be executed late, when its client has the reply of a second execution already and
-  // has gone on: it would undo what came after. Its reply is remembered as well, in a quota of its own (Keep::kWrite).
-  virtual bool IsHarmfulLate(uint32_t /*version*/, uint32_t /*procedure*/) const { return false; }
-
-  // Whether the program itself meets duplicates of a call, given its arguments (the reduced stream), as the sessions of NFSv4.1 do: then
-  // nothing is remembered of it here.
-  virtual bool MeetsDuplicates(uint32_t /*version*/, uint32_t /*procedure*/, ConstBytes /*arguments*/) const {
-    return false;
-  }
-
-  // False where an item beside the arguments stands where nothing DDP-eligible belongs, so that the call must not be processed
-  // (RFC 8166 §6.1): it is answered with GARBAGE_ARGS. For programs that act before they have decoded all arguments; where Call()
-  // decodes them first, it finds out itself. Asked only where there are items.
-  virtual bool PlacesItems(uint32_t /*version*/, uint32_t /*procedure*/, xdr::Decoder& /*arguments*/) const {
-    return true;
-  }
-
-  // Whether a procedure takes calls of this flavor; the call is answered AUTH_TOOWEAK where not. Not asked for procedure 0,
-  // which never requires authentication (RFC 5531 §12.1).
-  virtual bool AcceptsFlavor(AuthFlavor /*flavor*/, uint32_t /*version*/, uint32_t /*procedure*/) const { return true; }
-
-  // Executes a call of one of versions(). Any status but SUCCESS discards the results, and is one of PROC_UNAVAIL,
-  // GARBAGE_ARGS and SYSTEM_ERR. See Handle() in rpc/handle.h.
+  // Executes a call that Classify() has seen. Any status but SUCCESS discards the results; it is PROC_UNAVAIL,
+  // GARBAGE_ARGS or SYSTEM_ERR. See Handle() in rpc/handle.h.
   virtual Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) = 0;
 };
 
 class Dispatcher : public CallHandler {
  public:
-  // Without a reply cache: for programs whose procedures are all idempotent, or know duplicates themselves.
+  // Without a reply cache: for programs whose procedures are all idempotent, or which recognise duplicates themselves.
   Dispatcher() = default;
-  // Both outlive the dispatcher; the clock may be asked on any thread.
+  // `cache` and `clock` outlive the dispatcher. Any thread may ask the clock.
   Dispatcher(ReplyCache& cache, const TimerService& clock) : cache_(&cache), clock_(&clock) {}
 
-  // Before the first call. The program outlives the dispatcher. No two programs of the same number have a version in common.
+  // Adds a program, before the first call. The program outlives the dispatcher. No two programs of the same number have
+  // a version in common.
   void Add(Program& program);
-  // Before the first call: RPCSEC_GSS is offered. It outlives the dispatcher.
+  // Offers RPCSEC_GSS to clients, before the first call. `gss` outlives the dispatcher.
   void Offer(SecurityFlavor& gss) { gss_ = &gss; }
 
   // `peer.buffers` must be set.
@@ -85,18 +92,21 @@ class Dispatcher : public CallHandler {
 
  private:
   Task<Message> HandleSecured(Message call, const Peer& peer);
-  // `message` is a call, or the arguments of one, where a flavor has admitted it and taken its header off.
+  // The facts about a call that a security flavor has admitted. The flavor has removed the call's header.
   struct Secured {
     const CallHeader& header;
     const Credential& credential;
     size_t call_overhead;
     size_t reply_overhead;
   };
+  // `message` is a call, or the arguments of a call if `secured` is not null.
   Task<Message> Execute(Message message, const Peer& peer, const Secured* secured);
-  // Null where there is none; `known` are then the versions that there are, if any.
+  // Returns null if no program has this number and version. `known` is then the range of versions of that number, if
+  // any.
   Program* Find(uint32_t number, uint32_t version, std::optional<VersionRange>& known) const;
-  // Writes the reply to a call that no procedure gets to see; null then.
-  Program* Route(const CallHeader& header, CallContext& context, xdr::Encoder& reply) const;
+  // Finds the call's program and classifies the call. Returns null and writes the reply if no procedure may execute the
+  // call.
+  Program* Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments, xdr::Encoder& reply) const;
 
   std::vector<Program*> programs_;
   ReplyCache* cache_ = nullptr;

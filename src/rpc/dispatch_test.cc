@@ -163,7 +163,8 @@ TEST_F(DispatcherTest, ADuplicateOfACallInProgressWaitsForItsReply) {
   EXPECT_EQ(third, first);
 }
 
-// Found by simulation: a WRITE whose connection was lost while it was executed ended after its repetition, and after the next.
+// Found by simulation: a WRITE whose connection was lost while it was executed ended after its repetition, and after
+// the next.
 TEST_F(DispatcherTest, ADuplicateOfACallThatIsHarmfulLateGetsTheReplyOfTheFirst) {
   std::optional<W> first;
   std::optional<W> second;
@@ -176,7 +177,8 @@ TEST_F(DispatcherTest, ADuplicateOfACallThatIsHarmfulLateGetsTheReplyOfTheFirst)
   EXPECT_EQ(Reply(Call(SlowSet::kNumber, {1})), *first) << "remembered";
 }
 
-// The first WRITE was still unread when its client sent it again over another connection, and then wrote something else.
+// The first WRITE was still unread when its client sent it again over another connection, and then wrote something
+// else.
 TEST_F(DispatcherTest, ACallThatIsReadLateDoesNotUndoWhatItsClientHasDoneSince) {
   const auto set = [&](uint32_t value, uint32_t xid, uint64_t connection) {
     peer.connection = connection;
@@ -208,25 +210,28 @@ TEST_F(DispatcherTest, IdempotentCallsAreNotRemembered) {
   EXPECT_EQ(cache.entries(), 0u);
 }
 
-// Another version of the same program: it counts its calls, and says of each what is to be made of a duplicate.
+// Another version of the same program. It counts the calls that it executes. The argument says what happens to a
+// duplicate.
 class LaterVersion : public Program {
  public:
   uint32_t number() const override { return kTestProgram; }
   VersionRange versions() const override { return {5, 5}; }
-  bool IsIdempotent(uint32_t, uint32_t) const override { return false; }
-  bool MeetsDuplicates(uint32_t, uint32_t, ConstBytes arguments) const override {
-    return LoadBig<uint32_t>(arguments.data()) == kMeets;
-  }
-  Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
+  // Decodes the argument and hands it on to Call().
+  Classification Classify(CallContext& context, xdr::Decoder& arguments) const override {
     uint32_t argument;
-    if (!arguments.U32(argument)) co_return AcceptStatus::GARBAGE_ARGS;
+    if (!arguments.U32(argument)) return {.is_garbage = true};
+    context.head.Set(argument);
+    return {.keep = argument == kMeets ? Keep::kNothing : Keep::kChange};
+  }
+  Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& /*arguments*/, xdr::Encoder& results) override {
+    const uint32_t argument = *context.head.Get<uint32_t>();
     if (argument == kHarmless) context.keep = Keep::kNothing;
     results.U32(++calls);
     co_return AcceptStatus::SUCCESS;
   }
 
   static constexpr uint32_t kHarmless = 1;
-  static constexpr uint32_t kMeets = 2;
+  static constexpr uint32_t kMeets = 2;  // the program itself recognises the duplicate
   static constexpr uint32_t kOther = 3;
   uint32_t calls = 0;
 };

@@ -37,12 +37,18 @@ class TestProgram : public Program {
  public:
   uint32_t number() const override { return kTestProgram; }
   VersionRange versions() const override { return {2, 3}; }
-  bool IsIdempotent(uint32_t, uint32_t procedure) const override {
-    return procedure != Add::kNumber && procedure != SlowAdd::kNumber;
-  }
-  bool IsHarmfulLate(uint32_t, uint32_t procedure) const override { return procedure == SlowSet::kNumber; }
-  bool AcceptsFlavor(AuthFlavor flavor, uint32_t, uint32_t procedure) const override {
-    return procedure != WhoAmI::kNumber || flavor != AuthFlavor::AUTH_NONE;
+  Classification Classify(CallContext& context, xdr::Decoder& /*arguments*/) const override {
+    switch (context.procedure) {
+      case Add::kNumber:
+      case SlowAdd::kNumber:
+        return {.keep = Keep::kChange};
+      case SlowSet::kNumber:
+        return {.keep = Keep::kWrite};
+      case WhoAmI::kNumber:
+        return {.accepts_flavor = context.credential.flavor != AuthFlavor::AUTH_NONE};
+      default:
+        return {};
+    }
   }
 
   Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder) override {

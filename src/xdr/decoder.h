@@ -35,8 +35,10 @@ class Decoder {
       : message_(message), begin_(message.stream.data()), at_(begin_), end_(begin_ + message.stream.size()) {
     assert(message.items.empty() || message.placed.empty());
   }
-  Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
+
+  // A decoder of the same message at the same position, to look ahead with.
+  Decoder Fork() const { return *this; }
 
   bool U32(uint32_t& value) {
     if (remaining() < 4) return Fail(Error::kTruncated);
@@ -118,6 +120,8 @@ class Decoder {
   }
 
  private:
+  Decoder(const Decoder&) = default;
+
   void Record(Error error) {
     if (error_ == Error::kNone) error_ = error;
   }

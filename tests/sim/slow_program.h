@@ -1,5 +1,5 @@
-// A program of the server, with what a real server has besides: calls take their time and end in any order, and now and then
-// nothing is done at all for a while. It counts executions.
+// A program of the server, with what a real server has besides: calls take their time and end in any order, and now and
+// then nothing is done at all for a while. It counts executions.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class SlowProgram final : public rpc::ForwardingProgram {
       --running_;
       co_return rpc::AcceptStatus::SYSTEM_ERR;
     }
-    if (!sessions_ && !IsIdempotent(context.version, context.procedure)) {
+    if (!sessions_ && context.keep == rpc::Keep::kChange) {
       const unsigned times = ++executions_[{context.peer.address.address(), context.xid.value()}];
       if (times > 1)
         findings_.Add("call {:08x} of procedure {} was executed twice", context.xid.value(), context.procedure);

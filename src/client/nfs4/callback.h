@@ -39,8 +39,8 @@ class CallbackProgram final : public rpc::Program {
 
   uint32_t number() const override { return nfs4::NFS4_CALLBACK; }
   rpc::VersionRange versions() const override { return {1, 1}; }
-  // Its slots meet duplicates.
-  bool IsIdempotent(uint32_t, uint32_t) const override { return true; }
+  // The slots recognise duplicates.
+  rpc::Classification Classify(rpc::CallContext& /*context*/, xdr::Decoder& /*arguments*/) const override { return {}; }
 
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 

@@ -15,8 +15,8 @@ class Program final : public rpc::Program {
 
   uint32_t number() const override;
   rpc::VersionRange versions() const override;
-  // MNT, UMNT and UMNTALL lead to the same list, however often they are executed.
-  bool IsIdempotent(uint32_t /*version*/, uint32_t /*procedure*/) const override { return true; }
+  // All procedures are idempotent: a second execution of MNT, UMNT or UMNTALL leads to the same list of mounts.
+  rpc::Classification Classify(rpc::CallContext& /*context*/, xdr::Decoder& /*arguments*/) const override { return {}; }
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
   const MountList& mounts() const { return mounts_; }

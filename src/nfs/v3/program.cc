@@ -37,10 +37,12 @@ uint32_t Program::number() const { return NFS_PROGRAM; }
 
 rpc::VersionRange Program::versions() const { return {.low = NFS_V3, .high = NFS_V3}; }
 
-// RFC 1813 §4.5. A procedure that makes or removes a name fails if its first execution succeeded. SETATTR may have a guard that no
-// longer matches, or a size that would truncate newer data. WRITE writes the same octets to the same place: see below.
-bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
-  switch (procedure) {
+// RFC 1813 §4.5. A second execution of a procedure that makes or removes a name fails, although the first one
+// succeeded. The guard of a repeated SETATTR may not hold any more, and its size would cut off data that was written
+// since. A repeated WRITE puts the same octets to the same place. But it must not be executed after the client has the
+// reply of the first one: by then the client may have written something else there.
+rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& /*arguments*/) const {
+  switch (context.procedure) {
     case NFSPROC3_SETATTR::kNumber:
     case NFSPROC3_CREATE::kNumber:
     case NFSPROC3_MKDIR::kNumber:
@@ -50,16 +52,12 @@ bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
     case NFSPROC3_RMDIR::kNumber:
     case NFSPROC3_RENAME::kNumber:
     case NFSPROC3_LINK::kNumber:
-      return false;
+      return {.keep = rpc::Keep::kChange};
+    case NFSPROC3_WRITE::kNumber:
+      return {.keep = rpc::Keep::kWrite};
     default:
-      return true;
+      return {};
   }
-}
-
-// A retransmitted WRITE must not be executed after the client has received a reply to the other copy. By then the client may have
-// written newer data to the same place.
-bool Program::IsHarmfulLate(uint32_t /*version*/, uint32_t procedure) const {
-  return procedure == NFSPROC3_WRITE::kNumber;
 }
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {

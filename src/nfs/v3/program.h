@@ -10,15 +10,14 @@ namespace penstock::nfs::v3 {
 
 class Program final : public rpc::Program {
  public:
-  // `exports` outlives the program, and does not change any more. So does `claims`: what clients of other versions hold on
-  // the same files; null where no other version is served.
+  // `exports` outlives the program, and does not change any more. So does `claims`: what clients of other versions hold
+  // on the same files; null where no other version is served.
   explicit Program(const Exports& exports, Settings settings = {}, FileClaims* claims = nullptr)
       : exports_(exports), settings_(settings), claims_(claims) {}
 
   uint32_t number() const override;
   rpc::VersionRange versions() const override;
-  bool IsIdempotent(uint32_t version, uint32_t procedure) const override;
-  bool IsHarmfulLate(uint32_t version, uint32_t procedure) const override;
+  rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& arguments) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:

@@ -140,8 +140,14 @@ TEST_F(ProgramTest, CachesOnlyNonIdempotentProcedures) {
                                P::NFSPROC3_SYMLINK, P::NFSPROC3_MKNOD,  P::NFSPROC3_REMOVE,
                                P::NFSPROC3_RMDIR,   P::NFSPROC3_RENAME, P::NFSPROC3_LINK};
   for (uint32_t procedure = 0; procedure <= NFSPROC3_COMMIT::kNumber; ++procedure) {
-    EXPECT_EQ(memory.nfs.IsIdempotent(NFS_V3, procedure), !remembered.contains(static_cast<P>(procedure)))
+    const rpc::Peer peer;
+    rpc::CallContext context{.peer = peer, .version = NFS_V3, .procedure = procedure};
+    const xdr::Message none;
+    xdr::Decoder arguments(none);
+    const rpc::Keep keep = memory.nfs.Classify(context, arguments).keep;
+    EXPECT_EQ(keep == rpc::Keep::kChange, remembered.contains(static_cast<P>(procedure)))
         << XdrName(static_cast<P>(procedure));
+    EXPECT_EQ(keep == rpc::Keep::kWrite, procedure == NFSPROC3_WRITE::kNumber) << XdrName(static_cast<P>(procedure));
   }
 }
 

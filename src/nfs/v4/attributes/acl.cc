@@ -19,7 +19,7 @@ constexpr uint32_t kExecutes = 1;
 
 constexpr uint32_t kInherits = ACE4_FILE_INHERIT_ACE | ACE4_DIRECTORY_INHERIT_ACE;
 
-// What everybody may do with a file that it reaches, and what nobody takes from its owner.
+// The rights that every caller has, and the additional rights that the owner always has.
 constexpr uint32_t kAlways = ACE4_READ_ATTRIBUTES | ACE4_READ_ACL | ACE4_SYNCHRONIZE;
 constexpr uint32_t kOwnersAlways = ACE4_WRITE_ATTRIBUTES | ACE4_WRITE_ACL;
 
@@ -31,7 +31,7 @@ uint32_t MaskOf(uint32_t permissions, bool directory) {
          ((permissions & kExecutes) != 0 ? ACE4_EXECUTE : 0);
 }
 
-// A permission is there where all is allowed that it stands for.
+// The permissions whose rights are all in the mask.
 uint32_t PermissionsOf(uint32_t mask, bool directory) {
   const auto all = [&](uint32_t wanted) { return (mask & wanted) == wanted; };
   return (all(ACE4_READ_DATA) ? kReads : 0) | (all(WriteMask(directory)) ? kWrites : 0) |
@@ -57,8 +57,9 @@ Trustee PrincipalOf(const AclEntry& entry) {
 
 bool IsGroup(const AclEntry& entry) { return entry.tag == AclTag::kOwningGroup || entry.tag == AclTag::kGroup; }
 
-// A POSIX list, entry by entry. In an NFSv4 list, a caller who is not allowed by one entry goes on to the next; in a
-// POSIX list the entry of its class is its last. So before it may go on to what others are allowed, that is denied it.
+// Writes a POSIX list as an NFSv4 list. In an NFSv4 list, the search goes on to the next entry if an entry does not
+// allow a right. In a POSIX list, it ends at the entry of the caller's class. So a deny entry must precede the entries
+// that would allow more.
 class Writer {
  public:
   Writer(const fs::Acl& acl, bool directory, uint32_t flags, std::vector<AccessControlEntry>& to)
@@ -72,7 +73,8 @@ class Writer {
     for (size_t i = 0; i < acl_.size(); ++i) {
       const AclEntry& entry = acl_[i];
       if (entry.tag == AclTag::kMask) continue;
-      // Of groups, any that allows it will do: all are asked before any denies.
+      // One group that allows a permission is enough, so the deny entries of groups come behind the allow entries of
+      // all groups.
       if (!IsGroup(entry)) Deny(entry, AllowedAfter(i));
       if (entry.tag == AclTag::kOther) DenyGroups(entry.permissions);
       Allow(entry);
@@ -83,7 +85,8 @@ class Writer {
   uint32_t Effective(const AclEntry& entry) const {
     return entry.tag == AclTag::kOwner || entry.tag == AclTag::kOther ? entry.permissions : entry.permissions & mask_;
   }
-  // What entries after this one allow to whom it is for. A named user is no other one; the owner may be any of them.
+  // The permissions that later entries allow to the subject of this entry. A later entry of a named user does not apply
+  // to another named user. All later entries may apply to the owner.
   uint32_t AllowedAfter(size_t index) const {
     uint32_t allowed = 0;
     for (size_t i = index + 1; i < acl_.size(); ++i) {
@@ -116,7 +119,7 @@ class Writer {
   uint32_t mask_ = 7;
 };
 
-// What a class of callers is allowed and denied so far: the first that says something of a right decides.
+// The rights that the entries so far allow and deny to a class of callers. The first entry that names a right decides.
 struct Verdicts {
   uint32_t allowed = 0;
   uint32_t denied = 0;
@@ -130,8 +133,8 @@ struct Verdicts {
   }
 };
 
-// An NFSv4 list, entry by entry, as it is for each class of a POSIX list. What is denied to some is denied to all who
-// may be one of them.
+// Reads an NFSv4 list into the classes of a POSIX list. If an entry denies a right to some callers, the right is denied
+// to every class that may contain one of them.
 class Reader {
  public:
   void Take(const AccessControlEntry& entry) {
@@ -175,7 +178,7 @@ class Reader {
   }
 
  private:
-  // Whoever is named late was everybody until then.
+  // A class that an entry names for the first time starts with the rights that earlier entries give to everyone.
   Verdicts& Named(std::map<uint32_t, Verdicts>& named, uint32_t id) {
     return named.try_emplace(id, unnamed_).first->second;
   }
@@ -186,7 +189,7 @@ class Reader {
     owner_.Add(true, denied);
     AddToMembers(true, denied);
   }
-  // All who may be in some group.
+  // Adds to all classes whose callers may be members of a group.
   void AddToMembers(bool denies, uint32_t mask) {
     unnamed_.Add(denies, mask);
     owning_group_.Add(denies, mask);

@@ -1,8 +1,8 @@
-// The access control lists of NFSv4 (RFC 8881 §6.2.1), and how those that files have are shown as such.
+// The access control lists of NFSv4 (RFC 8881 §6.2.1), and their mapping to the POSIX lists of files.
 //
-// A file has a POSIX list, which is less: it allows, by one class of callers after the other, three permissions. Shown
-// as an NFSv4 list it allows and denies exactly the same; a list that a client sets becomes the POSIX list that allows
-// no more than it (the mapping of draft-ietf-nfsv4-acl-mapping, as Linux has it).
+// A POSIX list can express less than an NFSv4 list: it allows up to three permissions to each class of callers. ToNfs()
+// makes an NFSv4 list that allows and denies exactly the same. FromNfs() makes a POSIX list that allows no more than
+// the NFSv4 list. The mapping is that of draft-ietf-nfsv4-acl-mapping and of Linux.
 #pragma once
 
 #include <optional>
@@ -21,48 +21,50 @@ namespace penstock::nfs::v4 {
 
 class OwnerNames;
 
-// What of `aclsupport` we have.
+// The value of the attribute aclsupport.
 inline constexpr uint32_t kAclSupport = nfs4::ACL4_SUPPORT_ALLOW_ACL | nfs4::ACL4_SUPPORT_DENY_ACL;
 
-// Who an entry is for. (A Principal is who sends calls.)
+// The user or group that an entry applies to. (A Principal is the sender of a call.)
 struct Trustee {
   enum class Kind : uint8_t { kOwner, kOwningGroup, kEveryone, kUser, kGroup };
   Kind kind = Kind::kEveryone;
-  uint32_t id = 0;  // of kUser and kGroup
+  uint32_t id = 0;  // for kUser and kGroup
   bool operator==(const Trustee&) const = default;
 };
 
 struct AccessControlEntry {
   bool denies = false;
-  uint32_t flags = 0;  // of inheritance: ACE4_FILE_INHERIT_ACE and the like
-  uint32_t mask = 0;   // ACE4_READ_DATA and the like
+  uint32_t flags = 0;  // flags of inheritance, such as ACE4_FILE_INHERIT_ACE
+  uint32_t mask = 0;   // rights, such as ACE4_READ_DATA
   Trustee who;
   bool operator==(const AccessControlEntry&) const = default;
 };
 
 // --- The mapping
 
-// A file's list; then a directory's default, as entries that are inherited and say nothing of the directory itself.
+// Converts a file's list. For a directory, the default list follows as entries that apply only to new children.
 std::vector<AccessControlEntry> ToNfs(const fs::Acls& acls, bool directory);
-// NFS4ERR_INVAL where a file is to hand something down. A list without any entry that counts for the object allows
-// nothing. The default of a directory is set, too, to none where nothing is inherited.
+// Converts the list that a client sets. Returns NFS4ERR_INVAL if an entry of a file is inheritable. If no entry applies
+// to the object itself, the list allows nothing. The result also sets the default list of a directory, which is empty
+// if no entry is inheritable.
 Result<fs::NewAcls, nfs4::nfsstat4> FromNfs(const std::vector<AccessControlEntry>& entries, bool directory);
 
 // --- The attribute (12, acl)
 
-// Sees to it that Encode knows the names of all who are in the lists.
+// Loads the names of all users and groups in the lists, for EncodeAcl().
 Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls);
 void EncodeAcl(xdr::Encoder& to, const fs::Acls& acls, bool directory, const OwnerNames& owners);
 
-// An entry as a client wrote it; a view of what was decoded.
+// An entry as a client sends it. The name is a view of the decoded message.
 struct GivenEntry {
   AccessControlEntry entry;
-  std::string_view user_or_group;  // where `who` is one of them: its id is still to be found
+  std::string_view user_or_group;  // if `who` is a user or group, whose id FindIds() looks up
 };
-// NFS4ERR_BADXDR; NFS4ERR_ATTRNOTSUPP for entries that do not allow or deny (RFC 8881 §6.2.1.1); NFS4ERR_INVAL for
-// flags or rights that there are not, for a name that is no UTF-8, and for more entries than make sense.
+// Decodes a list. Errors: NFS4ERR_BADXDR for malformed XDR; NFS4ERR_ATTRNOTSUPP for entries that neither allow nor deny
+// (RFC 8881 §6.2.1.1); NFS4ERR_INVAL for undefined flags or rights, for a name that is not UTF-8, and for too many
+// entries.
 nfs4::nfsstat4 DecodeAcl(xdr::Decoder& from, std::vector<GivenEntry>& entries);
-// NFS4ERR_BADOWNER: nobody is called that.
+// Looks up the ids of users and groups. Returns NFS4ERR_BADOWNER for an unknown name.
 Task<Result<std::vector<AccessControlEntry>, nfs4::nfsstat4>> FindIds(OwnerNames& owners, Loop* loop,
                                                                       std::vector<GivenEntry> entries);
 

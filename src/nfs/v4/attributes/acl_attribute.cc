@@ -1,4 +1,4 @@
-// The attribute acl: lists of entries as they go over the wire (RFC 8881 §6.2.1).
+// The XDR of the attribute acl (RFC 8881 §6.2.1).
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"
@@ -18,7 +18,7 @@ constexpr std::string_view kOwner = "OWNER@";
 constexpr std::string_view kGroup = "GROUP@";
 constexpr std::string_view kEveryone = "EVERYONE@";
 
-// Those that only tell where an entry is from, or belong to entries that audit, say nothing here.
+// These flags have no effect: they tell the origin of an entry, or belong to audit entries.
 constexpr uint32_t kIgnoredFlags =
     ACE4_INHERITED_ACE | ACE4_SUCCESSFUL_ACCESS_ACE_FLAG | ACE4_FAILED_ACCESS_ACE_FLAG | ACE4_IDENTIFIER_GROUP;
 constexpr uint32_t kKnownFlags = ACE4_FILE_INHERIT_ACE | ACE4_DIRECTORY_INHERIT_ACE | ACE4_INHERIT_ONLY_ACE;
@@ -54,7 +54,7 @@ nfsstat4 Check(const nfsace4& given) {
   if (given.type != ACE4_ACCESS_ALLOWED_ACE_TYPE && given.type != ACE4_ACCESS_DENIED_ACE_TYPE) {
     return given.type <= ACE4_SYSTEM_ALARM_ACE_TYPE ? NFS4ERR_ATTRNOTSUPP : NFS4ERR_INVAL;
   }
-  // What is inherited here is inherited all the way down.
+  // POSIX default lists are inherited at all levels.
   if ((given.flag & ACE4_NO_PROPAGATE_INHERIT_ACE) != 0) return NFS4ERR_ATTRNOTSUPP;
   if ((given.flag & ~(kKnownFlags | kIgnoredFlags)) != 0 || (given.access_mask & ~kKnownRights) != 0) {
     return NFS4ERR_INVAL;
@@ -69,7 +69,7 @@ Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls) {
     for (const fs::AclEntry& entry : *acl) {
       const bool user = entry.tag == fs::AclTag::kUser;
       if (!user && entry.tag != fs::AclTag::kGroup) continue;
-      // Names are known by pairs; who stands beside does not matter.
+      // OwnerNames loads a user and a group together. The other id of the pair does not matter here.
       const uint32_t uid = user ? entry.id : 0;
       const uint32_t gid = user ? 0 : entry.id;
       if (!owners.Knows(uid, gid)) co_await owners.Load(loop, uid, gid);

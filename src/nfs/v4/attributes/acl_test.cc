@@ -14,7 +14,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 using enum fs::AclTag;
 using Kind = Trustee::Kind;
 
-// One line for each entry, as "A:1003:rw" or "D:GROUP@:x"; the rights that everybody has left out.
+// Prints an entry as "A:1003:rw" or "D:GROUP@:x". Omits the rights that every caller has.
 std::string Describe(const AccessControlEntry& entry) {
   const Trustee& who = entry.who;
   std::string text = entry.denies ? "D:" : "A:";
@@ -68,51 +68,51 @@ fs::Acl AccessOf(const std::vector<AccessControlEntry>& entries, bool directory 
   return *acls->access;
 }
 
-// --- What files have, shown
+// --- From POSIX lists to NFSv4 lists
 
-TEST(AclShown, AModeIsThreeEntries) {
+TEST(AclToNfs, AModeBecomesThreeEntries) {
   EXPECT_THAT(Shown({fs::AclOfMode(0754), {}}), testing::ElementsAre("A:OWNER@:rwx", "A:GROUP@:rx", "A:EVERYONE@:r"));
 }
 
-TEST(AclShown, WhatOthersMayIsDeniedToThoseWhoMayNot) {
+TEST(AclToNfs, DeniesAClassThePermissionsOfTheFollowingClasses) {
   EXPECT_THAT(Shown({fs::AclOfMode(0067), {}}),
               testing::ElementsAre("D:OWNER@:rwx", "A:OWNER@:", "A:GROUP@:rw", "D:GROUP@:x", "A:EVERYONE@:rwx"));
 }
 
-TEST(AclShown, TheMaskIsInTheEntries) {
+TEST(AclToNfs, AppliesTheMaskToTheEntries) {
   const fs::Acl acl{{kOwner, 0, 7},    {kUser, 1003, 7}, {kOwningGroup, 0, 5},
                     {kGroup, 2001, 6}, {kMask, 0, 4},    {kOther, 0, 0}};
   EXPECT_THAT(Shown({acl, {}}),
               testing::ElementsAre("A:OWNER@:rwx", "A:u1003:r", "A:GROUP@:r", "A:g2001:r", "A:EVERYONE@:"));
 }
 
-TEST(AclShown, AUserIsDeniedWhatGroupsMayAndNotWhatOtherUsersMay) {
+TEST(AclToNfs, DeniesANamedUserThePermissionsOfGroupsOnly) {
   const fs::Acl acl{{kOwner, 0, 7},       {kUser, 1003, 4}, {kUser, 1004, 6},
                     {kOwningGroup, 0, 1}, {kMask, 0, 7},    {kOther, 0, 0}};
   EXPECT_THAT(Shown({acl, {}}), testing::ElementsAre("A:OWNER@:rwx", "D:u1003:x", "A:u1003:r", "D:u1004:x",
                                                      "A:u1004:rw", "A:GROUP@:x", "A:EVERYONE@:"));
 }
 
-TEST(AclShown, AllGroupsAreAskedBeforeAnyDenies) {
+TEST(AclToNfs, AllowEntriesOfAllGroupsPrecedeTheirDenyEntries) {
   const fs::Acl acl{{kOwner, 0, 7}, {kOwningGroup, 0, 4}, {kGroup, 2001, 2}, {kMask, 0, 7}, {kOther, 0, 1}};
   EXPECT_THAT(Shown({acl, {}}), testing::ElementsAre("A:OWNER@:rwx", "A:GROUP@:r", "A:g2001:w", "D:GROUP@:x",
                                                      "D:g2001:x", "A:EVERYONE@:x"));
 }
 
-TEST(AclShown, ADefaultIsInherited) {
+TEST(AclToNfs, ADefaultListBecomesInheritedEntries) {
   const auto lines = Shown({fs::AclOfMode(0755), fs::AclOfMode(0700)}, true);
   EXPECT_THAT(lines, testing::ElementsAre("A:OWNER@:rwx", "A:GROUP@:rx", "A:EVERYONE@:rx", "inherited A:OWNER@:rwx",
                                           "inherited A:GROUP@:", "inherited A:EVERYONE@:"));
 }
 
-TEST(AclShown, WhoeverMayWriteADirectoryMayDeleteInIt) {
+TEST(AclToNfs, WritePermissionOnADirectoryIncludesDeleteChild) {
   EXPECT_TRUE(ToNfs({fs::AclOfMode(0700), {}}, true)[0].mask & ACE4_DELETE_CHILD);
   EXPECT_FALSE(ToNfs({fs::AclOfMode(0700), {}}, false)[0].mask & ACE4_DELETE_CHILD);
 }
 
-// --- What clients set
+// --- From NFSv4 lists to POSIX lists
 
-TEST(AclSet, WhatIsShownIsTheSameWhenItIsSet) {
+TEST(AclFromNfs, PreservesAListThatToNfsMade) {
   const fs::Acl masked{{kOwner, 0, 6},    {kUser, 1003, 5}, {kUser, 1004, 0}, {kOwningGroup, 0, 4},
                        {kGroup, 2001, 2}, {kMask, 0, 7},    {kOther, 0, 1}};
   for (const bool directory : {false, true}) {
@@ -123,23 +123,23 @@ TEST(AclSet, WhatIsShownIsTheSameWhenItIsSet) {
   }
 }
 
-TEST(AclSet, TheFirstThatSaysSomethingDecides) {
+TEST(AclFromNfs, TheFirstEntryThatNamesAPermissionDecides) {
   EXPECT_EQ(AccessOf({Deny(kOwnerWho, kWrite), Allow(kOwnerWho, kRead | kWrite)}), fs::AclOfMode(0400));
   EXPECT_EQ(AccessOf({Allow(kOwnerWho, kWrite), Deny(kOwnerWho, kRead | kWrite)}), fs::AclOfMode(0200));
 }
 
-TEST(AclSet, EverybodyIsEverybody) {
+TEST(AclFromNfs, EveryoneIncludesOwnerAndGroup) {
   EXPECT_EQ(AccessOf({Allow(kEveryoneWho, kRead)}), fs::AclOfMode(0444));
   EXPECT_EQ(AccessOf({Deny(kGroupWho, kRead), Allow(kEveryoneWho, kRead)}), fs::AclOfMode(0004))
       << "the owner may be in the group";
 }
 
-TEST(AclSet, WhoeverIsNamedLateWasEverybodyBefore) {
+TEST(AclFromNfs, EveryoneIncludesUsersThatLaterEntriesName) {
   const fs::Acl acl = AccessOf({Allow(kEveryoneWho, kRead), Allow(User(1003), kExecute)});
   EXPECT_EQ(acl[1], (fs::AclEntry{kUser, 1003, 5}));
 }
 
-TEST(AclSet, WhatAGroupIsDeniedIsDeniedToAllWhoMayBeInIt) {
+TEST(AclFromNfs, ADenyEntryOfAGroupAppliesToAllPossibleMembers) {
   const fs::Acl acl = AccessOf({Allow(kOwnerWho, kRead), Deny(Group(2001), kExecute), Allow(User(1003), kExecute),
                                 Allow(kEveryoneWho, kExecute)});
   EXPECT_EQ(
@@ -148,15 +148,16 @@ TEST(AclSet, WhatAGroupIsDeniedIsDeniedToAllWhoMayBeInIt) {
           {kOwner, 0, 4}, {kUser, 1003, 0}, {kOwningGroup, 0, 0}, {kGroup, 2001, 0}, {kMask, 0, 0}, {kOther, 0, 1}}));
 }
 
-TEST(AclSet, APermissionNeedsAllThatItStandsFor) {
+TEST(AclFromNfs, APermissionRequiresAllRightsOfItsMask) {
   EXPECT_EQ(AccessOf({Allow(kOwnerWho, ACE4_WRITE_DATA)}), fs::AclOfMode(0));
   EXPECT_EQ(AccessOf({Allow(kOwnerWho, ACE4_WRITE_DATA), Allow(kOwnerWho, ACE4_APPEND_DATA)}), fs::AclOfMode(0200));
-  EXPECT_EQ(AccessOf({Allow(kOwnerWho, kWrite)}, true), fs::AclOfMode(0)) << "a directory's entries are deleted, too";
+  EXPECT_EQ(AccessOf({Allow(kOwnerWho, kWrite)}, true), fs::AclOfMode(0))
+      << "for a directory, write permission includes the right to delete children";
 }
 
-TEST(AclSet, NobodyNamedMayDoAnything) { EXPECT_EQ(AccessOf({}), fs::AclOfMode(0)); }
+TEST(AclFromNfs, AnEmptyListAllowsNothing) { EXPECT_EQ(AccessOf({}), fs::AclOfMode(0)); }
 
-TEST(AclSet, ADirectoryHandsDownWhatIsInherited) {
+TEST(AclFromNfs, InheritableEntriesOfADirectoryBecomeItsDefaultList) {
   const auto acls = FromNfs({Allow(kOwnerWho, kRead, ACE4_FILE_INHERIT_ACE),
                              Allow(kOwnerWho, kExecute, ACE4_DIRECTORY_INHERIT_ACE | ACE4_INHERIT_ONLY_ACE)},
                             true);
@@ -166,7 +167,7 @@ TEST(AclSet, ADirectoryHandsDownWhatIsInherited) {
   EXPECT_EQ(FromNfs({Allow(kOwnerWho, kRead)}, true)->defaults, fs::Acl());
 }
 
-TEST(AclSet, AFileHandsNothingDown) {
+TEST(AclFromNfs, RejectsInheritableEntriesOfAFile) {
   EXPECT_EQ(FromNfs({Allow(kOwnerWho, kRead, ACE4_FILE_INHERIT_ACE)}, false).error(), NFS4ERR_INVAL);
   EXPECT_FALSE(FromNfs({Allow(kOwnerWho, kRead)}, false)->defaults);
 }
@@ -175,7 +176,7 @@ TEST(AclSet, AFileHandsNothingDown) {
 
 class AclAttributeTest : public testing::Test {
  protected:
-  // The octets of a list.
+  // Encodes a list.
   xdr::Message Encoded(const std::vector<nfsace4>& entries) {
     xdr::Encoder encoder(buffers_);
     encoder.Length(entries.size());
@@ -202,7 +203,7 @@ class AclAttributeTest : public testing::Test {
   OwnerNames owners_;
 };
 
-TEST_F(AclAttributeTest, WhatIsWrittenIsRead) {
+TEST_F(AclAttributeTest, DecodesAnEncodedList) {
   const fs::Acls acls{
       {{kOwner, 0, 6}, {kUser, 1003, 5}, {kOwningGroup, 0, 4}, {kGroup, 2001, 2}, {kMask, 0, 7}, {kOther, 0, 1}},
       fs::AclOfMode(0750)};
@@ -211,13 +212,13 @@ TEST_F(AclAttributeTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(Decoded(encoder.Finish()), ToNfs(acls, true));
 }
 
-TEST_F(AclAttributeTest, GroupsAreTheirFlag) {
+TEST_F(AclAttributeTest, TheIdentifierGroupFlagMarksAGroup) {
   EXPECT_EQ((*Decoded(Encoded({{0, 0, kRead, "1003"}})))[0].who, User(1003));
   EXPECT_EQ((*Decoded(Encoded({{0, ACE4_IDENTIFIER_GROUP, kRead, "1003"}})))[0].who, Group(1003));
   EXPECT_EQ((*Decoded(Encoded({{0, ACE4_IDENTIFIER_GROUP, kRead, "GROUP@"}})))[0].who, kGroupWho);
 }
 
-TEST_F(AclAttributeTest, WhatWeDoNotHaveIsRefused) {
+TEST_F(AclAttributeTest, RejectsUnsupportedEntries) {
   EXPECT_EQ(Refusal({ACE4_SYSTEM_AUDIT_ACE_TYPE, 0, kRead, "OWNER@"}), NFS4ERR_ATTRNOTSUPP);
   EXPECT_EQ(Refusal({0, ACE4_FILE_INHERIT_ACE | ACE4_NO_PROPAGATE_INHERIT_ACE, kRead, "OWNER@"}), NFS4ERR_ATTRNOTSUPP);
   EXPECT_EQ(Refusal({7, 0, kRead, "OWNER@"}), NFS4ERR_INVAL);
@@ -228,7 +229,7 @@ TEST_F(AclAttributeTest, WhatWeDoNotHaveIsRefused) {
   EXPECT_EQ(Refusal({0, 0, kRead, "NETWORK@"}), NFS4ERR_BADOWNER);
 }
 
-TEST_F(AclAttributeTest, ACutListIsNoList) {
+TEST_F(AclAttributeTest, RejectsATruncatedList) {
   const xdr::Message whole = Encoded({{0, 0, kRead, "OWNER@"}, {0, 0, kRead, "GROUP@"}});
   for (size_t size = 0; size < whole.stream.size(); size += 4) {
     const xdr::Message cut = xdr::Message::Whole(whole.stream.Sub(0, size));
@@ -236,7 +237,7 @@ TEST_F(AclAttributeTest, ACutListIsNoList) {
   }
 }
 
-TEST_F(AclAttributeTest, AListHasALimit) {
+TEST_F(AclAttributeTest, LimitsTheNumberOfEntries) {
   EXPECT_EQ(Decoded(Encoded(std::vector<nfsace4>(1025, {0, 0, kRead, "OWNER@"}))).error(), NFS4ERR_INVAL);
   EXPECT_TRUE(Decoded(Encoded(std::vector<nfsace4>(1024, {0, 0, kRead, "OWNER@"}))));
 }

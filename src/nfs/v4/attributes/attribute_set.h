@@ -1,4 +1,4 @@
-// A set of attributes, by number.
+// A set of attribute numbers. It is a bitmap on the wire.
 #pragma once
 
 #include <cstdint>

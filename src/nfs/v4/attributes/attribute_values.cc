@@ -2,6 +2,7 @@
 
 #include <array>
 #include <span>
+#include <utility>
 
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"
@@ -26,11 +27,11 @@ enum class Use : uint8_t { kRead, kWrite, kBoth };
 struct Row {
   uint32_t number;
   std::string_view name;
-  uint8_t minor_version;  // the first that has it
+  Revision since;  // the first revision that defines the attribute
   Use use;
-  void (*encode)(Encoder&, const Values&);                          // null where it cannot be read
-  nfsstat4 (*decode)(xdr::Decoder&, DecodedAttributes&) = nullptr;  // null where it cannot be set
-  bool (*supported)(const fs::Properties&) = nullptr;               // null: by every file system
+  void (*encode)(Encoder&, const Values&);                          // null if a client cannot read the attribute
+  nfsstat4 (*decode)(xdr::Decoder&, DecodedAttributes&) = nullptr;  // null if a client cannot set the attribute
+  bool (*supported)(const fs::Properties&) = nullptr;               // null if every file system supports the attribute
 };
 
 void EncodeTime(Encoder& to, const fs::Timestamp& time) { xdr::Encode(to, ToTime(time)); }
@@ -60,7 +61,7 @@ nfsstat4 TakeMaskedMode(xdr::Decoder& from, DecodedAttributes& to) {
   return NFS4_OK;
 }
 
-// RFC 8275 §4: in one request with mode or mode_set_masked it makes no sense.
+// RFC 8275 §4: mode_umask is invalid together with mode or mode_set_masked.
 nfsstat4 TakeModeUmask(xdr::Decoder& from, DecodedAttributes& to) {
   mode_umask4 mode;
   if (!xdr::Decode(from, mode)) return NFS4ERR_BADXDR;
@@ -94,113 +95,127 @@ nfsstat4 TakeSetTime(xdr::Decoder& from, fs::SetTime& to) {
 bool KeepsAcls(const fs::Properties& properties) { return properties.acls; }
 
 constexpr Row kRows[] = {
-    {FATTR4_SUPPORTED_ATTRS, "supported_attrs", 0, Use::kRead,
-     [](Encoder& to, const Values& v) { SupportedAttributes(v.properties, v.minor_version).Encode(to); }},
-    {FATTR4_TYPE, "type", 0, Use::kRead,
+    {FATTR4_SUPPORTED_ATTRS, "supported_attrs", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { SupportedAttributes(v.properties, v.dialect).Encode(to); }},
+    {FATTR4_TYPE, "type", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { xdr::Encode(to, ToFileType(v.attributes.type)); }},
-    {FATTR4_FH_EXPIRE_TYPE, "fh_expire_type", 0, Use::kRead,
+    {FATTR4_FH_EXPIRE_TYPE, "fh_expire_type", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values&) { to.U32(FH4_PERSISTENT); }},
-    {FATTR4_CHANGE, "change", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.attributes.change); }},
-    {FATTR4_SIZE, "size", 0, Use::kBoth, [](Encoder& to, const Values& v) { to.U64(v.attributes.size); }, TakeSize},
-    {FATTR4_LINK_SUPPORT, "link_support", 0, Use::kRead,
+    {FATTR4_CHANGE, "change", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.attributes.change); }},
+    {FATTR4_SIZE, "size", Revision::kRfc7530, Use::kBoth,
+     [](Encoder& to, const Values& v) { to.U64(v.attributes.size); }, TakeSize},
+    {FATTR4_LINK_SUPPORT, "link_support", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.hard_links); }},
-    {FATTR4_SYMLINK_SUPPORT, "symlink_support", 0, Use::kRead,
+    {FATTR4_SYMLINK_SUPPORT, "symlink_support", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.symlinks); }},
-    {FATTR4_NAMED_ATTR, "named_attr", 0, Use::kRead, [](Encoder& to, const Values&) { to.Bool(false); }},
-    // Two exports of one file system are two to a client: what may be done in them differs (RFC 8881 §5.8.1.9).
-    {FATTR4_FSID, "fsid", 0, Use::kRead,
+    {FATTR4_NAMED_ATTR, "named_attr", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values&) { to.Bool(false); }},
+    // To a client, two exports of one file system are two file systems: their permissions may differ (RFC 8881
+    // §5.8.1.9).
+    {FATTR4_FSID, "fsid", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) {
        xdr::Encode(to, fsid4{.major = v.handle.export_id.value(), .minor = v.attributes.fsid});
      }},
-    {FATTR4_UNIQUE_HANDLES, "unique_handles", 0, Use::kRead, [](Encoder& to, const Values&) { to.Bool(true); }},
-    {FATTR4_LEASE_TIME, "lease_time", 0, Use::kRead,
+    {FATTR4_UNIQUE_HANDLES, "unique_handles", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values&) { to.Bool(true); }},
+    {FATTR4_LEASE_TIME, "lease_time", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) {
        to.U32(static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(v.settings.lease).count()));
      }},
-    {FATTR4_RDATTR_ERROR, "rdattr_error", 0, Use::kRead,
+    {FATTR4_RDATTR_ERROR, "rdattr_error", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { xdr::Encode(to, v.error); }},
-    {FATTR4_ACL, "acl", 0, Use::kBoth,
+    {FATTR4_ACL, "acl", Revision::kRfc7530, Use::kBoth,
      [](Encoder& to, const Values& v) {
        EncodeAcl(to, v.acls, v.attributes.type == fs::FileType::kDirectory, v.owners);
      },
      [](xdr::Decoder& from, DecodedAttributes& to) { return DecodeAcl(from, to.acl.emplace()); }, KeepsAcls},
-    {FATTR4_ACLSUPPORT, "aclsupport", 0, Use::kRead, [](Encoder& to, const Values&) { to.U32(kAclSupport); }, nullptr,
-     KeepsAcls},
-    {FATTR4_CANSETTIME, "cansettime", 0, Use::kRead,
+    {FATTR4_ACLSUPPORT, "aclsupport", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values&) { to.U32(kAclSupport); }, nullptr, KeepsAcls},
+    {FATTR4_CANSETTIME, "cansettime", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.can_set_time); }},
-    {FATTR4_CASE_INSENSITIVE, "case_insensitive", 0, Use::kRead,
+    {FATTR4_CASE_INSENSITIVE, "case_insensitive", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.case_insensitive); }},
-    {FATTR4_CASE_PRESERVING, "case_preserving", 0, Use::kRead,
+    {FATTR4_CASE_PRESERVING, "case_preserving", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.case_preserving); }},
-    {FATTR4_CHOWN_RESTRICTED, "chown_restricted", 0, Use::kRead,
+    {FATTR4_CHOWN_RESTRICTED, "chown_restricted", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.chown_restricted); }},
-    {FATTR4_FILEHANDLE, "filehandle", 0, Use::kRead,
+    {FATTR4_FILEHANDLE, "filehandle", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Opaque(EncodedHandle(v.handle).bytes()); }},
-    {FATTR4_FILEID, "fileid", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.attributes.fileid); }},
-    {FATTR4_FILES_AVAIL, "files_avail", 0, Use::kRead,
+    {FATTR4_FILEID, "fileid", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.attributes.fileid); }},
+    {FATTR4_FILES_AVAIL, "files_avail", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.space.available_files); }},
-    {FATTR4_FILES_FREE, "files_free", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.space.free_files); }},
-    {FATTR4_FILES_TOTAL, "files_total", 0, Use::kRead,
+    {FATTR4_FILES_FREE, "files_free", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.space.free_files); }},
+    {FATTR4_FILES_TOTAL, "files_total", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.space.total_files); }},
-    {FATTR4_HOMOGENEOUS, "homogeneous", 0, Use::kRead,
+    {FATTR4_HOMOGENEOUS, "homogeneous", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.homogeneous); }},
-    {FATTR4_MAXFILESIZE, "maxfilesize", 0, Use::kRead,
+    {FATTR4_MAXFILESIZE, "maxfilesize", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.properties.max_file_size); }},
-    {FATTR4_MAXLINK, "maxlink", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U32(v.properties.link_max); }},
-    {FATTR4_MAXNAME, "maxname", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U32(v.properties.name_max); }},
-    {FATTR4_MAXREAD, "maxread", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.settings.max_read); }},
-    {FATTR4_MAXWRITE, "maxwrite", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.settings.max_write); }},
-    {FATTR4_MODE, "mode", 0, Use::kBoth, [](Encoder& to, const Values& v) { to.U32(v.attributes.mode & kModeBits); },
-     TakeMode},
-    {FATTR4_NO_TRUNC, "no_trunc", 0, Use::kRead,
+    {FATTR4_MAXLINK, "maxlink", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U32(v.properties.link_max); }},
+    {FATTR4_MAXNAME, "maxname", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U32(v.properties.name_max); }},
+    {FATTR4_MAXREAD, "maxread", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.settings.max_read); }},
+    {FATTR4_MAXWRITE, "maxwrite", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.settings.max_write); }},
+    {FATTR4_MODE, "mode", Revision::kRfc7530, Use::kBoth,
+     [](Encoder& to, const Values& v) { to.U32(v.attributes.mode & kModeBits); }, TakeMode},
+    {FATTR4_NO_TRUNC, "no_trunc", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.no_truncate); }},
-    {FATTR4_NUMLINKS, "numlinks", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U32(v.attributes.nlink); }},
-    {FATTR4_OWNER, "owner", 0, Use::kBoth,
+    {FATTR4_NUMLINKS, "numlinks", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U32(v.attributes.nlink); }},
+    {FATTR4_OWNER, "owner", Revision::kRfc7530, Use::kBoth,
      [](Encoder& to, const Values& v) { v.owners.EncodeUser(to, v.attributes.uid); },
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeName(from, to.owner); }},
-    {FATTR4_OWNER_GROUP, "owner_group", 0, Use::kBoth,
+    {FATTR4_OWNER_GROUP, "owner_group", Revision::kRfc7530, Use::kBoth,
      [](Encoder& to, const Values& v) { v.owners.EncodeGroup(to, v.attributes.gid); },
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeName(from, to.owner_group); }},
-    {FATTR4_RAWDEV, "rawdev", 0, Use::kRead,
+    {FATTR4_RAWDEV, "rawdev", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) {
        xdr::Encode(to, specdata4{.specdata1 = v.attributes.rdev.major, .specdata2 = v.attributes.rdev.minor});
      }},
-    {FATTR4_SPACE_AVAIL, "space_avail", 0, Use::kRead,
+    {FATTR4_SPACE_AVAIL, "space_avail", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.space.available_bytes); }},
-    {FATTR4_SPACE_FREE, "space_free", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.space.free_bytes); }},
-    {FATTR4_SPACE_TOTAL, "space_total", 0, Use::kRead,
+    {FATTR4_SPACE_FREE, "space_free", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.space.free_bytes); }},
+    {FATTR4_SPACE_TOTAL, "space_total", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.space.total_bytes); }},
-    {FATTR4_SPACE_USED, "space_used", 0, Use::kRead, [](Encoder& to, const Values& v) { to.U64(v.attributes.used); }},
-    {FATTR4_TIME_ACCESS, "time_access", 0, Use::kRead,
+    {FATTR4_SPACE_USED, "space_used", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.attributes.used); }},
+    {FATTR4_TIME_ACCESS, "time_access", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { EncodeTime(to, v.attributes.atime); }},
-    {FATTR4_TIME_ACCESS_SET, "time_access_set", 0, Use::kWrite, nullptr,
+    {FATTR4_TIME_ACCESS_SET, "time_access_set", Revision::kRfc7530, Use::kWrite, nullptr,
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeSetTime(from, to.values.atime); }},
-    {FATTR4_TIME_CREATE, "time_create", 0, Use::kRead,
+    {FATTR4_TIME_CREATE, "time_create", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { EncodeTime(to, v.attributes.born.value_or(fs::Timestamp{})); }},
-    {FATTR4_TIME_DELTA, "time_delta", 0, Use::kRead,
+    {FATTR4_TIME_DELTA, "time_delta", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { EncodeTime(to, v.properties.time_granularity); }},
-    {FATTR4_TIME_METADATA, "time_metadata", 0, Use::kRead,
+    {FATTR4_TIME_METADATA, "time_metadata", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { EncodeTime(to, v.attributes.ctime); }},
-    {FATTR4_TIME_MODIFY, "time_modify", 0, Use::kRead,
+    {FATTR4_TIME_MODIFY, "time_modify", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { EncodeTime(to, v.attributes.mtime); }},
-    {FATTR4_TIME_MODIFY_SET, "time_modify_set", 0, Use::kWrite, nullptr,
+    {FATTR4_TIME_MODIFY_SET, "time_modify_set", Revision::kRfc7530, Use::kWrite, nullptr,
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeSetTime(from, to.values.mtime); }},
-    {FATTR4_MOUNTED_ON_FILEID, "mounted_on_fileid", 0, Use::kRead,
+    {FATTR4_MOUNTED_ON_FILEID, "mounted_on_fileid", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.mounted_on_fileid); }},
-    {FATTR4_MODE_SET_MASKED, "mode_set_masked", 1, Use::kWrite, nullptr, TakeMaskedMode},
-    {FATTR4_SUPPATTR_EXCLCREAT, "suppattr_exclcreat", 1, Use::kRead,
-     [](Encoder& to, const Values& v) { ExclusiveCreateAttributes(v.properties, v.minor_version).Encode(to); }},
-    // Names must be UTF-8 where they come from clients (CheckName); what was made on this host may be anything (RFC
-    // 8881 §14.4).
-    {FATTR4_FS_CHARSET_CAP, "fs_charset_cap", 1, Use::kRead,
+    {FATTR4_MODE_SET_MASKED, "mode_set_masked", Revision::kRfc8881, Use::kWrite, nullptr, TakeMaskedMode},
+    {FATTR4_SUPPATTR_EXCLCREAT, "suppattr_exclcreat", Revision::kRfc8881, Use::kRead,
+     [](Encoder& to, const Values& v) { ExclusiveCreateAttributes(v.properties, v.dialect).Encode(to); }},
+    // CheckName() accepts only UTF-8 from clients. Names that were made on this host may have any octets (RFC 8881
+    // §14.4).
+    {FATTR4_FS_CHARSET_CAP, "fs_charset_cap", Revision::kRfc8881, Use::kRead,
      [](Encoder& to, const Values&) { to.U32(FSCHARSET_CAP4_CONTAINS_NON_UTF8 | FSCHARSET_CAP4_ALLOWS_ONLY_UTF8); }},
-    {FATTR4_CLONE_BLKSIZE, "clone_blksize", 2, Use::kRead,
+    {FATTR4_CLONE_BLKSIZE, "clone_blksize", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values& v) { to.U32(v.properties.clone_block_size); }, nullptr,
      [](const fs::Properties& properties) { return properties.clone_block_size != 0; }},
-    {FATTR4_CHANGE_ATTR_TYPE, "change_attr_type", 2, Use::kRead,
+    {FATTR4_CHANGE_ATTR_TYPE, "change_attr_type", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values&) { xdr::Encode(to, NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR); }},
-    {FATTR4_MODE_UMASK, "mode_umask", 2, Use::kWrite, nullptr, TakeModeUmask},
-    {FATTR4_XATTR_SUPPORT, "xattr_support", 2, Use::kRead,
+    {FATTR4_MODE_UMASK, "mode_umask", Revision::kRfc7862, Use::kWrite, nullptr, TakeModeUmask},
+    {FATTR4_XATTR_SUPPORT, "xattr_support", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.xattrs); }},
 };
 
@@ -229,16 +244,29 @@ constexpr AttributeSet kWritable = SetOf([](const Row& row) { return row.decode 
 static_assert(SetOf([](const Row& row) { return row.use == Use::kRead; }) == kReadable - kWritable);
 static_assert(SetOf([](const Row& row) { return row.use == Use::kBoth; }) == (kReadable & kWritable));
 
-// Supported where the file system has it.
+// The attributes that only some file systems support.
 constexpr AttributeSet kDependent = SetOf([](const Row& row) { return row.supported != nullptr; });
-constexpr std::array<AttributeSet, 3> kOfMinorVersion = {SetOf([](const Row& row) { return row.minor_version == 0; }),
-                                                         SetOf([](const Row& row) { return row.minor_version <= 1; }),
-                                                         SetOf([](const Row& row) { return row.minor_version <= 2; })};
+
+// The attributes that a revision of the protocol defines.
+template <Revision kRevision>
+constexpr AttributeSet kDefinedBy = SetOf([](const Row& row) { return row.since <= kRevision; });
+
+const AttributeSet& DefinedBy(Revision revision) {
+  switch (revision) {
+    case Revision::kRfc7530:
+      return kDefinedBy<Revision::kRfc7530>;
+    case Revision::kRfc8881:
+      return kDefinedBy<Revision::kRfc8881>;
+    case Revision::kRfc7862:
+      return kDefinedBy<Revision::kRfc7862>;
+  }
+  std::unreachable();
+}
 
 }  // namespace
 
-AttributeSet SupportedAttributes(const fs::Properties& properties, uint32_t minor_version) {
-  AttributeSet supported = kOfMinorVersion[minor_version];
+AttributeSet SupportedAttributes(const fs::Properties& properties, const Dialect& dialect) {
+  AttributeSet supported = DefinedBy(dialect.revision());
   (supported & kDependent).ForEach([&](uint32_t number) {
     if (!kRows[kRowOf[number]].supported(properties)) supported.Remove(number);
     return true;
@@ -249,11 +277,11 @@ AttributeSet SupportedAttributes(const fs::Properties& properties, uint32_t mino
 AttributeSet ReadableAttributes() { return kReadable; }
 AttributeSet WritableAttributes() { return kWritable; }
 
-// The verifier may be kept in the times (fs::CreateHow), and a list is set when the file is there: both are to be set
-// afterwards.
-AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, uint32_t minor_version) {
+// The client must set these attributes after the exclusive create: the times may hold the verifier (fs::CreateHow), and
+// an access control list is set when the file exists.
+AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, const Dialect& dialect) {
   constexpr AttributeSet kAfterwards{FATTR4_ACL, FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
-  return (SupportedAttributes(properties, minor_version) & kWritable) - kAfterwards;
+  return (SupportedAttributes(properties, dialect) & kWritable) - kAfterwards;
 }
 
 void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& wanted, const AttributeValues& values) {

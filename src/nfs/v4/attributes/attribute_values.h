@@ -1,5 +1,6 @@
-// fattr4 as a table (RFC 8881 §5.8, RFC 7862 §12.2): for each attribute that we have, its number, since which minor
-// version it is there, what may be done with it, what its value is taken from, and how that is written and read.
+// The attributes of NFSv4 and their XDR, fattr4 (RFC 8881 §5.8, RFC 7862 §12.2). The code encodes and decodes a set of
+// attributes by a table. A row of the table has the number of the attribute, the revision of the protocol that defines
+// it, and the functions that encode and decode its value.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "nfs/file_handle.h"
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/attribute_set.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/settings.h"
 #include "protocol/nfs4_types.h"
 
@@ -18,41 +20,43 @@ namespace penstock::nfs::v4 {
 
 class OwnerNames;
 
-// Where the values of an object's attributes are.
+// The sources of the values of one object's attributes.
 struct AttributeValues {
   const Settings& settings;
   const OwnerNames& owners;
   const fs::Properties& properties;
-  const uint32_t minor_version;
+  const Dialect& dialect;
   FileHandle handle;
   fs::Attributes attributes{};
   uint64_t mounted_on_fileid = 0;
-  // Only where an attribute of kSpaceAttributes is asked for.
+  // Valid only if the client asks for an attribute of kSpaceAttributes.
   fs::Space space{};
-  // Only where acl is.
+  // Valid only if the client asks for acl.
   fs::Acls acls{};
-  // In READDIR: why there is nothing else (RFC 8881 §5.8.1.12).
+  // In READDIR: the reason why the entry has no other attributes (RFC 8881 §5.8.1.12).
   nfs4::nfsstat4 error = nfs4::NFS4_OK;
 };
 
-// What is supported for the objects of a file system: supported_attrs.
-AttributeSet SupportedAttributes(const fs::Properties& properties, uint32_t minor_version);
-// Of these: what may be asked for, and what may be set.
+// supported_attrs: the attributes that the dialect defines and the file system supports.
+AttributeSet SupportedAttributes(const fs::Properties& properties, const Dialect& dialect);
+// The attributes that a client may ask for, and those that a client may set, in all dialects.
 AttributeSet ReadableAttributes();
 AttributeSet WritableAttributes();
-// suppattr_exclcreat.
-AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, uint32_t minor_version);
+// suppattr_exclcreat: the attributes that a client may set by OPEN with EXCLUSIVE4_1.
+AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, const Dialect& dialect);
 
-// What asks the file system for more than an object's attributes.
+// For these attributes, the file system must be asked for its space.
 inline constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::FATTR4_FILES_FREE,
                                                nfs4::FATTR4_FILES_TOTAL, nfs4::FATTR4_SPACE_AVAIL,
                                                nfs4::FATTR4_SPACE_FREE,  nfs4::FATTR4_SPACE_TOTAL};
 inline constexpr AttributeSet kOwnerAttributes{nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP};
 
-// fattr4 of `set`, all of which is supported and readable. time_create is left out where nobody knows it.
+// Encodes the fattr4 of `set`, whose attributes are all supported and readable. Leaves out time_create if it is not
+// known.
 void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& set, const AttributeValues& values);
 
-// What the values of attributes say that are to be set, names of owners not looked up yet (views of the attr_vals).
+// The decoded values of attributes that a client sets. The names of owners are views of the attr_vals and not looked up
+// yet.
 struct DecodedAttributes {
   fs::NewAttributes values;
   std::optional<nfs4::mode_masked4> masked_mode;
@@ -61,10 +65,10 @@ struct DecodedAttributes {
   std::optional<std::vector<GivenEntry>> acl;
 };
 
-// Of attributes all of which may be set. NFS4ERR_BADXDR, NFS4ERR_INVAL.
+// Decodes the values of `set`, whose attributes may all be set. Returns NFS4ERR_BADXDR or NFS4ERR_INVAL for bad values.
 nfs4::nfsstat4 DecodeAttributes(const AttributeSet& set, ConstBytes values, DecodedAttributes& to);
 
-// For logs and documents: the protocol's name of an attribute that we have.
+// The protocol's name of a supported attribute, for logs and documents. Empty for other numbers.
 std::string_view AttributeName(uint32_t number);
 
 }  // namespace penstock::nfs::v4

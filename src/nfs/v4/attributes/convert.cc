@@ -29,7 +29,7 @@ nfsstat4 ToStatus(fs::Error error) {
     case fs::Error::kIsDir:
       return NFS4ERR_ISDIR;
     case fs::Error::kInvalid:
-    case fs::Error::kNotSync:  // a guard, which version 4 does not have
+    case fs::Error::kNotSync:  // the error of a guard, which NFSv4 does not have
       return NFS4ERR_INVAL;
     case fs::Error::kFileTooBig:
       return NFS4ERR_FBIG;
@@ -128,7 +128,7 @@ bool IsUtf8(std::string_view text) {
     }
     const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
     if (first < 0xc2 || first > 0xf4 || text.size() - i < length) return false;
-    // The second octet's range rules out longer forms than needed, surrogates, and what is beyond U+10FFFF.
+    // The range of the second octet excludes overlong forms, surrogates, and characters above U+10FFFF.
     const uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     const uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
     if (octet(i + 1) < low || octet(i + 1) > high) return false;

@@ -1,4 +1,4 @@
-// From the words of the file system to those of NFSv4, and back.
+// Conversions between the types of the file-system interface and the types of NFSv4.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace penstock::nfs::v4 {
 
 nfs4::nfsstat4 ToStatus(fs::Error error);
 
-// The status of a result: NFS4_OK, or that of its error.
+// Returns NFS4_OK, or the status of the error.
 template <class T>
 nfs4::nfsstat4 StatusOf(const fs::Result<T>& result) {
   return result ? nfs4::NFS4_OK : ToStatus(result.error());
@@ -25,8 +25,8 @@ inline nfs4::nfstime4 ToTime(const fs::Timestamp& time) {
   return {.seconds = time.seconds, .nseconds = time.nanoseconds};
 }
 
-// What a directory was before and after it was changed (RFC 8881 §3.3.1). A file system of this host may be changed by
-// others in between, so that the two are never said to be atomic.
+// The change attribute of a directory before and after an operation (RFC 8881 §3.3.1). The pair is never marked as
+// atomic, since other programs of this host may change the directory in between.
 nfs4::change_info4 ToChangeInfo(const fs::WeakCacheData& data);
 
 nfs4::stable_how4 ToStability(fs::Stability stability);
@@ -34,7 +34,7 @@ fs::Stability FromStability(nfs4::stable_how4 how);
 
 inline nfs4::nfs_fh4 ToFileHandle(const FileHandle& handle) { return nfs4::nfs_fh4(EncodedHandle(handle).bytes()); }
 
-// Verifiers are eight octets that only we make sense of.
+// A verifier is eight octets that have a meaning only for the server.
 template <class Verifier>
 nfs4::verifier4 ToVerifier(Verifier verifier) {
   nfs4::verifier4 bytes;
@@ -46,13 +46,12 @@ Verifier FromVerifier(const nfs4::verifier4& bytes) {
   return Verifier(LoadBig<uint64_t>(bytes.data()));
 }
 
-// Whether all of `text` is UTF-8 as RFC 3629 has it: no surrogates, nothing above U+10FFFF, no longer forms than
-// needed.
+// Whether `text` is UTF-8 (RFC 3629): without surrogates, characters above U+10FFFF and overlong forms.
 bool IsUtf8(std::string_view text);
 
-// Whether a name is one component of a path (RFC 8881 §14.5, RFC 7530 §12.8), before it is looked for: NFS4_OK,
-// NFS4ERR_INVAL (empty, or no UTF-8), NFS4ERR_BADNAME ("." and ".."), NFS4ERR_BADCHAR ('/' or NUL in it). Whether it is
-// too long the file system says.
+// Checks that a name is one component of a path (RFC 8881 §14.5, RFC 7530 §12.8). Errors: NFS4ERR_INVAL if it is empty
+// or not UTF-8; NFS4ERR_BADNAME for "." and ".."; NFS4ERR_BADCHAR if it contains '/' or NUL. The file system checks the
+// length.
 nfs4::nfsstat4 CheckName(std::string_view name);
 
 }  // namespace penstock::nfs::v4

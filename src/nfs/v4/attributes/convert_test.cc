@@ -13,7 +13,7 @@ namespace {
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 // RFC 3629
-TEST(Utf8Test, HasOneFormForEachCharacter) {
+TEST(Utf8Test, AcceptsOneEncodingOfEachCharacter) {
   for (const std::string_view text : {"", "abc", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
                                       "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "x\xc3\xa4y"}) {
     EXPECT_TRUE(IsUtf8(text)) << text;
@@ -25,7 +25,7 @@ TEST(Utf8Test, HasOneFormForEachCharacter) {
   }
 }
 
-TEST(NameTest, IsOneComponent) {
+TEST(NameTest, AcceptsOneComponentOfAPath) {
   EXPECT_EQ(CheckName("a name"), NFS4_OK);
   EXPECT_EQ(CheckName("..."), NFS4_OK);
   EXPECT_EQ(CheckName(""), NFS4ERR_INVAL);
@@ -49,7 +49,7 @@ class AttributeSetTest : public testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(AttributeSetTest, IsABitForEachNumber) {
+TEST_F(AttributeSetTest, HasABitForEachNumber) {
   const AttributeSet set = Decoded({0x3, 0, 0x80000000});
   EXPECT_EQ(set, (AttributeSet{0, 1, 95}));
   EXPECT_TRUE(set.Has(95));
@@ -57,20 +57,20 @@ TEST_F(AttributeSetTest, IsABitForEachNumber) {
   EXPECT_EQ(AttributeSet(set.ToBitmap()), set);
 }
 
-TEST_F(AttributeSetTest, HasNoMoreWordsThanItNeeds) {
+TEST_F(AttributeSetTest, EncodesNoMoreWordsThanNeeded) {
   EXPECT_TRUE(AttributeSet{}.ToBitmap().empty());
   EXPECT_EQ(AttributeSet{31}.ToBitmap().size(), 1u);
   EXPECT_EQ((AttributeSet{33}.encoded_size()), 12u);
 }
 
-TEST_F(AttributeSetTest, WhatIsBeyondIsRememberedAsSuch) {
+TEST_F(AttributeSetTest, RemembersThatABitmapHasUnknownNumbers) {
   const AttributeSet beyond = Decoded({1, 0, 0, 0, 4});
   EXPECT_TRUE(beyond.IsBeyond());
   EXPECT_FALSE(AttributeSet{0}.Contains(beyond));
   EXPECT_FALSE(Decoded({1, 0, 0, 0, 0}).IsBeyond());
 }
 
-TEST_F(AttributeSetTest, IsASet) {
+TEST_F(AttributeSetTest, HasTheOperationsOfASet) {
   const AttributeSet a{1, 40}, b{40, 80};
   EXPECT_EQ(a & b, AttributeSet{40});
   EXPECT_EQ(a | b, (AttributeSet{1, 40, 80}));

@@ -8,7 +8,7 @@ namespace penstock::nfs::v4 {
 namespace {
 
 constexpr Duration kKnownFor = std::chrono::minutes(5);
-constexpr size_t kMostNames = 16384;  // of users, and of groups
+constexpr size_t kMostNames = 16384;  // the largest number of users, and of groups
 
 std::optional<uint32_t> NumberOf(std::string_view text) {
   uint32_t number = 0;

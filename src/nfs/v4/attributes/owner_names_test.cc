@@ -38,7 +38,7 @@ class OwnerNamesTest : public testing::Test {
   int look_ups = 0;
 };
 
-TEST_F(OwnerNamesTest, AreNumbersWithoutADomain) {
+TEST_F(OwnerNamesTest, EncodesNumbersWithoutADomain) {
   OwnerNames names;
   EXPECT_TRUE(names.Knows(7, 8));
   EXPECT_EQ(User(names, 7), "7");
@@ -47,7 +47,7 @@ TEST_F(OwnerNamesTest, AreNumbersWithoutADomain) {
   EXPECT_EQ(Now(names.GroupOf("4294967296", nullptr)), std::nullopt);
 }
 
-TEST_F(OwnerNamesTest, HaveADomain) {
+TEST_F(OwnerNamesTest, EncodesNamesWithTheirDomain) {
   OwnerNames names("example.org", database, clock, nullptr);
   EXPECT_FALSE(names.Knows(7, 8));
   Now([](OwnerNames& of) -> Task<int> {
@@ -63,7 +63,7 @@ TEST_F(OwnerNamesTest, HaveADomain) {
   EXPECT_EQ(Now(names.UserOf("12", nullptr)), 12u);
 }
 
-TEST_F(OwnerNamesTest, WithoutANameAreNumbersAndNotLookedUpAgainForAWhile) {
+TEST_F(OwnerNamesTest, EncodesANumberForAnUnknownUserAndRemembersThat) {
   OwnerNames names("example.org", database, clock, nullptr);
   const auto load = [&] {
     Now([](OwnerNames& of) -> Task<int> {

@@ -1,4 +1,4 @@
-// Calls to clients of minor version 0, which listen somewhere (RFC 7530 §16.33, §15.1).
+// Calls to clients without sessions, which listen at an address of their own (RFC 7530 §16.33, §15.1).
 #include <algorithm>
 
 #include "nfs/v4/callback/callback_sender.h"
@@ -28,14 +28,14 @@ void CallbackSender::Probe(ClientId client) {
   }(*this, client));
 }
 
-// Without `operation`: CB_NULL. What comes of it is the state of the path.
+// Sends CB_NULL if `operation` is null. The result of the call becomes the state of the client's path.
 Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, CallbackAddress address,
                                                            const CallbackOperation* operation) {
-  // Clients take callbacks from those who say who they are, and nobody else than root is the server.
+  // Clients expect AUTH_SYS in callbacks. The server calls as root.
   const rpc::ClientCredential root(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
   const CallbackCall call{.program = address.program,
                           .credential = operation ? root.auth() : rpc::OpaqueAuth{},
-                          .minor_version = 0,
+                          .minor_version = MinorVersion(0),
                           .identifier = address.identifier,
                           .operation = operation};
   Answer answer = std::unexpected(Failure::kNoPath);
@@ -53,7 +53,7 @@ Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, Call
   co_return answer;
 }
 
-// The connection that there is, or a new one.
+// Returns the connection to the client, or makes one. Returns null if that fails.
 Task<std::shared_ptr<rpc::Channel>> CallbackSender::ChannelTo(ClientId client, const CallbackAddress& address) {
   if (const auto path = addresses_.find(client); path != addresses_.end()) {
     if (path->second.address == address) co_return path->second.channel;

@@ -12,8 +12,8 @@ namespace {
 
 nfs_fh4 HandleOf(const FileHandle& file) { return nfs_fh4(EncodedHandle(file).bytes()); }
 
-// A client that does not know the file or the stateid may just not have seen the answer to its OPEN yet (RFC 8881
-// §20.2.3).
+// Whether the call may have reached the client before the reply to its OPEN. The client then does not know the file or
+// the stateid yet (RFC 8881 §20.2.3).
 bool MayHaveBeenEarly(nfsstat4 status) {
   return status == NFS4ERR_DELAY || status == NFS4ERR_BADHANDLE || status == NFS4ERR_BAD_STATEID;
 }
@@ -36,7 +36,7 @@ void CallbackSender::Stop() {
   addresses_.clear();
 }
 
-// ---- running ----
+// ---- tasks ----
 
 void CallbackSender::Run(Task<void> task) {
   if (stopping_) return;
@@ -89,17 +89,17 @@ Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const Cal
   co_return co_await CallBySession(client, operation, end, only);
 }
 
-// ---- what clients are called for ----
+// ---- the calls ----
 
 void CallbackSender::Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
                             const std::optional<RequestName>& given_by) {
-  // What is to become of the file, and thus `truncate`, is not known here.
+  // `truncate` is false, since the sender does not know the change that caused the recall.
   auto operation = CallbackOperation::Of(OP_CB_RECALL, CB_RECALL4args{delegation, false, HandleOf(file)});
   operation.refers_to = given_by;
   Run(DeliverRecall(client, delegation, std::move(operation)));
 }
 
-// Whoever runs into the delegation again while it is being recalled asks for nothing new.
+// Does nothing if a recall of the same delegation is under way.
 Task<void> CallbackSender::DeliverRecall(ClientId client, stateid4 delegation, CallbackOperation operation) {
   const auto recalled = recalled_.emplace(client, delegation.other);
   if (!recalled.second) co_return;
@@ -116,7 +116,8 @@ Task<void> CallbackSender::DeliverRecall(ClientId client, stateid4 delegation, C
 void CallbackSender::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) {
   const CB_NOTIFY_LOCK4args arguments{.cnla_fh = HandleOf(file),
                                       .cnla_lock_owner = {.clientid = client.value(), .owner = owner}};
-  // A hint, good while it is fresh (RFC 8881 §20.11.4): tried once. The client asks again by itself.
+  // The notice is a hint (RFC 8881 §20.11.4), so the sender makes one attempt. The client also asks for the lock again
+  // by itself.
   Run(Deliver(client, CallbackOperation::Of(OP_CB_NOTIFY_LOCK, arguments),
               [first = true]() mutable { return std::exchange(first, false); }));
 }
@@ -147,7 +148,7 @@ Task<HolderAttributes> CallbackSender::GetAttributes(Loop* loop, ClientId client
     if (!asked->over.is_set()) asked->over.Set();
   });
   timer->ExpireAfter(options_.for_attributes);
-  // The answer may come when nobody waits for it any more.
+  // The answer may come after the timer has ended the wait.
   Spawn(Count([](CallbackSender& caller, ClientId holder, CallbackOperation operation,
                  std::shared_ptr<Asked> asks) -> Task<void> {
     const TimePoint end = caller.timers_.Now() + caller.options_.for_attributes;

@@ -1,10 +1,13 @@
-// The real Callbacks: calls the clients, and calls them again.
+// Sends calls to clients, and repeats calls that a client has not answered. This is the implementation of Callbacks for
+// real clients.
 //
-// A call to a client of minor version 1 or later occupies a slot of a session's backchannel until it is known what
-// became of it: where a connection is lost before the answer, the same call goes out over the next one that the client
-// binds (RFC 8881 §2.10.6.2), and SEQUENCE tells the client to bind one. A client of minor version 0 is called over a
-// connection that we make to where it listens. Everything here lives on one loop, its home; calls over a backchannel go
-// to that connection's loop and come back.
+// A call to a client with sessions occupies a slot of a session's backchannel until its fate is known. If a connection
+// is lost before the reply, the sender repeats the call over the next connection that the client binds (RFC 8881
+// §2.10.6.2); SEQUENCE tells the client to bind one. For a client without sessions, the server connects to the address
+// that the client has given.
+//
+// All state of the sender belongs to one loop, the home loop. A call over a backchannel switches to the connection's
+// loop and comes back.
 #pragma once
 
 #include <atomic>
@@ -25,23 +28,25 @@ namespace penstock::nfs::v4 {
 
 class CallbackSender : public Callbacks {
  public:
-  // Makes a connection to a client of minor version 0; null where that fails. On the home loop.
+  // Connects to a client without sessions, on the home loop. The result is null if that fails.
   using Connect = std::function<Task<std::shared_ptr<rpc::Channel>>(SocketAddress)>;
 
   struct Options {
-    Duration again = std::chrono::seconds(1);           // between two tries of the same call
-    Duration patience = std::chrono::seconds(90);       // for all tries of one call: the lease
-    Duration for_attributes = std::chrono::seconds(3);  // CB_GETATTR, for which somebody waits
-    size_t max_calls = 4096;  // under way; more are dropped, as if the client had not answered
-    // Of these. A client can ask for as many probes as it likes: they are not to keep calls that matter from being made.
+    Duration again = std::chrono::seconds(1);           // the pause between two attempts of the same call
+    Duration patience = std::chrono::seconds(90);       // for all attempts of one call: the lease time
+    Duration for_attributes = std::chrono::seconds(3);  // for CB_GETATTR, since another client waits for the result
+    size_t max_calls = 4096;  // calls under way; the sender drops further calls as if the client had not answered
+    // The largest number of probes among the calls under way. A client may cause any number of probes; they must not
+    // displace calls.
     size_t max_probes = 1024;
   };
 
-  // `home` is the loop of `timers` and `buffers`; null in a simulation. All outlive the caller.
+  // `home` is the loop of `timers` and `buffers`; it is null in a simulation. All arguments outlive the sender.
   CallbackSender(State& state, Loop* home, TimerService& timers, BufferPool& buffers, Connect connect, Options options);
 
-  // On the home loop: no call is tried again, and those that wait for that end. What is under way ends with its
-  // connection, and comes back to the home loop: that is to run as long as the loops of the connections.
+  // Stops the sender, on the home loop. The sender repeats no call any more, and waiting calls end. A call under way
+  // ends with its connection and then comes back to the home loop, so the home loop must run as long as the loops of
+  // the connections.
   void Stop();
 
   void Probe(ClientId client) override;
@@ -54,15 +59,15 @@ class CallbackSender : public Callbacks {
   void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                    const nfs4::offload_info4& information) override;
 
-  // Calls under way, those that wait to be tried again included.
+  // The number of calls under way, including the calls that wait for their next attempt.
   size_t under_way() const { return under_way_; }
 
  private:
   enum class Failure : uint8_t {
     kNoClient,
-    kNoPath,   // nothing to call it over, at the moment
-    kBusy,     // all slots of its backchannels are taken
-    kRefused,  // the client did not execute the call, and would not do so later
+    kNoPath,   // the client has no working connection at the moment
+    kBusy,     // all slots of the client's backchannels are in use
+    kRefused,  // the client did not execute the call, and would refuse it again
   };
   using Answer = Result<CallbackAnswer, Failure>;
   using Way = std::pair<SessionId, const rpc::BackChannel*>;
@@ -74,12 +79,13 @@ class CallbackSender : public Callbacks {
 
   // Starts `task` on the home loop.
   void Run(Task<void> task);
-  // On the home loop, from here on.
+  // All methods below run on the home loop.
   Task<void> Count(Task<void> task);
   Task<void> Pause(Duration duration);
   bool IsOver(TimePoint end) const { return stopping_ || timers_.Now() >= end; }
 
-  // Until the client has answered, or nobody wants to know any more. `only`: on the backchannel of that session.
+  // Repeats the call until the client has answered, or until `wanted` returns false. `only`: use only the backchannel
+  // of this session.
   using OnlySession = std::optional<SessionId>;
   Task<void> Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
                      OnlySession only = std::nullopt);
@@ -103,16 +109,16 @@ class CallbackSender : public Callbacks {
   const Options options_;
 
   std::atomic<bool> stopping_{false};
-  // Of the home loop, all of these.
+  // All members below belong to the home loop.
   size_t under_way_ = 0;
   std::vector<OneShot<>*> pauses_;
-  std::set<Delegation> recalled_;  // being recalled now
-  std::set<Way> probed_;           // being probed now; the probes hold the channels
+  std::set<Delegation> recalled_;  // delegations whose recall is under way
+  std::set<Way> probed_;           // connections whose probe is under way; the probes hold the channels
   std::map<ClientId, AddressPath> addresses_;
   rpc::XidSequence xids_;
 };
 
-// Connects by TCP. A call that is not answered in `call_limit` is lost, and its connection with it.
+// Connects by TCP. If a call is not answered within `call_limit`, the call fails and its connection is closed.
 CallbackSender::Connect ConnectByTcp(Loop& loop, Duration call_limit);
 
 }  // namespace penstock::nfs::v4

@@ -1,4 +1,5 @@
-// The caller among real loops and connections: its own, that of the connections that clients have made, and the clients'.
+// Tests of CallbackSender with real loops and connections. The sender, the connections that clients made, and the
+// clients have separate loops.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -20,7 +21,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
 
-// Answers callbacks, on its client's loop.
+// The callback program of a client, which runs on the client's loop.
 class CallbackService : public rpc::CallHandler {
  public:
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
@@ -38,7 +39,7 @@ class CallbackService : public rpc::CallHandler {
   std::promise<void> offloads;
 };
 
-// A server of nothing, that sees who calls.
+// A server that only records the connections of its callers.
 class Doorman : public rpc::CallHandler {
  public:
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
@@ -53,16 +54,16 @@ class Doorman : public rpc::CallHandler {
   std::shared_ptr<rpc::BackChannel> back_channel;
 };
 
-class CallerLoopsTest : public testing::Test {
+class CallbackSenderLoopsTest : public testing::Test {
  protected:
   struct RunningLoop {
     Loop loop;
     std::thread thread{[this] { loop.Run(); }};
   };
 
-  explicit CallerLoopsTest(Duration call_limit = std::chrono::seconds(60))
+  explicit CallbackSenderLoopsTest(Duration call_limit = std::chrono::seconds(60))
       : listener_(*rpc::tcp::Listener::Open({asio::ip::address_v4::loopback(), 0})), call_limit_(call_limit) {}
-  ~CallerLoopsTest() override {
+  ~CallbackSenderLoopsTest() override {
     Do(home_, [this] { caller_.Stop(); });
     Do(theirs_, [this] { channel_.reset(); });
     const auto stopped = std::make_shared<std::promise<void>>();
@@ -74,7 +75,7 @@ class CallerLoopsTest : public testing::Test {
     });
     stopped->get_future().wait();
     Do(serving_, [this] { server_.reset(); });
-    // The home loop goes last: what was called elsewhere comes back to it.
+    // The home loop ends last, since calls on other loops come back to it.
     for (RunningLoop* running : {&theirs_, &serving_, &home_}) {
       running->loop.Post([running] { running->loop.Finish(); });
       running->thread.join();
@@ -82,7 +83,7 @@ class CallerLoopsTest : public testing::Test {
     EXPECT_EQ(caller_.under_way(), 0u);
   }
 
-  // On that loop, and done when this returns.
+  // Runs a function on the loop and waits for its end.
   template <class Function>
   static void Do(RunningLoop& running, Function function) {
     std::promise<void> done;
@@ -100,11 +101,11 @@ class CallerLoopsTest : public testing::Test {
   }
   SocketAddress Where() const { return listener_.local(); }
 
-  // A client connects, and is answered once.
+  // A client connects and gets one reply.
   void Connect() {
     std::promise<void> answered;
     theirs_.loop.Post([&] {
-      Spawn([](CallerLoopsTest& test, std::promise<void>& done) -> Task<void> {
+      Spawn([](CallbackSenderLoopsTest& test, std::promise<void>& done) -> Task<void> {
         rpc::tcp::ChannelOptions options;
         options.back_channel = &test.service_;
         auto connected = co_await rpc::tcp::Channel::Connect(test.theirs_.loop, test.Where(), options);
@@ -121,7 +122,7 @@ class CallerLoopsTest : public testing::Test {
   HolderAttributes AskForAttributes() {
     std::promise<HolderAttributes> asked;
     theirs_.loop.Post([&] {
-      Spawn([](CallerLoopsTest& test, std::promise<HolderAttributes>& out) -> Task<void> {
+      Spawn([](CallbackSenderLoopsTest& test, std::promise<HolderAttributes>& out) -> Task<void> {
         const HolderAttributes held = co_await test.caller_.GetAttributes(&test.theirs_.loop, test.client_, kFile);
         EXPECT_TRUE(test.theirs_.loop.IsCurrent());
         out.set_value(held);
@@ -129,7 +130,7 @@ class CallerLoopsTest : public testing::Test {
     });
     return asked.get_future().get();
   }
-  // A client of minor version 0 that says that it listens where our listener is.
+  // Adds a client of minor version 0 whose address is that of the test's listener.
   void OpenMinorZero() {
     state_.Run([&](StateTables& state) {
       const TimePoint now = home_.loop.Now();
@@ -159,7 +160,7 @@ class CallerLoopsTest : public testing::Test {
                          {}};
 };
 
-TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
+TEST_F(CallbackSenderLoopsTest, CallsOverAConnectionThatTheClientMade) {
   Serve(doorman_);
   Connect();
   ASSERT_TRUE(doorman_.back_channel);
@@ -181,7 +182,7 @@ TEST_F(CallerLoopsTest, CallsOverTheConnectionThatTheClientHasMade) {
   EXPECT_EQ(AskForAttributes().size, 4711u);
 }
 
-TEST_F(CallerLoopsTest, CallsAClientOfMinorVersionZeroOverAConnectionOfItsOwn) {
+TEST_F(CallbackSenderLoopsTest, ConnectsToAClientOfMinorVersionZero) {
   Serve(service_);
   OpenMinorZero();
   OffloadDone();
@@ -189,13 +190,13 @@ TEST_F(CallerLoopsTest, CallsAClientOfMinorVersionZeroOverAConnectionOfItsOwn) {
   EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
-class ShortCallsTest : public CallerLoopsTest {
+class CallbackTimeoutTest : public CallbackSenderLoopsTest {
  protected:
-  ShortCallsTest() : CallerLoopsTest(std::chrono::milliseconds(80)) {}
+  CallbackTimeoutTest() : CallbackSenderLoopsTest(std::chrono::milliseconds(80)) {}
 };
 
-// Whoever does not answer in time cannot be called, and RENEW is to say so (RFC 7530 §16.28.5).
-TEST_F(ShortCallsTest, AClientOfMinorVersionZeroThatTakesTheConnectionAndSaysNothing) {
+// After a timeout, the path to the client is down, and RENEW reports this (RFC 7530 §16.28.5).
+TEST_F(CallbackTimeoutTest, TimesOutForAClientOfMinorVersionZeroThatNeverReplies) {
   OpenMinorZero();
   caller_.Probe(client_);
   const auto path = [this] {

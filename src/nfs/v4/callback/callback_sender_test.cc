@@ -17,8 +17,8 @@ const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
 
 const SocketAddress kListener(asio::ip::make_address("127.0.0.1"), 2049);
 
-// A connection whose client answers by `answer`; without one it does not answer, until the connection is lost or the
-// call times out.
+// A connection whose client replies by the function `answer`. If the function returns no reply, the call waits until
+// the connection is lost or the call times out.
 class ScriptedChannel : public rpc::BackChannel {
  public:
   using Answer = std::function<std::optional<CallbackReply>(const ReceivedCallback&)>;
@@ -65,7 +65,7 @@ class CallbackSenderTest : public testing::Test {
     channels_.push_back(std::make_shared<ScriptedChannel>(buffers_, std::move(answer)));
     return channels_.back();
   }
-  // A client of minor version 1, with a session over that connection.
+  // Adds a client of minor version 1 with a session over the connection.
   void Open(const std::shared_ptr<ScriptedChannel>& channel) {
     state_.Run([&](StateTables& state) {
       const auto made = state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now());
@@ -86,7 +86,7 @@ class CallbackSenderTest : public testing::Test {
         {connection, channel}, User(0), connection, world_.Now());
     return created.reply.csr_resok4().csr_sessionid;
   }
-  // A client of minor version 0, whose delegation is as good as that of any.
+  // Adds a client of minor version 0.
   void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
     state_.Run([&](StateTables& state) {
       const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
@@ -124,7 +124,7 @@ class CallbackSenderTest : public testing::Test {
   SessionId session_{};
   std::vector<std::shared_ptr<ScriptedChannel>> channels_;
   std::vector<SocketAddress> connected_to_;
-  std::shared_ptr<ScriptedChannel> listener_;  // what a connection to a client of minor version 0 comes to
+  std::shared_ptr<ScriptedChannel> listener_;  // the result of every connection to a client of minor version 0
   CallbackSender caller_{state_,
                          nullptr,
                          world_,
@@ -154,8 +154,8 @@ TEST_F(CallbackSenderTest, CallsOverTheBackchannelOfASession) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-// RFC 8881 §2.10.6.2: over another connection, on the same slot with the same number.
-TEST_F(CallbackSenderTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) {
+// RFC 8881 §2.10.6.2: the repeated call has the same slot and sequence number.
+TEST_F(CallbackSenderTest, RepeatsAnUnansweredCallOverTheNextConnection) {
   const auto first = MakeChannel(Silent), second = MakeChannel(Good);
   Open(first);
   OffloadDone();
@@ -170,7 +170,7 @@ TEST_F(CallbackSenderTest, ACallWithoutAnswerGoesOutAgainOverTheNextConnection) 
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallbackSenderTest, AConnectionThatDoesNotAnswerIsLeftAloneUntilItIsBoundAgain) {
+TEST_F(CallbackSenderTest, DoesNotUseAnUnansweringConnectionUntilItIsBoundAgain) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   OffloadDone();
@@ -182,7 +182,7 @@ TEST_F(CallbackSenderTest, AConnectionThatDoesNotAnswerIsLeftAloneUntilItIsBound
   EXPECT_EQ(channel->received.size(), 2u);
 }
 
-TEST_F(CallbackSenderTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
+TEST_F(CallbackSenderTest, RepeatsACallInAnotherSessionIfItsSessionIsGone) {
   const auto first = MakeChannel(Silent), second = MakeChannel(Good);
   Open(first);
   OffloadDone();
@@ -196,7 +196,7 @@ TEST_F(CallbackSenderTest, ACallWhoseSessionHasGoneGoesOutInAnother) {
   EXPECT_EQ(second->received[0].sequence->csa_sequenceid, 1u);
 }
 
-TEST_F(CallbackSenderTest, AClientThatIsBusyIsAskedAgainOnTheSameSlot) {
+TEST_F(CallbackSenderTest, RepeatsACallOnTheSameSlotAfterDelay) {
   int delays = 2;
   const auto channel = MakeChannel([&](const ReceivedCallback&) -> std::optional<CallbackReply> {
     return CallbackReply{.sequence = delays-- > 0 ? NFS4ERR_DELAY : NFS4_OK};
@@ -208,7 +208,7 @@ TEST_F(CallbackSenderTest, AClientThatIsBusyIsAskedAgainOnTheSameSlot) {
   EXPECT_EQ(channel->received[2].sequence, channel->received[0].sequence);
 }
 
-TEST_F(CallbackSenderTest, AClientThatDoesNotKnowTheStateYetIsAskedAgain) {
+TEST_F(CallbackSenderTest, RepeatsACallIfTheClientDoesNotKnowTheStateidYet) {
   int unknown = 1;
   const auto channel = MakeChannel([&](const ReceivedCallback&) -> std::optional<CallbackReply> {
     return CallbackReply{.status = unknown-- > 0 ? NFS4ERR_BAD_STATEID : NFS4_OK};
@@ -220,7 +220,7 @@ TEST_F(CallbackSenderTest, AClientThatDoesNotKnowTheStateYetIsAskedAgain) {
   EXPECT_EQ(channel->received[1].sequence->csa_sequenceid, 2u);
 }
 
-TEST_F(CallbackSenderTest, ASlotThatTheClientSeesOtherwiseIsNotUsedAgain) {
+TEST_F(CallbackSenderTest, DoesNotReuseASlotAfterSeqMisordered) {
   const auto channel = MakeChannel([](const ReceivedCallback& call) -> std::optional<CallbackReply> {
     return CallbackReply{.sequence = call.sequence->csa_slotid == 0 ? NFS4ERR_SEQ_MISORDERED : NFS4_OK};
   });
@@ -232,7 +232,7 @@ TEST_F(CallbackSenderTest, ASlotThatTheClientSeesOtherwiseIsNotUsedAgain) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallbackSenderTest, NoMoreCallsThanTheClientHasSlotsFor) {
+TEST_F(CallbackSenderTest, SendsNoMoreCallsThanTheClientHasSlots) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   for (int i = 0; i < 4; ++i) OffloadDone();
@@ -241,7 +241,7 @@ TEST_F(CallbackSenderTest, NoMoreCallsThanTheClientHasSlotsFor) {
   EXPECT_EQ(caller_.under_way(), 4u);
 }
 
-TEST_F(CallbackSenderTest, NobodyWaitsForEver) {
+TEST_F(CallbackSenderTest, GivesUpACallAfterTheLeaseTime) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   OffloadDone();
@@ -250,14 +250,14 @@ TEST_F(CallbackSenderTest, NobodyWaitsForEver) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallbackSenderTest, CallsUnderWayAreLimited) {
+TEST_F(CallbackSenderTest, LimitsCallsUnderWay) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   for (int i = 0; i < 20; ++i) OffloadDone();
   EXPECT_EQ(caller_.under_way(), 8u);
 }
 
-TEST_F(CallbackSenderTest, ADelegationIsRecalled) {
+TEST_F(CallbackSenderTest, RecallsADelegation) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   const stateid4 delegation = Delegate();
@@ -270,8 +270,8 @@ TEST_F(CallbackSenderTest, ADelegationIsRecalled) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-// RFC 8881 §2.10.6.3: until the client has shown that it has seen the reply that gave it the delegation.
-TEST_F(CallbackSenderTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
+// RFC 8881 §2.10.6.3: the reference ends when the client has shown that it has the reply with the delegation.
+TEST_F(CallbackSenderTest, ARecallRefersToTheRequestThatGaveTheDelegation) {
   const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
   Open(channel);
   const auto request = [&](uint32_t sequence) {
@@ -297,7 +297,7 @@ TEST_F(CallbackSenderTest, ARecallRefersToTheRequestWhoseReplyMayBeUnderWay) {
   EXPECT_TRUE(channel->received.back().sequence->csa_referring_call_lists.empty());
 }
 
-TEST_F(CallbackSenderTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
+TEST_F(CallbackSenderTest, RepeatsARecallUntilTheDelegationIsGone) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   const stateid4 delegation = Delegate();
@@ -310,7 +310,7 @@ TEST_F(CallbackSenderTest, ARecallIsRepeatedUntilTheDelegationIsGone) {
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
-TEST_F(CallbackSenderTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
+TEST_F(CallbackSenderTest, DoesNotRecallADelegationTwiceAtATime) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   const stateid4 delegation = Delegate();
@@ -319,15 +319,15 @@ TEST_F(CallbackSenderTest, ADelegationThatIsBeingRecalledIsNotRecalledAgain) {
   EXPECT_EQ(caller_.under_way(), 1u);
 }
 
-TEST_F(CallbackSenderTest, WhatIsNotHeldIsNotRecalled) {
+TEST_F(CallbackSenderTest, DoesNotRecallAnUnknownDelegation) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.Recall(client_, stateid4{.seqid = 1, .other = {}}, kFile, std::nullopt);
   EXPECT_TRUE(channel->received.empty());
 }
 
-// RFC 8881 §20.8: it is the session that the call is made in which is to use fewer.
-TEST_F(CallbackSenderTest, SlotsAreRecalledInTheirSession) {
+// RFC 8881 §20.8: CB_RECALL_SLOT applies to the session of the call.
+TEST_F(CallbackSenderTest, RecallsSlotsInTheirSession) {
   const auto first = MakeChannel(Good), second = MakeChannel(Good);
   Open(first);
   std::vector<SlotRecall> recalls;
@@ -351,14 +351,14 @@ TEST_F(CallbackSenderTest, SlotsAreRecalledInTheirSession) {
   EXPECT_TRUE(first->received.empty());
 }
 
-TEST_F(CallbackSenderTest, SlotsThatAreNotOwedAreNotRecalled) {
+TEST_F(CallbackSenderTest, DoesNotRecallSlotsThatTheClientDoesNotOwe) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.RecallSlots(client_, session_, SlotId(3));
   EXPECT_TRUE(channel->received.empty());
 }
 
-TEST_F(CallbackSenderTest, AHintIsGivenOnce) {
+TEST_F(CallbackSenderTest, SendsALockNoticeOnce) {
   const auto channel = MakeChannel([](const ReceivedCallback&) { return CallbackReply{.status = NFS4ERR_DELAY}; });
   Open(channel);
   caller_.NotifyLock(client_, kFile, AsBytes("owner"));
@@ -367,7 +367,7 @@ TEST_F(CallbackSenderTest, AHintIsGivenOnce) {
   EXPECT_EQ(channel->received[0].operation, OP_CB_NOTIFY_LOCK);
 }
 
-TEST_F(CallbackSenderTest, TheHolderTellsChangeAndSize) {
+TEST_F(CallbackSenderTest, GetAttributesReturnsChangeAndSizeOfTheHolder) {
   std::array<std::byte, 16> values{};
   StoreBig<uint64_t>(&values[0], 11);
   StoreBig<uint64_t>(&values[8], 22);
@@ -385,7 +385,7 @@ TEST_F(CallbackSenderTest, TheHolderTellsChangeAndSize) {
   EXPECT_EQ(held.size, 22u);
 }
 
-TEST_F(CallbackSenderTest, NobodyWaitsLongForAttributes) {
+TEST_F(CallbackSenderTest, GetAttributesEndsAfterItsTimeout) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   bool done = false;
@@ -399,7 +399,7 @@ TEST_F(CallbackSenderTest, NobodyWaitsLongForAttributes) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(CallbackSenderTest, NobodyIsCalledAfterTheEnd) {
+TEST_F(CallbackSenderTest, MakesNoCallAfterStop) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.Stop();
@@ -413,7 +413,7 @@ TEST_F(CallbackSenderTest, NobodyIsCalledAfterTheEnd) {
   EXPECT_TRUE(channel->received.empty());
 }
 
-TEST_F(CallbackSenderTest, TheEndIsNotWaitedFor) {
+TEST_F(CallbackSenderTest, StopEndsWaitingCalls) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   OffloadDone();
@@ -425,7 +425,7 @@ TEST_F(CallbackSenderTest, TheEndIsNotWaitedFor) {
 
 // ---- probes in sessions ----
 
-TEST_F(CallbackSenderTest, AConnectionOfTheBackchannelIsProbed) {
+TEST_F(CallbackSenderTest, ProbesAConnectionOfTheBackchannel) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.ProbeSession(session_, channel);
@@ -437,8 +437,8 @@ TEST_F(CallbackSenderTest, AConnectionOfTheBackchannelIsProbed) {
   EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
-// It uses no slot, and nobody waits for it.
-TEST_F(CallbackSenderTest, AClientIsCalledBeforeItsProbeIsAnswered) {
+// The probe uses no slot, and other calls do not wait for it.
+TEST_F(CallbackSenderTest, CallsAClientBeforeTheReplyToItsProbe) {
   const auto channel = MakeChannel(
       [](const ReceivedCallback& call) { return call.sequence ? std::optional(CallbackReply{}) : std::nullopt; });
   Open(channel);
@@ -450,7 +450,7 @@ TEST_F(CallbackSenderTest, AClientIsCalledBeforeItsProbeIsAnswered) {
   EXPECT_EQ(caller_.under_way(), 1u);
 }
 
-TEST_F(CallbackSenderTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
+TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeTimesOut) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   caller_.ProbeSession(session_, channel);
@@ -461,7 +461,7 @@ TEST_F(CallbackSenderTest, AConnectionWhoseProbeIsNotAnsweredIsNotCalledOver) {
   EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
-TEST_F(CallbackSenderTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver) {
+TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeIsRefused) {
   const auto channel =
       MakeChannel([](const ReceivedCallback&) { return CallbackReply{.accepted = rpc::AcceptStatus::PROG_UNAVAIL}; });
   Open(channel);
@@ -469,7 +469,7 @@ TEST_F(CallbackSenderTest, AConnectionWhoseClientRefusesTheProbeIsNotCalledOver)
   EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
 }
 
-TEST_F(CallbackSenderTest, AConnectionThatIsBeingProbedIsNotProbedAgain) {
+TEST_F(CallbackSenderTest, DoesNotProbeAConnectionTwiceAtATime) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   for (int i = 0; i < 3; ++i) caller_.ProbeSession(session_, channel);
@@ -485,7 +485,7 @@ TEST_F(CallbackSenderTest, ProbesLeaveRoomForCalls) {
   EXPECT_EQ(caller_.under_way(), 4u);
 }
 
-TEST_F(CallbackSenderTest, ASessionThatHasGoneIsNotProbed) {
+TEST_F(CallbackSenderTest, DoesNotProbeAnEndedSession) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   ASSERT_EQ(state_.Run([&](StateTables& state) { return state.sessions.Destroy(session_, connections_, {}); }),
@@ -496,7 +496,7 @@ TEST_F(CallbackSenderTest, ASessionThatHasGoneIsNotProbed) {
 
 // ---- minor version 0 ----
 
-TEST_F(CallbackSenderTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
+TEST_F(CallbackSenderTest, CallsAClientOfMinorVersionZeroAtItsAddress) {
   listener_ = MakeChannel(Good);
   OpenMinorZero();
   EXPECT_EQ(Path(), PathState::kUnknown);
@@ -514,20 +514,20 @@ TEST_F(CallbackSenderTest, AClientOfMinorVersionZeroIsCalledWhereItListens) {
   EXPECT_EQ(listener_->received[1].head.minorversion, 0u);
 }
 
-TEST_F(CallbackSenderTest, AClientThatCannotBeReachedHasNoPath) {
+TEST_F(CallbackSenderTest, SetsThePathDownIfTheConnectionFails) {
   OpenMinorZero();
   caller_.Probe(client_);
   EXPECT_EQ(Path(), PathState::kDown);
 }
 
-TEST_F(CallbackSenderTest, AClientThatListensNowhereIsNotCalled) {
+TEST_F(CallbackSenderTest, DoesNotCallAClientWithoutAnAddress) {
   OpenMinorZero(std::nullopt);
   caller_.Probe(client_);
   EXPECT_TRUE(connected_to_.empty());
   EXPECT_EQ(Path(), PathState::kDown);
 }
 
-TEST_F(CallbackSenderTest, AConnectionToAClientThatIsLostIsMadeAgain) {
+TEST_F(CallbackSenderTest, ReconnectsToAClientAfterALostConnection) {
   listener_ = MakeChannel(Silent);
   OpenMinorZero();
   OffloadDone();

@@ -1,5 +1,5 @@
-// What the server asks of its clients (RFC 8881 §20, RFC 7530 §15, RFC 7862 §16). An interface, so that the operations can be tested
-// without a client; callback/ has the real one.
+// The calls that the server makes to its clients (RFC 8881 §20, RFC 7530 §15, RFC 7862 §16). The operations use this
+// interface, so that tests of the operations need no client. CallbackSender implements it.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +20,37 @@ struct HolderAttributes {
   std::optional<uint64_t> size;
 };
 
-// All methods may be called on any thread, but not within State::Run().
+// Any thread may call the methods, but not within State::Run().
 class Callbacks : public Notices {
  public:
-  // Minor version 0, when a client has said where it is to be called: whether it is there (CB_NULL). Returns at once; what comes
-  // of it is Sessions::CanCall().
+  // For clients without sessions: tests by CB_NULL whether a client answers at the address that it has given. Returns
+  // at once; Sessions::CanCall() has the result later.
   virtual void Probe(ClientId /*client*/) {}
 
-  // Minor version 1 and later, when a client has given a connection to its session's backchannel: whether it answers there
-  // (CB_NULL). Returns at once. The client is called over it meanwhile, and no more when it is known that it does not answer.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): whoever overrides it keeps the channel
+  // For clients with sessions: tests by CB_NULL whether a client answers on a connection that it has given to the
+  // backchannel of its session. Returns at once. Meanwhile, calls to the client may use the connection; they stop when
+  // the test fails.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): overriding methods keep the channel
   virtual void ProbeSession(const SessionId& /*session*/, std::shared_ptr<rpc::BackChannel> /*channel*/) {}
 
-  // CB_RECALL. Returns at once. Repeated while the client's back channel is down; what comes of it is seen when the delegation is returned, or
-  // revoked because the lease time has passed since (RFC 8881 §10.4.6).
-  // `given_by`: the request that the client has it from, whose reply may still be under way (RFC 8881 §2.10.6.3).
+  // CB_RECALL. Returns at once, and repeats the call while the client's backchannel is down. The recall ends when the
+  // client returns the delegation, or when the server revokes it after a lease time (RFC 8881 §10.4.6). `given_by`: the
+  // request that gave the delegation, whose reply the client may not have yet (RFC 8881 §2.10.6.3).
   virtual void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
                       const std::optional<RequestName>& given_by) = 0;
 
-  // CB_GETATTR to the holder of a write delegation (RFC 8881 §20.1). Nothing where the client does not answer in time.
-  // Comes back on `loop`, the caller's (none in a simulation).
+  // CB_GETATTR to the holder of a write delegation (RFC 8881 §20.1). The result is empty if the client does not answer
+  // in time. The task resumes on `loop`, the loop of the caller (null in a simulation).
   virtual Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) = 0;
 
-  // CB_NOTIFY_LOCK (RFC 8881 §20.11): a blocked lock may be there to be had now. Minor version 1 and later; returns at once.
+  // CB_NOTIFY_LOCK (RFC 8881 §20.11): tells a client that a lock may be available now. For clients with sessions.
+  // Returns at once.
   virtual void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) = 0;
 
-  // CB_RECALL_SLOT (RFC 8881 §20.8): a session is to use fewer slots. Minor version 1 and later; returns at once.
+  // CB_RECALL_SLOT (RFC 8881 §20.8): tells a client to use fewer slots of a session. Returns at once.
   virtual void RecallSlots(ClientId /*client*/, const SessionId& /*session*/, SlotId /*target_highest*/) {}
 
-  // CB_OFFLOAD (RFC 7862 §16.1): an asynchronous COPY is done. Returns at once.
+  // CB_OFFLOAD (RFC 7862 §16.1): tells a client that an asynchronous COPY has ended. Returns at once.
   virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                            const nfs4::offload_info4& information) = 0;
 

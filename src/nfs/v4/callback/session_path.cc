@@ -1,4 +1,4 @@
-// Calls to clients of minor version 1 and later.
+// Calls to clients with sessions, over the backchannels of the sessions.
 #include "nfs/v4/callback/callback_sender.h"
 
 namespace penstock::nfs::v4 {
@@ -10,14 +10,14 @@ namespace {
 using Fate = CallbackSlots::Fate;
 
 enum class Lost : uint8_t {
-  kRefused,   // executed by nobody
-  kUnsent,    // not even sent
-  kNoAnswer,  // executed or not
+  kRefused,   // the client did not execute the call
+  kUnsent,    // the server did not send the call
+  kNoAnswer,  // the client may have executed the call
 };
 
 Lost WhyLost(rpc::CallError error) { return error == rpc::CallError::kTooLarge ? Lost::kUnsent : Lost::kNoAnswer; }
 
-// Over one connection, on its loop.
+// Makes the call over one connection, on the connection's loop.
 Task<Result<CallbackAnswer, Lost>> CallOver(rpc::BackChannel& channel, const CallbackCall& call) {
   const rpc::Xid xid = channel.xids().Next();
   const auto reply = co_await channel.Call(EncodeCallback(channel.buffers(), xid, call), ShapeOfCallbackReply());
@@ -41,7 +41,7 @@ void CallbackSender::ProbeSession(const SessionId& session, std::shared_ptr<rpc:
   Run(DeliverProbe(session, std::move(channel)));
 }
 
-// RFC 8881 §19.1.3. Who does not answer, or refuses, will not take other calls either.
+// RFC 8881 §19.1.3. A connection whose probe fails or is refused is not used for other calls.
 Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel) {
   if (probed_.size() >= options_.max_probes) co_return;
   const Way way(session, channel.get());
@@ -73,7 +73,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
   }
   CallbackCall call{.program = started->program,
                     .credential = started->credential.auth(),
-                    .minor_version = started->minor_version,
+                    .minor_version = MinorVersion(started->minor_version),
                     .sequence = CB_SEQUENCE4args{.csa_sessionid = started->session,
                                                  .csa_sequenceid = started->slot.sequence.value(),
                                                  .csa_slotid = started->slot.id.value(),
@@ -97,17 +97,17 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
       co_return *answer;
     }
     if (answer && answer->sequence != NFS4ERR_DELAY) {
-      // NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED, ...: the client's slot is not as we think.
+      // NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED and others: client and server disagree about the slot.
       finish(Fate::kUnknown);
       co_return std::unexpected(Failure::kNoPath);
     }
     if (!answer && answer.error() != Lost::kNoAnswer) {
-      // A client that refuses what it has asked for, or cannot be sent a call of that size, will not be called
-      // otherwise.
+      // The client refuses the call or cannot receive a call of this size. Another attempt would fail as well.
       finish(Fate::kUnseen);
       co_return std::unexpected(Failure::kRefused);
     }
-    // NFS4ERR_DELAY: not now, but on the same slot. No answer: the connection is to be replaced.
+    // After NFS4ERR_DELAY, the sender repeats the call on the same slot. Without an answer, it needs another
+    // connection.
     if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(started->session, *channel); });
     if (answer) co_await Pause(options_.again);
     channel = co_await NextChannel(started->session, end);
@@ -116,7 +116,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
   co_return std::unexpected(Failure::kNoPath);
 }
 
-// Null where the session has gone, or nobody waits any more.
+// Waits for the next connection of the session's backchannel. Returns null if the session ends or the time is over.
 Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextChannel(const SessionId& session, TimePoint end) {
   while (!IsOver(end)) {
     bool has_session = false;

@@ -1,4 +1,4 @@
-// A client that answers callbacks as a test tells it.
+// A client for tests of callbacks. It decodes calls, and answers them as the test says.
 #pragma once
 
 #include <deque>
@@ -12,12 +12,12 @@
 
 namespace penstock::nfs::v4 {
 
-// What a client has received.
+// A call that the client has received.
 struct ReceivedCallback {
   rpc::CallHeader header;
   nfs4::CB_COMPOUND4args_head head{};
   std::optional<nfs4::CB_SEQUENCE4args> sequence{};
-  nfs4::nfs_cb_opnum4 operation{};  // none: CB_NULL
+  nfs4::nfs_cb_opnum4 operation{};  // zero for CB_NULL
   nfs4::CB_RECALL4args recall{};
   nfs4::CB_GETATTR4args get_attributes{};
   nfs4::CB_RECALL_SLOT4args recall_slot{};
@@ -47,12 +47,12 @@ inline ReceivedCallback Receive(const rpc::Message& call) {
   return received;
 }
 
-// What it says to that.
+// The reply of the client.
 struct CallbackReply {
   rpc::AcceptStatus accepted = rpc::AcceptStatus::SUCCESS;
   nfs4::nfsstat4 sequence = nfs4::NFS4_OK;
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
-  std::optional<nfs4::fattr4> attributes{};  // CB_GETATTR
+  std::optional<nfs4::fattr4> attributes{};  // the result of CB_GETATTR
 };
 
 inline rpc::Message ReplyTo(BufferPool& buffers, const ReceivedCallback& call, const CallbackReply& reply) {

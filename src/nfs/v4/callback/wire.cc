@@ -10,8 +10,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// RFC 8881 §18.36.3 speaks of version 4, but the definition of the program (RFC 5662 §1, RFC 7531 §2) has version 1
-// only, and that is what clients listen for.
+// RFC 8881 §18.36.3 mentions version 4, but the definition of the program (RFC 5662 §1, RFC 7531 §2) has only version
+// 1, and clients listen for version 1.
 constexpr uint32_t kVersion = NFS_CB;
 constexpr size_t kLargestReply = 512;
 const AttributeSet kAsked{FATTR4_CHANGE, FATTR4_SIZE};
@@ -36,14 +36,15 @@ bool DecodeAttributes(xdr::Decoder& decoder, HolderAttributes& attributes) {
   return values.Finish();
 }
 
-// The next result, which must be of `number`.
+// Decodes the number and status of the next result, which must be a result of `number` or of OP_CB_ILLEGAL.
 bool DecodeStatus(xdr::Decoder& decoder, nfs_cb_opnum4 number, nfsstat4& status) {
   nfs_cb_opnum4 found{};
   return xdr::Decode(decoder, found) && xdr::Decode(decoder, status) &&
          (found == number || (found == OP_CB_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
 }
 
-// CB_SEQUENCE's results must name what was sent (RFC 8881 §20.9.3).
+// Decodes the result of CB_SEQUENCE, which must repeat the session, sequence number and slot of the call (RFC 8881
+// §20.9.3).
 bool DecodeSequence(xdr::Decoder& decoder, const CB_SEQUENCE4args& sent, nfsstat4& status) {
   if (!DecodeStatus(decoder, OP_CB_SEQUENCE, status)) return false;
   if (status != NFS4_OK) return true;
@@ -59,7 +60,7 @@ bool DecodeResults(xdr::Decoder& decoder, const CallbackCall& call, CallbackAnsw
   uint32_t left = head.count;
   if (call.sequence) {
     if (left == 0) {
-      // Not even CB_SEQUENCE was looked at (NFS4ERR_MINOR_VERS_MISMATCH): whatever it says, it is no success.
+      // The client did not execute CB_SEQUENCE (NFS4ERR_MINOR_VERS_MISMATCH). The status must be an error.
       answer.sequence = head.status;
       return head.status != NFS4_OK;
     }
@@ -88,7 +89,7 @@ rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCal
   rpc::EncodeCallHeader(encoder, {xid, call.program, kVersion, procedure, call.credential, {}});
   if (!call.operation) return encoder.Finish();
   xdr::Encode(encoder, CB_COMPOUND4args_head{.tag = {},
-                                             .minorversion = call.minor_version,
+                                             .minorversion = call.minor_version.value(),
                                              .callback_ident = call.identifier,
                                              .count = call.sequence ? 2u : 1u});
   if (call.sequence) {
@@ -114,7 +115,7 @@ Result<CallbackAnswer, CallbackProblem> DecodeCallbackReply(const rpc::Message& 
     return std::unexpected(CallbackProblem::kMalformed);
   if (!header.body.is_areply()) return std::unexpected(CallbackProblem::kRefused);
   const rpc::AcceptStatus status = header.body.areply().reply_data.discriminant();
-  // RFC 5531 §9: a client that failed may have done something before.
+  // RFC 5531 §9: a client may have executed part of the call before it failed.
   if (status == rpc::AcceptStatus::SYSTEM_ERR) return std::unexpected(CallbackProblem::kMalformed);
   if (status != rpc::AcceptStatus::SUCCESS) return std::unexpected(CallbackProblem::kRefused);
   CallbackAnswer answer;

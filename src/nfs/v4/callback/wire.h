@@ -1,4 +1,5 @@
-// CB_COMPOUND as we send it, one operation at a time, and what comes back (RFC 8881 §19.2, §20; RFC 7530 §15.2).
+// The encoding of calls to a client's callback program, and the decoding of the replies (RFC 8881 §19.2, §20; RFC 7530
+// §15.2). The server sends one operation in each CB_COMPOUND.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "base/result.h"
 #include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "protocol/nfs4_callback.h"
 #include "rpc/auth.h"
 #include "rpc/transport.h"
@@ -14,11 +16,11 @@
 
 namespace penstock::nfs::v4 {
 
-// Something that the client is asked to do, in memory of its own: it may be asked again.
+// An operation for the client to execute. It owns its encoded arguments, since the server may send it more than once.
 struct CallbackOperation {
   nfs4::nfs_cb_opnum4 number{};
   std::vector<std::byte> arguments;
-  // The request of the client's whose reply it has to see before it understands this.
+  // The client's request whose reply the client must have seen to understand this operation.
   std::optional<RequestName> refers_to{};
 
   template <class Arguments>
@@ -32,33 +34,33 @@ struct CallbackOperation {
   }
 };
 
-// CB_GETATTR for what the holder of a write delegation knows better.
+// CB_GETATTR for the attributes that the holder of a write delegation may have changed.
 CallbackOperation MakeGetAttributes(const FileHandle& file);
 
 struct CallbackCall {
   uint32_t program = 0;
   rpc::OpaqueAuth credential{};
-  uint32_t minor_version = 0;
-  uint32_t identifier = 0;                           // minor version 0
-  std::optional<nfs4::CB_SEQUENCE4args> sequence{};  // minor version 1 and later
-  const CallbackOperation* operation = nullptr;      // null: CB_NULL
+  MinorVersion minor_version{};
+  uint32_t identifier = 0;                           // callback_ident, for clients without sessions
+  std::optional<nfs4::CB_SEQUENCE4args> sequence{};  // for clients with sessions
+  const CallbackOperation* operation = nullptr;      // null for CB_NULL
 };
 
 rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCall& call);
-// The largest reply.
+// The largest reply that the server expects.
 rpc::ReplyShape ShapeOfCallbackReply();
 
 struct CallbackAnswer {
-  // Of CB_SEQUENCE; NFS4_OK where there was none.
+  // The status of CB_SEQUENCE; NFS4_OK if the call had none.
   nfs4::nfsstat4 sequence = nfs4::NFS4_OK;
-  // Of the operation, or of the whole where the client did not come to it.
+  // The status of the operation, or of the CB_COMPOUND if the client did not execute the operation.
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
   HolderAttributes attributes{};  // CB_GETATTR
 };
 
 enum class CallbackProblem : uint8_t {
-  kRefused,    // denied, or no such program, version or procedure: nothing was executed
-  kMalformed,  // or the client has failed: nobody knows what was executed
+  kRefused,    // the client denied the call, or lacks the program, version or procedure: it executed nothing
+  kMalformed,  // the reply is malformed, or the client has failed: it may have executed the call
 };
 Result<CallbackAnswer, CallbackProblem> DecodeCallbackReply(const rpc::Message& reply, rpc::Xid xid,
                                                             const CallbackCall& call);

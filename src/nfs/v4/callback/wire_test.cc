@@ -25,7 +25,7 @@ class CallbackWireTest : public testing::Test {
     sequence_.csa_highest_slotid = 4;
   }
   CallbackCall InSession(const CallbackOperation& operation) const {
-    return {.program = 0x40000001, .minor_version = 2, .sequence = sequence_, .operation = &operation};
+    return {.program = 0x40000001, .minor_version = MinorVersion(2), .sequence = sequence_, .operation = &operation};
   }
   ReceivedCallback Sent(const CallbackCall& call) { return Receive(EncodeCallback(buffers_, kXid, call)); }
   Result<CallbackAnswer, CallbackProblem> Answered(const CallbackCall& call, const CallbackReply& reply) {
@@ -37,7 +37,7 @@ class CallbackWireTest : public testing::Test {
   CB_SEQUENCE4args sequence_{};
 };
 
-TEST_F(CallbackWireTest, ACallInASessionBeginsWithItsSequence) {
+TEST_F(CallbackWireTest, ACallInASessionBeginsWithCbSequence) {
   const ReceivedCallback sent = Sent(InSession(recall_));
   EXPECT_EQ(sent.header.xid, kXid);
   EXPECT_EQ(sent.header.program, 0x40000001u);
@@ -52,7 +52,7 @@ TEST_F(CallbackWireTest, ACallInASessionBeginsWithItsSequence) {
   EXPECT_EQ(FileHandle::Parse(sent.recall.fh.bytes()), kFile);
 }
 
-TEST_F(CallbackWireTest, ACallOfMinorVersionZeroHasAnIdentifier) {
+TEST_F(CallbackWireTest, ACallOfMinorVersionZeroHasACallbackIdent) {
   const CallbackCall call{.program = 5, .identifier = 77, .operation = &recall_};
   const ReceivedCallback sent = Sent(call);
   EXPECT_EQ(sent.head.minorversion, 0u);
@@ -62,26 +62,26 @@ TEST_F(CallbackWireTest, ACallOfMinorVersionZeroHasAnIdentifier) {
   EXPECT_EQ(Answered(call, {.status = NFS4ERR_BADHANDLE})->status, NFS4ERR_BADHANDLE);
 }
 
-TEST_F(CallbackWireTest, NullHasNoArguments) {
+TEST_F(CallbackWireTest, CbNullHasNoArguments) {
   const CallbackCall call{.program = 5};
   EXPECT_EQ(Sent(call).header.procedure, 0u);
   EXPECT_TRUE(Answered(call, {}));
 }
 
-TEST_F(CallbackWireTest, TheAnswerIsThatOfTheOperation) {
+TEST_F(CallbackWireTest, ReturnsTheStatusOfTheOperation) {
   const auto answer = Answered(InSession(recall_), {.status = NFS4ERR_BAD_STATEID});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->sequence, NFS4_OK);
   EXPECT_EQ(answer->status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(CallbackWireTest, TheAnswerOfASequenceThatFailed) {
+TEST_F(CallbackWireTest, ReturnsTheStatusOfAFailedCbSequence) {
   const auto answer = Answered(InSession(recall_), {.sequence = NFS4ERR_SEQ_MISORDERED});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->sequence, NFS4ERR_SEQ_MISORDERED);
 }
 
-TEST_F(CallbackWireTest, AnAnswerWithoutResultsIsNoSuccess) {
+TEST_F(CallbackWireTest, AReplyWithoutResultsIsNotSuccess) {
   const CallbackCall call = InSession(recall_);
   const auto head_only = [&](nfsstat4 status) {
     xdr::Encoder encoder(buffers_);
@@ -94,7 +94,7 @@ TEST_F(CallbackWireTest, AnAnswerWithoutResultsIsNoSuccess) {
 }
 
 // RFC 8881 §20.9.3
-TEST_F(CallbackWireTest, AnAnswerToAnotherCallIsNone) {
+TEST_F(CallbackWireTest, RejectsAReplyToAnotherCall) {
   const CallbackCall call = InSession(recall_);
   CallbackCall other = call;
   other.sequence->csa_sequenceid = 10;
@@ -104,7 +104,7 @@ TEST_F(CallbackWireTest, AnAnswerToAnotherCallIsNone) {
   EXPECT_TRUE(DecodeCallbackReply(reply, kXid, other));
 }
 
-TEST_F(CallbackWireTest, ACallThatRpcRefusesWasNotExecuted) {
+TEST_F(CallbackWireTest, ACallThatRpcRefusesIsNotExecuted) {
   xdr::Encoder encoder(buffers_);
   rpc::EncodeAccepted(encoder, kXid, rpc::AcceptStatus::PROG_UNAVAIL);
   EXPECT_EQ(DecodeCallbackReply(encoder.Finish(), kXid, InSession(recall_)).error(), CallbackProblem::kRefused);
@@ -112,13 +112,13 @@ TEST_F(CallbackWireTest, ACallThatRpcRefusesWasNotExecuted) {
   EXPECT_EQ(DecodeCallbackReply(encoder.Finish(), kXid, InSession(recall_)).error(), CallbackProblem::kRefused);
 }
 
-TEST_F(CallbackWireTest, ACallInWhichTheClientHasFailedMayHaveBeenExecuted) {
+TEST_F(CallbackWireTest, ACallThatFailsInTheClientMayHaveBeenExecuted) {
   xdr::Encoder encoder(buffers_);
   rpc::EncodeAccepted(encoder, kXid, rpc::AcceptStatus::SYSTEM_ERR);
   EXPECT_EQ(DecodeCallbackReply(encoder.Finish(), kXid, InSession(recall_)).error(), CallbackProblem::kMalformed);
 }
 
-TEST_F(CallbackWireTest, OctetsThatAreNoReplyAreMalformed) {
+TEST_F(CallbackWireTest, RejectsAMalformedReply) {
   for (size_t size : {0, 4, 12, 23}) {
     const rpc::Message whole = ReplyTo(buffers_, Sent(InSession(recall_)), {});
     const rpc::Message cut = rpc::Message::Whole(whole.stream.Sub(0, size));
@@ -135,7 +135,7 @@ class CallbackAttributesTest : public CallbackWireTest {
   }
 };
 
-TEST_F(CallbackAttributesTest, AreChangeAndSize) {
+TEST_F(CallbackAttributesTest, DecodesChangeAndSize) {
   std::array<std::byte, 16> values{};
   StoreBig<uint64_t>(&values[0], 11);
   StoreBig<uint64_t>(&values[8], 22);
@@ -150,7 +150,7 @@ TEST_F(CallbackAttributesTest, AreChangeAndSize) {
   EXPECT_TRUE(Answered({}, {}));
 }
 
-TEST_F(CallbackAttributesTest, AreNothingElse) {
+TEST_F(CallbackAttributesTest, RejectsOtherAttributes) {
   const std::array<std::byte, 24> values{};
   const ConstBytes bytes(values);
   EXPECT_FALSE(Answered({FATTR4_TYPE}, bytes.first(4)));

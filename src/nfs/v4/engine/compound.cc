@@ -14,7 +14,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// RFC 8881 §2.6.3.1.1.3: "by component name".
+// Whether the OPEN names its file by a component name (RFC 8881 §2.6.3.1.1.3).
 bool IsByName(xdr::Decoder& open) {
   OPEN4args arguments{};
   if (!xdr::Decode(open, arguments)) return false;
@@ -30,14 +30,14 @@ bool IsByName(xdr::Decoder& open) {
 
 }  // namespace
 
-// RFC 8881 §2.6.3.1.1: an operation that puts a filehandle does not complain about the security flavor where the next one
-// replaces that filehandle, asks which flavors there are, or checks the flavor of the object that it leads to; nor where
-// nothing follows. What SAVEFH saves is looked at again when it comes back.
+// RFC 8881 §2.6.3.1.1: an operation that puts a filehandle does not return NFS4ERR_WRONGSEC if the next operation
+// replaces that filehandle, asks for the flavors, or checks the flavor of the object that it finds, or if no operation
+// follows. RESTOREFH checks the filehandle that SAVEFH saved.
 //
-// Nor does it where the client's machine gives back what its users have left, or asks about it: it may not be able to do
-// so in the flavor that the export wants. Linux (6.1) asks for attributes on the way. And it asks the root, as its machine
-// with integrity, for nothing but the lease time, which is the server's: where that fails it does not renew its lease while it
-// is idle.
+// The operation does not return the error either if the client's machine returns or tests state of its users: the
+// machine may not be able to use the flavor that the export requires. Linux (6.1) sends a GETATTR before such
+// operations. As its machine, with integrity, it also asks the root for the lease time alone, which is a property of
+// the server. If that fails, an idle Linux client does not renew its lease.
 Compound::Standing Compound::Forgive() const {
   const auto for_machine = [&](nfs_opnum4 operation) {
     return MachineMay(operation) ? Standing::kForgivenMachine : Standing::kRefused;
@@ -84,7 +84,7 @@ bool Compound::MayUseForgiven(nfs_opnum4 operation) const {
     case OP_SECINFO_NO_NAME:
     case OP_LOOKUP:
     case OP_LOOKUPP:
-    case OP_OPEN:  // where it is by name it looks for itself, where not it is here only after those above
+    case OP_OPEN:  // an OPEN by name checks the flavor itself; another OPEN comes here only behind the operations above
       return true;
     case OP_GETATTR:
       return standing == Standing::kForgivenMachine;
@@ -113,7 +113,7 @@ void Compound::Enter(const Export& in, const fs::Handle& object, Standing how) {
 }
 
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
-  // RFC 8881 §15.1.2.9: access that was revoked, for everybody or for this client, makes a handle stale.
+  // RFC 8881 §15.1.2.9: a handle is stale if its export is gone or does not admit this client any more.
   const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
   if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
@@ -140,10 +140,10 @@ nfsstat4 Compound::MoveTo(const Export& in, const fs::Handle& object) {
   return NFS4_OK;
 }
 
-// RFC 8881 §8.2.3: sequence number one, and zeros else.
+// The special stateid for the current one has the seqid one, and all other octets are zero (RFC 8881 §8.2.3).
 Result<stateid4, nfsstat4> Compound::Resolve(const stateid4& given) const {
   static constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
-  if (minor_version == 0 || given != kCurrent) return given;
+  if (!dialect.has_current_stateid() || given != kCurrent) return given;
   if (!current_stateid) return std::unexpected(NFS4ERR_BAD_STATEID);
   return *current_stateid;
 }

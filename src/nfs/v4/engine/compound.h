@@ -1,4 +1,5 @@
-// One COMPOUND while it is executed: what its operations share (RFC 8881 §16.2.3).
+// The state of one COMPOUND during its execution, which its operations share: the filehandles, the stateids, the slot,
+// and the services of the server (RFC 8881 §16.2.3).
 #pragma once
 
 #include <optional>
@@ -8,6 +9,7 @@
 #include "fs/file_system.h"
 #include "nfs/caller.h"
 #include "nfs/exports.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/engine/file_uses.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/random.h"
@@ -24,7 +26,7 @@ class OwnerNames;
 class RecoveryQueue;
 class ReplyWriter;
 
-// What outlives every call. Shared by all loops.
+// The parts of the server that an operation uses. They outlive every call, and all loops share them.
 struct Services {
   const Namespace& names;
   const Settings& settings;
@@ -32,14 +34,14 @@ struct Services {
   State& state;
   Callbacks& callbacks;
   RecoveryQueue& recovery;
-  const TimerService& clock;  // Now() may be asked on any thread
-  // Where persistent sessions' replies go; without it no session is persistent.
+  const TimerService& clock;  // any thread may call Now()
+  // Stores the replies of persistent sessions. If null, no session is persistent.
   ReplyWriter* replies = nullptr;
-  // Numbers that nobody can guess; any thread.
+  // Draws a number that a client cannot guess, on any thread.
   uint64_t (*random)() = SystemRandom;
 };
 
-// A filehandle, the export that it leads into, and the caller as that export sees it.
+// A filehandle with its export, and the caller with the identity that the export gives it.
 class Object {
  public:
   Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call)
@@ -56,7 +58,7 @@ class Object {
  private:
   const Export* export_;
   fs::Handle object_;
-  nfs::Caller caller_;  // not the one that calls clients back
+  nfs::Caller caller_;
 };
 
 // The slot that a COMPOUND of a session occupies.
@@ -65,70 +67,78 @@ struct SlotUse {
   SessionId session;
   SlotId slot;
   SequenceId sequence;
-  bool persistent = false;  // of a session whose replies outlive the server
+  bool persistent = false;  // the replies of the session outlive the server
 };
 
 struct Compound {
   const Services& services;
   rpc::CallContext& call;
-  const uint32_t minor_version;
+  const Dialect& dialect;
 
-  // How the flavor of the call stands to the current filehandle: see PutCurrent().
+  // Whether the current filehandle takes calls of this security flavor, or why it is there although it does not: see
+  // PutCurrent().
   enum class Standing : uint8_t { kTaken, kRefused, kForgiven, kForgivenMachine };
   Standing standing = Standing::kTaken;
-  // The current and the saved filehandle (RFC 8881 §2.6.1 errors are answered before an operation that needs one runs).
+  // The current and the saved filehandle. The engine checks that they exist before it executes an operation that needs
+  // them.
   std::optional<Object> current{};
   std::optional<Object> saved{};
-  // The stateids that go with them (RFC 8881 §16.2.3.1.2), in minor version 1 and later. Operations that give a stateid
-  // set the current one.
+  // The stateids that belong to the two filehandles (RFC 8881 §16.2.3.1.2), in dialects with a current stateid. An
+  // operation that returns a stateid sets the current one.
   std::optional<nfs4::stateid4> current_stateid{};
   std::optional<nfs4::stateid4> saved_stateid{};
 
-  // In minor version 0, and in what comes without SEQUENCE: none.
+  // Empty in a dialect without sessions, and in a COMPOUND without SEQUENCE.
   std::optional<SlotUse> slot{};
   std::optional<RequestName> request_name() const {
     return slot ? std::optional(RequestName{slot->session, slot->slot, slot->sequence}) : std::nullopt;
   }
 
-  // Something has been done to a file system that outlives a failure of the power; so must a persistent session's reply.
+  // An operation has made a change that survives a power failure. The reply of a persistent session must then survive
+  // it, too.
   bool lasting = false;
 
-  // Octets that the result of the operation that is executed may have.
+  // The largest size, in octets, of the result of the current operation.
   size_t room = 0;
-  // The reply is kept for a client that asks again (RFC 8881 §2.10.6.1.3).
+  // The slot keeps the reply for a client that asks again (RFC 8881 §2.10.6.1.3).
   bool keeps_reply = false;
-  // Where the operation after it begins, once its own arguments are decoded; null where there is none.
+  // Once the current operation's arguments are decoded, the decoder stands at the next operation. Null during the last
+  // operation.
   const xdr::Decoder* following = nullptr;
 
-  // What the operation that is executed changes; over with it.
+  // The files that the current operation changes. The engine ends the uses with the operation.
   FileUses uses{};
 
-  // The owner that the result of a LOCK or LOCKT refers to which was denied: such a result is a COMPOUND's last.
+  // The owner's name, to which the result of a denied LOCK or LOCKT refers. Such a result is the last one of a
+  // COMPOUND.
   std::string denied_owner{};
 
   BufferPool& buffers() const { return *call.peer.buffers; }
   TimePoint now() const { return services.clock.Now(); }
 
-  // Makes `handle` the current filehandle, and forgets the current stateid. NFS4ERR_STALE: its export is gone, or not for
-  // this client. NFS4ERR_BADHANDLE: its export never gave it. Put* is for operations that put a filehandle: NFS4ERR_WRONGSEC unless what follows makes up for it.
+  // Makes `handle` the current filehandle, and forgets the current stateid. For operations that put a filehandle.
+  // Errors: NFS4ERR_STALE if the export is gone or does not admit the client; NFS4ERR_BADHANDLE if the export never
+  // gave this handle; NFS4ERR_WRONGSEC if the export does not take calls of this flavor and the following operations do
+  // not excuse it.
   nfs4::nfsstat4 PutCurrent(const FileHandle& handle);
   nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object);
-  // For those that find one: NFS4ERR_WRONGSEC where calls of this flavor are not taken there.
+  // The same for operations that find an object: NFS4ERR_WRONGSEC whenever calls of this flavor are not taken there.
   nfs4::nfsstat4 MoveTo(const FileHandle& handle);
   nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object);
-  // NFS4ERR_WRONGSEC where calls of this flavor are not taken.
+  // Returns NFS4ERR_WRONGSEC if calls of this flavor are not taken.
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
-  // Whether an operation may have the current filehandle: all of them may where its export takes calls of this flavor, and
-  // otherwise those for whose sake it was put.
+  // Whether an operation may use the current filehandle. If the export does not take calls of this flavor, only the
+  // operations may for which PutCurrent() excused the flavor.
   bool MayUseCurrent(nfs4::nfs_opnum4 operation) const {
     return standing == Standing::kTaken || MayUseForgiven(operation);
   }
-  // Whether the call comes from the client's machine, and it may do this for anybody (RFC 8881 §18.35.3, spo_must_allow).
+  // Whether the call comes from the client's machine, and the machine may do this operation for every user (RFC 8881
+  // §18.35.3, spo_must_allow).
   bool MachineMay(nfs4::nfs_opnum4 operation) const;
 
-  // The stateid that an operation was called with: the current one where it stands for that (RFC 8881 §8.2.3).
-  // NFS4ERR_BAD_STATEID where there is no current one.
+  // Replaces the special stateid that stands for the current one (RFC 8881 §8.2.3). Returns NFS4ERR_BAD_STATEID if the
+  // COMPOUND has no current stateid.
   Result<nfs4::stateid4, nfs4::nfsstat4> Resolve(const nfs4::stateid4& given) const;
 
  private:

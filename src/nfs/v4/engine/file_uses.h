@@ -1,5 +1,5 @@
-// Files that an operation changes, from the moment when nobody's delegation was in its way until it is done: meanwhile none
-// is granted that it would violate (RFC 8881 §10.4).
+// The files that an operation is changing. A use begins when no delegation conflicts with the change, and ends with the
+// operation. In between, the server grants no delegation that the change would violate (RFC 8881 §10.4).
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace penstock::nfs::v4 {
 
-// One thread at a time. Empty for all that changes nothing, or has the file open for writing.
+// One thread at a time. An operation that changes nothing, or that has the file open for writing, needs no use.
 class FileUses {
  public:
   FileUses() = default;
@@ -16,14 +16,14 @@ class FileUses {
   FileUses& operator=(FileUses&&) = delete;
   ~FileUses() { End(); }
 
-  // Within state.Run(), with the tables that it passes.
+  // Call it within state.Run(), with the tables that Run() passes.
   void Begin(State& state, StateTables& tables, const NamedFile& file) {
     state_ = &state;
     tables.files.delegations.BeginChange(file);
     files_.push_back(file);
   }
   bool empty() const { return files_.empty(); }
-  // Ends all uses. Not within State::Run().
+  // Ends all uses. Do not call it within State::Run().
   void End() {
     if (files_.empty()) return;
     state_->Run([this](StateTables& state) {

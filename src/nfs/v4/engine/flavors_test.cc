@@ -1,4 +1,4 @@
-// Which operations mind the security flavor (RFC 8881 §2.6.3.1), and what they say of it.
+// Tests which operations check the security flavor of a call (RFC 8881 §2.6.3.1), and which errors they return.
 #include "nfs/v4/operations/stateful_test.h"
 
 namespace penstock::nfs::v4 {
@@ -12,7 +12,7 @@ const TestInitiator& Alice() {
   return alice;
 }
 
-// "/" is for AUTH_SYS, and "/strict" for Kerberos with privacy, where it has a file, "file".
+// The export "/" takes AUTH_SYS. The export "/strict" takes Kerberos with privacy, and contains a file "file".
 class FlavorTest : public testing::Test {
  protected:
   FlavorTest() {
@@ -36,13 +36,13 @@ class FlavorTest : public testing::Test {
   nfs_fh4 strict, file;
 };
 
-TEST_F(FlavorTest, TooWeakOneIsRefusedWhereTheHandleIsPut) {
+TEST_F(FlavorTest, RefusesAHandleOfAnExportThatDemandsAStrongerFlavor) {
   EXPECT_EQ(StatusOf(PutFh(strict), GetFh()), NFS4ERR_WRONGSEC);
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_TYPE})), NFS4ERR_WRONGSEC);
   EXPECT_EQ(StatusOf(PutFh(file), Reading(kAnonymous)), NFS4ERR_WRONGSEC);
 }
 
-TEST_F(FlavorTest, EachServiceOfRpcsecGssIsOneOfItsOwn) {
+TEST_F(FlavorTest, TreatsEachServiceOfRpcsecGssAsAFlavor) {
   for (const auto service : {rpc::GssService::kNone, rpc::GssService::kIntegrity}) {
     server.SetInitiator(Alice(), service);
     EXPECT_EQ(StatusOf(PutFh(strict), GetFh()), NFS4ERR_WRONGSEC);
@@ -50,33 +50,33 @@ TEST_F(FlavorTest, EachServiceOfRpcsecGssIsOneOfItsOwn) {
   server.SetInitiator(Alice(), rpc::GssService::kPrivacy);
   EXPECT_EQ(StatusOf(PutFh(strict), GetFh()), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(file), Reading(kAnonymous)), NFS4_OK);
-  EXPECT_EQ(StatusOf(PutRoot(), GetFh()), NFS4ERR_WRONGSEC);  // AUTH_SYS is what "/" takes
+  EXPECT_EQ(StatusOf(PutRoot(), GetFh()), NFS4ERR_WRONGSEC);  // "/" takes AUTH_SYS
 }
 
-TEST_F(FlavorTest, IsNoMatterWhereTheHandleIsReplacedOrFlavorsAreAskedFor) {
+TEST_F(FlavorTest, IgnoresTheFlavorIfTheHandleIsReplacedOrSecinfoFollows) {
   EXPECT_EQ(StatusOf(PutFh(strict), PutRoot()), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(strict), Op(OP_SECINFO, SECINFO4args{"x"})), NFS4ERR_NOENT);
 }
 
 // RFC 8881 §2.6.3.1.1.6
-TEST_F(FlavorTest, IsNoMatterWhereNothingFollows) { EXPECT_EQ(StatusOf(PutFh(strict)), NFS4_OK); }
+TEST_F(FlavorTest, IgnoresTheFlavorIfNoOperationFollows) { EXPECT_EQ(StatusOf(PutFh(strict)), NFS4_OK); }
 
 // RFC 8881 §2.6.3.1.1.1
-TEST_F(FlavorTest, SavingIsAsIfItWereNotThere) {
+TEST_F(FlavorTest, LooksPastSavefhToTheNextOperation) {
   EXPECT_EQ(StatusOf(PutFh(strict), SaveFh()), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(strict), SaveFh(), PutRoot()), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(strict), SaveFh(), GetFh()), NFS4ERR_WRONGSEC);
   EXPECT_EQ(server.Run(0, PutFh(strict), SaveFh(), SaveFh(), GetFh()).count, 1u);
 }
 
-TEST_F(FlavorTest, WhatWasSavedIsLookedAtWhenItComesBack) {
+TEST_F(FlavorTest, RestorefhChecksTheFlavorOfTheSavedHandle) {
   auto reply = server.Run(0, PutFh(strict), SaveFh(), PutRoot(), RestoreFh(), GetFh());
   EXPECT_EQ(reply.status, NFS4ERR_WRONGSEC);
   EXPECT_EQ(reply.count, 4u);
 }
 
 // RFC 8881 §2.6.3.1.1.3
-TEST_F(FlavorTest, LookingUpANameComplainsOfWhatIsFound) {
+TEST_F(FlavorTest, LookupChecksTheFlavorOfTheObjectFound) {
   auto down = server.Run(0, PutRoot(), LookUp("strict"), GetFh());
   EXPECT_EQ(down.status, NFS4ERR_WRONGSEC);
   EXPECT_EQ(down.count, 2u);
@@ -87,7 +87,7 @@ TEST_F(FlavorTest, LookingUpANameComplainsOfWhatIsFound) {
 }
 
 // RFC 8881 §2.6.3.1.1.4
-TEST_F(FlavorTest, LookingForTheParentComplainsOfTheParent) {
+TEST_F(FlavorTest, LookuppChecksTheFlavorOfTheParent) {
   EXPECT_EQ(StatusOf(PutFh(strict), LookUpParent(), GetFh()), NFS4_OK);
   server.SetInitiator(Alice(), rpc::GssService::kPrivacy);
   auto reply = server.Run(0, PutFh(strict), LookUpParent(), GetFh());
@@ -95,7 +95,7 @@ TEST_F(FlavorTest, LookingForTheParentComplainsOfTheParent) {
   EXPECT_EQ(reply.count, 2u);
 }
 
-TEST_F(FlavorTest, OpeningByNameComplainsItself) {
+TEST_F(FlavorTest, OpenByNameChecksTheFlavorItself) {
   SessionClient client(server, "client");
   const auto open = [&](open_claim4 claim) { return Opening(client.client(), 0, "owner", kRead, 0, std::move(claim)); };
   EXPECT_EQ(client.Run(PutFh(strict), open(Named("file"))).count, 3u);
@@ -105,8 +105,8 @@ TEST_F(FlavorTest, OpeningByNameComplainsItself) {
   EXPECT_EQ(by_handle.count, 2u);
 }
 
-// In minor version 0 SECINFO leaves the filehandle where it is.
-TEST_F(FlavorTest, WhatWasPutForOneOperationIsNotForOthers) {
+// In minor version 0, SECINFO does not change the current filehandle.
+TEST_F(FlavorTest, RefusesOtherOperationsOnAHandleThatWasPutForSecinfo) {
   server.SetInitiator(Alice(), rpc::GssService::kPrivacy);
   server.SetUser(1000);
   const auto flavors = Op(OP_SECINFO, SECINFO4args{"file"});
@@ -116,15 +116,15 @@ TEST_F(FlavorTest, WhatWasPutForOneOperationIsNotForOthers) {
   EXPECT_EQ(StatusOf(PutFh(strict), flavors, PutRoot(), GetFh()), NFS4_OK);
 }
 
-// Linux (6.1) does not renew its lease while it is idle where it cannot learn this as its machine.
-TEST_F(FlavorTest, TheLeaseTimeIsToldToAnybodyWhoAsksForNothingElse) {
+// An idle Linux client (6.1) renews its lease only if its machine can read the lease time.
+TEST_F(FlavorTest, ReturnsTheLeaseTimeAloneInAnyFlavor) {
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME})), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME, FATTR4_FILEID})), NFS4ERR_WRONGSEC);
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME}), GetAttr({FATTR4_FILEID})), NFS4ERR_WRONGSEC);
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME}), GetFh()), NFS4ERR_WRONGSEC);
 }
 
-TEST_F(FlavorTest, NorIsWhatWasSavedForACopy) {
+TEST_F(FlavorTest, CopyRefusesASavedHandleOfAnotherFlavor) {
   fs::FileSystem& tree = server.exports.Resolve("/").found->file_system();
   fs::CreateHow how;
   how.attributes.mode = 0666;
@@ -138,13 +138,13 @@ TEST_F(FlavorTest, NorIsWhatWasSavedForACopy) {
 }
 
 // RFC 8881 §2.6.3.1.2
-TEST_F(FlavorTest, NothingIsLinkedOrMovedIntoAnotherExport) {
+TEST_F(FlavorTest, RefusesToLinkOrRenameIntoAnotherExport) {
   EXPECT_EQ(StatusOf(PutFh(file), SaveFh(), PutRoot(), Op(OP_LINK, LINK4args{"link"})), NFS4ERR_XDEV);
   EXPECT_EQ(StatusOf(PutFh(strict), SaveFh(), PutRoot(), Op(OP_RENAME, RENAME4args{"file", "file"})), NFS4ERR_XDEV);
 }
 
 // RFC 8881 §18.29.4
-TEST_F(FlavorTest, EntriesOfOtherFlavorsSaySo) {
+TEST_F(FlavorTest, ReaddirReportsWrongsecAsRdattrErrorOfAnEntry) {
   const AttributeSet wanted{FATTR4_RDATTR_ERROR, FATTR4_SIZE};
   auto reply = server.Run(0, PutRoot(), Op(OP_READDIR, READDIR4args{0, {}, 0, 65536, wanted.ToBitmap()}));
   ASSERT_EQ(reply.status, NFS4_OK);
@@ -155,12 +155,12 @@ TEST_F(FlavorTest, EntriesOfOtherFlavorsSaySo) {
   EXPECT_EQ(LoadBig<uint32_t>(attributes.attr_vals.data()), static_cast<uint32_t>(NFS4ERR_WRONGSEC));
 }
 
-TEST_F(FlavorTest, AndReadingTheirDirectoryDoesNot) {
+TEST_F(FlavorTest, ReaddirSucceedsWithEntriesOfOtherFlavors) {
   const AttributeSet wanted{FATTR4_SIZE};
   EXPECT_EQ(StatusOf(PutRoot(), Op(OP_READDIR, READDIR4args{0, {}, 0, 65536, wanted.ToBitmap()})), NFS4_OK);
 }
 
-// ---- what SECINFO tells ----
+// ---- results of SECINFO ----
 
 // "krb5i", "sys" ...
 std::vector<std::string> Named(const SECINFO4resok& flavors) {
@@ -179,7 +179,7 @@ std::vector<std::string> Named(const SECINFO4resok& flavors) {
   return names;
 }
 
-class FlavorsOfTest : public testing::Test {
+class SecinfoTest : public testing::Test {
  protected:
   std::vector<std::string> OfRoot() {
     SessionClient client(server, "client");
@@ -197,19 +197,19 @@ class FlavorsOfTest : public testing::Test {
   Nfs4Server server;
 };
 
-TEST_F(FlavorsOfTest, OfAnExportComeInTheOrderOfPreference) {
+TEST_F(SecinfoTest, ListsTheFlavorsOfAnExportInItsOrder) {
   server.Export("/", With({kKrb5p, kKrb5i, kKrb5, kSys, kNone}));
   EXPECT_THAT(OfRoot(), ElementsAre("krb5p", "krb5i", "krb5", "sys", "none"));
 }
 
-TEST_F(FlavorsOfTest, OfANameAreThoseOfTheExportThatItLeadsTo) {
+TEST_F(SecinfoTest, ListsTheFlavorsOfTheExportThatANameLeadsTo) {
   server.Export("/open", With({kSys}));
   server.Export("/sealed", With({kKrb5p, kKrb5i}));
   EXPECT_THAT(Of("open"), ElementsAre("sys"));
   EXPECT_THAT(Of("sealed"), ElementsAre("krb5p", "krb5i"));
 }
 
-TEST_F(FlavorsOfTest, OfDirectoriesAboveExportsAreAllThatTheseTake) {
+TEST_F(SecinfoTest, ListsTheFlavorsOfAllExportsBelowAPseudoDirectory) {
   server.Export("/a/open", With({kSys}));
   server.Export("/b/sealed", With({kKrb5p, kSys}));
   EXPECT_THAT(OfRoot(), testing::UnorderedElementsAre("sys", "krb5p"));
@@ -217,7 +217,7 @@ TEST_F(FlavorsOfTest, OfDirectoriesAboveExportsAreAllThatTheseTake) {
   EXPECT_THAT(Of("b"), ElementsAre("krb5p", "sys"));
 }
 
-TEST_F(FlavorsOfTest, WhatAClientMayNotSeeDoesNotCount) {
+TEST_F(SecinfoTest, OmitsTheFlavorsOfExportsThatDoNotAdmitTheClient) {
   server.Export("/open", With({kSys}));
   ExportOptions others = With({kKrb5p});
   others.clients.push_back(*Network::Parse("198.51.100.0/24"));
@@ -227,7 +227,7 @@ TEST_F(FlavorsOfTest, WhatAClientMayNotSeeDoesNotCount) {
   EXPECT_EQ(server.Run(0, PutRoot(), GetFh()).status, NFS4ERR_WRONGSEC);
 }
 
-TEST_F(FlavorsOfTest, AnExportForKerberosAloneIsReachedByIt) {
+TEST_F(SecinfoTest, AClientWithKerberosReachesAnExportThatTakesOnlyKerberos) {
   server.Export("/deep/sealed", With({kKrb5i}));
   server.SetInitiator(Alice(), rpc::GssService::kIntegrity);
   EXPECT_EQ(server.Run(0, PutRoot(), LookUp("deep"), LookUp("sealed"), GetFh()).status, NFS4_OK);

@@ -9,7 +9,7 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// No export has it: see Namespace::Make.
+// Namespace::Make() refuses exports with this identifier.
 constexpr ExportId kPseudoExport{0};
 
 ExportOptions PseudoOptions() {
@@ -18,7 +18,7 @@ ExportOptions PseudoOptions() {
   return options;
 }
 
-// What is left of `path` below `directory`; both as Export::path().
+// The part of `path` below `directory`. Both have the form of Export::path().
 std::string_view Below(std::string_view directory, std::string_view path) {
   if (directory == "/") return path.substr(1);
   return path.substr(std::min(path.size(), directory.size() + 1));
@@ -86,7 +86,7 @@ SecurityFlavors Namespace::FlavorsOf(const Export& in, const fs::Handle& object,
   if (&in != &pseudo_) return in.options().security;
   SecurityFlavors flavors;
   if (const Node* node = directories_->Find(object)) AddFlavors(*node, client, flavors);
-  // There is nothing to be protected.
+  // Without visible exports below, the directory needs no protection.
   if (flavors.empty()) flavors = ExportOptions().security;
   return flavors;
 }
@@ -143,7 +143,7 @@ Task<std::vector<Junction>> Namespace::JunctionsIn(const Object& directory, cons
   co_return junctions;
 }
 
-// The directory of a path as a client sees it.
+// Finds the object that a client sees at the path of `node`.
 Task<fs::Result<Place>> Namespace::Resolve(const Node& node, const Client& client, Loop* loop) const {
   for (const Node* above = &node; above; above = above->parent) {
     const Export* exported = At(*above, client);

@@ -1,8 +1,9 @@
-// The one tree that a client of NFSv4 sees (RFC 8881 §7, RFC 7530 §7): exports joined by directories of our own.
+// The single tree that a client of NFSv4 sees (RFC 8881 §7, RFC 7530 §7). It consists of the exports and of the
+// directories of PseudoFileSystem above them.
 //
-// Where an export's path leads through another export's directories, its root stands in for the directory of its name
-// there (which should exist, like a mount point); everywhere else through PseudoFileSystem's. A client sees the exports
-// that admit it, and what leads to them. Where it is admitted to "/", its tree begins there.
+// If the path of an export leads into another export, the root of the inner export replaces the directory of that name,
+// which should exist there like a mount point. A client sees the exports that admit it, and the directories on the
+// paths to them. If the export "/" admits the client, the client's tree begins there.
 #pragma once
 
 #include <memory>
@@ -17,46 +18,48 @@ namespace penstock::nfs::v4 {
 
 class Object;
 
-// The server's own look about, for nobody in particular.
+// The context of a request that the server makes for itself, as root.
 fs::RequestContext OwnContext(Loop* loop);
 
-// An object, and the export that it is in.
+// An object and its export.
 struct Place {
   const Export* in = nullptr;
   fs::Handle object;
 };
 
-// A name in a directory that is not what the directory's file system says.
+// A name in a directory whose meaning in the tree differs from the directory's file system.
 struct Junction {
   std::string_view name;
-  const Export* leads_to = nullptr;  // null: the name is not to be seen
-  uint64_t covered_fileid = 0;       // of the directory that it stands in for, where that is a PseudoFileSystem's
+  const Export* leads_to = nullptr;  // null if the client does not see the name
+  uint64_t covered_fileid = 0;       // the fileid of the replaced directory, if that is one of PseudoFileSystem
 };
 
-// Never changes; any thread.
+// A namespace never changes. Any thread may use it.
 class Namespace {
  public:
   using Client = rpc::Peer;
 
-  // `exports` outlives it and does not change any more. An error where two paths cannot be told apart in handles.
+  // `exports` outlives the namespace and does not change any more. Fails if file handles cannot distinguish two paths.
   static SetupResult<std::unique_ptr<const Namespace>> Make(const Exports& exports, fs::Timestamp started);
 
-  // The export of a handle, the directories above exports included; null where there is none, or none for this client.
+  // The export of a handle; the directories above exports form an export, too. Returns null if the export does not
+  // exist or does not admit this client.
   const Export* Find(ExportId id, const Client& client) const;
-  // How clients may call for an object. Above exports it is as for any of those below that admit the client, so that each
-  // of them can be reached (RFC 8881 §2.6.3.1.1.3).
+  // The security flavors that a client may use for an object. A directory above exports takes the flavors of every
+  // export below it that admits the client, so that the client can reach each of them (RFC 8881 §2.6.3.1.1.3).
   SecurityFlavors FlavorsOf(const Export& in, const fs::Handle& object, const Client& client) const;
-  // Where a client's tree begins.
+  // The root of a client's tree.
   Place Root(const Client& client) const;
 
-  // In a directory, all of them, or those of one name.
+  // The junctions in a directory: all of them, or the one with the name `only`.
   Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client& client,
                                           std::string_view only = {}) const;
-  // What is above the root of an export, or a directory above exports. kNoEnt: nothing.
+  // Whether the object is the root of an export or a directory above exports. ParentOfTop() finds the parent of such an
+  // object; it fails with kNoEnt for the root of the tree.
   bool IsTop(const Object& object) const;
   Task<fs::Result<Place>> ParentOfTop(const Object& object, const Client& client) const;
-  // The fileid of the directory that the root of an export stands in for: what a local READDIR of its parent would show
-  // (RFC 8881 §5.8.2.23). Its own where there is none.
+  // The fileid of the directory that the root of an export replaces, as a local READDIR of the parent would show it
+  // (RFC 8881 §5.8.2.23). Returns `own` if the root replaces no directory.
   Task<uint64_t> MountedOnFileId(const Object& root, uint64_t own, const Client& client) const;
 
  private:

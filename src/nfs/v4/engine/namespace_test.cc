@@ -48,7 +48,7 @@ TEST_F(NamespaceTest, BeginsAtTheExportOfTheRoot) {
   EXPECT_EQ(HandleAfter(server.Run(0, PutRoot(), GetFh())), RootOf("/"));
 }
 
-TEST_F(NamespaceTest, LeadsToExportsThroughDirectoriesOfItsOwn) {
+TEST_F(NamespaceTest, LeadsToExportsThroughPseudoDirectories) {
   server.Export("/srv/a");
   server.Export("/srv/b");
   EXPECT_EQ(HandleAfter(server.Run(0, PutRoot(), LookUp("srv"), LookUp("b"), GetFh())), RootOf("/srv/b"));
@@ -60,7 +60,7 @@ TEST_F(NamespaceTest, LeadsToExportsThroughDirectoriesOfItsOwn) {
   EXPECT_EQ(server.Run(0, PutRoot(), LookUp(std::string(256, 'n'))).status, NFS4ERR_NAMETOOLONG);
 }
 
-TEST_F(NamespaceTest, TheWayBackIsTheSame) {
+TEST_F(NamespaceTest, LookuppLeadsBackThroughTheSameDirectories) {
   server.Export("/srv/a");
   const nfs_fh4 srv = HandleAfter(server.Run(0, PutRoot(), LookUp("srv"), GetFh()));
   EXPECT_EQ(HandleAfter(server.Run(0, PutFh(RootOf("/srv/a")), LookUpParent(), GetFh())), srv);
@@ -69,7 +69,7 @@ TEST_F(NamespaceTest, TheWayBackIsTheSame) {
   EXPECT_EQ(server.Run(0, PutRoot(), LookUpParent()).status, NFS4ERR_NOENT);
 }
 
-TEST_F(NamespaceTest, ClientsSeeWhatTheyMayUse) {
+TEST_F(NamespaceTest, ShowsOnlyExportsThatAdmitTheClient) {
   server.Export("/srv/a");
   server.Export("/srv/b", ForOthers());
   server.Export("/others/c", ForOthers());
@@ -80,13 +80,13 @@ TEST_F(NamespaceTest, ClientsSeeWhatTheyMayUse) {
   EXPECT_EQ(server.Run(0, PutFh(RootOf("/srv/b")), GetFh()).status, NFS4ERR_STALE);
 }
 
-TEST_F(NamespaceTest, ARootForOthersIsNoneForTheRest) {
+TEST_F(NamespaceTest, HidesARootExportThatDoesNotAdmitTheClient) {
   server.Export("/", ForOthers());
   server.Export("/a");
   EXPECT_EQ(HandleAfter(server.Run(0, PutRoot(), LookUp("a"), GetFh())), RootOf("/a"));
 }
 
-TEST_F(NamespaceTest, AnExportStandsInForADirectoryOfAnother) {
+TEST_F(NamespaceTest, AnExportReplacesADirectoryOfAnotherExport) {
   fs::memory::FileSystem& tree = server.Export("/");
   AddDirectory(tree, "inner");
   server.Export("/inner");
@@ -98,7 +98,7 @@ TEST_F(NamespaceTest, AnExportStandsInForADirectoryOfAnother) {
 }
 
 // RFC 8881 §5.8.2.23
-TEST_F(NamespaceTest, ARootIsMountedOnTheDirectoryThatItStandsInFor) {
+TEST_F(NamespaceTest, MountedOnFileidIsTheFileidOfTheReplacedDirectory) {
   fs::memory::FileSystem& tree = server.Export("/");
   AddDirectory(tree, "inner");
   server.Export("/inner");
@@ -109,7 +109,7 @@ TEST_F(NamespaceTest, ARootIsMountedOnTheDirectoryThatItStandsInFor) {
   EXPECT_EQ(Number(RootOf("/"), FATTR4_MOUNTED_ON_FILEID), Number(RootOf("/"), FATTR4_FILEID));
 }
 
-TEST_F(NamespaceTest, EveryExportIsAFileSystemOfItsOwn) {
+TEST_F(NamespaceTest, GivesEveryExportItsOwnFsid) {
   server.Export("/a");
   server.Export("/b");
   const nfs_fh4 top = HandleAfter(server.Run(0, PutRoot(), GetFh()));
@@ -117,7 +117,7 @@ TEST_F(NamespaceTest, EveryExportIsAFileSystemOfItsOwn) {
   EXPECT_NE(Number(RootOf("/a"), FATTR4_FSID), Number(top, FATTR4_FSID));
 }
 
-TEST_F(NamespaceTest, ItsOwnDirectoriesHaveTheSameHandlesAfterARestart) {
+TEST_F(NamespaceTest, KeepsHandlesOfPseudoDirectoriesAfterARestart) {
   server.Export("/srv/a");
   Nfs4Server again;
   again.Export("/other");
@@ -126,13 +126,13 @@ TEST_F(NamespaceTest, ItsOwnDirectoriesHaveTheSameHandlesAfterARestart) {
   EXPECT_EQ(handle(server), handle(again));
 }
 
-TEST_F(NamespaceTest, ItsOwnDirectoriesCannotBeChanged) {
+TEST_F(NamespaceTest, RefusesChangesInPseudoDirectories) {
   server.Export("/srv/a");
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_CREATE, CREATE4args{createtype4(NF4DIR), "x", {}})).status, NFS4ERR_ROFS);
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"srv"})).status, NFS4ERR_ROFS);
 }
 
-TEST_F(NamespaceTest, WithoutExportsThereIsAnEmptyDirectory) {
+TEST_F(NamespaceTest, IsAnEmptyDirectoryWithoutExports) {
   EXPECT_THAT(NamesIn(HandleAfter(server.Run(0, PutRoot(), GetFh()))), IsEmpty());
 }
 

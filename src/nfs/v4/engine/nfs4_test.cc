@@ -1,4 +1,4 @@
-// Apart from the header, since to compile this takes longer than to compile most tests.
+// The header does not contain these functions, since they take longer to compile than most tests.
 #include "nfs/v4/engine/nfs4_test.h"
 
 #include <cassert>

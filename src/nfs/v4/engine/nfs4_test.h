@@ -1,5 +1,5 @@
-// For tests of the operations: a server of NFSv4 over memory file systems, and a client that sends it COMPOUNDs as
-// encoded calls.
+// A fixture for tests of the operations: a server of NFSv4 over memory file systems, and a client that sends encoded
+// COMPOUNDs to it.
 //
 //   class LookupTest : public Nfs4Test {};
 //   TEST_F(LookupTest, ...) {
@@ -40,7 +40,7 @@ namespace penstock::nfs::v4 {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
-// Notes what the server wants of its clients.
+// Records the calls that the server would make to its clients.
 class RecordedCallbacks : public Callbacks {
  public:
   struct RecallOf {
@@ -79,8 +79,8 @@ class RecordedCallbacks : public Callbacks {
   std::vector<LockNotice> notices;
   std::vector<CopyDone> copies;
   std::vector<std::pair<SessionId, SlotId>> slots;
-  HolderAttributes held;          // what the holder of a delegation answers
-  std::vector<FileHandle> asked;  // by which it was asked
+  HolderAttributes held;          // the answer of every holder of a delegation to CB_GETATTR
+  std::vector<FileHandle> asked;  // the files of all CB_GETATTR so far
 };
 
 // An operation as a client sends it.
@@ -105,7 +105,7 @@ inline auto LookUp(std::string_view name) { return Op(OP_LOOKUP, LOOKUP4args{nam
 inline auto LookUpParent() { return Op(OP_LOOKUPP); }
 inline auto GetAttr(const AttributeSet& set) { return Op(OP_GETATTR, GETATTR4args{set.ToBitmap()}); }
 
-// The attributes of a fattr4, in ascending order: AttributesOf(FATTR4_SIZE, uint64_t{7}, ...). Owns its values.
+// Builds a fattr4 and owns its values. Attributes are added in ascending order: Add(FATTR4_SIZE, uint64_t{7}).
 class GivenValues {
  public:
   explicit GivenValues(BufferPool& pool) : encoder_(pool) {}
@@ -115,7 +115,7 @@ class GivenValues {
     xdr::Encode(encoder_, value);
     return *this;
   }
-  // Views this object.
+  // The result is a view of this object.
   fattr4 Take() {
     message_ = encoder_.Finish();
     return {.attrmask = set_.ToBitmap(), .attr_vals = attrlist4(message_.stream.bytes())};
@@ -127,7 +127,7 @@ class GivenValues {
   xdr::Message message_;
 };
 
-// What came back. Views in the results live as long as the server.
+// The reply to a COMPOUND. Views in the results live as long as the server.
 class CompoundReply {
  public:
   explicit CompoundReply(const Answer& answer)
@@ -141,7 +141,7 @@ class CompoundReply {
     count = head.count;
   }
 
-  // The results one by one, from the first on.
+  // Decodes the next result.
   template <class T>
   T Next() {
     uint32_t number = 0;
@@ -153,7 +153,7 @@ class CompoundReply {
     EXPECT_TRUE(taken_ < count || decoder_->Finish());
     return result;
   }
-  // Passes over results that are a status, which is NFS4_OK.
+  // Skips results that consist of a status, and expects NFS4_OK in each.
   CompoundReply& Skip(uint32_t results = 1) {
     for (uint32_t i = 0; i < results; ++i) EXPECT_EQ(Next<nfsstat4>(), NFS4_OK);
     return *this;
@@ -172,35 +172,35 @@ class CompoundReply {
   nfs_opnum4 last_{};
 };
 
-// On a disk that may be full.
+// A recovery store on a disk that may be full.
 class TestRecoveryStore : public MemoryRecoveryStore {
  public:
   bool Record(const RecoveryRecord& client) override { return !full && MemoryRecoveryStore::Record(client); }
   bool Remove(const std::string& owner) override { return !full && MemoryRecoveryStore::Remove(owner); }
   bool EndGrace() override { return !full && MemoryRecoveryStore::EndGrace(); }
-  // Who could reclaim if the server started again now.
+  // The owners of the clients that could reclaim if the server restarted now.
   std::vector<std::string> Reclaimers();
 
   bool full = false;
 };
 
-// A server, and who calls it. Exports are made before the first call.
+// A server and the identity of its caller. A test makes the exports before the first call.
 class Nfs4Server {
  public:
   static constexpr uint32_t kInstance = 7;
 
-  // With the replies that another has kept: it is the same server, started again.
+  // A server that starts with the replies in `kept` is the same server after a restart.
   explicit Nfs4Server(Settings chosen = {}, std::shared_ptr<ReplyStore> kept = std::make_shared<MemoryReplyStore>(),
                       uint32_t instance = kInstance, Files::Limits limits = {});
   ~Nfs4Server();
 
-  // `faults` makes what is served of the last one fail.
+  // Adds an export. `faults` can make the operations on the last export fail.
   fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone});
 
   void SetIdentity(const rpc::SystemIdentity& identity);
   void SetUser(uint32_t uid);
   void SetNoIdentity();
-  // Outlives its calls.
+  // `who` outlives the calls.
   void SetInitiator(const TestInitiator& who, rpc::GssService service);
 
   template <class... Arguments>
@@ -216,16 +216,16 @@ class Nfs4Server {
   }
 
   const Answer& Ask(rpc::Message call);
-  // Begins a call that may have to wait. Whether it has ended, now and later.
+  // Begins a call that may have to wait. The result refers to a flag that becomes true when the call ends.
   const bool& Begin(rpc::Message call);
   template <class... Arguments>
   CompoundReply Run(uint32_t minor_version, const Sent<Arguments>&... operations) {
     return CompoundReply(Ask(Encode(minor_version, operations...)));
   }
 
-  // What the program works with, for others that do. From now on there are no more exports.
+  // The services of the program, for tests that use them directly. No export may be added after this.
   Services GetServices();
-  // Another program behind the same dispatcher. It outlives all calls.
+  // Adds another program to the same dispatcher. The program outlives all calls.
   void Serve(rpc::Program& program);
 
   BufferPool buffers;
@@ -249,7 +249,7 @@ class Nfs4Server {
   void Start();
   Services MakeServices();
   std::list<bool> ended_;
-  // The RPC header, and that of the COMPOUND.
+  // Encodes the header of the call and the head of the COMPOUND.
   void EncodeHead(xdr::Encoder& encoder, uint32_t minor_version, std::string_view tag, uint32_t operations);
 
   uint64_t instances_ = 0;
@@ -269,7 +269,7 @@ class SessionClient {
 
   // The next SEQUENCE of slot zero.
   Sent<SEQUENCE4args> Sequence(bool keep = false);
-  // After SEQUENCE, whose result is taken already.
+  // Sends the operations behind a SEQUENCE, and skips the result of the SEQUENCE.
   template <class... Arguments>
   CompoundReply Run(const Sent<Arguments>&... operations) {
     auto reply = server_.Run(minor_version_, Sequence(), operations...);
@@ -281,7 +281,7 @@ class SessionClient {
   const SessionId& session() const { return session_; }
   uint32_t minor_version() const { return minor_version_; }
   uint32_t sequence() const { return sequence_; }
-  // Of the session, as granted.
+  // The flags of the session that the server granted.
   uint32_t flags() const { return flags_; }
 
  private:
@@ -293,8 +293,8 @@ class SessionClient {
   uint32_t sequence_ = 0;
 };
 
-// One export, "/", called by root: in minor version 0 without any state (Run0), and in minor version 2 in a session
-// (Run).
+// One export, "/", whose caller is root. Run0() sends a COMPOUND of minor version 0, and Run() sends one of minor
+// version 2 in a session.
 class Nfs4Test : public testing::Test {
  protected:
   explicit Nfs4Test(Settings settings = {}, const Files::Limits& limits = {});
@@ -310,7 +310,7 @@ class Nfs4Test : public testing::Test {
   }
   SessionClient& Client();
 
-  // What is there, without asking the server.
+  // These change and read the file system directly, without a call to the server.
   nfs_fh4 MakeFile(std::string_view name, std::string_view contents = {}, uint32_t mode = 0644);
   nfs_fh4 MakeDirectory(std::string_view name, uint32_t mode = 0755);
   nfs_fh4 MakeSymlink(std::string_view name, std::string_view target);
@@ -321,7 +321,7 @@ class Nfs4Test : public testing::Test {
   std::optional<fs::Attributes> AttributesOf(std::string_view name);
   static fs::RequestContext AsRoot();
 
-  // A well-formed handle whose object was removed.
+  // A well-formed handle of a removed object.
   nfs_fh4 StaleHandle();
 
   Nfs4Server server;

@@ -1,10 +1,10 @@
 #include "nfs/v4/engine/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/engine/operation_table.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
@@ -20,25 +20,10 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-constexpr uint32_t kHighestMinorVersion = 2;
-// The number and status of an operation that fails: what a reply must always have room for.
+// A reply must always have room for the number and status of an operation that fails.
 constexpr size_t kFailure = sizeof(uint32_t) * 3;
 
-// Without a session there is nothing that may stand beside these, nor before them (RFC 8881 §18.35.3 and others).
-bool StandsAlone(nfs_opnum4 number) {
-  switch (number) {
-    case OP_EXCHANGE_ID:
-    case OP_CREATE_SESSION:
-    case OP_DESTROY_SESSION:
-    case OP_DESTROY_CLIENTID:
-    case OP_BIND_CONN_TO_SESSION:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// The results of a COMPOUND as they are written: their head is completed in the end.
+// Writes the results of a COMPOUND. Finish() completes their head.
 class Results {
  public:
   Results(xdr::Encoder& encoder, std::string_view tag) : encoder_(encoder), start_(encoder.mark()) {
@@ -51,13 +36,13 @@ class Results {
   xdr::Encoder& encoder() { return encoder_; }
   size_t size() const { return encoder_.size(); }
 
-  // The next operation's number; its result is written behind it.
+  // Writes the number of the next operation. The operation's result follows.
   void Begin(nfs_opnum4 number) {
     ++count_;
     encoder_.U32(static_cast<uint32_t>(number));
     result_ = encoder_.mark();
   }
-  // Another result instead of the one just written.
+  // Removes the result that was just written, so that another result can take its place.
   void Replace() { encoder_.Rewind(result_); }
 
   void Finish(nfsstat4 status) {
@@ -65,7 +50,7 @@ class Results {
     encoder_.PatchU32(count_at_, count_);
   }
   xdr::Message Copy() const { return encoder_.CopySince(start_); }
-  // What was kept, instead of all that is there.
+  // Replaces everything that was written by a kept reply.
   void ReplaceAll(const xdr::Message& kept) {
     encoder_.Rewind(start_);
     encoder_.Append(kept);
@@ -79,34 +64,36 @@ class Results {
   xdr::Encoder::Mark result_{};
 };
 
-// One COMPOUND.
+// The execution of one COMPOUND.
 class Execution {
  public:
-  Execution(const Services& services, rpc::CallContext& call, const COMPOUND4args_head& head, xdr::Decoder& arguments,
+  // The decoder stands behind the head, whose dialect is not null.
+  Execution(const Services& services, rpc::CallContext& call, const CompoundHead& head, xdr::Decoder& arguments,
             xdr::Encoder& results)
-      : compound_{.services = services, .call = call, .minor_version = head.minorversion},
+      : compound_{.services = services, .call = call, .dialect = *head.dialect},
         count_(head.count),
         arguments_(arguments),
         results_(results, head.tag),
         limit_(RoomWithin(services.settings.max_response)) {}
 
-  // The status of the whole. All is executed, or it stopped at the first failure (RFC 8881 §16.2.3).
+  // Executes the operations up to the first failure (RFC 8881 §16.2.3). Returns the status of the COMPOUND.
   Task<nfsstat4> Run();
   Results& results() { return results_; }
-  // How the reply is remembered: whether something that is not to be done twice, or not late, has been done, or tried.
+  // How the reply cache remembers the reply: by whether an operation was tried that must not be executed twice, or not
+  // late.
   rpc::Keep keep() const { return changed_ ? rpc::Keep::kChange : wrote_ ? rpc::Keep::kWrite : rpc::Keep::kNothing; }
-  // A kept reply has been written: there is nothing to be added.
+  // The results are a kept reply, which is complete.
   bool replayed() const { return replayed_; }
-  // The reply is kept for a client that asks again after the server has started again: before it is sent.
+  // The reply must be on stable storage before it is sent: the client may ask for it again after the server's restart.
   bool must_outlive_server() const { return replies_ && compound_.keeps_reply && (compound_.lasting || !reclaiming_); }
   Task<> Persist();
-  // The slot, if there is one, is free for the client's next request.
+  // Frees the slot, if the request has one, for the client's next request.
   void Finish();
 
  private:
   nfsstat4 Fail(nfs_opnum4 number, const Operation* operation, nfsstat4 status);
   nfsstat4 Check(uint32_t index, nfs_opnum4 number, const Operation* operation) const;
-  nfsstat4 CheckOrder(uint32_t index, nfs_opnum4 number) const;
+  nfsstat4 CheckOrder(uint32_t index, const Operation& operation) const;
   nfsstat4 CheckRoom(size_t size) const;
   size_t RoomWithin(size_t reply) const;
   Task<nfsstat4> RunOne(uint32_t index);
@@ -117,9 +104,9 @@ class Execution {
   const uint32_t count_;
   xdr::Decoder& arguments_;
   Results results_;
-  size_t limit_;                  // octets of the reply
-  size_t kept_limit_ = SIZE_MAX;  // where it is to be kept
-  bool uncached_ = false;         // a retry whose reply was not kept
+  size_t limit_;                  // the largest size of the reply in octets
+  size_t kept_limit_ = SIZE_MAX;  // the same for a reply that the slot keeps
+  bool uncached_ = false;         // the request is a retry, and the slot did not keep the reply
   bool replayed_ = false;
   bool changed_ = false;
   bool wrote_ = false;
@@ -134,7 +121,8 @@ Task<nfsstat4> Execution::Run() {
   co_return status;
 }
 
-// The result of an operation that is not run. One that does not exist has no result of its own (RFC 8881 §18.52).
+// Writes the result of an operation that is not executed. For an operation that does not exist, it is the result of
+// ILLEGAL (RFC 8881 §18.52).
 nfsstat4 Execution::Fail(nfs_opnum4 number, const Operation* operation, nfsstat4 status) {
   results_.Begin(operation ? number : OP_ILLEGAL);
   if (operation) {
@@ -145,40 +133,47 @@ nfsstat4 Execution::Fail(nfs_opnum4 number, const Operation* operation, nfsstat4
   return status;
 }
 
-// Where an operation may stand, from minor version 1 on (RFC 8881 §2.10.6.2.1, §18.46.3).
-nfsstat4 Execution::CheckOrder(uint32_t index, nfs_opnum4 number) const {
-  if (compound_.minor_version == 0) return NFS4_OK;
-  if (number == OP_SEQUENCE) return index == 0 ? NFS4_OK : NFS4ERR_SEQUENCE_POS;
-  if (number == OP_BIND_CONN_TO_SESSION && count_ != 1) return NFS4ERR_NOT_ONLY_OP;
-  if (compound_.slot) return NFS4_OK;
-  if (!StandsAlone(number)) return NFS4ERR_OP_NOT_IN_SESSION;
-  return count_ == 1 ? NFS4_OK : NFS4ERR_NOT_ONLY_OP;
+// Checks whether the operation may stand at this index (RFC 8881 §2.10.6.2.1, §18.46.3).
+nfsstat4 Execution::CheckOrder(uint32_t index, const Operation& operation) const {
+  if (compound_.dialect.ordering() == OrderingRule::kAnyOrder) return NFS4_OK;
+  switch (operation.placement) {
+    case Placement::kOpener:
+      return index == 0 ? NFS4_OK : NFS4ERR_SEQUENCE_POS;
+    case Placement::kOnlyAlone:
+      return count_ == 1 ? NFS4_OK : NFS4ERR_NOT_ONLY_OP;
+    case Placement::kAlsoAlone:
+      return compound_.slot || count_ == 1 ? NFS4_OK : NFS4ERR_NOT_ONLY_OP;
+    case Placement::kInRequest:
+      return compound_.slot ? NFS4_OK : NFS4ERR_OP_NOT_IN_SESSION;
+  }
+  std::unreachable();
 }
 
-// What limits count includes what the flavor is going to add (RFC 8881 §18.36.3: headers with credentials and verifiers).
+// A limit on the size of a reply includes the octets that the security flavor adds (RFC 8881 §18.36.3: headers with
+// credentials and verifiers).
 size_t Execution::RoomWithin(size_t reply) const { return reply - std::min(reply, compound_.call.reply_overhead); }
 
-// RFC 8881 §2.10.6.4. In minor version 0 there is no telling a client beforehand.
+// RFC 8881 §2.10.6.4
 nfsstat4 Execution::CheckRoom(size_t size) const {
-  if (size > limit_) return compound_.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_REP_TOO_BIG;
+  if (size > limit_) return compound_.dialect.errors().reply_too_big;
   return size > kept_limit_ ? NFS4ERR_REP_TOO_BIG_TO_CACHE : NFS4_OK;
 }
 
-// Everything that is known before the arguments are.
+// Checks everything that can be checked before the arguments are decoded.
 nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* operation) const {
   if (!operation) return NFS4ERR_OP_ILLEGAL;
-  // Every operation of a session but the first has been counted by SEQUENCE.
+  // In a session, SEQUENCE has counted the operations.
   if (index >= compound_.services.settings.max_operations && !compound_.slot) {
-    return compound_.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_TOO_MANY_OPS;
+    return compound_.dialect.errors().too_many_operations;
   }
-  if (const nfsstat4 status = CheckOrder(index, number); status != NFS4_OK) return status;
-  if (!operation->supported_in(compound_.minor_version)) return NFS4ERR_NOTSUPP;
+  if (const nfsstat4 status = CheckOrder(index, *operation); status != NFS4_OK) return status;
+  if (!operation->supported()) return NFS4ERR_NOTSUPP;
   if (uncached_) return NFS4ERR_RETRY_UNCACHED_REP;
   if (operation->needs_current && !compound_.current) return NFS4ERR_NOFILEHANDLE;
   if (operation->needs_saved && !compound_.saved) return NFS4ERR_NOFILEHANDLE;
-  // RFC 8881 §2.6.3.1.1.7: NFS4ERR_WRONGSEC is for those that put a filehandle.
+  // RFC 8881 §2.6.3.1.1.7: only operations that put a filehandle return NFS4ERR_WRONGSEC.
   if (operation->needs_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
-  // What cannot be taken back must not be done when its result could not be told.
+  // An operation that changes something must not be executed if its result might not fit in the reply.
   return operation->changes ? CheckRoom(results_.size() + 4 + operation->max_result) : NFS4_OK;
 }
 
@@ -186,14 +181,13 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   uint32_t word;
   if (!arguments_.U32(word)) co_return Fail(OP_ILLEGAL, nullptr, NFS4ERR_BADXDR);
   const auto number = static_cast<nfs_opnum4>(word);
-  const Operation* operation = FindOperation(number);
-  if (operation && !operation->exists_in(compound_.minor_version)) operation = nullptr;
+  const Operation* operation = compound_.dialect.Find(number);
   if (const nfsstat4 status = Check(index, number, operation); status != NFS4_OK) {
     co_return Fail(number, operation, status);
   }
-  if (number == OP_SEQUENCE) co_return RunSequence();
+  if (operation->placement == Placement::kOpener) co_return RunSequence();
 
-  // Over RDMA the payload of an earlier WRITE may still be on its way.
+  // Over RDMA, the server may not have received the payload of an earlier WRITE yet.
   if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
     co_await order->WaitForEarlier(compound_.call.xid, NamedFileHash()(compound_.current->name()));
   }
@@ -216,7 +210,8 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   co_return status;
 }
 
-// What tells this request from another of the same number, seen from behind SEQUENCE's arguments.
+// The facts that tell this request from another one with the same sequence number. The decoder stands behind the
+// arguments of SEQUENCE.
 Sessions::RequestFacts Execution::FactsAfterSequence() const {
   const size_t size = arguments_.flat_size();
   return {.size = size + compound_.call.call_overhead,
@@ -265,13 +260,14 @@ nfsstat4 Execution::RunSequence() {
   });
 }
 
-// RFC 8881 §2.10.6.5. What has been done cannot be undone where its reply cannot be kept: the client has it now, and the
-// session takes nothing new, so that it hears that it counts on what is not there.
+// Stores the reply of a persistent session (RFC 8881 §2.10.6.5). If that fails, the client gets the reply all the same,
+// since the operations cannot be undone. The session then accepts no new request, so that the client learns that its
+// replies are not kept.
 Task<> Execution::Persist() {
   const Services& services = compound_.services;
   const SlotUse& use = *compound_.slot;
   const KeptReply kept{.sequence = use.sequence, .digest = digest_, .results = results_.Copy()};
-  // A long tag; nothing else has been executed then (CheckRoom).
+  // The tag is too long. CheckRoom() has then kept every operation but SEQUENCE from execution.
   if (kept.results.flat_size() > kept_limit_) co_return;
   const bool done =
       co_await services.replies->Keep(compound_.call.peer.loop, *replies_, use.slot, kept, compound_.lasting);
@@ -290,13 +286,23 @@ void Execution::Finish() {
   });
 }
 
-// The minor version in a COMPOUND's arguments, which stands behind its tag.
-std::optional<uint32_t> MinorVersionOf(ConstBytes arguments) {
-  const xdr::Message message = xdr::Message::Whole(Slice::Borrowed(arguments));
-  xdr::Decoder decoder(message);
-  COMPOUND4args_head head;
-  if (!xdr::Decode(decoder, head)) return std::nullopt;
-  return head.minorversion;
+// Whether every item beside the arguments stands where an operation has a payload (RFC 8166 §6.1). The decoder stands
+// behind the head. This looks ahead at all operations, since the program executes each operation before it decodes the
+// next one.
+bool PlacesItems(const CompoundHead& head, const xdr::Decoder& behind_head) {
+  xdr::Decoder arguments = behind_head.Fork();
+  const auto octets_in_items = [&] { return arguments.flat_size() - arguments.position() - arguments.remaining(); };
+  for (uint32_t i = 0; i < head.count && octets_in_items() > 0; ++i) {
+    nfs_argop4 operation;
+    if (!xdr::Decode(arguments, operation)) return false;
+  }
+  return octets_in_items() == 0;
+}
+
+// Writes the results of a COMPOUND of which no operation is executed.
+void Reject(const CompoundHead& head, nfsstat4 status, xdr::Encoder& encoder) {
+  Results results(encoder, head.tag);
+  results.Finish(status);
 }
 
 }  // namespace
@@ -305,25 +311,13 @@ uint32_t Program::number() const { return NFS4_PROGRAM; }
 
 rpc::VersionRange Program::versions() const { return {.low = NFS_V4, .high = NFS_V4}; }
 
-bool Program::IsIdempotent(uint32_t /*version*/, uint32_t procedure) const {
-  return procedure != NFSPROC4_COMPOUND::kNumber;
-}
-
-bool Program::MeetsDuplicates(uint32_t /*version*/, uint32_t procedure, ConstBytes arguments) const {
-  return procedure == NFSPROC4_COMPOUND::kNumber && MinorVersionOf(arguments) != 0u;
-}
-
-// Operations are executed before the ones behind them are decoded.
-bool Program::PlacesItems(uint32_t /*version*/, uint32_t procedure, xdr::Decoder& arguments) const {
-  if (procedure != NFSPROC4_COMPOUND::kNumber) return true;
-  COMPOUND4args_head head;
-  if (!xdr::Decode(arguments, head)) return false;
-  const auto octets_in_items = [&] { return arguments.flat_size() - arguments.position() - arguments.remaining(); };
-  for (uint32_t i = 0; i < head.count && octets_in_items() > 0; ++i) {
-    nfs_argop4 operation;
-    if (!xdr::Decode(arguments, operation)) return false;
-  }
-  return octets_in_items() == 0;
+rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& arguments) const {
+  if (context.procedure != NFSPROC4_COMPOUND::kNumber) return {};
+  const auto head = DecodeCompoundHead(arguments);
+  if (!head || !PlacesItems(*head, arguments)) return {.is_garbage = true};
+  context.head.Set(*head);
+  const bool remembers = head->dialect && head->dialect->duplicate_policy() == DuplicatePolicy::kReplyCache;
+  return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing};
 }
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
@@ -340,23 +334,20 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
 
 Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Decoder& arguments,
                                              xdr::Encoder& results) const {
-  COMPOUND4args_head head;
-  if (!xdr::Decode(arguments, head)) co_return rpc::AcceptStatus::GARBAGE_ARGS;
-  Execution execution(services_, context, head, arguments, results);
-  nfsstat4 status = NFS4_OK;
-  if (head.minorversion > kHighestMinorVersion) {
-    status = NFS4ERR_MINOR_VERS_MISMATCH;
-  } else if (!IsUtf8(head.tag)) {
-    status = NFS4ERR_INVAL;
-  } else {
-    status = co_await execution.Run();
+  const CompoundHead& head = *context.head.Get<CompoundHead>();
+  if (!head.dialect || !IsUtf8(head.tag)) {
+    Reject(head, head.dialect ? NFS4ERR_INVAL : NFS4ERR_MINOR_VERS_MISMATCH, results);
+    context.keep = rpc::Keep::kNothing;
+    co_return rpc::AcceptStatus::SUCCESS;
   }
+  Execution execution(services_, context, head, arguments, results);
+  const nfsstat4 status = co_await execution.Run();
   context.keep = execution.keep();
   if (execution.replayed()) co_return rpc::AcceptStatus::SUCCESS;
   execution.results().Finish(status);
   if (execution.must_outlive_server()) co_await execution.Persist();
   execution.Finish();
-  // What follows the operations, in the stream or beside it, was meant by the client as part of them.
+  // The arguments must end with the last operation, in the stream and beside it.
   const bool is_garbage = status == NFS4_OK && !arguments.Finish();
   co_return is_garbage ? rpc::AcceptStatus::GARBAGE_ARGS : rpc::AcceptStatus::SUCCESS;
 }

@@ -18,7 +18,7 @@ TEST_F(ProgramTest, NullDoesNothing) {
   EXPECT_TRUE(server.Ask(encoder.Finish()).succeeded());
 }
 
-TEST_F(ProgramTest, NothingToDoSucceeds) {
+TEST_F(ProgramTest, AcceptsACompoundWithoutOperations) {
   for (const uint32_t minor_version : {0u, 1u, 2u}) {
     const auto reply = server.Run(minor_version);
     EXPECT_EQ(reply.status, NFS4_OK);
@@ -26,18 +26,18 @@ TEST_F(ProgramTest, NothingToDoSucceeds) {
   }
 }
 
-TEST_F(ProgramTest, TheTagComesBack) {
+TEST_F(ProgramTest, ReturnsTheTag) {
   EXPECT_EQ(Send(server.EncodeTagged(0, "a tag", PutRoot())).tag, "a tag");
   EXPECT_EQ(Send(server.EncodeTagged(9, "a tag", PutRoot())).tag, "a tag");
 }
 
-TEST_F(ProgramTest, TheTagIsUtf8) {
+TEST_F(ProgramTest, RejectsATagThatIsNotUtf8) {
   const auto reply = Send(server.EncodeTagged(0, "\xc0\x80", PutRoot()));
   EXPECT_EQ(reply.status, NFS4ERR_INVAL);
   EXPECT_EQ(reply.count, 0u);
 }
 
-TEST_F(ProgramTest, AnotherMinorVersionIsRefusedAsAWhole) {
+TEST_F(ProgramTest, RejectsAnUnknownMinorVersionWithoutExecution) {
   const auto reply = server.Run(3, Op(OP_ILLEGAL));
   EXPECT_EQ(reply.status, NFS4ERR_MINOR_VERS_MISMATCH);
   EXPECT_EQ(reply.count, 0u);
@@ -50,7 +50,7 @@ TEST_F(ProgramTest, StopsAtTheFirstFailure) {
   EXPECT_EQ(reply.Skip().Next<LOOKUP4res>().status, NFS4ERR_NOENT);
 }
 
-TEST_F(ProgramTest, AnOperationThatDoesNotExistIsIllegal) {
+TEST_F(ProgramTest, AnUnknownOperationIsIllegal) {
   for (const uint32_t number : {0u, 2u, 40u, 53u, 76u, 10044u}) {
     auto reply = Run0(PutRoot(), Op(static_cast<nfs_opnum4>(number)));
     EXPECT_EQ(reply.status, NFS4ERR_OP_ILLEGAL) << number;
@@ -59,25 +59,25 @@ TEST_F(ProgramTest, AnOperationThatDoesNotExistIsIllegal) {
   }
 }
 
-TEST_F(ProgramTest, WhatAMinorVersionHasAndWeDoNotIsNotSupported) {
+TEST_F(ProgramTest, AnUnimplementedOperationOfTheMinorVersionIsNotSupported) {
   for (const nfs_opnum4 number : {OP_LAYOUTGET, OP_GETDEVICEINFO, OP_SETCLIENTID, OP_RENEW, OP_OPEN_CONFIRM}) {
     EXPECT_EQ(Run(PutRoot(), Op(number)).status, NFS4ERR_NOTSUPP) << XdrName(number);
   }
 }
 
-TEST_F(ProgramTest, OperationsOfALaterMinorVersionAreIllegalBefore) {
+TEST_F(ProgramTest, AnOperationOfALaterMinorVersionIsIllegal) {
   SessionClient client(server, "of 4.1", 1);
   EXPECT_EQ(client.Run(PutRoot(), Op(OP_SEEK)).status, NFS4ERR_OP_ILLEGAL);
   EXPECT_EQ(client.Run(PutRoot(), Op(OP_GETXATTR)).status, NFS4ERR_OP_ILLEGAL);
 }
 
-TEST_F(ProgramTest, ArgumentsThatCannotBeDecodedHaveTheirOwnError) {
+TEST_F(ProgramTest, MalformedArgumentsFailWithBadxdr) {
   auto reply = Run0(PutRoot(), Op(OP_LOOKUP, uint32_t{100}));
   EXPECT_EQ(reply.status, NFS4ERR_BADXDR);
   EXPECT_EQ(reply.Skip().Next<LOOKUP4res>().status, NFS4ERR_BADXDR);
 }
 
-TEST_F(ProgramTest, FewerOperationsThanAnnouncedAreAnError) {
+TEST_F(ProgramTest, ACompoundWithFewerOperationsThanAnnouncedFails) {
   xdr::Encoder encoder(server.buffers);
   rpc::EncodeCallHeader(encoder, {rpc::Xid(1), NFS4_PROGRAM, NFS_V4, 1, rpc::ClientCredential().auth(), {}});
   xdr::Encode(encoder, COMPOUND4args_head{"", 0, 3});
@@ -87,14 +87,14 @@ TEST_F(ProgramTest, FewerOperationsThanAnnouncedAreAnError) {
   EXPECT_EQ(reply.count, 2u);
 }
 
-TEST_F(ProgramTest, AHeadThatCannotBeDecodedIsGarbage) {
+TEST_F(ProgramTest, AMalformedHeadIsGarbage) {
   xdr::Encoder encoder(server.buffers);
   rpc::EncodeCallHeader(encoder, {rpc::Xid(1), NFS4_PROGRAM, NFS_V4, 1, rpc::ClientCredential().auth(), {}});
   encoder.U32(7);
   EXPECT_EQ(server.Ask(encoder.Finish()).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
 }
 
-TEST_F(ProgramTest, WhatFollowsTheOperationsIsGarbage) {
+TEST_F(ProgramTest, OctetsBehindTheLastOperationAreGarbage) {
   xdr::Encoder encoder(server.buffers);
   rpc::EncodeCallHeader(encoder, {rpc::Xid(1), NFS4_PROGRAM, NFS_V4, 1, rpc::ClientCredential().auth(), {}});
   xdr::Encode(encoder, COMPOUND4args_head{"", 0, 1});
@@ -103,7 +103,7 @@ TEST_F(ProgramTest, WhatFollowsTheOperationsIsGarbage) {
   EXPECT_EQ(server.Ask(encoder.Finish()).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
 }
 
-TEST_F(ProgramTest, TooManyOperationsRunOutOfResources) {
+TEST_F(ProgramTest, TooManyOperationsFailWithResource) {
   xdr::Encoder encoder(server.buffers);
   rpc::EncodeCallHeader(encoder, {rpc::Xid(1), NFS4_PROGRAM, NFS_V4, 1, rpc::ClientCredential().auth(), {}});
   xdr::Encode(encoder, COMPOUND4args_head{"", 0, 1000});
@@ -113,8 +113,8 @@ TEST_F(ProgramTest, TooManyOperationsRunOutOfResources) {
   EXPECT_EQ(reply.count, server.settings.max_operations + 1);
 }
 
-// RFC 8166 §6.1: nothing of the call is processed, whatever stands before the item.
-TEST_F(ProgramTest, ACallWithAReducedItemThatIsNotDdpEligibleIsNotExecuted) {
+// RFC 8166 §6.1: the server executes no operation of the call, not even the operations before the misplaced item.
+TEST_F(ProgramTest, DoesNotExecuteACallWithAReducedItemThatIsNotDdpEligible) {
   MakeFile("file");
   for (uint32_t minor = 0; minor <= 2; ++minor) {
     rpc::Message call =
@@ -127,8 +127,8 @@ TEST_F(ProgramTest, ACallWithAReducedItemThatIsNotDdpEligibleIsNotExecuted) {
   }
 }
 
-// The duplicate request cache, for minor version 0.
-TEST_F(ProgramTest, WhatChangesSomethingIsExecutedOnceHoweverOftenItIsSent) {
+// The duplicate request cache recognises repeated requests of minor version 0.
+TEST_F(ProgramTest, ExecutesARepeatedChangeOnce) {
   MakeFile("file");
   const auto remove = [&] { return server.Encode(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})); };
   rpc::Message first = remove();
@@ -139,8 +139,9 @@ TEST_F(ProgramTest, WhatChangesSomethingIsExecutedOnceHoweverOftenItIsSent) {
   EXPECT_EQ(Send(remove()).status, NFS4ERR_NOENT);
 }
 
-// The first WRITE was still unread when its client sent it again over another connection, and then wrote something else.
-TEST_F(ProgramTest, AWriteThatIsReadLateDoesNotOverwriteNewerData) {
+// A client sends a WRITE, sends it again over another connection before the server reads the first one, and then writes
+// other data.
+TEST_F(ProgramTest, ALateWriteDoesNotOverwriteNewerData) {
   MakeFile("file");
   const auto write = [&](uint32_t xid, std::string_view data) {
     server.last_xid = xid - 1;
@@ -165,17 +166,17 @@ TEST_F(ProgramTest, AWriteThatIsReadLateDoesNotOverwriteNewerData) {
   expect_newer();
 }
 
-TEST_F(ProgramTest, WhatChangesNothingIsNotRemembered) {
+TEST_F(ProgramTest, DoesNotRememberRepliesToReadOnlyRequests) {
   MakeFile("file");
   EXPECT_EQ(Run0(PutRoot(), LookUp("file"), GetAttr({FATTR4_SIZE})).status, NFS4_OK);
   EXPECT_EQ(server.cache.entries(), 0u);
 }
 
-TEST_F(SequenceTest, ComesFirst) {
+TEST_F(SequenceTest, MustBeTheFirstOperation) {
   EXPECT_EQ(Run(PutRoot(), Op(OP_SEQUENCE, SEQUENCE4args{})).status, NFS4ERR_SEQUENCE_POS);
 }
 
-TEST_F(SequenceTest, NothingElseStandsOutsideOfASession) {
+TEST_F(SequenceTest, OtherOperationsRequireASession) {
   auto reply = server.Run(1, PutRoot());
   EXPECT_EQ(reply.status, NFS4ERR_OP_NOT_IN_SESSION);
   EXPECT_EQ(reply.count, 1u);
@@ -183,7 +184,7 @@ TEST_F(SequenceTest, NothingElseStandsOutsideOfASession) {
 }
 
 // RFC 8881 §18.34.3, §18.35.3, §18.36.3, §18.37.3
-TEST_F(SequenceTest, WhatNeedsNoSessionStandsAlone) {
+TEST_F(SequenceTest, OperationsThatNeedNoSessionStandAlone) {
   EXPECT_EQ(server.Run(1, Op(OP_BIND_CONN_TO_SESSION, BIND_CONN_TO_SESSION4args{}), PutRoot()).status,
             NFS4ERR_NOT_ONLY_OP);
   EXPECT_EQ(server.Run(1, Op(OP_EXCHANGE_ID, EXCHANGE_ID4args{}), PutRoot()).status, NFS4ERR_NOT_ONLY_OP);
@@ -192,11 +193,11 @@ TEST_F(SequenceTest, WhatNeedsNoSessionStandsAlone) {
   EXPECT_EQ(Run(Op(OP_BIND_CONN_TO_SESSION, BIND_CONN_TO_SESSION4args{})).status, NFS4ERR_NOT_ONLY_OP);
 }
 
-TEST_F(SequenceTest, OfNoSessionFails) {
+TEST_F(SequenceTest, FailsForAnUnknownSession) {
   EXPECT_EQ(server.Run(1, Op(OP_SEQUENCE, SEQUENCE4args{})).status, NFS4ERR_BADSESSION);
 }
 
-TEST_F(SequenceTest, ARetryIsAnsweredFromMemory) {
+TEST_F(SequenceTest, ARetryGetsTheKeptReply) {
   MakeFile("file");
   const auto sequence = Client().Sequence(true);
   const auto remove = [&] { return server.Encode(2, sequence, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})); };
@@ -212,7 +213,7 @@ TEST_F(SequenceTest, ARetryIsAnsweredFromMemory) {
 }
 
 // RFC 8881 §2.10.6.4
-TEST_F(SequenceTest, ARetryOfWhatFailedHasTheSameErrorAgain) {
+TEST_F(SequenceTest, ARetryOfAFailedRequestGetsTheSameError) {
   const auto sequence = Client().Sequence(true);
   const auto remove = [&] { return server.Encode(2, sequence, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})); };
   EXPECT_EQ(Send(remove()).status, NFS4ERR_NOENT);
@@ -223,7 +224,7 @@ TEST_F(SequenceTest, ARetryOfWhatFailedHasTheSameErrorAgain) {
   EXPECT_TRUE(AttributesOf("file"));
 }
 
-TEST_F(SequenceTest, ARetryWithDataHasItsPayloadsAgain) {
+TEST_F(SequenceTest, AKeptReplyStillHasItsPayloads) {
   const nfs_fh4 file = MakeFile("file", "contents");
   const auto sequence = Client().Sequence(true);
   const auto read = [&] { return server.Encode(2, sequence, PutFh(file), Op(OP_READ, READ4args{{}, 0, 100})); };
@@ -234,7 +235,7 @@ TEST_F(SequenceTest, ARetryWithDataHasItsPayloadsAgain) {
   EXPECT_EQ(again.answer().message.items.size(), 1u);
 }
 
-TEST_F(SequenceTest, ARetryOfWhatWasNotKeptSaysSo) {
+TEST_F(SequenceTest, ARetryWithoutAKeptReplyFailsWithRetryUncachedRep) {
   MakeFile("file");
   const auto sequence = Client().Sequence(false);
   const auto remove = [&] { return server.Encode(2, sequence, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})); };
@@ -245,20 +246,20 @@ TEST_F(SequenceTest, ARetryOfWhatWasNotKeptSaysSo) {
 }
 
 // RFC 8881 §2.10.6.1.3
-TEST_F(SequenceTest, ARetryOfWhatIsNotThereHasTheSameErrorAgain) {
+TEST_F(SequenceTest, ARetryOfAnIllegalOperationGetsTheSameError) {
   const auto sequence = Client().Sequence(false);
   const auto renew = [&] { return server.Encode(2, sequence, Op(OP_RENEW, RENEW4args{1})); };
   EXPECT_EQ(Send(renew()).status, NFS4ERR_NOTSUPP);
   EXPECT_EQ(Send(renew()).status, NFS4ERR_NOTSUPP);
 }
 
-TEST_F(SequenceTest, RepliesOfSessionsAreNotInTheDuplicateRequestCache) {
+TEST_F(SequenceTest, TheDuplicateRequestCacheHoldsNoRepliesOfSessions) {
   MakeFile("file");
   EXPECT_EQ(Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
   EXPECT_EQ(server.cache.entries(), 0u);
 }
 
-TEST_F(SequenceTest, AReplyThatIsTooLargeToBeKeptIsNotSent) {
+TEST_F(SequenceTest, DoesNotSendAReplyThatIsTooLargeToKeep) {
   const nfs_fh4 file = MakeFile("file", std::string(8192, 'x'));
   const auto read = Op(OP_READ, READ4args{{}, 0, 8192});
   auto reply = Send(server.Encode(2, Client().Sequence(true), PutFh(file), read));
@@ -268,9 +269,9 @@ TEST_F(SequenceTest, AReplyThatIsTooLargeToBeKeptIsNotSent) {
   EXPECT_EQ(Send(server.Encode(2, Client().Sequence(false), PutFh(file), read)).status, NFS4_OK);
 }
 
-TEST_F(SequenceTest, WhatCannotBeToldIsNotDone) {
+TEST_F(SequenceTest, DoesNotExecuteAnOperationWhoseResultMayNotFit) {
   MakeFile("file");
-  // All of it fits into what is kept, but for the last result.
+  // All results but the last one fit in the reply that the slot may keep.
   constexpr uint32_t kData = 3960;
   const nfs_fh4 data = MakeFile("data", std::string(kData, 'x'));
   const auto read = Op(OP_READ, READ4args{{}, 0, kData});
@@ -281,8 +282,8 @@ TEST_F(SequenceTest, WhatCannotBeToldIsNotDone) {
   EXPECT_TRUE(AttributesOf("file"));
 }
 
-TEST_F(SequenceTest, WhatIsToldOfARequestDoesNotDependOnTheTransport) {
-  // Data beside the call, and in it: a retry may come over another connection.
+TEST_F(SequenceTest, TheDigestOfARequestDoesNotDependOnTheTransport) {
+  // The data is beside the stream in one call and inside the stream in the other: a retry may use another transport.
   const nfs_fh4 file = MakeFile("file");
   const auto sequence = Client().Sequence(true);
   const auto write = Op(OP_WRITE, WRITE4args{{}, 0, FILE_SYNC4, xdr::Payload<>::Borrowed("abcd")});

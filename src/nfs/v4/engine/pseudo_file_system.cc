@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kFileSystemId = 0;
 
-// FNV-1a: written into handles that clients keep for years, so it must never change.
+// FNV-1a. The hash is part of handles that clients keep for years, so it must never change.
 uint64_t IdOf(std::string_view path) {
   uint64_t hash = 14695981039346656037u;
   for (const char c : path) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
@@ -134,7 +134,7 @@ Task<fs::Observed<fs::AccessMask>> PseudoFileSystem::Access(const fs::RequestCon
   co_return fs::Observed<fs::AccessMask>{wanted & (fs::kAccessRead | fs::kAccessLookup), attributes};
 }
 
-// Cookies: 1 and 2 stand behind "." and "..", the others behind the children in their order.
+// The cookies of "." and ".." are 1 and 2. The following cookies belong to the children in their order.
 Task<fs::Observed<fs::ReadDirectoryReply>> PseudoFileSystem::ReadDirectory(const fs::RequestContext&,
                                                                            const fs::Handle& directory,
                                                                            const fs::ReadDirectoryArguments& arguments,

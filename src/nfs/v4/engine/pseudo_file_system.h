@@ -1,7 +1,8 @@
-// The directories above exports, which no file system has (RFC 8881 §7.3, RFC 7530 §7.3): one for each component of an
-// export's path, read-only, with handles and fileids that are hashes of their paths and so outlive the server.
+// The read-only directories above exports (RFC 8881 §7.3, RFC 7530 §7.3). There is one directory for each component of
+// an export's path. Handles and fileids are hashes of the paths, so they stay valid when the server restarts.
 //
-// It holds all of them. Which of them a client sees, and where one stands for an export, is Namespace's to say.
+// This file system holds the directories of all exports. Namespace decides which of them a client sees, and which of
+// them the root of an export replaces.
 #pragma once
 
 #include <memory>
@@ -20,17 +21,18 @@ class PseudoFileSystem final : public fs::FileSystem {
     std::string name;
     std::string path;
     uint64_t id = 0;
-    Node* parent = nullptr;         // of the root: none
-    std::vector<Node*> children{};  // by id, which is the order of their cookies
+    Node* parent = nullptr;         // null for the root
+    std::vector<Node*> children{};  // sorted by id, which is the order of their cookies
   };
 
-  // `started` is what its times show: what there is may change from one start of the server to the next.
+  // All times of the directories are `started`, the start of the server, since the set of directories may change with
+  // each start.
   explicit PseudoFileSystem(fs::Timestamp started);
 
-  // The directory of a path that an export may have, made where it is not there yet. Before the first call of any
-  // other. Null where its id is another's already.
+  // Finds or makes the directory of an export's path. To be called before every other method. Returns null if another
+  // path has the same id.
   Node* Make(std::string_view path);
-  // Null where there is none.
+  // These return null if the directory does not exist.
   const Node* Find(const fs::Handle& handle) const;
   const Node* Find(std::string_view path) const;
   const Node& root() const { return *nodes_.front(); }
@@ -52,7 +54,7 @@ class PseudoFileSystem final : public fs::FileSystem {
                                                            fs::EntrySink& sink) override;
   Task<fs::Observed<fs::Space>> GetSpace(const fs::RequestContext& context, const fs::Handle& object) override;
 
-  // It has nothing but directories, and nobody may change them.
+  // The other operations fail: every object is a directory, and no caller may change it.
   Task<fs::Changed<void>> SetAttributes(const fs::RequestContext& context, const fs::Handle& object,
                                         const fs::NewAttributes& values, std::optional<fs::Timestamp> guard) override;
   Task<fs::Observed<std::string>> ReadLink(const fs::RequestContext& context, const fs::Handle& symlink) override;

@@ -24,7 +24,7 @@ AttributeValues ValuesOf(const Compound& compound, const Object& object) {
   return {.settings = compound.services.settings,
           .owners = compound.services.owners,
           .properties = object.file_system().GetProperties(),
-          .minor_version = compound.minor_version,
+          .dialect = compound.dialect,
           .handle = object.handle()};
 }
 
@@ -68,7 +68,7 @@ namespace {
 Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   const AttributeSet set(given.attrmask);
   const Object& object = *compound.current;
-  if (!SupportedAttributes(object.file_system().GetProperties(), compound.minor_version).Contains(set)) {
+  if (!SupportedAttributes(object.file_system().GetProperties(), compound.dialect).Contains(set)) {
     co_return NFS4ERR_ATTRNOTSUPP;
   }
   if (!ReadableAttributes().Contains(set) || set.Has(FATTR4_RDATTR_ERROR)) co_return NFS4ERR_INVAL;
@@ -111,7 +111,7 @@ uint32_t MeaningfulRights(fs::FileType type) {
 Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr::Encoder& results) {
   const Object& object = *compound.current;
   AttributeValues values = ValuesOf(compound, object);
-  const AttributeSet known = wanted & SupportedAttributes(values.properties, compound.minor_version);
+  const AttributeSet known = wanted & SupportedAttributes(values.properties, compound.dialect);
   const AttributeSet set = known & ReadableAttributes();
   const nfsstat4 status =
       set == known ? co_await LoadAttributes(compound, object, set, values) : NFS4ERR_INVAL;  // some are only set
@@ -156,12 +156,12 @@ Task<NVERIFY4res> NotVerify(Compound& compound, const NVERIFY4args& arguments) {
   co_return NVERIFY4res{.status = status == NFS4ERR_NOT_SAME ? NFS4_OK : status};
 }
 
-// RFC 8881 §18.1; with rights to extended attributes from minor version 2 on (RFC 8276 §8.5).
+// RFC 8881 §18.1, with the rights to extended attributes of RFC 8276 §8.5.
 Task<ACCESS4res> Access(Compound& compound, const ACCESS4args& arguments) {
   constexpr uint32_t kOrdinary = 0x3f;
   constexpr uint32_t kChanging = ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE | ACCESS4_XAWRITE;
   const uint32_t known =
-      compound.minor_version < 2 ? kOrdinary : MeaningfulRights(fs::FileType::kDirectory) | kOrdinary;
+      compound.dialect.has_extended_attributes() ? MeaningfulRights(fs::FileType::kDirectory) | kOrdinary : kOrdinary;
   if ((arguments.access & ~known) != 0) co_return ACCESS4res(NFS4ERR_INVAL);
 
   const Object& object = *compound.current;

@@ -62,7 +62,8 @@ TEST_F(AttributesTest, WhatIsNotSupportedIsLeftOut) {
 
 TEST_F(AttributesTest, AllThatIsSupportedCanBeHad) {
   for (const uint32_t minor_version : {0u, 1u, 2u}) {
-    const AttributeSet supported = SupportedAttributes(tree.GetProperties(), minor_version) & ReadableAttributes();
+    const Dialect& dialect = *FindDialect(MinorVersion(minor_version));
+    const AttributeSet supported = SupportedAttributes(tree.GetProperties(), dialect) & ReadableAttributes();
     SessionClient client(server, "of " + std::to_string(minor_version), minor_version == 0 ? 1 : minor_version);
     auto reply = minor_version == 0 ? Run0(PutRoot(), GetAttr(supported)) : client.Run(PutRoot(), GetAttr(supported));
     EXPECT_EQ(reply.status, NFS4_OK) << minor_version;
@@ -74,7 +75,7 @@ TEST_F(AttributesTest, AllThatIsSupportedCanBeHad) {
 TEST_F(AttributesTest, SupportedOnesSaySoThemselves) {
   Values values(Get(Root(), {FATTR4_SUPPORTED_ATTRS}));
   const AttributeSet supported(values.Next<bitmap4>());
-  EXPECT_EQ(supported, SupportedAttributes(tree.GetProperties(), 0));
+  EXPECT_EQ(supported, SupportedAttributes(tree.GetProperties(), *FindDialect(MinorVersion(0))));
   // RFC 7530 §5.6: these are required.
   for (uint32_t number = FATTR4_SUPPORTED_ATTRS; number <= FATTR4_RDATTR_ERROR; ++number) {
     EXPECT_TRUE(supported.Has(number)) << AttributeName(number);

@@ -49,7 +49,8 @@ Task<Rights> RightsTo(const Object& file) {
   co_return rights;
 }
 
-// One that the client wants for a file that it need not have open. Those who may not read the file have no business with it.
+// One that the client wants for a file that it need not have open. Those who may not read the file have no business
+// with it.
 Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const Object& file = *compound.current;
   const Rights rights = co_await RightsTo(file);
@@ -63,7 +64,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   Delegations::DelegationRequest request{
       .client = client,
       .file = file.name(),
-      .minor_version = compound.minor_version,
+      .minor_version = compound.dialect.minor_version().value(),
       .by = Principal::Of(compound.call.credential),
       .facts = {.want = want, .offered = compound.services.settings.delegations, .writable = rights.write},
       .asked_by = compound.request_name()};
@@ -97,7 +98,7 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
     }
     const bool may_stay = state.sessions.CanCall(client) && compound.services.settings.delegations;
     return WANT_DELEGATION4res(
-        NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.minor_version,
+        NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.dialect.minor_version().value(),
                                                            Principal::Of(compound.call.credential), compound.now()));
   });
 }

@@ -241,8 +241,8 @@ Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDI
   if (!observed.result) {
     const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
     const fs::Error error = observed.result.error();
-    co_return Outcome{is_link && error == fs::Error::kNotDir && compound.minor_version > 0 ? NFS4ERR_SYMLINK
-                                                                                           : ToStatus(error)};
+    if (is_link && error == fs::Error::kNotDir) co_return Outcome{compound.dialect.errors().symlink_is_no_directory};
+    co_return Outcome{ToStatus(error)};
   }
   if (entries.failure()) co_return Outcome{*entries.failure()};
   // The directory's cookies are not what they were.
@@ -257,7 +257,7 @@ Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, 
   const Object& directory = *compound.current;
   AttributeValues values = ValuesOf(compound, directory);
   const AttributeSet known =
-      AttributeSet(arguments.attr_request) & SupportedAttributes(values.properties, compound.minor_version);
+      AttributeSet(arguments.attr_request) & SupportedAttributes(values.properties, compound.dialect);
   nfsstat4 status = CheckArguments(arguments, known);
   if (status == NFS4_OK && known.Intersects(kSpaceAttributes)) {
     status = co_await LoadAttributes(compound, directory, known & kSpaceAttributes, values);

@@ -16,8 +16,8 @@ nfsstat4 PutRoot(Compound& compound) {
 
 }  // namespace
 
-// RFC 8881 §18.19. Whether the object is still there (§4.2.2) shows when something is done with it; where nothing is, it
-// is looked for here.
+// RFC 8881 §18.19. Whether the object is still there (§4.2.2) shows when something is done with it; where nothing is,
+// it is looked for here.
 Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
@@ -48,7 +48,7 @@ SAVEFH4res SaveFileHandle(Compound& compound) {
 
 // RFC 8881 §18.27
 RESTOREFH4res RestoreFileHandle(Compound& compound) {
-  if (!compound.saved) return {.status = compound.minor_version == 0 ? NFS4ERR_RESTOREFH : NFS4ERR_NOFILEHANDLE};
+  if (!compound.saved) return {.status = compound.dialect.errors().no_saved_filehandle};
   const nfsstat4 status = compound.PutCurrent(compound.saved->in(), compound.saved->object());
   if (status == NFS4_OK) compound.current_stateid = compound.saved_stateid;
   return {.status = status};

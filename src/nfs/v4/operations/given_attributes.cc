@@ -10,13 +10,13 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// Which attributes may be given (RFC 8881 §5.5, §18.30.3; RFC 8275 §4).
-nfsstat4 CheckGiven(const AttributeSet& set, const fs::Properties& properties, uint32_t minor_version,
+// Checks whether a client may give these attributes (RFC 8881 §5.5, §18.30.3; RFC 8275 §4).
+nfsstat4 CheckGiven(const AttributeSet& set, const fs::Properties& properties, const Dialect& dialect,
                     AttributeUse use) {
-  if (!SupportedAttributes(properties, minor_version).Contains(set)) return NFS4ERR_ATTRNOTSUPP;
+  if (!SupportedAttributes(properties, dialect).Contains(set)) return NFS4ERR_ATTRNOTSUPP;
   if (!WritableAttributes().Contains(set)) return NFS4ERR_INVAL;
   if (use == AttributeUse::kSet && set.Has(FATTR4_MODE_UMASK)) return NFS4ERR_INVAL;
-  if (use == AttributeUse::kExclusiveCreate && !ExclusiveCreateAttributes(properties, minor_version).Contains(set)) {
+  if (use == AttributeUse::kExclusiveCreate && !ExclusiveCreateAttributes(properties, dialect).Contains(set)) {
     return NFS4ERR_INVAL;
   }
   return NFS4_OK;
@@ -28,7 +28,7 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
   const Object& object = *compound.current;
   const AttributeSet set(given.attrmask);
   const fs::Properties& properties = object.file_system().GetProperties();
-  if (const nfsstat4 status = CheckGiven(set, properties, compound.minor_version, use); status != NFS4_OK) {
+  if (const nfsstat4 status = CheckGiven(set, properties, compound.dialect, use); status != NFS4_OK) {
     co_return std::unexpected(status);
   }
   DecodedAttributes decoded;

@@ -27,12 +27,12 @@ Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const 
             TimePoint now) {
   if (IsTooEarly(state, id, write)) return {NFS4ERR_GRACE};
   const Files::IoVerdict verdict = state.files.CheckIo(who, id, file, write);
-  // Without a session nobody uses what was given out in one.
-  if (who.minor_version == 0 && verdict.client) {
+  if (const bool in_session = who.client.has_value(); !in_session && verdict.client) {
+    // A stateid that a session has given is not valid outside of sessions.
     const Client* const client = state.clients.Find(*verdict.client);
     if (client && client->minor_version > 0) return {NFS4ERR_BAD_STATEID};
+    state.clients.Renew(*verdict.client, now);
   }
-  if (who.minor_version == 0 && verdict.client) state.clients.Renew(*verdict.client, now);
   if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
   if (verdict.status != NFS4_OK || !state.files.delegations.IsDelegated(file)) return {verdict.status};
   auto recall = state.files.delegations.RecallFor(file, verdict.client,
@@ -105,7 +105,7 @@ std::optional<Delegations::Holder> FindHolder(const Compound& compound, const Na
   return compound.services.state.Run([&](StateTables& state) -> std::optional<Delegations::Holder> {
     std::optional<Delegations::Holder> holder = state.files.delegations.WriteHolder(file);
     if (!holder) return std::nullopt;
-    // In version 4.0 the request may be the holder's own, unless that is a client of a later version.
+    // A request without a session may be the holder's own, unless the holder is a client with sessions.
     const Client* const client = state.clients.Find(holder->client);
     const bool may_be_own =
         compound.slot ? holder->client == compound.slot->client : !client || client->minor_version == 0;
@@ -144,8 +144,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
 
 Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {
   auto id = compound.Resolve(given);
-  if (id && !exact && compound.minor_version > 0 && IsCurrent(given)) {
-    // RFC 8881 §8.2.3: where the current one is a special one, it is none.
+  if (id && !exact && compound.dialect.has_current_stateid() && IsCurrent(given)) {
+    // RFC 8881 §8.2.3: a special stateid does not count as a current stateid.
     if (IsReadBypass(*id) || *id == InvalidStateId()) return std::unexpected(NFS4ERR_BAD_STATEID);
     id->seqid = 0;
   }

@@ -9,10 +9,10 @@
 
 namespace penstock::nfs::v4 {
 
-// Whether a file may be read or written under a stateid, as RFC 8881 §8.2.5 and §9.1.2 (RFC 7530 §9.1.6) have it, special stateids
-// included; `given` is as the client wrote it (Compound::Resolve is done here). Renews the lease. Delegations of other clients that
-// stand in the way are recalled, and the answer is NFS4ERR_DELAY until they are gone; until the operation is done nobody gets another. A size
-// in SETATTR is a write.
+// Whether a file may be read or written under a stateid, as RFC 8881 §8.2.5 and §9.1.2 (RFC 7530 §9.1.6) have it,
+// special stateids included; `given` is as the client wrote it (Compound::Resolve is done here). Renews the lease.
+// Delegations of other clients that stand in the way are recalled, and the answer is NFS4ERR_DELAY until they are gone;
+// until the operation is done nobody gets another. A size in SETATTR is a write.
 Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
 Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
 
@@ -24,14 +24,16 @@ inline Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4&
   return CheckWrite(compound, given, *compound.current);
 }
 
-// Before `file` is changed otherwise: removed, renamed, replaced, linked, its attributes set (RFC 8881 §10.4.4). NFS4ERR_DELAY while other
-// clients' delegations on it are being recalled, NFS4ERR_GRACE while they might still be reclaimed. In version 4.0 nobody can tell
-// whose request it is: there the holder's own is recalled, too, unless its stateid is `given` (SETATTR).
+// Before `file` is changed otherwise: removed, renamed, replaced, linked, its attributes set (RFC 8881 §10.4.4).
+// NFS4ERR_DELAY while other clients' delegations on it are being recalled, NFS4ERR_GRACE while they might still be
+// reclaimed. In version 4.0 nobody can tell whose request it is: there the holder's own is recalled, too, unless its
+// stateid is `given` (SETATTR).
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file);
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const nfs4::stateid4& given);
 
-// Where another client holds a write delegation on the file, it is asked (CB_GETATTR, RFC 8881 §10.4.3). If it has changed it, the file's
-// times and change attribute become new ones, and `attributes` are those, with the size that the holder says.
+// Where another client holds a write delegation on the file, it is asked (CB_GETATTR, RFC 8881 §10.4.3). If it has
+// changed it, the file's times and change attribute become new ones, and `attributes` are those, with the size that the
+// holder says.
 Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes);
 
 // --- For those who are not in a COMPOUND
@@ -52,19 +54,20 @@ Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::sta
 
 // --- For the operations that keep state
 
-// Who presents stateids in this COMPOUND.
+// The presenter of the stateids in this COMPOUND.
 inline Presenter PresenterOf(const Compound& compound) {
-  if (!compound.slot) return {compound.minor_version, std::nullopt};
-  return {compound.minor_version, compound.slot->client};
+  const uint32_t minor_version = compound.dialect.minor_version().value();
+  if (!compound.slot) return {minor_version, std::nullopt};
+  return {minor_version, compound.slot->client};
 }
 
-// The stateid that an operation was called with. Where it is the current one, its seqid does not count, except in CLOSE and
-// OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
+// The stateid that an operation was called with. Where it is the current one, its seqid does not count, except in CLOSE
+// and OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
 Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, const nfs4::stateid4& given,
                                                       bool exact = false);
 
-// Clients stand in the way of this request. True where it may be tried again at once: the lease of one of them was over, and it is
-// forgotten. False where they are alive.
+// Handles clients that conflict with this request. Returns true if the request may be tried again at once, because the lease of one of
+// them has expired and the client is forgotten. Returns false if all of them are alive.
 Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders);
 inline Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders) {
   return ForgetExpiredHolders(compound.services, compound.call.peer.loop, std::move(holders));

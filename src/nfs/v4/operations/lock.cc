@@ -9,13 +9,13 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// What local programs see of a lock-owner's locks on the current file, or why that cannot be had now; null where they see nothing, and
-// where it is there already.
+// What local programs see of a lock-owner's locks on the current file, or why that cannot be had now; null where they
+// see nothing, and where it is there already.
 using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
 // Nothing where it was not asked for.
 using MaybeLocalLocks = std::optional<LocalLocks>;
 
-// The errors that Locks::Lock() and Locks::Unlock() return for "no room".
+// Returns true if Locks::Lock() or Locks::Unlock() has no room for the lock (ErrorWords::no_room_to_lock of any dialect).
 bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
 
 // The owner's name is kept with the COMPOUND, which the result is a view of.
@@ -47,7 +47,7 @@ class LockAttempt {
   void Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& results);
   LOCK4res Replay(const LOCK4res& results, const OwnerSequence& sequence);
 
-  bool is_sequenced() const { return who_.minor_version == 0; }
+  bool is_sequenced() const { return compound_.dialect.counts_owner_seqids(); }
   bool is_done() const { return !expired_blocker_ && !needs_local_; }
 
   Compound& compound_;
@@ -83,7 +83,7 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   const Locks::LockResult result = lock(Locks::LockRequest{.range = *range,
                                                            .exclusive = IsExclusive(arguments_.locktype),
                                                            .blocking = IsBlocking(arguments_.locktype),
-                                                           .can_be_told = who_.minor_version > 0,
+                                                           .can_be_told = compound_.dialect.has_lock_notices(),
                                                            .local = local_ ? **local_ : nullptr,
                                                            .is_local_open = local_.has_value()});
   needs_local_ = result.needs_local;
@@ -93,7 +93,8 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   }
   if (result.status != NFS4ERR_DENIED) return LOCK4res(result.status);
   if (result.blocker && state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
-  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly, or a local program has it by now.
+  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly, or a local program has it by
+  // now.
   if (arguments_.reclaim) return LOCK4res(NFS4ERR_RECLAIM_CONFLICT);
   return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));
 }
@@ -160,9 +161,9 @@ nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
     case fs::FileType::kDirectory:
       return NFS4ERR_ISDIR;
     case fs::FileType::kSymlink:
-      return compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_SYMLINK;
+      return compound.dialect.errors().symlink_has_no_data;
     default:
-      return compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_WRONG_TYPE;
+      return compound.dialect.errors().special_has_no_data;
   }
 }
 
@@ -257,9 +258,10 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
       if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
       continue;
     }
-    // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence stays.
+    // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence
+    // stays.
     if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
-      co_return LOCK4res(compound.minor_version == 0 ? NFS4ERR_RESOURCE : NFS4ERR_DELAY);
+      co_return LOCK4res(compound.dialect.errors().no_room_to_lock);
     }
   }
 }
@@ -307,7 +309,7 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
     return status == NFS4_OK ? LOCKU4res(NFS4_OK, state.files.IdOf(locks)) : LOCKU4res(status);
   };
   const LOCKU4res results =
-      RunInTurn<LOCKU4res>(who.minor_version, locks.owner->sequence, SequenceId(arguments.seqid), run);
+      RunInTurn<LOCKU4res>(compound.dialect, locks.owner->sequence, SequenceId(arguments.seqid), run);
   if (results.is_lock_stateid()) SetCurrentStateId(compound, results.lock_stateid());
   return results;
 }

@@ -63,10 +63,10 @@ SECINFO4res Describe(const SecurityFlavors& flavors) {
   return SECINFO4res(NFS4_OK, std::move(described));
 }
 
-// RFC 8881 §2.6.3.1.1.8: from minor version 1 on, the current filehandle is used up.
+// The results of SECINFO and SECINFO_NO_NAME, after which RFC 8881 §2.6.3.1.1.8 leaves no current filehandle.
 SECINFO4res AnswerFlavors(Compound& compound, const Result<Place, nfsstat4>& place) {
   if (!place) return SECINFO4res(place.error());
-  if (compound.minor_version > 0) {
+  if (compound.dialect.secinfo_consumes_filehandle()) {
     compound.current.reset();
     compound.current_stateid.reset();
   }
@@ -93,10 +93,8 @@ Task<READLINK4res> ReadLink(Compound& compound) {
   const auto observed = co_await link.file_system().ReadLink(link.context(), link.object());
   if (!observed.result) {
     const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
-    // From minor version 1 on there is an error for objects of the wrong type (RFC 8881 §15.1.2.9).
-    if (observed.attributes && !is_link) {
-      co_return READLINK4res(compound.minor_version == 0 ? NFS4ERR_INVAL : NFS4ERR_WRONG_TYPE);
-    }
+    // RFC 8881 §15.1.2.9
+    if (observed.attributes && !is_link) co_return READLINK4res(compound.dialect.errors().not_a_symlink);
     co_return READLINK4res(ToStatus(observed.result.error()));
   }
   // The path is DDP-eligible (RFC 8267 §6.1) and so leaves in memory of its own.

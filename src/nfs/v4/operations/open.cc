@@ -47,9 +47,11 @@ class OpenRequest {
     return is_reclaim() ? arguments_.claim.delegate_type() : OPEN_DELEGATE_NONE;
   }
   bool has_delegation() const { return claim_ == CLAIM_DELEGATE_CUR || claim_ == CLAIM_DELEG_CUR_FH; }
-  // Nothing in version 4.0.
-  Want want() const { return compound_.minor_version == 0 ? Want::kNoPreference : *WantOf(arguments_.share_access); }
+  Want want() const {
+    return compound_.dialect.has_delegation_wants() ? *WantOf(arguments_.share_access) : Want::kNoPreference;
+  }
   TimePoint now() const { return compound_.now(); }
+  uint32_t minor_version() const { return compound_.dialect.minor_version().value(); }
   NamedFile NameOf(const OpenTarget& target) const { return compound_.current->in().Name(target.object); }
 
   Compound& compound_;
@@ -72,7 +74,7 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile&
                                                        : arguments_.claim.oc_delegate_stateid();
   const auto id = ResolveStateId(compound_, given);
   if (!id) return id.error();
-  const Presenter who{compound_.minor_version, client_};
+  const Presenter who{minor_version(), client_};
   const auto found = state.files.Find<DelegationState>(who, *id, file.handle);
   if (!found) return found.error();
   if (const nfsstat4 status = state.files.CheckSeqid(who, **found, *id); status != NFS4_OK) return status;
@@ -81,7 +83,7 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile&
 
 OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const {
   // It may have gone while the file system was asked.
-  if (!state.clients.Find(client_)) return {compound_.minor_version == 0 ? NFS4ERR_EXPIRED : NFS4ERR_DEADSESSION};
+  if (!state.clients.Find(client_)) return {compound_.dialect.errors().client_is_gone};
   const NamedFile file = NameOf(target);
   if (has_delegation()) {
     if (const nfsstat4 status = CheckDelegation(state, file); status != NFS4_OK) return {status};
@@ -101,16 +103,16 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
 
   OpenOwner* const owner = state.files.owners.GetOpenOwner(client_, arguments_.owner.owner.bytes(), now());
-  if (!owner) return {state.files.opens.NoRoomToOpen(client_, compound_.minor_version)};
+  if (!owner) return {state.files.opens.NoRoomToOpen(client_, minor_version())};
   Attempt attempt;
-  attempt.opened = state.files.opens.AddOpen(*owner, file, share_, pinned, compound_.minor_version, now());
+  attempt.opened = state.files.opens.AddOpen(*owner, file, share_, pinned, minor_version(), now());
   attempt.status = attempt.opened.status;
   if (attempt.status != NFS4_OK) {
     state.files.owners.ReleaseOwner(*owner, now());
     return attempt;
   }
   // RFC 7530 §9.1.11: reclaims need no confirmation.
-  if (is_reclaim() || compound_.minor_version > 0) owner->confirmed = true;
+  if (is_reclaim() || !compound_.dialect.counts_owner_seqids()) owner->confirmed = true;
   attempt.confirm = !owner->confirmed;
   state.files.owners.AddMaker(*owner, Principal::Of(compound_.call.credential));
   attempt.pinned = state.files.opens.IsPinned(file);
@@ -157,7 +159,8 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
   co_return changed.result ? NFS4_OK : ToStatus(changed.result.error());
 }
 
-// Whether a delegation may be one for writing. Who only reads may want one (RFC 8881 §18.16.3), and needs the right then.
+// Whether a delegation may be one for writing. Who only reads may want one (RFC 8881 §18.16.3), and needs the right
+// then.
 Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   const Object& object = *compound_.current;
   if (object.read_only()) co_return false;
@@ -172,12 +175,13 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::Delegati
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
     return state.files.delegations.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE,
-                                                     may_stay, compound_.minor_version, request.by, now());
+                                                     may_stay, minor_version(), request.by, now());
   }
   return state.files.delegations.Delegate(request, now());
 }
 
-// The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881 §10.4.3).
+// The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881
+// §10.4.3).
 Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
   if (!compound_.services.settings.delegations || !share_.writes()) co_return std::nullopt;
   const Object& object = *compound_.current;
@@ -194,7 +198,7 @@ Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTa
   Delegations::DelegationRequest request{
       .client = client_,
       .file = NameOf(target),
-      .minor_version = compound_.minor_version,
+      .minor_version = minor_version(),
       .by = Principal::Of(compound_.call.credential),
       .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
       .asked_by = compound_.request_name()};
@@ -206,10 +210,11 @@ Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTa
 OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
                             const Delegations::DelegationRequest& request) {
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
-  if (compound_.minor_version > 0 && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
+  if (compound_.dialect.reports_preserved_files() && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
   compound_.services.state.Run([&](StateTables& state) {
-    if (compound_.minor_version > 0 && state.sessions.CanCall(client_)) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
+    const bool may_notify = compound_.dialect.has_lock_notices() && state.sessions.CanCall(client_);
+    if (may_notify) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was forgotten meanwhile is given nothing more; it will find out.
     if (state.clients.Find(client_)) delegation = Delegate(state, request);
   });
@@ -250,7 +255,8 @@ Task<OPEN4res> OpenRequest::Run() {
   co_return Grant(*target, attempt, request);
 }
 
-// Version 4.0: an OPEN in its owner's turn (RFC 7530 §9.1.7, §16.18.5). Either the answer, or the owner is busy with it now.
+// Starts an OPEN in the order of its owner's sequence (RFC 7530 §9.1.7, §16.18.5). Returns the results if the OPEN must
+// not be executed. Otherwise the owner is busy until FinishInTurn().
 std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& arguments, ClientId client) {
   return compound.services.state.Run([&](StateTables& state) -> std::optional<OPEN4res> {
     OpenOwner* const owner = state.files.owners.GetOpenOwner(client, arguments.owner.owner.bytes(), compound.now());
@@ -283,15 +289,15 @@ void FinishInTurn(Compound& compound, const OPEN4args& arguments, ClientId clien
 }
 
 Task<OPEN4res> Execute(Compound& compound, const OPEN4args& arguments, ClientId client) {
-  const auto share = ShareOf(arguments.share_access, arguments.share_deny, compound.minor_version);
+  const auto share = ShareOf(compound.dialect, arguments.share_access, arguments.share_deny);
   if (!share) co_return OPEN4res(NFS4ERR_INVAL);
   OpenRequest request(compound, arguments, client, *share);
   co_return co_await request.Run();
 }
 
-// What version 4.0 does not have is no XDR of its.
-bool IsKnown(const OPEN4args& arguments, uint32_t minor_version) {
-  if (minor_version > 0) return true;
+// Whether the dialect defines the arguments' claim and way of creation. The other values are not XDR of this dialect.
+bool IsDefined(const OPEN4args& arguments, const Dialect& dialect) {
+  if (dialect.has_open_by_filehandle()) return true;
   const bool exclusive_1 =
       arguments.openhow.opentype() == OPEN4_CREATE && arguments.openhow.how().mode() == EXCLUSIVE4_1;
   return !exclusive_1 && arguments.claim.claim() <= CLAIM_DELEGATE_PREV;
@@ -301,11 +307,11 @@ bool IsKnown(const OPEN4args& arguments, uint32_t minor_version) {
 
 // RFC 8881 §18.16
 Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
-  if (!IsKnown(arguments, compound.minor_version)) co_return OPEN4res(NFS4ERR_BADXDR);
+  if (!IsDefined(arguments, compound.dialect)) co_return OPEN4res(NFS4ERR_BADXDR);
   const auto client = compound.services.state.Run(
       [&](StateTables& state) { return ClientOf(compound, state, arguments.owner.clientid); });
   if (!client) co_return OPEN4res(client.error());
-  if (compound.minor_version > 0) co_return co_await Execute(compound, arguments, *client);
+  if (!compound.dialect.counts_owner_seqids()) co_return co_await Execute(compound, arguments, *client);
 
   for (;;) {
     auto answer = StartInTurn(compound, arguments, *client);
@@ -325,7 +331,7 @@ OPEN_CONFIRM4res ConfirmOpen(Compound& compound, const OPEN_CONFIRM4args& argume
     const auto found = FindOwn<OpenState>(compound, state, arguments.open_stateid);
     if (!found) return OPEN_CONFIRM4res(found.error());
     OpenState& open = **found;
-    return RunInTurn<OPEN_CONFIRM4res>(0, open.owner->sequence, SequenceId(arguments.seqid), [&] {
+    return RunInTurn<OPEN_CONFIRM4res>(compound.dialect, open.owner->sequence, SequenceId(arguments.seqid), [&] {
       if (open.owner->confirmed) return OPEN_CONFIRM4res(NFS4ERR_BAD_STATEID);
       const nfsstat4 status = state.files.CheckSeqid(who, open, arguments.open_stateid);
       if (status != NFS4_OK) return OPEN_CONFIRM4res(status);
@@ -346,8 +352,8 @@ OPEN_DOWNGRADE4res DowngradeOpen(Compound& compound, const OPEN_DOWNGRADE4args& 
     if (!found) return OPEN_DOWNGRADE4res(found.error());
     OpenState& open = **found;
     if (!open.owner->confirmed) return OPEN_DOWNGRADE4res(NFS4ERR_BAD_STATEID);
-    return RunInTurn<OPEN_DOWNGRADE4res>(who.minor_version, open.owner->sequence, SequenceId(arguments.seqid), [&] {
-      const auto share = ShareOf(arguments.share_access, arguments.share_deny, who.minor_version);
+    return RunInTurn<OPEN_DOWNGRADE4res>(compound.dialect, open.owner->sequence, SequenceId(arguments.seqid), [&] {
+      const auto share = ShareOf(compound.dialect, arguments.share_access, arguments.share_deny);
       if (!share) return OPEN_DOWNGRADE4res(NFS4ERR_INVAL);
       nfsstat4 status = state.files.CheckSeqid(who, open, *id);
       if (status == NFS4_OK) status = state.files.opens.Downgrade(open, *share);
@@ -368,19 +374,21 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   if (!id) return CLOSE4res(id.error());
   const auto found = FindOwn<OpenState>(compound, state, *id, Principals::kMakers);
   if (!found) {
-    // Version 4.0: one that is sent again finds its open closed.
-    const OpenOwner* const owner = who.minor_version == 0 ? state.files.owners.FindOwnerOfClosed(*id) : nullptr;
+    // A CLOSE that comes again finds its open closed, and its owner still has the results.
+    const bool counts = compound.dialect.counts_owner_seqids();
+    const OpenOwner* const owner = counts ? state.files.owners.FindOwnerOfClosed(*id) : nullptr;
     const bool again = owner && owner->sequence.Judge<CLOSE4res>(sequence) == OwnerSequence::Verdict::kReplay;
     return again ? std::get<CLOSE4res>(owner->sequence.last().results) : CLOSE4res(found.error());
   }
   OpenState& open = **found;
   if (!open.owner->confirmed) return CLOSE4res(NFS4ERR_BAD_STATEID);
-  return RunInTurn<CLOSE4res>(who.minor_version, open.owner->sequence, sequence, [&] {
+  return RunInTurn<CLOSE4res>(compound.dialect, open.owner->sequence, sequence, [&] {
     const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
     if (status != NFS4_OK) return CLOSE4res(status);
-    // From minor version 1 on, it is of no more use (RFC 8881 §18.2.4); in version 4.0 the open is still there, closed.
+    // Where owners count their seqids, the tables keep the closed open for a CLOSE that comes again. Otherwise the
+    // result is a stateid that is never valid (RFC 8881 §18.2.4).
     state.files.opens.Close(open, who.minor_version, compound.now());
-    const stateid4 now = who.minor_version == 0 ? state.files.IdOf(open) : InvalidStateId();
+    const stateid4 now = compound.dialect.counts_owner_seqids() ? state.files.IdOf(open) : InvalidStateId();
     SetCurrentStateId(compound, now);
     return CLOSE4res(NFS4_OK, now);
   });

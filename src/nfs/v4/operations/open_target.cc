@@ -20,7 +20,7 @@ nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>&
   return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
 }
 
-// RFC 8881 §18.16.4. In RFC 7530 §16.16.6 what is no file and no directory is as a symbolic link.
+// Checks whether an object of this type can be opened (RFC 8881 §18.16.4, RFC 7530 §16.16.6).
 nfsstat4 CheckType(const Compound& compound, fs::FileType type) {
   switch (type) {
     case fs::FileType::kRegular:
@@ -30,7 +30,7 @@ nfsstat4 CheckType(const Compound& compound, fs::FileType type) {
     case fs::FileType::kSymlink:
       return NFS4ERR_SYMLINK;
     default:
-      return compound.minor_version == 0 ? NFS4ERR_SYMLINK : NFS4ERR_WRONG_TYPE;
+      return compound.dialect.errors().special_cannot_be_opened;
   }
 }
 
@@ -42,8 +42,8 @@ change_info4 Unchanged(const std::optional<fs::Attributes>& directory) {
 // RFC 8881 §18.16.3: what holds the verifier of an exclusive create, which the client sets next.
 AttributeSet HoldingVerifier() { return {FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}; }
 
-// Whoever may execute a file may read it, too (RFC 8881 §18.22.4). `for_owner`: the file's owner may have it open whatever its
-// mode says.
+// Whoever may execute a file may read it, too (RFC 8881 §18.22.4). `for_owner`: the file's owner may have it open
+// whatever its mode says.
 Task<nfsstat4> CheckAccess(const Object& object, fs::Handle file, Share share, bool for_owner) {
   constexpr fs::AccessMask kReading = fs::kAccessRead | fs::kAccessExecute;
   const fs::AccessMask wanted = (share.reads() ? kReading : 0) | (share.writes() ? fs::kAccessModify : 0);
@@ -87,8 +87,8 @@ Task<Found> MakeWithAcl(Compound& compound, std::string_view name, const fs::Cre
   co_return made;
 }
 
-// A file that is there will do: then nothing of what is given counts but a size of zero, and that not before others' denials and
-// delegations have been looked at. So it is looked for first.
+// A file that is there will do: then nothing of what is given counts but a size of zero, and that not before others'
+// denials and delegations have been looked at. So it is looked for first.
 Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAttributes& given) {
   fs::CreateHow how;
   how.mode = fs::CreateMode::kGuarded;
@@ -184,8 +184,8 @@ bool WasAllowedBefore(open_claim_type4 claim) { return claim == CLAIM_DELEGATE_C
 Task<Result<OpenTarget, nfsstat4>> FindOpenTarget(Compound& compound, const OPEN4args& arguments, const Share& share) {
   auto target = co_await FindClaimed(compound, arguments);
   if (!target || target->is_own || WasAllowedBefore(arguments.claim.claim())) co_return target;
-  // RFC 8881 §8.4.2.1.1: a client that says that it had the file open need not be believed. But its owner may have made it
-  // with a mode that is good for nobody's writing.
+  // RFC 8881 §8.4.2.1.1: a client that says that it had the file open need not be believed. But its owner may have made
+  // it with a mode that is good for nobody's writing.
   const bool for_owner = arguments.claim.claim() == CLAIM_PREVIOUS;
   const nfsstat4 status = co_await CheckAccess(*compound.current, target->object, share, for_owner);
   if (status != NFS4_OK) co_return std::unexpected(status);

@@ -1,9 +1,12 @@
-#include "nfs/v4/engine/operation_table.h"
-
+// The dialects and their tables of operations. Each row binds the number of an operation to its function.
+#include <algorithm>
 #include <array>
 #include <concepts>
+#include <span>
 #include <type_traits>
 
+#include "nfs/v4/dialect/dialect.h"
+#include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/operations.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
@@ -14,11 +17,11 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// What the types leave open in the results of operations that change something: bitmaps of attributes, the entry of an
-// access control list that a delegation comes with.
+// Room for the parts of a result whose type has no largest size: bitmaps of attributes, and the access control entry of
+// a delegation.
 constexpr size_t kOpenPart = 128;
 
-// A result begins with its status, be it a union's discriminant or a struct's first member.
+// The status of a result is the discriminant of a union or the first member of a struct.
 template <class Results>
 nfsstat4 StatusOfResult(const Results& results) {
   if constexpr (xdr::UnionType<Results>) {
@@ -46,7 +49,7 @@ void EncodeFailure(xdr::Encoder& to, nfsstat4 status) {
     xdr::Encode(to, failed);
   }
 }
-// Where all failures are no more than their status.
+// For results whose failures are only a status.
 void EncodeStatus(xdr::Encoder& to, nfsstat4 status) { xdr::Encode(to, status); }
 
 template <class Arguments>
@@ -58,7 +61,7 @@ bool DecodeArguments(xdr::Decoder& from, Arguments& arguments) {
   }
 }
 
-// How an operation of each shape is run; see operations.h.
+// Runs an operation function. There is one specialization for each signature in operations.h.
 template <auto kOperation, class Shape = decltype(kOperation)>
 struct Runner;
 
@@ -112,7 +115,7 @@ struct Runner<kOperation, Task<R> (*)(Compound&, const Arguments&)> {
   }
 };
 
-// Those that write their results themselves.
+// For functions that write their results themselves.
 template <auto kOperation, class Arguments>
 struct Runner<kOperation, Task<nfsstat4> (*)(Compound&, const Arguments&, xdr::Encoder&)> {
   static Task<nfsstat4> Later(Compound& compound, xdr::Decoder& from, xdr::Encoder& to) {
@@ -126,8 +129,7 @@ struct Runner<kOperation, Task<nfsstat4> (*)(Compound&, const Arguments&, xdr::E
 };
 
 struct Traits {
-  uint8_t first = 0;
-  uint8_t last = 2;
+  Placement placement = Placement::kInRequest;
   bool current = false;
   bool saved = false;
   bool changes = false;
@@ -139,8 +141,7 @@ template <auto kOperation>
 constexpr Operation Row(nfs_opnum4 number, const Traits& traits) {
   using R = Runner<kOperation>;
   Operation row{.number = number,
-                .first = traits.first,
-                .last = traits.last,
+                .placement = traits.placement,
                 .needs_current = traits.current,
                 .needs_saved = traits.saved,
                 .changes = traits.changes,
@@ -160,36 +161,31 @@ constexpr Operation Row(nfs_opnum4 number, const Traits& traits) {
   return row;
 }
 
-// Of one that we do not have. Every failure of theirs is a status alone.
-constexpr Operation Missing(nfs_opnum4 number, uint8_t first) {
-  return {.number = number, .first = first, .last = 2, .fail = &EncodeStatus};
+// An operation without a function: the opener, or an operation that the server does not support. Its failures are a
+// status alone.
+constexpr Operation Bare(nfs_opnum4 number, Placement placement = Placement::kInRequest) {
+  return {.number = number, .placement = placement, .fail = &EncodeStatus};
 }
 
 constexpr Traits kPlain{};
+constexpr Traits kChanges{.changes = true};
 constexpr Traits kObject{.current = true};
 constexpr Traits kObjectChanges{.current = true, .changes = true};
 constexpr Traits kGivesUp{.current = true, .changes = true, .gives_up = true};
 constexpr Traits kObjectLasts{.current = true, .changes = true, .lasting = true};
 constexpr Traits kObjectsLast{.current = true, .saved = true, .changes = true, .lasting = true};
-constexpr Traits kOnly0{.last = 0, .changes = true};
-constexpr Traits kObjectOnly0{.last = 0, .current = true, .changes = true};
-constexpr Traits kFrom1{.first = 1};
-constexpr Traits kFrom1Changes{.first = 1, .changes = true};
-constexpr Traits kObjectFrom1{.first = 1, .current = true};
-constexpr Traits kObjectFrom1Changes{.first = 1, .current = true, .changes = true};
-constexpr Traits kObjectFrom2{.first = 2, .current = true};
-constexpr Traits kObjectFrom2Changes{.first = 2, .current = true, .changes = true};
-constexpr Traits kObjectFrom2Lasts{.first = 2, .current = true, .changes = true, .lasting = true};
-constexpr Traits kObjectsFrom2Last{.first = 2, .current = true, .saved = true, .changes = true, .lasting = true};
+constexpr Traits kAlsoAlone{.placement = Placement::kAlsoAlone};
+constexpr Traits kAlsoAloneChanges{.placement = Placement::kAlsoAlone, .changes = true};
 
-// What `changes` of minor version 0 is also remembered in the duplicate request cache. WRITE puts the same octets to the
-// same place, and is remembered in a quota of its own.
-constexpr Operation kOperations[] = {
+// The operations of RFC 7530. In a dialect whose duplicates the reply cache recognises, it remembers the operations
+// with `changes`. A repeated WRITE puts the same octets to the same place; the reply cache has a quota of its own for
+// WRITEs.
+constexpr Operation kRowsOfRfc7530[] = {
     Row<&Access>(OP_ACCESS, kObject),
     Row<&Close>(OP_CLOSE, kGivesUp),
     Row<&Commit>(OP_COMMIT, kObject),
     Row<&Create>(OP_CREATE, kObjectLasts),
-    Row<&PurgeDelegations>(OP_DELEGPURGE, {.changes = true}),
+    Row<&PurgeDelegations>(OP_DELEGPURGE, kChanges),
     Row<&ReturnDelegation>(OP_DELEGRETURN, kGivesUp),
     Row<&GetAttributes>(OP_GETATTR, kObject),
     Row<&GetFileHandle>(OP_GETFH, kObject),
@@ -202,7 +198,7 @@ constexpr Operation kOperations[] = {
     Row<&NotVerify>(OP_NVERIFY, kObject),
     Row<&Open>(OP_OPEN, kObjectChanges),
     Row<&OpenAttributes>(OP_OPENATTR, kObject),
-    Row<&ConfirmOpen>(OP_OPEN_CONFIRM, kObjectOnly0),
+    Row<&ConfirmOpen>(OP_OPEN_CONFIRM, kObjectChanges),
     Row<&DowngradeOpen>(OP_OPEN_DOWNGRADE, kGivesUp),
     Row<&PutFileHandle>(OP_PUTFH, kPlain),
     Row<&PutPublicFileHandle>(OP_PUTPUBFH, kPlain),
@@ -212,71 +208,104 @@ constexpr Operation kOperations[] = {
     Row<&ReadLink>(OP_READLINK, kObject),
     Row<&Remove>(OP_REMOVE, kObjectLasts),
     Row<&Rename>(OP_RENAME, kObjectsLast),
-    Row<&Renew>(OP_RENEW, {.last = 0}),
+    Row<&Renew>(OP_RENEW, kPlain),
     Row<&RestoreFileHandle>(OP_RESTOREFH, kPlain),
     Row<&SaveFileHandle>(OP_SAVEFH, kObject),
     Row<&SecurityInformation>(OP_SECINFO, kObject),
     Row<&SetAttributes>(OP_SETATTR, kObjectLasts),
-    Row<&SetClientId>(OP_SETCLIENTID, kOnly0),
-    Row<&ConfirmClientId>(OP_SETCLIENTID_CONFIRM, kOnly0),
+    Row<&SetClientId>(OP_SETCLIENTID, kChanges),
+    Row<&ConfirmClientId>(OP_SETCLIENTID_CONFIRM, kChanges),
     Row<&Verify>(OP_VERIFY, kObject),
     Row<&Write>(OP_WRITE, kObject),
-    Row<&ReleaseLockOwner>(OP_RELEASE_LOCKOWNER, kOnly0),
-
-    Row<&ControlBackChannel>(OP_BACKCHANNEL_CTL, kFrom1Changes),
-    Row<&BindConnection>(OP_BIND_CONN_TO_SESSION, kFrom1),
-    Row<&ExchangeId>(OP_EXCHANGE_ID, kFrom1),
-    Row<&CreateSession>(OP_CREATE_SESSION, kFrom1Changes),
-    Row<&DestroySession>(OP_DESTROY_SESSION, kFrom1Changes),
-    Row<&FreeStateId>(OP_FREE_STATEID, kFrom1Changes),
-    Row<&GetDirectoryDelegation>(OP_GET_DIR_DELEGATION, kObjectFrom1Changes),
-    Missing(OP_GETDEVICEINFO, 1),
-    Missing(OP_GETDEVICELIST, 1),
-    Missing(OP_LAYOUTCOMMIT, 1),
-    Missing(OP_LAYOUTGET, 1),
-    Missing(OP_LAYOUTRETURN, 1),
-    Row<&SecurityInformationNoName>(OP_SECINFO_NO_NAME, kObjectFrom1),
-    Missing(OP_SEQUENCE, 1),  // by the COMPOUND itself
-    Row<&SetSecret>(OP_SET_SSV, kFrom1Changes),
-    Row<&TestStateIds>(OP_TEST_STATEID, kFrom1),
-    Row<&WantDelegation>(OP_WANT_DELEGATION, kObjectFrom1Changes),
-    Row<&DestroyClientId>(OP_DESTROY_CLIENTID, kFrom1Changes),
-    Row<&ReclaimComplete>(OP_RECLAIM_COMPLETE, kFrom1Changes),
-
-    Row<&Allocate>(OP_ALLOCATE, kObjectFrom2Lasts),
-    Row<&Copy>(OP_COPY, kObjectsFrom2Last),
-    Missing(OP_COPY_NOTIFY, 2),
-    Row<&Deallocate>(OP_DEALLOCATE, kObjectFrom2Lasts),
-    Row<&Advise>(OP_IO_ADVISE, kObjectFrom2),
-    Missing(OP_LAYOUTERROR, 2),
-    Missing(OP_LAYOUTSTATS, 2),
-    Row<&CancelOffload>(OP_OFFLOAD_CANCEL, kObjectFrom2Changes),
-    Row<&OffloadStatus>(OP_OFFLOAD_STATUS, kObjectFrom2),
-    Row<&ReadPlus>(OP_READ_PLUS, kObjectFrom2),
-    Row<&Seek>(OP_SEEK, kObjectFrom2),
-    Row<&WriteSame>(OP_WRITE_SAME, kObjectFrom2Lasts),
-    Row<&Clone>(OP_CLONE, kObjectsFrom2Last),
-    Row<&GetExtendedAttribute>(OP_GETXATTR, kObjectFrom2),
-    Row<&SetExtendedAttribute>(OP_SETXATTR, kObjectFrom2Lasts),
-    Row<&ListExtendedAttributes>(OP_LISTXATTRS, kObjectFrom2),
-    Row<&RemoveExtendedAttribute>(OP_REMOVEXATTR, kObjectFrom2Lasts),
+    Row<&ReleaseLockOwner>(OP_RELEASE_LOCKOWNER, kChanges),
 };
 
-// Without gaps, from ACCESS on.
-constexpr auto kFirst = static_cast<size_t>(OP_ACCESS);
-static_assert([] {
-  for (size_t i = 0; i < std::size(kOperations); ++i) {
-    if (static_cast<size_t>(kOperations[i].number) != kFirst + i) return false;
+// The operations of RFC 7530 that must not be implemented from RFC 8881 on: NFS4ERR_NOTSUPP (RFC 8881 §2.7, §17).
+constexpr Operation kRemovedByRfc8881[] = {
+    Bare(OP_OPEN_CONFIRM),      Bare(OP_RENEW), Bare(OP_SETCLIENTID), Bare(OP_SETCLIENTID_CONFIRM),
+    Bare(OP_RELEASE_LOCKOWNER),
+};
+
+constexpr Operation kAddedByRfc8881[] = {
+    Row<&ControlBackChannel>(OP_BACKCHANNEL_CTL, kChanges),
+    Row<&BindConnection>(OP_BIND_CONN_TO_SESSION, {.placement = Placement::kOnlyAlone}),
+    Row<&ExchangeId>(OP_EXCHANGE_ID, kAlsoAlone),
+    Row<&CreateSession>(OP_CREATE_SESSION, kAlsoAloneChanges),
+    Row<&DestroySession>(OP_DESTROY_SESSION, kAlsoAloneChanges),
+    Row<&FreeStateId>(OP_FREE_STATEID, kChanges),
+    Row<&GetDirectoryDelegation>(OP_GET_DIR_DELEGATION, kObjectChanges),
+    Bare(OP_GETDEVICEINFO),
+    Bare(OP_GETDEVICELIST),
+    Bare(OP_LAYOUTCOMMIT),
+    Bare(OP_LAYOUTGET),
+    Bare(OP_LAYOUTRETURN),
+    Row<&SecurityInformationNoName>(OP_SECINFO_NO_NAME, kObject),
+    Bare(OP_SEQUENCE, Placement::kOpener),
+    Row<&SetSecret>(OP_SET_SSV, kChanges),
+    Row<&TestStateIds>(OP_TEST_STATEID, kPlain),
+    Row<&WantDelegation>(OP_WANT_DELEGATION, kObjectChanges),
+    Row<&DestroyClientId>(OP_DESTROY_CLIENTID, kAlsoAloneChanges),
+    Row<&ReclaimComplete>(OP_RECLAIM_COMPLETE, kChanges),
+};
+
+// The operations of RFC 7862 and RFC 8276.
+constexpr Operation kAddedByRfc7862[] = {
+    Row<&Allocate>(OP_ALLOCATE, kObjectLasts),
+    Row<&Copy>(OP_COPY, kObjectsLast),
+    Bare(OP_COPY_NOTIFY),
+    Row<&Deallocate>(OP_DEALLOCATE, kObjectLasts),
+    Row<&Advise>(OP_IO_ADVISE, kObject),
+    Bare(OP_LAYOUTERROR),
+    Bare(OP_LAYOUTSTATS),
+    Row<&CancelOffload>(OP_OFFLOAD_CANCEL, kObjectChanges),
+    Row<&OffloadStatus>(OP_OFFLOAD_STATUS, kObject),
+    Row<&ReadPlus>(OP_READ_PLUS, kObject),
+    Row<&Seek>(OP_SEEK, kObject),
+    Row<&WriteSame>(OP_WRITE_SAME, kObjectLasts),
+    Row<&Clone>(OP_CLONE, kObjectsLast),
+    Row<&GetExtendedAttribute>(OP_GETXATTR, kObject),
+    Row<&SetExtendedAttribute>(OP_SETXATTR, kObjectLasts),
+    Row<&ListExtendedAttributes>(OP_LISTXATTRS, kObject),
+    Row<&RemoveExtendedAttribute>(OP_REMOVEXATTR, kObjectLasts),
+};
+
+// All rows of one table, then all rows of another one.
+template <const auto& kBefore, const auto& kAdded>
+constexpr auto Join() {
+  std::array<Operation, std::size(kBefore) + std::size(kAdded)> rows{};
+  std::ranges::copy(kAdded, std::ranges::copy(kBefore, rows.begin()).out);
+  return rows;
+}
+
+// Dialect::Find() relies on rows in the order of their numbers, without gaps.
+constexpr bool IsDense(std::span<const Operation> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (static_cast<size_t>(rows[i].number) != static_cast<size_t>(OP_ACCESS) + i) return false;
   }
   return true;
-}());
-static_assert(std::size(kOperations) == static_cast<size_t>(OP_REMOVEXATTR) - kFirst + 1);
+}
+
+constexpr auto kRowsOfRfc8881 = [] {
+  auto rows = Join<kRowsOfRfc7530, kAddedByRfc8881>();
+  for (const Operation& removed : kRemovedByRfc8881) {
+    *std::ranges::find(rows, removed.number, &Operation::number) = removed;
+  }
+  return rows;
+}();
+constexpr auto kRowsOfRfc7862 = Join<kRowsOfRfc8881, kAddedByRfc7862>();
+static_assert(IsDense(kRowsOfRfc7530) && IsDense(kRowsOfRfc8881) && IsDense(kRowsOfRfc7862));
+
+constinit const Dialect kRfc7530(kFactsOfRfc7530, kRowsOfRfc7530);
+constinit const Dialect kRfc8881(kFactsOfRfc8881, kRowsOfRfc8881);
+constinit const Dialect kRfc7862(kFactsOfRfc7862, kRowsOfRfc7862);
 
 }  // namespace
 
-const Operation* FindOperation(nfs_opnum4 number) {
-  const auto index = static_cast<size_t>(number) - kFirst;
-  return index < std::size(kOperations) ? &kOperations[index] : nullptr;
+const Dialect* FindDialect(MinorVersion minor_version) {
+  for (const Dialect* const dialect : {&kRfc7530, &kRfc8881, &kRfc7862}) {
+    if (dialect->minor_version() == minor_version) return dialect;
+  }
+  return nullptr;
 }
 
 }  // namespace penstock::nfs::v4

@@ -12,22 +12,21 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// What has no data to read or write (RFC 8881 §15.1.2): a symbolic link and, from minor version 1 on, everything that
-// is no directory have errors of their own; in RFC 7530 §16.23.4 they are invalid arguments.
+// The status of READ, WRITE or COMMIT on an object without data (RFC 8881 §15.1.2, RFC 7530 §16.23.4).
 nfsstat4 DataStatus(const Compound& compound, fs::Error error, const std::optional<fs::Attributes>& attributes) {
   if (error != fs::Error::kInvalid || !attributes || attributes->type == fs::FileType::kRegular) return ToStatus(error);
-  if (compound.minor_version == 0) return NFS4ERR_INVAL;
-  return attributes->type == fs::FileType::kSymlink ? NFS4ERR_SYMLINK : NFS4ERR_WRONG_TYPE;
+  const ErrorWords& errors = compound.dialect.errors();
+  return attributes->type == fs::FileType::kSymlink ? errors.symlink_has_no_data : errors.special_has_no_data;
 }
 
-// Operations are executed one after the other (RFC 8881 §16.2.3), and those that follow may change the file: what was read
-// must not be left in it until the reply is sent. A reply that is kept holds what was read, too.
+// Operations are executed one after the other (RFC 8881 §16.2.3), and those that follow may change the file: what was
+// read must not be left in it until the reply is sent. A reply that is kept holds what was read, too.
 bool MustBeLoaded(const Compound& compound) { return compound.following || compound.keeps_reply; }
 
 }  // namespace
 
-// RFC 8881 §18.22. The data that the file system gives, memory or a range of a file, becomes the payload as it is, where
-// nothing follows.
+// RFC 8881 §18.22. The data that the file system gives, memory or a range of a file, becomes the payload as it is,
+// where nothing follows.
 Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
   if (const nfsstat4 status = co_await CheckRead(compound, arguments.stateid); status != NFS4_OK)
     co_return READ4res(status);

@@ -22,8 +22,8 @@ constexpr uint32_t kExchangeFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FL
 constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
-// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, and integrity or privacy. We have
-// no secrets of our own (SP4_SSV), for which there is no algorithm then.
+// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, and integrity or privacy. We
+// have no secrets of our own (SP4_SSV), for which there is no algorithm then.
 Result<StateProtection, nfsstat4> ProtectionOf(const state_protect4_a& asked, const Sender& sender) {
   switch (asked.spa_how()) {
     case SP4_NONE:
@@ -52,9 +52,9 @@ rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
                                                    .groups = {asked.gids.begin(), asked.gids.end()}});
 }
 
-// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE. We call nobody
-// in an RPCSEC_GSS context: who offers nothing else is not called (RFC 8881 §2.10.8.2), if it has any context; else the
-// handles that it names were never given (NFS4ERR_NOENT, §18.36.3).
+// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE. We call
+// nobody in an RPCSEC_GSS context: who offers nothing else is not called (RFC 8881 §2.10.8.2), if it has any context;
+// else the handles that it names were never given (NFS4ERR_NOENT, §18.36.3).
 Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
     const decltype(CREATE_SESSION4args::csa_sec_parms)& offered, const rpc::Credential& caller) {
   for (const callback_sec_parms4& each : offered) {
@@ -70,22 +70,23 @@ Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
 
 // RFC 8881 §18.35
 EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments) {
-  const uint32_t known = kExchangeFlags | (compound.minor_version >= 2 ? EXCHGID4_FLAG_SUPP_FENCE_OPS : 0);
+  const uint32_t known = kExchangeFlags | (compound.dialect.has_fence_operations() ? EXCHGID4_FLAG_SUPP_FENCE_OPS : 0);
   if (arguments.eia_flags & ~known) return EXCHANGE_ID4res(NFS4ERR_INVAL);
   const Sender sender = Sender::Of(compound.call.credential);
   const auto protection = ProtectionOf(arguments.eia_state_protect, sender);
   if (!protection) return EXCHANGE_ID4res(protection.error());
   const Settings& settings = compound.services.settings;
+  const uint32_t minor_version = compound.dialect.minor_version().value();
   const ExchangeIdRequest asked{.verifier = arguments.eia_clientowner.co_verifier,
                                   .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
                                   .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
-                                  .minor_version = compound.minor_version,
+                                  .minor_version = minor_version,
                                   .protection = *protection};
   return compound.services.state.Run([&](StateTables& state) {
     const auto exchanged = state.Exchange(asked, sender, compound.now());
     if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
     if (exchanged->replaces) {
-      compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.minor_version, asked.owner));
+      compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(minor_version, asked.owner));
     }
     EXCHANGE_ID4resok result{
         .eir_clientid = exchanged->id.value(),
@@ -115,7 +116,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
 
   Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),
                                .sequence = SequenceId(arguments.csa_sequence),
-                               .minor_version = compound.minor_version,
+                               .minor_version = compound.dialect.minor_version().value(),
                                .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
                                .persist = services.replies && (arguments.csa_flags & CREATE_SESSION4_FLAG_PERSIST),
                                .fore = *fore,

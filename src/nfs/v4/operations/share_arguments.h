@@ -3,15 +3,16 @@
 
 #include <optional>
 
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/files/delegation_policy.h"
 #include "nfs/v4/state/files/share.h"
 #include "protocol/nfs4_0.h"
 
 namespace penstock::nfs::v4 {
 
-// What share_access says of delegations. Empty where it is nonsense: NFS4ERR_INVAL.
+// Which delegation share_access asks for. Empty if the value is not defined: NFS4ERR_INVAL.
 inline std::optional<Want> WantOf(uint32_t share_access) {
-  // Nobody is told when there could be a delegation after all, so that these ask for nothing.
+  // The server ignores these flags: it never tells a client that a delegation has become available.
   constexpr uint32_t kSignals = nfs4::OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL |
                                 nfs4::OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED;
   switch (share_access & ~kSignals & ~nfs4::OPEN4_SHARE_ACCESS_BOTH) {
@@ -32,9 +33,12 @@ inline std::optional<Want> WantOf(uint32_t share_access) {
   }
 }
 
-// Some access, any denial. Version 4.0 has nothing else in share_access.
-inline std::optional<Share> ShareOf(uint32_t share_access, uint32_t share_deny, uint32_t minor_version) {
-  if (minor_version > 0 ? !WantOf(share_access) : share_access > nfs4::OPEN4_SHARE_ACCESS_BOTH) return std::nullopt;
+// The share that a client asks for. Empty if it has no access, or if a value is not defined in this dialect:
+// NFS4ERR_INVAL.
+inline std::optional<Share> ShareOf(const Dialect& dialect, uint32_t share_access, uint32_t share_deny) {
+  const bool is_defined =
+      dialect.has_delegation_wants() ? WantOf(share_access).has_value() : share_access <= nfs4::OPEN4_SHARE_ACCESS_BOTH;
+  if (!is_defined) return std::nullopt;
   const Share share{share_access & nfs4::OPEN4_SHARE_ACCESS_BOTH, share_deny};
   if (share.access == 0 || share_deny > nfs4::OPEN4_SHARE_DENY_BOTH) return std::nullopt;
   return share;

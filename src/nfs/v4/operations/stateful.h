@@ -1,4 +1,5 @@
-// What the operations on opens, locks and delegations have in common.
+// Helpers for the operations on opens, locks and delegations: sequences of owners, the client of a request, and the
+// state that a stateid names.
 #pragma once
 
 #include <optional>
@@ -12,8 +13,9 @@
 
 namespace penstock::nfs::v4 {
 
-// Version 4.0: what to answer without executing the request: what it was answered the first time, or an error (RFC 7530 §9.1.7).
-// NFS4ERR_RESOURCE tells a client whose last request of this owner is still under way to send this one again.
+// In dialects that count the seqids of owners: the results of a request that must not be executed, namely the kept
+// results of a request that comes again, or an error (RFC 7530 §9.1.7). Empty if the request must be executed.
+// NFS4ERR_RESOURCE tells the client to send the request again, since the owner's last request is still being executed.
 template <class Results>
 std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId given) {
   switch (sequence.Judge<Results>(given)) {
@@ -29,10 +31,11 @@ std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId
   std::unreachable();
 }
 
-// Runs an operation of an owner in its turn; `run` leaves the owner where it is. Later versions have their slots for that.
+// Runs an operation of an owner. In dialects that count the seqids of owners, this happens in the order of the owner's
+// sequence. `run` must not move or remove the owner.
 template <class Results, class Run>
-Results RunInTurn(uint32_t minor_version, OwnerSequence& sequence, SequenceId given, Run run) {
-  if (minor_version > 0) return run();
+Results RunInTurn(const Dialect& dialect, OwnerSequence& sequence, SequenceId given, Run run) {
+  if (!dialect.counts_owner_seqids()) return run();
   if (auto answer = AnswerOutOfTurn<Results>(sequence, given)) return *std::move(answer);
   Results results = run();
   sequence.Finish(given, results);
@@ -43,8 +46,8 @@ inline Origin OriginOf(const Compound& compound) {
   return {Principal::Of(compound.call.credential), compound.call.peer.address.address()};
 }
 
-// The client whose request it is: that of the session, else the one that it names. In version 4.0 its lease is renewed, and it may
-// be NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED.
+// The client that sends the request: the client of the session, or without a session the client that the arguments
+// name. Without a session, this renews the client's lease; the errors are NFS4ERR_STALE_CLIENTID and NFS4ERR_EXPIRED.
 inline Result<ClientId, nfs4::nfsstat4> ClientOf(const Compound& compound, StateTables& state, nfs4::clientid4 named) {
   if (compound.slot) return compound.slot->client;
   const ClientId client(named);
@@ -54,36 +57,39 @@ inline Result<ClientId, nfs4::nfsstat4> ClientOf(const Compound& compound, State
   return client;
 }
 
-// Who may do an operation, of the principals that come in a session of the state's client.
+// Which principals may do an operation in a session of the state's client.
 enum class Principals : uint8_t {
   kAll,
-  kMakers,  // the one who made the state, and the client's machine: the choice of RFC 8881 §18.2.3, §18.6.3, §18.12.3
+  // The principals that made the state, and the client's machine: a choice of RFC 8881 §18.2.3, §18.6.3, §18.12.3.
+  kMakers,
 };
 
-// The state on the current file that an operation is about to change, whatever the seqid of `id`. NFS4ERR_WRONG_CRED
-// where it is not for this principal. In version 4.0, where anybody may present any stateid, it is always for its makers
-// and the machine alone, which come from the client's address or prove who they are: else NFS4ERR_BAD_STATEID. There a
-// stateid that is good for something also renews its client's lease (RFC 7530 §9.5).
+// The state on the current file that an operation is about to change. The seqid of `id` is not checked. If the
+// principal may not change the state, the error is ErrorWords::wrong_principal.
+//
+// In a dialect without sessions, any client may present any stateid. There, only the makers of the state and the
+// client's machine may change it; they come from the client's address or prove their identity. A valid stateid also
+// renews its client's lease (RFC 7530 §9.5).
 template <class Record>
 Result<Record*, nfs4::nfsstat4> FindOwn(const Compound& compound, StateTables& state, const nfs4::stateid4& id,
                                         Principals principals = Principals::kAll) {
   PENSTOCK_TRY(Record * record,
                state.files.template Find<Record>(PresenterOf(compound), id, compound.current->handle()));
-  const bool minor_zero = compound.minor_version == 0;
+  const bool in_session = compound.dialect.has_sessions();
   const Client* const client = state.clients.Find(record->client->id);
-  if (!client) return std::unexpected(nfs4::NFS4ERR_EXPIRED);  // it is about to go
-  if ((client->minor_version == 0) != minor_zero) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
-  const bool for_makers = minor_zero || principals == Principals::kMakers;
+  if (!client) return std::unexpected(nfs4::NFS4ERR_EXPIRED);  // the client is being removed
+  if ((client->minor_version > 0) != in_session) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  const bool for_makers = !in_session || principals == Principals::kMakers;
   if (for_makers && !client->MayChange(MakersOf(*record), OriginOf(compound))) {
-    return std::unexpected(minor_zero ? nfs4::NFS4ERR_BAD_STATEID : nfs4::NFS4ERR_WRONG_CRED);
+    return std::unexpected(compound.dialect.errors().wrong_principal);
   }
-  if (minor_zero) state.clients.Renew(client->id, compound.now());
+  if (!in_session) state.clients.Renew(client->id, compound.now());
   return record;
 }
 
-// The stateid of a result becomes the current one (RFC 8881 §16.2.3.1.2).
+// Makes the stateid of a result the current one (RFC 8881 §16.2.3.1.2).
 inline void SetCurrentStateId(Compound& compound, const nfs4::stateid4& id) {
-  if (compound.minor_version > 0) compound.current_stateid = id;
+  if (compound.dialect.has_current_stateid()) compound.current_stateid = id;
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,0 +1,32 @@
+// The head of a COMPOUND: what stands before its operations, and the dialect that it selects. Program decodes it once,
+// when it classifies the call, and hands it on to the execution.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "nfs/v4/dialect/dialect.h"
+#include "protocol/nfs4_types.h"
+#include "xdr/decoder.h"
+
+namespace penstock::nfs::v4 {
+
+struct CompoundHead {
+  std::string_view tag;  // a view of the call
+  MinorVersion minor_version{};
+  uint32_t count = 0;  // of operations
+  // Empty if the COMPOUND has no operation.
+  std::optional<nfs4::nfs_opnum4> first_operation{};
+  // Null if the server speaks no such dialect: NFS4ERR_MINOR_VERS_MISMATCH.
+  const Dialect* dialect = nullptr;
+};
+
+// Leaves the decoder at the first operation. Returns nothing if the octets are not the head of a COMPOUND.
+std::optional<CompoundHead> DecodeCompoundHead(xdr::Decoder& arguments);
+
+// The dialect of the RFCs with this minor version. Returns null if no such dialect exists. The dialects are in
+// operations/operation_table.cc.
+const Dialect* FindDialect(MinorVersion minor_version);
+
+}  // namespace penstock::nfs::v4
