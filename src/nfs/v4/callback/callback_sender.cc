@@ -81,7 +81,7 @@ Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const Cal
   std::optional<CallbackAddress> address;
   const bool has_client = state_.Run([&](StateTables& state) {
     const Client* known = state.clients.Find(client);
-    if (known && known->minor_version == 0) address = known->callback;
+    if (known && !known->dialect.has_sessions()) address = known->callback;
     return known != nullptr;
   });
   if (!has_client) co_return std::unexpected(Failure::kNoClient);
@@ -106,7 +106,7 @@ Task<void> CallbackSender::DeliverRecall(ClientId client, stateid4 delegation, C
   const auto wanted = [this, client, delegation] {
     return state_.Run([&](StateTables& state) {
       const Client* known = state.clients.Find(client);
-      return known && state.files.Test({known->minor_version, client}, delegation) == NFS4_OK;
+      return known && state.files.Test({known->dialect, client}, delegation) == NFS4_OK;
     });
   };
   co_await Deliver(client, std::move(operation), wanted);

@@ -10,6 +10,7 @@
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/callback/test_client.h"
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 #include "rpc/tcp/channel.h"
 #include "rpc/tcp/server.h"
@@ -135,8 +136,8 @@ class CallbackSenderLoopsTest : public testing::Test {
     state_.Run([&](StateTables& state) {
       const TimePoint now = home_.loop.Now();
       const CallbackAddress callback{.program = 0x40000009, .endpoint = Where(), .identifier = 3};
-      const auto set =
-          state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), 1, now);
+      const auto set = state.Set({.verifier = Verifier(1), .id = "x", .callback = callback, .dialect = DialectOf(0)},
+                                 User(0), 1, now);
       ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), now), NFS4_OK);
       client_ = set->id;
     });
@@ -166,14 +167,15 @@ TEST_F(CallbackSenderLoopsTest, CallsOverAConnectionThatTheClientMade) {
   ASSERT_TRUE(doorman_.back_channel);
   state_.Run([&](StateTables& state) {
     const TimePoint now = home_.loop.Now();
-    const auto made = state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now);
+    const auto made =
+        state.Exchange({.verifier = Verifier(1), .owner = "owner", .dialect = DialectOf(1)}, User(0), now);
     client_ = made->id;
     Sessions::CreateRequest asked{.client = client_,
-                                 .sequence = made->sequence,
-                                 .back_channel = true,
-                                 .fore = PlainChannel(),
-                                 .back = PlainChannel(),
-                                 .callback_program = 0x40000005};
+                                  .sequence = made->sequence,
+                                  .back_channel = true,
+                                  .fore = PlainChannel(),
+                                  .back = PlainChannel(),
+                                  .callback_program = 0x40000005};
     const SessionConnection connection{1, doorman_.back_channel};
     ASSERT_EQ(state.CreateSession(asked, connection, User(0), 1, now).reply.csr_status(), NFS4_OK);
   });

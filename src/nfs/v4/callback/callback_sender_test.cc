@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nfs/v4/callback/test_client.h"
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 #include "rdma/sim/world.h"
 
@@ -68,7 +69,8 @@ class CallbackSenderTest : public testing::Test {
   // Adds a client of minor version 1 with a session over the connection.
   void Open(const std::shared_ptr<ScriptedChannel>& channel) {
     state_.Run([&](StateTables& state) {
-      const auto made = state.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), world_.Now());
+      const auto made =
+          state.Exchange({.verifier = Verifier(1), .owner = "owner", .dialect = DialectOf(1)}, User(0), world_.Now());
       client_ = made->id;
       session_ = AddSession(state, made->sequence, channel);
     });
@@ -90,8 +92,8 @@ class CallbackSenderTest : public testing::Test {
   void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
     state_.Run([&](StateTables& state) {
       const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
-      const auto set =
-          state.Set({.verifier = Verifier(1), .id = "x", .callback = callback}, User(0), ++connections_, world_.Now());
+      const auto set = state.Set({.verifier = Verifier(1), .id = "x", .callback = callback, .dialect = DialectOf(0)},
+                                 User(0), ++connections_, world_.Now());
       client_ = set->id;
       ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), world_.Now()), NFS4_OK);
     });
@@ -106,7 +108,7 @@ class CallbackSenderTest : public testing::Test {
       const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
       const NamedFile file{kFile, {}};
       const auto given = state.files.delegations.Delegate(
-          {.client = client_, .file = file, .minor_version = 1, .facts = facts}, world_.Now());
+          {.client = client_, .file = file, .dialect = DialectOf(1), .facts = facts}, world_.Now());
       return given.read().stateid;
     });
   }

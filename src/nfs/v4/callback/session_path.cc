@@ -73,7 +73,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
   }
   CallbackCall call{.program = started->program,
                     .credential = started->credential.auth(),
-                    .minor_version = MinorVersion(started->minor_version),
+                    .minor_version = started->minor_version,
                     .sequence = CB_SEQUENCE4args{.csa_sessionid = started->session,
                                                  .csa_sequenceid = started->slot.sequence.value(),
                                                  .csa_slotid = started->slot.id.value(),

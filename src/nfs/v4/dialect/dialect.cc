@@ -15,7 +15,9 @@ constexpr ErrorWords kErrorsOfRfc7530{.reply_too_big = NFS4ERR_RESOURCE,
                                       .special_has_no_data = NFS4ERR_INVAL,
                                       .special_cannot_be_opened = NFS4ERR_SYMLINK,
                                       .symlink_is_no_directory = NFS4ERR_NOTDIR,
-                                      .no_room_to_lock = NFS4ERR_RESOURCE,
+                                      .no_room = NFS4ERR_RESOURCE,
+                                      .no_room_until_close = NFS4ERR_RESOURCE,
+                                      .stateid_of_earlier_run = NFS4ERR_STALE_STATEID,
                                       .client_is_gone = NFS4ERR_EXPIRED,
                                       .wrong_principal = NFS4ERR_BAD_STATEID};
 // RFC 8881 §15
@@ -27,7 +29,9 @@ constexpr ErrorWords kErrorsOfRfc8881{.reply_too_big = NFS4ERR_REP_TOO_BIG,
                                       .special_has_no_data = NFS4ERR_WRONG_TYPE,
                                       .special_cannot_be_opened = NFS4ERR_WRONG_TYPE,
                                       .symlink_is_no_directory = NFS4ERR_SYMLINK,
-                                      .no_room_to_lock = NFS4ERR_DELAY,
+                                      .no_room = NFS4ERR_DELAY,
+                                      .no_room_until_close = NFS4ERR_NOSPC,
+                                      .stateid_of_earlier_run = NFS4ERR_BAD_STATEID,
                                       .client_is_gone = NFS4ERR_DEADSESSION,
                                       .wrong_principal = NFS4ERR_WRONG_CRED};
 

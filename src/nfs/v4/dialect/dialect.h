@@ -47,7 +47,9 @@ struct ErrorWords {
   nfs4::nfsstat4 special_has_no_data;  // the same operations, for a device, socket or FIFO
   nfs4::nfsstat4 special_cannot_be_opened;
   nfs4::nfsstat4 symlink_is_no_directory;  // READDIR
-  nfs4::nfsstat4 no_room_to_lock;          // the client tries again later
+  nfs4::nfsstat4 no_room;                  // for an open or a lock; the client tries again later
+  nfs4::nfsstat4 no_room_until_close;      // for an open; the client must close a file first
+  nfs4::nfsstat4 stateid_of_earlier_run;   // the server that gave the stateid has restarted
   nfs4::nfsstat4 client_is_gone;           // the client was forgotten while OPEN was executed
   nfs4::nfsstat4 wrong_principal;          // state that another principal made
 };
@@ -107,6 +109,10 @@ class Dialect {
   bool reports_preserved_files() const { return since(Revision::kRfc8881); }
   // The server tells a client when it may try a denied lock again (CB_NOTIFY_LOCK).
   bool has_lock_notices() const { return since(Revision::kRfc8881); }
+  // A stateid's seqid of zero means the latest one (RFC 8881 §8.2.2).
+  bool zero_seqid_is_latest() const { return since(Revision::kRfc8881); }
+  // FREE_STATEID: a client acknowledges the loss of state (RFC 8881 §18.38).
+  bool has_free_stateid() const { return since(Revision::kRfc8881); }
   // SECINFO leaves no current filehandle (RFC 8881 §2.6.3.1.1.8).
   bool secinfo_consumes_filehandle() const { return since(Revision::kRfc8881); }
   // RFC 8276

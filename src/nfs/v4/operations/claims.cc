@@ -61,7 +61,7 @@ Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, NamedFile file, Use use) {
 
 Task<FileClaims::Checked> Claims::Check(Loop* loop, NamedFile file, Use use) {
   FileUses uses;
-  const Asker anybody{services_, loop, Presenter{}, uses};
+  const Asker anybody{services_, loop, PresenterWithoutSession(), uses};
   const nfs4::nfsstat4 status = co_await Ask(anybody, file, use);
   Checked checked{.verdict = ToVerdict(status)};
   if (!uses.empty()) checked.hold = std::make_unique<UsesHold>(std::move(uses));

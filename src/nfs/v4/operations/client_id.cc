@@ -30,7 +30,8 @@ SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& argument
   const SetClientIdRequest asked{.verifier = arguments.client.verifier,
                                  .id = AsText(arguments.client.id.bytes()),
                                  .callback = AddressOf(arguments.callback, arguments.callback_ident, compound.call),
-                                 .address = compound.call.peer.address.address()};
+                                 .address = compound.call.peer.address.address(),
+                                 .dialect = compound.dialect};
   return compound.services.state.Run([&](StateTables& state) {
     const auto set =
         state.Set(asked, Principal::Of(compound.call.credential), compound.services.random(), compound.now());

@@ -64,7 +64,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   Delegations::DelegationRequest request{
       .client = client,
       .file = file.name(),
-      .minor_version = compound.dialect.minor_version().value(),
+      .dialect = compound.dialect,
       .by = Principal::Of(compound.call.credential),
       .facts = {.want = want, .offered = compound.services.settings.delegations, .writable = rights.write},
       .asked_by = compound.request_name()};
@@ -98,7 +98,7 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
     }
     const bool may_stay = state.sessions.CanCall(client) && compound.services.settings.delegations;
     return WANT_DELEGATION4res(
-        NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.dialect.minor_version().value(),
+        NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.dialect,
                                                            Principal::Of(compound.call.credential), compound.now()));
   });
 }

@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/stateful_test.h"
 
@@ -85,8 +86,9 @@ TEST_F(NoDelegationTest, IsAskedBackAtOnceWhereItIsReclaimed) {
   Client0 client(server, "of 4.0");
   LetCall(client);
   server.state.Run([&](StateTables& state) {
-    state.clients.grace() = Grace({{.owner = OwnerKey(0, "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
-                                  server.clock.now + std::chrono::seconds(90));
+    state.clients.grace() =
+        Grace({{.owner = OwnerKey(DialectOf(0), "of 4.0"), .principal = {rpc::AuthFlavor::AUTH_SYS, 0}}},
+              server.clock.now + std::chrono::seconds(90));
   });
   const auto reclaim = Opening(client.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_READ));
   const auto opened = Run0(PutFh(file), reclaim).Skip().Next<OPEN4res>();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/state/state.h"
 
@@ -30,7 +31,7 @@ Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const 
   if (const bool in_session = who.client.has_value(); !in_session && verdict.client) {
     // A stateid that a session has given is not valid outside of sessions.
     const Client* const client = state.clients.Find(*verdict.client);
-    if (client && client->minor_version > 0) return {NFS4ERR_BAD_STATEID};
+    if (client && client->dialect.has_sessions()) return {NFS4ERR_BAD_STATEID};
     state.clients.Renew(*verdict.client, now);
   }
   if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
@@ -108,7 +109,7 @@ std::optional<Delegations::Holder> FindHolder(const Compound& compound, const Na
     // A request without a session may be the holder's own, unless the holder is a client with sessions.
     const Client* const client = state.clients.Find(holder->client);
     const bool may_be_own =
-        compound.slot ? holder->client == compound.slot->client : !client || client->minor_version == 0;
+        compound.slot ? holder->client == compound.slot->client : !client || !client->dialect.has_sessions();
     const bool is_own = may_be_own && holder->handle == file.handle;
     if (is_own) holder.reset();
     return holder;
@@ -141,6 +142,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   attributes.change =
       state.Run([&](StateTables& state) { return state.files.delegations.NextChange(file.name(), attributes.change); });
 }
+
+Presenter PresenterWithoutSession() { return {*FindDialect(MinorVersion(0)), std::nullopt}; }
 
 Result<stateid4, nfsstat4> ResolveStateId(const Compound& compound, const stateid4& given, bool exact) {
   auto id = compound.Resolve(given);

@@ -56,10 +56,12 @@ Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::sta
 
 // The presenter of the stateids in this COMPOUND.
 inline Presenter PresenterOf(const Compound& compound) {
-  const uint32_t minor_version = compound.dialect.minor_version().value();
-  if (!compound.slot) return {minor_version, std::nullopt};
-  return {minor_version, compound.slot->client};
+  if (!compound.slot) return {compound.dialect, std::nullopt};
+  return {compound.dialect, compound.slot->client};
 }
+// The presenter for callers that use no NFSv4: other versions of NFS, and local programs. Like a request of RFC 7530,
+// they have no session.
+Presenter PresenterWithoutSession();
 
 // The stateid that an operation was called with. Where it is the current one, its seqid does not count, except in CLOSE
 // and OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).

@@ -1,6 +1,7 @@
 // The tables and the recovery store together.
 #include "nfs/v4/operations/lease.h"
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -16,7 +17,8 @@ class LeaseTest : public Nfs4Test {
   void BeginGrace(const std::string& owner) {
     const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
     server.state.Run([&](StateTables& state) {
-      state.clients.grace() = Grace({{OwnerKey(1, owner), root}}, server.clock.Now() + server.settings.grace);
+      state.clients.grace() =
+          Grace({{OwnerKey(DialectOf(1), owner), root}}, server.clock.Now() + server.settings.grace);
     });
   }
   bool InGrace() {
@@ -27,7 +29,7 @@ class LeaseTest : public Nfs4Test {
 
 TEST_F(LeaseTest, AClientIsRecordedWhenItIsDoneWithReclaiming) {
   EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.NeedsRecord(Client().client()); }));
-  EXPECT_EQ(server.recovery_store->Reclaimers(), std::vector{OwnerKey(1, "client")});
+  EXPECT_EQ(server.recovery_store->Reclaimers(), std::vector{OwnerKey(DialectOf(1), "client")});
 }
 
 TEST_F(LeaseTest, AClientThatCannotBeRecordedIsRefusedItsFirstOpen) {
@@ -37,7 +39,7 @@ TEST_F(LeaseTest, AClientThatCannotBeRecordedIsRefusedItsFirstOpen) {
   full() = false;
   EXPECT_EQ(Record(late.client()), NFS4_OK);
   EXPECT_EQ(Record(late.client()), NFS4_OK);
-  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(1, "late")));
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(DialectOf(1), "late")));
 }
 
 // RFC 8881 §8.4.3, the first edge condition.
@@ -78,12 +80,13 @@ TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds)
   EXPECT_TRUE(InGrace());
   const NamedFile root = server.exports.all().front()->Name(tree.Root());
   server.state.Run([&](StateTables& state) {
-    state.files.delegations.ReclaimDelegation(late.client(), root, false, true, 2, Principal(), server.clock.Now());
+    state.files.delegations.ReclaimDelegation(late.client(), root, false, true, DialectOf(2), Principal(),
+                                              server.clock.Now());
   });
   full() = false;
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));
   EXPECT_FALSE(InGrace());
-  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(1, "late")));
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(DialectOf(1), "late")));
 }
 
 TEST_F(LeaseTest, GraceEndsWhenTheLastHasReclaimed) {

@@ -36,7 +36,7 @@ Task<void> RecallForLocalPrograms(const Services& services, Loop* loop) {
       services.state.Run([&](StateTables& state) { return state.files.delegations.FilesWithBrokenLease(); });
   for (const NamedFile& file : files) {
     FileUses none;
-    const Asker program{services, loop, Presenter{}, none};
+    const Asker program{services, loop, PresenterWithoutSession(), none};
     // The program waits for the lease, which goes with the last delegation.
     (void)co_await Recall(program, file, std::nullopt, Delegations::Use::kWrite);
   }

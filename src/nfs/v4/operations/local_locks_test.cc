@@ -1,5 +1,6 @@
 // Byte-range locks that programs of the server's host see: opened for them, and gone with the client's lease.
 #include "fs/test_locks.h"
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/lock_test.h"
 
@@ -118,7 +119,7 @@ TEST_F(LocalLockTest, StaysUntilTheStoreHasForgottenItsClient) {
   server.recovery_store->full = false;
   Keep();
   EXPECT_EQ(local.log.back(), "gone");
-  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Not(testing::Contains(OwnerKey(1, "client"))));
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Not(testing::Contains(OwnerKey(DialectOf(1), "client"))));
 }
 
 TEST_F(LocalLockTest, OfAClientThatComesBackBeforeItIsMissedStays) {

@@ -15,7 +15,7 @@ using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
 // Nothing where it was not asked for.
 using MaybeLocalLocks = std::optional<LocalLocks>;
 
-// Returns true if Locks::Lock() or Locks::Unlock() has no room for the lock (ErrorWords::no_room_to_lock of any dialect).
+// Returns true if Locks::Lock() or Locks::Unlock() has no room for the lock (ErrorWords::no_room of any dialect).
 bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
 
 // The owner's name is kept with the COMPOUND, which the result is a view of.
@@ -123,7 +123,7 @@ LOCK4res LockAttempt::RunOfNewOwner() {
     }
   }
   LOCK4res results = Take(client, open, *id, [&](const Locks::LockRequest& request) {
-    return state_.files.locks.Lock(open, name, request, who_.minor_version, compound_.now());
+    return state_.files.locks.Lock(open, name, request, who_.dialect, compound_.now());
   });
   if (!is_sequenced() || !is_done()) return results;
   Finish(open.owner->sequence, locker.open_seqid, results);
@@ -147,7 +147,7 @@ LOCK4res LockAttempt::RunOfKnownOwner() {
     }
   }
   LOCK4res results = Take(locks.client->id, locks, *id, [&](const Locks::LockRequest& request) {
-    return state_.files.locks.Lock(locks, request, who_.minor_version, compound_.now());
+    return state_.files.locks.Lock(locks, request, who_.dialect, compound_.now());
   });
   if (is_sequenced() && is_done()) Finish(sequence, locker.lock_seqid, results);
   return results;
@@ -305,7 +305,7 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
     const auto range = LockRange::From(arguments.offset, arguments.length);
     if (!range) return LOCKU4res(NFS4ERR_INVAL);
     if (const auto status = state.files.CheckSeqid(who, locks, *id); status != NFS4_OK) return LOCKU4res(status);
-    const auto status = state.files.locks.Unlock(locks, *range, who.minor_version, compound.now());
+    const auto status = state.files.locks.Unlock(locks, *range, who.dialect, compound.now());
     return status == NFS4_OK ? LOCKU4res(NFS4_OK, state.files.IdOf(locks)) : LOCKU4res(status);
   };
   const LOCKU4res results =

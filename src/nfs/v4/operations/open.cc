@@ -51,7 +51,6 @@ class OpenRequest {
     return compound_.dialect.has_delegation_wants() ? *WantOf(arguments_.share_access) : Want::kNoPreference;
   }
   TimePoint now() const { return compound_.now(); }
-  uint32_t minor_version() const { return compound_.dialect.minor_version().value(); }
   NamedFile NameOf(const OpenTarget& target) const { return compound_.current->in().Name(target.object); }
 
   Compound& compound_;
@@ -74,7 +73,7 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile&
                                                        : arguments_.claim.oc_delegate_stateid();
   const auto id = ResolveStateId(compound_, given);
   if (!id) return id.error();
-  const Presenter who{minor_version(), client_};
+  const Presenter who{compound_.dialect, client_};
   const auto found = state.files.Find<DelegationState>(who, *id, file.handle);
   if (!found) return found.error();
   if (const nfsstat4 status = state.files.CheckSeqid(who, **found, *id); status != NFS4_OK) return status;
@@ -103,9 +102,9 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
 
   OpenOwner* const owner = state.files.owners.GetOpenOwner(client_, arguments_.owner.owner.bytes(), now());
-  if (!owner) return {state.files.opens.NoRoomToOpen(client_, minor_version())};
+  if (!owner) return {state.files.opens.NoRoomToOpen(client_, compound_.dialect)};
   Attempt attempt;
-  attempt.opened = state.files.opens.AddOpen(*owner, file, share_, pinned, minor_version(), now());
+  attempt.opened = state.files.opens.AddOpen(*owner, file, share_, pinned, compound_.dialect, now());
   attempt.status = attempt.opened.status;
   if (attempt.status != NFS4_OK) {
     state.files.owners.ReleaseOwner(*owner, now());
@@ -175,7 +174,7 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::Delegati
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
     return state.files.delegations.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE,
-                                                     may_stay, minor_version(), request.by, now());
+                                                     may_stay, compound_.dialect, request.by, now());
   }
   return state.files.delegations.Delegate(request, now());
 }
@@ -198,7 +197,7 @@ Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTa
   Delegations::DelegationRequest request{
       .client = client_,
       .file = NameOf(target),
-      .minor_version = minor_version(),
+      .dialect = compound_.dialect,
       .by = Principal::Of(compound_.call.credential),
       .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
       .asked_by = compound_.request_name()};
@@ -387,7 +386,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
     if (status != NFS4_OK) return CLOSE4res(status);
     // Where owners count their seqids, the tables keep the closed open for a CLOSE that comes again. Otherwise the
     // result is a stateid that is never valid (RFC 8881 §18.2.4).
-    state.files.opens.Close(open, who.minor_version, compound.now());
+    state.files.opens.Close(open, compound.dialect, compound.now());
     const stateid4 now = compound.dialect.counts_owner_seqids() ? state.files.IdOf(open) : InvalidStateId();
     SetCurrentStateId(compound, now);
     return CLOSE4res(NFS4_OK, now);

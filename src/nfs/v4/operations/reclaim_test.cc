@@ -1,4 +1,5 @@
 // What clients get back after a restart, and what nobody gets: RFC 8881 §8.4.2.1, RFC 7530 §9.6.2.
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/operations/stateful_test.h"
 
 namespace penstock::nfs::v4 {
@@ -10,9 +11,9 @@ class GraceTest : public StatefulTest {
     // As if the server had started just before its clients came, whom it had before.
     const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
     server.state.Run([&](StateTables& state) {
-      state.clients.grace() = Grace(
-          {{.owner = OwnerKey(0, "of 4.0"), .principal = root}, {.owner = OwnerKey(0, "another"), .principal = root}},
-          server.clock.now + std::chrono::seconds(90));
+      state.clients.grace() = Grace({{.owner = OwnerKey(DialectOf(0), "of 4.0"), .principal = root},
+                                     {.owner = OwnerKey(DialectOf(0), "another"), .principal = root}},
+                                    server.clock.now + std::chrono::seconds(90));
     });
   }
   OPEN4res Reclaim(const Client0& of, const nfs_fh4& what, uint32_t seqid, uint32_t access, uint32_t deny = 0,

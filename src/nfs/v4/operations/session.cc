@@ -76,17 +76,16 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   const auto protection = ProtectionOf(arguments.eia_state_protect, sender);
   if (!protection) return EXCHANGE_ID4res(protection.error());
   const Settings& settings = compound.services.settings;
-  const uint32_t minor_version = compound.dialect.minor_version().value();
   const ExchangeIdRequest asked{.verifier = arguments.eia_clientowner.co_verifier,
-                                  .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
-                                  .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
-                                  .minor_version = minor_version,
-                                  .protection = *protection};
+                                .owner = AsText(arguments.eia_clientowner.co_ownerid.bytes()),
+                                .update = (arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0,
+                                .dialect = compound.dialect,
+                                .protection = *protection};
   return compound.services.state.Run([&](StateTables& state) {
     const auto exchanged = state.Exchange(asked, sender, compound.now());
     if (!exchanged) return EXCHANGE_ID4res(exchanged.error());
     if (exchanged->replaces) {
-      compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(minor_version, asked.owner));
+      compound.services.recovery.RemoveLater(compound.call.peer.loop, OwnerKey(compound.dialect, asked.owner));
     }
     EXCHANGE_ID4resok result{
         .eir_clientid = exchanged->id.value(),
@@ -115,19 +114,19 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   if (!credential) co_return CREATE_SESSION4res(credential.error());
 
   Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),
-                               .sequence = SequenceId(arguments.csa_sequence),
-                               .minor_version = compound.dialect.minor_version().value(),
-                               .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
-                               .persist = services.replies && (arguments.csa_flags & CREATE_SESSION4_FLAG_PERSIST),
-                               .fore = *fore,
-                               .back = *back,
-                               .callback_program = arguments.csa_cb_program,
-                               .callback_credential = *std::move(credential)};
+                                .sequence = SequenceId(arguments.csa_sequence),
+                                .minor_version = compound.dialect.minor_version(),
+                                .back_channel = (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0,
+                                .persist = services.replies && (arguments.csa_flags & CREATE_SESSION4_FLAG_PERSIST),
+                                .fore = *fore,
+                                .back = *back,
+                                .callback_program = arguments.csa_cb_program,
+                                .callback_credential = *std::move(credential)};
   const ClientId client = asked.client;
   Sessions::CreateResult created;
   services.state.Run([&](StateTables& state) {
     created = state.CreateSession(std::move(asked), SessionConnection::Of(compound.call.peer),
-                                   Sender::Of(compound.call.credential), services.random(), compound.now());
+                                  Sender::Of(compound.call.credential), services.random(), compound.now());
   });
   if (created.has_back_channel) {
     services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
@@ -143,7 +142,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
 BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
   const auto bound = compound.services.state.Run([&](StateTables& state) {
     return state.sessions.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer), arguments.bctsa_dir,
-                              Sender::Of(compound.call.credential));
+                               Sender::Of(compound.call.credential));
   });
   if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
   if (*bound != CDFS4_FORE) {
@@ -164,7 +163,7 @@ BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL
   if (!credential) return {credential.error()};
   return {compound.services.state.Run([&](StateTables& state) {
     return state.sessions.ControlBackChannel(compound.slot->session, arguments.bca_cb_program, *std::move(credential),
-                                            Sender::Of(caller));
+                                             Sender::Of(caller));
   })};
 }
 
@@ -174,7 +173,7 @@ DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4arg
   if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
   return {compound.services.state.Run([&](StateTables& state) {
     return state.sessions.Destroy(arguments.dsa_sessionid, compound.call.peer.connection,
-                                        Sender::Of(compound.call.credential));
+                                  Sender::Of(compound.call.credential));
   })};
 }
 

@@ -78,7 +78,7 @@ Result<Record*, nfs4::nfsstat4> FindOwn(const Compound& compound, StateTables& s
   const bool in_session = compound.dialect.has_sessions();
   const Client* const client = state.clients.Find(record->client->id);
   if (!client) return std::unexpected(nfs4::NFS4ERR_EXPIRED);  // the client is being removed
-  if ((client->minor_version > 0) != in_session) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  if (client->dialect.has_sessions() != in_session) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
   const bool for_makers = !in_session || principals == Principals::kMakers;
   if (for_makers && !client->MayChange(MakersOf(*record), OriginOf(compound))) {
     return std::unexpected(compound.dialect.errors().wrong_principal);

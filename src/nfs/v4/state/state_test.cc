@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -73,8 +74,8 @@ TEST_F(StateTest, RunPublishesTheNumberOfClaims) {
   EXPECT_EQ(state_.claims(), 0u);
   state_.Run([](StateTables& state) {
     OpenOwner* const owner = state.files.owners.GetOpenOwner(ClientId(1), AsBytes("owner"), TimePoint());
-    state.files.opens.AddOpen(*owner, {}, {nfs4::OPEN4_SHARE_ACCESS_READ, nfs4::OPEN4_SHARE_DENY_WRITE}, nullptr, 1,
-                              TimePoint());
+    state.files.opens.AddOpen(*owner, {}, {nfs4::OPEN4_SHARE_ACCESS_READ, nfs4::OPEN4_SHARE_DENY_WRITE}, nullptr,
+                              DialectOf(1), TimePoint());
   });
   EXPECT_EQ(state_.claims(), 1u);
 }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/siphash.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/clients.h"
 #include "nfs/v4/state/files/files.h"
 #include "nfs/v4/state/offloads.h"
@@ -25,6 +26,7 @@ struct SetClientIdRequest {
   std::string_view id;
   CallbackAddress callback;
   IpAddress address{};  // of the machine that the request comes from
+  const Dialect& dialect;
 };
 struct SetClientIdResult {
   ClientId id;
@@ -36,7 +38,7 @@ struct ExchangeIdRequest {
   nfs4::verifier4 verifier;
   std::string_view owner;
   bool update = false;  // EXCHGID4_FLAG_UPD_CONFIRMED_REC_A
-  uint32_t minor_version = 1;
+  const Dialect& dialect;
   StateProtection protection{};
 };
 struct ExchangeIdResult {

@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "base/host.h"
 #include "base/timer.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/origin.h"
 #include "nfs/v4/state/clients/principal.h"
 #include "nfs/v4/state/clients/state_protection.h"
@@ -32,7 +33,7 @@ enum class PathState : uint8_t { kUnknown, kWorks, kDown };
 
 struct Client {
   ClientId id;
-  uint32_t minor_version = 0;
+  const Dialect& dialect;
   std::string owner;
   nfs4::verifier4 verifier{};
   Principal principal;
@@ -46,7 +47,7 @@ struct Client {
   std::list<Client*>::iterator by_renewal{};  // its place in Clients::by_renewal_
   PathState path = PathState::kUnknown;
 
-  // ---- minor version 0 ----
+  // ---- of a client without sessions (RFC 7530) ----
   nfs4::verifier4 confirmation{};
   CallbackAddress callback{};
   IpAddress address{};  // of the machine that has set the client ID
@@ -58,7 +59,7 @@ struct Client {
   };
   std::optional<CallbackUpdate> update{};
 
-  // ---- minor version 1 and later ----
+  // ---- of a client with sessions ----
   StateProtection protection{};
   bool reclaim_complete = false;
   // The one slot of CREATE_SESSION (RFC 8881 §18.36.4).
@@ -77,7 +78,7 @@ struct Client {
   // In minor version 0 from that machine, unless who they are is authentic.
   bool MayChange(const Makers& makers, const Origin& origin) const {
     if (origin.principal != principal && !makers.Has(origin.principal)) return false;
-    return minor_version > 0 || origin.is_authentic() || HostOf(address) == HostOf(origin.address);
+    return dialect.has_sessions() || origin.is_authentic() || HostOf(address) == HostOf(origin.address);
   }
 
   // Whether the sender is the machine credential.
@@ -91,7 +92,7 @@ struct Client {
   // The sequence ID of the next CREATE_SESSION.
   SequenceId NextCreate() const { return SequenceId(create_sequence.value() + 1); }
 
-  std::string key() const { return OwnerKey(minor_version, owner); }
+  std::string key() const { return OwnerKey(dialect, owner); }
 };
 
 }  // namespace penstock::nfs::v4

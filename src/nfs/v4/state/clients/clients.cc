@@ -5,8 +5,8 @@
 
 namespace penstock::nfs::v4 {
 
-std::string OwnerKey(uint32_t minor_version, std::string_view owner) {
-  return std::string(minor_version == 0 ? "0" : "1").append(owner);
+std::string OwnerKey(const Dialect& dialect, std::string_view owner) {
+  return std::string(dialect.has_sessions() ? "1" : "0").append(owner);
 }
 
 Clients::Clients(const Settings& settings, uint32_t instance, Grace grace)
@@ -28,7 +28,7 @@ const Client* Clients::Find(ClientId id) const {
 
 nfs4::nfsstat4 Clients::Check(ClientId id) const {
   if (const Client* client = Find(id)) {
-    return client->minor_version == 0 ? nfs4::NFS4_OK : nfs4::NFS4ERR_STALE_CLIENTID;
+    return client->dialect.has_sessions() ? nfs4::NFS4ERR_STALE_CLIENTID : nfs4::NFS4_OK;
   }
   const bool ours = id.value() >> 32 == instance_ && static_cast<uint32_t>(id.value()) <= last_client_;
   return ours && static_cast<uint32_t>(id.value()) != 0 ? nfs4::NFS4ERR_EXPIRED : nfs4::NFS4ERR_STALE_CLIENTID;
@@ -78,7 +78,7 @@ void Clients::Reprieve(ClientId id) {
 
 nfs4::nfsstat4 Clients::CheckNew(ClientId id) const {
   const Client* client = Find(id);
-  const bool reclaiming = client && client->minor_version > 0 && !client->reclaim_complete;
+  const bool reclaiming = client && client->dialect.has_sessions() && !client->reclaim_complete;
   return grace_.on() || reclaiming ? nfs4::NFS4ERR_GRACE : nfs4::NFS4_OK;
 }
 
@@ -94,7 +94,7 @@ bool Clients::NeedsRecord(ClientId id) const {
   // Until then it has only what it reclaims, for which its old record stands: should the server start again now, it may
   // reclaim everything again. If it has not said that it is done when the grace period ends, it may not (RFC 8881
   // §8.4.3).
-  return client->minor_version == 0 || client->reclaim_complete;
+  return !client->dialect.has_sessions() || client->reclaim_complete;
 }
 
 OldRecord Clients::RecordOf(const Client& client) const {
@@ -136,12 +136,12 @@ void Clients::SetPath(ClientId id, PathState state) {
 
 // ---- records ----
 
-Clients::Records Clients::OfOwner(uint32_t minor_version, std::string_view owner) const {
-  const auto found = owners_.find(OwnerKey(minor_version, owner));
+Clients::Records Clients::OfOwner(const Dialect& dialect, std::string_view owner) const {
+  const auto found = owners_.find(OwnerKey(dialect, owner));
   return found == owners_.end() ? Records() : found->second;
 }
 
-Client& Clients::Add(uint32_t minor_version, std::string_view owner, const nfs4::verifier4& verifier,
+Client& Clients::Add(const Dialect& dialect, std::string_view owner, const nfs4::verifier4& verifier,
                      const Principal& principal, TimePoint now) {
   if (unconfirmed_count_ >= settings_.max_unconfirmed_clients) DropOldestUnconfirmed();
   if (unconfirmed_.size() > 2 * settings_.max_unconfirmed_clients) {
@@ -152,7 +152,7 @@ Client& Clients::Add(uint32_t minor_version, std::string_view owner, const nfs4:
   }
   const ClientId id(uint64_t{instance_} << 32 | ++last_client_);
   auto client = std::make_unique<Client>(Client{.id = id,
-                                                .minor_version = minor_version,
+                                                .dialect = dialect,
                                                 .owner = std::string(owner),
                                                 .verifier = verifier,
                                                 .principal = principal,

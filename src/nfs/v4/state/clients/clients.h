@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/client.h"
 #include "nfs/v4/state/clients/grace.h"
 #include "nfs/v4/state/settings.h"
@@ -64,9 +65,7 @@ class Clients {
   bool LeaseIsOver(const Client& client, TimePoint now) const;
   // Whether the client was last renewed longer ago than the lease lasts.
   bool IsSilent(const Client& client, TimePoint now) const { return now - client.renewed > settings_.lease; }
-  bool IsBeyondCourtesy(const Client& client, TimePoint now) const {
-    return now - client.renewed > settings_.courtesy;
-  }
+  bool IsBeyondCourtesy(const Client& client, TimePoint now) const { return now - client.renewed > settings_.courtesy; }
   // A client that waits for our reply is not silent, however long the reply takes.
   static bool HasRequests(const Client& client);
   // The client that was renewed longest ago comes first.
@@ -114,9 +113,9 @@ class Clients {
     Client* confirmed = nullptr;
     Client* unconfirmed = nullptr;
   };
-  Records OfOwner(uint32_t minor_version, std::string_view owner) const;
+  Records OfOwner(const Dialect& dialect, std::string_view owner) const;
   // Adds an unconfirmed record. Requires that the owner has none. If there are too many, the oldest unconfirmed record makes room.
-  Client& Add(uint32_t minor_version, std::string_view owner, const nfs4::verifier4& verifier,
+  Client& Add(const Dialect& dialect, std::string_view owner, const nfs4::verifier4& verifier,
               const Principal& principal, TimePoint now);
   // Makes an unconfirmed record the confirmed one of its owner. Requires that the owner has no confirmed record.
   void MakeConfirmed(Client& client, TimePoint now);

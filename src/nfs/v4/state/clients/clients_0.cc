@@ -14,10 +14,9 @@ nfs4::verifier4 VerifierOf(uint64_t random) {
 
 }  // namespace
 
-Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequest& asked,
-                                                           const Principal& principal, uint64_t random,
-                                                           TimePoint now) {
-  const Clients::Records known = clients.OfOwner(0, asked.id);
+Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequest& asked, const Principal& principal,
+                                                           uint64_t random, TimePoint now) {
+  const Clients::Records known = clients.OfOwner(asked.dialect, asked.id);
   Client* confirmed = known.confirmed && !known.confirmed->doomed ? known.confirmed : nullptr;
   const bool same_principal = confirmed && confirmed->principal == principal;
 
@@ -41,7 +40,7 @@ Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequ
     confirmed->update = {confirmation, asked.callback, asked.address};
     return SetClientIdResult{confirmed->id, confirmation};
   }
-  Client& client = clients.Add(0, asked.id, asked.verifier, principal, now);
+  Client& client = clients.Add(asked.dialect, asked.id, asked.verifier, principal, now);
   client.callback = asked.callback;
   client.address = asked.address;
   client.confirmation = confirmation;
@@ -51,7 +50,7 @@ Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequ
 nfs4::nfsstat4 StateTables::Confirm(ClientId id, const nfs4::verifier4& confirmation, const Principal& principal,
                                     TimePoint now) {
   Client* client = clients.FindAny(id);
-  if (!client || client->doomed || client->minor_version != 0) return nfs4::NFS4ERR_STALE_CLIENTID;
+  if (!client || client->doomed || client->dialect.has_sessions()) return nfs4::NFS4ERR_STALE_CLIENTID;
   const bool updates = client->update && client->update->confirmation == confirmation;
   if (!updates && client->confirmation != confirmation) return nfs4::NFS4ERR_STALE_CLIENTID;
   if (client->principal != principal) return nfs4::NFS4ERR_CLID_INUSE;
@@ -69,7 +68,7 @@ nfs4::nfsstat4 StateTables::Confirm(ClientId id, const nfs4::verifier4& confirma
     return nfs4::NFS4_OK;
   }
   // { *, x, c, k, s } waits: a new client, or a new incarnation of { *, x, d, *, t }, which goes with all that it has.
-  const Client* before = clients.OfOwner(0, client->owner).confirmed;
+  const Client* before = clients.OfOwner(client->dialect, client->owner).confirmed;
   if (before && before->doomed) return nfs4::NFS4ERR_DELAY;
   if (before && before->principal != principal && files.HasState(before->id) && !clients.LeaseIsOver(*before, now)) {
     return nfs4::NFS4ERR_CLID_INUSE;

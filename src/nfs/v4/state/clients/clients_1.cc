@@ -39,7 +39,7 @@ Result<ExchangeIdResult, nfs4::nfsstat4> StateTables::Exchange(const ExchangeIdR
   // EXCHANGE_ID (5.).
   if (known.unconfirmed) clients.RemoveUnconfirmed(*known.unconfirmed);
   // 1. new owner ID, or 5. client restart: the confirmed record stays until CREATE_SESSION confirms this one.
-  Client& client = clients.Add(asked.minor_version, asked.owner, asked.verifier, sender.principal, now);
+  Client& client = clients.Add(asked.dialect, asked.owner, asked.verifier, sender.principal, now);
   client.protection = asked.protection;
   return ExchangeIdResult{
       .id = client.id, .sequence = client.NextCreate(), .replaces = replaces, .protection = client.protection};
@@ -49,7 +49,8 @@ Result<OldRecord, nfs4::nfsstat4> StateTables::Destroy(ClientId id, const Sender
   const auto status = clients.CheckProtection(id, nfs4::OP_DESTROY_CLIENTID, sender);
   if (status != nfs4::NFS4_OK) return std::unexpected(status);
   const Client* client = clients.FindAny(id);
-  if (!client || client->doomed || client->minor_version == 0) return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
+  if (!client || client->doomed || !client->dialect.has_sessions())
+    return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
   const bool busy = !client->sessions.empty() || files.HasState(id);
   if (busy && !clients.LeaseIsOver(*client, now)) return std::unexpected(nfs4::NFS4ERR_CLIENTID_BUSY);
   OldRecord record = client->confirmed ? clients.RecordOf(*client) : std::nullopt;

@@ -1,4 +1,5 @@
 // EXCHANGE_ID by the cases of RFC 8881 §18.35.4, DESTROY_CLIENTID and RECLAIM_COMPLETE.
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -198,7 +199,7 @@ TEST_F(DestroyClientIdTest, TellsWhatTheStoreHas) {
   const Opened client = Open("owner");
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   clients_.SetRecorded(client.client);
-  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).value(), OldRecord(OwnerKey(1, "owner")));
+  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).value(), OldRecord(OwnerKey(DialectOf(1), "owner")));
 }
 
 // RFC 8881 §18.51.3

@@ -1,5 +1,6 @@
 #include "nfs/v4/state/clients/grace.h"
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -11,7 +12,7 @@ const TimePoint kEnd{std::chrono::hours(2)};
 const TimePoint kBefore = kEnd - std::chrono::seconds(1);
 
 RecoveryRecord Record(uint32_t minor_version, std::string_view owner, uint32_t uid = 0) {
-  return {OwnerKey(minor_version, owner), User(uid)};
+  return {OwnerKey(DialectOf(minor_version), owner), User(uid)};
 }
 
 TEST(Grace, IsOffWhereNobodyHadAnything) {
@@ -33,26 +34,26 @@ TEST(Grace, IsDueWhenItsTimeHasCome) {
 
 TEST(Grace, IsDueWhenAllHaveSaidThatTheyAreDone) {
   Grace grace({Record(1, "a"), Record(1, "b")}, kEnd);
-  grace.Complete(OwnerKey(1, "a"), User(0));
-  grace.Complete(OwnerKey(1, "a"), User(0));
-  grace.Complete(OwnerKey(1, "somebody else"), User(0));
+  grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
+  grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
+  grace.Complete(OwnerKey(DialectOf(1), "somebody else"), User(0));
   EXPECT_FALSE(grace.IsDue(kBefore));
-  grace.Complete(OwnerKey(1, "b"), User(0));
+  grace.Complete(OwnerKey(DialectOf(1), "b"), User(0));
   EXPECT_TRUE(grace.IsDue(kBefore));
 }
 
 TEST(Grace, IsNotEndedByAnotherPrincipalOfTheSameName) {
   Grace grace({Record(1, "a", 5)}, kEnd);
-  grace.Complete(OwnerKey(1, "a"), User(6));
+  grace.Complete(OwnerKey(DialectOf(1), "a"), User(6));
   EXPECT_FALSE(grace.IsDue(kBefore));
-  EXPECT_TRUE(grace.MayReclaim(OwnerKey(1, "a"), User(5)));
-  grace.Complete(OwnerKey(1, "a"), User(5));
+  EXPECT_TRUE(grace.MayReclaim(OwnerKey(DialectOf(1), "a"), User(5)));
+  grace.Complete(OwnerKey(DialectOf(1), "a"), User(5));
   EXPECT_TRUE(grace.IsDue(kBefore));
 }
 
 TEST(Grace, WaitsForClientsOfMinorVersionZero) {
   Grace grace({Record(0, "a"), Record(1, "a")}, kEnd);
-  grace.Complete(OwnerKey(1, "a"), User(0));
+  grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
   EXPECT_FALSE(grace.IsDue(kBefore));
   EXPECT_TRUE(grace.IsDue(kEnd));
 }
@@ -67,12 +68,12 @@ TEST(Grace, IsNoShorterThanTheLeaseThatClientsWereTold) {
 
 TEST(Grace, OnlyThoseWhomTheStoreKnewMayReclaim) {
   Grace grace({Record(1, "owner", 5)}, kEnd);
-  EXPECT_TRUE(grace.MayReclaim(OwnerKey(1, "owner"), User(5)));
-  EXPECT_FALSE(grace.MayReclaim(OwnerKey(1, "owner"), User(6)));
-  EXPECT_FALSE(grace.MayReclaim(OwnerKey(0, "owner"), User(5)));
-  EXPECT_FALSE(grace.MayReclaim(OwnerKey(1, "other"), User(5)));
+  EXPECT_TRUE(grace.MayReclaim(OwnerKey(DialectOf(1), "owner"), User(5)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(DialectOf(1), "owner"), User(6)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(DialectOf(0), "owner"), User(5)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(DialectOf(1), "other"), User(5)));
   grace.End();
-  EXPECT_FALSE(grace.MayReclaim(OwnerKey(1, "owner"), User(5)));
+  EXPECT_FALSE(grace.MayReclaim(OwnerKey(DialectOf(1), "owner"), User(5)));
 }
 
 TEST_F(GraceOfClientsTest, NothingNewIsGivenToAnybody) {
@@ -126,7 +127,7 @@ TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
   clients_.grace() = Grace({Record(1, "owner")}, kEnd);
   const Opened client = Open("owner");
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
-  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).value(), OldRecord(OwnerKey(1, "owner")));
+  EXPECT_EQ(tables_.Destroy(client.client, {}, now_).value(), OldRecord(OwnerKey(DialectOf(1), "owner")));
   EXPECT_TRUE(clients_.grace().IsDue(now_));
 }
 

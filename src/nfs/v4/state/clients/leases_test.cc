@@ -1,4 +1,5 @@
 // Leases: RFC 8881 §8.3, §8.4.3; RFC 7530 §9.5, §9.6.3.
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -109,7 +110,7 @@ TEST_F(LeasesTest, ToForgetAClientIsToTakeItsRecordFromTheStore) {
   clients_.SetRecorded(with);
   now_ += kLease + kMoment;
   EXPECT_EQ(clients_.Doom(without, now_).value(), OldRecord());
-  EXPECT_EQ(clients_.Doom(with, now_).value(), OldRecord(OwnerKey(0, "with")));
+  EXPECT_EQ(clients_.Doom(with, now_).value(), OldRecord(OwnerKey(DialectOf(0), "with")));
 }
 
 // RFC 8881 §18.35.4: "Any unconfirmed record that is not confirmed within a lease period SHOULD be removed."

@@ -1,6 +1,7 @@
 // SP4_MACH_CRED (RFC 8881 §2.10.8.3), and principals of RPCSEC_GSS.
 #include "nfs/v4/state/clients/state_protection.h"
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -90,13 +91,14 @@ TEST(PrincipalTest, AProtectedCallSaysSo) {
 
 class ProtectedClientTest : public ClientsTest {
  protected:
-  Result<ExchangeIdResult, nfsstat4> ExchangeBy(const Sender& sender, uint64_t verifier = 1,
-                                                         bool update = false, bool protect = true) {
+  Result<ExchangeIdResult, nfsstat4> ExchangeBy(const Sender& sender, uint64_t verifier = 1, bool update = false,
+                                                bool protect = true) {
     return tables_.Exchange({.verifier = Verifier(verifier),
-                              .owner = "owner",
-                              .update = update,
-                              .protection = protect ? StateProtection::ByMachine(LinuxWishes()) : StateProtection()},
-                             sender, now_);
+                             .owner = "owner",
+                             .update = update,
+                             .dialect = DialectOf(1),
+                             .protection = protect ? StateProtection::ByMachine(LinuxWishes()) : StateProtection()},
+                            sender, now_);
   }
   nfsstat4 CreateBy(const Sender& sender, ClientId client, uint32_t sequence, uint64_t connection = 1) {
     const SessionConnection over{.number = connection};
@@ -207,13 +209,15 @@ TEST_F(ProtectedClientTest, TheMachineMayDoWhatWasAllowedAndNobodyElse) {
   EXPECT_FALSE(clients_.MachineMay(client, OP_CLOSE, kMachine));
   EXPECT_FALSE(clients_.MachineMay(client, OP_CLOSE, Sealed(kAlice)));
   EXPECT_FALSE(clients_.MachineMay(client, OP_READ, Sealed(kMachine)));
-  const auto plain = tables_.Exchange({.verifier = Verifier(1), .owner = "plain"}, Sealed(kMachine), now_);
+  const auto plain =
+      tables_.Exchange({.verifier = Verifier(1), .owner = "plain", .dialect = DialectOf(1)}, Sealed(kMachine), now_);
   EXPECT_FALSE(clients_.MachineMay(plain->id, OP_CLOSE, Sealed(kMachine)));
 }
 
 // RFC 8881 §8.4.2.1
 TEST_F(ProtectedClientTest, WhoMayReclaimIsTheSameInitiator) {
-  clients_.grace() = Grace({{OwnerKey(1, "owner"), kMachine}, {OwnerKey(1, "other"), kAlice}}, now_ + kLease);
+  clients_.grace() =
+      Grace({{OwnerKey(DialectOf(1), "owner"), kMachine}, {OwnerKey(DialectOf(1), "other"), kAlice}}, now_ + kLease);
   EXPECT_EQ(clients_.CheckReclaim(OpenProtected()), NFS4_OK);
   EXPECT_EQ(clients_.CheckReclaim(Open("other").client), NFS4ERR_NO_GRACE);
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/address.h"
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
@@ -62,7 +63,8 @@ class ClientsTest : public testing::Test {
 
   Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(std::string_view owner, uint64_t verifier = 1, uint32_t uid = 0,
                                                     bool update = false) {
-    return tables_.Exchange({.verifier = Verifier(verifier), .owner = owner, .update = update}, User(uid), now_);
+    return tables_.Exchange({.verifier = Verifier(verifier), .owner = owner, .update = update, .dialect = DialectOf(1)},
+                            User(uid), now_);
   }
   Sessions::CreateResult Create(ClientId client, uint32_t sequence, uint32_t uid = 0, uint32_t slots = 8) {
     return tables_.CreateSession({.client = client,
@@ -88,7 +90,7 @@ class ClientsTest : public testing::Test {
     OpenOwner* const owner = tables_.files.owners.GetOpenOwner(client, AsBytes("owner"), now_);
     const NamedFile file{{ExportId(1), *fs::Handle::FromBytes(AsBytes("file"))}, {}};
     const Share share{nfs4::OPEN4_SHARE_ACCESS_READ, 0};
-    EXPECT_EQ(tables_.files.opens.AddOpen(*owner, file, share, nullptr, 1, now_).status, nfs4::NFS4_OK);
+    EXPECT_EQ(tables_.files.opens.AddOpen(*owner, file, share, nullptr, DialectOf(1), now_).status, nfs4::NFS4_OK);
   }
   void TakeOpens(ClientId client) { tables_.files.ForgetClient(client, Ending::kReleased, now_); }
 
@@ -129,7 +131,8 @@ class ClientsTest : public testing::Test {
     const CallbackAddress address{.program = 0x40000000,
                                   .endpoint = SocketAddress(asio::ip::address_v4::loopback(), callback_port),
                                   .identifier = 7};
-    return tables_.Set({.verifier = Verifier(verifier), .id = id, .callback = address}, User(uid), ++random_, now_);
+    return tables_.Set({.verifier = Verifier(verifier), .id = id, .callback = address, .dialect = DialectOf(0)},
+                       User(uid), ++random_, now_);
   }
   nfs4::nfsstat4 Confirm(const SetClientIdResult& set, uint32_t uid = 0) {
     return tables_.Confirm(set.id, set.confirmation, User(uid), now_);

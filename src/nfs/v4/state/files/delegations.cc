@@ -29,9 +29,9 @@ open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
                                                                   .permissions = NobodyUnasked()}};
 }
 
-// Version 4.0, and clients that did not say what they want, know no reasons (RFC 8881 §18.16.3).
-open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, uint32_t minor_version, Want want) {
-  if (minor_version == 0 || want == Want::kNoPreference) return open_delegation4(nfs4::OPEN_DELEGATE_NONE);
+// Only a client that has stated a preference gets a reason (RFC 8881 §18.16.3).
+open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, const Dialect& dialect, Want want) {
+  if (!dialect.has_delegation_wants() || want == Want::kNoPreference) return open_delegation4(nfs4::OPEN_DELEGATE_NONE);
   // Nobody is told when there could be one after all.
   const bool with_promise = why == nfs4::WND4_CONTENTION || why == nfs4::WND4_RESOURCE;
   return {nfs4::OPEN_DELEGATE_NONE_EXT,
@@ -78,10 +78,10 @@ open_delegation4 Delegations::Delegate(const DelegationRequest& request, TimePoi
     decision = {nfs4::OPEN_DELEGATE_NONE, nfs4::WND4_CONTENTION};
   }
   if (decision.type == nfs4::OPEN_DELEGATE_NONE) {
-    return NoDelegation(decision.why, request.minor_version, request.facts.want);
+    return NoDelegation(decision.why, request.dialect, request.facts.want);
   }
   const bool write = decision.type == nfs4::OPEN_DELEGATE_WRITE;
-  DelegationState& given = AddDelegation(client, request.file, write, request.minor_version);
+  DelegationState& given = AddDelegation(client, request.file, write, request.dialect);
   if (!write && request.lease) AddLease(*given.file, request.lease->lease);
   given.makers.Add(request.by);
   given.change = request.change;
@@ -98,7 +98,7 @@ bool Delegations::MayReclaimDelegation(ClientId client, const NamedFile& file, b
 }
 
 open_delegation4 Delegations::ReclaimDelegation(ClientId holder, const NamedFile& name, bool write, bool can_call_back,
-                                                uint32_t minor_version, const Principal& by, TimePoint now) {
+                                                const Dialect& dialect, const Principal& by, TimePoint now) {
   ClientFiles& client = records_.GetClient(holder);
   FileState& file = records_.GetFile(name);
   const Party party{holder, name.handle.export_id};
@@ -108,19 +108,19 @@ open_delegation4 Delegations::ReclaimDelegation(ClientId holder, const NamedFile
   }
   if (!records_.HasRoom(client)) {
     records_.ForgetFileIfUnused(file);
-    return NoDelegation(nfs4::WND4_RESOURCE, minor_version, Want::kNoPreference);
+    return NoDelegation(nfs4::WND4_RESOURCE, dialect, Want::kNoPreference);
   }
-  DelegationState& delegation = AddDelegation(client, name, write, minor_version);
+  DelegationState& delegation = AddDelegation(client, name, write, dialect);
   delegation.makers.Add(by);
   if (!can_call_back) delegation.recalled_at = now;
   return ToAnswer(records_.IdOf(delegation), write, !can_call_back);
 }
 
 DelegationState& Delegations::AddDelegation(ClientFiles& client, const NamedFile& name, bool write,
-                                            uint32_t minor_version) {
+                                            const Dialect& dialect) {
   FileState& file = records_.GetFile(name);
   DelegationState& delegation =
-      records_.AddState(std::make_unique<DelegationState>(client, file, name.handle, write, minor_version));
+      records_.AddState(std::make_unique<DelegationState>(client, file, name.handle, write, dialect));
   file.delegations.emplace(PartyOf(delegation), &delegation);
   if (write) {
     file.write_delegations.push_back(&delegation);
@@ -156,9 +156,8 @@ void Delegations::RemoveDelegation(DelegationState& delegation, Ending ending) {
 }
 
 void Delegations::Revoke(DelegationState& delegation) {
-  // Version 4.0 has no FREE_STATEID by which a client could say that it knows; its error is NFS4ERR_ADMIN_REVOKED
-  // (RFC 7530 §13.1.5.1).
-  if (delegation.minor_version == 0 || delegation.client->revoked >= records_.limits().revoked_per_client) {
+  // Without FREE_STATEID a client cannot acknowledge the loss; the error for the stateid is NFS4ERR_ADMIN_REVOKED (RFC 7530 §13.1.5.1).
+  if (!delegation.dialect.has_free_stateid() || delegation.client->revoked >= records_.limits().revoked_per_client) {
     RemoveDelegation(delegation, Ending::kRevoked);
     return;
   }
@@ -178,7 +177,7 @@ void Delegations::Return(DelegationState& delegation, TimePoint now) {
 // asked for a lease time (RFC 7530 §10.4.6): that a call was lost is known long before the lease is over
 // (Settings::callback_limit), and within the next one every client asks that is still there.
 Duration Delegations::PatienceWith(const DelegationState& delegation) const {
-  return delegation.minor_version == 0 ? 2 * records_.limits().lease : records_.limits().lease;
+  return delegation.dialect.has_sessions() ? records_.limits().lease : 2 * records_.limits().lease;
 }
 
 Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use,
@@ -217,8 +216,8 @@ void Delegations::SendRecall(DelegationState& delegation, TimePoint now) {
   delegation.client->unrecalled.erase(delegation.in_unrecalled);
   recalled_.splice(recalled_.end(), unrecalled_, delegation.in_all);
   nfs4::stateid4 id = records_.IdOf(delegation);
-  // RFC 8881 §8.2.2: what callbacks carry is the latest, whatever it is. Version 4.0 has no such zero.
-  if (delegation.minor_version > 0) id.seqid = 0;
+  // RFC 8881 §8.2.2: callbacks name the latest stateid by a seqid of zero.
+  if (delegation.dialect.zero_seqid_is_latest()) id.seqid = 0;
   recalls_.push_back({delegation.client->id, id, delegation.name.handle, delegation.given_by});
 }
 

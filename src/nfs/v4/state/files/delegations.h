@@ -17,6 +17,7 @@
 
 #include "base/timer.h"
 #include "fs/file_system.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/files/delegation_policy.h"
 #include "nfs/v4/state/files/state_records.h"
 #include "nfs/v4/state/files/write_held.h"
@@ -36,7 +37,7 @@ class Delegations {
   struct DelegationRequest {
     ClientId client;
     NamedFile file;
-    uint32_t minor_version = 0;
+    const Dialect& dialect;
     Principal by{};                         // the principal that asks
     DelegationFacts facts;                  // the caller sets want, share, offered, can_call_back, writable
     std::optional<uint64_t> change{};       // the file's change attribute; the holder counts on from there
@@ -54,7 +55,7 @@ class Delegations {
   // Gives a delegation that was held before the server restarted (CLAIM_PREVIOUS). If `can_call_back` is false, because the client cannot be
   // called or no delegations are given, the answer asks the client to return it at once. Requires MayReclaimDelegation().
   nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, bool write, bool can_call_back,
-                                           uint32_t minor_version, const Principal& by, TimePoint now);
+                                           const Dialect& dialect, const Principal& by, TimePoint now);
   // DELEGRETURN
   void Return(DelegationState& delegation, TimePoint now);
 
@@ -133,7 +134,7 @@ class Delegations {
  private:
   DelegationState* FindWriteDelegation(const NamedFile& file) const;
   bool HasRoomForDelegation(const ClientFiles& client) const;
-  DelegationState& AddDelegation(ClientFiles& client, const NamedFile& name, bool write, uint32_t minor_version);
+  DelegationState& AddDelegation(ClientFiles& client, const NamedFile& name, bool write, const Dialect& dialect);
   DelegationFacts FactsOf(const DelegationRequest& request, TimePoint now) const;
   bool IsWatchable(const NamedFile& name, const std::optional<fs::LeaseReply>& lease) const;
   void AddLease(FileState& file, const std::shared_ptr<fs::LocalLease>& lease);

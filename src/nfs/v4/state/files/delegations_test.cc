@@ -1,3 +1,4 @@
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -125,7 +126,7 @@ class DelegationsTest : public FilesTest {
   open_delegation4 Ask(ClientId client, Want want, uint32_t minor_version = 1) {
     return files.delegations.Delegate({.client = client,
                                        .file = file,
-                                       .minor_version = minor_version,
+                                       .dialect = DialectOf(minor_version),
                                        .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true}},
                                       now);
   }
@@ -143,7 +144,8 @@ class DelegationsTest : public FilesTest {
     return files.delegations.RecallFor(file, except, use, now).holders;
   }
   void Return(const stateid4& id) {
-    files.delegations.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
+    files.delegations.Return(**files.Find<DelegationState>(Presenter{DialectOf(1), std::nullopt}, id, file.handle),
+                             now);
   }
 };
 
@@ -174,7 +176,7 @@ TEST_F(DelegationsTest, OnceAHolderHasChangedTheFileItIsTakenToGoOn) {
 TEST_F(DelegationsTest, AHolderReckonsFromTheTimeWhenItWasGivenTheFile) {
   files.delegations.Delegate({.client = alice,
                               .file = file,
-                              .minor_version = 1,
+                              .dialect = DialectOf(1),
                               .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
                               .change = 10},
                              now);
@@ -221,7 +223,7 @@ TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
     EXPECT_EQ(given.write().space_limit.filesize(), 0u);
   };
   expect_none(Ask(alice, Want::kWrite));
-  expect_none(files.delegations.ReclaimDelegation(alice, other_file, true, true, 1, {}, now));
+  expect_none(files.delegations.ReclaimDelegation(alice, other_file, true, true, DialectOf(1), {}, now));
 }
 
 TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
@@ -364,17 +366,17 @@ TEST_F(DelegationsTest, GoWithTheirClient) {
 }
 
 TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
-  const auto given = files.delegations.ReclaimDelegation(alice, file, true, true, 1, {}, now);
+  const auto given = files.delegations.ReclaimDelegation(alice, file, true, true, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_FALSE(given.write().recall);
   EXPECT_EQ(files.delegations.WriteHolder(file)->client, alice);
-  EXPECT_EQ(files.delegations.ReclaimDelegation(alice, file, true, true, 1, {}, now).write().stateid,
+  EXPECT_EQ(files.delegations.ReclaimDelegation(alice, file, true, true, DialectOf(1), {}, now).write().stateid,
             given.write().stateid);
 }
 
 // RFC 8881 §18.16.3: the server may ask for it back in the same breath.
 TEST_F(DelegationsTest, ReclaimedThatCannotBeRecalledAreToBeReturnedAtOnce) {
-  const auto given = files.delegations.ReclaimDelegation(alice, file, false, false, 1, {}, now);
+  const auto given = files.delegations.ReclaimDelegation(alice, file, false, false, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_TRUE(given.read().recall);
   now += std::chrono::seconds(90);

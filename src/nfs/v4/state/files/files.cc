@@ -92,7 +92,7 @@ Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const 
   }
   const OpenState& open = (*record)->kind == StateKind::kOpen ? static_cast<const OpenState&>(**record)
                                                               : *static_cast<const LockState&>(**record).open;
-  if (who.minor_version == 0 && !open.owner->confirmed) return {nfs4::NFS4ERR_BAD_STATEID, client, {}};
+  if (who.dialect.counts_owner_seqids() && !open.owner->confirmed) return {nfs4::NFS4ERR_BAD_STATEID, client, {}};
   if (write) return {open.share.writes() ? nfs4::NFS4_OK : nfs4::NFS4ERR_OPENMODE, client, {}};
   // Clients that write may have to read for it (RFC 8881 §9.1.2); that others deny reading is then still to be found out.
   if (open.share.reads()) return {.client = client};

@@ -2,6 +2,7 @@
 #include <deque>
 #include <string>
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -19,14 +20,14 @@ class CrowdedClientTest : public FilesTest {
   nfsstat4 Open(ClientId client, size_t number, uint32_t minor_version = 1) {
     OpenOwner* const owner = files.owners.GetOpenOwner(client, AsBytes("owner"), now);
     owner->confirmed = true;
-    const auto opened = files.opens.AddOpen(*owner, Numbered(number), {kRead, 0}, pin, minor_version, now);
+    const auto opened = files.opens.AddOpen(*owner, Numbered(number), {kRead, 0}, pin, DialectOf(minor_version), now);
     if (opened.status != NFS4_OK) files.owners.ReleaseOwner(*owner, now);
     return opened.status;
   }
   bool IsGivenDelegation(ClientId client, size_t number) {
     const DelegationFacts facts{.share = {kRead, 0}, .can_call_back = true};
     const auto given = files.delegations.Delegate(
-        {.client = client, .file = Numbered(number), .minor_version = 1, .facts = facts}, now);
+        {.client = client, .file = Numbered(number), .dialect = DialectOf(1), .facts = facts}, now);
     return given.delegation_type() == OPEN_DELEGATE_READ;
   }
   // Takes what is to be sent, and returns the delegations that are recalled.
@@ -88,7 +89,7 @@ TEST_F(CrowdedClientTest, ForgetsWhatVersion0HasClosedFirst) {
     OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("closed " + std::to_string(number)), now);
     owner->confirmed = true;
     owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4ERR_NOENT));
-    const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+    const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
     ASSERT_EQ(opened.status, NFS4_OK);
     Close(opened.stateid, 0);
   }
@@ -124,8 +125,10 @@ TEST_F(FullServerTest, LimitsTheRangesOfAllClients) {
   LockBy(bobs, "locker", {100, 104}, true);
   EXPECT_TRUE(files.opens.IsFull());
   EXPECT_EQ(TryLock(bobs, "locker", {110, 114}, true).status, NFS4ERR_DELAY);
-  EXPECT_EQ(files.locks.Lock(OpenOf(bobs), AsBytes("locker"), {.range = {110, 114}, .exclusive = true}, 0, now).status,
-            NFS4ERR_RESOURCE);
+  EXPECT_EQ(
+      files.locks.Lock(OpenOf(bobs), AsBytes("locker"), {.range = {110, 114}, .exclusive = true}, DialectOf(0), now)
+          .status,
+      NFS4ERR_RESOURCE);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_EQ(TryLock(bobs, "locker", {110, 114}, true).status, NFS4_OK);
 }

@@ -1,5 +1,6 @@
 // Leases of the file system behind delegations for reading: held as long as one of those is out.
 #include "fs/test_leases.h"
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -20,7 +21,7 @@ class LocalLeasesTest : public FilesTest {
   Delegations::DelegationRequest RequestOf(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) const {
     return {.client = client,
             .file = file,
-            .minor_version = minor_version,
+            .dialect = DialectOf(minor_version),
             .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true},
             .lease = std::nullopt};
   }
@@ -36,7 +37,8 @@ class LocalLeasesTest : public FilesTest {
     return given.read().stateid;
   }
   void Return(const stateid4& id) {
-    files.delegations.Return(**files.Find<DelegationState>(Presenter{1, std::nullopt}, id, file.handle), now);
+    files.delegations.Return(**files.Find<DelegationState>(Presenter{DialectOf(1), std::nullopt}, id, file.handle),
+                             now);
   }
   // A local program opens the file for writing.
   void Break() {

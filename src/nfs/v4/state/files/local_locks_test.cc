@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fs/test_locks.h"
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -17,13 +18,14 @@ class LocallySeenLocksTest : public FilesTest {
   std::shared_ptr<fs::LocalLocks> Opened(bool exclusive = true) { return *local.Open(exclusive); }
   Locks::LockResult TryFirst(const LockRange& range, bool exclusive, bool blocking = false) {
     return files.locks.Lock(OpenOf(alices), AsBytes("locker"),
-                            {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()}, 1, now);
+                            {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()},
+                            DialectOf(1), now);
   }
 
   // By a descriptor that can only read.
   stateid4 ShareFirst(const LockRange& range) {
-    const auto shared =
-        files.locks.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)}, 1, now);
+    const auto shared = files.locks.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)},
+                                         DialectOf(1), now);
     EXPECT_EQ(shared.status, NFS4_OK);
     return shared.stateid;
   }
@@ -41,7 +43,7 @@ TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
   ASSERT_EQ(first.status, NFS4_OK);
   EXPECT_FALSE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
   LockBy(alices, "locker", {5, 20}, false);
-  EXPECT_EQ(files.locks.Unlock(LocksOf(first.stateid), {7, 8}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(first.stateid), {7, 8}, DialectOf(1), now), NFS4_OK);
   EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9", "shared 5-20", "unlock 7-8"));
   Close(alices);
   EXPECT_EQ(log.back(), "gone");
@@ -51,11 +53,11 @@ TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
 TEST_F(LocallySeenLocksTest, AreAskedForOnceMoreWhereTheOwnersLocksHaveGone) {
   const stateid4 lock = TryFirst({0, 9}, true).stateid;
   EXPECT_FALSE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now), NFS4_OK);
   EXPECT_EQ(files.Free(In1(alice), {.seqid = 0, .other = lock.other}), NFS4_OK);
   programs = {.first = 0, .last = 9, .exclusive = true, .process = 77};
   Locks::LockRequest request{.range = {0, 9}, .exclusive = true, .is_local_open = false};
-  EXPECT_TRUE(files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, 1, now).needs_local);
+  EXPECT_TRUE(files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, DialectOf(1), now).needs_local);
   EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker"))) << "nothing has been done";
   EXPECT_EQ(TryFirst({0, 9}, true).status, NFS4ERR_DENIED);
 }
@@ -108,10 +110,10 @@ TEST_F(LocallySeenLocksTest, AreKnownForAsLongAsTheirClientHoldsAny) {
   EXPECT_FALSE(files.locks.HasLocalLocks(alice)) << "programs see none of these";
   const stateid4 lock = TryFirst({0, 9}, true).stateid;
   LockBy(alices, "locker", {20, 29}, true);
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now), NFS4_OK);
   EXPECT_TRUE(files.locks.HasLocalLocks(alice));
   EXPECT_FALSE(files.locks.HasLocalLocks(bob));
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, DialectOf(1), now), NFS4_OK);
   EXPECT_FALSE(files.locks.HasLocalLocks(alice));
   LockBy(alices, "locker", {0, 9}, true);
   EXPECT_TRUE(files.locks.HasLocalLocks(alice));

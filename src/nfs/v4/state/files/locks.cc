@@ -169,17 +169,17 @@ std::optional<Locks::LockConflict> Locks::FindObstacle(FileState& file, const Op
   return obstacle;
 }
 
-Locks::LockResult Locks::Lock(OpenState& open, ConstBytes name, const LockRequest& request, uint32_t minor_version,
+Locks::LockResult Locks::Lock(OpenState& open, ConstBytes name, const LockRequest& request, const Dialect& dialect,
                               TimePoint now) {
   if (!open.share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   ClientFiles& client = *open.client;
   FileState& file = *open.file;
   if (LockState* const known = FindLocks(file, PartyOf(open), AsText(name))) {
-    return Extend(*known, request, minor_version, now);
+    return Extend(*known, request, dialect, now);
   }
   if (!request.is_local_open) return {.status = nfs4::NFS4ERR_DELAY, .needs_local = true};
   if (auto obstacle = FindObstacle(file, open, AsText(name), request, now)) return Denied(std::move(obstacle));
-  if (!HasRoomForRanges(client, 1) || !room_.MakeRoom(client, now)) return {.status = NoRoomToLock(minor_version)};
+  if (!HasRoomForRanges(client, 1) || !room_.MakeRoom(client, now)) return {.status = dialect.errors().no_room};
   if (auto others = LockLocally(request.local, request)) return Denied(std::move(others));
 
   auto& owner = client.lock_owners[std::string(AsText(name))];
@@ -192,17 +192,17 @@ Locks::LockResult Locks::Lock(OpenState& open, ConstBytes name, const LockReques
   return {.status = nfs4::NFS4_OK, .stateid = records_.IdOf(locks)};
 }
 
-Locks::LockResult Locks::Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
+Locks::LockResult Locks::Lock(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now) {
   if (!locks.open->share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
-  return Extend(locks, request, minor_version, now);
+  return Extend(locks, request, dialect, now);
 }
 
-Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now) {
+Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now) {
   ClientFiles& client = *locks.client;
   if (auto obstacle = FindObstacle(*locks.file, *locks.open, locks.owner->name, request, now)) {
     return Denied(std::move(obstacle));
   }
-  if (!HasRoomForRanges(client, kMoreRanges)) return {.status = NoRoomToLock(minor_version)};
+  if (!HasRoomForRanges(client, kMoreRanges)) return {.status = dialect.errors().no_room};
   if (request.local && NeedsLocalLocks(locks, request.exclusive)) ReplaceLocal(locks, request.local);
   if (auto others = LockLocally(locks.local, request)) return Denied(std::move(others));
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
@@ -239,9 +239,9 @@ Locks::LockResult Locks::Denied(std::optional<LockConflict> obstacle) {
   return {.status = nfs4::NFS4ERR_DENIED, .conflict = std::move(obstacle), .blocker = holder};
 }
 
-nfsstat4 Locks::Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now) {
+nfsstat4 Locks::Unlock(LockState& locks, const LockRange& range, const Dialect& dialect, TimePoint now) {
   ClientFiles& client = *locks.client;
-  if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return NoRoomToLock(minor_version);
+  if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return dialect.errors().no_room;
   Apply(locks, locks.ranges.Unlock(range));
   if (locks.local) locks.local->Unlock(range.first, range.last);
   locks.Advance();

@@ -16,6 +16,7 @@
 
 #include "base/timer.h"
 #include "fs/file_system.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/files/lock_ranges.h"
 #include "nfs/v4/state/files/room.h"
 #include "nfs/v4/state/files/state_records.h"
@@ -54,12 +55,12 @@ class Locks {
     std::optional<ClientId> blocker{};       // the client in the conflict, unless a local program is in it
   };
   // LOCK by an owner that may be new on the file. NFS4ERR_OPENMODE if the open does not allow the lock.
-  LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, const Dialect& dialect, TimePoint now);
   // LOCK by an owner that has locks on the file.
-  LockResult Lock(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  LockResult Lock(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now);
   // LOCKU. NFS4_OK, or the error for "no room" if the range cuts another one in two (NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE: as for
   // Lock, whichever limit is reached, RFC 8881 §15.2).
-  nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, uint32_t minor_version, TimePoint now);
+  nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, const Dialect& dialect, TimePoint now);
   // LOCKT. `local` is for an owner that has no lock on the file, as in LockRequest.
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
                                        bool exclusive, const std::shared_ptr<fs::LocalLocks>& local = nullptr) const;
@@ -94,10 +95,6 @@ class Locks {
   // A lock may cut one range in two, and add itself between them.
   static constexpr size_t kMoreRanges = 2;
   bool HasRoomForRanges(const ClientFiles& client, size_t more) const;
-  // LOCK and LOCKU have no other errors for this.
-  static nfs4::nfsstat4 NoRoomToLock(uint32_t minor_version) {
-    return minor_version == 0 ? nfs4::NFS4ERR_RESOURCE : nfs4::NFS4ERR_DELAY;
-  }
 
   LockOwner* FindLockOwner(ClientId client, std::string_view name) const;
   LockState* FindLocks(const FileState& file, const Party& party, std::string_view owner) const;
@@ -109,7 +106,7 @@ class Locks {
                                               const LockRequest& request) const;
   std::optional<LockConflict> FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
                                            const LockRequest& request, TimePoint now);
-  LockResult Extend(LockState& locks, const LockRequest& request, uint32_t minor_version, TimePoint now);
+  LockResult Extend(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now);
   static std::optional<LockConflict> LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
                                                  const LockRequest& request);
   static void ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local);

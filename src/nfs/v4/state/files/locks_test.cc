@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -25,7 +26,7 @@ TEST_F(LocksTest, BeginWithTheFirstSeqidAndChangeIt) {
   const stateid4 more = LockBy(alices, "locker", {20, 29}, true);
   EXPECT_EQ(more.other, lock.other);
   EXPECT_EQ(more.seqid, 2u);
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, DialectOf(1), now), NFS4_OK);
   EXPECT_EQ(files.IdOf(LocksOf(lock)).seqid, 3u);
 }
 
@@ -71,7 +72,8 @@ TEST_F(LocksTest, NeedTheirAccess) {
   EXPECT_EQ(TryLock(reader, "locker", {0, 9}, true).status, NFS4ERR_OPENMODE);
   EXPECT_EQ(TryLock(writer, "locker", {0, 9}, false).status, NFS4ERR_OPENMODE);
   const stateid4 lock = LockBy(reader, "locker", {0, 9}, false);
-  EXPECT_EQ(files.locks.Lock(LocksOf(lock), {.range = {0, 9}, .exclusive = true}, 1, now).status, NFS4ERR_OPENMODE);
+  EXPECT_EQ(files.locks.Lock(LocksOf(lock), {.range = {0, 9}, .exclusive = true}, DialectOf(1), now).status,
+            NFS4ERR_OPENMODE);
 }
 
 TEST_F(LocksTest, AreTestedAgainstOthers) {
@@ -102,7 +104,7 @@ TEST_F(LocksTest, GoWithTheirClient) {
 TEST_F(LocksTest, KeepTheirOwnerFromBeingReleased) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("locker")), NFS4ERR_LOCKS_HELD);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 0, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(0), now);
   EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("locker")), NFS4_OK);
   EXPECT_EQ(files.Test(In0(), files.IdOf(OpenOf(alices))), NFS4_OK);
   EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
@@ -115,14 +117,14 @@ TEST_F(LocksTest, FreedGoToWhoWaitedFirst) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4ERR_DENIED);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
 
   const auto denied = TryLock(carols, "locker", {5, 5}, false);
   EXPECT_EQ(denied.status, NFS4ERR_DENIED);
   EXPECT_EQ(denied.conflict->client, bob);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4_OK);
   files.locks.Unlock(LocksOf(files.IdOf(*files.locks.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second)),
-                     {0, 9}, 1, now);
+                     {0, 9}, DialectOf(1), now);
   EXPECT_EQ(TryLock(carols, "locker", {5, 5}, false).status, NFS4_OK);
 }
 
@@ -130,15 +132,15 @@ TEST_F(LocksTest, FreedAreAnnouncedOnce) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
-  files.locks.Unlock(LocksOf(lock), {0, 4}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 4}, DialectOf(1), now);
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
-  files.locks.Unlock(LocksOf(lock), {5, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {5, 9}, DialectOf(1), now);
   const auto notices = files.locks.TakeNotices();
   ASSERT_THAT(notices, SizeIs(1));
   EXPECT_EQ(notices[0].client, bob);
   EXPECT_EQ(notices[0].owner, "locker");
   EXPECT_EQ(notices[0].file, file.handle);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
@@ -154,7 +156,8 @@ TEST_F(LocksTest, OfClosedFilesAndLostClientsAreAnnouncedToo) {
     EXPECT_THAT(files.locks.TakeNotices(), SizeIs(1));
     alices = OpenBy(alice, "owner", {kBoth, 0});
     EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, false).status, NFS4_OK);
-    files.locks.Unlock(*files.locks.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second, {0, 9}, 1, now);
+    files.locks.Unlock(*files.locks.FindLockOwner(bob, AsBytes("locker"))->locks.begin()->second, {0, 9}, DialectOf(1),
+                       now);
   }
 }
 
@@ -162,7 +165,7 @@ TEST_F(LocksTest, AreNotKeptForWhoDoesNotComeBack) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
   now += std::chrono::seconds(4);
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
   now += std::chrono::seconds(1);
@@ -173,7 +176,7 @@ TEST_F(LocksTest, AreAnnouncedToTheNextWhenATurnIsOver) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
   EXPECT_EQ(files.locks.TakeNotices()[0].client, bob);
   TryLock(carols, "locker", {0, 9}, true, true);
   now += std::chrono::seconds(4);
@@ -193,7 +196,7 @@ TEST_F(LocksTest, AreAnnouncedInOneTurnAfterTheOther) {
   TryLock(bobs, "locker", {0, 9}, true, true);
   TryLock(carols, "locker", {0, 9}, true, true);
   TryLock(carols, "another", {0, 9}, true, true);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
   for (const char* owner : {"locker", "locker", "another"}) {
     const auto notices = files.locks.TakeNotices();
     ASSERT_THAT(notices, SizeIs(1));
@@ -209,8 +212,8 @@ TEST_F(LocksTest, AreKeptForALeaseForWhoMustAskAgain) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   const Locks::LockRequest waiting{.range = {0, 9}, .exclusive = true, .blocking = true};
-  files.locks.Lock(OpenOf(bobs), AsBytes("locker"), waiting, 0, now);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 0, now);
+  files.locks.Lock(OpenOf(bobs), AsBytes("locker"), waiting, DialectOf(0), now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(0), now);
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
   now += std::chrono::seconds(89);
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
@@ -223,7 +226,7 @@ TEST_F(LocksTest, AreNotKeptForWhoNoLongerWaits) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, false).status, NFS4ERR_DENIED);
-  files.locks.Unlock(LocksOf(lock), {0, 9}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
@@ -259,9 +262,9 @@ TEST_F(BoundedLocksTest, RangesAreLimited) {
   LockBy(open, "locker", {20, 29}, true);
   LockBy(open, "locker", {40, 49}, true);
   EXPECT_EQ(TryLock(open, "locker", {60, 69}, true).status, NFS4ERR_DELAY);
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {3, 5}, 1, now), NFS4_OK);
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {23, 25}, 0, now), NFS4ERR_RESOURCE);
-  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {3, 5}, DialectOf(1), now), NFS4_OK);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {23, 25}, DialectOf(0), now), NFS4ERR_RESOURCE);
+  EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, kEnd}, DialectOf(1), now), NFS4_OK);
   EXPECT_EQ(TryLock(open, "another", {0, 9}, true).status, NFS4_OK);
 }
 
@@ -282,7 +285,7 @@ TEST_F(LocksTest, OfManyOwnersNeverOverlapWrongly) {
     const int kind = static_cast<int>(random() % 3);
     if (kind == 0) {
       if (LockOwner* const known = files.locks.FindLockOwner(client, AsBytes(names[owner]))) {
-        files.locks.Unlock(*known->locks.begin()->second, {first, last}, 1, now);
+        files.locks.Unlock(*known->locks.begin()->second, {first, last}, DialectOf(1), now);
       }
       for (uint64_t at = first; at <= last; ++at) held[owner][at] = 0;
       continue;

@@ -7,12 +7,11 @@ namespace penstock::nfs::v4 {
 
 using nfs4::nfsstat4;
 
-nfsstat4 Opens::NoRoomToOpen(ClientId id, uint32_t minor_version) const {
-  if (minor_version == 0) return nfs4::NFS4ERR_RESOURCE;
+nfsstat4 Opens::NoRoomToOpen(ClientId id, const Dialect& dialect) const {
   const ClientFiles* const client = records_.FindClient(id);
-  // Delegations come back, and so do other clients' opens. Who has nothing but opens of its own must close some, and waits in vain.
-  const bool comes = IsFull() || (client && client->delegations > 0);
-  return comes ? nfs4::NFS4ERR_DELAY : nfs4::NFS4ERR_NOSPC;
+  // Room may come from returned delegations and from other clients. A client at its own limit that holds only opens must close one.
+  const bool may_come = IsFull() || (client && client->delegations > 0);
+  return may_come ? dialect.errors().no_room : dialect.errors().no_room_until_close;
 }
 
 void Opens::RestartOwner(OpenOwner& owner, TimePoint now) {
@@ -41,7 +40,7 @@ bool Opens::IsPinned(const NamedFile& file) const {
 }
 
 Opens::OpenResult Opens::AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
-                                 uint32_t minor_version, TimePoint now) {
+                                 const Dialect& dialect, TimePoint now) {
   if (const auto blocker = FindShareConflict(file, share)) {
     return {.status = nfs4::NFS4ERR_SHARE_DENIED, .blocker = blocker};
   }
@@ -53,7 +52,7 @@ Opens::OpenResult Opens::AddOpen(OpenOwner& owner, const NamedFile& file, const 
     open->Advance();
   } else {
     owners_.KeepBusy(owner);
-    if (!room_.MakeRoom(*owner.client, now)) return {.status = NoRoomToOpen(owner.client->id, minor_version)};
+    if (!room_.MakeRoom(*owner.client, now)) return {.status = NoRoomToOpen(owner.client->id, dialect)};
     state = &records_.GetFile(file);
     open = &records_.AddState(std::make_unique<OpenState>(owner, *state, file.handle));
     state->opens.Add(*open);
@@ -93,9 +92,9 @@ nfsstat4 Opens::Downgrade(OpenState& open, const Share& share) {
   return nfs4::NFS4_OK;
 }
 
-void Opens::Close(OpenState& open, uint32_t minor_version, TimePoint now) {
+void Opens::Close(OpenState& open, const Dialect& dialect, TimePoint now) {
   open.Advance();
-  RemoveOpen(open, Ending::kReleased, minor_version == 0, now);
+  RemoveOpen(open, Ending::kReleased, dialect.counts_owner_seqids(), now);
 }
 
 void Opens::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePoint now) {

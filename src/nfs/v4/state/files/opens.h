@@ -9,6 +9,7 @@
 
 #include "base/timer.h"
 #include "fs/file_system.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/files/locks.h"
 #include "nfs/v4/state/files/open_owners.h"
 #include "nfs/v4/state/files/room.h"
@@ -36,15 +37,15 @@ class Opens {
     ShareHistory before{};
     std::optional<ClientId> blocker{};  // of NFS4ERR_SHARE_DENIED
   };
-  // `minor_version` selects the error for "no room": see NoRoomToOpen(). `pinned` is kept if the file has none yet.
+  // `dialect` selects the error for "no room": see NoRoomToOpen(). `pinned` is kept if the file has none yet.
   OpenResult AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
-                     uint32_t minor_version, TimePoint now);
+                     const Dialect& dialect, TimePoint now);
   // Undoes AddOpen(), unless the open was used since.
   void UndoOpen(const OpenResult& opened, TimePoint now);
   // NFS4ERR_INVAL if no set of the open's OPENs adds up to `share`.
   nfs4::nfsstat4 Downgrade(OpenState& open, const Share& share);
   // Closes an open and releases the locks that were taken under it. In version 4.0 the owner may use the stateid for one more request.
-  void Close(OpenState& open, uint32_t minor_version, TimePoint now);
+  void Close(OpenState& open, const Dialect& dialect, TimePoint now);
   // Removes an open, or the stateid of an open that was closed.
   void Remove(OpenState& open, Ending ending, TimePoint now) { RemoveOpen(open, ending, false, now); }
   // In version 4.0, an open-owner that was never confirmed sends another OPEN (RFC 7530 §16.18.5): the owner begins anew.
@@ -52,9 +53,9 @@ class Opens {
 
   // The tables have no room for another open or lock of any client. The caller forgets clients whose lease is over before it refuses a request.
   bool IsFull() const { return records_.IsFull() || owners_.IsFull() || locks_.IsFull(); }
-  // The error for an OPEN without room, also if GetOpenOwner() returned null: NFS4ERR_RESOURCE in minor version 0; in later versions
-  // NFS4ERR_NOSPC if the client itself must close a file first, else NFS4ERR_DELAY.
-  nfs4::nfsstat4 NoRoomToOpen(ClientId client, uint32_t minor_version) const;
+  // The error for an OPEN without room, also if GetOpenOwner() returned null: ErrorWords::no_room_until_close if the client itself must
+  // close a file first, else ErrorWords::no_room.
+  nfs4::nfsstat4 NoRoomToOpen(ClientId client, const Dialect& dialect) const;
 
   // The number of opens that deny access to other clients.
   size_t denials() const { return denials_; }

@@ -1,3 +1,4 @@
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -123,7 +124,7 @@ TEST_F(OpensTest, StandBehindTheirLocks) {
 
 TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
-  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   owner->confirmed = true;
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4_OK);
@@ -132,7 +133,7 @@ TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
 TEST_F(OpensTest, NotConfirmedAreReplaced) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->sequence.Start();
-  files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   files.opens.RestartOwner(*owner, now);
   EXPECT_EQ(files.size(), 0u);
@@ -142,7 +143,7 @@ TEST_F(OpensTest, NotConfirmedAreReplaced) {
 TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->confirmed = true;
-  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
   EXPECT_EQ(files.owners.FindOwnerOfClosed(opened.stateid), owner);
@@ -150,7 +151,7 @@ TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
   EXPECT_EQ(files.Test(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(pin.use_count(), 1);
 
-  const auto again = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto again = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
   Close(again.stateid, 0);
   EXPECT_FALSE(files.owners.FindOwnerOfClosed(opened.stateid));
   EXPECT_EQ(files.owners.FindOwnerOfClosed(again.stateid), owner);
@@ -162,7 +163,7 @@ TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
 TEST_F(OpensTest, OwnersWithoutOpensAreKnownForALease) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("idle"), now);
   owner->confirmed = true;
-  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, 0, now);
+  const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
   owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4_OK, OPEN4resok{}));
   Close(opened.stateid, 0);
   now += std::chrono::seconds(89);

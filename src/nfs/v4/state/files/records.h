@@ -15,6 +15,7 @@
 
 #include "base/timer.h"
 #include "fs/file_system.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/origin.h"
 #include "nfs/v4/state/files/file_opens.h"
 #include "nfs/v4/state/files/held_ranges.h"
@@ -101,14 +102,11 @@ struct LockState : StateRecord, LockHolder {
 };
 
 struct DelegationState : StateRecord {
-  DelegationState(ClientFiles& to, FileState& on, const FileHandle& named, bool writes, uint32_t minor)
-      : StateRecord(StateKind::kDelegation, to, on),
-        name{named, on.name.identity},
-        write(writes),
-        minor_version(minor) {}
+  DelegationState(ClientFiles& to, FileState& on, const FileHandle& named, bool writes, const Dialect& of)
+      : StateRecord(StateKind::kDelegation, to, on), name{named, on.name.identity}, write(writes), dialect(of) {}
   const NamedFile name;  // by the handle that its holder knows
   const bool write;
-  const uint32_t minor_version;
+  const Dialect& dialect;  // of the request that got it
   Makers makers;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;

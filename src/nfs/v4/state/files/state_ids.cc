@@ -91,11 +91,10 @@ stateid4 StateIdTable::IdOf(const StateRecord& record) const {
 Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const stateid4& id) const {
   const auto instance = LoadBig<uint32_t>(id.other.data());
   if (instance != instance_) {
-    // Special ones that mean nothing here look like those of no server at all. RFC 8881 §15.1.16.5: sessions know stale clients
-    // before any stateid is looked at.
+    // A special stateid that has no meaning here belongs to no run of the server. RFC 8881 §15.1.16.5: SEQUENCE detects the client of an
+    // earlier run before any stateid is checked.
     const bool special = IsFilledWith(id, 0) || IsFilledWith(id, 0xff);
-    return std::unexpected(who.minor_version == 0 && !special ? nfs4::NFS4ERR_STALE_STATEID
-                                                              : nfs4::NFS4ERR_BAD_STATEID);
+    return std::unexpected(special ? nfs4::NFS4ERR_BAD_STATEID : who.dialect.errors().stateid_of_earlier_run);
   }
   const uint64_t place = Unscramble(secret_, LoadBig<uint64_t>(id.other.data() + 4));
   const auto index = static_cast<uint32_t>(place >> 32);
@@ -117,7 +116,7 @@ Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const st
 }
 
 nfsstat4 StateIdTable::CheckSeqid(const Presenter& who, const StateRecord& record, uint32_t seqid) {
-  if (seqid == record.seqid || (seqid == 0 && who.minor_version > 0)) return nfs4::NFS4_OK;
+  if (seqid == record.seqid || (seqid == 0 && who.dialect.zero_seqid_is_latest())) return nfs4::NFS4_OK;
   // They wrap around.
   const bool older = static_cast<int32_t>(seqid - record.seqid) < 0;
   return older ? nfs4::NFS4ERR_OLD_STATEID : nfs4::NFS4ERR_BAD_STATEID;

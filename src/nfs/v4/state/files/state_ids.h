@@ -22,6 +22,7 @@
 
 #include "base/result.h"
 #include "base/siphash.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/ids.h"
 #include "protocol/nfs4_0.h"
 
@@ -60,9 +61,9 @@ enum class Ending : uint8_t {
   kRevoked,   // by an administrator: NFS4ERR_ADMIN_REVOKED
 };
 
-// Who presents a stateid: in minor version 1 and later the client whose session it is, in minor version 0 nobody knows.
+// The presenter of a stateid. The client is known if the request belongs to a session.
 struct Presenter {
-  uint32_t minor_version = 0;
+  const Dialect& dialect;
   std::optional<ClientId> client;
 };
 

@@ -1,5 +1,6 @@
 #include "nfs/v4/state/files/state_ids.h"
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
 
 namespace penstock::nfs::v4 {
@@ -95,7 +96,7 @@ TEST_F(StateIdsTest, OfOthersCannotBeReckonedFromOnesOwn) {
   }
   Files another_run(kInstance, SipKey{3, 4}, {});
   OpenOwner* const opener = another_run.GetOpenOwner(alice, AsBytes(std::string_view("owner")), now);
-  const auto again = another_run.AddOpen(*opener, file, {kRead, 0}, pin, 1, now);
+  const auto again = another_run.AddOpen(*opener, file, {kRead, 0}, pin, DialectOf(1), now);
   EXPECT_NE(words(again.stateid), words(own));
 }
 
@@ -144,7 +145,7 @@ TEST_F(StateIdsTest, FreeingTakesThoseWithoutLocks) {
   EXPECT_EQ(files.Free(In1(alice), open), NFS4ERR_LOCKS_HELD);
   stateid4 lock = LockBy(open, "locker", {0, 9}, true);
   EXPECT_EQ(files.Free(In1(alice), lock), NFS4ERR_LOCKS_HELD);
-  files.locks.Unlock(LocksOf(lock), {0, kEnd}, 1, now);
+  files.locks.Unlock(LocksOf(lock), {0, kEnd}, DialectOf(1), now);
   EXPECT_EQ(files.Free(In1(alice), lock), NFS4ERR_OLD_STATEID);
   lock = files.IdOf(LocksOf(lock));
   EXPECT_EQ(files.Free(In1(bob), lock), NFS4ERR_BAD_STATEID);

@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/files.h"
 
 namespace penstock::nfs::v4 {
@@ -30,13 +31,13 @@ class FilesTest : public testing::Test {
     return {{by, object}, {1, object}};
   }
 
-  static Presenter In1(ClientId client) { return {1, client}; }
-  static Presenter In0() { return {}; }
+  static Presenter In1(ClientId client) { return {DialectOf(1), client}; }
+  static Presenter In0() { return {DialectOf(0), std::nullopt}; }
 
   Opens::OpenResult TryOpen(ClientId client, std::string_view owner, const Share& share, uint32_t minor_version = 1) {
     OpenOwner* const opener = files.owners.GetOpenOwner(client, AsBytes(owner), now);
     opener->confirmed = true;
-    auto result = files.opens.AddOpen(*opener, file, share, pin, minor_version, now);
+    auto result = files.opens.AddOpen(*opener, file, share, pin, DialectOf(minor_version), now);
     if (result.status != NFS4_OK) files.owners.ReleaseOwner(*opener, now);
     return result;
   }
@@ -45,17 +46,21 @@ class FilesTest : public testing::Test {
     EXPECT_EQ(result.status, NFS4_OK);
     return result.stateid;
   }
-  OpenState& OpenOf(const stateid4& id) { return **files.Find<OpenState>(Presenter{1, std::nullopt}, id, file.handle); }
-  LockState& LocksOf(const stateid4& id) {
-    return **files.Find<LockState>(Presenter{1, std::nullopt}, id, file.handle);
+  OpenState& OpenOf(const stateid4& id) {
+    return **files.Find<OpenState>(Presenter{DialectOf(1), std::nullopt}, id, file.handle);
   }
-  void Close(const stateid4& id, uint32_t minor_version = 1) { files.opens.Close(OpenOf(id), minor_version, now); }
+  LockState& LocksOf(const stateid4& id) {
+    return **files.Find<LockState>(Presenter{DialectOf(1), std::nullopt}, id, file.handle);
+  }
+  void Close(const stateid4& id, uint32_t minor_version = 1) {
+    files.opens.Close(OpenOf(id), DialectOf(minor_version), now);
+  }
 
   Locks::LockResult TryLock(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive,
                             bool blocking = false) {
     return files.locks.Lock(OpenOf(open), AsBytes(owner),
-                            {.range = range, .exclusive = exclusive, .blocking = blocking, .can_be_told = true}, 1,
-                            now);
+                            {.range = range, .exclusive = exclusive, .blocking = blocking, .can_be_told = true},
+                            DialectOf(1), now);
   }
   stateid4 LockBy(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive) {
     const auto result = TryLock(open, owner, range, exclusive);

@@ -38,7 +38,7 @@ SlotId CallbackSlots::highest_busy() const {
 bool Sessions::CanCall(ClientId id) const {
   const Client* client = clients_.Find(id);
   if (!client) return false;
-  if (client->minor_version == 0) return client->path == PathState::kWorks;
+  if (!client->dialect.has_sessions()) return client->path == PathState::kWorks;
   return std::ranges::any_of(client->sessions, [&](const SessionId& each) { return Find(each)->back_channel_works(); });
 }
 

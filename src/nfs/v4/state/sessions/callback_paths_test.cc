@@ -59,7 +59,7 @@ TEST_F(CallbackPathsTest, ACallGoesOverTheSessionsBackchannel) {
   EXPECT_EQ(call->session, client.session);
   EXPECT_EQ(call->slot.sequence, SequenceId(1));
   EXPECT_EQ(call->program, 0x40000000u);
-  EXPECT_EQ(call->minor_version, 1u);
+  EXPECT_EQ(call->minor_version, MinorVersion(1));
   EXPECT_EQ(call->channel, channel_);
   sessions_.FinishCallback(*call, Fate::kSeen);
   EXPECT_EQ(sessions_.StartCallback(client.client)->slot.sequence, SequenceId(2));

@@ -1,4 +1,5 @@
 // Sessions that outlive the server (RFC 8881 §2.10.6.5), in the tables; with operations: session_test.cc.
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -117,7 +118,8 @@ TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
       {.client = client.client, .sequence = SequenceId(2), .fore = PlainChannel(), .back = PlainChannel()}, connection_,
       User(0), 1, now_);
   EXPECT_EQ(created.reply.csr_status(), nfs4::NFS4ERR_STALE_CLIENTID);
-  const auto exchanged = again.Exchange({.verifier = Verifier(1), .owner = "owner"}, User(0), now_);
+  const auto exchanged =
+      again.Exchange({.verifier = Verifier(1), .owner = "owner", .dialect = DialectOf(1)}, User(0), now_);
   ASSERT_TRUE(exchanged);
   EXPECT_FALSE(exchanged->confirmed);
 }
@@ -205,7 +207,8 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   settings_.max_persistent_sessions = 1;
   Answer(two.session, 0, 1, "done");
   StateTables again = Restarted();
-  const auto new_client = again.Exchange({.verifier = Verifier(1), .owner = "four"}, User(0), now_);
+  const auto new_client =
+      again.Exchange({.verifier = Verifier(1), .owner = "four", .dialect = DialectOf(1)}, User(0), now_);
   EXPECT_FALSE(again
                    .CreateSession({.client = new_client->id,
                                    .sequence = SequenceId(1),
@@ -218,7 +221,7 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
 
 TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
   const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
-  clients_.grace() = Grace({{OwnerKey(1, "holder"), root}}, now_ + settings_.grace);
+  clients_.grace() = Grace({{OwnerKey(DialectOf(1), "holder"), root}}, now_ + settings_.grace);
   const Opened holder = OpenPersistent("holder");
   const Opened another = OpenPersistent("another");
   EXPECT_TRUE(Start(holder.session, 0, 1, kFacts)->reclaiming);

@@ -1,4 +1,5 @@
 // SEQUENCE (RFC 8881 §18.46) as a client's request meets it; what a slot does is in slot_table_test.cc.
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -73,7 +74,7 @@ TEST_F(SequenceTest, ASessionThatKeepsNothingRefusesToKeep) {
   fore.ca_maxresponsesize_cached = 10;
   const auto created =
       tables_.CreateSession({.client = made->id, .sequence = made->sequence, .fore = fore, .back = PlainChannel()},
-                      connection_, User(0), 1, now_);
+                            connection_, User(0), 1, now_);
   const SessionId session = created.reply.csr_resok4().csr_sessionid;
   EXPECT_EQ(Start(session, 0, 1, {.size = 100, .operations = 1}, true).error(), nfs4::NFS4ERR_REP_TOO_BIG_TO_CACHE);
   EXPECT_TRUE(Start(session, 0, 1, {.size = 100, .operations = 1}, false));
@@ -115,7 +116,7 @@ TEST_F(StatusFlagsTest, ABackchannelThatIsDown) {
 }
 
 TEST_F(StatusFlagsTest, ReclaimIsNeededUntilTheClientSaysThatItIsDone) {
-  const RecoveryRecord record{OwnerKey(1, "owner"), User(0)};
+  const RecoveryRecord record{OwnerKey(DialectOf(1), "owner"), User(0)};
   clients_.grace() = Grace({record}, now_ + kLease);
   const Opened client = Open("owner"), other = Open("other");
   EXPECT_EQ(StatusFlags(client.session, 0, 1), nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED);

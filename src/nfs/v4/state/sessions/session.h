@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/client.h"
 #include "nfs/v4/state/sessions/bound_connections.h"
 #include "nfs/v4/state/sessions/reply_slots.h"
@@ -47,7 +48,7 @@ class CallbackSlots {
 struct Session {
   SessionId id;
   Client* client;
-  uint32_t minor_version;  // that callbacks have, too
+  MinorVersion minor_version;  // of its callbacks
   nfs4::channel_attrs4 fore;
   nfs4::channel_attrs4 back;
   ReplySlots slots;

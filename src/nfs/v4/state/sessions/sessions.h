@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/clients.h"
 #include "nfs/v4/state/owed.h"
 #include "nfs/v4/state/sessions/dead_sessions.h"
@@ -33,10 +34,10 @@ class Sessions {
   struct CreateRequest {
     ClientId client;
     SequenceId sequence;
-    uint32_t minor_version = 1;
-    bool back_channel = false;  // the connection is to carry callbacks, too (csa_flags)
-    bool persist = false;       // the session is to be persistent, if there is room for another one
-    nfs4::channel_attrs4 fore;  // as negotiated
+    MinorVersion minor_version{1};  // of the session's callbacks
+    bool back_channel = false;      // the connection is to carry callbacks, too (csa_flags)
+    bool persist = false;           // the session is to be persistent, if there is room for another one
+    nfs4::channel_attrs4 fore;      // as negotiated
     nfs4::channel_attrs4 back;
     uint32_t callback_program = 0;
     // None: the client accepts no flavor that we can use.
@@ -138,7 +139,7 @@ class Sessions {
     SessionId session;
     CallbackSlots::Slot slot;
     SlotId highest_slot;
-    uint32_t minor_version;
+    MinorVersion minor_version;
     uint32_t program;
     rpc::ClientCredential credential;
     std::shared_ptr<rpc::BackChannel> channel;

@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "base/timer.h"
+#include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/principal.h"
 
 namespace penstock::nfs::v4 {
@@ -29,7 +30,7 @@ struct RecoveryRecord {
 };
 
 // nfs_client_id4.id of minor version 0 and co_ownerid of the later ones are told apart.
-std::string OwnerKey(uint32_t minor_version, std::string_view owner);
+std::string OwnerKey(const Dialect& dialect, std::string_view owner);
 
 // Calls block, and what they change is on stable storage when they return true. False where that failed: nothing has
 // changed then. Calls come one at a time.

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 
 namespace penstock::nfs::v4 {
@@ -24,8 +25,8 @@ using testing::UnorderedElementsAre;
 constexpr std::chrono::seconds kLease{90};
 const std::chrono::sys_seconds kNow{std::chrono::seconds(1'700'000'000)};
 
-const RecoveryRecord kOne{OwnerKey(1, std::string_view("o\0ne", 4)), {rpc::AuthFlavor::AUTH_SYS, 0}};
-const RecoveryRecord kTwo{OwnerKey(0, "two"), {rpc::AuthFlavor::AUTH_NONE, 4'000'000'000}};
+const RecoveryRecord kOne{OwnerKey(DialectOf(1), std::string_view("o\0ne", 4)), {rpc::AuthFlavor::AUTH_SYS, 0}};
+const RecoveryRecord kTwo{OwnerKey(DialectOf(0), "two"), {rpc::AuthFlavor::AUTH_NONE, 4'000'000'000}};
 
 class RecoveryTest : public testing::TestWithParam<const char*> {
  protected:
@@ -130,7 +131,7 @@ TEST_P(RecoveryTest, ThePrincipalIsThatOfTheLastTime) {
 
 TEST_P(RecoveryTest, AnInitiatorIsKeptByItsName) {
   const RecoveryRecord machine{
-      OwnerKey(1, "machine"),
+      OwnerKey(DialectOf(1), "machine"),
       {.flavor = rpc::AuthFlavor::RPCSEC_GSS, .name = std::string("\x04\x01\0\x0b", 4) + "nfs/client@EXAMPLE.ORG"}};
   Start();
   store_->Record(machine);
@@ -163,7 +164,8 @@ class OtherLayoutTest : public testing::Test {
     const auto opened = OpenRecoveryStore(path());
     ASSERT_TRUE(opened) << opened.error().message;
     ASSERT_TRUE((*opened)->Begin(kLease, kNow));
-    for (int i = 0; i < 1000; ++i) ASSERT_TRUE((*opened)->Record({OwnerKey(1, fmt::format("client {}", i)), {}}));
+    for (int i = 0; i < 1000; ++i)
+      ASSERT_TRUE((*opened)->Record({OwnerKey(DialectOf(1), fmt::format("client {}", i)), {}}));
   }
 
  private:
@@ -176,7 +178,7 @@ TEST_F(OtherLayoutTest, ClientsOfAnEarlierLayoutAreKept) {
       "CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,"
       "                      instance INTEGER NOT NULL) WITHOUT ROWID;"
       "INSERT INTO run VALUES (1, 5, 90000000000); INSERT INTO clients VALUES (x'31616263', 1, 1000, 5);");
-  const RecoveryRecord known{OwnerKey(1, "abc"), {rpc::AuthFlavor::AUTH_SYS, 1000}};
+  const RecoveryRecord known{OwnerKey(DialectOf(1), "abc"), {rpc::AuthFlavor::AUTH_SYS, 1000}};
   for (int run = 0; run < 2; ++run) {
     auto opened = OpenRecoveryStore(path());
     ASSERT_TRUE(opened) << opened.error().message;
