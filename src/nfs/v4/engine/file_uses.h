@@ -1,5 +1,5 @@
-// Files that an operation changes, from the moment when nobody's delegation was in its way until it is done: meanwhile none
-// is granted that it would violate (RFC 8881 §10.4).
+// The files that an operation changes. From the moment when no delegation conflicts with the change until the operation
+// is done, no delegation of these files is granted (RFC 8881 §10.4).
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace penstock::nfs::v4 {
 
-// One thread at a time. Empty for all that changes nothing, or has the file open for writing.
+// Used by one thread at a time. Empty for an operation that changes no file, or that has the file open for writing.
 class FileUses {
  public:
   FileUses() = default;

@@ -1,4 +1,4 @@
-// A set of numbers as clients write it: bitmap4 (RFC 8881 §3.3.7) without memory of its own.
+// A set of small numbers: the contents of a bitmap4 (RFC 8881 §3.3.7), in a fixed amount of memory.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace penstock::nfs::v4 {
 template <class Number>
 class NumberSet {
  public:
-  // Higher numbers than any that we know are told from none at all, and no more: IsBeyond().
+  // Numbers beyond the highest known one are not stored; IsBeyond() tells that there were some.
   static constexpr size_t kWords = 3;
   static constexpr uint32_t kEnd = kWords * 32;
 
@@ -45,7 +45,7 @@ class NumberSet {
   }
 
   constexpr bool empty() const { return (words_[0] | words_[1] | words_[2]) == 0; }
-  // There was a number that nothing of ours has.
+  // Whether the bitmap had a number beyond the highest known one.
   constexpr bool IsBeyond() const { return beyond_; }
   constexpr bool Intersects(const NumberSet& other) const { return !(*this & other).empty(); }
   constexpr bool Contains(const NumberSet& other) const { return !other.beyond_ && (other & *this) == other; }
@@ -67,8 +67,8 @@ class NumberSet {
   }
   constexpr bool operator==(const NumberSet&) const = default;
 
-  // visit(number) for each, in ascending order, for as long as it returns true. What ForEach returns says whether it
-  // always did.
+  // Calls visit(number) for each number in ascending order, until it returns false. Returns whether all calls returned
+  // true.
   template <class Visitor>
   constexpr bool ForEach(Visitor&& visit) const {
     for (size_t i = 0; i < kWords; ++i) {

@@ -14,9 +14,8 @@ nfs4::verifier4 VerifierOf(uint64_t random) {
 
 }  // namespace
 
-Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequest& asked,
-                                                           const Principal& principal, uint64_t random,
-                                                           TimePoint now) {
+Result<SetClientIdResult, nfs4::nfsstat4> StateTables::Set(const SetClientIdRequest& asked, const Principal& principal,
+                                                           uint64_t random, TimePoint now) {
   const Clients::Records known = clients.OfOwner(0, asked.id);
   Client* confirmed = known.confirmed && !known.confirmed->doomed ? known.confirmed : nullptr;
   const bool same_principal = confirmed && confirmed->principal == principal;

@@ -90,13 +90,13 @@ TEST(PrincipalTest, AProtectedCallSaysSo) {
 
 class ProtectedClientTest : public ClientsTest {
  protected:
-  Result<ExchangeIdResult, nfsstat4> ExchangeBy(const Sender& sender, uint64_t verifier = 1,
-                                                         bool update = false, bool protect = true) {
+  Result<ExchangeIdResult, nfsstat4> ExchangeBy(const Sender& sender, uint64_t verifier = 1, bool update = false,
+                                                bool protect = true) {
     return tables_.Exchange({.verifier = Verifier(verifier),
-                              .owner = "owner",
-                              .update = update,
-                              .protection = protect ? StateProtection::ByMachine(LinuxWishes()) : StateProtection()},
-                             sender, now_);
+                             .owner = "owner",
+                             .update = update,
+                             .protection = protect ? StateProtection::ByMachine(LinuxWishes()) : StateProtection()},
+                            sender, now_);
   }
   nfsstat4 CreateBy(const Sender& sender, ClientId client, uint32_t sequence, uint64_t connection = 1) {
     const SessionConnection over{.number = connection};

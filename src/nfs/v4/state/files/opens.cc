@@ -10,7 +10,8 @@ using nfs4::nfsstat4;
 nfsstat4 Opens::NoRoomToOpen(ClientId id, uint32_t minor_version) const {
   if (minor_version == 0) return nfs4::NFS4ERR_RESOURCE;
   const ClientFiles* const client = records_.FindClient(id);
-  // Delegations come back, and so do other clients' opens. Who has nothing but opens of its own must close some, and waits in vain.
+  // Delegations come back, and so do other clients' opens. Who has nothing but opens of its own must close some, and
+  // waits in vain.
   const bool comes = IsFull() || (client && client->delegations > 0);
   return comes ? nfs4::NFS4ERR_DELAY : nfs4::NFS4ERR_NOSPC;
 }

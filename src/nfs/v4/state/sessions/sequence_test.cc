@@ -73,7 +73,7 @@ TEST_F(SequenceTest, ASessionThatKeepsNothingRefusesToKeep) {
   fore.ca_maxresponsesize_cached = 10;
   const auto created =
       tables_.CreateSession({.client = made->id, .sequence = made->sequence, .fore = fore, .back = PlainChannel()},
-                      connection_, User(0), 1, now_);
+                            connection_, User(0), 1, now_);
   const SessionId session = created.reply.csr_resok4().csr_sessionid;
   EXPECT_EQ(Start(session, 0, 1, {.size = 100, .operations = 1}, true).error(), nfs4::NFS4ERR_REP_TOO_BIG_TO_CACHE);
   EXPECT_TRUE(Start(session, 0, 1, {.size = 100, .operations = 1}, false));

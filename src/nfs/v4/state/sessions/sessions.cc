@@ -39,9 +39,7 @@ const Session* Sessions::Find(const SessionId& id) const {
   return sessions_[index].get();
 }
 
-Session* Sessions::Find(const SessionId& id) {
-  return const_cast<Session*>(std::as_const(*this).Find(id));
-}
+Session* Sessions::Find(const SessionId& id) { return const_cast<Session*>(std::as_const(*this).Find(id)); }
 
 nfs4::nfsstat4 Sessions::CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const {
   const Session* session = Find(id);
@@ -99,16 +97,14 @@ Sessions::CreateResult Sessions::Create(Client& client, CreateRequest asked, con
     session.has_back_channel = true;
     flags |= nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   }
-  client.create_reply = nfs4::CREATE_SESSION4res(
-      nfs4::NFS4_OK, nfs4::CREATE_SESSION4resok{.csr_sessionid = session.id,
-                                                .csr_sequence = client.create_sequence.value(),
-                                                .csr_flags = flags,
-                                                .csr_fore_chan_attrs = session.fore,
-                                                .csr_back_chan_attrs = session.back});
+  client.create_reply =
+      nfs4::CREATE_SESSION4res(nfs4::NFS4_OK, nfs4::CREATE_SESSION4resok{.csr_sessionid = session.id,
+                                                                         .csr_sequence = client.create_sequence.value(),
+                                                                         .csr_flags = flags,
+                                                                         .csr_fore_chan_attrs = session.fore,
+                                                                         .csr_back_chan_attrs = session.back});
   if (!persist) {
-    return {.reply = *client.create_reply,
-            .session = session.id,
-            .has_back_channel = session.has_back_channel};
+    return {.reply = *client.create_reply, .session = session.id, .has_back_channel = session.has_back_channel};
   }
   session.persistent = true;
   ++persistent_count_;
@@ -175,9 +171,9 @@ nfs4::nfsstat4 Sessions::Destroy(const SessionId& id, uint64_t connection, const
 }
 
 Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Sessions::Bind(const SessionId& id,
-                                                                     const SessionConnection& connection,
-                                                                     nfs4::channel_dir_from_client4 direction,
-                                                                     const Sender& sender) {
+                                                                      const SessionConnection& connection,
+                                                                      nfs4::channel_dir_from_client4 direction,
+                                                                      const Sender& sender) {
   const auto status = CheckProtection(id, nfs4::OP_BIND_CONN_TO_SESSION, sender);
   if (status != nfs4::NFS4_OK) return std::unexpected(status);
   if (dead_sessions_.Has(id)) {
@@ -197,7 +193,7 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Sessions::Bind(const Sess
 }
 
 nfs4::nfsstat4 Sessions::ControlBackChannel(const SessionId& id, uint32_t callback_program,
-                                           std::optional<rpc::ClientCredential> credential, const Sender& sender) {
+                                            std::optional<rpc::ClientCredential> credential, const Sender& sender) {
   if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
   Session* session = Find(id);
   if (!session) return nfs4::NFS4ERR_DEADSESSION;  // destroyed over another connection since SEQUENCE
@@ -209,9 +205,9 @@ nfs4::nfsstat4 Sessions::ControlBackChannel(const SessionId& id, uint32_t callba
 // ---- SEQUENCE, RFC 8881 §18.46 ----
 
 Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nfs4::SEQUENCE4args& arguments,
-                                                                      const RequestFacts& facts,
-                                                                      const SessionConnection& connection,
-                                                                      TimePoint now) {
+                                                                        const RequestFacts& facts,
+                                                                        const SessionConnection& connection,
+                                                                        TimePoint now) {
   Session* session = Find(arguments.sa_sessionid);
   if (!session) return RetryInDeadSession(arguments, facts, now);
   if (session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
@@ -262,7 +258,7 @@ Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nf
 }
 
 void Sessions::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
-                            TimePoint now) {
+                             TimePoint now) {
   Session* session = Find(id);
   if (!session) return;
   const size_t kept_before = session->slots.kept_octets();
