@@ -54,7 +54,7 @@ class Callbacks : public Notices {
   virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                            const nfs4::offload_info4& information) = 0;
 
-  // Notices: what State found to be due.
+  // Notices: sends the notices that State::Run() has taken from the tables.
   void Send(const Owed& owed) final {
     for (const auto& recall : owed.recalls) Recall(recall.client, recall.stateid, recall.file, recall.given_by);
     for (const auto& notice : owed.notices) NotifyLock(notice.client, notice.file, AsBytes(notice.owner));

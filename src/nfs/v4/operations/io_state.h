@@ -1,4 +1,4 @@
-// What stands between an operation and a file: opens, share denials, delegations (RFC 8881 §9.1, §9.7, §10.4).
+// Checks of an operation on a file against opens, share denials and delegations (RFC 8881 §9.1, §9.7, §10.4).
 #pragma once
 
 #include "base/task.h"
@@ -16,7 +16,7 @@ namespace penstock::nfs::v4 {
 Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
 Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
 
-// Of the current file.
+// The same for the current file.
 inline Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given) {
   return CheckRead(compound, given, *compound.current);
 }
@@ -36,23 +36,23 @@ Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& fil
 // holder says.
 Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes);
 
-// --- For those who are not in a COMPOUND
+// --- For requests outside a COMPOUND
 
-// Who wants something of a file.
+// The sender of a request that uses a file.
 struct Asker {
   const Services& services;
-  Loop* loop;  // to come back on; none in a simulation
+  Loop* loop;  // to resume on; null in a simulation
   Presenter who;
-  FileUses& uses;  // where what is to be changed is noted: no delegation on it is given to anybody until they end
+  FileUses& uses;  // notes the file that is to be changed: no client gets a delegation of it until the uses end
 };
 
-// As CheckRead and CheckWrite, under a stateid that does not stand for the current one (any more).
+// As CheckRead and CheckWrite, with a stateid that is already resolved.
 Task<nfs4::nfsstat4> CheckIo(Asker asker, Result<nfs4::stateid4, nfs4::nfsstat4> id, NamedFile file, bool write);
 
-// As RecallBeforeChange; other uses can be told even while delegations might still be reclaimed.
+// As RecallBeforeChange. Uses other than kChange are allowed even while clients may still reclaim delegations.
 Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::stateid4> given, Delegations::Use use);
 
-// --- For the operations that keep state
+// --- For operations on state
 
 // The presenter of the stateids in this COMPOUND.
 inline Presenter PresenterOf(const Compound& compound) {

@@ -1,4 +1,5 @@
-// Checks of the invariants of clients and sessions; those of files are in files/consistency.cc. Debug builds, tests and fuzzers run them.
+// Checks of the invariants of clients and sessions; those of files are in files/consistency.cc. Debug builds, tests and
+// fuzzers run them.
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {

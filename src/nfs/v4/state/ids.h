@@ -10,10 +10,10 @@
 
 namespace penstock::nfs::v4 {
 
-// clientid4. Its high half tells one instance of the server from the next, so that none is ever valid twice.
+// clientid4. Its high half identifies the run of the server, so no client ID is ever given out twice.
 using ClientId = Strong<struct ClientIdTag, uint64_t>;
 using SlotId = Strong<struct SlotIdTag, uint32_t>;
-// Of a slot: RFC 8881 §2.10.6.1. Of an owner in version 4.0: RFC 7530 §9.1.7.
+// The sequence ID of a slot (RFC 8881 §2.10.6.1), or of an owner in version 4.0 (RFC 7530 §9.1.7).
 using SequenceId = Strong<struct SequenceIdTag, uint32_t>;
 using SessionId = nfs4::sessionid4;
 
@@ -25,8 +25,9 @@ struct RequestName {
   bool operator==(const RequestName&) const = default;
 };
 
-// A client that has something of a file, by the name that one export gives it. To a client, files of two exports are two files,
-// with caches and stateids of their own (RFC 8881 §10.3.4): it shares them with itself as it does with others.
+// A client that has state of a file through one export. A client sees a file of two exports as two files with separate
+// caches and stateids (RFC 8881 §10.3.4), so its own state through another export conflicts like that of another
+// client.
 struct Party {
   ClientId client;
   ExportId by;

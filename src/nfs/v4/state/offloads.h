@@ -1,6 +1,6 @@
-// Copies that go on after their COPY was answered (RFC 7862 §4.8): how far they are, and what came of them.
+// Asynchronous copies, which go on after the reply to COPY (RFC 7862 §4.8): their progress and their results.
 //
-// A plain table. Whoever copies tells it of each step, and is told when to stop; clients ask it.
+// A plain table. The copying coroutine reports each step and learns when to stop; clients ask for the progress.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Offloads {
   struct Limits {
     size_t per_client = 16;
     size_t of_all = 256;
-    // For so long it is remembered what came of a copy, for a client that did not hear of it.
+    // The result of a copy is kept for this time, for a client that missed the callback.
     Duration memory = std::chrono::seconds(90);
   };
   Offloads() : Offloads(Limits{}) {}
@@ -26,34 +26,35 @@ class Offloads {
 
   struct Offload {
     ClientId client;
-    FileHandle file;  // what is copied to
+    FileHandle file;  // the target
     nfs4::stateid4 stateid{};
     uint64_t done = 0;                       // octets
-    std::optional<nfs4::nfsstat4> result{};  // when it has ended
+    std::optional<nfs4::nfsstat4> result{};  // set once the copy has ended
     TimePoint ended{};
   };
 
-  // `random` makes a stateid that nobody guesses. Nothing where too many are under way: what cannot be told later is to be done at once.
+  // Starts a copy. `random` makes the stateid hard to guess. Returns nothing if too many copies are under way; the
+  // caller then copies before it replies.
   std::optional<nfs4::stateid4> Start(ClientId client, const FileHandle& file, uint64_t random, TimePoint now);
-  // False where the copy is to stop, and nobody wants to hear of it: it was cancelled, or its client is gone.
+  // Reports progress. Returns false if the copy must stop without a callback: it was cancelled, or its client has gone.
   bool Advance(const nfs4::stateid4& stateid, uint64_t done);
-  // The same.
+  // Reports the result. Returns false in the same cases.
   bool End(const nfs4::stateid4& stateid, nfs4::nfsstat4 result, TimePoint now);
 
-  // Null: no such copy of this client to this file (NFS4ERR_BAD_STATEID).
+  // Returns null if the client has no such copy to this file (NFS4ERR_BAD_STATEID).
   const Offload* Find(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) const;
-  // OFFLOAD_CANCEL (RFC 7862 §15.8). False: no such copy.
+  // OFFLOAD_CANCEL (RFC 7862 §15.8). Returns false if there is no such copy.
   bool Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
   void ForgetClient(ClientId client);
-  // Whoever copies has ended, whatever came of it. Once for each Start().
+  // The copying coroutine has ended. Call it once for each Start().
   void Leave() { --running_; }
-  // The server is about to end: so are all copies, and no other begins.
+  // The server is about to stop: ends all copies, and lets no other start.
   void StopAll() {
     offloads_.clear();
     stopping_ = true;
   }
 
-  // Those who copy and have not left.
+  // The number of coroutines that copy and have not left.
   size_t running() const { return running_; }
 
  private:

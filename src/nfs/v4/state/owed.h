@@ -1,7 +1,8 @@
 // What a change of the state owes to clients, and the interface that sends it.
 //
-// An operation that ends a lock may owe another client a lock notice; an operation that meets a delegation owes its holder a recall. The
-// tables only queue these. State::Run() takes them when the operation is done and passes them to Notices once the lock is released.
+// An operation that ends a lock may owe another client a lock notice; an operation that meets a delegation owes its
+// holder a recall. The tables only queue these. State::Run() takes them when the operation is done and passes them to
+// Notices once the lock is released.
 #pragma once
 
 #include <optional>
@@ -42,7 +43,8 @@ struct Owed {
   bool empty() const { return recalls.empty() && notices.empty() && slot_recalls.empty(); }
 };
 
-// Sends what is owed. State calls it on the thread that changed the state, after it has released the lock: Send() may use the state.
+// Sends what is owed. State calls it on the thread that changed the state, after it has released the lock: Send() may
+// use the state.
 class Notices {
  public:
   virtual ~Notices() = default;

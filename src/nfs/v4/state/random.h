@@ -1,4 +1,4 @@
-// Where verifiers and session IDs have their unpredictable part from.
+// The source of the unpredictable parts of verifiers and session IDs.
 #pragma once
 
 #include <cstdint>

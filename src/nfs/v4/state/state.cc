@@ -31,8 +31,8 @@ State::Visit::~Visit() {
   locked_here = outer_;
 }
 
-// The check takes time in proportion to the tables, or more where many clients share a file. So small tables are checked after each run,
-// and large ones after as many runs as make up for it.
+// The check takes time in proportion to the tables, or more where many clients share a file. So small tables are
+// checked after each run, and large ones after as many runs as make up for it.
 void State::CheckNowAndThen() {
 #ifdef PENSTOCK_CHECK_STATE
   constexpr size_t kSmall = 32;

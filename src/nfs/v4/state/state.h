@@ -1,9 +1,11 @@
-// The state that NFSv4 keeps between calls: clients, sessions, opens, locks, delegations and asynchronous copies, behind one mutex.
+// The state that NFSv4 keeps between calls: clients, sessions, opens, locks, delegations and asynchronous copies,
+// behind one mutex.
 //
 //   const bool in_grace = services.state.Run([](StateTables& state) { return state.clients.InGrace(); });
 //
-// State::Run() is the only way to the tables. The tables do no I/O, read no clock, draw no random numbers and have no locks of their own. A
-// function that is passed to Run() does a few look-ups. It never suspends (co_await) and never calls Run().
+// State::Run() is the only way to the tables. The tables do no I/O, read no clock, draw no random numbers and have no
+// locks of their own. A function that is passed to Run() does a few look-ups. It never suspends (co_await) and never
+// calls Run().
 #pragma once
 
 #include <atomic>
@@ -22,12 +24,13 @@ class State {
  public:
   explicit State(StateTables::Beginning beginning);
 
-  // From now on, `notices` sends what is owed. It outlives all calls of Run(). Call this before any other thread uses the state. Without it,
-  // notices stay queued in the tables.
+  // From now on, `notices` sends what is owed. It outlives all calls of Run(). Call this before any other thread uses
+  // the state. Without it, notices stay queued in the tables.
   void SendBy(Notices& notices) { notices_ = &notices; }
 
-  // Locks the tables, calls `function(tables)`, unlocks them, and sends the notices that the tables owe. Returns the value that the function
-  // returns; that value must not refer into the tables. Any thread; not from within another Run().
+  // Locks the tables, calls `function(tables)`, unlocks them, and sends the notices that the tables owe. Returns the
+  // value that the function returns; that value must not refer into the tables. Any thread; not from within another
+  // Run().
   template <class Function>
   auto Run(Function&& function) -> std::invoke_result_t<Function, StateTables&> {
     using Returned = std::invoke_result_t<Function, StateTables&>;
@@ -48,7 +51,8 @@ class State {
   const WriteHeldFiles& write_held() const { return write_held_; }
 
  private:
-  // Holds the lock. Its destructor, before it releases the lock, takes what is owed and checks the tables (debug builds only).
+  // Holds the lock. Its destructor, before it releases the lock, takes what is owed and checks the tables (debug builds
+  // only).
   class Visit {
    public:
     Visit(State& state, Owed& owed);

@@ -37,9 +37,9 @@ void StateTables::End(ClientId id, TimePoint now) {
 std::vector<ClientId> StateTables::Sweep(TimePoint now) {
   std::vector<Client*> stale;
   std::vector<ClientId> over;
-  // RFC 8881 §8.4.3: the state of a silent client may stay until another client asks for it. Local programs do not ask the server before they
-  // lock, so locks that they see end with the lease. A client that comes back does not get these locks again: a program may have had them
-  // meanwhile, and the kernel does not tell.
+  // RFC 8881 §8.4.3: the state of a silent client may stay until another client asks for it. Local programs do not ask
+  // the server before they lock, so locks that they see end with the lease. A client that comes back does not get these
+  // locks again: a program may have had them meanwhile, and the kernel does not tell.
   const auto may_stay = [&](ClientId id) { return files.HasState(id) && !files.locks.HasLocalLocks(id); };
   for (Client* client : clients.by_renewal()) {
     if (!clients.IsSilent(*client, now)) break;

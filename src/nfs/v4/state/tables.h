@@ -1,7 +1,7 @@
 // All tables of NFSv4's state, and the operations that concern more than one of them.
 //
-// A client that ends must leave nothing behind in any table. Here all tables are seen, so here clients end; Clients::Remove() requires a
-// proof that only End() can make.
+// A client that ends must leave nothing behind in any table. Here all tables are seen, so here clients end;
+// Clients::Remove() requires a proof that only End() can make.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,8 @@ struct StateTables {
 
   Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(const ExchangeIdRequest& asked, const Sender& sender,
                                                     TimePoint now);
-  // NFS4ERR_CLIENTID_BUSY, NFS4ERR_STALE_CLIENTID. Otherwise the client has ended; its record, if any, is to leave the recovery store.
+  // NFS4ERR_CLIENTID_BUSY, NFS4ERR_STALE_CLIENTID. Otherwise the client has ended; its record, if any, is to leave the
+  // recovery store.
   Result<OldRecord, nfs4::nfsstat4> Destroy(ClientId id, const Sender& sender, TimePoint now);
 
   // ---- the rest (tables.cc)
@@ -90,19 +91,20 @@ struct StateTables {
   Sessions::CreateResult CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
                                        const Sender& sender, uint64_t random, TimePoint now);
 
-  // Ends a client: first its sessions, opens, locks, delegations and copies, whose stateids are NFS4ERR_EXPIRED from now on, then the client
-  // itself.
+  // Ends a client: first its sessions, opens, locks, delegations and copies, whose stateids are NFS4ERR_EXPIRED from
+  // now on, then the client itself.
   void End(ClientId id, TimePoint now);
-  // Ends unconfirmed clients that are older than a lease. Returns the clients whose courtesy is over: they have been silent for longer than
-  // Settings::courtesy, or hold no state that may stay, or there are too many clients.
+  // Ends unconfirmed clients that are older than a lease. Returns the clients whose courtesy is over: they have been
+  // silent for longer than Settings::courtesy, or hold no state that may stay, or there are too many clients.
   std::vector<ClientId> Sweep(TimePoint now);
-  // Returns the client that has been silent longest, of those whose lease is over and that hold state: it goes first if there is no room
-  // (RFC 8881 §8.4.3).
+  // Returns the client that has been silent longest, of those whose lease is over and that hold state: it goes first if
+  // there is no room (RFC 8881 §8.4.3).
   std::optional<ClientId> LongestSilent(TimePoint now) const;
   // Returns the clients that the recovery store must record and that hold state.
   std::vector<ClientId> Unrecorded() const;
 
-  // The number of claims that a request without a stateid may conflict with. During grace, assume that a conflicting claim may exist.
+  // The number of claims that a request without a stateid may conflict with. During grace, assume that a conflicting
+  // claim may exist.
   size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
   // Takes the notices that the tables have queued.
   Owed TakeOwed();

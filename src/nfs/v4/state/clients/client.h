@@ -1,4 +1,4 @@
-// What is known of one client, under one client ID.
+// The record of one client ID: who the client is, its lease, and where the server calls it.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@
 
 namespace penstock::nfs::v4 {
 
-// Where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
+// The address where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
 struct CallbackAddress {
   uint32_t program = 0;
-  std::optional<SocketAddress> endpoint{};  // none: it is not called
+  std::optional<SocketAddress> endpoint{};  // none: the server does not call the client
   uint32_t identifier = 0;
 
   bool operator==(const CallbackAddress&) const = default;
 };
 
-// Whether calls reach the client.
+// Whether callbacks reach the client.
 enum class PathState : uint8_t { kUnknown, kWorks, kDown };
 
 struct Client {
@@ -38,20 +38,21 @@ struct Client {
   nfs4::verifier4 verifier{};
   Principal principal;
   bool confirmed = false;
-  // Its state is being given away: nothing renews it any more, and it is answered as if it were gone.
+  // The state is being given away: no request renews the lease, and the client gets the errors of a client that has
+  // gone.
   bool doomed = false;
-  // The recovery store has it, of this run of the server.
+  // The recovery store has a record that this run of the server has made.
   bool recorded = false;
-  // When the lease was last renewed; of an unconfirmed record, when it was made.
+  // The time of the last renewal of the lease, or the time when an unconfirmed record was made.
   TimePoint renewed{};
-  std::list<Client*>::iterator by_renewal{};  // its place in Clients::by_renewal_
+  std::list<Client*>::iterator by_renewal{};  // the place in Clients::by_renewal_
   PathState path = PathState::kUnknown;
 
   // ---- of a client without sessions (RFC 7530) ----
   nfs4::verifier4 confirmation{};
   CallbackAddress callback{};
-  IpAddress address{};  // of the machine that has set the client ID
-  // Of a confirmed record whose client wants its callbacks elsewhere: not before it has confirmed that.
+  IpAddress address{};  // of the machine that set the client ID
+  // A new callback address for a confirmed record. It takes effect when the client confirms it.
   struct CallbackUpdate {
     nfs4::verifier4 confirmation;
     CallbackAddress callback;
@@ -62,26 +63,27 @@ struct Client {
   // ---- of a client with sessions ----
   StateProtection protection{};
   bool reclaim_complete = false;
-  // The one slot of CREATE_SESSION (RFC 8881 §18.36.4).
+  // The slot of CREATE_SESSION: its last sequence ID and reply (RFC 8881 §18.36.4).
   SequenceId create_sequence{0};
   std::optional<nfs4::CREATE_SESSION4res> create_reply{};
-  // It is not there yet: room is being made for the replies of the session.
+  // A session is being created, and its reply is not known yet: the reply store is making room for the session's
+  // replies.
   bool creating = false;
   std::vector<SessionId> sessions{};
   size_t requests = 0;  // under way, in all of its sessions
 
-  // Minor version 0: whether a call comes from the client's machine.
+  // In minor version 0: whether a call comes from the client's machine.
   bool IsFromMachine(const Origin& origin) const {
     return HostOf(address) == HostOf(origin.address) || (origin.is_authentic() && origin.principal == principal);
   }
-  // Whether a call may change state of this client that was made by `makers`: the machine may, and those principals.
-  // In minor version 0 from that machine, unless who they are is authentic.
+  // Whether a call may change state of this client that was made by `makers`: the client's machine and these principals
+  // may. In minor version 0 the call must also come from the client's machine, unless its principal is authentic.
   bool MayChange(const Makers& makers, const Origin& origin) const {
     if (origin.principal != principal && !makers.Has(origin.principal)) return false;
     return dialect.has_sessions() || origin.is_authentic() || HostOf(address) == HostOf(origin.address);
   }
 
-  // Whether the sender is the machine credential.
+  // Whether the sender uses the machine credential.
   bool IsMachine(const Sender& sender) const {
     return protection.by_machine && sender.is_protected && sender.principal == principal;
   }

@@ -1,10 +1,11 @@
 // The clients of the server and their leases (RFC 8881 §8; RFC 7530 §9.1, §9.6).
 //
-// A client is first unconfirmed, then confirmed, then gone. A client whose lease is over keeps its state for a while, as a courtesy, until
-// the state conflicts with another client's request or there are too many such clients (RFC 8881 §8.4.3).
+// A client is first unconfirmed, then confirmed, then gone. A client whose lease is over keeps its state for a while,
+// as a courtesy, until the state conflicts with another client's request or there are too many such clients (RFC 8881
+// §8.4.3).
 //
-// This table knows clients only. An operation that also concerns the sessions or the state of a client is a method of StateTables
-// (nfs/v4/state/tables.h): EXCHANGE_ID, for example, may replace a client that has opens.
+// This table knows clients only. An operation that also concerns the sessions or the state of a client is a method of
+// StateTables (nfs/v4/state/tables.h): EXCHANGE_ID, for example, may replace a client that has opens.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,12 @@
 
 namespace penstock::nfs::v4 {
 
-// The name under which the recovery store may have a record of a client that goes or has gone; none if the store has no record.
+// The name under which the recovery store may have a record of a client that goes or has gone; none if the store has no
+// record.
 using OldRecord = std::optional<std::string>;
 
-// Proves that a client has no session, open, lock, delegation or copy left. Only StateTables, which sees all tables, can make one.
+// Proves that a client has no session, open, lock, delegation or copy left. Only StateTables, which sees all tables,
+// can make one.
 class HoldingsForgotten {
   friend struct StateTables;
   explicit HoldingsForgotten() = default;
@@ -46,21 +49,21 @@ class Clients {
   // Also finds unconfirmed clients and clients whose state is being given away.
   Client* FindAny(ClientId id);
   bool Has(ClientId id) const { return clients_.contains(id); }
-  // Checks a client ID that is an argument in minor version 0 (RFC 7530 §9.1.1, §13.1.4): NFS4ERR_STALE_CLIENTID if another run of the server
-  // gave it out, NFS4ERR_EXPIRED if this run gave it out and the client has gone.
+  // Checks a client ID that is an argument in minor version 0 (RFC 7530 §9.1.1, §13.1.4): NFS4ERR_STALE_CLIENTID if
+  // another run of the server gave it out, NFS4ERR_EXPIRED if this run gave it out and the client has gone.
   nfs4::nfsstat4 Check(ClientId id) const;
-  // Also NFS4ERR_STALE_CLIENTID if the call does not come from the client's machine. A client whose machine has changed its address sets its
-  // client ID again and keeps its state.
+  // Also NFS4ERR_STALE_CLIENTID if the call does not come from the client's machine. A client whose machine has changed
+  // its address sets its client ID again and keeps its state.
   nfs4::nfsstat4 Check(ClientId id, const Origin& origin) const;
 
   // ---- leases (clients.cc)
 
-  // Renews the lease of a confirmed client. In minor version 0, RENEW and each request that names the client or one of its stateids call this
-  // (RFC 7530 §9.5). In later versions SEQUENCE renews the lease.
+  // Renews the lease of a confirmed client. In minor version 0, RENEW and each request that names the client or one of
+  // its stateids call this (RFC 7530 §9.5). In later versions SEQUENCE renews the lease.
   void Renew(ClientId id, TimePoint now);
   void Renew(Client& client, TimePoint now);
-  // Whether the lease is over and the client has no request under way, so that its state gives way to other clients. Also true if the client
-  // has gone.
+  // Whether the lease is over and the client has no request under way, so that its state gives way to other clients.
+  // Also true if the client has gone.
   bool IsExpired(ClientId id, TimePoint now) const;
   bool LeaseIsOver(const Client& client, TimePoint now) const;
   // Whether the client was last renewed longer ago than the lease lasts.
@@ -70,9 +73,9 @@ class Clients {
   static bool HasRequests(const Client& client);
   // The client that was renewed longest ago comes first.
   const std::list<Client*>& by_renewal() const { return by_renewal_; }
-  // Begins to give the state of a client away if its lease is still over: from now on, the lease is not renewed. Next, the client's record
-  // leaves the recovery store; then follows StateTables::End(). Returns nothing if the lease is not over, or no confirmed client of this ID is
-  // left.
+  // Begins to give the state of a client away if its lease is still over: from now on, the lease is not renewed. Next,
+  // the client's record leaves the recovery store; then follows StateTables::End(). Returns nothing if the lease is not
+  // over, or no confirmed client of this ID is left.
   std::optional<OldRecord> Doom(ClientId id, TimePoint now);
   // Undoes Doom(), because the recovery store failed.
   void Reprieve(ClientId id);
@@ -81,24 +84,26 @@ class Clients {
 
   Grace& grace() { return grace_; }
   bool InGrace() const { return grace_.on(); }
-  // Checks whether a client may get an open, lock or delegation that it did not have: NFS4ERR_GRACE in the grace period and before the
-  // client's RECLAIM_COMPLETE (RFC 8881 §18.51.3).
+  // Checks whether a client may get an open, lock or delegation that it did not have: NFS4ERR_GRACE in the grace period
+  // and before the client's RECLAIM_COMPLETE (RFC 8881 §18.51.3).
   nfs4::nfsstat4 CheckNew(ClientId id) const;
-  // Checks whether a client may reclaim: NFS4ERR_NO_GRACE outside the grace period, after the client's RECLAIM_COMPLETE, and for a client that
-  // the server did not know before its restart or whose lease ended then (RFC 8881 §8.4.3).
+  // Checks whether a client may reclaim: NFS4ERR_NO_GRACE outside the grace period, after the client's
+  // RECLAIM_COMPLETE, and for a client that the server did not know before its restart or whose lease ended then (RFC
+  // 8881 §8.4.3).
   nfs4::nfsstat4 CheckReclaim(ClientId id) const;
   // A global RECLAIM_COMPLETE (RFC 8881 §18.51). NFS4ERR_COMPLETE_ALREADY.
   nfs4::nfsstat4 CompleteReclaim(ClientId id);
-  // Whether the recovery store must record the client and has not done so. See RecordClient() in nfs/v4/operations/lease.h.
+  // Whether the recovery store must record the client and has not done so. See RecordClient() in
+  // nfs/v4/operations/lease.h.
   bool NeedsRecord(ClientId id) const;
   void SetRecorded(ClientId id);
   OldRecord RecordOf(const Client& client) const;
 
   // ---- state protection (clients.cc, RFC 8881 §2.10.8.3)
 
-  // NFS4ERR_WRONG_CRED if only the client's machine credential may do the operation, and the sender is another (§15.1.6.4; §15.2 does not list
-  // this error for BIND_CONN_TO_SESSION and BACKCHANNEL_CTL, but lists it for all others). NFS4_OK if no such client exists: the operation
-  // itself has an error for that.
+  // NFS4ERR_WRONG_CRED if only the client's machine credential may do the operation, and the sender is another
+  // (§15.1.6.4; §15.2 does not list this error for BIND_CONN_TO_SESSION and BACKCHANNEL_CTL, but lists it for all
+  // others). NFS4_OK if no such client exists: the operation itself has an error for that.
   nfs4::nfsstat4 CheckProtection(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   // Whether the sender may do the operation as the client's machine, for any owner of the object (spo_must_allow).
   bool MachineMay(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;

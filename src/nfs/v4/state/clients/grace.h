@@ -1,9 +1,9 @@
-// The grace period after a restart, in which clients reclaim what they held and nobody gets anything new (RFC 8881
-// §8.4.2.1).
+// The grace period after a restart. During grace, clients reclaim the state that they held, and no client gets new
+// state (RFC 8881 §8.4.2.1).
 //
-//   off                      nobody had anything, or the period is over
-//   on, not due              some who may reclaim have not said that they are done, and there is still time
-//   on, due                  the store is to forget those who did not come (RecoveryStore::EndGrace); then End()
+//   off                      no client may reclaim, or the period is over
+//   on, not due              some clients may still reclaim, and there is time left
+//   on, due                  the store is to forget the clients that did not come (RecoveryStore::EndGrace); then End()
 #pragma once
 
 #include <algorithm>
@@ -19,28 +19,31 @@ namespace penstock::nfs::v4 {
 
 class Grace {
  public:
-  // Off.
+  // The period is off.
   Grace() = default;
-  // For a server that starts: at least as long as the lease that clients were told before (RFC 8881 §8.4.2.1).
+  // The period of a server that starts. It is at least as long as the lease that clients were told before (RFC 8881
+  // §8.4.2.1).
   Grace(const RecoveryStore::Restart& restart, Duration length, TimePoint now)
       : Grace(restart.clients, now + std::max(length, restart.last_lease)) {}
-  // On for at most until `end`, where there is anybody to wait for.
+  // The period is on until `end` at most, if there is any client to wait for.
   Grace(const std::vector<RecoveryRecord>& clients, TimePoint end);
 
   bool on() const { return on_; }
   bool IsDue(TimePoint now) const { return on_ && (waiting_for_.empty() || now >= end_); }
   void End();
 
-  // Whether the store knew this client, by this principal, when the server started.
+  // Whether the store had a record of this client and principal when the server started.
   bool Knew(const std::string& owner, const Principal& principal) const;
-  // And it has not said that it is done, under this client ID or one that it had before (RFC 8881 §18.51.3).
+  // Also, the client has not sent RECLAIM_COMPLETE, under this client ID or an earlier one (RFC 8881 §18.51.3).
   bool MayReclaim(const std::string& owner, const Principal& principal) const;
-  // A global RECLAIM_COMPLETE by a client of that name: of that principal, or it is another client, whose word is not
-  // that of the one that is waited for. Minor version 0 has none: its clients are waited for.
+  // Notes a global RECLAIM_COMPLETE by a client of this name. It counts only if the principal is the recorded one;
+  // otherwise another client uses the name. Minor version 0 has no RECLAIM_COMPLETE, so the period waits for its
+  // clients.
   void Complete(const std::string& owner, const Principal& principal) {
     if (Knew(owner, principal)) waiting_for_.erase(owner);
   }
-  // The client has lost what it had reclaimed: local programs may have had it since.
+  // The client has lost the locks that it had reclaimed, and local programs may have had them since: it may not reclaim
+  // again.
   void Forget(const std::string& owner);
 
  private:

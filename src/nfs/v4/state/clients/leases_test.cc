@@ -41,7 +41,8 @@ TEST_F(LeasesTest, AClientThatWaitsForAnAnswerIsNotSilent) {
   EXPECT_TRUE(clients_.IsExpired(client.client, now_ + kLease + kMoment));
 }
 
-// RFC 8881 §2.10.12: neither in a crowd, nor where the client has nothing, nor where it has used another of its sessions.
+// RFC 8881 §2.10.12: neither in a crowd, nor where the client has nothing, nor where it has used another of its
+// sessions.
 TEST_F(LeasesTest, ASessionLastsForALeaseAfterTheLastRequest) {
   settings_.max_clients = 1;
   const Opened client = Open("owner");

@@ -1,8 +1,8 @@
-// Where a call comes from and from whom: what requests that change a client's state are judged by.
+// The machine and the principal that a call comes from. They decide whether the call may change a client's state.
 //
-// Requests of minor version 0 name clients and stateids without any session, so anybody may name anybody's. A client's
-// machine is told by its address, since under AUTH_SYS all machines have the same users; RPCSEC_GSS tells principals
-// wherever they are (RFC 7530 §9.1.1, §19).
+// Requests of minor version 0 name clients and stateids without a session, so any caller can name those of another
+// client. Under AUTH_SYS all machines have the same users, so a client's machine is recognized by its address.
+// RPCSEC_GSS authenticates principals at any address (RFC 7530 §9.1.1, §19).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Origin {
   bool is_authentic() const { return principal.flavor == rpc::AuthFlavor::RPCSEC_GSS; }
 };
 
-// Principals by whom some state was made: mostly one, and of many the last few.
+// The principals whose requests made a state: usually one; of many, only the last few are kept.
 class Makers {
  public:
   void Add(const Principal& principal) {

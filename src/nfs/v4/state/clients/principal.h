@@ -1,4 +1,4 @@
-// Who sent a call, as far as the owners of client IDs are told apart (RFC 8881 §18.35.4, RFC 7530 §16.33.5).
+// The sender of a call, as far as the owners of client IDs are distinguished (RFC 8881 §18.35.4, RFC 7530 §16.33.5).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace penstock::nfs::v4 {
 
 struct Principal {
   rpc::AuthFlavor flavor = rpc::AuthFlavor::AUTH_NONE;
-  uint32_t uid = rpc::kNobody;  // AUTH_SYS knows no more of a user than this; groups come and go
-  // RPCSEC_GSS: the initiator's exported name, which includes the mechanism. Which user of this host that is may change.
+  uint32_t uid = rpc::kNobody;  // identifies the user of AUTH_SYS; the groups of a user may change
+  // RPCSEC_GSS: the initiator's exported name, which includes the mechanism. The local user that it maps to may change.
   std::string name{};
 
   static Principal Of(const rpc::Credential& credential) {
@@ -23,10 +23,10 @@ struct Principal {
   bool operator==(const Principal&) const = default;
 };
 
-// The principal of one call, and whether what it says was protected on its way.
+// The principal of one call, and whether the call was protected in transit.
 struct Sender {
   Sender() = default;
-  Sender(Principal who, bool protected_call = false)  // NOLINT: most calls say no more of their sender
+  Sender(Principal who, bool protected_call = false)  // NOLINT: most calls have no more than a principal
       : principal(std::move(who)), is_protected(protected_call) {}
 
   static Sender Of(const rpc::Credential& credential) {

@@ -1,5 +1,6 @@
-// How a client wants its state protected from others (RFC 8881 §2.10.8.3): not at all (SP4_NONE), or by its machine credential
-// (SP4_MACH_CRED), which is the principal that made the client ID, under RPCSEC_GSS with integrity or privacy.
+// The protection of a client's state from other callers (RFC 8881 §2.10.8.3): none (SP4_NONE), or the client's machine
+// credential (SP4_MACH_CRED). That is the principal that made the client ID, under RPCSEC_GSS with integrity or
+// privacy.
 #pragma once
 
 #include "nfs_protocol/number_set.h"
@@ -11,17 +12,18 @@ using OperationSet = nfs_protocol::NumberSet<nfs4::nfs_opnum4>;
 
 struct StateProtection {
   bool by_machine = false;  // SP4_MACH_CRED
-  OperationSet enforced{};  // for the machine credential alone
-  OperationSet allowed{};   // also for the machine credential, whosever the object is
+  OperationSet enforced{};  // only the machine credential may do these
+  OperationSet allowed{};   // the machine credential may do these, whoever owns the object
 
-  // What we make of a client's wishes.
+  // Returns the protection that the server grants for a client's request.
   //
-  // Enforced are those that maintain clients and sessions, wished or not: so it is with this protection (RFC 8881 §2.10.8.3,
-  // §18.34.3, §18.35.3, §18.37.3). Of the others, those that need no filehandle: §18.35.3 has a client ask for no more.
+  // The operations that maintain clients and sessions are enforced, even if the client does not ask for that (RFC 8881
+  // §2.10.8.3, §18.34.3, §18.35.3, §18.37.3). Of the other operations, those that need no filehandle are enforced on
+  // request; §18.35.3 lets a client ask for no more.
   //
-  // Allowed are those that give state back or ask about it. Not WRITE and COMMIT: a client that may send them so does it
-  // always (Linux 6.1), as another user than the one who writes, and with the protection that suits its machine rather than
-  // the one that the export asks for.
+  // The operations that give state back or ask about it are allowed. WRITE and COMMIT are not: a client that may send
+  // them with the machine credential always does so (Linux 6.1), and then they come from another user than the one that
+  // writes, with the protection that suits the machine instead of the one that the export asks for.
   static StateProtection ByMachine(const nfs4::state_protect_ops4& wishes) {
     constexpr OperationSet kAlways{nfs4::OP_EXCHANGE_ID, nfs4::OP_CREATE_SESSION, nfs4::OP_DESTROY_SESSION,
                                    nfs4::OP_BIND_CONN_TO_SESSION, nfs4::OP_DESTROY_CLIENTID};

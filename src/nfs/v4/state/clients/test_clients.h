@@ -1,4 +1,4 @@
-// A table of clients, and the shorthands of those who try it.
+// For tests of clients and sessions: the tables, and shorthands for requests to them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ inline nfs4::verifier4 Verifier(uint64_t value) {
 
 inline Principal User(uint32_t uid) { return {rpc::AuthFlavor::AUTH_SYS, uid}; }
 
-// What a client asks for that has no wishes of its own.
+// The channel attributes of a client without special needs.
 inline nfs4::channel_attrs4 PlainChannel(uint32_t slots = 8) {
   return {.ca_headerpadsize = 0,
           .ca_maxrequestsize = 8192,
@@ -33,7 +33,7 @@ inline nfs4::channel_attrs4 PlainChannel(uint32_t slots = 8) {
           .ca_rdma_ird = {}};
 }
 
-// A connection's other direction that only is there, or not.
+// The backchannel of a connection that is connected or not, and carries no calls.
 class TestBackChannel : public rpc::BackChannel {
  public:
   explicit TestBackChannel(BufferPool& buffers) : BackChannel(PeerWith(buffers)) {}
@@ -52,7 +52,7 @@ class TestBackChannel : public rpc::BackChannel {
 
 class ClientsTest : public testing::Test {
  protected:
-  // Whatever a test has done, the table fits together.
+  // After each test, the tables are consistent.
   void TearDown() override { EXPECT_STREQ(tables_.FindInconsistency(), nullptr); }
   struct Opened {
     ClientId client;
@@ -110,7 +110,7 @@ class ClientsTest : public testing::Test {
   void Finish(const SessionId& session, uint32_t slot, uint32_t sequence, std::optional<xdr::Message> reply = {}) {
     sessions_.FinishRequest(session, SlotId(slot), SequenceId(sequence), std::move(reply), now_);
   }
-  // SEQUENCE alone, or what it is refused with.
+  // SEQUENCE alone. Returns its status.
   nfs4::nfsstat4 Sequence(const SessionId& session, uint32_t slot = 0, uint32_t sequence = 1) {
     const auto started = Start(session, slot, sequence);
     if (!started) return started.error();

@@ -1,4 +1,4 @@
-// Whether a client is given a delegation: one decision, made of facts (RFC 8881 §10.4, §18.16.3).
+// Decides from facts alone whether a client is given a delegation (RFC 8881 §10.4, §18.16.3).
 #pragma once
 
 #include <array>
@@ -11,35 +11,35 @@
 
 namespace penstock::nfs::v4 {
 
-// What a client says that it wants (OPEN4_SHARE_ACCESS_WANT_*). Nothing in version 4.0.
+// The client's wish for a delegation (OPEN4_SHARE_ACCESS_WANT_*). Version 4.0 has no wishes.
 enum class Want : uint8_t { kNoPreference, kRead, kWrite, kAny, kNone, kCancel };
 
 struct DelegationFacts {
   Want want = Want::kNoPreference;
   Share share{};               // of the OPEN that asks
-  bool offered = true;         // by the operator, for this file, at this time
-  bool can_call_back = false;  // it could be recalled
-  bool writable = true;        // the export is
+  bool offered = true;         // the settings and the request allow a delegation
+  bool can_call_back = false;  // callbacks reach the client, so the delegation can be recalled
+  bool writable = true;        // the client may write the file
   bool recent_conflict = false;
-  bool changing = false;  // somebody is just about it: a delegation would be violated as soon as it is given
+  bool changing = false;  // a request is changing the file now, which would violate the delegation
   bool room = true;
-  // What there is on the file already.
+  // The state that clients already have of the file.
   bool others_open = false;
-  bool others_write = false;  // some of others' opens do
-  bool others_hold = false;   // a delegation of any kind
+  bool others_write = false;  // other clients have it open for writing
+  bool others_hold = false;   // other clients hold a delegation of any kind
   bool others_hold_write = false;
-  std::optional<bool> own_is_write{};  // the client holds one, of that kind
+  std::optional<bool> own_is_write{};  // if the client holds a delegation: whether it is for writing
 };
 
 struct DelegationDecision {
-  nfs4::open_delegation_type4 type = nfs4::OPEN_DELEGATE_NONE;  // OPEN_DELEGATE_READ or _WRITE where there is one
-  nfs4::why_no_delegation4 why = nfs4::WND4_NOT_WANTED;         // where there is none
+  nfs4::open_delegation_type4 type = nfs4::OPEN_DELEGATE_NONE;  // OPEN_DELEGATE_READ or _WRITE if one is given
+  nfs4::why_no_delegation4 why = nfs4::WND4_NOT_WANTED;         // if none is given
 };
 
 DelegationDecision Decide(const DelegationFacts& facts);
 
-// Files whose delegations had to be recalled: giving out another one soon would only be recalled again. A table of fixed size, in
-// which files may take each other's place or be taken for each other: neither does harm.
+// Files whose delegations had to be recalled lately: another delegation would soon be recalled, too. The table has a
+// fixed size. A file may displace another one, and two files may be taken for one; neither does harm.
 class RecentConflicts {
  public:
   explicit RecentConflicts(Duration memory) : memory_(memory) {}

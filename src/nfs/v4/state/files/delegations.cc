@@ -9,7 +9,8 @@ using nfs4::open_delegation4;
 
 namespace {
 
-// RFC 8881 §18.16.3: users whom the client may let in without asking. There are none: permission is for the file system to decide.
+// RFC 8881 §18.16.3: users whom the client may let in without asking. There are none: permission is for the file system
+// to decide.
 nfs4::nfsace4 NobodyUnasked() {
   return {.type = nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = 0, .who = "EVERYONE@"};
 }
@@ -22,7 +23,8 @@ open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
     return {nfs4::OPEN_DELEGATE_READ,
             nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NobodyUnasked()}};
   }
-  // RFC 8881 §10.4.1: without a promise of space clients flush what they wrote when they close, and learn what went wrong.
+  // RFC 8881 §10.4.1: without a promise of space clients flush what they wrote when they close, and learn what went
+  // wrong.
   return {nfs4::OPEN_DELEGATE_WRITE, nfs4::open_write_delegation4{.stateid = id,
                                                                   .recall = recall,
                                                                   .space_limit = {nfs4::NFS_LIMIT_SIZE, uint64_t{0}},

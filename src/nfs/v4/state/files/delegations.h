@@ -1,10 +1,12 @@
-// Delegations (RFC 8881 §10.4, RFC 7530 §10.4): given, recalled, returned, revoked; and the leases of the file system, by which programs on the
-// server's host recall delegations for reading.
+// Delegations (RFC 8881 §10.4, RFC 7530 §10.4): given, recalled, returned, revoked; and the leases of the file system,
+// by which programs on the server's host recall delegations for reading.
 //
-// The invariants: each delegation that is not revoked is in the list of those that were recalled or in the list of those that were not, and
-// its file knows of it. A file has a lease of the file system only while it has a delegation for reading.
+// The invariants: each delegation that is not revoked is in the list of those that were recalled or in the list of
+// those that were not, and its file knows of it. A file has a lease of the file system only while it has a delegation
+// for reading.
 //
-// Files by subject: delegations.cc, local_leases.cc (leases of the file system), delegation_policy.cc (who gets a delegation).
+// Files by subject: delegations.cc, local_leases.cc (leases of the file system), delegation_policy.cc (who gets a
+// delegation).
 #pragma once
 
 #include <cstdint>
@@ -42,18 +44,21 @@ class Delegations {
     DelegationFacts facts;                  // the caller sets want, share, offered, can_call_back, writable
     std::optional<uint64_t> change{};       // the file's change attribute; the holder counts on from there
     std::optional<RequestName> asked_by{};  // none in minor version 0
-    // The reply of FileSystem::OpenLease, if NeedsLocalLease() returned true. Without it, no delegation that needs a lease is given.
+    // The reply of FileSystem::OpenLease, if NeedsLocalLease() returned true. Without it, no delegation that needs a
+    // lease is given.
     std::optional<fs::LeaseReply> lease = fs::LeaseReply{};
   };
   // Returns the delegation, or why there is none, as OPEN and WANT_DELEGATION answer it.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
-  // Whether the answer would be a delegation for reading and the file has no lease of the file system yet. The caller then asks the file
-  // system for the lease first.
+  // Whether the answer would be a delegation for reading and the file has no lease of the file system yet. The caller
+  // then asks the file system for the lease first.
   bool NeedsLocalLease(const DelegationRequest& request, TimePoint now) const;
-  // Whether a delegation may be reclaimed (RFC 8881 §8.4.2.1.1). Opens and delegations of other clients conflict with it as at any other time.
+  // Whether a delegation may be reclaimed (RFC 8881 §8.4.2.1.1). Opens and delegations of other clients conflict with
+  // it as at any other time.
   bool MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const;
-  // Gives a delegation that was held before the server restarted (CLAIM_PREVIOUS). If `can_call_back` is false, because the client cannot be
-  // called or no delegations are given, the answer asks the client to return it at once. Requires MayReclaimDelegation().
+  // Gives a delegation that was held before the server restarted (CLAIM_PREVIOUS). If `can_call_back` is false, because
+  // the client cannot be called or no delegations are given, the answer asks the client to return it at once. Requires
+  // MayReclaimDelegation().
   nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, bool write, bool can_call_back,
                                            const Dialect& dialect, const Principal& by, TimePoint now);
   // DELEGRETURN
@@ -71,11 +76,13 @@ class Delegations {
   struct RecallResult {
     std::vector<ClientId> holders{};  // of conflicting delegations; empty if none is left
   };
-  // Recalls conflicting delegations, and revokes those that were recalled too long ago. `except` is the client that uses the file, if it is
-  // known; a delegation that it holds by another export's name of the file conflicts, too. If kWrite has no conflict, the file's lease of the
-  // file system is given up, because the file system could not write otherwise.
+  // Recalls conflicting delegations, and revokes those that were recalled too long ago. `except` is the client that
+  // uses the file, if it is known; a delegation that it holds by another export's name of the file conflicts, too. If
+  // kWrite has no conflict, the file's lease of the file system is given up, because the file system could not write
+  // otherwise.
   RecallResult RecallFor(const NamedFile& file, std::optional<ClientId> except, Use use, TimePoint now);
-  // Between these two, a request without conflict changes the file, and no delegation of the file is given. They may nest.
+  // Between these two, a request without conflict changes the file, and no delegation of the file is given. They may
+  // nest.
   void BeginChange(const NamedFile& file) { ++changing_[file]; }
   void EndChange(const NamedFile& file);
   // Whether any client has a delegation of the file, so that RecallFor() may find one.
@@ -83,7 +90,8 @@ class Delegations {
   // Recalls some delegations, the oldest first, to make room for opens and locks: of one client, or of all.
   void RecallOldest(ClientFiles& client, TimePoint now) { RecallOldest(client.unrecalled, now); }
   void RecallOldest(TimePoint now) { RecallOldest(unrecalled_, now); }
-  // Removes the delegations that were recalled too long ago, because there is no room. Even their stateids are forgotten.
+  // Removes the delegations that were recalled too long ago, because there is no room. Even their stateids are
+  // forgotten.
   void RemoveOverdue(TimePoint now);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
 
@@ -101,11 +109,11 @@ class Delegations {
     std::optional<uint64_t> change;
     std::optional<uint64_t> size;
   };
-  // Whether the holder of the write delegation has changed the file: it says so now (`said`, empty if it did not answer) or has said so
-  // before. `known` is the version of the file system.
+  // Whether the holder of the write delegation has changed the file: it says so now (`said`, empty if it did not
+  // answer) or has said so before. `known` is the version of the file system.
   bool IsModified(const NamedFile& file, const Version& said, const Version& known);
-  // Returns the change attribute to tell another client of a file that the holder has changed: greater than the one that was last told, and
-  // not less than `known`. The holder may change the file again without another word.
+  // Returns the change attribute to tell another client of a file that the holder has changed: greater than the one
+  // that was last told, and not less than `known`. The holder may change the file again without another word.
   uint64_t NextChange(const NamedFile& file, uint64_t known);
 
   // ---- leases of the file system (local_leases.cc)
@@ -114,14 +122,16 @@ class Delegations {
   size_t local_leases() const { return leased_.size(); }
   // Looks at this many of them, first at those that were not looked at for the longest time.
   void LookAtLocalLeases(size_t count);
-  // Returns the files that local programs wait for. Recall their delegations (RecallFor, kWrite) again and again until none is left.
+  // Returns the files that local programs wait for. Recall their delegations (RecallFor, kWrite) again and again until
+  // none is left.
   std::vector<NamedFile> FilesWithBrokenLease() const;
 
   // ---- clients
 
   // Whether the client has delegations that can still be recalled (RENEW: NFS4ERR_CB_PATH_DOWN).
   bool HasDelegations(ClientId client) const;
-  // Whether the client has revoked delegations that it has not acknowledged by FREE_STATEID (SEQ4_STATUS_RECALLABLE_STATE_REVOKED).
+  // Whether the client has revoked delegations that it has not acknowledged by FREE_STATEID
+  // (SEQ4_STATUS_RECALLABLE_STATE_REVOKED).
   bool HasRevoked(ClientId client) const;
 
   // Takes the recalls that are to be sent.

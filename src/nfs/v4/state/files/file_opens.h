@@ -1,4 +1,5 @@
-// The opens of one file, found without a look at the others: by owner, by what they share and deny, by party.
+// The opens of one file, indexed by owner, by the access that they share and deny, and by party. No look-up visits all
+// opens.
 #pragma once
 
 #include <array>
@@ -16,10 +17,11 @@ struct OpenState;
 
 class FileOpens {
  public:
-  // By a bit of access or of denial: OPEN4_SHARE_ACCESS_READ and _WRITE, OPEN4_SHARE_DENY_READ and _WRITE. The oldest open comes first.
+  // A list of opens for each bit of access or denial: OPEN4_SHARE_ACCESS_READ and _WRITE, OPEN4_SHARE_DENY_READ and
+  // _WRITE. The oldest open comes first.
   static constexpr size_t kBits = 4;
-  using Places = std::array<std::list<OpenState*>::iterator, kBits>;  // where an open is in the lists of its bits
-  // An owner opens a file once by each export that it comes by.
+  using Places = std::array<std::list<OpenState*>::iterator, kBits>;  // the places of an open in the lists of its bits
+  // An owner has one open of a file for each export that it uses.
   struct Opener {
     const OpenOwner* owner = nullptr;
     ExportId by;
@@ -32,24 +34,24 @@ class FileOpens {
   };
   using All = std::unordered_map<Opener, OpenState*, OpenerHash>;
 
-  // Without any share: see SetShare().
+  // Adds an open that has no share yet: see SetShare().
   void Add(OpenState& open);
   void Remove(OpenState& open);
   void SetShare(OpenState& open, const Share& share);
 
   OpenState* Find(const Opener& opener) const;
-  // An open that does not go together with another one of `share`.
+  // Returns an open that conflicts with another open with `share`; null if there is none.
   const OpenState* FindConflict(const Share& share) const;
-  // One that denies reading, or writing, other than `own`.
+  // Returns an open, other than `own`, that denies reading or writing; null if there is none.
   const OpenState* FindDenial(bool write, const OpenState* own) const;
-  // Opens of other parties than this; those that may write.
+  // Whether other parties than this have opens, or opens for writing.
   bool HasOthers(const Party& party) const;
   bool HasOtherWriters(const Party& party) const;
   bool HasWriters() const;
 
   bool empty() const { return all_.empty(); }
   size_t size() const { return all_.size(); }
-  // In no order that would be the same twice.
+  // The order may differ from run to run.
   const All& all() const { return all_; }
 
  private:

@@ -94,7 +94,8 @@ Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const 
                                                               : *static_cast<const LockState&>(**record).open;
   if (who.dialect.counts_owner_seqids() && !open.owner->confirmed) return {nfs4::NFS4ERR_BAD_STATEID, client, {}};
   if (write) return {open.share.writes() ? nfs4::NFS4_OK : nfs4::NFS4ERR_OPENMODE, client, {}};
-  // Clients that write may have to read for it (RFC 8881 §9.1.2); that others deny reading is then still to be found out.
+  // Clients that write may have to read for it (RFC 8881 §9.1.2); that others deny reading is then still to be found
+  // out.
   if (open.share.reads()) return {.client = client};
   if (const OpenState* const denial = open.file->opens.FindDenial(write, &open)) {
     return {nfs4::NFS4ERR_LOCKED, client, denial->client->id};

@@ -1,8 +1,9 @@
-// The state that clients hold of files: opens, byte-range locks and delegations (RFC 8881 §9 and §10, RFC 7530 §9 and §10).
+// The state that clients hold of files: opens, byte-range locks and delegations (RFC 8881 §9 and §10, RFC 7530 §9 and
+// §10).
 //
-// The parts do no I/O, read no clock and have no locks. Recalls and notices are queued; State::Run() sends them. If a client is in the way of
-// another one, the answer names it (`blocker`): Clients knows whether its lease still counts, and if it does not, StateTables::End() forgets
-// it and the request is tried again.
+// The parts do no I/O, read no clock and have no locks. Recalls and notices are queued; State::Run() sends them. If a
+// client is in the way of another one, the answer names it (`blocker`): Clients knows whether its lease still counts,
+// and if it does not, StateTables::End() forgets it and the request is tried again.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +53,8 @@ class Files {
 
   // ---- stateids
 
-  // Finds the record that a stateid names, if it was given for `file`, by this handle, and is of this kind; its seqid does not matter. A
-  // delegation that was revoked is NFS4ERR_DELEG_REVOKED (version 4.0: NFS4ERR_ADMIN_REVOKED).
+  // Finds the record that a stateid names, if it was given for `file`, by this handle, and is of this kind; its seqid
+  // does not matter. A delegation that was revoked is NFS4ERR_DELEG_REVOKED (version 4.0: NFS4ERR_ADMIN_REVOKED).
   template <class Record>
   Result<Record*, nfs4::nfsstat4> Find(const Presenter& who, const nfs4::stateid4& id, const FileHandle& file) const {
     PENSTOCK_TRY(StateRecord * record, records_.FindRecord(who, id, &file));
@@ -79,8 +80,8 @@ class Files {
         client{};  // that the stateid belongs to, if known: its lease is to be renewed (version 4.0)
     std::optional<ClientId> blocker{};  // of NFS4ERR_LOCKED
   };
-  // Checks whether a file may be read or written under a stateid; special stateids are allowed (RFC 8881 §8.2.3, §9.1.2). Delegations of other
-  // clients are not looked at: see Delegations::RecallFor().
+  // Checks whether a file may be read or written under a stateid; special stateids are allowed (RFC 8881 §8.2.3,
+  // §9.1.2). Delegations of other clients are not looked at: see Delegations::RecallFor().
   IoVerdict CheckIo(const Presenter& who, const nfs4::stateid4& id, const NamedFile& file, bool write) const;
 
   // The number of records.

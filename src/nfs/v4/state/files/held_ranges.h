@@ -1,6 +1,7 @@
-// The byte-range locks that all owners hold on one file, in one interval tree: it tells whose lock is in the way of another (RFC 8881
-// §9.1). A balanced search tree (AVL), ordered by the first octet. Each node knows how far the ranges below it reach, and of
-// which holders, so that a search passes by the asker's own ranges and walks down one path only.
+// The byte-range locks that all owners hold on one file, in one interval tree. It finds the lock that conflicts with a
+// request (RFC 8881 §9.1). The tree is a balanced search tree (AVL), ordered by the first octet. Each node knows how
+// far the ranges below it reach, and which holders have them, so a search skips the asker's own ranges and walks down a
+// single path.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace penstock::nfs::v4 {
 
-// Who holds ranges: one owner, on one file. It outlives its ranges. The number orders holders whose ranges begin together, so no two
-// holders on one file have the same.
+// A holder of ranges: one owner on one file. It outlives its ranges. The number orders holders whose ranges begin at
+// the same octet, so no two holders of a file have the same number.
 struct LockHolder {
   explicit LockHolder(uint64_t of) : number(of) {}
   const uint64_t number;
@@ -26,18 +27,18 @@ class HeldRanges {
     const LockHolder* holder = nullptr;
   };
 
-  // The ranges of one holder do not overlap. Each takes O(log n).
+  // The ranges of one holder must not overlap. Each call takes O(log n).
   void Insert(const LockedRange& range, const LockHolder& holder);
   void Erase(const LockedRange& range, const LockHolder& holder);
 
-  // The first range that a lock of `range` by `asker` would conflict with; null asks for one who holds nothing. O(log n), however many ranges
-  // overlap, and whoever holds them.
+  // Returns the first range that conflicts with a lock of `range` by `asker`; null stands for an asker that holds no
+  // range. O(log n), for any number of overlapping ranges and holders.
   std::optional<Held> FindConflict(const LockRange& range, bool exclusive, const LockHolder* asker) const;
 
   size_t size() const { return size_; }
-  // Nodes that all calls so far have looked at: the cost, for tests.
+  // The number of nodes that all calls so far have looked at: the cost, for tests.
   size_t visited() const { return visited_; }
-  // What is wrong with the tree; null: nothing. For tests and fuzzers.
+  // Describes the first inconsistency of the tree; returns null if there is none.
   const char* FindInconsistency() const;
 
  private:
@@ -46,7 +47,7 @@ class HeldRanges {
    public:
     void Add(const LockHolder* holder, uint64_t last);
     void Add(const Reach& other);
-    // Whether a range of somebody else than `asker` ends at `octet` or later.
+    // Whether a range of another holder than `asker` ends at `octet` or later.
     bool Reaches(uint64_t octet, const LockHolder* asker) const;
     bool operator==(const Reach&) const = default;
 

@@ -16,7 +16,8 @@ bool Delegations::IsWatchable(const NamedFile& name, const std::optional<fs::Lea
   if (file && file->lease) return !file->lease->IsBroken();
   if (!lease || lease->contended) return false;
   if (!lease->lease) return true;
-  // A program may have come since the lease was taken. Our own writing would break it: even the holder's, who has the file open.
+  // A program may have come since the lease was taken. Our own writing would break it: even the holder's, who has the
+  // file open.
   return !lease->lease->IsBroken() && !(file && file->opens.HasWriters());
 }
 

@@ -1,5 +1,5 @@
-// Who waits for a byte-range lock on one file, in the order in which they came (RFC 8881 §9.6). Nobody is called back by it: waiting
-// clients ask again, and meanwhile nobody else gets what they wait for once it could be had.
+// The lock-owners that wait for byte-range locks on one file, in the order of their arrival (RFC 8881 §9.6). The queue
+// sends nothing: waiting clients ask again, and meanwhile no other owner gets a free lock that a waiter wants.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct LockWaiter {
   LockRange range;
   bool exclusive = false;
   bool can_be_told = false;  // by CB_NOTIFY_LOCK
-  TimePoint until;           // if it has not asked again by then, it is forgotten
-  FileHandle handle{};       // by which it knows the file
+  TimePoint until;           // a waiter that has not asked again by then is forgotten
+  FileHandle handle{};       // the handle that the client knows the file by
 
   bool IsOf(ClientId of, std::string_view name) const { return client == of && owner == name; }
   bool ConflictsWith(const LockRange& other, bool other_exclusive) const {
@@ -30,13 +30,13 @@ struct LockWaiter {
 
 class LockQueue {
  public:
-  static constexpr size_t kMaxWaiters = 64;  // more than that take their chances
+  static constexpr size_t kMaxWaiters = 64;  // further clients are not queued
 
   const std::vector<LockWaiter>& waiters() const { return waiters_; }
   std::vector<LockWaiter>& waiters() { return waiters_; }
   bool empty() const { return waiters_.empty(); }
 
-  // One that asks again keeps its place.
+  // Adds a waiter. A waiter that asks again keeps its place.
   void Add(const LockWaiter& waiter) {
     const auto known = std::ranges::find_if(waiters_, [&](const LockWaiter& one) {
       return one.IsOf(waiter.client, waiter.owner) && one.range == waiter.range;
@@ -48,7 +48,7 @@ class LockQueue {
     }
   }
 
-  // It has what it waited for, or does not want it any more.
+  // Removes a waiter that has got its lock, or does not want it any more.
   void Remove(ClientId client, std::string_view owner, const LockRange& range) {
     std::erase_if(waiters_,
                   [&](const LockWaiter& one) { return one.IsOf(client, owner) && one.range.Overlaps(range); });

@@ -1,4 +1,4 @@
-// Byte-range locks: ranges, and those that one owner holds on one file (RFC 8881 §9.1, §18.10).
+// Byte ranges, and the locked ranges that one owner holds on one file (RFC 8881 §9.1, §18.10).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace penstock::nfs::v4 {
 
-// The octets from `first` to `last`, both included. A range without end reaches to the largest number.
+// The octets from `first` to `last`, both included. A range without end has the largest number as its last octet.
 struct LockRange {
   uint64_t first = 0;
   uint64_t last = 0;
 
-  // Of LOCK, LOCKT and LOCKU: empty where the length is zero, or the range ends beyond what 64 bits hold (NFS4ERR_INVAL,
-  // RFC 8881 §18.10.3). A length of all ones is a range without end.
+  // Converts the arguments of LOCK, LOCKT and LOCKU. Returns nothing if the length is zero or the range ends beyond 64
+  // bits (NFS4ERR_INVAL, RFC 8881 §18.10.3). A length of all ones means a range without end.
   static std::optional<LockRange> From(uint64_t offset, uint64_t length) {
     if (length == 0) return std::nullopt;
     if (length == UINT64_MAX) return LockRange{offset, UINT64_MAX};
@@ -42,22 +42,23 @@ inline bool IsBlocking(nfs4::nfs_lock_type4 type) {
   return type == nfs4::nfs_lock_type4::READW_LT || type == nfs4::nfs_lock_type4::WRITEW_LT;
 }
 
-// What one call has made of an owner's ranges: those that are no more, and those that are new.
+// The effect of one call on an owner's ranges: the ranges that were removed, and those that were added.
 struct LockChange {
   std::vector<LockedRange> removed{};
   std::vector<LockedRange> added{};
 };
 
-// The ranges of one owner, as POSIX has them: a lock replaces what its owner held of the range, whatever its kind; ranges that meet are
-// one; unlocking may cut a range in two. A call takes O(log n), and as much again for each range that it replaces.
+// The ranges of one owner, with the rules of POSIX: a lock replaces all locks that the owner held in the range, of
+// either kind; adjacent ranges of one kind become one range; unlocking may cut a range in two. A call takes O(log n),
+// and O(log n) more for each range that it replaces.
 class LockRanges {
  public:
   LockChange Lock(const LockRange& range, bool exclusive);
   LockChange Unlock(const LockRange& range);
-  // Unlocking would cut a range in two.
+  // Whether unlocking would cut a range in two.
   bool WouldCut(const LockRange& range) const;
 
-  // How many more there would be in the end is bounded by two for each Lock(), and by one for each Unlock().
+  // Lock() adds two ranges at most, and Unlock() one.
   size_t size() const { return ranges_.size(); }
   bool empty() const { return ranges_.empty(); }
 
@@ -68,7 +69,7 @@ class LockRanges {
     bool operator()(const LockedRange& held, uint64_t octet) const { return held.range.first < octet; }
   };
   using Set = std::set<LockedRange, ByPlace>;
-  // In their order, without overlaps, those that meet being of different kinds.
+  // In order and without overlaps. Adjacent ranges are of different kinds.
   const Set& ranges() const { return ranges_; }
 
  private:

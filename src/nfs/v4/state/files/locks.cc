@@ -212,8 +212,8 @@ Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, co
   return {.status = nfs4::NFS4_OK, .stateid = records_.IdOf(locks)};
 }
 
-// The last step of a lock that nothing else is in the way of, so that it need not be taken back. Local programs do not queue with
-// clients, and none is told when they unlock: clients ask again.
+// The last step of a lock that nothing else is in the way of, so that it need not be taken back. Local programs do not
+// queue with clients, and none is told when they unlock: clients ask again.
 std::optional<Locks::LockConflict> Locks::LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
                                                       const LockRequest& request) {
   if (!local) return std::nullopt;
@@ -222,8 +222,9 @@ std::optional<Locks::LockConflict> Locks::LockLocally(const std::shared_ptr<fs::
   return ConflictOf(*others);
 }
 
-// Local programs are kept from what is locked all the while: the new ones are shared with the old, and exclusive when those have gone. (Where
-// the file could not be written before, programs may share what is locked exclusively. They go on.)
+// Local programs are kept from what is locked all the while: the new ones are shared with the old, and exclusive when
+// those have gone. (Where the file could not be written before, programs may share what is locked exclusively. They go
+// on.)
 void Locks::ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local) {
   if (!local->CanExclude()) return;
   for (const LockedRange& held : locks.ranges.ranges()) local->Lock(held.range.first, held.range.last, false);

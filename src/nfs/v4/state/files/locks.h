@@ -1,8 +1,8 @@
 // Byte-range locks (RFC 8881 §9.1 to §9.6, §18.10 to §18.12), and who waits for them.
 //
-// The invariants: no two lock-owners hold conflicting ranges of a file; the ranges that a file knows are those of its lock-owners; a lock-owner
-// is known only while it has a lock stateid. Programs on the server's host see the locks of clients as locks of the file system
-// (fs::LocalLocks).
+// The invariants: no two lock-owners hold conflicting ranges of a file; the ranges that a file knows are those of its
+// lock-owners; a lock-owner is known only while it has a lock stateid. Programs on the server's host see the locks of
+// clients as locks of the file system (fs::LocalLocks).
 #pragma once
 
 #include <cstdint>
@@ -43,12 +43,14 @@ class Locks {
     bool can_be_told = false;  // by CB_NOTIFY_LOCK
     // The locks that local programs see, for this lock-owner's locks on the file from now on. See NeedsLocalLocks().
     std::shared_ptr<fs::LocalLocks> local{};
-    // False if NeedsLocalLocks() returned false, so that `local` was not opened. `local` is null as well if local programs see no locks.
+    // False if NeedsLocalLocks() returned false, so that `local` was not opened. `local` is null as well if local
+    // programs see no locks.
     bool is_local_open = true;
   };
   struct LockResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
-    // Nothing was done: the owner had locks when NeedsLocalLocks() was asked, and has none now. Open `local` and try again.
+    // Nothing was done: the owner had locks when NeedsLocalLocks() was asked, and has none now. Open `local` and try
+    // again.
     bool needs_local = false;
     nfs4::stateid4 stateid{};
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
@@ -71,8 +73,8 @@ class Locks {
 
   // ---- locks that local programs see
 
-  // Whether the caller must open the locks for local programs (FileSystem::OpenLocks) before this owner locks or tests: the owner has no lock
-  // on the file yet, or its local locks can only be shared and this lock is exclusive.
+  // Whether the caller must open the locks for local programs (FileSystem::OpenLocks) before this owner locks or tests:
+  // the owner has no lock on the file yet, or its local locks can only be shared and this lock is exclusive.
   bool NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const;
   static bool NeedsLocalLocks(const LockState& locks, bool exclusive);
   // Whether the client has locked ranges that local programs see.

@@ -1,7 +1,8 @@
 // Open-owners (RFC 8881 §9.4, RFC 7530 §9.1.5): who they are, and when they may be forgotten.
 //
-// The invariants: an owner with an open is never idle. An owner without opens is idle only if it has sent a request in version 4.0, whose
-// sequence the server must remember for a while. At most one closed open of an owner is remembered, for a CLOSE that is repeated.
+// The invariants: an owner with an open is never idle. An owner without opens is idle only if it has sent a request in
+// version 4.0, whose sequence the server must remember for a while. At most one closed open of an owner is remembered,
+// for a CLOSE that is repeated.
 #pragma once
 
 #include <list>
@@ -19,7 +20,8 @@ class OpenOwners {
   explicit OpenOwners(StateRecords& records) : records_(records) {}
 
   OpenOwner* FindOpenOwner(ClientId client, ConstBytes name);
-  // Adds the owner if it is unknown. Returns null if the client, or all clients together, have too many owners: see IsFull().
+  // Adds the owner if it is unknown. Returns null if the client, or all clients together, have too many owners: see
+  // IsFull().
   OpenOwner* GetOpenOwner(ClientId client, ConstBytes name, TimePoint now);
   // Ends what GetOpenOwner() began, if the owner has no open: the owner becomes idle or is forgotten.
   void ReleaseOwner(OpenOwner& owner, TimePoint now);
@@ -42,7 +44,8 @@ class OpenOwners {
 
   // ---- room
 
-  // Forgets the owner that has been idle longest, of one client or of all. False if none is idle, or its request is under way.
+  // Forgets the owner that has been idle longest, of one client or of all. False if none is idle, or its request is
+  // under way.
   bool ForgetIdle(ClientFiles& client, TimePoint now) { return SweepIdleOwner(client.idle, true, now); }
   bool ForgetIdle(TimePoint now) { return SweepIdleOwner(idle_, true, now); }
   // Forgets all owners of a client that has no records left.

@@ -1,7 +1,7 @@
 // Opens (RFC 8881 §9.7 to §9.11, RFC 7530 §9.1.7 to §9.1.11).
 //
-// The invariants: no two opens of a file conflict by their shares; an open's share is the union of its OPENs; only files that are open are
-// pinned. An open ends together with the locks that were taken under it.
+// The invariants: no two opens of a file conflict by their shares; an open's share is the union of its OPENs; only
+// files that are open are pinned. An open ends together with the locks that were taken under it.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,12 @@ class Opens {
   void Close(OpenState& open, const Dialect& dialect, TimePoint now);
   // Removes an open, or the stateid of an open that was closed.
   void Remove(OpenState& open, Ending ending, TimePoint now) { RemoveOpen(open, ending, false, now); }
-  // In version 4.0, an open-owner that was never confirmed sends another OPEN (RFC 7530 §16.18.5): the owner begins anew.
+  // In version 4.0, an open-owner that was never confirmed sends another OPEN (RFC 7530 §16.18.5): the owner begins
+  // anew.
   void RestartOwner(OpenOwner& owner, TimePoint now);
 
-  // The tables have no room for another open or lock of any client. The caller forgets clients whose lease is over before it refuses a request.
+  // The tables have no room for another open or lock of any client. The caller forgets clients whose lease is over
+  // before it refuses a request.
   bool IsFull() const { return records_.IsFull() || owners_.IsFull() || locks_.IsFull(); }
   // The error for an OPEN without room, also if GetOpenOwner() returned null: ErrorWords::no_room_until_close if the client itself must
   // close a file first, else ErrorWords::no_room.

@@ -1,5 +1,5 @@
-// Open-owners and lock-owners, and in version 4.0 their sequence: requests of one owner come one after the other, and the reply to the
-// last is kept for when it is sent again (RFC 7530 §9.1.7). Later versions have sessions for that.
+// The sequence of an open-owner or lock-owner in version 4.0: the requests of one owner come one after another, and the
+// reply to the last one is kept for a retry (RFC 7530 §9.1.7). Later versions have sessions instead.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@
 
 namespace penstock::nfs::v4 {
 
-// What an operation answered, and what goes with it.
+// The results of an operation, and the data that they refer to.
 struct OwnerReply {
   std::variant<std::monostate, nfs4::OPEN4res, nfs4::OPEN_CONFIRM4res, nfs4::OPEN_DOWNGRADE4res, nfs4::CLOSE4res,
                nfs4::LOCK4res, nfs4::LOCKU4res>
       results;
-  std::optional<FileHandle> opened{};  // of OPEN: the file that becomes the current one
-  std::string denied_owner{};          // of LOCK: what its results refer to
+  std::optional<FileHandle> opened{};  // for OPEN: the file that becomes the current one
+  std::string denied_owner{};          // for LOCK: the owner that its results refer to
 };
 
-// RFC 7530 §9.1.7: after these the client uses the same number again.
+// RFC 7530 §9.1.7: after these errors the client uses the same seqid again.
 inline bool IsSequenced(nfs4::nfsstat4 status) {
   switch (status) {
     case nfs4::NFS4ERR_STALE_CLIENTID:
@@ -43,13 +43,13 @@ inline bool IsSequenced(nfs4::nfsstat4 status) {
 class OwnerSequence {
  public:
   enum class Verdict : uint8_t {
-    kRun,         // the next one, or the first that there is
-    kReplay,      // last() is the answer
+    kRun,         // the next request, or the first one of the owner
+    kReplay,      // a retry: last() is the reply
     kMisordered,  // NFS4ERR_BAD_SEQID
-    kBusy,        // the one before is still under way
+    kBusy,        // the request before is still under way
   };
 
-  // What to do with a request whose results would be `Results`.
+  // Decides what to do with a request whose results would be of the type `Results`.
   template <class Results>
   Verdict Judge(SequenceId given) const {
     if (busy_) return Verdict::kBusy;
@@ -58,7 +58,7 @@ class OwnerSequence {
     return again ? Verdict::kReplay : Verdict::kMisordered;
   }
 
-  // Between these the owner is busy.
+  // Between Start() and Finish() the owner is busy.
   void Start() { busy_ = true; }
   template <class Results>
   void Finish(SequenceId given, const Results& results, std::optional<FileHandle> opened = {},
@@ -74,7 +74,7 @@ class OwnerSequence {
   const OwnerReply& last() const { return *reply_; }  // requires a verdict of kReplay
 
  private:
-  // Numbers wrap around to one (RFC 7530 §9.1.3); there are clients whose wrap around to zero.
+  // Seqids wrap around to one (RFC 7530 §9.1.3); those of some clients wrap around to zero.
   static SequenceId Next(SequenceId last) { return SequenceId(last.value() == UINT32_MAX ? 1 : last.value() + 1); }
 
   std::optional<SequenceId> last_;

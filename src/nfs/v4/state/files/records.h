@@ -1,5 +1,5 @@
-// What Files keeps: of each file, of each client, of each owner, and the states themselves. Plain data; class Files sees to it that it fits
-// together.
+// The records of opens, locks and delegations, and of the files, clients and owners that they belong to. They are plain
+// data: StateRecords owns them, and the tables of files/ keep their invariants.
 #pragma once
 
 #include <list>
@@ -31,17 +31,18 @@ struct DelegationState;
 struct LockState;
 struct OpenState;
 
-// A file that anybody has any state for.
+// A file that any client has state of.
 struct FileState {
   explicit FileState(const NamedFile& of) : name(of) {}
-  const NamedFile name;                               // by whichever export came first
-  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while it is open: by each export through which it is
+  const NamedFile name;                               // the name by the export that was used first
+  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while the file is open: one for each export that it is open by
   FileOpens opens;
   HeldRanges held;  // of all lock-owners
   std::map<Party, DelegationState*> delegations;
   std::vector<DelegationState*>
-      write_delegations;  // those of them that are for writing: one, unless clients reclaimed more
-  // By which local programs recall the delegations for reading; none without such a delegation. See Delegations::leased_.
+      write_delegations;  // the write delegations among them: one, unless clients reclaimed more
+  // The lease of the file system, by which local programs recall the read delegations; null without a read delegation.
+  // See Delegations::leased_.
   std::shared_ptr<fs::LocalLease> lease;
   bool lease_broken = false;
   std::list<FileState*>::iterator in_leases{};
@@ -55,12 +56,12 @@ struct OpenOwner {
   const std::string name;
   std::list<OpenState*> opens;
   Makers makers;  // of its opens, and of the locks under them; see OpenOwners::AddMaker
-  // The rest is version 4.0's.
+  // The rest is for version 4.0 only.
   OwnerSequence sequence;
   bool confirmed = false;
   OpenState* closed =
-      nullptr;  // the last that was closed: its stateid still leads here, for a CLOSE that is sent again
-  // Its places among those without opens: of its client, of all.
+      nullptr;  // the open that was closed last: its stateid still leads here, for a CLOSE that is repeated
+  // The places of an owner without opens in the lists of idle owners: of its client, and of all clients.
   struct Idle {
     std::list<OpenOwner*>::iterator in_client;
     std::list<OpenOwner*>::iterator in_all;
@@ -74,7 +75,7 @@ struct LockOwner {
   ClientFiles* const client;
   const std::string name;
   std::map<std::pair<const FileState*, ExportId>, LockState*> locks;
-  size_t ranges = 0;       // of all of them
+  size_t ranges = 0;       // on all files
   OwnerSequence sequence;  // version 4.0
 };
 
@@ -82,15 +83,15 @@ struct OpenState : StateRecord {
   OpenState(OpenOwner& by, FileState& on, const FileHandle& named)
       : StateRecord(StateKind::kOpen, *by.client, on), owner(&by), handle(named) {}
   OpenOwner* const owner;
-  const FileHandle handle;  // that it was opened by; the only one that goes with its stateid and those of its locks
+  const FileHandle handle;  // of the OPEN; the stateids of the open and of its locks are valid with this handle only
   ShareHistory history;
   Share share;                 // the union of history; FileOpens sets it
-  FileOpens::Places places{};  // FileOpens'
+  FileOpens::Places places{};  // for FileOpens
   std::list<OpenState*>::iterator in_owner{};
-  std::list<LockState*> locks;  // that were taken under it
+  std::list<LockState*> locks;  // that were taken under this open
 };
 
-// The byte-range locks of one owner on one file. They go with the open that they were first taken under.
+// The byte-range locks of one owner on one file. They end with the open that the first of them was taken under.
 struct LockState : StateRecord, LockHolder {
   LockState(LockOwner& by, OpenState& under, uint64_t holder_number)
       : StateRecord(StateKind::kLocks, *by.client, *under.file), LockHolder(holder_number), owner(&by), open(&under) {}
@@ -98,7 +99,7 @@ struct LockState : StateRecord, LockHolder {
   OpenState* const open;
   std::list<LockState*>::iterator in_open{};
   LockRanges ranges;
-  std::shared_ptr<fs::LocalLocks> local;  // the same ranges, for local programs; null where those see none
+  std::shared_ptr<fs::LocalLocks> local;  // the same ranges, for local programs; null if local programs see no locks
 };
 
 struct DelegationState : StateRecord {
@@ -110,18 +111,19 @@ struct DelegationState : StateRecord {
   Makers makers;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;
-  // Its places in ClientFiles::unrecalled and Delegations::unrecalled_; once the recall is sent, its place in Delegations::recalled_.
+  // Its places in ClientFiles::unrecalled and Delegations::unrecalled_; once the recall is sent, its place in
+  // Delegations::recalled_.
   std::list<DelegationState*>::iterator in_unrecalled{};
   std::list<DelegationState*>::iterator in_all{};
-  // RFC 8881 §10.4.3, of one for writing: the file's change attribute when it was given, later the last that somebody
-  // else was told; and whether its holder has said once that it has changed the file.
+  // RFC 8881 §10.4.3, for a write delegation: the file's change attribute when the delegation was given, later the last
+  // one that another client was told; and whether the holder has ever said that it has changed the file.
   std::optional<uint64_t> change;
   bool modified = false;
-  bool revoked = false;  // no longer its file's; kept until the client says that it knows (FREE_STATEID)
+  bool revoked = false;  // not in the file's list any more; kept until the client acknowledges it (FREE_STATEID)
   std::optional<RequestName> given_by{};
 };
 
-// Whose request made it.
+// The principals whose requests made the state.
 inline const Makers& MakersOf(const OpenState& open) { return open.owner->makers; }
 inline const Makers& MakersOf(const LockState& locks) { return locks.open->owner->makers; }
 inline const Makers& MakersOf(const DelegationState& delegation) { return delegation.makers; }
@@ -145,14 +147,14 @@ struct ClientFiles {
   Owners<OpenOwner> open_owners;
   Owners<LockOwner> lock_owners;
   std::list<StateRecord*> states;
-  std::list<OpenOwner*> idle;                           // the one that is so longest comes first
+  std::list<OpenOwner*> idle;                           // the one that has been idle longest comes first
   std::list<DelegationState*> unrecalled;               // the oldest first
-  std::map<Principal, size_t, PrincipalOrder> openers;  // makers of its open-owners that have opens: of how many
+  std::map<Principal, size_t, PrincipalOrder> openers;  // makers of open-owners with opens, and of how many owners
   size_t ranges = 0;
-  size_t local_ranges = 0;  // of them, those that local programs see
-  size_t delegations = 0;   // that can be recalled
+  size_t local_ranges = 0;  // the ranges among them that local programs see
+  size_t delegations = 0;   // delegations that can be recalled
   size_t revoked = 0;
-  size_t closed = 0;  // opens whose stateid alone is still known
+  size_t closed = 0;  // closed opens whose stateids are still known
 };
 
 inline Party PartyOf(const OpenState& open) { return {open.client->id, open.handle.export_id}; }

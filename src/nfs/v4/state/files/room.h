@@ -1,4 +1,5 @@
-// Makes room for one more open or lock, at the expense of records that are worth less: recalled delegations and closed opens.
+// Makes room for one more open or lock, at the expense of records that are worth less: recalled delegations and closed
+// opens.
 #pragma once
 
 #include "base/timer.h"
@@ -14,8 +15,8 @@ class Room {
   Room(StateRecords& records, Delegations& delegations, OpenOwners& owners)
       : records_(records), delegations_(delegations), owners_(owners) {}
 
-  // Whether there is room for one more record of this client, once records that no client needs are forgotten. If the tables are nearly full,
-  // delegations are recalled.
+  // Whether there is room for one more record of this client, once records that no client needs are forgotten. If the
+  // tables are nearly full, delegations are recalled.
   bool MakeRoom(ClientFiles& client, TimePoint now);
 
  private:

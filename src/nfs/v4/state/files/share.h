@@ -1,4 +1,5 @@
-// Share reservations: which access an open has, and which it denies to others (RFC 8881 §9.7, RFC 7530 §9.9).
+// Share reservations: the access that an open has, and the access that it denies to others (RFC 8881 §9.7, RFC 7530
+// §9.9).
 #pragma once
 
 #include <bit>
@@ -15,16 +16,16 @@ struct Share {
 
   bool reads() const { return access & nfs4::OPEN4_SHARE_ACCESS_READ; }
   bool writes() const { return access & nfs4::OPEN4_SHARE_ACCESS_WRITE; }
-  // RFC 8881 §18.10.3: a byte-range lock needs the access that it is a lock for.
+  // RFC 8881 §18.10.3: a write lock needs an open for writing, a read lock an open for reading.
   bool AllowsLock(bool exclusive) const { return exclusive ? writes() : reads(); }
   bool operator==(const Share&) const = default;
 };
 
-// RFC 8881 §9.7: what one wants the other denies, in either direction.
+// Whether either share denies the access of the other (RFC 8881 §9.7).
 inline bool Conflict(const Share& a, const Share& b) { return (a.access & b.deny) || (a.deny & b.access); }
 
-// All the OPENs that one open stands for. OPEN_DOWNGRADE may go back to what some of them add up to, and to nothing else
-// (RFC 8881 §18.18.3: of accesses and of denials, each by themselves).
+// The shares of all OPENs that one open stands for. OPEN_DOWNGRADE may only go back to the union of some of them (RFC
+// 8881 §18.18.3); access and denial are looked at separately.
 class ShareHistory {
  public:
   void Add(const Share& share) {

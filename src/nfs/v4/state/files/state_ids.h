@@ -1,4 +1,4 @@
-// Stateids and the table that they lead into (RFC 8881 §8.2.4, RFC 7530 §9.1.4).
+// Stateids, and the table of the records that they name (RFC 8881 §8.2.4, RFC 7530 §9.1.4).
 //
 //      0         4         8        12
 //  other:
@@ -7,10 +7,10 @@
 //  +---------+---------+---------+
 //            |---- scrambled ----|
 //
-// `instance` is another one each time the server starts, so that what an earlier one gave out is recognized. A place in
-// the table has a generation for each state that ever used it, so that no `other` is ever given out twice. Both are
-// scrambled with a secret: whoever has one stateid cannot reckon another client's. In minor version 0 a stateid is all
-// that a request has to show.
+// `instance` differs each time the server starts, so stateids of earlier runs are recognized. An entry of the table has
+// another generation for each state that uses it, so no `other` is ever given out twice. Index and generation are
+// scrambled with a secret, so that a client cannot compute the stateid of another client from its own. In minor version
+// 0 a stateid is the only proof that a request carries.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,15 @@ struct FileState;
 
 enum class StateKind : uint8_t { kOpen, kLocks, kDelegation };
 
-// What stateids are given out for. Lives in the StateIdTable.
+// A state that a stateid names. The StateIdTable owns it.
 struct StateRecord {
   StateRecord(StateKind what, ClientFiles& of, FileState& on) : kind(what), client(&of), file(&on) {}
   virtual ~StateRecord() = default;
   StateRecord(const StateRecord&) = delete;
   StateRecord& operator=(const StateRecord&) = delete;
 
-  // What changes a state changes its stateid's seqid (RFC 8881 §8.2.2). Zero is never used: it means "the latest".
+  // Call this when the state changes: the seqid of its stateid changes, too (RFC 8881 §8.2.2). Zero is never used,
+  // because it means "the latest".
   void Advance() {
     if (++seqid == 0) seqid = 1;
   }
@@ -54,7 +55,7 @@ struct StateRecord {
   std::list<StateRecord*>::iterator in_client;
 };
 
-// Why a state is no more: what those who still have its stateid are told.
+// Why a state has ended. It decides the error for a request with the old stateid.
 enum class Ending : uint8_t {
   kReleased,  // by its client, or with it: NFS4ERR_BAD_STATEID
   kExpired,   // with its client's lease: NFS4ERR_EXPIRED
@@ -69,12 +70,13 @@ struct Presenter {
 
 bool IsAnonymous(const nfs4::stateid4& id);   // RFC 8881 §8.2.3: all zeros
 bool IsReadBypass(const nfs4::stateid4& id);  // all ones
-bool IsCurrent(const nfs4::stateid4& id);     // "whatever the last operation returned"
-nfs4::stateid4 InvalidStateId();              // what CLOSE gives (RFC 8881 §18.2.4)
+bool IsCurrent(const nfs4::stateid4& id);     // the stateid that the last operation returned
+nfs4::stateid4 InvalidStateId();              // the result of CLOSE (RFC 8881 §18.2.4)
 
 class StateIdTable {
  public:
-  // `instance`: neither zero nor all ones, so that no stateid is a special one. `secret`: drawn when the server starts.
+  // `instance` is neither zero nor all ones, so that no stateid is a special one. `secret` is drawn when the server
+  // starts.
   StateIdTable(uint32_t instance, const SipKey& secret);
 
   template <class Record>
@@ -87,21 +89,23 @@ class StateIdTable {
 
   nfs4::stateid4 IdOf(const StateRecord& record) const;
 
-  // Without a look at its seqid. NFS4ERR_STALE_STATEID, NFS4ERR_BAD_STATEID, NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED.
+  // Finds a record; the seqid does not matter. NFS4ERR_STALE_STATEID, NFS4ERR_BAD_STATEID, NFS4ERR_EXPIRED,
+  // NFS4ERR_ADMIN_REVOKED.
   Result<StateRecord*, nfs4::nfsstat4> Find(const Presenter& who, const nfs4::stateid4& id) const;
-  // NFS4ERR_OLD_STATEID, or NFS4ERR_BAD_STATEID for one of the future. Zero stands for the latest in minor version 1 and later.
+  // NFS4ERR_OLD_STATEID, or NFS4ERR_BAD_STATEID for a seqid that was not given out yet. Zero means the latest in minor
+  // version 1 and later.
   static nfs4::nfsstat4 CheckSeqid(const Presenter& who, const StateRecord& record, uint32_t seqid);
 
   size_t size() const { return size_; }
 
  private:
-  // Of so many states at least that are gone it is remembered how they ended.
+  // The table remembers of at least this many ended states how they ended.
   static constexpr size_t kRemembered = 4096;
 
   struct Slot {
     std::unique_ptr<StateRecord> record;
     uint32_t generation = 0;
-    Ending ending = Ending::kReleased;  // of the one with this generation, when it is gone
+    Ending ending = Ending::kReleased;  // of the state with this generation, once it has ended
   };
 
   void Place(std::unique_ptr<StateRecord> record);
@@ -109,7 +113,7 @@ class StateIdTable {
   uint32_t instance_;
   SipKey secret_;
   std::vector<Slot> slots_;
-  std::deque<uint32_t> free_;  // the one that is free longest comes first
+  std::deque<uint32_t> free_;  // the one that has been free longest comes first
   size_t size_ = 0;
 };
 

@@ -95,8 +95,8 @@ TEST_F(StateIdsTest, OfOthersCannotBeReckonedFromOnesOwn) {
     }
   }
   Files another_run(kInstance, SipKey{3, 4}, {});
-  OpenOwner* const opener = another_run.GetOpenOwner(alice, AsBytes(std::string_view("owner")), now);
-  const auto again = another_run.AddOpen(*opener, file, {kRead, 0}, pin, DialectOf(1), now);
+  OpenOwner* const opener = another_run.owners.GetOpenOwner(alice, AsBytes(std::string_view("owner")), now);
+  const auto again = another_run.opens.AddOpen(*opener, file, {kRead, 0}, pin, DialectOf(1), now);
   EXPECT_NE(words(again.stateid), words(own));
 }
 

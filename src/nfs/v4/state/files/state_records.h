@@ -1,7 +1,8 @@
-// The state records of all files and clients, and the stateids that name them: the table that opens, locks and delegations share.
+// The state records of all files and clients, and the stateids that name them: the table that opens, locks and
+// delegations share.
 //
-// A record belongs to one client and, unless it has ended, to one file. A file is here while it has an open or a delegation; a client is here
-// from its first request for state until it is forgotten.
+// A record belongs to one client and, unless it has ended, to one file. A file is here while it has an open or a
+// delegation; a client is here from its first request for state until it is forgotten.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 namespace penstock::nfs::v4 {
 
 struct StateLimits {
-  // Opens, lock stateids and delegations. A table that is three quarters full gives no more delegations, and a table that is nearly full
-  // recalls them: in the end, all room is for opens and locks.
+  // Opens, lock stateids and delegations. A table that is three quarters full gives no more delegations, and a table
+  // that is nearly full recalls them: in the end, all room is for opens and locks.
   size_t states = 1 << 20;
   size_t states_per_client = 1 << 16;
   size_t owners = 1 << 20;  // open-owners
@@ -27,15 +28,16 @@ struct StateLimits {
   size_t ranges_per_client = 1 << 16;
   size_t delegations = 1 << 17;
   size_t revoked_per_client = 1 << 12;
-  // For this time recalled delegations may stay out (in version 4.0 for twice the time), a client that waits for a lock need not ask again,
-  // and owners without opens are known.
+  // For this time recalled delegations may stay out (in version 4.0 for twice the time), a client that waits for a lock
+  // need not ask again, and owners without opens are known.
   Duration lease = std::chrono::seconds(90);
   Duration conflict_memory = std::chrono::seconds(30);
 };
 
 class StateRecords {
  public:
-  // `instance` differs each time the server starts, and is neither zero nor all ones. `secret` is random: see StateIdTable.
+  // `instance` differs each time the server starts, and is neither zero nor all ones. `secret` is random: see
+  // StateIdTable.
   StateRecords(uint32_t instance, const SipKey& secret, const StateLimits& limits)
       : limits_(limits), ids_(instance, secret) {}
   StateRecords(const StateRecords&) = delete;
@@ -67,8 +69,8 @@ class StateRecords {
   Result<StateRecord*, nfs4::nfsstat4> FindAny(const Presenter& who, const nfs4::stateid4& id) const {
     return ids_.Find(who, id);
   }
-  // Finds the record that a stateid names, if it was given for `file`, by this handle; for any file if `file` is null. The errors are those of
-  // StateIdTable::Find(), and NFS4ERR_DELEG_REVOKED (in version 4.0: NFS4ERR_ADMIN_REVOKED).
+  // Finds the record that a stateid names, if it was given for `file`, by this handle; for any file if `file` is null.
+  // The errors are those of StateIdTable::Find(), and NFS4ERR_DELEG_REVOKED (in version 4.0: NFS4ERR_ADMIN_REVOKED).
   Result<StateRecord*, nfs4::nfsstat4> FindRecord(const Presenter& who, const nfs4::stateid4& id,
                                                   const FileHandle* file) const;
 

@@ -15,7 +15,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names
 
 class FilesTest : public testing::Test {
  protected:
-  // Whatever a test has done, the table fits together.
+  // After each test, the tables are consistent.
   void TearDown() override { EXPECT_STREQ(files.FindInconsistency(), nullptr); }
   static constexpr uint32_t kInstance = 0x01020304;
   static constexpr SipKey kSecret{1, 2};

@@ -1,5 +1,6 @@
-// Which files are delegated for writing, for those who must not wait for the lock of State: version 3 asks with each
-// attribute that it gives. A counting filter: a file that is in it is found, and now and then one that is not.
+// The files that are delegated for writing, for readers that must not wait for the lock of State: version 3 asks
+// whenever it returns attributes. This is a counting filter: it finds each file that is in it, and sometimes a file
+// that is not.
 #pragma once
 
 #include <array>
@@ -9,14 +10,14 @@
 
 namespace penstock::nfs::v4 {
 
-// Add and Remove under the lock of State; the rest in any thread.
+// Call Add() and Remove() within State::Run(), the other methods on any thread.
 class WriteHeldFiles {
  public:
   void Add(size_t file_hash) { PlaceOf(file_hash).count.fetch_add(1, std::memory_order_release); }
   void Remove(size_t file_hash) {
     const uint64_t now = ended_.load(std::memory_order_relaxed) + 1;
     Place& place = PlaceOf(file_hash);
-    // In this order: whoever sees the file gone, and began before, sees as well that it has gone since.
+    // The order matters: a reader that began before and finds that the file is gone also finds that it has gone since.
     place.last_ended.store(now, std::memory_order_release);
     place.count.fetch_sub(1, std::memory_order_release);
     ended_.store(now, std::memory_order_release);

@@ -1,4 +1,4 @@
-// Which connections belong to a session's channels (RFC 8881 §2.10.3.1).
+// The connections that are associated with the channels of a session (RFC 8881 §2.10.3.1).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace penstock::nfs::v4 {
 
-// A connection as the tables know it. What can be called over it is there only where the transport can.
+// A connection as the tables know it. `back_channel` is null if the transport cannot carry calls to the client.
 struct SessionConnection {
   uint64_t number = 0;
   std::shared_ptr<rpc::BackChannel> back_channel{};
@@ -21,27 +21,27 @@ struct SessionConnection {
 
 class BoundConnections {
  public:
-  // More than these are not remembered: the one that was associated first and only with the fore channel makes room.
+  // The most connections that are remembered. To make room, the oldest one that is only in the fore channel is
+  // forgotten.
   static constexpr size_t kMax = 64;
 
   bool Has(uint64_t connection) const { return Find(connection) != nullptr; }
 
-  // What CREATE_SESSION and SEQUENCE do: the connection joins the fore channel, and stays in the backchannel where it
-  // is.
+  // Adds the connection to the fore channel, as CREATE_SESSION and SEQUENCE do. If it is in the backchannel, it stays
+  // there.
   void JoinFore(const SessionConnection& connection);
-  // True where the connection can carry calls the other way, and does from now on.
+  // Adds the connection to the backchannel. Returns false if it cannot carry calls to the client.
   bool JoinBack(const SessionConnection& connection);
 
-  // BIND_CONN_TO_SESSION (RFC 8881 §18.34). NFS4ERR_INVAL where a connection that was bound before should change its
-  // channels, or is asked for what it cannot do.
+  // BIND_CONN_TO_SESSION (RFC 8881 §18.34). NFS4ERR_INVAL if the request would change the channels of a connection that
+  // was bound before, or asks for a channel that the connection cannot carry.
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction);
 
-  // A connection of the backchannel that may be called over: not lost, and no call over it has failed. Null where there
-  // is none.
+  // Returns a connection of the backchannel that is not lost and over which no call has failed; null if there is none.
   std::shared_ptr<rpc::BackChannel> BackChannel() const;
   bool HasBack() const { return FindBack() != nullptr; }
-  // A call over it was not answered: it is not to be used until the client binds it again.
+  // A call over the connection was not answered: the connection is not used until the client binds it again.
   void Suspect(const rpc::BackChannel& channel);
 
  private:
@@ -49,7 +49,7 @@ class BoundConnections {
     SessionConnection connection;
     bool fore = false;
     bool back = false;
-    bool asked = false;    // by BIND_CONN_TO_SESSION, and not just along the way
+    bool asked = false;    // bound by BIND_CONN_TO_SESSION, not only by use
     bool suspect = false;  // a call over it has failed
   };
 

@@ -1,4 +1,4 @@
-// What a client asks of a session's channels, and what it gets (RFC 8881 §18.36).
+// Negotiates the attributes of a session's channels (RFC 8881 §18.36).
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace penstock::nfs::v4 {
 
-// The unreduced octets of the smallest COMPOUND of a session, SEQUENCE alone, and of its reply, with the RPC headers
-// (AUTH_NONE).
+// The unreduced sizes of the smallest COMPOUND in a session, which has SEQUENCE alone, and of its reply. RPC headers
+// with AUTH_NONE are included.
 inline constexpr size_t kSmallestRequest = 88;
 inline constexpr size_t kSmallestReply = 80;
 
-// NFS4ERR_TOOSMALL where not even SEQUENCE would fit.
+// NFS4ERR_TOOSMALL if even SEQUENCE alone would not fit.
 Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_attrs4& asked, const Settings& settings);
 
-// NFS4ERR_TOOSMALL where CB_SEQUENCE with CB_RECALL would not fit.
+// NFS4ERR_TOOSMALL if CB_SEQUENCE with CB_RECALL would not fit.
 Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked);
 
 }  // namespace penstock::nfs::v4

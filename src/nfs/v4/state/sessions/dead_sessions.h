@@ -1,6 +1,6 @@
-// Persistent sessions of earlier runs of the server (RFC 8881 §2.10.6.5): they give the replies that were kept, and take
-// nothing new. Their client IDs are not known any more (NFS4ERR_STALE_CLIENTID): the clients make new ones once they have
-// their answers.
+// Persistent sessions of earlier runs of the server (RFC 8881 §2.10.6.5). They repeat the replies that were kept, and
+// accept no new request. Their client IDs are unknown now (NFS4ERR_STALE_CLIENTID); the clients get new ones once they
+// have their replies.
 #pragma once
 
 #include <map>
@@ -17,18 +17,19 @@ namespace penstock::nfs::v4 {
 class DeadSessions {
  public:
   DeadSessions() = default;
-  // Each is forgotten that nobody asks for so long; at once, where it has kept no reply. Linux (6.1) gives up the opens
-  // and locks for which a request that reclaims them gets NFS4ERR_DEADSESSION, as it would where the server has started
-  // again in the middle of that; NFS4ERR_BADSESSION has it begin anew.
+  // A session is forgotten if its client sends no request for the time `patience`, or at once if it has kept no reply.
+  // Linux (6.1) gives up opens and locks if the request that reclaims them gets NFS4ERR_DEADSESSION, as it would if the
+  // server restarted during the reclaim; after NFS4ERR_BADSESSION it begins anew.
   DeadSessions(std::vector<SavedSession> sessions, Duration patience, TimePoint now);
 
   bool Has(const SessionId& id) const { return sessions_.contains(id); }
-  // What SEQUENCE does: the reply that was kept. NFS4ERR_BADSLOT, NFS4ERR_SEQ_FALSE_RETRY; NFS4ERR_DEADSESSION for all
-  // that was not recorded.
+  // Returns the kept reply to a request, as SEQUENCE does. NFS4ERR_BADSLOT, NFS4ERR_SEQ_FALSE_RETRY;
+  // NFS4ERR_DEADSESSION if no reply to the request was kept.
   Result<xdr::Message, nfs4::nfsstat4> Retry(const SessionId& id, const ReplySlots::Request& request, TimePoint now);
-  // False: no such session.
+  // Ends a session. Returns false if there is no such session.
   bool End(const SessionId& id);
-  // Forgets those whose time is over. The storage of all that have ended is to be removed.
+  // Forgets the sessions whose time is over. Returns the storage of all sessions that have ended; the caller removes
+  // it.
   std::vector<std::shared_ptr<SessionReplies>> TakeEnded(TimePoint now);
 
   size_t size() const { return sessions_.size(); }

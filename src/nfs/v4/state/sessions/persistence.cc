@@ -1,4 +1,5 @@
-// Sessions that outlive the server (RFC 8881 §2.10.6.5): those of this run that will, and those of earlier ones that did.
+// Sessions that outlive the server (RFC 8881 §2.10.6.5): those of this run that will, and those of earlier ones that
+// did.
 #include <algorithm>
 #include <cassert>
 #include <iterator>
@@ -8,7 +9,7 @@
 namespace penstock::nfs::v4 {
 
 nfs4::CREATE_SESSION4res Sessions::FinishCreate(ClientId id, const SessionId& session_id,
-                                               std::shared_ptr<SessionReplies> replies) {
+                                                std::shared_ptr<SessionReplies> replies) {
   if (Client* client = clients_.FindAny(id)) client->creating = false;
   Session* session = Find(session_id);
   if (!session) {
@@ -39,7 +40,8 @@ std::vector<std::shared_ptr<SessionReplies>> Sessions::TakeEnded(TimePoint now) 
 }
 
 Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
-                                                                            const RequestFacts& facts, TimePoint now) {
+                                                                              const RequestFacts& facts,
+                                                                              TimePoint now) {
   if (!dead_sessions_.Has(arguments.sa_sessionid)) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   const ReplySlots::Request request{.slot = SlotId(arguments.sa_slotid),
                                     .sequence = SequenceId(arguments.sa_sequenceid),

@@ -1,4 +1,4 @@
-// A session (RFC 8881 §2.10).
+// A session (RFC 8881 §2.10): its slots, its connections and its backchannel.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock::nfs::v4 {
 
-// The slots of the backchannel, where we are the requester: we number what we send (RFC 8881 §2.10.6.1).
+// The slots of the backchannel. The server is the requester there, so it numbers the calls (RFC 8881 §2.10.6.1).
 class CallbackSlots {
  public:
   struct Slot {
@@ -25,12 +25,13 @@ class CallbackSlots {
 
   explicit CallbackSlots(uint32_t count) : slots_(count) {}
 
-  // A slot without a call under way, and the number of the next call on it. Nothing where all are busy.
+  // Takes a slot without a call under way. Returns it with the sequence ID of its next call; returns nothing if all
+  // slots are busy.
   std::optional<Slot> Take();
   enum class Fate : uint8_t {
-    kSeen,     // the client has executed the call: the number is used up
-    kUnseen,   // it has not
-    kUnknown,  // the slot is lost: nobody can tell which number the client expects next
+    kSeen,     // the client has executed the call: the sequence ID is used up
+    kUnseen,   // the client has not executed the call
+    kUnknown,  // the slot is lost: the server cannot tell which sequence ID the client expects next
   };
   void Give(const Slot& slot, Fate fate);
   SlotId highest_busy() const;
@@ -38,7 +39,7 @@ class CallbackSlots {
 
  private:
   struct Entry {
-    uint32_t sequence = 0;  // of the last call that the client has executed
+    uint32_t sequence = 0;  // of the last call that the client executed
     bool taken = false;     // busy or lost
   };
   std::vector<Entry> slots_;
@@ -54,21 +55,22 @@ struct Session {
   ReplySlots slots;
   BoundConnections connections;
 
-  // The backchannel: the client's program, and what it wants to be called as; nothing that we can be, where there is none.
+  // The backchannel: the client's program, and the credential that it expects; none if the server has no credential
+  // that the client accepts.
   uint32_t callback_program;
   std::optional<rpc::ClientCredential> callback_credential;
   CallbackSlots callback_slots;
-  // A connection was given to the backchannel once, so that its client counts on it.
+  // The client has given a connection to the backchannel, so it expects callbacks.
   bool has_back_channel = false;
 
-  // A place among the persistent sessions is taken.
+  // The session counts as one of the persistent sessions.
   bool persistent = false;
-  // Where its replies are kept, and stay when the server starts again; null where it is not persistent (yet).
+  // The store of the replies, which outlives the server; null if the session is not persistent, or not yet.
   std::shared_ptr<SessionReplies> replies{};
-  // A reply could not be kept: what is promised can be promised no longer, and nothing new is taken.
+  // A reply could not be kept, so the server cannot promise exactly-once semantics any more and accepts no new request.
   bool dead = false;
 
-  // We have lost track of the numbers on the backchannel (SEQ4_STATUS_BACKCHANNEL_FAULT).
+  // All slots of the backchannel are lost (SEQ4_STATUS_BACKCHANNEL_FAULT).
   bool back_channel_fault() const { return callback_slots.all_lost(); }
   bool back_channel_works() const { return callback_credential && !back_channel_fault() && connections.HasBack(); }
 };

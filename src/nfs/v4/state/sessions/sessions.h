@@ -1,10 +1,10 @@
 // Sessions (RFC 8881 §2.10): their slots, connections and backchannels, and SEQUENCE.
 //
-// Each session belongs to a confirmed client in Clients, and ends before that client is removed. This table also has the sessions of earlier
-// runs of the server, which only repeat replies (DeadSessions).
+// Each session belongs to a confirmed client in Clients, and ends before that client is removed. This table also has
+// the sessions of earlier runs of the server, which only repeat replies (DeadSessions).
 //
-// Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (how clients are called), persistence.cc (sessions that
-// outlive the server), slot_balance.cc (how many slots sessions may use).
+// Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (how clients are called),
+// persistence.cc (sessions that outlive the server), slot_balance.cc (how many slots sessions may use).
 #pragma once
 
 #include <cstdint>
@@ -45,20 +45,23 @@ class Sessions {
   };
   struct CreateResult {
     nfs4::CREATE_SESSION4res reply{};  // new, or the reply to the request that is repeated
-    // Set if the new session is to be persistent: make this room for its replies, then call FinishCreate(), which returns the reply.
+    // Set if the new session is to be persistent: make this room for its replies, then call FinishCreate(), which
+    // returns the reply.
     std::optional<ReplyRoom> room{};
     SessionId session{};            // the new session
     bool has_back_channel = false;  // the backchannel of the new session has the connection
   };
-  // Returns the answer to a CREATE_SESSION that creates no session: an error or a repeated reply (RFC 8881 §18.36.4). Otherwise the
-  // caller confirms the client if necessary, and calls Create(). StateTables::CreateSession() does all of this.
+  // Returns the answer to a CREATE_SESSION that creates no session: an error or a repeated reply (RFC 8881 §18.36.4).
+  // Otherwise the caller confirms the client if necessary, and calls Create(). StateTables::CreateSession() does all of
+  // this.
   std::optional<CreateResult> AnswerWithoutCreating(const CreateRequest& asked, const SessionConnection& connection,
                                                     const Sender& sender);
-  // Creates the session. `random` makes its ID hard to guess. A repeated request gets NFS4ERR_DELAY until FinishCreate().
+  // Creates the session. `random` makes its ID hard to guess. A repeated request gets NFS4ERR_DELAY until
+  // FinishCreate().
   CreateResult Create(Client& client, CreateRequest asked, const SessionConnection& connection, uint64_t random,
                       TimePoint now);
-  // Without `replies` the session is not persistent after all. NFS4ERR_STALE_CLIENTID if the session has ended meanwhile; its storage is then
-  // among TakeEnded().
+  // Without `replies` the session is not persistent after all. NFS4ERR_STALE_CLIENTID if the session has ended
+  // meanwhile; its storage is then among TakeEnded().
   nfs4::CREATE_SESSION4res FinishCreate(ClientId client, const SessionId& id, std::shared_ptr<SessionReplies> replies);
   // The session must be bound to the connection (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
   nfs4::nfsstat4 Destroy(const SessionId& id, uint64_t connection, const Sender& sender);
@@ -82,8 +85,8 @@ class Sessions {
   enum class Outcome : uint8_t {
     kRun,     // execute the operations that follow, then call FinishRequest()
     kReplay,  // a retry: `reply` is the reply that FinishRequest() was given
-    // A retry whose reply was not kept: SEQUENCE succeeds, and the next operation gets NFS4ERR_RETRY_UNCACHED_REP, unless it is illegal or not
-    // supported and gets that error (RFC 8881 §2.10.6.1.3). Execute nothing.
+    // A retry whose reply was not kept: SEQUENCE succeeds, and the next operation gets NFS4ERR_RETRY_UNCACHED_REP,
+    // unless it is illegal or not supported and gets that error (RFC 8881 §2.10.6.1.3). Execute nothing.
     kUncached,
   };
   struct StartedRequest {
@@ -91,40 +94,44 @@ class Sessions {
     ClientId client;
     // SEQUENCE's result. The caller adds the status flags that depend on Files.
     nfs4::SEQUENCE4resok sequence;
-    // The limits for unreduced octets of the reply, and of a reply that is to be kept, RPC header included. The errors beyond them are
-    // NFS4ERR_REP_TOO_BIG and NFS4ERR_REP_TOO_BIG_TO_CACHE (RFC 8881 §2.10.6.4).
+    // The limits for unreduced octets of the reply, and of a reply that is to be kept, RPC header included. The errors
+    // beyond them are NFS4ERR_REP_TOO_BIG and NFS4ERR_REP_TOO_BIG_TO_CACHE (RFC 8881 §2.10.6.4).
     uint32_t max_reply = 0;
     uint32_t max_kept_reply = 0;
     xdr::Message reply{};  // kReplay
     // For kRun in a persistent session: where to keep the reply before it is sent.
     std::shared_ptr<SessionReplies> replies{};
-    // For kRun in a persistent session: the client may still reclaim. Its reclaims are lost if the server restarts before the client sees the
-    // reply, so only replies to lasting changes are kept.
+    // For kRun in a persistent session: the client may still reclaim. Its reclaims are lost if the server restarts
+    // before the client sees the reply, so only replies to lasting changes are kept.
     bool reclaiming = false;
   };
-  // Renews the lease. Errors, which leave the slot unchanged: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT,
-  // NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG, NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG,
-  // NFS4ERR_REP_TOO_BIG_TO_CACHE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and NFS4ERR_DEADSESSION (see DeadSessions).
+  // Renews the lease. Errors, which leave the slot unchanged: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT,
+  // NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG,
+  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and
+  // NFS4ERR_DEADSESSION (see DeadSessions).
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
                                                       const SessionConnection& connection, TimePoint now);
-  // Ends a request. `reply`, in memory of its own, is kept for retries. Renews the lease again, because the client has waited until now.
+  // Ends a request. `reply`, in memory of its own, is kept for retries. Renews the lease again, because the client has
+  // waited until now.
   void FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
                      TimePoint now);
-  // Whether the client has shown, by another request on the slot, that it has seen the reply to this request (RFC 8881 §2.10.6.3). Also true
-  // if the session has ended.
+  // Whether the client has shown, by another request on the slot, that it has seen the reply to this request (RFC 8881
+  // §2.10.6.3). Also true if the session has ended.
   bool HasSeenReply(const RequestName& request) const;
 
   // ---- persistence (persistence.cc)
 
   // A reply of the session could not be kept: the session accepts no new request.
   void LosePersistence(const SessionId& id);
-  // Takes the storage of sessions that have ended, and of dead sessions that no client has asked for in time. The caller removes it.
+  // Takes the storage of sessions that have ended, and of dead sessions that no client has asked for in time. The
+  // caller removes it.
   std::vector<std::shared_ptr<SessionReplies>> TakeEnded(TimePoint now);
 
   // ---- slots and memory (slot_balance.cc)
 
-  // Takes slots back if the kept replies of all sessions need too much memory, and gives them again if they need little; not often, so that
-  // clients have time to follow. Call it regularly. Returns recalls for sessions that may be idle; others learn of the change by SEQUENCE.
+  // Takes slots back if the kept replies of all sessions need too much memory, and gives them again if they need
+  // little; not often, so that clients have time to follow. Call it regularly. Returns recalls for sessions that may be
+  // idle; others learn of the change by SEQUENCE.
   std::vector<SlotRecall> BalanceSlots(TimePoint now);
   // Whether the client has still to follow a recall.
   bool OwesSlots(const SlotRecall& recall) const;
@@ -132,7 +139,8 @@ class Sessions {
 
   // ---- callbacks (callback_paths.cc; callback/ calls them)
 
-  // Whether callbacks reach the client, of any minor version (RFC 8881 §10.2: no delegation is given before that is known).
+  // Whether callbacks reach the client, of any minor version (RFC 8881 §10.2: no delegation is given before that is
+  // known).
   bool CanCall(ClientId id) const;
   // A call to a client of minor version 1 or later, on a slot of the backchannel of one of its sessions.
   struct CallbackStart {
@@ -193,9 +201,10 @@ class Sessions {
   std::vector<std::shared_ptr<SessionReplies>> ended_;
 };
 
-// Tells a request from another one with the same sequence ID (RFC 8881 §2.10.6.1.3.1) by its caller, its length, its number of operations, and
-// the octets that follow SEQUENCE. Payloads do not count: a retry over another transport carries them differently. `rest` is the reduced stream
-// behind SEQUENCE; `size` counts the unreduced octets from there on.
+// Tells a request from another one with the same sequence ID (RFC 8881 §2.10.6.1.3.1) by its caller, its length, its
+// number of operations, and the octets that follow SEQUENCE. Payloads do not count: a retry over another transport
+// carries them differently. `rest` is the reduced stream behind SEQUENCE; `size` counts the unreduced octets from there
+// on.
 uint64_t RequestDigest(const rpc::Credential& credential, uint32_t operations, size_t size, ConstBytes rest);
 
 }  // namespace penstock::nfs::v4

@@ -111,12 +111,12 @@ TEST_F(CreateSessionTest, AConnectionIsNotCalledOverBeforeTheClientAsksForThat) 
   connection_.back_channel = std::make_shared<TestBackChannel>(buffers);
   const ClientId client = Exchange("owner")->id;
   const auto created = tables_.CreateSession({.client = client,
-                                        .sequence = SequenceId(1),
-                                        .back_channel = false,
-                                        .fore = PlainChannel(),
-                                        .back = PlainChannel(4),
-                                        .callback_program = 0x40000000},
-                                       connection_, User(0), ++random_, now_);
+                                              .sequence = SequenceId(1),
+                                              .back_channel = false,
+                                              .fore = PlainChannel(),
+                                              .back = PlainChannel(4),
+                                              .callback_program = 0x40000000},
+                                             connection_, User(0), ++random_, now_);
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
   const SessionId session = created.reply.csr_resok4().csr_sessionid;
   ASSERT_EQ(Sequence(session), nfs4::NFS4_OK);

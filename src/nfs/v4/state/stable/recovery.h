@@ -1,11 +1,11 @@
-// What a server must know of its clients after it has started again: which of them held something that they may reclaim
-// (RFC 8881 §8.4.2.1, §8.4.3; RFC 7530 §9.6.2, §9.6.3).
+// The recovery store: after a restart, it tells the server which clients held state that they may reclaim (RFC 8881
+// §8.4.2.1, §8.4.3; RFC 7530 §9.6.2, §9.6.3).
 //
-// A client is recorded before it is given anything: when it says that it is done with reclaiming, or, in minor version 0,
-// with its first open. Its record goes with the client, and before what it held is given to another although its lease is
-// over. So a record that is found after a restart says: nothing
-// of this client was given away. The grace period ends by forgetting those that were recorded by earlier runs of the
-// server and did not come back in this one; only then is anything new given.
+// A client is recorded before it gets any state: when it sends RECLAIM_COMPLETE or, in minor version 0, with its first
+// open. The record is removed with the client, and also before the state of a client whose lease is over is given to
+// another client. So a record that is found after a restart proves that no state of the client was given away. At the
+// end of the grace period, the store forgets the clients that earlier runs recorded and that did not come back in this
+// run; only then is new state given.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 namespace penstock::nfs::v4 {
 
 struct RecoveryRecord {
-  // The client's name for itself, with the minor version's kind of name before it: see OwnerKey().
+  // The client's owner string, with a prefix for the kind of its minor version: see OwnerKey().
   std::string owner;
   Principal principal;
 
@@ -32,31 +32,31 @@ struct RecoveryRecord {
 // nfs_client_id4.id of minor version 0 and co_ownerid of the later ones are told apart.
 std::string OwnerKey(const Dialect& dialect, std::string_view owner);
 
-// Calls block, and what they change is on stable storage when they return true. False where that failed: nothing has
-// changed then. Calls come one at a time.
+// Calls block. If a call returns true, its change is on stable storage; if it returns false, nothing has changed. Calls
+// must come one at a time.
 class RecoveryStore {
  public:
   struct Restart {
-    // Greater than that of every run before; the high half of this run's client IDs.
+    // Greater than that of each earlier run; the high half of this run's client IDs.
     uint32_t instance = 0;
-    // The lease that clients of the run before were told.
+    // The lease that the last run told its clients.
     Duration last_lease{};
-    // Who may reclaim.
+    // The clients that may reclaim.
     std::vector<RecoveryRecord> clients;
   };
 
   virtual ~RecoveryStore() = default;
 
-  // Begins a run of the server; once, before everything else. `wall_clock` makes instances differ even where the store
-  // was lost.
+  // Begins a run of the server. Call it once, before all other methods. `wall_clock` makes instances differ even if the
+  // store was lost.
   virtual SetupResult<Restart> Begin(Duration lease, std::chrono::sys_seconds wall_clock) = 0;
   virtual bool Record(const RecoveryRecord& client) = 0;
   virtual bool Remove(const std::string& owner) = 0;
-  // Forgets the clients that no Record() of this run has named.
+  // Forgets the clients that this run has not recorded.
   virtual bool EndGrace() = 0;
 };
 
-// Forgets everything with the process: after a restart nobody may reclaim. Also what tests restart a server with.
+// Keeps the records in memory: after a restart of the process no client may reclaim. Tests restart servers with it.
 class MemoryRecoveryStore : public RecoveryStore {
  public:
   SetupResult<Restart> Begin(Duration lease, std::chrono::sys_seconds wall_clock) override;
@@ -74,7 +74,7 @@ class MemoryRecoveryStore : public RecoveryStore {
   Duration lease_{};
 };
 
-// In an SQLite database in the server's state directory.
+// Opens the store in an SQLite database in the server's state directory.
 SetupResult<std::unique_ptr<RecoveryStore>> OpenRecoveryStore(const std::string& path);
 
 }  // namespace penstock::nfs::v4

@@ -1,4 +1,4 @@
-// The recovery store, for those who must not block: one thread writes, in the order in which it was asked to.
+// Makes the recovery store usable by callers that must not block: one thread writes, in the order of the calls.
 #pragma once
 
 #include <functional>
@@ -11,27 +11,27 @@
 
 namespace penstock::nfs::v4 {
 
-// Any thread. What is awaited here is a disk: not while State is locked, but for RemoveLater().
+// Any thread. The calls wait for a disk, so they are not for use within State::Run(), except RemoveLater().
 class RecoveryQueue {
  public:
   explicit RecoveryQueue(std::unique_ptr<RecoveryStore> store) : store_(std::move(store)) {}
-  // Waits until all is written.
+  // Waits until everything is written.
   ~RecoveryQueue();
 
-  // co_await: resumes on `loop` when it is on stable storage; where there is no loop (a simulation), everything happens
-  // at once. False where it could not be written.
+  // These resume on `loop` when the change is on stable storage. Without a loop (in a simulation) the change is made at
+  // once. They return false if the change could not be written.
   Task<bool> Record(Loop* loop, const RecoveryRecord& client);
   Task<bool> Remove(Loop* loop, const std::string& owner);
   Task<bool> EndGrace(Loop* loop);
 
-  // Without waiting; for records that may stay without harm: at worst a grace period waits for a client that will not
-  // come.
+  // Removes a record without waiting for it. A record that stays does little harm: a grace period may wait for a client
+  // that does not come.
   void RemoveLater(Loop* loop, const std::string& owner);
 
  private:
   Task<bool> Run(Loop* loop, std::function<bool(RecoveryStore&)> change);
 
-  std::unique_ptr<RecoveryStore> store_;  // of the one thread of pool_
+  std::unique_ptr<RecoveryStore> store_;  // used by the one thread of pool_
   Workers pool_{1};
 };
 

@@ -1,4 +1,4 @@
-// A reply as it is kept in a file:
+// The format of a reply that is kept in a file:
 //
 //   0               8       12      16              24       28       32
 //   +---------------+-------+-------+---------------+--------+--------+----------------+--------+----------+
@@ -6,7 +6,8 @@
 //   +---------------+-------+-------+---------------+--------+--------+----------------+--------+----------+
 //                                                                       of each payload
 //
-// `size` is that of the whole, the checksum that of all that follows it: a record that was written in part is none.
+// `size` is the size of the whole record. The checksum covers all octets after it, so a record that was written in part
+// is recognized as invalid.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,14 @@ class ReplyRecord {
  public:
   static constexpr size_t kHeader = 32;
 
-  // The most octets that a record of such a session takes.
+  // The largest size of a record in such a session.
   static size_t MaxSize(const ReplyRoom& room) { return kHeader + size_t{8} * room.items + room.reply; }
 
-  // Requires that no payload is still in a file.
+  // Requires that no payload is in a file.
   static std::vector<std::byte> Serialize(const KeptReply& reply);
-  // Of what begins with such a header: how long the record is. Nothing where there is none.
+  // Returns the size of the record that begins with this header; nothing if the header is invalid.
   static std::optional<size_t> SizeOf(ConstBytes header);
-  // Its octets are copied to `pool`'s memory.
+  // Copies the octets to memory of `pool`. Returns nothing if the record is invalid.
   static std::optional<KeptReply> Parse(ConstBytes record, BufferPool& pool);
 };
 

@@ -1,9 +1,9 @@
 // The replies of persistent sessions, kept where they outlive the server (RFC 8881 §2.10.6.5).
 //
-// A reply is kept before it is sent. After a restart its session is dead (DeadSessions): it gives the replies that were
-// kept and executes nothing any more. So it need not be known what was begun and not ended: whatever is not here is
-// answered NFS4ERR_DEADSESSION, be it new or half done, and nothing is executed twice. That also holds for requests
-// that were not to be kept; nothing is written for those.
+// A reply is kept before it is sent. After a restart its session is dead (DeadSessions): it repeats the kept replies
+// and executes no request. So the server need not know which requests were begun and not finished: a request without a
+// kept reply, new or half done, gets NFS4ERR_DEADSESSION, and no request is executed twice. This also holds for
+// requests whose replies are not kept.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,25 @@ struct KeptReply {
   xdr::Message results{};  // of the COMPOUND, in memory of their own
 };
 
-// How much a session may keep.
+// The room that a session has for its replies.
 struct ReplyRoom {
   uint32_t slots = 0;
   uint32_t reply = 0;  // octets of one, unreduced
   uint32_t items = 0;  // payloads in one
 };
 
-// Where one session's replies are kept. Calls block, on any thread; one at a time for each slot.
+// The store of one session's replies. Calls block, on any thread; one at a time for each slot.
 class SessionReplies {
  public:
   virtual ~SessionReplies() = default;
-  // In place of what the slot had before. Once it returns true the reply outlives the process, and where `lasting` a
-  // failure of the power. The reply is within the room that was asked for.
+  // Keeps a reply in place of the slot's last one. If it returns true, the reply outlives the process and, if
+  // `lasting`, a power failure. Requires that the reply fits into the room that was asked for.
   virtual bool Keep(SlotId slot, const KeptReply& reply, bool lasting) = 0;
-  // Forgets the session. What is still to be kept for it fails, or is lost.
+  // Forgets the session. Calls of Keep() that are still under way fail, or their replies are lost.
   virtual void Remove() = 0;
 };
 
-// What is found of a session after a restart.
+// A session that is found after a restart.
 struct SavedSession {
   SessionId id;
   std::vector<std::optional<KeptReply>> slots;
@@ -53,14 +53,14 @@ struct SavedSession {
 class ReplyStore {
  public:
   virtual ~ReplyStore() = default;
-  // What earlier runs of the server have kept; once, before everything else.
+  // Returns the sessions that earlier runs of the server have kept. Call it once, before all other methods.
   virtual std::vector<SavedSession> Load() = 0;
-  // Null where there is no room, or the storage fails: the session cannot be persistent. Its room is taken here, so
-  // that it does not run out later.
+  // Takes the room for the replies of a session, so that it does not run out later. Returns null if there is no room or
+  // the storage fails; then the session cannot be persistent.
   virtual std::shared_ptr<SessionReplies> Create(const SessionId& session, const ReplyRoom& room) = 0;
 };
 
-// Forgets everything with the process. Also what tests restart a server with.
+// Keeps the replies in memory, for as long as the process runs. Tests restart servers with it.
 class MemoryReplyStore : public ReplyStore {
  public:
   MemoryReplyStore();
@@ -74,8 +74,8 @@ class MemoryReplyStore : public ReplyStore {
   std::shared_ptr<Shared> shared_;
 };
 
-// In a directory, which is made where it is not there: a file for each session. An error where something in it is not
-// ours, is damaged, or cannot be read; a file whose making was not ended is thrown away.
+// Opens the store in a directory, which is created if necessary; it has a file for each session. Returns an error if a
+// file in it is foreign, damaged or unreadable. A file whose creation was interrupted is removed.
 SetupResult<std::unique_ptr<ReplyStore>> OpenReplyStore(const std::string& directory);
 
 }  // namespace penstock::nfs::v4
