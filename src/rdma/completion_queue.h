@@ -16,11 +16,11 @@
 
 namespace penstock::rdma {
 
-// A finished request of any kind but a receive.
+// Makes the completion of a request that is not a receive.
 Completion RequestCompletion(Operation operation, Context context, Status status);
-// A receive that returns its buffer without a message.
+// Makes the completion of a receive, with its buffer and no message. The caller adds the length of a message.
 Completion ReceiveCompletion(PostedReceive receive, Status status);
-// The last completion of a connection.
+// Makes kDisconnected, the last completion of a connection.
 Completion DisconnectCompletion(DisconnectReason reason, std::string detail);
 
 class CompletionQueue {
@@ -40,9 +40,9 @@ class CompletionQueue {
   // True while the callback runs.
   bool notifying() const { return notifying_; }
 
-  // Does one turn of the provider's loop: calls Notify(), then `send`, which sends the requests that the owner has posted
-  // in the callback. Repeats both while a notification is due, four times at most, so that other connections of the loop
-  // get their turn. If due() is true afterwards, the provider needs another turn.
+  // Does one turn of the provider's loop: calls Notify(), then `send`, which sends the requests that the owner has
+  // posted in the callback. Repeats both while a notification is due, four times at most, so that other connections of
+  // the loop get their turn. If due() is true afterwards, the provider needs another turn.
   template <class Function>
   void RunTurn(Function send) {
     for (int round = 0; round < kRoundsPerTurn; ++round) {
