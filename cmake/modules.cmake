@@ -21,7 +21,7 @@ target_compile_definitions(penstock_options INTERFACE ASIO_STANDALONE ASIO_NO_DE
 target_compile_definitions(penstock_options INTERFACE ASIO_SEPARATE_COMPILATION)
 target_include_directories(penstock_options SYSTEM INTERFACE)
 target_include_directories(penstock_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(penstock_options INTERFACE Threads::Threads fmt::fmt spdlog::spdlog)
+target_link_libraries(penstock_options INTERFACE Threads::Threads fmt::fmt)
 
 if(PENSTOCK_BUILD_TESTS)
   find_package(GTest REQUIRED)

@@ -18,7 +18,7 @@ struct Node {
   fs::Attributes attributes;
   std::string content;  // of a regular file
   std::string target;   // of a symbolic link
-  // Of a directory.
+  // The following are for directories.
   size_t parent = 0;
   std::map<std::string, size_t, std::less<>> entries{};
 };
@@ -31,7 +31,7 @@ class Archive {
   // cannot be read, it is no tar archive, or the archive is damaged.
   static SetupResult<Archive> Read(const std::string& path);
 
-  // The first one is the root directory. An attribute that tar does not store has the same value in every run.
+  // The first node is the root directory.
   const std::vector<Node>& nodes() const { return nodes_; }
   // Differs between archives that differ in a name, an attribute or the content of a file.
   uint64_t fingerprint() const { return fingerprint_; }

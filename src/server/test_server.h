@@ -66,10 +66,11 @@ inline void WriteFile(const std::filesystem::path& path, std::string_view text) 
 
 inline std::string ReadFile(const std::filesystem::path& path) {
   std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary)
-              .rdbuf();  // stream iterators would take a second for some megabytes under the sanitizers
+  // Stream iterators would take a second for some megabytes under the sanitizers.
+  text << std::ifstream(path, std::ios::binary).rdbuf();
   return std::move(text).str();
 }
+
 // The version as a part of a test's name.
 inline std::string NameOf(Version version) {
   switch (version) {
@@ -84,6 +85,7 @@ inline std::string NameOf(Version version) {
   }
   return "";
 }
+
 // A server's options, and the directories that it exports.
 struct TestOptions : Options {
   std::vector<nfs::ExportSpec> exports;
