@@ -260,9 +260,7 @@ TEST_F(SessionOperationsTest, ProbesAConnectionThatIsBoundForCallbacks) {
   EXPECT_EQ(server.callbacks.session_probes[0].second, server.peer.back_channel);
 }
 
-TEST_F(SessionOperationsTest, RejectsSetSsv) {
-  EXPECT_EQ(Run(Op(OP_SET_SSV, SET_SSV4args{})).status, NFS4ERR_INVAL);
-}
+TEST_F(SessionOperationsTest, RejectsSetSsv) { EXPECT_EQ(Run(Op(OP_SET_SSV, SET_SSV4args{})).status, NFS4ERR_INVAL); }
 
 TEST_F(SessionOperationsTest, AcceptsReclaimCompleteOnce) {
   EXPECT_EQ(Run(Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{false})).status, NFS4ERR_COMPLETE_ALREADY);
