@@ -36,7 +36,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   values.attributes = *attributes;
   values.mounted_on_fileid = attributes->fileid;
   if (set.Intersects(kHeldAttributes)) {
-    // RFC 8881 §10.4.3: who holds a write delegation knows better.
+    // RFC 8881 §10.4.3: the holder of a write delegation may know newer values.
     co_await AskHolder(compound, object, values.attributes);
   }
   const Namespace& names = compound.services.names;
@@ -63,8 +63,8 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
 
 namespace {
 
-// Whether what the object's attributes of `given` are is what `given` says (RFC 8881 §18.31): NFS4ERR_SAME,
-// NFS4ERR_NOT_SAME, or why that cannot be said.
+// Compares the object's attributes with `given` (RFC 8881 §18.31). Returns NFS4ERR_SAME, NFS4ERR_NOT_SAME, or the error that prevents
+// the comparison.
 Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   const AttributeSet set(given.attrmask);
   const Object& object = *compound.current;
@@ -76,7 +76,7 @@ Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   const nfsstat4 status = co_await LoadAttributes(compound, object, set, values);
   if (status != NFS4_OK) co_return status;
 
-  // Each value has but one encoding.
+  // Each value has only one encoding.
   xdr::Encoder encoder(compound.buffers());
   EncodeAttributes(encoder, set, values);
   const xdr::Message encoded = encoder.Finish();
@@ -84,8 +84,8 @@ Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   co_return Equal(own, given.attr_vals.bytes()) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
 }
 
-// mode_set_masked: the other bits stay (RFC 8881 §6.2.5). A list, which is set before a mode (RFC 8881 §6.4.1.3): what
-// it may say depends on the object's type.
+// Handles mode_set_masked, which keeps the other bits (RFC 8881 §6.2.5), and an access control list, which is set before a mode
+// (RFC 8881 §6.4.1.3) and whose valid entries depend on the object's type.
 Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) {
   if (!given.masked_mode && !given.acl) co_return NFS4_OK;
   const auto attributes = co_await object.file_system().GetAttributes(object.context(), object.object());
@@ -98,7 +98,7 @@ Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) 
   co_return NFS4_OK;
 }
 
-// The rights that there can be at all (RFC 8881 §18.1.3): no directory is executed, nothing else is searched.
+// The rights that an object of this type can have (RFC 8881 §18.1.3): only directories have LOOKUP, only other objects EXECUTE.
 uint32_t MeaningfulRights(fs::FileType type) {
   constexpr uint32_t kAll = ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE |
                             ACCESS4_EXECUTE | ACCESS4_XAREAD | ACCESS4_XAWRITE | ACCESS4_XALIST;
@@ -113,14 +113,14 @@ Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr
   AttributeValues values = ValuesOf(compound, object);
   const AttributeSet known = wanted & SupportedAttributes(values.properties, compound.dialect);
   const AttributeSet set = known & ReadableAttributes();
-  const nfsstat4 status =
-      set == known ? co_await LoadAttributes(compound, object, set, values) : NFS4ERR_INVAL;  // some are only set
+  const nfsstat4 status = set == known ? co_await LoadAttributes(compound, object, set, values)
+                                       : NFS4ERR_INVAL;  // some attributes can only be set
   xdr::Encode(results, status);
   if (status == NFS4_OK) EncodeAttributes(results, set, values);
   co_return status;
 }
 
-// RFC 8881 §18.30. The file system sets all that is given, or nothing; but for the list, which comes first.
+// RFC 8881 §18.30. The file system sets all given attributes or none, except for the access control list, which is set first.
 Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& arguments) {
   const Object& object = *compound.current;
   auto given = co_await ReadAttributes(compound, arguments.obj_attributes, AttributeUse::kSet);

@@ -1,4 +1,4 @@
-// Where GETATTR, VERIFY and READDIR get the values of attributes from.
+// The values of attributes for GETATTR, VERIFY and READDIR.
 #pragma once
 
 #include "base/task.h"
@@ -7,10 +7,10 @@
 
 namespace penstock::nfs::v4 {
 
-// What is known of an object without asking its file system.
+// Returns the values that are known without a call to the file system.
 AttributeValues ValuesOf(const Compound& compound, const Object& object);
 
-// Fills in what the attributes of `set` need, and asks the file system for no more than that.
+// Loads the values that the attributes of `set` need, with as few calls to the file system as possible.
 Task<nfs4::nfsstat4> LoadAttributes(Compound& compound, const Object& object, const AttributeSet& set,
                                     AttributeValues& values);
 

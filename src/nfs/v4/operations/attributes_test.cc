@@ -44,7 +44,7 @@ using SetAttributesTest = AttributesTest;
 using VerifyTest = AttributesTest;
 using AccessTest = AttributesTest;
 
-TEST_F(AttributesTest, ComeInTheOrderOfTheirNumbers) {
+TEST_F(AttributesTest, ReturnsAttributesInTheOrderOfTheirNumbers) {
   const nfs_fh4 file = MakeFile("file", "contents", 0640);
   Values values(Get(file, {FATTR4_MODE, FATTR4_TYPE, FATTR4_SIZE, FATTR4_OWNER, FATTR4_NUMLINKS}));
   EXPECT_EQ(values.Next<nfs_ftype4>(), NF4REG);
@@ -55,12 +55,12 @@ TEST_F(AttributesTest, ComeInTheOrderOfTheirNumbers) {
   EXPECT_TRUE(values.AtEnd());
 }
 
-TEST_F(AttributesTest, WhatIsNotSupportedIsLeftOut) {
+TEST_F(AttributesTest, OmitsUnsupportedAttributes) {
   const Values values(Get(Root(), {FATTR4_TYPE, FATTR4_FS_LOCATIONS, FATTR4_SUPPATTR_EXCLCREAT, 95}));
   EXPECT_EQ(values.set, AttributeSet{FATTR4_TYPE});
 }
 
-TEST_F(AttributesTest, AllThatIsSupportedCanBeHad) {
+TEST_F(AttributesTest, ReturnsEverySupportedAttribute) {
   for (const uint32_t minor_version : {0u, 1u, 2u}) {
     const Dialect& dialect = *FindDialect(MinorVersion(minor_version));
     const AttributeSet supported = SupportedAttributes(tree.GetProperties(), dialect) & ReadableAttributes();
@@ -72,7 +72,7 @@ TEST_F(AttributesTest, AllThatIsSupportedCanBeHad) {
   }
 }
 
-TEST_F(AttributesTest, SupportedOnesSaySoThemselves) {
+TEST_F(AttributesTest, SupportedAttrsListsTheSupportedAttributes) {
   Values values(Get(Root(), {FATTR4_SUPPORTED_ATTRS}));
   const AttributeSet supported(values.Next<bitmap4>());
   EXPECT_EQ(supported, SupportedAttributes(tree.GetProperties(), *FindDialect(MinorVersion(0))));
@@ -84,20 +84,20 @@ TEST_F(AttributesTest, SupportedOnesSaySoThemselves) {
   EXPECT_FALSE(supported.Has(FATTR4_SUPPATTR_EXCLCREAT));
 }
 
-TEST_F(AttributesTest, ThoseThatAreOnlySetCannotBeHad) {
+TEST_F(AttributesTest, RejectsReadingWriteOnlyAttributes) {
   EXPECT_EQ(Run0(PutRoot(), GetAttr({FATTR4_TYPE, FATTR4_TIME_MODIFY_SET})).status, NFS4ERR_INVAL);
 }
 
-TEST_F(AttributesTest, OfAnObjectThatIsGone) {
+TEST_F(AttributesTest, ReportsAStaleHandle) {
   EXPECT_EQ(Run0(PutFh(StaleHandle()), GetAttr({FATTR4_TYPE})).status, NFS4ERR_STALE);
 }
 
-TEST_F(AttributesTest, AWordBeyondAllAttributesIsNoError) {
+TEST_F(AttributesTest, IgnoresBitsBeyondAllAttributes) {
   GETATTR4args wanted{{1u << FATTR4_TYPE, 0, 0, 1, 0xffffffff}};
   EXPECT_EQ(Run0(PutRoot(), Op(OP_GETATTR, wanted)).status, NFS4_OK);
 }
 
-TEST_F(SetAttributesTest, SetsWhatIsGivenAndSaysSo) {
+TEST_F(SetAttributesTest, SetsTheGivenAttributesAndReportsThem) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   auto given = Given();
   auto reply = Set(file, given.Add(FATTR4_SIZE, uint64_t{4}).Add(FATTR4_MODE, uint32_t{0600}).Take());
@@ -107,7 +107,7 @@ TEST_F(SetAttributesTest, SetsWhatIsGivenAndSaysSo) {
   EXPECT_EQ(AttributesOf("file")->mode, 0600u);
 }
 
-TEST_F(SetAttributesTest, OwnersAreNumbersWhereThereIsNoDomain) {
+TEST_F(SetAttributesTest, AcceptsNumericOwnersWithoutADomain) {
   const nfs_fh4 file = MakeFile("file");
   auto given = Given();
   EXPECT_EQ(Set(file, given.Add(FATTR4_OWNER, fattr4_owner("1000")).Take()).status, NFS4_OK);
@@ -118,7 +118,7 @@ TEST_F(SetAttributesTest, OwnersAreNumbersWhereThereIsNoDomain) {
   }
 }
 
-TEST_F(SetAttributesTest, AnOwnerIsSomebody) {
+TEST_F(SetAttributesTest, RejectsAnUnknownOwner) {
   const nfs_fh4 file = MakeFile("file");
   for (const std::string_view name : {"", "\xff"}) {
     auto given = Given();
@@ -126,7 +126,7 @@ TEST_F(SetAttributesTest, AnOwnerIsSomebody) {
   }
 }
 
-TEST_F(SetAttributesTest, TimesAreTheServersOrTheClients) {
+TEST_F(SetAttributesTest, SetsTimesOfTheServerOrOfTheClient) {
   const nfs_fh4 file = MakeFile("file");
   auto given = Given();
   const settime4 time(SET_TO_CLIENT_TIME4, nfstime4{.seconds = 12345, .nseconds = 6});
@@ -139,7 +139,7 @@ TEST_F(SetAttributesTest, TimesAreTheServersOrTheClients) {
   EXPECT_EQ(Set(file, bad.Add(FATTR4_TIME_MODIFY_SET, none).Take()).status, NFS4ERR_INVAL);
 }
 
-TEST_F(SetAttributesTest, WhatCannotBeSetIsRefusedAsAWhole) {
+TEST_F(SetAttributesTest, RejectsTheWholeRequestIfOneAttributeCannotBeSet) {
   const nfs_fh4 file = MakeFile("file", "contents");
   auto read_only = Given();
   auto reply = Set(file, read_only.Add(FATTR4_SIZE, uint64_t{1}).Add(FATTR4_FILEID, uint64_t{7}).Take());
@@ -150,7 +150,7 @@ TEST_F(SetAttributesTest, WhatCannotBeSetIsRefusedAsAWhole) {
   EXPECT_EQ(AttributesOf("file")->size, 8u);
 }
 
-TEST_F(SetAttributesTest, ValuesOfAnotherLengthCannotBeDecoded) {
+TEST_F(SetAttributesTest, RejectsValuesOfAnotherLength) {
   const nfs_fh4 file = MakeFile("file");
   auto too_long = Given();
   fattr4 values = too_long.Add(FATTR4_SIZE, uint64_t{1}).Add(FATTR4_MODE, uint32_t{0600}).Take();
@@ -162,13 +162,13 @@ TEST_F(SetAttributesTest, ValuesOfAnotherLengthCannotBeDecoded) {
   EXPECT_EQ(Set(file, values).status, NFS4ERR_BADXDR);
 }
 
-TEST_F(SetAttributesTest, NoModeHasMoreBitsThanThereAre) {
+TEST_F(SetAttributesTest, RejectsUndefinedModeBits) {
   auto given = Given();
   EXPECT_EQ(Set(MakeFile("file"), given.Add(FATTR4_MODE, uint32_t{010000}).Take()).status, NFS4ERR_INVAL);
 }
 
 // RFC 8881 §6.2.5
-TEST_F(SetAttributesTest, SomeBitsOfTheMode) {
+TEST_F(SetAttributesTest, SetsTheMaskedBitsOfTheMode) {
   const nfs_fh4 file = MakeFile("file", "", 0644);
   auto given = Given();
   given.Add(FATTR4_MODE_SET_MASKED, mode_masked4{.mm_value_to_set = 04111, .mm_mask_bits = 04101});
@@ -176,7 +176,7 @@ TEST_F(SetAttributesTest, SomeBitsOfTheMode) {
   EXPECT_EQ(AttributesOf("file")->mode, 04745u);
 }
 
-TEST_F(SetAttributesTest, NeedsTheRight) {
+TEST_F(SetAttributesTest, RequiresPermission) {
   const nfs_fh4 file = MakeFile("file");
   server.SetUser(1000);
   auto given = Given();
@@ -184,7 +184,7 @@ TEST_F(SetAttributesTest, NeedsTheRight) {
 }
 
 // RFC 8881 §6.4.1: the list counts, and the mode shows what is left of it.
-TEST_F(SetAttributesTest, AnAccessControlList) {
+TEST_F(SetAttributesTest, SetsAnAccessControlList) {
   const nfs_fh4 file = MakeFile("file", "", 0644);
   auto given = Given();
   fattr4_acl list;
@@ -202,7 +202,7 @@ TEST_F(SetAttributesTest, AnAccessControlList) {
   EXPECT_TRUE(std::ranges::any_of(shown, [](const nfsace4& entry) { return entry.who == "1000"; }));
 }
 
-TEST_F(VerifyTest, ComparesWhatIsWithWhatIsGiven) {
+TEST_F(VerifyTest, ComparesTheObjectWithTheGivenAttributes) {
   const nfs_fh4 file = MakeFile("file", "contents");
   auto right = Given();
   const fattr4 same = right.Add(FATTR4_TYPE, NF4REG).Add(FATTR4_SIZE, uint64_t{8}).Take();
@@ -214,7 +214,7 @@ TEST_F(VerifyTest, ComparesWhatIsWithWhatIsGiven) {
   EXPECT_EQ(Run0(PutFh(file), Op(OP_NVERIFY, NVERIFY4args{other})).status, NFS4_OK);
 }
 
-TEST_F(VerifyTest, WhatCannotBeComparedIsAnError) {
+TEST_F(VerifyTest, RejectsAttributesThatCannotBeCompared) {
   auto write_only = Given();
   const fattr4 time = write_only.Add(FATTR4_TIME_MODIFY_SET, settime4()).Take();
   EXPECT_EQ(Run0(PutRoot(), Op(OP_VERIFY, VERIFY4args{time})).status, NFS4ERR_INVAL);
@@ -223,7 +223,7 @@ TEST_F(VerifyTest, WhatCannotBeComparedIsAnError) {
   EXPECT_EQ(Run0(PutRoot(), Op(OP_NVERIFY, NVERIFY4args{hidden})).status, NFS4ERR_ATTRNOTSUPP);
 }
 
-TEST_F(AccessTest, TellsWhatTheCallerMayDo) {
+TEST_F(AccessTest, ReturnsTheCallersRights) {
   const nfs_fh4 file = MakeFile("file", "", 0644);
   server.SetUser(1000);
   auto reply = Run0(PutFh(file), Op(OP_ACCESS, ACCESS4args{0x3f}));
@@ -233,7 +233,7 @@ TEST_F(AccessTest, TellsWhatTheCallerMayDo) {
 }
 
 // RFC 8881 §18.1.3
-TEST_F(AccessTest, TellsNoRightsThatWereNotAskedFor) {
+TEST_F(AccessTest, ReturnsOnlyTheRequestedRights) {
   const nfs_fh4 file = MakeFile("file", "", 0755);
   for (const uint32_t asked : {0u, 0u + ACCESS4_READ, 0u + ACCESS4_MODIFY, ACCESS4_READ | ACCESS4_EXECUTE}) {
     auto reply = Run0(PutFh(file), Op(OP_ACCESS, ACCESS4args{asked}));
@@ -243,14 +243,14 @@ TEST_F(AccessTest, TellsNoRightsThatWereNotAskedFor) {
   }
 }
 
-TEST_F(AccessTest, ADirectoryIsSearchedAndNotExecuted) {
+TEST_F(AccessTest, ReportsLookupForDirectoriesAndExecuteForFiles) {
   auto reply = Run0(PutRoot(), Op(OP_ACCESS, ACCESS4args{ACCESS4_LOOKUP | ACCESS4_EXECUTE}));
   const ACCESS4resok access = reply.Skip().Next<ACCESS4res>().resok4();
   EXPECT_EQ(access.supported, ACCESS4_LOOKUP);
   EXPECT_EQ(access.access, ACCESS4_LOOKUP);
 }
 
-TEST_F(AccessTest, RightsThatTheMinorVersionDoesNotHaveAreInvalid) {
+TEST_F(AccessTest, RejectsRightsThatTheDialectDoesNotDefine) {
   EXPECT_EQ(Run0(PutRoot(), Op(OP_ACCESS, ACCESS4args{0x40})).status, NFS4ERR_INVAL);
   EXPECT_EQ(Run(PutRoot(), Op(OP_ACCESS, ACCESS4args{ACCESS4_XAREAD})).status, NFS4_OK);
   EXPECT_EQ(Run(PutRoot(), Op(OP_ACCESS, ACCESS4args{0x200})).status, NFS4ERR_INVAL);

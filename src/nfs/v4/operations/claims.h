@@ -1,4 +1,4 @@
-// What NFSv4 remembers of opens and delegations, told to the other versions of NFS that serve the same files.
+// Implements FileClaims: reports NFSv4's opens and delegations to the other versions of NFS that serve the same files.
 #pragma once
 
 #include "nfs/file_claims.h"
@@ -9,7 +9,7 @@ namespace penstock::nfs::v4 {
 
 class Claims final : public FileClaims {
  public:
-  // What the services refer to outlives this.
+  // The objects in `services` must outlive this.
   explicit Claims(const Services& services);
 
   uint64_t Mark() const override;

@@ -107,7 +107,7 @@ class ClaimsTest : public StatefulTest {
   v3::Program nfs3_{server.exports, {}, &claims_};
 };
 
-TEST_F(ClaimsTest, OfNobodyCostOneLookAtACounter) {
+TEST_F(ClaimsTest, WithoutClaimsChecksOnlyACounter) {
   const stateid4 open = OpenBy(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   EXPECT_EQ(server.state.claims(), 0u);
   Run(PutFh(file), Closing(open));
@@ -115,7 +115,7 @@ TEST_F(ClaimsTest, OfNobodyCostOneLookAtACounter) {
   EXPECT_EQ(server.state.claims(), 1u);
 }
 
-TEST_F(ClaimsTest, DelegationForWritingIsRecalledForAReader) {
+TEST_F(ClaimsTest, RecallsAWriteDelegationForAReader) {
   const stateid4 id = WriteDelegation();
   EXPECT_EQ(Read(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(Read(), NFS3ERR_JUKEBOX);
@@ -127,7 +127,7 @@ TEST_F(ClaimsTest, DelegationForWritingIsRecalledForAReader) {
 }
 
 // RFC 8881 §10.4.3: its holder may have written more than the server knows.
-TEST_F(ClaimsTest, DelegationForWritingIsRecalledForTheAttributes) {
+TEST_F(ClaimsTest, RecallsAWriteDelegationForGetattr) {
   const stateid4 id = WriteDelegation();
   EXPECT_EQ(GetAttributes(), NFS3ERR_JUKEBOX);
   EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
@@ -136,7 +136,7 @@ TEST_F(ClaimsTest, DelegationForWritingIsRecalledForTheAttributes) {
 }
 
 // A version 3 client that opens a file takes the attributes of LOOKUP for the file's, and would see it empty.
-TEST_F(ClaimsTest, AttributesAreLeftOutWhileTheFileIsDelegatedForWriting) {
+TEST_F(ClaimsTest, OmitsAttributesDuringAWriteDelegation) {
   MakeFile("another");
   const auto all = [](bool shown) { return testing::Each(testing::Pair(testing::_, shown)); };
   EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(8), all(true)));
@@ -149,7 +149,7 @@ TEST_F(ClaimsTest, AttributesAreLeftOutWhileTheFileIsDelegatedForWriting) {
   EXPECT_THAT(ShownAttributes(), all(true));
 }
 
-TEST_F(ClaimsTest, RefusalsLeaveOutAttributesWhileTheFileIsDelegatedForWriting) {
+TEST_F(ClaimsTest, RefusalsOmitAttributesDuringAWriteDelegation) {
   WriteDelegation();
   EXPECT_FALSE(ResultsOf<NFSPROC3_SETATTR>({file3, sattr3{.mode = 0600}, {}}).resfail().obj_wcc.after.has_value());
   EXPECT_FALSE(ResultsOf<NFSPROC3_LINK>({file3, {root3, "link"}}).resfail().file_attributes.has_value());
@@ -159,7 +159,7 @@ TEST_F(ClaimsTest, RefusalsLeaveOutAttributesWhileTheFileIsDelegatedForWriting) 
 }
 
 // Attributes that were looked at while a delegation was out are as old as that, although it has ended since.
-TEST_F(ClaimsTest, AttributesAreOutdatedWhereADelegationForWritingEndedMeanwhile) {
+TEST_F(ClaimsTest, OmitsAttributesIfAWriteDelegationEndedMeanwhile) {
   Claims claims(server.GetServices());
   const NamedFile name = NameOf(file);
   const uint64_t before = claims.Mark();
@@ -172,14 +172,14 @@ TEST_F(ClaimsTest, AttributesAreOutdatedWhereADelegationForWritingEndedMeanwhile
   EXPECT_FALSE(claims.IsOutdated(name, claims.Mark()));
 }
 
-TEST_F(ClaimsTest, DelegationForReadingStaysWithReaders) {
+TEST_F(ClaimsTest, KeepsAReadDelegationForAReader) {
   ReadDelegation();
   EXPECT_EQ(Read(), NFS3_OK);
   EXPECT_EQ(GetAttributes(), NFS3_OK);
   EXPECT_THAT(server.callbacks.recalls, IsEmpty());
 }
 
-TEST_F(ClaimsTest, DelegationIsRecalledForAWriter) {
+TEST_F(ClaimsTest, RecallsADelegationForAWriter) {
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(Write(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(ContentsOf("file"), "data");
@@ -190,7 +190,7 @@ TEST_F(ClaimsTest, DelegationIsRecalledForAWriter) {
 }
 
 // RFC 8881 §10.4.4
-TEST_F(ClaimsTest, DelegationIsRecalledBeforeTheFileChanges) {
+TEST_F(ClaimsTest, RecallsADelegationBeforeTheFileChanges) {
   MakeFile("another");
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(SetMode(), NFS3ERR_JUKEBOX);
@@ -213,7 +213,7 @@ TEST_F(ClaimsTest, DelegationIsRecalledBeforeTheFileChanges) {
   EXPECT_EQ(Call<NFSPROC3_REMOVE>({{root3, "new name"}}), NFS3_OK);
 }
 
-TEST_F(ClaimsTest, DelegationStaysWhereNothingOfTheFileChanges) {
+TEST_F(ClaimsTest, KeepsADelegationIfTheFileDoesNotChange) {
   MakeFile("another");
   ReadDelegation();
   EXPECT_EQ(Create({}), NFS3_OK);
@@ -223,7 +223,7 @@ TEST_F(ClaimsTest, DelegationStaysWhereNothingOfTheFileChanges) {
 }
 
 // RFC 8881 §10.4.6
-TEST_F(ClaimsTest, DelegationThatIsNotReturnedIsRevoked) {
+TEST_F(ClaimsTest, RevokesADelegationThatIsNotReturned) {
   WriteDelegation();
   EXPECT_EQ(Write(), NFS3ERR_JUKEBOX);
   Pass(server.settings.lease / 2);
@@ -232,7 +232,7 @@ TEST_F(ClaimsTest, DelegationThatIsNotReturnedIsRevoked) {
   EXPECT_EQ(Write(), NFS3_OK);
 }
 
-TEST_F(ClaimsTest, DelegationOfASilentClientGoesAtOnce) {
+TEST_F(ClaimsTest, RemovesTheDelegationOfAnExpiredClientAtOnce) {
   WriteDelegation();
   PassLease();
   EXPECT_EQ(Write(), NFS3_OK);
@@ -240,7 +240,7 @@ TEST_F(ClaimsTest, DelegationOfASilentClientGoesAtOnce) {
 }
 
 // What comes between the look at the claims and the change itself.
-TEST_F(ClaimsTest, NobodyIsPromisedAFileThatIsJustAboutToChange) {
+TEST_F(ClaimsTest, GrantsNoDelegationWhileTheFileChanges) {
   Client();
   Claims claims(server.GetServices());
   const NamedFile name = NameOf(file);
@@ -255,7 +255,7 @@ TEST_F(ClaimsTest, NobodyIsPromisedAFileThatIsJustAboutToChange) {
   EXPECT_FALSE(Now(claims.Check(nullptr, name, FileClaims::Use::kRead)).hold);
 }
 
-TEST_F(ClaimsTest, DenialOfWritingEndsWithTheOpen) {
+TEST_F(ClaimsTest, DenialOfWritingEndsWithItsOpen) {
   const stateid4 open = OpenBy(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG, kDenyWrite);
   EXPECT_EQ(Write(), NFS3ERR_ACCES);
   EXPECT_EQ(SetSize(), NFS3ERR_ACCES);
@@ -280,14 +280,14 @@ TEST_F(ClaimsTest, DenialOfReadingEndsWithADowngrade) {
   EXPECT_EQ(Read(), NFS3_OK);
 }
 
-TEST_F(ClaimsTest, DenialOfASilentClientGoesAtOnce) {
+TEST_F(ClaimsTest, RemovesTheDenialOfAnExpiredClientAtOnce) {
   OpenBy(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG, kDenyWrite);
   PassLease();
   EXPECT_EQ(Write(), NFS3_OK);
 }
 
 // RFC 8881 §8.4.2.1
-TEST_F(ClaimsTest, ThatMightStillBeReclaimedAreWaitedFor) {
+TEST_F(ClaimsTest, DelaysOperationsDuringTheGracePeriod) {
   const RecoveryRecord absent{.owner = "absent", .principal = {}};
   server.state.Run([&](StateTables& state) {
     state.clients.grace() = Grace({absent}, server.clock.now + std::chrono::seconds(90));

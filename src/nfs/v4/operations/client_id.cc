@@ -12,8 +12,9 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7530
 
 namespace {
 
-// A client is called where it calls from, or not at all: else anybody could have us knock at any door. Not at all, either,
-// if it came with RPCSEC_GSS, which the calls to it would have to come with, too (RFC 7530 §3.3.3): we establish no contexts.
+// Returns the callback address, which must be on the host that the client calls from: otherwise a client could make the server connect
+// to any host. It is empty for a client that uses RPCSEC_GSS, because callbacks would need RPCSEC_GSS too (RFC 7530 §3.3.3), and the
+// server establishes no contexts.
 CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const rpc::CallContext& call) {
   if (call.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS)
     return {.program = callback.cb_program, .identifier = identifier};
@@ -35,7 +36,7 @@ SETCLIENTID4res SetClientId(Compound& compound, const SETCLIENTID4args& argument
   return compound.services.state.Run([&](StateTables& state) {
     const auto set =
         state.Set(asked, Principal::Of(compound.call.credential), compound.services.random(), compound.now());
-    // Where the other client listens is nobody's business: the address that may be given here stays empty.
+    // The error may carry the address of the other client. It stays empty, so that it is not disclosed.
     if (!set) return SETCLIENTID4res(set.error());
     return SETCLIENTID4res(NFS4_OK,
                            SETCLIENTID4resok{.clientid = set->id.value(), .setclientid_confirm = set->confirmation});
@@ -63,7 +64,7 @@ RENEW4res Renew(Compound& compound, const RENEW4args& arguments) {
         origin.principal == state.clients.Find(id)->principal || state.files.owners.HasOpenBy(id, origin.principal);
     if (!may) return {NFS4ERR_ACCESS};
     state.clients.Renew(id, compound.now());
-    // The lease is renewed all the same; the client is to know that its delegations are in danger.
+    // The lease is renewed. The error tells the client that it may lose its delegations.
     const bool down = state.clients.Find(id)->path == PathState::kDown && state.files.delegations.HasDelegations(id);
     return {down ? NFS4ERR_CB_PATH_DOWN : NFS4_OK};
   });

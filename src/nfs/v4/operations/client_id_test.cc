@@ -32,7 +32,7 @@ class ClientIdTest : public Nfs4Test {
   }
 };
 
-TEST_F(ClientIdTest, AClientIdIsSetAndConfirmed) {
+TEST_F(ClientIdTest, SetsAndConfirmsAClientId) {
   const auto set = Set();
   ASSERT_EQ(set.status(), NFS4_OK);
   EXPECT_EQ(Renew(set.resok4().clientid), NFS4ERR_EXPIRED);
@@ -41,35 +41,35 @@ TEST_F(ClientIdTest, AClientIdIsSetAndConfirmed) {
   EXPECT_EQ(Renew(set.resok4().clientid), NFS4_OK);
 }
 
-TEST_F(ClientIdTest, AConfirmationThatWasNotGiven) {
+TEST_F(ClientIdTest, RejectsAnUnknownConfirmation) {
   auto set = Set().resok4();
   set.setclientid_confirm = {};
   EXPECT_EQ(Confirm(set), NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(ClientIdTest, OnlyItsPrincipalConfirmsAClient) {
+TEST_F(ClientIdTest, RequiresTheSamePrincipalToConfirm) {
   const auto set = Set().resok4();
   server.SetUser(5);
   EXPECT_EQ(Confirm(set), NFS4ERR_CLID_INUSE);
 }
 
-TEST_F(ClientIdTest, ClientsThatWereNeverHereAreStale) {
+TEST_F(ClientIdTest, RejectsUnknownClientsAsStale) {
   EXPECT_EQ(Renew(0), NFS4ERR_STALE_CLIENTID);
   EXPECT_EQ(Renew(4711), NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(ClientIdTest, AClientWhoseCallbacksAreDownAndThatHasNothingToLoseIsNotTold) {
+TEST_F(ClientIdTest, RenewDoesNotReportALostCallbackPathToAClientWithoutDelegations) {
   const uint64_t id = OpenClient();
   server.state.Run([&](StateTables& state) { state.clients.SetPath(ClientId(id), PathState::kDown); });
   EXPECT_EQ(Renew(id), NFS4_OK);
 }
 
-TEST_F(ClientIdTest, TheCallbackIsProbed) {
+TEST_F(ClientIdTest, ProbesTheCallbackAddress) {
   const uint64_t id = OpenClient();
   EXPECT_EQ(server.callbacks.probes, std::vector{ClientId(id)});
 }
 
-TEST_F(ClientIdTest, AClientIsCalledOnlyWhereItCallsFrom) {
+TEST_F(ClientIdTest, AcceptsOnlyACallbackAddressOfTheCallersHost) {
   const SocketAddress home(asio::ip::make_address("192.0.2.1"), 2049);
   EXPECT_EQ(CallbackFor("192.0.2.1.8.1"), home);
   EXPECT_EQ(CallbackFor("192.0.2.2.8.1"), std::nullopt);

@@ -15,10 +15,10 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7862
 
 namespace {
 
-// What is copied before COPY is answered. More goes on afterwards, where the client can be told; else it is a short
-// copy, and the client goes on from there.
+// The number of octets that are copied before the reply to COPY. A longer copy continues afterwards if the client can be notified.
+// Otherwise it is a short copy, and the client continues from there.
 constexpr uint64_t kSynchronousAtMost = 32 << 20;
-// What goes through our memory at a time, between two file systems.
+// The size of a step of a copy through memory, between two file systems.
 constexpr uint32_t kThroughMemory = 1 << 20;
 
 struct Range {
@@ -31,7 +31,7 @@ struct Range {
 
 using Step = fs::Result<fs::CopyReply>;
 
-// Some of the range. Files of two exports are copied through memory.
+// Copies a part of the range. Files of two exports are copied through memory.
 Task<Step> CopySome(const Object& from, const Object& to, Range range) {
   fs::FileSystem& target = to.file_system();
   if (&from.file_system() == &target) {
@@ -52,7 +52,7 @@ struct Copied {
   std::optional<fs::WriteVerifier> verifier{};
   nfsstat4 status = NFS4_OK;
 
-  // The first verifier stays: if another came after it, what was copied before may be lost.
+  // Keep the first verifier: if a later one differs, the data before it may be lost.
   bool Add(const Step& step) {
     if (!step) status = ToStatus(step.error());
     if (!step || step->count == 0) return false;
@@ -76,7 +76,7 @@ Task<Copied> CopyNow(const Object& from, const Object& to, Range range) {
   co_return copied;
 }
 
-// What a copy that goes on by itself needs.
+// The data of a copy that continues after the reply.
 struct Offloaded {
   Object from;
   Object to;
@@ -85,7 +85,7 @@ struct Offloaded {
   stateid4 stateid;
   fs::Pinned pinned_source;
   fs::Pinned pinned_target;
-  FileUses uses;  // of the target: its open may be closed before the copy ends
+  FileUses uses;  // of the target, whose open may be closed before the copy ends
 };
 
 bool Advance(const Services& services, const stateid4& stateid, uint64_t done) {
@@ -108,13 +108,13 @@ Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
   services.callbacks.OffloadDone(job.client, job.to.handle(), job.stateid, information);
 }
 
-// Its own coroutine: the call that began it is long answered.
+// A coroutine of its own: the reply to the call was sent long ago.
 Task<void> CopyLater(Services services, Offloaded job) {
   co_await CopyToTheEnd(services, job);
   services.state.Run([&](StateTables& state) { state.offloads.Leave(); });
 }
 
-// Begins a copy that goes on by itself. Nothing where that cannot be: nobody to tell, or too many.
+// Starts a copy that continues after the reply. Returns nothing if the client cannot be notified, or if there are too many copies.
 Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   const Object& from = *compound.saved;
   const Object& to = *compound.current;
@@ -137,7 +137,7 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   co_return stateid;
 }
 
-// The two files: an error where one of them is none.
+// Returns the two files, or an error if one of them is not a file.
 struct Sizes {
   nfsstat4 status = NFS4_OK;
   uint64_t source = 0;
@@ -154,10 +154,10 @@ Task<Sizes> LookAtFiles(const Object& from, const Object& to) {
   co_return sizes;
 }
 
-// What COPY and CLONE have in common (RFC 7862 §15.2.3, §15.13.3). A count of zero reaches to the source's end.
+// The common checks of COPY and CLONE (RFC 7862 §15.2.3, §15.13.3). A count of zero means up to the end of the source.
 Task<nfsstat4> CheckRange(Compound& compound, Range& range) {
   if (compound.current->read_only()) co_return NFS4ERR_ROFS;
-  // NFS4ERR_WRONGSEC is not for those who use a saved filehandle (RFC 8881 §2.6.3.1.1.7).
+  // Operations that use a saved filehandle do not return NFS4ERR_WRONGSEC (RFC 8881 §2.6.3.1.1.7).
   if (compound.CheckFlavor(*compound.saved) != NFS4_OK) co_return NFS4ERR_ACCESS;
   const Sizes sizes = co_await LookAtFiles(*compound.saved, *compound.current);
   if (sizes.status != NFS4_OK) co_return sizes.status;
@@ -174,7 +174,7 @@ Task<nfsstat4> CheckStateIds(Compound& compound, const stateid4& source, const s
 
 }  // namespace
 
-// RFC 7862 §15.2. We copy in order, so that a client may ask for that; and never from another server.
+// RFC 7862 §15.2. The server copies in order, so it accepts ca_consecutive. It does not copy from other servers.
 Task<COPY4res> Copy(Compound& compound, const COPY4args& arguments) {
   if (!arguments.ca_source_server.empty()) co_return COPY4res(NFS4ERR_NOTSUPP);
   if (compound.saved->name() == compound.current->name()) co_return COPY4res(NFS4ERR_INVAL);

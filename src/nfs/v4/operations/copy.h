@@ -1,4 +1,4 @@
-// Copies that go on after their COPY was answered (RFC 7862 §4.8), when the server ends.
+// Ends the copies that continue after their reply (RFC 7862 §4.8) when the server stops.
 #pragma once
 
 #include "base/task.h"
@@ -7,7 +7,7 @@
 
 namespace penstock::nfs::v4 {
 
-// Ends all of them, and waits until none works on a file any more. Each ends after its step, on its own loop.
+// Ends all copies, and waits until none uses a file any more. Each copy ends after its current step, on its own loop.
 Task<> StopCopies(State& state, TimerService& timers);
 
 }  // namespace penstock::nfs::v4

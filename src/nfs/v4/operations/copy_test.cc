@@ -42,7 +42,7 @@ class CopyTest : public Nfs4Test {
   }
 };
 
-TEST_F(CopyTest, CopiesTheRangeAtOnce) {
+TEST_F(CopyTest, CopiesTheRangeSynchronously) {
   const nfs_fh4 from = MakeFile("from", "0123456789");
   const nfs_fh4 to = MakeFile("to", "abcdefgh");
   const COPY4resok copied = CopyOk(from, to, Args(2, 4, 5));
@@ -52,19 +52,19 @@ TEST_F(CopyTest, CopiesTheRangeAtOnce) {
   EXPECT_TRUE(copied.cr_requirements.cr_consecutive && copied.cr_requirements.cr_synchronous);
 }
 
-TEST_F(CopyTest, ACountOfZeroReachesToTheEnd) {
+TEST_F(CopyTest, CountOfZeroCopiesToTheEnd) {
   EXPECT_EQ(CopyOk(MakeFile("from", "0123456789"), MakeFile("to"), Args(3, 0, 0)).cr_response.wr_count, 7u);
   EXPECT_EQ(ContentsOf("to"), "3456789");
 }
 
-TEST_F(CopyTest, TheVerifierIsThatOfWrites) {
+TEST_F(CopyTest, ReturnsTheWriteVerifier) {
   const nfs_fh4 to = MakeFile("to");
   const auto copied = CopyOk(MakeFile("from", "0123456789"), to, Args(0, 0, 10));
   auto reply = Run(PutFh(to), Op(OP_COMMIT, COMMIT4args{0, 0}));
   EXPECT_EQ(reply.Skip().Next<COMMIT4res>().resok4().writeverf, copied.cr_response.wr_writeverf);
 }
 
-TEST_F(CopyTest, TheSourceHasWhatIsCopied) {
+TEST_F(CopyTest, RejectsARangeBeyondTheSource) {
   const nfs_fh4 from = MakeFile("from", "0123456789");
   const nfs_fh4 to = MakeFile("to");
   EXPECT_EQ(CopyStatus(from, to, Args(11, 0, 0)), NFS4ERR_INVAL);
@@ -73,7 +73,7 @@ TEST_F(CopyTest, TheSourceHasWhatIsCopied) {
   EXPECT_EQ(CopyOk(from, to, Args(10, 0, 0)).cr_response.wr_count, 0u);
 }
 
-TEST_F(CopyTest, SourceAndDestinationAreTwoFiles) {
+TEST_F(CopyTest, RejectsCopyingAFileToItself) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(CopyStatus(file, file, Args(0, 5, 5)), NFS4ERR_INVAL);
   EXPECT_EQ(CopyStatus(Root(), file, Args(0, 0, 0)), NFS4ERR_WRONG_TYPE);
@@ -81,7 +81,7 @@ TEST_F(CopyTest, SourceAndDestinationAreTwoFiles) {
   EXPECT_EQ(CopyStatus(file, MakeSymlink("link", "x"), Args(0, 0, 0)), NFS4ERR_WRONG_TYPE);
 }
 
-TEST_F(CopyTest, RightsToBothAreNeeded) {
+TEST_F(CopyTest, RequiresPermissionForBothFiles) {
   const nfs_fh4 closed = MakeFile("closed", "0123456789", 0600);
   const nfs_fh4 read = MakeFile("read", "0123456789", 0644);
   const nfs_fh4 write = MakeFile("write", "", 0666);
@@ -92,7 +92,7 @@ TEST_F(CopyTest, RightsToBothAreNeeded) {
   EXPECT_EQ(CopyOk(read, write, Args(0, 0, 5)).cr_response.wr_count, 5u);
 }
 
-TEST_F(CopyTest, BothStateidsAreChecked) {
+TEST_F(CopyTest, ChecksBothStateids) {
   const nfs_fh4 from = MakeFile("from", "0123456789");
   const nfs_fh4 to = MakeFile("to");
   COPY4args arguments = Args(0, 0, 5);
@@ -102,13 +102,13 @@ TEST_F(CopyTest, BothStateidsAreChecked) {
   EXPECT_EQ(CopyStatus(from, to, arguments), NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(CopyTest, FromAnotherServerItIsNotSupported) {
+TEST_F(CopyTest, DoesNotSupportCopiesFromAnotherServer) {
   COPY4args arguments = Args(0, 0, 5);
   arguments.ca_source_server.push_back(netloc4(NL4_NAME, utf8str_cis("server")));
   EXPECT_EQ(CopyStatus(MakeFile("from", "0123456789"), MakeFile("to"), arguments), NFS4ERR_NOTSUPP);
 }
 
-TEST_F(CopyTest, BetweenFileSystemsDataGoesThroughMemory) {
+TEST_F(CopyTest, CopiesBetweenFileSystems) {
   fs::memory::FileSystem& other = server.Export("/other");
   const fs::Handle made = Now(other.Create(AsRoot(), other.Root(), "to", {})).result->handle;
   const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/other").found->id(), made});
@@ -118,7 +118,7 @@ TEST_F(CopyTest, BetweenFileSystemsDataGoesThroughMemory) {
   EXPECT_EQ(AsText(Now(other.Read(AsRoot(), made, 0, 5)).result->data.bytes()), "begin");
 }
 
-TEST_F(CopyTest, WhatCannotBeReadIsNotWritten) {
+TEST_F(CopyTest, WritesNothingIfTheSourceCannotBeRead) {
   const nfs_fh4 from = MakeFile("from", "0123456789");
   server.faults->Add({.operation = fs::faulty::Operation::kCopy, .effect = fs::faulty::FailWith(fs::Error::kIo)});
   EXPECT_EQ(CopyStatus(from, MakeFile("to"), Args(0, 0, 10)), NFS4ERR_IO);
@@ -131,7 +131,7 @@ TEST_F(CopyTest, WhatCannotBeReadIsNotWritten) {
   EXPECT_EQ(Now(other.GetAttributes(AsRoot(), made))->size, 0u);
 }
 
-TEST_F(CopyTest, WhatTakesLongIsAShortCopyWhereNobodyCanBeTold) {
+TEST_F(CopyTest, ReturnsAShortCopyIfTheClientCannotBeNotified) {
   COPY4args arguments = Args(0, 0, 0);
   arguments.ca_synchronous = false;
   const COPY4resok copied = CopyOk(MakeLong("from", 100 << 20), MakeFile("to"), arguments);
@@ -162,7 +162,7 @@ class OffloadTest : public CopyTest {
   }
 };
 
-TEST_F(OffloadTest, WhatTakesLongGoesOnAndItsEndIsTold) {
+TEST_F(OffloadTest, ContinuesALongCopyAndReportsItsEnd) {
   const nfs_fh4 to = MakeFile("to");
   const stateid4 copy = StartCopy(MakeLong("from", kSize), to);
   ASSERT_EQ(server.callbacks.copies.size(), 1u);
@@ -176,7 +176,7 @@ TEST_F(OffloadTest, WhatTakesLongGoesOnAndItsEndIsTold) {
   EXPECT_EQ(AttributesOf("to")->size, kSize);
 }
 
-TEST_F(OffloadTest, ItsStatusCanBeAskedFor) {
+TEST_F(OffloadTest, ReturnsTheStatusOfACopy) {
   const nfs_fh4 to = MakeFile("to");
   const stateid4 copy = StartCopy(MakeLong("from", kSize), to);
   auto reply = Run(PutFh(to), Op(OP_OFFLOAD_STATUS, OFFLOAD_STATUS4args{copy}));
@@ -184,7 +184,7 @@ TEST_F(OffloadTest, ItsStatusCanBeAskedFor) {
   EXPECT_EQ(reply.Skip().Next<OFFLOAD_STATUS4res>().osr_resok4(), (OFFLOAD_STATUS4resok{kSize, NFS4_OK}));
 }
 
-TEST_F(OffloadTest, ACopyThatIsNotKnownHasNoStatus) {
+TEST_F(OffloadTest, RejectsAnUnknownCopy) {
   const nfs_fh4 to = MakeFile("to");
   const stateid4 copy = StartCopy(MakeLong("from", kSize), to);
   const auto status = [&](const nfs_fh4& file, const stateid4& id) {
@@ -197,7 +197,7 @@ TEST_F(OffloadTest, ACopyThatIsNotKnownHasNoStatus) {
   EXPECT_EQ(Run(PutFh(to), Op(OP_OFFLOAD_CANCEL, OFFLOAD_CANCEL4args{copy})).status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(OffloadTest, WhoeverWantsItAtOnceGetsItAtOnce) {
+TEST_F(OffloadTest, ObeysARequestForASynchronousCopy) {
   const COPY4resok copied = CopyOk(MakeLong("from", kSize), MakeFile("to"), Args(0, 0, 0));
   EXPECT_TRUE(copied.cr_requirements.cr_synchronous);
   EXPECT_EQ(copied.cr_response.wr_count, 32u << 20);
@@ -223,7 +223,7 @@ class ManualTimers : public TimerService {
   };
 };
 
-TEST_F(OffloadTest, WhoeverStopsTheServerWaitsForThem) {
+TEST_F(OffloadTest, StoppingTheServerWaitsForCopies) {
   const auto running = server.state.Run(
       [&](StateTables& state) { return state.offloads.Start(Client().client(), {}, 1, server.clock.Now()); });
   ManualTimers timers;
@@ -240,7 +240,7 @@ TEST_F(OffloadTest, WhoeverStopsTheServerWaitsForThem) {
   EXPECT_TRUE(stopped);
 }
 
-TEST_F(OffloadTest, NoneGoesOnWhenTheServerEnds) {
+TEST_F(OffloadTest, StoppingTheServerEndsCopies) {
   Spawn(StopCopies(server.state, server.clock));
   COPY4args arguments = Args(0, 0, 0);
   arguments.ca_synchronous = false;
@@ -248,7 +248,7 @@ TEST_F(OffloadTest, NoneGoesOnWhenTheServerEnds) {
   EXPECT_EQ(server.state.Run([&](StateTables& state) { return state.offloads.running(); }), 0u);
 }
 
-TEST_F(OffloadTest, WhatHasEndedIsNotWaitedFor) {
+TEST_F(OffloadTest, StoppingTheServerDoesNotWaitForEndedCopies) {
   StartCopy(MakeLong("from", kSize), MakeFile("to"));
   EXPECT_EQ(server.state.Run([&](StateTables& state) { return state.offloads.running(); }), 0u);
 }
@@ -260,7 +260,7 @@ class CloneTest : public CopyTest {
   }
 };
 
-TEST_F(CloneTest, TheRangeIsTheSame) {
+TEST_F(CloneTest, ClonesTheRange) {
   const nfs_fh4 from = MakeFile("from", std::string(4096, 'a') + std::string(4096, 'b') + "c");
   const nfs_fh4 to = MakeFile("to");
   EXPECT_EQ(Clone(from, to, 4096, 0, 0), NFS4_OK);
@@ -269,7 +269,7 @@ TEST_F(CloneTest, TheRangeIsTheSame) {
   EXPECT_EQ(ContentsOf("to"), std::string(4096, 'b') + std::string(4096, 'a'));
 }
 
-TEST_F(CloneTest, BlocksAndRangesAreChecked) {
+TEST_F(CloneTest, ChecksBlockAlignmentAndRange) {
   const nfs_fh4 from = MakeFile("from", std::string(8192, 'a'));
   const nfs_fh4 to = MakeFile("to");
   EXPECT_EQ(Clone(from, to, 1, 0, 4096), NFS4ERR_INVAL);
@@ -282,7 +282,7 @@ TEST_F(CloneTest, BlocksAndRangesAreChecked) {
   EXPECT_EQ(Clone(Root(), to, 0, 0, 0), NFS4ERR_WRONG_TYPE);
 }
 
-TEST_F(CloneTest, NotFromOneFileSystemToAnother) {
+TEST_F(CloneTest, RejectsCloningBetweenFileSystems) {
   fs::memory::FileSystem& other = server.Export("/other");
   const fs::Handle made = Now(other.Create(AsRoot(), other.Root(), "to", {})).result->handle;
   const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/other").found->id(), made});

@@ -15,7 +15,7 @@ open_delegation4 Refuse(why_no_delegation4 why) {
   return open_delegation4(OPEN_DELEGATE_NONE_EXT, open_none_delegation4(why));
 }
 
-// RFC 8881 §18.49.3: what has none, and why.
+// RFC 8881 §18.49.3: the reason why an object of this type gets no delegation.
 std::optional<open_delegation4> RefuseType(fs::FileType type, Want want) {
   switch (type) {
     case fs::FileType::kRegular:
@@ -27,9 +27,9 @@ std::optional<open_delegation4> RefuseType(fs::FileType type, Want want) {
   }
 }
 
-// What the caller may do with a file.
+// The caller's rights to a file.
 struct Rights {
-  nfsstat4 status = NFS4_OK;  // whether the rest is known
+  nfsstat4 status = NFS4_OK;  // NFS4_OK if the other members are valid
   fs::FileType type = fs::FileType::kRegular;
   bool read = false;
   bool write = false;
@@ -49,8 +49,7 @@ Task<Rights> RightsTo(const Object& file) {
   co_return rights;
 }
 
-// One that the client wants for a file that it need not have open. Those who may not read the file have no business
-// with it.
+// Grants a delegation on a file that the client need not have open. It requires read permission.
 Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   const Object& file = *compound.current;
   const Rights rights = co_await RightsTo(file);
@@ -119,7 +118,7 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
   });
 }
 
-// RFC 8881 §18.5.3: not without CLAIM_DELEGATE_PREV, since delegations do not outlive their client here.
+// RFC 8881 §18.5.3: not supported, because the server does not support CLAIM_DELEGATE_PREV: delegations do not outlive their client.
 DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& arguments) {
   if (compound.slot) {
     const Sender sender = Sender::Of(compound.call.credential);
@@ -136,7 +135,7 @@ DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& argum
 
 // RFC 8881 §18.49
 Task<WANT_DELEGATION4res> WantDelegation(Compound& compound, const WANT_DELEGATION4args& arguments) {
-  // What is no wish for a delegation is ignored; without any wish it makes no sense.
+  // Other flags are ignored. A request without a wanted delegation is invalid.
   const auto want = WantOf(arguments.wda_want & ~OPEN4_SHARE_ACCESS_BOTH);
   if (!want || *want == Want::kNoPreference || *want == Want::kNone) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
   switch (arguments.wda_claim.dc_claim()) {

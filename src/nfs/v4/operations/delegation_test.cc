@@ -44,17 +44,17 @@ class DelegationTest : public StatefulTest {
   nfs_fh4 file;
 };
 
-TEST_F(DelegationTest, IsGivenToTheOnlyOneThere) {
+TEST_F(DelegationTest, GrantsADelegationToTheOnlyOpener) {
   EXPECT_EQ(Given(Client(), kBoth).delegation_type(), OPEN_DELEGATE_WRITE);
 }
 
-TEST_F(DelegationTest, IsNotGivenToWhoWantsNone) {
+TEST_F(DelegationTest, GrantsNoneToAClientThatWantsNone) {
   const auto none = Given(Client(), kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
   EXPECT_EQ(none.od_whynone().ond_why(), WND4_NOT_WANTED);
 }
 
-TEST_F(DelegationTest, IsNotGivenToWhoCannotBeCalled) {
+TEST_F(DelegationTest, GrantsNoneToAClientWithoutACallbackPath) {
   SessionClient mute(server, "mute");
   const auto none = Given(mute, kRead | kWantRead);
   ASSERT_EQ(none.delegation_type(), OPEN_DELEGATE_NONE_EXT);
@@ -73,7 +73,7 @@ class NoDelegationTest : public StatefulTest {
   }
 };
 
-TEST_F(NoDelegationTest, IsGivenWhereTheOperatorWantsNone) {
+TEST_F(NoDelegationTest, GrantsNoneIfTheOperatorDisablesDelegations) {
   MakeFile("file");
   LetCall(Client());
   const auto opened = TryOpen(Client(), "file", kRead | kWantRead);
@@ -81,7 +81,7 @@ TEST_F(NoDelegationTest, IsGivenWhereTheOperatorWantsNone) {
 }
 
 // RFC 8881 §10.2.1: what was held before a restart is reclaimed, whatever the operator wants by now.
-TEST_F(NoDelegationTest, IsAskedBackAtOnceWhereItIsReclaimed) {
+TEST_F(NoDelegationTest, ReclaimedDelegationMustBeReturnedAtOnce) {
   const nfs_fh4 file = MakeFile("file");
   Client0 client(server, "of 4.0");
   LetCall(client);
@@ -97,12 +97,12 @@ TEST_F(NoDelegationTest, IsAskedBackAtOnceWhereItIsReclaimed) {
   EXPECT_TRUE(opened.resok4().delegation.read().recall);
 }
 
-TEST_F(DelegationTest, IsNotGivenWhereAnotherWrites) {
+TEST_F(DelegationTest, GrantsNoneWhileAnotherClientWrites) {
   Given(Other(), kWrite | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   EXPECT_EQ(Given(Client(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
 }
 
-TEST_F(DelegationTest, IsRecalledForAWriter) {
+TEST_F(DelegationTest, RecallsForAWriter) {
   const stateid4 id = ReadDelegation();
   const RequestName given_by{Client().session(), SlotId(0), SequenceId(Client().sequence())};
   EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4ERR_DELAY);
@@ -115,13 +115,13 @@ TEST_F(DelegationTest, IsRecalledForAWriter) {
   EXPECT_EQ(TryOpen(Other(), "file", kBoth).status(), NFS4_OK);
 }
 
-TEST_F(DelegationTest, StaysWithReaders) {
+TEST_F(DelegationTest, KeepsReadDelegationsForReaders) {
   ReadDelegation();
   EXPECT_EQ(Given(Other(), kRead).delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_THAT(server.callbacks.recalls, IsEmpty());
 }
 
-TEST_F(DelegationTest, ForWritingIsRecalledForAReader) {
+TEST_F(DelegationTest, RecallsAWriteDelegationForAReader) {
   WriteDelegation();
   EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4ERR_DELAY);
   EXPECT_EQ(Other().Run(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_DELAY);
@@ -130,7 +130,7 @@ TEST_F(DelegationTest, ForWritingIsRecalledForAReader) {
 }
 
 // RFC 8881 §10.4.4
-TEST_F(DelegationTest, IsRecalledBeforeTheFileChanges) {
+TEST_F(DelegationTest, RecallsBeforeTheFileChanges) {
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_DELAY);
   EXPECT_EQ(Other().Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Mode(0600)})).status, NFS4ERR_DELAY);
@@ -140,7 +140,7 @@ TEST_F(DelegationTest, IsRecalledBeforeTheFileChanges) {
 }
 
 // RFC 8881 §10.4.4: as is a file that gets another name, loses its name to another file, or gets one more.
-TEST_F(DelegationTest, IsRecalledBeforeTheFileIsRenamedReplacedOrLinked) {
+TEST_F(DelegationTest, RecallsBeforeTheFileIsRenamedReplacedOrLinked) {
   const auto rename = [&](std::string_view from, std::string_view to) {
     return Other().Run(PutRoot(), SaveFh(), Op(OP_RENAME, RENAME4args{from, to})).status;
   };
@@ -170,7 +170,7 @@ TEST_F(DelegationTest, IsRecalledBeforeTheFileIsRenamedReplacedOrLinked) {
 
 // What comes between the check and the change itself: the operation waits for the file system, and another client's OPEN
 // is executed meanwhile.
-TEST_F(DelegationTest, IsNotGivenWhileTheFileIsBeingChanged) {
+TEST_F(DelegationTest, GrantsNoneWhileTheFileChanges) {
   const NamedFile name = NameOf(file);
   const Services services = server.GetServices();
   FileUses uses;
@@ -182,7 +182,7 @@ TEST_F(DelegationTest, IsNotGivenWhileTheFileIsBeingChanged) {
   EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
 }
 
-TEST_F(DelegationTest, IsGivenAgainWhenTheFileHasBeenChanged) {
+TEST_F(DelegationTest, GrantsAgainAfterTheChange) {
   EXPECT_EQ(Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{kAnonymous, Mode(0644)})).status, NFS4_OK);
   EXPECT_EQ(Run(PutFh(file), Writing(kAnonymous)).status, NFS4_OK);
   EXPECT_EQ(Run(PutFh(file), SaveFh(), PutRoot(), Op(OP_LINK, LINK4args{"link"})).status, NFS4_OK);
@@ -191,13 +191,13 @@ TEST_F(DelegationTest, IsGivenAgainWhenTheFileHasBeenChanged) {
   EXPECT_EQ(Given(Other(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
 }
 
-TEST_F(DelegationTest, MayComeWithAnOpenThatEmptiesTheFile) {
+TEST_F(DelegationTest, GrantsADelegationToAnOpenThatTruncates) {
   const auto opened = TryOpen(Client(), "file", kBoth | kWantWrite, 0, Creating(UNCHECKED4, Size(0)));
   ASSERT_EQ(opened.status(), NFS4_OK);
   EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_WRITE);
 }
 
-TEST_F(DelegationTest, IsGivenWhileTheFileIsRead) {
+TEST_F(DelegationTest, GrantsADelegationWhileTheFileIsRead) {
   FileUses uses;
   const Services services = server.GetServices();
   const Asker asker{services, nullptr, {2, Client().client()}, uses};
@@ -225,7 +225,7 @@ class HeldAttributesTest : public DelegationTest {
   }
 };
 
-TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderHasNotChangedIt) {
+TEST_F(HeldAttributesTest, ReturnsTheFilesAttributesIfTheHolderHasNotChangedIt) {
   WriteDelegation();
   const Version before{AttributesOf("file")->change, 4};
   server.callbacks.held = {.change = before.change, .size = before.size};
@@ -236,7 +236,7 @@ TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderHasNotChangedIt) {
 }
 
 // The holder may say the same each time, however often it has changed the file since.
-TEST_F(HeldAttributesTest, GrowEachTimeWhereItsHolderHasChangedIt) {
+TEST_F(HeldAttributesTest, ChangeAttributeGrowsWithEachGetattrAfterAChangeByTheHolder) {
   WriteDelegation();
   const auto before = *AttributesOf("file");
   server.callbacks.held = {.change = before.change + 1, .size = 4};
@@ -249,7 +249,7 @@ TEST_F(HeldAttributesTest, GrowEachTimeWhereItsHolderHasChangedIt) {
   EXPECT_GT(AttributesOf("file")->mtime.seconds, before.mtime.seconds);
 }
 
-TEST_F(HeldAttributesTest, AnotherSizeIsAChangeToo) {
+TEST_F(HeldAttributesTest, TreatsAnotherSizeAsAChange) {
   WriteDelegation();
   const uint64_t before = AttributesOf("file")->change;
   server.callbacks.held = {.change = before, .size = 1000};
@@ -261,7 +261,7 @@ TEST_F(HeldAttributesTest, AnotherSizeIsAChangeToo) {
 }
 
 // Its holder never wrote what it had changed.
-TEST_F(HeldAttributesTest, DoNotGoBackWhenTheDelegationHasGone) {
+TEST_F(HeldAttributesTest, ChangeAttributeDoesNotDecreaseAfterTheDelegation) {
   const stateid4 id = WriteDelegation();
   server.callbacks.held = {.change = AttributesOf("file")->change + 1, .size = 1000};
   const uint64_t seen = Seen().change;
@@ -271,14 +271,14 @@ TEST_F(HeldAttributesTest, DoNotGoBackWhenTheDelegationHasGone) {
   EXPECT_EQ(after.size, 4u);
 }
 
-TEST_F(HeldAttributesTest, AreTheFilesWhereItsHolderDoesNotAnswer) {
+TEST_F(HeldAttributesTest, ReturnsTheFilesAttributesIfTheHolderDoesNotAnswer) {
   WriteDelegation();
   const uint64_t before = AttributesOf("file")->change;
   EXPECT_EQ(Seen().change, before);
   EXPECT_EQ(Seen().size, 4u);
 }
 
-TEST_F(DelegationTest, IsNotInItsHoldersWay) {
+TEST_F(DelegationTest, DoesNotRecallForItsHolder) {
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(TryOpen(Client(), "file", kBoth, 0, {}, "another owner").status(), NFS4_OK);
   EXPECT_EQ(Run(PutFh(file), Op(OP_SETATTR, SETATTR4args{id, Mode(0600)})).status, NFS4_OK);
@@ -287,14 +287,14 @@ TEST_F(DelegationTest, IsNotInItsHoldersWay) {
 }
 
 // Where an open is denied anyway, nothing is called back for it.
-TEST_F(DelegationTest, IsNotRecalledForWhoIsDenied) {
+TEST_F(DelegationTest, DoesNotRecallForAnOpenThatIsDenied) {
   EXPECT_EQ(TryOpen(Client(), "file", kRead | kWantRead, OPEN4_SHARE_DENY_WRITE).resok4().delegation.delegation_type(),
             OPEN_DELEGATE_READ);
   EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
   EXPECT_THAT(server.callbacks.recalls, IsEmpty());
 }
 
-TEST_F(DelegationTest, NotReturnedInTimeIsRevoked) {
+TEST_F(DelegationTest, RevokesIfNotReturnedInTime) {
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_DELAY);
   for (int i = 0; i < 2; ++i) {
@@ -316,14 +316,14 @@ TEST_F(DelegationTest, NotReturnedInTimeIsRevoked) {
       server.state.Run([&](StateTables& state) { return state.files.delegations.HasRevoked(Client().client()); }));
 }
 
-TEST_F(DelegationTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
+TEST_F(DelegationTest, RemovesADelegationOfAnExpiredClientOnConflict) {
   WriteDelegation();
   PassLease();
   EXPECT_EQ(TryOpen(Other(), "file", kRead).status(), NFS4_OK);
   EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
 }
 
-TEST_F(DelegationTest, IsTurnedIntoOpens) {
+TEST_F(DelegationTest, HolderOpensUnderItsDelegation) {
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_DELAY);
   const auto claim = [&](uint32_t access, const stateid4& delegation) {
@@ -338,7 +338,7 @@ TEST_F(DelegationTest, IsTurnedIntoOpens) {
   EXPECT_EQ(Return(id), NFS4_OK);
 }
 
-TEST_F(DelegationTest, IsReturnedByItsHolderForItsFile) {
+TEST_F(DelegationTest, OnlyItsHolderReturnsItForItsFile) {
   const stateid4 id = ReadDelegation();
   const auto give_back = Op(OP_DELEGRETURN, DELEGRETURN4args{id});
   EXPECT_EQ(Other().Run(PutFh(file), give_back).status, NFS4ERR_BAD_STATEID);
@@ -348,12 +348,12 @@ TEST_F(DelegationTest, IsReturnedByItsHolderForItsFile) {
   EXPECT_EQ(Return(id), NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(DelegationTest, HeldIsNotFreed) {
+TEST_F(DelegationTest, RejectsFreeStateidOfAHeldDelegation) {
   EXPECT_EQ(Run(Op(OP_FREE_STATEID, FREE_STATEID4args{ReadDelegation()})).status, NFS4ERR_LOCKS_HELD);
 }
 
 // RFC 8881 §18.49
-TEST_F(DelegationTest, IsGivenToWhoAsksForNothingElse) {
+TEST_F(DelegationTest, WantDelegationGrantsADelegationWithoutAnOpen) {
   auto reply = Run(PutFh(file), Wanting(kWantRead));
   EXPECT_EQ(reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_EQ(Run(PutFh(file), Wanting(0)).status, NFS4ERR_INVAL);
@@ -384,7 +384,7 @@ class ReclaimedDelegationTest : public DelegationTest {
   }
 };
 
-TEST_F(ReclaimedDelegationTest, IsNotInTheWayOfAnother) {
+TEST_F(ReclaimedDelegationTest, ReclaimsDoNotConflictWithEachOther) {
   EXPECT_EQ(Reclaim(Client(), file, OPEN_DELEGATE_READ), NFS4_OK);
   EXPECT_EQ(Reclaim(Other(), file, OPEN_DELEGATE_WRITE), NFS4ERR_RECLAIM_CONFLICT);
   EXPECT_EQ(Reclaim(Other(), file, OPEN_DELEGATE_READ), NFS4_OK);
@@ -394,7 +394,7 @@ TEST_F(ReclaimedDelegationTest, IsNotInTheWayOfAnother) {
   EXPECT_EQ(Reclaim(Other(), second, OPEN_DELEGATE_READ), NFS4ERR_RECLAIM_CONFLICT);
 }
 
-TEST_F(ReclaimedDelegationTest, IsForWhoMayDoWhatItAllows) {
+TEST_F(ReclaimedDelegationTest, RequiresPermissionToReclaim) {
   const nfs_fh4 secret = MakeFile("secret", "data", 0600), readable = MakeFile("readable", "data", 0644);
   EXPECT_EQ(Reclaim(Client(), MakeDirectory("directory"), OPEN_DELEGATE_READ), NFS4ERR_WRONG_TYPE);
   server.SetUser(1000);
@@ -403,7 +403,7 @@ TEST_F(ReclaimedDelegationTest, IsForWhoMayDoWhatItAllows) {
   EXPECT_EQ(Reclaim(Client(), readable, OPEN_DELEGATE_READ), NFS4_OK);
 }
 
-TEST_F(DelegationTest, IsNotGivenForWhatIsNoFile) {
+TEST_F(DelegationTest, GrantsNoneForNonFiles) {
   const auto why = [&](const nfs_fh4& object, uint32_t want) {
     auto reply = Run(PutFh(object), Wanting(want));
     return reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().od_whynone().ond_why();
@@ -413,13 +413,13 @@ TEST_F(DelegationTest, IsNotGivenForWhatIsNoFile) {
   EXPECT_EQ(why(MakeFifo("pipe"), kWantWrite), WND4_WRITE_DELEG_NOT_SUPP_FTYPE);
 }
 
-TEST_F(DelegationTest, IsNotGivenToWhoMayNotRead) {
+TEST_F(DelegationTest, GrantsNoneWithoutReadPermission) {
   const nfs_fh4 secret = MakeFile("secret", "data", 0600);
   server.SetUser(1000);
   EXPECT_EQ(Run(PutFh(secret), Wanting(kWantRead)).status, NFS4ERR_ACCESS);
 }
 
-TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
+TEST_F(DelegationTest, GrantsNoWriteDelegationWithoutWritePermission) {
   file = MakeFile("readable", "data", 0644);
   server.SetUser(1000);
   const auto wanted = [&](uint32_t want) {
@@ -434,18 +434,18 @@ TEST_F(DelegationTest, ForWritingIsNotGivenToWhoMayOnlyRead) {
   EXPECT_EQ(wanted(OPEN4_SHARE_ACCESS_WANT_ANY_DELEG).delegation_type(), OPEN_DELEGATE_READ);
 }
 
-TEST_F(DelegationTest, ForWritingIsGivenToAReaderWhoMayWrite) {
+TEST_F(DelegationTest, GrantsAWriteDelegationToAReaderWithWritePermission) {
   server.SetUser(1000);
   EXPECT_EQ(Given(Client(), kRead | kWantWrite).delegation_type(), OPEN_DELEGATE_WRITE);
 }
 
-TEST_F(DelegationTest, OfDirectoriesAreNotOffered) {
+TEST_F(DelegationTest, DoesNotSupportDirectoryDelegations) {
   EXPECT_EQ(Run(PutRoot(), Op(OP_GET_DIR_DELEGATION, GET_DIR_DELEGATION4args{})).status, NFS4ERR_NOTSUPP);
 }
 
 // --- Version 4.0
 
-TEST_F(DelegationTest, IsNotGivenBeforeTheOpenIsConfirmed) {
+TEST_F(DelegationTest, GrantsNoneBeforeTheOpenIsConfirmed) {
   Client0 client(server, "of 4.0");
   LetCall(client);
   EXPECT_EQ(client.TryOpen("owner", "file", kRead).resok4().delegation.delegation_type(), OPEN_DELEGATE_NONE);
@@ -455,7 +455,7 @@ TEST_F(DelegationTest, IsNotGivenBeforeTheOpenIsConfirmed) {
 }
 
 // RFC 7530 §16.28.5
-TEST_F(DelegationTest, OfAClientThatCannotBeCalledIsInDangerAndItsLeaseIsRenewedAllTheSame) {
+TEST_F(DelegationTest, RenewReportsALostCallbackPathAndRenewsTheLease) {
   Client0 client(server, "of 4.0");
   LetCall(client);
   client.Open("owner", "file", kRead);
@@ -470,7 +470,7 @@ TEST_F(DelegationTest, OfAClientThatCannotBeCalledIsInDangerAndItsLeaseIsRenewed
   }
 }
 
-TEST_F(DelegationTest, OfVersion40IsRecalledWhoeverRemovesTheFile) {
+TEST_F(DelegationTest, RecallsADelegationOfVersion40ForAnyRemover) {
   Client0 client(server, "of 4.0");
   LetCall(client);
   client.Open("owner", "file", kRead);

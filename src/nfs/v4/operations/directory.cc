@@ -1,6 +1,6 @@
 // READDIR.
 //
-// Entries are encoded as the file system gives them, into memory set aside before (it may give them on another thread).
+// The file system delivers entries, perhaps on another thread. They are encoded into memory that was reserved before.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -19,29 +19,29 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// What READDIR4resok holds besides entries: verifier, the end of the list, eof.
+// The octets of READDIR4resok besides entries: verifier, the end of the list, eof.
 constexpr size_t kOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
-// More than the longest entry: a name of any file system, every attribute, owners with their domains. But for an access
-// control list, which is left out where it has more entries than anybody wants to see here.
+// More than the longest entry: a name of any file system, every attribute, owners with their domains. Access control lists are an
+// exception: a list with too many entries is left out.
 constexpr size_t kLongestEntry = 8192;
 constexpr size_t kLongestList = 128 << 10;
 constexpr size_t kMostListEntries = 64;
 constexpr size_t kLongestName = 4096;
 
-// Zero is the beginning; 1 and 2 stand for "." and "..", which are not given, and never come from a client
-// (RFC 8881 §18.23.3). So these are the file system's cookies, moved up.
+// Cookie 0 is the beginning. Cookies 1 and 2 are reserved for "." and "..", which READDIR does not return, so a client never sends
+// them (RFC 8881 §18.23.3). The other cookies are the file system's, plus an offset.
 constexpr uint64_t kReservedCookies = 2;
 
-// What can be told of an entry from its directory alone.
+// The attributes of an entry that the directory itself provides.
 constexpr AttributeSet kEntryAttributes{FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID};
 
-// An entry whose export's root is shown rather than what is there.
+// An entry that is replaced by the root of another export.
 struct Entrance {
   Junction junction;
-  std::optional<AttributeValues> values{};  // none where it is not to be seen
+  std::optional<AttributeValues> values{};  // nullopt if the client may not see it
 };
 
-// What an entry needs and its file system does not give along with it.
+// The access control list of an entry, which the file system does not deliver with the entry.
 struct Missing {
   fs::Handle object;
   uint32_t uid;
@@ -55,7 +55,7 @@ struct SuppliedList {
 
 class Entries : public fs::EntrySink {
  public:
-  // `room` octets for entries; `names` of them (as dircount counts) without attributes, no limit where that is zero.
+  // `room` limits the octets of entries. `names` limits them without attributes, as dircount does; zero means no limit.
   Entries(const AttributeSet& wanted, const AttributeValues& directory, const std::vector<Entrance>& entrances,
           BufferPool& buffers, size_t room, uint32_t names)
       : wanted_(wanted),
@@ -89,7 +89,7 @@ class Entries : public fs::EntrySink {
     } else if (entry.error) {
       values.error = ToStatus(*entry.error);
     }
-    // RFC 8881 §18.23.3: the entry says what is wrong with it, or nobody learns of any entry.
+    // RFC 8881 §18.23.3: the entry reports its error in rdattr_error; without that attribute READDIR fails.
     if (values.error != NFS4_OK && !wanted_.Has(FATTR4_RDATTR_ERROR)) {
       failure_ = values.error;
       return false;
@@ -97,14 +97,14 @@ class Entries : public fs::EntrySink {
     return Put(entry, values);
   }
 
-  // There was an entry, and even the first one was too long.
+  // True if the first entry was too long.
   bool too_small() const { return full_ && encoder_.size() == 0; }
-  // Reading ended because this is not known yet. Then it goes on with what is given for the entry.
+  // Set if reading stopped because this list is missing. The caller supplies it, and reading continues.
   const std::optional<Missing>& missing() const { return missing_; }
   void Supply(SuppliedList list) { supplied_ = std::move(list); }
-  // Reading ended because of an entry whose attributes cannot be had.
+  // Set if reading stopped at an entry whose attributes are unavailable.
   const std::optional<nfsstat4>& failure() const { return failure_; }
-  // Behind the last entry that was given.
+  // The cookie after the last returned entry.
   fs::Cookie cookie() const { return cookie_; }
   void MoveTo(xdr::Encoder& results) {
     const xdr::Message entries = encoder_.Finish();
@@ -145,7 +145,7 @@ class Entries : public fs::EntrySink {
     AttributeSet set = values.error == NFS4_OK ? wanted_ : wanted_ & kEntryAttributes;
     if (values.acls.access.size() + values.acls.defaults.size() > kMostListEntries) set.Remove(FATTR4_ACL);
     EncodeAttributes(encoder_, set, values);
-    // The client's wish for names is no limit for the first of them.
+    // dircount does not limit the first entry.
     if (encoder_.size() > room_ || (before.size != 0 && named > names_)) {
       encoder_.Rewind(before);
       full_ = true;
@@ -162,20 +162,20 @@ class Entries : public fs::EntrySink {
   size_t names_;
   bool full_ = false;
   std::optional<Missing> missing_;
-  std::optional<SuppliedList> supplied_;  // for the next entry, unless that has changed meanwhile
+  std::optional<SuppliedList> supplied_;  // for the next entry, unless the directory has changed
   std::optional<nfsstat4> failure_;
   fs::Cookie cookie_;
   const size_t memory_;
   xdr::Encoder encoder_;
 };
 
-// The roots of exports that stand in the directory. An error where one cannot be told about, and rdattr_error is not
-// wanted.
+// Finds the roots of exports in the directory. Returns an error if the attributes of one are unavailable and rdattr_error was not
+// requested.
 Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, const Object& directory,
                                                             const AttributeSet& set) {
   std::vector<Entrance> entrances;
   AttributeSet own = set;
-  own.Remove(FATTR4_MOUNTED_ON_FILEID);  // told by the directory
+  own.Remove(FATTR4_MOUNTED_ON_FILEID);  // comes from the directory
   auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer);
   for (const Junction& junction : junctions) {
     Entrance& entrance = entrances.emplace_back(Entrance{junction});
@@ -183,7 +183,7 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
     if (!leads_to) continue;
     const Object root(*leads_to, leads_to->file_system().Root(), compound.call);
     AttributeValues& values = entrance.values.emplace(ValuesOf(compound, root));
-    // RFC 8881 §18.29.4: that is for the entry to say, and never for READDIR.
+    // RFC 8881 §18.29.4: the entry reports NFS4ERR_WRONGSEC, never READDIR itself.
     values.error = compound.CheckFlavor(root);
     if (values.error != NFS4_OK) continue;
     values.error = co_await LoadAttributes(compound, root, own, values);
@@ -192,7 +192,7 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
   co_return entrances;
 }
 
-// Looks for what an entry lacks.
+// Loads the access control list that an entry lacks.
 Task<> Supply(Compound& compound, const Object& directory, bool with_acl, Missing missing, Entries& entries) {
   Loop* loop = directory.context().loop;
   OwnerNames& owners = compound.services.owners;
@@ -204,7 +204,7 @@ Task<> Supply(Compound& compound, const Object& directory, bool with_acl, Missin
   entries.Supply(std::move(list));
 }
 
-// Reads on where something had to be looked up.
+// Reads repeatedly, loading missing lists in between.
 Task<fs::Observed<fs::ReadDirectoryReply>> ReadEntries(Compound& compound, const Object& directory,
                                                        fs::ReadDirectoryArguments arguments, bool with_acl,
                                                        Entries& entries) {
@@ -219,7 +219,7 @@ Task<fs::Observed<fs::ReadDirectoryReply>> ReadEntries(Compound& compound, const
   }
 }
 
-// The arguments that the file system does not see.
+// Checks the arguments that do not concern the file system.
 nfsstat4 CheckArguments(const READDIR4args& arguments, const AttributeSet& known) {
   if (arguments.cookie != 0 && arguments.cookie <= kReservedCookies) return NFS4ERR_BAD_COOKIE;
   if (!ReadableAttributes().Contains(known)) return NFS4ERR_INVAL;
@@ -245,7 +245,7 @@ Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDI
     co_return Outcome{ToStatus(error)};
   }
   if (entries.failure()) co_return Outcome{*entries.failure()};
-  // The directory's cookies are not what they were.
+  // The directory's cookies have become invalid.
   if (!at_beginning && observed.result->verifier != from.verifier) co_return Outcome{NFS4ERR_NOT_SAME};
   co_return Outcome{entries.too_small() ? NFS4ERR_TOOSMALL : NFS4_OK, *observed.result};
 }
@@ -272,7 +272,7 @@ Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, 
     xdr::Encode(results, status);
     co_return status;
   }
-  // The status comes before what maxcount counts.
+  // maxcount does not count the status.
   const rpc::ReplyRoom room(compound.call.peer,
                             std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4})));
   Entries entries(known, values, *entrances, compound.buffers(), room.octets() - std::min(room.octets(), kOverhead),

@@ -38,7 +38,7 @@ class ReadDirectoryTest : public Nfs4Test {
   }
 };
 
-TEST_F(ReadDirectoryTest, GivesEveryNameButTheDots) {
+TEST_F(ReadDirectoryTest, ReturnsEveryNameExceptDotAndDotDot) {
   MakeFile("a");
   MakeDirectory("b");
   const READDIR4resok read = ReadOk(Root());
@@ -47,13 +47,13 @@ TEST_F(ReadDirectoryTest, GivesEveryNameButTheDots) {
   for (const entry4& entry : read.reply.entries) EXPECT_GT(entry.cookie, 2u);
 }
 
-TEST_F(ReadDirectoryTest, NothingInItIsNoError) {
+TEST_F(ReadDirectoryTest, ReadsAnEmptyDirectory) {
   const READDIR4resok read = ReadOk(MakeDirectory("empty"));
   EXPECT_THAT(read.reply.entries, IsEmpty());
   EXPECT_TRUE(read.reply.eof);
 }
 
-TEST_F(ReadDirectoryTest, GoesOnFromACookieWithoutRepeatingAnything) {
+TEST_F(ReadDirectoryTest, ContinuesFromACookieWithoutRepetition) {
   std::vector<std::string> expected;
   for (int i = 0; i < 30; ++i) MakeFile(expected.emplace_back("file " + std::to_string(i)));
   std::vector<std::string> names;
@@ -72,7 +72,7 @@ TEST_F(ReadDirectoryTest, GoesOnFromACookieWithoutRepeatingAnything) {
   EXPECT_EQ(names, expected);
 }
 
-TEST_F(ReadDirectoryTest, TheResultsAreNoLongerThanTheClientWants) {
+TEST_F(ReadDirectoryTest, MaxcountLimitsTheResults) {
   for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
   for (uint32_t maxcount = 100; maxcount < 600; maxcount += 7) {
     auto reply = Read(Root(), 0, {}, maxcount, {FATTR4_TYPE, FATTR4_SIZE});
@@ -82,7 +82,7 @@ TEST_F(ReadDirectoryTest, TheResultsAreNoLongerThanTheClientWants) {
   }
 }
 
-TEST_F(ReadDirectoryTest, GivesShortRepliesWhereTheServerIsShortOfMemory) {
+TEST_F(ReadDirectoryTest, ReturnsShortRepliesIfMemoryIsShort) {
   for (int i = 0; i < 300; ++i) MakeFile(std::string(100, 'n') + std::to_string(i));
   rpc::MemoryBudget budget({.octets = 1 << 20, .own_octets = 0});
   const auto account = budget.Open(asio::ip::make_address("192.0.2.1"));
@@ -97,7 +97,7 @@ TEST_F(ReadDirectoryTest, GivesShortRepliesWhereTheServerIsShortOfMemory) {
   }
 }
 
-TEST_F(ReadDirectoryTest, RoomForLessThanOneEntryIsTooSmall) {
+TEST_F(ReadDirectoryTest, RejectsACountTooSmallForOneEntry) {
   EXPECT_EQ(Read(Root(), 0, {}, 0).status, NFS4ERR_TOOSMALL);
   EXPECT_EQ(Read(Root(), 0, {}, 15).status, NFS4ERR_TOOSMALL);
   EXPECT_EQ(Read(Root(), 0, {}, 16).status, NFS4_OK);  // there is none
@@ -105,19 +105,19 @@ TEST_F(ReadDirectoryTest, RoomForLessThanOneEntryIsTooSmall) {
   EXPECT_EQ(Read(Root(), 0, {}, 40).status, NFS4ERR_TOOSMALL);
 }
 
-TEST_F(ReadDirectoryTest, NamesAloneAreLimitedByTheOtherCount) {
+TEST_F(ReadDirectoryTest, DircountLimitsTheNames) {
   for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
   auto reply = Read(Root(), 0, {}, kPlenty, {FATTR4_SIZE}, 64);
   EXPECT_THAT(reply.Skip().Next<READDIR4res>().resok4().reply.entries, SizeIs(3));  // 20 octets each
 }
 
-TEST_F(ReadDirectoryTest, ReservedCookiesAndThoseOfNoEntryAreBad) {
+TEST_F(ReadDirectoryTest, RejectsReservedAndUnknownCookies) {
   EXPECT_EQ(Read(Root(), 1).status, NFS4ERR_BAD_COOKIE);
   EXPECT_EQ(Read(Root(), 2).status, NFS4ERR_BAD_COOKIE);
   EXPECT_EQ(Read(Root(), 4711).status, NFS4ERR_BAD_COOKIE);
 }
 
-TEST_F(ReadDirectoryTest, CookiesBelongToAVerifier) {
+TEST_F(ReadDirectoryTest, RejectsACookieWithAnotherVerifier) {
   MakeFile("a");
   MakeFile("b");
   const uint64_t cookie = ReadOk(Root()).reply.entries[0].cookie;
@@ -125,7 +125,7 @@ TEST_F(ReadDirectoryTest, CookiesBelongToAVerifier) {
   EXPECT_EQ(Read(Root(), cookie, other).status, NFS4ERR_NOT_SAME);
 }
 
-TEST_F(ReadDirectoryTest, EntriesHaveTheAttributesAskedFor) {
+TEST_F(ReadDirectoryTest, ReturnsTheRequestedAttributesOfEntries) {
   const nfs_fh4 file = MakeFile("file", "contents");
   const READDIR4resok read = ReadOk(Root(), {FATTR4_SIZE, FATTR4_FILEHANDLE, FATTR4_OWNER});
   ASSERT_THAT(read.reply.entries, SizeIs(1));
@@ -142,7 +142,7 @@ TEST_F(ReadDirectoryTest, EntriesHaveTheAttributesAskedFor) {
   EXPECT_EQ(owner, "0");
 }
 
-TEST_F(ReadDirectoryTest, EachEntryHasItsOwnAccessControlList) {
+TEST_F(ReadDirectoryTest, ReturnsTheAccessControlListOfEachEntry) {
   for (const uint32_t mode : {0600u, 0640u, 0644u}) MakeFile(std::to_string(mode), "", mode);
   const READDIR4resok read = ReadOk(Root(), {FATTR4_ACL});
   ASSERT_THAT(read.reply.entries, SizeIs(3));
@@ -150,12 +150,12 @@ TEST_F(ReadDirectoryTest, EachEntryHasItsOwnAccessControlList) {
   EXPECT_NE(read.reply.entries[1].attrs, read.reply.entries[2].attrs);
 }
 
-TEST_F(ReadDirectoryTest, AttributesThatAreOnlySetAreInvalid) {
+TEST_F(ReadDirectoryTest, RejectsWriteOnlyAttributes) {
   EXPECT_EQ(Read(Root(), 0, {}, kPlenty, {FATTR4_TIME_ACCESS_SET}).status, NFS4ERR_INVAL);
 }
 
 // RFC 8881 §18.23.3, §5.8.1.12
-TEST_F(ReadDirectoryTest, EntriesSayWhyTheirAttributesCannotBeHad) {
+TEST_F(ReadDirectoryTest, ReportsErrorsOfEntriesInRdattrError) {
   const nfs_fh4 directory = MakeReadableDirectory();
   const READDIR4resok read = ReadOk(directory, {FATTR4_TYPE, FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID});
   EXPECT_THAT(NamesOf(read), ElementsAre("a", "b"));
@@ -166,14 +166,14 @@ TEST_F(ReadDirectoryTest, EntriesSayWhyTheirAttributesCannotBeHad) {
   }
 }
 
-TEST_F(ReadDirectoryTest, FailsWhereAttributesCannotBeHadAndEntriesMayNotSaySo) {
+TEST_F(ReadDirectoryTest, FailsWithoutRdattrErrorIfAttributesAreUnavailable) {
   const nfs_fh4 directory = MakeReadableDirectory();
   EXPECT_EQ(Read(directory, 0, {}, kPlenty, {FATTR4_TYPE}).status, NFS4ERR_ACCESS);
   EXPECT_THAT(NamesOf(ReadOk(directory)), ElementsAre("a", "b"));
   EXPECT_THAT(NamesOf(ReadOk(directory, {FATTR4_MOUNTED_ON_FILEID})), ElementsAre("a", "b"));
 }
 
-TEST_F(ReadDirectoryTest, NeedsADirectoryAndTheRight) {
+TEST_F(ReadDirectoryTest, RequiresADirectoryAndReadPermission) {
   EXPECT_EQ(Read(MakeFile("file")).status, NFS4ERR_NOTDIR);
   const nfs_fh4 secret = MakeDirectory("secret", 0700);
   server.SetUser(1000);

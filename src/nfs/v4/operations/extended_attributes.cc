@@ -13,8 +13,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8276
 
 namespace {
 
-// All that is there before an attribute is looked for. Names are UTF-8, with slashes or without; how long, the file
-// system says.
+// The checks before an attribute is looked up. Names are UTF-8 and may contain slashes; the file system limits their length.
 nfsstat4 CheckCall(const Object& object, std::string_view name) {
   if (!object.file_system().GetProperties().xattrs) return NFS4ERR_NOTSUPP;
   return IsUtf8(name) ? NFS4_OK : NFS4ERR_INVAL;
@@ -27,7 +26,7 @@ Task<nfsstat4> CheckChange(Compound& compound, std::string_view name) {
   co_return co_await RecallBeforeChange(compound, object.name());
 }
 
-// What can have none.
+// Returns an error for objects without extended attributes.
 nfsstat4 ChangeStatus(const fs::Changed<void>& changed) {
   if (changed.result) return NFS4_OK;
   const auto& after = changed.object.after;
@@ -48,8 +47,7 @@ fs::XattrMode ModeOf(setxattr_option4 option) {
   return fs::XattrMode::kEither;
 }
 
-// The place of a name in a listing: a hash of it (FNV-1a), so that it stays the same whatever comes and goes. Zero is
-// the beginning.
+// The cookie of a name: its hash (FNV-1a), so that it does not depend on other names. Zero is the beginning.
 nfs_cookie4 CookieOf(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char octet : name) hash = (hash ^ static_cast<uint8_t>(octet)) * 0x100000001b3;
@@ -76,7 +74,7 @@ nfsstat4 Fail(xdr::Encoder& results, nfsstat4 status) {
   return status;
 }
 
-// As many as there is room for. Names of one place, which nobody sees but who makes such names, go together.
+// Adds as many names as there is room for. Names with the same hash, which occur only on purpose, stay together.
 nfsstat4 EncodeNames(xdr::Encoder& results, const std::vector<Place>& places, nfs_cookie4 cookie, size_t room) {
   constexpr size_t kOverhead = 8 + 4 + 4;
   if (room < kOverhead) return Fail(results, NFS4ERR_TOOSMALL);
@@ -133,7 +131,7 @@ Task<nfsstat4> ListExtendedAttributes(Compound& compound, const LISTXATTRS4args&
   if (!object.file_system().GetProperties().xattrs) co_return Fail(results, NFS4ERR_NOTSUPP);
   const auto names = co_await object.file_system().ListXattrs(object.context(), object.object());
   if (!names.result) co_return Fail(results, ToStatus(names.result.error()));
-  // The status comes before what maxcount counts.
+  // maxcount does not count the status.
   const size_t room = std::min<size_t>(arguments.lxa_maxcount, compound.room - std::min(compound.room, size_t{4}));
   co_return EncodeNames(results, PlacesAfter(arguments.lxa_cookie, *names.result), arguments.lxa_cookie, room);
 }

@@ -24,7 +24,7 @@ class XattrTest : public Nfs4Test {
   }
 };
 
-TEST_F(XattrTest, WhatIsSetIsGot) {
+TEST_F(XattrTest, ReturnsTheValueThatWasSet) {
   const nfs_fh4 file = MakeFile("file");
   const uint64_t before = AttributesOf("file")->change;
   auto reply = Run(PutFh(file), Set("name", "value"));
@@ -37,7 +37,7 @@ TEST_F(XattrTest, WhatIsSetIsGot) {
   EXPECT_EQ(Run(PutFh(Root()), Set("name", "value")).status, NFS4_OK) << "directories have them, too";
 }
 
-TEST_F(XattrTest, CreatingAndReplacingAreNotTheSame) {
+TEST_F(XattrTest, DistinguishesCreateAndReplace) {
   const nfs_fh4 file = MakeFile("file");
   EXPECT_EQ(Run(PutFh(file), Set("name", "one", SETXATTR4_REPLACE)).status, NFS4ERR_NOXATTR);
   EXPECT_EQ(Run(PutFh(file), Set("name", "one", SETXATTR4_CREATE)).status, NFS4_OK);
@@ -46,7 +46,7 @@ TEST_F(XattrTest, CreatingAndReplacingAreNotTheSame) {
   EXPECT_EQ(Value(file, "name"), "two");
 }
 
-TEST_F(XattrTest, WhatIsRemovedIsGone) {
+TEST_F(XattrTest, RemovesAnAttribute) {
   const nfs_fh4 file = MakeFile("file");
   ASSERT_EQ(Run(PutFh(file), Set("name", "value")).status, NFS4_OK);
   const uint64_t before = AttributesOf("file")->change;
@@ -57,7 +57,7 @@ TEST_F(XattrTest, WhatIsRemovedIsGone) {
   EXPECT_EQ(Run(PutFh(file), Remove("name")).status, NFS4ERR_NOXATTR);
 }
 
-TEST_F(XattrTest, ListsArePagedAndEachNameIsThereOnce) {
+TEST_F(XattrTest, ListsEachNameOnceInPages) {
   const nfs_fh4 file = MakeFile("file");
   for (const char* name : {"one", "two", "three", "four", "five", "six"}) {
     ASSERT_EQ(Run(PutFh(file), Set(name, "x")).status, NFS4_OK);
@@ -77,13 +77,13 @@ TEST_F(XattrTest, ListsArePagedAndEachNameIsThereOnce) {
   EXPECT_THAT(names, testing::UnorderedElementsAre("one", "two", "three", "four", "five", "six"));
 }
 
-TEST_F(XattrTest, AListMayBeEmpty) {
+TEST_F(XattrTest, ReturnsAnEmptyList) {
   const LISTXATTRS4resok none = ListOk(MakeFile("file"), 0, 16);
   EXPECT_TRUE(none.lxr_names.empty());
   EXPECT_TRUE(none.lxr_eof);
 }
 
-TEST_F(XattrTest, AListNeedsRoomForOneName) {
+TEST_F(XattrTest, RejectsACountTooSmallForOneName) {
   const nfs_fh4 file = MakeFile("file");
   EXPECT_EQ(Run(PutFh(file), List(0, 15)).status, NFS4ERR_TOOSMALL);
   ASSERT_EQ(Run(PutFh(file), Set("name", "x")).status, NFS4_OK);
@@ -91,7 +91,7 @@ TEST_F(XattrTest, AListNeedsRoomForOneName) {
   EXPECT_EQ(ListOk(file, 0, 16 + 8).lxr_names.size(), 1u);
 }
 
-TEST_F(XattrTest, NamesAndValuesAreChecked) {
+TEST_F(XattrTest, ChecksNamesAndValues) {
   const nfs_fh4 file = MakeFile("file");
   EXPECT_EQ(Run(PutFh(file), Set("", "x")).status, NFS4ERR_INVAL);
   EXPECT_EQ(Run(PutFh(file), Set("\xff", "x")).status, NFS4ERR_INVAL);
@@ -100,13 +100,13 @@ TEST_F(XattrTest, NamesAndValuesAreChecked) {
   EXPECT_EQ(Run(PutFh(file), Set("with/slash", "x")).status, NFS4_OK);
 }
 
-TEST_F(XattrTest, OtherObjectsHaveNone) {
+TEST_F(XattrTest, RejectsOtherTypesOfObjects) {
   const nfs_fh4 link = MakeSymlink("link", "target");
   EXPECT_EQ(Run(PutFh(link), Set("name", "x")).status, NFS4ERR_WRONG_TYPE);
   EXPECT_EQ(Run(PutFh(link), Get("name")).status, NFS4ERR_NOXATTR);
 }
 
-TEST_F(XattrTest, RightsAreThoseToTheData) {
+TEST_F(XattrTest, RequiresThePermissionsForTheData) {
   const nfs_fh4 file = MakeFile("file", "", 0600);
   ASSERT_EQ(Run(PutFh(file), Set("name", "value")).status, NFS4_OK);
   server.SetUser(1000);

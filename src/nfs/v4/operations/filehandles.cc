@@ -16,8 +16,7 @@ nfsstat4 PutRoot(Compound& compound) {
 
 }  // namespace
 
-// RFC 8881 §18.19. Whether the object is still there (§4.2.2) shows when something is done with it; where nothing is,
-// it is looked for here.
+// RFC 8881 §18.19. The next operation finds out whether the object still exists (§4.2.2). If none follows, PUTFH checks it.
 Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
@@ -31,7 +30,7 @@ Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
 // RFC 8881 §18.21
 PUTROOTFH4res PutRootFileHandle(Compound& compound) { return {.status = PutRoot(compound)}; }
 
-// RFC 8881 §18.20: where a server has no public filehandle of its own, it is the root.
+// RFC 8881 §18.20: without a separate public filehandle it is the root.
 PUTPUBFH4res PutPublicFileHandle(Compound& compound) { return {.status = PutRoot(compound)}; }
 
 // RFC 8881 §18.8
@@ -39,7 +38,7 @@ GETFH4res GetFileHandle(Compound& compound) {
   return GETFH4res(NFS4_OK, GETFH4resok{.object = ToFileHandle(compound.current->handle())});
 }
 
-// RFC 8881 §18.28; the stateid goes with it (§16.2.3.1.2).
+// RFC 8881 §18.28; the current stateid is saved with it (§16.2.3.1.2).
 SAVEFH4res SaveFileHandle(Compound& compound) {
   compound.saved = compound.current;
   compound.saved_stateid = compound.current_stateid;

@@ -1,5 +1,4 @@
-// The attributes that a client wants an object to have: fattr4 as SETATTR, OPEN and CREATE carry it (RFC 8881 §5,
-// §18.30).
+// The attributes that a client sets: the fattr4 in SETATTR, OPEN and CREATE (RFC 8881 §5, §18.30).
 #pragma once
 
 #include <optional>
@@ -14,31 +13,30 @@
 namespace penstock::nfs::v4 {
 
 struct GivenAttributes {
-  // Ready for the file system: owners looked up, mode_umask and (of an object that is to be made) mode_set_masked put
-  // into the mode.
+  // The values for the file system. Owners are looked up; mode_umask, and mode_set_masked of a new object, are applied to the
+  // mode.
   fs::NewAttributes values;
-  // mode_set_masked in SETATTR: what it says of the bits in `mode_mask`; the others stay as they are.
+  // mode_set_masked in SETATTR: the values of the bits in `mode_mask`. The other bits stay unchanged.
   std::optional<nfs4::mode_masked4> masked_mode;
-  // The list, its names looked up: for SetAcl().
+  // The access control list with its names looked up, for SetAcl().
   std::optional<std::vector<AccessControlEntry>> acl;
-  // What was given: attrsset where all of it was set.
+  // The given attributes: the value of attrsset if all of them were set.
   AttributeSet set;
 };
 
 enum class AttributeUse : uint8_t {
   kSet,              // SETATTR
   kCreate,           // CREATE, OPEN with UNCHECKED4 or GUARDED4
-  kExclusiveCreate,  // OPEN with EXCLUSIVE4_1: what suppattr_exclcreat has (RFC 8881 §5.8.1.14)
+  kExclusiveCreate,  // OPEN with EXCLUSIVE4_1: the attributes in suppattr_exclcreat (RFC 8881 §5.8.1.14)
 };
 
-// For the current filehandle's file system. NFS4ERR_ATTRNOTSUPP: one that is not supported there. NFS4ERR_INVAL: one
-// that may not be set, or a value that makes no sense. NFS4ERR_BADXDR: values that cannot be decoded, or that are more
-// or less octets than those of the attributes named. NFS4ERR_BADOWNER: nobody is called that.
+// Decodes and checks attributes for the current filehandle's file system. Errors: NFS4ERR_ATTRNOTSUPP for an unsupported attribute.
+// NFS4ERR_INVAL for an attribute that may not be set, or an invalid value. NFS4ERR_BADXDR for values that cannot be decoded, or whose
+// total length is wrong. NFS4ERR_BADOWNER for an unknown owner.
 Task<Result<GivenAttributes, nfs4::nfsstat4>> ReadAttributes(Compound& compound, const nfs4::fattr4& given,
                                                              AttributeUse use);
 
-// Sets the list that was given for `object` of the same file system as `in`, if there is one. Where that fails, it is
-// no longer in `given.set`.
+// Sets the given access control list, if any, on `object` of the same file system as `in`. On failure, removes it from `given.set`.
 Task<nfs4::nfsstat4> SetAcl(const Object& in, const fs::Handle& object, bool is_directory, GivenAttributes& given);
 
 }  // namespace penstock::nfs::v4

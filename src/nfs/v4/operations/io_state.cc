@@ -12,13 +12,13 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// What came of one look at the tables: a status, and the clients that it is due to.
+// The result of one check of the tables: a status, and the clients that cause it.
 struct Look {
   nfsstat4 status = NFS4_OK;
   std::vector<ClientId> holders{};
 };
 
-// RFC 8881 §8.4.2.1: who knows which denials and delegations are still to be reclaimed?
+// RFC 8881 §8.4.2.1: during grace, clients may still reclaim denials and delegations that conflict.
 bool IsTooEarly(const StateTables& state, const stateid4& id, bool write) {
   if (!state.clients.InGrace()) return false;
   return IsAnonymous(id) || (IsReadBypass(id) && write);
@@ -46,7 +46,7 @@ Asker AskerOf(Compound& compound) {
   return {compound.services, compound.call.peer.loop, PresenterOf(compound), compound.uses};
 }
 
-// An open for writing keeps delegations away from others by itself, and a delegation of one's own does.
+// An open for writing prevents delegations of other clients by itself, and so does the client's own delegation.
 bool NeedsNote(const stateid4& id, bool write) { return write && (IsAnonymous(id) || IsReadBypass(id)); }
 
 }  // namespace
@@ -101,7 +101,7 @@ Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, con
 
 namespace {
 
-// The client that knows better than we what is in the file, unless it is the one that asks.
+// Returns the holder of a write delegation on the file, unless it is the caller.
 std::optional<Delegations::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
   return compound.services.state.Run([&](StateTables& state) -> std::optional<Delegations::Holder> {
     std::optional<Delegations::Holder> holder = state.files.delegations.WriteHolder(file);
@@ -130,8 +130,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   });
   if (!modified) co_return;
 
-  // As if it had been changed here. What the asker may do with the file is no matter; and should it fail, the change
-  // attribute still grows.
+  // Treat it like a change on the server. The caller's rights do not matter. If setting the times fails, the change attribute still
+  // grows.
   fs::NewAttributes changed;
   changed.mtime.how = fs::SetTime::How::kServerTime;
   const fs::RequestContext ours{

@@ -1,4 +1,4 @@
-// Checks of an operation on a file against opens, share denials and delegations (RFC 8881 §9.1, §9.7, §10.4).
+// Checks an operation on a file against opens, share denials and delegations (RFC 8881 §9.1, §9.7, §10.4).
 #pragma once
 
 #include "base/task.h"
@@ -9,14 +9,14 @@
 
 namespace penstock::nfs::v4 {
 
-// Whether a file may be read or written under a stateid, as RFC 8881 §8.2.5 and §9.1.2 (RFC 7530 §9.1.6) have it,
-// special stateids included; `given` is as the client wrote it (Compound::Resolve is done here). Renews the lease.
-// Delegations of other clients that stand in the way are recalled, and the answer is NFS4ERR_DELAY until they are gone;
-// until the operation is done nobody gets another. A size in SETATTR is a write.
+// Check whether a file may be read or written under a stateid (RFC 8881 §8.2.5, §9.1.2, RFC 7530 §9.1.6), including special
+// stateids. `given` is the stateid of the client (they call Compound::Resolve). They renew the lease. They recall conflicting
+// delegations of other clients, and return NFS4ERR_DELAY until these are gone. No client gets a new delegation until the operation is
+// done. SETATTR of a size is a write.
 Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
 Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
 
-// The same for the current file.
+// For the current file.
 inline Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given) {
   return CheckRead(compound, given, *compound.current);
 }
@@ -24,32 +24,30 @@ inline Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4&
   return CheckWrite(compound, given, *compound.current);
 }
 
-// Before `file` is changed otherwise: removed, renamed, replaced, linked, its attributes set (RFC 8881 §10.4.4).
-// NFS4ERR_DELAY while other clients' delegations on it are being recalled, NFS4ERR_GRACE while they might still be
-// reclaimed. In version 4.0 nobody can tell whose request it is: there the holder's own is recalled, too, unless its
-// stateid is `given` (SETATTR).
+// Call it before `file` is changed otherwise: removed, renamed, replaced, linked, or its attributes set (RFC 8881 §10.4.4). Returns
+// NFS4ERR_DELAY while it recalls other clients' delegations, and NFS4ERR_GRACE while these may still be reclaimed. In version 4.0 the
+// request does not identify its client, so the client's own delegation is recalled too, unless its stateid is `given` (SETATTR).
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file);
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const nfs4::stateid4& given);
 
-// Where another client holds a write delegation on the file, it is asked (CB_GETATTR, RFC 8881 §10.4.3). If it has
-// changed it, the file's times and change attribute become new ones, and `attributes` are those, with the size that the
-// holder says.
+// If another client holds a write delegation on the file, asks it (CB_GETATTR, RFC 8881 §10.4.3). If that client has changed the file,
+// sets new times and a new change attribute, and stores them in `attributes` with the size that the client reports.
 Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes);
 
-// --- For requests outside a COMPOUND
+// --- For callers outside of a COMPOUND
 
-// The sender of a request that uses a file.
+// The caller that uses a file.
 struct Asker {
   const Services& services;
   Loop* loop;  // to resume on; null in a simulation
   Presenter who;
-  FileUses& uses;  // notes the file that is to be changed: no client gets a delegation of it until the uses end
+  FileUses& uses;  // registers the change: no client gets a delegation on the file until the uses end
 };
 
-// As CheckRead and CheckWrite, with a stateid that is already resolved.
+// Like CheckRead and CheckWrite, with a resolved stateid.
 Task<nfs4::nfsstat4> CheckIo(Asker asker, Result<nfs4::stateid4, nfs4::nfsstat4> id, NamedFile file, bool write);
 
-// As RecallBeforeChange. Uses other than kChange are allowed even while clients may still reclaim delegations.
+// Like RecallBeforeChange, for any use. During grace, only changes get NFS4ERR_GRACE.
 Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::stateid4> given, Delegations::Use use);
 
 // --- For operations on state
@@ -63,8 +61,8 @@ inline Presenter PresenterOf(const Compound& compound) {
 // they have no session.
 Presenter PresenterWithoutSession();
 
-// The stateid that an operation was called with. Where it is the current one, its seqid does not count, except in CLOSE
-// and OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
+// Returns the stateid that an operation was called with. For the current stateid the seqid is ignored, except in CLOSE and
+// OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
 Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, const nfs4::stateid4& given,
                                                       bool exact = false);
 

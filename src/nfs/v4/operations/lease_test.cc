@@ -27,12 +27,12 @@ class LeaseTest : public Nfs4Test {
   bool& full() { return server.recovery_store->full; }
 };
 
-TEST_F(LeaseTest, AClientIsRecordedWhenItIsDoneWithReclaiming) {
+TEST_F(LeaseTest, RecordsAClientAtReclaimComplete) {
   EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.NeedsRecord(Client().client()); }));
   EXPECT_EQ(server.recovery_store->Reclaimers(), std::vector{OwnerKey(DialectOf(1), "client")});
 }
 
-TEST_F(LeaseTest, AClientThatCannotBeRecordedIsRefusedItsFirstOpen) {
+TEST_F(LeaseTest, RefusesTheFirstOpenOfAClientThatCannotBeRecorded) {
   full() = true;
   SessionClient late(server, "late");
   EXPECT_EQ(Record(late.client()), NFS4ERR_SERVERFAULT);
@@ -43,7 +43,7 @@ TEST_F(LeaseTest, AClientThatCannotBeRecordedIsRefusedItsFirstOpen) {
 }
 
 // RFC 8881 §8.4.3, the first edge condition.
-TEST_F(LeaseTest, WhoeverLosesItsStateMayNotReclaimIt) {
+TEST_F(LeaseTest, ClientThatLostItsStateMayNotReclaim) {
   EXPECT_FALSE(Forget(Client().client()));
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
   EXPECT_TRUE(Forget(Client().client()));
@@ -52,14 +52,14 @@ TEST_F(LeaseTest, WhoeverLosesItsStateMayNotReclaimIt) {
   EXPECT_TRUE(Forget(Client().client()));
 }
 
-TEST_F(LeaseTest, StateStaysWhereTheStoreCannotForgetIt) {
+TEST_F(LeaseTest, KeepsStateIfTheStoreCannotRemoveTheClient) {
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
   full() = true;
   EXPECT_FALSE(Forget(Client().client()));
   EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4_OK);
 }
 
-TEST_F(LeaseTest, GraceEndsInTimeAndNotBeforeTheStoreHasForgotten) {
+TEST_F(LeaseTest, GraceEndsInTimeButNotBeforeTheStoreIsUpdated) {
   BeginGrace("somebody");
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));
   EXPECT_TRUE(InGrace());
@@ -73,7 +73,7 @@ TEST_F(LeaseTest, GraceEndsInTimeAndNotBeforeTheStoreHasForgotten) {
 }
 
 // Its old record goes with the grace period, and it holds what it has reclaimed.
-TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds) {
+TEST_F(LeaseTest, RecordsAHolderBeforeGraceEndsIfItsReclaimWasNotRecorded) {
   BeginGrace("late");
   full() = true;
   SessionClient late(server, "late");
@@ -89,14 +89,14 @@ TEST_F(LeaseTest, AHolderWhoseReclaimingWasNotRecordedIsRecordedBeforeGraceEnds)
   EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(DialectOf(1), "late")));
 }
 
-TEST_F(LeaseTest, GraceEndsWhenTheLastHasReclaimed) {
+TEST_F(LeaseTest, GraceEndsWhenTheLastClientHasReclaimed) {
   BeginGrace("late");
   EXPECT_TRUE(InGrace());
   SessionClient late(server, "late");  // which says at once that it is done
   EXPECT_FALSE(InGrace());
 }
 
-TEST_F(LeaseTest, ClientsWhoseCourtesyIsOverGo) {
+TEST_F(LeaseTest, RemovesClientsAfterTheCourtesyPeriod) {
   const ClientId client = Client().client();
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
   Spawn(KeepLeases(server.GetServices(), nullptr));
@@ -109,7 +109,7 @@ class SlotRecallTest : public Nfs4Test {
   SlotRecallTest() : Nfs4Test(Settings{.max_slots = 4, .max_kept_octets = 0}) {}
 };
 
-TEST_F(SlotRecallTest, SlotsAreRecalledWhereMemoryIsShort) {
+TEST_F(SlotRecallTest, RecallsSlotsIfMemoryIsShort) {
   const SessionId session = Client().session();
   const auto channel = std::make_shared<TestBackChannel>(server.buffers);
   EXPECT_TRUE(server.state.Run(

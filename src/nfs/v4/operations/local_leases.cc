@@ -20,7 +20,7 @@ Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Deleg
 }
 
 Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
-  // Each takes a system call, and nobody is to wait for the lock of State until thousands are done.
+  // Each check is a system call. The batches are small, so that no caller waits for State::Run() until thousands are done.
   constexpr size_t kAtOnce = 128;
   size_t left = services.state.Run([&](StateTables& state) { return state.files.delegations.local_leases(); });
   while (left > 0) {
@@ -37,7 +37,7 @@ Task<void> RecallForLocalPrograms(const Services& services, Loop* loop) {
   for (const NamedFile& file : files) {
     FileUses none;
     const Asker program{services, loop, PresenterWithoutSession(), none};
-    // The program waits for the lease, which goes with the last delegation.
+    // The program waits for the lease, which ends with the last delegation.
     (void)co_await Recall(program, file, std::nullopt, Delegations::Use::kWrite);
   }
 }

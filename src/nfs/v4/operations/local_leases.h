@@ -1,4 +1,4 @@
-// Delegations are recalled for programs of the server's own host: see fs/local_lease.h.
+// Recalls delegations for programs on the server's host: see fs/local_lease.h.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,15 @@
 
 namespace penstock::nfs::v4 {
 
-// The lease that is to be had before the delegation that is asked for: on `file`, in the file system of the current
-// filehandle. Nothing where the answer will be another one.
+// Takes the lease that the requested delegation needs, on `file` in the current filehandle's file system. Returns nothing if the request
+// needs no lease.
 Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Delegations::DelegationRequest request,
                                                  fs::Handle file);
 
-// Some lease may have been broken: looks at all of them, and recalls the delegations on files that programs wait for.
+// Call it when a lease may be broken. Checks all leases, and recalls the delegations on files for which programs wait.
 Task<void> LookAtLocalLeases(const Services& services, Loop* loop);
 
-// The same for leases that are known to be broken: their delegations are revoked in the end. To be done from time to
-// time.
+// Call it periodically. Recalls the delegations of leases that are known to be broken, and revokes them in the end.
 Task<void> RecallForLocalPrograms(const Services& services, Loop* loop);
 
 }  // namespace penstock::nfs::v4

@@ -46,7 +46,7 @@ class LocalProgramsTest : public StatefulTest {
   const nfs_fh4 file = MakeFile("file", "data", 0666);
 };
 
-TEST_F(LocalProgramsTest, RecallADelegationForReadingAndWaitUntilItIsReturned) {
+TEST_F(LocalProgramsTest, RecallAReadDelegationAndWaitForItsReturn) {
   const stateid4 id = Delegation();
   Break();
   ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
@@ -73,7 +73,7 @@ TEST_F(LocalProgramsTest, WaitNoLongerThanUntilTheDelegationIsRevoked) {
   EXPECT_EQ(Return(id), NFS4ERR_DELEG_REVOKED);
 }
 
-TEST_F(LocalProgramsTest, DoNotWaitForAClientWhoseLeaseIsOver) {
+TEST_F(LocalProgramsTest, DoNotWaitForAnExpiredClient) {
   Delegation();
   PassLease();
   Break();
@@ -81,7 +81,7 @@ TEST_F(LocalProgramsTest, DoNotWaitForAClientWhoseLeaseIsOver) {
   EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
 }
 
-TEST_F(LocalProgramsTest, WhoHaveAFileOpenForWritingKeepDelegationsAway) {
+TEST_F(LocalProgramsTest, PreventDelegationsWhileTheyHaveTheFileOpenForWriting) {
   leases.contended = true;
   EXPECT_EQ(Given(kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
   const auto want = Op(OP_WANT_DELEGATION, WANT_DELEGATION4args{kWantRead, deleg_claim4(CLAIM_FH)});
@@ -90,7 +90,7 @@ TEST_F(LocalProgramsTest, WhoHaveAFileOpenForWritingKeepDelegationsAway) {
   EXPECT_EQ(leases.asked, 2u);
 }
 
-TEST_F(LocalProgramsTest, RecallADelegationThatWasWanted) {
+TEST_F(LocalProgramsTest, RecallADelegationFromWantDelegation) {
   const auto want = Op(OP_WANT_DELEGATION, WANT_DELEGATION4args{kWantRead, deleg_claim4(CLAIM_FH)});
   const auto given = Run(PutFh(file), want).Skip().Next<WANT_DELEGATION4res>();
   ASSERT_EQ(given.wdr_resok4().delegation_type(), OPEN_DELEGATE_READ);
@@ -99,7 +99,7 @@ TEST_F(LocalProgramsTest, RecallADelegationThatWasWanted) {
   EXPECT_THAT(server.callbacks.recalls, SizeIs(1));
 }
 
-TEST_F(LocalProgramsTest, NoLeaseIsTakenForAnOpenWithoutADelegationForReading) {
+TEST_F(LocalProgramsTest, NoLeaseIsTakenWithoutAReadDelegation) {
   Given(kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   EXPECT_EQ(Given(kBoth).delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_EQ(leases.asked, 0u);
@@ -120,7 +120,7 @@ TEST_F(LocalProgramsTest, DoNotWaitForAHolderThatWritesWithoutAnOpen) {
   EXPECT_THAT(server.callbacks.recalls, IsEmpty());
 }
 
-TEST_F(LocalProgramsTest, RecallNothingWhereNobodyWaits) {
+TEST_F(LocalProgramsTest, RecallNothingIfNoProgramWaits) {
   Delegation();
   Spawn(LookAtLocalLeases(server.GetServices(), nullptr));
   Keep();

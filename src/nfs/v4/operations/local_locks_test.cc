@@ -30,7 +30,7 @@ class LocalLockTest : public LockTest {
   std::vector<bool> asked;
 };
 
-TEST_F(LocalLockTest, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
+TEST_F(LocalLockTest, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
   local.busy = true;
   EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4ERR_DELAY);
   EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DELAY);
@@ -41,7 +41,7 @@ TEST_F(LocalLockTest, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
   EXPECT_EQ(local.log.back(), "exclusive 0-9");
 }
 
-TEST_F(LocalLockTest, IsOpenedForExclusiveLocksWhereTheClientMayWrite) {
+TEST_F(LocalLockTest, IsOpenedForExclusiveLocksIfTheClientMayWrite) {
   LockBy(Client(), open, "locker", 0, 10, READ_LT);
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
@@ -50,7 +50,7 @@ TEST_F(LocalLockTest, IsOpenedForExclusiveLocksWhereTheClientMayWrite) {
 }
 
 // To open the file for writing would recall delegations, and break local programs' leases.
-TEST_F(LocalLockTest, IsNotOpenedForAClientThatMayNotHaveIt) {
+TEST_F(LocalLockTest, IsNotOpenedForALockThatTheOpenForbids) {
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   EXPECT_EQ(TryLock(Client(), read_only, "reader", 0, 10).status(), NFS4ERR_OPENMODE);
   EXPECT_THAT(asked, IsEmpty());
@@ -59,7 +59,7 @@ TEST_F(LocalLockTest, IsNotOpenedForAClientThatMayNotHaveIt) {
   EXPECT_THAT(asked, testing::ElementsAre(false));
 }
 
-TEST_F(LocalLockTest, IsOpenedAnewWhereAReaderBecomesAWriter) {
+TEST_F(LocalLockTest, IsReopenedWhenAReaderBecomesAWriter) {
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
   OpenBy(Client(), "file", kBoth, 0, "reader");
@@ -75,7 +75,7 @@ TEST_F(LocalLockTest, IsOpenedAnewWhereAReaderBecomesAWriter) {
 }
 
 // RFC 8881 §8.4.3
-TEST_F(LocalLockTest, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
+TEST_F(LocalLockTest, EndsWithAllStateOfItsClientWhenTheLeaseExpires) {
   LockBy(Client(), open, "locker", 0, 10);
   Pass(server.settings.lease);
   Keep();
@@ -88,7 +88,7 @@ TEST_F(LocalLockTest, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
 }
 
 // A grace period may be longer than the lease, by --grace or by the lease before the restart.
-TEST_F(LocalLockTest, ThatWasLostIsNotReclaimedInTheSameGracePeriod) {
+TEST_F(LocalLockTest, LostLockIsNotReclaimedInTheSameGracePeriod) {
   LockBy(Client(), open, "locker", 0, 10);
   std::vector<RecoveryRecord> known;
   const auto may_reclaim = [&](const RecoveryRecord& record) {
@@ -110,7 +110,7 @@ TEST_F(LocalLockTest, ThatWasLostIsNotReclaimedInTheSameGracePeriod) {
 }
 
 // The first edge condition: somebody may have had it when the server starts again.
-TEST_F(LocalLockTest, StaysUntilTheStoreHasForgottenItsClient) {
+TEST_F(LocalLockTest, StaysUntilTheStoreHasRemovedItsClient) {
   LockBy(Client(), open, "locker", 0, 10);
   PassLease();
   server.recovery_store->full = true;
@@ -122,7 +122,7 @@ TEST_F(LocalLockTest, StaysUntilTheStoreHasForgottenItsClient) {
   EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Not(testing::Contains(OwnerKey(DialectOf(1), "client"))));
 }
 
-TEST_F(LocalLockTest, OfAClientThatComesBackBeforeItIsMissedStays) {
+TEST_F(LocalLockTest, StaysIfItsClientReturnsBeforeItsRemoval) {
   const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
   PassLease();
   EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4_OK);
@@ -131,7 +131,7 @@ TEST_F(LocalLockTest, OfAClientThatComesBackBeforeItIsMissedStays) {
   EXPECT_EQ(local.log.back(), "exclusive 0-9");
 }
 
-TEST_F(LocalLockTest, IsNoMatterForTheCourtesyWhereProgramsSeeNone) {
+TEST_F(LocalLockTest, DoesNotEndTheCourtesyIfProgramsDoNotSeeIt) {
   const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
   EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 10)).status, NFS4_OK);
   server.faults->OfferLocks([](bool) { return nullptr; });
@@ -153,7 +153,7 @@ class LocalLock0Test : public Lock0Test {
 };
 
 // It is an answer in the owner's turn.
-TEST_F(LocalLock0Test, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
+TEST_F(LocalLock0Test, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
   local.busy = true;
   const uint32_t seqid = client.seqid("owner");
   EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4ERR_DELAY);
@@ -164,7 +164,7 @@ TEST_F(LocalLock0Test, IsDelayedUntilALeaseOfSomebodyElseIsGivenUp) {
 }
 
 // RFC 7530 §9.6.3.2
-TEST_F(LocalLock0Test, GoesWithAllThatItsClientHasWhenTheLeaseIsOver) {
+TEST_F(LocalLock0Test, EndsWithAllStateOfItsClientWhenTheLeaseExpires) {
   const stateid4 lock = LockNew("locker", 0, 10).resok4().lock_stateid;
   PassLease();
   Spawn(KeepLeases(server.GetServices(), nullptr));

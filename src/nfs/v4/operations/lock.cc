@@ -9,16 +9,16 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// What local programs see of a lock-owner's locks on the current file, or why that cannot be had now; null where they
-// see nothing, and where it is there already.
+// The lock-owner's locks on the current file for local programs, or the error of opening them. Null if local programs see none, or if
+// they are open already.
 using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
-// Nothing where it was not asked for.
+// nullopt if they were not requested.
 using MaybeLocalLocks = std::optional<LocalLocks>;
 
 // Returns true if Locks::Lock() or Locks::Unlock() has no room for the lock (ErrorWords::no_room of any dialect).
 bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == NFS4ERR_DELAY; }
 
-// The owner's name is kept with the COMPOUND, which the result is a view of.
+// The COMPOUND keeps the owner's name, because the result is a view of it.
 LOCK4denied ToDenied(Compound& compound, const Locks::LockConflict& conflict) {
   compound.denied_owner = conflict.owner;
   return {.offset = conflict.held.range.first,
@@ -35,9 +35,9 @@ class LockAttempt {
 
   LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
 
-  // The lease of the client that is in the way is over. Nothing has been done: forget it, and try again.
+  // The lease of the conflicting client has expired. Nothing has been done: remove that client, and try again.
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
-  // The owner's locks have gone meanwhile. Nothing has been done: see Locks::LockResult.
+  // The owner's locks are gone meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
 
  private:
@@ -71,7 +71,7 @@ void LockAttempt::Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& 
   sequence.Finish(SequenceId(given), results, std::nullopt, results.is_denied() ? compound_.denied_owner : "");
 }
 
-// What both ways of LOCK have in common: `lock` asks the table for it.
+// The common part of both forms of LOCK. `lock` requests the lock from the table.
 LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const stateid4& id, auto lock) {
   const auto range = LockRange::From(arguments_.offset, arguments_.length);
   if (!range) return LOCK4res(NFS4ERR_INVAL);
@@ -99,7 +99,7 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));
 }
 
-// By a lock-owner that the client calls new: under an open, in the turn of its open-owner (RFC 8881 §18.10.3).
+// LOCK by a new lock-owner: under an open, in the sequence of its open-owner (RFC 8881 §18.10.3).
 LOCK4res LockAttempt::RunOfNewOwner() {
   const open_to_lock_owner4& locker = arguments_.locker.open_owner();
   const auto id = ResolveStateId(compound_, locker.open_stateid);
@@ -114,7 +114,7 @@ LOCK4res LockAttempt::RunOfNewOwner() {
     if (const nfsstat4 status = state_.clients.Check(named); status != NFS4_OK) return LOCK4res(status);
     if (named != client || !open.owner->confirmed) return LOCK4res(NFS4ERR_BAD_STATEID);
 
-    // RFC 7530 §9.1.9: there may be two sequences.
+    // RFC 7530 §9.1.9: the lock-owner may have its own sequence already.
     const OwnerSequence& opens = open.owner->sequence;
     if (auto answer = AnswerOutOfTurn<LOCK4res>(opens, SequenceId(locker.open_seqid))) return Replay(*answer, opens);
     if (const LockOwner* const known = state_.files.locks.FindLockOwner(client, name)) {
@@ -170,7 +170,7 @@ nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
 struct TestOutcome {
   nfsstat4 status = NFS4_OK;
   std::optional<Locks::LockConflict> conflict{};
-  bool needs_local = false;  // the owner's locks have gone meanwhile
+  bool needs_local = false;  // the owner's locks are gone meanwhile
 };
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
@@ -193,7 +193,7 @@ ClientId NamedClient(const Compound& compound, const lock_owner4& owner) {
   return compound.slot ? compound.slot->client : ClientId(owner.clientid);
 }
 
-// RFC 8881 §15.2: LOCK and LOCKT have no other errors for what a file system may say here.
+// RFC 8881 §15.2: LOCK and LOCKT have no other errors for a file system's errors here.
 nfsstat4 ToLockStatus(fs::Error error) {
   return error == fs::Error::kDelay || error == fs::Error::kStale ? ToStatus(error) : NFS4ERR_SERVERFAULT;
 }
@@ -205,7 +205,8 @@ Task<LocalLocks> OpenLocalLocks(const Compound& compound, bool exclusive) {
   co_return *std::move(opened);
 }
 
-// How LOCK has to open its locks for local programs. Who may write is going to lock exclusively sooner or later.
+// Opens the locks for local programs. They are opened for exclusive locks if the client may write, because it will probably lock
+// exclusively later.
 struct LocalNeeds {
   bool any = false;
   bool exclusive = false;
@@ -225,7 +226,7 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
     const open_to_lock_owner4& locker = arguments.locker.open_owner();
     const auto id = ResolveStateId(compound, locker.open_stateid);
     const auto open = id ? files.Find<OpenState>(who, *id, file.handle()) : std::unexpected(id.error());
-    // Who may not write breaks nobody's lease: the server would have to open the file for writing.
+    // A client without write permission must not break leases: the server would have to open the file for writing.
     if (!open || !(*open)->share.AllowsLock(exclusive)) return {};
     const lock_owner4& owner = locker.lock_owner;
     return {
@@ -258,8 +259,7 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
       if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
       continue;
     }
-    // Where it cannot be forgotten now, the client tries again. Nothing has been answered to it, and its sequence
-    // stays.
+    // If the expired client cannot be removed now, this client tries again. Its sequence has not advanced.
     if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
       co_return LOCK4res(compound.dialect.errors().no_room_to_lock);
     }

@@ -9,7 +9,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 // Over RDMA the payload of a WRITE is pulled while what was received after it is executed already.
-TEST_F(LockTest, WhatGivesUpStateWaitsForEarlierCallsOnTheFile) {
+TEST_F(LockTest, OperationsThatReleaseStateWaitForEarlierCallsOnTheFile) {
   rpc::CallOrder order;
   server.peer.order = &order;
   const nfs_fh4 other = MakeFile("other");
@@ -34,7 +34,7 @@ TEST_F(LockTest, WhatGivesUpStateWaitsForEarlierCallsOnTheFile) {
   server.peer.order = nullptr;
 }
 
-TEST_F(LockTest, IsSeenByOthers) {
+TEST_F(LockTest, ConflictsWithOtherClients) {
   LockBy(Client(), open, "locker", 25, 75);
   auto reply = Other().Run(PutFh(file), TestingLock(Other().client(), "tester", 50, 10));
   const auto tested = reply.Skip().Next<LOCKT4res>();
@@ -49,14 +49,14 @@ TEST_F(LockTest, IsSeenByOthers) {
 }
 
 // RFC 8881 §18.10.3
-TEST_F(LockTest, IsOfTheSessionsClientWhateverItSays) {
+TEST_F(LockTest, BelongsToTheSessionsClientNotToTheNamedOne) {
   const auto lock = Locking(WRITE_LT, 0, 10, NewLocker(ClientId(4711), open, "locker"));
   ASSERT_EQ(Run(PutFh(file), lock).status, NFS4_OK);
   auto reply = Other().Run(PutFh(file), TestingLock(ClientId(4711), "locker", 0, 10));
   EXPECT_EQ(reply.Skip().Next<LOCKT4res>().denied().owner.clientid, Client().client().value());
 }
 
-TEST_F(LockTest, IsDeniedWithTheOneThatIsHeld) {
+TEST_F(LockTest, DenialDescribesTheConflictingLock) {
   LockBy(Client(), open, "locker", 0, kWholeFile, READ_LT);
   EXPECT_EQ(TryLock(Other(), others, "locker", 5, 5, READ_LT).status(), NFS4_OK);
   const auto denied = TryLock(Other(), others, "another", 5, 5);
@@ -65,7 +65,7 @@ TEST_F(LockTest, IsDeniedWithTheOneThatIsHeld) {
   EXPECT_EQ(denied.denied().locktype, READ_LT);
 }
 
-TEST_F(LockTest, RangesAreSane) {
+TEST_F(LockTest, RejectsInvalidRanges) {
   for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>{25, 0}, {100, kWholeFile - 1}}) {
     EXPECT_EQ(TryLock(Client(), open, "locker", offset, length).status(), NFS4ERR_INVAL);
     EXPECT_EQ(StatusOfTest(Client(), offset, length), NFS4ERR_INVAL);
@@ -75,7 +75,7 @@ TEST_F(LockTest, RangesAreSane) {
   EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 100, kWholeFile - 1)).status, NFS4ERR_INVAL);
 }
 
-TEST_F(LockTest, IsGivenBackInPart) {
+TEST_F(LockTest, UnlocksAPartOfARange) {
   const stateid4 lock = LockBy(Client(), open, "locker", 100, 100);
   auto reply = Run(PutFh(file), Unlocking(lock, 125, 50));
   const stateid4 after = reply.Skip().Next<LOCKU4res>().lock_stateid();
@@ -86,7 +86,7 @@ TEST_F(LockTest, IsGivenBackInPart) {
   EXPECT_EQ(Run(PutFh(file), Unlocking(open, 100, 25)).status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(LockTest, GoesOnUnderItsOwnStateId) {
+TEST_F(LockTest, ContinuesUnderTheLockStateid) {
   const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
   auto reply = Run(PutFh(file), Locking(WRITE_LT, 10, 10, KnownLocker(lock)));
   EXPECT_EQ(reply.Skip().Next<LOCK4res>().resok4().lock_stateid.other, lock.other);
@@ -94,25 +94,25 @@ TEST_F(LockTest, GoesOnUnderItsOwnStateId) {
   EXPECT_EQ(Run(PutFh(file), Locking(WRITE_LT, 20, 10, KnownLocker(open))).status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(LockTest, NeedsItsAccess) {
+TEST_F(LockTest, RequiresAnOpenWithTheAccess) {
   const stateid4 reader = OpenBy(Client(), "file", kRead, 0, "reader");
   EXPECT_EQ(TryLock(Client(), reader, "locker", 0, 10).status(), NFS4ERR_OPENMODE);
   EXPECT_EQ(TryLock(Client(), reader, "locker", 0, 10, READ_LT).status(), NFS4_OK);
 }
 
-TEST_F(LockTest, TheCurrentStateIdIsTheLocks) {
+TEST_F(LockTest, SetsTheCurrentStateid) {
   const auto reply = Run(PutFh(file), Locking(WRITE_LT, 0, kWholeFile, NewLocker(Client().client(), open, "locker")),
                          Writing(kCurrent), Unlocking(kCurrent, 0, kWholeFile), Closing(open));
   EXPECT_EQ(reply.status, NFS4_OK);
 }
 
-TEST_F(LockTest, GoesWithTheOpen) {
+TEST_F(LockTest, EndsWithItsOpen) {
   LockBy(Client(), open, "locker", 0, 10);
   EXPECT_EQ(Run(PutFh(file), Closing(open)).status, NFS4_OK);
   EXPECT_EQ(StatusOfTest(Other(), 0, 10), NFS4_OK);
 }
 
-TEST_F(LockTest, IsOfFilesOnly) {
+TEST_F(LockTest, RejectsNonFiles) {
   const nfs_fh4 directory = MakeDirectory("directory");
   const nfs_fh4 link = MakeSymlink("link", "file");
   const nfs_fh4 fifo = MakeFifo("fifo");
@@ -122,12 +122,12 @@ TEST_F(LockTest, IsOfFilesOnly) {
   EXPECT_EQ(Run(PutFh(fifo), test).status, NFS4ERR_WRONG_TYPE);
 }
 
-TEST_F(LockTest, ReclaimsNothingWithoutARestart) {
+TEST_F(LockTest, RejectsAReclaimWithoutARestart) {
   const auto reclaim = Locking(WRITE_LT, 0, 10, NewLocker(Client().client(), open, "locker"), true);
   EXPECT_EQ(Run(PutFh(file), reclaim).status, NFS4ERR_NO_GRACE);
 }
 
-TEST_F(LockTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
+TEST_F(LockTest, RemovesALockOfAnExpiredClientOnConflict) {
   LockBy(Client(), open, "locker", 0, 10);
   Pass(server.settings.lease / 2);
   EXPECT_EQ(StatusOfTest(Other(), 0, 10), NFS4ERR_DENIED);
@@ -136,14 +136,14 @@ TEST_F(LockTest, OfAClientWhoseLeaseIsOverIsInNobodysWay) {
   EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.Find(Client().client()); }));
 }
 
-TEST_F(LockTest, IsTestedWithoutThoseWhoseLeaseIsOver) {
+TEST_F(LockTest, LocktIgnoresExpiredClients) {
   LockBy(Client(), open, "locker", 0, 10);
   PassLease();
   EXPECT_EQ(StatusOfTest(Other(), 0, 10), NFS4_OK);
 }
 
 // RFC 8881 §20.11
-TEST_F(LockTest, FreedIsAnnouncedToWhoWaitsForIt) {
+TEST_F(LockTest, NotifiesTheWaiterOfAFreeLock) {
   const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
   EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4ERR_DENIED);
   EXPECT_THAT(server.callbacks.notices, IsEmpty());
@@ -198,7 +198,7 @@ TEST_F(EndedHolderTest, ANewIncarnationOfAHolderOfVersion0NotifiesTheWaiterAtOnc
   ExpectNotice();
 }
 
-TEST_F(LockTest, FreedIsAnnouncedToTheNextWhereTheFirstDoesNotCome) {
+TEST_F(LockTest, NotifiesTheNextWaiterIfTheFirstMissesItsTurn) {
   const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
   EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4ERR_DENIED);
   EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 10)).status, NFS4_OK);
@@ -213,7 +213,7 @@ TEST_F(LockTest, FreedIsAnnouncedToTheNextWhereTheFirstDoesNotCome) {
 
 // --- Version 4.0
 
-TEST_F(Lock0Test, HasASequenceOfItsOwn) {
+TEST_F(Lock0Test, CountsItsOwnSequence) {
   const stateid4 lock = LockNew("locker", 0, 25).resok4().lock_stateid;
   EXPECT_EQ(LockMore(lock, 2, 50, 25).status(), NFS4ERR_BAD_SEQID);
   const auto more = LockMore(lock, 1, 50, 25);
@@ -224,7 +224,7 @@ TEST_F(Lock0Test, HasASequenceOfItsOwn) {
   EXPECT_EQ(Unlock(more.resok4().lock_stateid, 3, 0, 25).status, NFS4_OK);
 }
 
-TEST_F(Lock0Test, TheFirstIsInTheTurnOfTheOpenOwner) {
+TEST_F(Lock0Test, FirstLockIsInTheSequenceOfTheOpenOwner) {
   const auto with = [&](uint32_t open_seqid) {
     return Run0(PutFh(file), Locking(WRITE_LT, 0, 25, NewLocker(client.id(), open, "locker", open_seqid))).status;
   };
@@ -234,7 +234,7 @@ TEST_F(Lock0Test, TheFirstIsInTheTurnOfTheOpenOwner) {
   EXPECT_EQ(with(client.seqid("owner") + 1), NFS4_OK);  // its lock-owner says that this was sent again
 }
 
-TEST_F(Lock0Test, DeniedSentAgainIsDeniedAgain) {
+TEST_F(Lock0Test, RepeatsADenialOnRetry) {
   const stateid4 first = LockNew("first", 20, 100).resok4().lock_stateid;
   LockNew("second", 0, 10);
   for (int i = 0; i < 2; ++i) {
@@ -244,13 +244,13 @@ TEST_F(Lock0Test, DeniedSentAgainIsDeniedAgain) {
   }
 }
 
-TEST_F(Lock0Test, DeniedLeavesNoLockOwner) {
+TEST_F(Lock0Test, DenialLeavesNoLockOwner) {
   LockNew("first", 0, 10);
   EXPECT_EQ(LockNew("second", 0, 10).status(), NFS4ERR_DENIED);
   EXPECT_EQ(LockNew("second", 10, 10).status(), NFS4_OK);
 }
 
-TEST_F(Lock0Test, OfAKnownOwnerMayBeCalledNew) {
+TEST_F(Lock0Test, AcceptsAKnownOwnerAsNew) {
   const stateid4 lock = LockNew("locker", 0, 10, 0, READ_LT).resok4().lock_stateid;
   EXPECT_EQ(Unlock(lock, 1, 0, 10).status, NFS4_OK);
   const auto again = LockNew("locker", 0, 10, 2);
@@ -258,7 +258,7 @@ TEST_F(Lock0Test, OfAKnownOwnerMayBeCalledNew) {
   EXPECT_EQ(again.resok4().lock_stateid.other, lock.other);
 }
 
-TEST_F(Lock0Test, IsOfTheClientWhoseOpenItIs) {
+TEST_F(Lock0Test, BelongsToTheClientOfTheOpen) {
   const auto with = [&](ClientId id) {
     return Run0(PutFh(file), Locking(WRITE_LT, 0, 25, NewLocker(id, open, "locker", client.seqid("owner")))).status;
   };
@@ -268,7 +268,7 @@ TEST_F(Lock0Test, IsOfTheClientWhoseOpenItIs) {
   EXPECT_EQ(with(client.id()), NFS4_OK);
 }
 
-TEST_F(Lock0Test, OwnersAreReleasedWithoutLocks) {
+TEST_F(Lock0Test, ReleasesLockOwnersWithoutLocks) {
   const auto release = [&] {
     const RELEASE_LOCKOWNER4args owner{{.clientid = client.id().value(), .owner = AsBytes("locker")}};
     return Run0(Op(OP_RELEASE_LOCKOWNER, owner)).status;
@@ -280,7 +280,7 @@ TEST_F(Lock0Test, OwnersAreReleasedWithoutLocks) {
   EXPECT_EQ(Unlock(lock, 2, 0, 10).status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(Lock0Test, IsTestedByKnownClients) {
+TEST_F(Lock0Test, LocktRequiresAKnownClient) {
   LockNew("locker", 0, 10);
   const auto test = [&](ClientId id) { return Run0(PutFh(file), TestingLock(id, "tester", 0, 10)).status; };
   EXPECT_EQ(test(client.id()), NFS4ERR_DENIED);

@@ -9,7 +9,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// RFC 8881 §15.1.2.8: a symbolic link where a directory is needed has an error of its own.
+// RFC 8881 §15.1.2.8: a symbolic link in place of a directory has its own error.
 nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory) {
   const bool is_link = directory && directory->type == fs::FileType::kSymlink;
   return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
@@ -19,7 +19,7 @@ Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
   const Object& directory = *compound.current;
   const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
-  // The client may search the directory: then what stands there for an export counts.
+  // The client may search the directory, so the root of an export replaces the entry.
   if (found.result || found.result.error() == fs::Error::kNoEnt || found.result.error() == fs::Error::kCovered) {
     const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer, name);
     if (!junctions.empty()) {
@@ -45,7 +45,7 @@ Task<Result<Place, nfsstat4>> FindParent(Compound& compound) {
   co_return Place{&directory.in(), found.result->handle};
 }
 
-// 1.2.840.113554.1.2.2 as DER has it, without tag and length.
+// The DER encoding of 1.2.840.113554.1.2.2 without tag and length.
 constexpr std::string_view kKerberos5 = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
 
 secinfo4 Described(SecurityFlavor flavor) {
@@ -56,14 +56,14 @@ secinfo4 Described(SecurityFlavor flavor) {
       rpcsec_gss_info{.oid = AsBytes(kKerberos5), .qop = 0, .service = static_cast<rpc_gss_svc_t>(*service)});
 }
 
-// What a client may use there, what the operator prefers first (RFC 8881 §18.29.3).
+// Returns the flavors that a client may use there, in the operator's order of preference (RFC 8881 §18.29.3).
 SECINFO4res Describe(const SecurityFlavors& flavors) {
   SECINFO4resok described;
   for (const SecurityFlavor flavor : flavors) described.push_back(Described(flavor));
   return SECINFO4res(NFS4_OK, std::move(described));
 }
 
-// The results of SECINFO and SECINFO_NO_NAME, after which RFC 8881 §2.6.3.1.1.8 leaves no current filehandle.
+// The results of SECINFO and SECINFO_NO_NAME, which consume the current filehandle (RFC 8881 §2.6.3.1.1.8).
 SECINFO4res AnswerFlavors(Compound& compound, const Result<Place, nfsstat4>& place) {
   if (!place) return SECINFO4res(place.error());
   if (compound.dialect.secinfo_consumes_filehandle()) {
@@ -97,7 +97,7 @@ Task<READLINK4res> ReadLink(Compound& compound) {
     if (observed.attributes && !is_link) co_return READLINK4res(compound.dialect.errors().not_a_symlink);
     co_return READLINK4res(ToStatus(observed.result.error()));
   }
-  // The path is DDP-eligible (RFC 8267 §6.1) and so leaves in memory of its own.
+  // The path is DDP-eligible (RFC 8267 §6.1), so it needs its own memory.
   const ConstBytes path = AsBytes(*observed.result);
   BufferRef buffer = compound.buffers().Allocate(path.size());
   const Bytes to = buffer->bytes().first(path.size());
@@ -107,7 +107,7 @@ Task<READLINK4res> ReadLink(Compound& compound) {
 
 // RFC 8881 §18.29
 Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& arguments) {
-  // The client's machine asks for users of whose directories it may know nothing.
+  // The client's machine may ask on behalf of users, in directories that are closed to it.
   const bool for_others = compound.MachineMay(OP_SECINFO);
   const fs::RequestContext caller = for_others ? OwnContext(compound.call.peer.loop) : compound.current->context();
   const auto found = co_await Find(compound, arguments.name, caller);

@@ -26,7 +26,7 @@ TEST_F(LookupTest, FindsAName) {
   EXPECT_EQ(StatusOf("other"), NFS4ERR_NOENT);
 }
 
-TEST_F(LookupTest, ANameIsOneComponentOfUtf8) {
+TEST_F(LookupTest, RejectsInvalidNames) {
   EXPECT_EQ(StatusOf(""), NFS4ERR_INVAL);
   EXPECT_EQ(StatusOf("\xff"), NFS4ERR_INVAL);
   EXPECT_EQ(StatusOf("."), NFS4ERR_BADNAME);
@@ -35,60 +35,60 @@ TEST_F(LookupTest, ANameIsOneComponentOfUtf8) {
   EXPECT_EQ(StatusOf(std::string(256, 'x')), NFS4ERR_NAMETOOLONG);
 }
 
-TEST_F(LookupTest, NeedsADirectory) {
+TEST_F(LookupTest, RejectsANonDirectory) {
   EXPECT_EQ(Run0(PutFh(MakeFile("file")), LookUp("x")).status, NFS4ERR_NOTDIR);
   EXPECT_EQ(Run0(PutFh(MakeSymlink("link", "file")), LookUp("x")).status, NFS4ERR_SYMLINK);
   EXPECT_EQ(Run0(PutFh(StaleHandle()), LookUp("x")).status, NFS4ERR_STALE);
 }
 
-TEST_F(LookupTest, NeedsTheRightToSearch) {
+TEST_F(LookupTest, RequiresSearchPermission) {
   const nfs_fh4 directory = MakeDirectory("directory", 0600);
   server.SetUser(1000);
   EXPECT_EQ(Run0(PutFh(directory), LookUp("x")).status, NFS4ERR_ACCESS);
 }
 
-TEST_F(LookupTest, TheParentOfADirectoryIsFound) {
+TEST_F(LookupTest, FindsTheParentOfADirectory) {
   const nfs_fh4 directory = MakeDirectory("directory");
   auto reply = Run0(PutFh(directory), LookUpParent(), GetFh());
   EXPECT_EQ(reply.Skip(2).Next<GETFH4res>().resok4().object, Root());
   EXPECT_EQ(Run0(PutFh(MakeFile("file")), LookUpParent()).status, NFS4ERR_NOTDIR);
 }
 
-TEST_F(LookupTest, TheRootHasNoParent) { EXPECT_EQ(Run0(PutRoot(), LookUpParent()).status, NFS4ERR_NOENT); }
+TEST_F(LookupTest, RootHasNoParent) { EXPECT_EQ(Run0(PutRoot(), LookUpParent()).status, NFS4ERR_NOENT); }
 
-TEST_F(ReadLinkTest, GivesTheTextAsAPayload) {
+TEST_F(ReadLinkTest, ReturnsTheTextAsAPayload) {
   auto reply = Run0(PutFh(MakeSymlink("link", "to/this")), Op(OP_READLINK));
   EXPECT_EQ(reply.Skip().Next<READLINK4res>().resok4().link.text(), "to/this");
   EXPECT_EQ(reply.answer().message.items.size(), 1u);
 }
 
-TEST_F(ReadLinkTest, OnlySymbolicLinksHaveAText) {
+TEST_F(ReadLinkTest, RejectsOtherTypes) {
   const nfs_fh4 file = MakeFile("file");
   EXPECT_EQ(Run0(PutFh(file), Op(OP_READLINK)).status, NFS4ERR_INVAL);
   EXPECT_EQ(Run(PutFh(file), Op(OP_READLINK)).status, NFS4ERR_WRONG_TYPE);
 }
 
-TEST_F(SecurityInformationTest, LeavesTheFilehandleAloneInMinorVersionZero) {
+TEST_F(SecurityInformationTest, KeepsTheFilehandleInMinorVersion0) {
   MakeFile("file");
   auto reply = Run0(PutRoot(), Op(OP_SECINFO, SECINFO4args{"file"}), GetFh());
   EXPECT_THAT(Flavors(reply.Skip().Next<SECINFO4res>()), ElementsAre(rpcmsg::AUTH_SYS));
   EXPECT_EQ(reply.status, NFS4_OK);
 }
 
-TEST_F(SecurityInformationTest, UsesUpTheFilehandleInLaterVersions) {
+TEST_F(SecurityInformationTest, ConsumesTheFilehandleInLaterVersions) {
   MakeFile("file");
   EXPECT_EQ(Run(PutRoot(), Op(OP_SECINFO, SECINFO4args{"file"}), GetFh()).status, NFS4ERR_NOFILEHANDLE);
   EXPECT_EQ(Run(PutRoot(), Op(OP_SECINFO_NO_NAME, SECINFO_STYLE4_CURRENT_FH), GetFh()).status, NFS4ERR_NOFILEHANDLE);
 }
 
-TEST_F(SecurityInformationTest, OfTheParent) {
+TEST_F(SecurityInformationTest, ReturnsTheFlavorsOfTheParent) {
   const nfs_fh4 directory = MakeDirectory("directory");
   auto reply = Run(PutFh(directory), Op(OP_SECINFO_NO_NAME, SECINFO_STYLE4_PARENT));
   EXPECT_THAT(Flavors(reply.Skip().Next<SECINFO4res>()), ElementsAre(rpcmsg::AUTH_SYS));
   EXPECT_EQ(Run(PutRoot(), Op(OP_SECINFO_NO_NAME, SECINFO_STYLE4_PARENT)).status, NFS4ERR_NOENT);
 }
 
-TEST_F(SecurityInformationTest, OfANameThatIsNotThere) {
+TEST_F(SecurityInformationTest, RejectsAMissingName) {
   EXPECT_EQ(Run0(PutRoot(), Op(OP_SECINFO, SECINFO4args{"none"})).status, NFS4ERR_NOENT);
   EXPECT_EQ(Run0(PutFh(MakeFile("file")), Op(OP_SECINFO, SECINFO4args{"x"})).status, NFS4ERR_NOTDIR);
 }

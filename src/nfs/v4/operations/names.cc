@@ -11,17 +11,17 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// A name in a directory that is to be made, or to go.
+// A name in a directory that an operation makes or removes.
 struct Target {
   const Object& directory;
   std::string_view name;
 };
 
-// Of a directory where a name is made or goes: its name is one, and neither of them may not be changed by anybody.
+// Checks the name and the directory of an operation that makes or removes a name: the name must be valid, and both must be changeable.
 Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
   if (const nfsstat4 status = CheckName(target.name); status != NFS4_OK) co_return status;
   if (target.directory.read_only()) co_return NFS4ERR_ROFS;
-  // What another export stands in for is the operator's.
+  // The entry belongs to another export, so clients may not change it.
   const auto junctions =
       co_await compound.services.names.JunctionsIn(target.directory, compound.call.peer, target.name);
   co_return junctions.empty() ? NFS4_OK : NFS4ERR_ACCESS;
@@ -29,7 +29,7 @@ Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
 
 nfsstat4 StatusInDirectory(fs::Error error, const fs::WeakCacheData& directory) {
   const bool is_link = directory.after && directory.after->type == fs::FileType::kSymlink;
-  // Version 4 has one operation to remove a name of either kind, so that its kind is never wrong.
+  // Version 4 removes files and directories by one operation, so the type of the object is never an error.
   return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
 }
 
@@ -81,8 +81,7 @@ Task<fs::Changed<fs::Node>> Make(Target at, const createtype4& what, const fs::N
   }(at, NodeTypeOf(what), values);
 }
 
-// Recalls what is delegated of the object that a name leads to, if it leads to any. What it is, or why that cannot be
-// known.
+// Recalls the delegations on the object with this name, if it exists. Returns the object, or the error of looking it up.
 Task<Result<fs::Node, nfsstat4>> RecallNamed(Compound& compound, Target target) {
   const Object& directory = target.directory;
   const auto found = co_await directory.file_system().Lookup(directory.context(), directory.object(), target.name);
@@ -94,7 +93,7 @@ Task<Result<fs::Node, nfsstat4>> RecallNamed(Compound& compound, Target target) 
 
 }  // namespace
 
-// RFC 8881 §18.4. Regular files are made by OPEN.
+// RFC 8881 §18.4. OPEN makes regular files.
 Task<CREATE4res> Create(Compound& compound, const CREATE4args& arguments) {
   if (!CanBeCreated(arguments.objtype)) co_return CREATE4res(NFS4ERR_BADTYPE);
   const Object directory = *compound.current;
@@ -107,14 +106,14 @@ Task<CREATE4res> Create(Compound& compound, const CREATE4args& arguments) {
 
   const auto changed = co_await Make(at, arguments.objtype, given->values);
   if (!changed.result) co_return CREATE4res(StatusInDirectory(changed.result.error(), changed.object));
-  // It is made, with or without its list: attrset tells.
+  // The object exists now, with or without its access control list: attrset reports it.
   co_await SetAcl(directory, changed.result->handle, arguments.objtype.type() == NF4DIR, *given);
   const nfsstat4 status = compound.MoveTo(directory.in(), changed.result->handle);
   if (status != NFS4_OK) co_return CREATE4res(status);
   co_return CREATE4res(NFS4_OK, CREATE4resok{.cinfo = ToChangeInfo(changed.object), .attrset = given->set.ToBitmap()});
 }
 
-// RFC 8881 §18.25. A file that is open can be used on by its handle (OPEN4_RESULT_PRESERVE_UNLINKED).
+// RFC 8881 §18.25. An open file stays usable by its filehandle (OPEN4_RESULT_PRESERVE_UNLINKED).
 Task<REMOVE4res> Remove(Compound& compound, const REMOVE4args& arguments) {
   const Object& directory = *compound.current;
   const Target target{directory, arguments.target};

@@ -23,7 +23,7 @@ using RemoveTest = NamesTest;
 using RenameTest = NamesTest;
 using LinkTest = NamesTest;
 
-TEST_F(CreateTest, MakesADirectoryAndLeadsIntoIt) {
+TEST_F(CreateTest, MakesADirectoryAndMakesItCurrent) {
   GivenValues given(server.buffers);
   auto reply = Create("new", Directory(), given.Add(FATTR4_MODE, uint32_t{0750}).Take());
   ASSERT_EQ(reply.status, NFS4_OK);
@@ -45,13 +45,13 @@ TEST_F(CreateTest, MakesEveryOtherType) {
   EXPECT_EQ(AttributesOf("device")->rdev, (fs::Device{1, 3}));
 }
 
-TEST_F(CreateTest, RegularFilesAreMadeByOpen) {
+TEST_F(CreateTest, RejectsRegularFiles) {
   EXPECT_EQ(Create("file", createtype4(NF4REG)).status, NFS4ERR_BADTYPE);
   EXPECT_EQ(Create("attributes", createtype4(NF4ATTRDIR)).status, NFS4ERR_BADTYPE);
   EXPECT_EQ(Create("unheard of", createtype4(static_cast<nfs_ftype4>(77))).status, NFS4ERR_BADTYPE);
 }
 
-TEST_F(CreateTest, ANameIsNewAndOneComponent) {
+TEST_F(CreateTest, RejectsExistingAndInvalidNames) {
   EXPECT_EQ(Create("new", Directory()).status, NFS4_OK);
   EXPECT_EQ(Create("new", Directory()).status, NFS4ERR_EXIST);
   EXPECT_EQ(Create("", Directory()).status, NFS4ERR_INVAL);
@@ -59,13 +59,13 @@ TEST_F(CreateTest, ANameIsNewAndOneComponent) {
   EXPECT_EQ(Create("a/b", Directory()).status, NFS4ERR_BADCHAR);
 }
 
-TEST_F(CreateTest, NeedsADirectory) {
+TEST_F(CreateTest, RejectsANonDirectory) {
   const CREATE4args arguments{Directory(), "new", {}};
   EXPECT_EQ(Run0(PutFh(MakeFile("file")), Op(OP_CREATE, arguments)).status, NFS4ERR_NOTDIR);
   EXPECT_EQ(Run0(PutFh(MakeSymlink("link", "x")), Op(OP_CREATE, arguments)).status, NFS4ERR_SYMLINK);
 }
 
-TEST_F(CreateTest, AttributesThatCannotBeGivenAreRefused) {
+TEST_F(CreateTest, RejectsUnsupportedAttributes) {
   GivenValues read_only(server.buffers);
   EXPECT_EQ(Create("a", Directory(), read_only.Add(FATTR4_FILEID, uint64_t{1}).Take()).status, NFS4ERR_INVAL);
   GivenValues size(server.buffers);
@@ -75,14 +75,14 @@ TEST_F(CreateTest, AttributesThatCannotBeGivenAreRefused) {
 }
 
 // RFC 8275
-TEST_F(CreateTest, AUmaskIsTheServersToApply) {
+TEST_F(CreateTest, AppliesTheUmaskOfModeUmask) {
   GivenValues given(server.buffers);
   given.Add(FATTR4_MODE_UMASK, mode_umask4{.mu_mode = 0777, .mu_umask = 022});
   EXPECT_EQ(Run(PutRoot(), Op(OP_CREATE, CREATE4args{Directory(), "new", given.Take()})).status, NFS4_OK);
   EXPECT_EQ(AttributesOf("new")->mode, 0755u);
 }
 
-TEST_F(RemoveTest, TakesAwayFilesAndDirectoriesAlike) {
+TEST_F(RemoveTest, RemovesFilesAndDirectories) {
   MakeFile("file");
   MakeDirectory("directory");
   auto reply = Remove("file");
@@ -92,13 +92,13 @@ TEST_F(RemoveTest, TakesAwayFilesAndDirectoriesAlike) {
   EXPECT_EQ(Remove("file").status, NFS4ERR_NOENT);
 }
 
-TEST_F(RemoveTest, ADirectoryMustBeEmpty) {
+TEST_F(RemoveTest, RejectsADirectoryThatIsNotEmpty) {
   const nfs_fh4 directory = MakeDirectory("directory");
   Run0(PutFh(directory), Op(OP_CREATE, CREATE4args{Directory(), "in it", {}}));
   EXPECT_EQ(Remove("directory").status, NFS4ERR_NOTEMPTY);
 }
 
-TEST_F(RemoveTest, NeedsADirectoryAndAName) {
+TEST_F(RemoveTest, RequiresADirectoryAndAName) {
   EXPECT_EQ(Run0(PutFh(MakeFile("file")), Op(OP_REMOVE, REMOVE4args{"x"})).status, NFS4ERR_NOTDIR);
   EXPECT_EQ(Remove("").status, NFS4ERR_INVAL);
   EXPECT_EQ(Remove("..").status, NFS4ERR_BADNAME);
@@ -114,7 +114,7 @@ TEST_F(RenameTest, MovesAName) {
   EXPECT_EQ(ContentsOf("to"), "contents");
 }
 
-TEST_F(RenameTest, NeedsBothFilehandlesAndNames) {
+TEST_F(RenameTest, RequiresBothFilehandlesAndNames) {
   EXPECT_EQ(Run0(PutRoot(), Op(OP_RENAME, RENAME4args{"a", "b"})).status, NFS4ERR_NOFILEHANDLE);
   EXPECT_EQ(Rename("none", "to").status, NFS4ERR_NOENT);
   MakeFile("file");
@@ -123,23 +123,23 @@ TEST_F(RenameTest, NeedsBothFilehandlesAndNames) {
   EXPECT_EQ(Rename(".", "file").status, NFS4ERR_BADNAME);
 }
 
-TEST_F(RenameTest, ADirectoryReplacesNoFile) {
+TEST_F(RenameTest, RejectsReplacingAFileByADirectory) {
   MakeDirectory("directory");
   MakeFile("file");
   EXPECT_EQ(Rename("directory", "file").status, NFS4ERR_EXIST);
   EXPECT_EQ(Rename("file", "directory").status, NFS4ERR_EXIST);
 }
 
-TEST_F(LinkTest, GivesAFileAnotherName) {
+TEST_F(LinkTest, AddsAName) {
   const nfs_fh4 file = MakeFile("file", "contents");
   EXPECT_EQ(Link(file, "other").status, NFS4_OK);
   EXPECT_EQ(ContentsOf("other"), "contents");
   EXPECT_EQ(Link(file, "other").status, NFS4ERR_EXIST);
 }
 
-TEST_F(LinkTest, DirectoriesHaveOneName) { EXPECT_EQ(Link(MakeDirectory("directory"), "other").status, NFS4ERR_ISDIR); }
+TEST_F(LinkTest, RejectsDirectories) { EXPECT_EQ(Link(MakeDirectory("directory"), "other").status, NFS4ERR_ISDIR); }
 
-TEST_F(LinkTest, NeedsADirectory) {
+TEST_F(LinkTest, RequiresADirectory) {
   const nfs_fh4 file = MakeFile("file");
   EXPECT_EQ(Run0(PutFh(file), SaveFh(), Op(OP_LINK, LINK4args{"x"})).status, NFS4ERR_NOTDIR);
 }
@@ -154,7 +154,7 @@ class ReadOnlyTest : public testing::Test {
   Nfs4Server server;
 };
 
-TEST_F(ReadOnlyTest, NothingIsChanged) {
+TEST_F(ReadOnlyTest, RejectsEveryChange) {
   const createtype4 directory(NF4DIR);
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_CREATE, CREATE4args{directory, "new", {}})).status, NFS4ERR_ROFS);
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_ROFS);
@@ -168,7 +168,7 @@ TEST_F(ReadOnlyTest, NothingIsChanged) {
   EXPECT_EQ(server.Run(0, PutRoot(), LookUp("file"), Op(OP_SETATTR, mode)).status, NFS4ERR_ROFS);
 }
 
-TEST_F(ReadOnlyTest, NobodyMayChangeAnything) {
+TEST_F(ReadOnlyTest, AccessGrantsNoRightToChange) {
   auto reply = server.Run(0, PutRoot(), Op(OP_ACCESS, ACCESS4args{0x3f}));
   EXPECT_EQ(reply.Skip().Next<ACCESS4res>().resok4().access, ACCESS4_READ | ACCESS4_LOOKUP);
 }

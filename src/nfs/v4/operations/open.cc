@@ -21,10 +21,10 @@ class OpenRequest {
   Task<OPEN4res> Run();
 
  private:
-  // What one attempt at it came to.
+  // The result of one attempt.
   struct Attempt {
     nfsstat4 status = NFS4_OK;
-    std::vector<ClientId> holders{};  // those in whose way it is, with the status that they are the reason of
+    std::vector<ClientId> holders{};  // the clients that cause the status
     Opens::OpenResult opened{};
     bool confirm = false;
     bool pinned = false;
@@ -42,7 +42,7 @@ class OpenRequest {
   OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Delegations::DelegationRequest& request);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
-  // The delegation that is reclaimed with the open.
+  // The type of the delegation that is reclaimed with the open.
   open_delegation_type4 reclaimed() const {
     return is_reclaim() ? arguments_.claim.delegate_type() : OPEN_DELEGATE_NONE;
   }
@@ -67,7 +67,7 @@ nfsstat4 OpenRequest::CheckTime() const {
   });
 }
 
-// RFC 8881 §10.2.1: what was opened on a delegation is opened with the delegation in hand, and within its bounds.
+// RFC 8881 §10.2.1: an open that was made under a delegation is claimed while the client holds the delegation, and within its rights.
 nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile& file) const {
   const stateid4& given = claim_ == CLAIM_DELEGATE_CUR ? arguments_.claim.delegate_cur_info().delegate_stateid
                                                        : arguments_.claim.oc_delegate_stateid();
@@ -81,20 +81,20 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile&
 }
 
 OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const {
-  // It may have gone while the file system was asked.
+  // The client may be gone since the call of the file system.
   if (!state.clients.Find(client_)) return {compound_.dialect.errors().client_is_gone};
   const NamedFile file = NameOf(target);
   if (has_delegation()) {
     if (const nfsstat4 status = CheckDelegation(state, file); status != NFS4_OK) return {status};
   }
-  // RFC 8881 §9.7: denials come first: where they stand, no delegation is called back for nothing.
+  // RFC 8881 §9.7: check denials first, so that no delegation is recalled for an open that is denied.
   if (const auto denier = state.files.opens.FindShareConflict(file, share_)) {
     return {is_reclaim() ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED, {*denier}};
   }
   if (const bool write = reclaimed() == OPEN_DELEGATE_WRITE; write || reclaimed() == OPEN_DELEGATE_READ) {
     if (!state.files.delegations.MayReclaimDelegation(client_, file, write)) return {NFS4ERR_RECLAIM_CONFLICT};
   }
-  // RFC 8881 §18.16.4: which opens are in whose delegations' way.
+  // RFC 8881 §18.16.4: the delegations that conflict with the open.
   const auto use = share_.writes() || target.truncate    ? Delegations::Use::kWrite
                    : share_.deny & OPEN4_SHARE_DENY_READ ? Delegations::Use::kDenyRead
                                                          : Delegations::Use::kRead;
@@ -118,7 +118,7 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   return attempt;
 }
 
-// Tries until it is open, or those in its way are alive.
+// Tries until the file is open, or until a conflicting client is alive.
 Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
   const Object& object = *compound_.current;
   fs::Pinned pinned;
@@ -126,7 +126,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
     const bool needs_pin = compound_.services.state.Run(
         [&](StateTables& state) { return !pinned && !state.files.opens.IsPinned(NameOf(target)); });
     if (needs_pin) {
-      // Where too many files are pinned, this one ends with its last name, as it does in earlier versions of NFS.
+      // If too many files are pinned, this one ends with its last name, as in version 3.
       auto pin = co_await object.file_system().Pin(object.context(), target.object);
       if (pin) pinned = *std::move(pin);
     }
@@ -147,7 +147,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
   }
 }
 
-// The file is ours by now: nobody who denies writing, and nobody's delegation, stands in the way.
+// The open is granted now, so no denial and no delegation conflicts.
 Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
   const Object& object = *compound_.current;
   if (object.read_only()) co_return NFS4ERR_ROFS;
@@ -158,8 +158,8 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
   co_return changed.result ? NFS4_OK : ToStatus(changed.result.error());
 }
 
-// Whether a delegation may be one for writing. Who only reads may want one (RFC 8881 §18.16.3), and needs the right
-// then.
+// Returns whether a write delegation may be granted. A client that only reads may want one (RFC 8881 §18.16.3), and then needs write
+// permission.
 Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   const Object& object = *compound_.current;
   if (object.read_only()) co_return false;
@@ -179,8 +179,7 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::Delegati
   return state.files.delegations.Delegate(request, now());
 }
 
-// The file's change attribute, where there may be a write delegation: whoever has that reckons from there (RFC 8881
-// §10.4.3).
+// Returns the file's change attribute if a write delegation may be granted: its holder counts from that value (RFC 8881 §10.4.3).
 Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
   if (!compound_.services.settings.delegations || !share_.writes()) co_return std::nullopt;
   const Object& object = *compound_.current;
@@ -189,10 +188,10 @@ Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
   co_return attributes->change;
 }
 
-// All that a delegation depends on but for the state of clients and files.
+// Collects the facts for granting a delegation, except for the state of clients and files.
 Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm,
                                                                     bool writable) {
-  // RFC 7530 §9.1.11: none for an open that is still to be confirmed.
+  // RFC 7530 §9.1.11: no delegation for an unconfirmed open.
   const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
   Delegations::DelegationRequest request{
       .client = client_,
@@ -214,7 +213,7 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
   compound_.services.state.Run([&](StateTables& state) {
     const bool may_notify = compound_.dialect.has_lock_notices() && state.sessions.CanCall(client_);
     if (may_notify) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
-    // A client that was forgotten meanwhile is given nothing more; it will find out.
+    // A client that was removed meanwhile gets no delegation; its next request reports the loss.
     if (state.clients.Find(client_)) delegation = Delegate(state, request);
   });
   compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
@@ -227,13 +226,13 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
 }
 
 Task<OPEN4res> OpenRequest::Run() {
-  // RFC 8881 §2.6.3.1.1.3: what put the directory's filehandle has left this to us. The file is in the same export.
+  // RFC 8881 §2.6.3.1.1.3: the operation that put the directory's filehandle left this check to OPEN. The file is in the same export.
   if (const nfsstat4 status = compound_.CheckFlavor(*compound_.current); status != NFS4_OK) co_return OPEN4res(status);
   if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
   const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
   if (!target) co_return OPEN4res(target.error());
   compound_.lasting |= target->is_own || target->truncate;
-  // RFC 8881 §8.4.3: whoever holds anything must be known to the next run of the server.
+  // RFC 8881 §8.4.3: the recovery store must have the client before it gets any state.
   const auto recorded = co_await RecordClient(compound_.services, compound_.call.peer.loop, client_);
   if (recorded != NFS4_OK) co_return OPEN4res(recorded);
 
@@ -248,7 +247,7 @@ Task<OPEN4res> OpenRequest::Run() {
       compound_.services.state.Run([&](StateTables& state) { state.files.opens.UndoOpen(attempt.opened, now()); });
       co_return OPEN4res(status);
     }
-    compound_.uses.End();  // it may have a delegation itself
+    compound_.uses.End();  // so that this client may get a delegation
   }
   const Delegations::DelegationRequest request = co_await PrepareDelegation(*target, attempt.confirm, writable);
   co_return Grant(*target, attempt, request);
@@ -267,7 +266,7 @@ std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& argumen
     }
     const bool replayed = answer && answer->status() != NFS4ERR_BAD_SEQID && answer->status() != NFS4ERR_RESOURCE;
     if (!owner->confirmed && owner->sequence.used() && !owner->sequence.busy() && !replayed) {
-      // The open that nobody confirmed was an old one that was sent again: this is the real one.
+      // The unconfirmed open was a retransmission of an old request. This is the actual one.
       state.files.opens.RestartOwner(*owner, compound.now());
       answer.reset();
     }
@@ -279,7 +278,7 @@ std::optional<OPEN4res> StartInTurn(Compound& compound, const OPEN4args& argumen
 void FinishInTurn(Compound& compound, const OPEN4args& arguments, ClientId client, const OPEN4res& results) {
   compound.services.state.Run([&](StateTables& state) {
     OpenOwner* const owner = state.files.owners.FindOpenOwner(client, arguments.owner.owner.bytes());
-    if (!owner) return;  // forgotten with its client
+    if (!owner) return;  // removed with its client
     std::optional<FileHandle> opened;
     if (results.status() == NFS4_OK) opened = compound.current->handle();
     owner->sequence.Finish(SequenceId(arguments.seqid), results, opened);
@@ -294,7 +293,7 @@ Task<OPEN4res> Execute(Compound& compound, const OPEN4args& arguments, ClientId 
   co_return co_await request.Run();
 }
 
-// Whether the dialect defines the arguments' claim and way of creation. The other values are not XDR of this dialect.
+// Returns false for a claim or a way of creation that the dialect does not define: they get NFS4ERR_BADXDR.
 bool IsDefined(const OPEN4args& arguments, const Dialect& dialect) {
   if (dialect.has_open_by_filehandle()) return true;
   const bool exclusive_1 =
@@ -373,7 +372,7 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   if (!id) return CLOSE4res(id.error());
   const auto found = FindOwn<OpenState>(compound, state, *id, Principals::kMakers);
   if (!found) {
-    // A CLOSE that comes again finds its open closed, and its owner still has the results.
+    // A repeated CLOSE finds its open closed, and its owner still has the results.
     const bool counts = compound.dialect.counts_owner_seqids();
     const OpenOwner* const owner = counts ? state.files.owners.FindOwnerOfClosed(*id) : nullptr;
     const bool again = owner && owner->sequence.Judge<CLOSE4res>(sequence) == OwnerSequence::Verdict::kReplay;
@@ -384,8 +383,8 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   return RunInTurn<CLOSE4res>(compound.dialect, open.owner->sequence, sequence, [&] {
     const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
     if (status != NFS4_OK) return CLOSE4res(status);
-    // Where owners count their seqids, the tables keep the closed open for a CLOSE that comes again. Otherwise the
-    // result is a stateid that is never valid (RFC 8881 §18.2.4).
+    // If owners count their seqids, the tables keep the closed open for a repeated CLOSE. Otherwise the result is an invalid stateid
+    // (RFC 8881 §18.2.4).
     state.files.opens.Close(open, compound.dialect, compound.now());
     const stateid4 now = compound.dialect.counts_owner_seqids() ? state.files.IdOf(open) : InvalidStateId();
     SetCurrentStateId(compound, now);
@@ -395,12 +394,12 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
 
 }  // namespace
 
-// RFC 8881 §18.2. Locks that were taken under it go with it.
+// RFC 8881 §18.2. The locks under the open end with it.
 Task<CLOSE4res> Close(Compound& compound, const CLOSE4args& arguments) {
   co_return compound.services.state.Run([&](StateTables& state) { return CloseNow(compound, state, arguments); });
 }
 
-// RFC 8881 §18.17: named attributes are not kept.
+// RFC 8881 §18.17: named attributes are not supported.
 Task<OPENATTR4res> OpenAttributes(Compound& /*compound*/, const OPENATTR4args& /*arguments*/) {
   co_return OPENATTR4res{.status = NFS4ERR_NOTSUPP};
 }

@@ -12,7 +12,7 @@ namespace {
 
 using Found = Result<OpenTarget, nfsstat4>;
 
-// How often a file may come and go between our looking for it and making it.
+// The limit of retries if a file appears and disappears between the look-up and the creation.
 constexpr int kRaces = 8;
 
 nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory) {
@@ -39,11 +39,11 @@ change_info4 Unchanged(const std::optional<fs::Attributes>& directory) {
   return {.atomic = false, .before = change, .after = change};
 }
 
-// RFC 8881 §18.16.3: what holds the verifier of an exclusive create, which the client sets next.
+// RFC 8881 §18.16.3: the attributes that hold the verifier of an exclusive create. The client sets them next.
 AttributeSet HoldingVerifier() { return {FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}; }
 
-// Whoever may execute a file may read it, too (RFC 8881 §18.22.4). `for_owner`: the file's owner may have it open
-// whatever its mode says.
+// Checks the caller's permission. Execute permission admits reading (RFC 8881 §18.22.4). `for_owner`: the file's owner may have it open
+// whatever its mode.
 Task<nfsstat4> CheckAccess(const Object& object, fs::Handle file, Share share, bool for_owner) {
   constexpr fs::AccessMask kReading = fs::kAccessRead | fs::kAccessExecute;
   const fs::AccessMask wanted = (share.reads() ? kReading : 0) | (share.writes() ? fs::kAccessModify : 0);
@@ -71,14 +71,14 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
   if (directory.read_only()) co_return std::unexpected(NFS4ERR_ROFS);
   const auto made = co_await directory.file_system().Create(directory.context(), directory.object(), name, how);
   if (!made.result) co_return std::unexpected(StatusInDirectory(made.result.error(), made.object.after));
-  // One that the same verifier made before (EXCLUSIVE4) is the caller's own where it belongs to the caller: everybody
-  // can read the verifier, which is kept in the file's times.
+  // A file that the same verifier made (EXCLUSIVE4) counts as the caller's only if the caller owns it: every user can read the verifier
+  // in the file's times.
   const fs::Node& node = *made.result;
   const bool is_own = !node.existed || node.attributes.uid == directory.context().credentials.uid;
   co_return OpenTarget{.object = node.handle, .directory = ToChangeInfo(made.object), .is_own = is_own, .set = set};
 }
 
-// It is made, with or without the list that it is to have: attrset tells.
+// The file exists now, with or without its access control list: attrset reports it.
 Task<Found> MakeWithAcl(Compound& compound, std::string_view name, const fs::CreateHow& how, GivenAttributes given) {
   auto made = co_await Make(compound, name, how, given.set);
   if (!made) co_return made;
@@ -87,8 +87,8 @@ Task<Found> MakeWithAcl(Compound& compound, std::string_view name, const fs::Cre
   co_return made;
 }
 
-// A file that is there will do: then nothing of what is given counts but a size of zero, and that not before others'
-// denials and delegations have been looked at. So it is looked for first.
+// UNCHECKED4 accepts an existing file. For an existing file only size = 0 is applied, after denials and delegations are checked.
+// Therefore this looks for the file first.
 Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAttributes& given) {
   fs::CreateHow how;
   how.mode = fs::CreateMode::kGuarded;
@@ -111,10 +111,10 @@ Task<Found> MakeExclusively(Compound& compound, std::string_view name, const cre
   create.mode = fs::CreateMode::kExclusive;
   AttributeSet set = HoldingVerifier();
   if (how.mode() == EXCLUSIVE4) {
-    // RFC 8881 §18.16.3: GUARDED4 is as good there, and does not need the file's times.
+    // RFC 8881 §18.16.3: GUARDED4 is equivalent in a persistent session, and does not need the file's times.
     if (compound.slot && compound.slot->persistent) co_return std::unexpected(NFS4ERR_INVAL);
     create.verifier = FromVerifier<fs::CreateVerifier>(how.createverf());
-    create.attributes.mode = 0600;  // nobody else's until its owner has said so (RFC 8881 §18.16.4)
+    create.attributes.mode = 0600;  // private until its owner sets the mode (RFC 8881 §18.16.4)
   } else {
     auto given = co_await ReadAttributes(compound, how.ch_createboth().cva_attrs, AttributeUse::kExclusiveCreate);
     if (!given) co_return std::unexpected(given.error());
@@ -138,7 +138,7 @@ Task<Found> Create(Compound& compound, std::string_view name, const createhow4& 
 
 Task<Found> FindNamed(Compound& compound, std::string_view name, const openflag4& how) {
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
-  // What stands for another export is a directory.
+  // The root of another export is a directory.
   const auto junctions = co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, name);
   if (!junctions.empty()) co_return std::unexpected(NFS4ERR_ISDIR);
   if (how.opentype() == OPEN4_CREATE) co_return co_await Create(compound, name, how.how());
@@ -165,18 +165,18 @@ Task<Found> FindClaimed(Compound& compound, const OPEN4args& arguments) {
     case CLAIM_PREVIOUS:
     case CLAIM_FH:
     case CLAIM_DELEG_CUR_FH:
-      // There is no name to make a file of (RFC 8881 §18.16.3).
+      // This claim has no name for a new file (RFC 8881 §18.16.3).
       if (arguments.openhow.opentype() == OPEN4_CREATE) co_return std::unexpected(NFS4ERR_INVAL);
       co_return co_await FindCurrent(compound);
     case CLAIM_DELEGATE_PREV:
     case CLAIM_DELEG_PREV_FH:
-      // Delegations do not outlive their client here (RFC 8881 §10.2.1).
+      // Delegations do not outlive their client on this server (RFC 8881 §10.2.1).
       co_return std::unexpected(NFS4ERR_NOTSUPP);
   }
   co_return std::unexpected(NFS4ERR_INVAL);
 }
 
-// What was opened on a delegation was allowed then; reading and writing are checked by themselves.
+// An open under a delegation was permitted at its time. Reads and writes are checked separately.
 bool WasAllowedBefore(open_claim_type4 claim) { return claim == CLAIM_DELEGATE_CUR || claim == CLAIM_DELEG_CUR_FH; }
 
 }  // namespace
@@ -184,8 +184,8 @@ bool WasAllowedBefore(open_claim_type4 claim) { return claim == CLAIM_DELEGATE_C
 Task<Result<OpenTarget, nfsstat4>> FindOpenTarget(Compound& compound, const OPEN4args& arguments, const Share& share) {
   auto target = co_await FindClaimed(compound, arguments);
   if (!target || target->is_own || WasAllowedBefore(arguments.claim.claim())) co_return target;
-  // RFC 8881 §8.4.2.1.1: a client that says that it had the file open need not be believed. But its owner may have made
-  // it with a mode that is good for nobody's writing.
+  // RFC 8881 §8.4.2.1.1: the server need not believe that the client had the file open, so it checks permission. But the owner may have
+  // made the file with a mode that admits no writer.
   const bool for_owner = arguments.claim.claim() == CLAIM_PREVIOUS;
   const nfsstat4 status = co_await CheckAccess(*compound.current, target->object, share, for_owner);
   if (status != NFS4_OK) co_return std::unexpected(status);

@@ -1,4 +1,4 @@
-// The file that an OPEN is about: found or made, before anything is remembered of it.
+// The file of an OPEN: found or made before the tables learn of it.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ namespace penstock::nfs::v4 {
 struct OpenTarget {
   fs::Handle object;
   nfs4::change_info4 directory{};
-  bool is_own = false;    // made for this OPEN: its opener may do anything with it, whatever its mode
-  bool truncate = false;  // it was there, and is to be empty once the open is granted
-  AttributeSet set{};     // attributes set while it was made
+  bool is_own = false;    // made by this OPEN: its opener has all rights, whatever its mode
+  bool truncate = false;  // an existing file that is truncated once the open is granted
+  AttributeSet set{};     // attributes that were set at its creation
 };
 
-// Finds or makes it, in the current directory or as the current object, and sees whether the caller may have the access that he wants.
-// RFC 8881 §18.16.3, §18.16.4.
+// Finds or makes the file, in the current directory or as the current object, and checks the caller's permission (RFC 8881 §18.16.3,
+// §18.16.4).
 Task<Result<OpenTarget, nfs4::nfsstat4>> FindOpenTarget(Compound& compound, const nfs4::OPEN4args& arguments,
                                                         const Share& share);
 

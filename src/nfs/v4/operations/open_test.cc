@@ -7,14 +7,14 @@ using OpenTest = StatefulTest;
 
 // --- Which file: RFC 8881 §18.16.3, §18.16.4
 
-TEST_F(OpenTest, MakesTheFileTheCurrentOne) {
+TEST_F(OpenTest, SetsTheCurrentFilehandle) {
   const nfs_fh4 file = MakeFile("file");
   auto reply = Run(PutRoot(), Opening(Client().client(), 0, "owner", kRead, 0, Named("file")), GetFh());
   EXPECT_EQ(reply.Skip().Next<OPEN4res>().status(), NFS4_OK);
   EXPECT_EQ(reply.Next<GETFH4res>().resok4().object, file);
 }
 
-TEST_F(OpenTest, OpensNothingButFiles) {
+TEST_F(OpenTest, RejectsNonFiles) {
   MakeDirectory("directory");
   MakeSymlink("link", "file");
   MakeFifo("fifo");
@@ -26,7 +26,7 @@ TEST_F(OpenTest, OpensNothingButFiles) {
   EXPECT_EQ(client.TryOpen("owner", "fifo", kRead).status(), NFS4ERR_SYMLINK);
 }
 
-TEST_F(OpenTest, LooksInDirectoriesOnly) {
+TEST_F(OpenTest, RequiresADirectory) {
   const nfs_fh4 file = MakeFile("file");
   const nfs_fh4 link = MakeSymlink("link", "file");
   const auto open = Opening(Client().client(), 0, "owner", kRead, 0, Named("x"));
@@ -34,13 +34,13 @@ TEST_F(OpenTest, LooksInDirectoriesOnly) {
   EXPECT_EQ(Run(PutFh(link), open).status, NFS4ERR_SYMLINK);
 }
 
-TEST_F(OpenTest, RefusesNamesThatAreNone) {
+TEST_F(OpenTest, RejectsInvalidNames) {
   EXPECT_EQ(TryOpen(Client(), "", kRead).status(), NFS4ERR_INVAL);
   EXPECT_EQ(TryOpen(Client(), "..", kRead).status(), NFS4ERR_BADNAME);
   EXPECT_EQ(TryOpen(Client(), std::string(300, 'n'), kRead, 0, Creating(UNCHECKED4)).status(), NFS4ERR_NAMETOOLONG);
 }
 
-TEST_F(OpenTest, ByHandleNeedsNoName) {
+TEST_F(OpenTest, OpensByFilehandle) {
   const nfs_fh4 file = MakeFile("file", "data");
   const auto open = Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_FH));
   EXPECT_EQ(Run(PutFh(file), open, Reading(kCurrent)).status, NFS4_OK);
@@ -51,7 +51,7 @@ TEST_F(OpenTest, ByHandleNeedsNoName) {
       NFS4ERR_INVAL);
 }
 
-TEST_F(OpenTest, RefusesAccessAndDenialsThatAreNone) {
+TEST_F(OpenTest, RejectsInvalidAccessAndDenials) {
   MakeFile("file");
   Client0 client(server, "of 4.0");
   for (const auto& [access, deny] : {std::pair(0u, 0u), std::pair(4u, 0u), std::pair(kRead, 4u)}) {
@@ -71,7 +71,7 @@ TEST_F(OpenTest, MakesAFileWithItsAttributes) {
   EXPECT_NE(opened.resok4().cinfo.before, opened.resok4().cinfo.after);
 }
 
-TEST_F(OpenTest, LeavesTheAttributesOfAFileThatIsThere) {
+TEST_F(OpenTest, KeepsTheAttributesOfAnExistingFile) {
   MakeFile("file", "data", 0600);
   const auto opened = TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4, Mode(0644)));
   ASSERT_EQ(opened.status(), NFS4_OK);
@@ -81,7 +81,7 @@ TEST_F(OpenTest, LeavesTheAttributesOfAFileThatIsThere) {
   EXPECT_EQ(ContentsOf("file"), "data");
 }
 
-TEST_F(OpenTest, EmptiesAFileThatIsThere) {
+TEST_F(OpenTest, TruncatesAnExistingFile) {
   MakeFile("file", "data");
   const auto opened = TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4, Size(0)));
   ASSERT_EQ(opened.status(), NFS4_OK);
@@ -89,14 +89,14 @@ TEST_F(OpenTest, EmptiesAFileThatIsThere) {
   EXPECT_EQ(ContentsOf("file"), "");
 }
 
-TEST_F(OpenTest, DoesNotEmptyAFileThatOthersKeepFromBeingWritten) {
+TEST_F(OpenTest, DoesNotTruncateAFileWhoseWritingIsDenied) {
   MakeFile("file", "data");
   OpenBy(Other(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
   EXPECT_EQ(TryOpen(Client(), "file", kWrite, 0, Creating(UNCHECKED4, Size(0))).status(), NFS4ERR_SHARE_DENIED);
   EXPECT_EQ(ContentsOf("file"), "data");
 }
 
-TEST_F(OpenTest, ThatCannotEmptyTheFileLeavesNothingOpen) {
+TEST_F(OpenTest, LeavesNothingOpenIfTruncationFails) {
   MakeFile("file", "data", 0644);
   server.SetUser(1000);
   EXPECT_EQ(TryOpen(Client(), "file", kRead, 0, Creating(UNCHECKED4, Size(0))).status(), NFS4ERR_ACCESS);
@@ -108,7 +108,7 @@ TEST_F(OpenTest, GuardedMakesNewFilesOnly) {
   EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Creating(GUARDED4)).status(), NFS4ERR_EXIST);
 }
 
-TEST_F(OpenTest, ExclusiveMakesAFileOnceForEachVerifier) {
+TEST_F(OpenTest, ExclusiveMakesAFileOncePerVerifier) {
   const auto first = TryOpen(Client(), "new", kRead, 0, Exclusively("12345678"));
   ASSERT_EQ(first.status(), NFS4_OK);
   EXPECT_EQ(AttributeSet(first.resok4().attrset), (AttributeSet{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}));
@@ -117,7 +117,7 @@ TEST_F(OpenTest, ExclusiveMakesAFileOnceForEachVerifier) {
 }
 
 // Everybody can read the verifier, which is kept in the file's times.
-TEST_F(OpenTest, ExclusiveOnAnothersFileAsksForPermission) {
+TEST_F(OpenTest, ExclusiveChecksPermissionOfAnotherUsersFile) {
   constexpr uint32_t kDenyBoth = OPEN4_SHARE_DENY_BOTH;
   const creatverfattr later{.cva_verf = {}, .cva_attrs = Mode(0600)};
   const openflag4 exclusive = Exclusively("12345678"), exclusive_1(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, later));
@@ -130,7 +130,7 @@ TEST_F(OpenTest, ExclusiveOnAnothersFileAsksForPermission) {
 }
 
 // Its maker may do anything with it, whatever its mode, also where the request is sent again.
-TEST_F(OpenTest, ExclusiveAgainIsStillItsMakersOwn) {
+TEST_F(OpenTest, ExclusiveRetryStillAdmitsItsMaker) {
   fs::NewAttributes for_all;
   for_all.mode = 0777;
   ASSERT_TRUE(Now(tree.SetAttributes(AsRoot(), tree.Root(), for_all, std::nullopt)).result);
@@ -141,20 +141,20 @@ TEST_F(OpenTest, ExclusiveAgainIsStillItsMakersOwn) {
 }
 
 // RFC 8881 §18.16.4
-TEST_F(OpenTest, ExclusiveIsForItsMakerAloneAtFirst) {
+TEST_F(OpenTest, ExclusiveFileIsPrivateToItsMakerAtFirst) {
   ASSERT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("12345678")).status(), NFS4_OK);
   EXPECT_EQ(AttributesOf("new")->mode, 0600u);
 }
 
 // RFC 8881 §18.16.3: those that hold the verifier (suppattr_exclcreat).
-TEST_F(OpenTest, ExclusiveDoesNotTakeTheAttributesThatItNeeds) {
+TEST_F(OpenTest, ExclusiveRejectsTheAttributesThatHoldTheVerifier) {
   GivenValues given(server.buffers);
   const fattr4 times = given.Add(FATTR4_TIME_MODIFY_SET, settime4(SET_TO_SERVER_TIME4)).Take();
   const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = times}));
   EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4ERR_INVAL);
 }
 
-TEST_F(OpenTest, ExclusiveOfALaterVersionTakesAttributes) {
+TEST_F(OpenTest, Exclusive41SetsAttributes) {
   const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = Mode(0604)}));
   EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, how).status(), NFS4_OK);
   EXPECT_EQ(AttributesOf("new")->mode, 0604u);
@@ -164,7 +164,7 @@ TEST_F(OpenTest, ExclusiveOfALaterVersionTakesAttributes) {
 
 // --- Who may
 
-TEST_F(OpenTest, AsksForPermission) {
+TEST_F(OpenTest, ChecksPermission) {
   MakeFile("file", "data", 0604);
   server.SetUser(1000);
   EXPECT_EQ(TryOpen(Client(), "file", kRead).status(), NFS4_OK);
@@ -172,13 +172,13 @@ TEST_F(OpenTest, AsksForPermission) {
   EXPECT_EQ(TryOpen(Client(), "file", kBoth).status(), NFS4ERR_ACCESS);
 }
 
-TEST_F(OpenTest, WhoMayExecuteMayRead) {
+TEST_F(OpenTest, ExecutePermissionAdmitsReading) {
   MakeFile("program", "data", 0711);
   server.SetUser(1000);
   EXPECT_EQ(TryOpen(Client(), "program", kRead).status(), NFS4_OK);
 }
 
-TEST_F(OpenTest, WhoMakesAFileMayWriteItWhateverItsMode) {
+TEST_F(OpenTest, MakerOfAFileMayWriteWhateverItsMode) {
   MakeDirectory("open to all", 0777);
   server.SetUser(1000);
   auto reply = Run(PutRoot(), LookUp("open to all"),
@@ -192,7 +192,7 @@ class ReadOnlyOpenTest : public StatefulTest {
   ReadOnlyOpenTest() { server.Export("/ro", {.read_only = true, .squash = Squash::kNone}); }
 };
 
-TEST_F(ReadOnlyOpenTest, MakesAndWritesNothing) {
+TEST_F(ReadOnlyOpenTest, RejectsMakingAndWriting) {
   const auto try_open = [&](uint32_t access, openflag4 how) {
     return Run(PutRoot(), LookUp("ro"), Opening(Client().client(), 0, "owner", access, 0, Named("new"), std::move(how)))
         .status;
@@ -203,7 +203,7 @@ TEST_F(ReadOnlyOpenTest, MakesAndWritesNothing) {
 
 // --- What is answered
 
-TEST_F(OpenTest, TellsHowTheFileIsKept) {
+TEST_F(OpenTest, ReportsWhetherAnOpenFileOutlivesItsName) {
   MakeFile("file");
   EXPECT_EQ(TryOpen(Client(), "file", kRead).resok4().rflags,
             OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_PRESERVE_UNLINKED);
@@ -241,7 +241,7 @@ TEST_F(OpenTest, UpgradesAndDowngrades) {
 }
 
 // RFC 7862 §15.1.3, §15.2.3, §15.4.3
-TEST_F(OpenTest, WhatChangesAFileNeedsAnOpenForWriting) {
+TEST_F(OpenTest, SetattrOfTheSizeRequiresAnOpenForWriting) {
   const nfs_fh4 file = MakeFile("file", "data"), source = MakeFile("source", "data");
   const auto allocate = [&](const stateid4& id) {
     return Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{id, 0, 1})).status;
@@ -272,7 +272,7 @@ TEST_F(OpenTest, WhatChangesAFileNeedsAnOpenForWriting) {
 }
 
 // RFC 8881 §18.2.4
-TEST_F(OpenTest, ClosedIsOfNoMoreUse) {
+TEST_F(OpenTest, RejectsAClosedStateid) {
   const nfs_fh4 file = MakeFile("file");
   stateid4 open = OpenBy(Client(), "file", kRead);
   open.seqid = 0;
@@ -283,7 +283,7 @@ TEST_F(OpenTest, ClosedIsOfNoMoreUse) {
 }
 
 // RFC 8881 §16.2.3.1.2
-TEST_F(OpenTest, TheCurrentStateIdGoesWithTheCurrentFile) {
+TEST_F(OpenTest, CurrentStateidFollowsTheCurrentFilehandle) {
   const nfs_fh4 file = MakeFile("file");
   const auto open = [&] { return Opening(Client().client(), 0, "owner", kBoth, 0, Named("file")); };
   EXPECT_EQ(Run(PutRoot(), open(), Writing(kCurrent), Closing(kCurrent)).status, NFS4_OK);
@@ -295,7 +295,7 @@ TEST_F(OpenTest, TheCurrentStateIdGoesWithTheCurrentFile) {
 
 // --- Denials
 
-TEST_F(OpenTest, DenialsAreOfOpensAndOfIo) {
+TEST_F(OpenTest, DenialsApplyToOpensAndIo) {
   const nfs_fh4 file = MakeFile("file");
   const stateid4 open = OpenBy(Client(), "file", kBoth, OPEN4_SHARE_DENY_WRITE);
   EXPECT_EQ(TryOpen(Other(), "file", kWrite).status(), NFS4ERR_SHARE_DENIED);
@@ -307,7 +307,7 @@ TEST_F(OpenTest, DenialsAreOfOpensAndOfIo) {
 }
 
 // RFC 8881 §8.4.3: courtesy ends where somebody else is in need.
-TEST_F(OpenTest, ClientsWhoseLeaseIsOverAreInNobodysWay) {
+TEST_F(OpenTest, RemovesAnExpiredClientOnConflict) {
   MakeFile("file");
   OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
   PassLease();
@@ -315,7 +315,7 @@ TEST_F(OpenTest, ClientsWhoseLeaseIsOverAreInNobodysWay) {
   EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.clients.Find(Client().client()); }));
 }
 
-TEST_F(OpenTest, ClientsWhoseLeaseIsOverKeepWhatNobodyNeeds) {
+TEST_F(OpenTest, ExpiredClientKeepsItsOpensWithoutAConflict) {
   const nfs_fh4 file = MakeFile("file");
   const stateid4 open = OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
   PassLease();
@@ -323,7 +323,7 @@ TEST_F(OpenTest, ClientsWhoseLeaseIsOverKeepWhatNobodyNeeds) {
   EXPECT_EQ(Run(PutFh(file), Reading(open)).status, NFS4_OK);
 }
 
-TEST_F(OpenTest, IoDoesNotWaitForClientsWhoseLeaseIsOver) {
+TEST_F(OpenTest, IoDoesNotWaitForExpiredClients) {
   const nfs_fh4 file = MakeFile("file");
   OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
   PassLease();
@@ -332,14 +332,14 @@ TEST_F(OpenTest, IoDoesNotWaitForClientsWhoseLeaseIsOver) {
 
 // --- Claims
 
-TEST_F(OpenTest, ReclaimsNothingWithoutARestart) {
+TEST_F(OpenTest, RejectsAReclaimWithoutARestart) {
   const nfs_fh4 file = MakeFile("file");
   const auto reclaim =
       Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE));
   EXPECT_EQ(Run(PutFh(file), reclaim).status, NFS4ERR_NO_GRACE);
 }
 
-TEST_F(OpenTest, DelegationsDoNotOutliveTheirClient) {
+TEST_F(OpenTest, RejectsClaimDelegatePrev) {
   const nfs_fh4 file = MakeFile("file");
   const auto by_handle = Opening(Client().client(), 0, "owner", kRead, 0, open_claim4(CLAIM_DELEG_PREV_FH));
   EXPECT_EQ(Run(PutFh(file), by_handle).status, NFS4ERR_NOTSUPP);
@@ -349,7 +349,7 @@ TEST_F(OpenTest, DelegationsDoNotOutliveTheirClient) {
   EXPECT_EQ(Run(Op(OP_DELEGPURGE, DELEGPURGE4args{Client().client().value()})).status, NFS4ERR_NOTSUPP);
 }
 
-TEST_F(OpenTest, NamedAttributesAreNotKept) {
+TEST_F(OpenTest, DoesNotSupportNamedAttributes) {
   EXPECT_EQ(Run(PutRoot(), Op(OP_OPENATTR, OPENATTR4args{true})).status, NFS4ERR_NOTSUPP);
 }
 
@@ -370,7 +370,7 @@ class Open0Test : public StatefulTest {
   Client0 client{server, "of 4.0"};
 };
 
-TEST_F(Open0Test, TheFirstOpenOfAnOwnerIsConfirmed) {
+TEST_F(Open0Test, RequiresConfirmationOfAnOwnersFirstOpen) {
   const auto opened = client.TryOpen("owner", "file", kRead);
   ASSERT_EQ(opened.status(), NFS4_OK);
   EXPECT_EQ(opened.resok4().rflags, OPEN4_RESULT_LOCKTYPE_POSIX | OPEN4_RESULT_CONFIRM);
@@ -387,7 +387,7 @@ TEST_F(Open0Test, TheFirstOpenOfAnOwnerIsConfirmed) {
   EXPECT_EQ(client.TryOpen("owner", "file", kRead).resok4().rflags, OPEN4_RESULT_LOCKTYPE_POSIX);
 }
 
-TEST_F(Open0Test, AnOpenThatNobodyConfirmsIsForgotten) {
+TEST_F(Open0Test, ForgetsAnUnconfirmedOpen) {
   const auto old = client.TryOpen("owner", "file", kRead, OPEN4_SHARE_DENY_WRITE);
   const auto opening = [&](uint32_t seqid) { return Opening(client.id(), seqid, "owner", kWrite, 0, Named("file")); };
   auto reply = Run0(PutRoot(), opening(77));
@@ -398,7 +398,7 @@ TEST_F(Open0Test, AnOpenThatNobodyConfirmsIsForgotten) {
   EXPECT_EQ(Confirm(opened.resok4().stateid, 78).status, NFS4_OK);
 }
 
-TEST_F(Open0Test, SentAgainIsAnsweredAgain) {
+TEST_F(Open0Test, RepeatsTheReplyOnRetry) {
   client.Open("owner", "file", kRead);
   const uint32_t seqid = client.seqid("owner");
   const auto open = Opening(client.id(), seqid, "owner", kBoth, OPEN4_SHARE_DENY_BOTH, Named("file"));
@@ -415,7 +415,7 @@ TEST_F(Open0Test, SentAgainIsAnsweredAgain) {
   EXPECT_EQ(opened.resok4().stateid.seqid, 3u);
 }
 
-TEST_F(Open0Test, OutOfTurnIsRefused) {
+TEST_F(Open0Test, RejectsASeqidOutOfOrder) {
   const stateid4 open = client.Open("owner", "file", kRead);
   const uint32_t seqid = client.seqid("owner");
   const auto opening = [&](uint32_t number) {
@@ -429,7 +429,7 @@ TEST_F(Open0Test, OutOfTurnIsRefused) {
   EXPECT_EQ(opening(seqid), NFS4_OK);
 }
 
-TEST_F(Open0Test, CloseSentAgainSucceedsAgain) {
+TEST_F(Open0Test, RepeatsTheReplyOfCloseOnRetry) {
   const stateid4 open = client.Open("owner", "file", kRead);
   const uint32_t seqid = client.seqid("owner");
   auto first = Run0(PutFh(file), Closing(open, seqid));
@@ -441,7 +441,7 @@ TEST_F(Open0Test, CloseSentAgainSucceedsAgain) {
   EXPECT_EQ(Run0(PutFh(file), Reading(open)).status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(Open0Test, OldStaleAndBadStateIdsAreTold) {
+TEST_F(Open0Test, DistinguishesOldStaleAndBadStateids) {
   const stateid4 open = client.Open("owner", "file", kRead);
   stateid4 old = open;
   --old.seqid;
@@ -457,12 +457,12 @@ TEST_F(Open0Test, OldStaleAndBadStateIdsAreTold) {
   EXPECT_EQ(Run0(PutFh(file), Closing(open, client.seqid("owner"))).status, NFS4_OK);
 }
 
-TEST_F(Open0Test, UnknownClientsAreStale) {
+TEST_F(Open0Test, RejectsUnknownClientsAsStale) {
   const auto open = Opening(ClientId(0x1234'0000'0001), 1, "owner", kRead, 0, Named("file"));
   EXPECT_EQ(Run0(PutRoot(), open).status, NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(Open0Test, WhatWasLostWithItsLeaseIsExpired) {
+TEST_F(Open0Test, ReportsExpiredForStateLostWithTheLease) {
   const stateid4 open = client.Open("owner", "file", kRead, OPEN4_SHARE_DENY_WRITE);
   PassLease();
   EXPECT_EQ(TryOpen(Client(), "file", kWrite).status(), NFS4_OK);
@@ -471,7 +471,7 @@ TEST_F(Open0Test, WhatWasLostWithItsLeaseIsExpired) {
 }
 
 // RFC 7530 §9.5
-TEST_F(Open0Test, StateIdsRenewTheLease) {
+TEST_F(Open0Test, StateidsRenewTheLease) {
   const stateid4 open = client.Open("owner", "file", kRead, OPEN4_SHARE_DENY_WRITE);
   for (int i = 0; i < 3; ++i) {
     Pass(server.settings.lease / 2);

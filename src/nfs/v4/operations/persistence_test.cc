@@ -91,7 +91,7 @@ class PersistentSessionTest : public testing::Test {
   std::optional<SessionClient> client;
 };
 
-TEST_F(PersistentSessionTest, ARetryAfterARestartHasTheReplyAndIsNotExecuted) {
+TEST_F(PersistentSessionTest, RepliesToARetryAfterARestartWithoutExecution) {
   const auto sequence = client->Sequence(true);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
   const auto first = Send(before, remove());
@@ -107,7 +107,7 @@ TEST_F(PersistentSessionTest, ARetryAfterARestartHasTheReplyAndIsNotExecuted) {
   EXPECT_TRUE(HasFile(server));
 }
 
-TEST_F(PersistentSessionTest, PayloadsAreBesideTheStreamAgainWhateverTheTransport) {
+TEST_F(PersistentSessionTest, RepeatsPayloadsSeparatelyOverAnyTransport) {
   const auto sequence = client->Sequence(true);
   const auto read = [&] { return Encode(sequence, PutRoot(), LookUp("file"), Op(OP_READ, READ4args{{}, 0, 100})); };
   ASSERT_EQ(Send(before, read()).status, NFS4_OK);
@@ -119,7 +119,7 @@ TEST_F(PersistentSessionTest, PayloadsAreBesideTheStreamAgainWhateverTheTranspor
   EXPECT_EQ(again.answer().message.items.size(), 1u);
 }
 
-TEST_F(PersistentSessionTest, WhatIsNewIsNotExecuted) {
+TEST_F(PersistentSessionTest, DoesNotExecuteANewRequestAfterARestart) {
   ASSERT_EQ(Send(before, Encode(client->Sequence(true), PutRoot())).status, NFS4_OK);
   Nfs4Server& server = Restart();
   const auto refused = Send(server, Encode(client->Sequence(true), PutRoot(), RemoveFile()));
@@ -129,7 +129,7 @@ TEST_F(PersistentSessionTest, WhatIsNewIsNotExecuted) {
 }
 
 // As of a server that was killed between the two.
-TEST_F(PersistentSessionTest, WhatWasExecutedAndNotRecordedIsNotExecutedAgain) {
+TEST_F(PersistentSessionTest, DoesNotExecuteAnUnrecordedRequestAgain) {
   const auto sequence = client->Sequence(true);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
   store->full = true;
@@ -139,7 +139,7 @@ TEST_F(PersistentSessionTest, WhatWasExecutedAndNotRecordedIsNotExecutedAgain) {
   EXPECT_TRUE(HasFile(server));
 }
 
-TEST_F(PersistentSessionTest, WhatIsNotToBeKeptCostsNothingAndIsNotExecutedAgain) {
+TEST_F(PersistentSessionTest, WritesNothingForUncachedRequestsAndDoesNotRepeatThem) {
   const auto sequence = client->Sequence(false);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
   ASSERT_EQ(Send(before, remove()).status, NFS4_OK);
@@ -149,7 +149,7 @@ TEST_F(PersistentSessionTest, WhatIsNotToBeKeptCostsNothingAndIsNotExecutedAgain
   EXPECT_TRUE(HasFile(server));
 }
 
-TEST_F(PersistentSessionTest, NothingIsKeptOfOtherSessions) {
+TEST_F(PersistentSessionTest, WritesNothingForOtherSessions) {
   SessionClient other(before, "other");
   EXPECT_EQ(other.flags(), 0u);
   EXPECT_EQ(Send(before, Encode(other.Sequence(true), PutRoot(), RemoveFile())).status, NFS4_OK);
@@ -157,7 +157,7 @@ TEST_F(PersistentSessionTest, NothingIsKeptOfOtherSessions) {
 }
 
 // RFC 8881 §2.10.6.5 speaks of the power, too: what the file system has made stable must not be told otherwise.
-TEST_F(PersistentSessionTest, AReplyLastsAsLongAsWhatItSpeaksOf) {
+TEST_F(PersistentSessionTest, SyncsAReplyOnlyIfTheChangeIsStable) {
   EXPECT_EQ(client->Run(PutRoot(), LookUp("file")).status, NFS4_OK);
   const auto run = [&](const auto&... operations) {
     EXPECT_EQ(Send(before, Encode(client->Sequence(true), operations...)).status, NFS4_OK);
@@ -169,7 +169,7 @@ TEST_F(PersistentSessionTest, AReplyLastsAsLongAsWhatItSpeaksOf) {
   EXPECT_THAT(store->kept, ElementsAre(false, true, false, true));
 }
 
-TEST_F(PersistentSessionTest, AReplyThatCannotBeKeptIsTheSessionsLast) {
+TEST_F(PersistentSessionTest, SessionEndsAfterAReplyThatCannotBeStored) {
   store->full = true;
   const auto sequence = client->Sequence(true);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
@@ -179,7 +179,7 @@ TEST_F(PersistentSessionTest, AReplyThatCannotBeKeptIsTheSessionsLast) {
   EXPECT_EQ(before.Run(2, Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{client->session()})).status, NFS4_OK);
 }
 
-TEST_F(PersistentSessionTest, WhereThereIsNoRoomSessionsAreNotPersistent) {
+TEST_F(PersistentSessionTest, MakesANonPersistentSessionWithoutRoom) {
   store->full = true;
   SessionClient other(before, "other", 2, CREATE_SESSION4_FLAG_PERSIST);
   EXPECT_EQ(other.flags(), 0u);
@@ -187,14 +187,14 @@ TEST_F(PersistentSessionTest, WhereThereIsNoRoomSessionsAreNotPersistent) {
 }
 
 // RFC 8881 §18.16.3
-TEST_F(PersistentSessionTest, ThereIsNoNeedForExclusiveCreation) {
+TEST_F(PersistentSessionTest, AllowsGuardedCreationInsteadOfExclusive) {
   const auto exclusive = OpenFile({OPEN4_CREATE, createhow4(EXCLUSIVE4, verifier4{})});
   EXPECT_EQ(client->Run(PutRoot(), exclusive).status, NFS4ERR_INVAL);
   SessionClient other(before, "other");
   EXPECT_EQ(other.Run(PutRoot(), exclusive).status, NFS4_OK);
 }
 
-TEST_F(PersistentSessionTest, AClientBeginsAnewWhenItHasItsAnswers) {
+TEST_F(PersistentSessionTest, ClientMakesANewSessionAfterItsRetries) {
   const auto sequence = client->Sequence(true);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
   ASSERT_EQ(Send(before, remove()).status, NFS4_OK);
@@ -207,14 +207,14 @@ TEST_F(PersistentSessionTest, AClientBeginsAnewWhenItHasItsAnswers) {
   EXPECT_EQ(anew.Run(PutRoot(), RemoveFile()).status, NFS4_OK);
 }
 
-TEST_F(PersistentSessionTest, TheStorageOfSessionsThatHaveEndedIsGivenBack) {
+TEST_F(PersistentSessionTest, RemovesTheStorageOfEndedSessions) {
   EXPECT_THAT(store->Load(), SizeIs(1));
   EXPECT_EQ(before.Run(2, Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{client->session()})).status, NFS4_OK);
   Spawn(KeepLeases(before.GetServices(), nullptr));
   EXPECT_THAT(store->Load(), IsEmpty());
 }
 
-TEST_F(PersistentSessionTest, TheStorageOfClientsThatDoNotComeBackIsGivenBack) {
+TEST_F(PersistentSessionTest, RemovesTheStorageOfClientsThatDoNotReturn) {
   Nfs4Server& server = Restart();
   server.clock.now += server.settings.lease;
   Spawn(KeepLeases(server.GetServices(), nullptr));

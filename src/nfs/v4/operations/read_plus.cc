@@ -1,4 +1,4 @@
-// READ_PLUS (RFC 7862 §15.10). Its data goes with the result, not beside it: RFC 8267 has no payload in it.
+// READ_PLUS (RFC 7862 §15.10). Its data is inline, because it is not DDP-eligible (RFC 8267).
 #include <algorithm>
 
 #include "nfs/v4/operations/file_status.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxSegments = 64;
 
-// The octets of the result: its status, the end, how many segments; and of each segment, with and without data.
+// The octets of the result (status, eof, number of segments), and of a segment with data and of one without.
 constexpr size_t kHeadSize = 4 + 4 + 4;
 constexpr size_t kHoleSize = 4 + 8 + 8;
 constexpr size_t kDataHeadSize = 4 + 8 + 4;
@@ -23,12 +23,12 @@ bool IsZeros(ConstBytes bytes) {
   return std::ranges::all_of(bytes, [](std::byte octet) { return octet == std::byte{0}; });
 }
 
-// Writes segments one after the other, as far as there is room.
+// Encodes segments one after the other while there is room.
 class Segments {
  public:
   Segments(xdr::Encoder& to, size_t room) : to_(to), room_(room) {}
 
-  // What a segment of data may have at most. Zero: nothing more, not even a hole.
+  // The maximum size of the next data segment. Zero means no room for any segment, not even for a hole.
   size_t room_for_data() const {
     if (count_ == kMaxSegments || room_ < std::max(kHoleSize, kDataHeadSize + 4)) return 0;
     return (room_ - kDataHeadSize) & ~size_t{3};
@@ -38,8 +38,8 @@ class Segments {
     xdr::Encode(to_, data_info4{.di_offset = offset, .di_length = length});
     Count(kHoleSize);
   }
-  // Zeros are as good as a hole. May block where the data is still in a file, which has just been pulled into memory. False
-  // where it cannot be read, which leaves a segment half written.
+  // Adds data; zeros become a hole. May block if the data is still in a file, although it was just loaded into memory. Returns false if
+  // the data cannot be read, and leaves an incomplete segment.
   bool AddData(uint64_t offset, const Data& data) {
     const xdr::Encoder::Mark mark = to_.mark();
     xdr::Encode(to_, NFS4_CONTENT_DATA);
@@ -75,21 +75,21 @@ struct Extent {
   uint64_t end = 0;
 };
 
-// What of the file is told: an error, or how far it got.
+// The result of reading the file: an error, or the offset that was reached.
 struct Told {
   nfsstat4 status = NFS4_OK;
   uint64_t end = 0;
-  uint64_t size = 0;  // of the file
+  uint64_t size = 0;  // the size of the file
 };
 
-// RFC 7862 §15.10.3: a directory and a symbolic link have errors of their own here.
+// RFC 7862 §15.10.3: directories and symbolic links have their own errors here.
 nfsstat4 ReadStatus(fs::Error error, const std::optional<fs::Attributes>& attributes) {
   if (error == fs::Error::kIsDir) return NFS4ERR_ISDIR;
   const nfsstat4 status = FileStatus(error, attributes);
   return status == NFS4ERR_WRONG_TYPE && attributes->type == fs::FileType::kSymlink ? NFS4ERR_SYMLINK : status;
 }
 
-// Data up to the next hole, or as much of it as there is room for. The file may have become shorter meanwhile.
+// Adds data up to the next hole, or as much as there is room for. The file may have been truncated meanwhile.
 Task<fs::Observed<fs::ReadReply>> ReadData(const Object& file, const Extent& wanted, size_t room) {
   fs::FileSystem& file_system = file.file_system();
   const auto hole = co_await file_system.Seek(file.context(), file.object(), wanted.begin, fs::SeekWhat::kHole);
@@ -98,8 +98,7 @@ Task<fs::Observed<fs::ReadReply>> ReadData(const Object& file, const Extent& wan
   co_return co_await file_system.Read(file.context(), file.object(), wanted.begin, count);
 }
 
-// A hole is told as far as it was asked for: what the reader has locked is not known here, and no hole may be told
-// beyond that.
+// Reports a hole only within the requested range: the reader's locks are unknown here, and a hole must not extend beyond them.
 Task<Told> Tell(const Object& file, Extent wanted, Segments& segments) {
   for (;;) {
     fs::FileSystem& file_system = file.file_system();

@@ -19,19 +19,19 @@ nfsstat4 DataStatus(const Compound& compound, fs::Error error, const std::option
   return attributes->type == fs::FileType::kSymlink ? errors.symlink_has_no_data : errors.special_has_no_data;
 }
 
-// Operations are executed one after the other (RFC 8881 §16.2.3), and those that follow may change the file: what was
-// read must not be left in it until the reply is sent. A reply that is kept holds what was read, too.
+// Returns true if the data must be copied to memory. Later operations of the COMPOUND may change the file (RFC 8881 §16.2.3), so the data
+// must not stay in the file until the reply is sent. A kept reply must hold its data as well.
 bool MustBeLoaded(const Compound& compound) { return compound.following || compound.keeps_reply; }
 
 }  // namespace
 
-// RFC 8881 §18.22. The data that the file system gives, memory or a range of a file, becomes the payload as it is,
-// where nothing follows.
+// RFC 8881 §18.22. If no operation follows, the file system's data, in memory or as a range of a file, becomes the payload without a
+// copy.
 Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
   if (const nfsstat4 status = co_await CheckRead(compound, arguments.stateid); status != NFS4_OK)
     co_return READ4res(status);
 
-  // No file reaches beyond the largest size, so that reading there is reading at the end.
+  // No file is larger than the maximum size, so a read beyond it is a read at the end.
   const Object& file = *compound.current;
   const uint64_t limit = file.file_system().GetProperties().max_file_size;
   const uint64_t offset = std::min(arguments.offset, limit);
@@ -50,7 +50,7 @@ Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
   co_return READ4res(NFS4_OK, READ4resok{.eof = observed.result->eof, .data = std::move(data)});
 }
 
-// RFC 8881 §18.32. More than the largest write is a short write.
+// RFC 8881 §18.32. A write above the maximum becomes a short write.
 Task<WRITE4res> Write(Compound& compound, const WRITE4args& arguments) {
   const Object& file = *compound.current;
   if (file.read_only()) co_return WRITE4res(NFS4ERR_ROFS);
@@ -69,7 +69,7 @@ Task<WRITE4res> Write(Compound& compound, const WRITE4args& arguments) {
                                            .writeverf = ToVerifier(changed.result->verifier)});
 }
 
-// RFC 8881 §18.3. The range is the least that must be committed; we commit the file.
+// RFC 8881 §18.3. The range is the minimum to commit; this commits the whole file.
 Task<COMMIT4res> Commit(Compound& compound, const COMMIT4args& arguments) {
   if (arguments.offset > std::numeric_limits<uint64_t>::max() - arguments.count) co_return COMMIT4res(NFS4ERR_INVAL);
   const Object& file = *compound.current;

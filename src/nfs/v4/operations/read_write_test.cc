@@ -37,7 +37,7 @@ class CommitTest : public Nfs4Test {
   }
 };
 
-TEST_F(ReadTest, GivesTheOctetsAskedForAndSaysWhereTheFileEnds) {
+TEST_F(ReadTest, ReturnsTheRequestedOctetsAndTheEndOfFile) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(ReadOk(file, 2, 5).data.text(), "23456");
   EXPECT_FALSE(ReadOk(file, 2, 5).eof);
@@ -45,7 +45,7 @@ TEST_F(ReadTest, GivesTheOctetsAskedForAndSaysWhereTheFileEnds) {
   EXPECT_EQ(ReadOk(file, 5, 50).data.text(), "56789");
 }
 
-TEST_F(ReadTest, BeyondTheEndIsNothingAndTheEnd) {
+TEST_F(ReadTest, ReturnsNoDataBeyondTheEnd) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   for (const uint64_t offset : {uint64_t{10}, uint64_t{1} << 63, UINT64_MAX}) {
     const READ4resok read = ReadOk(file, offset, 4096);
@@ -53,14 +53,14 @@ TEST_F(ReadTest, BeyondTheEndIsNothingAndTheEnd) {
   }
 }
 
-TEST_F(ReadTest, AFileThatCannotBeReadIsAnError) {
+TEST_F(ReadTest, ReportsAFileThatCannotBeRead) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   server.faults->Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::FailWith(fs::Error::kIo)});
   EXPECT_EQ(Read(file, 0, 10).status, NFS4ERR_IO);
 }
 
 // Its range looked well, and fails to be read when a later operation, or a reply that is kept, needs it in memory.
-TEST_F(ReadTest, ARangeThatCannotBeLoadedIsAnError) {
+TEST_F(ReadTest, ReportsARangeThatCannotBeLoaded) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   server.faults->Add({.effect = fs::faulty::Unreadable()});
   const auto read = Op(OP_READ, READ4args{kAnonymous, 0, 10});
@@ -71,13 +71,13 @@ TEST_F(ReadTest, ARangeThatCannotBeLoadedIsAnError) {
   EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO) << "the reply that was kept";
 }
 
-TEST_F(ReadTest, TheDataIsAPayload) {
+TEST_F(ReadTest, ReturnsTheDataAsAPayload) {
   const auto reply = Read(MakeFile("file", "0123456789"), 0, 10);
   ASSERT_EQ(reply.answer().message.items.size(), 1u);
   EXPECT_EQ(AsText(reply.answer().message.items[0].data.bytes()), "0123456789");
 }
 
-TEST_F(ReadTest, OnlyFilesHaveData) {
+TEST_F(ReadTest, RejectsNonFiles) {
   const nfs_fh4 link = MakeSymlink("link", "target");
   const nfs_fh4 fifo = MakeFifo("fifo");
   const auto read = Op(OP_READ, READ4args{kAnonymous, 0, 10});
@@ -88,13 +88,13 @@ TEST_F(ReadTest, OnlyFilesHaveData) {
   EXPECT_EQ(Run(PutFh(fifo), read).status, NFS4ERR_WRONG_TYPE);
 }
 
-TEST_F(ReadTest, NeedsTheRight) {
+TEST_F(ReadTest, RequiresPermission) {
   const nfs_fh4 file = MakeFile("file", "secret", 0600);
   server.SetUser(1000);
   EXPECT_EQ(Read(file, 0, 10).status, NFS4ERR_ACCESS);
 }
 
-TEST_F(ReadTest, SeveralInOneCompoundHaveAPayloadEach) {
+TEST_F(ReadTest, EachReadOfACompoundHasItsPayload) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto read = [&](uint64_t offset) { return Op(OP_READ, READ4args{kAnonymous, offset, 3}); };
   auto reply = Run0(PutFh(file), read(0), read(20), read(3));
@@ -105,45 +105,45 @@ TEST_F(ReadTest, SeveralInOneCompoundHaveAPayloadEach) {
   EXPECT_EQ(reply.answer().message.items.size(), 3u);
 }
 
-TEST_F(WriteTest, PutsTheOctetsWhereTheyBelong) {
+TEST_F(WriteTest, WritesTheOctetsAtTheOffset) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(WriteOk(file, 3, "abc").count, 3u);
   EXPECT_EQ(ContentsOf("file"), "012abc6789");
 }
 
-TEST_F(WriteTest, IsAtLeastAsStableAsWasAsked) {
+TEST_F(WriteTest, CommitsAtLeastAsRequested) {
   const nfs_fh4 file = MakeFile("file");
   for (const stable_how4 how : {UNSTABLE4, DATA_SYNC4, FILE_SYNC4})
     EXPECT_GE(WriteOk(file, 0, "x", how).committed, how);
 }
 
-TEST_F(WriteTest, TheVerifierIsThatOfCommit) {
+TEST_F(WriteTest, ReturnsTheVerifierOfCommit) {
   const nfs_fh4 file = MakeFile("file");
   const verifier4 verifier = WriteOk(file, 0, "x").writeverf;
   auto commit = Run0(PutFh(file), Op(OP_COMMIT, COMMIT4args{0, 0}));
   EXPECT_EQ(commit.Skip().Next<COMMIT4res>().resok4().writeverf, verifier);
 }
 
-TEST_F(WriteTest, NoFileGrowsBeyondTheLargestSize) {
+TEST_F(WriteTest, RejectsAWriteBeyondTheMaximumSize) {
   const nfs_fh4 file = MakeFile("file");
   for (const uint64_t offset : {(uint64_t{1} << 63) - 2, UINT64_MAX}) {
     EXPECT_EQ(Write(file, offset, "abc").status, NFS4ERR_FBIG) << offset;
   }
 }
 
-TEST_F(WriteTest, OnlyFilesHaveData) {
+TEST_F(WriteTest, RejectsNonFiles) {
   EXPECT_EQ(Write(Root(), 0, "x").status, NFS4ERR_ISDIR);
   EXPECT_EQ(Write(MakeSymlink("link", "target"), 0, "x").status, NFS4ERR_INVAL);
 }
 
-TEST_F(CommitTest, AnyRangeThatEndsWillDo) {
+TEST_F(CommitTest, AcceptsAnyValidRange) {
   const nfs_fh4 file = MakeFile("file", "contents");
   EXPECT_EQ(Commit(file).status, NFS4_OK);
   EXPECT_EQ(Commit(file, UINT64_MAX, 0).status, NFS4_OK);
   EXPECT_EQ(Commit(file, UINT64_MAX, 1).status, NFS4ERR_INVAL);
 }
 
-TEST_F(CommitTest, OnlyFilesHaveData) {
+TEST_F(CommitTest, RejectsNonFiles) {
   EXPECT_EQ(Commit(Root()).status, NFS4ERR_ISDIR);
   EXPECT_EQ(Commit(MakeFifo("fifo")).status, NFS4ERR_INVAL);
 }

@@ -30,7 +30,7 @@ class GraceTest : public StatefulTest {
   Client0 client{server, "of 4.0"}, another{server, "another"};
 };
 
-TEST_F(GraceTest, WhatWasHeldIsReclaimed) {
+TEST_F(GraceTest, ReclaimsOpensAndLocks) {
   const auto opened = Reclaim(1, kBoth);
   ASSERT_EQ(opened.status(), NFS4_OK);
   EXPECT_FALSE(opened.resok4().rflags & OPEN4_RESULT_CONFIRM);
@@ -43,7 +43,7 @@ TEST_F(GraceTest, WhatWasHeldIsReclaimed) {
   EXPECT_EQ(lock(true, 3), NFS4_OK);
 }
 
-TEST_F(GraceTest, DelegationsAreReclaimedAndAskedForAtOnceWhereTheyCannotBeRecalled) {
+TEST_F(GraceTest, ReclaimsDelegationsAndDemandsThemBackWithoutACallbackPath) {
   const auto opened = Reclaim(1, kRead, OPEN_DELEGATE_READ);
   ASSERT_EQ(opened.status(), NFS4_OK);
   ASSERT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_READ);
@@ -51,7 +51,7 @@ TEST_F(GraceTest, DelegationsAreReclaimedAndAskedForAtOnceWhereTheyCannotBeRecal
 }
 
 // RFC 8881 §8.4.2.1.1: a client may be wrong, or lie.
-TEST_F(GraceTest, WhatOthersHaveReclaimedIsNotReclaimed) {
+TEST_F(GraceTest, RejectsAReclaimThatConflictsWithAnotherReclaim) {
   const auto opened = Reclaim(client, file, 1, kBoth, OPEN4_SHARE_DENY_WRITE);
   ASSERT_EQ(opened.status(), NFS4_OK);
   EXPECT_EQ(Reclaim(another, file, 1, kWrite).status(), NFS4ERR_RECLAIM_CONFLICT);
@@ -65,7 +65,7 @@ TEST_F(GraceTest, WhatOthersHaveReclaimedIsNotReclaimed) {
   EXPECT_EQ(lock(another, beside.resok4().stateid, 3, READ_LT), NFS4ERR_RECLAIM_CONFLICT);
 }
 
-TEST_F(GraceTest, DelegationsOfFilesThatOthersHaveReclaimedAreNotReclaimed) {
+TEST_F(GraceTest, RejectsReclaimingADelegationThatConflicts) {
   ASSERT_EQ(Reclaim(client, file, 1, kRead).status(), NFS4_OK);
   EXPECT_EQ(Reclaim(another, file, 1, kRead, 0, OPEN_DELEGATE_WRITE).status(), NFS4ERR_RECLAIM_CONFLICT);
   EXPECT_EQ(Reclaim(another, file, 2, kRead, 0, OPEN_DELEGATE_READ).status(), NFS4_OK);
@@ -81,7 +81,7 @@ TEST_F(GraceTest, DelegationsOfFilesThatOthersHaveReclaimedAreNotReclaimed) {
   EXPECT_EQ(Reclaim(client, delegated, 4, kRead, 0, OPEN_DELEGATE_READ).status(), NFS4_OK) << "its own";
 }
 
-TEST_F(GraceTest, WhatTheCallerMayNotDoIsNotReclaimed) {
+TEST_F(GraceTest, RejectsAReclaimWithoutPermission) {
   const nfs_fh4 secret = MakeFile("secret", "data", 0600);
   server.SetUser(1000);
   EXPECT_EQ(Reclaim(client, secret, 1, kRead).status(), NFS4ERR_ACCESS);
@@ -91,7 +91,7 @@ TEST_F(GraceTest, WhatTheCallerMayNotDoIsNotReclaimed) {
 }
 
 // One that may have been made with this mode, and be open still.
-TEST_F(GraceTest, AnOwnersFileIsReclaimedWhateverItsMode) {
+TEST_F(GraceTest, ReclaimsAnOwnersFileWhateverItsMode) {
   const nfs_fh4 own = MakeFile("own", "data", 0444);
   fs::NewAttributes owner;
   owner.uid = 1000;
@@ -101,7 +101,7 @@ TEST_F(GraceTest, AnOwnersFileIsReclaimedWhateverItsMode) {
   EXPECT_EQ(Reclaim(client, own, 1, kWrite).status(), NFS4_OK);
 }
 
-TEST_F(GraceTest, NobodyGetsAnythingNew) {
+TEST_F(GraceTest, GrantsNoNewState) {
   EXPECT_EQ(client.TryOpen("owner", "file", kRead).status(), NFS4ERR_GRACE);
   EXPECT_EQ(Run0(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_GRACE);
   EXPECT_EQ(Run0(PutFh(file), Writing(kAnonymous)).status, NFS4ERR_GRACE);
@@ -112,7 +112,7 @@ TEST_F(GraceTest, NobodyGetsAnythingNew) {
   EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4ERR_GRACE);
 }
 
-TEST_F(GraceTest, StrangersReclaimNothing) {
+TEST_F(GraceTest, RejectsReclaimsOfUnknownClients) {
   Client0 stranger(server, "stranger");
   const auto open = Opening(stranger.id(), 1, "owner", kRead, 0, open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE));
   EXPECT_EQ(Run0(PutFh(file), open).status, NFS4ERR_NO_GRACE);

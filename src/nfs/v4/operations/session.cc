@@ -22,8 +22,8 @@ constexpr uint32_t kExchangeFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FL
 constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
-// RFC 8881 §18.35.3: both kinds of protection are for clients that come with RPCSEC_GSS, and integrity or privacy. We
-// have no secrets of our own (SP4_SSV), for which there is no algorithm then.
+// RFC 8881 §18.35.3: both kinds of state protection require RPCSEC_GSS with integrity or privacy. SP4_SSV is not supported: the error
+// says that no hash algorithm is available.
 Result<StateProtection, nfsstat4> ProtectionOf(const state_protect4_a& asked, const Sender& sender) {
   switch (asked.spa_how()) {
     case SP4_NONE:
@@ -52,9 +52,9 @@ rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
                                                    .groups = {asked.gids.begin(), asked.gids.end()}});
 }
 
-// What the client wants to be called as: the first that we can be. A list of nothing is taken for AUTH_NONE. We call
-// nobody in an RPCSEC_GSS context: who offers nothing else is not called (RFC 8881 §2.10.8.2), if it has any context;
-// else the handles that it names were never given (NFS4ERR_NOENT, §18.36.3).
+// Chooses the credential of callbacks: the first supported one that the client lists. An empty list means AUTH_NONE. The server makes no
+// callbacks under RPCSEC_GSS, so a client that lists nothing else gets no callbacks (RFC 8881 §2.10.8.2). If such a client uses no
+// RPCSEC_GSS itself, its handles are unknown (NFS4ERR_NOENT, §18.36.3).
 Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
     const decltype(CREATE_SESSION4args::csa_sec_parms)& offered, const rpc::Credential& caller) {
   for (const callback_sec_parms4& each : offered) {
@@ -101,8 +101,8 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   });
 }
 
-// RFC 8881 §18.36. What cannot be served at all is said before the client's slot is looked at, so that it need not be
-// asked again under another number. No connection changes its transport (CONN_RDMA).
+// RFC 8881 §18.36. Errors that do not depend on the client's slot are returned before the slot is used, so that the client can repeat
+// the request with the same sequence ID. No connection changes its transport (CONN_RDMA).
 Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
   if (arguments.csa_flags & ~kSessionFlags) co_return CREATE_SESSION4res(NFS4ERR_INVAL);
   const Services& services = compound.services;
@@ -132,7 +132,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
     services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
   }
   if (!created.room) co_return std::move(created.reply);
-  // RFC 8881 §18.36.3: where its replies cannot be kept, the session is made all the same, and the flag not set.
+  // RFC 8881 §18.36.3: if replies cannot be kept, the session is made without the flag.
   auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
   co_return services.state.Run(
       [&](StateTables& state) { return state.sessions.FinishCreate(client, created.session, std::move(replies)); });
@@ -153,7 +153,7 @@ BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_S
                    .bctsr_sessid = arguments.bctsa_sessid, .bctsr_dir = *bound, .bctsr_use_conn_in_rdma_mode = false});
 }
 
-// RFC 8881 §18.33: of RPCSEC_GSS handles all must be known here; of those who have none at all, none is.
+// RFC 8881 §18.33: all listed RPCSEC_GSS handles must be known. A client without contexts has no known handle.
 BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL4args& arguments) {
   const rpc::Credential& caller = compound.call.credential;
   const auto of_gss = [](const callback_sec_parms4& each) { return each.cb_secflavor() == rpcmsg::RPCSEC_GSS; };
@@ -188,10 +188,10 @@ DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const DESTROY_CLIENTID4
   });
 }
 
-// RFC 8881 §18.47: only for clients with SP4_SSV, of which there are none.
+// RFC 8881 §18.47: only for clients with SP4_SSV, which is not supported.
 SET_SSV4res SetSecret(Compound&, const SET_SSV4args&) { return SET_SSV4res(NFS4ERR_INVAL); }
 
-// RFC 8881 §18.51. No file system ever moves here: to be done with one of them means nothing.
+// RFC 8881 §18.51. File systems never migrate, so completing the reclaims of one file system has no effect.
 Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COMPLETE4args& arguments) {
   if (arguments.rca_one_fs) {
     co_return RECLAIM_COMPLETE4res{compound.current ? NFS4_OK : NFS4ERR_NOFILEHANDLE};
@@ -201,8 +201,8 @@ Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COM
   const ClientId client = compound.slot->client;
   const nfsstat4 status = services.state.Run([&](StateTables& state) { return state.clients.CompleteReclaim(client); });
   if (status != NFS4_OK) co_return RECLAIM_COMPLETE4res{status};
-  // What it has reclaimed it may reclaim again, and what it is going to open. Should the store fail, its next open will
-  // tell; it is done all the same.
+  // Record the client, so that it may reclaim its state after another restart. If the store fails, the next open reports it;
+  // RECLAIM_COMPLETE succeeds.
   co_await RecordClient(services, loop, client);
   co_await EndGraceIfDue(services, loop);
   co_return RECLAIM_COMPLETE4res{NFS4_OK};

@@ -18,7 +18,7 @@ class ExchangeIdOperationTest : public Nfs4Test {
   }
 };
 
-TEST_F(ExchangeIdOperationTest, SaysWhoTheServerIs) {
+TEST_F(ExchangeIdOperationTest, ReturnsTheServersIdentity) {
   const auto answer = Exchange(0);
   ASSERT_EQ(answer.eir_status(), NFS4_OK);
   const EXCHANGE_ID4resok& ok = answer.eir_resok4();
@@ -31,7 +31,7 @@ TEST_F(ExchangeIdOperationTest, SaysWhoTheServerIs) {
 }
 
 // RFC 8881 §18.35.3: nor does it matter whether it says so at all.
-TEST_F(ExchangeIdOperationTest, WhatAClientCallsItsImplementationChangesNothing) {
+TEST_F(ExchangeIdOperationTest, IgnoresTheClientsImplementationId) {
   SessionClient client(server, "owner", 1);
   EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = {AsBytes("owner")}},
                        .eia_flags = 0,
@@ -51,7 +51,7 @@ TEST_F(ExchangeIdOperationTest, WhatAClientCallsItsImplementationChangesNothing)
   }
 }
 
-TEST_F(ExchangeIdOperationTest, SaysWhetherTheClientIsConfirmed) {
+TEST_F(ExchangeIdOperationTest, ReportsWhetherTheClientIsConfirmed) {
   SessionClient client(server, "owner", 1);
   const auto answer = Exchange(EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG_USE_PNFS_DS);
   ASSERT_EQ(answer.eir_status(), NFS4_OK);
@@ -60,14 +60,14 @@ TEST_F(ExchangeIdOperationTest, SaysWhetherTheClientIsConfirmed) {
   EXPECT_EQ(Exchange(EXCHGID4_FLAG_UPD_CONFIRMED_REC_A).eir_status(), NFS4_OK);
 }
 
-TEST_F(ExchangeIdOperationTest, FlagsThatMeanNothingAreInvalid) {
+TEST_F(ExchangeIdOperationTest, RejectsUndefinedFlags) {
   EXPECT_EQ(Exchange(8).eir_status(), NFS4ERR_INVAL);
   EXPECT_EQ(Exchange(EXCHGID4_FLAG_CONFIRMED_R).eir_status(), NFS4ERR_INVAL);
   EXPECT_EQ(Exchange(EXCHGID4_FLAG_SUPP_FENCE_OPS).eir_status(), NFS4ERR_INVAL);
   EXPECT_EQ(Exchange(EXCHGID4_FLAG_SUPP_FENCE_OPS, state_protect4_a(SP4_NONE), 2).eir_status(), NFS4_OK);
 }
 
-TEST_F(ExchangeIdOperationTest, NobodyProtectsStateByASecret) {
+TEST_F(ExchangeIdOperationTest, DoesNotSupportSsvProtection) {
   EXPECT_EQ(Exchange(0, state_protect4_a(SP4_SSV)).eir_status(), NFS4ERR_INVAL);
   ssv_sp_parms4 secret{};
   secret.ssp_hash_algs.emplace_back(AsBytes("hash"));
@@ -103,7 +103,7 @@ class CreateSessionOperationTest : public Nfs4Test {
   CREATE_SESSION4args asked_;
 };
 
-TEST_F(CreateSessionOperationTest, GivesWhatItAnswers) {
+TEST_F(CreateSessionOperationTest, GrantsTheSessionThatItReports) {
   const auto created = Create();
   ASSERT_EQ(created.csr_status(), NFS4_OK);
   const CREATE_SESSION4resok& ok = created.csr_resok4();
@@ -114,7 +114,7 @@ TEST_F(CreateSessionOperationTest, GivesWhatItAnswers) {
   EXPECT_EQ(Create(), created);
 }
 
-TEST_F(CreateSessionOperationTest, SessionsArePersistentWhereThatIsWantedAndNoConnectionStepsUp) {
+TEST_F(CreateSessionOperationTest, GrantsPersistenceOnRequestButNoTransportChange) {
   asked_.csa_flags =
       CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_RDMA | CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   const auto created = Create();
@@ -122,13 +122,13 @@ TEST_F(CreateSessionOperationTest, SessionsArePersistentWhereThatIsWantedAndNoCo
   EXPECT_EQ(Create(), created);
 }
 
-TEST_F(CreateSessionOperationTest, FlagsThatMeanNothingAreInvalid) {
+TEST_F(CreateSessionOperationTest, RejectsUndefinedFlags) {
   asked_.csa_flags = 0xf;
   EXPECT_EQ(Create().csr_status(), NFS4ERR_INVAL);
 }
 
 // What is too small is refused as often as it is asked for, and does not use up the number.
-TEST_F(CreateSessionOperationTest, ChannelsMayBeTooSmall) {
+TEST_F(CreateSessionOperationTest, RejectsChannelsThatAreTooSmall) {
   const CREATE_SESSION4args good = asked_;
   for (int i = 0; i < 3; ++i) {
     asked_ = good;
@@ -142,7 +142,7 @@ TEST_F(CreateSessionOperationTest, ChannelsMayBeTooSmall) {
   EXPECT_EQ(Create().csr_status(), NFS4_OK);
 }
 
-TEST_F(CreateSessionOperationTest, TheFirstCredentialThatWillDoIsTaken) {
+TEST_F(CreateSessionOperationTest, UsesTheFirstSupportedCallbackCredential) {
   gss_cb_handles4 handles{};
   rpcmsg::authsys_parms user{};
   user.machinename = "somewhere";
@@ -152,13 +152,13 @@ TEST_F(CreateSessionOperationTest, TheFirstCredentialThatWillDoIsTaken) {
   EXPECT_EQ(Create().csr_status(), NFS4_OK);
 }
 
-TEST_F(CreateSessionOperationTest, HandlesOfRpcsecGssAreUnknown) {
+TEST_F(CreateSessionOperationTest, RejectsUnknownRpcsecGssHandles) {
   asked_.csa_sec_parms = {callback_sec_parms4(rpcmsg::RPCSEC_GSS, gss_cb_handles4{})};
   EXPECT_EQ(Create().csr_status(), NFS4ERR_NOENT);
 }
 
 // RFC 8881 §19.1.3. Once: a repetition binds nothing.
-TEST_F(CreateSessionOperationTest, AConnectionForCallbacksIsProbed) {
+TEST_F(CreateSessionOperationTest, ProbesAConnectionOfTheBackchannel) {
   server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
   for (const uint32_t persist : {uint32_t{0}, CREATE_SESSION4_FLAG_PERSIST}) {
     server.callbacks.session_probes.clear();
@@ -174,7 +174,7 @@ TEST_F(CreateSessionOperationTest, AConnectionForCallbacksIsProbed) {
   }
 }
 
-TEST_F(CreateSessionOperationTest, AConnectionThatIsNotForCallbacksIsNotProbed) {
+TEST_F(CreateSessionOperationTest, DoesNotProbeOtherConnections) {
   asked_.csa_flags = CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   ASSERT_EQ(Create().csr_resok4().csr_flags, 0u);
   server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
@@ -194,26 +194,26 @@ class SessionOperationsTest : public Nfs4Test {
   }
 };
 
-TEST_F(SessionOperationsTest, ASessionEndsAlone) {
+TEST_F(SessionOperationsTest, DestroySessionMayStandAlone) {
   EXPECT_EQ(DestroySession(Client().session()), NFS4_OK);
   EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
   EXPECT_EQ(DestroySession(Client().session()), NFS4ERR_BADSESSION);
 }
 
 // RFC 8881 §18.37.3
-TEST_F(SessionOperationsTest, ASessionMayEndItselfLast) {
+TEST_F(SessionOperationsTest, DestroySessionOfItsOwnSessionMustBeLast) {
   const auto destroy = Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{Client().session()});
   EXPECT_EQ(Run(destroy, PutRoot()).status, NFS4ERR_NOT_ONLY_OP);
   EXPECT_EQ(Run(PutRoot(), destroy).status, NFS4_OK);
   EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
 }
 
-TEST_F(SessionOperationsTest, AnotherSessionEndsAnywhere) {
+TEST_F(SessionOperationsTest, DestroySessionOfAnotherSessionMayStandAnywhere) {
   SessionClient other(server, "other");
   EXPECT_EQ(Run(Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{other.session()}), PutRoot()).status, NFS4_OK);
 }
 
-TEST_F(SessionOperationsTest, AConnectionThatIsNotTheSessionsDoesNotEndIt) {
+TEST_F(SessionOperationsTest, RejectsDestroySessionOverAnUnboundConnection) {
   const SessionId session = Client().session();
   server.peer.connection = 2;
   EXPECT_EQ(DestroySession(session), NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
@@ -226,7 +226,7 @@ TEST_F(SessionOperationsTest, AConnectionThatIsNotTheSessionsDoesNotEndIt) {
   EXPECT_EQ(DestroySession(session), NFS4_OK);
 }
 
-TEST_F(SessionOperationsTest, AClientEndsAfterItsSessions) {
+TEST_F(SessionOperationsTest, DestroyClientIdRequiresThatItsSessionsAreGone) {
   const ClientId client = Client().client();
   EXPECT_EQ(DestroyClient(client), NFS4ERR_CLIENTID_BUSY);
   EXPECT_EQ(Run(Op(OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args{client.value()})).status, NFS4ERR_CLIENTID_BUSY);
@@ -235,7 +235,7 @@ TEST_F(SessionOperationsTest, AClientEndsAfterItsSessions) {
   EXPECT_EQ(DestroyClient(client), NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(SessionOperationsTest, TheBackchannelIsControlled) {
+TEST_F(SessionOperationsTest, BackchannelCtlChangesTheBackchannel) {
   BACKCHANNEL_CTL4args arguments{.bca_cb_program = 0x40000077, .bca_sec_parms = {}};
   EXPECT_EQ(Run(Op(OP_BACKCHANNEL_CTL, arguments)).status, NFS4_OK);
   arguments.bca_sec_parms = {callback_sec_parms4(rpcmsg::AUTH_NONE),
@@ -243,7 +243,7 @@ TEST_F(SessionOperationsTest, TheBackchannelIsControlled) {
   EXPECT_EQ(Run(Op(OP_BACKCHANNEL_CTL, arguments)).status, NFS4ERR_NOENT);
 }
 
-TEST_F(SessionOperationsTest, AConnectionThatIsBoundForCallbacksIsProbed) {
+TEST_F(SessionOperationsTest, ProbesAConnectionThatIsBoundForCallbacks) {
   SessionClient& client = Client();
   server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
   const auto bind = [&](channel_dir_from_client4 direction) {
@@ -260,16 +260,14 @@ TEST_F(SessionOperationsTest, AConnectionThatIsBoundForCallbacksIsProbed) {
   EXPECT_EQ(server.callbacks.session_probes[0].second, server.peer.back_channel);
 }
 
-TEST_F(SessionOperationsTest, NobodyHasASecret) {
-  EXPECT_EQ(Run(Op(OP_SET_SSV, SET_SSV4args{})).status, NFS4ERR_INVAL);
-}
+TEST_F(SessionOperationsTest, RejectsSetSsv) { EXPECT_EQ(Run(Op(OP_SET_SSV, SET_SSV4args{})).status, NFS4ERR_INVAL); }
 
-TEST_F(SessionOperationsTest, ReclaimingIsCompletedOnce) {
+TEST_F(SessionOperationsTest, AcceptsReclaimCompleteOnce) {
   EXPECT_EQ(Run(Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{false})).status, NFS4ERR_COMPLETE_ALREADY);
 }
 
 // RFC 8881 §18.51.3: for one file system it has no effect here, and needs to be told which.
-TEST_F(SessionOperationsTest, ReclaimingInOneFileSystemIsNoMatter) {
+TEST_F(SessionOperationsTest, IgnoresReclaimCompleteOfOneFileSystem) {
   const auto one = Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{true});
   EXPECT_EQ(Run(one).status, NFS4ERR_NOFILEHANDLE);
   EXPECT_EQ(Run(PutRoot(), one).status, NFS4_OK);

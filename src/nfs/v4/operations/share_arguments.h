@@ -1,4 +1,4 @@
-// share_access and share_deny of OPEN, OPEN_DOWNGRADE and WANT_DELEGATION, as clients write them (RFC 8881 §18.16.3).
+// Decodes share_access and share_deny of OPEN, OPEN_DOWNGRADE and WANT_DELEGATION (RFC 8881 §18.16.3).
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace penstock::nfs::v4 {
 
-// Which delegation share_access asks for. Empty if the value is not defined: NFS4ERR_INVAL.
+// Returns the delegation that share_access wants, or nullopt for an undefined value (NFS4ERR_INVAL).
 inline std::optional<Want> WantOf(uint32_t share_access) {
   // The server ignores these flags: it never tells a client that a delegation has become available.
   constexpr uint32_t kSignals = nfs4::OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL |
@@ -33,8 +33,7 @@ inline std::optional<Want> WantOf(uint32_t share_access) {
   }
 }
 
-// The share that a client asks for. Empty if it has no access, or if a value is not defined in this dialect:
-// NFS4ERR_INVAL.
+// Returns the requested share, or nullopt if it has no access or an undefined value in this dialect (NFS4ERR_INVAL).
 inline std::optional<Share> ShareOf(const Dialect& dialect, uint32_t share_access, uint32_t share_deny) {
   const bool is_defined =
       dialect.has_delegation_wants() ? WantOf(share_access).has_value() : share_access <= nfs4::OPEN4_SHARE_ACCESS_BOTH;

@@ -40,7 +40,7 @@ class SharedFilesTest : public StatefulTest {
   const nfs_fh4 file = MakeFile("file", "data", 0666);
 };
 
-TEST_F(SharedFilesTest, AnOpenThatDeniesOthersDeniesThemThroughBothExports) {
+TEST_F(SharedFilesTest, DenialAppliesThroughBothExports) {
   const stateid4 open = OpenBy(Client(), "file", kAlone, OPEN4_SHARE_DENY_WRITE);
   EXPECT_EQ(OpenAgain(Other(), kAlone).status(), NFS4ERR_SHARE_DENIED);
   EXPECT_EQ(Other().Run(PutFh(Again(file)), Writing(kAnonymous)).status, NFS4ERR_LOCKED);
@@ -48,7 +48,7 @@ TEST_F(SharedFilesTest, AnOpenThatDeniesOthersDeniesThemThroughBothExports) {
   EXPECT_EQ(OpenAgain(Other(), kAlone).status(), NFS4_OK);
 }
 
-TEST_F(SharedFilesTest, AnExclusiveLockIsDeniedThroughTheOtherExportAndItsOwnerIsNamed) {
+TEST_F(SharedFilesTest, LockConflictsThroughTheOtherExportAndNamesItsOwner) {
   const stateid4 open = OpenBy(Client(), "file", kAlone);
   const stateid4 others = OpenAgain(Other(), kAlone).resok4().stateid;
   EXPECT_EQ(Run(PutFh(file), Locking(WRITE_LT, 10, 10, NewLocker(Client().client(), open, "holder"))).status, NFS4_OK);
@@ -63,7 +63,7 @@ TEST_F(SharedFilesTest, AnExclusiveLockIsDeniedThroughTheOtherExportAndItsOwnerI
   EXPECT_EQ(asked.Skip().Next<LOCKT4res>().status(), NFS4ERR_DENIED);
 }
 
-TEST_F(SharedFilesTest, ADelegationIsRecalledByItsOwnHandleWhereAnotherClientComesThroughTheOtherExport) {
+TEST_F(SharedFilesTest, RecallNamesTheHoldersHandleWhenAnotherClientUsesTheOtherExport) {
   const stateid4 id = Delegated(TryOpen(Client(), "file", kBoth | kWantWrite));
   EXPECT_EQ(OpenAgain(Other(), kRead).status(), NFS4ERR_DELAY);
   ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
@@ -74,21 +74,21 @@ TEST_F(SharedFilesTest, ADelegationIsRecalledByItsOwnHandleWhereAnotherClientCom
 }
 
 // To a client these are two files, with a cache for each.
-TEST_F(SharedFilesTest, ADelegationIsRecalledFromWhoWritesThroughTheOtherExport) {
+TEST_F(SharedFilesTest, RecallsAHoldersDelegationWhenItWritesThroughTheOtherExport) {
   Delegated(TryOpen(Client(), "file", kRead | kWantRead));
   EXPECT_EQ(OpenAgain(Client(), kWrite).status(), NFS4ERR_DELAY);
   ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
   EXPECT_EQ(server.callbacks.recalls[0].file, *FileHandle::Parse(file.bytes()));
 }
 
-TEST_F(SharedFilesTest, NoDelegationForWritingIsGivenToWhoHasTheFileOpenThroughTheOtherExport) {
+TEST_F(SharedFilesTest, GrantsNoWriteDelegationToAClientWithAnOpenThroughTheOtherExport) {
   OpenBy(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   const auto opened = OpenAgain(Client(), kBoth | kWantWrite);
   ASSERT_EQ(opened.status(), NFS4_OK);
   EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_NONE_EXT);
 }
 
-TEST_F(SharedFilesTest, TheHolderOfADelegationIsAskedByItsOwnHandle) {
+TEST_F(SharedFilesTest, CbGetattrNamesTheHoldersHandle) {
   Delegated(TryOpen(Client(), "file", kBoth | kWantWrite));
   server.callbacks.held = {.change = 1000, .size = 17};
   auto reply = Other().Run(PutFh(Again(file)), GetAttr({FATTR4_SIZE}));
@@ -101,7 +101,7 @@ TEST_F(SharedFilesTest, TheHolderOfADelegationIsAskedByItsOwnHandle) {
   EXPECT_THAT(server.callbacks.asked, SizeIs(2));
 }
 
-TEST_F(SharedFilesTest, AStateIdIsGoodForTheHandleThatItWasGivenFor) {
+TEST_F(SharedFilesTest, StateidIsValidOnlyWithItsHandle) {
   const auto opened = TryOpen(Client(), "file", kBoth | kWantWrite);
   const stateid4 open = opened.resok4().stateid;
   const stateid4 delegation = Delegated(opened);
@@ -111,7 +111,7 @@ TEST_F(SharedFilesTest, AStateIdIsGoodForTheHandleThatItWasGivenFor) {
   EXPECT_EQ(Run(PutFh(file), Writing(open)).status, NFS4_OK);
 }
 
-TEST_F(SharedFilesTest, AnOwnerHasAnOpenAndLocksOfItsOwnThroughEachExport) {
+TEST_F(SharedFilesTest, OwnerHasSeparateOpensAndLocksThroughEachExport) {
   const stateid4 open = OpenBy(Client(), "file", kAlone);
   const stateid4 other = OpenAgain(Client(), kAlone).resok4().stateid;
   EXPECT_NE(open.other, other.other);
@@ -125,7 +125,7 @@ TEST_F(SharedFilesTest, AnOwnerHasAnOpenAndLocksOfItsOwnThroughEachExport) {
   EXPECT_EQ(server.GetServices().state.Run([&](StateTables& state) { return state.FindInconsistency(); }), nullptr);
 }
 
-TEST_F(SharedFilesTest, WhoWaitsForALockIsToldByTheHandleThatItAskedWith) {
+TEST_F(SharedFilesTest, LockNoticeNamesTheWaitersHandle) {
   const stateid4 open = OpenBy(Client(), "file", kAlone);
   const stateid4 others = OpenAgain(Other(), kAlone).resok4().stateid;
   auto held = Run(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(Client().client(), open, "holder")));
@@ -138,7 +138,7 @@ TEST_F(SharedFilesTest, WhoWaitsForALockIsToldByTheHandleThatItAskedWith) {
 }
 
 // Version 3 asks by the handle that it was called with.
-TEST_F(SharedFilesTest, OtherVersionsRespectClaimsOfTheOtherExport) {
+TEST_F(SharedFilesTest, OtherVersionsRespectClaimsThroughTheOtherExport) {
   Claims claims(server.GetServices());
   const NamedFile name = again().Name(FileHandle::Parse(file.bytes())->object);
   const uint64_t before = claims.Mark();
@@ -154,7 +154,7 @@ TEST_F(SharedFilesTest, OtherVersionsRespectClaimsOfTheOtherExport) {
   EXPECT_EQ(Now(claims.Check(nullptr, name, FileClaims::Use::kWrite)).verdict, FileClaims::Verdict::kDenied);
 }
 
-TEST_F(SharedFilesTest, WhatGivesUpStateWaitsForEarlierCallsThroughTheOtherExport) {
+TEST_F(SharedFilesTest, OperationsThatReleaseStateWaitForEarlierCallsThroughTheOtherExport) {
   rpc::CallOrder order;
   server.peer.order = &order;
   std::optional<rpc::CallOrder::Place> earlier(order.Enter(rpc::Xid(1)));
@@ -167,7 +167,7 @@ TEST_F(SharedFilesTest, WhatGivesUpStateWaitsForEarlierCallsThroughTheOtherExpor
   server.peer.order = nullptr;
 }
 
-TEST_F(SharedFilesTest, AFileIsNotCopiedToItself) {
+TEST_F(SharedFilesTest, RejectsCopyingAFileToItselfThroughTheOtherExport) {
   const auto copy = Op(OP_COPY, COPY4args{.ca_src_stateid = kAnonymous,
                                           .ca_dst_stateid = kAnonymous,
                                           .ca_src_offset = 0,

@@ -12,12 +12,12 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7862
 
 namespace {
 
-// What one WRITE_SAME writes at most; how much of it was written its answer says, as WRITE's does.
+// The maximum size of one WRITE_SAME. Its result reports the written size, like WRITE's.
 constexpr uint64_t kLargestFill = 64 << 20;
-// What is written at a time.
+// The size of one step.
 constexpr uint64_t kFillStep = 1 << 20;
 
-// Application data blocks (RFC 7862 §8.1.1), of which each is the pattern and its number, and else zeros.
+// Application data blocks (RFC 7862 §8.1.1). Each block has the pattern, its number, and zeros elsewhere.
 class DataBlocks {
  public:
   explicit DataBlocks(const app_data_block4& wanted) : wanted_(wanted) {}
@@ -30,11 +30,11 @@ class DataBlocks {
     return size != 0 && fits(wanted_.adb_reloff_blocknum, kNumberSize) &&
            fits(wanted_.adb_reloff_pattern, wanted_.adb_pattern.size());
   }
-  // Of all blocks, but for what is too much for one request; whole blocks.
+  // The octets of all blocks, limited to the whole blocks that fit into one request.
   uint64_t size() const { return block_size() * std::min(wanted_.adb_block_count, kLargestFill / block_size()); }
   uint64_t block_size() const { return wanted_.adb_block_size; }
 
-  // `to` is zeros, and begins with the block of that index.
+  // Fills `to`, which has zeros and begins with the block of that index.
   void Fill(Bytes to, uint64_t index) const {
     for (; !to.empty(); to = to.subspan(block_size()), ++index) {
       if (wanted_.adb_reloff_pattern != NFS4_UINT64_MAX) {
@@ -51,7 +51,7 @@ class DataBlocks {
   const app_data_block4& wanted_;
 };
 
-// Writes them in their order (RFC 7862 §15.12.3.2). An error after the first blocks is the next request's.
+// Writes the blocks in order (RFC 7862 §15.12.3.2). If an error follows the first blocks, the next request reports it.
 Task<WRITE_SAME4res> WriteBlocks(Compound& compound, const WRITE_SAME4args& arguments, const DataBlocks& blocks) {
   const Object& file = *compound.current;
   const fs::Stability stability = FromStability(arguments.wsa_stable);
@@ -68,7 +68,7 @@ Task<WRITE_SAME4res> WriteBlocks(Compound& compound, const WRITE_SAME4args& argu
                                                            Data(Slice(buffer, octets)), stability);
     if (!changed.result && written.wr_count == 0) co_return WRITE_SAME4res(FileStatus(changed));
     if (!changed.result) break;
-    // The first verifier: if another came after it, what was written before may be lost.
+    // Keep the first verifier: if a later one differs, the data before it may be lost.
     if (written.wr_count == 0) written.wr_writeverf = ToVerifier(changed.result->verifier);
     written.wr_committed = std::min(written.wr_committed, ToStability(changed.result->committed));
     written.wr_count += changed.result->count;
@@ -84,7 +84,7 @@ bool Has(const bitmap4& hints, IO_ADVISE_type4 hint) {
 
 bitmap4 Only(IO_ADVISE_type4 hint) { return {uint32_t{1} << static_cast<uint32_t>(hint)}; }
 
-// What we do for one of the hints; none for the others.
+// Returns the advice for the hint, or nullopt for a hint that is ignored.
 struct Followed {
   IO_ADVISE_type4 hint = IO_ADVISE4_NORMAL;
   std::optional<fs::Advice> advice{};
@@ -123,7 +123,8 @@ Task<DEALLOCATE4res> Deallocate(Compound& compound, const DEALLOCATE4args& argum
   co_return DEALLOCATE4res{FileStatus(changed)};
 }
 
-// RFC 7862 §15.11. The hole at the end is found as the end. An offset that is the end is beyond it, as lseek(2) has it.
+// RFC 7862 §15.11. The hole at the end of the file is reported as the end. An offset equal to the size is beyond the end, as in
+// lseek(2).
 Task<SEEK4res> Seek(Compound& compound, const SEEK4args& arguments) {
   const nfsstat4 status = co_await CheckRead(compound, arguments.sa_stateid);
   if (status != NFS4_OK) co_return SEEK4res(status);
@@ -144,7 +145,7 @@ Task<WRITE_SAME4res> WriteSame(Compound& compound, const WRITE_SAME4args& argume
   if (status != NFS4_OK) co_return WRITE_SAME4res(status);
   const DataBlocks blocks(arguments.wsa_adb);
   if (!blocks.IsValid()) co_return WRITE_SAME4res(NFS4ERR_INVAL);
-  // A block that is larger than all that we would write.
+  // A block that is larger than the maximum of one request.
   if (blocks.block_size() > kLargestFill) co_return WRITE_SAME4res(NFS4ERR_INVAL);
   if (arguments.wsa_adb.adb_offset > std::numeric_limits<uint64_t>::max() - blocks.size()) {
     co_return WRITE_SAME4res(NFS4ERR_FBIG);
@@ -152,7 +153,7 @@ Task<WRITE_SAME4res> WriteSame(Compound& compound, const WRITE_SAME4args& argume
   co_return co_await WriteBlocks(compound, arguments, blocks);
 }
 
-// RFC 7862 §15.5. Whoever may not read has nothing to be advised of; that is no error of the advice, though.
+// RFC 7862 §15.5. Without read permission the advice has no effect; that is not an error.
 Task<IO_ADVISE4res> Advise(Compound& compound, const IO_ADVISE4args& arguments) {
   Followed followed = Follow(arguments.iaa_hints);
   const nfsstat4 status = co_await CheckRead(compound, arguments.iaa_stateid);

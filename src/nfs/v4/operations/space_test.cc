@@ -31,7 +31,7 @@ class SpaceTest : public Nfs4Test {
 
 // --- ALLOCATE, DEALLOCATE
 
-TEST_F(SpaceTest, AllocateMakesTheFileLongEnough) {
+TEST_F(SpaceTest, AllocateExtendsTheFile) {
   const nfs_fh4 file = MakeFile("file", "text");
   EXPECT_EQ(Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{kAnonymous, 2, 1000})).status, NFS4_OK);
   EXPECT_EQ(ContentsOf("file"), "text" + std::string(998, '\0'));
@@ -46,7 +46,7 @@ TEST_F(SpaceTest, DeallocateLeavesZeros) {
                                             10));
 }
 
-TEST_F(SpaceTest, RangesAreChecked) {
+TEST_F(SpaceTest, RejectsInvalidRanges) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{kAnonymous, 0, 0})).status, NFS4ERR_INVAL);
   EXPECT_EQ(Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{kAnonymous, UINT64_MAX, 5})).status, NFS4ERR_FBIG);
@@ -54,10 +54,10 @@ TEST_F(SpaceTest, RangesAreChecked) {
   EXPECT_EQ(Run(PutFh(file), Op(OP_DEALLOCATE, DEALLOCATE4args{kAnonymous, 0, 0})).status, NFS4ERR_INVAL);
 }
 
-TEST_F(SpaceTest, OnlyFilesHaveSpace) { ExpectFilesOnly(OP_ALLOCATE, ALLOCATE4args{kAnonymous, 0, 1}); }
-TEST_F(SpaceTest, OnlyFilesGiveSpaceBack) { ExpectFilesOnly(OP_DEALLOCATE, DEALLOCATE4args{kAnonymous, 0, 1}); }
+TEST_F(SpaceTest, AllocateRejectsNonFiles) { ExpectFilesOnly(OP_ALLOCATE, ALLOCATE4args{kAnonymous, 0, 1}); }
+TEST_F(SpaceTest, DeallocateRejectsNonFiles) { ExpectFilesOnly(OP_DEALLOCATE, DEALLOCATE4args{kAnonymous, 0, 1}); }
 
-TEST_F(SpaceTest, TheRightToWriteIsNeeded) {
+TEST_F(SpaceTest, RequiresWritePermission) {
   const nfs_fh4 file = MakeFile("file", "0123456789", 0644);
   Client();
   server.SetUser(1000);
@@ -65,7 +65,7 @@ TEST_F(SpaceTest, TheRightToWriteIsNeeded) {
   EXPECT_EQ(Run(PutFh(file), Op(OP_DEALLOCATE, DEALLOCATE4args{kAnonymous, 0, 1})).status, NFS4ERR_ACCESS);
 }
 
-TEST_F(SpaceTest, AStateidThatIsNoneIsRefused) {
+TEST_F(SpaceTest, RejectsAnInvalidStateid) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const stateid4 unknown{.seqid = 1, .other = {std::byte{1}}};
   for (const nfsstat4 status : {Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{unknown, 0, 1})).status,
@@ -94,18 +94,18 @@ TEST_F(SeekTest, FindsDataAndHoles) {
   EXPECT_EQ(SeekOk(file, kMegabyte, NFS4_CONTENT_DATA), (seek_res4{false, 3 * kMegabyte}));
 }
 
-TEST_F(SeekTest, TheHoleAtTheEndIsTheEnd) {
+TEST_F(SeekTest, ReportsTheEndAsAHole) {
   EXPECT_EQ(SeekOk(MakeSparse(), 3 * kMegabyte, NFS4_CONTENT_HOLE), (seek_res4{true, 4 * kMegabyte}));
 }
 
-TEST_F(SeekTest, DataThatIsNotThereIsTheEnd) {
+TEST_F(SeekTest, ReportsTheEndIfNoDataFollows) {
   const nfs_fh4 file = MakeFile("file");
   ASSERT_EQ(Run(PutFh(file), Op(OP_ALLOCATE, ALLOCATE4args{kAnonymous, 0, 1000})).status, NFS4_OK);
   ASSERT_EQ(Run(PutFh(file), Op(OP_DEALLOCATE, DEALLOCATE4args{kAnonymous, 0, 1000})).status, NFS4_OK);
   EXPECT_EQ(SeekOk(file, 0, NFS4_CONTENT_DATA), (seek_res4{true, 1000}));
 }
 
-TEST_F(SeekTest, NothingIsSoughtFromTheEndOn) {
+TEST_F(SeekTest, RejectsOffsetsFromTheEndOn) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   for (const uint64_t offset : {uint64_t{10}, uint64_t{11}, UINT64_MAX}) {
     EXPECT_EQ(Run(PutFh(file), Op(OP_SEEK, SEEK4args{kAnonymous, offset, NFS4_CONTENT_HOLE})).status, NFS4ERR_NXIO);
@@ -139,7 +139,7 @@ class ReadPlusTest : public SpaceTest {
 };
 
 // Zeros that are an error would be told as a hole.
-TEST_F(ReadPlusTest, DataThatCannotBeReadIsAnErrorAndNoHole) {
+TEST_F(ReadPlusTest, ReportsUnreadableDataAsAnErrorNotAsAHole) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto status = [&] { return Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10})).status; };
   server.faults->Add({.effect = fs::faulty::Unreadable()});
@@ -153,7 +153,7 @@ TEST_F(ReadPlusTest, DataThatCannotBeReadIsAnErrorAndNoHole) {
   EXPECT_EQ(ReadPlus(file, 0, 10), "data 0+10, end");
 }
 
-TEST_F(ReadPlusTest, TellsDataAndHolesInTheirOrder) {
+TEST_F(ReadPlusTest, ReturnsDataAndHolesInOrder) {
   const nfs_fh4 file = MakeSparse();
   EXPECT_EQ(ReadPlus(file, 0, 100), "data 0+100, more");
   EXPECT_EQ(ReadPlus(file, kMegabyte - 10, 100), "data 1048566+10, hole 1048576+90, more");
@@ -161,18 +161,18 @@ TEST_F(ReadPlusTest, TellsDataAndHolesInTheirOrder) {
   EXPECT_EQ(ReadPlus(file, 4 * kMegabyte - 10, 100), "data 4194294+10, end");
 }
 
-TEST_F(ReadPlusTest, TheDataIsWhatWasWritten) {
+TEST_F(ReadPlusTest, ReturnsTheWrittenData) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(ReadPlus(file, 3, 5), "data 3+5, more");
   EXPECT_EQ(last_data(), "34567");
 }
 
-TEST_F(ReadPlusTest, ZerosAreAHole) {
+TEST_F(ReadPlusTest, ReturnsZerosAsAHole) {
   const nfs_fh4 file = MakeFile("file", std::string(100, '\0'));
   EXPECT_EQ(ReadPlus(file, 0, 50), "hole 0+50, more");
 }
 
-TEST_F(ReadPlusTest, FromTheEndOnThereIsNothing) {
+TEST_F(ReadPlusTest, ReturnsNothingFromTheEndOn) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(ReadPlus(file, 10, 5), "end");
   EXPECT_EQ(ReadPlus(file, UINT64_MAX, UINT32_MAX), "end");
@@ -180,7 +180,7 @@ TEST_F(ReadPlusTest, FromTheEndOnThereIsNothing) {
   EXPECT_EQ(ReadPlus(file, 2, 0), "more");
 }
 
-TEST_F(ReadPlusTest, NoMoreIsToldThanTheSessionHasRoomFor) {
+TEST_F(ReadPlusTest, LimitsTheResultToTheSessionsReplySize) {
   const nfs_fh4 file = MakeFile("file", std::string(kMegabyte, 'x'));
   auto reply = Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10 << 20}));
   ASSERT_EQ(reply.status, NFS4_OK);
@@ -192,13 +192,13 @@ TEST_F(ReadPlusTest, NoMoreIsToldThanTheSessionHasRoomFor) {
 }
 
 // RFC 8267 has no payload in this result.
-TEST_F(ReadPlusTest, ItsDataIsNoPayload) {
+TEST_F(ReadPlusTest, ReturnsItsDataInline) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto reply = Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10}));
   EXPECT_TRUE(reply.answer().message.items.empty());
 }
 
-TEST_F(ReadPlusTest, OnlyFilesHaveData) {
+TEST_F(ReadPlusTest, RejectsNonFiles) {
   const auto read = Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10});
   EXPECT_EQ(Run(PutFh(Root()), read).status, NFS4ERR_ISDIR);
   EXPECT_EQ(Run(PutFh(MakeSymlink("link", "target")), read).status, NFS4ERR_SYMLINK);
@@ -227,7 +227,7 @@ class WriteSameTest : public SpaceTest {
   }
 };
 
-TEST_F(WriteSameTest, WritesEachBlocksPatternAndNumber) {
+TEST_F(WriteSameTest, WritesThePatternAndNumberOfEachBlock) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   WRITE_SAME4args blocks = Blocks(8, 2, "ab");
   blocks.wsa_adb.adb_offset = 4;
@@ -243,7 +243,7 @@ TEST_F(WriteSameTest, WritesEachBlocksPatternAndNumber) {
                                             20));
 }
 
-TEST_F(WriteSameTest, WhatIsNotGivenIsZeros) {
+TEST_F(WriteSameTest, FillsTheRestWithZeros) {
   WRITE_SAME4args blocks = Blocks(8, 1, "pattern!");
   blocks.wsa_adb.adb_reloff_pattern = NFS4_UINT64_MAX;
   WriteOk(MakeFile("file", "0123456789"), blocks);
@@ -252,7 +252,7 @@ TEST_F(WriteSameTest, WhatIsNotGivenIsZeros) {
                                             10));
 }
 
-TEST_F(WriteSameTest, MoreThanOneStepIsOneSequence) {
+TEST_F(WriteSameTest, NumbersBlocksContinuouslyAcrossSteps) {
   WRITE_SAME4args blocks = Blocks(300'000, 5, "x");
   blocks.wsa_adb.adb_reloff_blocknum = 8;
   EXPECT_EQ(WriteOk(MakeFile("file"), blocks).wr_count, 1'500'000u);
@@ -262,12 +262,12 @@ TEST_F(WriteSameTest, MoreThanOneStepIsOneSequence) {
   EXPECT_EQ(AsText(last.result->data.bytes()), std::string_view("x\0\0\0\0\0\0\0\0\0\0\4", 12));
 }
 
-TEST_F(WriteSameTest, TooMuchForOneRequestIsAShortWriteOfWholeBlocks) {
+TEST_F(WriteSameTest, ReturnsAShortWriteOfWholeBlocks) {
   const write_response4 written = WriteOk(MakeFile("file"), Blocks(7 << 20, UINT64_MAX, "x"));
   EXPECT_EQ(written.wr_count, 63u << 20);
 }
 
-TEST_F(WriteSameTest, BlocksThatMakeNoSenseAreRefused) {
+TEST_F(WriteSameTest, RejectsInvalidBlocks) {
   const nfs_fh4 file = MakeFile("file");
   WRITE_SAME4args outside = Blocks(8, 1, "ab");
   outside.wsa_adb.adb_reloff_pattern = 7;
@@ -285,7 +285,7 @@ TEST_F(WriteSameTest, BlocksThatMakeNoSenseAreRefused) {
 
 // --- IO_ADVISE
 
-TEST_F(SpaceTest, AdviceThatIsFollowedIsNamed) {
+TEST_F(SpaceTest, AdviseReturnsTheHintsThatItFollows) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto advise = [&](bitmap4 hints) {
     auto reply = Run(PutFh(file), Op(OP_IO_ADVISE, IO_ADVISE4args{kAnonymous, 0, 0, std::move(hints)}));

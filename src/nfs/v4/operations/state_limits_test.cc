@@ -21,7 +21,7 @@ class StateLimitsTest : public StatefulTest {
   }
 };
 
-TEST_F(StateLimitsTest, TellsWhoHasItAllThatThereIsNoRoom) {
+TEST_F(StateLimitsTest, TellsAClientAtItsLimitThatThereIsNoRoom) {
   for (size_t number = 0; number < 4; ++number) EXPECT_EQ(Open(Client(), number), NFS4_OK);
   EXPECT_EQ(Open(Client(), 4), NFS4ERR_DELAY);
   EXPECT_EQ(Open(Other(), 0), NFS4ERR_DELAY);
@@ -30,7 +30,7 @@ TEST_F(StateLimitsTest, TellsWhoHasItAllThatThereIsNoRoom) {
   EXPECT_TRUE(IsKnown(Client().client()));
 }
 
-TEST_F(StateLimitsTest, CourtesyClientsMakeRoomForOpensTheLongestSilentFirst) {
+TEST_F(StateLimitsTest, ExpiredClientsMakeRoomForOpensTheLongestSilentFirst) {
   SessionClient silent(server, "silent");
   EXPECT_EQ(Open(Client(), 0), NFS4_OK);
   EXPECT_EQ(Open(Client(), 1), NFS4_OK);
@@ -46,7 +46,7 @@ TEST_F(StateLimitsTest, CourtesyClientsMakeRoomForOpensTheLongestSilentFirst) {
   EXPECT_FALSE(IsKnown(silent.client()));
 }
 
-TEST_F(StateLimitsTest, CourtesyClientsMakeRoomForVersion0) {
+TEST_F(StateLimitsTest, ExpiredClientsMakeRoomForVersion0) {
   for (size_t number = 0; number < 4; ++number) EXPECT_EQ(Open(Client(), number), NFS4_OK);
   PassLease();
   Client0 old(server, "old");
@@ -54,7 +54,7 @@ TEST_F(StateLimitsTest, CourtesyClientsMakeRoomForVersion0) {
   EXPECT_FALSE(IsKnown(Client().client()));
 }
 
-TEST_F(StateLimitsTest, CourtesyClientsStayWhereThereIsRoom) {
+TEST_F(StateLimitsTest, ExpiredClientsStayWhileThereIsRoom) {
   for (size_t number = 0; number < 3; ++number) EXPECT_EQ(Open(Client(), number), NFS4_OK);
   PassLease();
   EXPECT_EQ(Open(Other(), 0), NFS4_OK);
@@ -62,7 +62,7 @@ TEST_F(StateLimitsTest, CourtesyClientsStayWhereThereIsRoom) {
 }
 
 // The lock needs a place, too.
-TEST_F(StateLimitsTest, CourtesyClientsMakeRoomForLocks) {
+TEST_F(StateLimitsTest, ExpiredClientsMakeRoomForLocks) {
   for (size_t number = 0; number < 3; ++number) EXPECT_EQ(Open(Client(), number), NFS4_OK);
   PassLease();
   const stateid4 open = OpenBy(Other(), "file", kRead);
@@ -82,7 +82,7 @@ class RangeLimitsTest : public StateLimitsTest {
 };
 
 // Unlocking the middle of a range leaves two.
-TEST_F(RangeLimitsTest, CourtesyClientsMakeRoomForWhatUnlockingCuts) {
+TEST_F(RangeLimitsTest, ExpiredClientsMakeRoomForARangeThatUnlockSplits) {
   const stateid4 silent = OpenBy(Client(), "file", kRead);
   LockBy(Client(), silent, 0, 1);
   LockBy(Client(), silent, 10, 1);
@@ -99,7 +99,7 @@ class ClientLimitsTest : public StateLimitsTest {
   ClientLimitsTest() : StateLimitsTest(Files::Limits{.states_per_client = 4}) {}
 };
 
-TEST_F(ClientLimitsTest, TellTheClientThatItMustCloseSomething) {
+TEST_F(ClientLimitsTest, TellsAClientThatItMustCloseAFile) {
   for (size_t number = 0; number < 4; ++number) EXPECT_EQ(Open(Client(), number), NFS4_OK);
   EXPECT_EQ(Open(Client(), 4), NFS4ERR_NOSPC);
   EXPECT_EQ(Open(Other(), 0), NFS4_OK);

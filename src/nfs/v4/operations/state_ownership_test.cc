@@ -118,16 +118,16 @@ class StateOwnership0Test : public StatefulTest {
   nfsstat4 status_ = NFS4_OK;
 };
 
-TEST_F(StateOwnership0Test, OtherUsersOfTheMachineDoNotChangeState) {
+TEST_F(StateOwnership0Test, OtherUsersOfTheMachineCannotChangeState) {
   ExpectRefusedTo([this] { server.SetUser(kAnother); }, [this] { server.SetUser(kUser); });
 }
 
 // Under AUTH_SYS every machine has a user 1000, and a root.
-TEST_F(StateOwnership0Test, OtherMachinesDoNotChangeState) {
+TEST_F(StateOwnership0Test, OtherMachinesCannotChangeState) {
   ExpectRefusedTo([this] { CallFrom("192.0.2.99"); }, [this] { CallFrom("192.0.2.1"); });
 }
 
-TEST_F(StateOwnership0Test, OtherMachinesRootsDoNotChangeState) {
+TEST_F(StateOwnership0Test, RootOfAnotherMachineCannotChangeState) {
   const auto stranger = [this] {
     CallFrom("192.0.2.99");
     server.SetUser(0);
@@ -147,12 +147,12 @@ TEST_F(StateOwnership0Test, TheMachineMayChangeItsUsersState) {
   for (const Change& change : Changes()) EXPECT_EQ(change.run(), NFS4_OK) << change.name;
 }
 
-TEST_F(StateOwnership0Test, AnAddressThatCameOverAnotherSocketIsTheSame) {
+TEST_F(StateOwnership0Test, AcceptsTheMappedFormOfTheAddress) {
   CallFrom("::ffff:192.0.2.1");
   EXPECT_EQ(Close(), NFS4_OK);
 }
 
-TEST_F(StateOwnership0Test, OtherMachinesDoNotUseAClientId) {
+TEST_F(StateOwnership0Test, OtherMachinesCannotUseAClientId) {
   const auto ask = [this](const auto& operation) { return Run0(PutFh(file), operation).status; };
   const lock_owner4 locker{client.id().value(), AsBytes(std::string_view("locker"))};
   CallFrom("192.0.2.99");
@@ -164,7 +164,7 @@ TEST_F(StateOwnership0Test, OtherMachinesDoNotUseAClientId) {
   EXPECT_EQ(client.TryOpen("owner", "file", kRead).status(), NFS4_OK);
 }
 
-TEST_F(StateOwnership0Test, AMachineWithANewAddressKeepsItsStateWhenItHasSetItsClientIdAgain) {
+TEST_F(StateOwnership0Test, MachineWithANewAddressKeepsItsStateAfterSetclientid) {
   CallFrom("192.0.2.50");
   EXPECT_EQ(Close(), NFS4ERR_BAD_STATEID);
   server.SetUser(0);
@@ -174,7 +174,7 @@ TEST_F(StateOwnership0Test, AMachineWithANewAddressKeepsItsStateWhenItHasSetItsC
 }
 
 // RFC 7530 §16.28.5
-TEST_F(StateOwnership0Test, RenewIsForTheMachineAndThoseWhoHaveFilesOpen) {
+TEST_F(StateOwnership0Test, RenewIsForTheMachineAndItsOpeners) {
   const auto renew = [this] { return Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status; };
   EXPECT_EQ(renew(), NFS4_OK);
   server.SetUser(kAnother);
@@ -183,7 +183,7 @@ TEST_F(StateOwnership0Test, RenewIsForTheMachineAndThoseWhoHaveFilesOpen) {
   EXPECT_EQ(renew(), NFS4_OK);
 }
 
-TEST_F(StateOwnership0Test, StateOfASessionsClientIsNotForRequestsWithoutASession) {
+TEST_F(StateOwnership0Test, RejectsStateOfASessionsClientWithoutASession) {
   server.SetUser(0);
   const stateid4 others = OpenBy(Client(), "file", kBoth);
   EXPECT_EQ(Run0(PutFh(file), Closing(others, 1)).status, NFS4ERR_BAD_STATEID);
@@ -193,7 +193,7 @@ TEST_F(StateOwnership0Test, StateOfASessionsClientIsNotForRequestsWithoutASessio
 }
 
 // RFC 7530 §9.5
-TEST_F(StateOwnership0Test, EveryOperationWithAStateIdOrClientIdRenewsTheLease) {
+TEST_F(StateOwnership0Test, EveryOperationWithAStateidOrClientIdRenewsTheLease) {
   std::vector<Change> all = Changes();
   const auto on_file = [this](std::string name, auto make) {
     return Change{std::move(name), [this, make] { return Run0(PutFh(file), make()).status; }};
@@ -228,7 +228,7 @@ TEST_F(StateOwnership0Test, EveryOperationWithAStateIdOrClientIdRenewsTheLease) 
   EXPECT_EQ(Renewed(), server.clock.now);
 }
 
-TEST_F(StateOwnership0Test, SpecialStateIdsRenewNothing) {
+TEST_F(StateOwnership0Test, SpecialStateidsRenewNoLease) {
   server.SetUser(0);
   Pass(std::chrono::seconds(1));
   const TimePoint before = Renewed();
@@ -238,7 +238,7 @@ TEST_F(StateOwnership0Test, SpecialStateIdsRenewNothing) {
 }
 
 // RPCSEC_GSS tells who it is from anywhere.
-TEST(StateOwnershipByGss, AuthenticPrincipalsMayChangeTheirStateFromAnywhere) {
+TEST(StateOwnershipByGss, AuthenticatedPrincipalsMayChangeTheirStateFromAnyAddress) {
   Nfs4Server server;
   fs::memory::FileSystem& tree =
       server.Export("/", {.squash = Squash::kNone, .security = {SecurityFlavor::kSys, SecurityFlavor::kKrb5}});
@@ -271,7 +271,7 @@ class StateOwnershipTest : public StatefulTest {
   const nfs_fh4 file = MakeFile("file", "data", 0666);
 };
 
-TEST_F(StateOwnershipTest, OtherUsersOfTheMachineDoNotEndState) {
+TEST_F(StateOwnershipTest, OtherUsersOfTheMachineCannotEndState) {
   const auto opened = TryOpen(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG);
   const stateid4 open = opened.resok4().stateid, delegation = opened.resok4().delegation.write().stateid;
   auto locked = Run(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(Client().client(), open, "locker")));

@@ -69,7 +69,7 @@ class StateProtectionTest : public testing::Test {
 };
 
 // RFC 8881 §18.35.3
-TEST_F(StateProtectionTest, IsForThoseWhoComeWithIntegrityOrPrivacy) {
+TEST_F(StateProtectionTest, RequiresIntegrityOrPrivacy) {
   EXPECT_EQ(Exchange(LinuxWishes()).eir_status(), NFS4_OK);
   AsMachine(rpc::GssService::kPrivacy);
   EXPECT_EQ(Exchange(LinuxWishes()).eir_status(), NFS4_OK);
@@ -81,7 +81,7 @@ TEST_F(StateProtectionTest, IsForThoseWhoComeWithIntegrityOrPrivacy) {
   EXPECT_EQ(Exchange(LinuxWishes()).eir_status(), NFS4ERR_INVAL);
 }
 
-TEST_F(StateProtectionTest, TellsWhatIsEnforcedAndAllowed) {
+TEST_F(StateProtectionTest, ReturnsTheEnforcedAndAllowedOperations) {
   const auto exchanged = Exchange(LinuxWishes());
   const state_protect4_r& answer = exchanged.eir_resok4().eir_state_protect;
   ASSERT_EQ(answer.spr_how(), SP4_MACH_CRED);
@@ -96,7 +96,7 @@ TEST_F(StateProtectionTest, TellsWhatIsEnforcedAndAllowed) {
   EXPECT_EQ(bound.eir_resok4().eir_flags, EXCHGID4_FLAG_USE_NON_PNFS);
 }
 
-TEST_F(StateProtectionTest, AConfirmedClientIsToldWhatItHas) {
+TEST_F(StateProtectionTest, ReturnsTheProtectionOfAConfirmedClient) {
   Client();
   const auto again = Exchange(state_protect4_a(SP4_NONE), "client");
   ASSERT_EQ(again.eir_status(), NFS4_OK);
@@ -104,7 +104,7 @@ TEST_F(StateProtectionTest, AConfirmedClientIsToldWhatItHas) {
   EXPECT_NE(again.eir_resok4().eir_flags & EXCHGID4_FLAG_CONFIRMED_R, 0u);
 }
 
-TEST_F(StateProtectionTest, SessionsEndByTheMachineAlone) {
+TEST_F(StateProtectionTest, OnlyTheMachineDestroysSessions) {
   const auto destroy = Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{Client().session()});
   AsAlice();
   EXPECT_EQ(server.Run(1, destroy).status, NFS4ERR_WRONG_CRED);
@@ -115,7 +115,7 @@ TEST_F(StateProtectionTest, SessionsEndByTheMachineAlone) {
   EXPECT_EQ(server.Run(1, destroy).status, NFS4_OK);
 }
 
-TEST_F(StateProtectionTest, SoDoClients) {
+TEST_F(StateProtectionTest, OnlyTheMachineDestroysTheClientId) {
   const auto destroy = Op(OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args{Client().client().value()});
   AsAlice();
   EXPECT_EQ(server.Run(1, destroy).status, NFS4ERR_WRONG_CRED);
@@ -124,7 +124,7 @@ TEST_F(StateProtectionTest, SoDoClients) {
 }
 
 // RFC 8881 §18.34.3
-TEST_F(StateProtectionTest, ConnectionsAreBoundByTheMachineAlone) {
+TEST_F(StateProtectionTest, OnlyTheMachineBindsConnections) {
   const BIND_CONN_TO_SESSION4args both{Client().session(), CDFC4_FORE_OR_BOTH, false};
   server.peer.connection = 2;
   EXPECT_EQ(server.Run(1, Client().Sequence()).status, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
@@ -134,7 +134,7 @@ TEST_F(StateProtectionTest, ConnectionsAreBoundByTheMachineAlone) {
   EXPECT_EQ(server.Run(1, Op(OP_BIND_CONN_TO_SESSION, both)).status, NFS4_OK);
 }
 
-TEST_F(StateProtectionTest, OthersAreEnforcedWhereTheClientAsksForThem) {
+TEST_F(StateProtectionTest, EnforcesTheOperationsThatTheClientLists) {
   const BACKCHANNEL_CTL4args control{.bca_cb_program = 1, .bca_sec_parms = {}};
   Client();
   AsAlice();
@@ -152,7 +152,7 @@ TEST_F(StateProtectionTest, OthersAreEnforcedWhereTheClientAsksForThem) {
 // ---- what is allowed ----
 
 // The export does not take its flavor, and the file is somebody else's.
-TEST_F(StateProtectionTest, TheMachineGivesBackWhatUsersHaveLeft) {
+TEST_F(StateProtectionTest, MachineReturnsTheStateOfItsUsers) {
   OpenByAlice(kRead);
   const stateid4 open = OpenByAlice(kBoth);
   const auto lock = [&] {
@@ -173,14 +173,14 @@ TEST_F(StateProtectionTest, TheMachineGivesBackWhatUsersHaveLeft) {
 }
 
 // Linux (6.1) asks for attributes before it closes.
-TEST_F(StateProtectionTest, WithAttributesOnTheWay) {
+TEST_F(StateProtectionTest, MachineReadsAttributesBeforeItReturnsADelegation) {
   const stateid4 open = OpenByAlice();
   AsMachine();
   EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE}), Closing(open)).status, NFS4_OK);
   EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE})).status, NFS4ERR_WRONGSEC);
 }
 
-TEST_F(StateProtectionTest, AndNothingElse) {
+TEST_F(StateProtectionTest, MachineMayDoNothingElseInThatFlavor) {
   const stateid4 open = OpenByAlice();
   AsMachine();
   EXPECT_EQ(Client().Run(PutFh(file), Reading(open)).status, NFS4ERR_WRONGSEC);
@@ -189,7 +189,7 @@ TEST_F(StateProtectionTest, AndNothingElse) {
   EXPECT_EQ(Client().Run(PutFh(file), Closing(open), Reading(kAnonymous)).status, NFS4ERR_ACCESS);
 }
 
-TEST_F(StateProtectionTest, NobodyElseDoesInAFlavorThatIsNotTaken) {
+TEST_F(StateProtectionTest, OtherCallersMayNotUseARefusedFlavor) {
   const stateid4 open = OpenByAlice();
   server.SetInitiator(Alice(), rpc::GssService::kIntegrity);
   EXPECT_EQ(Client().Run(PutFh(file), Closing(open)).status, NFS4ERR_WRONGSEC);
@@ -199,7 +199,7 @@ TEST_F(StateProtectionTest, NobodyElseDoesInAFlavorThatIsNotTaken) {
   EXPECT_EQ(Client().Run(PutFh(file), Closing(open)).status, NFS4_OK);
 }
 
-TEST_F(StateProtectionTest, NorTheMachineWhereItWasNotAllowed) {
+TEST_F(StateProtectionTest, MachineNeedsPermissionForARefusedFlavor) {
   SessionClient plain(server, "plain", 1, 0, Wishes({}, {}));
   AsAlice();
   auto reply = plain.Run(PutRoot(), Opening(plain.client(), 0, "alice", kRead, 0, Named("file")));
@@ -209,7 +209,7 @@ TEST_F(StateProtectionTest, NorTheMachineWhereItWasNotAllowed) {
 }
 
 // In a directory that is closed to it.
-TEST_F(StateProtectionTest, TheMachineAsksForFlavorsForAnybody) {
+TEST_F(StateProtectionTest, MachineMayCallSecinfoInClosedDirectories) {
   const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   fs::NewAttributes attributes;
   attributes.mode = 0700;
@@ -250,7 +250,7 @@ class CallbackSecurityTest : public StateProtectionTest {
 };
 
 // RFC 8881 §2.10.8.2
-TEST_F(CallbackSecurityTest, WhoWantsToBeCalledInAContextAloneIsNotCalled) {
+TEST_F(CallbackSecurityTest, DoesNotCallAClientThatAcceptsOnlyRpcsecGss) {
   const auto created = Create({InAContext()});
   ASSERT_EQ(created.csr_status(), NFS4_OK);
   EXPECT_EQ(created.csr_resok4().csr_flags, 0u);
@@ -264,7 +264,7 @@ TEST_F(CallbackSecurityTest, WhoWantsToBeCalledInAContextAloneIsNotCalled) {
   EXPECT_FALSE(CanCall());
 }
 
-TEST_F(CallbackSecurityTest, WhoOffersAnotherWayBesidesIsCalledThatWay) {
+TEST_F(CallbackSecurityTest, UsesAnotherFlavorThatTheClientAccepts) {
   const auto created = Create({InAContext(), callback_sec_parms4(rpcmsg::AUTH_NONE)});
   ASSERT_EQ(created.csr_status(), NFS4_OK);
   EXPECT_EQ(created.csr_resok4().csr_flags, CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
@@ -272,7 +272,7 @@ TEST_F(CallbackSecurityTest, WhoOffersAnotherWayBesidesIsCalledThatWay) {
 }
 
 // RFC 8881 §18.33
-TEST_F(CallbackSecurityTest, ThatMayChange) {
+TEST_F(CallbackSecurityTest, BackchannelCtlChangesTheFlavor) {
   SessionClient client(server, "another", 1);
   server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
   const BIND_CONN_TO_SESSION4args both{client.session(), CDFC4_BACK_OR_BOTH, false};
@@ -294,7 +294,7 @@ TEST_F(CallbackSecurityTest, ThatMayChange) {
 }
 
 // RFC 7530 §3.3.3
-TEST_F(StateProtectionTest, ClientsOfMinorVersionZeroAreNotCalledWithoutAContext) {
+TEST_F(StateProtectionTest, DoesNotCallAVersion0ClientOfRpcsecGss) {
   AsAlice();
   server.peer.address = {asio::ip::make_address("127.0.0.1"), 700};
   const Client0 client(server, "client");

@@ -13,9 +13,9 @@
 
 namespace penstock::nfs::v4 {
 
-// In dialects that count the seqids of owners: the results of a request that must not be executed, namely the kept
-// results of a request that comes again, or an error (RFC 7530 §9.1.7). Empty if the request must be executed.
-// NFS4ERR_RESOURCE tells the client to send the request again, since the owner's last request is still being executed.
+// In dialects that count owners' seqids, returns the results of a request that must not be executed: the kept results of a repeated
+// request, or an error (RFC 7530 §9.1.7). Returns nullopt if the request must be executed. NFS4ERR_RESOURCE tells the client to repeat
+// the request, because the owner's last one is still being executed.
 template <class Results>
 std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId given) {
   switch (sequence.Judge<Results>(given)) {
@@ -31,8 +31,8 @@ std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId
   std::unreachable();
 }
 
-// Runs an operation of an owner. In dialects that count the seqids of owners, this happens in the order of the owner's
-// sequence. `run` must not move or remove the owner.
+// Runs an operation of an owner, in the order of the owner's sequence if the dialect counts owners' seqids. `run` must not move or remove
+// the owner.
 template <class Results, class Run>
 Results RunInTurn(const Dialect& dialect, OwnerSequence& sequence, SequenceId given, Run run) {
   if (!dialect.counts_owner_seqids()) return run();
@@ -46,8 +46,8 @@ inline Origin OriginOf(const Compound& compound) {
   return {Principal::Of(compound.call.credential), compound.call.peer.address.address()};
 }
 
-// The client that sends the request: the client of the session, or without a session the client that the arguments
-// name. Without a session, this renews the client's lease; the errors are NFS4ERR_STALE_CLIENTID and NFS4ERR_EXPIRED.
+// Returns the client that sends the request: the session's client, or without a session the client that the arguments name. Without a
+// session it renews the client's lease, and may fail with NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED.
 inline Result<ClientId, nfs4::nfsstat4> ClientOf(const Compound& compound, StateTables& state, nfs4::clientid4 named) {
   if (compound.slot) return compound.slot->client;
   const ClientId client(named);
@@ -57,15 +57,15 @@ inline Result<ClientId, nfs4::nfsstat4> ClientOf(const Compound& compound, State
   return client;
 }
 
-// Which principals may do an operation in a session of the state's client.
+// The principals that may do an operation in a session of the state's client.
 enum class Principals : uint8_t {
   kAll,
   // The principals that made the state, and the client's machine: a choice of RFC 8881 §18.2.3, §18.6.3, §18.12.3.
   kMakers,
 };
 
-// The state on the current file that an operation is about to change. The seqid of `id` is not checked. If the
-// principal may not change the state, the error is ErrorWords::wrong_principal.
+// Finds the state on the current file that an operation will change. It does not check the seqid of `id`. Fails with
+// ErrorWords::wrong_principal if the principal may not change the state.
 //
 // In a dialect without sessions, any client may present any stateid. There, only the makers of the state and the
 // client's machine may change it; they come from the client's address or prove their identity. A valid stateid also

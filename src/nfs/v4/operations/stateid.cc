@@ -5,7 +5,7 @@ namespace penstock::nfs::v4 {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
-// RFC 8881 §18.48: special ones, the current one among them, are never valid here.
+// RFC 8881 §18.48: special stateids, including the current one, are never valid here.
 TEST_STATEID4res TestStateIds(Compound& compound, const TEST_STATEID4args& arguments) {
   const Presenter who = PresenterOf(compound);
   TEST_STATEID4resok answer;
