@@ -23,7 +23,7 @@ class ReplyBoundsTest : public nfs::v3::NfsTest {
   }
 };
 
-TEST_F(ReplyBoundsTest, NoReplyIsLonger) {
+TEST_F(ReplyBoundsTest, NoReplyExceedsItsBounds) {
   const nfs_fh3 file = MakeFile("file", "contents");
   for (int i = 0; i < 50; ++i) MakeFile("file " + std::to_string(i));
   ExpectKept<NFSPROC3_NULL>({});
@@ -52,7 +52,7 @@ TEST_F(ReplyBoundsTest, NoReplyIsLonger) {
   ExpectKept<NFSPROC3_COMMIT>({file, 0, 0});
 }
 
-TEST_F(ReplyBoundsTest, TheDataOfAReadGoesWhereTheCallerWantsIt) {
+TEST_F(ReplyBoundsTest, PlacesTheDataOfAReadWhereTheCallerWantsIt) {
   std::byte memory_of_caller[8];
   const auto bounds = ReplyBoundsOf<NFSPROC3_READ>({root, 0, 8}, memory_of_caller);
   ASSERT_EQ(bounds.results.size(), 1u);
@@ -60,7 +60,7 @@ TEST_F(ReplyBoundsTest, TheDataOfAReadGoesWhereTheCallerWantsIt) {
   EXPECT_EQ(bounds.results[0].destination.data(), memory_of_caller);
 }
 
-TEST_F(ReplyBoundsTest, ACountOfADirectoryIsOfTheWholeResult) {
+TEST_F(ReplyBoundsTest, ADirectoryCountLimitsTheWholeResult) {
   EXPECT_EQ(ReplyBoundsOf<NFSPROC3_READDIR>({root, 0, {}, 4096}).open, 4096u - 104);
   EXPECT_EQ(ReplyBoundsOf<NFSPROC3_READDIR>({root, 0, {}, 100}).open, 0u);
   EXPECT_EQ(ReplyBoundsOf<NFSPROC3_READDIRPLUS>({root, 0, {}, 1, 4096}).open, 4096u - 104);
