@@ -21,7 +21,7 @@ namespace {
 
 using Opened = Result<std::unique_ptr<rpc::Channel>, std::string>;
 
-// Blocks.
+// Looks up the addresses of `host`. Blocks.
 Result<std::vector<SocketAddress>, std::string> LookUp(const std::string& host, uint16_t port) {
   asio::io_context context;
   asio::ip::tcp::resolver resolver(context);
@@ -41,18 +41,18 @@ std::string_view Describe(rdma::ConnectError::Kind kind) {
     case Kind::kRefused:
       return "connection refused";
     case Kind::kRejected:
-      return "the server rejected the connection: it may be full, or not serve this host";
+      return "the server rejected the connection: it may be full, or it may not serve this host";
     case Kind::kTimedOut:
       return "timed out";
     case Kind::kProtocol:
-      return "does not speak RDMA as it should";
+      return "violates the RDMA protocol";
     case Kind::kCancelled:
       return "cancelled";
   }
   return "failed";
 }
 
-// Every NFS server answers this at once.
+// Makes a NULL call, which every NFS server answers at once.
 rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   using Null = nfs3::NFSPROC3_NULL;
   xdr::Encoder encoder(buffers);
@@ -60,8 +60,8 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
   return encoder.Finish();
 }
 
-// A call that takes longer is tried again over another connection: a server may be alive enough to answer probes, and
-// never answer this. A connection over RDMA takes an answer of the server to be made, and may wait as long for it.
+// A call that takes longer is repeated over another connection: a server may answer probes and still never answer the
+// call. The same limit holds for the server's answer to a connection request over RDMA.
 constexpr Duration kLongestReply = std::chrono::seconds(60);
 
 Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }
@@ -83,7 +83,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
   if (connected) co_return *std::move(connected);
   const rdma::ConnectError& error = connected.error();
-  // Of these there is no more to say.
+  // The detail adds nothing to these kinds.
   const bool is_clear =
       error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;
   const auto refusal = rpcrdma::ParseRejection(error.private_data);

@@ -1,4 +1,4 @@
-// From a URL to a Channel.
+// Opens the connection that a URL asks for: over TCP or RDMA, to the host and port of the URL.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@
 namespace penstock::client {
 
 struct ChannelOptions {
-  // For a connection to be made, with each of the server's addresses. Never longer than the URL's timeout.
+  // The time limit of one connection attempt. Each address of the server gets it. The URL's timeout limits it further.
   Duration time_limit = Duration::max();
-  // Over RDMA: a server that has not answered anything for this long is asked for a sign of life, and when then it
-  // gives none for `probe_limit` the connection is ended (RFC 8267 §6.7.2). Zero: it is never asked.
+  // Over RDMA, the client sends a probe to a server that has been silent for `probe_after`, and ends the connection if
+  // the server is silent for another `probe_limit` (RFC 8267 §6.7.2). Zero turns probes off.
   Duration probe_after = std::chrono::seconds(15);
   Duration probe_limit = std::chrono::seconds(15);
-  // Executes what the server calls over the connection (NFS version 4.1 callbacks); outlives the channel, and every
-  // call that it was given. Null: there is nothing to be called.
+  // Executes the server's calls over the connection (callbacks of NFSv4.1). It outlives the channel and its own calls.
+  // Null: the client accepts no calls.
   rpc::CallHandler* back_channel = nullptr;
 };
 
-// Looks up url.host (on a thread of `workers`, since that may block), and connects to url.port of the first of its
-// addresses that answers; over RDMA by `provider`, which must be there then. The error is for people.
+// Looks up url.host on a thread of `workers`, because that may block, and connects to port url.port of the first
+// address that answers. For RDMA `provider` must not be null. The error is a text for users.
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                                      rdma::Provider* provider,
                                                                      ChannelOptions options = {});

@@ -47,7 +47,7 @@ class ConnectTest : public testing::Test {
     const auto opened = co_await OpenChannel(loop_, workers_, std::move(url), provider, options);
     error_ = opened ? "" : opened.error();
   }
-  // The error.
+  // Opens a channel, which must fail, and returns the error.
   std::string OpenRdma(const char* url, ChannelOptions options = {}) {
     Spawn(Open(*Url::Parse(url), &provider_, options));
     EXPECT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
@@ -60,20 +60,20 @@ class ConnectTest : public testing::Test {
   std::optional<std::string> error_;
 };
 
-TEST_F(ConnectTest, AnRdmaServerMayTakeAsLongToAnswerAsTheUrlAllows) {
+TEST_F(ConnectTest, WaitsForAnRdmaServerAsLongAsTheUrlAllows) {
   EXPECT_EQ(OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=25"), "127.0.0.1 port 20049: timed out");
   EXPECT_EQ(provider_.limit(), 25s);
   OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=3");
   EXPECT_EQ(provider_.limit(), 3s);
 }
 
-// As for the reply to a call: then another connection may fare better.
-TEST_F(ConnectTest, OneRdmaConnectionDoesNotTakeAllOfALongTimeout) {
+// The limit is the one for the reply to a call: after it another connection may do better.
+TEST_F(ConnectTest, LimitsOneRdmaConnectionAttemptToAMinute) {
   OpenRdma("nfs://127.0.0.1/?proto=rdma");
   EXPECT_EQ(provider_.limit(), 60s);
 }
 
-TEST_F(ConnectTest, AConnectionTakesNoLongerThanTheCallThatWaitsForIt) {
+TEST_F(ConnectTest, LimitsAConnectionAttemptToTheTimeLimitOfTheCaller) {
   OpenRdma("nfs://127.0.0.1/?proto=rdma&timeout=25", {.time_limit = 2s});
   EXPECT_EQ(provider_.limit(), 2s);
 }
@@ -88,9 +88,9 @@ TEST_F(ConnectTest, ExplainsWhyAnRdmaConnectionFails) {
   EXPECT_EQ(error_of(Kind::kUnreachable, "no route"), "127.0.0.1 port 7: cannot be reached (no route)");
   EXPECT_EQ(error_of(Kind::kRefused, "left out"), "127.0.0.1 port 7: connection refused");
   EXPECT_EQ(error_of(Kind::kRejected, "left out"),
-            "127.0.0.1 port 7: the server rejected the connection: it may be full, or not serve this host");
+            "127.0.0.1 port 7: the server rejected the connection: it may be full, or it may not serve this host");
   EXPECT_EQ(error_of(Kind::kTimedOut, ""), "127.0.0.1 port 7: timed out");
-  EXPECT_EQ(error_of(Kind::kProtocol, "bad key"), "127.0.0.1 port 7: does not speak RDMA as it should (bad key)");
+  EXPECT_EQ(error_of(Kind::kProtocol, "bad key"), "127.0.0.1 port 7: violates the RDMA protocol (bad key)");
   EXPECT_EQ(error_of(Kind::kCancelled, ""), "127.0.0.1 port 7: cancelled");
 }
 
@@ -121,7 +121,7 @@ TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
 
 TEST_F(ConnectTest, TriesEveryAddressOfTheHost) {
   tcp::acceptor acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  Url url = *Url::Parse("nfs://localhost/");  // ::1 as well, on most hosts
+  Url url = *Url::Parse("nfs://localhost/");  // on most hosts this name also has the address ::1
   url.port = acceptor.local_endpoint().port();
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
@@ -129,8 +129,8 @@ TEST_F(ConnectTest, TriesEveryAddressOfTheHost) {
   TurnFor(loop_, Duration::zero());
 }
 
-// A listener whose queue is full: the kernel leaves further connections without an answer.
-TEST_F(ConnectTest, ATcpServerDoesNotTakeLongerToConnectThanTheUrlAllows) {
+// The queue of the listener is full, so the kernel does not answer further connection requests.
+TEST_F(ConnectTest, LimitsATcpConnectionAttemptToTheTimeoutOfTheUrl) {
   tcp::acceptor full(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0), false);
   ASSERT_EQ(::listen(full.native_handle(), 0), 0);
   tcp::socket queued(loop_.context());

@@ -12,7 +12,7 @@
 namespace penstock::client {
 namespace {
 
-// What the lanes of one copy share: each takes the next piece until there is none, or one of them has failed.
+// The state that the lanes of one copy share. Each lane takes the next piece until none is left or a lane has failed.
 struct Pieces {
   uint64_t next = 0;
   uint64_t end = 0;
@@ -30,14 +30,14 @@ struct Pieces {
   }
 };
 
-// One copy of one file; a lane's work on a piece is Transfer.
+// One copy of one file. Transfer() is the work of a lane on a piece.
 class Copy {
  public:
   Copy(Mount& mount, Workers& workers, File& file, int local_fd, const CopyOptions& options)
       : mount_(mount), workers_(workers), file_(file), local_fd_(local_fd), options_(options) {}
   virtual ~Copy() = default;
 
-  // Transfers [0, size) in pieces of `piece` octets.
+  // Transfers the octets [0, size) in pieces of `piece` octets.
   Task<Result<void>> Run(uint64_t size, uint32_t piece) {
     Pieces pieces;
     pieces.end = size;
@@ -51,7 +51,7 @@ class Copy {
   }
 
  protected:
-  // Gives how many octets it moved, at least one.
+  // Returns how many octets it moved, at least one.
   virtual Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) = 0;
 
   Error LocalError(const char* verb, int error) const {
@@ -141,7 +141,8 @@ class UploadCopy final : public Copy {
  public:
   using Copy::Copy;
 
-  // Whether everything written since the last call is on stable storage once `committed` is the verifier of a COMMIT.
+  // Whether everything that was written since the last call of Holds() is on stable storage, if COMMIT gave the
+  // verifier `committed`.
   bool Holds(const Verifier& committed) {
     const bool holds = !mixed_ && (!verifier_ || *verifier_ == committed);
     verifier_.reset();
@@ -165,7 +166,7 @@ class UploadCopy final : public Copy {
 }  // namespace
 
 Task<Result<uint64_t>> Download(Mount& mount, Workers& workers, File& from, int local_fd, CopyOptions options) {
-  // Asked for once the file is open: what was known before may be old.
+  // The size is read after the file is open, because an earlier size may be old.
   PENSTOCK_CO_TRY(const Attributes attributes, co_await mount.GetAttributes(from.node().handle, from.name()));
   DownloadCopy copy(mount, workers, from, local_fd, options, attributes.size);
   PENSTOCK_CO_CHECK(co_await copy.Run());
@@ -183,7 +184,7 @@ Task<Result<uint64_t>> Upload(Mount& mount, Workers& workers, int local_fd, uint
     if (copy.Holds(committed)) co_return size;
   }
   co_return std::unexpected(
-      Error{fmt::format("{}: the server keeps losing what it has not committed", to.name()), std::nullopt});
+      Error{fmt::format("{}: the server keeps losing uncommitted data", to.name()), std::nullopt});
 }
 
 }  // namespace penstock::client

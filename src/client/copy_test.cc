@@ -16,17 +16,17 @@
 namespace penstock::client {
 namespace {
 
-// What a server keeps of one file, and what happens to it before which calls.
+// One file of a server, and the events that happen before certain calls.
 struct FakeServer {
   std::string stable;      // survives a restart
-  std::string current;     // what READ and GETATTR see
-  uint8_t life = 1;        // of the server: its verifier
-  int calls = 0;           // that were executed
-  std::set<int> restarts;  // before the calls of these numbers, the first being 1
+  std::string current;     // the data for READ and GETATTR
+  uint8_t life = 1;        // the number of the run of the server; makes the verifier
+  int calls = 0;           // the number of executed calls
+  std::set<int> restarts;  // the server restarts before the calls with these numbers; the first call is 1
   bool restarts_always = false;
-  int changes_at = 0;  // before this call another client writes `changed`
+  int changes_at = 0;  // before this call another client replaces the data by `changed`
   std::string changed;
-  uint32_t longest = 1000;  // what one call moves at most
+  uint32_t longest = 1000;  // the most octets that one call transfers
 
   void Restart() {
     current = stable;
@@ -52,7 +52,7 @@ class FakeMount final : public Mount {
     co_return attributes;
   }
 
-  // A copy asks for nothing else.
+  // A copy calls none of these functions.
   Task<void> Unmount() override { co_return; }
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return 0; }
@@ -91,7 +91,7 @@ class FakeMount final : public Mount {
   const std::string trouble_;
 };
 
-// Calls are executed in their order. Of the replies that are on their way the last one comes first.
+// The server executes calls in their order. Of the replies that are on their way, the newest arrives first.
 class FakeFile final : public File {
  public:
   FakeFile(Loop& loop, FakeServer& server) : File(Node(), "remote"), loop_(loop), server_(server) {}
@@ -196,7 +196,7 @@ class CopyTest : public testing::Test {
   const FileDescriptor local{::memfd_create("local", MFD_CLOEXEC)};
 };
 
-TEST_F(CopyTest, DownloadCopiesAllAndCutsWhatWasLonger) {
+TEST_F(CopyTest, DownloadCopiesAllDataAndTruncatesALongerFile) {
   for (const unsigned in_flight : {1u, 3u, 20u}) {
     for (const uint32_t longest : {1000u, 3u}) {
       server.current = kText;
@@ -210,7 +210,7 @@ TEST_F(CopyTest, DownloadCopiesAllAndCutsWhatWasLonger) {
   }
 }
 
-// Before any of the reads another client truncates the file: to nothing, within a piece, or between two of them.
+// Before each of the reads another client truncates the file: to zero octets, within a piece, or between two pieces.
 TEST_F(CopyTest, DownloadOfAFileThatShrinksFails) {
   for (int call = 1; call <= 7; ++call) {
     for (const size_t left : {0, 4, 5, 23}) {
@@ -220,7 +220,7 @@ TEST_F(CopyTest, DownloadOfAFileThatShrinksFails) {
         server.changes_at = call;
         server.changed = kText.substr(0, left);
         const Copied copied = Get({.in_flight = in_flight});
-        // What was read before it was cut is whole.
+        // All reads may have come before the truncation.
         if (copied) {
           EXPECT_EQ(*copied, kText.size());
           EXPECT_EQ(ReadLocal(), kText) << "call " << call << ", cut to " << left;
@@ -234,7 +234,7 @@ TEST_F(CopyTest, DownloadOfAFileThatShrinksFails) {
   }
 }
 
-TEST_F(CopyTest, DownloadOfAFileThatGrowsCopiesTheSizeThatItHad) {
+TEST_F(CopyTest, DownloadOfAGrowingFileCopiesTheSizeThatItHad) {
   for (const int call : {1, 3, 7}) {
     server = {};
     server.current = kText;
@@ -283,10 +283,10 @@ TEST_F(CopyTest, UploadOfAFileThatShrinksFails) {
   EXPECT_EQ(copied.error().message, "mine became shorter while it was copied");
 }
 
-// RFC 1813 §4.11: a restart of the server loses what was not committed. Here it comes before each of the calls, and between
-// each two of them.
+// RFC 1813 §4.11: a restart of the server loses uncommitted data. The server restarts before each call `first`,
+// and again before the same or a later call `second`.
 TEST_F(CopyTest, UploadSurvivesRestartsOfTheServerAtEveryPoint) {
-  constexpr int kCalls = 17;  // seven WRITEs and a COMMIT, twice, and one more
+  constexpr int kCalls = 17;  // twice seven WRITEs and a COMMIT, and one more call
   for (const unsigned in_flight : {1u, 3u}) {
     for (const uint32_t longest : {1000u, 3u}) {
       for (int first = 1; first <= kCalls; ++first) {
@@ -311,7 +311,7 @@ TEST_F(CopyTest, UploadWithoutARestartWritesOnce) {
   EXPECT_EQ(server.stable, kText);
 }
 
-TEST_F(CopyTest, UploadToAServerThatAlwaysLosesWhatWasWrittenFails) {
+TEST_F(CopyTest, UploadFailsIfTheServerAlwaysLosesTheData) {
   server.restarts_always = true;
   const Copied copied = Put(kText);
   ASSERT_FALSE(copied);

@@ -14,8 +14,7 @@ namespace {
 
 constexpr int32_t NumberOf(auto status) { return static_cast<int32_t>(status); }
 
-// A user-facing text for each status that a user of files can make sense of. Version 4 gives most errors of version 3 the same
-// number.
+// A text for each status that concerns a user of files. Version 4 uses the numbers of version 3 for most errors.
 constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs3::NFS3_OK), "no error"},
     {NumberOf(nfs3::NFS3ERR_PERM), "not permitted"},
@@ -36,10 +35,10 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs3::NFS3ERR_NAMETOOLONG), "name too long"},
     {NumberOf(nfs3::NFS3ERR_NOTEMPTY), "directory not empty"},
     {NumberOf(nfs3::NFS3ERR_DQUOT), "quota exceeded"},
-    {NumberOf(nfs3::NFS3ERR_STALE), "stale file handle: what it led to is gone from the server, or served no more"},
+    {NumberOf(nfs3::NFS3ERR_STALE), "stale file handle: the file is gone from the server or is no longer exported"},
     {NumberOf(nfs3::NFS3ERR_REMOTE), "is remote to the server"},
     {NumberOf(nfs3::NFS3ERR_BADHANDLE), "bad file handle"},
-    {NumberOf(nfs3::NFS3ERR_NOT_SYNC), "changed meanwhile"},
+    {NumberOf(nfs3::NFS3ERR_NOT_SYNC), "changed in the meantime"},
     {NumberOf(nfs3::NFS3ERR_BAD_COOKIE), "the directory changed while it was read"},
     {NumberOf(nfs3::NFS3ERR_NOTSUPP), "not supported by the server"},
     {NumberOf(nfs3::NFS3ERR_TOOSMALL), "buffer too small"},
@@ -48,14 +47,14 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs3::NFS3ERR_JUKEBOX), "not available now, try again later"},
     {NumberOf(nfs4::NFS4ERR_DENIED), "locked by another client"},
     {NumberOf(nfs4::NFS4ERR_LOCKED), "locked by another client"},
-    {NumberOf(nfs4::NFS4ERR_SHARE_DENIED), "opened by another client, who shares it with nobody"},
-    {NumberOf(nfs4::NFS4ERR_EXPIRED), "the lease ran out, and the server forgot what was open"},
-    {NumberOf(nfs4::NFS4ERR_GRACE), "the server has restarted and waits for its clients to come back"},
-    {NumberOf(nfs4::NFS4ERR_WRONGSEC), "the server wants other security"},
+    {NumberOf(nfs4::NFS4ERR_SHARE_DENIED), "another client has it open and denies sharing"},
+    {NumberOf(nfs4::NFS4ERR_EXPIRED), "the lease expired and the server released the open files and locks"},
+    {NumberOf(nfs4::NFS4ERR_GRACE), "the server has restarted and waits until its clients reclaim their state"},
+    {NumberOf(nfs4::NFS4ERR_WRONGSEC), "the server requires another security flavor"},
     {NumberOf(nfs4::NFS4ERR_MOVED), "moved to another server"},
     {NumberOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link"},
-    {NumberOf(nfs4::NFS4ERR_BADNAME), "not a name that the server takes"},
-    {NumberOf(nfs4::NFS4ERR_BADCHAR), "not a name that the server takes"},
+    {NumberOf(nfs4::NFS4ERR_BADNAME), "the server does not accept this name"},
+    {NumberOf(nfs4::NFS4ERR_BADCHAR), "the server does not accept this name"},
 });
 
 }  // namespace

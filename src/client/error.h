@@ -1,4 +1,4 @@
-// What can go wrong for a user of the client library.
+// The errors of the client library. Users of the library read their messages; programs look at their status.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace penstock::client {
 
-// Why a server says no: nfsstat3 or nfsstat4, whose numbers agree where both have them (RFC 1813 §2.6, RFC 7530 §13).
-// Others than those named here occur.
+// A server's reason for a refusal: nfsstat3 or nfsstat4. Both give an error that they share the same number (RFC 1813
+// §2.6, RFC 7530 §13). Values without a name here also occur.
 enum class Status : int32_t {
   kOk = 0,
   kNotPermitted = 1,
@@ -27,23 +27,23 @@ enum class Status : int32_t {
   kNotEmpty = 66,
   kStale = 70,
   kNotSupported = 10004,
-  kDenied = 10010,           // NFS4ERR_DENIED: another has a lock that is in the way
-  kExpired = 10011,          // NFS4ERR_EXPIRED: the server has forgotten what was locked
-  kVersionMismatch = 10021,  // NFS4ERR_MINOR_VERS_MISMATCH: version 4 is not spoken, or not this minor version
+  kDenied = 10010,           // NFS4ERR_DENIED: another owner holds a conflicting lock
+  kExpired = 10011,          // NFS4ERR_EXPIRED: the server has forgotten the locks
+  kVersionMismatch = 10021,  // NFS4ERR_MINOR_VERS_MISMATCH: no version 4, or not this minor version
 };
-// For people.
+// Returns a text for users.
 std::string Describe(Status status);
 
 struct Error {
-  // For people: one line, without a full stop.
+  // One line for users, without a full stop.
   std::string message;
-  // Where it was the server that said no.
+  // Present if the server refused the request.
   std::optional<Status> status;
 };
 
-// "server: no such file or directory"
+// Makes a message such as "name: no such file or directory".
 Error ErrorOf(Status status, std::string_view what);
-// The same with Mount::trouble() behind it, where no server has said anything.
+// Appends `trouble`, which is Mount::trouble(), to an error without a status.
 Error WithTrouble(Error error, std::string_view trouble);
 
 template <class T, class E = Error>

@@ -29,7 +29,7 @@ TEST(Describe, KnowsEveryStatusOfVersion3) {
 TEST(Describe, ExplainsTheErrorsOfVersion4ThatConcernAUser) {
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_DENIED), "locked by another client");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_LOCKED), "locked by another client");
-  EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_EXPIRED), "the lease ran out, and the server forgot what was open");
+  EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_EXPIRED), "the lease expired and the server released the open files and locks");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_DELAY), "not available now, try again later");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_MOVED), "moved to another server");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link");
@@ -55,7 +55,7 @@ TEST(ErrorOf, AnRpcErrorHasNoStatus) {
   EXPECT_FALSE(error.status);
 }
 
-TEST(WithTrouble, AddsTheStateOfTheConnectionWhereTheServerGaveNoStatus) {
+TEST(WithTrouble, AddsTheReasonToAnErrorWithoutStatus) {
   EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, "nobody there").message, "server: lost: nobody there");
   EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, "").message, "server: lost");
   EXPECT_EQ(WithTrouble({"name: denied", Status::kAccess}, "nobody there").message, "name: denied");

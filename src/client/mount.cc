@@ -92,7 +92,7 @@ Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {
 }
 
 Error Mount::EndlessListing(std::string_view what) {
-  return {fmt::format("{}: the server lists it without an end", what), std::nullopt};
+  return {fmt::format("{}: the server never ends the listing", what), std::nullopt};
 }
 
 std::optional<std::string> Mount::PathBelowRoot(std::string_view path) const {

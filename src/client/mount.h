@@ -1,5 +1,5 @@
-// An export of a server, mounted: what every version of NFS offers to those who want files. open.cc chooses the
-// version; nfs3/ and nfs4/ implement it.
+// A mounted export of a server: the interface to files that all versions of NFS share. open.cc chooses the version;
+// nfs3/ and nfs4/ implement the interface.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace penstock::client {
 
-// A file's name for the server; as long as the longest of any version.
+// A file handle. It has room for the longest handle of any version.
 using Handle = xdr::Opaque<128>;
 
 enum class FileType : uint8_t {
@@ -38,69 +38,69 @@ FileType FileTypeOf(uint32_t number);
 
 struct Attributes {
   FileType type = FileType::kRegular;
-  uint32_t mode = 0;  // the twelve bits of POSIX
+  uint32_t mode = 0;  // the twelve mode bits of POSIX
   uint32_t links = 1;
-  // A number where the server gives a number, otherwise name@domain.
+  // A number or name@domain, as the server gives it.
   std::string owner{};
   std::string group{};
   uint64_t size = 0;
   int64_t modified = 0;  // in seconds since 1970
-  // Another one with every change of data or attributes (RFC 8881 §5.8.1.4); in version 3 made of the time of the last.
+  // Changes with every change of data or attributes (RFC 8881 §5.8.1.4). In version 3 it is made from the ctime.
   uint64_t change = 0;
 };
 
-// A time of a file.
+// A timestamp of a file.
 struct Time {
   int64_t seconds = 0;  // since 1970
   uint32_t nanoseconds = 0;
 };
-// The server's own time, when it executes the call.
+// Stands for the server's own time when it executes the call.
 struct ServerTime {};
 
-// Attributes to be set: those that are there.
+// Attributes to set. Absent values stay as they are.
 struct NewAttributes {
-  std::optional<uint32_t> mode{};  // the twelve bits of POSIX
-  // A number; from version 4 on also a name, as the server takes it.
+  std::optional<uint32_t> mode{};  // the twelve mode bits of POSIX
+  // A number. In version 4 also a name that the server knows.
   std::optional<std::string> owner{};
   std::optional<std::string> group{};
-  std::optional<uint64_t> size{};  // of a regular file: cut there, or grown with zeros
+  std::optional<uint64_t> size{};  // truncates a regular file or extends it with zeros
   std::optional<std::variant<ServerTime, Time>> accessed{};
   std::optional<std::variant<ServerTime, Time>> modified{};
 };
 
-// A file as the server named and described it.
+// A file: its handle and attributes from the server, and the name that led to it.
 struct Node {
   Handle handle;
   Attributes attributes;
-  // Where it was found; empty for a root. Version 4.0 opens files by their names alone (RFC 7530 §16.16).
+  // The directory and name of the lookup; empty for a root. Version 4.0 opens files only by name (RFC 7530 §16.16).
   Handle directory{};
   std::string name{};
 };
 
-// Whether `node` is a regular file, which can be read. The error says what it is instead.
+// Succeeds if `node` is a regular file. The error says that it is a directory or of another type.
 Result<void> CheckRegular(const Node& node, std::string_view what);
 
-// A directory's entry.
+// An entry of a directory.
 struct Entry {
   std::string name;
   std::optional<Attributes> attributes;
 };
 
-// Of data that was written and is not yet stable: another one later means that the server has restarted and may have
-// lost it.
+// The write verifier of WRITE and COMMIT replies. If it changes, the server has restarted and may have lost uncommitted
+// data.
 using Verifier = std::array<std::byte, 8>;
 
 struct MountOptions {
   RetryPolicy retry;
-  // For proto=rdma; outlives the mount.
+  // Required for proto=rdma. It outlives the mount.
   rdma::Provider* provider = nullptr;
-  // How many files the server may delegate to us beyond those that are open; zero: none at all. What is delegated is opened,
-  // and its attributes are known, without asking it again, until it wants it back, or others take its place; it costs one
-  // call more in the end. From version 4.1 on.
+  // The most delegations that the client keeps for files that are not open; zero: the client wants no delegations. The
+  // client opens a delegated file and knows its attributes without a call, until the server recalls the delegation or
+  // newer ones replace it. The return of a delegation costs one call. Only from version 4.1 on.
   size_t delegations = 1024;
 };
 
-// What the server would like, limited to what we can carry.
+// The sizes of one READ, WRITE or listing: the server's preference, limited by the client.
 struct TransferSizes {
   uint32_t read = 4096;
   uint32_t write = 4096;
@@ -110,67 +110,70 @@ struct TransferSizes {
 enum class Access : uint8_t { kRead = 1, kWrite = 2, kBoth = 3 };
 
 enum class LockKind : uint8_t { kShared, kExclusive };
-// Octets of a file; they need not be there. By default all of them.
+// A range of octets of a file. It may reach beyond the end of the file. The default is the whole file.
 struct ByteRange {
   static constexpr uint64_t kToEnd = ~uint64_t{0};
   uint64_t offset = 0;
   uint64_t length = kToEnd;
   bool operator==(const ByteRange&) const = default;
 };
-// Somebody's lock that is in the way.
+// A lock of another owner that conflicts with a request.
 struct LockConflict {
   ByteRange range;
   LockKind kind = LockKind::kShared;
 };
 
-// A regular file that is open. Calls may run side by side; the mount outlives it.
+// An open regular file. Calls may run at the same time. The mount outlives the file.
 class File {
  public:
   virtual ~File() = default;
 
   const Node& node() const { return node_; }
-  // For people.
+  // The name in errors.
   const std::string& name() const { return name_; }
 
   struct ReadReply {
     uint32_t count = 0;
     bool eof = false;
   };
-  // Up to into.size() octets, at most sizes().read, straight into `into` where the transport can.
+  // Reads up to into.size() octets, but at most sizes().read. The transport places the data directly in `into` if it
+  // can.
   virtual Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) = 0;
 
   struct WriteReply {
     uint32_t count = 0;
     Verifier verifier{};
   };
-  // Unstable: Commit() afterwards, and write again where it does not give the same verifier. `from` stays where it is
-  // until this is done; at most sizes().write octets.
+  // Writes at most sizes().write octets, unstable: call Commit() afterwards, and write again if its verifier differs.
+  // `from` must stay valid until the task is done.
   virtual Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) = 0;
   virtual Task<Result<Verifier>> Commit() = 0;
 
-  // Byte-range locks, which bind those who ask for them; Status::kNotSupported in version 3. `owner` names who locks,
-  // within this open file: what one owner has is in the way of others, and in that of other open files. A lock replaces
-  // what its owner had in that range; it needs the access that it is a lock for. After a restart of the server locks are
-  // had again together with the file. Where they cannot be, because the lease has run out, say, the owner's next call
-  // fails with Status::kExpired, once. Until then so do all that read or write the file: another may have locked it
-  // meanwhile. What the owner has locked anew after that error is its own again.
+  // Advisory byte-range locks. Version 3 has none: Status::kNotSupported. `owner` names a lock-owner within this open
+  // file. The locks of one owner conflict with those of other owners and of other open files. A new lock replaces older
+  // locks of its owner in the range. A lock needs the access of its kind.
   //
-  // Status::kDenied where it cannot be had before `patience` has passed.
+  // After a restart of the server the client reclaims the locks together with the file. If that fails, for example
+  // because the lease has expired, the owner's next call fails once with Status::kExpired. Until then all reads and
+  // writes of the file fail in the same way, because another client may have locked and changed it. After the error the
+  // owner can lock again.
+  //
+  // Fails with Status::kDenied if the lock is not available before `patience` has passed.
   virtual Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind,
                                   Duration patience = Duration::zero()) = 0;
-  // Also of what the owner has not locked.
+  // Succeeds also if the owner has not locked the range.
   virtual Task<Result<void>> Unlock(std::string owner, ByteRange range) = 0;
-  // A lock that is in the way of this one; nothing: it could be had now.
+  // Returns a conflicting lock, or nothing if the lock is available now.
   virtual Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) = 0;
 
-  // Gives up its locks, too. To be called once, when nothing else is under way. Without it the server keeps the file open
-  // until the mount is given up.
+  // Also releases the locks. Call it once, when no other call is under way. Without it the server keeps the file open
+  // until the mount ends.
   virtual Task<Result<void>> Close() = 0;
 
  protected:
   File(Node node, std::string_view name) : node_(std::move(node)), name_(name) {}
 
-  // What to say of a reply that cannot be.
+  // Makes the error for a reply that contradicts itself.
   Error Contradiction(std::string_view operation) const;
 
  private:
@@ -178,45 +181,46 @@ class File {
   const std::string name_;
 };
 
-// Belongs to its loop. Calls may run side by side, as many as one likes; the mount must outlive them. `what` is a name
-// for people, which errors begin with.
+// Belongs to its loop. Any number of calls may run at the same time; the mount must outlive them. `what` is the name at
+// the beginning of error messages.
 class Mount {
  public:
-  // `loop`, `workers` and options.provider outlive the mount; `workers` look up the host's name.
+  // `loop`, `workers` and options.provider outlive the mount. `workers` look up the host name.
   static Task<Result<std::unique_ptr<Mount>>> Open(Loop& loop, Workers& workers, const Url& url, MountOptions options);
   virtual ~Mount() = default;
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
 
-  // Gives back what the server keeps for us. To be called once it is open, as the last thing, when nothing else is
-  // under way.
+  // Gives back the state that the server keeps for this client. Call it last, when no other call is under way.
   virtual Task<void> Unmount() = 0;
 
-  // "3", "4.0", "4.1", "4.2"
+  // Returns "3", "4.0", "4.1" or "4.2".
   virtual std::string_view version() const = 0;
   Loop& loop() { return loop_; }
   const Url& url() const { return url_; }
   const TransferSizes& sizes() const { return sizes_; }
   const Handle& root() const { return root_; }
-  // url.path, seen from the root; without a leading '/'.
+  // url.path relative to the root, without a leading '/'.
   const std::string& path() const { return path_; }
   virtual uint64_t reconnections() const = 0;
-  // Why the last call had no reply, for people: to be added to its error. Empty where it had one.
+  // Says why the last call had no reply, as a text for users that completes its error. Empty if the call had a reply.
   virtual const std::string& trouble() const = 0;
 
-  // Asks nothing of the server but an answer (procedure 0).
+  // Calls procedure 0, which does nothing.
   virtual Task<Result<void>> Ping() = 0;
 
-  // The node at `path` below the root. Symlinks on the way are followed, the last component's too where `follow`; one
-  // that leads out of the export is an error.
+  // Returns the node at `path` below the root. Follows symbolic links; in the last component only if `follow` is true.
+  // A link that leads out of the export is an error.
   Task<Result<Node>> Resolve(std::string path, bool follow = true);
-  // The directory that `path` below the root lies in, and the name there, which need not exist. A root has neither.
+  // Returns the parent directory of `path` below the root, and the name in it, which need not exist. The root itself is
+  // an error.
   struct Place {
     Handle directory;
     std::string name;
   };
   Task<Result<Place>> ResolvePlace(std::string path);
-  // `path` on the server, as Resolve() takes it; nothing where it lies outside of what is mounted.
+  // Converts an absolute path on the server to a path for Resolve(). Returns nothing if the path is outside of the
+  // mount.
   std::optional<std::string> PathBelowRoot(std::string_view path) const;
 
   virtual Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) = 0;
@@ -224,41 +228,41 @@ class Mount {
   virtual Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) = 0;
 
   virtual Task<Result<std::unique_ptr<File>>> OpenFile(const Node& file, std::string_view what, Access access) = 0;
-  // The regular file `name`, made where it is not there, cut to nothing where it is; open for both.
+  // Creates the regular file `name`, or truncates it to zero octets if it exists, and opens it for reading and writing.
   virtual Task<Result<std::unique_ptr<File>>> CreateFile(const Handle& directory, std::string_view name,
                                                          uint32_t mode) = 0;
-  // All or nothing, but for a server that breaks off in between. Symlinks are not followed.
+  // Sets all of the attributes or none, unless the server fails in the middle. Does not follow symbolic links.
   virtual Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
                                            const NewAttributes& attributes) = 0;
 
-  // What is made is new: Status::kExists where the name is taken.
+  // MakeDirectory() and MakeSymlink() fail with Status::kExists if the name is taken.
   virtual Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) = 0;
-  // `target` is the link's text, for whoever follows it.
+  // `target` is the text of the link. The server does not interpret it.
   virtual Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) = 0;
-  // One more name of a file that has one already.
+  // Gives an existing file another name.
   virtual Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) = 0;
-  // What has the new name is replaced, where POSIX rename() would do so.
+  // Replaces an object that has the new name, under the same rules as POSIX rename().
   virtual Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
                                     std::string_view to) = 0;
-  // Anything but a directory.
+  // Removes anything but a directory.
   virtual Task<Result<void>> Remove(const Handle& directory, std::string_view name) = 0;
-  // An empty one.
+  // Removes an empty directory.
   virtual Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) = 0;
 
-  // Calls `entry` for everything in the directory but "." and "..", in the server's order.
+  // Calls `entry` for each entry of the directory except "." and "..", in the order of the server.
   virtual Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) = 0;
 
  protected:
   Mount(Loop& loop, Url url) : loop_(loop), url_(std::move(url)) {}
 
-  // The error of List() for a server whose last reply neither ended the directory nor moved the cookie on.
+  // Makes the error of List() for a server whose last reply neither ended the directory nor advanced the cookie.
   static Error EndlessListing(std::string_view what);
 
   Loop& loop_;
   const Url url_;
-  // Known once it is open.
+  // These are known after the mount is open.
   Handle root_;
-  std::string root_path_;  // where root_ is, for the server; without a '/' at its end
+  std::string root_path_;  // the path of root_ on the server, without a '/' at its end
   std::string path_;
   TransferSizes sizes_;
 };

@@ -1,4 +1,4 @@
-// What mounts of all versions have in common.
+// Tests of the behavior that mounts of all versions share.
 #include "client/mount.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ class MountTest : public MountTestBase, public testing::WithParamInterface<Versi
   MountTest() : MountTest(TestService::Options()) {}
 
   static bool is_version_3() { return GetParam() == Version::k3; }
-  // Matches the calls that read or write data of files, read attributes or list directories.
+  // These match the calls of one kind in the version of the mount.
   static CallMatcher Reads() {
     return is_version_3() ? CallsOf<nfs3::NFSPROC3_READ>() : CompoundsWith(nfs_opnum4::OP_READ);
   }
@@ -243,7 +243,8 @@ TEST_P(MountTest, ResolvesPathsThroughSymbolicLinks) {
   EXPECT_EQ(Do(mount->Resolve("relative", false)).attributes.type, FileType::kSymlink);
   EXPECT_EQ(Do(mount->Resolve("relative/", false)).attributes.type, FileType::kSymlink);
   const Error dangling = ErrorOf(mount->Resolve("dangling"));
-  EXPECT_EQ(dangling.message, "dangling: no such file or directory") << "names the path, not the missing component";
+  EXPECT_EQ(dangling.message, "dangling: no such file or directory")
+      << "the error names the path, not the missing component";
 }
 
 TEST_P(MountTest, ALoopOfSymbolicLinksIsAnError) {
@@ -274,7 +275,7 @@ TEST_P(SmallTransfersTest, ListsALongDirectoryInManyCalls) {
   EXPECT_GT(service.CountCalls(Listings()), 1u);
 }
 
-// The entries that no one adds or removes meanwhile are listed exactly once.
+// The entries that stay in the directory are listed exactly once.
 TEST_P(SmallTransfersTest, ListsADirectoryThatChangesMeanwhile) {
   std::vector<std::string> stable;
   for (int i = 100; i < 800; ++i) {
@@ -383,7 +384,7 @@ TEST_P(MountTest, AFullDiskIsReportedByWrite) {
   Do(file->Close());
 }
 
-// A server may find out only when it syncs the file that the disk is full, or broken.
+// A server may notice only when it syncs the file that the disk is full or broken.
 TEST_P(MountTest, AnUploadFailsIfTheDataCannotBeCommitted) {
   const FileDescriptor local(::memfd_create("local", MFD_CLOEXEC));
   ASSERT_EQ(::pwrite(local.get(), "data", 4, 0), 4);
@@ -454,7 +455,7 @@ TEST_P(MountTest, AReplyWithoutResultsIsMalformed) {
 
 // ---- lost connections, lost replies, silence ----
 
-// One call of each kind. It leaves the root as it was, except that `round` names what it makes.
+// UseAllCalls() makes calls of each kind and removes all that it has made. `round` becomes a part of the names.
 class EveryCallTest : public MountTest {
  protected:
   Task<Result<void>> UseAllCalls(std::string round) {
@@ -496,7 +497,7 @@ class EveryCallTest : public MountTest {
     co_return co_await mount->RemoveDirectory(root(), "directory" + round);
   }
 
-  // The number of calls that UseAllCalls() makes.
+  // Counts the calls that UseAllCalls() makes.
   size_t CountAllCalls() {
     const size_t before = service.CountCalls(AllCalls());
     Do(UseAllCalls("counted"));

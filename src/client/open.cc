@@ -1,4 +1,4 @@
-// Which version of NFS a mount speaks.
+// Chooses the version of NFS that a mount speaks.
 #include "base/log.h"
 #include "base/workers.h"
 #include "client/mount.h"
@@ -25,7 +25,7 @@ Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, Workers& workers, c
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
   auto mount = co_await v4::Open(loop, workers, url, MinorVersionOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
-  log::debug("{}: version 3, then", mount.error().message);
+  log::debug("{}: falling back to version 3", mount.error().message);
   co_return co_await v3::Open(loop, workers, url, options);
 }
 

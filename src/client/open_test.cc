@@ -1,4 +1,4 @@
-// The choice of a version, and what can go wrong before a mount is open.
+// Tests of Mount::Open(): the choice of a version, and the errors before a mount is open.
 #include <gmock/gmock.h>
 
 #include "client/mount.h"
@@ -19,13 +19,13 @@ class OpenTest : public MountTestBase {
  protected:
   using MountTestBase::MountTestBase;
 
-  // The URL that leaves the version to the client.
+  // Returns a URL without a version, so that the client chooses one.
   Url AnyVersion() const {
     Url url = UrlOf(Version::k3);
     url.version.reset();
     return url;
   }
-  // A port at which no server listens.
+  // Returns a port at which no server listens.
   static uint16_t ClosedPort() {
     Loop other;
     return TestService(other, {}).port();
@@ -68,7 +68,7 @@ TEST_F(OnlyVersion4Test, DoesNotSpeakVersion3) {
   EXPECT_EQ(error.message, "127.0.0.1: the server does not offer this service");
 }
 
-// RFC 8881 §16.2.3.1: such a server gives no results at all.
+// RFC 8881 §16.2.3: a server that does not speak the minor version gives no results.
 void RejectMinorVersion(xdr::Encoder& encoder, rpc::Xid xid) {
   rpc::EncodeAccepted(encoder, xid, rpc::AcceptStatus::SUCCESS);
   xdr::Encode(encoder, nfs4::COMPOUND4res_head{nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH, {}, 0});
@@ -87,7 +87,7 @@ TEST_F(OpenTest, ReportsAMinorVersionThatTheServerDoesNotSpeak) {
   EXPECT_EQ(error.message, "127.0.0.1: the server says NFS4ERR_MINOR_VERS_MISMATCH");
 }
 
-TEST_F(OpenTest, FallsBackWhereThereIsNoProgramOfVersion4) {
+TEST_F(OpenTest, FallsBackIfTheServerHasNoProgramOfVersion4) {
   service.Reply(CallsOf<nfs4::NFSPROC4_NULL>(),
                 [](auto& to, auto xid) { rpc::EncodeAccepted(to, xid, rpc::AcceptStatus::PROG_UNAVAIL); });
   Open(AnyVersion());
@@ -259,8 +259,8 @@ TEST_F(OpenTest, AsksABusyServerAgain) {
   Open(UrlOf(Version::k40));
 }
 
-// RFC 7530 §16.34.5, RFC 8881 §18.36.4: the server has restarted in between.
-TEST_F(OpenTest, BeginsAnewWhereTheServerForgetsTheClientIdAtOnce) {
+// RFC 7530 §16.34.5, RFC 8881 §18.36.4: the server has restarted after it gave the client id.
+TEST_F(OpenTest, StartsAgainIfTheServerForgetsANewClientId) {
   service.FailOperation(nfs_opnum4::OP_CREATE_SESSION, nfsstat4::NFS4ERR_STALE_CLIENTID);
   Open(UrlOf(Version::k41));
   EXPECT_EQ(service.CountCalls(CompoundsWith(nfs_opnum4::OP_EXCHANGE_ID)), 2u);

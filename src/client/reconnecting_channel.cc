@@ -27,11 +27,11 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
     const std::shared_ptr<rpc::Channel> channel = channel_;
     auto reply = co_await channel->Call(call, shape);
     if (reply) HandleReply(*channel);
-    // A reply that is overdue means a connection that is no good any more.
+    // An overdue reply means that the connection is no longer usable.
     if (reply || (reply.error() != rpc::CallError::kDisconnected && reply.error() != rpc::CallError::kTimedOut)) {
       co_return reply;
     }
-    // The first of the calls that lost it takes it away.
+    // Only the first call that notices the loss removes the channel.
     if (channel == channel_) {
       HandleLoss(reply.error());
       lost_ = std::exchange(channel_, nullptr);
@@ -56,7 +56,7 @@ void ReconnectingChannel::HandleLoss(rpc::CallError error) {
 
 Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
   reconnecting_ = true;
-  // We may be inside the lost channel's own code: not so in the next turn.
+  // This code may run inside of the lost channel. In the next turn of the loop it does not.
   co_await Sleep(timers_, Duration::zero());
   lost_.reset();
   if (delay_ > Duration::zero()) co_await Wait(give_up);

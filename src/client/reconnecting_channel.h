@@ -1,4 +1,5 @@
-// A Channel that outlives its connections: when one is lost, it makes another and sends again what had no reply.
+// A Channel that outlives its connections. If a connection is lost, the channel makes another one and sends the calls
+// again that have no reply.
 #pragma once
 
 #include <functional>
@@ -12,35 +13,35 @@
 namespace penstock::client {
 
 struct RetryPolicy {
-  // Before a connection is tried again: one that was refused, or was lost before it carried a reply. Each delay is
-  // twice the one before, up to the longest.
+  // The delay before the next attempt if a connection was refused, or was lost before it carried a reply. Each delay is
+  // twice the previous one, up to the longest.
   Duration first_delay = std::chrono::milliseconds(100);
   Duration longest_delay = std::chrono::seconds(10);
-  // How long a call is tried, measured from its beginning; after that it fails with kDisconnected.
+  // A call that has no reply after this time fails with kDisconnected.
   Duration give_up_after = std::chrono::minutes(10);
 };
 
-// A call is sent again with the XID that it had: a server that remembers replies executes it once (RFC 1813 §4.3 and
-// RFC 5531 §9). Only over a new connection; over the same one nothing is ever sent twice.
+// A repeated call keeps its XID, so that a server with a reply cache executes it once (RFC 1813 §4.3, RFC 5531 §9).
+// Calls are repeated only over a new connection, never over the same one.
 //
 // Belongs to one loop. Must not be destroyed while a call is under way.
 class ReconnectingChannel final : public rpc::Channel {
  public:
-  // Makes one connection within `time_limit`; the error is for people.
+  // Makes one connection within `time_limit`. The error is a text for users.
   using Opener = std::function<Task<Result<std::unique_ptr<rpc::Channel>, std::string>>(Duration time_limit)>;
 
   ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy = {})
       : timers_(timers), opener_(std::move(opener)), policy_(policy) {}
 
-  // The first connection: tried once, so that a wrong address is told at once.
+  // Makes the first connection. It makes one attempt only, so that a wrong address is reported at once.
   Task<Result<void, std::string>> Connect();
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
 
-  // How often a lost connection was replaced.
+  // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
-  // Why calls have no reply, for people: what came of the last attempt to connect, or of the connection. Empty where the last
-  // call had one. Whoever watches the log at its default level is told when calls begin to wait, and when they go on.
+  // Says why calls have no reply, as a text for users: the failure of the last connection or connection attempt. Empty
+  // if the last call had a reply. The log tells at its default level when calls begin to wait and when they go on.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -53,13 +54,13 @@ class ReconnectingChannel final : public rpc::Channel {
   const Opener opener_;
   const RetryPolicy policy_;
   std::shared_ptr<rpc::Channel> channel_;  // null while there is no connection
-  std::shared_ptr<rpc::Channel> lost_;     // the one before, until no code of its own can be running
+  std::shared_ptr<rpc::Channel> lost_;     // the previous channel, kept until none of its code is running
   bool reconnecting_ = false;
   Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;
-  bool has_replied_ = false;  // over this connection
+  bool has_replied_ = false;  // whether this connection has carried a reply
   std::string trouble_;
-  bool told_ = false;  // of this trouble
+  bool told_ = false;  // whether the log has this trouble
   Signal changed_;
 };
 

@@ -14,12 +14,12 @@ namespace {
 using namespace std::chrono_literals;
 using Answer = Result<rpc::Message, rpc::CallError>;
 
-// What the connections of a test do, and what they saw.
+// The behavior of the connections of a test, and a record of their calls.
 struct Script {
-  std::vector<bool> opens;               // whether each attempt to connect succeeds; more attempts do
-  std::vector<rpc::CallError> failures;  // of the first calls; later ones get their own message back
+  std::vector<bool> opens;               // whether each connection attempt succeeds; later attempts succeed
+  std::vector<rpc::CallError> failures;  // the errors of the first calls; later calls get their own message back
   size_t attempts = 0;
-  std::vector<Duration> limits;  // of the attempts
+  std::vector<Duration> limits;  // the time limits of the attempts
   std::vector<std::string> calls;
 };
 
@@ -52,7 +52,7 @@ class ReconnectingChannelTest : public testing::Test {
     co_return std::make_unique<ScriptedChannel>(script);
   }
 
-  // Calls with `text` and gives the answer.
+  // Makes a call with `text` and returns its result.
   std::optional<Answer> Call(ReconnectingChannel& channel, std::string_view text) {
     std::optional<Answer> answer;
     Spawn([](ReconnectingChannel& c, std::string_view t, Loop& loop, std::optional<Answer>& out) -> Task<void> {
@@ -67,12 +67,12 @@ class ReconnectingChannelTest : public testing::Test {
 
   Loop loop_;
   Script script_;
-  // The first tries a call for ten minutes, the second for 50 ms.
+  // `policy_` gives a call up after ten minutes, `short_policy_` after 50 ms.
   const RetryPolicy policy_{.first_delay = 1ms, .longest_delay = 2ms};
   const RetryPolicy short_policy_{.first_delay = 1ms, .longest_delay = 2ms, .give_up_after = 50ms};
 };
 
-TEST_F(ReconnectingChannelTest, SendsAgainWhatHadNoReply) {
+TEST_F(ReconnectingChannelTest, SendsACallWithoutReplyAgain) {
   script_.failures = {rpc::CallError::kDisconnected, rpc::CallError::kTimedOut};
   ReconnectingChannel channel(loop_, Opener(), policy_);
   const auto answer = Call(channel, "once");
@@ -90,14 +90,14 @@ TEST_F(ReconnectingChannelTest, WaitsForTheServerToComeBack) {
   EXPECT_EQ(script_.attempts, 4u);
 }
 
-TEST_F(ReconnectingChannelTest, AServerThatTakesConnectionsOnlyToLoseThemIsNotHammered) {
+TEST_F(ReconnectingChannelTest, DelaysConnectionsToAServerThatLosesThemAtOnce) {
   script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kDisconnected);
   ReconnectingChannel channel(loop_, Opener(), short_policy_);
   EXPECT_EQ(Call(channel, "again")->error(), rpc::CallError::kDisconnected);
-  EXPECT_LE(script_.attempts, 50u / 2 + 3) << "one each 2 ms for 50 ms";
+  EXPECT_LE(script_.attempts, 50u / 2 + 3) << "one attempt every 2 ms for 50 ms";
 }
 
-TEST_F(ReconnectingChannelTest, GivesUpInTheEnd) {
+TEST_F(ReconnectingChannelTest, GivesUpACallAfterItsTimeLimit) {
   script_.opens = std::vector<bool>(10000, false);
   ReconnectingChannel channel(loop_, Opener(), short_policy_);
   const auto answer = Call(channel, "hopeless");
@@ -106,7 +106,7 @@ TEST_F(ReconnectingChannelTest, GivesUpInTheEnd) {
   EXPECT_TRUE(script_.calls.empty());
 }
 
-TEST_F(ReconnectingChannelTest, AConnectionGetsAsMuchTimeAsTheCallHasLeft) {
+TEST_F(ReconnectingChannelTest, LimitsAConnectionAttemptToTheTimeThatTheCallHasLeft) {
   script_.opens = {false, false, true};
   ReconnectingChannel channel(loop_, Opener(), policy_);
   EXPECT_TRUE(Call(channel, "call")->has_value());
@@ -123,7 +123,7 @@ TEST_F(ReconnectingChannelTest, LeavesOtherErrorsToTheCaller) {
   EXPECT_EQ(script_.calls.size(), 1u);
 }
 
-TEST_F(ReconnectingChannelTest, ConnectTriesOnceAndSaysWhy) {
+TEST_F(ReconnectingChannelTest, ConnectTriesOnceAndReportsTheReason) {
   script_.opens = {false};
   ReconnectingChannel channel(loop_, Opener(), policy_);
   std::string error;
@@ -135,8 +135,8 @@ TEST_F(ReconnectingChannelTest, ConnectTriesOnceAndSaysWhy) {
   EXPECT_EQ(script_.attempts, 1u);
 }
 
-// Which a server does that has as many connections as it takes.
-TEST_F(ReconnectingChannelTest, TellsOfAServerThatClosesConnectionsBeforeItAnswers) {
+// A server that has reached its limit of connections does that.
+TEST_F(ReconnectingChannelTest, ReportsAServerThatClosesConnectionsBeforeItAnswers) {
   script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kDisconnected);
   ReconnectingChannel channel(loop_, Opener(), short_policy_);
   EXPECT_FALSE(*Call(channel, "first"));
@@ -146,7 +146,7 @@ TEST_F(ReconnectingChannelTest, TellsOfAServerThatClosesConnectionsBeforeItAnswe
   EXPECT_EQ(channel.trouble(), "");
 }
 
-TEST_F(ReconnectingChannelTest, TellsWhyItCannotConnectAgain) {
+TEST_F(ReconnectingChannelTest, ReportsWhyItCannotConnectAgain) {
   script_.failures = {rpc::CallError::kDisconnected};
   script_.opens = std::vector<bool>(10000, false);
   script_.opens[0] = true;

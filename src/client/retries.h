@@ -1,4 +1,4 @@
-// How long and how often the client repeats a request that the server puts off.
+// Retries decides when and how long the client repeats a request that the server puts off.
 #pragma once
 
 #include <algorithm>

@@ -394,7 +394,7 @@ Result<std::unique_ptr<Mount>> MountTestBase::TryToOpen(const Url& url) {
 
 void MountTestBase::Open(const Url& url) {
   auto opened = TryToOpen(url);
-  ASSERT_TRUE(opened) << opened.error().message;
+  if (!opened) throw std::runtime_error(opened.error().message);
   mount = *std::move(opened);
 }
 

@@ -1,5 +1,6 @@
-// For tests of mounts: a whole NFS server in the test's process, at a port of the loopback interface. It serves a file system in
-// memory by all versions of NFS and by MOUNT. A test can lose its calls and replies, hold calls back and answer calls itself.
+// For tests of mounts: a whole NFS server in the test's process, at a port of the loopback interface. It serves a file
+// system in memory by all versions of NFS and by MOUNT. A test can lose its calls and replies, hold calls back and
+// answer calls itself.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,9 +44,9 @@ CallMatcher CallsOf() {
            call.procedure == Procedure::kNumber;
   };
 }
-// COMPOUNDs that have this among their first operations.
+// Matches COMPOUNDs that have `operation` among SeenCall::operations.
 CallMatcher CompoundsWith(nfs4::nfs_opnum4 operation);
-// All calls of NFS but NULL.
+// Matches all calls of NFS except NULL.
 CallMatcher AllCalls();
 
 class TestService {
@@ -53,7 +55,7 @@ class TestService {
     bool nfs3 = true;
     bool nfs4 = true;
     bool mount = true;
-    // Paths that lead to the same file system.
+    // The server exports one file system under all of these paths.
     std::vector<std::string> exports = {"/"};
     // The lease time and the grace period of version 4.
     Duration lease = std::chrono::seconds(90);
@@ -72,7 +74,7 @@ class TestService {
   fs::FailingFiles& files();
   // Loses all state of version 4, like a server that is killed and started again. Its clients may reclaim their state.
   void Restart();
-  // The number of calls that have arrived.
+  // Counts the matching calls that have arrived.
   size_t CountCalls(const CallMatcher& matches) const;
 
   // From now on, `handle` replaces the server for calls that match: it leaves `skip` of them to the server, then takes
@@ -80,7 +82,7 @@ class TestService {
   using CallFunction = std::function<Task<rpc::Message>(rpc::Message call, const rpc::Peer& peer)>;
   void Intercept(CallMatcher matches, CallFunction handle, size_t times = 1, size_t skip = 0);
 
-  // Each ends the connection: before the call is executed, or after it.
+  // LoseCall() ends the connection before the call is executed, LoseReply() after it.
   void LoseCall(CallMatcher matches, size_t times = 1, size_t skip = 0);
   void LoseReply(CallMatcher matches, size_t times = 1, size_t skip = 0);
   // Executes the call and removes the last word of the reply.
@@ -101,8 +103,8 @@ class TestService {
   // Answers with a reply that has no results, for example an RPC error.
   void Reply(CallMatcher matches, std::function<void(xdr::Encoder&, rpc::Xid)> encode, size_t times = 1,
              size_t skip = 0);
-  // Answers COMPOUNDs with `status` for this operation and does not execute it. Operations before it succeed. The operation is
-  // SEQUENCE, the PUTFH behind it, or the operation behind that.
+  // Answers COMPOUNDs with `status` for this operation and does not execute it. Operations before it succeed. The
+  // operation is SEQUENCE, the PUTFH behind it, or the operation behind that.
   void FailOperation(nfs4::nfs_opnum4 operation, nfs4::nfsstat4 status, size_t times = 1, size_t skip = 0);
 
  private:
@@ -121,7 +123,7 @@ class MountTestBase : public testing::Test {
   Result<std::unique_ptr<Mount>> TryToOpen(const Url& url);
   // Opens the mount that the other functions use.
   void Open(const Url& url);
-  // The error of opening a mount, which must fail.
+  // Opens a mount, which must fail, and returns the error.
   Error ErrorOfOpening(const Url& url);
 
   template <class T>
@@ -133,14 +135,14 @@ class MountTestBase : public testing::Test {
     return *std::move(result);
   }
   void Run(Task<void> task);
-  // The result of a task that must succeed.
+  // Returns the result of a task that must succeed. An error ends the test by an exception.
   template <class T>
   T Do(Task<Result<T>> task) {
     Result<T> result = Run(std::move(task));
-    EXPECT_TRUE(result) << result.error().message;
+    if (!result) throw std::runtime_error(result.error().message);
     if constexpr (!std::is_void_v<T>) return *std::move(result);
   }
-  // The error of a task that must fail.
+  // Returns the error of a task that must fail.
   template <class T>
   Error ErrorOf(Task<Result<T>> task) {
     Result<T> result = Run(std::move(task));
@@ -153,7 +155,7 @@ class MountTestBase : public testing::Test {
   std::unique_ptr<File> OpenFile(std::string_view name, Access access = Access::kBoth);
   std::string Read(File& file, size_t at_most = 4096);
   Result<File::WriteReply> Write(File& file, std::string_view text, uint64_t offset = 0);
-  // The sorted names in the root.
+  // Returns the sorted names in the root.
   std::vector<std::string> List();
   void Unmount();
 

@@ -1,4 +1,4 @@
-// What mounts of all versions need while they are made.
+// Functions that mounts of all versions need while they are opened.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,15 @@
 namespace penstock::client {
 
 rpc::Xid RandomXid();
-// AUTH_SYS, as the URL has it, or the process.
+// Makes an AUTH_SYS credential with the identity of the URL, or of the process if the URL has none.
 rpc::ClientCredential CredentialOf(const Url& url);
 std::string HostName();
+// Limits `policy` to the timeout of the URL.
 RetryPolicy Limited(RetryPolicy policy, const Url& url);
 
 Error ErrorOf(const rpc::Error& error, std::string_view what);
 
-// What is left of `path` below `prefix`, without a leading '/'; nothing where it does not lie below.
+// Returns the part of `path` below `prefix`, without a leading '/', or nothing if `path` is not below `prefix`.
 std::optional<std::string_view> Below(std::string_view path, std::string_view prefix);
 
 }  // namespace penstock::client

@@ -53,7 +53,7 @@ TEST(CredentialOf, PresentsTheIdentityOfTheUrl) {
   EXPECT_EQ(CredentialIn(url).gid, 34u);
 }
 
-TEST(CredentialOf, PresentsTheProcessWhereTheUrlNamesNobody) {
+TEST(CredentialOf, PresentsTheIdentityOfTheProcessByDefault) {
   EXPECT_EQ(CredentialIn(Url()).uid, ::geteuid());
   EXPECT_EQ(CredentialIn(Url()).gid, ::getegid());
 }

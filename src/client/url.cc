@@ -15,7 +15,7 @@ std::optional<T> Number(std::string_view text) {
   return value;
 }
 
-// Decodes %XX. Nothing where an escape is incomplete or stands for NUL.
+// Decodes %XX. Returns nothing if an escape is incomplete or stands for NUL.
 std::optional<std::string> PercentDecoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -34,7 +34,7 @@ std::optional<std::string> PercentDecoded(std::string_view text) {
   return decoded;
 }
 
-// "host", "host:port", "[v6]" or "[v6]:port". The port, where there is one, goes to `port`.
+// Parses "host", "host:port", "[v6]" or "[v6]:port". Sets `port` only if the text has a port.
 bool ParseAuthority(std::string_view text, std::string& host, std::optional<uint16_t>& port) {
   std::string_view rest;
   if (text.starts_with('[')) {
@@ -77,10 +77,10 @@ SetupResult<Url> Url::Parse(std::string_view text) {
 
   Url url;
   std::optional<uint16_t> port;
-  if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("wants nfs://HOST[:PORT]/PATH");
+  if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("is not of the form nfs://HOST[:PORT]/PATH");
   if (slash != rest.npos) {
     auto path = PercentDecoded(rest.substr(slash));
-    if (!path) return fail("has a wrong % escape in its path");
+    if (!path) return fail("has a malformed % escape in its path");
     url.path = *std::move(path);
   }
   while (!query.empty()) {
@@ -100,16 +100,16 @@ SetupResult<Url> Url::Parse(std::string_view text) {
       url.version = ParseVersion(value);
       if (!url.version) return fail("vers must be 3, 4.0, 4.1 or 4.2");
     } else if (key == "port" || key == "nfsport") {
-      if (!is_port) return fail(fmt::format("{} wants a port number", key));
+      if (!is_port) return fail(fmt::format("{} must be a port number", key));
       port = static_cast<uint16_t>(*number);
     } else if (key == "mountport") {
-      if (!is_port) return fail("mountport wants a port number");
+      if (!is_port) return fail("mountport must be a port number");
       url.mount_port = static_cast<uint16_t>(*number);
     } else if (key == "uid" || key == "gid") {
-      if (!number) return fail(fmt::format("{} wants a number", key));
+      if (!number) return fail(fmt::format("{} must be a number", key));
       (key == "uid" ? url.uid : url.gid) = number;
     } else if (key == "timeout") {
-      if (!number || *number == 0) return fail("timeout wants a number of seconds");
+      if (!number || *number == 0) return fail("timeout must be a number of seconds");
       url.timeout = *number;
     } else if (option == "resvport" || option == "noresvport") {
       url.reserved_port = option == "resvport";
@@ -117,7 +117,7 @@ SetupResult<Url> Url::Parse(std::string_view text) {
       if (value != "on" && value != "off") return fail("crc must be on or off");
       url.crc = value == "on";
     } else {
-      return fail(fmt::format("does not know the option '{}'", key));
+      return fail(fmt::format("unknown option '{}'", key));
     }
   }
   url.port = port.value_or(url.protocol == Protocol::kRdma ? 20049 : 2049);

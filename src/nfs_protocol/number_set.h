@@ -19,8 +19,8 @@ namespace penstock::nfs_protocol {
 template <class Number>
 class NumberSet {
  public:
-  // No attribute or operation that Penstock knows has a number of kEnd or more. IsBeyond() says whether a decoded bitmap had
-  // such a number.
+  // No attribute or operation that Penstock knows has a number of kEnd or more. IsBeyond() says whether a decoded
+  // bitmap had such a number.
   static constexpr size_t kWords = 3;
   static constexpr uint32_t kEnd = kWords * 32;
 
@@ -69,7 +69,8 @@ class NumberSet {
   }
   constexpr bool operator==(const NumberSet&) const = default;
 
-  // Calls visit(number) for each number in ascending order until it returns false. Returns whether every call returned true.
+  // Calls visit(number) for each number in ascending order until it returns false. Returns whether every call returned
+  // true.
   template <class Visitor>
   constexpr bool ForEach(Visitor&& visit) const {
     for (size_t i = 0; i < kWords; ++i) {

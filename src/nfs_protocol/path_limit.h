@@ -1,4 +1,4 @@
-// The longest text of a symbolic link that Penstock counts with. RFC 1813 and RFC 8881 have no limit, but a client must bound
+// The longest text of a symbolic link that clients expect. RFC 1813 and RFC 8881 have no limit, but a client must bound
 // the reply to READLINK before it sends the call over RDMA (RFC 8267 §3).
 #pragma once
 

@@ -1,4 +1,4 @@
-// One procedure of version 3, called.
+// Calls one procedure of version 3.
 #pragma once
 
 #include <string_view>
@@ -15,18 +15,18 @@
 
 namespace penstock::client::v3 {
 
-// What the calls of one mount share. The client and the timers outlive it.
+// The parts of a mount that its calls share. The client and the timers outlive it.
 struct Caller {
   rpc::Client& client;
   TimerService& timers;
-  // How long a call is repeated that the server puts off.
+  // How long the client repeats a call that the server puts off.
   Duration give_up_after;
 };
 
-// A status other than NFS3_OK is an Error that names `what` (a path, say). `destination`: where the DDP-eligible result
-// is to go, if anywhere; over RDMA it is placed there directly, over TCP it must be copied.
+// A status other than NFS3_OK becomes an Error that begins with `what`, for example a path. `destination` is the place
+// for the DDP-eligible result: RDMA places it there directly; after a call over TCP the caller must copy it.
 //
-// After NFS3ERR_JUKEBOX the call is repeated some time later, with another XID (RFC 1813 §2.6).
+// After NFS3ERR_JUKEBOX the client waits and sends the call again with another XID (RFC 1813 §2.6).
 template <class Procedure>
 Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const Caller& caller,
                                                            const typename Procedure::Arguments& arguments,
@@ -42,7 +42,7 @@ Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const Caller& caller,
     if (status != nfs3::nfsstat3::NFS3ERR_JUKEBOX || caller.timers.Now() >= retries.give_up) {
       co_return std::unexpected(std::move(error));
     }
-    log::debug("{}: the server puts it off", error.message);
+    log::debug("{}: the client tries again later", error.message);
     co_await Sleep(caller.timers, retries.NextDelay());
   }
 }

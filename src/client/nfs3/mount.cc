@@ -44,7 +44,7 @@ class Mount final : public client::Mount {
 
   Task<Result<void>> SetUp(Workers& workers);
 
-  // See call.h.
+  // See v3::Call() in call.h.
   template <class Procedure>
   Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const typename Procedure::Arguments& arguments,
                                                              std::string_view what, Bytes destination = {}) {
@@ -54,7 +54,7 @@ class Mount final : public client::Mount {
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return channel_.reconnections(); }
   const std::string& trouble() const override { return channel_.trouble(); }
-  // The server has nothing of ours: it keeps no state, and its list of mounts was told already.
+  // The server keeps no state of this mount: UMNT was sent when the mount was opened.
   Task<void> Unmount() override { co_return; }
 
   Task<Result<void>> Ping() override;
@@ -105,7 +105,7 @@ class Mount final : public client::Mount {
   const Caller caller_{client_, loop_, retry_.give_up_after};
 };
 
-// The server knows nothing of open files.
+// Version 3 has no open files at the server.
 class File final : public client::File {
  public:
   File(Mount& mount, Node node, std::string_view name)
@@ -120,7 +120,7 @@ class File final : public client::File {
   Task<Result<void>> Close() override { co_return Result<void>(); }
 
  private:
-  // They are another protocol's: NLM.
+  // Locks belong to another protocol, NLM.
   std::unexpected<Error> NoLocks() const { return std::unexpected(ErrorOf(Status::kNotSupported, name())); }
 
   Mount& mount_;
@@ -144,7 +144,7 @@ Task<Result<void>> Mount::MountExport(Workers& workers) {
   if (!channel) co_return std::unexpected(Error{fmt::format("MOUNT: {}", channel.error()), std::nullopt});
   rpc::Client mount_client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
 
-  // A bound of our own for lists that have none in the protocol.
+  // The protocol does not bound the list of exports, so the client does.
   constexpr size_t kLargestList = 256 << 10;
   auto exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, {.open = kLargestList, .results = {}});
   if (!exports) co_return std::unexpected(ErrorOf(exports.error(), url_.host));
@@ -166,14 +166,15 @@ Task<Result<void>> Mount::MountExport(Workers& workers) {
         Error{fmt::format("{}: {}", root_path_, Describe(mounted->results.fhs_status())), std::nullopt});
   }
   root_.Assign(mounted->results.mountinfo().fhandle.bytes());
-  // The server's list of mounts is a courtesy (RFC 1813 §5.2.3): a client of files has nothing mounted.
+  // The server's list of mounts is a courtesy (RFC 1813 §5.2.3). This client has nothing mounted on its host, so it
+  // leaves the list.
   (void)co_await mount_client.Call<mount3::MOUNTPROC3_UMNT>(root_path_);
-  // Its channel goes in another turn than the one in which its last reply came.
+  // The channel must not be destroyed in the turn of the loop in which its last reply came.
   co_await Sleep(loop_, Duration::zero());
   co_return Result<void>();
 }
 
-// FSINFO, RFC 1813 §3.3.19
+// Calls FSINFO (RFC 1813 §3.3.19).
 Task<Result<void>> Mount::LearnSizes() {
   const nfs3::FSINFO3args arguments{ToHandle3(root_)};
   auto reply = co_await Call<nfs3::NFSPROC3_FSINFO>(arguments, url_.path);

@@ -1,4 +1,5 @@
-// Mounts of version 3 against replies that a test writes. src/client/mount_test.cc has the behaviour of all versions.
+// Tests of mounts of version 3 with replies that the test writes. src/client/mount_test.cc has the tests for all
+// versions.
 #include "client/nfs3/mount.h"
 
 #include <fcntl.h>
@@ -180,14 +181,14 @@ TEST_F(Nfs3MountTest, ListsEntriesWithoutAttributes) {
 
 TEST_F(Nfs3MountTest, AListingThatDoesNotAdvanceIsAnError) {
   service.Answer<NFSPROC3_READDIRPLUS>(READDIRPLUS3res(NFS3_OK, READDIRPLUS3resok()));
-  EXPECT_EQ(ErrorOf(mount->List(root(), "/", [](const Entry&) {})).message, "/: the server lists it without an end");
+  EXPECT_EQ(ErrorOf(mount->List(root(), "/", [](const Entry&) {})).message, "/: the server never ends the listing");
   READDIRPLUS3resok listed;
   entryplus3 entry;
   entry.name = "same";
   entry.cookie = 5;
   listed.reply.entries.push_back(entry);
   service.Answer<NFSPROC3_READDIRPLUS>(READDIRPLUS3res(NFS3_OK, listed), 1000);
-  EXPECT_EQ(ErrorOf(mount->List(root(), "/", [](const Entry&) {})).message, "/: the server lists it without an end");
+  EXPECT_EQ(ErrorOf(mount->List(root(), "/", [](const Entry&) {})).message, "/: the server never ends the listing");
   EXPECT_EQ(service.CountCalls(CallsOf<NFSPROC3_READDIRPLUS>()), 3u);
 }
 
@@ -250,7 +251,7 @@ TEST_F(Nfs3MountTest, AnUploadGoesOnAfterShortWrites) {
 }
 
 // RFC 1813 §4.11: another verifier says that the server has restarted and may have lost the data.
-TEST_F(Nfs3MountTest, AnUploadWritesAgainWhereTheVerifierChanges) {
+TEST_F(Nfs3MountTest, AnUploadWritesAgainIfTheVerifierChanges) {
   const FileDescriptor local(::memfd_create("local", MFD_CLOEXEC));
   ASSERT_EQ(::pwrite(local.get(), "contents", 8, 0), 8);
   const auto file = Create("file");
@@ -259,7 +260,7 @@ TEST_F(Nfs3MountTest, AnUploadWritesAgainWhereTheVerifierChanges) {
   EXPECT_EQ(CountWrites(), 3u);
   AnswerCommit(0xff, 1000);
   EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), 8, *file)).message,
-            "file: the server keeps losing what it has not committed");
+            "file: the server keeps losing uncommitted data");
 }
 
 TEST_F(Nfs3MountTest, ACommitThatFailsGivesNoVerifier) {
@@ -275,9 +276,9 @@ TEST_F(Nfs3MountTest, HasNoLocks) {
   EXPECT_EQ(ErrorOf(file->TestLock("owner", {}, LockKind::kShared)).message, "file: not supported by the server");
 }
 
-// ---- replies that the cache of the server must know ----
+// ---- repeated calls ----
 
-// RFC 1813 §4.3: the call that is sent again has the XID of the first, or REMOVE would fail.
+// RFC 1813 §4.3: the repeated call has the XID of the first one. Otherwise the second REMOVE would fail.
 TEST_F(Nfs3MountTest, ARemoveWhoseReplyIsLostSucceeds) {
   Do(Create("file")->Close());
   service.LoseReply(CallsOf<NFSPROC3_REMOVE>());
@@ -286,7 +287,7 @@ TEST_F(Nfs3MountTest, ARemoveWhoseReplyIsLostSucceeds) {
   EXPECT_THAT(List(), ElementsAre());
 }
 
-// RFC 1813 §2.6: such a call is not sent again with the same XID, or the server would repeat its answer.
+// RFC 1813 §2.6: the client repeats the call with another XID. Otherwise the server would repeat its reply.
 TEST_F(Nfs3MountTest, AMakeDirectoryThatIsPutOffIsExecutedLater) {
   service.Answer<NFSPROC3_MKDIR>(MKDIR3res(NFS3ERR_JUKEBOX), 2);
   Do(mount->MakeDirectory(root(), "directory", 0755));

@@ -7,7 +7,7 @@ namespace {
 
 nfs3::diropargs3 Where(const Handle& directory, std::string_view name) { return {ToHandle3(directory), name}; }
 
-// A procedure whose results are of no interest.
+// Calls a procedure and discards its results.
 template <class Procedure>
 Task<Result<void>> Do(const Caller& caller, const typename Procedure::Arguments& arguments, std::string_view what) {
   auto reply = co_await Call<Procedure>(caller, arguments, what);

@@ -1,4 +1,4 @@
-// Names and attributes in version 3, found, made, changed and removed: what Mount says of them, one procedure each.
+// The operations of client::Mount on names and attributes, in version 3. Each calls one procedure.
 #pragma once
 
 #include "client/mount.h"
@@ -21,7 +21,8 @@ Task<Result<void>> Rename(const Caller& caller, const Handle& from_directory, st
 Task<Result<void>> Remove(const Caller& caller, const Handle& directory, std::string_view name);
 Task<Result<void>> RemoveDirectory(const Caller& caller, const Handle& directory, std::string_view name);
 
-// What has been made under that name: a server may leave either out (RFC 1813 §3.3.8).
+// The node that a call has made under `name`. Looks it up if the reply lacks its handle or attributes, which RFC 1813
+// §3.3.8 allows.
 Task<Result<Node>> MadeNode(const Caller& caller, const nfs3::post_op_fh3& handle, const nfs3::post_op_attr& attributes,
                             const Handle& directory, std::string_view name);
 

@@ -15,8 +15,8 @@ constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,        nfs4::FATTR4_CH
 constexpr AttributeSet kEntryAttributes = kFileAttributes | AttributeSet{nfs4::FATTR4_RDATTR_ERROR};
 constexpr AttributeSet kLimitAttributes{nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE};
 
-// Calls `decode(number, decoder)` for each attribute in `encoded`, in the order of the numbers. Returns false if a call returns
-// false, if octets are left over, or if the set has a number that AttributeSet cannot hold.
+// Calls `decode(number, decoder)` for each attribute in `encoded`, in the order of the numbers. Returns false if a call
+// returns false, if octets are left over, or if the set has a number that AttributeSet cannot hold.
 template <class Decode>
 bool ForEach(const nfs4::fattr4& encoded, Decode decode) {
   const AttributeSet attributes(encoded.attrmask);
@@ -27,7 +27,7 @@ bool ForEach(const nfs4::fattr4& encoded, Decode decode) {
   return attributes.ForEach([&](uint32_t number) { return decode(number, decoder); }) && decoder.Finish();
 }
 
-// Writes attributes, which come in the order of their numbers.
+// Encodes attributes. The caller adds them in the order of their numbers.
 class AttributeWriter {
  public:
   explicit AttributeWriter(std::vector<std::byte>& octets) : octets_(octets) { octets_.clear(); }

@@ -1,4 +1,5 @@
-// The attributes of NFSv4 that this library makes use of: RFC 8881 §5.8.
+// The attributes of NFSv4 that the client library uses (RFC 8881 §5.8): which ones it requests, and how they are
+// encoded.
 #pragma once
 
 #include <optional>
@@ -10,11 +11,12 @@
 
 namespace penstock::client::v4 {
 
-// What Attributes has, as a request.
+// Requests the attributes that client::Attributes has.
 const nfs4::bitmap4& FileAttributes();
-// The same of a directory's entries: what cannot be told of one is left out (RFC 8881 §18.23.3).
+// Requests the same for entries of a directory. An entry whose attributes cannot be read has only an error (RFC 8881
+// §18.23.3).
 const nfs4::bitmap4& EntryAttributes();
-// Nothing where it cannot be decoded, has attributes that EntryAttributes() does not ask for, or is not there.
+// Returns nothing if `encoded` is malformed, has attributes that EntryAttributes() does not request, or has an error.
 std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded);
 
 struct ServerLimits {
@@ -25,9 +27,9 @@ struct ServerLimits {
 const nfs4::bitmap4& LimitAttributes();
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
 
-// These refer to `octets`.
+// The results of these functions refer to `octets`.
 nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets);
-// What of it is asked for (RFC 8881 §20.1).
+// Encodes `change` and `size` if they are in `asked`, the request of CB_GETATTR (RFC 8881 §20.1).
 nfs4::fattr4 EncodeChange(const nfs4::bitmap4& asked, uint64_t change, uint64_t size, std::vector<std::byte>& octets);
 nfs4::fattr4 EncodeType(nfs4::nfs_ftype4 type, std::vector<std::byte>& octets);
 

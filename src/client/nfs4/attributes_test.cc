@@ -10,7 +10,7 @@ namespace {
 
 class AttributesTest : public testing::Test {
  protected:
-  // What the encoder has written, as the values of `mask`.
+  // Takes the encoded octets as the values of the attributes in `mask`.
   nfs4::fattr4 Encoded(const nfs4::bitmap4& mask) {
     message = encoder.Finish();
     return {mask, message.stream.bytes()};
@@ -21,15 +21,15 @@ class AttributesTest : public testing::Test {
   xdr::Message message;
 };
 
-// The numbers as RFC 8881 §5.8 has them, so that nobody exchanges two words of the mask.
-TEST_F(AttributesTest, AreAskedForByTheirNumbers) {
+// The numbers are those of RFC 8881 §5.8. The test detects an exchange of two words of the mask.
+TEST_F(AttributesTest, RequestsAttributesByTheirNumbers) {
   EXPECT_EQ(FileAttributes(),
             (nfs4::bitmap4{1u << 1 | 1u << 3 | 1u << 4, 1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 21}));
   EXPECT_EQ(EntryAttributes()[0], FileAttributes()[0] | 1u << 11);
   EXPECT_EQ(LimitAttributes(), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
 }
 
-TEST_F(AttributesTest, AreDecodedInTheOrderOfTheirNumbers) {
+TEST_F(AttributesTest, DecodesAttributesInTheOrderOfTheirNumbers) {
   encoder.U32(2);             // type: a directory
   encoder.U64(77);            // change
   encoder.U64(4096);          // size
@@ -51,7 +51,7 @@ TEST_F(AttributesTest, AreDecodedInTheOrderOfTheirNumbers) {
   EXPECT_EQ(decoded->modified, -5);
 }
 
-TEST_F(AttributesTest, SomeMayBeMissing) {
+TEST_F(AttributesTest, AcceptsMissingAttributes) {
   encoder.U32(1);
   const auto decoded = DecodeAttributes(Encoded({1u << 1}));
   ASSERT_TRUE(decoded);
@@ -59,7 +59,7 @@ TEST_F(AttributesTest, SomeMayBeMissing) {
   EXPECT_TRUE(DecodeAttributes(Encoded({})));
 }
 
-TEST_F(AttributesTest, ThoseOfAnEntryMayNotBeThere) {
+TEST_F(AttributesTest, GivesNoAttributesForAnEntryWithAnError) {
   encoder.U32(70);
   EXPECT_FALSE(DecodeAttributes(Encoded({1u << 11})));
   encoder.U32(1);
@@ -67,14 +67,14 @@ TEST_F(AttributesTest, ThoseOfAnEntryMayNotBeThere) {
   EXPECT_TRUE(DecodeAttributes(Encoded({1u << 1 | 1u << 11})));
 }
 
-TEST_F(AttributesTest, WhatNobodyAskedForIsRefused) {
+TEST_F(AttributesTest, RejectsAttributesThatWereNotRequested) {
   encoder.U64(1);
   EXPECT_FALSE(DecodeAttributes(Encoded({1u << 8})));  // fsid
   encoder.U32(1);
   EXPECT_FALSE(DecodeAttributes(Encoded({0, 0, 0, 1})));  // number 96
 }
 
-TEST_F(AttributesTest, OctetsThatAreMissingOrLeftOverAreRefused) {
+TEST_F(AttributesTest, RejectsMissingOrExtraOctets) {
   encoder.U32(1);
   EXPECT_FALSE(DecodeAttributes(Encoded({1u << 1 | 1u << 4})));
   encoder.U32(1);
@@ -82,7 +82,7 @@ TEST_F(AttributesTest, OctetsThatAreMissingOrLeftOverAreRefused) {
   EXPECT_FALSE(DecodeAttributes(Encoded({1u << 1})));
 }
 
-TEST_F(AttributesTest, AreSetWhereTheyAreGiven) {
+TEST_F(AttributesTest, EncodesOnlyTheGivenAttributes) {
   std::vector<std::byte> octets;
   const nfs4::fattr4 encoded = EncodeAttributes({.mode = 0640, .size = 7}, octets);
   const auto decoded = DecodeAttributes(encoded);
@@ -92,7 +92,7 @@ TEST_F(AttributesTest, AreSetWhereTheyAreGiven) {
   EXPECT_EQ(decoded->mode, 0640u);
 }
 
-TEST_F(AttributesTest, OwnersAreNamesPaddedToWords) {
+TEST_F(AttributesTest, PadsOwnersToWholeWords) {
   std::vector<std::byte> octets;
   const nfs4::fattr4 encoded = EncodeAttributes({.owner = "12345", .group = "me@there"}, octets);
   EXPECT_EQ(octets.size(), 4u + 8 + 4 + 8);
@@ -103,7 +103,7 @@ TEST_F(AttributesTest, OwnersAreNamesPaddedToWords) {
 }
 
 // settime4: RFC 8881 §5.8.2.38, §5.8.2.44
-TEST_F(AttributesTest, TimesAreTheServersOrGiven) {
+TEST_F(AttributesTest, EncodesTheServersTimeOrAGivenTime) {
   std::vector<std::byte> octets;
   const nfs4::fattr4 encoded = EncodeAttributes({.accessed = ServerTime(), .modified = Time{0x0102, 3}}, octets);
   EXPECT_EQ(encoded.attrmask, (nfs4::bitmap4{0, 1u << (48 - 32) | 1u << (54 - 32)}));
@@ -116,7 +116,7 @@ TEST_F(AttributesTest, TimesAreTheServersOrGiven) {
   EXPECT_EQ(words(4), 3u);
 }
 
-TEST_F(AttributesTest, ATypeIsComparedWith) {
+TEST_F(AttributesTest, EncodesAType) {
   std::vector<std::byte> octets;
   const auto decoded = DecodeAttributes(EncodeType(nfs4::nfs_ftype4::NF4DIR, octets));
   ASSERT_TRUE(decoded);

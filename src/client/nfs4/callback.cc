@@ -14,21 +14,21 @@ namespace {
 using nfs4::nfs_cb_opnum4;
 using nfs4::nfsstat4;
 
-// The results of an operation that has nothing but a status.
+// Encodes the result of an operation that consists of a status. Returns the status.
 nfsstat4 Answer(xdr::Encoder& results, nfs_cb_opnum4 operation, nfsstat4 status) {
   xdr::Encode(results, operation);
   xdr::Encode(results, status);
   return status;
 }
 
-// The same; `handle(arguments)` gives the status.
+// Decodes the arguments and encodes the status that `handle(arguments)` returns.
 template <class Arguments, class Handle>
   requires std::invocable<Handle, const Arguments&>
 nfsstat4 Answer(xdr::Decoder& decoder, xdr::Encoder& results, nfs_cb_opnum4 operation, Handle handle) {
   Arguments arguments;
   return Answer(results, operation, xdr::Decode(decoder, arguments) ? handle(arguments) : nfsstat4::NFS4ERR_BADXDR);
 }
-// For one whose arguments are of no interest.
+// Decodes the arguments, ignores them and encodes `status`.
 template <class Arguments>
 nfsstat4 Answer(xdr::Decoder& decoder, xdr::Encoder& results, nfs_cb_opnum4 operation, nfsstat4 status) {
   return Answer<Arguments>(decoder, results, operation, [status](const Arguments&) { return status; });
@@ -48,7 +48,7 @@ Task<rpc::AcceptStatus> CallbackProgram::Call(rpc::CallContext& context, xdr::De
   }
 }
 
-// RFC 8881 §19.2, §2.10.6: CB_SEQUENCE comes first, and nothing without it.
+// RFC 8881 §19.2, §2.10.6: CB_SEQUENCE must be the first operation.
 rpc::AcceptStatus CallbackProgram::Compound(xdr::Decoder& arguments, xdr::Encoder& results) {
   nfs4::CB_COMPOUND4args_head head;
   if (!xdr::Decode(arguments, head)) return rpc::AcceptStatus::GARBAGE_ARGS;
@@ -97,7 +97,7 @@ nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& result
     current_ = sequence.csa_sessionid;
     slots_ = CallbackSlots(slot_count_);
   }
-  if (RefersToWhatIsUnderWay(sequence)) return Answer(results, kOperation, nfsstat4::NFS4ERR_DELAY);
+  if (RefersToACallUnderWay(sequence)) return Answer(results, kOperation, nfsstat4::NFS4ERR_DELAY);
   const CallbackSlots::Start start = slots_.HandleSequence(sequence.csa_slotid, sequence.csa_sequenceid);
   if (start.status != nfsstat4::NFS4_OK) return Answer(results, kOperation, start.status);
   replay = start.replay;
@@ -110,8 +110,8 @@ nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& result
   return nfsstat4::NFS4_OK;
 }
 
-// RFC 8881 §2.10.6.3: the call has overtaken the reply without which it cannot be understood.
-bool CallbackProgram::RefersToWhatIsUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const {
+// RFC 8881 §2.10.6.3: the callback has overtaken a reply on which it depends.
+bool CallbackProgram::RefersToACallUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const {
   for (const nfs4::referring_call_list4& list : sequence.csa_referring_call_lists) {
     if (list.rcl_sessionid != sequence.csa_sessionid) continue;
     for (const nfs4::referring_call4& call : list.rcl_referring_calls) {
@@ -159,12 +159,13 @@ nfsstat4 CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& argumen
         receiver_.HandleLockAvailable(notice.cnla_fh);
         return nfsstat4::NFS4_OK;
       });
-    // Nobody waits for these.
+    // The client never waits for these events.
     case nfs_cb_opnum4::OP_CB_RECALLABLE_OBJ_AVAIL:
       return Answer<nfs4::CB_RECALLABLE_OBJ_AVAIL4args>(arguments, results, operation, nfsstat4::NFS4_OK);
     case nfs_cb_opnum4::OP_CB_WANTS_CANCELLED:
       return Answer<nfs4::CB_WANTS_CANCELLED4args>(arguments, results, operation, nfsstat4::NFS4_OK);
-    // Of layouts, directories and copies that we never asked for (RFC 8881 §20.3 to §20.5, §20.12, RFC 7862 §16.1).
+    // These concern layouts, directory notifications and copies, which the client never requests (RFC 8881 §20.3 to
+    // §20.5, §20.12, RFC 7862 §16.1).
     case nfs_cb_opnum4::OP_CB_LAYOUTRECALL:
     case nfs_cb_opnum4::OP_CB_NOTIFY:
     case nfs_cb_opnum4::OP_CB_PUSH_DELEG:

@@ -1,4 +1,5 @@
-// The callback program: what the server asks of its client over the back channel (RFC 8881 §20).
+// The callback program: it executes the calls that a server sends to its client over the back channel of a session
+// (RFC 8881 §20).
 #pragma once
 
 #include "client/nfs4/callback_slots.h"
@@ -9,19 +10,20 @@
 
 namespace penstock::client::v4 {
 
-// Whom it is asked of.
+// The part of the client that handles callbacks.
 class CallbackReceiver {
  public:
-  // Whose back channel it is now.
+  // The session that has the back channel now.
   virtual nfs4::sessionid4 session() const = 0;
-  // Whether it is still to see the reply to that request.
+  // Whether the client has sent `request` and has not seen its reply.
   virtual bool IsUnderWay(SlotUse request) const = 0;
   // CB_RECALL_SLOT
   virtual void HandleSlotTarget(uint32_t target) = 0;
-  // CB_RECALL: the status to be answered.
+  // CB_RECALL. Returns the status of the operation.
   virtual nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) = 0;
+  // CB_RECALL_ANY
   virtual void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) = 0;
-  // CB_GETATTR: the file's delegation for writing; nothing where there is none.
+  // CB_GETATTR. Returns the write delegation of the file, or null.
   virtual DelegationTable::Pointer DelegationOf(const Handle& file) = 0;
   // CB_NOTIFY_LOCK
   virtual void HandleLockAvailable(const Handle& file) = 0;
@@ -48,7 +50,7 @@ class CallbackProgram final : public rpc::Program {
   rpc::AcceptStatus Compound(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Sequence(xdr::Decoder& arguments, xdr::Encoder& results, std::optional<uint32_t>& slot,
                           const xdr::Message*& replay);
-  bool RefersToWhatIsUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const;
+  bool RefersToACallUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const;
   nfs4::nfsstat4 GetAttributes(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results);
 

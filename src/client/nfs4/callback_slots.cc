@@ -17,7 +17,7 @@ CallbackSlots::Start CallbackSlots::HandleSequence(uint32_t slot, uint32_t seque
   }
   if (sequence != used.sequence) return {nfsstat4::NFS4ERR_SEQ_MISORDERED};
   if (used.in_use) return {nfsstat4::NFS4ERR_DELAY};
-  // Nothing was ever called in this slot.
+  // No call has used this slot yet.
   if (used.results.empty()) return {nfsstat4::NFS4ERR_SEQ_MISORDERED};
   return {nfsstat4::NFS4_OK, &used.results};
 }

@@ -1,4 +1,5 @@
-// The slots of a session's back channel, as the client sees them, whom the server calls: RFC 8881 §2.10.6.1, §20.9.
+// The slots of a session's back channel on the client's side, where the server is the requester (RFC 8881 §2.10.6.1,
+// §20.9). They make each callback execute exactly once.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@ class CallbackSlots {
   explicit CallbackSlots(uint32_t slots) : slots_(slots) {}
 
   struct Start {
-    // NFS4_OK: execute it, then Finish(). Otherwise the error that CB_SEQUENCE gives.
+    // NFS4_OK: execute the call, then call Finish(). Otherwise the error of CB_SEQUENCE.
     nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
-    // A repetition: the results of the first time, to be given again. Null otherwise.
+    // For a repeated call, the results of its first execution, which are the answer. Otherwise null.
     const xdr::Message* replay = nullptr;
   };
   Start HandleSequence(uint32_t slot, uint32_t sequence);
-  // What was said to the call that has begun in `slot`.
+  // Ends the call in `slot` and keeps its results.
   void Finish(uint32_t slot, xdr::Message results);
 
   uint32_t highest() const { return static_cast<uint32_t>(slots_.size()) - 1; }

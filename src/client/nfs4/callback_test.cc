@@ -15,12 +15,12 @@ namespace {
 using nfs4::nfs_cb_opnum4;
 using nfs4::nfsstat4;
 
-TEST(CallbackSlots, ExecuteEachSequenceOnce) {
+TEST(CallbackSlots, AcceptEachSequenceIdOnce) {
   CallbackSlots slots(2);
-  EXPECT_EQ(slots.HandleSequence(0, 0).status, nfsstat4::NFS4ERR_SEQ_MISORDERED) << "nothing to repeat";
+  EXPECT_EQ(slots.HandleSequence(0, 0).status, nfsstat4::NFS4ERR_SEQ_MISORDERED) << "no call has used the slot";
   EXPECT_EQ(slots.HandleSequence(0, 2).status, nfsstat4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(slots.HandleSequence(0, 1).status, nfsstat4::NFS4_OK);
-  EXPECT_EQ(slots.HandleSequence(0, 1).status, nfsstat4::NFS4ERR_DELAY) << "it is being executed";
+  EXPECT_EQ(slots.HandleSequence(0, 1).status, nfsstat4::NFS4ERR_DELAY) << "the call is being executed";
   EXPECT_EQ(slots.HandleSequence(0, 2).status, nfsstat4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(slots.HandleSequence(1, 1).status, nfsstat4::NFS4_OK);
   EXPECT_EQ(slots.HandleSequence(2, 1).status, nfsstat4::NFS4ERR_BADSLOT);
@@ -34,7 +34,7 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
     current[0] = std::byte{9};
   }
 
-  // Calls CB_COMPOUND with `count` operations, which `encode` writes.
+  // Calls CB_COMPOUND with `count` operations. `encode` writes the operations.
   nfsstat4 Call(uint32_t count, const std::function<void(xdr::Encoder&)>& encode, uint32_t minor_version = 1) {
     xdr::Encoder encoder(pool);
     rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid), nfs4::NFS4_CALLBACK, 1, 1, {}, {}});
@@ -80,7 +80,7 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
   }
   void HandleLockAvailable(const Handle& file) override { available = file; }
 
-  // In a COMPOUND of its own.
+  // Executes one operation in its own CB_COMPOUND.
   nfsstat4 Execute(nfs_cb_opnum4 operation, const auto& arguments) {
     return Call(2, [&](xdr::Encoder& encoder) {
       EncodeSequence(encoder, 0, ++last_sequence);
@@ -106,8 +106,8 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
   std::vector<std::byte> rest;
 };
 
-// CB_NULL, RFC 8881 §19.1.3.
-TEST_F(CallbackTest, AnswersAServerThatAsksWhetherItIsThere) {
+// RFC 8881 §19.1
+TEST_F(CallbackTest, AnswersCbNull) {
   xdr::Encoder encoder(pool);
   rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid), nfs4::NFS4_CALLBACK, 1, nfs4::CB_NULL::kNumber, {}, {}});
   Deliver(encoder.Finish());
@@ -117,13 +117,13 @@ TEST_F(CallbackTest, AnswersAServerThatAsksWhetherItIsThere) {
   EXPECT_EQ(header.body.areply().reply_data.discriminant(), rpc::AcceptStatus::SUCCESS);
 }
 
-TEST_F(CallbackTest, ExecutesWhatComesAfterASequence) {
+TEST_F(CallbackTest, ExecutesTheOperationsAfterCbSequence) {
   EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
   EXPECT_EQ(head.count, 2u);
   EXPECT_EQ(targets, std::vector<uint32_t>{3});
 }
 
-TEST_F(CallbackTest, ARepetitionIsAnsweredButNotExecuted) {
+TEST_F(CallbackTest, AnswersARepetitionWithoutExecutingIt) {
   RecallSlot(1, 3);
   const std::vector<std::byte> first = rest;
   EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
@@ -133,7 +133,7 @@ TEST_F(CallbackTest, ARepetitionIsAnsweredButNotExecuted) {
   EXPECT_EQ(targets.size(), 2u);
 }
 
-TEST_F(CallbackTest, NothingIsDoneWithoutASequence) {
+TEST_F(CallbackTest, RejectsACompoundWithoutCbSequence) {
   EXPECT_EQ(Call(1,
                  [](xdr::Encoder& encoder) {
                    xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_RECALL_SLOT);
@@ -143,10 +143,10 @@ TEST_F(CallbackTest, NothingIsDoneWithoutASequence) {
   EXPECT_TRUE(targets.empty());
 }
 
-TEST_F(CallbackTest, AnotherSessionIsNotOurs) {
+TEST_F(CallbackTest, RejectsAnotherSession) {
   RecallSlot(1, 3);
   const nfs4::sessionid4 ours = current;
-  current[1] = std::byte{1};  // the client has a new session, which begins from one
+  current[1] = std::byte{1};  // the client has a new session, whose sequence ids start from one
   EXPECT_EQ(RecallSlot(1, 3), nfsstat4::NFS4_OK);
   const nfs4::sessionid4 newer = current;
   EXPECT_EQ(Call(1,
@@ -158,19 +158,19 @@ TEST_F(CallbackTest, AnotherSessionIsNotOurs) {
             nfsstat4::NFS4ERR_BADSESSION);
 }
 
-TEST_F(CallbackTest, ADelegationThatWeDoNotHoldIsNotThere) {
+TEST_F(CallbackTest, RejectsCallsForADelegationThatTheClientDoesNotHold) {
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL, nfs4::CB_RECALL4args{}), nfsstat4::NFS4ERR_BAD_STATEID);
   EXPECT_EQ(head.count, 2u);
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_GETATTR, nfs4::CB_GETATTR4args{}), nfsstat4::NFS4ERR_BADHANDLE);
   EXPECT_EQ(head.count, 2u);
 }
 
-TEST_F(CallbackTest, WhatAServerWantsToKnowOfADelegatedFile) {
+TEST_F(CallbackTest, AnswersCbGetattrForADelegatedFile) {
   const Handle file(AsBytes(std::string_view("file")));
   delegation = std::make_shared<Delegation>(file, nfs4::stateid4(), true, 1, Access::kBoth);
   delegation->Remember({.size = 100, .change = 7}, 0);
   delegation->HandleWrite(4096);
-  // change, size; and the owner, which is none of our business.
+  // The server asks for change, size and owner. The client gives change and size only.
   const nfs4::bitmap4 asked = {1u << 3 | 1u << 4, 1u << 4};
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_GETATTR, nfs4::CB_GETATTR4args{file, asked}), nfsstat4::NFS4_OK);
   xdr::Message message;
@@ -189,7 +189,7 @@ TEST_F(CallbackTest, WhatAServerWantsToKnowOfADelegatedFile) {
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL, nfs4::CB_RECALL4args{{}, false, file}), nfsstat4::NFS4_OK);
 }
 
-TEST_F(CallbackTest, IsToldWhatToGiveBackAndWhatCanBeLocked) {
+TEST_F(CallbackTest, ForwardsRecallAnyAndLockNotices) {
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL_ANY, nfs4::CB_RECALL_ANY4args{17, {3}}), nfsstat4::NFS4_OK);
   EXPECT_EQ(keep, 17u);
   const Handle file(AsBytes(std::string_view("file")));
@@ -198,7 +198,7 @@ TEST_F(CallbackTest, IsToldWhatToGiveBackAndWhatCanBeLocked) {
 }
 
 // RFC 8881 §2.10.6.3
-TEST_F(CallbackTest, WhatOvertakesAReplyIsPutOffUntilThatHasBeenSeen) {
+TEST_F(CallbackTest, DelaysACallThatOvertakesAReply) {
   const auto recall = [&](nfs4::sessionid4 session_id) {
     return Call(2, [&](xdr::Encoder& encoder) {
       xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE);
@@ -211,11 +211,11 @@ TEST_F(CallbackTest, WhatOvertakesAReplyIsPutOffUntilThatHasBeenSeen) {
   EXPECT_EQ(head.count, 1u);
   EXPECT_TRUE(targets.empty());
   under_way.sequence = 4;
-  EXPECT_EQ(recall(current), nfsstat4::NFS4_OK) << "on the same slot, with the same number";
+  EXPECT_EQ(recall(current), nfsstat4::NFS4_OK) << "the same slot and sequence id are accepted now";
   EXPECT_EQ(targets.size(), 1u);
 }
 
-TEST_F(CallbackTest, WhatAnotherSessionSaysOfASlotIsNotOurs) {
+TEST_F(CallbackTest, IgnoresReferringCallsOfAnotherSession) {
   nfs4::sessionid4 other = current;
   other[5] = std::byte{1};
   EXPECT_EQ(Call(1,
@@ -226,7 +226,7 @@ TEST_F(CallbackTest, WhatAnotherSessionSaysOfASlotIsNotOurs) {
             nfsstat4::NFS4_OK);
 }
 
-TEST_F(CallbackTest, WhatIsUnknownEndsTheCompound) {
+TEST_F(CallbackTest, EndsTheCompoundAtAnUnknownOperation) {
   EXPECT_EQ(Call(3,
                  [&](xdr::Encoder& encoder) {
                    EncodeSequence(encoder, 0, 1);
@@ -242,7 +242,7 @@ TEST_F(CallbackTest, WhatIsUnknownEndsTheCompound) {
             nfsstat4::NFS4ERR_SEQUENCE_POS);
 }
 
-TEST_F(CallbackTest, OtherMinorVersionsAreNotSpoken) {
+TEST_F(CallbackTest, RejectsOtherMinorVersions) {
   for (const uint32_t minor_version : {0u, 3u}) {
     EXPECT_EQ(Call(
                   1, [&](xdr::Encoder& encoder) { EncodeSequence(encoder, 0, 1); }, minor_version),
@@ -251,7 +251,7 @@ TEST_F(CallbackTest, OtherMinorVersionsAreNotSpoken) {
   }
 }
 
-TEST_F(CallbackTest, ArgumentsThatEndTooEarlyAreBadXdr) {
+TEST_F(CallbackTest, RejectsTruncatedArguments) {
   EXPECT_EQ(Call(1, [&](xdr::Encoder& encoder) { xdr::Encode(encoder, nfs_cb_opnum4::OP_CB_SEQUENCE); }),
             nfsstat4::NFS4ERR_BADXDR);
   EXPECT_EQ(Call(2,

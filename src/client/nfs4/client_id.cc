@@ -64,7 +64,7 @@ Task<Result<void>> ClientId::Renew(std::string_view what) {
 Task<void> ClientId::RenewLease() {
   constexpr std::string_view kWhat = "renewing the lease";
   Result<void> renewed = co_await Renew(kWhat);
-  // What the server has lost is reclaimed at once: its grace period does not wait until somebody uses a file.
+  // Lost state is reclaimed at once, because the grace period may end before the next use of a file.
   if (renewed) renewed = co_await Ready(kWhat);
   if (!renewed) log::warn("{}", renewed.error().message);
 }
@@ -86,7 +86,7 @@ Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std
   Executed executed{*std::move(message), head.status, head.count, Fate::kDone};
   if (head.status == nfsstat4::NFS4_OK) co_return executed;
   lease_.HandleStatus(head.status, epoch);
-  // What names a state goes back to who had it: it has another one by then, or none.
+  // An operation with a stateid goes back to its caller, because the reclaim replaces or loses the stateid.
   if (!lease_.ready() && !recovering() && !compound.has_state_id) executed.fate = Fate::kAgain;
   // RFC 7530 §13.1.1.3, §13.1.5.4
   if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;

@@ -1,5 +1,6 @@
-// A client id of NFSv4.0 at a server, kept alive and had again when it is lost: RFC 7530 §9.1.1, §9.5, §9.6. The machine
-// is client_id_lease.h; here are its calls. The server is not told where it could call back, and so gives no delegations.
+// A client id of NFSv4.0 at a server. ClientId keeps its lease and obtains a new one if the server loses it (RFC 7530
+// §9.1.1, §9.5, §9.6). ClientIdLease decides on the next step; this class makes its calls. The server gets no callback
+// address, so it grants no delegations.
 #pragma once
 
 #include <string_view>
@@ -14,7 +15,7 @@ class ClientId final : public CompoundCaller {
   ClientId(TimerService& timers, rpc::Client& client, CallerOptions options)
       : CompoundCaller(timers, client, std::move(options)) {}
 
-  // There is no operation that gives a client id back: the server forgets it when its lease is over.
+  // No operation gives a client id back. The server forgets it when the lease expires.
   Task<void> Close() override { return EndBackground(); }
 
   const ClientIdLease& lease() const { return lease_; }

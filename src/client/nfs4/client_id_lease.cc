@@ -18,14 +18,14 @@ void ClientIdLease::HandleConfirm(nfsstat4 status, TimePoint sent) {
   assert(next_ == Step::kConfirm);
   switch (status) {
     case nfsstat4::NFS4_OK:
-      // Also where the client id is the one that we had: what was open under it is gone, or we would not have asked.
+      // The epoch changes also if the client id is the same: the client asks for one only if its state is lost.
       ++epoch_;
       renewed_ = std::max(renewed_, sent);
       next_ = Step::kReclaim;
       break;
     case nfsstat4::NFS4ERR_DELAY:
       break;
-    default:  // RFC 7530 §16.34.5: the server has forgotten what it had just given
+    default:  // RFC 7530 §16.34.5: the server has forgotten the client id
       next_ = Step::kSetClientId;
   }
 }
@@ -38,7 +38,7 @@ void ClientIdLease::HandleRenew(nfsstat4 status, uint64_t epoch, TimePoint sent)
   if (epoch != epoch_ || (next_ != Step::kRenew && next_ != Step::kReady)) return;
   switch (status) {
     case nfsstat4::NFS4_OK:
-    // Renewed all the same; delegations are in danger, and we hold none (RFC 7530 §16.28.5).
+    // The lease is renewed. Only delegations are in danger, and this client holds none (RFC 7530 §16.28.5).
     case nfsstat4::NFS4ERR_CB_PATH_DOWN:
       renewed_ = std::max(renewed_, sent);
       next_ = Step::kReady;
@@ -58,7 +58,7 @@ void ClientIdLease::HandleStatus(nfsstat4 status, uint64_t epoch) {
     case nfsstat4::NFS4ERR_STALE_CLIENTID:
       next_ = Step::kSetClientId;
       break;
-    // RFC 7530 §9.6.2, §9.6.3: the server has restarted, or our lease is over; or this one state is older than that.
+    // RFC 7530 §9.6.2, §9.6.3: the server has restarted, or the lease has expired, or only this stateid is old.
     case nfsstat4::NFS4ERR_STALE_STATEID:
     case nfsstat4::NFS4ERR_EXPIRED:
       if (next_ == Step::kReady) next_ = Step::kRenew;

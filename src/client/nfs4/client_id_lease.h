@@ -1,10 +1,10 @@
-// What a client of NFSv4.0 has with its server: a client id with its lease (RFC 7530 §9.1.1, §9.5, §9.6). A machine
-// without I/O: next() says what is to be done, the Handle functions what came of it.
+// The state machine of a client id of NFSv4.0 and its lease (RFC 7530 §9.1.1, §9.5, §9.6). It does no I/O: next() gives
+// the next step, and the Handle functions take the result of a step.
 //
 //     kSetClientId -> kConfirm -> kReclaim -> kReady
 //
-// Where an answer makes it doubtful that the server still knows what was open, RENEW tells: from kRenew it goes back to
-// kReady, or on to kSetClientId, where all begins anew.
+// If a status makes it doubtful whether the server still has the client's state, RENEW tells: kRenew leads back to
+// kReady, or to kSetClientId, from which everything is established again.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,23 @@ class ClientIdLease {
   bool ready() const { return next_ == Step::kReady; }
 
   void HandleSetClientId(const nfs4::SETCLIENTID4resok& result);
-  // The answer to what was sent at `sent`.
+  // The status of a SETCLIENTID_CONFIRM that was sent at `sent`.
   void HandleConfirm(nfs4::nfsstat4 status, TimePoint sent);
-  // What was open under an earlier client id has been claimed, or given up.
+  // All state of the earlier client id has been reclaimed or given up.
   void HandleReclaimed();
-  // The answer to a RENEW of `epoch`, sent at `sent`.
+  // The status of a RENEW that was sent at `sent` for the client id of `epoch`.
   void HandleRenew(nfs4::nfsstat4 status, uint64_t epoch, TimePoint sent);
-  // Another operation failed with `status`, under the client id of `epoch`.
+  // Another operation failed with `status` under the client id of `epoch`.
   void HandleStatus(nfs4::nfsstat4 status, uint64_t epoch);
 
   nfs4::clientid4 client() const { return client_; }
   const nfs4::verifier4& confirmation() const { return confirmation_; }
-  // Counts client ids: state of an earlier one is gone.
+  // The number of the client id. State of an earlier epoch is lost.
   uint64_t epoch() const { return epoch_; }
 
   void set_lease_time(Duration time) { lease_time_ = time; }
   Duration lease_time() const { return lease_time_; }
-  // When that was sent which renewed it last.
+  // When the last request was sent that renewed the lease.
   TimePoint renewed_at() const { return renewed_; }
 
  private:
@@ -46,7 +46,7 @@ class ClientIdLease {
   nfs4::clientid4 client_ = 0;
   nfs4::verifier4 confirmation_{};
   uint64_t epoch_ = 0;
-  Duration lease_time_ = std::chrono::seconds(30);  // until the server says
+  Duration lease_time_ = std::chrono::seconds(30);  // until the server tells
   TimePoint renewed_{};
 };
 

@@ -34,21 +34,21 @@ TEST_F(ClientIdLeaseTest, IsEstablishedInThreeSteps) {
   EXPECT_TRUE(lease.ready());
 }
 
-TEST_F(ClientIdLeaseTest, AServerThatIsBusyIsAskedAgain) {
+TEST_F(ClientIdLeaseTest, RepeatsTheConfirmationAfterDelay) {
   Set(7);
   lease.HandleConfirm(nfsstat4::NFS4ERR_DELAY, now);
   EXPECT_EQ(lease.next(), Step::kConfirm);
 }
 
 // RFC 7530 §16.34.5
-TEST_F(ClientIdLeaseTest, WhatTheServerHasForgottenBeforeItWasConfirmedIsAskedForAnew) {
+TEST_F(ClientIdLeaseTest, StartsAgainIfTheServerForgetsAnUnconfirmedClientId) {
   Set(7);
   lease.HandleConfirm(nfsstat4::NFS4ERR_STALE_CLIENTID, now);
   EXPECT_EQ(lease.next(), Step::kSetClientId);
 }
 
 // RFC 7530 §9.6.2
-TEST_F(ClientIdLeaseTest, AServerThatHasRestartedTakesAllStateWithIt) {
+TEST_F(ClientIdLeaseTest, LosesAllStateIfTheServerRestarts) {
   Establish(7);
   const uint64_t epoch = lease.epoch();
   lease.HandleStatus(nfsstat4::NFS4ERR_STALE_CLIENTID, epoch);
@@ -59,7 +59,7 @@ TEST_F(ClientIdLeaseTest, AServerThatHasRestartedTakesAllStateWithIt) {
   EXPECT_EQ(lease.epoch(), epoch + 1);
 }
 
-TEST_F(ClientIdLeaseTest, AStateThatIsNotHonouredAnyMoreIsLookedInto) {
+TEST_F(ClientIdLeaseTest, ChecksTheClientIdAfterALostStateid) {
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_STALE_STATEID, nfsstat4::NFS4ERR_EXPIRED}) {
     lease = ClientIdLease();
     Establish();
@@ -67,18 +67,18 @@ TEST_F(ClientIdLeaseTest, AStateThatIsNotHonouredAnyMoreIsLookedInto) {
     lease.HandleStatus(status, epoch);
     EXPECT_EQ(lease.next(), Step::kRenew);
     lease.HandleRenew(nfsstat4::NFS4_OK, epoch, now);
-    EXPECT_TRUE(lease.ready()) << "the others are as they were";
+    EXPECT_TRUE(lease.ready()) << "other state is unchanged";
     EXPECT_EQ(lease.epoch(), epoch);
 
     lease.HandleStatus(status, epoch);
     lease.HandleRenew(nfsstat4::NFS4ERR_EXPIRED, epoch, now);
     EXPECT_EQ(lease.next(), Step::kSetClientId);
     Establish(7);
-    EXPECT_EQ(lease.epoch(), epoch + 1) << "the same client id, without what was open";
+    EXPECT_EQ(lease.epoch(), epoch + 1) << "the client id is the same, but its state is lost";
   }
 }
 
-TEST_F(ClientIdLeaseTest, OtherErrorsAreNoneOfItsBusiness) {
+TEST_F(ClientIdLeaseTest, IgnoresOtherErrors) {
   Establish();
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_NOENT, nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_BAD_STATEID}) {
     lease.HandleStatus(status, lease.epoch());
@@ -86,7 +86,7 @@ TEST_F(ClientIdLeaseTest, OtherErrorsAreNoneOfItsBusiness) {
   }
 }
 
-TEST_F(ClientIdLeaseTest, WhatComesTooLateOfAnEarlierClientIdChangesNothing) {
+TEST_F(ClientIdLeaseTest, IgnoresLateRepliesForAnEarlierClientId) {
   Establish(7);
   const uint64_t before = lease.epoch();
   lease.HandleStatus(nfsstat4::NFS4ERR_STALE_CLIENTID, before);
@@ -96,15 +96,15 @@ TEST_F(ClientIdLeaseTest, WhatComesTooLateOfAnEarlierClientIdChangesNothing) {
   EXPECT_TRUE(lease.ready());
 }
 
-// RFC 7530 §16.28.5: no delegation is held that could be lost.
-TEST_F(ClientIdLeaseTest, IsRenewedAlsoWhereTheServerCannotCall) {
+// RFC 7530 §16.28.5: only delegations are in danger, and the client holds none.
+TEST_F(ClientIdLeaseTest, IsRenewedAlthoughTheCallbackPathIsDown) {
   Establish();
   lease.set_lease_time(std::chrono::seconds(60));
   EXPECT_EQ(lease.renewed_at(), now);
   const TimePoint later = now + std::chrono::seconds(20);
   lease.HandleRenew(nfsstat4::NFS4ERR_CB_PATH_DOWN, lease.epoch(), later);
   EXPECT_EQ(lease.renewed_at(), later);
-  lease.HandleRenew(nfsstat4::NFS4_OK, lease.epoch(), now);  // answered late
+  lease.HandleRenew(nfsstat4::NFS4_OK, lease.epoch(), now);  // a late reply
   EXPECT_EQ(lease.renewed_at(), later);
 }
 

@@ -27,7 +27,7 @@ Task<Result<void>> CompoundCaller::Establish(std::string_view what) {
 }
 
 void CompoundCaller::LogDelay(nfs4::nfsstat4 status, std::string_view what) {
-  log::debug("{}: the server puts it off", ErrorOf(status, what).message);
+  log::debug("{}: the client tries again later", ErrorOf(status, what).message);
 }
 
 Task<Result<void>> CompoundCaller::Ready(std::string_view what) {
@@ -51,7 +51,7 @@ Task<Result<void>> CompoundCaller::Recover(std::string_view what) {
     const int before = step();
     PENSTOCK_CO_CHECK(co_await TakeStep(what));
     if (timers_.Now() >= give_up) co_return std::unexpected(ErrorOf(nfs4::nfsstat4::NFS4ERR_DELAY, what));
-    // No step on: the server is busy, or has lost what it had just given.
+    // No progress: the server is busy, or has lost what it had just granted.
     if (step() <= before) co_await Sleep(timers_, std::chrono::milliseconds(100));
   }
   co_return Result<void>();

@@ -1,6 +1,6 @@
-// How a client of NFSv4 has its COMPOUNDs executed. From minor version 1 on it has a session with its server (session.h);
-// in minor version 0 a client id and nothing more (client_id.h). Here is what both share: what is agreed with the server
-// is agreed before the first call, and anew whenever it is lost; what was open is reclaimed then; the lease is renewed.
+// Executes the COMPOUNDs of a client of NFSv4. From minor version 1 on the client has a session (session.h), in minor
+// version 0 only a client id (client_id.h). This base class has the parts that both share: it establishes the client id
+// and session before the first call and again after a loss, lets the mount reclaim its state, and renews the lease.
 #pragma once
 
 #include <algorithm>
@@ -24,48 +24,51 @@ namespace penstock::client::v4 {
 
 struct CallerOptions {
   uint32_t minor_version = 1;
-  // Names this client for ever and everywhere, and this life of it (RFC 8881 §2.4).
+  // `owner` names this client, uniquely among all clients; `verifier` names this run of it (RFC 8881 §2.4).
   std::string owner;
   Verifier verifier{};
   uint32_t slots = 64;
-  // The largest call and reply: a payload of 1 MiB, and what surrounds it.
+  // The largest call and reply: a payload of 1 MiB and its surroundings.
   uint32_t max_message = (1 << 20) + (64 << 10);
-  // How long an operation is tried that the server has put off.
+  // How long the client repeats an operation that the server puts off.
   Duration give_up_after = std::chrono::minutes(10);
 };
 
 Error ErrorOf(nfs4::nfsstat4 status, std::string_view what);
 Error ErrorOf(const rpc::Error& error, std::string_view what);
 
-// What has become of something that was to be reclaimed. kLater: the session is lost again, and it is still to be reclaimed.
+// The result of a reclaim. kLater: the session is lost again, so the reclaim must be repeated.
 enum class Reclaimed : uint8_t { kYes, kNo, kLater };
 inline Reclaimed ReclaimedBy(nfs4::nfsstat4 status) {
   using enum nfs4::nfsstat4;
   return status == NFS4_OK ? Reclaimed::kYes : status == NFS4ERR_DELAY ? Reclaimed::kLater : Reclaimed::kNo;
 }
 
-// Belongs to its loop. Calls may run side by side, as many as one likes.
+// Belongs to its loop. Any number of calls may run at the same time.
 class CompoundCaller {
  public:
   virtual ~CompoundCaller();
   CompoundCaller(const CompoundCaller&) = delete;
   CompoundCaller& operator=(const CompoundCaller&) = delete;
 
-  // Called when what was open under an earlier client id may be reclaimed (RFC 8881 §8.4.2, RFC 7530 §9.6.2): before other
-  // calls go on, and again with each restart of the server. Its calls are ReclaimCall().
+  // `reclaim` is called when the client may reclaim the state of an earlier client id (RFC 8881 §8.4.2, RFC 7530
+  // §9.6.2): before other calls go on, and again after each restart of the server. It uses ReclaimCall() for its calls.
   void set_reclaim(std::function<Task<void>()> reclaim) { reclaim_ = std::move(reclaim); }
 
-  // Called with each reply in a session: whether the server says that it has revoked some of our state, though not all of
-  // it, and still waits for us to find out what (RFC 8881 §8.3).
+  // `revoked` is called with each reply in a session. Its argument says whether the server has revoked a part of the
+  // client's state that the client has not yet found and freed (RFC 8881 §8.3).
   void set_revoked(std::function<void(bool)> revoked) { revoked_ = std::move(revoked); }
 
+  // Establishes the client id and session, and starts to renew the lease.
   Task<Result<void>> Establish(std::string_view what);
-  // Tells the server, where it can be told, that it may forget us. Required, unless Establish() has failed.
+  // Tells the server that it may forget this client, if the protocol has a way. Required, unless Establish() has
+  // failed.
   virtual Task<void> Close() = 0;
 
-  // Executes the COMPOUND that `build()` gives as a tuple of operations, once for each attempt: stateids may have
-  // changed since. The reply's status is NFS4_OK. Waits while the server puts it off. `destination`: of the
-  // DDP-eligible result. `observe(reply)` sees the reply of every attempt, whatever its status.
+  // Executes the COMPOUND that `build()` returns as a tuple of operations. Each attempt calls `build` again, because
+  // stateids may have changed. Waits and tries again while the server puts the COMPOUND off. A reply that this returns
+  // has the status NFS4_OK. `destination` is the place for the DDP-eligible result. `observe(reply)` sees the reply of
+  // every attempt.
   template <class Build>
   auto Call(Build build, std::string_view what, Bytes destination = {}) {
     return Call(std::move(build), what, destination, [](const auto&) {});
@@ -75,9 +78,9 @@ class CompoundCaller {
     using Operations = decltype(build());
     return Attempts(std::move(build), what, destination, std::move(observe), std::type_identity<Operations>());
   }
-  // From inside the reclaim function, whatever else is still to be agreed: executes what `build()` gives, and again while the
-  // server puts it off. The reply's status may be any; NFS4ERR_DELAY says that there will be another time, because the session
-  // is lost again.
+  // For the reclaim function only: executes the COMPOUND although the client is not ready, and repeats it while the
+  // server puts it off. The reply may have any status. NFS4ERR_DELAY says that the session is lost again, so the
+  // reclaim function will be called again.
   template <class Build>
   auto ReclaimCall(Build build, std::string_view what) {
     return ReclaimCall(std::move(build), what, [](const auto&) {});
@@ -88,57 +91,57 @@ class CompoundCaller {
     return ReclaimAttempts(std::move(build), what, std::move(observe), std::type_identity<Operations>());
   }
 
-  // Returns when nothing is left to be agreed with the server, for as far as we know.
+  // Waits until the client id and session are established and all state is reclaimed, as far as the client knows.
   Task<Result<void>> Ready(std::string_view what);
 
   TimerService& timers() { return timers_; }
   uint32_t minor_version() const { return options_.minor_version; }
-  // What to say of an owner's requests: RFC 8881 §8.2.5 wants zero where sessions count.
+  // The seqid for a request of `owner`. It is zero if there is a session (RFC 8881 §8.2.5).
   nfs4::seqid4 SequenceOf(const StateOwner& owner) const { return minor_version() == 0 ? owner.sequence() : 0; }
-  // An owner's request has no answer: where sessions count, they also find out what came of it.
+  // A request of `owner` had no reply. In minor version 0 its count is lost then. A session finds out by itself.
   void HandleNoReply(StateOwner& owner) const {
     if (minor_version() == 0) owner.HandleNoReply();
   }
   virtual nfs4::clientid4 client() const = 0;
-  // Counts client ids: state of an earlier one is gone.
+  // The number of the client id. State of an earlier epoch is lost.
   virtual uint64_t epoch() const = 0;
-  // Whether the last call was answered.
+  // Whether the last call had a reply.
   bool answered() const { return answered_; }
   virtual Duration lease_time() const = 0;
-  // Whether the server cannot have ended our lease yet.
+  // Whether the lease certainly has not expired at the server.
   bool holds_lease() const { return ready() && timers_.Now() < renewed_at() + lease_time(); }
-  // Starts `task`, which Close() waits for.
+  // Starts `task`. Close() waits for its end.
   void SpawnBackground(Task<void> task);
   virtual uint32_t max_request() const { return options_.max_message; }
   virtual uint32_t max_response() const { return options_.max_message; }
   void set_lease_time(Duration time);
 
  protected:
-  // All outlive it. `client` calls over connections that come and go.
+  // `timers` and `client` outlive the caller. The connections of `client` may change.
   CompoundCaller(TimerService& timers, rpc::Client& client, CallerOptions options);
 
-  // A COMPOUND to be executed, its types forgotten.
+  // A COMPOUND without the types of its operations.
   struct Compound {
-    uint32_t count;  // of its operations
+    uint32_t count;  // the number of operations
     std::function<void(xdr::Encoder&)> encode;
-    // Of the first so many results.
+    // Decodes the given number of results.
     std::function<bool(xdr::Decoder&, uint32_t)> decode;
     rpc::ReplyShape shape;
     bool must_be_cached;  // see kMustBeCached
     bool has_state_id;    // see kHasStateId
   };
-  // Whether it was executed, or should be tried again.
+  // Whether the COMPOUND was executed, or should be sent again: at once (kAgain) or after a delay (kLater).
   enum class Fate : uint8_t { kDone, kAgain, kLater };
   struct Executed {
     rpc::Message message;
     nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
-    uint32_t count = 0;  // of the results
+    uint32_t count = 0;  // the number of results
     Fate fate = Fate::kDone;
   };
   virtual Task<Result<Executed>> Execute(Compound& compound, std::string_view what) = 0;
 
   virtual bool ready() const = 0;
-  // Where we are on the way to ready(), which is the last step: TakeStep() goes on from there, or back.
+  // The current step on the way to ready(), which is the last step. TakeStep() leads to a later or an earlier step.
   virtual int step() const = 0;
   virtual Task<Result<void>> TakeStep(std::string_view what) = 0;
   bool recovering() const { return recovering_; }
@@ -152,11 +155,12 @@ class CompoundCaller {
   virtual void HandleLeaseTime(Duration time) = 0;
 
   static void LogDelay(nfs4::nfsstat4 status, std::string_view what);
-  // No task of ours begins any more; waits for those that are under way.
+  // Lets no background task begin any more and waits for the end of those that run.
   Task<void> EndBackground();
   bool closing() const { return closing_; }
 
-  // One COMPOUND of one operation, as it is. An error of the COMPOUND is an Error; of the operation, its results'.
+  // Executes a COMPOUND of one operation outside of a session. An error of the COMPOUND becomes an Error. An error of
+  // the operation is in its results.
   template <class Operation>
   Task<Result<CompoundReply<Operation>>> Bare(rpc::Client& client, Operation operation, std::string_view what);
 
@@ -175,9 +179,9 @@ class CompoundCaller {
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> ReclaimAttempts(Build build, std::string_view what, Observe observe,
                                                             std::type_identity<std::tuple<Arguments...>>);
-  // Does what is to be done until ready() is true, or nothing can be done.
+  // Takes steps until ready() is true or a step fails.
   Task<Result<void>> Recover(std::string_view what);
-  // When the lease must be renewed where nothing else has renewed it: after half of its time.
+  // When the client renews the lease unless another call renews it before: after half of the lease time.
   TimePoint renew_at() const { return renewed_at() + lease_time() / 2; }
   void ArmRenewal();
   Task<void> Renew();
@@ -186,7 +190,7 @@ class CompoundCaller {
   std::function<void(bool)> revoked_;
   bool recovering_ = false;
   bool closing_ = false;
-  size_t background_ = 0;  // tasks of our own
+  size_t background_ = 0;  // the number of background tasks
   Signal recovered_;
   Signal background_changed_;
   std::unique_ptr<Timer> renewal_;
@@ -205,7 +209,7 @@ Task<Result<CompoundReply<Operation>>> CompoundCaller::Bare(rpc::Client& client,
   answered_ = message.has_value();
   if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));
   reply.message = *std::move(message);
-  // An error of the COMPOUND itself has no result; those of the operation are its caller's.
+  // An error of the COMPOUND itself has no result. An error of the operation goes to the caller.
   if (reply.count == 0) co_return std::unexpected(v4::ErrorOf(reply.status, what));
   co_return reply;
 }
@@ -243,8 +247,8 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     auto reply = co_await Once(operations, what, destination, fate);
     if (!reply) co_return std::unexpected(std::move(reply).error());
     observe(std::as_const(*reply));
-    // Executed before a restart, and answered from what the server kept of it when all was reclaimed already, but for this
-    // (RFC 8881 §2.10.6.5).
+    // The request was executed before a restart, and its reply came from the server's reply cache after the reclaim.
+    // The reclaim does not include this change of state (RFC 8881 §2.10.6.5).
     if (kChangesState<Arguments...> && fate == Fate::kDone && reply->status == nfs4::nfsstat4::NFS4_OK &&
         epoch() != before) {
       fate = Fate::kAgain;

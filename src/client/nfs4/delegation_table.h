@@ -1,5 +1,5 @@
-// The delegations that a client holds, and what it knows of their files: RFC 8881 §10.4. A table without I/O.
-// delegations.h gives them back.
+// The delegations that a client holds, and the attributes that it knows under them (RFC 8881 §10.4). The table does no
+// I/O; delegations.h returns delegations to the server.
 #pragma once
 
 #include <array>
@@ -18,10 +18,11 @@ namespace penstock::client::v4 {
 
 class OpenFile;
 
-// A file that the server has delegated: nobody else changes it, nor, where the delegation is for writing, opens it.
+// The delegation of one file. While it lasts, no other client changes the file. If it is for writing, no other client
+// opens it.
 class Delegation {
  public:
-  // Granted under the client id of `epoch`, by an OPEN for `opened`.
+  // Granted under the client id of `epoch` by an OPEN with the access `opened`.
   Delegation(const Handle& handle, const nfs4::stateid4& stateid, bool writes, uint64_t epoch, Access opened)
       : handle_(handle), stateid_(stateid), writes_(writes), epoch_(epoch), opened_(Bits(opened)) {}
 
@@ -30,41 +31,42 @@ class Delegation {
   bool writes() const { return writes_; }
   uint64_t epoch() const { return epoch_; }
 
-  // Whether opens and I/O of that kind are delegated.
+  // Whether the delegation covers opens and I/O with this access.
   bool Covers(Access access) const { return writes_ || access == Access::kRead; }
-  // Whether a file may be opened without a word to the server. It has let us open it in this way before, and we have one
-  // user only: nobody is let in whom it would not let in (RFC 8881 §10.4).
+  // Whether the client may open the file without a call. The server must have granted this access before: the mount has
+  // one user only, so nobody gets access that the server would refuse (RFC 8881 §10.4).
   bool LetsOpen(Access access) const {
     return !returning_ && Covers(access) && (opened_ & Bits(access)) == Bits(access);
   }
   void HandleOpened(Access access) { opened_ |= Bits(access); }
-  // Who may open it is another question now.
+  // After a change of permissions the server must decide on each open again.
   void HandlePermissionsChanged() { opened_ = 0; }
 
-  // Those who are open under it alone.
+  // The open files that have no stateid except the delegation.
   void AddUser(OpenFile& user) { users_.insert(&user); }
   void RemoveUser(OpenFile& user) { users_.erase(&user); }
   const std::set<OpenFile*>& users() const { return users_; }
 
-  // It is on its way back: nothing new is begun under it.
+  // The client is returning the delegation and begins nothing new under it.
   bool returning() const { return returning_; }
   void HandleReturning() { returning_ = true; }
-  // It is not ours any more.
+  // The client does not hold the delegation any more.
   bool gone() const { return gone_; }
   void HandleGone() { returning_ = gone_ = true; }
 
-  // What the file's attributes are, for as long as it is delegated and this client does not change it. `names`: see
-  // ChangeCounts.
+  // Returns the attributes of the file. They hold while the file is delegated and this client does not change it.
+  // `names` is ChangeCounts::names(): nothing if a name has changed since Remember().
   std::optional<Attributes> AttributesAt(uint32_t names) const { return names == names_ ? attributes_ : std::nullopt; }
   void Remember(const Attributes& attributes, uint32_t names);
-  // This client changes it.
+  // This client changes the file.
   void HandleChange();
-  // ... and makes it that long, where it was shorter.
+  // This client writes the file up to `end`.
   void HandleWrite(uint64_t end);
+  // This client sets the size of the file.
   void HandleSize(uint64_t size);
 
-  // For CB_GETATTR (RFC 8881 §10.4.3), once something has been remembered. All that is written is at the server already;
-  // but it may have been asked before it is there.
+  // The answer to CB_GETATTR (RFC 8881 §10.4.3), valid after Remember(). The client caches no data, but a WRITE may
+  // still be on its way when the server asks.
   uint64_t change() const { return change_ + (modified_ ? 1 : 0); }
   uint64_t size() const { return size_; }
 
@@ -87,12 +89,12 @@ class Delegation {
   bool modified_ = false;
 };
 
-// What this client has changed, of which files: attributes that were on their way meanwhile may be older. Files may be
-// taken for each other: then some are not remembered that could be.
+// Counts this client's own changes of files, to detect attributes in replies that are older than a change. Two files
+// may share a count; then the client forgets attributes that it could keep.
 class ChangeCounts {
  public:
   void Count(const Handle& file) { ++counts_[PlaceOf(file)]; }
-  // Some file, nobody knows which, has lost a name.
+  // An unknown file has lost a name.
   void CountName() { ++names_; }
   uint32_t names() const { return names_; }
   bool IsSame(const Handle& file, const ChangeCounts& before) const {
@@ -111,20 +113,21 @@ class DelegationTable {
  public:
   using Pointer = std::shared_ptr<Delegation>;
 
-  // The one that it takes the place of, if any.
+  // Adds a delegation and returns the one that it replaces, or null.
   Pointer Add(Pointer delegation);
-  // The file's, if any, which is used now.
+  // Returns the delegation of `file`, or null, and marks it as used.
   Pointer Find(const Handle& file);
-  // The seqid does not matter (RFC 8881 §8.2.2).
+  // Ignores the seqid (RFC 8881 §8.2.2).
   Pointer Find(const nfs4::stateid4& stateid) const;
-  // Where it is there still.
+  // Does nothing if the table does not have `delegation`.
   void Remove(const Delegation& delegation);
   std::vector<Pointer> all() const { return {entries_.begin(), entries_.end()}; }
   size_t size() const { return entries_.size(); }
 
   enum class Kind : uint8_t { kRead, kWrite, kAny };
-  // Those of a kind that are to go so that `keep` remain: first those that no file is open under, each time the one first
-  // that was not used for the longest time. What is on its way back is not counted.
+  // Returns the delegations of a kind that must go so that `keep` remain. Delegations without open files come before
+  // the others, and less recently used ones come before more recently used ones. Does not count delegations that are
+  // being returned.
   std::vector<Pointer> Surplus(size_t keep, Kind kind) const;
 
  private:

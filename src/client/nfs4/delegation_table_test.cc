@@ -23,10 +23,10 @@ DelegationTable::Pointer Make(uint8_t number, bool writes = false) {
   return std::make_shared<Delegation>(File(number), Stateid(number), writes, 1, Access::kRead);
 }
 
-// What stands for a user is never looked at.
+// A place in memory stands for an open file. The table never looks at it.
 OpenFile& User(int& place) { return reinterpret_cast<OpenFile&>(place); }
 
-TEST(Delegation, ForReadingLetsNobodyWrite) {
+TEST(Delegation, ForReadingAllowsNoWriter) {
   Delegation delegation(File(1), Stateid(1), false, 1, Access::kBoth);
   EXPECT_TRUE(delegation.LetsOpen(Access::kRead));
   EXPECT_FALSE(delegation.LetsOpen(Access::kWrite));
@@ -35,25 +35,26 @@ TEST(Delegation, ForReadingLetsNobodyWrite) {
   EXPECT_FALSE(delegation.Covers(Access::kWrite));
 }
 
-TEST(Delegation, ForWritingLetsOpenWhatTheServerHasLetOpenBefore) {
+TEST(Delegation, ForWritingAllowsTheAccessThatTheServerHasGranted) {
   Delegation delegation(File(1), Stateid(1), true, 1, Access::kWrite);
   EXPECT_TRUE(delegation.LetsOpen(Access::kWrite));
-  EXPECT_FALSE(delegation.LetsOpen(Access::kBoth)) << "may this user read?";
+  EXPECT_FALSE(delegation.LetsOpen(Access::kBoth)) << "the server has not granted reading";
   delegation.HandleOpened(Access::kRead);
   EXPECT_TRUE(delegation.LetsOpen(Access::kBoth));
   delegation.HandlePermissionsChanged();
-  EXPECT_FALSE(delegation.LetsOpen(Access::kRead)) << "may this user still?";
-  EXPECT_TRUE(delegation.Covers(Access::kBoth)) << "what is open stays open";
+  EXPECT_FALSE(delegation.LetsOpen(Access::kRead)) << "the permissions may have changed";
+  EXPECT_TRUE(delegation.Covers(Access::kBoth)) << "open files stay open";
 }
 
-TEST(Delegation, OnItsWayBackLetsNobodyOpen) {
+TEST(Delegation, AllowsNoOpenWhileItIsReturned) {
   Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
   delegation.HandleReturning();
   EXPECT_FALSE(delegation.LetsOpen(Access::kRead));
   EXPECT_FALSE(delegation.gone());
 }
 
-// RFC 8881 §10.4.3: c until the file is changed, then d, which is greater; the size as it is now.
+// RFC 8881 §10.4.3: the change attribute is the original one until the client changes the file, then a greater one. The
+// size is the current one.
 TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
   Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
   delegation.Remember({.size = 100, .change = 7}, 0);
@@ -62,11 +63,11 @@ TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
   delegation.HandleWrite(50);
   EXPECT_FALSE(delegation.AttributesAt(0));
   EXPECT_EQ(delegation.change(), 8u);
-  EXPECT_EQ(delegation.size(), 100u) << "written within it";
+  EXPECT_EQ(delegation.size(), 100u) << "the write did not extend the file";
   delegation.HandleWrite(150);
   EXPECT_EQ(delegation.size(), 150u);
   delegation.Remember({.size = 150, .change = 9}, 0);
-  EXPECT_EQ(delegation.change(), 8u) << "as compared with what it was in the beginning";
+  EXPECT_EQ(delegation.change(), 8u) << "relative to the value at the grant";
   delegation.HandleSize(3);
   EXPECT_EQ(delegation.size(), 3u);
 }
@@ -79,12 +80,12 @@ TEST(ChangeCounts, KnowWhichFileHasChanged) {
   EXPECT_FALSE(counts.IsSame(File(1), before));
   int same = 0;
   for (uint8_t i = 2; i < 100; ++i) same += counts.IsSame(File(i), before);
-  EXPECT_GT(same, 80) << "few are taken for another";
+  EXPECT_GT(same, 80) << "few files share a count";
   counts.CountName();
   for (uint8_t i = 1; i < 100; ++i) EXPECT_FALSE(counts.IsSame(File(i), before));
 }
 
-TEST(Delegation, ForgetsWhatAnyNameMayHaveChanged) {
+TEST(Delegation, ForgetsItsAttributesAfterAChangeOfNames) {
   Delegation delegation(File(1), Stateid(1), false, 1, Access::kRead);
   delegation.Remember({.links = 2}, 5);
   ASSERT_TRUE(delegation.AttributesAt(5));
@@ -92,7 +93,7 @@ TEST(Delegation, ForgetsWhatAnyNameMayHaveChanged) {
   EXPECT_FALSE(delegation.AttributesAt(6));
 }
 
-TEST(DelegationTable, HasOneOfAFile) {
+TEST(DelegationTable, HoldsOneDelegationForEachFile) {
   DelegationTable table;
   const auto first = Make(1);
   EXPECT_EQ(table.Add(first), nullptr);
@@ -102,13 +103,13 @@ TEST(DelegationTable, HasOneOfAFile) {
   EXPECT_EQ(table.Add(second), first);
   EXPECT_EQ(table.size(), 1u);
   table.Remove(*first);
-  EXPECT_EQ(table.Find(File(1)), second) << "the other one is there still";
+  EXPECT_EQ(table.Find(File(1)), second) << "the second delegation is still in the table";
   table.Remove(*second);
   EXPECT_EQ(table.Find(File(1)), nullptr);
   EXPECT_EQ(table.size(), 0u);
 }
 
-TEST(DelegationTable, FindsAStateidWhateverItsSeqid) {
+TEST(DelegationTable, FindsAStateidWithAnySeqid) {
   DelegationTable table;
   const auto delegation = Make(1);
   table.Add(delegation);
@@ -118,14 +119,14 @@ TEST(DelegationTable, FindsAStateidWhateverItsSeqid) {
   EXPECT_EQ(table.Find(Stateid(2)), nullptr);
 }
 
-TEST(DelegationTable, GivesBackFirstWhatWasNotUsedForTheLongestTime) {
+TEST(DelegationTable, ReturnsTheLeastRecentlyUsedDelegationFirst) {
   DelegationTable table;
   for (uint8_t i = 1; i <= 5; ++i) table.Add(Make(i, i > 3));
   int place = 0;
   const auto used = table.Find(File(2));
   used->AddUser(User(place));
   table.Find(File(1));
-  // 3, 4, 5, 2, 1 by their last use; 2 is open.
+  // In the order of their last use: 3, 4, 5, 2, 1. File 2 is open.
   using Kind = DelegationTable::Kind;
   const auto numbers = [&](size_t keep, Kind kind) {
     std::vector<int> found;
@@ -138,7 +139,7 @@ TEST(DelegationTable, GivesBackFirstWhatWasNotUsedForTheLongestTime) {
   EXPECT_EQ(numbers(1, Kind::kRead), (std::vector<int>{3, 1}));
   EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{4, 5}));
   table.Find(File(4))->HandleReturning();
-  EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{5})) << "one is on its way";
+  EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{5})) << "one is being returned";
   used->RemoveUser(User(place));
 }
 

@@ -10,14 +10,14 @@ namespace {
 
 using nfs4::nfsstat4;
 
-// TEST_STATEID with so many stateids has a reply of moderate size.
+// The number of stateids in one TEST_STATEID. It keeps the reply small.
 constexpr size_t kTestedAtOnce = 64;
 
-// What OPEN has given.
+// A delegation that OPEN has granted.
 struct Grant {
   nfs4::stateid4 stateid;
   bool writes;
-  bool recall;  // it goes back at once
+  bool recall;  // the server wants it back at once
 };
 std::optional<Grant> GrantOf(const nfs4::open_delegation4& given) {
   switch (given.discriminant()) {
@@ -41,7 +41,7 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
     const Pointer held = Held(file);
     if (!held) return;
     held->HandleOpened(access);
-    // The OPEN may have cut it.
+    // The OPEN may have truncated the file.
     counts_.Count(file);
     held->HandleSize(attributes.size);
     return;
@@ -51,7 +51,7 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   const bool known = counts_.IsSame(file, asking.before_);
   if (known) delegation->Remember(attributes, counts_.names());
-  // Without the size, what would we answer to CB_GETATTR?
+  // A write delegation is useless without the size, which CB_GETATTR asks for.
   const bool useful = asking.wanted() && !grant->recall && (known || !grant->writes);
   if (!useful) StartReturn(delegation);
   if (table_.size() <= most_) return;
@@ -111,7 +111,7 @@ void Delegations::HandleNewAttributes(const Handle& file, const NewAttributes& a
   if (attributes.mode || attributes.owner || attributes.group) held->HandlePermissionsChanged();
 }
 
-// ---- what the server says ----
+// ---- recalls and revocations by the server ----
 
 // RFC 8881 §20.2
 nfsstat4 Delegations::HandleRecall(const nfs4::CB_RECALL4args& recall) {
@@ -167,7 +167,7 @@ Task<void> Delegations::FindRevoked() {
       break;
     }
   }
-  // The flag may be about something else; it stays for as long as that does.
+  // The flag may be about other state, and stays set as long as that state exists.
   test_again_ = caller_.timers().Now() + caller_.lease_time() / 2;
   testing_ = false;
 }
@@ -211,7 +211,7 @@ void Delegations::StartReturn(const Pointer& delegation) {
   caller_.SpawnBackground(Return(delegation));
 }
 
-// RFC 8881 §10.4.4: what is open under it is opened at the server first.
+// RFC 8881 §10.4.4: before the return, the client opens at the server the files that are open under the delegation.
 Task<void> Delegations::Return(Pointer delegation) {
   while (!delegation->users().empty() && !delegation->gone()) {
     const std::shared_ptr<OpenFile> user = (*delegation->users().begin())->shared_from_this();

@@ -1,10 +1,10 @@
-// The delegations of a mount: files are opened under them and attributes known by them without a word to the server, and
-// they are given back when it wants them: RFC 8881 §10.4. From minor version 1 on: in minor version 0 the server has not
-// been told where it could call.
+// The delegations of a mount (RFC 8881 §10.4). Under a delegation the client opens a file and knows its attributes
+// without a call. It returns delegations that the server recalls. Only from minor version 1 on: in minor version 0 the
+// server has no callback address of the client.
 //
-// Data is not cached: what is written is sent. Locks are the server's (a client may, but need not, decide on them under a
-// delegation for writing: RFC 8881 §10.4.2). After a restart of the server delegations are not claimed again, but what is
-// open under them is.
+// The client caches no data: it sends all writes at once. The server decides on locks, although a client with a write
+// delegation could (RFC 8881 §10.4.2). After a restart of the server the client reclaims the files that are open under
+// delegations, but not the delegations.
 #pragma once
 
 #include <memory>
@@ -21,12 +21,14 @@ class Delegations {
  public:
   using Pointer = DelegationTable::Pointer;
 
-  // `caller` outlives it. `most`: beyond files that are open; then those go back that were not used for the longest time.
+  // `caller` outlives this object. Keeps at most `most` delegations besides those of open files and returns the least
+  // recently used ones first.
   Delegations(CompoundCaller& caller, size_t most) : caller_(caller), most_(caller.minor_version() > 0 ? most : 0) {}
 
   // ---- OPEN ----
 
-  // While an OPEN is under way that may bring one, a recall that overtakes its reply is put off (RFC 8881 §2.10.6.3).
+  // Exists while an OPEN is under way that may grant a delegation. A recall that overtakes its reply is delayed
+  // (RFC 8881 §2.10.6.3).
   class Asking {
    public:
     explicit Asking(Delegations& delegations) : delegations_(delegations), before_(delegations.counts_) {
@@ -42,19 +44,19 @@ class Delegations {
     Delegations& delegations_;
     const ChangeCounts before_;
   };
-  // It succeeded, under the client id of `epoch`; the attributes were asked for after it in its COMPOUND.
+  // The OPEN succeeded under the client id of `epoch`. GETATTR behind it in the same COMPOUND gave the attributes.
   void HandleOpened(const Asking& asking, const Handle& file, Access access, const nfs4::open_delegation4& given,
                     uint64_t epoch, const Attributes& attributes);
-  // One that lets the file be opened; nothing: the server is to be asked.
+  // Returns a delegation under which the client may open the file, or null.
   Pointer ForOpen(const Handle& file, Access access);
-  // One whose stateid I/O should name (RFC 8881 §8.2.5).
+  // Returns the delegation whose stateid I/O should use (RFC 8881 §8.2.5), or null.
   Pointer ForIo(const Handle& file, Access access);
 
   // ---- attributes ----
 
-  // Nothing: the server is to be asked.
+  // Returns nothing if the client must ask the server.
   std::optional<Attributes> AttributesOf(const Handle& file);
-  // A GETATTR, from before it is sent.
+  // Exists from before a GETATTR is sent until its reply has come.
   class Query {
    public:
     Query(Delegations& delegations, const Handle& file)
@@ -66,36 +68,37 @@ class Delegations {
     const ChangeCounts before_;
   };
   void Remember(const Query& query, const Attributes& attributes);
-  // This client changes the file: to be said before the request is sent and after it has been answered.
+  // This client changes the file. Call it before the request is sent and after its reply.
   void HandleChange(const Handle& file);
   void HandleWrite(const Handle& file, uint64_t end);
   void HandleNewAttributes(const Handle& file, const NewAttributes& attributes);
-  // The same of a file that is not known, which loses a name.
+  // The same for an unknown file that loses a name.
   void HandleNameChange() { counts_.CountName(); }
 
-  // ---- what the server says ----
+  // ---- recalls and revocations by the server ----
 
   nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall);
-  // Nothing: none for writing.
+  // Returns the write delegation of the file for CB_GETATTR, or null.
   Pointer ForGetAttributes(const Handle& file);
   void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall);
-  // It does not honour that stateid any more. False: it is none of a delegation.
+  // The server does not honor `stateid` any more. Returns false if it is not the stateid of a delegation.
   bool HandleLost(const nfs4::stateid4& stateid);
-  // What SEQUENCE says: whether some state has been revoked. While it says so no delegation is relied upon.
+  // The status flags of SEQUENCE say whether the server has revoked some state. While they do, the client relies on no
+  // delegation.
   void HandleRevoked(bool some);
 
-  // They go back in the background, which the caller's Close() waits for.
+  // Returns all delegations in the background. The caller's Close() waits for that.
   void ReturnAll();
 
  private:
-  // Whether or not it is on its way back; nothing where the client id has changed since.
+  // Returns the delegation also while it is being returned. Null if the client id has changed since the grant.
   Pointer Held(const Handle& file);
-  // Whether none can have been given to somebody else (RFC 8881 §8.3).
+  // Whether the server cannot have granted a conflicting access to another client (RFC 8881 §8.3).
   bool AreCertain() const { return !some_revoked_ && caller_.holds_lease(); }
   void Drop(Delegation& delegation);
   void StartReturn(const Pointer& delegation);
   Task<void> Return(Pointer delegation);
-  // The server may forget that it was revoked.
+  // Sends FREE_STATEID for a revoked delegation.
   Task<void> Free(nfs4::stateid4 stateid);
   Task<void> FindRevoked();
   Task<Result<void>> TestSome(std::vector<Pointer> some);

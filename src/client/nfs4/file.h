@@ -1,4 +1,5 @@
-// An open file, as its user has it: its data. What the server knows of it is open_file.h.
+// The client::File of version 4: it reads and writes the data of an open file. OpenFile manages the state at the
+// server.
 #pragma once
 
 #include <memory>

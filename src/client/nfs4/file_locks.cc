@@ -10,10 +10,10 @@ namespace {
 
 using nfs4::nfsstat4;
 
-// How often a lock that another has is asked for again, where the server does not say when: more and more seldom.
+// The delays between requests for a lock that another owner holds, if the server sends no notice. They grow.
 constexpr Duration kFirstDelay = std::chrono::milliseconds(20);
 constexpr Duration kLongestDelay = std::chrono::seconds(1);
-// Longer patience is no different.
+// The limit of `patience`, so that the time does not overflow.
 constexpr Duration kLongestPatience = std::chrono::hours(24 * 365);
 
 // RFC 8881 §18.10.3
@@ -109,7 +109,7 @@ Task<Result<void>> FileLocks::LockOnce(Owner& owner, ByteRange range, LockKind k
   PENSTOCK_CO_CHECK(co_await file_.EnsureOwnOpen());
   co_await file_.turn().Take();
   const Turn::Guard guard(file_.turn());
-  // Nobody can tell what a lock-owner has whose count is lost.
+  // The locks of an owner whose seqid count is lost are unknown.
   if (owner.id.spent()) {
     owner.lost = !owner.held.empty();
     owner.held.Clear();
@@ -156,7 +156,7 @@ Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind k
     Result<void> locked = co_await TryLock(owner, range, kind);
     Result<void> intact = CheckLost(owner);
     if (!intact) {
-      // Found out on the way. Nothing is held behind an error.
+      // The loss was noticed during this call. A call that fails must not hold a lock.
       if (locked) (void)co_await UnlockOnce(owner, range);
       co_return intact;
     }
@@ -165,7 +165,7 @@ Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind k
   }
 }
 
-// The server may say so, but need not.
+// Waits for a notice of the server, which need not come, or for `at_most`.
 Task<void> FileLocks::WaitUntilAvailable(Duration at_most) {
   const auto timer = file_.caller().timers().MakeTimer([this] { available_.Notify(); });
   timer->ExpireAfter(at_most);
@@ -179,7 +179,7 @@ Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, ByteRange range) {
   const Turn::Guard guard(file_.turn());
   CompoundCaller& caller = file_.caller();
   PENSTOCK_CO_CHECK(co_await caller.Ready(file_.name()));
-  // The server knows of nothing that could be unlocked.
+  // The server has no locks of this owner.
   if (!IsKnown(owner)) co_return Result<void>();
   owner.unlocking = range;
   const UnlockingGuard unlocking{owner};
@@ -234,7 +234,7 @@ Task<Result<std::optional<LockConflict>>> FileLocks::Test(std::string name, Byte
   co_return conflict;
 }
 
-// ---- the end, and a beginning ----
+// ---- release and reclaim ----
 
 Task<void> FileLocks::ReleaseAll() {
   for (auto& [name, owner] : owners_) {
@@ -246,7 +246,8 @@ Task<void> FileLocks::ReleaseAll() {
   }
 }
 
-// RFC 7530 §16.37: a server of minor version 0 would keep it, and its count, for as long as the lease lasts.
+// RFC 7530 §16.37: without this call a server of minor version 0 would keep the owner and its count while the lease
+// lasts.
 Task<void> FileLocks::ReleaseOwner(Owner& owner) {
   CompoundCaller& caller = file_.caller();
   auto released = co_await caller.Call(
@@ -297,11 +298,11 @@ Task<Reclaimed> FileLocks::ReclaimOne(Owner& owner, const HeldLocks::Piece& piec
   auto reply = co_await caller.ReclaimCall(build, file_.name(), observe);
   if (!reply) {
     HandleNoReply(owner, is_new);
-    log::debug("not locked again: {}", reply.error().message);
+    log::debug("lock not reclaimed: {}", reply.error().message);
     co_return Reclaimed::kNo;
   }
   if (reply->status != nfsstat4::NFS4_OK) {
-    log::debug("not locked again: {}", v4::ErrorOf(reply->status, file_.name()).message);
+    log::debug("lock not reclaimed: {}", v4::ErrorOf(reply->status, file_.name()).message);
     co_return ReclaimedBy(reply->status);
   }
   owner.stateid = std::get<1>(reply->results).resok4().lock_stateid;

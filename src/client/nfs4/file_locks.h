@@ -1,5 +1,5 @@
-// The byte-range locks of one open file: RFC 8881 §9, §18.10 to §18.12, RFC 7530 §9. Each name that the user gives is a
-// lock-owner with a stateid of its own. Reclaimed with the file (RFC 8881 §8.4.2.1).
+// The byte-range locks of one open file (RFC 8881 §9, §18.10 to §18.12, RFC 7530 §9). Each owner name of the user
+// becomes a lock-owner with its own stateid. The client reclaims the locks together with the file (RFC 8881 §8.4.2.1).
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class OpenFile;
 
 class FileLocks {
  public:
-  // The file that they belong to.
+  // `file` owns this object.
   explicit FileLocks(OpenFile& file) : file_(file) {}
 
   // See client::File.
@@ -28,25 +28,27 @@ class FileLocks {
   Task<Result<void>> Unlock(std::string name, ByteRange range);
   Task<Result<std::optional<LockConflict>>> Test(std::string name, ByteRange range, LockKind kind);
 
-  // Before the file is closed: RFC 8881 §18.2.3 lets a server refuse to close what is locked.
+  // Call it before the file is closed: a server may refuse to close a locked file (RFC 8881 §18.2.3).
   Task<void> ReleaseAll();
-  // Within the server's grace period, when the file has been reclaimed.
+  // Reclaims the locks during the server's grace period, after the file has been reclaimed.
   Task<void> Reclaim();
-  // The server does not honour the open any more that they belong to.
+  // The server does not honor the open of the file any more.
   void HandleLost();
-  // Whether some owner has lost its locks, and does not know yet. The file is not to be read or written: it may be another's by now.
+  // Whether an owner has lost its locks and has not been told yet. Until then the file must not be read or written,
+  // because another client may have locked it.
   bool has_lost() const;
-  // The server says that one may be had that was denied: those who wait for one ask again (RFC 8881 §20.11).
+  // The server says that a denied lock may be available now. Waiting calls ask again (RFC 8881 §20.11).
   void HandleAvailable() { available_.Notify(); }
 
  private:
   struct Owner {
     StateOwner id;
     nfs4::stateid4 stateid{};
-    uint64_t epoch = 0;  // of the stateid; zero: there is none
+    uint64_t epoch = 0;  // the epoch of the stateid; zero: the owner has no stateid
     HeldLocks held{};
-    bool lost = false;  // and nobody has been told yet
-    // By a LOCKU that is under way. It is not reclaimed: without a reply it may have been another's when the server restarted.
+    bool lost = false;  // it has lost locks and has not been told yet
+    // The range of a LOCKU that is under way. It is not reclaimed: the LOCKU may have been executed before a restart of
+    // the server, and another client may have locked the range.
     std::optional<ByteRange> unlocking{};
   };
   struct UnlockingGuard {
@@ -55,11 +57,11 @@ class FileLocks {
   };
 
   Owner& OwnerOf(const std::string& name);
-  // The error, once, where locks were lost. For those functions alone that users call.
+  // Fails once if the owner has lost locks. Only for functions that users call.
   Result<void> CheckLost(Owner& owner);
   bool IsKnown(const Owner& owner) const;
   nfs4::LOCK4args MakeLock(const Owner& owner, ByteRange range, LockKind kind, bool reclaim) const;
-  // What a LOCK with that result did to the counts; `is_new`: the server was told the owner with it.
+  // Updates the seqid counts after a LOCK with this status. `is_new`: the LOCK introduced the lock-owner to the server.
   void Count(Owner& owner, bool is_new, std::optional<nfs4::nfsstat4> status);
   void HandleNoReply(Owner& owner, bool is_new);
   Task<Result<void>> LockOnce(Owner& owner, ByteRange range, LockKind kind);
@@ -68,9 +70,10 @@ class FileLocks {
   Task<Result<void>> UnlockOnce(Owner& owner, ByteRange range);
   Task<void> ReleaseOwner(Owner& owner);
   Task<Reclaimed> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);
-  // Unlocks what an owner has reclaimed that could not reclaim all: it is told that it has lost its locks.
+  // Unlocks the reclaimed locks of an owner that could not reclaim all: the owner will be told that it has lost its
+  // locks.
   Task<void> GiveBack(Owner& owner);
-  // After an answer that says so: where the server has not restarted, they are gone.
+  // Handles a status that says that the stateid `used` is lost. If the server has not restarted, the locks are lost.
   Task<Result<void>> FindOut(Owner& owner, const nfs4::stateid4& used);
 
   OpenFile& file_;

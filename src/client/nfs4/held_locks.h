@@ -1,5 +1,6 @@
-// The byte ranges that one lock-owner has locked in one file, as the server sees them (RFC 8881 §9.1, §18.10): a lock
-// replaces what the owner had in its range, and an unlock may leave a piece on either side.
+// The byte ranges that one lock-owner has locked in one file, under the server's rules (RFC 8881 §9.1, §18.10): a lock
+// replaces older locks of the owner in its range, and an unlock may leave a piece on each side. The client reclaims
+// these ranges.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,17 @@ class HeldLocks {
     bool operator==(const Piece&) const = default;
   };
 
-  // Neither range is empty, or goes beyond the last offset.
+  // `range` must not be empty or reach beyond the last offset.
   void Lock(ByteRange range, LockKind kind);
   void Unlock(ByteRange range);
   void Clear() { pieces_.clear(); }
 
   bool empty() const { return pieces_.empty(); }
-  // They do not overlap, and are in the order of their offsets.
+  // The locked pieces in the order of their offsets. They do not overlap.
   std::vector<Piece> pieces() const;
 
  private:
-  // Octets [first, last]: so that a range that ends at the last offset has a bound, too.
+  // The octets [first, last]. An inclusive bound can express a range that ends at the last offset.
   struct Span {
     uint64_t first;
     uint64_t last;

@@ -25,7 +25,7 @@ void Lease::HandleDestroyed() {
 bool Lease::HandleCreateSession(const nfs4::CREATE_SESSION4res& result) {
   assert(next_ == Step::kCreateSession);
   if (!result.is_csr_resok4()) {
-    // RFC 8881 §18.36.4: the client id is not known, or our count is wrong; both are mended by EXCHANGE_ID.
+    // RFC 8881 §18.36.4: the client id is unknown or the sequence id is wrong. EXCHANGE_ID repairs both.
     if (result.csr_status() != nfsstat4::NFS4ERR_DELAY) LoseClient();
     return false;
   }
@@ -57,7 +57,8 @@ std::optional<Lease::Step> Lease::AfterSessionOf(nfsstat4 status) {
     case nfsstat4::NFS4ERR_BADSESSION:
     case nfsstat4::NFS4ERR_DEADSESSION:
       return Step::kCreateSession;
-    // Our slots and the server's do not agree: a session with new ones (RFC 8881 §15.1.11). The server has this one still.
+    // The slots of both sides disagree, so the client needs a session with new slots (RFC 8881 §15.1.11). The server
+    // still has this session.
     case nfsstat4::NFS4ERR_SEQ_MISORDERED:
     case nfsstat4::NFS4ERR_BADSLOT:
     case nfsstat4::NFS4ERR_BAD_HIGH_SLOT:
@@ -70,7 +71,7 @@ std::optional<Lease::Step> Lease::AfterSessionOf(nfsstat4 status) {
 
 void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
   if (generation != generation_ || next_ == Step::kExchangeId) return;
-  // Once it is known to have gone nothing is left to be destroyed.
+  // A session that is known to be lost needs no DESTROY_SESSION.
   if (const auto step = AfterSessionOf(status); step && next_ != Step::kCreateSession) next_ = *step;
   if (status == nfsstat4::NFS4ERR_STALE_CLIENTID) LoseClient();
 }
@@ -78,7 +79,7 @@ void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
 void Lease::HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent) {
   if (generation != generation_) return;
   renewed_ = std::max(renewed_, sent);
-  // A session that outlived the server's restart, or a lease that ran out (RFC 8881 §8.4.2.1, §8.3).
+  // The session has outlived a restart of the server, or the lease has expired (RFC 8881 §8.4.2.1, §8.3).
   constexpr uint32_t kStateLost =
       nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED | nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED;
   if (ready() && (flags & kStateLost)) {

@@ -1,11 +1,10 @@
-// What a client of NFSv4.1 has with its server: a client id with its lease, and a session on it (RFC 8881 §2.4, §2.10,
-// §8.3, §8.4). A machine without I/O: next() says what is to be done, the Handle functions what came of it.
+// The state machine of a client id of NFSv4.1, its lease and its session (RFC 8881 §2.4, §2.10, §8.3, §8.4). It does no
+// I/O: next() gives the next step, and the Handle functions take the result of a step.
 //
 //     kExchangeId -> kCreateSession -> kReclaim -> kReclaimComplete -> kReady
 //
-// From everywhere a step back leads to kCreateSession, where the session has gone, or to kExchangeId, where the client
-// id has gone and with it all that was open; or to kDestroySession, before kCreateSession, where the session is there, but one
-// of its sides has lost count of the other's requests.
+// From every step a loss leads back: to kCreateSession if the session is lost, to kExchangeId if the client id is lost
+// with all its state, or to kDestroySession if the session exists but the two sides disagree about sequence ids.
 #pragma once
 
 #include <cstdint>
@@ -25,42 +24,42 @@ class Lease {
   Step next() const { return next_; }
   bool ready() const { return next_ == Step::kReady; }
 
-  // A client id.
+  // The server has given a client id.
   void HandleExchangeId(const nfs4::EXCHANGE_ID4resok& result);
-  // The session has been destroyed, or nobody knows.
+  // DESTROY_SESSION has been sent, with any result.
   void HandleDestroyed();
-  // A session. False: it failed, and next() says where to go on; NFS4ERR_DELAY leaves everything as it was.
+  // Returns true if there is a session. Otherwise next() gives the step that follows; NFS4ERR_DELAY changes nothing.
   bool HandleCreateSession(const nfs4::CREATE_SESSION4res& result);
-  // What was open under an earlier client id has been claimed, or given up.
+  // All state of the earlier client id has been reclaimed or given up.
   void HandleReclaimed();
   void HandleReclaimComplete();
 
-  // Whether the session has gone with this answer to SEQUENCE, or must go.
+  // Whether this status of SEQUENCE says that the session is lost or must be replaced.
   static bool EndsSession(nfs4::nfsstat4 status) { return AfterSessionOf(status).has_value(); }
-  // An operation failed with `status`, in session number `generation`: of an earlier one nobody cares any more.
+  // An operation failed with `status` in the session number `generation`. The status of an earlier session is ignored.
   void HandleStatus(nfs4::nfsstat4 status, uint64_t generation);
-  // sr_status_flags of a SEQUENCE that succeeded, sent at `sent`.
+  // The sr_status_flags of a successful SEQUENCE that was sent at `sent`.
   void HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent);
 
   nfs4::clientid4 client() const { return client_; }
-  // For CREATE_SESSION.
+  // The sequence id of the next CREATE_SESSION.
   nfs4::sequenceid4 create_sequence() const { return create_sequence_; }
   const nfs4::sessionid4& session() const { return session_; }
-  // Counts sessions; what was sent in an earlier one is not answered for in this.
+  // The number of the session. Replies to requests of an earlier session do not count for this one.
   uint64_t generation() const { return generation_; }
-  // Counts client ids: state of an earlier one is gone.
+  // The number of the client id. State of an earlier epoch is lost.
   uint64_t epoch() const { return epoch_; }
-  // Whether the server cannot reach us over any connection (RFC 8881 §18.46.3): it is to be bound anew.
+  // Whether the server has no connection for its callbacks (RFC 8881 §18.46.3), so that the client must bind one.
   bool back_channel_down() const { return back_channel_down_; }
   void HandleBound() { back_channel_down_ = false; }
 
   void set_lease_time(Duration time) { lease_time_ = time; }
   Duration lease_time() const { return lease_time_; }
-  // When that was sent which renewed it last.
+  // When the last request was sent that renewed the lease.
   TimePoint renewed_at() const { return renewed_; }
 
  private:
-  // Where to go on after such an answer; nothing: in the same session.
+  // Returns the step that follows after `status`, or nothing if the session goes on.
   static std::optional<Step> AfterSessionOf(nfs4::nfsstat4 status);
   void LoseClient();
 
@@ -70,9 +69,9 @@ class Lease {
   nfs4::sessionid4 session_{};
   uint64_t generation_ = 0;
   uint64_t epoch_ = 0;
-  bool reclaimed_ = false;  // all is said to this instance of the server that is to be said
+  bool reclaimed_ = false;  // RECLAIM_COMPLETE was sent to this instance of the server
   bool back_channel_down_ = false;
-  Duration lease_time_ = std::chrono::seconds(30);  // until the server says
+  Duration lease_time_ = std::chrono::seconds(30);  // until the server tells
   TimePoint renewed_{};
 };
 

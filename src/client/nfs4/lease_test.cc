@@ -49,7 +49,7 @@ TEST_F(LeaseTest, IsEstablishedInFourSteps) {
   EXPECT_TRUE(lease.ready());
 }
 
-TEST_F(LeaseTest, ASessionThatIsGoneIsMadeAgainAndNothingElse) {
+TEST_F(LeaseTest, CreatesOnlyTheLostSessionAgain) {
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_BADSESSION, nfsstat4::NFS4ERR_DEADSESSION}) {
     lease = Lease();
     Establish();
@@ -58,12 +58,12 @@ TEST_F(LeaseTest, ASessionThatIsGoneIsMadeAgainAndNothingElse) {
     EXPECT_EQ(lease.next(), Step::kCreateSession);
     EXPECT_EQ(lease.create_sequence(), 4u);
     EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
-    EXPECT_TRUE(lease.ready()) << "the client id still holds what was open";
+    EXPECT_TRUE(lease.ready()) << "the client id still has its state";
     EXPECT_EQ(lease.epoch(), epoch);
   }
 }
 
-TEST_F(LeaseTest, ASessionWhoseSlotsDoNotAgreeWithTheServersIsDestroyed) {
+TEST_F(LeaseTest, DestroysASessionWhoseSlotsDisagreeWithTheServer) {
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_SEQ_MISORDERED, nfsstat4::NFS4ERR_BADSLOT}) {
     lease = Lease();
     Establish();
@@ -74,11 +74,11 @@ TEST_F(LeaseTest, ASessionWhoseSlotsDoNotAgreeWithTheServersIsDestroyed) {
     EXPECT_TRUE(lease.ready());
     lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, lease.generation());
     lease.HandleStatus(status, lease.generation());
-    EXPECT_EQ(lease.next(), Step::kCreateSession) << "it has gone";
+    EXPECT_EQ(lease.next(), Step::kCreateSession) << "the session is lost already";
   }
 }
 
-TEST_F(LeaseTest, OtherErrorsAreNoneOfItsBusiness) {
+TEST_F(LeaseTest, IgnoresOtherErrors) {
   Establish();
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_NOENT, nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_EXPIRED}) {
     lease.HandleStatus(status, lease.generation());
@@ -86,7 +86,7 @@ TEST_F(LeaseTest, OtherErrorsAreNoneOfItsBusiness) {
   }
 }
 
-TEST_F(LeaseTest, WhatComesTooLateOfAnEarlierSessionChangesNothing) {
+TEST_F(LeaseTest, IgnoresLateRepliesForAnEarlierSession) {
   Establish();
   const uint64_t before = lease.generation();
   lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, before);
@@ -96,8 +96,8 @@ TEST_F(LeaseTest, WhatComesTooLateOfAnEarlierSessionChangesNothing) {
   EXPECT_TRUE(lease.ready());
 }
 
-// RFC 8881 §8.4.2.1: the server has restarted and does not know us.
-TEST_F(LeaseTest, AClientIdThatIsGoneTakesAllStateWithIt) {
+// RFC 8881 §8.4.2.1: the server has restarted and does not know the client id.
+TEST_F(LeaseTest, LosesAllStateWithTheClientId) {
   Establish();
   const uint64_t epoch = lease.epoch();
   lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, lease.generation());
@@ -109,14 +109,14 @@ TEST_F(LeaseTest, AClientIdThatIsGoneTakesAllStateWithIt) {
   EXPECT_GT(lease.epoch(), epoch);
 }
 
-TEST_F(LeaseTest, AServerThatIsBusyIsAskedAgain) {
+TEST_F(LeaseTest, RepeatsCreateSessionAfterDelay) {
   lease.HandleExchangeId(Exchanged(7, 3));
   EXPECT_FALSE(lease.HandleCreateSession(nfs4::CREATE_SESSION4res(nfsstat4::NFS4ERR_DELAY)));
   EXPECT_EQ(lease.next(), Step::kCreateSession);
   EXPECT_EQ(lease.create_sequence(), 3u);
 }
 
-TEST_F(LeaseTest, ASessionMayOutliveTheStateOnIt) {
+TEST_F(LeaseTest, ReclaimsLostStateInASessionThatGoesOn) {
   for (const uint32_t flag : {nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED, nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED}) {
     lease = Lease();
     Establish();
@@ -124,7 +124,7 @@ TEST_F(LeaseTest, ASessionMayOutliveTheStateOnIt) {
     lease.HandleSequence(flag, lease.generation(), now);
     EXPECT_EQ(lease.next(), Step::kReclaim);
     EXPECT_EQ(lease.epoch(), epoch + 1);
-    // Said again until RECLAIM_COMPLETE.
+    // The server repeats the flag until RECLAIM_COMPLETE.
     lease.HandleSequence(flag, lease.generation(), now);
     EXPECT_EQ(lease.epoch(), epoch + 1);
     lease.HandleReclaimed();
@@ -133,7 +133,7 @@ TEST_F(LeaseTest, ASessionMayOutliveTheStateOnIt) {
   }
 }
 
-TEST_F(LeaseTest, KnowsWhenTheServerCannotCall) {
+TEST_F(LeaseTest, KnowsWhetherTheBackChannelIsDown) {
   Establish();
   EXPECT_FALSE(lease.back_channel_down());
   lease.HandleSequence(nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION, lease.generation(), now);
@@ -143,8 +143,8 @@ TEST_F(LeaseTest, KnowsWhenTheServerCannotCall) {
   EXPECT_FALSE(lease.back_channel_down());
 }
 
-// RFC 8881 §18.46.3: what is open outlives the session.
-TEST_F(LeaseTest, ASessionWhoseServerHasLostCountIsDestroyed) {
+// RFC 8881 §18.46.3: the state of the client id outlives the session.
+TEST_F(LeaseTest, DestroysTheSessionAfterABackChannelFault) {
   Establish();
   const uint64_t epoch = lease.epoch();
   lease.HandleSequence(nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, lease.generation(), now);
@@ -154,18 +154,18 @@ TEST_F(LeaseTest, ASessionWhoseServerHasLostCountIsDestroyed) {
   EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
   EXPECT_TRUE(lease.ready());
   EXPECT_EQ(lease.epoch(), epoch);
-  // It had gone before it could be destroyed.
+  // The session is lost before the client can destroy it.
   lease.HandleSequence(nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, lease.generation(), now);
   lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, lease.generation());
   EXPECT_EQ(lease.next(), Step::kCreateSession);
 }
 
-TEST_F(LeaseTest, IsRenewedByEverySequenceFromTheTimeItWasSent) {
+TEST_F(LeaseTest, IsRenewedFromTheTimeThatASequenceWasSent) {
   Establish();
   lease.set_lease_time(std::chrono::seconds(60));
   lease.HandleSequence(0, lease.generation(), now);
   EXPECT_EQ(lease.renewed_at(), now);
-  lease.HandleSequence(0, lease.generation(), now - std::chrono::seconds(5));  // answered late
+  lease.HandleSequence(0, lease.generation(), now - std::chrono::seconds(5));  // a late reply
   EXPECT_EQ(lease.renewed_at(), now);
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
-// What surrounds a payload in a call or reply.
+// Room for the parts of a call or reply around its payload.
 constexpr uint32_t kOverhead = 2 << 10;
 
 Verifier RandomVerifier() {
@@ -34,8 +34,8 @@ Verifier RandomVerifier() {
   return verifier;
 }
 
-// RFC 8881 §2.4: no other client has it. A process does not outlive itself, so that it need not be the same for the
-// next.
+// RFC 8881 §2.4: the owner must be unique. It may differ in the next run of the process, which has no state of this
+// one.
 CallerOptions OptionsOf(const Url& url, uint32_t minor_version) {
   CallerOptions options;
   options.minor_version = minor_version;
@@ -81,7 +81,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   uint64_t reconnections() const override { return channel_.reconnections(); }
   const std::string& trouble() const override { return channel_.trouble(); }
   Task<void> Unmount() override {
-    // A server that does not answer any more finds out by itself, when the lease ends.
+    // A server that does not answer forgets this client when the lease expires.
     if (caller_->answered()) delegations_->ReturnAll();
     co_await caller_->Close();
   }
@@ -116,7 +116,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
  private:
   using Channel = Result<std::unique_ptr<rpc::Channel>, std::string>;
-  // A connection whose server may call back.
+  // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
@@ -148,7 +148,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   ReconnectingChannel channel_;
   rpc::Client client_;
   std::unique_ptr<CompoundCaller> caller_;
-  Session* session_ = nullptr;  // what caller_ is, but for minor version 0
+  Session* session_ = nullptr;  // caller_ as a session; null in minor version 0
   std::optional<Delegations> delegations_;
   std::set<v4::OpenFile*> files_;
   uint64_t next_owner_ = 1;
@@ -164,7 +164,7 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (channel && session_ && session_->lease().ready()) {
     rpc::Client client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
     co_await session_->Bind(client);
-    // The channel's own code may be below us still.
+    // This code may run inside of the channel, which must not be used in the same turn.
     co_await Sleep(loop_, Duration::zero());
   }
   co_return channel;
@@ -216,7 +216,7 @@ Task<void> Mount::ReclaimFiles() {
   }
 }
 
-// A file that is open more than once has locks of more than one.
+// A file may be open several times, and each open has its own locks.
 void Mount::HandleLockAvailable(const Handle& file) {
   std::vector<std::shared_ptr<v4::OpenFile>> open;
   for (v4::OpenFile* each : files_) {
@@ -332,7 +332,7 @@ Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, 
   auto mount = std::make_unique<Mount>(loop, workers, url, minor_version, options);
   Result<void> ready = co_await mount->SetUp();
   if (ready) co_return mount;
-  // What it has closed has a turn in which none of its own code runs any more.
+  // Closed connections need one more turn of the loop before they are destroyed.
   co_await Sleep(loop, Duration::zero());
   co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));
 }

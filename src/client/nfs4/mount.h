@@ -1,4 +1,4 @@
-// A server's name space mounted by NFS version 4.0, 4.1 or 4.2: RFC 7530, RFC 8881, RFC 7862.
+// Mounts a server's name space by NFS version 4.0, 4.1 or 4.2 (RFC 7530, RFC 8881, RFC 7862).
 #pragma once
 
 #include "base/workers.h"
@@ -6,8 +6,8 @@
 
 namespace penstock::client::v4 {
 
-// Establishes a session or, in minor version 0, a client id, and learns the server's root and limits. The error of a server that does not speak this
-// version has Status::kVersionMismatch.
+// Establishes a session, or a client id in minor version 0, and learns the server's root and limits. If the server does
+// not speak this version, the error has Status::kVersionMismatch.
 Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, uint32_t minor_version,
                                                   MountOptions options);
 

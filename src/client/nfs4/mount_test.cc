@@ -1,5 +1,5 @@
-// Mounts of version 4 against a server that loses state and refuses operations. src/client/mount_test.cc has the behaviour of
-// all versions.
+// Tests of mounts of version 4 with a server that loses state and refuses operations. src/client/mount_test.cc has the
+// tests for all versions.
 #include "client/nfs4/mount.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST_P(Nfs4MountTest, ListsAttributesWithTheEntries) {
 
 // ---- open files ----
 
-TEST_P(Nfs4MountTest, DoesNotOpenWhatIsNoFile) {
+TEST_P(Nfs4MountTest, DoesNotOpenADirectory) {
   const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));
   EXPECT_EQ(ErrorOf(mount->OpenFile(directory, "directory", Access::kRead)).status, Status::kIsDirectory);
 }
@@ -77,7 +77,7 @@ TEST_P(Nfs4MountTest, AFileThatIsRemovedBeforeItIsOpenedIsAnError) {
   EXPECT_EQ(error.status, GetParam() == Version::k40 ? Status::kNotFound : Status::kStale) << error.message;
 }
 
-// Version 4.0 opens by name (RFC 7530 §16.16): by then the name may lead to another file.
+// Version 4.0 opens by name (RFC 7530 §16.16), and the name may lead to another file than the lookup.
 TEST_P(Nfs4MountTest, DoesNotOpenAnotherFileOfTheSameName) {
   Do(Create("file", "old")->Close());
   const Node node = Do(mount->Lookup(root(), "file"));
@@ -105,7 +105,7 @@ TEST_P(Nfs4MountTest, AWriteToAFileThatIsOpenForReadingIsRefused) {
   Do(file->Close());
 }
 
-// ---- states that the server does not know any more ----
+// ---- lost state ----
 
 // RFC 8881 §8.4, §15.1.5
 TEST_P(Nfs4MountTest, OpensTheFileAgainIfItsStateIsLost) {
@@ -157,7 +157,7 @@ TEST_P(Nfs4MountTest, ACloseOfALostStateSucceeds) {
   EXPECT_EQ(ErrorOf(other->Close()).message, "other: server fault");
 }
 
-// ---- waiting ----
+// ---- delays and locks ----
 
 // RFC 8881 §15.1.1.3, §15.1.9.2
 TEST_P(Nfs4MountTest, TriesAgainWhileTheServerPutsAnOperationOff) {
@@ -218,7 +218,7 @@ TEST_P(Nfs4MountTest, RejectsARangeThatIsEmptyOrTooLong) {
   Do(file->Close());
 }
 
-// ---- a server that starts again ----
+// ---- restarts of the server ----
 
 class RestartTest : public Nfs4MountTest {
  protected:
@@ -236,7 +236,7 @@ TEST_P(RestartTest, ReclaimsFilesAndLocks) {
   EXPECT_TRUE(Write(*file, "contents"));
   EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 2u);
   EXPECT_EQ(Count(nfs_opnum4::OP_LOCK), 2u);
-  // The lock is held again, so another owner does not get it.
+  // The client has reclaimed the lock, so another owner does not get it.
   EXPECT_EQ(Lock(*file, "two", {0, 10}).error().status, Status::kDenied);
   Do(file->Unlock("one", {0, 10}));
   Do(file->Close());
@@ -260,7 +260,7 @@ TEST_P(RestartTest, ClosesAFileThatTheServerHasForgotten) {
   Do(mount->Remove(root(), "file"));
 }
 
-// Otherwise the grace period might end before anyone uses the file.
+// Otherwise the grace period might end before the next use of the file.
 TEST_P(RestartTest, ReclaimsWhileTheFileIsNotUsed) {
   const auto file = Create("file", "contents");
   service.Restart();
@@ -275,11 +275,11 @@ TEST_P(RestartTest, KeepsItsLeaseWhileNothingHappens) {
   TurnFor(loop, 3s);
   EXPECT_EQ(Read(*file), "contents");
   Do(file->Unlock("one", {0, 10}));
-  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 1u) << "nothing had to be opened again";
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 1u) << "the client has not opened the file again";
   Do(file->Close());
 }
 
-// In version 4.0 the server would count the refusal, which the test makes up.
+// Not for version 4.0: its server counts each LOCK, and the refused LOCK of this test does not reach it.
 class SessionRestartTest : public RestartTest {};
 INSTANTIATE_TEST_SUITE_P(Version, SessionRestartTest, testing::Values(Version::k41, Version::k42),
                          [](const auto& test) { return NameOf(test.param); });
@@ -340,7 +340,7 @@ class Nfs40MountTest : public MountTestBase {
   Nfs40MountTest() { Open(UrlOf(Version::k40)); }
 };
 
-// RFC 7530 §16.16.1: there is no CLAIM_FH.
+// RFC 7530 §16.16.1: version 4.0 has no CLAIM_FH.
 TEST_F(Nfs40MountTest, DoesNotOpenAFileWithoutAName) {
   Do(Create("file")->Close());
   Node node = Do(mount->Lookup(root(), "file"));
@@ -349,8 +349,8 @@ TEST_F(Nfs40MountTest, DoesNotOpenAFileWithoutAName) {
   EXPECT_EQ(error.status, Status::kInvalid);
 }
 
-// RFC 7530 §9.1.7: nobody knows the owner's count after that.
-TEST_F(Nfs40MountTest, GoesOnWithAnotherOwnerWhereAnOpenHadNoReply) {
+// RFC 7530 §9.1.7: without a reply the client does not know the count of the owner.
+TEST_F(Nfs40MountTest, UsesAnotherOwnerAfterAnOpenWithoutReply) {
   Do(Create("file", "contents")->Close());
   service.TruncateReply(CompoundsWith(nfs_opnum4::OP_OPEN));
   EXPECT_EQ(ErrorOf(mount->OpenFile(Do(mount->Lookup(root(), "file")), "file", Access::kRead)).message,
@@ -366,7 +366,7 @@ TEST_F(Nfs40MountTest, ALockWithoutAReplyIsReportedAsLost) {
   service.TruncateReply(CompoundsWith(nfs_opnum4::OP_LOCK));
   EXPECT_EQ(ErrorOf(file->Lock("one", {20, 10}, LockKind::kExclusive)).message,
             "file: the server's reply is malformed");
-  // Its owner's count is lost, and with it the lock that it had.
+  // The count of the lock-owner is lost, and with it the lock.
   EXPECT_EQ(ErrorOf(file->Lock("one", {40, 10}, LockKind::kExclusive)).status, Status::kExpired);
   Do(file->Lock("one", {40, 10}, LockKind::kExclusive));
   Do(file->Close());

@@ -9,7 +9,7 @@ namespace {
 
 using nfs4::nfsstat4;
 
-// Executes a COMPOUND whose results are of no interest.
+// Executes a COMPOUND and discards its results.
 template <class Build>
 Task<Result<void>> Do(CompoundCaller& caller, Build build, std::string_view what) {
   auto reply = co_await caller.Call(std::move(build), what);
@@ -17,7 +17,7 @@ Task<Result<void>> Do(CompoundCaller& caller, Build build, std::string_view what
   co_return Result<void>();
 }
 
-// What `find` leads to from `directory`.
+// Returns the node that the operation `find` leads to from `directory`.
 template <class Find>
 Task<Result<Node>> FindNode(CompoundCaller& caller, const Handle& directory, Find find, std::string_view name) {
   auto reply = co_await caller.Call(
@@ -27,7 +27,7 @@ Task<Result<Node>> FindNode(CompoundCaller& caller, const Handle& directory, Fin
   co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name);
 }
 
-// RFC 8881 §18.4: what is neither a regular file nor another name for something.
+// Creates an object that is not a regular file (RFC 8881 §18.4).
 Task<Result<Node>> Create(CompoundCaller& caller, const Handle& directory, const nfs4::createtype4& type,
                           std::string_view name, const NewAttributes& attributes) {
   std::vector<std::byte> octets;
@@ -35,7 +35,7 @@ Task<Result<Node>> Create(CompoundCaller& caller, const Handle& directory, const
   co_return co_await FindNode(caller, directory, create, name);
 }
 
-// REMOVE takes directories and everything else alike (RFC 8881 §18.25): what has the name is looked at before.
+// REMOVE removes directories and other objects alike (RFC 8881 §18.25). `Check` compares the type of the object before.
 template <class Check>
 Task<Result<void>> RemoveIf(CompoundCaller& caller, const Handle& directory, std::string_view name, nfsstat4 refusal,
                             Status error) {
@@ -57,7 +57,7 @@ Task<Result<void>> RemoveIf(CompoundCaller& caller, const Handle& directory, std
 }  // namespace
 
 Error MalformedAttributes(std::string_view what) {
-  return {fmt::format("{}: the server's attributes cannot be understood", what), std::nullopt};
+  return {fmt::format("{}: cannot decode the server's attributes", what), std::nullopt};
 }
 
 Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,
@@ -67,7 +67,7 @@ Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attr
   return Node{handle.resok4().object, *decoded, directory, std::string(name)};
 }
 
-// RFC 8881 §18.13.3: "." and ".." are no names.
+// RFC 8881 §18.13.3: LOOKUP does not accept "." and "..".
 Task<Result<Node>> Lookup(CompoundCaller& caller, const Handle& directory, std::string_view name) {
   if (name == "..") return FindNode(caller, directory, LookUpParent(), name);
   if (name == ".") return FindNode(caller, directory, nfs4::PUTFH4args{directory}, name);
@@ -83,7 +83,7 @@ Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& obj
   co_return *std::move(decoded);
 }
 
-// RFC 8881 §18.30: the anonymous stateid also where the size changes, so that nobody's denial is passed over.
+// RFC 8881 §18.30: uses the anonymous stateid also for a change of size, so that the server respects share denials.
 Task<Result<void>> SetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what,
                                  const NewAttributes& attributes) {
   std::vector<std::byte> octets;
@@ -107,7 +107,7 @@ Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory
 Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, std::string_view name,
                                std::string_view target) {
   const nfs4::createtype4 type(nfs4::nfs_ftype4::NF4LNK, nfs4::linktext4::Borrowed(AsBytes(target)));
-  // The mode that links have everywhere: tshark, for one, misses attributes where there are none.
+  // The usual mode of links. tshark complains about a CREATE without attributes.
   const NewAttributes attributes{.mode = 0777};
   co_return co_await Create(caller, directory, type, name, attributes);
 }

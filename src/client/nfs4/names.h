@@ -1,4 +1,4 @@
-// Names and attributes in version 4, found, made, changed and removed: what Mount says of them, one COMPOUND each.
+// The operations of client::Mount on names and attributes, in version 4. Each sends one COMPOUND.
 #pragma once
 
 #include "client/mount.h"
@@ -20,7 +20,7 @@ Task<Result<void>> Rename(CompoundCaller& caller, const Handle& from_directory, 
 Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::string_view name);
 Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name);
 
-// `name` as found in `directory`.
+// Makes the node of `name` in `directory`.
 Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,
                     std::string_view name);
 Error MalformedAttributes(std::string_view what);

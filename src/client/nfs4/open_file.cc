@@ -62,7 +62,7 @@ Task<Result<void>> OpenFile::Open() {
     co_await turn_.Take();
     const Turn::Guard guard(turn_);
     Result<void> opened = co_await OpenAtServer(nullptr);
-    // Lost between its OPEN and what has to follow: as if it had not been.
+    // If the state is lost between OPEN and OPEN_CONFIRM, begin again.
     if (opened || !IsStateLost(opened.error().status) || tries == kMostOpens) co_return opened;
   }
 }
@@ -70,7 +70,7 @@ Task<Result<void>> OpenFile::Open() {
 Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   const bool by_name = caller().minor_version() == 0;  // RFC 7530 §16.16.1: there is no CLAIM_FH
   if (by_name && node_.name.empty()) {
-    co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens what has a name", name_), Status::kInvalid});
+    co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens files only by name", name_), Status::kInvalid});
   }
   if (owner_.spent()) owner_ = mount_.NewOwner({});
   const Delegations::Asking asking(mount_.delegations());
@@ -91,7 +91,7 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   PENSTOCK_CO_CHECK(
       co_await HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, found.handle, found.attributes));
   if (found.handle == node_.handle) co_return Result<void>();
-  // Another file has the name by now.
+  // Another file has the name now.
   PENSTOCK_CO_CHECK(co_await CloseAtServer(found.handle));
   co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_STALE, name_));
 }
@@ -121,10 +121,10 @@ Task<Result<void>> OpenFile::Confirm(const Handle& opened) {
 Task<Result<void>> OpenFile::Claim(Delegation& delegation) {
   co_await turn_.Take();
   const Turn::Guard guard(turn_);
-  // Closed meanwhile, or open by itself.
+  // The file has been closed in the meantime, or has its own stateid.
   if (delegation_.get() != &delegation) co_return Result<void>();
   Result<void> opened = co_await OpenAtServer(&delegation);
-  // Where that fails, its next use says so.
+  // If that fails, the next use of the file reports it.
   if (delegation_.get() == &delegation) SetDelegation(nullptr);
   co_return opened;
 }
@@ -155,7 +155,7 @@ Task<Result<void>> OpenFile::EnsureOwnOpen() {
 
 void OpenFile::HandleLost(const nfs4::stateid4& used) {
   if (mount_.delegations().HandleLost(used)) return;
-  // The first of those that have lost it says so.
+  // Only the first call that notices the loss has an effect.
   if (used != stateid_ || !has_own_open()) return;
   own_epoch_ = 0;
   locks_.HandleLost();
@@ -198,11 +198,11 @@ Task<Reclaimed> OpenFile::ReclaimOpen() {
   auto reply = co_await caller().ReclaimCall(build, name_, observe);
   if (!reply) {
     caller().HandleNoReply(owner_);
-    log::debug("not reclaimed: {}", reply.error().message);
+    log::debug("file not reclaimed: {}", reply.error().message);
     co_return Reclaimed::kNo;
   }
   if (reply->status != nfsstat4::NFS4_OK) {
-    log::debug("not reclaimed: {}", v4::ErrorOf(reply->status, name_).message);
+    log::debug("file not reclaimed: {}", v4::ErrorOf(reply->status, name_).message);
     co_return ReclaimedBy(reply->status);
   }
   stateid_ = std::get<1>(reply->results).resok4().stateid;
@@ -214,7 +214,7 @@ Task<Reclaimed> OpenFile::ReclaimOpen() {
 
 Task<Result<void>> OpenFile::Close() {
   if (own_epoch_ != 0) co_await locks_.ReleaseAll();
-  // Where the server has restarted, this finds out, and it is open once more.
+  // If the server has restarted, this notices it and reclaims the file.
   if (own_epoch_ != 0 || delegation_) PENSTOCK_CO_CHECK(co_await caller().Ready(name_));
   co_await turn_.Take();
   const Turn::Guard guard(turn_);

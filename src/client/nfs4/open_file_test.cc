@@ -24,20 +24,20 @@ class NoChannel final : public rpc::Channel {
   }
 };
 
-// A server of one open file, and the client id at it. It restarts when the test says so.
+// A server with one open file, together with the client id at it. The test restarts it.
 class FakeCaller final : public CompoundCaller {
  public:
   FakeCaller(Loop& loop, rpc::Client& client, uint32_t minor_version)
-      : CompoundCaller(loop, client, {.minor_version = minor_version, .owner = "somebody"}), loop_(loop) {}
+      : CompoundCaller(loop, client, {.minor_version = minor_version, .owner = "client"}), loop_(loop) {}
 
-  // What reclaims come to: of the open, and of locks by their offset; by default they succeed.
+  // The status of the reclaim of the open, and of reclaims of locks by their offset. By default they succeed.
   nfsstat4 open_reclaimed = nfsstat4::NFS4_OK;
   std::map<uint64_t, nfsstat4> locks_reclaimed;
-  // What the next LOCK or LOCKU comes to; then again it succeeds.
+  // The status of the next LOCK or LOCKU. Later ones succeed.
   nfsstat4 next_lock = nfsstat4::NFS4_OK;
-  bool restarts_in_unlock = false;  // when the next LOCKU has been executed, without a reply of its own
+  bool restarts_in_unlock = false;  // the server restarts after it has executed the next LOCKU, before the reply
   int reclaimed_locks = 0;
-  std::set<uint64_t> locked;  // their offsets
+  std::set<uint64_t> locked;  // the offsets of the locks
 
   void Restart() {
     ++epoch_;
@@ -170,14 +170,14 @@ class LostLocksTest : public testing::TestWithParam<uint32_t>, protected FileOwn
   void Add(OpenFile& added) override { files.insert(&added); }
   void Remove(OpenFile& removed) override { files.erase(&removed); }
 
-  // What a call for an owner's locks comes to; nothing: it succeeds.
+  // Locks or unlocks ten octets. Returns the status of the error, or nothing after success.
   std::optional<Status> Lock(const char* owner, uint64_t offset) {
     return StatusOf(file->locks().Lock(owner, {offset, 10}, LockKind::kExclusive, Duration::zero()));
   }
   std::optional<Status> Unlock(const char* owner, uint64_t offset) {
     return StatusOf(file->locks().Unlock(owner, {offset, 10}));
   }
-  // Whatever this client does next at a server that has restarted.
+  // Lets the client notice the restart of the server and reclaim its state.
   void Recover() { EXPECT_EQ(StatusOf(server.Ready("file")), std::nullopt); }
 
   std::optional<Status> StatusOf(Task<Result<void>> task) {
@@ -203,7 +203,7 @@ class LostLocksTest : public testing::TestWithParam<uint32_t>, protected FileOwn
                                                               Access::kBoth, StateOwner(++owners, "open"));
 };
 
-TEST_P(LostLocksTest, LocksThatAreReclaimedAreKeptWithoutAWord) {
+TEST_P(LostLocksTest, ReclaimedLocksAreKeptWithoutAnError) {
   EXPECT_EQ(Lock("one", 0), kDone);
   EXPECT_EQ(Lock("two", 20), kDone);
   server.Restart();
@@ -214,7 +214,7 @@ TEST_P(LostLocksTest, LocksThatAreReclaimedAreKeptWithoutAWord) {
   EXPECT_EQ(Lock("two", 40), kDone);
 }
 
-// RFC 8881 §8.4.2.1, §8.4.3: who had it must not go on as if it were still locked.
+// RFC 8881 §8.4.2.1, §8.4.3: the owner must learn that it has lost its lock.
 TEST_P(LostLocksTest, ALockThatIsNotReclaimedIsReportedToItsOwnerOnce) {
   for (const nfsstat4 refusal :
        {nfsstat4::NFS4ERR_NO_GRACE, nfsstat4::NFS4ERR_RECLAIM_BAD, nfsstat4::NFS4ERR_RECLAIM_CONFLICT}) {
@@ -224,10 +224,10 @@ TEST_P(LostLocksTest, ALockThatIsNotReclaimedIsReportedToItsOwnerOnce) {
     server.Restart();
     Recover();
     EXPECT_EQ(server.locked, std::set<uint64_t>{0});
-    EXPECT_EQ(Lock("one", 60), kDone) << "this owner has lost nothing";
+    EXPECT_EQ(Lock("one", 60), kDone) << "this owner has lost no lock";
     EXPECT_EQ(Lock("two", 40), Status::kExpired);
-    EXPECT_EQ(server.locked, (std::set<uint64_t>{0, 60})) << "nothing is held behind an error";
-    EXPECT_EQ(Lock("two", 20), kDone) << "it has been told";
+    EXPECT_EQ(server.locked, (std::set<uint64_t>{0, 60})) << "a failed call holds no lock";
+    EXPECT_EQ(Lock("two", 20), kDone) << "the owner has been told";
     EXPECT_EQ(Unlock("two", 20), kDone);
     EXPECT_EQ(Unlock("one", 0), kDone);
     EXPECT_EQ(Unlock("one", 60), kDone);
@@ -242,8 +242,8 @@ TEST_P(LostLocksTest, UnlockReportsALostLock) {
   EXPECT_EQ(Unlock("one", 0), kDone);
 }
 
-// It may have been unlocked before the restart, and another's then.
-TEST_P(LostLocksTest, WhatIsBeingUnlockedIsNotReclaimed) {
+// The server may have unlocked the range before the restart, and another client may have locked it.
+TEST_P(LostLocksTest, DoesNotReclaimALockThatIsBeingUnlocked) {
   EXPECT_EQ(Lock("one", 0), kDone);
   EXPECT_EQ(Lock("one", 20), kDone);
   server.restarts_in_unlock = true;
@@ -255,10 +255,10 @@ TEST_P(LostLocksTest, WhatIsBeingUnlockedIsNotReclaimed) {
   EXPECT_EQ(server.reclaimed_locks, 1);
   server.Restart();
   Recover();
-  EXPECT_EQ(server.reclaimed_locks, 1) << "it holds nothing any more";
+  EXPECT_EQ(server.reclaimed_locks, 1) << "the owner holds no lock any more";
 }
 
-// It is told of one loss and not of which: nobody would unlock what it still had.
+// The error does not say which lock is lost, so the owner would never unlock the others.
 TEST_P(LostLocksTest, AnOwnerThatLosesOneOfItsLocksLosesThemAll) {
   EXPECT_EQ(Lock("one", 0), kDone);
   EXPECT_EQ(Lock("one", 20), kDone);
@@ -281,10 +281,10 @@ TEST_P(LostLocksTest, LocksOfAFileThatIsNotReclaimedAreReportedToEveryOwner) {
   EXPECT_EQ(server.reclaimed_locks, 0);
   EXPECT_EQ(Lock("one", 0), Status::kExpired);
   EXPECT_EQ(Unlock("two", 20), Status::kExpired);
-  EXPECT_EQ(Unlock("three", 40), kDone) << "it had none";
+  EXPECT_EQ(Unlock("three", 40), kDone) << "this owner had no lock";
 }
 
-// Without a restart: the server has revoked it (RFC 8881 §8.5), or the count of its requests is lost.
+// The server has not restarted. It has revoked the lock (RFC 8881 §8.5), or the seqid count is lost.
 TEST_P(LostLocksTest, ALockThatTheServerDoesNotKnowIsReportedToItsOwner) {
   for (const nfsstat4 unknown :
        {nfsstat4::NFS4ERR_BAD_STATEID, nfsstat4::NFS4ERR_ADMIN_REVOKED, nfsstat4::NFS4ERR_EXPIRED}) {

@@ -1,5 +1,5 @@
-// The operations that this client calls: their numbers, their results, and how large those may be. A COMPOUND is a
-// std::tuple of their arguments.
+// The operations that the client calls: their numbers, results and largest results. A COMPOUND is a std::tuple of the
+// arguments of its operations.
 #pragma once
 
 #include <concepts>
@@ -113,14 +113,14 @@ struct Operation<nfs4::DESTROY_SESSION4args> : OperationIs<nfs4::OP_DESTROY_SESS
 template <>
 struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLIENTID, nfs4::DESTROY_CLIENTID4res> {};
 
-// The attributes that we ask for, two names of owners among them (RFC 8881 §5.9 bounds them in no way).
+// Room for the requested attributes. They include the names of two owners, which RFC 8881 §5.9 does not bound.
 inline constexpr uint32_t kMaxAttributes = 1024;
 
 template <class T, class... Types>
 inline constexpr bool kIsOneOf = (... || std::same_as<T, Types>);
 
-// What the types do not bound of an operation's results (RFC 8267 §3, §6.2), and its DDP-eligible result, which is to
-// go to `destination` unless that is empty.
+// Adds the bounds of an operation's results to `shape` (RFC 8267 §3, §6.2): the bound of the types, the part that they
+// leave open, and the DDP-eligible result, which is placed at `destination` unless that is empty.
 template <class Arguments>
 void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& shape) {
   using Results = typename Operation<Arguments>::Results;
@@ -128,7 +128,8 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
   if constexpr (std::same_as<Arguments, nfs4::READ4args>) {
     shape.results.push_back({.max_length = arguments.count, .destination = destination});
   } else if constexpr (std::same_as<Arguments, ReadLinkText>) {
-    // DDP-eligible; but where it has a chunk of its own, a Linux server (6.1) moves the length and cuts off the text's end.
+    // The text is DDP-eligible, but a Linux server (6.1) that is offered a chunk for it misplaces its length and
+    // truncates it.
     shape.max_stream += nfs_protocol::kMaxPath;
   } else if constexpr (std::same_as<Arguments, nfs4::READDIR4args>) {
     shape.max_stream += arguments.maxcount;
@@ -136,7 +137,8 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.max_stream += static_cast<uint32_t>(4 * arguments.ts_stateids.size());
   } else if constexpr (kIsOneOf<Arguments, nfs4::GETATTR4args, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args,
                                 nfs4::CREATE4args, nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
-    // Attributes, or which of them were set; names of an implementation; an access control entry; an address.
+    // These results have attributes, sets of attributes, names of an implementation, an access control entry or an
+    // address.
     shape.max_stream += kMaxAttributes;
   } else {
     static_assert(!xdr::kExtent<Results>.open && xdr::kExtent<Results>.payloads == 0);
@@ -163,31 +165,31 @@ template <class... Arguments>
 struct CompoundReply {
   rpc::Message message;
   nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
-  size_t count = 0;  // of the results that are there; the last one's status is `status`
+  size_t count = 0;  // the number of results; the last one has the status `status`
   std::tuple<typename Operation<Arguments>::Results...> results;
 };
 
-// Whether the operation with that index was executed, and with which status; nothing: one before it failed.
+// Returns the status of the operation with this index, or nothing if an earlier operation failed.
 template <class... Arguments>
 std::optional<nfs4::nfsstat4> StatusOf(const CompoundReply<Arguments...>& reply, size_t index) {
   if (index >= reply.count) return std::nullopt;
   return index + 1 == reply.count ? reply.status : nfs4::nfsstat4::NFS4_OK;
 }
 
-// What results of this are kept by the server until the slot is used again: those that must not be executed twice. All
-// others are executed again should their reply be lost (RFC 8881 §2.10.6.1.3).
+// Whether the server must keep the reply until the slot is used again, because an operation must not be executed twice.
+// All other COMPOUNDs are executed again if their reply is lost (RFC 8881 §2.10.6.1.3).
 template <class... Arguments>
 inline constexpr bool kMustBeCached = std::disjunction_v<std::bool_constant<kIsOneOf<
     Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::CREATE4args, nfs4::LINK4args,
     nfs4::REMOVE4args, nfs4::RENAME4args, nfs4::SETATTR4args, nfs4::DELEGRETURN4args, nfs4::RECLAIM_COMPLETE4args>>...>;
 
-// Whether the operations name a state that the client id has: when that is lost, they are not to be repeated as they are.
+// Whether the operations name state of the client id. If that is lost, they must not be repeated unchanged.
 template <class... Arguments>
 inline constexpr bool kHasStateId = std::disjunction_v<
     std::bool_constant<kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::CLOSE4args, nfs4::READ4args,
                                 nfs4::WRITE4args, nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args>>...>;
 
-// Whether the operations make or change such a state: their success is void once that client id has gone.
+// Whether the operations make or change such state. Their success is void if the client id is lost.
 template <class... Arguments>
 inline constexpr bool kChangesState = std::disjunction_v<
     std::bool_constant<kIsOneOf<Arguments, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::LOCK4args, nfs4::LOCKU4args>>...>;
@@ -221,7 +223,7 @@ void EncodeCompound(xdr::Encoder& encoder, uint32_t minor_version, const std::tu
   EncodeOperations(encoder, operations);
 }
 
-// The head of the reply to a COMPOUND of `operations` operations.
+// Decodes the head of the reply to a COMPOUND of `operations` operations. Rejects an impossible number of results.
 inline bool DecodeHead(xdr::Decoder& decoder, uint32_t operations, nfs4::COMPOUND4res_head& head) {
   if (!xdr::Decode(decoder, head)) return false;
   const bool whole = head.count == operations;

@@ -7,7 +7,7 @@ namespace {
 
 using nfs4::nfsstat4;
 
-TEST(Operations, EachHasTheStatusThatTheCompoundCameTo) {
+TEST(Operations, StatusOfGivesTheStatusOfEachOperation) {
   CompoundReply<nfs4::PUTFH4args, nfs4::CLOSE4args, nfs4::PUTFH4args> reply;
   reply.status = nfsstat4::NFS4ERR_DELAY;
   reply.count = 2;
@@ -16,14 +16,14 @@ TEST(Operations, EachHasTheStatusThatTheCompoundCameTo) {
   EXPECT_EQ(StatusOf(reply, 2), std::nullopt);
 }
 
-// A Linux 6.1 server, over RDMA: the reply to a READLINK whose text was offered a Write chunk could not be decoded.
-TEST(Operations, TheTextOfASymbolicLinkComesInTheStream) {
+// If a READLINK over RDMA offers a Write chunk for the text, the reply of a Linux 6.1 server cannot be decoded.
+TEST(Operations, ReadlinkExpectsItsTextInTheStream) {
   const auto shape = ShapeOf(std::tuple(nfs4::PUTFH4args{}, ReadLinkText()), {});
   EXPECT_TRUE(shape.results.empty());
   EXPECT_GE(shape.max_stream, nfs_protocol::kMaxPath);
 }
 
-TEST(Operations, OnlyThoseWithAStateAreLostWithIt) {
+TEST(Operations, OnlyOperationsWithAStateidDependOnTheClientId) {
   EXPECT_TRUE((kHasStateId<nfs4::PUTFH4args, nfs4::READ4args>));
   EXPECT_TRUE((kHasStateId<nfs4::PUTFH4args, nfs4::LOCK4args>));
   EXPECT_FALSE((kHasStateId<nfs4::PUTFH4args, nfs4::OPEN4args, GetHandle>));

@@ -18,7 +18,7 @@ Session::Session(TimerService& timers, rpc::Client& client, CallerOptions option
 
 Task<void> Session::Close() {
   co_await EndBackground();
-  // A server that does not answer any more finds out by itself, when the lease ends.
+  // A server that does not answer forgets this client when the lease expires.
   if (!lease_.ready() || !answered_) co_return;
   const auto ended = co_await Bare(client_, nfs4::DESTROY_SESSION4args{lease_.session()}, "unmounting");
   if (ended) (void)co_await Bare(client_, nfs4::DESTROY_CLIENTID4args{lease_.client()}, "unmounting");
@@ -66,7 +66,7 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   co_return Result<void>();
 }
 
-// When all requests have been answered. No new one begins before there is another session.
+// Waits until all requests have replies. No new request begins before the next session exists.
 Task<void> Session::DestroySession(std::string_view what) {
   while (!slots_.idle()) co_await slots_changed_;
   if (lease_.next() != Lease::Step::kDestroySession) co_return;
@@ -79,7 +79,7 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
   nfs4::CREATE_SESSION4args arguments;
   arguments.csa_clientid = lease_.client();
   arguments.csa_sequence = lease_.create_sequence();
-  // A server that can do it answers again after a restart, too; else it does not set the flag, and all is as before.
+  // A server with persistent sessions keeps its replies over a restart. Other servers clear the flag.
   arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN | nfs4::CREATE_SESSION4_FLAG_PERSIST;
   arguments.csa_fore_chan_attrs = {.ca_headerpadsize = 0,
                                    .ca_maxrequestsize = options_.max_message,
@@ -141,8 +141,8 @@ Task<Result<void>> Session::ReclaimComplete(std::string_view what) {
 Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std::string_view what) {
   const uint64_t generation = lease_.generation();
   PENSTOCK_CO_TRY(const std::optional<SlotUse> use, co_await TakeSlot(generation, what));
-  // There is another session by now, or is to be, and in that everything is to be reclaimed first. What the request says of open
-  // files may not be true any more.
+  // The session was replaced or will be, and the new one must reclaim all state first. The stateids of the request may
+  // be out of date.
   if (!use) co_return Executed{.message = {}, .status = nfsstat4::NFS4ERR_DELAY, .fate = Fate::kAgain};
   const nfs4::SEQUENCE4args sequence{lease_.session(), use->sequence, use->slot, slots_.highest_in_use(),
                                      compound.must_be_cached};
@@ -159,7 +159,7 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
   };
   auto answer = co_await CallInSlot(*use, generation, compound.shape, encode, decode, what);
   if (!answer) {
-    // An error of the COMPOUND itself says more.
+    // An error of the COMPOUND itself tells more than the missing results.
     co_return std::unexpected(head.count == 0 && head.status != nfsstat4::NFS4_OK ? v4::ErrorOf(head.status, what)
                                                                                   : answer.error());
   }
@@ -167,8 +167,8 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
   if (executed.fate == Fate::kDone && head.status != nfsstat4::NFS4_OK) {
     lease_.HandleStatus(head.status, generation);
     if (!lease_.ready() && generation == lease_.generation() && !recovering()) executed.fate = Fate::kAgain;
-    // The channel has repeated the call over another connection. It was executed, and its reply need not have been kept: it
-    // may be executed again (RFC 8881 §2.10.6.1.3).
+    // The channel has repeated the call over another connection. The server has executed it and did not have to keep
+    // the reply, so the client may execute it again (RFC 8881 §2.10.6.1.3).
     if (head.status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP && !compound.must_be_cached) executed.fate = Fate::kAgain;
     // RFC 8881 §15.1.1.3, §15.1.9.2
     if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
@@ -176,9 +176,9 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
   co_return executed;
 }
 
-// RFC 8881 §2.10.6.2: SEQUENCE gives NFS4ERR_DELAY also while the request that has the slot is being executed, which came over
-// a connection that is lost. Only the same sequence id in the same slot, some time later, gets that request's reply, and
-// nothing else may use the slot before.
+// RFC 8881 §2.10.6.2: SEQUENCE also gives NFS4ERR_DELAY while the server still executes a request in the slot that came
+// over a lost connection. Only the same sequence id in the same slot gets the reply of that request later. No other
+// request may use the slot before.
 template <class Encode, class Decode>
 Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generation, rpc::ReplyShape shape,
                                                   Encode encode, Decode decode, std::string_view what) {
@@ -217,8 +217,8 @@ Task<Result<std::optional<SlotUse>>> Session::TakeSlot(uint64_t generation, std:
   co_return std::nullopt;
 }
 
-// RFC 8881 §2.10.6.1.3: a SEQUENCE with the same sequence id is a repetition to a server that has executed the request,
-// which may answer it with the whole reply that it has kept, and is the request itself to one that has not.
+// RFC 8881 §2.10.6.1.3: sends a SEQUENCE alone with the same sequence id. If the server has executed the request, it
+// takes this for a repetition and may answer with the whole cached reply. If it has not, it takes this for the request.
 Task<Result<void>> Session::Settle(SlotUse use, std::string_view what) {
   const std::tuple operations(
       nfs4::SEQUENCE4args{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(), false});
@@ -239,7 +239,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
   const nfsstat4 status = result.sr_status();
   Fate fate = Fate::kAgain;
   if (generation != lease_.generation()) {
-    // The slot is one of a table that has gone.
+    // The slot belongs to the table of an earlier session.
     return status == nfsstat4::NFS4_OK ? Fate::kDone : Fate::kAgain;
   }
   switch (status) {
@@ -255,12 +255,12 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       fate = Fate::kDone;
       break;
     }
-    // Executed, and not remembered.
+    // The server has executed the request and has not kept the reply.
     case nfsstat4::NFS4ERR_RETRY_UNCACHED_REP:
       slots_.HandleExecuted(use);
       fate = Fate::kDone;
       break;
-    // Another request has had that number: the server has not seen this one.
+    // Another request had this sequence id, so the server has not seen this request.
     case nfsstat4::NFS4ERR_SEQ_FALSE_RETRY:
       slots_.HandleExecuted(use);
       break;
@@ -269,7 +269,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       if (Lease::EndsSession(status)) {
         lease_.HandleStatus(status, generation);
       } else {
-        fate = Fate::kDone;  // about this request alone, e.g. its size
+        fate = Fate::kDone;  // the error concerns this request only, e.g. its size
       }
   }
   slots_changed_.Notify();
@@ -295,7 +295,7 @@ Task<void> Session::Bind(rpc::Client& connection) {
   const nfs4::BIND_CONN_TO_SESSION4args arguments{lease_.session(), nfs4::channel_dir_from_client4::CDFC4_FORE_OR_BOTH,
                                                   false};
   auto reply = co_await Bare(connection, arguments, "binding the connection");
-  // A session that is gone is noticed by the calls that follow.
+  // The next call notices if the session is lost.
   if (reply && generation == lease_.generation()) lease_.HandleBound();
 }
 

@@ -1,5 +1,5 @@
-// A session of NFSv4.1 with a server, kept alive and made again when it is lost: RFC 8881 §2.10, §8.3, §8.4. The
-// machines are lease.h and slot_table.h; here are their calls.
+// A session of NFSv4.1 with a server. Session keeps its lease and creates the session again if it is lost (RFC 8881
+// §2.10, §8.3, §8.4). Lease and SlotTable decide on the next step; this class makes their calls.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,23 @@
 
 namespace penstock::client::v4 {
 
-// Of what a server may send over the back channel: it must fit into one Send over RDMA, header included (RFC 8267
-// §6.5.2).
+// The largest message on the back channel. With its header it must fit into one Send over RDMA (RFC 8267 §6.5.2).
 inline constexpr uint32_t kMaxBackMessage = 3 << 10;
 inline constexpr uint32_t kBackSlots = 4;
-// The largest reply that the server is asked to keep.
+// The largest reply that the client asks the server to keep.
 inline constexpr uint32_t kMaxCachedReply = 4 << 10;
-// The callback program's number: any of those for temporary use (RFC 5531 §8.3).
+// The number of the callback program. Any number for transient use would do (RFC 5531 §8.3).
 inline constexpr uint32_t kCallbackProgram = nfs4::NFS4_CALLBACK;
 
-// Calls wait for slots.
+// A call waits until a slot is free.
 class Session final : public CompoundCaller {
  public:
   Session(TimerService& timers, rpc::Client& client, CallerOptions options);
 
   Task<void> Close() override;
 
-  // Over a new connection, before anything else: the server may use it to call us (RFC 8881 §2.10.3.1).
+  // Binds a new connection to the session before other calls use it, so that the server can call back over it
+  // (RFC 8881 §2.10.3.1).
   Task<void> Bind(rpc::Client& connection);
 
   const Lease& lease() const { return lease_; }
@@ -36,7 +36,7 @@ class Session final : public CompoundCaller {
   uint64_t epoch() const override { return lease_.epoch(); }
   Duration lease_time() const override { return lease_.lease_time(); }
   SlotTable& slots() { return slots_; }
-  // Those that wait for a slot look again.
+  // Wakes the calls that wait for a slot.
   void HandleSlotsChanged() { slots_changed_.Notify(); }
   uint32_t max_request() const override { return max_request_; }
   uint32_t max_response() const override { return max_response_; }
@@ -45,9 +45,10 @@ class Session final : public CompoundCaller {
   Task<Result<Executed>> Execute(Compound& compound, std::string_view what) override;
   struct Answer {
     rpc::Message message;
-    Fate fate;  // what SEQUENCE says of it
+    Fate fate;  // follows from the status of SEQUENCE
   };
-  // One COMPOUND in that slot, sent again until SEQUENCE is not put off any more. `decode(decoder, result of SEQUENCE)`.
+  // Sends a COMPOUND in a slot, and sends it again while SEQUENCE gives NFS4ERR_DELAY. `decode(decoder, result)`
+  // decodes the reply and sets the result of SEQUENCE.
   template <class Encode, class Decode>
   Task<Result<Answer>> CallInSlot(SlotUse use, uint64_t generation, rpc::ReplyShape shape, Encode encode, Decode decode,
                                   std::string_view what);
@@ -61,9 +62,9 @@ class Session final : public CompoundCaller {
   Task<void> DestroySession(std::string_view what);
   Task<Result<void>> CreateSession(std::string_view what);
   Task<Result<void>> ReclaimComplete(std::string_view what);
-  // Waits for a slot of that session; none where there is another by then, or is to be.
+  // Waits for a slot of the session `generation`. Returns nothing if that session is lost or must be replaced.
   Task<Result<std::optional<SlotUse>>> TakeSlot(uint64_t generation, std::string_view what);
-  // Makes certain that a doubtful slot's request has been executed, or never will be.
+  // Makes sure that the request of a doubtful slot either has been executed or never will be.
   Task<Result<void>> Settle(SlotUse use, std::string_view what);
 
   TimePoint renewed_at() const override { return lease_.renewed_at(); }
@@ -76,7 +77,7 @@ class Session final : public CompoundCaller {
   uint32_t max_request_ = 0;
   uint32_t max_response_ = 0;
   bool binding_ = false;
-  TimePoint bind_again_{};  // not before, so that a server that never can call us is not asked with every call
+  TimePoint bind_again_{};  // the next attempt to bind; limits the attempts if the server can never call back
   Signal slots_changed_;
 };
 

@@ -18,34 +18,35 @@ using namespace std::chrono_literals;
 using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
 
-// As much of a server as a session notices: client ids, sessions, slots with their replies, and REMOVE and LOOKUP, whose
-// executions are counted.
+// The parts of a server that a session uses: client ids, sessions, slots with cached replies, and a few operations. The
+// server counts their executions.
 class FakeServer final : public rpc::Channel {
  public:
   explicit FakeServer(Loop& loop) : loop_(loop) {}
 
-  // What becomes of the next calls.
+  // The faults of the next calls.
   enum class Fault {
     kNone,
     kReplyLate,
     kReplyLost,
     kCallLost,
-    kRepeated,  // the reply is lost with its connection, and the channel sends the call again over the next one
+    kRepeated,  // the reply is lost with its connection, and the channel sends the call again over the next connection
   };
-  // After a repetition, or a lost reply, so many SEQUENCEs in that slot find the first request being executed still.
+  // After a repetition or a lost reply, this many SEQUENCEs in the slot find that the first request is still being
+  // executed.
   int busy = 0;
   std::deque<Fault> faults;
-  // What the next REMOVEs, or the next CREATE_SESSIONs, give instead of being executed.
+  // The errors of the next REMOVEs and CREATE_SESSIONs, which are not executed.
   std::deque<nfsstat4> remove_errors;
   std::deque<nfsstat4> create_errors;
-  bool keeps_replies = true;  // those that it is asked to keep
+  bool keeps_replies = true;  // whether the server caches a reply if the client asks for it
   uint32_t status_flags = 0;
-  std::optional<nfs4::nfs_impl_id4> implementation;  // what it says that it is
+  std::optional<nfs4::nfs_impl_id4> implementation;  // the name of the implementation, if the server tells it
   uint32_t slots = 8;
   uint32_t target = 100;
   Duration latency = Duration::zero();
 
-  // Forgets the sessions, or the clients as well.
+  // Forgets all sessions. Restart() also forgets the client ids.
   void LoseSessions() { sessions_.clear(); }
   void Restart() {
     sessions_.clear();
@@ -53,7 +54,7 @@ class FakeServer final : public rpc::Channel {
   }
 
   int removes = 0;
-  int early_removes = 0;  // under a new client id, before all was reclaimed
+  int early_removes = 0;  // executed under a new client id before RECLAIM_COMPLETE
   int closes = 0;
   int lookups = 0;
   int exchanges = 0;
@@ -76,12 +77,12 @@ class FakeServer final : public rpc::Channel {
     if (fault == Fault::kCallLost) co_return std::unexpected(rpc::CallError::kTimedOut);
     rpc::Message reply = Execute(call);
     if (fault == Fault::kRepeated) reply = Execute(call);
-    EXPECT_LE(reply.stream.size(), shape.max_stream) << "an estimate that was too small";
+    EXPECT_LE(reply.stream.size(), shape.max_stream) << "the reply exceeds its estimate";
     if (fault == Fault::kReplyLost) co_return std::unexpected(rpc::CallError::kTimedOut);
     if (fault == Fault::kReplyLate) co_await late;
     co_return reply;
   }
-  Signal late;  // when such replies are given
+  Signal late;  // releases the late replies
 
  private:
   struct Slot {
@@ -264,10 +265,10 @@ class FakeServer final : public rpc::Channel {
 
   Loop& loop_;
   std::map<nfs4::sessionid4, std::vector<Slot>> sessions_;
-  Slot* slot_ = nullptr;  // of the COMPOUND that is executed
+  Slot* slot_ = nullptr;  // the slot of the current COMPOUND
   const rpc::Message* replay_ = nullptr;
-  bool uncached_ = false;  // it was executed before, and its reply was not kept
-  bool more_ = false;      // it has operations behind SEQUENCE
+  bool uncached_ = false;  // the COMPOUND was executed before, and its reply was not cached
+  bool more_ = false;      // the COMPOUND has operations behind SEQUENCE
   uint64_t client_ = 0;
   uint64_t last_client_ = 0;
   uint8_t last_session_ = 0;
@@ -278,7 +279,7 @@ class FakeServer final : public rpc::Channel {
 class SessionTest : public testing::Test {
  protected:
   explicit SessionTest(Duration give_up_after = kTestPatience / 2)
-      : options{.owner = "somebody", .give_up_after = give_up_after} {}
+      : options{.owner = "client", .give_up_after = give_up_after} {}
   ~SessionTest() override {
     Run(session.Close());
     Turn(1ms);
@@ -346,7 +347,7 @@ class ImpatientSessionTest : public SessionTest {
   ImpatientSessionTest() : SessionTest(2s) {}
 };
 
-TEST_F(SessionTest, IsEstablishedAndGivenBack) {
+TEST_F(SessionTest, IsEstablishedAndDestroyed) {
   Establish();
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.removes, 1);
@@ -358,7 +359,7 @@ TEST_F(SessionTest, IsEstablishedAndGivenBack) {
 // RFC 8881 §18.35.3
 class ServersByNameTest : public SessionTest, public testing::WithParamInterface<bool> {};
 
-TEST_P(ServersByNameTest, WhatAServerCallsItsImplementationChangesNothing) {
+TEST_P(ServersByNameTest, IgnoresTheNameOfTheServersImplementation) {
   if (GetParam()) server.implementation = {.nii_domain = "example.org", .nii_name = "a server", .nii_date = {}};
   Establish();
   EXPECT_TRUE(Remove());
@@ -367,9 +368,9 @@ TEST_P(ServersByNameTest, WhatAServerCallsItsImplementationChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ServersByNameTest, testing::Bool(),
-                         [](const auto& test) { return test.param ? "named" : "nameless"; });
+                         [](const auto& test) { return test.param ? "named" : "unnamed"; });
 
-TEST_F(SessionTest, CallsShareTheSlotsThatThereAre) {
+TEST_F(SessionTest, CallsShareTheSlots) {
   server.slots = 3;
   server.latency = 2ms;
   Establish();
@@ -379,7 +380,7 @@ TEST_F(SessionTest, CallsShareTheSlotsThatThereAre) {
   EXPECT_EQ(server.most_running, 3u);
 }
 
-TEST_F(SessionTest, UsesFewerSlotsWhereTheServerWouldLikeThat) {
+TEST_F(SessionTest, UsesFewerSlotsIfTheServerAsksForIt) {
   server.latency = 2ms;
   server.target = 0;
   Establish();
@@ -388,14 +389,14 @@ TEST_F(SessionTest, UsesFewerSlotsWhereTheServerWouldLikeThat) {
   EXPECT_EQ(server.most_running, 1u);
 }
 
-TEST_F(SessionTest, WhatTheServerPutsOffIsTriedAgain) {
+TEST_F(SessionTest, RepeatsACallThatTheServerPutsOff) {
   Establish();
   server.remove_errors = {nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_GRACE};
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.removes, 1);
 }
 
-TEST_F(SessionTest, OtherErrorsAreTheCallers) {
+TEST_F(SessionTest, ReturnsOtherErrorsToTheCaller) {
   Establish();
   server.remove_errors = {nfsstat4::NFS4ERR_NOENT};
   const Result<void> result = Remove();
@@ -404,7 +405,7 @@ TEST_F(SessionTest, OtherErrorsAreTheCallers) {
   EXPECT_EQ(result.error().message, "name: no such file or directory");
 }
 
-TEST_F(SessionTest, ASessionThatIsLostIsMadeAgainOnce) {
+TEST_F(SessionTest, CreatesALostSessionAgainOnce) {
   server.latency = 2ms;
   Establish();
   server.LoseSessions();
@@ -416,7 +417,7 @@ TEST_F(SessionTest, ASessionThatIsLostIsMadeAgainOnce) {
 }
 
 // RFC 8881 §8.4.2.1
-TEST_F(SessionTest, AfterARestartOfTheServerStateIsReclaimedBeforeAnythingElse) {
+TEST_F(SessionTest, ReclaimsStateBeforeOtherCallsAfterARestart) {
   int reclaims = 0;
   session.set_reclaim([&]() -> Task<void> {
     EXPECT_EQ(server.reclaims_completed, reclaims);
@@ -433,8 +434,8 @@ TEST_F(SessionTest, AfterARestartOfTheServerStateIsReclaimedBeforeAnythingElse) 
   EXPECT_EQ(server.removes, 1);
 }
 
-// What they are about may not be open any more, or not yet again.
-TEST_F(SessionTest, ThoseWhoWaitForASlotWaitForWhatIsReclaimedToo) {
+// The state that they use may be lost, or not yet reclaimed.
+TEST_F(SessionTest, CallsThatWaitForASlotAlsoWaitForTheReclaim) {
   session.set_reclaim([&]() -> Task<void> { co_await Sleep(loop, 5ms); });
   server.slots = 2;
   Establish();
@@ -451,7 +452,7 @@ TEST_F(SessionTest, ThoseWhoWaitForASlotWaitForWhatIsReclaimedToo) {
   EXPECT_EQ(server.early_removes, 0);
 }
 
-TEST_F(SessionTest, WhatIsReclaimedIsTriedAgainWhileTheServerPutsItOff) {
+TEST_F(SessionTest, RepeatsAReclaimThatTheServerPutsOff) {
   std::vector<Reclaimed> reclaimed;
   session.set_reclaim([&]() -> Task<void> {
     const auto build = [] { return std::tuple(nfs4::REMOVE4args{"name"}); };
@@ -469,7 +470,7 @@ TEST_F(SessionTest, WhatIsReclaimedIsTriedAgainWhileTheServerPutsItOff) {
   EXPECT_EQ(reclaimed, (std::vector{Reclaimed::kYes, Reclaimed::kNo}));
 }
 
-TEST_F(SessionTest, WhatWasToBeReclaimedWhenTheSessionIsLostAgainHasAnotherTime) {
+TEST_F(SessionTest, ReclaimsLaterIfTheSessionIsLostAgain) {
   std::vector<Reclaimed> reclaimed;
   session.set_reclaim([&]() -> Task<void> {
     if (reclaimed.size() < 2) server.Restart();
@@ -482,7 +483,7 @@ TEST_F(SessionTest, WhatWasToBeReclaimedWhenTheSessionIsLostAgainHasAnotherTime)
   EXPECT_EQ(server.removes, 1);
 }
 
-TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedOrNot) {
+TEST_F(SessionTest, ReusesASlotWithoutReplyWhetherItsRequestWasExecutedOrNot) {
   server.slots = 1;
   Establish();
   for (const auto fault : {FakeServer::Fault::kReplyLost, FakeServer::Fault::kCallLost}) {
@@ -495,8 +496,8 @@ TEST_F(SessionTest, ASlotWithoutAnAnswerIsUsedAgainWhetherItsRequestWasExecutedO
   EXPECT_EQ(server.creations, 1);
 }
 
-// RFC 8881 §2.10.6.2: nothing else may use the slot before its reply has come.
-TEST_F(SessionTest, WhatIsBeingExecutedWhenTheChannelRepeatsItKeepsItsSlot) {
+// RFC 8881 §2.10.6.2: no other request may use the slot before the reply has come.
+TEST_F(SessionTest, ARepeatedRequestKeepsItsSlotWhileItIsExecuted) {
   Establish();
   server.faults = {FakeServer::Fault::kRepeated};
   server.busy = 3;
@@ -511,7 +512,7 @@ TEST_F(SessionTest, WhatIsBeingExecutedWhenTheChannelRepeatsItKeepsItsSlot) {
   EXPECT_EQ(server.creations, 1);
 }
 
-TEST_F(SessionTest, ASlotWhoseRequestIsBeingExecutedIsNotUsedAgainBefore) {
+TEST_F(SessionTest, DoesNotReuseASlotWhileItsRequestIsExecuted) {
   server.slots = 1;
   Establish();
   server.faults = {FakeServer::Fault::kReplyLost};
@@ -522,7 +523,7 @@ TEST_F(SessionTest, ASlotWhoseRequestIsBeingExecutedIsNotUsedAgainBefore) {
   EXPECT_EQ(server.creations, 1);
 }
 
-TEST_F(ImpatientSessionTest, ARequestThatNeverEndsIsGivenUp) {
+TEST_F(ImpatientSessionTest, GivesUpARequestThatNeverEnds) {
   Establish();
   server.faults = {FakeServer::Fault::kRepeated};
   server.busy = 1000;
@@ -535,7 +536,7 @@ TEST_F(ImpatientSessionTest, ARequestThatNeverEndsIsGivenUp) {
   EXPECT_EQ(server.removes, 2);
 }
 
-TEST_F(SessionTest, WhatWasExecutedAndNeedNotBeKeptIsExecutedAgainWhenTheChannelRepeatsIt) {
+TEST_F(SessionTest, ExecutesAnUncachedRequestAgainIfTheChannelRepeatsIt) {
   server.slots = 1;
   Establish();
   server.faults = {FakeServer::Fault::kRepeated};
@@ -545,25 +546,25 @@ TEST_F(SessionTest, WhatWasExecutedAndNeedNotBeKeptIsExecutedAgainWhenTheChannel
   EXPECT_EQ(server.creations, 1);
 }
 
-TEST_F(SessionTest, WhatHadToBeKeptIsNotExecutedAgainWhenTheChannelRepeatsIt) {
+TEST_F(SessionTest, DoesNotExecuteACachedRequestAgainIfTheChannelRepeatsIt) {
   Establish();
   server.faults = {FakeServer::Fault::kRepeated};
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.removes, 1);
-  // Not even where the server has not kept it, whichever operation says so.
+  // The same holds if the server has not cached the reply, whichever operation reports it.
   server.remove_errors = {nfsstat4::NFS4ERR_RETRY_UNCACHED_REP};
   EXPECT_FALSE(Remove());
   EXPECT_EQ(server.removes, 1);
   server.keeps_replies = false;
   server.faults = {FakeServer::Fault::kRepeated};
   EXPECT_FALSE(Remove());
-  EXPECT_EQ(server.removes, 2) << "the first time it came";
+  EXPECT_EQ(server.removes, 2) << "only the first request was executed";
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.creations, 1);
 }
 
-// RFC 8881 §2.10.6.5: the reply says what was before the restart. What has been reclaimed since is another state.
-TEST_F(SessionTest, WhatWasDoneToStateThatIsLostIsDoneAgain) {
+// RFC 8881 §2.10.6.5: the late reply describes the state before the restart. The reclaimed state is different.
+TEST_F(SessionTest, RepeatsAChangeOfStateThatTheServerHasLost) {
   Establish();
   server.faults = {FakeServer::Fault::kReplyLate, FakeServer::Fault::kReplyLate};
   Outcome closed;
@@ -577,12 +578,12 @@ TEST_F(SessionTest, WhatWasDoneToStateThatIsLostIsDoneAgain) {
   EXPECT_TRUE(*closed);
   EXPECT_EQ(server.closes, 2);
   EXPECT_TRUE(*removed);
-  EXPECT_EQ(server.removes, 1) << "a name is gone for ever";
+  EXPECT_EQ(server.removes, 1) << "REMOVE changes no state of the client";
 }
 
-TEST_F(SessionTest, SlotsThatDoNotAgreeWithTheServersAreReplaced) {
+TEST_F(SessionTest, ReplacesSlotsThatDisagreeWithTheServer) {
   Establish();
-  // Behind the session's back.
+  // The test advances a slot without the server.
   ASSERT_TRUE(session.slots().Take());
   session.slots().HandleExecuted({0, 2});
   EXPECT_TRUE(Remove());
@@ -595,12 +596,12 @@ TEST_F(SessionTest, BindsAConnectionWhoseServerCannotCallBack) {
   server.status_flags = nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
   EXPECT_TRUE(Remove());
   TurnUntil([&] { return server.binds == 1; });
-  // It still cannot: it is left in peace for a while.
+  // The server still cannot call back. The client waits before it binds the connection again.
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Remove());
   EXPECT_EQ(server.binds, 1);
 }
 
-TEST_F(SessionTest, AServerThatHasLostCountOfItsCallsGetsAnotherSession) {
+TEST_F(SessionTest, CreatesAnotherSessionAfterABackChannelFault) {
   Establish();
   server.faults = {FakeServer::Fault::kReplyLate};
   Outcome late;
@@ -611,8 +612,8 @@ TEST_F(SessionTest, AServerThatHasLostCountOfItsCallsGetsAnotherSession) {
   Outcome next;
   StartRemove(next);
   Turn(20ms);
-  EXPECT_FALSE(next) << "nothing new is sent";
-  EXPECT_EQ(server.destroyed, 0) << "before all is answered";
+  EXPECT_FALSE(next) << "no new request is sent";
+  EXPECT_EQ(server.destroyed, 0) << "not before all requests have replies";
   server.late.Notify();
   TurnUntil([&] { return late.has_value() && next.has_value(); });
   EXPECT_TRUE(*late);
@@ -625,12 +626,12 @@ TEST_F(SessionTest, AServerThatHasLostCountOfItsCallsGetsAnotherSession) {
 TEST_F(SessionTest, RenewsItsLease) {
   Establish();
   const int before = server.sequences;
-  session.set_lease_time(20ms);  // at intervals of a second at least
+  session.set_lease_time(20ms);  // the client renews it at most once a second
   TurnUntil([&] { return server.sequences > before; });
   EXPECT_EQ(server.removes, 0);
 }
 
-TEST_F(SessionTest, AServerThatRefusesSaysWhy) {
+TEST_F(SessionTest, ReportsWhyTheServerRefusesASession) {
   server.create_errors = {nfsstat4::NFS4ERR_NOSPC};
   Outcome result;
   Spawn([](Session& s, Outcome& out) -> Task<void> { out = co_await s.Establish("server"); }(session, result));

@@ -41,7 +41,7 @@ void SlotTable::Give(Slot& slot, State state) {
 
 void SlotTable::HandleExecuted(SlotUse use) {
   Slot& slot = InUse(use);
-  ++slot.sequence;  // wraps, zero included (RFC 8881 §2.10.6.1)
+  ++slot.sequence;  // zero follows the largest number (RFC 8881 §2.10.6.1)
   Give(slot, State::kFree);
 }
 

@@ -1,5 +1,5 @@
-// The slots of a session's fore channel, as its client sees them: RFC 8881 §2.10.6.1. Each carries one request at a
-// time, and counts them, so that the server executes each exactly once however often it comes.
+// The slots of a session's fore channel on the client's side (RFC 8881 §2.10.6.1). A slot carries one request at a time
+// and gives it a sequence id, so that the server executes the request exactly once, however often it arrives.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace penstock::client::v4 {
 
-// What a SEQUENCE names.
+// A slot and the sequence id of its request.
 struct SlotUse {
   uint32_t slot = 0;
   uint32_t sequence = 0;
@@ -17,34 +17,36 @@ struct SlotUse {
 
 class SlotTable {
  public:
-  // As many slots as CREATE_SESSION has agreed on, at least one. `first`: the number of the first request in each.
+  // `slots` is the number that CREATE_SESSION has negotiated; the table has at least one. `first` is the first sequence
+  // id.
   explicit SlotTable(uint32_t slots, uint32_t first = 1);
 
-  // The lowest slot that is free; nothing where the server wants no more requests now.
+  // Takes the lowest free slot. Returns nothing if the server accepts no more requests now.
   std::optional<SlotUse> Take();
-  // A slot whose last request may or may not have been executed: a SEQUENCE of its own, with the same sequence id,
-  // makes it certain.
+  // Takes a slot whose last request may or may not have been executed. A lone SEQUENCE with the same sequence id
+  // settles it.
   std::optional<SlotUse> TakeDoubtful();
 
-  // How a request ended. Its SEQUENCE succeeded, whatever came of the rest: the next has the next number.
+  // Each of these ends a request. HandleExecuted(): its SEQUENCE succeeded, so the next request has the next sequence
+  // id.
   void HandleExecuted(SlotUse use);
-  // Its SEQUENCE failed: the number is still to be used.
+  // Its SEQUENCE failed, so the next request has the same sequence id.
   void HandleRefused(SlotUse use);
-  // Nobody knows.
+  // It has no reply, so the slot becomes doubtful.
   void HandleLost(SlotUse use);
 
-  // What the server says in each SEQUENCE: the highest slot that it takes, and the highest that it would like to be
-  // used. What it does not take any more it has forgotten, and begins from one when it is taken again.
+  // Each SEQUENCE reply has the highest slot that the server accepts and the highest that it wants to be used. The
+  // server forgets slots above the first; their sequence ids start from one when it accepts them again.
   void HandleLimits(uint32_t highest, uint32_t target);
   // CB_RECALL_SLOT (RFC 8881 §20.8).
   void HandleTarget(uint32_t target);
 
-  // Whether that request has been sent and its reply not been seen.
+  // Whether the request has been sent and its reply has not been seen.
   bool IsUnderWay(SlotUse use) const {
     return use.slot < slots_.size() && slots_[use.slot].state != State::kFree &&
            slots_[use.slot].sequence == use.sequence;
   }
-  // For SEQUENCE: zero where none is in use.
+  // For SEQUENCE. Zero if no slot is in use.
   uint32_t highest_in_use() const;
   bool idle() const { return in_use_ == 0; }
   uint32_t in_use() const { return in_use_; }
@@ -60,7 +62,7 @@ class SlotTable {
   void Give(Slot& slot, State state);
 
   std::vector<Slot> slots_;
-  uint32_t highest_;  // of those that may be taken
+  uint32_t highest_;  // the highest slot that may be taken
   uint32_t in_use_ = 0;
 };
 

@@ -14,15 +14,15 @@ TEST(SlotTable, GivesTheLowestFreeSlotFirst) {
   EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
 }
 
-TEST(SlotTable, HasNoMoreThanAgreed) {
+TEST(SlotTable, HasNoMoreSlotsThanAgreed) {
   SlotTable table(2);
   EXPECT_TRUE(table.Take() && table.Take());
   EXPECT_EQ(table.Take(), std::nullopt);
   EXPECT_EQ(table.in_use(), 2u);
-  EXPECT_EQ(SlotTable(0).Take(), (SlotUse{0, 1})) << "at least one";
+  EXPECT_EQ(SlotTable(0).Take(), (SlotUse{0, 1})) << "a table has at least one slot";
 }
 
-TEST(SlotTable, CountsWhatWasExecutedOnly) {
+TEST(SlotTable, CountsOnlyExecutedRequests) {
   SlotTable table(1);
   const SlotUse first = *table.Take();
   table.HandleRefused(first);
@@ -31,8 +31,8 @@ TEST(SlotTable, CountsWhatWasExecutedOnly) {
   EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
 }
 
-// RFC 8267 §6.6: a slot whose request has no answer is made usable again.
-TEST(SlotTable, ARequestWithoutAnAnswerKeepsItsSlotUntilThatIsCertain) {
+// RFC 8267 §6.6: the client makes a slot usable again if its request has no reply.
+TEST(SlotTable, KeepsTheSlotOfALostRequestUntilItIsSettled) {
   SlotTable table(2);
   const SlotUse lost = *table.Take();
   table.HandleLost(lost);
@@ -45,7 +45,7 @@ TEST(SlotTable, ARequestWithoutAnAnswerKeepsItsSlotUntilThatIsCertain) {
   EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
 }
 
-TEST(SlotTable, UsesNoMoreThanTheServerWouldLike) {
+TEST(SlotTable, UsesNoMoreSlotsThanTheServerAsksFor) {
   SlotTable table(4);
   table.HandleLimits(3, 1);
   EXPECT_TRUE(table.Take() && table.Take());
@@ -59,7 +59,7 @@ TEST(SlotTable, UsesNoMoreThanTheServerWouldLike) {
   EXPECT_EQ(table.Take(), (SlotUse{2, 1}));
 }
 
-TEST(SlotTable, ASlotThatTheServerHasForgottenBeginsAnew) {
+TEST(SlotTable, RestartsASlotThatTheServerHasForgotten) {
   SlotTable table(2);
   const SlotUse low = *table.Take();
   const SlotUse high = *table.Take();
@@ -71,20 +71,20 @@ TEST(SlotTable, ASlotThatTheServerHasForgottenBeginsAnew) {
   EXPECT_EQ(table.Take(), (SlotUse{0, 2}));
 }
 
-TEST(SlotTable, KnowsWhatHasNotBeenAnswered) {
+TEST(SlotTable, KnowsWhichRequestsAreUnderWay) {
   SlotTable slots(2);
   const SlotUse use = *slots.Take();
   EXPECT_TRUE(slots.IsUnderWay(use));
   EXPECT_FALSE(slots.IsUnderWay({use.slot, use.sequence - 1}));
-  EXPECT_FALSE(slots.IsUnderWay({1, 1})) << "not sent";
-  EXPECT_FALSE(slots.IsUnderWay({2, 1})) << "no slot";
+  EXPECT_FALSE(slots.IsUnderWay({1, 1})) << "no request was sent in this slot";
+  EXPECT_FALSE(slots.IsUnderWay({2, 1})) << "no such slot";
   slots.HandleLost(use);
-  EXPECT_TRUE(slots.IsUnderWay(use)) << "nobody knows";
+  EXPECT_TRUE(slots.IsUnderWay(use)) << "the request is doubtful";
   slots.HandleExecuted(*slots.TakeDoubtful());
   EXPECT_FALSE(slots.IsUnderWay(use));
 }
 
-// RFC 8881 §2.10.6.1: zero is a number as any other.
+// RFC 8881 §2.10.6.1: zero is an ordinary sequence id.
 TEST(SlotTable, ZeroFollowsTheLargestSequence) {
   SlotTable table(1, 0xfffffffe);
   for (const uint32_t sequence : {0xfffffffe, 0xffffffff, 0u, 1u}) {

@@ -1,6 +1,6 @@
-// An open-owner or lock-owner: it names whose state it is (RFC 8881 §9.1, RFC 7530 §9.1.4). In minor version 0 it also
-// counts what is done with that state, one at a time, so that the server knows repetitions (RFC 7530 §9.1.7); from minor
-// version 1 on, sessions do.
+// An open-owner or lock-owner: the name under which the server keeps opens or locks (RFC 8881 §9.1, RFC 7530 §9.1.4).
+// In minor version 0 it also counts the requests that change this state, so that the server recognizes repetitions (RFC
+// 7530 §9.1.7). From minor version 1 on sessions do that.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ namespace penstock::client::v4 {
 
 class StateOwner {
  public:
-  // No two with the same number; `name` is for those who look at captures.
+  // Each owner of a client has its own `number`. `name` helps people who read captures.
   explicit StateOwner(uint64_t number, std::string_view name = {});
 
   ConstBytes octets() const { return AsBytes(octets_); }
-  // Of the next request.
+  // The seqid of the next request.
   nfs4::seqid4 sequence() const { return sequence_; }
 
-  // What the request with sequence() came to; nothing: the server failed before it came to it.
+  // The status of the request with sequence(). Nothing: an earlier operation failed, so the server did not reach the
+  // request.
   void HandleStatus(std::optional<nfs4::nfsstat4> status);
-  // Nobody knows whether the request was executed.
+  // The request had no reply, so it is unknown whether it was executed.
   void HandleNoReply() { spent_ = true; }
-  // The server's count is not ours: only another owner can go on.
+  // The counts of client and server may differ. The client must use another owner.
   bool spent() const { return spent_; }
 
  private:

@@ -7,12 +7,12 @@ namespace {
 
 using nfs4::nfsstat4;
 
-TEST(StateOwner, HasANameOfItsOwn) {
+TEST(StateOwner, HasAUniqueName) {
   EXPECT_FALSE(std::ranges::equal(StateOwner(1).octets(), StateOwner(2).octets()));
   EXPECT_TRUE(std::ranges::equal(StateOwner(7).octets(), StateOwner(7).octets()));
 }
 
-TEST(StateOwner, CountsWhatTheServerHasCountedToo) {
+TEST(StateOwner, CountsTheRequestsThatTheServerCounts) {
   StateOwner owner(1);
   const uint32_t first = owner.sequence();
   owner.HandleStatus(nfsstat4::NFS4_OK);
@@ -24,7 +24,7 @@ TEST(StateOwner, CountsWhatTheServerHasCountedToo) {
 }
 
 // RFC 7530 §9.1.7
-TEST(StateOwner, DoesNotCountWhatTheServerCouldNotTellWhoseItWas) {
+TEST(StateOwner, DoesNotCountRequestsWhoseOwnerTheServerDoesNotKnow) {
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_STALE_CLIENTID, nfsstat4::NFS4ERR_STALE_STATEID,
                                 nfsstat4::NFS4ERR_BAD_STATEID, nfsstat4::NFS4ERR_BADXDR, nfsstat4::NFS4ERR_RESOURCE,
                                 nfsstat4::NFS4ERR_NOFILEHANDLE, nfsstat4::NFS4ERR_MOVED}) {
@@ -36,14 +36,14 @@ TEST(StateOwner, DoesNotCountWhatTheServerCouldNotTellWhoseItWas) {
   }
 }
 
-TEST(StateOwner, DoesNotCountWhatWasNeverComeTo) {
+TEST(StateOwner, DoesNotCountRequestsThatTheServerDidNotReach) {
   StateOwner owner(1);
   const uint32_t first = owner.sequence();
   owner.HandleStatus(std::nullopt);
   EXPECT_EQ(owner.sequence(), first);
 }
 
-TEST(StateOwner, IsSpentWhereTheCountsMayDiffer) {
+TEST(StateOwner, IsSpentIfTheCountsMayDiffer) {
   StateOwner refused(1);
   refused.HandleStatus(nfsstat4::NFS4ERR_BAD_SEQID);
   EXPECT_TRUE(refused.spent());

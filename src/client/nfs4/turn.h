@@ -1,4 +1,4 @@
-// Coroutines take turns: what one has begun is over before the next begins. One thread only.
+// Turn is a lock for coroutines of one thread: while one coroutine has the turn, the others wait.
 #pragma once
 
 #include "base/signal.h"
@@ -13,7 +13,7 @@ class Turn {
     taken_ = true;
   }
 
-  // Of a turn that has been taken: gives it on.
+  // Releases a turn that has been taken.
   class Guard {
    public:
     explicit Guard(Turn& turn) : turn_(turn) {}

@@ -5,7 +5,7 @@ namespace penstock::nfs::v4 {
 
 Result<ExchangeIdResult, nfs4::nfsstat4> StateTables::Exchange(const ExchangeIdRequest& asked, const Sender& sender,
                                                                TimePoint now) {
-  const Clients::Records known = clients.OfOwner(1, asked.owner);
+  const Clients::Records known = clients.OfOwner(asked.dialect, asked.owner);
   Client* confirmed = known.confirmed;
   if (confirmed && confirmed->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);  // it is about to go
   // RFC 8881 §2.4: of a client with a machine credential nobody is the same but that.

@@ -144,8 +144,7 @@ const char* StateRecords::FindInconsistency() const {
     for (auto at = client->states.begin(); at != client->states.end(); ++at) {
       StateRecord& record = **at;
       if (record.client != client.get() || record.in_client != at) return "a state is not its client's";
-      const auto found = ids_.Find({}, ids_.IdOf(record));
-      if (!found || *found != &record) return "a stateid leads elsewhere";
+      if (ids_.RecordOf(ids_.IdOf(record)) != &record) return "a stateid leads elsewhere";
       if (record.file && FindFile(record.file->name) != record.file) return "a state is of a file that has gone";
       if (!IsListed(record)) return "a file does not know of a state";
     }

@@ -12,9 +12,9 @@ OpenOwner* OpenOwners::FindOpenOwner(ClientId client, ConstBytes name) {
 }
 
 OpenOwner* OpenOwners::FindOwnerOfClosed(const nfs4::stateid4& id) const {
-  const auto found = records_.FindAny({}, id);
-  if (!found || (*found)->kind != StateKind::kOpen || (*found)->file) return nullptr;
-  return static_cast<const OpenState&>(**found).owner;
+  const StateRecord* const found = records_.RecordOf(id);
+  if (!found || found->kind != StateKind::kOpen || found->file) return nullptr;
+  return static_cast<const OpenState&>(*found).owner;
 }
 
 OpenOwner* OpenOwners::GetOpenOwner(ClientId client, ConstBytes name, TimePoint now) {

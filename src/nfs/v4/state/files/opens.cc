@@ -73,9 +73,9 @@ void Opens::SetShare(OpenState& open, const Share& share) {
 }
 
 void Opens::UndoOpen(const OpenResult& opened, TimePoint now) {
-  const auto found = records_.FindAny({}, opened.stateid);
-  if (!found || (*found)->seqid != opened.stateid.seqid || !(*found)->file) return;
-  auto& open = static_cast<OpenState&>(**found);
+  StateRecord* const found = records_.RecordOf(opened.stateid);
+  if (!found || found->seqid != opened.stateid.seqid || !found->file) return;
+  auto& open = static_cast<OpenState&>(*found);
   if (opened.is_new) {
     RemoveOpen(open, Ending::kReleased, false, now);
     return;

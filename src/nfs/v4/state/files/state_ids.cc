@@ -96,13 +96,10 @@ Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const st
     const bool special = IsFilledWith(id, 0) || IsFilledWith(id, 0xff);
     return std::unexpected(special ? nfs4::NFS4ERR_BAD_STATEID : who.dialect.errors().stateid_of_earlier_run);
   }
-  const uint64_t place = Unscramble(secret_, LoadBig<uint64_t>(id.other.data() + 4));
-  const auto index = static_cast<uint32_t>(place >> 32);
-  if (index >= slots_.size()) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
-  const Slot& slot = slots_[index];
-  if (static_cast<uint32_t>(place) != slot.generation) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
-  if (!slot.record) {
-    switch (slot.ending) {
+  const Slot* const slot = SlotOf(id);
+  if (!slot) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  if (!slot->record) {
+    switch (slot->ending) {
       case Ending::kReleased:
         return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
       case Ending::kExpired:
@@ -111,8 +108,22 @@ Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const st
         return std::unexpected(nfs4::NFS4ERR_ADMIN_REVOKED);
     }
   }
-  if (who.client && slot.record->client->id != *who.client) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
-  return slot.record.get();
+  if (who.client && slot->record->client->id != *who.client) return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
+  return slot->record.get();
+}
+
+StateRecord* StateIdTable::RecordOf(const stateid4& id) const {
+  if (LoadBig<uint32_t>(id.other.data()) != instance_) return nullptr;
+  const Slot* const slot = SlotOf(id);
+  return slot ? slot->record.get() : nullptr;
+}
+
+const StateIdTable::Slot* StateIdTable::SlotOf(const stateid4& id) const {
+  const uint64_t place = Unscramble(secret_, LoadBig<uint64_t>(id.other.data() + 4));
+  const auto index = static_cast<uint32_t>(place >> 32);
+  if (index >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[index];
+  return static_cast<uint32_t>(place) == slot.generation ? &slot : nullptr;
 }
 
 nfsstat4 StateIdTable::CheckSeqid(const Presenter& who, const StateRecord& record, uint32_t seqid) {

@@ -92,6 +92,8 @@ class StateIdTable {
   // Finds a record; the seqid does not matter. NFS4ERR_STALE_STATEID, NFS4ERR_BAD_STATEID, NFS4ERR_EXPIRED,
   // NFS4ERR_ADMIN_REVOKED.
   Result<StateRecord*, nfs4::nfsstat4> Find(const Presenter& who, const nfs4::stateid4& id) const;
+  // The record with this stateid, whoever presents it; null if there is none. The seqid does not matter.
+  StateRecord* RecordOf(const nfs4::stateid4& id) const;
   // NFS4ERR_OLD_STATEID, or NFS4ERR_BAD_STATEID for a seqid that was not given out yet. Zero means the latest in minor
   // version 1 and later.
   static nfs4::nfsstat4 CheckSeqid(const Presenter& who, const StateRecord& record, uint32_t seqid);
@@ -99,7 +101,7 @@ class StateIdTable {
   size_t size() const { return size_; }
 
  private:
-  // The table remembers of at least this many ended states how they ended.
+  // The table remembers how at least this many states ended.
   static constexpr size_t kRemembered = 4096;
 
   struct Slot {
@@ -109,6 +111,8 @@ class StateIdTable {
   };
 
   void Place(std::unique_ptr<StateRecord> record);
+  // The slot that has the state of this stateid, or had it last. Null if there is none.
+  const Slot* SlotOf(const nfs4::stateid4& id) const;
 
   uint32_t instance_;
   SipKey secret_;

@@ -69,6 +69,8 @@ class StateRecords {
   Result<StateRecord*, nfs4::nfsstat4> FindAny(const Presenter& who, const nfs4::stateid4& id) const {
     return ids_.Find(who, id);
   }
+  // The record with this stateid, whoever presents it; null if there is none.
+  StateRecord* RecordOf(const nfs4::stateid4& id) const { return ids_.RecordOf(id); }
   // Finds the record that a stateid names, if it was given for `file`, by this handle; for any file if `file` is null.
   // The errors are those of StateIdTable::Find(), and NFS4ERR_DELEG_REVOKED (in version 4.0: NFS4ERR_ADMIN_REVOKED).
   Result<StateRecord*, nfs4::nfsstat4> FindRecord(const Presenter& who, const nfs4::stateid4& id,
