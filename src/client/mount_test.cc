@@ -290,7 +290,7 @@ TEST_P(SmallTransfersTest, ListsADirectoryThatChangesMeanwhile) {
     // Another client removes and adds entries while the first replies are read.
     if (++listed != 1) return;
     for (int i = 102; i < 800; i += 3) {
-      Spawn([](fs::FailingFiles& files, int number) -> Task<void> {
+      Spawn([](fs::faulty::FileSystem& files, int number) -> Task<void> {
         const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
         const std::string name = "a rather long name " + std::to_string(number);
         (void)co_await files.Remove(context, files.Root(), name);
@@ -321,12 +321,12 @@ TEST_P(SmallTransfersTest, AListingWhoseCookieBecomesInvalidFails) {
 
 TEST_P(MountTest, AFailedReadGivesNoData) {
   const auto file = Create("file", "contents");
-  service.files().Fail(fs::FileOperation::kRead, fs::Error::kIo);
+  service.files().Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::FailWith(fs::Error::kIo)});
   std::array<std::byte, 8> octets{};
   const Error error = ErrorOf(file->Read(0, octets));
   EXPECT_EQ(error.message, "file: input/output error on the server");
   EXPECT_EQ(octets, (std::array<std::byte, 8>{}));
-  service.files().Mend();
+  service.files().Clear();
   EXPECT_EQ(Read(*file), "contents");
   Do(file->Close());
 }
@@ -339,14 +339,14 @@ TEST_P(SmallTransfersTest, ACopyStopsAtTheFirstError) {
   EXPECT_EQ(Do(Upload(*mount, workers, local.get(), text.size(), *file)), text.size());
   const size_t reads = service.CountCalls(Reads());
   const size_t writes = service.CountCalls(Writes());
-  service.files().Fail(fs::FileOperation::kRead, fs::Error::kIo);
-  service.files().Fail(fs::FileOperation::kWrite, fs::Error::kNoSpace);
+  service.files().Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::FailWith(fs::Error::kIo)});
+  service.files().Add({.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
   EXPECT_EQ(ErrorOf(Download(*mount, workers, *file, local.get(), {.in_flight = 4})).status, Status(5));
   EXPECT_LE(service.CountCalls(Reads()), reads + 4);
   EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), text.size(), *file, {.in_flight = 4})).status,
             Status::kNoSpace);
   EXPECT_LE(service.CountCalls(Writes()), writes + 4);
-  service.files().Mend();
+  service.files().Clear();
   Do(file->Close());
 }
 
@@ -375,12 +375,12 @@ TEST_P(SmallTransfersTest, ACopySurvivesTheLossOfItsConnection) {
 
 TEST_P(MountTest, AFullDiskIsReportedByWrite) {
   const auto file = Create("file");
-  service.files().Fail(fs::FileOperation::kWrite, fs::Error::kNoSpace);
+  service.files().Add({.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
   const Result<File::WriteReply> written = Write(*file, "data");
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().status, Status::kNoSpace);
   EXPECT_EQ(written.error().message, "file: no space left on the server");
-  service.files().Mend();
+  service.files().Clear();
   Do(file->Close());
 }
 
@@ -392,10 +392,10 @@ TEST_P(MountTest, AnUploadFailsIfTheDataCannotBeCommitted) {
   for (const auto& [failure, status] :
        {std::pair(fs::Error::kNoSpace, Status::kNoSpace), std::pair(fs::Error::kQuota, Status(69)),
         std::pair(fs::Error::kIo, Status(5))}) {
-    service.files().Fail(fs::FileOperation::kCommit, failure);
+    service.files().Add({.operation = fs::faulty::Operation::kCommit, .effect = fs::faulty::FailWith(failure)});
     EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), 4, *file)).status, status);
   }
-  service.files().Mend();
+  service.files().Clear();
   EXPECT_EQ(Do(Upload(*mount, workers, local.get(), 4, *file)), 4u);
   Do(file->Close());
 }
@@ -411,8 +411,8 @@ TEST_P(MountTest, TriesAgainAfterTheServerAsksForALaterTime) {
 
 TEST_P(MountTest, AFileThatIsBusyIsReadLater) {
   const auto file = Create("file", "contents");
-  service.files().Fail(fs::FileOperation::kRead, fs::Error::kDelay);
-  const auto mend = loop.MakeTimer([&] { service.files().Mend(); });
+  service.files().Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::FailWith(fs::Error::kDelay)});
+  const auto mend = loop.MakeTimer([&] { service.files().Clear(); });
   mend->ExpireAfter(std::chrono::milliseconds(30));
   EXPECT_EQ(Read(*file), "contents");
   EXPECT_GT(service.CountCalls(Reads()), 1u);
@@ -579,11 +579,11 @@ TEST_P(ImpatientMountTest, AServerThatLosesEveryCallIsGivenUp) {
 }
 
 TEST_P(ImpatientMountTest, AFileThatStaysBusyIsGivenUp) {
-  service.files().Fail(fs::FileOperation::kLookup, fs::Error::kDelay);
+  service.files().Add({.operation = fs::faulty::Operation::kLookup, .effect = fs::faulty::FailWith(fs::Error::kDelay)});
   const Error error = ErrorOf(mount->Lookup(root(), "file"));
   EXPECT_EQ(error.message, "file: not available now, try again later");
   EXPECT_EQ(error.status, Status(10008));
-  service.files().Mend();
+  service.files().Clear();
   EXPECT_EQ(ErrorOf(mount->Lookup(root(), "file")).status, Status::kNotFound);
 }
 

@@ -229,7 +229,7 @@ class TestService::Server final : public rpc::CallHandler {
   }
   BufferPool& buffers() { return loop_.buffers(); }
   uint16_t port() const { return port_; }
-  fs::FailingFiles& files() { return *files_; }
+  fs::faulty::FileSystem& files() { return *files_; }
   const std::vector<SeenCall>& seen() const { return seen_; }
 
  private:
@@ -242,8 +242,8 @@ class TestService::Server final : public rpc::CallHandler {
 
   Loop& loop_;
   const Options options_;
-  const std::shared_ptr<fs::FailingFiles> files_ =
-      std::make_shared<fs::FailingFiles>(std::make_shared<fs::memory::FileSystem>());
+  const std::shared_ptr<fs::faulty::FileSystem> files_ =
+      std::make_shared<fs::faulty::FileSystem>(std::make_shared<fs::memory::FileSystem>());
   nfs::Exports exports_;
   nfs::v3::Program nfs3_{
       exports_,
@@ -263,7 +263,7 @@ TestService::TestService(Loop& loop, Options options) : server_(std::make_unique
 TestService::~TestService() = default;
 
 uint16_t TestService::port() const { return server_->port(); }
-fs::FailingFiles& TestService::files() { return server_->files(); }
+fs::faulty::FileSystem& TestService::files() { return server_->files(); }
 void TestService::Restart() { server_->Start(); }
 
 size_t TestService::CountCalls(const CallMatcher& matches) const {

@@ -19,7 +19,7 @@
 #include "base/test_loop.h"
 #include "base/workers.h"
 #include "client/mount.h"
-#include "fs/failing_files.h"
+#include "fs/faulty/file_system.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/header.h"
 #include "rpc/transport.h"
@@ -71,7 +71,7 @@ class TestService {
 
   uint16_t port() const;
   // Makes operations of the served file system fail.
-  fs::FailingFiles& files();
+  fs::faulty::FileSystem& files();
   // Loses all state of version 4, like a server that is killed and started again. Its clients may reclaim their state.
   void Restart();
   // Counts the matching calls that have arrived.
