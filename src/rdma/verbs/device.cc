@@ -47,7 +47,7 @@ SetupResult<void> ForEachDevice(const std::function<SetupResult<void>(ibv_contex
 }
 
 // A first slab, so that the lack of memory that may be locked shows itself at once.
-SetupResult<void> RegisterFirst(Domain& domain, Slabs& slabs, std::string_view device) {
+SetupResult<void> RegisterFirst(ProtectionDomain& domain, Slabs& slabs, std::string_view device) {
   if (!domain.pd()) return std::unexpected(CannotUse(device, errno));
   slabs.Free(slabs.Allocate(4096, 4096), 4096);
   if (!domain.Find(slabs.slab(0).first(1))) return std::unexpected(CannotRegister(device, errno));
@@ -103,7 +103,7 @@ SetupResult<void> TryMemory(std::string_view device) {
   return ForEachDevice([&](ibv_context* context) -> SetupResult<void> {
     if (context->device->name != device) return {};
     const auto slabs = std::make_shared<Slabs>();
-    Domain domain(context, Exposure::kRegistration, slabs);
+    ProtectionDomain domain(context, Exposure::kRegistration, slabs);
     return RegisterFirst(domain, *slabs, context->device->name);
   });
 }
@@ -161,56 +161,6 @@ void Registry::HandleRemoved(std::string_view file) {
   });
 }
 
-// ---- Domain ----
-
-Domain::Domain(ibv_context* context, Exposure exposure, std::shared_ptr<Slabs> slabs)
-    : slabs_(std::move(slabs)),
-      slab_access_(IBV_ACCESS_LOCAL_WRITE | (exposure == Exposure::kWindow ? IBV_ACCESS_MW_BIND : 0)),
-      pd_(::ibv_alloc_pd(context)) {
-  slabs_->Add(*this);
-}
-
-Domain::~Domain() {
-  slabs_->Remove(*this);
-  for (ibv_mw* window : windows_) ::ibv_dealloc_mw(window);
-  for (ibv_mr* registration : registered_) {
-    if (registration) ::ibv_dereg_mr(registration);
-  }
-  if (pd_) ::ibv_dealloc_pd(pd_);
-}
-
-ibv_mr* Domain::Find(ConstBytes bytes) {
-  const size_t index = slabs_->Find(bytes);
-  if (index == Slabs::kNone) return nullptr;
-  if (registered_.size() <= index) registered_.resize(slabs_->size());
-  if (!registered_[index]) registered_[index] = Register(slabs_->slab(index), slab_access_);
-  return registered_[index];
-}
-
-bool Domain::Forget(size_t slab) {
-  if (slab >= registered_.size() || !registered_[slab]) return true;
-  if (::ibv_dereg_mr(registered_[slab]) != 0) return false;
-  registered_[slab] = nullptr;
-  return true;
-}
-
-ibv_mr* Domain::Register(ConstBytes bytes, int access) {
-  return ::ibv_reg_mr(pd_, const_cast<std::byte*>(bytes.data()), bytes.size(), access);
-}
-
-ibv_mw* Domain::TakeWindow(uint64_t entropy) {
-  while (windows_.size() < kWindowsAtATime) {
-    ibv_mw* window = ::ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
-    if (!window) break;
-    windows_.push_back(window);
-  }
-  if (windows_.empty()) return nullptr;
-  std::swap(windows_[entropy % windows_.size()], windows_.back());
-  ibv_mw* window = windows_.back();
-  windows_.pop_back();
-  return window;
-}
-
 // ---- Device ----
 
 SetupResult<std::shared_ptr<Device>> Device::Open(Loop& loop, ibv_context* context, std::shared_ptr<Registry> registry,
@@ -219,7 +169,7 @@ SetupResult<std::shared_ptr<Device>> Device::Open(Loop& loop, ibv_context* conte
   std::shared_ptr<Device> device(new Device(loop, context, std::move(traits), std::move(registry), slabs));
   device->channel_ = ::ibv_create_comp_channel(context);
   if (!device->channel_) return std::unexpected(CannotUse(context->device->name, errno));
-  device->shared_domain_ = std::make_shared<Domain>(context, ExposureFor(device->traits_), slabs);
+  device->shared_domain_ = std::make_shared<ProtectionDomain>(context, ExposureFor(device->traits_), slabs);
   PENSTOCK_CHECK(RegisterFirst(*device->shared_domain_, *slabs, context->device->name));
   if (ExposureFor(device->traits_) == Exposure::kRegistration) device->shared_domain_.reset();
   device->Begin();
@@ -242,9 +192,9 @@ Device::~Device() {
   registry_->Remove(*this);
 }
 
-std::shared_ptr<Domain> Device::DomainForConnection() {
+std::shared_ptr<ProtectionDomain> Device::DomainForConnection() {
   if (shared_domain_) return shared_domain_;
-  return std::make_shared<Domain>(context_, ExposureFor(traits_), slabs_);
+  return std::make_shared<ProtectionDomain>(context_, ExposureFor(traits_), slabs_);
 }
 
 void Device::AddUser(const std::shared_ptr<DeviceUser>& user) {

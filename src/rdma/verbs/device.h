@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "rdma/verbs/fd_watch.h"
+#include "rdma/verbs/protection_domain.h"
 #include "rdma/verbs/removal_watch.h"
 #include "rdma/verbs/slabs.h"
 #include "rdma/verbs/traits.h"
@@ -50,36 +51,6 @@ class Registry {
   std::unique_ptr<RemovalWatch> watch_;  // from the first device on
 };
 
-// A protection domain: what one connection may reach, or many where windows keep them apart.
-class Domain : public SlabUser {
- public:
-  Domain(ibv_context* context, Exposure exposure, std::shared_ptr<Slabs> slabs);
-  ~Domain() override;
-  Domain(const Domain&) = delete;
-  Domain& operator=(const Domain&) = delete;
-
-  ibv_pd* pd() { return pd_; }
-  // The registration, for local access, of what lies in a slab; null where `bytes` do not, or it fails (errno).
-  ibv_mr* Find(ConstBytes bytes);
-  bool Forget(size_t slab) override;
-  // Any memory; null where it fails (errno).
-  ibv_mr* Register(ConstBytes bytes, int access);
-
-  // An unbound type 2 window: not the one that came back last, but any of those that are free, so that its key says nothing
-  // about others. Null where there are no more.
-  ibv_mw* TakeWindow(uint64_t entropy);
-  void ReturnWindow(ibv_mw* window) { windows_.push_back(window); }
-
- private:
-  static constexpr size_t kWindowsAtATime = 64;
-
-  const std::shared_ptr<Slabs> slabs_;
-  const int slab_access_;
-  ibv_pd* pd_;
-  std::vector<ibv_mr*> registered_;  // by slab
-  std::vector<ibv_mw*> windows_;
-};
-
 // Told of completions and of the queue pair's end. Outlives its queue pair.
 class DeviceUser {
  public:
@@ -106,7 +77,7 @@ class Device : public std::enable_shared_from_this<Device> {
   ibv_comp_channel* channel() { return channel_; }
   bool removed() const { return removed_; }
   // For a new connection; the same for all where windows keep them apart.
-  std::shared_ptr<Domain> DomainForConnection();
+  std::shared_ptr<ProtectionDomain> DomainForConnection();
   // What the device takes in a request itself; found out by the first queue pair.
   uint32_t max_inline = 256;
 
@@ -134,7 +105,7 @@ class Device : public std::enable_shared_from_this<Device> {
   const std::shared_ptr<Registry> registry_;
   const std::shared_ptr<Slabs> slabs_;
   ibv_comp_channel* channel_ = nullptr;
-  std::shared_ptr<Domain> shared_domain_;
+  std::shared_ptr<ProtectionDomain> shared_domain_;
   std::vector<std::weak_ptr<DeviceUser>> users_;
   std::function<void()> on_removed_;
   std::unique_ptr<FdWatch> completions_, async_;

@@ -3,61 +3,58 @@
 
 #include <memory>
 
-#include "rdma/verbs/connection.h"
+#include "rdma/verbs/queue_pair_driver.h"
 
 namespace penstock::rdma::verbs {
 
 class Region : public MemoryRegion {
  public:
-  Region(std::weak_ptr<Connection> connection, std::shared_ptr<Exposed> exposed)
-      : connection_(std::move(connection)), exposed_(std::move(exposed)) {}
+  Region(std::weak_ptr<QueuePairDriver> driver, std::shared_ptr<ExposedRegion> region)
+      : driver_(std::move(driver)), region_(std::move(region)) {}
   ~Region() override {
-    if (auto connection = connection_.lock()) connection->Close(exposed_);
+    if (auto driver = driver_.lock()) driver->Close(region_);
   }
-  Stag stag() const override { return exposed_->stag; }
-  uint64_t offset() const override { return exposed_->offset; }
-  size_t length() const override { return exposed_->length; }
-  bool valid() const override { return exposed_->valid; }
-  const std::shared_ptr<Exposed>& exposed() const { return exposed_; }
+  Stag stag() const override { return region_->stag; }
+  uint64_t offset() const override { return region_->offset; }
+  size_t length() const override { return region_->length; }
+  bool valid() const override { return region_->valid; }
+  const std::shared_ptr<ExposedRegion>& region() const { return region_; }
 
   // One per call of an RPC: recycled.
   static void* operator new(size_t size) { return FrameAllocator::Allocate(size); }
   static void operator delete(void* region, size_t size) noexcept { FrameAllocator::Free(region, size); }
 
  private:
-  const std::weak_ptr<Connection> connection_;
-  const std::shared_ptr<Exposed> exposed_;
+  const std::weak_ptr<QueuePairDriver> driver_;
+  const std::shared_ptr<ExposedRegion> region_;
 };
 
 class QueuePairEndpoint : public Endpoint {
  public:
-  QueuePairEndpoint(std::shared_ptr<Connection> connection, ConnectionInfo info, BufferPool& buffers)
-      : connection_(std::move(connection)),
-        info_(std::move(info)),
-        limits_(LimitsFor(connection_->traits())),
-        buffers_(buffers) {}
-  ~QueuePairEndpoint() override { connection_->Abandon(); }
+  QueuePairEndpoint(std::shared_ptr<QueuePairDriver> driver, ConnectionInfo info, BufferPool& buffers)
+      : driver_(std::move(driver)), info_(std::move(info)), limits_(LimitsFor(driver_->traits())), buffers_(buffers) {}
+  ~QueuePairEndpoint() override { driver_->Abandon(); }
 
   const ConnectionInfo& info() const override { return info_; }
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
-  void Start(std::function<void()> on_completions) override { connection_->Start(std::move(on_completions)); }
-  void PostReceive(Context context, BufferRef buffer) override { connection_->PostReceive(context, std::move(buffer)); }
-  void PostSend(SendRequest request) override { connection_->PostSend(std::move(request)); }
-  void PostWrite(WriteRequest request) override { connection_->PostWrite(std::move(request)); }
-  void PostRead(ReadRequest request) override { connection_->PostRead(std::move(request)); }
+  void Start(std::function<void()> on_completions) override { driver_->Start(std::move(on_completions)); }
+  void PostReceive(Context context, BufferRef buffer) override { driver_->PostReceive(context, std::move(buffer)); }
+  void PostSend(SendRequest request) override { driver_->PostSend(std::move(request)); }
+  void PostWrite(WriteRequest request) override { driver_->PostWrite(std::move(request)); }
+  void PostRead(ReadRequest request) override { driver_->PostRead(std::move(request)); }
   std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) override {
-    return std::make_unique<Region>(connection_, connection_->Register(memory, access));
+    return std::make_unique<Region>(driver_, driver_->Register(memory, access));
   }
   void PostInvalidate(Context context, MemoryRegion& region) override {
-    connection_->PostInvalidate(context, static_cast<Region&>(region).exposed());
+    driver_->PostInvalidate(context, static_cast<Region&>(region).region());
   }
-  void Disconnect() override { connection_->Disconnect(); }
-  size_t Poll(std::span<Completion> out) override { return connection_->Poll(out); }
+  void Disconnect() override { driver_->Disconnect(); }
+  size_t Poll(std::span<Completion> out) override { return driver_->Poll(out); }
 
  private:
-  const std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<QueuePairDriver> driver_;
   const ConnectionInfo info_;
   const Limits limits_;
   BufferPool& buffers_;

@@ -12,7 +12,7 @@
 #include "base/accept_turns.h"
 #include "base/log.h"
 #include "base/result.h"
-#include "rdma/verbs/endpoint.h"
+#include "rdma/verbs/connection_setup.h"
 #include "rdma/verbs/provider_state.h"
 #include "rdma/verbs/set_up_errors.h"
 
@@ -143,38 +143,24 @@ class Request : public ConnectionRequest {
                                       ConnectOptions options) {
     if (!id || state->gone) co_return Unexpected({Kind::kCancelled, "given up", {}});
     rdma_cm_id* raw = id->get();
-    auto made = MakeConnection(*state, std::move(id), options);
+    auto made = MakeDriver(*state, std::move(id), options);
     if (!made) co_return Unexpected(std::move(made).error());
-    const std::shared_ptr<Connection> connection = *std::move(made);
-    const Traits& traits = connection->traits();
-    if (options.private_data.size() > MaxPrivateData(traits.transport, CmMessage::kReply)) {
-      co_return Unexpected({Kind::kProtocol, "too much private data", {}});
-    }
+    const std::shared_ptr<QueuePairDriver> driver = *std::move(made);
+    const Traits& traits = driver->traits();
+    PENSTOCK_CO_CHECK(CheckPrivateData(traits, CmMessage::kReply, options.private_data));
     const ReadDepths wanted{.ird = options.ird, .ord = options.ord};
     const ReadDepths agreed = AgreedDepths(traits, wanted, request.peer_depths);
-    rdma_conn_param parameters{};
-    parameters.private_data = options.private_data.data();
-    parameters.private_data_len = static_cast<uint8_t>(options.private_data.size());
-    parameters.responder_resources = static_cast<uint8_t>(agreed.ird);
-    parameters.initiator_depth = static_cast<uint8_t>(agreed.ord);
-    // No retry for a Send that finds no receive (endpoint.h).
-    parameters.rnr_retry_count = 0;
+    rdma_conn_param parameters = ParametersFor(options.private_data, agreed);
     if (::rdma_accept(raw, &parameters) != 0) co_return Unexpected(ErrorOf(errno));
-    const CmEvent event = co_await connection->id().Next(state->loop.Now() + options.time_limit);
+    const CmEvent event = co_await driver->id().Next(state->loop.Now() + options.time_limit);
     if (!event.is(RDMA_CM_EVENT_ESTABLISHED)) co_return Unexpected(ErrorOf(event));
 
     ConnectionInfo info;
-    info.provider = "verbs";
-    info.local = connection->id().local();
-    info.peer = connection->id().peer();
     info.private_data = std::move(request.private_data);
     info.ird = agreed.ird;
     info.ord = agreed.ord;
     info.peer_depths = request.peer_depths;
-    connection->Begin(info.ord);
-    std::unique_ptr<Endpoint> endpoint =
-        std::make_unique<QueuePairEndpoint>(connection, std::move(info), state->buffers);
-    co_return endpoint;
+    co_return BeginEndpoint(*state, driver, std::move(info));
   }
 
   const std::shared_ptr<ProviderState> state_;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "rdma/verbs/endpoint.h"
+#include "rdma/verbs/connection_setup.h"
 #include "rdma/verbs/provider_state.h"
 #include "rdma/verbs/set_up_errors.h"
 
@@ -19,12 +19,8 @@ namespace {
 
 using Kind = ConnectError::Kind;
 
-// InfiniBand Architecture §12.6.7.2: what a rejection says.
-constexpr int kRejectedByConsumer = 28;
-constexpr int kNobodyListens = 8;
-// Retries of what is lost on the way, as many as there can be; none for a Send that finds no receive (endpoint.h).
+// The adapter repeats lost packets as often as it can.
 constexpr uint8_t kRetries = 7;
-constexpr uint8_t kReceiverNotReadyRetries = 0;
 
 std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
 
@@ -35,17 +31,6 @@ ReadDepths Wanted(const ConnectOptions& options) { return {.ird = options.ird, .
 ReadDepths PeerDepths(const Traits& traits, const CmEvent& established) {
   const ReadDepths said = established.peer_depths;
   return traits.transport == Transport::kIwarp ? ReadDepths{.ird = said.ord, .ord = said.ird} : said;
-}
-
-rdma_conn_param ParametersOf(const std::vector<std::byte>& private_data, ReadDepths depths) {
-  rdma_conn_param parameters{};
-  parameters.private_data = private_data.data();
-  parameters.private_data_len = static_cast<uint8_t>(private_data.size());
-  parameters.responder_resources = static_cast<uint8_t>(depths.ird);
-  parameters.initiator_depth = static_cast<uint8_t>(depths.ord);
-  parameters.retry_count = kRetries;
-  parameters.rnr_retry_count = kReceiverNotReadyRetries;
-  return parameters;
 }
 
 Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer, ConnectOptions options) {
@@ -67,68 +52,27 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
   event = co_await id->Next(loop.Now() + patience);
   if (!event.is(RDMA_CM_EVENT_ROUTE_RESOLVED)) co_return Unexpected(ErrorOf(event));
 
-  auto made = MakeConnection(*state, std::move(id), options);
+  auto made = MakeDriver(*state, std::move(id), options);
   if (!made) co_return Unexpected(std::move(made).error());
-  const std::shared_ptr<Connection> connection = *std::move(made);
-  const Traits& traits = connection->traits();
-  if (options.private_data.size() > MaxPrivateData(traits.transport, CmMessage::kRequest)) {
-    co_return Unexpected({Kind::kProtocol, "too much private data", {}});
-  }
+  const std::shared_ptr<QueuePairDriver> driver = *std::move(made);
+  const Traits& traits = driver->traits();
+  PENSTOCK_CO_CHECK(CheckPrivateData(traits, CmMessage::kRequest, options.private_data));
   const ReadDepths offered = OfferedDepths(traits, Wanted(options));
-  rdma_conn_param parameters = ParametersOf(options.private_data, offered);
+  rdma_conn_param parameters = ParametersFor(options.private_data, offered);
+  parameters.retry_count = kRetries;
   if (::rdma_connect(raw, &parameters) != 0) co_return Unexpected(ErrorOf(errno));
-  event = co_await connection->id().Next(loop.Now() + options.time_limit);
+  event = co_await driver->id().Next(loop.Now() + options.time_limit);
   if (!event.is(RDMA_CM_EVENT_ESTABLISHED)) co_return Unexpected(ErrorOf(event));
 
   ConnectionInfo info;
-  info.provider = "verbs";
-  info.local = connection->id().local();
-  info.peer = connection->id().peer();
   info.peer_depths = PeerDepths(traits, event);
   info.ird = offered.ird;
   info.ord = std::min(offered.ord, info.peer_depths->ird);
   info.private_data = std::move(event.private_data);
-  connection->Begin(info.ord);
-  std::unique_ptr<Endpoint> endpoint = std::make_unique<QueuePairEndpoint>(connection, std::move(info), state->buffers);
-  co_return endpoint;
+  co_return BeginEndpoint(*state, driver, std::move(info));
 }
 
 }  // namespace
-
-ConnectError ErrorOf(int error) {
-  switch (error) {
-    case ECONNREFUSED:
-      return {Kind::kRefused, DescribeErrno(error), {}};
-    case ETIMEDOUT:
-      return {Kind::kTimedOut, DescribeErrno(error), {}};
-    case ENODEV:
-      return {Kind::kUnreachable, "no RDMA device leads there", {}};
-    default:
-      return {Kind::kUnreachable, DescribeErrno(error), {}};
-  }
-}
-
-ConnectError ErrorOf(const CmEvent& event) {
-  if (event.kind == CmEvent::Kind::kTimedOut) return {Kind::kTimedOut, "no answer", {}};
-  if (event.kind == CmEvent::Kind::kCancelled) return {Kind::kCancelled, "given up", {}};
-  if (event.kind == CmEvent::Kind::kDeviceGone) return {Kind::kUnreachable, "the RDMA device was removed", {}};
-  switch (event.type) {
-    case RDMA_CM_EVENT_REJECTED:
-      // On InfiniBand a reason, on iWARP an error.
-      if (event.status == kNobodyListens || event.status == -ECONNREFUSED) {
-        return {Kind::kRefused, "nobody listens", {}};
-      }
-      if (event.status > 0 && event.status != kRejectedByConsumer) {
-        return {Kind::kUnreachable, fmt::format("rejected, reason {}", event.status), {}};
-      }
-      return {Kind::kRejected, "rejected by the peer", event.private_data};
-    case RDMA_CM_EVENT_UNREACHABLE:
-      return {Kind::kTimedOut, "no answer", {}};
-    default:
-      if (event.status < 0) return ErrorOf(-event.status);
-      return {Kind::kUnreachable, ::rdma_event_str(event.type), {}};
-  }
-}
 
 SetupResult<std::shared_ptr<Device>> ProviderState::DeviceFor(ibv_context* context) {
   if (auto open = devices[context].lock(); open && !open->removed()) return open;
@@ -141,17 +85,6 @@ SetupResult<std::shared_ptr<Device>> ProviderState::DeviceFor(ibv_context* conte
   });
   devices[context] = device;
   return device;
-}
-
-Result<std::shared_ptr<Connection>, ConnectError> MakeConnection(ProviderState& state, std::unique_ptr<CmId> id,
-                                                                 ConnectOptions& options) {
-  auto device = state.DeviceFor(id->get()->verbs);
-  if (!device) return Unexpected({Kind::kUnreachable, device.error().message, {}});
-  auto connection = std::make_shared<Connection>(*std::move(device), std::move(id), state.buffers,
-                                                 static_cast<uint32_t>(options.receives.size()));
-  auto prepared = connection->Prepare(std::move(options.receives));
-  if (!prepared) return Unexpected({Kind::kUnreachable, prepared.error().message, {}});
-  return connection;
 }
 
 // ---- which device ----

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "rdma/verbs/cm.h"
-#include "rdma/verbs/connection.h"
+#include "rdma/verbs/device.h"
 #include "rdma/verbs/provider.h"
 
 namespace penstock::rdma::verbs {
@@ -27,13 +27,6 @@ struct ProviderState : std::enable_shared_from_this<ProviderState> {
 
   SetupResult<std::shared_ptr<Device>> DeviceFor(ibv_context* context);
 };
-
-// From an identifier with a device to a connection that can be connected or accepted.
-Result<std::shared_ptr<Connection>, ConnectError> MakeConnection(ProviderState& state, std::unique_ptr<CmId> id,
-                                                                 ConnectOptions& options);
-
-ConnectError ErrorOf(const CmEvent& event);
-ConnectError ErrorOf(int error);
 
 SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, const Address& local);
 

@@ -1,4 +1,4 @@
-#include "rdma/verbs/send_queue.h"
+#include "rdma/verbs/send_places.h"
 
 #include <gmock/gmock.h>
 
@@ -8,10 +8,10 @@ namespace penstock::rdma::verbs {
 namespace {
 
 using testing::ElementsAre;
-using Signal = SendQueue::Signal;
+using Signal = SendPlaces::Signal;
 
-struct Queue : SendQueue {
-  using SendQueue::SendQueue;
+struct Queue : SendPlaces {
+  using SendPlaces::SendPlaces;
   std::vector<uint64_t> Completed(uint64_t number) {
     std::vector<uint64_t> done;
     known = HandleCompleted(number, [&](uint64_t each) { done.push_back(each); });
@@ -20,7 +20,7 @@ struct Queue : SendQueue {
   bool known = false;
 };
 
-TEST(SendQueue, TheLastOfABatchIsSignalledAndCompletesThoseBefore) {
+TEST(SendPlaces, TheLastOfABatchIsSignalledAndCompletesThoseBefore) {
   Queue queue(64);
   EXPECT_FALSE(queue.Post(Signal::kWhenDue, false).signalled);
   EXPECT_FALSE(queue.Post(Signal::kWhenDue, false).signalled);
@@ -33,7 +33,7 @@ TEST(SendQueue, TheLastOfABatchIsSignalledAndCompletesThoseBefore) {
   EXPECT_EQ(queue.head(), 3u);
 }
 
-TEST(SendQueue, OfALongBatchOneOfSixteenIsSignalled) {
+TEST(SendPlaces, OfALongBatchOneOfSixteenIsSignalled) {
   Queue queue(256);
   int signalled = 0;
   for (int i = 0; i < 64; ++i) signalled += queue.Post(Signal::kWhenDue, false).signalled;
@@ -41,7 +41,7 @@ TEST(SendQueue, OfALongBatchOneOfSixteenIsSignalled) {
 }
 
 // Otherwise nothing would ever make room.
-TEST(SendQueue, WhatTakesTheLastPlaceIsSignalled) {
+TEST(SendPlaces, WhatTakesTheLastPlaceIsSignalled) {
   for (uint32_t depth : {2u, 3u, 5u, 40u}) {
     Queue queue(depth);
     bool signalled = false;
@@ -50,7 +50,7 @@ TEST(SendQueue, WhatTakesTheLastPlaceIsSignalled) {
   }
 }
 
-TEST(SendQueue, AReadOvertakenByASendKeepsItsPlace) {
+TEST(SendPlaces, AReadOvertakenByASendKeepsItsPlace) {
   Queue queue(8);
   queue.Post(Signal::kWhenDue, false);  // 0, a Send
   EXPECT_TRUE(queue.Post(Signal::kAlways, false).signalled);
@@ -62,7 +62,7 @@ TEST(SendQueue, AReadOvertakenByASendKeepsItsPlace) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(SendQueue, WhatNobodyHasAskedForIsNotACompletion) {
+TEST(SendPlaces, WhatNobodyHasAskedForIsNotACompletion) {
   Queue queue(8);
   queue.Post(Signal::kWhenDue, false);
   queue.Post(Signal::kWhenDue, true);
@@ -76,7 +76,7 @@ TEST(SendQueue, WhatNobodyHasAskedForIsNotACompletion) {
   EXPECT_FALSE(queue.known) << "done before";
 }
 
-TEST(SendQueue, FlushGivesWhatIsNotDoneInOrder) {
+TEST(SendPlaces, FlushGivesWhatIsNotDoneInOrder) {
   Queue queue(8);
   queue.Post(Signal::kAlways, false);   // 0
   queue.Post(Signal::kWhenDue, false);  // 1

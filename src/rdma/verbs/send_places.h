@@ -15,11 +15,11 @@
 
 namespace penstock::rdma::verbs {
 
-class SendQueue {
+class SendPlaces {
  public:
   enum class Signal : uint8_t { kWhenDue, kAlways };
 
-  explicit SendQueue(uint32_t depth) : depth_(depth), signal_every_(depth >= 32 ? 16 : (depth + 1) / 2) {
+  explicit SendPlaces(uint32_t depth) : depth_(depth), signal_every_(depth >= 32 ? 16 : (depth + 1) / 2) {
     assert(depth >= 2);
   }
 
