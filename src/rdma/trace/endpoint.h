@@ -1,4 +1,5 @@
-// An endpoint that records what its owner posts and what completes, and leaves the rest to the one within.
+// The endpoint of a traced connection. It records the requests that its owner posts and their completions, and passes
+// all calls to the endpoint of the traced provider.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@ namespace penstock::rdma::trace {
 
 class Endpoint : public rdma::Endpoint {
  public:
-  // `set_up.client` and `.server` are taken from the endpoint.
+  // `inner` gives the addresses in `set_up`.
   Endpoint(std::unique_ptr<rdma::Endpoint> inner, const Sink& sink, SetUp set_up);
   ~Endpoint() override;
 
@@ -31,7 +32,7 @@ class Endpoint : public rdma::Endpoint {
 
  private:
   struct Read {
-    Context context = 0;  // the owner's
+    Context context = 0;  // the context that the owner gave
     Bytes local;
     BufferRef owner;
     Stag sink;
@@ -39,14 +40,15 @@ class Endpoint : public rdma::Endpoint {
   };
   void Record(rdma::Completion& completion);
   void FinishRead(rdma::Completion& completion);
-  // Whether the gather is one that the provider will not refuse, on a connection that is not over as far as we know.
+  // Returns true if the provider will send this gather: it is within `limit`, and the connection is open as far as we
+  // know.
   bool WillLeave(const Gather& gather, uint32_t limit) const;
 
   std::unique_ptr<rdma::Endpoint> inner_;
   Recorder recorder_;
   std::unordered_map<Context, Read> reads_;  // by the context that the inner endpoint knows
   Context last_read_ = 0;
-  bool closing_ = false;  // nothing that is posted from now on leaves
+  bool closing_ = false;  // the provider sends no more requests
   bool ended_ = false;
 };
 

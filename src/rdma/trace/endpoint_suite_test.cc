@@ -1,4 +1,5 @@
-// A traced provider is a provider like others: the conformance suite, over the simulated network.
+// The conformance suite over a traced provider of the simulated network: tracing must not change the behaviour of a
+// provider.
 #include "rdma/endpoint_suite.h"
 
 #include <gmock/gmock.h>

@@ -17,10 +17,10 @@ namespace penstock::rdma::trace {
 namespace {
 
 constexpr std::string_view kComment =
-    "What crosses RDMA endpoints of this program, written as iWARP over a TCP connection that is made up (TCP check "
-    "sums "
-    "are zero). What the peer reads and writes in our memory by itself is not seen here.";
-// Room that packets leave: for the blocks at the beginning and at the end.
+    "The requests and completions of this program's RDMA endpoints, written as iWARP over an invented TCP connection "
+    "(TCP "
+    "checksums are zero). The peer's own Reads and Writes of our memory are not seen here.";
+// The octets of the queue that packets do not use. They hold the blocks at the beginning and at the end of the file.
 constexpr size_t kReserve = 1024;
 
 }  // namespace
@@ -56,7 +56,7 @@ File::~File() {
   changed_.notify_one();
   thread_.join();
   if (lost_ > 0)
-    log::warn("trace {}: {} of {} packets left out: the disk was too slow", path_.native(), lost_, received_);
+    log::warn("trace {}: {} of {} packets dropped: the disk was too slow", path_.native(), lost_, received_);
 }
 
 void File::Add(TimePoint when, ConstBytes packet, std::string_view comment) {
@@ -74,11 +74,11 @@ void File::Push(TimePoint when, ConstBytes packet, std::string_view comment) {
   ++received_;
   if (queue_.size() + PacketBlockBound(packet, comment) > options_.max_queued) {
     ++lost_;
-    ++lost_untold_;
+    ++lost_since_last_;
     return;
   }
   last_stamp_ = static_cast<uint64_t>((when.time_since_epoch() + epoch_).count());
-  AppendPacket(queue_, last_stamp_, packet, comment, std::exchange(lost_untold_, 0));
+  AppendPacket(queue_, last_stamp_, packet, comment, std::exchange(lost_since_last_, 0));
 }
 
 uint64_t File::lost() const {

@@ -1,6 +1,6 @@
-// A capture file that the connections of all loops write to. What they add is queued in memory, up to a bound, and
-// written by a thread of the file's own: the data path waits for a mutex, never for the disk. Where the disk cannot
-// keep up, packets are left out, and the file says how many and where.
+// A capture file for the connections of all loops. Packets wait in a queue in memory, up to a limit, and the file's own
+// thread writes them. So the data path waits only for a mutex, never for the disk. If the disk is too slow, the file
+// drops packets and records how many it dropped at each place.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,14 @@
 
 namespace penstock::rdma::trace {
 
-// Any thread, but for Open() and the destructor.
+// Any thread may call it, except for Open() and the destructor.
 class File {
  public:
   struct Options {
-    size_t max_queued = 32 << 20;  // octets; as many again may be on their way to the disk
+    size_t max_queued = 32 << 20;  // octets in the queue; the thread may be writing as many again
   };
 
-  // Makes the file, or empties it. `epoch`: what is added to a TimePoint to get the time since 1970.
+  // Makes the file, or empties an existing one. `epoch` plus a TimePoint is the time since 1970.
   static SetupResult<std::unique_ptr<File>> Open(const std::filesystem::path& path, Duration epoch, Options options);
   static SetupResult<std::unique_ptr<File>> Open(const std::filesystem::path& path, Duration epoch) {
     return Open(path, epoch, Options());
@@ -35,16 +35,17 @@ class File {
   // The epoch of the steady clock.
   static Duration RealEpoch();
 
-  // Writes what is queued.
+  // Writes the queued packets first.
   ~File();
 
-  // One packet, from its Ethernet header on, and what to say about it. When writing has failed, which is logged once,
-  // this does nothing.
+  // Queues one packet, which begins with its Ethernet header, with a comment. After a failed write, which is logged
+  // once, this does nothing.
   void Add(TimePoint when, ConstBytes packet, std::string_view comment = {});
 
-  // Names a connection: 1, 2, ...
+  // Returns the number of a new connection. Numbers count up from 1.
   uint32_t NewConnection() { return ++connections_; }
 
+  // The number of dropped packets.
   uint64_t lost() const;
 
  private:
@@ -60,15 +61,15 @@ class File {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::byte> queue_;    // its memory is all there from the beginning
-  std::vector<std::byte> writing_;  // of the thread
+  std::vector<std::byte> queue_;    // its memory is allocated at the start
+  std::vector<std::byte> writing_;  // the thread writes these
   uint64_t last_stamp_ = 0;
   uint64_t received_ = 0;
   uint64_t lost_ = 0;
-  uint64_t lost_untold_ = 0;  // since the last packet that was queued
+  uint64_t lost_since_last_ = 0;  // dropped since the last queued packet
   bool closing_ = false;
   bool failed_ = false;
-  std::thread thread_;  // last: it uses all the others
+  std::thread thread_;  // the last member, because the thread uses all others
 };
 
 }  // namespace penstock::rdma::trace

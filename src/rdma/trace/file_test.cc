@@ -1,4 +1,4 @@
-// What the file does when the disk is slow, or full.
+// A capture file on a disk that is slow or full.
 #include "rdma/trace/file.h"
 
 #include <fcntl.h>
@@ -13,13 +13,13 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(TraceFile, SaysWhyItCannotBeMade) {
+TEST(TraceFile, ReportsWhyTheFileCannotBeMade) {
   const auto file = File::Open("/absent/trace.pcapng", Duration::zero());
   ASSERT_FALSE(file);
   EXPECT_THAT(file.error().message, HasSubstr("/absent/trace.pcapng: No such file or directory"));
 }
 
-TEST(TraceFile, LeavesPacketsOutWhenTheDiskIsTooSlowAndSaysHowMany) {
+TEST(TraceFile, DropsPacketsIfTheDiskIsTooSlowAndRecordsHowMany) {
   const std::string path = testing::TempDir() + "/file_test.fifo." + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   const FileDescriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK));
@@ -34,7 +34,7 @@ TEST(TraceFile, LeavesPacketsOutWhenTheDiskIsTooSlowAndSaysHowMany) {
     char part[4096];
     for (ssize_t n; (n = ::read(reader.get(), part, sizeof part)) > 0;) read.append(part, static_cast<size_t>(n));
   });
-  // Goes on when there is room again.
+  // When the queue has room again, the file takes packets again.
   for (uint64_t before = 0; before != file->lost(); ++added) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     before = file->lost();
@@ -68,7 +68,7 @@ TEST(TraceFile, StopsWhenTheDiskIsFull) {
   file.reset();
   const std::string said = testing::internal::GetCapturedStdout();
   EXPECT_THAT(said, HasSubstr("/dev/full: No space left on device: tracing has stopped"));
-  EXPECT_EQ(said.find("tracing has stopped"), said.rfind("tracing has stopped")) << "said once";
+  EXPECT_EQ(said.find("tracing has stopped"), said.rfind("tracing has stopped")) << "the warning appears once";
 }
 
 }  // namespace

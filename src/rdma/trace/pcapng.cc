@@ -5,7 +5,7 @@
 namespace penstock::rdma::trace {
 namespace {
 
-// §4: block types, and the options that are used.
+// §4: the types of blocks, and the options that we use.
 constexpr uint32_t kSectionHeader = 0x0a0d0d0a;
 constexpr uint32_t kInterfaceDescription = 1;
 constexpr uint32_t kInterfaceStatistics = 5;
@@ -29,7 +29,7 @@ class Block {
     Put(type);
     Put(uint32_t{0});
   }
-  // Ends it.
+  // Completes the block: writes its size at its beginning and at its end.
   ~Block() {
     const auto size = static_cast<uint32_t>(out_.size() - begin_ + 4);
     std::memcpy(&out_[begin_ + 4], &size, sizeof size);
@@ -43,7 +43,7 @@ class Block {
     const auto bytes = std::as_bytes(std::span(&value, 1));
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
-  // Of a time, or of the size of a section: high word first, whatever the byte order.
+  // Appends a time. Its high word comes first in both byte orders.
   void PutStamp(uint64_t stamp) {
     Put(static_cast<uint32_t>(stamp >> 32));
     Put(static_cast<uint32_t>(stamp));
@@ -73,7 +73,7 @@ void AppendSectionHeader(std::vector<std::byte>& out, std::string_view applicati
   block.Put(uint32_t{0x1a2b3c4d});  // tells the byte order
   block.Put(uint16_t{1});           // version 1.0
   block.Put(uint16_t{0});
-  block.Put(uint64_t{0} - 1);  // size of the section: not said
+  block.Put(uint64_t{0} - 1);  // the size of the section is not given
   block.PutOption(kUserApplication, application);
   block.EndOptions();
 }
@@ -82,7 +82,7 @@ void AppendInterface(std::vector<std::byte>& out, std::string_view name, std::st
   Block block(out, kInterfaceDescription);
   block.Put(kLinkTypeEthernet);
   block.Put(uint16_t{0});
-  block.Put(uint32_t{0});  // packets are never cut short
+  block.Put(uint32_t{0});  // packets are never truncated
   block.PutOption(kComment, comment);
   block.PutOption(kName, name);
   constexpr std::byte kNanoseconds{9};

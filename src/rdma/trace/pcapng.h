@@ -1,6 +1,6 @@
-// Blocks of a capture file in the pcapng format (draft-ietf-opsawg-pcapng §3, §4), in the byte order of this machine,
-// which the file says. A file has one section and one interface; times are nanoseconds since 1970. Each function
-// appends one block.
+// Writes the blocks of a capture file in the pcapng format (draft-ietf-opsawg-pcapng §3, §4). Each function appends one
+// block. Blocks are in the byte order of this machine, and the section header tells which one it is. Our files have one
+// section and one interface. Times are nanoseconds since 1970.
 //
 //   +---------------------------------------------------------------+
 //   |                          block type                           |
@@ -24,13 +24,13 @@ namespace penstock::rdma::trace {
 
 void AppendSectionHeader(std::vector<std::byte>& out, std::string_view application);
 
-// Of packets that begin with an Ethernet header.
+// Describes the interface: its packets begin with an Ethernet header.
 void AppendInterface(std::vector<std::byte>& out, std::string_view name, std::string_view comment);
 
-// `lost`: packets that should stand between the one before and this, and do not.
+// `lost`: the number of packets that are missing between the previous packet and this one.
 void AppendPacket(std::vector<std::byte>& out, uint64_t stamp, ConstBytes packet, std::string_view comment,
                   uint64_t lost);
-// No smaller than what AppendPacket appends.
+// Returns an upper bound of the octets that AppendPacket() appends.
 size_t PacketBlockBound(ConstBytes packet, std::string_view comment);
 
 void AppendStatistics(std::vector<std::byte>& out, uint64_t stamp, uint64_t received, uint64_t lost);

@@ -8,8 +8,8 @@
 namespace penstock::rdma::trace {
 namespace {
 
-// Neither of these may touch its provider or request after the wait: they may be gone (see rdma::Provider's
-// destructor).
+// ConnectTraced() and AcceptTraced() must not use the provider or the request after the wait, because both may be
+// destroyed by then (see rdma::Provider's destructor).
 Task<ConnectResult> ConnectTraced(Task<ConnectResult> connecting, Sink sink, SetUp set_up) {
   ConnectResult result = co_await std::move(connecting);
   if (!result) co_return result;

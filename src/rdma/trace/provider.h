@@ -1,16 +1,19 @@
-// Tracing: any provider, with a record of its connections in a capture file that Wireshark reads as RPC over RDMA
-// without being told anything. For sim and verbs, whose traffic no packet capture can see, and for all where capturing
-// is not allowed.
+// Tracing: a decorator of any provider that records its connections in a capture file. Wireshark reads the file as RPC
+// over RDMA without any setting. A packet capture cannot see the traffic of sim and verbs, and often a user may not
+// capture packets at all.
 //
-// Recorded are: connections set up, with the private data of both sides, and connections refused here; Sends, RDMA
-// Writes and RDMA Read Requests as they are posted; the peer's Sends, and the bytes that our Reads have fetched, as
-// their completions are polled; the end. An RDMA interface does not show what the peer reads and writes in our memory
-// by itself, so that is not in the file: of NFS the server's trace is whole, while the client's lacks what moved in
-// chunks. Nor is it known when a request leaves, whether a Write has arrived, or how the provider cuts messages into
-// segments: times are those of posting and polling, and where a connection breaks the last requests may never have
-// left.
+// The file holds:
+//   - the set-up of each connection with the private data of both sides, and the connections that this side refuses,
+//   - our Sends, RDMA Writes and RDMA Read Requests, when the owner posts them,
+//   - the peer's Sends and the octets that our Reads have fetched, when the owner polls their completions,
+//   - the end of each connection.
 //
-// What is not there costs nothing: tracing is this decorator and nowhere else.
+// The file does not hold the peer's Reads and Writes in our memory, because an RDMA interface does not show them. So
+// the trace of an NFS server is complete, and the trace of a client lacks the data in chunks. The interface also does
+// not show when a request leaves, whether a Write has arrived, or how the provider cuts messages into segments. The
+// times are those of posting and polling. If a connection breaks, its last requests in the file may never have left.
+//
+// No other code knows about tracing, so a program that does not trace pays nothing for it.
 #pragma once
 
 #include <memory>
@@ -24,14 +27,14 @@ struct Sink;
 
 class Provider : public rdma::Provider {
  public:
-  // `file` and `clock` outlive it and its connections.
+  // `file` and `clock` must outlive this provider and its connections.
   Provider(std::unique_ptr<rdma::Provider> inner, File& file, const TimerService& clock);
 
   bool remote_invalidation() const override { return inner_->remote_invalidation(); }
   std::string_view name() const override { return inner_->name(); }
   BufferPool& buffers() override { return inner_->buffers(); }
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
-  // The listener may be shared with providers that trace and with others.
+  // The listener can be shared with providers that trace and with providers that do not.
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
 
  private:

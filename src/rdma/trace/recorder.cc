@@ -14,11 +14,12 @@ using iwarp::ReadRequestHeader;
 using iwarp::TaggedHeader;
 using iwarp::UntaggedHeader;
 
-// Octets of payload in one FPDU, and so in one packet.
+// The most octets of payload in one FPDU. Each packet holds one FPDU.
 constexpr size_t kMaxSegment = 60 << 10;
 static_assert(iwarp::kLengthSize + UntaggedHeader::kSize + kMaxSegment + 3 + iwarp::kCrcSize <= TcpStream::kMaxPayload);
 
-// Far from each other, so that nobody takes a connection for one before it on the same ports.
+// The sequence numbers of connections are far apart, so that Wireshark does not take a connection for an earlier one on
+// the same ports.
 uint32_t InitialSequence(uint32_t connection) { return connection * 0x9e3779b1; }
 
 Opcode SendOpcode(bool solicited, bool invalidates) {
@@ -48,7 +49,7 @@ std::string_view ToString(DisconnectReason reason) {
     case DisconnectReason::kProtocolError:
       return "terminated from here: the peer's error";
     case DisconnectReason::kFault:
-      return "given up from here";
+      return "ended from here: a fault";
   }
   return "ended";
 }
@@ -163,7 +164,7 @@ void Recorder::RecordFpdu(From from, ConstBytes header, ConstBytes inlined, iwar
   tcp_.AppendHeaders(from, TcpStream::kPush | TcpStream::kAck, fpdus_.added() - before, packet_);
   while (!fpdus_.batch_sent()) {
     size_t size = 0;
-    // With check values all of it is in memory.
+    // An FPDU with a CRC is in memory as a whole, never in a file.
     for (const iovec& piece : fpdus_.Next().memory) {
       const auto* data = static_cast<const std::byte*>(piece.iov_base);
       packet_.insert(packet_.end(), data, data + piece.iov_len);

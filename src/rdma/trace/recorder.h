@@ -1,5 +1,5 @@
-// One connection, written to a capture file as the iWARP connection that it is or could be: TCP and MPA set-up, then an
-// FPDU a packet, which is what Wireshark reads best.
+// Writes one connection to a capture file as an iWARP connection, whatever its provider is: the set-up of TCP and MPA,
+// then one FPDU in each packet. Wireshark reads this form best.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@
 
 namespace penstock::rdma::trace {
 
-// Where to record to. All outlive what uses it.
+// The objects that a recorder needs. They must outlive all recorders.
 struct Sink {
   File* file = nullptr;
   const TimerService* clock = nullptr;
   BufferPool* buffers = nullptr;
 };
 
-// How a connection was set up, or refused.
+// The set-up of a connection, or its rejection.
 struct SetUp {
   From self = From::kClient;
   Address client, server;
@@ -36,16 +36,18 @@ struct SetUp {
 // Belongs to the loop of its connection.
 class Recorder {
  public:
-  // Records the set-up; `about` goes with it as a comment. Where it was refused, the end as well.
+  // Records the set-up with the comment `about`. If the connection was rejected, also records its end.
   Recorder(const Sink& sink, const SetUp& set_up, std::string_view about);
 
-  // Ours or the peer's. All that a message needs is taken from `gather` before this returns; what is still in a file is
-  // read.
+  // Records a Send of either side. Copies the octets of `gather` before it returns, and reads those that are still in a
+  // file.
   void RecordSend(From from, const Gather& gather, bool solicited, std::optional<Stag> invalidate);
+  // Records a Write of ours.
   void RecordWrite(const WriteRequest& request);
-  // What we ask for, and what came. The request tells where the bytes are to go by a stag; since no provider shows one,
-  // it is made up: RecordReadRequest's result.
+  // Records a Read Request of ours. The request needs the steering tag of its sink, which no provider shows, so this
+  // makes one up and returns it.
   Stag RecordReadRequest(const RemoteSegment& source);
+  // Records the peer's answer to the Read whose request got this tag.
   void RecordReadResponse(Stag sink, ConstBytes bytes);
   void RecordEnd(DisconnectReason reason, std::string_view detail);
 
@@ -53,7 +55,7 @@ class Recorder {
   From peer() const { return Opposite(self_); }
 
  private:
-  // Of the messages that a side has sent on a queue (RFC 5041 §4.4).
+  // The messages that one side has sent on each queue (RFC 5041 §4.4).
   struct Counters {
     uint32_t sends = 0;
     uint32_t read_requests = 0;
@@ -61,7 +63,8 @@ class Recorder {
   Counters& counters(From from) { return counters_[static_cast<size_t>(from)]; }
 
   void RecordMpa(const iwarp::MpaFrame& frame);
-  // A DDP message, of as many segments as it takes; `make_header` gives the header of the one at an offset.
+  // Records a DDP message, as many segments as it needs. make_header(offset, last) returns the header of the segment at
+  // an offset.
   template <class MakeHeader>
   void RecordMessage(From from, const Gather& gather, MakeHeader make_header);
   void RecordTagged(From from, iwarp::Opcode opcode, Stag stag, uint64_t offset, const Gather& gather);
@@ -74,7 +77,7 @@ class Recorder {
   TcpStream tcp_;
   iwarp::FpduWriter fpdus_;
   std::array<Counters, 2> counters_;
-  uint32_t last_sink_ = 0;  // stag
+  uint32_t last_sink_ = 0;  // the last steering tag that was made up
   std::vector<std::byte> packet_;
 };
 

@@ -14,8 +14,8 @@ constexpr size_t kIpv6Size = 40;
 constexpr size_t kTcpSize = 20;
 constexpr uint8_t kProtocolTcp = 6;
 constexpr uint8_t kHopLimit = 64;
-// In a SYN: maximum segment size (RFC 9293 §3.2), and the widest window there is (RFC 7323 §2), so that it never seems
-// full.
+// The options of a SYN: the maximum segment size (RFC 9293 §3.2), and the largest window scale (RFC 7323 §2), so that
+// the window never seems full.
 constexpr std::array<std::byte, 8> kSynOptions{std::byte{2}, std::byte{4}, std::byte{0xff}, std::byte{0xc3},
                                                std::byte{1}, std::byte{3}, std::byte{3},    std::byte{14}};
 
@@ -39,7 +39,7 @@ void PutAddress(std::byte* at, const auto& address) {
 void PutIpv4(std::byte* at, const IpAddress& from, const IpAddress& to, size_t payload) {
   StoreBig<uint8_t>(at, 0x45);
   StoreBig(at + 2, static_cast<uint16_t>(kIpv4Size + payload));
-  StoreBig<uint16_t>(at + 6, 0x4000);  // not to be fragmented
+  StoreBig<uint16_t>(at + 6, 0x4000);  // do not fragment
   StoreBig(at + 8, kHopLimit);
   StoreBig(at + 9, kProtocolTcp);
   PutAddress(at + 12, from.to_v4());

@@ -1,4 +1,5 @@
-// The TCP connection that a trace pretends: headers with sequence numbers that fit, for octets that never were in one.
+// The TCP connection that a trace invents. It makes the Ethernet, IP and TCP headers for octets that did not go over
+// TCP, with consistent sequence numbers.
 #pragma once
 
 #include <array>
@@ -17,19 +18,19 @@ class TcpStream {
  public:
   // RFC 9293 §3.1
   enum Flag : uint8_t { kFin = 1, kSyn = 2, kReset = 4, kPush = 8, kAck = 16 };
-  // Octets that fit in one packet, of either version of IP.
+  // The octets that fit in one packet, for both versions of IP.
   static constexpr size_t kMaxPayload = 65535 - 40 - 20;
 
   TcpStream(const Address& client, const Address& server, uint32_t initial_sequence);
 
-  // Appends Ethernet, IP and TCP headers for `payload` octets, which are to follow; requires payload <= kMaxPayload.
+  // Appends Ethernet, IP and TCP headers. The caller then appends `payload` octets. Requires payload <= kMaxPayload.
   void AppendHeaders(From from, uint8_t flags, size_t payload, std::vector<std::byte>& packet);
 
  private:
   struct Side {
     IpAddress address;
     uint16_t port = 0;
-    uint32_t next = 0;  // sequence number
+    uint32_t next = 0;  // the sequence number of its next octet
   };
   Side& side(From from) { return sides_[static_cast<size_t>(from)]; }
 

@@ -1,4 +1,5 @@
-// Reads what the tests of this folder have written: pcapng, the TCP connections in it, and their MPA frames.
+// Reads the capture files that the tests of this folder write: the pcapng blocks, the TCP connections and their MPA
+// frames.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ struct Packet {
   std::string comment;
   uint64_t lost = 0;
 
-  // Of an Ethernet frame with IPv4 and TCP.
+  // The TCP header of an Ethernet frame with IPv4.
   const std::byte* tcp() const { return &bytes[14 + 20]; }
   uint16_t source() const { return LoadBig<uint16_t>(tcp()); }
   uint16_t target() const { return LoadBig<uint16_t>(tcp() + 2); }
@@ -42,11 +43,11 @@ struct Packet {
 struct Capture {
   std::string application, interface_name, interface_comment;
   std::vector<Packet> packets;
-  uint64_t received = 0, dropped = 0;  // as the file says at its end
-  bool whole = false;                  // it has that end
+  uint64_t received = 0, dropped = 0;  // from the statistics at the end of the file
+  bool whole = false;                  // the file has these statistics
 };
 
-// Throws where the file is not what it should be.
+// Parses a capture file. Throws if the file is malformed.
 class CaptureReader {
  public:
   explicit CaptureReader(ConstBytes file) : rest_(file) {}
@@ -54,8 +55,8 @@ class CaptureReader {
   Capture Read() {
     while (!rest_.empty()) {
       const auto size = Host<uint32_t>(rest_, 4);
-      if (size < 12 || size % 4 != 0 || size > rest_.size()) throw std::runtime_error("a block's size");
-      if (Host<uint32_t>(rest_, size - 4) != size) throw std::runtime_error("a block's two sizes differ");
+      if (size < 12 || size % 4 != 0 || size > rest_.size()) throw std::runtime_error("the size of a block is wrong");
+      if (Host<uint32_t>(rest_, size - 4) != size) throw std::runtime_error("the two sizes of a block differ");
       ReadBlock(Host<uint32_t>(rest_, 0), rest_.subspan(8, size - 12));
       rest_ = rest_.subspan(size);
     }
@@ -117,7 +118,7 @@ class CaptureReader {
         return;
       }
       default:
-        throw std::runtime_error("an unknown block");
+        throw std::runtime_error("unknown type of block");
     }
   }
 
@@ -131,7 +132,7 @@ inline Capture ReadCapture(const std::string& path) {
   return CaptureReader(AsBytes(text)).Read();
 }
 
-// A DDP segment of one side.
+// A DDP segment that one side has sent.
 struct Segment {
   From from = From::kClient;
   iwarp::SegmentControl control;
@@ -143,7 +144,7 @@ struct Segment {
   std::string text() const { return std::string(AsText(payload)); }
 };
 
-// A connection: its packets must follow each other as TCP's do, and each FPDU be whole and right.
+// A connection in a capture. Connections() checks the TCP sequence numbers of its packets and the CRC of each FPDU.
 struct TracedConnection {
   std::optional<iwarp::MpaFrame> request, reply;
   std::vector<Segment> segments;
@@ -161,7 +162,7 @@ struct TracedConnection {
 inline Segment ParseFpdu(From from, ConstBytes fpdu) {
   const size_t ulpdu = LoadBig<uint16_t>(fpdu.data());
   const size_t covered = iwarp::kLengthSize + ulpdu + iwarp::PadSize(ulpdu);
-  EXPECT_EQ(fpdu.size(), covered + iwarp::kCrcSize) << "one FPDU a packet";
+  EXPECT_EQ(fpdu.size(), covered + iwarp::kCrcSize) << "each packet holds one FPDU";
   iwarp::Crc32c crc;
   crc.Update(fpdu.first(covered));
   EXPECT_TRUE(Equal(crc.Wire(), fpdu.subspan(covered)));
@@ -182,7 +183,7 @@ inline Segment ParseFpdu(From from, ConstBytes fpdu) {
 inline std::vector<TracedConnection> Connections(const Capture& capture) {
   using iwarp::MpaFrame;
   std::vector<TracedConnection> connections;
-  std::map<std::pair<uint16_t, uint16_t>, uint32_t> next;  // by ports
+  std::map<std::pair<uint16_t, uint16_t>, uint32_t> next;  // next sequence number by ports
   uint16_t client = 0;
   for (const Packet& packet : capture.packets) {
     const auto ports = std::pair(packet.source(), packet.target());

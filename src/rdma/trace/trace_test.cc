@@ -1,4 +1,4 @@
-// Two endpoints on the simulated network, each traced to a file of its own, and what the files then show.
+// Traces two endpoints on the simulated network to one file each, and checks the contents of the files.
 #include <gmock/gmock.h>
 
 #include "base/address.h"
@@ -88,7 +88,7 @@ class TraceTest : public testing::Test {
   }
   void Run() { ASSERT_TRUE(world_.Run()); }
 
-  // What the file of a host says, when everything on it has ended.
+  // Destroys the peer and the file of a host, and returns the one connection in the file.
   TracedConnection Traced(Host& host) {
     host.peer.reset();
     host.file.reset();
@@ -107,7 +107,7 @@ class TraceTest : public testing::Test {
   std::unique_ptr<Listener> listener_;
 };
 
-TEST_F(TraceTest, TheSetUpIsThereWithThePrivateDataOfBothSides) {
+TEST_F(TraceTest, FileHoldsTheSetUpWithThePrivateDataOfBothSides) {
   Connect();
   for (Host* host : {&client_, &server_}) {
     const TracedConnection connection = Traced(*host);
@@ -118,7 +118,7 @@ TEST_F(TraceTest, TheSetUpIsThereWithThePrivateDataOfBothSides) {
   }
 }
 
-TEST_F(TraceTest, TheFileSaysWhatItIsAndWhenThingsHappened) {
+TEST_F(TraceTest, FileDescribesItselfAndTimesItsPackets) {
   Connect();
   const TimePoint now = world_.Now();
   client_.peer->PostSend("hello");
@@ -133,7 +133,7 @@ TEST_F(TraceTest, TheFileSaysWhatItIsAndWhenThingsHappened) {
   EXPECT_EQ(capture.packets.back().stamp, static_cast<uint64_t>((now.time_since_epoch() + kEpoch).count()));
 }
 
-TEST_F(TraceTest, ARefusedPeerIsInTheFileOfWhoRefused) {
+TEST_F(TraceTest, RecordsARejectionInTheFileOfTheRejectingSide) {
   Connect(false);
   const TracedConnection connection = Traced(server_);
   EXPECT_EQ(connection.request->private_data, Octets("from client"));
@@ -142,7 +142,7 @@ TEST_F(TraceTest, ARefusedPeerIsInTheFileOfWhoRefused) {
   EXPECT_THAT(connection.end->comment, HasSubstr("rejected"));
 }
 
-TEST_F(TraceTest, SendsOfBothSidesAreInTheFilesOfBoth) {
+TEST_F(TraceTest, RecordsSendsOfBothSidesInBothFiles) {
   Connect();
   std::vector<std::byte> memory(100);
   auto region = client_.peer->endpoint().Register(memory, Access::kRemoteRead);
@@ -169,7 +169,7 @@ TEST_F(TraceTest, SendsOfBothSidesAreInTheFilesOfBoth) {
   }
 }
 
-TEST_F(TraceTest, AWriteStandsInSegmentsInTheFileOfWhoWrites) {
+TEST_F(TraceTest, RecordsTheSegmentsOfAWriteInTheFileOfTheWriter) {
   Connect();
   std::vector<std::byte> memory(200000);
   const std::vector<std::byte> data = Pattern(memory.size());
@@ -186,10 +186,10 @@ TEST_F(TraceTest, AWriteStandsInSegmentsInTheFileOfWhoWrites) {
     EXPECT_EQ(segment.control.last, written.size() == data.size());
   }
   EXPECT_EQ(written, data);
-  EXPECT_THAT(Traced(client_).segments, IsEmpty()) << "the interface does not show it there";
+  EXPECT_THAT(Traced(client_).segments, IsEmpty()) << "the interface does not show the peer's Writes";
 }
 
-TEST_F(TraceTest, AReadStandsWithWhatItHasFetched) {
+TEST_F(TraceTest, RecordsAReadWithTheOctetsThatItFetched) {
   Connect();
   std::vector<std::byte> memory = Pattern(100000);
   auto region = client_.peer->endpoint().Register(memory, Access::kRemoteRead);
@@ -220,7 +220,7 @@ TEST_F(TraceTest, AReadStandsWithWhatItHasFetched) {
   EXPECT_EQ(second, memory);
 }
 
-TEST_F(TraceTest, BothFilesSayHowItEnded) {
+TEST_F(TraceTest, RecordsTheEndOfAConnectionInBothFiles) {
   Connect();
   client_.peer->endpoint().Disconnect();
   client_.peer->PostSend("too late");
@@ -236,7 +236,7 @@ TEST_F(TraceTest, BothFilesSayHowItEnded) {
   EXPECT_THAT(at_server.end->comment, HasSubstr("closed by the peer"));
 }
 
-TEST_F(TraceTest, AConnectionThatBreaksEndsInAReset) {
+TEST_F(TraceTest, BrokenConnectionEndsWithAReset) {
   Connect();
   network_.LoseAll();
   Run();
@@ -245,7 +245,7 @@ TEST_F(TraceTest, AConnectionThatBreaksEndsInAReset) {
   EXPECT_THAT(connection.end->comment, HasSubstr("broken"));
 }
 
-TEST_F(TraceTest, AReadThatFailsHasNoResponse) {
+TEST_F(TraceTest, FailedReadHasNoResponse) {
   Connect();
   std::vector<std::byte> memory(100), local(100);
   auto region = client_.peer->endpoint().Register(memory, Access::kRemoteWrite);
