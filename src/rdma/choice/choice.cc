@@ -25,11 +25,11 @@ Chosen ByVerbs(const verbs::Traits& traits) {
 
 using Find = SetupResult<std::optional<verbs::Found>> (*)(const IpAddress&);
 
-// Of the devices that there are and that are wanted, the one that `find` says the address leads to.
+// Returns the one of `devices` that `find` gives for the address, or nothing.
 SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices, const IpAddress& address,
                                                     Find find) {
   if (devices.empty()) return std::nullopt;
-  // All addresses: any device may be reached by one of them.
+  // For all addresses any device will do, because peers reach it by one of its addresses.
   if (address.is_unspecified()) return devices.front();
   PENSTOCK_TRY(const std::optional<verbs::Found> found, find(address));
   for (const verbs::Traits& each : devices) {
@@ -46,14 +46,14 @@ SetupResult<Chosen> ChooseVerbs(const Choice& choice, const IpAddress& address, 
   if (choice.kind == Kind::kAuto && choice.device.empty()) return Software();
   if (devices.empty()) return std::unexpected(verbs::NoDevice(choice.device));
   return std::unexpected(
-      SetupError{fmt::format("{} does not lead to {}: `penstock devices` says what there is; --rdma iwarp needs none",
+      SetupError{fmt::format("{} does not lead to {}: `penstock devices` lists the devices; --rdma iwarp needs none",
                              address.to_string(), choice.device.empty() ? "an RDMA device" : choice.device)});
 }
 
 SetupResult<Chosen> Choose(const Choice& choice, const IpAddress& address, Find find) {
   if (choice.kind == Kind::kIwarp) return Software();
   auto chosen = ChooseVerbs(choice, address, find);
-  // Who leaves the choice to us is served in any case, and told why so.
+  // A user who leaves the choice to us always gets a provider. The description says why it is software iWARP.
   if (!chosen && choice.kind == Kind::kAuto && choice.device.empty()) return Software(chosen.error().message);
   return chosen;
 }

@@ -1,4 +1,5 @@
-// Which provider serves an address: an RDMA device that has it, by verbs, or software iWARP.
+// Chooses the provider for an address: verbs if an RDMA device has the address or leads to it, otherwise software
+// iWARP.
 #pragma once
 
 #include <functional>
@@ -23,26 +24,28 @@ std::optional<Kind> ParseKind(std::string_view text);  // "auto", "verbs", "iwar
 
 struct Choice {
   Kind kind = Kind::kAuto;
-  std::string device;  // of verbs: this one alone; empty: whichever has the address
+  std::string device;  // use only this RDMA device; if empty, any device
 };
 
-// What was chosen for an address, and what people are told of it.
+// The choice for an address.
 struct Chosen {
   Kind kind = Kind::kIwarp;  // never kAuto
-  std::string description;
+  std::string description;   // for the user
 };
-// Where a server listens. The error: verbs were asked for, and no device has that address.
+// Chooses for an address that a server listens on. Fails if the user requires verbs, or a device, and no such device
+// has that address.
 SetupResult<Chosen> ChooseFor(const Choice& choice, const IpAddress& local);
-// What a client connects to.
+// Chooses for an address that a client connects to. Fails if the user requires verbs, or a device, and no such device
+// leads there.
 SetupResult<Chosen> ChooseToward(const Choice& choice, const IpAddress& peer);
 
-// The provider of what was chosen. `registry`: the same for all of the process.
+// Makes the provider that was chosen. `registry` is the same for all providers of the process.
 SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const Choice& choice, Loop& loop,
                                                     const iwarp::Options& iwarp,
                                                     std::shared_ptr<verbs::Registry> registry);
 
-// For those who connect to peers that are not known yet: chooses for each, and makes a provider of a kind when it is first
-// needed. Does not listen.
+// The provider of a client that does not know its peers in advance. It chooses for each peer, and makes the provider of
+// each kind when the first connection needs it. It does not listen.
 class ChoosingProvider : public Provider {
  public:
   using Make = std::function<SetupResult<std::unique_ptr<Provider>>(const Chosen&)>;

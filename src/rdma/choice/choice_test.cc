@@ -8,15 +8,15 @@ namespace {
 using testing::HasSubstr;
 const auto kLoopback = asio::ip::address_v4::loopback();
 
-TEST(Choice, IsWrittenAsWords) {
+TEST(Choice, ParsesTheKinds) {
   EXPECT_EQ(ParseKind("auto"), Kind::kAuto);
   EXPECT_EQ(ParseKind("verbs"), Kind::kVerbs);
   EXPECT_EQ(ParseKind("iwarp"), Kind::kIwarp);
   EXPECT_EQ(ParseKind("infiniband"), std::nullopt);
 }
 
-// No device has the loopback interface's address, on any machine.
-TEST(Choice, AutoTakesSoftwareIwarpWhereNoDeviceHasTheAddress) {
+// On every machine no device has the address of the loopback interface.
+TEST(Choice, AutoChoosesSoftwareIwarpIfNoDeviceHasTheAddress) {
   for (const auto& choose : {ChooseFor, ChooseToward}) {
     const auto chosen = choose({}, kLoopback);
     ASSERT_TRUE(chosen);
@@ -25,7 +25,7 @@ TEST(Choice, AutoTakesSoftwareIwarpWhereNoDeviceHasTheAddress) {
   }
 }
 
-TEST(Choice, VerbsAndADeviceAreInsistedOn) {
+TEST(Choice, FailsIfVerbsOrTheRequiredDeviceIsMissing) {
   for (const Choice& choice : {Choice{Kind::kVerbs, ""}, Choice{Kind::kAuto, "mlx5_99"}}) {
     const auto chosen = ChooseFor(choice, kLoopback);
     ASSERT_FALSE(chosen);
@@ -33,7 +33,7 @@ TEST(Choice, VerbsAndADeviceAreInsistedOn) {
   }
 }
 
-TEST(Choice, AProviderIsMadeOnceForItsPeers) {
+TEST(Choice, MakesAProviderOnceForAllPeers) {
   Loop loop;
   const auto registry = std::make_shared<verbs::Registry>();
   int made = 0;
