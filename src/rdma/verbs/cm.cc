@@ -73,9 +73,10 @@ void CmChannel::HandleReadable() {
     const auto found = ids_.find(event->id);
     CmId* id = found == ids_.end() ? nullptr : found->second;
     CmEvent taken = TakeEvent(*event);
-    // At once: an identifier cannot be destroyed while an event of it is not acknowledged.
+    // Acknowledge the event before it is handled: librdmacm destroys an identifier only when its events are
+    // acknowledged.
     ::rdma_ack_cm_event(event);
-    // Whoever is told may destroy the last identifier, and this with it.
+    // The handler may destroy the last identifier, which owns this channel.
     const std::shared_ptr<CmChannel> self = id ? id->channel_ : nullptr;
     if (id) id->Handle(std::move(taken));
     if (self.use_count() == 1) return;
@@ -85,7 +86,8 @@ void CmChannel::HandleReadable() {
 void CmChannel::GiveUp(ibv_context* context, CmEvent::Kind kind) {
   for (const auto& [raw, id] : ids_) {
     if (context && raw->verbs != context) continue;
-    // Not from here: whoever waits goes on inside, and may end what called this.
+    // A coroutine that waits for the event continues inside Handle(), and may destroy the caller of this function. So
+    // post it.
     loop_.Post([weak = std::weak_ptr(id->alive_), to = id, kind] {
       if (weak.expired()) return;
       CmEvent event;
@@ -128,7 +130,7 @@ Address CmId::peer() const { return AddressOf(::rdma_get_peer_addr(id_)); }
 
 void CmId::Handle(CmEvent event) {
   if (handler_) {
-    const auto handler = handler_;  // may destroy this
+    const auto handler = handler_;  // a copy: the handler may destroy this
     return handler(event);
   }
   events_.push_back(std::move(event));

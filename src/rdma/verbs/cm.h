@@ -1,4 +1,5 @@
-// Connection identifiers of librdmacm on a loop: their events arrive here, in order, and each goes to its identifier.
+// librdmacm's connection identifiers on a loop. A CmChannel reads the events of its identifiers in order, and gives
+// each event to its CmId. A CmId sets up one connection and then reports its end.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -18,32 +19,34 @@
 namespace penstock::rdma::verbs {
 
 struct CmEvent {
-  // Of librdmacm; or one of ours.
+  // kLibrary: librdmacm reported the event. The other kinds are ours.
   enum class Kind : uint8_t { kLibrary, kTimedOut, kCancelled, kDeviceGone };
   Kind kind = Kind::kLibrary;
   rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
   int status = 0;
   std::vector<std::byte> private_data;
-  // What the peer serves and makes, as it has said.
+  // The Reads that the peer serves and makes, as it has announced them.
   ReadDepths peer_depths;
 
   bool is(rdma_cm_event_type wanted) const { return kind == Kind::kLibrary && type == wanted; }
 };
-// Copies what there is to know.
+// Copies an event, so that the caller can acknowledge it.
 CmEvent TakeEvent(const rdma_cm_event& event);
 
 class CmId;
 
-// The event channel of a loop. While it has no identifiers it is not watched, and does not keep the loop from ending.
+// The event channel of a loop. The loop watches it only while it has identifiers, so an unused channel does not keep
+// the loop from ending.
 class CmChannel {
  public:
-  // Null where there is no RDMA device, or no permission (errno).
+  // Returns null if the system has no RDMA device or gives no permission (errno).
   static std::unique_ptr<CmChannel> Make(Loop& loop);
   ~CmChannel();
 
   Loop& loop() { return loop_; }
   rdma_event_channel* get() { return channel_; }
-  // Tells identifiers on this device, or all of them, that they are given up.
+  // In the next turn of the loop, gives an event of this kind to each identifier on this device, or to all of them if
+  // `context` is null.
   void GiveUp(ibv_context* context, CmEvent::Kind kind);
 
  private:
@@ -59,22 +62,27 @@ class CmChannel {
   std::unique_ptr<FdWatch> watch_;
 };
 
-// An identifier, owned. First a coroutine sets it up and waits for one event after the other; then its connection is told of
-// those that follow.
+// An owned identifier. First a coroutine sets up the connection and waits for each event with Next(). Then the
+// connection sets a handler for all further events.
 class CmId {
  public:
-  static std::unique_ptr<CmId> Make(std::shared_ptr<CmChannel> channel);  // null: errno
-  // Of a peer that wants to connect; moves it to `channel`. Null: errno, and it is destroyed.
+  // Makes the identifier of a connection to a peer. Returns null on failure (errno).
+  static std::unique_ptr<CmId> Make(std::shared_ptr<CmChannel> channel);
+  // Takes the identifier of a connection request and moves it to `channel`. On failure destroys it and returns null
+  // (errno).
   static std::unique_ptr<CmId> Adopt(std::shared_ptr<CmChannel> channel, rdma_cm_id* id);
-  ~CmId();  // also of its queue pair
+  // Also destroys its queue pair, if it still has one.
+  ~CmId();
 
   rdma_cm_id* get() { return id_; }
   Address local() const;
   Address peer() const;
 
-  // The next event, or the first of ours. One at a time.
+  // Returns the next event of librdmacm or of CmChannel::GiveUp(), or a kTimedOut event at the deadline. Only one call
+  // at a time.
   Task<CmEvent> Next(TimePoint deadline);
-  // From now on events go to `handler`, which may destroy this; what has come already, in a turn of the loop.
+  // Gives all further events to `handler`, which may destroy this object. Events that arrived before go to it in the
+  // next turn of the loop.
   void set_handler(std::function<void(const CmEvent&)> handler);
 
  private:
@@ -87,6 +95,7 @@ class CmId {
   std::deque<CmEvent> events_;
   OneShot<std::monostate>* waiting_ = nullptr;
   std::function<void(const CmEvent&)> handler_;
+  // Expires with this object.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -1,4 +1,5 @@
-// The meaning of an adapter's completion that reports an error: why the connection ends, and with which status the request does.
+// Translates the error of an adapter's completion: the reason for the end of the connection, and the status of the
+// request.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,8 +15,8 @@ struct CompletionError {
   Status status = Status::kLocalError;
 };
 
-// Of a request on the send queue. `status` is not IBV_WC_SUCCESS. Returns nothing for a request that the adapter has flushed: the
-// connection has ended for a reason that the adapter reports elsewhere.
+// For a request of the send queue. `status` is not IBV_WC_SUCCESS. Returns nothing for a request that the adapter has
+// flushed: another event reports why the connection has ended.
 std::optional<CompletionError> ErrorOfSend(ibv_wc_status status);
 // The same for a posted receive.
 std::optional<CompletionError> ErrorOfReceive(ibv_wc_status status);

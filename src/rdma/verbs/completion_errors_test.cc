@@ -5,12 +5,12 @@
 namespace penstock::rdma::verbs {
 namespace {
 
-TEST(CompletionErrors, FlushedRequestsSayNothingAboutTheReason) {
+TEST(CompletionErrors, FlushedRequestsGiveNoReason) {
   EXPECT_FALSE(ErrorOfSend(IBV_WC_WR_FLUSH_ERR));
   EXPECT_FALSE(ErrorOfReceive(IBV_WC_WR_FLUSH_ERR));
 }
 
-TEST(CompletionErrors, SendTellsWhichSideFailed) {
+TEST(CompletionErrors, SendErrorNamesTheSideThatFailed) {
   struct Case {
     ibv_wc_status given;
     DisconnectReason reason;
@@ -30,7 +30,7 @@ TEST(CompletionErrors, SendTellsWhichSideFailed) {
   }
 }
 
-TEST(CompletionErrors, ReceiveBlamesThePeerUnlessOurMemoryIsWrong) {
+TEST(CompletionErrors, ReceiveErrorBlamesThePeerUnlessOurMemoryIsWrong) {
   EXPECT_EQ(ErrorOfReceive(IBV_WC_LOC_LEN_ERR)->reason, DisconnectReason::kProtocolError);
   EXPECT_EQ(ErrorOfReceive(IBV_WC_LOC_LEN_ERR)->status, Status::kLocalError);
   EXPECT_EQ(ErrorOfReceive(IBV_WC_LOC_PROT_ERR)->reason, DisconnectReason::kFault);

@@ -63,28 +63,28 @@ ConnectError ErrorOf(int error) {
     case ETIMEDOUT:
       return {Kind::kTimedOut, DescribeErrno(error), {}};
     case ENODEV:
-      return {Kind::kUnreachable, "no RDMA device leads there", {}};
+      return {Kind::kUnreachable, "no RDMA device has a route to the peer", {}};
     default:
       return {Kind::kUnreachable, DescribeErrno(error), {}};
   }
 }
 
 ConnectError ErrorOf(const CmEvent& event) {
-  if (event.kind == CmEvent::Kind::kTimedOut) return {Kind::kTimedOut, "no answer", {}};
-  if (event.kind == CmEvent::Kind::kCancelled) return {Kind::kCancelled, "given up", {}};
+  if (event.kind == CmEvent::Kind::kTimedOut) return {Kind::kTimedOut, "the peer did not answer", {}};
+  if (event.kind == CmEvent::Kind::kCancelled) return {Kind::kCancelled, "cancelled", {}};
   if (event.kind == CmEvent::Kind::kDeviceGone) return {Kind::kUnreachable, "the RDMA device was removed", {}};
   switch (event.type) {
     case RDMA_CM_EVENT_REJECTED:
       // The status is a reason on InfiniBand, and a negative value of errno on iWARP.
       if (event.status == kNoListener || event.status == -ECONNREFUSED) {
-        return {Kind::kRefused, "nobody listens", {}};
+        return {Kind::kRefused, "the peer has no listener on this port", {}};
       }
       if (event.status > 0 && event.status != kRejectedByConsumer) {
         return {Kind::kUnreachable, fmt::format("rejected, reason {}", event.status), {}};
       }
       return {Kind::kRejected, "rejected by the peer", event.private_data};
     case RDMA_CM_EVENT_UNREACHABLE:
-      return {Kind::kTimedOut, "no answer", {}};
+      return {Kind::kTimedOut, "the peer did not answer", {}};
     default:
       if (event.status < 0) return ErrorOf(-event.status);
       return {Kind::kUnreachable, ::rdma_event_str(event.type), {}};

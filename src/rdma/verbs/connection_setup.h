@@ -11,8 +11,8 @@
 
 namespace penstock::rdma::verbs {
 
-// Makes the driver of a connection from its identifier, which has a device. The caller then connects or accepts. Moves the receives
-// out of `options`.
+// Makes the driver of a connection from its identifier, which has a device. The caller then connects or accepts. Moves
+// the receives out of `options`.
 Result<std::shared_ptr<QueuePairDriver>, ConnectError> MakeDriver(ProviderState& state, std::unique_ptr<CmId> id,
                                                                   ConnectOptions& options);
 
@@ -20,16 +20,16 @@ Result<std::shared_ptr<QueuePairDriver>, ConnectError> MakeDriver(ProviderState&
 Result<void, ConnectError> CheckPrivateData(const Traits& traits, CmMessage message,
                                             const std::vector<std::byte>& private_data);
 
-// The parameters of rdma_connect() or rdma_accept(). They point to `private_data`. There is no retry for a Send that finds no receive
-// (endpoint.h).
+// The parameters of rdma_connect() or rdma_accept(). They point to `private_data`. There is no retry for a Send that
+// finds no receive (endpoint.h).
 rdma_conn_param ParametersFor(const std::vector<std::byte>& private_data, ReadDepths depths);
 
 // The connection is established: makes its endpoint. `info` lacks the provider and the addresses.
 std::unique_ptr<Endpoint> BeginEndpoint(ProviderState& state, const std::shared_ptr<QueuePairDriver>& driver,
                                         ConnectionInfo info);
 
-// The error for the caller of Connect() or Accept(): of an event that came instead of the expected one, or of a call that failed with
-// this value of errno.
+// The error for the caller of Connect() or Accept(): of an event that came instead of the expected one, or of a call
+// that failed with this value of errno.
 ConnectError ErrorOf(const CmEvent& event);
 ConnectError ErrorOf(int error);
 

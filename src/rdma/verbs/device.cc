@@ -17,21 +17,22 @@
 namespace penstock::rdma::verbs {
 namespace {
 
-// The first port alone is looked at: what is said of limits holds for all.
+// TraitsOf() looks at the first port only. The limits of the other ports are the same.
 constexpr uint8_t kPort = 1;
 // drivers/infiniband/sw/rxe/rxe_param.h
 constexpr uint32_t kVendorOfSoftwareRoce = 0xFFFFFF;
 
-// For librdmacm, which has no way to close a device, and would keep the last one open for ever: the kernel removes a device
-// only when nobody has it open any more. What it closes later is nothing.
+// Closes a removed device for librdmacm, which has no function for that and keeps devices open for ever. The kernel
+// removes a device only when no process has it open. Later librdmacm closes /dev/null in place of the device's files.
 void CloseUnderneath(ibv_context* context) {
-  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!nothing) return;
-  ::dup3(nothing.get(), context->async_fd, O_CLOEXEC);
-  ::dup3(nothing.get(), context->cmd_fd, O_CLOEXEC);
+  const FileDescriptor null_device(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null_device) return;
+  ::dup3(null_device.get(), context->async_fd, O_CLOEXEC);
+  ::dup3(null_device.get(), context->cmd_fd, O_CLOEXEC);
 }
 
-// Opens one after the other for `visit`; none where the kernel knows no RDMA (no such system call, no such netlink family).
+// Opens each device, calls `visit` and closes the device again. Visits no device if the kernel does not support RDMA
+// (it lacks the system call or the netlink family).
 SetupResult<void> ForEachDevice(const std::function<SetupResult<void>(ibv_context*)>& visit) {
   int count = 0;
   const std::unique_ptr<ibv_device*, decltype(&::ibv_free_device_list)> list(::ibv_get_device_list(&count),
@@ -46,7 +47,7 @@ SetupResult<void> ForEachDevice(const std::function<SetupResult<void>(ibv_contex
   return {};
 }
 
-// A first slab, so that the lack of memory that may be locked shows itself at once.
+// Allocates and registers a first slab, so that a limit on locked memory that is too low shows at once.
 SetupResult<void> RegisterFirst(ProtectionDomain& domain, Slabs& slabs, std::string_view device) {
   if (!domain.pd()) return std::unexpected(CannotUse(device, errno));
   slabs.Free(slabs.Allocate(4096, 4096), 4096);
@@ -54,7 +55,7 @@ SetupResult<void> RegisterFirst(ProtectionDomain& domain, Slabs& slabs, std::str
   return {};
 }
 
-bool HasGone(ibv_context* context) { return ::access(context->device->dev_path, F_OK) != 0; }
+bool IsRemoved(ibv_context* context) { return ::access(context->device->dev_path, F_OK) != 0; }
 
 }  // namespace
 
@@ -82,7 +83,7 @@ SetupResult<Traits> TraitsOf(ibv_context* context) {
       (device.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
   traits.software_roce = device.vendor_id == kVendorOfSoftwareRoce && traits.transport == Transport::kRoce;
   traits.max_message = port.max_msg_sz;
-  // librdmacm has one octet for each.
+  // librdmacm carries each of them in one octet.
   traits.max_ird = static_cast<uint16_t>(std::clamp(device.max_qp_rd_atom, 0, 255));
   traits.max_ord = static_cast<uint16_t>(std::clamp(device.max_qp_init_rd_atom, 0, 255));
   traits.port_active = port.state == IBV_PORT_ACTIVE;
@@ -123,8 +124,8 @@ void Registry::Remove(Device& device) {
   const auto found = std::find_if(begin, end, [&](const auto& entry) { return entry.second == &device; });
   if (found != end) devices_.erase(found);
   if (devices_.contains(device.context())) return;
-  // Its connections may have ended before this loop could hear of the removal: the peer was faster.
-  if (device.removed() || HasGone(device.context())) {
+  // The peer may have ended all connections before this loop heard of the removal.
+  if (device.removed() || IsRemoved(device.context())) {
     CloseUnderneath(device.context());
   } else {
     unused_.insert(device.context());
@@ -146,14 +147,14 @@ void Registry::TellAllLocked(ibv_context* context, bool removed, const std::stri
   }
 }
 
-// On the watch's thread.
+// Runs on the watch's thread.
 void Registry::HandleRemoved(std::string_view file) {
   std::lock_guard lock(mutex_);
   for (auto entry = devices_.begin(); entry != devices_.end(); entry = devices_.upper_bound(entry->first)) {
     const ibv_device& device = *entry->first->device;
     if (file == device.dev_name) TellAllLocked(entry->first, true, fmt::format("{} was removed", device.name));
   }
-  // Nobody here has a connection over these: there is nobody to be told.
+  // These devices have no connection here, so no loop needs to hear of their removal.
   std::erase_if(unused_, [&](ibv_context* context) {
     if (file != context->device->dev_name) return false;
     CloseUnderneath(context);
@@ -203,12 +204,12 @@ void Device::AddUser(const std::shared_ptr<DeviceUser>& user) {
 }
 
 void Device::HandleCompletionEvents() {
-  const std::shared_ptr<Device> self = shared_from_this();  // its last connection may end by this
+  const std::shared_ptr<Device> self = shared_from_this();  // the last connection that owns this may end here
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (!removed_ && ::ibv_get_cq_event(channel_, &queue, &context) == 0) {
     const std::shared_ptr<DeviceUser> user = static_cast<QueuePairContext*>(context)->user.lock();
-    // At once: a queue cannot be destroyed while an event of it is not acknowledged.
+    // Acknowledge the event before it is handled: libibverbs destroys a queue only when its events are acknowledged.
     ::ibv_ack_cq_events(queue, 1);
     if (user) user->HandleCompletionEvent();
   }
@@ -226,7 +227,7 @@ void Device::HandleAsyncEvents() {
         [[fallthrough]];
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR:
-        // Lives until this is acknowledged.
+        // The context lives until the event is acknowledged.
         pair = *static_cast<QueuePairContext*>(event.element.qp->qp_context);
         break;
       case IBV_EVENT_CQ_ERR:

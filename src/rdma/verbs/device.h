@@ -1,7 +1,8 @@
-// An open device on one loop: where its completions and its misfortunes come in, and the memory that it may reach.
+// An open RDMA device on one loop. It reads the device's completion events and asynchronous events, and gives them to
+// the queue pairs of that loop.
 //
-// librdmacm opens devices, one context for the whole process; what is here belongs to a loop. Its threads share nothing but
-// Registry.
+// librdmacm opens each device once for the whole process (ibv_context). A Device belongs to one loop. The loops share
+// only the Registry.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,21 +25,23 @@
 
 namespace penstock::rdma::verbs {
 
+// Asks the device for its abilities and limits.
 SetupResult<Traits> TraitsOf(ibv_context* context);
-// All devices there are; those that cannot be opened are named in the error.
+// Lists all devices. If a device cannot be opened, the error names it.
 SetupResult<std::vector<Traits>> ListDevices();
-// Whether memory can be registered with this device at all.
+// Fails if this device cannot register memory.
 SetupResult<void> TryMemory(std::string_view device);
 
 class Device;
 
-// What happens to devices concerns all loops: whoever hears of it tells them. Any thread.
+// The devices that the loops of this process have open. A failure or removal of a device concerns all loops, but only
+// one of them may hear of it: the registry tells the others. Any thread.
 class Registry {
  public:
   void Add(Device& device);
-  // The last of a device that has gone lets go of it for librdmacm, too.
+  // If this was the last Device of a removed device, also closes the device for librdmacm.
   void Remove(Device& device);
-  // Each Device over this context is told, on its loop.
+  // Calls HandleTrouble() of each Device over this context, on its loop.
   void TellAll(ibv_context* context, bool removed, const std::string& why);
 
  private:
@@ -47,19 +50,22 @@ class Registry {
 
   std::mutex mutex_;
   std::multimap<ibv_context*, Device*> devices_;
-  std::set<ibv_context*> unused_;        // that librdmacm may still have open
-  std::unique_ptr<RemovalWatch> watch_;  // from the first device on
+  std::set<ibv_context*> unused_;        // without a Device; librdmacm may still have them open
+  std::unique_ptr<RemovalWatch> watch_;  // made for the first device
 };
 
-// Told of completions and of the queue pair's end. Outlives its queue pair.
+// The owner of a queue pair: the device reports its completions and its failure. Outlives its queue pair.
 class DeviceUser {
  public:
   virtual ~DeviceUser() = default;
+  // The completion queue has completions.
   virtual void HandleCompletionEvent() = 0;
+  // The queue pair or the device has failed.
   virtual void HandleAsync(DisconnectReason reason, std::string why) = 0;
 };
 
-// What a queue pair's qp_context points to: its asynchronous events are read on any loop.
+// The qp_context of a queue pair points to this. Any loop may read the asynchronous events of a queue pair, so the
+// context says to which loop and user they go.
 struct QueuePairContext {
   Loop* loop = nullptr;
   std::weak_ptr<DeviceUser> user;
@@ -76,15 +82,18 @@ class Device : public std::enable_shared_from_this<Device> {
   const Traits& traits() const { return traits_; }
   ibv_comp_channel* channel() { return channel_; }
   bool removed() const { return removed_; }
-  // For a new connection; the same for all where windows keep them apart.
+  // Returns the protection domain for a new connection. All connections share one domain if windows keep them apart.
   std::shared_ptr<ProtectionDomain> DomainForConnection();
-  // What the device takes in a request itself; found out by the first queue pair.
+  // The device copies messages up to this size into the request itself. The first queue pair lowers it to what the
+  // device accepts.
   uint32_t max_inline = 256;
 
+  // From now on `user` hears of a failure of the device.
   void AddUser(const std::shared_ptr<DeviceUser>& user);
-  // Also called for the users of a device that has gone; `on_removed` when it goes, before them.
+  // `on_removed` is called when the device is removed, before its users hear of it.
   void set_on_removed(std::function<void()> on_removed) { on_removed_ = std::move(on_removed); }
 
+  // The device, or its port, has failed or was removed: tells all users.
   void HandleTrouble(bool removed, const std::string& why);
 
  private:

@@ -1,4 +1,4 @@
-// The Endpoint over a queue pair.
+// The Endpoint over a queue pair, and its memory regions. Both pass all calls to the QueuePairDriver.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class Region : public MemoryRegion {
   bool valid() const override { return region_->valid; }
   const std::shared_ptr<ExposedRegion>& region() const { return region_; }
 
-  // One per call of an RPC: recycled.
+  // Each RPC makes a region, so its memory is recycled.
   static void* operator new(size_t size) { return FrameAllocator::Allocate(size); }
   static void operator delete(void* region, size_t size) noexcept { FrameAllocator::Free(region, size); }
 

@@ -1,5 +1,6 @@
-// The conformance suite over verbs. Needs a device: `verbs_suite`, with the address of one of its interfaces in
-// PENSTOCK_VERBS_ADDRESS. Both ends are here, and meet over that address.
+// The conformance suite over verbs. It needs an RDMA device, so it is a program of its own, `verbs_suite`, with the
+// address of an interface of the device in PENSTOCK_VERBS_ADDRESS. Both ends of each connection are in this process and
+// use that address.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -17,13 +18,13 @@
 
 namespace {
 
-// While it is set, the adapter takes no registration back.
+// While it is set, ibv_dereg_mr() fails.
 bool keeps_registrations = false;
 int kept_registrations = 0;
 
 }  // namespace
 
-// In the place of libibverbs' own.
+// Replaces the function of libibverbs.
 extern "C" int ibv_dereg_mr(ibv_mr* registration) {
   static const auto own = reinterpret_cast<int (*)(ibv_mr*)>(::dlsym(RTLD_NEXT, "ibv_dereg_mr"));
   if (!keeps_registrations) return own(registration);
@@ -91,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Verbs, EndpointSuite,
 
 }  // namespace
 
-// RFC 8166 §4.5.4: an invalidation that fails is never told as one that has succeeded.
-TEST_P(EndpointSuite, EndsTheConnectionWhereARegionCannotBeInvalidated) {
+// RFC 8166 §4.5.4: a failed invalidation never completes with success.
+TEST_P(EndpointSuite, EndsTheConnectionIfARegionCannotBeInvalidated) {
   Connect();
   std::vector<std::byte> memory(64);
   const auto region = Register(*server_, memory, Access::kRemoteWrite);

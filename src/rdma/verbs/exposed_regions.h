@@ -1,6 +1,6 @@
 // The regions of memory that the peer of one connection may reach, from their registration until they are invalidated.
-// ExposedRegions decides how a region is opened and closed (a memory window or a registration of its own, see Exposure) and makes
-// the work requests for it. The driver posts those requests.
+// ExposedRegions decides how a region is opened and closed (a memory window or a registration of its own, see Exposure)
+// and makes the work requests for it. The driver posts those requests.
 #pragma once
 
 #include <cstdint>
@@ -46,25 +46,28 @@ class ExposedRegions {
   // Returns a region that the peer cannot reach.
   static std::shared_ptr<ExposedRegion> MakeRegion(Bytes memory);
 
-  // Lets the peer reach `memory` through `region`, which MakeRegion() returned. On success `region` is valid and has its steering
-  // tag. The work request, if there is one, binds its window: the caller posts it before the tag goes to the peer.
+  // Lets the peer reach `memory` through `region`, which MakeRegion() returned. On success `region` is valid and has
+  // its steering tag. The work request, if there is one, binds its window: the caller posts it before the tag goes to
+  // the peer.
   Result<std::optional<WorkRequest>, Error> Expose(const std::shared_ptr<ExposedRegion>& region, Bytes memory,
                                                    Access access);
 
   // True if a work request invalidates the region, false if Retire() alone does.
   static bool InvalidatedByRequest(const ExposedRegion& region) { return region.window != nullptr; }
-  // Returns the work request that invalidates the region's window, and marks the region as closing. `silent`: without a completion.
+  // Returns the work request that invalidates the region's window, and marks the region as closing. `silent`: without a
+  // completion.
   static WorkRequest MakeInvalidation(const std::shared_ptr<ExposedRegion>& region, Context context, bool silent);
 
   // Returns the region with this steering tag, or null.
   std::shared_ptr<ExposedRegion> Find(Stag stag) const;
 
-  // Forgets the region and returns 0: the window is invalidated, or this call deregisters the memory, so the peer cannot reach it
-  // any more. If the adapter keeps the registration, returns the value of errno: the caller must end the connection (RFC 8166
-  // §4.5.4).
+  // Forgets the region and returns 0: the window is invalidated, or this call deregisters the memory, so the peer
+  // cannot reach it any more. If the adapter keeps the registration, returns the value of errno: the caller must end
+  // the connection (RFC 8166 §4.5.4).
   int Retire(ExposedRegion& region);
 
-  // At the end of the connection. First, before the queue pair is destroyed: a window that is bound holds on to its queue pair.
+  // At the end of the connection. First, before the queue pair is destroyed: a window that is bound holds on to its
+  // queue pair.
   void ReleaseWindows();
   // Then, when the queue pair is destroyed and the peer reaches no memory.
   void ReleaseRegistrations();

@@ -99,7 +99,7 @@ TEST_F(ExposedRegionsTest, InvalidationOfAWindowIsARequestAndMarksTheRegion) {
   EXPECT_FALSE(request.silent);
   EXPECT_EQ(request.region, region);
   EXPECT_TRUE(region->closing);
-  EXPECT_TRUE(region->valid) << "until the request completes";
+  EXPECT_TRUE(region->valid) << "the region stays valid until the request completes";
 }
 
 TEST_F(ExposedRegionsTest, RetireReturnsTheWindowWithItsNewKey) {
@@ -120,7 +120,7 @@ TEST_F(ExposedRegionsTest, RetireDeregistersMemory) {
   EXPECT_EQ(registrations_.Find(region->stag), nullptr);
 }
 
-// RFC 8166 §4.5.4
+// RFC 8166 §4.5.4: the caller ends the connection then.
 TEST_F(ExposedRegionsTest, RetireReportsARegistrationThatTheAdapterKeeps) {
   const auto region = Expose(registrations_);
   registrar_.set_deregister_error(EBUSY);
@@ -137,7 +137,7 @@ TEST_F(ExposedRegionsTest, EndOfTheConnectionReleasesAllRegions) {
   first->registration = registrar_.Register(memory_, 0);
   windows_.ReleaseWindows();
   EXPECT_EQ(registrar_.destroyed().size(), 2u);
-  EXPECT_EQ(registrar_.registrations(), 1u) << "the queue pair is destroyed before";
+  EXPECT_EQ(registrar_.registrations(), 1u) << "only ReleaseRegistrations() deregisters memory";
   windows_.ReleaseRegistrations();
   EXPECT_EQ(registrar_.registrations(), 0u);
   EXPECT_FALSE(first->valid);

@@ -15,7 +15,7 @@ struct FdWatch::State {
   bool ended = false;
 };
 
-// Of a duplicate: that is Asio's to close.
+// Asio closes the descriptor that it gets, so it gets a duplicate.
 FdWatch::FdWatch(Loop& loop, int fd, std::function<void()> on_readable)
     : state_(std::make_shared<State>(loop, ::dup(fd), std::move(on_readable))) {
   Arm(state_);

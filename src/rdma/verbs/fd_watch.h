@@ -1,4 +1,5 @@
-// A file descriptor of somebody else's, watched on a loop for as long as this lives.
+// Watches a file descriptor on a loop, and reports when it is readable. The descriptors of libibverbs and librdmacm
+// need this: the libraries own them and read them.
 #pragma once
 
 #include <functional>
@@ -8,9 +9,11 @@
 
 namespace penstock::rdma::verbs {
 
+// Watches as long as it lives. The owner of the descriptor must not close it meanwhile.
 class FdWatch {
  public:
-  // `on_readable` is called on the loop whenever there is something to be read; it reads all there is. May destroy this.
+  // Calls `on_readable` on the loop whenever the descriptor is readable. The callback reads all that there is to read,
+  // and may destroy this watch.
   FdWatch(Loop& loop, int fd, std::function<void()> on_readable);
   ~FdWatch();
 
@@ -20,7 +23,7 @@ class FdWatch {
   std::shared_ptr<State> state_;
 };
 
-// What is read from it then does not wait.
+// Sets O_NONBLOCK, so that a read from the descriptor does not wait.
 void SetNonBlocking(int fd);
 
 }  // namespace penstock::rdma::verbs

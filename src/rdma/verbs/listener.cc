@@ -1,5 +1,5 @@
-// Takes peers. One identifier of librdmacm listens for all loops that share it. Each loop takes a peer in its turn, and moves it to
-// its own channel.
+// The listener: it accepts connection requests. One identifier of librdmacm listens for all loops that share the
+// listener. The loops take turns: each takes one request in its turn, and moves its identifier to its own channel.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,11 +25,12 @@ constexpr int kBacklog = 256;
 
 std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
 
-// What listens. Any thread.
-class Listening {
+// The identifier that listens, shared by the listeners of several loops. If its device is removed, it listens again
+// when the device is there again. Any thread.
+class SharedListener {
  public:
-  static SetupResult<std::shared_ptr<Listening>> Make(const Address& local) {
-    std::shared_ptr<Listening> listening(new Listening);
+  static SetupResult<std::shared_ptr<SharedListener>> Make(const Address& local) {
+    std::shared_ptr<SharedListener> listening(new SharedListener);
     listening->channel_ = ::rdma_create_event_channel();
     if (!listening->channel_) return std::unexpected(NoConnectionManager(errno));
     SetNonBlocking(listening->channel_->fd);
@@ -41,7 +42,7 @@ class Listening {
     if (local.address().is_unspecified()) listening->local_.address(local.address());
     return listening;
   }
-  ~Listening() {
+  ~SharedListener() {
     if (id_) ::rdma_destroy_id(id_);
     if (channel_) ::rdma_destroy_event_channel(channel_);
   }
@@ -54,7 +55,7 @@ class Listening {
     rdma_cm_id* id = nullptr;
     CmEvent event;
   };
-  // The next who has come.
+  // Returns the next connection request, or nothing if none has arrived.
   std::optional<Arrival> Take() {
     rdma_cm_event* event = nullptr;
     while (::rdma_get_cm_event(channel_, &event) == 0) {
@@ -67,32 +68,33 @@ class Listening {
     }
     return std::nullopt;
   }
-  // The device (or, where null, whichever this listens on): lets go of it.
+  // This device was removed (null: the device that this listens on). Releases it and stops listening.
   void HandleDeviceGone(ibv_context* context) {
     std::lock_guard lock(mutex_);
-    // Bound to all addresses it has no device of its own, and finds new ones by itself.
+    // An identifier that is bound to all addresses has no device, and librdmacm adds new devices to it.
     if (!id_ || !id_->verbs || (context && id_->verbs != context)) return;
     ::rdma_destroy_id(std::exchange(id_, nullptr));
   }
-  // The device that the address belongs to; null for all addresses, and while it is not there.
+  // Returns the device that has the address. Returns null for all addresses, and while the device is removed.
   ibv_context* context() {
     std::lock_guard lock(mutex_);
     return id_ ? id_->verbs : nullptr;
   }
-  bool ListensStill() {
+  // Returns false while the device is removed.
+  bool IsListening() {
     std::lock_guard lock(mutex_);
     return id_ != nullptr;
   }
-  // Once the device is there again.
+  // Tries to listen again, which succeeds when the device is there again.
   void ListenAgain() {
     std::lock_guard lock(mutex_);
     if (!id_ && Listen(local_)) {
-      log::warn("RDMA: listening on {}:{} again", local_.address().to_string(), local_.port());
+      log::warn("RDMA: listens on {}:{} again", local_.address().to_string(), local_.port());
     }
   }
 
  private:
-  Listening() = default;
+  SharedListener() = default;
   bool Listen(Address local) {
     if (::rdma_create_id(channel_, &id_, nullptr, RDMA_PS_TCP) != 0) {
       id_ = nullptr;
@@ -112,7 +114,7 @@ class Listening {
   rdma_event_channel* channel_ = nullptr;
   Address local_;
   std::mutex mutex_;
-  rdma_cm_id* id_ = nullptr;  // null while its device is not there; guarded by mutex_
+  rdma_cm_id* id_ = nullptr;  // null while its device is removed; guarded by mutex_
 };
 
 class Request : public ConnectionRequest {
@@ -138,10 +140,10 @@ class Request : public ConnectionRequest {
   }
 
  private:
-  // What follows may outlive the request.
+  // A static function, because the request may be destroyed while the coroutine waits.
   static Task<ConnectResult> AcceptOn(std::shared_ptr<ProviderState> state, std::unique_ptr<CmId> id, CmEvent request,
                                       ConnectOptions options) {
-    if (!id || state->gone) co_return Unexpected({Kind::kCancelled, "given up", {}});
+    if (!id || state->gone) co_return Unexpected({Kind::kCancelled, "cancelled", {}});
     rdma_cm_id* raw = id->get();
     auto made = MakeDriver(*state, std::move(id), options);
     if (!made) co_return Unexpected(std::move(made).error());
@@ -164,28 +166,28 @@ class Request : public ConnectionRequest {
   }
 
   const std::shared_ptr<ProviderState> state_;
-  std::unique_ptr<CmId> id_;  // gone once answered
+  std::unique_ptr<CmId> id_;  // null once the request is answered
   const CmEvent event_;
   const Address peer_;
 };
 
-// What a listener and the loop's handlers share.
+// The state of one loop's listener. The handlers on the loop share it with the listener, and may outlive the listener.
 struct ListenerState : std::enable_shared_from_this<ListenerState> {
-  ListenerState(std::shared_ptr<ProviderState> s, std::shared_ptr<Listening> l)
+  ListenerState(std::shared_ptr<ProviderState> s, std::shared_ptr<SharedListener> l)
       : provider(std::move(s)), listening(std::move(l)), local(listening->local()) {}
 
   std::shared_ptr<ProviderState> provider;
-  std::shared_ptr<Listening> listening;
+  std::shared_ptr<SharedListener> listening;
   const Address local;
-  std::unique_ptr<AcceptTurns::Member> turn;  // until it is closed
-  std::unique_ptr<FdWatch> watch;             // while it has its turn
-  std::unique_ptr<Timer> again;
+  std::unique_ptr<AcceptTurns::Member> turn;     // null when closed
+  std::unique_ptr<FdWatch> watch;                // while it is this loop's turn
+  std::unique_ptr<Timer> again;                  // for CheckDevices()
   std::vector<std::shared_ptr<Device>> devices;  // kept open between connections
   Fifo<std::unique_ptr<Request>> requests;
   OneShot<std::monostate>* waiting = nullptr;
 
   SetupResult<void> Begin() {
-    // Its own device is watched from the first: whoever removes it waits for us.
+    // Keep the device of the address open from the start, to hear of its removal: the kernel waits until we close it.
     if (ibv_context* context = listening->context()) PENSTOCK_CHECK(KeepDevice(context));
     turn = listening->turns().Join(provider->loop, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Watch();
@@ -195,25 +197,28 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
     again->ExpireAfter(provider->options.listen_again);
     return {};
   }
+  // Releases removed devices, and listens again if possible.
   void CheckDevices() {
     for (const auto& device : devices) {
       if (device->removed()) listening->HandleDeviceGone(device->context());
     }
     std::erase_if(devices, [](const auto& device) { return device->removed(); });
-    if (!listening->ListensStill()) {
+    if (!listening->IsListening()) {
       listening->ListenAgain();
       if (ibv_context* context = listening->context()) KeepDeviceOrWarn(context);
     }
     again->ExpireAfter(provider->options.listen_again);
   }
+  // Watches for connection requests if it is this loop's turn.
   void Watch() {
     if (!turn || !turn->HasTurn() || watch) return;
     watch = std::make_unique<FdWatch>(provider->loop, listening->fd(), [this] { TakeAll(); });
   }
+  // Takes connection requests until this loop's turn ends or none is left.
   void TakeAll() {
     const auto self = shared_from_this();
-    // Whoever waits may close this.
-    while (const std::shared_ptr<Listening> open = listening) {
+    // The coroutine that waits in Next() continues inside Set(), and may close this listener.
+    while (const std::shared_ptr<SharedListener> open = listening) {
       if (!turn->HasTurn()) return watch.reset();
       auto arrival = open->Take();
       if (!arrival) break;
@@ -231,6 +236,7 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
       if (auto* waiter = std::exchange(waiting, nullptr)) waiter->Set();
     }
   }
+  // Keeps the device open until it is removed or the listener is closed.
   SetupResult<void> KeepDevice(ibv_context* context) {
     for (const auto& device : devices) {
       if (device->context() == context) return {};
@@ -257,7 +263,7 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
 class VerbsListener : public Listener {
  public:
   static SetupResult<std::unique_ptr<Listener>> Make(std::shared_ptr<ProviderState> provider,
-                                                     std::shared_ptr<Listening> listening) {
+                                                     std::shared_ptr<SharedListener> listening) {
     auto listener =
         std::make_unique<VerbsListener>(std::make_shared<ListenerState>(std::move(provider), std::move(listening)));
     PENSTOCK_CHECK(listener->state_->Begin());
@@ -295,7 +301,7 @@ class VerbsListener : public Listener {
 }  // namespace
 
 SetupResult<std::unique_ptr<Listener>> MakeListener(std::shared_ptr<ProviderState> state, const Address& local) {
-  PENSTOCK_TRY(std::shared_ptr<Listening> listening, Listening::Make(local));
+  PENSTOCK_TRY(std::shared_ptr<SharedListener> listening, SharedListener::Make(local));
   return VerbsListener::Make(std::move(state), std::move(listening));
 }
 

@@ -1,6 +1,7 @@
-// Whether to look again or to sleep. Being woken by a completion costs an interrupt, a system call and a turn of the loop; a
-// completion queue that was just busy is likely to have more soon. So after something was found it is polled for a while in
-// the loop's turns, each of which serves others too, and only then is an event asked for. How long follows what came of it.
+// Decides after each poll of a completion queue whether to poll again or to wait for an event. An event costs an
+// interrupt, a system call and a turn of the loop. A queue that had completions is likely to have more soon. So the
+// queue is polled again in the next turns of the loop, which also serve other connections, for a window of time. Only
+// then the driver asks for an event. The window grows when polling finds completions and shrinks when it does not.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +17,12 @@ class PollPolicy {
 
   enum class Next : uint8_t { kPollAgain, kSleep };
 
-  // An event has come: polling begins.
+  // An event has arrived, and polling begins.
   void HandleWoken(TimePoint now) { since_ = now; }
-  // Polled, and found something or not.
+  // The queue was polled. `found`: it had completions.
   Next HandlePolled(bool found, TimePoint now) {
     if (found) {
-      // Not the first find, which the event had announced: that one polling has won.
+      // The event announced the first completions. Only later ones show that polling is worthwhile.
       if (polling_) window_ = std::min(2 * window_, kLongest);
       polling_ = true;
       since_ = now;

@@ -8,13 +8,13 @@ namespace {
 using Next = PollPolicy::Next;
 constexpr Duration kMicrosecond = std::chrono::microseconds(1);
 
-TEST(PollPolicy, SleepsAtOnceWhereAnEventBringsNothing) {
+TEST(PollPolicy, SleepsAtOnceIfAnEventBringsNoCompletion) {
   PollPolicy policy;
   policy.HandleWoken(TimePoint());
   EXPECT_EQ(policy.HandlePolled(false, TimePoint()), Next::kSleep);
 }
 
-TEST(PollPolicy, LooksAgainForAWhileAfterSomethingWasFound) {
+TEST(PollPolicy, PollsAgainForAWindowOfTimeAfterACompletion) {
   PollPolicy policy;
   TimePoint now{};
   policy.HandleWoken(now);
@@ -23,7 +23,7 @@ TEST(PollPolicy, LooksAgainForAWhileAfterSomethingWasFound) {
   EXPECT_EQ(policy.HandlePolled(false, now + policy.window()), Next::kSleep);
 }
 
-TEST(PollPolicy, LooksLongerWhereThatPaysAndNeverLongerThanTheBound) {
+TEST(PollPolicy, WindowGrowsWhilePollingFindsCompletionsUpToALimit) {
   PollPolicy policy;
   TimePoint now{};
   policy.HandleWoken(now);
@@ -36,7 +36,7 @@ TEST(PollPolicy, LooksLongerWhereThatPaysAndNeverLongerThanTheBound) {
   EXPECT_EQ(before, PollPolicy::kLongest);
 }
 
-TEST(PollPolicy, LooksShorterWhereItDoesNotAndNeverNotAtAll) {
+TEST(PollPolicy, WindowShrinksWhilePollingFindsNoCompletionDownToALimit) {
   PollPolicy policy;
   TimePoint now{};
   for (int i = 0; i < 10; ++i) {

@@ -1,5 +1,5 @@
-// A protection domain of an adapter: the memory that its queue pairs may reach. Where windows keep connections apart, many
-// connections share one domain; elsewhere each connection has its own.
+// A protection domain of an adapter: the memory that its queue pairs may reach. Where windows keep connections apart,
+// many connections share one domain; elsewhere each connection has its own.
 #pragma once
 
 #include <memory>

@@ -26,11 +26,11 @@ std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexp
 
 ReadDepths Wanted(const ConnectOptions& options) { return {.ird = options.ird, .ord = options.ord}; }
 
-// What an established connection says of read depths to the side that has asked for it. On iWARP it is what that side
-// itself has been left with (iw_cm), elsewhere what the peer has.
+// The peer's read depths, from the event that reports to the connecting side that the connection is established. On
+// iWARP the event has the depths of the connecting side itself (iw_cm), otherwise those of the peer.
 ReadDepths PeerDepths(const Traits& traits, const CmEvent& established) {
-  const ReadDepths said = established.peer_depths;
-  return traits.transport == Transport::kIwarp ? ReadDepths{.ird = said.ord, .ord = said.ird} : said;
+  const ReadDepths depths = established.peer_depths;
+  return traits.transport == Transport::kIwarp ? ReadDepths{.ird = depths.ord, .ord = depths.ird} : depths;
 }
 
 Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer, ConnectOptions options) {
@@ -46,7 +46,9 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
   if (!event.is(RDMA_CM_EVENT_ADDR_RESOLVED)) co_return Unexpected(ErrorOf(event));
   const std::string& wanted = state->options.device;
   if (!wanted.empty() && wanted != raw->verbs->device->name) {
-    co_return Unexpected({Kind::kUnreachable, fmt::format("by {}, not by {}", raw->verbs->device->name, wanted), {}});
+    co_return Unexpected({Kind::kUnreachable,
+                          fmt::format("the route leads over {}, not over {}", raw->verbs->device->name, wanted),
+                          {}});
   }
   if (::rdma_resolve_route(raw, limit) != 0) co_return Unexpected(ErrorOf(errno));
   event = co_await id->Next(loop.Now() + patience);
@@ -104,7 +106,7 @@ SetupResult<std::optional<Found>> DeviceOf(const IpAddress& local) {
 }
 
 SetupResult<std::optional<Found>> DeviceToward(const IpAddress& peer) {
-  // Connecting a datagram socket sends nothing: it only asks for the route.
+  // Connecting a datagram socket looks up the route and sends no packet.
   asio::io_context context;
   asio::ip::udp::socket socket(context);
   const asio::ip::udp::endpoint target(peer, 9);

@@ -1,4 +1,5 @@
-// RDMA adapters, and the kernel's software ones: libibverbs and librdmacm.
+// The provider over RDMA devices, by libibverbs and librdmacm: InfiniBand, RoCE and iWARP adapters, and the Linux
+// kernel's software devices.
 #pragma once
 
 #include <memory>
@@ -12,15 +13,16 @@
 namespace penstock::rdma::verbs {
 
 struct Options {
-  std::string device;                                  // this one alone; empty: whichever has the address
+  std::string device;                                  // use only this one; if empty, any device
   Duration resolve_timeout = std::chrono::seconds(2);  // for an address, and again for a route
-  // Peers that are not yet answered. More are rejected.
+  // Connection requests that wait for an answer. Further requests are rejected.
   size_t max_pending = 256;
-  // A listener whose device has gone looks for it so often.
+  // A listener whose device was removed looks for it again at this interval.
   Duration listen_again = std::chrono::seconds(1);
 };
 
-// The device that has the address of an interface of ours, or by which we would reach a peer. Null where there is none.
+// DeviceOf() finds the device that has an address of this machine, DeviceToward() the device that leads to a peer. Both
+// return nothing if no device does.
 struct Found {
   std::string device;
 };
@@ -31,11 +33,11 @@ struct ProviderState;
 
 class Provider : public rdma::Provider {
  public:
-  // `registry`: the same for all providers of the process. The error is for people: no device, no permission, too little
-  // memory that may be locked.
+  // `registry` is the same for all providers of the process. Fails with a message for the user: no device, no
+  // permission, or a limit on locked memory that is too low.
   static SetupResult<std::unique_ptr<Provider>> Make(Loop& loop, std::shared_ptr<Registry> registry,
                                                      Options options = {});
-  // Gives up what is being set up; the waiting ends with kCancelled when the loop runs next.
+  // Cancels connections that are being set up. Their callers get kCancelled in the next turn of the loop.
   ~Provider() override;
 
   std::string_view name() const override { return "verbs"; }

@@ -1,4 +1,5 @@
-// What a provider, its listeners and the coroutines that make its connections share.
+// The state that a provider shares with its listeners and with the coroutines that set up its connections. It lives as
+// long as any of them.
 #pragma once
 
 #include <map>
@@ -21,10 +22,11 @@ struct ProviderState : std::enable_shared_from_this<ProviderState> {
   BufferPool buffers{slabs};
   std::shared_ptr<CmChannel> channel;
   bool remote_invalidation = true;
-  bool gone = false;
-  // Open as long as somebody uses them: connections, or a listener that has had some.
+  bool gone = false;  // the provider is destroyed
+  // Open as long as a connection uses them, or a listener that has had connections over them.
   std::map<ibv_context*, std::weak_ptr<Device>> devices;
 
+  // Returns the open device of this context, or opens it.
   SetupResult<std::shared_ptr<Device>> DeviceFor(ibv_context* context);
 };
 

@@ -1,4 +1,5 @@
-// A reliable queue pair of an adapter with its completion queue: the calls to libibverbs and librdmacm, without any decision.
+// A reliable queue pair of an adapter with its completion queue: the calls to libibverbs and librdmacm, without any
+// decision.
 #pragma once
 
 #include <rdma/rdma_cma.h>

@@ -145,7 +145,7 @@ void QueuePairDriver::CheckDrained() {
   state_ = State::kClosing;
   queue_pair_.Disconnect();
   timer_ = loop_.MakeTimer([weak = weak_from_this()] {
-    if (auto self = weak.lock()) self->Fail(DisconnectReason::kLocal, "closed by us; the peer has not answered");
+    if (auto self = weak.lock()) self->Fail(DisconnectReason::kLocal, "closed by us; the peer did not answer");
   });
   timer_->ExpireAfter(kCloseTimeout);
 }
@@ -155,7 +155,9 @@ void QueuePairDriver::HandleCm(const CmEvent& event) {
   if (event.kind != CmEvent::Kind::kLibrary || event.is(RDMA_CM_EVENT_DEVICE_REMOVAL)) {
     return Fail(DisconnectReason::kFault, "the RDMA device was removed");
   }
-  if (event.is(RDMA_CM_EVENT_ADDR_CHANGE)) return Fail(DisconnectReason::kFault, "the address has moved");
+  if (event.is(RDMA_CM_EVENT_ADDR_CHANGE)) {
+    return Fail(DisconnectReason::kFault, "the IP address has moved to another device");
+  }
   if (!event.is(RDMA_CM_EVENT_DISCONNECTED)) return;
   // Messages that were received before the end come first.
   PollAdapter();
@@ -172,7 +174,8 @@ void QueuePairDriver::HandleAsync(DisconnectReason reason, std::string why) {
   if (state_ != State::kLost) Fail(reason, std::move(why));
 }
 
-// The adapter has flushed a request: the connection has ended, and another event says why. If none comes, the timer ends it.
+// The adapter has flushed a request: the connection has ended, and another event says why. If none comes, the timer
+// ends it.
 void QueuePairDriver::HandleFlushed() {
   if (failure_ || timer_ || state_ == State::kLost) return;
   timer_ = loop_.MakeTimer([weak = weak_from_this()] {

@@ -1,9 +1,9 @@
-// Drives one connection over a queue pair of an adapter. The driver moves work requests from its queues to the adapter, turns
-// the adapter's completions into those of the endpoint, and ends the connection. The decisions are in machines without I/O:
-// WorkQueue, ReceiveQueue, ExposedRegions, RequestBuilder, PollPolicy and CompletionQueue.
+// Drives one connection over a queue pair of an adapter. The driver moves work requests from its queues to the adapter,
+// turns the adapter's completions into those of the endpoint, and ends the connection. The decisions are in machines
+// without I/O: WorkQueue, ReceiveQueue, ExposedRegions, RequestBuilder, PollPolicy and CompletionQueue.
 //
-// At the end of the connection the driver releases everything that the adapter holds: the queue pair first, which fences all
-// memory, then windows, registrations and buffers.
+// At the end of the connection the driver releases everything that the adapter holds: the queue pair first, which
+// fences all memory, then windows, registrations and buffers.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@ class QueuePairDriver : public DeviceUser, public std::enable_shared_from_this<Q
   QueuePairDriver(std::shared_ptr<Device> device, std::unique_ptr<CmId> id, BufferPool& buffers, uint32_t receives);
   ~QueuePairDriver() override;
 
-  // Makes the queue pair and posts the receives. Called once, before anything else. Until Begin() the caller reads the events of
-  // id(), and gives the connection up by destroying the driver.
+  // Makes the queue pair and posts the receives. Called once, before anything else. Until Begin() the caller reads the
+  // events of id(), and gives the connection up by destroying the driver.
   SetupResult<void> Prepare(std::vector<PostedReceive> receives);
   CmId& id() { return queue_pair_.id(); }
   // The connection is established. The driver handles the events of id() from now on.

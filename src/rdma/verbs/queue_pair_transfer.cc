@@ -39,7 +39,7 @@ bool QueuePairDriver::Accepts(Operation operation, Context context) {
 void QueuePairDriver::PostSend(SendRequest request) {
   if (!Accepts(Operation::kSend, request.context)) return;
   if (SizeOf(request.gather) > limits_.max_message) {
-    return FailLocally(Operation::kSend, request.context, "a Send that is too long");
+    return FailLocally(Operation::kSend, request.context, "the Send is too long");
   }
   Post(ToWorkRequest(std::move(request)));
 }
@@ -47,7 +47,7 @@ void QueuePairDriver::PostSend(SendRequest request) {
 void QueuePairDriver::PostWrite(WriteRequest request) {
   if (!Accepts(Operation::kWrite, request.context)) return;
   if (SizeOf(request.gather) > std::min(limits_.max_transfer, request.remote.length)) {
-    return FailLocally(Operation::kWrite, request.context, "an RDMA Write that is too long");
+    return FailLocally(Operation::kWrite, request.context, "the RDMA Write is too long");
   }
   WorkRequest write = ToWorkRequest(std::move(request));
   if (write.gather.size() <= traits_.max_sge) return Post(std::move(write));
@@ -56,9 +56,11 @@ void QueuePairDriver::PostWrite(WriteRequest request) {
 
 void QueuePairDriver::PostRead(ReadRequest request) {
   if (!Accepts(Operation::kRead, request.context)) return;
-  if (work_queue_.ord() == 0) return FailLocally(Operation::kRead, request.context, "an RDMA Read with ORD 0");
+  if (work_queue_.ord() == 0) {
+    return FailLocally(Operation::kRead, request.context, "an RDMA Read needs an ORD above 0");
+  }
   if (request.remote.length > limits_.max_transfer || request.local.size() != request.remote.length) {
-    return FailLocally(Operation::kRead, request.context, "an RDMA Read of the wrong length");
+    return FailLocally(Operation::kRead, request.context, "the RDMA Read has a wrong length");
   }
   Post(ToWorkRequest(std::move(request)));
 }
@@ -69,8 +71,8 @@ void QueuePairDriver::PostReceive(Context context, BufferRef buffer) {
     return Touch();
   }
   receive_queue_.Add({context, std::move(buffer)});
-  // An owner that handles completions posts many receives: they go to the adapter together at the end of the turn. Otherwise the
-  // adapter has the receive when this returns.
+  // An owner that handles completions posts many receives: they go to the adapter together at the end of the turn.
+  // Otherwise the adapter has the receive when this returns.
   if (!in_turn_ && !failure_ && receive_queue_.due() > 0) PostReceives();
 }
 
@@ -106,7 +108,8 @@ void QueuePairDriver::Close(const std::shared_ptr<ExposedRegion>& region) {
   Post(ExposedRegions::MakeInvalidation(region, 0, /*silent=*/true));
 }
 
-// Fences the memory. If the adapter does not, ends the connection to make sure of it (RFC 8166 §4.5.4) and returns false.
+// Fences the memory. If the adapter does not, ends the connection to make sure of it (RFC 8166 §4.5.4) and returns
+// false.
 bool QueuePairDriver::Retire(ExposedRegion& region) {
   const int error = regions_.Retire(region);
   if (error == 0) return true;
@@ -178,7 +181,7 @@ bool QueuePairDriver::PostBatch() {
     return false;
   }
   if (const int error = queue_pair_.PostSends(requests.data())) {
-    Fail(DisconnectReason::kFault, "cannot post: " + DescribeErrno(error));
+    Fail(DisconnectReason::kFault, "cannot post work requests: " + DescribeErrno(error));
     return false;
   }
   return true;
@@ -239,7 +242,7 @@ void QueuePairDriver::HandleReceived(const ibv_wc& wc) {
   }
   PostedReceive receive;
   if (!receive_queue_.HandleCompleted(NumberOf(wc), receive)) {
-    return Fail(DisconnectReason::kFault, "a receive completed out of turn");
+    return Fail(DisconnectReason::kFault, "the adapter completed a receive out of order");
   }
   if (error) {
     completions_.Add(ReceiveCompletion(std::move(receive), error->status));

@@ -1,5 +1,5 @@
-// The account of a queue pair's receive queue. Receives are posted in batches, which cost one doorbell each; more than the
-// adapter's queue takes wait for a place.
+// The receives of a queue pair, without I/O: those that the adapter has and those that wait for a place in its queue.
+// The driver posts due receives in batches, because each call to the adapter costs a doorbell.
 #pragma once
 
 #include <algorithm>
@@ -13,29 +13,33 @@ namespace penstock::rdma::verbs {
 
 class ReceiveQueue {
  public:
+  // `depth`: the number of receives that the adapter's queue holds.
   explicit ReceiveQueue(uint32_t depth) : depth_(depth) {}
 
+  // Appends a receive that waits for its place.
   void Add(PostedReceive receive) { waiting_.push_back(std::move(receive)); }
-  // How many may be handed to the adapter now.
+  // The number of receives that may go to the adapter now.
   size_t due() const { return std::min<size_t>(waiting_.size(), depth_ - posted_.size()); }
-  // The next that is handed to the adapter, and its number; numbers are given in a row, from 0. Requires due().
+  // Records that the adapter gets the next receive, and returns it with its number. Numbers count up from 0. Requires
+  // due() > 0.
   struct Ticket {
     uint64_t number = 0;
-    const PostedReceive* receive = nullptr;  // until the next call
+    const PostedReceive* receive = nullptr;  // valid until the next call
   };
   Ticket Post() {
     assert(due() > 0);
     const PostedReceive& receive = posted_.push_back(waiting_.pop_front());
     return {head_ + posted_.size() - 1, &receive};
   }
-  // The adapter uses receives in the order in which they were posted (InfiniBand Architecture §10.7.3.1): false where `number`
-  // is not the oldest.
+  // The adapter has completed receive `number`: moves it to `receive`. The adapter uses receives in the order of
+  // posting (InfiniBand Architecture §10.7.3.1), so this returns false if `number` is not the oldest one.
   bool HandleCompleted(uint64_t number, PostedReceive& receive) {
     if (posted_.empty() || number != head_) return false;
     receive = posted_.pop_front();
     ++head_;
     return true;
   }
+  // Removes all receives, and calls on_flushed(receive) for each: those that the adapter has, then those that wait.
   template <class OnFlushed>
   void Flush(OnFlushed on_flushed) {
     for (; !posted_.empty(); ++head_) on_flushed(posted_.pop_front());

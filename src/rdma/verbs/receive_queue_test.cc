@@ -7,7 +7,7 @@
 namespace penstock::rdma::verbs {
 namespace {
 
-TEST(ReceiveQueue, TakesNoMoreThanTheAdaptersQueue) {
+TEST(ReceiveQueue, HandsOutNoMoreThanTheAdaptersQueueHolds) {
   ReceiveQueue queue(3);
   for (Context context = 1; context <= 5; ++context) queue.Add({context, {}});
   EXPECT_EQ(queue.due(), 3u);
@@ -20,23 +20,23 @@ TEST(ReceiveQueue, TakesNoMoreThanTheAdaptersQueue) {
   PostedReceive receive;
   ASSERT_TRUE(queue.HandleCompleted(0, receive));
   EXPECT_EQ(receive.context, 1u);
-  EXPECT_EQ(queue.due(), 1u) << "a place is free for one that waits";
+  EXPECT_EQ(queue.due(), 1u) << "a place is free for a receive that waits";
 }
 
-TEST(ReceiveQueue, CompletesInTheOrderOfPosting) {
+TEST(ReceiveQueue, CompletesReceivesInTheOrderOfPosting) {
   ReceiveQueue queue(3);
   for (Context context = 1; context <= 3; ++context) queue.Add({context, {}});
   PostedReceive receive;
-  EXPECT_FALSE(queue.HandleCompleted(0, receive)) << "not posted";
+  EXPECT_FALSE(queue.HandleCompleted(0, receive)) << "the adapter does not have it";
   while (queue.due() > 0) queue.Post();
-  EXPECT_FALSE(queue.HandleCompleted(1, receive)) << "not its turn";
+  EXPECT_FALSE(queue.HandleCompleted(1, receive)) << "receive 0 completes first";
   EXPECT_TRUE(queue.HandleCompleted(0, receive));
-  EXPECT_FALSE(queue.HandleCompleted(0, receive)) << "twice";
+  EXPECT_FALSE(queue.HandleCompleted(0, receive)) << "it is completed already";
   EXPECT_TRUE(queue.HandleCompleted(1, receive));
   EXPECT_EQ(receive.context, 2u);
 }
 
-TEST(ReceiveQueue, FlushGivesBackWhatIsPostedAndThenWhatWaits) {
+TEST(ReceiveQueue, FlushReturnsPostedReceivesThenWaitingOnes) {
   ReceiveQueue queue(2);
   for (Context context = 1; context <= 4; ++context) queue.Add({context, {}});
   while (queue.due() > 0) queue.Post();

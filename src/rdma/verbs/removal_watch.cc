@@ -16,7 +16,7 @@ FileDescriptor OpenAnnouncements() {
   FileDescriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT));
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  address.nl_groups = 1;  // the kernel's own
+  address.nl_groups = 1;  // announcements of the kernel, not of udev
   if (socket && ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     return FileDescriptor(-1);
   }
@@ -36,7 +36,7 @@ std::string_view RemovedDevice(std::string_view announcement) {
 RemovalWatch::RemovalWatch(std::function<void(std::string_view)> on_removed)
     : on_removed_(std::move(on_removed)), announcements_(OpenAnnouncements()), ended_(::eventfd(0, EFD_CLOEXEC)) {
   if (!announcements_ || !ended_) return;
-  // Signals are for the threads that expect them.
+  // Other threads handle signals, so block all signals in this one.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -57,7 +57,7 @@ void RemovalWatch::Run() {
     if (::poll(watched, 2, -1) < 0) continue;
     for (;;) {
       const ssize_t size = ::recv(announcements_.get(), text, sizeof text, MSG_DONTWAIT);
-      if (size < 0 && errno != EINTR) break;  // all is read, or some was lost: there is more to come in any case
+      if (size < 0 && errno != EINTR) break;  // all announcements are read, or the kernel dropped some (ENOBUFS)
       if (size <= 0) continue;
       const std::string_view removed = RemovedDevice({text, static_cast<size_t>(size)});
       if (!removed.empty()) on_removed_(removed);

@@ -1,5 +1,5 @@
-// Hears of RDMA devices that go. librdmacm tells of it through its identifiers only, and not where the removal waits for us to
-// close the device; a process without connections would not notice.
+// Reports the removal of RDMA devices. librdmacm reports it only through its identifiers, so a process without
+// connections would not notice. It also does not report a removal that waits until this process closes the device.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 
 namespace penstock::rdma::verbs {
 
-// What the kernel announces: "remove@/devices/virtual/infiniband_verbs/uverbs0", and more behind a NUL. The name of the device's
-// file in /dev/infiniband; empty where it says something else.
+// Parses an announcement of the kernel: "remove@/devices/virtual/infiniband_verbs/uverbs0", then a NUL and more text.
+// Returns the name of the device's file in /dev/infiniband, or an empty string for any other announcement.
 std::string_view RemovedDevice(std::string_view announcement);
 
-// A thread of its own, so that no loop is kept from ending by it.
+// Waits on its own thread, so that it does not keep a loop from ending.
 class RemovalWatch {
  public:
-  // `on_removed` is called on that thread, with the name of a device's file.
+  // Calls `on_removed` on that thread with the name of a removed device's file.
   explicit RemovalWatch(std::function<void(std::string_view)> on_removed);
   ~RemovalWatch();
   RemovalWatch(const RemovalWatch&) = delete;
@@ -28,8 +28,8 @@ class RemovalWatch {
   void Run();
 
   const std::function<void(std::string_view)> on_removed_;
-  const FileDescriptor announcements_;  // none where the kernel does not give any
-  const FileDescriptor ended_;
+  const FileDescriptor announcements_;  // invalid if the kernel offers none
+  const FileDescriptor ended_;          // readable when the watch is destroyed
   std::thread thread_;
 };
 

@@ -7,8 +7,8 @@
 namespace penstock::rdma::verbs {
 namespace {
 
-// Unregistered memory below this size is copied to registered memory: a registration costs a system call and pins pages, which
-// is more than such a copy costs.
+// Unregistered memory below this size is copied to registered memory: a registration costs a system call and pins
+// pages, which is more than such a copy costs.
 constexpr size_t kCopyLimit = 16 << 10;
 
 void Append(std::vector<ibv_sge>& pieces, ConstBytes bytes, uint32_t key) {
@@ -90,8 +90,8 @@ bool RequestBuilder::AddPieces(WorkRequest& work, std::vector<ibv_sge>& pieces) 
   return true;
 }
 
-// Returns the key of registered memory with the octets of `data`, which may become a copy. Returns 0 if memory cannot be
-// registered.
+// Returns the key of registered memory with the octets of `data`, which may become a copy. Returns 0 if memory cannot
+// be registered.
 uint32_t RequestBuilder::LocalKeyOf(WorkRequest& work, Data& data) {
   if (const ibv_mr* registration = registrar_.Find(data.bytes())) return registration->lkey;
   if (data.size() <= kCopyLimit) {

@@ -1,5 +1,5 @@
-// Makes the adapter's work requests from ours: finds or makes the registration of each piece of memory, copies where that is
-// cheaper or the adapter takes fewer pieces, and fills in libibverbs' structures. Posts nothing.
+// Makes the adapter's work requests from ours: finds or makes the registration of each piece of memory, copies where
+// that is cheaper or the adapter takes fewer pieces, and fills in libibverbs' structures. Posts nothing.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,9 +23,9 @@ class RequestBuilder {
   // The adapter copies messages up to this size into the request itself, so their memory needs no registration.
   void set_max_inline(uint32_t octets) { max_inline_ = octets; }
 
-  // Fills in everything but wr_id, next and IBV_SEND_SIGNALED. `pieces` receives the scatter/gather list that `request` points to.
-  // `work` then holds the copies and registrations that must last until the completion. Returns false if memory cannot be
-  // registered (errno).
+  // Fills in everything but wr_id, next and IBV_SEND_SIGNALED. `pieces` receives the scatter/gather list that `request`
+  // points to. `work` then holds the copies and registrations that must last until the completion. Returns false if
+  // memory cannot be registered (errno).
   bool Build(WorkRequest& work, ibv_send_wr& request, std::vector<ibv_sge>& pieces);
 
  private:

@@ -80,7 +80,7 @@ TEST_F(RequestBuilderTest, CopiesShortMemoryThatNoSlabHolds) {
 TEST_F(RequestBuilderTest, RegistersLongMemoryThatNoSlabHolds) {
   WorkRequest work = Send({Slice::Borrowed(outside_)});
   ASSERT_TRUE(Build(work));
-  ASSERT_EQ(work.registrations.size(), 1u) << "for as long as the request lasts";
+  ASSERT_EQ(work.registrations.size(), 1u) << "the request keeps the registration until it completes";
   EXPECT_EQ(registrar_.AccessOf(work.registrations[0]), 0);
   EXPECT_EQ(pieces_[0].lkey, work.registrations[0]->lkey);
   registrar_.set_full(true);
@@ -117,7 +117,7 @@ TEST_F(RequestBuilderTest, ReadRegistersASinkThatNoSlabHolds) {
   EXPECT_EQ(registrar_.AccessOf(work.registrations[0]), IBV_ACCESS_LOCAL_WRITE);
 }
 
-// RFC 5040 §5.2
+// RFC 5040 §5.2: the peer writes its answer through the tag of the sink.
 TEST_F(RequestBuilderTest, ReadOverIwarpRegistersItsSinkForThePeer) {
   traits_.transport = Transport::kIwarp;
   WorkRequest work = Read(slab_);
@@ -151,7 +151,7 @@ TEST_F(WindowBindingTest, BindsAWindowOverTheSlab) {
 TEST_F(WindowBindingTest, BindsAWindowOverARegistrationWhereNoSlabHoldsTheMemory) {
   WorkRequest work = Binding(outside_);
   ASSERT_TRUE(Build(work));
-  ASSERT_NE(work.region->registration, nullptr) << "for as long as the region lasts";
+  ASSERT_NE(work.region->registration, nullptr) << "the region keeps the registration";
   EXPECT_EQ(request_.bind_mw.bind_info.mr, work.region->registration);
   EXPECT_EQ(registrar_.AccessOf(work.region->registration), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 }

@@ -1,11 +1,11 @@
-// The account of a queue pair's send queue: which places are taken, and which work requests ask for a completion.
+// The places of a queue pair's send queue: which places are taken, and which work requests ask for a completion.
 //
-// A completion costs the adapter and us; a request without one ("unsignalled") is done when a later one is. So the last of a
-// batch is signalled, because nobody knows what comes after it, and of a long batch one of so many, because a place is free
-// again only when something at or behind it has completed.
+// A completion costs time in the adapter and in the driver. A request without one ("unsignalled") is done when a later
+// request is done. So the last request of a batch is signalled, because it may stay the last one. In a long batch one
+// of every few requests is signalled, because a place is free again only when its request or a later one has completed.
 //
-// Adapters complete in the order of posting, but for RDMA Reads on iWARP, which later Sends overtake: a Read is always
-// signalled, and its completion never follows from another's.
+// Adapters complete requests in the order of posting. The exception is an RDMA Read on iWARP: later Sends overtake it.
+// So a Read is always signalled, and only its own completion completes it.
 #pragma once
 
 #include <cassert>
@@ -19,20 +19,21 @@ class SendPlaces {
  public:
   enum class Signal : uint8_t { kWhenDue, kAlways };
 
+  // `depth`: the number of requests that the adapter's queue holds, at least 2.
   explicit SendPlaces(uint32_t depth) : depth_(depth), signal_every_(depth >= 32 ? 16 : (depth + 1) / 2) {
     assert(depth >= 2);
   }
 
   uint32_t room() const { return depth_ - static_cast<uint32_t>(places_.size()); }
   bool empty() const { return places_.empty(); }
-  // The number of the oldest request that is not done; numbers are given in a row, from 0.
+  // The number of the oldest request that is not done. Numbers count up from 0.
   uint64_t head() const { return head_; }
 
   struct Ticket {
     uint64_t number = 0;
     bool signalled = false;
   };
-  // The next request takes a place. `last`: nothing follows it in this batch. Requires room().
+  // The next request takes a place. `last`: it is the last one of its batch. Requires room() > 0.
   Ticket Post(Signal signal, bool last) {
     assert(room() > 0);
     const bool signalled =
@@ -42,8 +43,8 @@ class SendPlaces {
     return {head_ + places_.size() - 1, signalled};
   }
 
-  // The adapter has completed request `number`: on_done(n) is called for each request that is done thereby, in order. Their
-  // places are free at once. False where nothing of that number was waited for.
+  // The adapter has completed request `number`. Calls on_done(n) for each request that is done now, in order, and frees
+  // their places. Returns false if request `number` did not ask for a completion or is done already.
   template <class OnDone>
   bool HandleCompleted(uint64_t number, OnDone on_done) {
     if (number < head_ || number - head_ >= places_.size()) return false;
@@ -63,7 +64,8 @@ class SendPlaces {
     return true;
   }
 
-  // What is not done, in order, when nothing completes any more.
+  // The connection has ended and no request completes any more. Calls on_flushed(n) for each request that is not done,
+  // in order.
   template <class OnFlushed>
   void Flush(OnFlushed on_flushed) {
     for (; !places_.empty(); ++head_) {

@@ -20,7 +20,7 @@ struct Queue : SendPlaces {
   bool known = false;
 };
 
-TEST(SendPlaces, TheLastOfABatchIsSignalledAndCompletesThoseBefore) {
+TEST(SendPlaces, SignalsTheLastRequestOfABatchWhichCompletesTheEarlierOnes) {
   Queue queue(64);
   EXPECT_FALSE(queue.Post(Signal::kWhenDue, false).signalled);
   EXPECT_FALSE(queue.Post(Signal::kWhenDue, false).signalled);
@@ -33,15 +33,15 @@ TEST(SendPlaces, TheLastOfABatchIsSignalledAndCompletesThoseBefore) {
   EXPECT_EQ(queue.head(), 3u);
 }
 
-TEST(SendPlaces, OfALongBatchOneOfSixteenIsSignalled) {
+TEST(SendPlaces, SignalsEverySixteenthRequestOfALongBatch) {
   Queue queue(256);
   int signalled = 0;
   for (int i = 0; i < 64; ++i) signalled += queue.Post(Signal::kWhenDue, false).signalled;
   EXPECT_EQ(signalled, 4);
 }
 
-// Otherwise nothing would ever make room.
-TEST(SendPlaces, WhatTakesTheLastPlaceIsSignalled) {
+// Without it, no completion would ever free a place.
+TEST(SendPlaces, SignalsTheRequestThatTakesTheLastPlace) {
   for (uint32_t depth : {2u, 3u, 5u, 40u}) {
     Queue queue(depth);
     bool signalled = false;
@@ -50,33 +50,33 @@ TEST(SendPlaces, WhatTakesTheLastPlaceIsSignalled) {
   }
 }
 
-TEST(SendPlaces, AReadOvertakenByASendKeepsItsPlace) {
+TEST(SendPlaces, KeepsThePlaceOfAReadThatASendOvertakes) {
   Queue queue(8);
   queue.Post(Signal::kWhenDue, false);  // 0, a Send
   EXPECT_TRUE(queue.Post(Signal::kAlways, false).signalled);
   queue.Post(Signal::kWhenDue, true);  // 2, a Send
-  EXPECT_THAT(queue.Completed(2), ElementsAre(0, 2)) << "1 is said to be done only by itself";
+  EXPECT_THAT(queue.Completed(2), ElementsAre(0, 2)) << "only its own completion completes the Read";
   EXPECT_EQ(queue.head(), 1u);
   EXPECT_EQ(queue.room(), 6u);
   EXPECT_THAT(queue.Completed(1), ElementsAre(1));
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(SendPlaces, WhatNobodyHasAskedForIsNotACompletion) {
+TEST(SendPlaces, IgnoresACompletionThatNoRequestAsksFor) {
   Queue queue(8);
   queue.Post(Signal::kWhenDue, false);
   queue.Post(Signal::kWhenDue, true);
   EXPECT_THAT(queue.Completed(0), ElementsAre());
-  EXPECT_FALSE(queue.known) << "unsignalled";
+  EXPECT_FALSE(queue.known) << "request 0 did not ask for a completion";
   EXPECT_THAT(queue.Completed(7), ElementsAre());
-  EXPECT_FALSE(queue.known) << "never posted";
+  EXPECT_FALSE(queue.known) << "no request has this number";
   EXPECT_THAT(queue.Completed(1), ElementsAre(0, 1));
   EXPECT_TRUE(queue.known);
   EXPECT_THAT(queue.Completed(1), ElementsAre());
-  EXPECT_FALSE(queue.known) << "done before";
+  EXPECT_FALSE(queue.known) << "the request is done already";
 }
 
-TEST(SendPlaces, FlushGivesWhatIsNotDoneInOrder) {
+TEST(SendPlaces, FlushReturnsUnfinishedRequestsInOrder) {
   Queue queue(8);
   queue.Post(Signal::kAlways, false);   // 0
   queue.Post(Signal::kWhenDue, false);  // 1

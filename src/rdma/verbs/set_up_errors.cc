@@ -14,7 +14,8 @@ namespace penstock::rdma::verbs {
 
 SetupError CannotOpen(std::string_view file, std::string_view device, int error) {
   const std::string path = fmt::format("/dev/infiniband/{}", file);
-  // Where the file cannot be opened, the libraries look for a link of udev's, and tell what came of that.
+  // If the libraries cannot open the file, they try a link made by udev and report the error of that. So find the first
+  // error again.
   if (::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) != 0) error = errno;
   const std::string what = device.empty() ? path : fmt::format("{} ({})", device, path);
   if (error == EACCES || error == EPERM) {

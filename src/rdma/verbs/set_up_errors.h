@@ -1,4 +1,4 @@
-// What went wrong with a device, and what to do about it.
+// The messages for a user whose RDMA device cannot be used: what failed and how to repair it.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace penstock::rdma::verbs {
 
-// A file in /dev/infiniband, of a device where it has a name.
+// `file` in /dev/infiniband cannot be opened. `device`: the device that it belongs to, or empty.
 SetupError CannotOpen(std::string_view file, std::string_view device, int error);
-// Of librdmacm's channels.
+// librdmacm's event channel cannot be made.
 SetupError NoConnectionManager(int error);
-// What is open does not do as it should.
+// The device is open, but an operation on it fails.
 SetupError CannotUse(std::string_view device, int error);
-// No memory may be registered: the limit on locked memory, most likely.
+// Memory cannot be registered. The most likely cause is the limit on locked memory.
 SetupError CannotRegister(std::string_view device, int error);
-// None at all, or none of that name.
+// The system has no RDMA device, or none with that name.
 SetupError NoDevice(std::string_view name = {});
 
 }  // namespace penstock::rdma::verbs

@@ -54,7 +54,7 @@ void Slabs::Free(std::byte* memory, size_t size) {
   if (idle_ > limit_ && owner_ == std::this_thread::get_id()) GiveBackIdle();
 }
 
-// With mutex_ held, on the pool's thread.
+// Gives slabs without a used buffer back to the system. The caller holds mutex_ and is on the pool's thread.
 void Slabs::GiveBackIdle() {
   std::vector<size_t> idle(slabs_.size());
   for (const auto& [size, pieces] : free_) {
@@ -75,7 +75,7 @@ void Slabs::GiveBackIdle() {
     find_.erase(memory.data());
     ::munmap(memory.data(), memory.size());
   }
-  // What could not be given back is not looked at again for every piece that comes.
+  // Slabs that cannot be given back stay idle. A higher limit avoids a search for every freed piece.
   limit_ = std::max(kKept, 2 * idle_);
 }
 
@@ -84,7 +84,7 @@ size_t Slabs::Find(ConstBytes bytes) const {
   if (after == find_.begin()) return kNone;
   const size_t index = std::prev(after)->second;
   const Bytes slab = slabs_[index].memory;
-  // By numbers: pointers of different objects do not compare.
+  // Compare as numbers: C++ does not define a comparison of pointers into different objects.
   const auto from = reinterpret_cast<uintptr_t>(bytes.data()) - reinterpret_cast<uintptr_t>(slab.data());
   return from <= slab.size() && bytes.size() <= slab.size() - from ? index : kNone;
 }

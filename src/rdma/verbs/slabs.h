@@ -1,7 +1,8 @@
-// The memory of a loop's buffers, in few large pieces, so that a protection domain registers each of them once.
+// The memory of a loop's buffers, in few large pieces (slabs). A protection domain registers a whole slab at once, so a
+// buffer needs no registration of its own.
 //
-// What is registered is locked: nobody else gets that memory. So slabs are given back when much lies idle in those of which nothing
-// is in use, once those who have registered them have let go.
+// Registered memory is locked, so no other program can use it. When much memory is idle, slabs without a used buffer go
+// back to the system, after the protection domains have deregistered them.
 #pragma once
 
 #include <map>
@@ -14,18 +15,18 @@
 
 namespace penstock::rdma::verbs {
 
-// Somebody who registers slabs.
+// An object that registers slabs with an adapter.
 class SlabUser {
  public:
   virtual ~SlabUser() = default;
-  // Lets go of it, whether it had registered it or not; false where that is impossible.
+  // Deregisters the slab, if it is registered. Returns false if that is impossible.
   virtual bool Forget(size_t slab) = 0;
 };
 
 class Slabs : public BufferSource {
  public:
   static constexpr size_t kSlabSize = 1 << 20;
-  // Idle memory up to this is kept for the next peak.
+  // Keep up to this much idle memory for the next peak of load.
   static constexpr size_t kKept = 32 << 20;
 
   Slabs() = default;
@@ -36,11 +37,13 @@ class Slabs : public BufferSource {
   std::byte* Allocate(size_t size, size_t alignment) override;
   void Free(std::byte* memory, size_t size) override;
 
-  // On the pool's thread, like Allocate(). The slab that holds all of `bytes`; none where they come from elsewhere.
   static constexpr size_t kNone = ~size_t{0};
+  // Returns the index of the slab that holds all of `bytes`, or kNone. Only on the pool's thread, like Allocate().
   size_t Find(ConstBytes bytes) const;
   Bytes slab(size_t index) const { return slabs_[index].memory; }
-  size_t size() const { return slabs_.size(); }  // what indices are below
+  // All indices are below this.
+  size_t size() const { return slabs_.size(); }
+  // The memory of all slabs.
   size_t octets() const;
 
   void Add(SlabUser& user) { users_.insert(&user); }
@@ -48,26 +51,26 @@ class Slabs : public BufferSource {
 
  private:
   struct Slab {
-    Bytes memory;    // empty where it was given back; its index is used again
-    size_t cut = 0;  // octets of it that were ever handed out
+    Bytes memory;    // empty if given back; the index is then free for a new slab
+    size_t cut = 0;  // octets that were allocated from it at least once
   };
   std::byte* AddSlab(size_t size);
   void GiveBackIdle();
 
-  // Used on the pool's thread alone.
+  // Only the pool's thread uses these.
   std::vector<Slab> slabs_;
-  std::map<const std::byte*, size_t> find_;  // by where a slab begins
-  size_t current_ = kNone;                   // the slab that is being cut up
-  std::byte* next_ = nullptr;                // of that
+  std::map<const std::byte*, size_t> find_;  // index by the address of the slab
+  size_t current_ = kNone;                   // the slab that small buffers come from
+  std::byte* next_ = nullptr;                // the first free octet of that slab
   size_t left_ = 0;
   std::set<SlabUser*> users_;
 
   std::mutex mutex_;
   // Guarded by mutex_.
   std::thread::id owner_;                           // the pool's thread
-  std::map<size_t, std::vector<std::byte*>> free_;  // by size
+  std::map<size_t, std::vector<std::byte*>> free_;  // pieces by size
   size_t idle_ = 0;                                 // octets in free_
-  size_t limit_ = kKept;                            // of idle_, before slabs are given back
+  size_t limit_ = kKept;                            // when idle_ exceeds it, slabs are given back
 };
 
 }  // namespace penstock::rdma::verbs

@@ -32,7 +32,7 @@ TEST(Slabs, BuffersDoNotOverlap) {
   }
 }
 
-TEST(Slabs, ALargeBufferHasASlabOfItsOwn) {
+TEST(Slabs, LargeBufferHasItsOwnSlab) {
   auto slabs = std::make_shared<Slabs>();
   BufferPool pool(slabs);
   BufferRef large = pool.Allocate(8 << 20);
@@ -42,20 +42,20 @@ TEST(Slabs, ALargeBufferHasASlabOfItsOwn) {
   EXPECT_EQ(slabs->slab(slabs->Find(large->bytes())).size(), large->capacity());
 }
 
-TEST(Slabs, MemoryFromElsewhereIsInNone) {
+TEST(Slabs, FindsNoSlabForOtherMemory) {
   auto slabs = std::make_shared<Slabs>();
   BufferPool pool(slabs);
   std::byte elsewhere[16];
-  EXPECT_EQ(slabs->Find(elsewhere), Slabs::kNone) << "while there is none";
+  EXPECT_EQ(slabs->Find(elsewhere), Slabs::kNone) << "the pool has no slab yet";
   BufferRef buffer = pool.Allocate(512);
   EXPECT_EQ(slabs->Find(elsewhere), Slabs::kNone);
   const Bytes slab = slabs->slab(0);
-  EXPECT_EQ(slabs->Find({slab.data(), slab.size() + 1}), Slabs::kNone) << "beyond its end";
+  EXPECT_EQ(slabs->Find({slab.data(), slab.size() + 1}), Slabs::kNone) << "one octet beyond the slab";
   EXPECT_EQ(slabs->Find({slab.data() + slab.size() - 1, 1}), 0u);
 }
 
-// What is registered is used again, and nothing comes in its place.
-TEST(Slabs, WhatComesBackIsHandedOutAgain) {
+// Registered memory is used again before a new slab is made.
+TEST(Slabs, HandsOutFreedMemoryAgain) {
   Slabs slabs;
   std::byte* first = slabs.Allocate(8 << 20, 4096);
   slabs.Free(first, 8 << 20);
@@ -81,8 +81,8 @@ std::vector<std::byte*> AllocateAll(Slabs& slabs, size_t size, size_t octets) {
   return all;
 }
 
-// A peak is over: what it took is not kept for ever.
-TEST(Slabs, MuchIdleMemoryIsGivenBack) {
+// After a peak of load its memory goes back to the system.
+TEST(Slabs, GivesBackMuchIdleMemory) {
   for (size_t size : {size_t{4096}, size_t{256 << 10}, kLarge}) {
     Slabs slabs;
     Registrar registrar;
@@ -93,9 +93,10 @@ TEST(Slabs, MuchIdleMemoryIsGivenBack) {
     EXPECT_LE(slabs.octets(), Slabs::kKept + kLarge) << size;
     EXPECT_FALSE(registrar.forgotten.empty());
     for (size_t index = 0; index < slabs.size(); ++index) {
-      EXPECT_EQ(slabs.slab(index).empty(), registrar.forgotten.contains(index)) << "registered, but given back, or not";
+      EXPECT_EQ(slabs.slab(index).empty(), registrar.forgotten.contains(index))
+          << "each slab that is given back, and no other, is deregistered";
     }
-    // And the next peak comes.
+    // The next peak of load allocates memory again.
     for (std::byte* each : AllocateAll(slabs, size, 4 * Slabs::kKept)) {
       EXPECT_NE(slabs.Find({each, size}), Slabs::kNone);
       each[0] = each[size - 1] = std::byte{1};
@@ -103,7 +104,7 @@ TEST(Slabs, MuchIdleMemoryIsGivenBack) {
   }
 }
 
-TEST(Slabs, ASlabOfWhichAnythingIsInUseStays) {
+TEST(Slabs, KeepsASlabWithAUsedBuffer) {
   Slabs slabs;
   constexpr size_t kSize = Slabs::kSlabSize / 4;
   auto all = AllocateAll(slabs, kSize, 4 * Slabs::kKept);
@@ -114,7 +115,7 @@ TEST(Slabs, ASlabOfWhichAnythingIsInUseStays) {
   for (size_t i = 0; i < all.size(); i += 4) all[i][0] = all[i][kSize - 1] = std::byte{1};
 }
 
-TEST(Slabs, WhatSomebodyCannotLetGoOfStays) {
+TEST(Slabs, KeepsASlabThatAUserCannotDeregister) {
   Slabs slabs;
   Registrar registrar;
   registrar.kept = 2;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kSendQueue = 256;
 constexpr uint32_t kLeastReceives = 512;
-// Wire formats have 32 bits for a length; nobody needs that much in one piece.
+// Wire formats have 32 bits for a length. No transfer of ours needs that much in one request.
 constexpr uint32_t kMaxTransfer = 1u << 30;
 
 }  // namespace
@@ -31,7 +31,7 @@ QueueSizes SizesFor(const Traits& traits, uint32_t receives) {
   sizes.send = std::min(kSendQueue, traits.max_work_requests);
   sizes.receive = std::min(std::max(kLeastReceives, 2 * receives), traits.max_work_requests);
   sizes.completion = std::min(sizes.send + sizes.receive, traits.max_completions);
-  // A completion queue that overflows is lost.
+  // An overflow of the completion queue breaks the connection, so the queue has room for all requests.
   sizes.receive = std::min(sizes.receive, sizes.completion - std::min(sizes.completion, sizes.send));
   return sizes;
 }
@@ -44,11 +44,11 @@ Limits LimitsFor(const Traits& traits) {
 }
 
 size_t MaxPrivateData(Transport transport, CmMessage message) {
-  // RFC 5044 §7.1 has 512 octets, of which RFC 6581 takes 4; librdmacm counts them in one octet.
+  // RFC 5044 §7.1 allows 512 octets and RFC 6581 uses 4 of them, but librdmacm has one octet for the length.
   if (transport == Transport::kIwarp) return 251;
   switch (message) {
     case CmMessage::kRequest:
-      return 56;  // 92, less what says the IP addresses (InfiniBand Architecture, annex A11)
+      return 56;  // 92, less the header with the IP addresses (InfiniBand Architecture, annex A11)
     case CmMessage::kReply:
       return 196;
     case CmMessage::kReject:
@@ -63,8 +63,8 @@ ReadDepths OfferedDepths(const Traits& traits, ReadDepths wanted) {
 
 ReadDepths AgreedDepths(const Traits& traits, ReadDepths wanted, ReadDepths theirs) {
   const ReadDepths ours = OfferedDepths(traits, wanted);
-  // On iWARP a peer whose ORD is too large for us may refuse (RFC 6581 §9.1), and Linux' software iWARP serves it whatever it
-  // is told.
+  // On iWARP a peer may refuse the connection if our IRD is below its ORD (RFC 6581 §9.1). Linux's software iWARP
+  // serves the peer's Reads whatever IRD we give to it.
   const uint16_t served = traits.transport == Transport::kIwarp ? traits.max_ird : ours.ird;
   return {.ird = std::min(served, theirs.ord), .ord = std::min(ours.ord, theirs.ird)};
 }

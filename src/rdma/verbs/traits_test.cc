@@ -22,7 +22,7 @@ Traits Adapter() {
   return traits;
 }
 
-TEST(Traits, MemoryIsExposedByWindowsWhereThereAreSome) {
+TEST(Traits, ExposeMemoryByWindowsIfTheDeviceHasThem) {
   Traits traits = Adapter();
   EXPECT_EQ(ExposureFor(traits), Exposure::kWindow);
   EXPECT_TRUE(RemoteInvalidation(traits));
@@ -31,29 +31,29 @@ TEST(Traits, MemoryIsExposedByWindowsWhereThereAreSome) {
   EXPECT_FALSE(RemoteInvalidation(traits));
   traits = Adapter();
   traits.windows_type_2 = false;
-  EXPECT_EQ(ExposureFor(traits), Exposure::kRegistration) << "type 1 is bound by nobody's queue";
+  EXPECT_EQ(ExposureFor(traits), Exposure::kRegistration) << "no send queue binds windows of type 1";
 }
 
-TEST(Traits, AWindowOfSoftwareRoceLiesOverNothingElse) {
+TEST(Traits, SoftwareRoceNeedsARegistrationForEachWindow) {
   Traits traits = Adapter();
   EXPECT_TRUE(WindowsAreBounds(traits));
   traits.software_roce = true;
   EXPECT_FALSE(WindowsAreBounds(traits));
 }
 
-// RFC 5040 §5.2
-TEST(Traits, OnIwarpTheSinkOfAReadIsExposed) {
+// RFC 5040 §5.2: the peer writes its answer to a Read through a tag of ours.
+TEST(Traits, IwarpExposesTheSinkOfARead) {
   Traits traits = Adapter();
   EXPECT_FALSE(ReadSinkIsExposed(traits));
   traits.transport = Transport::kIwarp;
   EXPECT_TRUE(ReadSinkIsExposed(traits));
 }
 
-TEST(Traits, QueuesHoldWhatIsWantedWhereTheDeviceAllows) {
+TEST(Traits, QueueSizesFollowTheReceivesAndTheDevicesLimits) {
   const QueueSizes usual = SizesFor(Adapter(), 64);
   EXPECT_EQ(usual.receive, 512u);
   EXPECT_EQ(usual.completion, usual.send + usual.receive);
-  EXPECT_EQ(SizesFor(Adapter(), 1000).receive, 2000u) << "and as many again";
+  EXPECT_EQ(SizesFor(Adapter(), 1000).receive, 2000u) << "twice the receives of the set-up";
 
   Traits small = Adapter();
   small.max_work_requests = 100;
@@ -61,8 +61,8 @@ TEST(Traits, QueuesHoldWhatIsWantedWhereTheDeviceAllows) {
   EXPECT_EQ(SizesFor(small, 1000).send, 100u);
 }
 
-// Every request that is posted may complete: a queue that is too short is lost.
-TEST(Traits, TheCompletionQueueHoldsBothQueues) {
+// All posted requests may complete before the queue is polled, and a queue that overflows is lost.
+TEST(Traits, CompletionQueueHoldsTheRequestsOfBothQueues) {
   Traits traits = Adapter();
   for (uint32_t completions : {300u, 600u, 100'000u}) {
     traits.max_completions = completions;
@@ -72,7 +72,7 @@ TEST(Traits, TheCompletionQueueHoldsBothQueues) {
   }
 }
 
-TEST(Traits, ReadDepthsAreWithinTheDevicesLimitsAndThePeers) {
+TEST(Traits, ReadDepthsStayWithinTheLimitsOfTheDeviceAndThePeer) {
   Traits traits = Adapter();
   traits.max_ird = 4;
   traits.max_ord = 8;
@@ -85,7 +85,7 @@ TEST(Traits, ReadDepthsAreWithinTheDevicesLimitsAndThePeers) {
   EXPECT_EQ(AgreedDepths(traits, {.ird = 1, .ord = 1}, {.ird = 9, .ord = 9}), (ReadDepths{.ird = 4, .ord = 1}));
 }
 
-TEST(Traits, TransfersAreNoLongerThanTheDeviceAllows) {
+TEST(Traits, TransferLimitFollowsTheDevice) {
   Traits traits = Adapter();
   traits.max_message = 8 << 20;
   EXPECT_EQ(LimitsFor(traits).max_transfer, uint32_t{8 << 20});
@@ -94,7 +94,7 @@ TEST(Traits, TransfersAreNoLongerThanTheDeviceAllows) {
   EXPECT_FALSE(LimitsFor(traits).file_data);
 }
 
-TEST(Traits, ADescriptionSaysWhatWouldBeDone) {
+TEST(Traits, DescriptionSaysHowTheDeviceWouldBeUsed) {
   const std::string said = Describe(Adapter());
   for (const char* word : {"mlx5_0", "RoCE", "active", "type 2 windows", "IRD 16", "ORD 16", "30 pieces"}) {
     EXPECT_THAT(said, HasSubstr(word));

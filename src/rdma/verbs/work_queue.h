@@ -1,6 +1,6 @@
-// The work requests of a queue pair's send queue: those that wait, those that the adapter has, and those that complete. The
-// queue decides which request may go to the adapter next, and which requests a completion of the adapter completes. It does
-// no I/O: QueuePairDriver moves requests between the queue and the adapter.
+// The work requests of a queue pair's send queue: those that wait, those that the adapter has, and those that complete.
+// The queue decides which request may go to the adapter next, and which requests a completion of the adapter completes.
+// It does no I/O: QueuePairDriver moves requests between the queue and the adapter.
 //
 // Requests go in the order of posting, except that a Read beyond ORD waits while later requests pass it.
 #pragma once
@@ -32,15 +32,16 @@ class WorkQueue {
   // Appends a request that the adapter is to have as soon as possible.
   void Add(WorkRequest request) { waiting_.push_back(std::move(request)); }
 
-  // Removes the requests that the adapter can have now, at most `most` of them, in the order in which it is to have them. The
-  // caller passes each of them to Post().
+  // Removes the requests that the adapter can have now, at most `most` of them, in the order in which it is to have
+  // them. The caller passes each of them to Post().
   std::vector<WorkRequest> TakeBatch(size_t most);
 
-  // Records that the adapter gets this request, as one that TakeBatch() returned. `last`: it is the last one of its batch. The
-  // ticket says by which number the adapter names it, and whether it asks for a completion.
+  // Records that the adapter gets this request, as one that TakeBatch() returned. `last`: it is the last one of its
+  // batch. The ticket says by which number the adapter names it, and whether it asks for a completion.
   SendPlaces::Ticket Post(WorkRequest request, bool last);
 
-  // The adapter has completed request `number` successfully. Calls on_done(request) for each request that is done now, in order.
+  // The adapter has completed request `number` successfully. Calls on_done(request) for each request that is done now,
+  // in order.
   template <class OnDone>
   void HandleCompleted(uint64_t number, OnDone on_done) {
     places_.HandleCompleted(number, [&](uint64_t done) {
@@ -54,8 +55,8 @@ class WorkQueue {
   // Request `number` has ended the connection: Flush() gives it this status.
   void Blame(uint64_t number, Status status) { blamed_ = Blamed{number, status}; }
 
-  // The connection has ended. Removes all requests and calls on_flushed(request, status) for each: those that the adapter has,
-  // then the Reads that waited for ORD, then the rest.
+  // The connection has ended. Removes all requests and calls on_flushed(request, status) for each: those that the
+  // adapter has, then the Reads that waited for ORD, then the rest.
   template <class OnFlushed>
   void Flush(OnFlushed on_flushed) {
     places_.Flush([&](uint64_t number) {

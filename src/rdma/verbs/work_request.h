@@ -1,5 +1,5 @@
-// A work request of a send queue, from the call that posts it until its completion. It is what an endpoint's Send, Write, Read
-// and Invalidate become before RequestBuilder makes the adapter's own structure from it.
+// A work request of a send queue, from the call that posts it until its completion. It is what an endpoint's Send,
+// Write, Read and Invalidate become before RequestBuilder makes the adapter's own structure from it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -36,7 +36,8 @@ WorkRequest ToWorkRequest(SendRequest request);
 WorkRequest ToWorkRequest(WriteRequest request);
 WorkRequest ToWorkRequest(ReadRequest request);
 
-// Splits a Write with too many pieces for one work request into consecutive Writes. Only the last one gives a completion.
+// Splits a Write with too many pieces for one work request into consecutive Writes. Only the last one gives a
+// completion.
 std::vector<WorkRequest> SplitWrite(WorkRequest write, size_t max_pieces);
 
 }  // namespace penstock::rdma::verbs
