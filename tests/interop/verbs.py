@@ -34,7 +34,7 @@ for kind in rxe siw; do
   device $kind || exit 1
   suite %(address)s '*'
   echo "suite over $kind passed"
-  suite %(address6)s '*SidesKnow*:*PrivateData*:*NobodyListens*:*LargeTransfers*'
+  suite %(address6)s '*InfoNames*:*PrivateData*:*WithoutAListener*:*TransfersLargeData*'
   echo "IPv6 over $kind passed"
 done
 """ % {"address": ADDRESS, "address6": ADDRESS6}
