@@ -117,6 +117,13 @@ struct PostedReceive {
 // is true.
 using Gather = std::vector<Data>;
 
+// The octets of all pieces.
+inline size_t SizeOf(const Gather& gather) {
+  size_t size = 0;
+  for (const Data& data : gather) size += data.size();
+  return size;
+}
+
 struct SendRequest {
   Context context = 0;
   Gather gather;
