@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace penstock::client::v4 {
@@ -41,5 +42,13 @@ inline constexpr Dialect kVersion42{.name = "4.2",
                                     .counts_owner_seqids = false,
                                     .has_delegation_wants = true,
                                     .opens_by_filehandle = true};
+
+// Returns null if the client does not speak this minor version.
+constexpr const Dialect* FindDialect(uint32_t minor_version) {
+  for (const Dialect* const dialect : {&kVersion40, &kVersion41, &kVersion42}) {
+    if (dialect->minor_version == minor_version) return dialect;
+  }
+  return nullptr;
+}
 
 }  // namespace penstock::client::v4
