@@ -33,14 +33,14 @@ class HeldRangesTest : public testing::Test {
   HeldRanges held;
 };
 
-TEST_F(HeldRangesTest, ReadersDoNotConflict) {
+TEST_F(HeldRangesTest, SharedLocksDoNotConflict) {
   held.Insert(Shared(0, 9), alice);
   EXPECT_FALSE(held.FindConflict({0, 9}, false, &bob));
   EXPECT_EQ(held.FindConflict({9, 9}, true, &bob)->range, Shared(0, 9));
   EXPECT_FALSE(held.FindConflict({10, 20}, true, &bob));
 }
 
-TEST_F(HeldRangesTest, NamesTheFirstConflictAndItsHolder) {
+TEST_F(HeldRangesTest, FindsTheFirstConflictAndItsHolder) {
   held.Insert(Exclusive(40, 49), carol);
   held.Insert(Exclusive(20, 29), bob);
   held.Insert(Shared(0, 9), alice);
@@ -49,7 +49,7 @@ TEST_F(HeldRangesTest, NamesTheFirstConflictAndItsHolder) {
   EXPECT_EQ(found->holder, &bob);
 }
 
-TEST_F(HeldRangesTest, NobodyIsInHisOwnWay) {
+TEST_F(HeldRangesTest, AHolderDoesNotConflictWithItself) {
   held.Insert(Exclusive(0, kEnd), alice);
   EXPECT_FALSE(held.FindConflict({0, kEnd}, true, &alice));
   EXPECT_TRUE(held.FindConflict({kEnd, kEnd}, false, &bob));
@@ -74,7 +74,7 @@ struct Model {
   }
 };
 
-TEST_F(HeldRangesTest, FindsWhatASearchOfAllOfThemFinds) {
+TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
   constexpr uint64_t kOctets = 300;
   std::mt19937_64 random(20260101);
   for (uint64_t number = 1; number <= 12; ++number) holders.emplace_back(number);
@@ -140,7 +140,7 @@ TEST_F(HeldRangesTest, WalksOnePathPastTheAskersOwnRanges) {
   EXPECT_LE(CostOf([&] { EXPECT_FALSE(held.FindConflict({0, kEnd}, false, &alice)); }), Deepest());
 }
 
-TEST_F(HeldRangesTest, WalksOnePathPastReaders) {
+TEST_F(HeldRangesTest, WalksOnePathPastSharedRanges) {
   for (uint64_t each = 0; each < kMany; ++each) {
     holders.emplace_back(10 + each);
     held.Insert(Shared(0, kEnd - each), holders.back());

@@ -56,7 +56,7 @@ class LocalLeasesTest : public FilesTest {
   fs::TestLeases leases;
 };
 
-TEST_F(LocalLeasesTest, AreHeldOnceForAllWhoReadUntilTheLastReturns) {
+TEST_F(LocalLeasesTest, ReadDelegationsShareOneLeaseUntilTheLastIsReturned) {
   const stateid4 alices = Delegation(alice);
   const stateid4 bobs = Delegation(bob);
   EXPECT_EQ(leases.asked, 1u);
@@ -68,7 +68,7 @@ TEST_F(LocalLeasesTest, AreHeldOnceForAllWhoReadUntilTheLastReturns) {
   EXPECT_EQ(files.delegations.local_leases(), 0u);
 }
 
-TEST_F(LocalLeasesTest, AreNotAskedForWhereNoDelegationForReadingComesOfIt) {
+TEST_F(LocalLeasesTest, OnlyAReadDelegationNeedsALease) {
   EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(alice, Want::kNone), now));
   EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(alice, Want::kWrite), now));
   EXPECT_EQ(Ask(alice, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
@@ -76,7 +76,7 @@ TEST_F(LocalLeasesTest, AreNotAskedForWhereNoDelegationForReadingComesOfIt) {
   EXPECT_EQ(leases.asked, 0u);
 }
 
-TEST_F(LocalLeasesTest, BrokenOnesAreFoundAndGoWithTheDelegations) {
+TEST_F(LocalLeasesTest, ABrokenLeaseIsFoundAndEndsWithTheDelegations) {
   const stateid4 alices = Delegation(alice);
   const stateid4 bobs = Delegation(bob);
   EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
@@ -91,7 +91,7 @@ TEST_F(LocalLeasesTest, BrokenOnesAreFoundAndGoWithTheDelegations) {
   EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
 }
 
-TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
+TEST_F(LocalLeasesTest, ALeaseEndsWhenTheLastDelegationIsRevoked) {
   Delegation(alice);
   Delegation(bob, 0);
   Break();
@@ -104,7 +104,7 @@ TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
   EXPECT_EQ(leases.held, 0u);
 }
 
-TEST_F(LocalLeasesTest, AreLookedAtInTurn) {
+TEST_F(LocalLeasesTest, LeasesAreCheckedInTurn) {
   Delegation(alice);
   fs::TestLeases others;
   Delegations::DelegationRequest request = RequestOf(alice);
@@ -123,30 +123,30 @@ TEST_F(LocalLeasesTest, AreLookedAtInTurn) {
   EXPECT_EQ(others.held, 0u);
 }
 
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWhereAProgramWrites) {
+TEST_F(LocalLeasesTest, GivesNoDelegationOfAFileThatALocalProgramWrites) {
   leases.contended = true;
   ExpectContention(Ask(alice));
 }
 
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWhereAProgramWaits) {
+TEST_F(LocalLeasesTest, GivesNoDelegationWhileALocalProgramWaits) {
   Delegation(alice);
   leases.broken = true;
   ExpectContention(Ask(bob));
 }
 
 // A program has come between the lease and the delegation.
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithALeaseThatIsBroken) {
+TEST_F(LocalLeasesTest, GivesNoDelegationWithABrokenLease) {
   leases.broken = true;
   ExpectContention(Ask(alice));
   EXPECT_EQ(leases.held, 0u);
 }
 
 // The answer was to be another one when the file system could have been asked.
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithoutALeaseThatWasNotAskedFor) {
+TEST_F(LocalLeasesTest, GivesNoDelegationIfTheCallerDidNotAskForTheLease) {
   ExpectContention(files.delegations.Delegate(RequestOf(alice), now));
 }
 
-TEST_F(LocalLeasesTest, WithoutLeasesDelegationsAreGivenAsBefore) {
+TEST_F(LocalLeasesTest, GivesDelegationsOnAFileSystemWithoutLeases) {
   Delegations::DelegationRequest request = RequestOf(alice);
   request.lease = fs::LeaseReply{};
   EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
@@ -157,7 +157,7 @@ TEST_F(LocalLeasesTest, WithoutLeasesDelegationsAreGivenAsBefore) {
 }
 
 // The server could not write for it while it has the lease.
-TEST_F(LocalLeasesTest, AreGivenUpWhereTheHolderItselfWrites) {
+TEST_F(LocalLeasesTest, ALeaseIsGivenUpWhenTheOnlyHolderWrites) {
   Delegation(alice);
   const stateid4 bobs = Delegation(bob);
   EXPECT_THAT(Recall(alice, Use::kRead), IsEmpty());
@@ -171,7 +171,7 @@ TEST_F(LocalLeasesTest, AreGivenUpWhereTheHolderItselfWrites) {
   EXPECT_TRUE(files.delegations.IsDelegated(file));
 }
 
-TEST_F(LocalLeasesTest, AreNotKeptForWhoWritesHimself) {
+TEST_F(LocalLeasesTest, GivesNoReadDelegationWithALeaseWhileTheClientItselfWrites) {
   const stateid4 open = OpenBy(alice, "owner", {kBoth, 0});
   ExpectContention(Ask(alice));
   EXPECT_EQ(leases.held, 0u);

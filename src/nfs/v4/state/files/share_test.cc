@@ -20,7 +20,7 @@ std::vector<Share> AllShares() {
 
 // The table of RFC 8881 §9.7, in its own words: a request is denied where (request.access & state.deny) or
 // (request.deny & state.access).
-TEST(Share, ConflictsWhereOneWantsWhatTheOtherDenies) {
+TEST(Share, ConflictsIfOneShareDeniesTheAccessOfTheOther) {
   for (const Share& a : AllShares()) {
     for (const Share& b : AllShares()) {
       bool expected = false;
@@ -35,7 +35,7 @@ TEST(Share, ConflictsWhereOneWantsWhatTheOtherDenies) {
   }
 }
 
-TEST(ShareHistory, IsTheUnionOfItsOpens) {
+TEST(ShareHistory, UnitesTheSharesOfItsOpens) {
   ShareHistory history;
   history.Add({kRead, 0});
   EXPECT_EQ(history.Union(), (Share{kRead, 0}));
@@ -51,7 +51,7 @@ TEST(ShareHistory, DowngradesToOneOfItsOpens) {
   EXPECT_EQ(history.Union(), (Share{kRead, 0}));
 }
 
-TEST(ShareHistory, DoesNotDowngradeToWhatWasNeverOpened) {
+TEST(ShareHistory, RejectsADowngradeToAShareThatWasNeverOpened) {
   ShareHistory history;
   history.Add({kRead | kWrite, 0});
   EXPECT_FALSE(history.Downgrade({kRead, 0}));
@@ -61,7 +61,7 @@ TEST(ShareHistory, DoesNotDowngradeToWhatWasNeverOpened) {
   EXPECT_EQ(history.Union(), (Share{kRead | kWrite, 0}));
 }
 
-TEST(ShareHistory, ForgetsWhatItWasDowngradedFrom) {
+TEST(ShareHistory, ForgetsTheSharesThatADowngradeRemoves) {
   ShareHistory history;
   history.Add({kRead, 0});
   history.Add({kWrite, 0});
@@ -72,7 +72,7 @@ TEST(ShareHistory, ForgetsWhatItWasDowngradedFrom) {
 }
 
 // Against every subset of every history of up to three OPENs.
-TEST(ShareHistory, DowngradesToExactlyTheUnionsOfSubsets) {
+TEST(ShareHistory, DowngradesExactlyToTheUnionsOfSubsetsOfItsOpens) {
   std::vector<Share> opens;
   for (const Share& share : AllShares()) {
     if (share.access != 0) opens.push_back(share);
