@@ -8,9 +8,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// --- The decision
+// ---- the decision
 
-// A client that can be called back opens for reading, and nobody else is there.
+// The facts of an OPEN by a client that can be called back. No other client has state of the file.
 DelegationFacts Facts(Want want = Want::kNoPreference, uint32_t access = OPEN4_SHARE_ACCESS_READ) {
   return {.want = want, .share = {access, 0}, .can_call_back = true};
 }
@@ -116,7 +116,7 @@ TEST(RecentConflicts, RemembersAConflictForTheGivenTime) {
   EXPECT_FALSE(conflicts.Has(1 + 1024, now));
 }
 
-// --- In the table
+// ---- the table
 
 class DelegationsTest : public FilesTest {
  protected:
@@ -180,7 +180,7 @@ TEST_F(DelegationsTest, ComparesTheHoldersChangeAttributeWithTheOneAtTheGrant) {
                               .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
                               .change = 10},
                              now);
-  // It has written since, and has nothing more to write.
+  // The holder has written to the server since, and has no more data to write.
   EXPECT_FALSE(files.delegations.IsModified(file, {.change = 10, .size = 9}, {.change = 20, .size = 9}));
   EXPECT_TRUE(files.delegations.IsModified(file, {.change = 10, .size = 8}, {.change = 20, .size = 9}));
 }
@@ -215,7 +215,7 @@ TEST_F(DelegationsTest, GivesAWriteDelegationOnlyIfNoOtherClientHasTheFileOpen) 
   EXPECT_EQ(Ask(bob, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
 }
 
-// RFC 8881 §10.4.1: a server that promises space must have it when the data comes.
+// RFC 8881 §10.4.1: a server that promises space must have the space when the holder writes its data.
 TEST_F(DelegationsTest, AWriteDelegationPromisesNoSpace) {
   const auto expect_none = [](const open_delegation4& given) {
     ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
@@ -260,7 +260,7 @@ TEST_F(DelegationsTest, AWriteDelegationConflictsWithAnyUseByAnotherClient) {
   EXPECT_THAT(Holders(bob, Use::kRead), ElementsAre(alice));
 }
 
-// Version 4.0: nobody knows who it is that removes a file.
+// In version 4.0 the server does not know which client sends a REMOVE.
 TEST_F(DelegationsTest, ARequestOfAnUnknownClientConflictsWithAllDelegations) {
   ReadDelegation(alice);
   ReadDelegation(bob);
@@ -344,7 +344,7 @@ TEST_F(DelegationsTest, ARevokedDelegationOfVersion40GetsAdminRevoked) {
   EXPECT_EQ(files.size(), 0u);
 }
 
-// RFC 7530 §10.4.6: whoever renews his lease hears in time that he cannot be called.
+// RFC 7530 §10.4.6: a client that renews its lease learns in time that callbacks do not reach it.
 TEST_F(DelegationsTest, AVersion40HolderHasTwoLeaseTimesToReturnADelegation) {
   ReadDelegation(alice, 0);
   Holders(bob, Use::kWrite);
@@ -374,7 +374,7 @@ TEST_F(DelegationsTest, AReclaimedDelegationIsHeldAgain) {
             given.write().stateid);
 }
 
-// RFC 8881 §18.16.3: the server may ask for it back in the same breath.
+// RFC 8881 §18.16.3: the reply that gives the delegation may already ask for its return.
 TEST_F(DelegationsTest, AReclaimedDelegationThatCannotBeRecalledMustBeReturnedAtOnce) {
   const auto given = files.delegations.ReclaimDelegation(alice, file, false, false, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);

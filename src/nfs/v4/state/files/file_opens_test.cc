@@ -18,7 +18,7 @@ using nfs4::OPEN4_SHARE_ACCESS_WRITE;
 using nfs4::OPEN4_SHARE_DENY_READ;
 using nfs4::OPEN4_SHARE_DENY_WRITE;
 
-// Opens of a few clients, beside a list of them that is searched from end to end.
+// Keeps the opens of a few clients in FileOpens and in a plain list, which the tests search from end to end.
 class FileOpensTest : public testing::Test {
  protected:
   OpenState& Add(size_t client, uint32_t by = 1) {

@@ -1,4 +1,4 @@
-// What happens where the tables of opens, locks and delegations are full.
+// Tests of the limits of the tables of opens, locks and delegations.
 #include <deque>
 #include <string>
 
@@ -8,7 +8,7 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// ---- delegations make room for opens
+// ---- the limits of one client: delegations make room for opens
 
 class CrowdedClientTest : public FilesTest {
  protected:
@@ -30,7 +30,7 @@ class CrowdedClientTest : public FilesTest {
         {.client = client, .file = Numbered(number), .dialect = DialectOf(1), .facts = facts}, now);
     return given.delegation_type() == OPEN_DELEGATE_READ;
   }
-  // Takes what is to be sent, and returns the delegations that are recalled.
+  // Takes the queued recalls and returns the delegations that they name. The result is the number of recalls.
   size_t ReturnRecalled() {
     const auto recalls = files.delegations.TakeRecalls();
     for (const auto& recall : recalls) {
@@ -97,7 +97,7 @@ TEST_F(CrowdedClientTest, ClosedOpensOfVersion40MakeRoomForNewOpens) {
   EXPECT_EQ(Open(alice, 1, 0), NFS4_OK);
 }
 
-// ---- of all clients together
+// ---- the limits of all clients together
 
 class FullServerTest : public CrowdedClientTest {
  protected:
@@ -112,7 +112,7 @@ TEST_F(FullServerTest, RecallsDelegationsOfOtherClients) {
   }
   EXPECT_FALSE(files.delegations.HasDelegations(bob));
   EXPECT_TRUE(files.opens.IsFull());
-  EXPECT_EQ(Open(alice, 40), NFS4ERR_DELAY);  // others may close something
+  EXPECT_EQ(Open(alice, 40), NFS4ERR_DELAY);  // another client may close a file
   EXPECT_EQ(Open(alice, 40, 0), NFS4ERR_RESOURCE);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_FALSE(files.opens.IsFull());
@@ -145,7 +145,7 @@ TEST_F(FullServerTest, LimitsTheOpenOwnersOfAllClientsAndForgetsIdleOnesFirst) {
   EXPECT_FALSE(files.owners.FindOpenOwner(bob, AsBytes("2")));
 }
 
-// ---- many of them on one file
+// ---- the principals of open-owners
 
 using OpenOwnersTest = FilesTest;
 

@@ -20,7 +20,7 @@ class HeldRangesTest : public testing::Test {
  protected:
   void TearDown() override { EXPECT_STREQ(held.FindInconsistency(), nullptr); }
 
-  // The most that one walk from the root may take: the height of an AVL tree.
+  // The most nodes on one path from the root: the height of an AVL tree.
   size_t Deepest() const { return static_cast<size_t>(1.45 * std::bit_width(held.size())) + 2; }
   size_t CostOf(auto&& call) {
     const size_t before = held.visited();
@@ -29,7 +29,7 @@ class HeldRangesTest : public testing::Test {
   }
 
   const LockHolder alice{1}, bob{2}, carol{3};
-  std::deque<LockHolder> holders;  // more of them
+  std::deque<LockHolder> holders;  // further holders
   HeldRanges held;
 };
 
@@ -57,7 +57,7 @@ TEST_F(HeldRangesTest, AHolderDoesNotConflictWithItself) {
   EXPECT_FALSE(held.FindConflict({0, kEnd}, true, &bob));
 }
 
-// Finds by looking at all of them.
+// The same ranges in a plain list. It finds conflicts by a linear search.
 struct Model {
   std::vector<HeldRanges::Held> all;
 
@@ -81,7 +81,7 @@ TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
   Model model;
   size_t found = 0;
   for (int step = 0; step < 20'000; ++step) {
-    // They come and go, now more and then fewer of them.
+    // For 1000 steps most steps add a range; for the next 1000 steps most steps remove one.
     const bool grow = random() % 8 < (step / 1000 % 2 ? 2u : 6u);
     const LockHolder& holder = holders[random() % holders.size()];
     const uint64_t first = random() % kOctets, last = first + random() % (random() % 4 ? 5 : kOctets);
@@ -116,7 +116,7 @@ TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
   EXPECT_GT(found, 1000u);
 }
 
-// ---- what it costs
+// ---- the cost of a call
 
 constexpr uint64_t kMany = 60'000;
 

@@ -1,4 +1,4 @@
-// Leases of the file system behind delegations for reading: held as long as one of those is out.
+// Tests of the leases of the file system, which the server holds while a file has a read delegation.
 #include "fs/test_leases.h"
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
@@ -25,7 +25,7 @@ class LocalLeasesTest : public FilesTest {
             .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true},
             .lease = std::nullopt};
   }
-  // As OPEN does.
+  // Asks for a delegation as OPEN does: asks the file system for a lease first, if one is needed.
   open_delegation4 Ask(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) {
     Delegations::DelegationRequest request = RequestOf(client, want, minor_version);
     if (files.delegations.NeedsLocalLease(request, now)) request.lease = leases.Open();
@@ -134,14 +134,14 @@ TEST_F(LocalLeasesTest, GivesNoDelegationWhileALocalProgramWaits) {
   ExpectContention(Ask(bob));
 }
 
-// A program has come between the lease and the delegation.
+// A program opens the file after the lease was granted and before the delegation is given.
 TEST_F(LocalLeasesTest, GivesNoDelegationWithABrokenLease) {
   leases.broken = true;
   ExpectContention(Ask(alice));
   EXPECT_EQ(leases.held, 0u);
 }
 
-// The answer was to be another one when the file system could have been asked.
+// NeedsLocalLease() returned false because the decision was another one at that time, so the caller asked for no lease.
 TEST_F(LocalLeasesTest, GivesNoDelegationIfTheCallerDidNotAskForTheLease) {
   ExpectContention(files.delegations.Delegate(RequestOf(alice), now));
 }
@@ -151,12 +151,12 @@ TEST_F(LocalLeasesTest, GivesDelegationsOnAFileSystemWithoutLeases) {
   request.lease = fs::LeaseReply{};
   EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_EQ(files.delegations.local_leases(), 0u);
-  // The next one may find one.
+  // The next delegation may get a lease all the same.
   Delegation(bob);
   EXPECT_EQ(files.delegations.local_leases(), 1u);
 }
 
-// The server could not write for it while it has the lease.
+// The server cannot write for the holder while it has the lease.
 TEST_F(LocalLeasesTest, ALeaseIsGivenUpWhenTheOnlyHolderWrites) {
   Delegation(alice);
   const stateid4 bobs = Delegation(bob);

@@ -124,11 +124,11 @@ TEST(LockRanges, TellsWhetherUnlockingWouldCutARange) {
   EXPECT_FALSE(held.WouldCut({0, 5}));
 }
 
-// The same by a table of octets: none, shared or exclusive.
+// A model of LockRanges: a table with the kind of the lock of each octet (0: none, 1: shared, 2: exclusive).
 class NaiveLocks {
  public:
   static constexpr uint64_t kOctets = 48;
-  // The range's place in 64 bits: the lowest numbers, or the highest.
+  // `base` is the offset of the first octet of the table.
   explicit NaiveLocks(uint64_t base) : base_(base) {}
   void Set(uint64_t first, uint64_t last, int kind) {
     for (uint64_t at = first; at <= last; ++at) octets_[at] = kind;

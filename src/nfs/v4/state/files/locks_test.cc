@@ -111,7 +111,7 @@ TEST_F(LocksTest, ReleaseLockOwnerRefusesAnOwnerThatHoldsLocks) {
   EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("nobody")), NFS4_OK);
 }
 
-// --- Waiting: RFC 8881 §9.6
+// ---- waiting (RFC 8881 §9.6)
 
 TEST_F(LocksTest, AFreedLockGoesToTheFirstWaiter) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
@@ -207,7 +207,7 @@ TEST_F(LocksTest, ConflictingWaitersAreNotifiedOneAfterAnother) {
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
-// One that cannot be told that its lock is free (version 4.0) has as long as it may take between two requests.
+// The server cannot notify a client of version 4.0. Such a client must ask again within a lease time.
 TEST_F(LocksTest, AWaiterThatGetsNoNoticeKeepsItsPlaceForALease) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
@@ -249,7 +249,7 @@ TEST_F(LocksTest, AllWaitingReadersAreNotifiedAtOnce) {
   EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_OLD_STATEID);
 }
 
-// --- Bounds
+// ---- limits
 
 class BoundedLocksTest : public FilesTest {
  protected:
@@ -268,7 +268,7 @@ TEST_F(BoundedLocksTest, LimitsTheRangesOfAClient) {
   EXPECT_EQ(TryLock(open, "another", {0, 9}, true).status, NFS4_OK);
 }
 
-// --- All of it against a table of octets and owners
+// ---- comparison with a table of octets and owners
 
 TEST_F(LocksTest, RandomLocksOfManyOwnersNeverConflict) {
   constexpr uint64_t kOctets = 32;

@@ -6,7 +6,7 @@ namespace {
 
 using OpensTest = FilesTest;
 
-// RFC 8881 §9.7, of two clients, of two owners and of one alike: 3x4 opens against 3x4 opens.
+// RFC 8881 §9.7: each of 3x4 shares against each of 3x4 shares, by two clients, by two owners, and by one owner.
 TEST_F(OpensTest, DeniesConflictingShares) {
   for (uint32_t first = 0; first < 16; ++first) {
     for (uint32_t second = 0; second < 16; ++second) {
@@ -88,7 +88,7 @@ TEST_F(OpensTest, CloseForgetsTheOwnerOfAClientWithSessions) {
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("owner")));
 }
 
-// --- RFC 8881 §8.2.3, §9.1.2: reading and writing
+// ---- reading and writing (RFC 8881 §8.2.3, §9.1.2)
 
 TEST_F(OpensTest, DenialsApplyToTheAnonymousStateid) {
   OpenBy(alice, "owner", {kRead, kWrite});
@@ -120,7 +120,7 @@ TEST_F(OpensTest, ALockStateidHasTheAccessOfItsOpen) {
   EXPECT_EQ(StatusOfWrite(In1(alice), lock), NFS4ERR_OPENMODE);
 }
 
-// --- Version 4.0
+// ---- version 4.0
 
 TEST_F(OpensTest, AnUnconfirmedOpenCannotBeUsed) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
@@ -159,7 +159,7 @@ TEST_F(OpensTest, TheOwnerOfTheLastClosedStateidIsKnown) {
   EXPECT_EQ(files.size(), 0u);
 }
 
-// RFC 7530 §9.1.10, §16.18.5: not before a lease time has passed.
+// RFC 7530 §9.1.10, §16.18.5: the server does not forget an idle owner before a lease time has passed.
 TEST_F(OpensTest, AnOwnerWithoutOpensIsKnownForALease) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("idle"), now);
   owner->confirmed = true;
@@ -174,7 +174,7 @@ TEST_F(OpensTest, AnOwnerWithoutOpensIsKnownForALease) {
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("idle")));
 }
 
-// --- Bounds
+// ---- limits
 
 class BoundedOpensTest : public FilesTest {
  protected:
@@ -206,7 +206,7 @@ TEST_F(BoundedOpensTest, LimitsTheOwnersOfAClientAndForgetsIdleOnesFirst) {
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("2")));
 }
 
-// --- Clients
+// ---- clients
 
 TEST_F(OpensTest, OpensEndWithTheirClient) {
   OpenBy(alice, "owner", {kRead, kWrite});

@@ -43,7 +43,7 @@ TEST(OwnerSequence, KeepsTheDataThatTheReplyRefersTo) {
   EXPECT_EQ(sequence.last().denied_owner, "holder");
 }
 
-// RFC 7530 §9.1.7: the client sends the same number again.
+// RFC 7530 §9.1.7: after these errors the client uses the same seqid again.
 TEST(OwnerSequence, DoesNotAdvanceAfterUnsequencedErrors) {
   for (const nfsstat4 status : {NFS4ERR_STALE_CLIENTID, NFS4ERR_STALE_STATEID, NFS4ERR_BAD_STATEID, NFS4ERR_BAD_SEQID,
                                 NFS4ERR_BADXDR, NFS4ERR_RESOURCE, NFS4ERR_NOFILEHANDLE, NFS4ERR_MOVED}) {

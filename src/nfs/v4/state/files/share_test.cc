@@ -18,8 +18,8 @@ std::vector<Share> AllShares() {
   return all;
 }
 
-// The table of RFC 8881 §9.7, in its own words: a request is denied where (request.access & state.deny) or
-// (request.deny & state.access).
+// The rule of RFC 8881 §9.7: a request is denied if (request.access & state.deny) or (request.deny & state.access) is
+// not zero.
 TEST(Share, ConflictsIfOneShareDeniesTheAccessOfTheOther) {
   for (const Share& a : AllShares()) {
     for (const Share& b : AllShares()) {
@@ -71,7 +71,7 @@ TEST(ShareHistory, ForgetsTheSharesThatADowngradeRemoves) {
   EXPECT_TRUE(history.Downgrade({kWrite, 0}));
 }
 
-// Against every subset of every history of up to three OPENs.
+// Compares Downgrade() with the unions of all subsets, for each history of three OPENs.
 TEST(ShareHistory, DowngradesExactlyToTheUnionsOfSubsetsOfItsOpens) {
   std::vector<Share> opens;
   for (const Share& share : AllShares()) {
@@ -80,7 +80,7 @@ TEST(ShareHistory, DowngradesExactlyToTheUnionsOfSubsetsOfItsOpens) {
   for (const Share& a : opens) {
     for (const Share& b : opens) {
       for (const Share& c : opens) {
-        uint32_t accesses = 0;  // a bit for each set that some of the OPENs add up to
+        uint32_t accesses = 0;  // a bit for each union of a subset of the OPENs
         uint32_t denials = 0;
         for (uint32_t subset = 0; subset < 8; ++subset) {
           Share all;

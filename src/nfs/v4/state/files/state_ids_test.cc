@@ -80,7 +80,7 @@ TEST_F(StateIdsTest, RejectsAStateidThatWasNeverGivenOut) {
   }
 }
 
-// In version 4.0 a stateid is all that a request needs to end another client's state.
+// In version 4.0 a request needs only the stateid to end the state of another client.
 TEST_F(StateIdsTest, AClientCannotComputeTheStateidOfAnotherClient) {
   const auto words = [](const stateid4& id) {
     return std::pair(LoadBig<uint32_t>(id.other.data() + 4), LoadBig<uint32_t>(id.other.data() + 8));
