@@ -1,5 +1,5 @@
-// Checks of the invariants of clients and sessions; those of files are in files/consistency.cc. Debug builds, tests and
-// fuzzers run them.
+// Checks the invariants of clients and sessions. files/consistency.cc checks those of files. Debug builds, tests and
+// fuzzers run the checks.
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
@@ -7,20 +7,22 @@ const char* Clients::FindInconsistency() const {
   size_t unconfirmed = 0;
   for (const auto& [id, client] : clients_) {
     const auto owner = owners_.find(client->key());
-    if (client->id != id || owner == owners_.end()) return "a client is where another one should be";
+    if (client->id != id || owner == owners_.end())
+      return "a client is listed under another client ID, or its owner is unknown";
     const Client* named = client->confirmed ? owner->second.confirmed : owner->second.unconfirmed;
-    if (named != client.get()) return "an owner's name leads to another client";
+    if (named != client.get()) return "the owner of a client refers to another client";
     if (!client->confirmed) ++unconfirmed;
-    if (!client->confirmed && !client->sessions.empty()) return "a client that is not confirmed has a session";
+    if (!client->confirmed && !client->sessions.empty()) return "an unconfirmed client has a session";
   }
   for (const auto& [name, owner] : owners_) {
     for (const Client* client : {owner.confirmed, owner.unconfirmed}) {
-      if (client && (!clients_.contains(client->id) || client->key() != name)) return "an owner has an unknown client";
+      if (client && (!clients_.contains(client->id) || client->key() != name))
+        return "an owner refers to an unknown client or to a client of another owner";
     }
-    if (!owner.confirmed && !owner.unconfirmed) return "a name without clients is kept";
+    if (!owner.confirmed && !owner.unconfirmed) return "an owner has no client";
   }
-  if (by_renewal_.size() != clients_.size()) return "there are not as many clients in the order of their renewal";
-  return unconfirmed == unconfirmed_count_ ? nullptr : "the totals of clients are wrong";
+  if (by_renewal_.size() != clients_.size()) return "the list of clients by renewal has a wrong length";
+  return unconfirmed == unconfirmed_count_ ? nullptr : "the number of unconfirmed clients is wrong";
 }
 
 const char* Sessions::FindInconsistency() const {
@@ -31,28 +33,30 @@ const char* Sessions::FindInconsistency() const {
     for (const SessionId& id : client.sessions) {
       const Session* known = Find(id);
       if (!known || known->client != &client) {
-        wrong = "a client's session is not its own";
+        wrong = "a client lists a session that is unknown or belongs to another client";
         return;
       }
       requests += known->slots.busy();
     }
     owned += client.sessions.size();
-    if (requests != client.requests) wrong = "a client has not as many requests under way as it counts";
+    if (requests != client.requests) wrong = "the number of requests of a client under way is wrong";
   });
   if (wrong) return wrong;
   for (const auto& session : sessions_) {
     if (!session) continue;
-    // Each client lists its own sessions, so a session that no client lists belongs to a client that has gone.
-    if (session->replies && !session->persistent) return "a session keeps replies and is not persistent";
+    if (session->replies && !session->persistent) return "a session has persistent replies and is not persistent";
     if (session->persistent) ++persistent;
     kept += session->slots.kept_octets();
     ++there;
   }
-  if (owned != there) return "a session has outlived its client";
+  // Each client lists its own sessions, so a session that no client lists belongs to a client that has gone.
+  if (owned != there) return "a session is listed by no client, or by several";
   if (there != session_count_ || there + free_sessions_.size() != sessions_.size()) {
-    return "there are not as many sessions as are counted";
+    return "the number of sessions or of free places for sessions is wrong";
   }
-  return persistent == persistent_count_ && kept == kept_octets_ ? nullptr : "the totals of sessions are wrong";
+  return persistent == persistent_count_ && kept == kept_octets_
+             ? nullptr
+             : "the number of persistent sessions or of kept octets is wrong";
 }
 
 const char* StateTables::FindInconsistency() const {

@@ -5,10 +5,11 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// { what no other stateid begins with as long as the server's instance is another number: 4, random: 8 }
+// Makes the stateid of a copy: its `other` is a mark of 4 octets, then 8 random octets. Other stateids begin with the
+// server's instance (see StateIdTable), so they differ from it as long as the instance is not equal to the mark.
 nfs4::stateid4 MakeStateId(uint64_t random) {
   constexpr uint32_t kMark = 0x636f7079;
-  nfs4::stateid4 id{.seqid = 1, .other = {}};  // never zero (RFC 7862 §4.8)
+  nfs4::stateid4 id{.seqid = 1, .other = {}};  // the seqid is never zero (RFC 7862 §4.8)
   StoreBig<uint32_t>(id.other.data(), kMark);
   StoreBig<uint64_t>(id.other.data() + 4, random);
   return id;

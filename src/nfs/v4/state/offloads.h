@@ -61,7 +61,7 @@ class Offloads {
   Offload* Find(const nfs4::stateid4& stateid);
 
   Limits limits_;
-  std::vector<Offload> offloads_;  // few
+  std::vector<Offload> offloads_;  // few, so a search visits all
   size_t running_ = 0;
   bool stopping_ = false;
 };

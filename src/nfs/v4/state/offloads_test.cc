@@ -22,7 +22,7 @@ class OffloadsTest : public testing::Test {
   uint64_t random_ = 0;
 };
 
-TEST_F(OffloadsTest, ACopyIsKnownByItsStateidFileAndClient) {
+TEST_F(OffloadsTest, FindsACopyByStateidFileAndClient) {
   const nfs4::stateid4 id = *Start();
   EXPECT_NE(id.seqid, 0u);
   EXPECT_TRUE(offloads_.Find(kClient, file_, id));
@@ -31,7 +31,7 @@ TEST_F(OffloadsTest, ACopyIsKnownByItsStateidFileAndClient) {
   EXPECT_FALSE(offloads_.Find(kClient, file_, *Start())->stateid == id);
 }
 
-TEST_F(OffloadsTest, ProgressAndResultAreKnown) {
+TEST_F(OffloadsTest, RecordsTheProgressAndTheResult) {
   const nfs4::stateid4 id = *Start();
   EXPECT_TRUE(offloads_.Advance(id, 100));
   EXPECT_EQ(offloads_.Find(kClient, file_, id)->done, 100u);
@@ -40,7 +40,7 @@ TEST_F(OffloadsTest, ProgressAndResultAreKnown) {
   EXPECT_EQ(offloads_.Find(kClient, file_, id)->result, nfs4::NFS4ERR_NOSPC);
 }
 
-TEST_F(OffloadsTest, ACancelledCopyIsToStop) {
+TEST_F(OffloadsTest, ACancelledCopyMustStop) {
   const nfs4::stateid4 id = *Start();
   EXPECT_FALSE(offloads_.Cancel(kOther, file_, id));
   EXPECT_TRUE(offloads_.Advance(id, 1));
@@ -58,7 +58,7 @@ TEST_F(OffloadsTest, CopiesEndWithTheirClient) {
   EXPECT_TRUE(offloads_.Advance(other, 1));
 }
 
-TEST_F(OffloadsTest, WhenTheServerEndsAllCopiesEnd) {
+TEST_F(OffloadsTest, StopAllEndsAllCopiesAndStartsNoMore) {
   const nfs4::stateid4 id = *Start();
   const nfs4::stateid4 other = *Start(kOther);
   EXPECT_EQ(offloads_.running(), 2u);
@@ -73,14 +73,14 @@ TEST_F(OffloadsTest, WhenTheServerEndsAllCopiesEnd) {
   EXPECT_EQ(offloads_.running(), 0u);
 }
 
-TEST_F(OffloadsTest, AClientHasSoManyAndAllHaveSoMany) {
+TEST_F(OffloadsTest, LimitsTheCopiesOfAClientAndOfAllClients) {
   EXPECT_TRUE(Start() && Start());
   EXPECT_FALSE(Start());
   EXPECT_TRUE(Start(kOther));
   EXPECT_FALSE(Start(kOther));
 }
 
-TEST_F(OffloadsTest, WhatCameOfACopyIsRememberedForAWhile) {
+TEST_F(OffloadsTest, RemembersTheResultOfACopyForALimitedTime) {
   const nfs4::stateid4 id = *Start();
   const nfs4::stateid4 running = *Start();
   offloads_.End(id, nfs4::NFS4_OK, now_);

@@ -1,4 +1,4 @@
-// What a change of the state owes to clients, and the interface that sends it.
+// The callbacks that a change of the state owes to clients, and the interface that sends them.
 //
 // An operation that ends a lock may owe another client a lock notice; an operation that meets a delegation owes its
 // holder a recall. The tables only queue these. State::Run() takes them when the operation is done and passes them to
@@ -43,8 +43,8 @@ struct Owed {
   bool empty() const { return recalls.empty() && notices.empty() && slot_recalls.empty(); }
 };
 
-// Sends what is owed. State calls it on the thread that changed the state, after it has released the lock: Send() may
-// use the state.
+// Sends the callbacks that are owed. State calls Send() on the thread that changed the state, after it has released the
+// lock: Send() may use the state.
 class Notices {
  public:
   virtual ~Notices() = default;

@@ -31,8 +31,8 @@ State::Visit::~Visit() {
   locked_here = outer_;
 }
 
-// The check takes time in proportion to the tables, or more where many clients share a file. So small tables are
-// checked after each run, and large ones after as many runs as make up for it.
+// The time of a check grows with the size of the tables, and faster if many clients share a file. So small tables are
+// checked after each run, and large tables only after many runs.
 void State::CheckNowAndThen() {
 #ifdef PENSTOCK_CHECK_STATE
   constexpr size_t kSmall = 32;
@@ -45,7 +45,7 @@ void State::CheckNowAndThen() {
 #endif
 }
 
-// Readers on other threads share the cache line of claims_ until it changes.
+// Writes claims_ only if it has changed: until then, readers on other threads keep its cache line.
 void State::PublishClaims() {
   const size_t claims = tables_.claims();
   if (claims != claims_.load(std::memory_order_relaxed)) claims_.store(claims, std::memory_order_relaxed);

@@ -24,8 +24,8 @@ class State {
  public:
   explicit State(StateTables::Beginning beginning);
 
-  // From now on, `notices` sends what is owed. It outlives all calls of Run(). Call this before any other thread uses
-  // the state. Without it, notices stay queued in the tables.
+  // From now on, `notices` sends the callbacks that are owed. It outlives all calls of Run(). Call this before any
+  // other thread uses the state. Without it, notices stay queued in the tables.
   void SendBy(Notices& notices) { notices_ = &notices; }
 
   // Locks the tables, calls `function(tables)`, unlocks them, and sends the notices that the tables owe. Returns the
@@ -51,8 +51,8 @@ class State {
   const WriteHeldFiles& write_held() const { return write_held_; }
 
  private:
-  // Holds the lock. Its destructor, before it releases the lock, takes what is owed and checks the tables (debug builds
-  // only).
+  // Holds the lock. Before its destructor releases the lock, it checks the tables (debug builds only) and takes the
+  // callbacks that are owed.
   class Visit {
    public:
     Visit(State& state, Owed& owed);

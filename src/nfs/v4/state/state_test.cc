@@ -14,7 +14,7 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Uses the state while it sends, as the sender of callbacks may.
+// Records the notices. Uses the state while it sends, as the sender of callbacks may.
 class RecordedNotices : public Notices {
  public:
   explicit RecordedNotices(State& state) : state_(state) {}
@@ -32,7 +32,7 @@ class RecordedNotices : public Notices {
 
 class StateTest : public testing::Test {
  protected:
-  // Owes a client a recall of slots.
+  // Queues a recall of slots for a client.
   static void Owe(StateTables& state) {
     state.slot_recalls.push_back({.client = ClientId(1), .session = {}, .target_highest = SlotId(3)});
   }

@@ -19,7 +19,8 @@ Sessions::CreateResult StateTables::CreateSession(Sessions::CreateRequest asked,
 
 void StateTables::MakeConfirmed(Client& client, TimePoint now) {
   if (const Client* before = clients.OfOwner(client.dialect, client.owner).confirmed) {
-    // The store knows both by the same name. The record of a doomed client is about to leave the store.
+    // The recovery store knows both clients by the same name. The record of a doomed client is about to leave the
+    // store.
     client.recorded = before->recorded && !before->doomed && before->principal == client.principal;
     End(before->id, now);
   }

@@ -1,6 +1,6 @@
 // All tables of NFSv4's state, and the operations that concern more than one of them.
 //
-// A client that ends must leave nothing behind in any table. Here all tables are seen, so here clients end;
+// A client that ends must leave nothing behind in any table, so clients end here, where all tables are known.
 // Clients::Remove() requires a proof that only End() can make.
 #pragma once
 
@@ -45,8 +45,8 @@ struct ExchangeIdResult {
   ClientId id;
   SequenceId sequence;  // for CREATE_SESSION
   bool confirmed = false;
-  bool replaces =
-      false;  // another principal's client of this name has ended; its record is to leave the recovery store
+  // Another principal's client of this name has ended. The caller must remove its record from the recovery store.
+  bool replaces = false;
   StateProtection protection{};  // of the client that the ID names
 };
 
@@ -68,7 +68,7 @@ struct StateTables {
   Sessions sessions;                     // the sessions of clients of minor version 1 and later
   Files files;                           // opens, locks and delegations, by file
   Offloads offloads;                     // asynchronous copies
-  std::vector<SlotRecall> slot_recalls;  // to be sent
+  std::vector<SlotRecall> slot_recalls;  // queued until TakeOwed()
 
   // ---- client IDs of minor version 0 (clients_0.cc, RFC 7530 §16.33, §16.34)
 
@@ -81,8 +81,8 @@ struct StateTables {
 
   Result<ExchangeIdResult, nfs4::nfsstat4> Exchange(const ExchangeIdRequest& asked, const Sender& sender,
                                                     TimePoint now);
-  // NFS4ERR_CLIENTID_BUSY, NFS4ERR_STALE_CLIENTID. Otherwise the client has ended; its record, if any, is to leave the
-  // recovery store.
+  // NFS4ERR_CLIENTID_BUSY, NFS4ERR_STALE_CLIENTID. Otherwise the client has ended. The caller must remove its record,
+  // if it has one, from the recovery store.
   Result<OldRecord, nfs4::nfsstat4> Destroy(ClientId id, const Sender& sender, TimePoint now);
 
   // ---- the rest (tables.cc)
@@ -94,11 +94,11 @@ struct StateTables {
   // Ends a client: first its sessions, opens, locks, delegations and copies, whose stateids are NFS4ERR_EXPIRED from
   // now on, then the client itself.
   void End(ClientId id, TimePoint now);
-  // Ends unconfirmed clients that are older than a lease. Returns the clients whose courtesy is over: they have been
-  // silent for longer than Settings::courtesy, or hold no state that may stay, or there are too many clients.
+  // Ends unconfirmed clients that are older than a lease. Returns the silent clients that the caller must end: they
+  // have been silent for longer than Settings::courtesy, or hold no state that may stay, or there are too many clients.
   std::vector<ClientId> Sweep(TimePoint now);
-  // Returns the client that has been silent longest, of those whose lease is over and that hold state: it goes first if
-  // there is no room (RFC 8881 §8.4.3).
+  // Returns the client that has been silent longest among the clients that hold state and whose lease is over. If there
+  // is no room, it ends first (RFC 8881 §8.4.3).
   std::optional<ClientId> LongestSilent(TimePoint now) const;
   // Returns the clients that the recovery store must record and that hold state.
   std::vector<ClientId> Unrecorded() const;

@@ -7,7 +7,8 @@ using nfs4::why_no_delegation4;
 
 DelegationDecision None(why_no_delegation4 why) { return {nfs4::OPEN_DELEGATE_NONE, why}; }
 
-// RFC 8881 §18.16.3: what is wanted counts, whatever the access; without a wish the access does.
+// RFC 8881 §18.16.3: a stated preference decides, whatever the access of the OPEN. Without a preference, the access
+// decides.
 bool PrefersWrite(const DelegationFacts& facts) {
   switch (facts.want) {
     case Want::kWrite:
@@ -20,7 +21,8 @@ bool PrefersWrite(const DelegationFacts& facts) {
   }
 }
 
-// The client has one already: it is not given a second, and they do not change (a MAY in RFC 8881 §18.16.3).
+// The answer for a client that already holds a delegation of the file. It gets no second one, and the server does not
+// upgrade or downgrade the first one (RFC 8881 §18.16.3 makes this optional).
 DelegationDecision AlreadyHeld(const DelegationFacts& facts) {
   if (facts.want == Want::kWrite && !*facts.own_is_write) return None(nfs4::WND4_NOT_SUPP_UPGRADE);
   if (facts.want == Want::kRead && *facts.own_is_write) return None(nfs4::WND4_NOT_SUPP_DOWNGRADE);

@@ -1,4 +1,5 @@
-// Decides from facts alone whether a client is given a delegation (RFC 8881 §10.4, §18.16.3).
+// The policy that decides whether a client gets a delegation (RFC 8881 §10.4, §18.16.3). It is a pure function of facts
+// about the request and the file.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace penstock::nfs::v4 {
 
-// The client's wish for a delegation (OPEN4_SHARE_ACCESS_WANT_*). Version 4.0 has no wishes.
+// The client's preference for a delegation (OPEN4_SHARE_ACCESS_WANT_*). In version 4.0 it is always kNoPreference.
 enum class Want : uint8_t { kNoPreference, kRead, kWrite, kAny, kNone, kCancel };
 
 struct DelegationFacts {
@@ -38,8 +39,8 @@ struct DelegationDecision {
 
 DelegationDecision Decide(const DelegationFacts& facts);
 
-// Files whose delegations had to be recalled lately: another delegation would soon be recalled, too. The table has a
-// fixed size. A file may displace another one, and two files may be taken for one; neither does harm.
+// Files whose delegations were recalled lately: another delegation would soon be recalled, too. The table has a fixed
+// size. A file may displace another one, and two files with the same hash count as one file; neither does harm.
 class RecentConflicts {
  public:
   explicit RecentConflicts(Duration memory) : memory_(memory) {}

@@ -9,13 +9,13 @@ using nfs4::open_delegation4;
 
 namespace {
 
-// RFC 8881 §18.16.3: users whom the client may let in without asking. There are none: permission is for the file system
-// to decide.
+// RFC 8881 §18.16.3: the users that the client may admit without asking the server. There are none, because the file
+// system decides about permissions.
 nfs4::nfsace4 NobodyUnasked() {
   return {.type = nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = 0, .who = "EVERYONE@"};
 }
 
-// Each open or lock calls back more delegations than it takes places.
+// One open or lock needs one place. It recalls more delegations than that, so that the table does not stay full.
 constexpr size_t kRecallsAtOnce = 4;
 
 open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
@@ -23,8 +23,8 @@ open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
     return {nfs4::OPEN_DELEGATE_READ,
             nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NobodyUnasked()}};
   }
-  // RFC 8881 §10.4.1: without a promise of space clients flush what they wrote when they close, and learn what went
-  // wrong.
+  // RFC 8881 §10.4.1: without a promise of space, clients flush written data when they close the file, and learn of
+  // write errors.
   return {nfs4::OPEN_DELEGATE_WRITE, nfs4::open_write_delegation4{.stateid = id,
                                                                   .recall = recall,
                                                                   .space_limit = {nfs4::NFS_LIMIT_SIZE, uint64_t{0}},
@@ -34,13 +34,14 @@ open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
 // Only a client that has stated a preference gets a reason (RFC 8881 §18.16.3).
 open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, const Dialect& dialect, Want want) {
   if (!dialect.has_delegation_wants() || want == Want::kNoPreference) return open_delegation4(nfs4::OPEN_DELEGATE_NONE);
-  // Nobody is told when there could be one after all.
+  // With these reasons the reply says whether the server will signal that a delegation has become possible. It will
+  // not.
   const bool with_promise = why == nfs4::WND4_CONTENTION || why == nfs4::WND4_RESOURCE;
   return {nfs4::OPEN_DELEGATE_NONE_EXT,
           with_promise ? nfs4::open_none_delegation4{why, false} : nfs4::open_none_delegation4{why}};
 }
 
-// What there is on the file already.
+// Adds the facts about the opens and delegations that the file already has.
 void AddWhatIsHeld(const Party& party, const FileState& file, DelegationFacts& facts) {
   facts.others_open = file.opens.HasOthers(party);
   facts.others_write = file.opens.HasOtherWriters(party);
@@ -51,7 +52,8 @@ void AddWhatIsHeld(const Party& party, const FileState& file, DelegationFacts& f
   facts.others_hold_write = file.write_delegations.size() > (holds && own->second->write ? 1 : 0);
 }
 
-// The part of a limit that is for opens, locks and delegations alike. The rest is for opens and locks.
+// The number of records of a table with this limit above which no delegation is given: the last quarter is for opens
+// and locks only.
 size_t WithoutDelegations(size_t limit) { return limit - limit / 4; }
 
 }  // namespace
@@ -158,7 +160,8 @@ void Delegations::RemoveDelegation(DelegationState& delegation, Ending ending) {
 }
 
 void Delegations::Revoke(DelegationState& delegation) {
-  // Without FREE_STATEID a client cannot acknowledge the loss; the error for the stateid is NFS4ERR_ADMIN_REVOKED (RFC 7530 §13.1.5.1).
+  // Without FREE_STATEID a client cannot acknowledge the loss. Then the record ends at once, and the error for the
+  // stateid is NFS4ERR_ADMIN_REVOKED (RFC 7530 §13.1.5.1).
   if (!delegation.dialect.has_free_stateid() || delegation.client->revoked >= records_.limits().revoked_per_client) {
     RemoveDelegation(delegation, Ending::kRevoked);
     return;
@@ -169,15 +172,16 @@ void Delegations::Revoke(DelegationState& delegation) {
 }
 
 void Delegations::Return(DelegationState& delegation, TimePoint now) {
-  // The one in whose way it was has not come back yet.
+  // The client whose request conflicted with the delegation has not retried the request yet.
   if (delegation.recalled_at) conflicts_.Note(NamedFileHash()(delegation.name), now);
   RemoveDelegation(delegation, Ending::kReleased);
 }
 
-// A lease time from the recall on (RFC 8881 §10.4.5). A client of version 4.0 hears only by RENEW that it cannot be
-// called. Before its delegations are revoked it is to have heard that, and then to have had some time, or not to have
-// asked for a lease time (RFC 7530 §10.4.6): that a call was lost is known long before the lease is over
-// (Settings::callback_limit), and within the next one every client asks that is still there.
+// Returns how long after its recall a delegation may stay out before it is revoked: one lease time (RFC 8881 §10.4.5),
+// in version 4.0 two. A client of version 4.0 learns only from the reply to RENEW that its callback path is down. Its
+// delegations are revoked only if it has had some time after that reply, or has not renewed its lease for a lease time
+// (RFC 7530 §10.4.6). The server notices the loss of a callback long before the first lease time is over
+// (Settings::callback_limit), and a client that is still there renews its lease within the second one.
 Duration Delegations::PatienceWith(const DelegationState& delegation) const {
   return delegation.dialect.has_sessions() ? records_.limits().lease : 2 * records_.limits().lease;
 }
@@ -188,7 +192,7 @@ Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::opt
   const FileState* const file = records_.FindFile(name);
   if (!file) return result;
   const std::optional<Party> own = except ? std::optional(Party{*except, name.handle.export_id}) : std::nullopt;
-  // A copy: those that are revoked leave the file, and the file may go with them.
+  // A copy of the list: a revoked delegation leaves the list of the file, and the file may be forgotten with it.
   std::vector<DelegationState*> in_the_way = file->write_delegations;
   if (use != Use::kRead) {
     in_the_way.clear();
@@ -204,7 +208,7 @@ Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::opt
     result.holders.push_back(delegation->client->id);
     SendRecall(*delegation, now);
   }
-  // Who writes holds all that is left, and the server writes for it: the lease would be in the way.
+  // Only the writer itself still holds a delegation. The lease of the file system would block the server's write.
   if (use == Use::kWrite && result.holders.empty()) {
     if (FileState* const left = records_.FindFile(name)) RemoveLease(*left);
   }
@@ -218,17 +222,16 @@ void Delegations::SendRecall(DelegationState& delegation, TimePoint now) {
   delegation.client->unrecalled.erase(delegation.in_unrecalled);
   recalled_.splice(recalled_.end(), unrecalled_, delegation.in_all);
   nfs4::stateid4 id = records_.IdOf(delegation);
-  // RFC 8881 §8.2.2: callbacks name the latest stateid by a seqid of zero.
+  // RFC 8881 §8.2.2: in callbacks a seqid of zero means the latest stateid.
   if (delegation.dialect.zero_seqid_is_latest()) id.seqid = 0;
   recalls_.push_back({delegation.client->id, id, delegation.name.handle, delegation.given_by});
 }
 
-// Delegations make room for opens and locks (RFC 8881 §10.4.4: the server may recall them for want of resources).
+// RFC 8881 §10.4.4: the server may recall delegations if it runs out of resources.
 void Delegations::RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now) {
   for (size_t more = kRecallsAtOnce; more > 0 && !unrecalled.empty(); --more) SendRecall(*unrecalled.front(), now);
 }
 
-// Those that were recalled too long ago: when room is short, not even their stateids are kept.
 void Delegations::RemoveOverdue(TimePoint now) {
   while (!recalled_.empty()) {
     DelegationState& first = *recalled_.front();

@@ -1,12 +1,12 @@
-// Delegations (RFC 8881 §10.4, RFC 7530 §10.4): given, recalled, returned, revoked; and the leases of the file system,
-// by which programs on the server's host recall delegations for reading.
+// The table of delegations (RFC 8881 §10.4, RFC 7530 §10.4): it gives, recalls and revokes them, and ends those that
+// are returned. It also keeps the leases of the file system, which make programs on the server's host wait until read
+// delegations are returned.
 //
-// The invariants: each delegation that is not revoked is in the list of those that were recalled or in the list of
-// those that were not, and its file knows of it. A file has a lease of the file system only while it has a delegation
-// for reading.
+// The invariants: each delegation that is not revoked is either in the list of recalled delegations or in the list of
+// unrecalled ones, and its file lists it. A file has a lease of the file system only while it has a read delegation.
 //
-// Files by subject: delegations.cc, local_leases.cc (leases of the file system), delegation_policy.cc (who gets a
-// delegation).
+// Files by subject: delegations.cc, local_leases.cc (leases of the file system), delegation_policy.cc (which client
+// gets a delegation).
 #pragma once
 
 #include <cstdint>
@@ -42,16 +42,17 @@ class Delegations {
     const Dialect& dialect;
     Principal by{};                         // the principal that asks
     DelegationFacts facts;                  // the caller sets want, share, offered, can_call_back, writable
-    std::optional<uint64_t> change{};       // the file's change attribute; the holder counts on from there
+    std::optional<uint64_t> change{};       // the file's change attribute; the holder increments it from there
     std::optional<RequestName> asked_by{};  // none in minor version 0
     // The reply of FileSystem::OpenLease, if NeedsLocalLease() returned true. Without it, no delegation that needs a
     // lease is given.
     std::optional<fs::LeaseReply> lease = fs::LeaseReply{};
   };
-  // Returns the delegation, or why there is none, as OPEN and WANT_DELEGATION answer it.
+  // Gives a delegation if the policy allows it. Returns it, or the reason why none is given, as in the results of OPEN
+  // and WANT_DELEGATION.
   nfs4::open_delegation4 Delegate(const DelegationRequest& request, TimePoint now);
-  // Whether the answer would be a delegation for reading and the file has no lease of the file system yet. The caller
-  // then asks the file system for the lease first.
+  // Whether Delegate() would give a read delegation and the file has no lease of the file system yet. Then the caller
+  // asks the file system for the lease first.
   bool NeedsLocalLease(const DelegationRequest& request, TimePoint now) const;
   // Whether a delegation may be reclaimed (RFC 8881 §8.4.2.1.1). Opens and delegations of other clients conflict with
   // it as at any other time.
@@ -81,8 +82,8 @@ class Delegations {
   // kWrite has no conflict, the file's lease of the file system is given up, because the file system could not write
   // otherwise.
   RecallResult RecallFor(const NamedFile& file, std::optional<ClientId> except, Use use, TimePoint now);
-  // Between these two, a request without conflict changes the file, and no delegation of the file is given. They may
-  // nest.
+  // Between these two calls, a request changes the file, and no delegation of the file is given. RecallFor() found no
+  // conflict before. Several requests may change the file at the same time.
   void BeginChange(const NamedFile& file) { ++changing_[file]; }
   void EndChange(const NamedFile& file);
   // Whether any client has a delegation of the file, so that RecallFor() may find one.
@@ -109,21 +110,21 @@ class Delegations {
     std::optional<uint64_t> change;
     std::optional<uint64_t> size;
   };
-  // Whether the holder of the write delegation has changed the file: it says so now (`said`, empty if it did not
-  // answer) or has said so before. `known` is the version of the file system.
+  // Whether the holder of the write delegation has changed the file. `said` is its reply to CB_GETATTR, empty if it did
+  // not answer; an earlier reply that told of a change counts, too. `known` is the version of the file system.
   bool IsModified(const NamedFile& file, const Version& said, const Version& known);
-  // Returns the change attribute to tell another client of a file that the holder has changed: greater than the one
-  // that was last told, and not less than `known`. The holder may change the file again without another word.
+  // Returns the change attribute that another client is told for a file that the holder has changed: greater than the
+  // one that was last told, and not less than `known`. The holder may change the file again without telling the server.
   uint64_t NextChange(const NamedFile& file, uint64_t known);
 
   // ---- leases of the file system (local_leases.cc)
 
-  // The number of leases that were not broken when they were last looked at.
+  // The number of leases that were not broken at their last check.
   size_t local_leases() const { return leased_.size(); }
-  // Looks at this many of them, first at those that were not looked at for the longest time.
+  // Checks this many of these leases, in the order of their last checks.
   void LookAtLocalLeases(size_t count);
-  // Returns the files that local programs wait for. Recall their delegations (RecallFor, kWrite) again and again until
-  // none is left.
+  // Returns the files that local programs wait for. The caller recalls their delegations (RecallFor, kWrite) repeatedly
+  // until none is left.
   std::vector<NamedFile> FilesWithBrokenLease() const;
 
   // ---- clients
@@ -159,7 +160,7 @@ class Delegations {
   size_t count_ = 0;
   std::list<DelegationState*> unrecalled_;  // the oldest first
   std::list<DelegationState*> recalled_;    // in the order of their recalls
-  std::list<FileState*> leased_;            // those that were not looked at for the longest time come first
+  std::list<FileState*> leased_;            // files with a lease, in the order of their last checks
   std::list<FileState*> broken_;            // files whose lease is broken
   WriteHeldFiles write_held_;
   std::unordered_map<NamedFile, uint32_t, NamedFileHash> changing_;

@@ -8,20 +8,20 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// --- The decision
+// ---- the decision
 
-// A client that can be called back opens for reading, and nobody else is there.
+// The facts of an OPEN by a client that can be called back. No other client has state of the file.
 DelegationFacts Facts(Want want = Want::kNoPreference, uint32_t access = OPEN4_SHARE_ACCESS_READ) {
   return {.want = want, .share = {access, 0}, .can_call_back = true};
 }
 
-TEST(DelegationPolicy, FollowsTheAccessWhereThereIsNoPreference) {
+TEST(DelegationPolicy, FollowsTheAccessOfTheOpenIfTheClientHasNoPreference) {
   EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_READ)).type, OPEN_DELEGATE_READ);
   EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_WRITE)).type, OPEN_DELEGATE_WRITE);
   EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_BOTH)).type, OPEN_DELEGATE_WRITE);
 }
 
-TEST(DelegationPolicy, FollowsTheWishWhateverTheAccess) {
+TEST(DelegationPolicy, FollowsThePreferenceWhateverTheAccess) {
   for (const uint32_t access : {OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_BOTH}) {
     EXPECT_EQ(Decide(Facts(Want::kRead, access)).type, OPEN_DELEGATE_READ);
     EXPECT_EQ(Decide(Facts(Want::kWrite, access)).type, OPEN_DELEGATE_WRITE);
@@ -36,18 +36,18 @@ void ExpectNone(const DelegationFacts& facts, why_no_delegation4 why) {
   EXPECT_EQ(decision.why, why);
 }
 
-TEST(DelegationPolicy, GivesNoneToWhoWantsNone) {
+TEST(DelegationPolicy, GivesNoneToAClientThatWantsNone) {
   ExpectNone(Facts(Want::kNone), WND4_NOT_WANTED);
   ExpectNone(Facts(Want::kCancel), WND4_CANCELLED);
 }
 
-TEST(DelegationPolicy, GivesNoneThatCouldNotBeCalledBack) {
+TEST(DelegationPolicy, GivesNoneToAClientThatCannotBeCalledBack) {
   DelegationFacts facts = Facts();
   facts.can_call_back = false;
   ExpectNone(facts, WND4_RESOURCE);
 }
 
-TEST(DelegationPolicy, GivesNoneWhereNoneIsOfferedOrThereIsNoRoom) {
+TEST(DelegationPolicy, GivesNoneIfNoneIsOfferedOrThereIsNoRoom) {
   DelegationFacts facts = Facts();
   facts.offered = false;
   ExpectNone(facts, WND4_RESOURCE);
@@ -62,13 +62,13 @@ TEST(DelegationPolicy, GivesNoneSoonAfterAConflict) {
   ExpectNone(facts, WND4_CONTENTION);
 }
 
-TEST(DelegationPolicy, GivesNoneWhileTheFileIsBeingChanged) {
+TEST(DelegationPolicy, GivesNoneWhileARequestChangesTheFile) {
   DelegationFacts facts = Facts();
   facts.changing = true;
   ExpectNone(facts, WND4_CONTENTION);
 }
 
-TEST(DelegationPolicy, GivesNoneWhereOthersWrite) {
+TEST(DelegationPolicy, GivesNoneIfOtherClientsWriteTheFile) {
   DelegationFacts facts = Facts();
   facts.others_open = facts.others_write = true;
   ExpectNone(facts, WND4_CONTENTION);
@@ -77,7 +77,7 @@ TEST(DelegationPolicy, GivesNoneWhereOthersWrite) {
   ExpectNone(facts, WND4_CONTENTION);
 }
 
-TEST(DelegationPolicy, GivesOneForReadingWhereOthersRead) {
+TEST(DelegationPolicy, GivesAReadDelegationIfOtherClientsOnlyRead) {
   DelegationFacts facts = Facts();
   facts.others_open = facts.others_hold = true;
   EXPECT_EQ(Decide(facts).type, OPEN_DELEGATE_READ);
@@ -90,13 +90,13 @@ TEST(DelegationPolicy, GivesOneForReadingWhereOthersRead) {
   ExpectNone(facts, WND4_CONTENTION);
 }
 
-TEST(DelegationPolicy, GivesNoneForWritingWhereNobodyMayWrite) {
+TEST(DelegationPolicy, GivesNoWriteDelegationOfAFileThatTheClientMayNotWrite) {
   DelegationFacts facts = Facts(Want::kWrite);
   facts.writable = false;
   ExpectNone(facts, WND4_RESOURCE);
 }
 
-TEST(DelegationPolicy, DoesNotChangeTheOneThatIsThere) {
+TEST(DelegationPolicy, DoesNotUpgradeOrDowngradeAHeldDelegation) {
   DelegationFacts facts = Facts(Want::kWrite);
   facts.own_is_write = false;
   ExpectNone(facts, WND4_NOT_SUPP_UPGRADE);
@@ -106,7 +106,7 @@ TEST(DelegationPolicy, DoesNotChangeTheOneThatIsThere) {
   ExpectNone(facts, WND4_NOT_SUPP_DOWNGRADE);
 }
 
-TEST(RecentConflicts, AreRememberedForAWhile) {
+TEST(RecentConflicts, RemembersAConflictForTheGivenTime) {
   RecentConflicts conflicts(std::chrono::seconds(30));
   const TimePoint now{std::chrono::hours(1)};
   EXPECT_FALSE(conflicts.Has(1, now));
@@ -116,7 +116,7 @@ TEST(RecentConflicts, AreRememberedForAWhile) {
   EXPECT_FALSE(conflicts.Has(1 + 1024, now));
 }
 
-// --- In the table
+// ---- the table
 
 class DelegationsTest : public FilesTest {
  protected:
@@ -149,7 +149,7 @@ class DelegationsTest : public FilesTest {
   }
 };
 
-TEST_F(DelegationsTest, AreNotGivenUntilAllWhoChangeTheFileHaveEnded) {
+TEST_F(DelegationsTest, GivesNoneUntilAllRequestsThatChangeTheFileHaveEnded) {
   files.delegations.BeginChange(file);
   files.delegations.BeginChange(file);
   EXPECT_EQ(Ask(alice, Want::kRead).delegation_type(), OPEN_DELEGATE_NONE_EXT);
@@ -160,7 +160,7 @@ TEST_F(DelegationsTest, AreNotGivenUntilAllWhoChangeTheFileHaveEnded) {
 }
 
 // RFC 8881 §10.4.3
-TEST_F(DelegationsTest, OnceAHolderHasChangedTheFileItIsTakenToGoOn) {
+TEST_F(DelegationsTest, AFileStaysModifiedOnceItsHolderReportsAChange) {
   WriteDelegation(alice);
   const Delegations::Version known{.change = 10, .size = 4};
   EXPECT_FALSE(files.delegations.IsModified(file, {.change = {}, .size = {}}, known));
@@ -173,25 +173,25 @@ TEST_F(DelegationsTest, OnceAHolderHasChangedTheFileItIsTakenToGoOn) {
   EXPECT_EQ(files.delegations.NextChange(file, 50), 51u);
 }
 
-TEST_F(DelegationsTest, AHolderReckonsFromTheTimeWhenItWasGivenTheFile) {
+TEST_F(DelegationsTest, ComparesTheHoldersChangeAttributeWithTheOneAtTheGrant) {
   files.delegations.Delegate({.client = alice,
                               .file = file,
                               .dialect = DialectOf(1),
                               .facts = {.want = Want::kWrite, .share = {kRead, 0}, .can_call_back = true},
                               .change = 10},
                              now);
-  // It has written since, and has nothing more to write.
+  // The holder has written to the server since, and has no more data to write.
   EXPECT_FALSE(files.delegations.IsModified(file, {.change = 10, .size = 9}, {.change = 20, .size = 9}));
   EXPECT_TRUE(files.delegations.IsModified(file, {.change = 10, .size = 8}, {.change = 20, .size = 9}));
 }
 
-TEST_F(DelegationsTest, NobodyChangesWhatIsNotDelegatedForWriting) {
+TEST_F(DelegationsTest, OnlyTheHolderOfAWriteDelegationModifiesTheFile) {
   ReadDelegation(alice);
   EXPECT_FALSE(files.delegations.IsModified(file, {.change = 11, .size = 5}, {.change = 10, .size = 4}));
   EXPECT_EQ(files.delegations.NextChange(file, 10), 10u);
 }
 
-TEST_F(DelegationsTest, AllowWhatTheyAreFor) {
+TEST_F(DelegationsTest, AReadDelegationAllowsReadsAndAWriteDelegationAlsoWrites) {
   const stateid4 read = ReadDelegation(alice);
   EXPECT_EQ(StatusOfRead(In1(alice), read), NFS4_OK);
   EXPECT_EQ(StatusOfWrite(In1(alice), read), NFS4ERR_OPENMODE);
@@ -202,21 +202,21 @@ TEST_F(DelegationsTest, AllowWhatTheyAreFor) {
   EXPECT_EQ(StatusOfWrite(In1(alice), write), NFS4_OK);
 }
 
-TEST_F(DelegationsTest, AreNotGivenWhereOthersHaveTheFileOpenForWriting) {
+TEST_F(DelegationsTest, GivesNoneIfAnotherClientHasTheFileOpenForWriting) {
   OpenBy(bob, "owner", {kWrite, 0});
   EXPECT_EQ(Ask(alice, Want::kRead).od_whynone().ond_why(), WND4_CONTENTION);
   EXPECT_EQ(Ask(bob, Want::kRead).delegation_type(), OPEN_DELEGATE_READ);
 }
 
-TEST_F(DelegationsTest, ForWritingAreGivenToTheOnlyOneThere) {
+TEST_F(DelegationsTest, GivesAWriteDelegationOnlyIfNoOtherClientHasTheFileOpen) {
   OpenBy(bob, "owner", {kRead, 0});
   EXPECT_EQ(Ask(alice, Want::kWrite).od_whynone().ond_why(), WND4_CONTENTION);
   OpenBy(bob, "another", {kWrite, 0});
   EXPECT_EQ(Ask(bob, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
 }
 
-// RFC 8881 §10.4.1: a server that promises space must have it when the data comes.
-TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
+// RFC 8881 §10.4.1: a server that promises space must have the space when the holder writes its data.
+TEST_F(DelegationsTest, AWriteDelegationPromisesNoSpace) {
   const auto expect_none = [](const open_delegation4& given) {
     ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
     ASSERT_TRUE(given.write().space_limit.is_filesize());
@@ -226,7 +226,7 @@ TEST_F(DelegationsTest, ForWritingPromiseNoSpace) {
   expect_none(files.delegations.ReclaimDelegation(alice, other_file, true, true, DialectOf(1), {}, now));
 }
 
-TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
+TEST_F(DelegationsTest, GivesReadDelegationsToSeveralClients) {
   ReadDelegation(alice);
   ReadDelegation(bob);
   EXPECT_EQ(Ask(bob, Want::kWrite).od_whynone().ond_why(), WND4_NOT_SUPP_UPGRADE);
@@ -234,7 +234,7 @@ TEST_F(DelegationsTest, ForReadingAreGivenToMany) {
 }
 
 // RFC 8881 §18.16.3
-TEST_F(DelegationsTest, AreRefusedWithReasonsToWhomAskedForThem) {
+TEST_F(DelegationsTest, GivesAReasonOnlyToAClientThatStatedAPreference) {
   OpenBy(bob, "owner", {kWrite, 0});
   EXPECT_EQ(Ask(alice, Want::kNoPreference).delegation_type(), OPEN_DELEGATE_NONE);
   EXPECT_EQ(Ask(alice, Want::kNoPreference, 0).delegation_type(), OPEN_DELEGATE_NONE);
@@ -243,7 +243,7 @@ TEST_F(DelegationsTest, AreRefusedWithReasonsToWhomAskedForThem) {
 }
 
 // RFC 8881 §18.16.4
-TEST_F(DelegationsTest, ForReadingAreInTheWayOfWriters) {
+TEST_F(DelegationsTest, AReadDelegationConflictsWithChangesAndWithDenialsOfReading) {
   ReadDelegation(alice);
   EXPECT_THAT(Holders(bob, Use::kRead), IsEmpty());
   EXPECT_THAT(files.delegations.TakeRecalls(), IsEmpty());
@@ -253,21 +253,21 @@ TEST_F(DelegationsTest, ForReadingAreInTheWayOfWriters) {
   EXPECT_THAT(Holders(bob, Use::kChange), ElementsAre(alice));
 }
 
-TEST_F(DelegationsTest, ForWritingAreInTheWayOfAll) {
+TEST_F(DelegationsTest, AWriteDelegationConflictsWithAnyUseByAnotherClient) {
   WriteDelegation(alice);
   EXPECT_EQ(files.delegations.WriteHolder(file)->client, alice);
   EXPECT_THAT(Holders(alice, Use::kChange), IsEmpty());
   EXPECT_THAT(Holders(bob, Use::kRead), ElementsAre(alice));
 }
 
-// Version 4.0: nobody knows who it is that removes a file.
-TEST_F(DelegationsTest, AreInTheWayOfTheUnknown) {
+// In version 4.0 the server does not know which client sends a REMOVE.
+TEST_F(DelegationsTest, ARequestOfAnUnknownClientConflictsWithAllDelegations) {
   ReadDelegation(alice);
   ReadDelegation(bob);
   EXPECT_THAT(Holders(std::nullopt, Use::kChange), SizeIs(2));
 }
 
-TEST_F(DelegationsTest, AreRecalledOnce) {
+TEST_F(DelegationsTest, SendsOneRecallPerDelegation) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
   const auto recalls = files.delegations.TakeRecalls();
@@ -282,13 +282,13 @@ TEST_F(DelegationsTest, AreRecalledOnce) {
   EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4_OK);
 }
 
-TEST_F(DelegationsTest, OfVersion40AreRecalledByTheirWholeStateId) {
+TEST_F(DelegationsTest, RecallsInVersion40CarryTheWholeStateid) {
   const stateid4 id = ReadDelegation(alice, 0);
   Holders(bob, Use::kWrite);
   EXPECT_EQ(files.delegations.TakeRecalls().at(0).stateid, id);
 }
 
-TEST_F(DelegationsTest, ReturnedAreInNobodysWay) {
+TEST_F(DelegationsTest, AReturnedDelegationNoLongerConflicts) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
   Return(id);
@@ -297,7 +297,7 @@ TEST_F(DelegationsTest, ReturnedAreInNobodysWay) {
   EXPECT_FALSE(files.HasState(alice));
 }
 
-TEST_F(DelegationsTest, AreNotGivenAgainSoonAfterTheyWereRecalled) {
+TEST_F(DelegationsTest, GivesNoneSoonAfterARecall) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(20);
@@ -308,13 +308,13 @@ TEST_F(DelegationsTest, AreNotGivenAgainSoonAfterTheyWereRecalled) {
   ReadDelegation(bob);
 }
 
-TEST_F(DelegationsTest, GivenBackOfTheirOwnAreGivenAgain) {
+TEST_F(DelegationsTest, GivesAnotherAfterAVoluntaryReturn) {
   Return(ReadDelegation(alice));
   ReadDelegation(alice);
 }
 
 // RFC 8881 §10.4.5
-TEST_F(DelegationsTest, NotReturnedInALeaseTimeAreRevoked) {
+TEST_F(DelegationsTest, RevokesADelegationThatIsNotReturnedWithinALeaseTime) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(89);
@@ -334,7 +334,7 @@ TEST_F(DelegationsTest, NotReturnedInALeaseTimeAreRevoked) {
 }
 
 // RFC 7530 §13.1.5.1
-TEST_F(DelegationsTest, OfVersion40AreRevokedAsByAnAdministrator) {
+TEST_F(DelegationsTest, ARevokedDelegationOfVersion40GetsAdminRevoked) {
   const stateid4 id = ReadDelegation(alice, 0);
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(180);
@@ -344,8 +344,8 @@ TEST_F(DelegationsTest, OfVersion40AreRevokedAsByAnAdministrator) {
   EXPECT_EQ(files.size(), 0u);
 }
 
-// RFC 7530 §10.4.6: whoever renews his lease hears in time that he cannot be called.
-TEST_F(DelegationsTest, OfVersion40StayUntilTheirHolderMustHaveAsked) {
+// RFC 7530 §10.4.6: a client that renews its lease learns in time that callbacks do not reach it.
+TEST_F(DelegationsTest, AVersion40HolderHasTwoLeaseTimesToReturnADelegation) {
   ReadDelegation(alice, 0);
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(179);
@@ -353,11 +353,11 @@ TEST_F(DelegationsTest, OfVersion40StayUntilTheirHolderMustHaveAsked) {
   EXPECT_TRUE(files.delegations.HasDelegations(alice));
 }
 
-TEST_F(DelegationsTest, HeldAreNotFreed) {
+TEST_F(DelegationsTest, FreeStateidRefusesAHeldDelegation) {
   EXPECT_EQ(files.Free(In1(alice), ReadDelegation(alice)), NFS4ERR_LOCKS_HELD);
 }
 
-TEST_F(DelegationsTest, GoWithTheirClient) {
+TEST_F(DelegationsTest, DelegationsEndWithTheirClient) {
   const stateid4 id = WriteDelegation(alice);
   EXPECT_TRUE(files.delegations.HasDelegations(alice));
   files.ForgetClient(alice, Ending::kExpired, now);
@@ -365,7 +365,7 @@ TEST_F(DelegationsTest, GoWithTheirClient) {
   EXPECT_EQ(files.Test(In0(), id), NFS4ERR_EXPIRED);
 }
 
-TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
+TEST_F(DelegationsTest, AReclaimedDelegationIsHeldAgain) {
   const auto given = files.delegations.ReclaimDelegation(alice, file, true, true, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_FALSE(given.write().recall);
@@ -374,8 +374,8 @@ TEST_F(DelegationsTest, ReclaimedAreGivenBack) {
             given.write().stateid);
 }
 
-// RFC 8881 §18.16.3: the server may ask for it back in the same breath.
-TEST_F(DelegationsTest, ReclaimedThatCannotBeRecalledAreToBeReturnedAtOnce) {
+// RFC 8881 §18.16.3: the reply that gives the delegation may already ask for its return.
+TEST_F(DelegationsTest, AReclaimedDelegationThatCannotBeRecalledMustBeReturnedAtOnce) {
   const auto given = files.delegations.ReclaimDelegation(alice, file, false, false, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_TRUE(given.read().recall);
@@ -389,12 +389,12 @@ class BoundedDelegationsTest : public DelegationsTest {
   BoundedDelegationsTest() : DelegationsTest({.delegations = 1, .revoked_per_client = 0}) {}
 };
 
-TEST_F(BoundedDelegationsTest, AreLimited) {
+TEST_F(BoundedDelegationsTest, GivesNoMoreDelegationsThanTheLimit) {
   ReadDelegation(alice);
   EXPECT_EQ(Ask(bob, Want::kRead).od_whynone().ond_why(), WND4_RESOURCE);
 }
 
-TEST_F(BoundedDelegationsTest, RevokedAreRememberedUpToALimit) {
+TEST_F(BoundedDelegationsTest, DoesNotKeepRevokedDelegationsBeyondTheLimit) {
   const stateid4 id = ReadDelegation(alice);
   Holders(bob, Use::kWrite);
   now += std::chrono::seconds(90);

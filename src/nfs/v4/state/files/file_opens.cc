@@ -7,10 +7,10 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-constexpr size_t kWriters = 1;  // of by_bit_
-constexpr size_t kDenials = 2;  // there they begin
+constexpr size_t kWriters = 1;  // the index in by_bit_ of the opens for writing
+constexpr size_t kDenials = 2;  // the first index in by_bit_ of opens that deny access
 
-// The bits of `share`, as FileOpens has them.
+// The bits of `share`, numbered as the indices of FileOpens::by_bit_.
 uint32_t BitsOf(const Share& share) { return share.access | share.deny << kDenials; }
 
 FileOpens::Opener OpenerOf(const OpenState& open) { return {open.owner, open.handle.export_id}; }
@@ -47,7 +47,7 @@ OpenState* FileOpens::Find(const Opener& opener) const {
 }
 
 const OpenState* FileOpens::FindConflict(const Share& share) const {
-  // RFC 8881 §9.7: what is wanted and denied, and what is denied and open.
+  // RFC 8881 §9.7: the new share conflicts with an open that denies its access, or that has the access that it denies.
   const uint32_t against = BitsOf({.access = share.deny, .deny = share.access});
   for (size_t bit = 0; bit < kBits; ++bit) {
     if ((against >> bit & 1) && !by_bit_[bit].empty()) return by_bit_[bit].front();

@@ -18,7 +18,7 @@ using nfs4::OPEN4_SHARE_ACCESS_WRITE;
 using nfs4::OPEN4_SHARE_DENY_READ;
 using nfs4::OPEN4_SHARE_DENY_WRITE;
 
-// Opens of a few clients, beside a list of them that is searched from end to end.
+// Keeps the opens of a few clients in FileOpens and in a plain list, which the tests search from end to end.
 class FileOpensTest : public testing::Test {
  protected:
   OpenState& Add(size_t client, uint32_t by = 1) {
@@ -41,7 +41,7 @@ class FileOpensTest : public testing::Test {
   }
 };
 
-TEST_F(FileOpensTest, NamesTheOldestConflict) {
+TEST_F(FileOpensTest, FindsTheOldestConflict) {
   OpenState& first = Add(0);
   OpenState& second = Add(1);
   file.opens.SetShare(first, {OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE});
@@ -54,7 +54,7 @@ TEST_F(FileOpensTest, NamesTheOldestConflict) {
   EXPECT_EQ(file.opens.FindDenial(false, nullptr), nullptr);
 }
 
-TEST_F(FileOpensTest, FindsWhatASearchOfAllOfThemFinds) {
+TEST_F(FileOpensTest, FindsTheSameOpensAsALinearSearch) {
   std::mt19937_64 random(1);
   for (int step = 0; step < 5000; ++step) {
     const auto share = [&] { return Share{static_cast<uint32_t>(random() % 4), static_cast<uint32_t>(random() % 4)}; };

@@ -72,7 +72,8 @@ nfsstat4 Files::Free(const Presenter& who, const stateid4& id) {
 // ---- reading and writing
 
 Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const NamedFile& file, bool write) const {
-  // RFC 8881 §8.2.3: reads may pass all denials with the one, and writes none with either.
+  // RFC 8881 §8.2.3: a read with the READ bypass stateid ignores all denials. Denials apply to reads with the anonymous
+  // stateid, and to writes with either stateid.
   if (IsReadBypass(id) && !write) return {.client = who.client};
   if (IsAnonymous(id) || IsReadBypass(id)) {
     const FileState* const state = records_.FindFile(file);
@@ -94,8 +95,8 @@ Files::IoVerdict Files::CheckIo(const Presenter& who, const stateid4& id, const 
                                                               : *static_cast<const LockState&>(**record).open;
   if (who.dialect.counts_owner_seqids() && !open.owner->confirmed) return {nfs4::NFS4ERR_BAD_STATEID, client, {}};
   if (write) return {open.share.writes() ? nfs4::NFS4_OK : nfs4::NFS4ERR_OPENMODE, client, {}};
-  // Clients that write may have to read for it (RFC 8881 §9.1.2); that others deny reading is then still to be found
-  // out.
+  // A client with an open for writing may have to read parts of the file (RFC 8881 §9.1.2). Such an open was not
+  // checked against opens that deny reading.
   if (open.share.reads()) return {.client = client};
   if (const OpenState* const denial = open.file->opens.FindDenial(write, &open)) {
     return {nfs4::NFS4ERR_LOCKED, client, denial->client->id};

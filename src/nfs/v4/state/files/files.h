@@ -1,9 +1,9 @@
 // The state that clients hold of files: opens, byte-range locks and delegations (RFC 8881 §9 and §10, RFC 7530 §9 and
 // §10).
 //
-// The parts do no I/O, read no clock and have no locks. Recalls and notices are queued; State::Run() sends them. If a
-// client is in the way of another one, the answer names it (`blocker`): Clients knows whether its lease still counts,
-// and if it does not, StateTables::End() forgets it and the request is tried again.
+// The parts do no I/O, read no clock and have no locks. They queue recalls and notices; State::Run() sends them. If the
+// state of a client conflicts with a request, the result names that client (`blocker`). Clients knows whether the lease
+// of that client is over. If it is, StateTables::End() forgets the client, and the caller tries the request again.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Files {
 
   // ---- clients
 
-  // Forgets all state of a client. Its stateids are answered as `ending` says.
+  // Forgets all state of a client. `ending` decides the error for its old stateids.
   void ForgetClient(ClientId client, Ending ending, TimePoint now);
   // Whether the client has opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).
   bool HasState(ClientId client) const;
@@ -76,12 +76,12 @@ class Files {
 
   struct IoVerdict {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
-    std::optional<ClientId>
-        client{};  // that the stateid belongs to, if known: its lease is to be renewed (version 4.0)
-    std::optional<ClientId> blocker{};  // of NFS4ERR_LOCKED
+    // The client that the stateid belongs to, if known. In version 4.0 the caller renews its lease.
+    std::optional<ClientId> client{};
+    std::optional<ClientId> blocker{};  // for NFS4ERR_LOCKED: the client whose open denies the access
   };
   // Checks whether a file may be read or written under a stateid; special stateids are allowed (RFC 8881 §8.2.3,
-  // §9.1.2). Delegations of other clients are not looked at: see Delegations::RecallFor().
+  // §9.1.2). It does not check delegations of other clients: see Delegations::RecallFor().
   IoVerdict CheckIo(const Presenter& who, const nfs4::stateid4& id, const NamedFile& file, bool write) const;
 
   // The number of records.

@@ -1,4 +1,4 @@
-// What happens where the tables of opens, locks and delegations are full.
+// Tests of the limits of the tables of opens, locks and delegations.
 #include <deque>
 #include <string>
 
@@ -8,7 +8,7 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// ---- delegations make room for opens
+// ---- the limits of one client: delegations make room for opens
 
 class CrowdedClientTest : public FilesTest {
  protected:
@@ -30,7 +30,7 @@ class CrowdedClientTest : public FilesTest {
         {.client = client, .file = Numbered(number), .dialect = DialectOf(1), .facts = facts}, now);
     return given.delegation_type() == OPEN_DELEGATE_READ;
   }
-  // Takes what is to be sent, and returns the delegations that are recalled.
+  // Takes the queued recalls and returns the delegations that they name. The result is the number of recalls.
   size_t ReturnRecalled() {
     const auto recalls = files.delegations.TakeRecalls();
     for (const auto& recall : recalls) {
@@ -40,7 +40,7 @@ class CrowdedClientTest : public FilesTest {
   }
 };
 
-TEST_F(CrowdedClientTest, UsesAllOfItsStatesForOpens) {
+TEST_F(CrowdedClientTest, MayUseAllOfItsStatesForOpens) {
   for (size_t number = 0; number < kStates; ++number) {
     ASSERT_EQ(Open(alice, number), NFS4_OK) << "open " << number;
     IsGivenDelegation(alice, number);
@@ -52,13 +52,13 @@ TEST_F(CrowdedClientTest, UsesAllOfItsStatesForOpens) {
   EXPECT_EQ(Open(alice, kStates, 0), NFS4ERR_RESOURCE);
 }
 
-TEST_F(CrowdedClientTest, IsGivenNoDelegationsBeyondThreeQuarters) {
+TEST_F(CrowdedClientTest, GetsNoDelegationOnceThreeQuartersOfItsStatesAreInUse) {
   for (size_t number = 0; number < kStates / 4 * 3; ++number) ASSERT_EQ(Open(alice, number), NFS4_OK);
   EXPECT_FALSE(IsGivenDelegation(alice, 0));
   EXPECT_TRUE(IsGivenDelegation(bob, 0));
 }
 
-TEST_F(CrowdedClientTest, IsToldToWaitForItsDelegationsToComeBack) {
+TEST_F(CrowdedClientTest, GetsDelayUntilItReturnsDelegations) {
   size_t number = 0;
   for (; number < kStates / 4; ++number) {
     ASSERT_EQ(Open(alice, number), NFS4_OK);
@@ -70,7 +70,7 @@ TEST_F(CrowdedClientTest, IsToldToWaitForItsDelegationsToComeBack) {
   EXPECT_EQ(Open(alice, number), NFS4_OK);
 }
 
-TEST_F(CrowdedClientTest, LosesDelegationsThatItDoesNotReturn) {
+TEST_F(CrowdedClientTest, LosesRecalledDelegationsThatItDoesNotReturn) {
   size_t number = 0;
   for (; number < kStates / 4; ++number) {
     ASSERT_EQ(Open(alice, number), NFS4_OK);
@@ -84,7 +84,7 @@ TEST_F(CrowdedClientTest, LosesDelegationsThatItDoesNotReturn) {
   EXPECT_EQ(files.Test(In1(alice), recalls[0].stateid), NFS4ERR_ADMIN_REVOKED);
 }
 
-TEST_F(CrowdedClientTest, ForgetsWhatVersion0HasClosedFirst) {
+TEST_F(CrowdedClientTest, ClosedOpensOfVersion40MakeRoomForNewOpens) {
   for (size_t number = 0; number < kStates; ++number) {
     OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("closed " + std::to_string(number)), now);
     owner->confirmed = true;
@@ -97,7 +97,7 @@ TEST_F(CrowdedClientTest, ForgetsWhatVersion0HasClosedFirst) {
   EXPECT_EQ(Open(alice, 1, 0), NFS4_OK);
 }
 
-// ---- of all clients together
+// ---- the limits of all clients together
 
 class FullServerTest : public CrowdedClientTest {
  protected:
@@ -112,14 +112,14 @@ TEST_F(FullServerTest, RecallsDelegationsOfOtherClients) {
   }
   EXPECT_FALSE(files.delegations.HasDelegations(bob));
   EXPECT_TRUE(files.opens.IsFull());
-  EXPECT_EQ(Open(alice, 40), NFS4ERR_DELAY);  // others may close something
+  EXPECT_EQ(Open(alice, 40), NFS4ERR_DELAY);  // another client may close a file
   EXPECT_EQ(Open(alice, 40, 0), NFS4ERR_RESOURCE);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_FALSE(files.opens.IsFull());
   EXPECT_EQ(Open(bob, 40), NFS4_OK);
 }
 
-TEST_F(FullServerTest, LimitsTheRangesOfAllClients) {
+TEST_F(FullServerTest, LimitsTheLockedRangesOfAllClients) {
   const stateid4 alices = OpenBy(alice, "owner", {kBoth, 0}), bobs = OpenBy(bob, "owner", {kBoth, 0});
   for (uint64_t each = 0; each < 8; ++each) LockBy(alices, "locker", {10 * each, 10 * each + 4}, true);
   LockBy(bobs, "locker", {100, 104}, true);
@@ -133,7 +133,7 @@ TEST_F(FullServerTest, LimitsTheRangesOfAllClients) {
   EXPECT_EQ(TryLock(bobs, "locker", {110, 114}, true).status, NFS4_OK);
 }
 
-TEST_F(FullServerTest, LimitsTheOwnersOfAllClientsAndTheIdleOnesGoFirst) {
+TEST_F(FullServerTest, LimitsTheOpenOwnersOfAllClientsAndForgetsIdleOnesFirst) {
   for (size_t number = 0; number < 8; ++number) {
     OpenOwner* const owner = files.owners.GetOpenOwner(number % 2 ? alice : bob, AsBytes(std::to_string(number)), now);
     owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4ERR_NOENT));
@@ -145,11 +145,11 @@ TEST_F(FullServerTest, LimitsTheOwnersOfAllClientsAndTheIdleOnesGoFirst) {
   EXPECT_FALSE(files.owners.FindOpenOwner(bob, AsBytes("2")));
 }
 
-// ---- many of them on one file
+// ---- the principals of open-owners
 
-using CrowdedFileTest = FilesTest;
+using OpenOwnersTest = FilesTest;
 
-TEST_F(CrowdedFileTest, KnowsWhoOpenedSomething) {
+TEST_F(OpenOwnersTest, KnowsThePrincipalsThatHaveFilesOpen) {
   const Principal one{.flavor = rpc::AuthFlavor::AUTH_SYS, .uid = 1},
       two{.flavor = rpc::AuthFlavor::AUTH_SYS, .uid = 2};
   const stateid4 first = OpenBy(alice, "first", {kRead, 0}), second = OpenBy(alice, "second", {kRead, 0});

@@ -7,7 +7,7 @@
 
 namespace penstock::nfs::v4 {
 
-// ---- how far ranges reach ----
+// ---- Reach: how far the ranges of a subtree reach ----
 
 void HeldRanges::Reach::Add(const LockHolder* holder, uint64_t last) {
   if (!holder) return;
@@ -67,7 +67,7 @@ HeldRanges::Link HeldRanges::RotateRight(Link node) {
   return top;
 }
 
-// A node whose children are balanced, and differ in height by two at most.
+// Balances a node and updates its data. Requires that its children are balanced and differ in height by two at most.
 HeldRanges::Link HeldRanges::Balance(Link node) {
   const int slope = HeightOf(node->left) - HeightOf(node->right);
   if (slope > 1) {
@@ -140,7 +140,8 @@ std::optional<HeldRanges::Held> HeldRanges::FindConflict(const LockRange& range,
     ++visited_;
     const Held& held = node->held;
     if (node->left && reaches(*node->left)) {
-      // One on the left ends late enough. Unless it begins too late, it conflicts; if it does, so does all on its right.
+      // A range in the left subtree reaches `range`. It conflicts unless it begins after the end of `range`. If it
+      // does, all ranges to its right begin too late as well, so the search never has to come back.
       node = node->left.get();
     } else if (held.range.range.first > range.last) {
       break;
@@ -170,7 +171,7 @@ const char* HeldRanges::Check(const Link& link, const Held*& before, size_t& cou
   }
   const int height = 1 + std::max(HeightOf(link->left), HeightOf(link->right));
   if (link->height != height || fresh.all != link->all || fresh.exclusive != link->exclusive) {
-    return "a node of held ranges says something else than those below it";
+    return "a node of held ranges has a wrong height or reach";
   }
   return nullptr;
 }
@@ -179,7 +180,7 @@ const char* HeldRanges::FindInconsistency() const {
   const Held* before = nullptr;
   size_t count = 0;
   if (const char* wrong = Check(root_, before, count)) return wrong;
-  return count == size_ ? nullptr : "there are not as many held ranges as are counted";
+  return count == size_ ? nullptr : "the number of held ranges is wrong";
 }
 
 }  // namespace penstock::nfs::v4

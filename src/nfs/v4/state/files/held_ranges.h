@@ -36,13 +36,13 @@ class HeldRanges {
   std::optional<Held> FindConflict(const LockRange& range, bool exclusive, const LockHolder* asker) const;
 
   size_t size() const { return size_; }
-  // The number of nodes that all calls so far have looked at: the cost, for tests.
+  // The number of nodes that all calls so far have visited: the cost, for tests.
   size_t visited() const { return visited_; }
   // Describes the first inconsistency of the tree; returns null if there is none.
   const char* FindInconsistency() const;
 
  private:
-  // How far ranges reach: the furthest, and the furthest of any other holder.
+  // How far ranges reach: the range that ends last, and the one that ends last among those of all other holders.
   class Reach {
    public:
     void Add(const LockHolder* holder, uint64_t last);

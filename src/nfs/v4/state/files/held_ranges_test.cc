@@ -20,7 +20,7 @@ class HeldRangesTest : public testing::Test {
  protected:
   void TearDown() override { EXPECT_STREQ(held.FindInconsistency(), nullptr); }
 
-  // The most that one walk from the root may take: the height of an AVL tree.
+  // The most nodes on one path from the root: the height of an AVL tree.
   size_t Deepest() const { return static_cast<size_t>(1.45 * std::bit_width(held.size())) + 2; }
   size_t CostOf(auto&& call) {
     const size_t before = held.visited();
@@ -29,18 +29,18 @@ class HeldRangesTest : public testing::Test {
   }
 
   const LockHolder alice{1}, bob{2}, carol{3};
-  std::deque<LockHolder> holders;  // more of them
+  std::deque<LockHolder> holders;  // further holders
   HeldRanges held;
 };
 
-TEST_F(HeldRangesTest, ReadersDoNotConflict) {
+TEST_F(HeldRangesTest, SharedLocksDoNotConflict) {
   held.Insert(Shared(0, 9), alice);
   EXPECT_FALSE(held.FindConflict({0, 9}, false, &bob));
   EXPECT_EQ(held.FindConflict({9, 9}, true, &bob)->range, Shared(0, 9));
   EXPECT_FALSE(held.FindConflict({10, 20}, true, &bob));
 }
 
-TEST_F(HeldRangesTest, NamesTheFirstConflictAndItsHolder) {
+TEST_F(HeldRangesTest, FindsTheFirstConflictAndItsHolder) {
   held.Insert(Exclusive(40, 49), carol);
   held.Insert(Exclusive(20, 29), bob);
   held.Insert(Shared(0, 9), alice);
@@ -49,7 +49,7 @@ TEST_F(HeldRangesTest, NamesTheFirstConflictAndItsHolder) {
   EXPECT_EQ(found->holder, &bob);
 }
 
-TEST_F(HeldRangesTest, NobodyIsInHisOwnWay) {
+TEST_F(HeldRangesTest, AHolderDoesNotConflictWithItself) {
   held.Insert(Exclusive(0, kEnd), alice);
   EXPECT_FALSE(held.FindConflict({0, kEnd}, true, &alice));
   EXPECT_TRUE(held.FindConflict({kEnd, kEnd}, false, &bob));
@@ -57,7 +57,7 @@ TEST_F(HeldRangesTest, NobodyIsInHisOwnWay) {
   EXPECT_FALSE(held.FindConflict({0, kEnd}, true, &bob));
 }
 
-// Finds by looking at all of them.
+// The same ranges in a plain list. It finds conflicts by a linear search.
 struct Model {
   std::vector<HeldRanges::Held> all;
 
@@ -74,14 +74,14 @@ struct Model {
   }
 };
 
-TEST_F(HeldRangesTest, FindsWhatASearchOfAllOfThemFinds) {
+TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
   constexpr uint64_t kOctets = 300;
   std::mt19937_64 random(20260101);
   for (uint64_t number = 1; number <= 12; ++number) holders.emplace_back(number);
   Model model;
   size_t found = 0;
   for (int step = 0; step < 20'000; ++step) {
-    // They come and go, now more and then fewer of them.
+    // For 1000 steps most steps add a range; for the next 1000 steps most steps remove one.
     const bool grow = random() % 8 < (step / 1000 % 2 ? 2u : 6u);
     const LockHolder& holder = holders[random() % holders.size()];
     const uint64_t first = random() % kOctets, last = first + random() % (random() % 4 ? 5 : kOctets);
@@ -116,7 +116,7 @@ TEST_F(HeldRangesTest, FindsWhatASearchOfAllOfThemFinds) {
   EXPECT_GT(found, 1000u);
 }
 
-// ---- what it costs
+// ---- the cost of a call
 
 constexpr uint64_t kMany = 60'000;
 
@@ -140,7 +140,7 @@ TEST_F(HeldRangesTest, WalksOnePathPastTheAskersOwnRanges) {
   EXPECT_LE(CostOf([&] { EXPECT_FALSE(held.FindConflict({0, kEnd}, false, &alice)); }), Deepest());
 }
 
-TEST_F(HeldRangesTest, WalksOnePathPastReaders) {
+TEST_F(HeldRangesTest, WalksOnePathPastSharedRanges) {
   for (uint64_t each = 0; each < kMany; ++each) {
     holders.emplace_back(10 + each);
     held.Insert(Shared(0, kEnd - each), holders.back());

@@ -1,4 +1,4 @@
-// Leases of the file system, which make local programs wait until delegations for reading are returned.
+// Leases of the file system. They make local programs wait until read delegations are returned.
 #include <algorithm>
 
 #include "nfs/v4/state/files/delegations.h"
@@ -10,14 +10,15 @@ bool Delegations::NeedsLocalLease(const DelegationRequest& request, TimePoint no
   return (!file || !file->lease) && Decide(FactsOf(request, now)).type == nfs4::OPEN_DELEGATE_READ;
 }
 
-// A delegation is given where local programs cannot change the file behind its holder's back; or where nobody can tell.
+// Whether a read delegation of the file may be given: a lease makes local programs wait before they change the file, or
+// the file system grants no lease although no program is in the way.
 bool Delegations::IsWatchable(const NamedFile& name, const std::optional<fs::LeaseReply>& lease) const {
   const FileState* const file = records_.FindFile(name);
   if (file && file->lease) return !file->lease->IsBroken();
   if (!lease || lease->contended) return false;
   if (!lease->lease) return true;
-  // A program may have come since the lease was taken. Our own writing would break it: even the holder's, who has the
-  // file open.
+  // A program may have opened the file since the lease was taken. The server's own writes for a client that has the
+  // file open for writing would break the lease as well, even if that client is to get the delegation.
   return !lease->lease->IsBroken() && !(file && file->opens.HasWriters());
 }
 

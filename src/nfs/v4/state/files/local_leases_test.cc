@@ -1,4 +1,4 @@
-// Leases of the file system behind delegations for reading: held as long as one of those is out.
+// Tests of the leases of the file system, which the server holds while a file has a read delegation.
 #include "fs/test_leases.h"
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/files/test_files.h"
@@ -25,7 +25,7 @@ class LocalLeasesTest : public FilesTest {
             .facts = {.want = want, .share = {kRead, 0}, .can_call_back = true},
             .lease = std::nullopt};
   }
-  // As OPEN does.
+  // Asks for a delegation as OPEN does: asks the file system for a lease first, if one is needed.
   open_delegation4 Ask(ClientId client, Want want = Want::kRead, uint32_t minor_version = 1) {
     Delegations::DelegationRequest request = RequestOf(client, want, minor_version);
     if (files.delegations.NeedsLocalLease(request, now)) request.lease = leases.Open();
@@ -56,7 +56,7 @@ class LocalLeasesTest : public FilesTest {
   fs::TestLeases leases;
 };
 
-TEST_F(LocalLeasesTest, AreHeldOnceForAllWhoReadUntilTheLastReturns) {
+TEST_F(LocalLeasesTest, ReadDelegationsShareOneLeaseUntilTheLastIsReturned) {
   const stateid4 alices = Delegation(alice);
   const stateid4 bobs = Delegation(bob);
   EXPECT_EQ(leases.asked, 1u);
@@ -68,7 +68,7 @@ TEST_F(LocalLeasesTest, AreHeldOnceForAllWhoReadUntilTheLastReturns) {
   EXPECT_EQ(files.delegations.local_leases(), 0u);
 }
 
-TEST_F(LocalLeasesTest, AreNotAskedForWhereNoDelegationForReadingComesOfIt) {
+TEST_F(LocalLeasesTest, OnlyAReadDelegationNeedsALease) {
   EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(alice, Want::kNone), now));
   EXPECT_FALSE(files.delegations.NeedsLocalLease(RequestOf(alice, Want::kWrite), now));
   EXPECT_EQ(Ask(alice, Want::kWrite).delegation_type(), OPEN_DELEGATE_WRITE);
@@ -76,7 +76,7 @@ TEST_F(LocalLeasesTest, AreNotAskedForWhereNoDelegationForReadingComesOfIt) {
   EXPECT_EQ(leases.asked, 0u);
 }
 
-TEST_F(LocalLeasesTest, BrokenOnesAreFoundAndGoWithTheDelegations) {
+TEST_F(LocalLeasesTest, ABrokenLeaseIsFoundAndEndsWithTheDelegations) {
   const stateid4 alices = Delegation(alice);
   const stateid4 bobs = Delegation(bob);
   EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
@@ -91,7 +91,7 @@ TEST_F(LocalLeasesTest, BrokenOnesAreFoundAndGoWithTheDelegations) {
   EXPECT_THAT(files.delegations.FilesWithBrokenLease(), IsEmpty());
 }
 
-TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
+TEST_F(LocalLeasesTest, ALeaseEndsWhenTheLastDelegationIsRevoked) {
   Delegation(alice);
   Delegation(bob, 0);
   Break();
@@ -104,7 +104,7 @@ TEST_F(LocalLeasesTest, EndWithDelegationsThatAreRevoked) {
   EXPECT_EQ(leases.held, 0u);
 }
 
-TEST_F(LocalLeasesTest, AreLookedAtInTurn) {
+TEST_F(LocalLeasesTest, LeasesAreCheckedInTurn) {
   Delegation(alice);
   fs::TestLeases others;
   Delegations::DelegationRequest request = RequestOf(alice);
@@ -123,41 +123,41 @@ TEST_F(LocalLeasesTest, AreLookedAtInTurn) {
   EXPECT_EQ(others.held, 0u);
 }
 
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWhereAProgramWrites) {
+TEST_F(LocalLeasesTest, GivesNoDelegationOfAFileThatALocalProgramWrites) {
   leases.contended = true;
   ExpectContention(Ask(alice));
 }
 
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWhereAProgramWaits) {
+TEST_F(LocalLeasesTest, GivesNoDelegationWhileALocalProgramWaits) {
   Delegation(alice);
   leases.broken = true;
   ExpectContention(Ask(bob));
 }
 
-// A program has come between the lease and the delegation.
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithALeaseThatIsBroken) {
+// A program opens the file after the lease was granted and before the delegation is given.
+TEST_F(LocalLeasesTest, GivesNoDelegationWithABrokenLease) {
   leases.broken = true;
   ExpectContention(Ask(alice));
   EXPECT_EQ(leases.held, 0u);
 }
 
-// The answer was to be another one when the file system could have been asked.
-TEST_F(LocalLeasesTest, NobodyIsGivenADelegationWithoutALeaseThatWasNotAskedFor) {
+// NeedsLocalLease() returned false because the decision was another one at that time, so the caller asked for no lease.
+TEST_F(LocalLeasesTest, GivesNoDelegationIfTheCallerDidNotAskForTheLease) {
   ExpectContention(files.delegations.Delegate(RequestOf(alice), now));
 }
 
-TEST_F(LocalLeasesTest, WithoutLeasesDelegationsAreGivenAsBefore) {
+TEST_F(LocalLeasesTest, GivesDelegationsOnAFileSystemWithoutLeases) {
   Delegations::DelegationRequest request = RequestOf(alice);
   request.lease = fs::LeaseReply{};
   EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_EQ(files.delegations.local_leases(), 0u);
-  // The next one may find one.
+  // The next delegation may get a lease all the same.
   Delegation(bob);
   EXPECT_EQ(files.delegations.local_leases(), 1u);
 }
 
-// The server could not write for it while it has the lease.
-TEST_F(LocalLeasesTest, AreGivenUpWhereTheHolderItselfWrites) {
+// The server cannot write for the holder while it has the lease.
+TEST_F(LocalLeasesTest, ALeaseIsGivenUpWhenTheOnlyHolderWrites) {
   Delegation(alice);
   const stateid4 bobs = Delegation(bob);
   EXPECT_THAT(Recall(alice, Use::kRead), IsEmpty());
@@ -171,7 +171,7 @@ TEST_F(LocalLeasesTest, AreGivenUpWhereTheHolderItselfWrites) {
   EXPECT_TRUE(files.delegations.IsDelegated(file));
 }
 
-TEST_F(LocalLeasesTest, AreNotKeptForWhoWritesHimself) {
+TEST_F(LocalLeasesTest, GivesNoReadDelegationWithALeaseWhileTheClientItselfWrites) {
   const stateid4 open = OpenBy(alice, "owner", {kBoth, 0});
   ExpectContention(Ask(alice));
   EXPECT_EQ(leases.held, 0u);

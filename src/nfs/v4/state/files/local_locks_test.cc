@@ -1,4 +1,4 @@
-// Byte-range locks that programs of the server's host see.
+// Tests of byte-range locks that programs on the server's host see.
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ class LocallySeenLocksTest : public FilesTest {
                             DialectOf(1), now);
   }
 
-  // By a descriptor that can only read.
+  // Takes a shared lock with local locks that can only be shared: their descriptor can only read.
   stateid4 ShareFirst(const LockRange& range) {
     const auto shared = files.locks.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)},
                                          DialectOf(1), now);
@@ -37,7 +37,7 @@ class LocallySeenLocksTest : public FilesTest {
   std::vector<std::string>& log = local.log;
 };
 
-TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
+TEST_F(LocallySeenLocksTest, LocalLocksFollowTheLocksOfTheClient) {
   EXPECT_TRUE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
   const auto first = TryFirst({0, 9}, true);
   ASSERT_EQ(first.status, NFS4_OK);
@@ -49,8 +49,8 @@ TEST_F(LocallySeenLocksTest, AreTakenAndGivenUpWithTheClients) {
   EXPECT_EQ(log.back(), "gone");
 }
 
-// FREE_STATEID, on another connection: between what the caller asked and its LOCK.
-TEST_F(LocallySeenLocksTest, AreAskedForOnceMoreWhereTheOwnersLocksHaveGone) {
+// A FREE_STATEID on another connection runs between the caller's NeedsLocalLocks() and its Lock().
+TEST_F(LocallySeenLocksTest, LocalLocksMustBeOpenedAgainIfTheOwnersLocksWereFreed) {
   const stateid4 lock = TryFirst({0, 9}, true).stateid;
   EXPECT_FALSE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
   EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now), NFS4_OK);
@@ -58,26 +58,26 @@ TEST_F(LocallySeenLocksTest, AreAskedForOnceMoreWhereTheOwnersLocksHaveGone) {
   programs = {.first = 0, .last = 9, .exclusive = true, .process = 77};
   Locks::LockRequest request{.range = {0, 9}, .exclusive = true, .is_local_open = false};
   EXPECT_TRUE(files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, DialectOf(1), now).needs_local);
-  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker"))) << "nothing has been done";
+  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker"))) << "the refused LOCK must not create a lock-owner";
   EXPECT_EQ(TryFirst({0, 9}, true).status, NFS4ERR_DENIED);
 }
 
-TEST_F(LocallySeenLocksTest, WhatALocalProgramHasIsDeniedAndTheProgramIsNamed) {
+TEST_F(LocallySeenLocksTest, ALockThatALocalProgramHoldsIsDeniedAndTheProgramIsNamed) {
   programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
   const auto denied = TryFirst({150, 160}, false, true);
   EXPECT_EQ(denied.status, NFS4ERR_DENIED);
   ASSERT_TRUE(denied.conflict);
   EXPECT_EQ(denied.conflict->held, (LockedRange{{100, 199}, true}));
   EXPECT_EQ(denied.conflict->owner, "process 77 on the server");
-  EXPECT_FALSE(denied.blocker) << "no client whose lease could be over";
+  EXPECT_FALSE(denied.blocker) << "a local program holds the lock, so no client blocks it";
   EXPECT_EQ(log, std::vector<std::string>{"gone"});
   EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
-  // Nobody queues behind a local program.
+  // The denied client did not enter the queue, so it does not hold up another one.
   programs.reset();
   EXPECT_EQ(TryLock(bobs, "locker", {150, 160}, true).status, NFS4_OK);
 }
 
-TEST_F(LocallySeenLocksTest, ADeniedChangeLeavesWhatIsHeld) {
+TEST_F(LocallySeenLocksTest, ADeniedChangeLeavesTheHeldLocksUnchanged) {
   const auto first = TryFirst({0, 9}, true);
   programs = {.first = 100, .last = 199, .exclusive = false, .process = 0};
   const auto denied = TryLock(alices, "locker", {5, 105}, true);
@@ -89,14 +89,14 @@ TEST_F(LocallySeenLocksTest, ADeniedChangeLeavesWhatIsHeld) {
   EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9"));
 }
 
-// What clients have among themselves comes first.
-TEST_F(LocallySeenLocksTest, ARefusedLockIsNotTakenLocally) {
+// Conflicts between clients are checked before the local locks.
+TEST_F(LocallySeenLocksTest, ALockDeniedByAnotherClientIsNotTakenLocally) {
   LockBy(bobs, "locker", {0, 9}, true);
   EXPECT_EQ(TryFirst({5, 6}, false).status, NFS4ERR_DENIED);
   EXPECT_THAT(log, testing::ElementsAre("gone"));
 }
 
-TEST_F(LocallySeenLocksTest, ATestAsksForLocalPrograms) {
+TEST_F(LocallySeenLocksTest, TestLockFindsTheLocksOfLocalPrograms) {
   programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
   const auto none = Opened();
   EXPECT_TRUE(files.locks.TestLock(file, alice, AsBytes("locker"), {100, 100}, false, none));
@@ -105,9 +105,9 @@ TEST_F(LocallySeenLocksTest, ATestAsksForLocalPrograms) {
   EXPECT_TRUE(files.locks.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
 }
 
-TEST_F(LocallySeenLocksTest, AreKnownForAsLongAsTheirClientHoldsAny) {
+TEST_F(LocallySeenLocksTest, AClientHasLocalLocksWhileItHoldsARangeThatProgramsSee) {
   LockBy(alices, "another", {40, 49}, true);
-  EXPECT_FALSE(files.locks.HasLocalLocks(alice)) << "programs see none of these";
+  EXPECT_FALSE(files.locks.HasLocalLocks(alice)) << "local programs see none of the client's locks";
   const stateid4 lock = TryFirst({0, 9}, true).stateid;
   LockBy(alices, "locker", {20, 29}, true);
   EXPECT_EQ(files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now), NFS4_OK);
@@ -121,14 +121,14 @@ TEST_F(LocallySeenLocksTest, AreKnownForAsLongAsTheirClientHoldsAny) {
   EXPECT_FALSE(files.locks.HasLocalLocks(alice));
 }
 
-TEST_F(LocallySeenLocksTest, GoWithTheirClient) {
+TEST_F(LocallySeenLocksTest, LocalLocksEndWithTheirClient) {
   ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_EQ(log.back(), "gone");
 }
 
-// What the owner holds is locked for programs all the while.
-TEST_F(LocallySeenLocksTest, SharedOnesAreReplacedByOnesThatCanExclude) {
+// The owner's ranges stay locked for local programs during the replacement.
+TEST_F(LocallySeenLocksTest, AnExclusiveLockReplacesLocalLocksThatCanOnlyBeShared) {
   const stateid4 lock = ShareFirst({0, 9});
   LockBy(alices, "locker", {20, 29}, false);
   EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), false));
@@ -139,7 +139,7 @@ TEST_F(LocallySeenLocksTest, SharedOnesAreReplacedByOnesThatCanExclude) {
   EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), true));
 }
 
-TEST_F(LocallySeenLocksTest, AreNotReplacedByWhatCanExcludeNobodyEither) {
+TEST_F(LocallySeenLocksTest, LocalLocksThatCanOnlyBeSharedReplaceNone) {
   local.writable = false;
   const stateid4 lock = ShareFirst({0, 9});
   EXPECT_EQ(TryFirst({5, 14}, true).status, NFS4_OK);
@@ -151,7 +151,7 @@ TEST_F(LocallySeenLocksTest, AreNotReplacedByWhatCanExcludeNobodyEither) {
   EXPECT_FALSE(Locks::NeedsLocalLocks(LocksOf(lock), true));
 }
 
-TEST_F(LocallySeenLocksTest, AreNotReplacedWhereThereAreMany) {
+TEST_F(LocallySeenLocksTest, MoreThan64LocalLocksAreNotReplaced) {
   const stateid4 lock = ShareFirst({0, 0});
   for (uint64_t at = 1; at < 64; ++at) LockBy(alices, "locker", {10 * at, 10 * at}, false);
   EXPECT_TRUE(Locks::NeedsLocalLocks(LocksOf(lock), true));

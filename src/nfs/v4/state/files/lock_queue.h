@@ -1,5 +1,5 @@
 // The lock-owners that wait for byte-range locks on one file, in the order of their arrival (RFC 8881 §9.6). The queue
-// sends nothing: waiting clients ask again, and meanwhile no other owner gets a free lock that a waiter wants.
+// sends nothing: waiting clients ask again. Meanwhile, no other owner gets a free lock that conflicts with a waiter.
 #pragma once
 
 #include <algorithm>

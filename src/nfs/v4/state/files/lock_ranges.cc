@@ -12,7 +12,7 @@ LockRanges::Set::iterator LockRanges::Reaching(uint64_t octet) const {
   return before->range.last >= octet ? before : after;
 }
 
-// What this call has added before was never there.
+// Removes a range and notes it in `change`. A range that the same call has added only leaves the list of added ranges.
 void LockRanges::Drop(Set::iterator at, LockChange& change) {
   const auto known = std::ranges::find(change.added, *at);
   if (known == change.added.end()) {
@@ -31,7 +31,7 @@ LockChange LockRanges::Unlock(const LockRange& range) {
   }
   if (change.removed.empty()) return change;
 
-  // What sticks out on either side stays.
+  // The parts of the first and last range that lie outside of `range` stay locked.
   const LockedRange left = change.removed.front(), right = change.removed.back();
   if (left.range.first < range.first) change.added.push_back({{left.range.first, range.first - 1}, left.exclusive});
   if (right.range.last > range.last) change.added.push_back({{range.last + 1, right.range.last}, right.exclusive});

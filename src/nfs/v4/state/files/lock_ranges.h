@@ -58,7 +58,7 @@ class LockRanges {
   // Whether unlocking would cut a range in two.
   bool WouldCut(const LockRange& range) const;
 
-  // Lock() adds two ranges at most, and Unlock() one.
+  // The number of ranges. Lock() adds two at most, and Unlock() one.
   size_t size() const { return ranges_.size(); }
   bool empty() const { return ranges_.empty(); }
 
@@ -73,7 +73,7 @@ class LockRanges {
   const Set& ranges() const { return ranges_; }
 
  private:
-  // The first range that ends at or after `octet`.
+  // Returns the first range that ends at or after `octet`.
   Set::iterator Reaching(uint64_t octet) const;
   void Drop(Set::iterator at, LockChange& change);
 

@@ -19,20 +19,20 @@ constexpr uint64_t kEnd = UINT64_MAX;
 LockedRange Shared(uint64_t first, uint64_t last) { return {{first, last}, false}; }
 LockedRange Exclusive(uint64_t first, uint64_t last) { return {{first, last}, true}; }
 
-TEST(LockRange, EndsWithItsLastOctet) {
+TEST(LockRange, ConvertsOffsetAndLengthToFirstAndLastOctet) {
   EXPECT_EQ(LockRange::From(10, 5), (LockRange{10, 14}));
   EXPECT_EQ(LockRange::From(0, 1), (LockRange{0, 0}));
 }
 
-TEST(LockRange, WithALengthOfAllOnesHasNoEnd) {
+TEST(LockRange, HasNoEndIfTheLengthIsAllOnes) {
   EXPECT_EQ(LockRange::From(0, kEnd), (LockRange{0, kEnd}));
   EXPECT_EQ(LockRange::From(100, kEnd), (LockRange{100, kEnd}));
   EXPECT_EQ(LockRange::From(kEnd, kEnd), (LockRange{kEnd, kEnd}));
 }
 
-TEST(LockRange, IsNotEmpty) { EXPECT_FALSE(LockRange::From(25, 0)); }
+TEST(LockRange, RejectsALengthOfZero) { EXPECT_FALSE(LockRange::From(25, 0)); }
 
-TEST(LockRange, DoesNotGoBeyond64Bits) {
+TEST(LockRange, RejectsAnEndBeyond64Bits) {
   EXPECT_FALSE(LockRange::From(100, kEnd - 1));
   EXPECT_FALSE(LockRange::From(2, kEnd - 1));
   EXPECT_FALSE(LockRange::From(kEnd, 1));
@@ -40,21 +40,21 @@ TEST(LockRange, DoesNotGoBeyond64Bits) {
   EXPECT_EQ(LockRange::From(kEnd - 1, 1), (LockRange{kEnd - 1, kEnd - 1}));
 }
 
-TEST(LockRange, TellsItsLength) {
+TEST(LockRange, ReturnsItsLength) {
   EXPECT_EQ((LockRange{10, 14}).length(), 5u);
   EXPECT_EQ((LockRange{10, kEnd}).length(), kEnd);
   EXPECT_EQ((LockRange{0, kEnd}).length(), kEnd);
   EXPECT_EQ((LockRange{0, kEnd - 1}).length(), kEnd);
 }
 
-TEST(LockRanges, MergesWhatOverlaps) {
+TEST(LockRanges, MergesOverlappingRanges) {
   LockRanges held;
   held.Lock({25, 99}, true);
   held.Lock({50, 124}, true);
   EXPECT_THAT(held.ranges(), ElementsAre(Exclusive(25, 124)));
 }
 
-TEST(LockRanges, MergesWhatMeets) {
+TEST(LockRanges, MergesAdjacentRanges) {
   LockRanges held;
   held.Lock({0, 9}, false);
   held.Lock({20, 29}, false);
@@ -62,14 +62,14 @@ TEST(LockRanges, MergesWhatMeets) {
   EXPECT_THAT(held.ranges(), ElementsAre(Shared(0, 29)));
 }
 
-TEST(LockRanges, KeepsKindsApart) {
+TEST(LockRanges, KeepsSharedAndExclusiveRangesApart) {
   LockRanges held;
   held.Lock({0, 9}, false);
   held.Lock({10, 19}, true);
   EXPECT_THAT(held.ranges(), ElementsAre(Shared(0, 9), Exclusive(10, 19)));
 }
 
-TEST(LockRanges, ChangesTheKindOfTheMiddle) {
+TEST(LockRanges, ChangesTheKindInTheMiddleOfARange) {
   LockRanges held;
   held.Lock({0, 29}, true);
   held.Lock({10, 19}, false);
@@ -78,14 +78,14 @@ TEST(LockRanges, ChangesTheKindOfTheMiddle) {
   EXPECT_THAT(held.ranges(), ElementsAre(Exclusive(0, 29)));
 }
 
-TEST(LockRanges, UnlockCutsInTwo) {
+TEST(LockRanges, UnlockCutsARangeInTwo) {
   LockRanges held;
   held.Lock({100, 199}, true);
   held.Unlock({125, 174});
   EXPECT_THAT(held.ranges(), ElementsAre(Exclusive(100, 124), Exclusive(175, 199)));
 }
 
-TEST(LockRanges, UnlocksWhatIsNotLocked) {
+TEST(LockRanges, UnlockIgnoresOctetsThatAreNotLocked) {
   LockRanges held;
   held.Unlock({0, kEnd});
   held.Lock({100, 199}, true);
@@ -93,7 +93,7 @@ TEST(LockRanges, UnlocksWhatIsNotLocked) {
   EXPECT_THAT(held.ranges(), ElementsAre(Exclusive(100, 199)));
 }
 
-TEST(LockRanges, ReachesToTheLargestNumber) {
+TEST(LockRanges, LocksUpToTheLargestOffset) {
   LockRanges held;
   held.Lock({0, kEnd}, true);
   held.Unlock({10, kEnd - 1});
@@ -104,7 +104,7 @@ TEST(LockRanges, ReachesToTheLargestNumber) {
   EXPECT_THAT(held.ranges(), IsEmpty());
 }
 
-TEST(LockRanges, SayWhatHasChanged) {
+TEST(LockRanges, ReportsTheRemovedAndAddedRanges) {
   LockRanges held;
   EXPECT_THAT(held.Lock({0, 9}, true).added, ElementsAre(Exclusive(0, 9)));
   const LockChange merged = held.Lock({5, 19}, true);
@@ -115,7 +115,7 @@ TEST(LockRanges, SayWhatHasChanged) {
   EXPECT_THAT(cut.added, ElementsAre(Exclusive(0, 4), Exclusive(10, 19)));
 }
 
-TEST(LockRanges, TellWhetherUnlockingWouldCut) {
+TEST(LockRanges, TellsWhetherUnlockingWouldCutARange) {
   LockRanges held;
   held.Lock({10, 19}, true);
   EXPECT_TRUE(held.WouldCut({12, 15}));
@@ -124,11 +124,11 @@ TEST(LockRanges, TellWhetherUnlockingWouldCut) {
   EXPECT_FALSE(held.WouldCut({0, 5}));
 }
 
-// The same by a table of octets: none, shared or exclusive.
+// A model of LockRanges: a table with the kind of the lock of each octet (0: none, 1: shared, 2: exclusive).
 class NaiveLocks {
  public:
   static constexpr uint64_t kOctets = 48;
-  // The range's place in 64 bits: the lowest numbers, or the highest.
+  // `base` is the offset of the first octet of the table.
   explicit NaiveLocks(uint64_t base) : base_(base) {}
   void Set(uint64_t first, uint64_t last, int kind) {
     for (uint64_t at = first; at <= last; ++at) octets_[at] = kind;
@@ -154,7 +154,7 @@ class NaiveLocks {
 
 class RandomLocks : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(RandomLocks, AreThoseOfATableOfOctets) {
+TEST_P(RandomLocks, AgreeWithATableOfOctets) {
   const uint64_t base = GetParam();
   std::mt19937_64 random(base + 1);
   for (int run = 0; run < 200; ++run) {

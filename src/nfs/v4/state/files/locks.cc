@@ -10,10 +10,10 @@ using nfs4::nfsstat4;
 
 namespace {
 
-// One who was told that his lock is free should be back soon; others are kept from it no longer than that.
+// A notified waiter must ask again within this time. Until then no other owner gets the lock.
 constexpr Duration kTurn = std::chrono::seconds(5);
 
-// Of so many ranges at most the locks that programs see are replaced by others: each takes a system call.
+// The most ranges for which local locks are replaced by other local locks: each range takes a system call.
 constexpr size_t kMostReplaced = 64;
 
 Locks::LockConflict ConflictOf(const fs::LocalLocks::Conflict& local) {
@@ -44,12 +44,12 @@ LockState* Locks::FindLocks(const FileState& file, const Party& party, std::stri
   return at == owner->locks.end() ? nullptr : at->second;
 }
 
-// What an owner's ranges have become is told to all who count or search them.
+// Applies a change of an owner's ranges to the ranges of the file and to all counters.
 void Locks::Apply(LockState& locks, const LockChange& change) {
   HeldRanges& held = locks.file->held;
   for (const LockedRange& range : change.removed) held.Erase(range, locks);
   for (const LockedRange& range : change.added) held.Insert(range, locks);
-  const size_t more = change.added.size() - change.removed.size();  // of fewer, modulo 2^64
+  const size_t more = change.added.size() - change.removed.size();  // modulo 2^64 if the ranges become fewer
   ranges_ += more;
   locks.client->ranges += more;
   locks.owner->ranges += more;
@@ -107,7 +107,8 @@ bool Locks::HasLocalLocks(ClientId client) const {
   return files && files->local_ranges > 0;
 }
 
-// Fairness: what is free is not given to one while another, who came before, waits for it and could have it.
+// Keeps the queue fair: returns a waiter that asked before this owner, conflicts with the request, and could have its
+// lock now. The request must not overtake such a waiter.
 std::optional<Locks::LockConflict> Locks::FindWaiterAhead(const FileState& file, const Party& party,
                                                           std::string_view owner, const LockRequest& request) const {
   for (const LockWaiter& waiter : file.queue.waiters()) {
@@ -148,7 +149,7 @@ void Locks::EndTurns(TimePoint now) {
     if (!file) continue;
     file->has_turn = false;
     TellWaiters(*file, now);
-    // Somebody may have been told since.
+    // A waiter that was notified later still has time, so the file needs another turn.
     if (!file->queue.empty() && !std::exchange(file->has_turn, true)) turns_.push_back({now + kTurn, file->name});
   }
 }
@@ -160,7 +161,7 @@ std::optional<Locks::LockConflict> Locks::FindObstacle(FileState& file, const Op
   auto obstacle = FindHeldConflict(file, party, owner, request.range, request.exclusive);
   if (!obstacle) obstacle = FindWaiterAhead(file, party, owner, request);
   if (!obstacle || !request.blocking) {
-    // It has the lock, or says that it does not wait any longer (RFC 8881 §9.6).
+    // The owner gets the lock, or no longer waits for it: its request does not block (RFC 8881 §9.6).
     file.queue.Remove(party.client, owner, request.range);
   } else {
     file.queue.Add({party.client, std::string(owner), request.range, request.exclusive, request.can_be_told,
@@ -212,8 +213,9 @@ Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, co
   return {.status = nfs4::NFS4_OK, .stateid = records_.IdOf(locks)};
 }
 
-// The last step of a lock that nothing else is in the way of, so that it need not be taken back. Local programs do not
-// queue with clients, and none is told when they unlock: clients ask again.
+// Takes the local lock, or returns the conflict with a local program. This is the last check of a request, so the local
+// lock never has to be undone. Local programs do not wait in the queue of the clients, and the server does not learn
+// when they unlock: a client that was denied asks again.
 std::optional<Locks::LockConflict> Locks::LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
                                                       const LockRequest& request) {
   if (!local) return std::nullopt;
@@ -222,9 +224,10 @@ std::optional<Locks::LockConflict> Locks::LockLocally(const std::shared_ptr<fs::
   return ConflictOf(*others);
 }
 
-// Local programs are kept from what is locked all the while: the new ones are shared with the old, and exclusive when
-// those have gone. (Where the file could not be written before, programs may share what is locked exclusively. They go
-// on.)
+// Replaces local locks that can only be shared by locks that can also be exclusive. The owner's ranges stay locked for
+// local programs all the time: the new locks are shared at first, beside the old ones, and become exclusive once the
+// old ones have gone. If the file could not be written before, a local program may hold a shared lock in a range that
+// the owner has locked exclusively. Then the program keeps its lock, and that range stays shared.
 void Locks::ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local) {
   if (!local->CanExclude()) return;
   for (const LockedRange& held : locks.ranges.ranges()) local->Lock(held.range.first, held.range.last, false);
@@ -258,7 +261,7 @@ nfsstat4 Locks::ReleaseLockOwner(ClientId client, ConstBytes name) {
   std::vector<LockState*> all;
   all.reserve(owner->locks.size());
   for (const auto& [file, locks] : owner->locks) all.push_back(locks);
-  std::ranges::sort(all, {}, &LockHolder::number);  // the same order in each run
+  std::ranges::sort(all, {}, &LockHolder::number);  // for an order that is the same in each run
   for (LockState* locks : all) RemoveLocks(*locks, Ending::kReleased);
   return nfs4::NFS4_OK;
 }

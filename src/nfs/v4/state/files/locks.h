@@ -1,8 +1,8 @@
-// Byte-range locks (RFC 8881 §9.1 to §9.6, §18.10 to §18.12), and who waits for them.
+// The table of byte-range locks, and of the lock-owners that wait for them (RFC 8881 §9.1 to §9.6, §18.10 to §18.12).
 //
-// The invariants: no two lock-owners hold conflicting ranges of a file; the ranges that a file knows are those of its
-// lock-owners; a lock-owner is known only while it has a lock stateid. Programs on the server's host see the locks of
-// clients as locks of the file system (fs::LocalLocks).
+// The invariants: no two lock-owners hold conflicting ranges of a file; the ranges in FileState::held are those of all
+// lock-owners of the file; a lock-owner is known only while it has a lock stateid. Programs on the server's host see
+// the locks of clients as locks of the file system (fs::LocalLocks).
 #pragma once
 
 #include <cstdint>
@@ -43,14 +43,14 @@ class Locks {
     bool can_be_told = false;  // by CB_NOTIFY_LOCK
     // The locks that local programs see, for this lock-owner's locks on the file from now on. See NeedsLocalLocks().
     std::shared_ptr<fs::LocalLocks> local{};
-    // False if NeedsLocalLocks() returned false, so that `local` was not opened. `local` is null as well if local
-    // programs see no locks.
+    // False if the caller did not open `local`, because NeedsLocalLocks() returned false. (A null `local` does not
+    // tell: it is also null if local programs see no locks.)
     bool is_local_open = true;
   };
   struct LockResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
-    // Nothing was done: the owner had locks when NeedsLocalLocks() was asked, and has none now. Open `local` and try
-    // again.
+    // Nothing was done: the owner had locks when the caller called NeedsLocalLocks(), and has none now. The caller
+    // opens `local` and tries again.
     bool needs_local = false;
     nfs4::stateid4 stateid{};
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
@@ -60,8 +60,8 @@ class Locks {
   LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, const Dialect& dialect, TimePoint now);
   // LOCK by an owner that has locks on the file.
   LockResult Lock(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now);
-  // LOCKU. NFS4_OK, or the error for "no room" if the range cuts another one in two (NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE: as for
-  // Lock, whichever limit is reached, RFC 8881 §15.2).
+  // LOCKU. If the range cuts another one in two and there is no room for both parts: NFS4ERR_DELAY, in minor version 0
+  // NFS4ERR_RESOURCE (ErrorWords::no_room, the same as for Lock; RFC 8881 §15.2).
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, const Dialect& dialect, TimePoint now);
   // LOCKT. `local` is for an owner that has no lock on the file, as in LockRequest.
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
@@ -84,7 +84,7 @@ class Locks {
 
   // Notifies the waiters of a file whose locks are free now.
   void TellWaiters(FileState& file, TimePoint now);
-  // A waiter that missed its turn loses it; the next one is notified. Call this regularly.
+  // Ends the turn of each waiter that missed it, and notifies the next waiter. Call this regularly.
   void EndTurns(TimePoint now);
   // Takes the notices that are to be sent.
   std::vector<LockNotice> TakeNotices() { return std::exchange(notices_, {}); }
@@ -94,7 +94,7 @@ class Locks {
   const char* FindInconsistency() const;
 
  private:
-  // A lock may cut one range in two, and add itself between them.
+  // A lock adds at most two ranges: if it cuts a range in two, the second part and the lock itself.
   static constexpr size_t kMoreRanges = 2;
   bool HasRoomForRanges(const ClientFiles& client, size_t more) const;
 
@@ -124,7 +124,8 @@ class Locks {
   size_t ranges_ = 0;  // of all clients
   uint64_t last_holder_ = 0;
   std::vector<LockNotice> notices_;
-  // The files in which a waiter was notified, in the order of time; each at most once (FileState::has_turn).
+  // The files in which a waiter was notified, in the order of time. Each file is in it once at most
+  // (FileState::has_turn).
   std::deque<Turn> turns_;
 };
 

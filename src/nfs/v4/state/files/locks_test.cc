@@ -19,7 +19,7 @@ class LocksTest : public FilesTest {
   stateid4 bobs = OpenBy(bob, "owner", {kBoth, 0});
 };
 
-TEST_F(LocksTest, BeginWithTheFirstSeqidAndChangeIt) {
+TEST_F(LocksTest, TheSeqidBeginsWithOneAndChangesWithEachCall) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(lock.seqid, 1u);
   EXPECT_NE(lock.other, alices.other);
@@ -30,7 +30,7 @@ TEST_F(LocksTest, BeginWithTheFirstSeqidAndChangeIt) {
   EXPECT_EQ(files.IdOf(LocksOf(lock)).seqid, 3u);
 }
 
-TEST_F(LocksTest, OfOthersAreInTheWay) {
+TEST_F(LocksTest, DeniesALockThatConflictsWithAnotherOwner) {
   LockBy(alices, "locker", {100, 199}, true);
   const auto denied = TryLock(bobs, "locker", {150, 160}, false);
   EXPECT_EQ(denied.status, NFS4ERR_DENIED);
@@ -42,7 +42,7 @@ TEST_F(LocksTest, OfOthersAreInTheWay) {
   EXPECT_EQ(TryLock(bobs, "locker", {200, 209}, true).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, DeniedLeaveNothingBehind) {
+TEST_F(LocksTest, ADeniedLockLeavesNoState) {
   LockBy(alices, "locker", {0, 9}, true);
   const size_t before = files.size();
   TryLock(bobs, "locker", {0, 9}, true);
@@ -50,7 +50,7 @@ TEST_F(LocksTest, DeniedLeaveNothingBehind) {
   EXPECT_FALSE(files.locks.FindLockOwner(bob, AsBytes("locker")));
 }
 
-TEST_F(LocksTest, OfOneOwnerAreNotInItsWay) {
+TEST_F(LocksTest, LocksOfOneOwnerDoNotConflict) {
   LockBy(alices, "locker", {0, 9}, false);
   LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(TryLock(alices, "another", {0, 9}, false).status, NFS4ERR_DENIED);
@@ -59,14 +59,14 @@ TEST_F(LocksTest, OfOneOwnerAreNotInItsWay) {
   EXPECT_EQ(TryLock(alices, "locker", {0, 9}, true).status, NFS4ERR_DENIED);
 }
 
-TEST_F(LocksTest, OfOneOwnerUnderTwoOpensAreOne) {
+TEST_F(LocksTest, AnOwnerHasOneLockStateidUnderTwoOpens) {
   const stateid4 another = OpenBy(alice, "another owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(LockBy(another, "locker", {5, 19}, true).other, lock.other);
 }
 
 // RFC 8881 §18.10.3
-TEST_F(LocksTest, NeedTheirAccess) {
+TEST_F(LocksTest, ALockRequiresAnOpenWithItsAccess) {
   const stateid4 reader = OpenBy(alice, "reader", {kRead, 0});
   const stateid4 writer = OpenBy(alice, "writer", {kWrite, 0});
   EXPECT_EQ(TryLock(reader, "locker", {0, 9}, true).status, NFS4ERR_OPENMODE);
@@ -76,7 +76,7 @@ TEST_F(LocksTest, NeedTheirAccess) {
             NFS4ERR_OPENMODE);
 }
 
-TEST_F(LocksTest, AreTestedAgainstOthers) {
+TEST_F(LocksTest, TestLockFindsLocksOfOtherOwners) {
   LockBy(alices, "locker", {100, 149}, true);
   EXPECT_FALSE(files.locks.TestLock(file, alice, AsBytes("locker"), {75, 124}, true));
   EXPECT_FALSE(files.locks.TestLock(file, bob, AsBytes("locker"), {0, 99}, true));
@@ -86,7 +86,7 @@ TEST_F(LocksTest, AreTestedAgainstOthers) {
   EXPECT_FALSE(files.locks.TestLock(other_file, bob, AsBytes("locker"), {0, kEnd}, true));
 }
 
-TEST_F(LocksTest, GoWithTheirOpen) {
+TEST_F(LocksTest, LocksEndWithTheirOpen) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   Close(alices);
   EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_BAD_STATEID);
@@ -94,14 +94,14 @@ TEST_F(LocksTest, GoWithTheirOpen) {
   EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
 }
 
-TEST_F(LocksTest, GoWithTheirClient) {
+TEST_F(LocksTest, LocksEndWithTheirClient) {
   LockBy(alices, "locker", {0, 9}, true);
   files.ForgetClient(alice, Ending::kExpired, now);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
 // RFC 7530 §16.37
-TEST_F(LocksTest, KeepTheirOwnerFromBeingReleased) {
+TEST_F(LocksTest, ReleaseLockOwnerRefusesAnOwnerThatHoldsLocks) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("locker")), NFS4ERR_LOCKS_HELD);
   files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(0), now);
@@ -111,9 +111,9 @@ TEST_F(LocksTest, KeepTheirOwnerFromBeingReleased) {
   EXPECT_EQ(files.locks.ReleaseLockOwner(alice, AsBytes("nobody")), NFS4_OK);
 }
 
-// --- Waiting: RFC 8881 §9.6
+// ---- waiting (RFC 8881 §9.6)
 
-TEST_F(LocksTest, FreedGoToWhoWaitedFirst) {
+TEST_F(LocksTest, AFreedLockGoesToTheFirstWaiter) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true, true).status, NFS4ERR_DENIED);
@@ -128,7 +128,7 @@ TEST_F(LocksTest, FreedGoToWhoWaitedFirst) {
   EXPECT_EQ(TryLock(carols, "locker", {5, 5}, false).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, FreedAreAnnouncedOnce) {
+TEST_F(LocksTest, AFreedLockIsAnnouncedOnce) {
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
@@ -144,7 +144,7 @@ TEST_F(LocksTest, FreedAreAnnouncedOnce) {
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
-TEST_F(LocksTest, OfClosedFilesAndLostClientsAreAnnouncedToo) {
+TEST_F(LocksTest, AWaiterIsNotifiedWhenTheHolderClosesOrEnds) {
   for (const bool closed : {true, false}) {
     LockBy(alices, "locker", {0, 9}, true);
     TryLock(bobs, "locker", {0, 9}, true, true);
@@ -161,7 +161,7 @@ TEST_F(LocksTest, OfClosedFilesAndLostClientsAreAnnouncedToo) {
   }
 }
 
-TEST_F(LocksTest, AreNotKeptForWhoDoesNotComeBack) {
+TEST_F(LocksTest, ANotifiedWaiterThatDoesNotAskAgainLosesItsTurn) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
@@ -172,7 +172,7 @@ TEST_F(LocksTest, AreNotKeptForWhoDoesNotComeBack) {
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, AreAnnouncedToTheNextWhenATurnIsOver) {
+TEST_F(LocksTest, TheNextWaiterIsNotifiedWhenATurnIsOver) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
@@ -190,7 +190,7 @@ TEST_F(LocksTest, AreAnnouncedToTheNextWhenATurnIsOver) {
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true, true).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, AreAnnouncedInOneTurnAfterTheOther) {
+TEST_F(LocksTest, ConflictingWaitersAreNotifiedOneAfterAnother) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
@@ -207,8 +207,8 @@ TEST_F(LocksTest, AreAnnouncedInOneTurnAfterTheOther) {
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
-// One that cannot be told that its lock is free (version 4.0) has as long as it may take between two requests.
-TEST_F(LocksTest, AreKeptForALeaseForWhoMustAskAgain) {
+// The server cannot notify a client of version 4.0. Such a client must ask again within a lease time.
+TEST_F(LocksTest, AWaiterThatGetsNoNoticeKeepsItsPlaceForALease) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   const Locks::LockRequest waiting{.range = {0, 9}, .exclusive = true, .blocking = true};
@@ -221,7 +221,7 @@ TEST_F(LocksTest, AreKeptForALeaseForWhoMustAskAgain) {
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, AreNotKeptForWhoNoLongerWaits) {
+TEST_F(LocksTest, AWaiterThatGivesUpLosesItsPlace) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, true, true);
@@ -230,14 +230,14 @@ TEST_F(LocksTest, AreNotKeptForWhoNoLongerWaits) {
   EXPECT_EQ(TryLock(carols, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, AreNotWithheldForWhoCouldNotHaveThem) {
+TEST_F(LocksTest, AWaiterThatIsStillBlockedBlocksNoOtherOwner) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, kEnd}, true, true);
   EXPECT_EQ(TryLock(carols, "locker", {20, 29}, true).status, NFS4_OK);
 }
 
-TEST_F(LocksTest, FreedAreAnnouncedToAllReadersAtOnce) {
+TEST_F(LocksTest, AllWaitingReadersAreNotifiedAtOnce) {
   const stateid4 carols = OpenBy(ClientId(3), "owner", {kBoth, 0});
   const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
   TryLock(bobs, "locker", {0, 9}, false, true);
@@ -249,7 +249,7 @@ TEST_F(LocksTest, FreedAreAnnouncedToAllReadersAtOnce) {
   EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_OLD_STATEID);
 }
 
-// --- Bounds
+// ---- limits
 
 class BoundedLocksTest : public FilesTest {
  protected:
@@ -257,7 +257,7 @@ class BoundedLocksTest : public FilesTest {
   stateid4 open = OpenBy(alice, "owner", {kBoth, 0});
 };
 
-TEST_F(BoundedLocksTest, RangesAreLimited) {
+TEST_F(BoundedLocksTest, LimitsTheRangesOfAClient) {
   stateid4 lock = LockBy(open, "locker", {0, 9}, true);
   LockBy(open, "locker", {20, 29}, true);
   LockBy(open, "locker", {40, 49}, true);
@@ -268,9 +268,9 @@ TEST_F(BoundedLocksTest, RangesAreLimited) {
   EXPECT_EQ(TryLock(open, "another", {0, 9}, true).status, NFS4_OK);
 }
 
-// --- All of it against a table of octets and owners
+// ---- comparison with a table of octets and owners
 
-TEST_F(LocksTest, OfManyOwnersNeverOverlapWrongly) {
+TEST_F(LocksTest, RandomLocksOfManyOwnersNeverConflict) {
   constexpr uint64_t kOctets = 32;
   constexpr size_t kOwners = 4;
   const std::string_view names[kOwners] = {"1", "2", "3", "4"};

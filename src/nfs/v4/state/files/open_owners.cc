@@ -20,7 +20,7 @@ OpenOwner* OpenOwners::FindOwnerOfClosed(const nfs4::stateid4& id) const {
 OpenOwner* OpenOwners::GetOpenOwner(ClientId client, ConstBytes name, TimePoint now) {
   if (OpenOwner* const known = FindOpenOwner(client, name)) return known;
   ClientFiles& files = records_.GetClient(client);
-  // RFC 7530 §9.1.10: idle owners may go whenever memory is short.
+  // RFC 7530 §9.1.10: the server may forget idle owners if memory is short.
   const auto crowded = [&] { return files.open_owners.size() >= records_.limits().owners_per_client; };
   while (SweepIdleOwner(files.idle, crowded(), now)) {
   }
@@ -32,7 +32,6 @@ OpenOwner* OpenOwners::GetOpenOwner(ClientId client, ConstBytes name, TimePoint 
   return files.open_owners.emplace(owner->name, std::move(owner)).first->second.get();
 }
 
-// Forgets the one that is idle longest, where it has been so for a lease time or room is short.
 bool OpenOwners::SweepIdleOwner(std::list<OpenOwner*>& idle, bool crowded, TimePoint now) {
   if (idle.empty()) return false;
   OpenOwner& owner = *idle.front();
@@ -54,7 +53,6 @@ void OpenOwners::AddMaker(OpenOwner& owner, const Principal& principal) {
   CountOpeners(owner, 1);
 }
 
-// The makers of an owner that has opens count as openers of its client: see HasOpenBy.
 void OpenOwners::CountOpeners(OpenOwner& owner, int by) {
   if (owner.opens.empty()) return;
   auto& openers = owner.client->openers;

@@ -1,4 +1,4 @@
-// Open-owners (RFC 8881 §9.4, RFC 7530 §9.1.5): who they are, and when they may be forgotten.
+// The table of open-owners (RFC 8881 §9.4, RFC 7530 §9.1.5). It finds them by name and decides when to forget them.
 //
 // The invariants: an owner with an open is never idle. An owner without opens is idle only if it has sent a request in
 // version 4.0, whose sequence the server must remember for a while. At most one closed open of an owner is remembered,
@@ -23,7 +23,7 @@ class OpenOwners {
   // Adds the owner if it is unknown. Returns null if the client, or all clients together, have too many owners: see
   // IsFull().
   OpenOwner* GetOpenOwner(ClientId client, ConstBytes name, TimePoint now);
-  // Ends what GetOpenOwner() began, if the owner has no open: the owner becomes idle or is forgotten.
+  // Undoes GetOpenOwner() if the owner has no open: the owner becomes idle or is forgotten.
   void ReleaseOwner(OpenOwner& owner, TimePoint now);
   // In version 4.0: finds the owner whose last request closed the open of this stateid, for a CLOSE that is repeated.
   OpenOwner* FindOwnerOfClosed(const nfs4::stateid4& id) const;
@@ -44,8 +44,8 @@ class OpenOwners {
 
   // ---- room
 
-  // Forgets the owner that has been idle longest, of one client or of all. False if none is idle, or its request is
-  // under way.
+  // Forgets the owner that has been idle longest, of one client or of all. Returns false if no owner is idle, or if a
+  // request of that owner is under way.
   bool ForgetIdle(ClientFiles& client, TimePoint now) { return SweepIdleOwner(client.idle, true, now); }
   bool ForgetIdle(TimePoint now) { return SweepIdleOwner(idle_, true, now); }
   // Forgets all owners of a client that has no records left.
@@ -58,11 +58,12 @@ class OpenOwners {
  private:
   // Forgets the first owner of `idle` if it has been idle for a lease time, or if room is short (`crowded`).
   bool SweepIdleOwner(std::list<OpenOwner*>& idle, bool crowded, TimePoint now);
+  // Adds `by` to the counts of the owner's makers in ClientFiles::openers, if the owner has opens.
   static void CountOpeners(OpenOwner& owner, int by);
 
   StateRecords& records_;
   size_t count_ = 0;
-  std::list<OpenOwner*> idle_;  // of all clients; the one that has been idle longest comes first
+  std::list<OpenOwner*> idle_;  // of all clients; the owner that has been idle longest comes first
 };
 
 }  // namespace penstock::nfs::v4

@@ -9,7 +9,8 @@ using nfs4::nfsstat4;
 
 nfsstat4 Opens::NoRoomToOpen(ClientId id, const Dialect& dialect) const {
   const ClientFiles* const client = records_.FindClient(id);
-  // Room may come from returned delegations and from other clients. A client at its own limit that holds only opens must close one.
+  // Room may come from returned delegations and from other clients. A client at its own limit that holds only opens
+  // must close one.
   const bool may_come = IsFull() || (client && client->delegations > 0);
   return may_come ? dialect.errors().no_room : dialect.errors().no_room_until_close;
 }
@@ -100,7 +101,7 @@ void Opens::Close(OpenState& open, const Dialect& dialect, TimePoint now) {
 void Opens::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePoint now) {
   OpenOwner& owner = *open.owner;
   FileState* const file = open.file;
-  if (!file) {  // it was closed before
+  if (!file) {  // the open was closed before; only its stateid is left
     owners_.ForgetClosed(owner, ending);
     return;
   }

@@ -1,4 +1,4 @@
-// Opens (RFC 8881 §9.7 to §9.11, RFC 7530 §9.1.7 to §9.1.11).
+// The table of opens (RFC 8881 §9.7 to §9.11, RFC 7530 §9.1.7 to §9.1.11): it adds, downgrades and closes them.
 //
 // The invariants: no two opens of a file conflict by their shares; an open's share is the union of its OPENs; only
 // files that are open are pinned. An open ends together with the locks that were taken under it.
@@ -33,18 +33,20 @@ class Opens {
   struct OpenResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
     nfs4::stateid4 stateid{};
-    bool is_new = false;  // false: an open that was there has more shares now
-    ShareHistory before{};
-    std::optional<ClientId> blocker{};  // of NFS4ERR_SHARE_DENIED
+    bool is_new = false;                // false if an existing open got another share
+    ShareHistory before{};              // of that existing open, for UndoOpen()
+    std::optional<ClientId> blocker{};  // for NFS4ERR_SHARE_DENIED: the client whose open conflicts
   };
-  // `dialect` selects the error for "no room": see NoRoomToOpen(). `pinned` is kept if the file has none yet.
+  // Adds an open, or adds `share` to the owner's open of the file. `dialect` selects the error for "no room": see
+  // NoRoomToOpen(). The table keeps `pinned` if it has no pin of the file by this export yet.
   OpenResult AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
                      const Dialect& dialect, TimePoint now);
   // Undoes AddOpen(), unless the open was used since.
   void UndoOpen(const OpenResult& opened, TimePoint now);
   // NFS4ERR_INVAL if no set of the open's OPENs adds up to `share`.
   nfs4::nfsstat4 Downgrade(OpenState& open, const Share& share);
-  // Closes an open and releases the locks that were taken under it. In version 4.0 the owner may use the stateid for one more request.
+  // Closes an open and releases the locks that were taken under it. In version 4.0 the owner may use the stateid for
+  // one more request.
   void Close(OpenState& open, const Dialect& dialect, TimePoint now);
   // Removes an open, or the stateid of an open that was closed.
   void Remove(OpenState& open, Ending ending, TimePoint now) { RemoveOpen(open, ending, false, now); }
@@ -52,11 +54,11 @@ class Opens {
   // anew.
   void RestartOwner(OpenOwner& owner, TimePoint now);
 
-  // The tables have no room for another open or lock of any client. The caller forgets clients whose lease is over
-  // before it refuses a request.
+  // Whether the tables have no room for another open or lock of any client. If so, the caller forgets clients whose
+  // lease is over before it refuses a request.
   bool IsFull() const { return records_.IsFull() || owners_.IsFull() || locks_.IsFull(); }
-  // The error for an OPEN without room, also if GetOpenOwner() returned null: ErrorWords::no_room_until_close if the client itself must
-  // close a file first, else ErrorWords::no_room.
+  // The error for an OPEN without room, also if GetOpenOwner() returned null: ErrorWords::no_room_until_close if the
+  // client itself must close a file first, else ErrorWords::no_room.
   nfs4::nfsstat4 NoRoomToOpen(ClientId client, const Dialect& dialect) const;
 
   // The number of opens that deny access to other clients.

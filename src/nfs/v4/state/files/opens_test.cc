@@ -6,8 +6,8 @@ namespace {
 
 using OpensTest = FilesTest;
 
-// RFC 8881 §9.7, of two clients, of two owners and of one alike: 3x4 opens against 3x4 opens.
-TEST_F(OpensTest, AreDeniedByTheTable) {
+// RFC 8881 §9.7: each of 3x4 shares against each of 3x4 shares, by two clients, by two owners, and by one owner.
+TEST_F(OpensTest, DeniesConflictingShares) {
   for (uint32_t first = 0; first < 16; ++first) {
     for (uint32_t second = 0; second < 16; ++second) {
       const Share a{first / 4, first % 4};
@@ -27,7 +27,7 @@ TEST_F(OpensTest, AreDeniedByTheTable) {
   }
 }
 
-TEST_F(OpensTest, OfOneOwnerAreOne) {
+TEST_F(OpensTest, TwoOpensByOneOwnerAreOneState) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   EXPECT_EQ(StatusOfWrite(In1(alice), id), NFS4ERR_OPENMODE);
   const stateid4 upgraded = OpenBy(alice, "owner", {kWrite, 0});
@@ -36,13 +36,13 @@ TEST_F(OpensTest, OfOneOwnerAreOne) {
   EXPECT_EQ(files.size(), 0u);
 }
 
-TEST_F(OpensTest, OfTwoOwnersAreTwo) {
+TEST_F(OpensTest, OpensByTwoOwnersAreTwoStates) {
   EXPECT_NE(OpenBy(alice, "owner", {kRead, 0}).other, OpenBy(alice, "another", {kRead, 0}).other);
   EXPECT_NE(OpenBy(bob, "owner", {kRead, 0}).other, OpenBy(alice, "owner", {kRead, 0}).other);
   EXPECT_EQ(files.size(), 3u);
 }
 
-TEST_F(OpensTest, AreDowngradedToWhatWasOpened) {
+TEST_F(OpensTest, DowngradesOnlyToSharesThatWereOpened) {
   OpenBy(alice, "owner", {kRead, 0});
   const stateid4 both = OpenBy(alice, "owner", {kBoth, 0});
   EXPECT_EQ(files.opens.Downgrade(OpenOf(both), {kWrite, 0}), NFS4ERR_INVAL);
@@ -53,7 +53,7 @@ TEST_F(OpensTest, AreDowngradedToWhatWasOpened) {
   EXPECT_EQ(StatusOfWrite(In1(alice), downgraded), NFS4ERR_OPENMODE);
 }
 
-TEST_F(OpensTest, UndoneWereNever) {
+TEST_F(OpensTest, UndoOpenRestoresTheStateBeforeTheOpen) {
   const auto first = TryOpen(alice, "owner", {kRead, 0});
   const auto second = TryOpen(alice, "owner", {kWrite, kWrite});
   EXPECT_EQ(second.status, NFS4_OK);
@@ -65,14 +65,14 @@ TEST_F(OpensTest, UndoneWereNever) {
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("owner")));
 }
 
-TEST_F(OpensTest, AreNotUndoneAfterTheyChanged) {
+TEST_F(OpensTest, UndoOpenLeavesAnOpenThatHasChangedSince) {
   const auto first = TryOpen(alice, "owner", {kRead, 0});
   OpenBy(alice, "owner", {kWrite, 0});
   files.opens.UndoOpen(first, now);
   EXPECT_EQ(files.size(), 1u);
 }
 
-TEST_F(OpensTest, PinTheFileUntilTheLastIsClosed) {
+TEST_F(OpensTest, PinsTheFileUntilTheLastOpenIsClosed) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   const stateid4 another = OpenBy(bob, "owner", {kRead, 0});
   EXPECT_TRUE(files.opens.IsPinned(file));
@@ -83,14 +83,14 @@ TEST_F(OpensTest, PinTheFileUntilTheLastIsClosed) {
   EXPECT_EQ(pin.use_count(), 1);
 }
 
-TEST_F(OpensTest, LeaveNoOwnerBehindWhereThereAreSessions) {
+TEST_F(OpensTest, CloseForgetsTheOwnerOfAClientWithSessions) {
   Close(OpenBy(alice, "owner", {kRead, 0}));
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("owner")));
 }
 
-// --- RFC 8881 §8.2.3, §9.1.2: reading and writing
+// ---- reading and writing (RFC 8881 §8.2.3, §9.1.2)
 
-TEST_F(OpensTest, DenyTheAnonymous) {
+TEST_F(OpensTest, DenialsApplyToTheAnonymousStateid) {
   OpenBy(alice, "owner", {kRead, kWrite});
   EXPECT_EQ(StatusOfRead(In1(bob), kAnonymous), NFS4_OK);
   EXPECT_EQ(StatusOfWrite(In1(bob), kAnonymous), NFS4ERR_LOCKED);
@@ -99,13 +99,13 @@ TEST_F(OpensTest, DenyTheAnonymous) {
   EXPECT_EQ(StatusOfWrite(In0(), kAnonymous), NFS4ERR_LOCKED);
 }
 
-TEST_F(OpensTest, AreBypassedByReadsAlone) {
+TEST_F(OpensTest, TheReadBypassStateidBypassesDenialsForReadsOnly) {
   OpenBy(alice, "owner", {kBoth, kBoth});
   EXPECT_EQ(StatusOfRead(In1(bob), ReadBypass()), NFS4_OK);
   EXPECT_EQ(StatusOfWrite(In1(bob), ReadBypass()), NFS4ERR_LOCKED);
 }
 
-TEST_F(OpensTest, AllowReadsToThoseWhoWrite) {
+TEST_F(OpensTest, AnOpenForWritingAllowsReadsUnlessAnotherOpenDeniesThem) {
   const stateid4 id = OpenBy(alice, "owner", {kWrite, kRead});
   EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4_OK);
   const stateid4 another = OpenBy(bob, "owner", {kWrite, 0});
@@ -113,16 +113,16 @@ TEST_F(OpensTest, AllowReadsToThoseWhoWrite) {
   EXPECT_EQ(StatusOfRead(In1(bob), another), NFS4ERR_LOCKED);
 }
 
-TEST_F(OpensTest, StandBehindTheirLocks) {
+TEST_F(OpensTest, ALockStateidHasTheAccessOfItsOpen) {
   const stateid4 open = OpenBy(alice, "owner", {kRead, 0});
   const stateid4 lock = LockBy(open, "locker", {0, 9}, false);
   EXPECT_EQ(StatusOfRead(In1(alice), lock), NFS4_OK);
   EXPECT_EQ(StatusOfWrite(In1(alice), lock), NFS4ERR_OPENMODE);
 }
 
-// --- Version 4.0
+// ---- version 4.0
 
-TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
+TEST_F(OpensTest, AnUnconfirmedOpenCannotBeUsed) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4ERR_BAD_STATEID);
@@ -130,7 +130,7 @@ TEST_F(OpensTest, NotConfirmedAreOfNoUse) {
   EXPECT_EQ(StatusOfRead(In0(), opened.stateid), NFS4_OK);
 }
 
-TEST_F(OpensTest, NotConfirmedAreReplaced) {
+TEST_F(OpensTest, RestartingAnUnconfirmedOwnerEndsItsOpens) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->sequence.Start();
   files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
@@ -140,7 +140,7 @@ TEST_F(OpensTest, NotConfirmedAreReplaced) {
   EXPECT_FALSE(owner->sequence.used());
 }
 
-TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
+TEST_F(OpensTest, TheOwnerOfTheLastClosedStateidIsKnown) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("owner"), now);
   owner->confirmed = true;
   const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
@@ -159,8 +159,8 @@ TEST_F(OpensTest, ClosedAreKnownToTheirOwnerForOneMoreRequest) {
   EXPECT_EQ(files.size(), 0u);
 }
 
-// RFC 7530 §9.1.10, §16.18.5: not before a lease time has passed.
-TEST_F(OpensTest, OwnersWithoutOpensAreKnownForALease) {
+// RFC 7530 §9.1.10, §16.18.5: the server does not forget an idle owner before a lease time has passed.
+TEST_F(OpensTest, AnOwnerWithoutOpensIsKnownForALease) {
   OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes("idle"), now);
   owner->confirmed = true;
   const auto opened = files.opens.AddOpen(*owner, file, {kRead, 0}, pin, DialectOf(0), now);
@@ -174,14 +174,14 @@ TEST_F(OpensTest, OwnersWithoutOpensAreKnownForALease) {
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("idle")));
 }
 
-// --- Bounds
+// ---- limits
 
 class BoundedOpensTest : public FilesTest {
  protected:
   BoundedOpensTest() : FilesTest({.states = 5, .states_per_client = 3, .owners_per_client = 4}) {}
 };
 
-TEST_F(BoundedOpensTest, OfAClientAreLimited) {
+TEST_F(BoundedOpensTest, LimitsTheOpensOfAClient) {
   for (const auto owner : {"1", "2", "3"}) OpenBy(alice, owner, {kRead, 0});
   EXPECT_EQ(TryOpen(alice, "4", {kRead, 0}, 0).status, NFS4ERR_RESOURCE);
   EXPECT_EQ(TryOpen(alice, "4", {kRead, 0}, 1).status, NFS4ERR_NOSPC);
@@ -189,13 +189,13 @@ TEST_F(BoundedOpensTest, OfAClientAreLimited) {
   EXPECT_EQ(TryOpen(bob, "4", {kRead, 0}).status, NFS4_OK);
 }
 
-TEST_F(BoundedOpensTest, OfAllClientsAreLimited) {
+TEST_F(BoundedOpensTest, LimitsTheOpensOfAllClients) {
   for (const auto owner : {"1", "2", "3"}) OpenBy(alice, owner, {kRead, 0});
   for (const auto owner : {"1", "2"}) OpenBy(bob, owner, {kRead, 0});
   EXPECT_EQ(TryOpen(bob, "3", {kRead, 0}).status, NFS4ERR_DELAY);
 }
 
-TEST_F(BoundedOpensTest, OwnersAreLimitedAndTheIdleOnesGoFirst) {
+TEST_F(BoundedOpensTest, LimitsTheOwnersOfAClientAndForgetsIdleOnesFirst) {
   for (const auto name : {"1", "2", "3", "4"}) {
     OpenOwner* const owner = files.owners.GetOpenOwner(alice, AsBytes(name), now);
     owner->sequence.Finish(SequenceId(1), OPEN4res(NFS4ERR_NOENT));
@@ -206,9 +206,9 @@ TEST_F(BoundedOpensTest, OwnersAreLimitedAndTheIdleOnesGoFirst) {
   EXPECT_FALSE(files.owners.FindOpenOwner(alice, AsBytes("2")));
 }
 
-// --- Clients
+// ---- clients
 
-TEST_F(OpensTest, GoWithTheirClient) {
+TEST_F(OpensTest, OpensEndWithTheirClient) {
   OpenBy(alice, "owner", {kRead, kWrite});
   EXPECT_TRUE(files.HasState(alice));
   files.ForgetClient(alice, Ending::kExpired, now);
@@ -216,7 +216,7 @@ TEST_F(OpensTest, GoWithTheirClient) {
   EXPECT_EQ(TryOpen(bob, "owner", {kWrite, 0}).status, NFS4_OK);
 }
 
-TEST_F(OpensTest, OfThousandsOfClientsOnOneFileComeAndGo) {
+TEST_F(OpensTest, ThousandsOfClientsOpenAndLeaveOneFile) {
   for (uint64_t client = 1; client <= 2000; ++client) OpenBy(ClientId(client), "owner", {kWrite, 0});
   EXPECT_EQ(TryOpen(bob, "owner", {kRead, kWrite}).status, NFS4ERR_SHARE_DENIED);
   for (uint64_t client = 1; client <= 2000; ++client) files.ForgetClient(ClientId(client), Ending::kExpired, now);

@@ -39,10 +39,9 @@ struct FileState {
   FileOpens opens;
   HeldRanges held;  // of all lock-owners
   std::map<Party, DelegationState*> delegations;
-  std::vector<DelegationState*>
-      write_delegations;  // the write delegations among them: one, unless clients reclaimed more
-  // The lease of the file system, by which local programs recall the read delegations; null without a read delegation.
-  // See Delegations::leased_.
+  std::vector<DelegationState*> write_delegations;  // one at most, unless clients reclaimed more
+  // The lease of the file system, which makes local programs wait until the read delegations are returned. Null without
+  // a read delegation. See Delegations::leased_.
   std::shared_ptr<fs::LocalLease> lease;
   bool lease_broken = false;
   std::list<FileState*>::iterator in_leases{};
@@ -59,8 +58,8 @@ struct OpenOwner {
   // The rest is for version 4.0 only.
   OwnerSequence sequence;
   bool confirmed = false;
-  OpenState* closed =
-      nullptr;  // the open that was closed last: its stateid still leads here, for a CLOSE that is repeated
+  // The open that was closed last. Its stateid still leads to this owner, for a CLOSE that is repeated.
+  OpenState* closed = nullptr;
   // The places of an owner without opens in the lists of idle owners: of its client, and of all clients.
   struct Idle {
     std::list<OpenOwner*>::iterator in_client;
@@ -88,7 +87,7 @@ struct OpenState : StateRecord {
   Share share;                 // the union of history; FileOpens sets it
   FileOpens::Places places{};  // for FileOpens
   std::list<OpenState*>::iterator in_owner{};
-  std::list<LockState*> locks;  // that were taken under this open
+  std::list<LockState*> locks;  // the locks that were taken under this open
 };
 
 // The byte-range locks of one owner on one file. They end with the open that the first of them was taken under.
@@ -105,9 +104,9 @@ struct LockState : StateRecord, LockHolder {
 struct DelegationState : StateRecord {
   DelegationState(ClientFiles& to, FileState& on, const FileHandle& named, bool writes, const Dialect& of)
       : StateRecord(StateKind::kDelegation, to, on), name{named, on.name.identity}, write(writes), dialect(of) {}
-  const NamedFile name;  // by the handle that its holder knows
+  const NamedFile name;  // with the handle that the holder knows
   const bool write;
-  const Dialect& dialect;  // of the request that got it
+  const Dialect& dialect;  // of the request that got the delegation
   Makers makers;
   bool recall_sent = false;
   std::optional<TimePoint> recalled_at;
@@ -115,12 +114,12 @@ struct DelegationState : StateRecord {
   // Delegations::recalled_.
   std::list<DelegationState*>::iterator in_unrecalled{};
   std::list<DelegationState*>::iterator in_all{};
-  // RFC 8881 §10.4.3, for a write delegation: the file's change attribute when the delegation was given, later the last
-  // one that another client was told; and whether the holder has ever said that it has changed the file.
+  // RFC 8881 §10.4.3, for a write delegation. At first the file's change attribute when the delegation was given, later
+  // the last one that another client was told.
   std::optional<uint64_t> change;
-  bool modified = false;
-  bool revoked = false;  // not in the file's list any more; kept until the client acknowledges it (FREE_STATEID)
-  std::optional<RequestName> given_by{};
+  bool modified = false;  // the holder has told that it has changed the file
+  bool revoked = false;   // not in the file's list any more; kept until the client acknowledges it (FREE_STATEID)
+  std::optional<RequestName> given_by{};  // the request that got the delegation; none in minor version 0
 };
 
 // The principals whose requests made the state.
@@ -147,9 +146,10 @@ struct ClientFiles {
   Owners<OpenOwner> open_owners;
   Owners<LockOwner> lock_owners;
   std::list<StateRecord*> states;
-  std::list<OpenOwner*> idle;                           // the one that has been idle longest comes first
-  std::list<DelegationState*> unrecalled;               // the oldest first
-  std::map<Principal, size_t, PrincipalOrder> openers;  // makers of open-owners with opens, and of how many owners
+  std::list<OpenOwner*> idle;              // the owner that has been idle longest comes first
+  std::list<DelegationState*> unrecalled;  // the oldest first
+  // The makers of open-owners that have opens; for each maker the number of such owners.
+  std::map<Principal, size_t, PrincipalOrder> openers;
   size_t ranges = 0;
   size_t local_ranges = 0;  // the ranges among them that local programs see
   size_t delegations = 0;   // delegations that can be recalled

@@ -1,5 +1,4 @@
-// Makes room for one more open or lock, at the expense of records that are worth less: recalled delegations and closed
-// opens.
+// Makes room for one more open or lock. It removes records that are worth less: overdue delegations and closed opens.
 #pragma once
 
 #include "base/timer.h"
@@ -15,8 +14,8 @@ class Room {
   Room(StateRecords& records, Delegations& delegations, OpenOwners& owners)
       : records_(records), delegations_(delegations), owners_(owners) {}
 
-  // Whether there is room for one more record of this client, once records that no client needs are forgotten. If the
-  // tables are nearly full, delegations are recalled.
+  // Forgets records that no client needs, if necessary, and returns whether there is room for one more record of this
+  // client. If the tables are nearly full, it recalls delegations.
   bool MakeRoom(ClientFiles& client, TimePoint now);
 
  private:

@@ -9,7 +9,8 @@
 
 namespace penstock::nfs::v4 {
 
-// Both are sets of the bits READ and WRITE: OPEN4_SHARE_ACCESS_BOTH and OPEN4_SHARE_DENY_BOTH are all of them.
+// Access and denial are sets of the bits READ and WRITE. OPEN4_SHARE_ACCESS_BOTH and OPEN4_SHARE_DENY_BOTH have both
+// bits.
 struct Share {
   uint32_t access = 0;
   uint32_t deny = 0;
@@ -25,7 +26,7 @@ struct Share {
 inline bool Conflict(const Share& a, const Share& b) { return (a.access & b.deny) || (a.deny & b.access); }
 
 // The shares of all OPENs that one open stands for. OPEN_DOWNGRADE may only go back to the union of some of them (RFC
-// 8881 §18.18.3); access and denial are looked at separately.
+// 8881 §18.18.3). Access and denial are checked separately.
 class ShareHistory {
  public:
   void Add(const Share& share) {
@@ -35,7 +36,7 @@ class ShareHistory {
 
   Share Union() const { return {UnionWithin(accesses_, 3), UnionWithin(denials_, 3)}; }
 
-  // False, and nothing is changed, where no set of OPENs adds up to `share`.
+  // Returns false and changes nothing if `share` is not the union of any set of the OPENs.
   bool Downgrade(const Share& share) {
     if (UnionWithin(accesses_, share.access) != share.access) return false;
     if (UnionWithin(denials_, share.deny) != share.deny) return false;
@@ -45,7 +46,7 @@ class ShareHistory {
   }
 
  private:
-  // A bit for each of the four sets of READ and WRITE: those that have nothing that is not in `limit`.
+  // Returns the subsets of `limit`, as a bit for each of the four sets of READ and WRITE.
   static uint32_t SubsetsOf(uint32_t limit) {
     uint32_t subsets = 0;
     for (uint32_t set = 0; set < 4; ++set) {
@@ -53,6 +54,7 @@ class ShareHistory {
     }
     return subsets;
   }
+  // Returns the union of those of `sets` that are subsets of `limit`.
   static uint32_t UnionWithin(uint32_t sets, uint32_t limit) {
     uint32_t all = 0;
     for (uint32_t left = sets & SubsetsOf(limit); left != 0; left &= left - 1) {

@@ -18,9 +18,9 @@ std::vector<Share> AllShares() {
   return all;
 }
 
-// The table of RFC 8881 §9.7, in its own words: a request is denied where (request.access & state.deny) or
-// (request.deny & state.access).
-TEST(Share, ConflictsWhereOneWantsWhatTheOtherDenies) {
+// The rule of RFC 8881 §9.7: a request is denied if (request.access & state.deny) or (request.deny & state.access) is
+// not zero.
+TEST(Share, ConflictsIfOneShareDeniesTheAccessOfTheOther) {
   for (const Share& a : AllShares()) {
     for (const Share& b : AllShares()) {
       bool expected = false;
@@ -35,7 +35,7 @@ TEST(Share, ConflictsWhereOneWantsWhatTheOtherDenies) {
   }
 }
 
-TEST(ShareHistory, IsTheUnionOfItsOpens) {
+TEST(ShareHistory, UnitesTheSharesOfItsOpens) {
   ShareHistory history;
   history.Add({kRead, 0});
   EXPECT_EQ(history.Union(), (Share{kRead, 0}));
@@ -51,7 +51,7 @@ TEST(ShareHistory, DowngradesToOneOfItsOpens) {
   EXPECT_EQ(history.Union(), (Share{kRead, 0}));
 }
 
-TEST(ShareHistory, DoesNotDowngradeToWhatWasNeverOpened) {
+TEST(ShareHistory, RejectsADowngradeToAShareThatWasNeverOpened) {
   ShareHistory history;
   history.Add({kRead | kWrite, 0});
   EXPECT_FALSE(history.Downgrade({kRead, 0}));
@@ -61,7 +61,7 @@ TEST(ShareHistory, DoesNotDowngradeToWhatWasNeverOpened) {
   EXPECT_EQ(history.Union(), (Share{kRead | kWrite, 0}));
 }
 
-TEST(ShareHistory, ForgetsWhatItWasDowngradedFrom) {
+TEST(ShareHistory, ForgetsTheSharesThatADowngradeRemoves) {
   ShareHistory history;
   history.Add({kRead, 0});
   history.Add({kWrite, 0});
@@ -71,8 +71,8 @@ TEST(ShareHistory, ForgetsWhatItWasDowngradedFrom) {
   EXPECT_TRUE(history.Downgrade({kWrite, 0}));
 }
 
-// Against every subset of every history of up to three OPENs.
-TEST(ShareHistory, DowngradesToExactlyTheUnionsOfSubsets) {
+// Compares Downgrade() with the unions of all subsets, for each history of three OPENs.
+TEST(ShareHistory, DowngradesExactlyToTheUnionsOfSubsetsOfItsOpens) {
   std::vector<Share> opens;
   for (const Share& share : AllShares()) {
     if (share.access != 0) opens.push_back(share);
@@ -80,7 +80,7 @@ TEST(ShareHistory, DowngradesToExactlyTheUnionsOfSubsets) {
   for (const Share& a : opens) {
     for (const Share& b : opens) {
       for (const Share& c : opens) {
-        uint32_t accesses = 0;  // a bit for each set that some of the OPENs add up to
+        uint32_t accesses = 0;  // a bit for each union of a subset of the OPENs
         uint32_t denials = 0;
         for (uint32_t subset = 0; subset < 8; ++subset) {
           Share all;

@@ -18,7 +18,7 @@ bool IsFilledWith(const stateid4& id, uint8_t octet) {
   return std::ranges::all_of(id.other, [octet](std::byte at) { return at == std::byte{octet}; });
 }
 
-// A permutation of 64 bits that nobody without the secret can foretell: a Feistel network (Luby and Rackoff, 1988).
+// A permutation of 64 bits that cannot be predicted without the secret: a Feistel network (Luby and Rackoff, 1988).
 constexpr int kRounds = 6;
 
 uint32_t RoundOf(const SipKey& secret, int round, uint32_t half) {
@@ -75,7 +75,7 @@ void StateIdTable::Remove(StateRecord& record, Ending ending) {
   Slot& slot = slots_[record.index];
   assert(slot.record.get() == &record);
   slot.ending = ending;
-  // A place whose generations are used up stays empty.
+  // A slot whose generations are used up is not used again.
   if (slot.generation != kAllOnes) free_.push_back(record.index);
   slot.record.reset();
   --size_;
@@ -91,8 +91,8 @@ stateid4 StateIdTable::IdOf(const StateRecord& record) const {
 Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const stateid4& id) const {
   const auto instance = LoadBig<uint32_t>(id.other.data());
   if (instance != instance_) {
-    // A special stateid that has no meaning here belongs to no run of the server. RFC 8881 §15.1.16.5: SEQUENCE detects the client of an
-    // earlier run before any stateid is checked.
+    // Special stateids belong to no run of the server; those that reach this table are not valid here. RFC 8881
+    // §15.1.16.5: in a session, SEQUENCE detects a client of an earlier run before any stateid is checked.
     const bool special = IsFilledWith(id, 0) || IsFilledWith(id, 0xff);
     return std::unexpected(special ? nfs4::NFS4ERR_BAD_STATEID : who.dialect.errors().stateid_of_earlier_run);
   }
@@ -128,7 +128,7 @@ const StateIdTable::Slot* StateIdTable::SlotOf(const stateid4& id) const {
 
 nfsstat4 StateIdTable::CheckSeqid(const Presenter& who, const StateRecord& record, uint32_t seqid) {
   if (seqid == record.seqid || (seqid == 0 && who.dialect.zero_seqid_is_latest())) return nfs4::NFS4_OK;
-  // They wrap around.
+  // Seqids wrap around, so the difference decides.
   const bool older = static_cast<int32_t>(seqid - record.seqid) < 0;
   return older ? nfs4::NFS4ERR_OLD_STATEID : nfs4::NFS4ERR_BAD_STATEID;
 }

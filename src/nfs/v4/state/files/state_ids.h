@@ -48,7 +48,7 @@ struct StateRecord {
 
   const StateKind kind;
   ClientFiles* const client;
-  FileState* file;  // null when it has ended, and only its stateid is still known
+  FileState* file;  // null once the state has ended and only its stateid is still known
   uint32_t index = 0;
   uint32_t generation = 0;
   uint32_t seqid = 1;
@@ -57,9 +57,9 @@ struct StateRecord {
 
 // Why a state has ended. It decides the error for a request with the old stateid.
 enum class Ending : uint8_t {
-  kReleased,  // by its client, or with it: NFS4ERR_BAD_STATEID
-  kExpired,   // with its client's lease: NFS4ERR_EXPIRED
-  kRevoked,   // by an administrator: NFS4ERR_ADMIN_REVOKED
+  kReleased,  // the client released it, or ended: NFS4ERR_BAD_STATEID
+  kExpired,   // the client's lease was over: NFS4ERR_EXPIRED
+  kRevoked,   // the server revoked it: NFS4ERR_ADMIN_REVOKED
 };
 
 // The presenter of a stateid. The client is known if the request belongs to a session.
@@ -92,7 +92,7 @@ class StateIdTable {
   // Finds a record; the seqid does not matter. NFS4ERR_STALE_STATEID, NFS4ERR_BAD_STATEID, NFS4ERR_EXPIRED,
   // NFS4ERR_ADMIN_REVOKED.
   Result<StateRecord*, nfs4::nfsstat4> Find(const Presenter& who, const nfs4::stateid4& id) const;
-  // The record with this stateid, whoever presents it; null if there is none. The seqid does not matter.
+  // Finds a record without a check of the presenter. Returns null if there is none. The seqid does not matter.
   StateRecord* RecordOf(const nfs4::stateid4& id) const;
   // NFS4ERR_OLD_STATEID, or NFS4ERR_BAD_STATEID for a seqid that was not given out yet. Zero means the latest in minor
   // version 1 and later.
@@ -101,7 +101,7 @@ class StateIdTable {
   size_t size() const { return size_; }
 
  private:
-  // The table remembers how at least this many states ended.
+  // The table remembers the Ending of the last states that ended, of this many at least.
   static constexpr size_t kRemembered = 4096;
 
   struct Slot {
@@ -111,13 +111,13 @@ class StateIdTable {
   };
 
   void Place(std::unique_ptr<StateRecord> record);
-  // The slot that has the state of this stateid, or had it last. Null if there is none.
+  // Returns the slot that has the state of this stateid, or had it last; null if there is none.
   const Slot* SlotOf(const nfs4::stateid4& id) const;
 
   uint32_t instance_;
   SipKey secret_;
   std::vector<Slot> slots_;
-  std::deque<uint32_t> free_;  // the one that has been free longest comes first
+  std::deque<uint32_t> free_;  // the slot that has been free longest comes first
   size_t size_ = 0;
 };
 

@@ -11,9 +11,9 @@ class StateIdsTest : public FilesTest {
   nfsstat4 Test(const Presenter& who, const stateid4& id) { return files.Test(who, id); }
 };
 
-TEST_F(StateIdsTest, BeginWithOne) { EXPECT_EQ(OpenBy(alice, "owner", {kRead, 0}).seqid, 1u); }
+TEST_F(StateIdsTest, TheFirstSeqidIsOne) { EXPECT_EQ(OpenBy(alice, "owner", {kRead, 0}).seqid, 1u); }
 
-TEST_F(StateIdsTest, ChangeWithTheirState) {
+TEST_F(StateIdsTest, TheSeqidChangesWithTheState) {
   const stateid4 first = OpenBy(alice, "owner", {kRead, 0});
   const stateid4 second = OpenBy(alice, "owner", {kWrite, 0});
   EXPECT_EQ(second.other, first.other);
@@ -22,14 +22,14 @@ TEST_F(StateIdsTest, ChangeWithTheirState) {
   EXPECT_EQ(Test(In1(alice), second), NFS4_OK);
 }
 
-TEST_F(StateIdsTest, OfTheFutureAreBad) {
+TEST_F(StateIdsTest, RejectsASeqidThatWasNotGivenOutYet) {
   stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   ++id.seqid;
   EXPECT_EQ(Test(In1(alice), id), NFS4ERR_BAD_STATEID);
 }
 
 // RFC 8881 §8.2.2
-TEST_F(StateIdsTest, WithASeqidOfZeroAreTheLatest) {
+TEST_F(StateIdsTest, ASeqidOfZeroMeansTheLatestExceptInVersion40) {
   OpenBy(alice, "owner", {kRead, 0});
   stateid4 id = OpenBy(alice, "owner", {kWrite, 0});
   id.seqid = 0;
@@ -37,7 +37,7 @@ TEST_F(StateIdsTest, WithASeqidOfZeroAreTheLatest) {
   EXPECT_EQ(Test(In0(), id), NFS4ERR_OLD_STATEID);
 }
 
-TEST_F(StateIdsTest, SeqidsWrapAroundWithoutZero) {
+TEST_F(StateIdsTest, TheSeqidWrapsAroundToOne) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   OpenState& open = OpenOf(id);
   open.seqid = UINT32_MAX;
@@ -47,31 +47,31 @@ TEST_F(StateIdsTest, SeqidsWrapAroundWithoutZero) {
   EXPECT_EQ(Test(In1(alice), last), NFS4ERR_OLD_STATEID);
 }
 
-TEST_F(StateIdsTest, BelongToOneClient) {
+TEST_F(StateIdsTest, RejectsAStateidOfAnotherClient) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   EXPECT_EQ(Test(In1(bob), id), NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(StateIdsTest, BelongToOneFile) {
+TEST_F(StateIdsTest, RejectsAStateidOfAnotherFile) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   EXPECT_EQ(files.Find<OpenState>(In1(alice), id, other_file.handle).error(), NFS4ERR_BAD_STATEID);
   EXPECT_EQ(files.CheckIo(In1(alice), id, other_file, false).status, NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(StateIdsTest, AreOfOneKind) {
+TEST_F(StateIdsTest, RejectsAStateidOfAnotherKind) {
   const stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   EXPECT_EQ(files.Find<LockState>(In1(alice), id, file.handle).error(), NFS4ERR_BAD_STATEID);
   EXPECT_TRUE(files.Find<OpenState>(In1(alice), id, file.handle).has_value());
 }
 
-TEST_F(StateIdsTest, OfAnEarlierServerAreStale) {
+TEST_F(StateIdsTest, RejectsAStateidOfAnEarlierRunOfTheServer) {
   stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   id.other[3] = std::byte{0x03};
   EXPECT_EQ(Test(In0(), id), NFS4ERR_STALE_STATEID);
   EXPECT_EQ(Test(In1(alice), id), NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(StateIdsTest, NeverGivenOutAreBad) {
+TEST_F(StateIdsTest, RejectsAStateidThatWasNeverGivenOut) {
   stateid4 id = OpenBy(alice, "owner", {kRead, 0});
   for (size_t octet = 4; octet < id.other.size(); ++octet) {
     stateid4 changed = id;
@@ -80,8 +80,8 @@ TEST_F(StateIdsTest, NeverGivenOutAreBad) {
   }
 }
 
-// In version 4.0 a stateid is all that a request needs to end another client's state.
-TEST_F(StateIdsTest, OfOthersCannotBeReckonedFromOnesOwn) {
+// In version 4.0 a request needs only the stateid to end the state of another client.
+TEST_F(StateIdsTest, AClientCannotComputeTheStateidOfAnotherClient) {
   const auto words = [](const stateid4& id) {
     return std::pair(LoadBig<uint32_t>(id.other.data() + 4), LoadBig<uint32_t>(id.other.data() + 8));
   };
@@ -100,7 +100,7 @@ TEST_F(StateIdsTest, OfOthersCannotBeReckonedFromOnesOwn) {
   EXPECT_NE(words(again.stateid), words(own));
 }
 
-TEST_F(StateIdsTest, AreNeverUsedTwice) {
+TEST_F(StateIdsTest, NeverGivesOutAStateidTwice) {
   const stateid4 first = OpenBy(alice, "owner", {kRead, 0});
   Close(first);
   const stateid4 second = OpenBy(alice, "owner", {kRead, 0});
@@ -108,7 +108,7 @@ TEST_F(StateIdsTest, AreNeverUsedTwice) {
   EXPECT_EQ(Test(In1(alice), first), NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(StateIdsTest, SayWhyTheirStateHasGone) {
+TEST_F(StateIdsTest, TheErrorForAnOldStateidTellsHowTheStateEnded) {
   const std::pair<Ending, nfsstat4> endings[] = {{Ending::kExpired, NFS4ERR_EXPIRED},
                                                  {Ending::kRevoked, NFS4ERR_ADMIN_REVOKED},
                                                  {Ending::kReleased, NFS4ERR_BAD_STATEID}};
@@ -122,7 +122,7 @@ TEST_F(StateIdsTest, SayWhyTheirStateHasGone) {
   }
 }
 
-TEST_F(StateIdsTest, SayItForAWhile) {
+TEST_F(StateIdsTest, RemembersHowTheLast4096StatesEnded) {
   const stateid4 lost = OpenBy(alice, "owner", {kRead, 0});
   files.ForgetClient(alice, Ending::kExpired, now);
   for (int i = 0; i < 4096; ++i) Close(OpenBy(bob, "owner", {kRead, 0}));
@@ -133,14 +133,14 @@ TEST_F(StateIdsTest, SayItForAWhile) {
   EXPECT_NE(reused.other, lost.other);
 }
 
-TEST_F(StateIdsTest, SpecialOnesStandForNoState) {
+TEST_F(StateIdsTest, SpecialStateidsNameNoState) {
   for (const stateid4& id : {kAnonymous, ReadBypass(), InvalidStateId(), stateid4{.seqid = 1, .other = {}}}) {
     EXPECT_EQ(Test(In1(alice), id), NFS4ERR_BAD_STATEID);
     EXPECT_EQ(Test(In0(), id), NFS4ERR_BAD_STATEID);
   }
 }
 
-TEST_F(StateIdsTest, FreeingTakesThoseWithoutLocks) {
+TEST_F(StateIdsTest, FreesALockStateidOnlyIfItHoldsNoLocks) {
   const stateid4 open = OpenBy(alice, "owner", {kBoth, 0});
   EXPECT_EQ(files.Free(In1(alice), open), NFS4ERR_LOCKS_HELD);
   stateid4 lock = LockBy(open, "locker", {0, 9}, true);

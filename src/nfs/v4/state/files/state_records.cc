@@ -21,7 +21,7 @@ FileState& StateRecords::GetFile(const NamedFile& name) {
 void StateRecords::ForgetFileIfUnused(FileState& file) {
   if (file.opens.empty()) {
     file.pins.clear();
-    file.queue = {};  // only those who have the file open can wait for its locks
+    file.queue = {};  // only clients that have the file open can wait for its locks
   }
   if (file.opens.empty() && file.delegations.empty()) files_.erase(NamedFile(file.name));
 }

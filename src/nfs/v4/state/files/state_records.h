@@ -1,8 +1,8 @@
 // The state records of all files and clients, and the stateids that name them: the table that opens, locks and
 // delegations share.
 //
-// A record belongs to one client and, unless it has ended, to one file. A file is here while it has an open or a
-// delegation; a client is here from its first request for state until it is forgotten.
+// A record belongs to one client and, unless it has ended, to one file. The table has a file while the file has an open
+// or a delegation. It has a client from the client's first request for state until ForgetClient().
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace penstock::nfs::v4 {
 
 struct StateLimits {
   // Opens, lock stateids and delegations. A table that is three quarters full gives no more delegations, and a table
-  // that is nearly full recalls them: in the end, all room is for opens and locks.
+  // that is nearly full recalls them: in the end, opens and locks can use all of it.
   size_t states = 1 << 20;
   size_t states_per_client = 1 << 16;
   size_t owners = 1 << 20;  // open-owners
   size_t owners_per_client = 1 << 16;
-  size_t ranges = 1 << 20;  // of locks
+  size_t ranges = 1 << 20;  // locked ranges
   size_t ranges_per_client = 1 << 16;
   size_t delegations = 1 << 17;
   size_t revoked_per_client = 1 << 12;
-  // For this time recalled delegations may stay out (in version 4.0 for twice the time), a client that waits for a lock
-  // need not ask again, and owners without opens are known.
+  // The lease time. A recalled delegation may stay out for this time (in version 4.0 for twice the time). A client that
+  // waits for a lock must ask again within it. An owner without opens is remembered for this time.
   Duration lease = std::chrono::seconds(90);
   Duration conflict_memory = std::chrono::seconds(30);
 };
@@ -69,7 +69,7 @@ class StateRecords {
   Result<StateRecord*, nfs4::nfsstat4> FindAny(const Presenter& who, const nfs4::stateid4& id) const {
     return ids_.Find(who, id);
   }
-  // The record with this stateid, whoever presents it; null if there is none.
+  // Finds the record that a stateid names, without a check of the presenter. Returns null if there is none.
   StateRecord* RecordOf(const nfs4::stateid4& id) const { return ids_.RecordOf(id); }
   // Finds the record that a stateid names, if it was given for `file`, by this handle; for any file if `file` is null.
   // The errors are those of StateIdTable::Find(), and NFS4ERR_DELEG_REVOKED (in version 4.0: NFS4ERR_ADMIN_REVOKED).

@@ -1,4 +1,4 @@
-// For tests of Files: two clients, two files, and a clock that stands still.
+// A fixture for tests of Files: two clients, two files, and a clock that only the test moves.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
-// The files that are delegated for writing, for readers that must not wait for the lock of State: version 3 asks
-// whenever it returns attributes. This is a counting filter: it finds each file that is in it, and sometimes a file
-// that is not.
+// The files that have a write delegation, for readers that must not wait for the lock of State: version 3 asks whenever
+// it returns attributes. This is a counting filter: it finds each file that is in it, and sometimes a file that is not.
 #pragma once
 
 #include <array>
@@ -17,7 +16,7 @@ class WriteHeldFiles {
   void Remove(size_t file_hash) {
     const uint64_t now = ended_.load(std::memory_order_relaxed) + 1;
     Place& place = PlaceOf(file_hash);
-    // The order matters: a reader that began before and finds that the file is gone also finds that it has gone since.
+    // The order matters: a reader that sees the lower count also sees the new `last_ended`.
     place.last_ended.store(now, std::memory_order_release);
     place.count.fetch_sub(1, std::memory_order_release);
     ended_.store(now, std::memory_order_release);
@@ -25,8 +24,9 @@ class WriteHeldFiles {
 
   // The number of delegations that have ended so far.
   uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
+  // Whether the file may have a write delegation.
   bool MayHave(size_t file_hash) const { return PlaceOf(file_hash).count.load(std::memory_order_acquire) != 0; }
-  // Whether one of the file may have ended since ended() was `mark`.
+  // Whether a delegation of the file may have ended since ended() was `mark`.
   bool MayHaveEnded(size_t file_hash, uint64_t mark) const {
     return PlaceOf(file_hash).last_ended.load(std::memory_order_acquire) > mark;
   }
