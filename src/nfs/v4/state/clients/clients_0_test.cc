@@ -9,7 +9,7 @@ using ConfirmClientIdTest = ClientsTest;
 using MinorZeroTest = ClientsTest;
 
 // No confirmed { *, x, *, *, * }: whatever waits for confirmation is replaced.
-TEST_F(SetClientIdTest, ANewNameWaitsForConfirmation) {
+TEST_F(SetClientIdTest, NewOwnerWaitsForConfirmation) {
   const auto set = Set("x");
   ASSERT_TRUE(set);
   EXPECT_EQ(clients_.Find(set->id), nullptr);
@@ -18,7 +18,7 @@ TEST_F(SetClientIdTest, ANewNameWaitsForConfirmation) {
   EXPECT_NE(clients_.Find(set->id), nullptr);
 }
 
-TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
+TEST_F(SetClientIdTest, ReplacesAnUnconfirmedRecord) {
   for (const uint64_t verifier : {1, 2}) {
     const std::string name = "x" + std::to_string(verifier);
     const auto first = Set(name, 1);
@@ -32,7 +32,7 @@ TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
 }
 
 // { v, x, c, l, s } is confirmed, and { v, x, k } comes.
-TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
+TEST_F(SetClientIdTest, ConfirmedClientMayChangeItsCallbackAddress) {
   const ClientId id = OpenMinorZero("x");
   const auto update = Set("x", 1, 0, 4711);
   ASSERT_TRUE(update);
@@ -42,7 +42,7 @@ TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
   EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 4711);
 }
 
-TEST_F(SetClientIdTest, TheConfirmationIsAnotherThanBefore) {
+TEST_F(SetClientIdTest, UpdateGetsANewConfirmation) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   --random_;  // the same number again, as chance would have it
@@ -52,7 +52,7 @@ TEST_F(SetClientIdTest, TheConfirmationIsAnotherThanBefore) {
 }
 
 // { u, x, c, l, s } is confirmed, u != v, and nothing waits.
-TEST_F(SetClientIdTest, ARestartedClientWaitsBesideItsOldIncarnation) {
+TEST_F(SetClientIdTest, RestartedClientKeepsItsOldRecordUntilItConfirms) {
   const ClientId before = OpenMinorZero("x", 1);
   const auto restarted = Set("x", 2);
   ASSERT_TRUE(restarted);
@@ -64,7 +64,7 @@ TEST_F(SetClientIdTest, ARestartedClientWaitsBesideItsOldIncarnation) {
 }
 
 // { u, x, c, l, s } is confirmed, and { w, x, d, m, t } waits: w == v makes no difference.
-TEST_F(SetClientIdTest, WhatWaitsBesideAConfirmedRecordIsReplaced) {
+TEST_F(SetClientIdTest, ReplacesTheUnconfirmedRecordOfAConfirmedClient) {
   for (const uint64_t w : {2, 3}) {
     const std::string name = "x" + std::to_string(w);
     const ClientId before = OpenMinorZero(name, 1);
@@ -80,14 +80,14 @@ TEST_F(SetClientIdTest, WhatWaitsBesideAConfirmedRecordIsReplaced) {
   }
 }
 
-TEST_F(SetClientIdTest, AnUpdateReplacesWhatWaits) {
+TEST_F(SetClientIdTest, UpdateReplacesTheUnconfirmedRecord) {
   const ClientId id = OpenMinorZero("x", 1);
   const auto restarted = Set("x", 2);
   ASSERT_EQ(Set("x", 1)->id, id);
   EXPECT_EQ(Confirm(*restarted), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(SetClientIdTest, AnotherPrincipalMustNotTakeANameThatHasState) {
+TEST_F(SetClientIdTest, RefusesAnotherPrincipalWhileTheOwnerHasState) {
   const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
   GiveOpen(id);
   EXPECT_EQ(Set("x", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
@@ -96,7 +96,7 @@ TEST_F(SetClientIdTest, AnotherPrincipalMustNotTakeANameThatHasState) {
   EXPECT_TRUE(Set("x", 2, 2));
 }
 
-TEST_F(SetClientIdTest, AnotherPrincipalMayTakeANameWithoutState) {
+TEST_F(SetClientIdTest, AnotherPrincipalMayTakeAnOwnerWithoutState) {
   const ClientId before = OpenMinorZero("x", 1, /*uid=*/1);
   const auto set = Set("x", 1, 2);
   ASSERT_TRUE(set);
@@ -105,7 +105,7 @@ TEST_F(SetClientIdTest, AnotherPrincipalMayTakeANameWithoutState) {
   EXPECT_FALSE(clients_.Has(before));
 }
 
-TEST_F(SetClientIdTest, TooManyClientsAreRefused) {
+TEST_F(SetClientIdTest, RefusesTooManyClients) {
   settings_.max_clients = 1;
   OpenMinorZero("x");
   EXPECT_EQ(Set("y").error(), nfs4::NFS4ERR_RESOURCE);
@@ -113,7 +113,7 @@ TEST_F(SetClientIdTest, TooManyClientsAreRefused) {
 }
 
 // { v, x, c, k, s } waits beside { v, x, c, l, t }.
-TEST_F(ConfirmClientIdTest, AnUpdateKeepsTheState) {
+TEST_F(ConfirmClientIdTest, UpdateKeepsTheState) {
   const ClientId id = OpenMinorZero("x");
   GiveOpen(id);
   const auto update = Set("x");
@@ -124,7 +124,7 @@ TEST_F(ConfirmClientIdTest, AnUpdateKeepsTheState) {
 }
 
 // { v, x, c, *, s } is confirmed: the client has missed the answer.
-TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
+TEST_F(ConfirmClientIdTest, RepeatedConfirmationSucceeds) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   EXPECT_EQ(Confirm(*set), nfs4::NFS4_OK);
@@ -132,7 +132,7 @@ TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
   EXPECT_EQ(Confirm(*set, /*uid=*/9), nfs4::NFS4ERR_CLID_INUSE);
 }
 
-TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
+TEST_F(ConfirmClientIdTest, OldConfirmationDoesNotConfirmAPendingUpdate) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   const auto update = Set("x", 1, 0, 4711);
@@ -142,13 +142,13 @@ TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
 }
 
 // { *, x, c, k, s } waits.
-TEST_F(ConfirmClientIdTest, OnlyThePrincipalThatAskedConfirms) {
+TEST_F(ConfirmClientIdTest, RequiresThePrincipalOfSetClientId) {
   const auto set = Set("x", 1, /*uid=*/1);
   EXPECT_EQ(Confirm(*set, 2), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_EQ(Confirm(*set, 1), nfs4::NFS4_OK);
 }
 
-TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
+TEST_F(ConfirmClientIdTest, RefusesAnotherPrincipalIfTheOwnerGotState) {
   const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
   const auto set = Set("x", 1, 2);
   GiveOpen(id);
@@ -157,7 +157,7 @@ TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
 }
 
 // No { *, *, c, *, s }.
-TEST_F(ConfirmClientIdTest, UnknownClientsAndConfirmationsAreStale) {
+TEST_F(ConfirmClientIdTest, UnknownClientIdOrConfirmationIsStale) {
   auto set = *Set("x");
   set.confirmation = Verifier(4711);
   EXPECT_EQ(Confirm(set), nfs4::NFS4ERR_STALE_CLIENTID);
@@ -167,7 +167,7 @@ TEST_F(ConfirmClientIdTest, UnknownClientsAndConfirmationsAreStale) {
 }
 
 // RFC 7530 §9.1.1, §13.1.4
-TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
+TEST_F(MinorZeroTest, ClientIdOfAnotherRunIsStaleAndOfARemovedClientExpired) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_EQ(clients_.Check(id), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.Check(ClientId(0)), nfs4::NFS4ERR_STALE_CLIENTID);
@@ -178,13 +178,13 @@ TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
   EXPECT_EQ(clients_.Check(Open("of another minor version").client), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(MinorZeroTest, NothingHasToBeCompletedBeforeTheFirstOpen) {
+TEST_F(MinorZeroTest, FirstOpenNeedsNoReclaimComplete) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_EQ(clients_.CheckNew(id), nfs4::NFS4_OK);
   EXPECT_TRUE(clients_.NeedsRecord(id));
 }
 
-TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
+TEST_F(MinorZeroTest, RestartedClientKeepsItsRecordOnlyWithTheSamePrincipal) {
   clients_.SetRecorded(OpenMinorZero("x", 1, 5));
   const ClientId restarted = OpenMinorZero("x", 2, 5);
   EXPECT_FALSE(clients_.NeedsRecord(restarted));
@@ -192,7 +192,7 @@ TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
   EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("x", 3, 6)));
 }
 
-TEST_F(MinorZeroTest, DelegationsNeedACallbackThatWorks) {
+TEST_F(MinorZeroTest, CanCallRequiresAWorkingCallbackPath) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_FALSE(sessions_.CanCall(id));
   clients_.SetPath(id, PathState::kWorks);

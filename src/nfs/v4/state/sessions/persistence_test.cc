@@ -64,7 +64,7 @@ class PersistenceTest : public ClientsTest {
   MemoryReplyStore store_;
 };
 
-TEST_F(PersistenceTest, ARetryAfterARestartHasTheReply) {
+TEST_F(PersistenceTest, RetryAfterARestartGetsTheKeptReply) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 3, 1, "done");
   StateTables again = Restarted();
@@ -75,7 +75,7 @@ TEST_F(PersistenceTest, ARetryAfterARestartHasTheReply) {
   EXPECT_EQ(AsText(retried->reply.stream.bytes()), "done");
 }
 
-TEST_F(PersistenceTest, WhatIsNewIsNotExecutedOnADeadSession) {
+TEST_F(PersistenceTest, DeadSessionRefusesNewRequests) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -87,7 +87,7 @@ TEST_F(PersistenceTest, WhatIsNewIsNotExecutedOnADeadSession) {
   EXPECT_EQ(Retry(again, client.session, 8, 1).error(), NFS4ERR_BADSLOT);
 }
 
-TEST_F(PersistenceTest, WhatWasBegunAndNotAnsweredIsNotExecutedAgain) {
+TEST_F(PersistenceTest, UnfinishedRequestIsNotExecutedAgainAfterARestart) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   ASSERT_TRUE(Start(client.session, 0, 2, kFacts));
@@ -95,7 +95,7 @@ TEST_F(PersistenceTest, WhatWasBegunAndNotAnsweredIsNotExecutedAgain) {
   EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
 }
 
-TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
+TEST_F(PersistenceTest, DifferentRequestWithTheSameSequenceIdIsAFalseRetry) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -103,7 +103,7 @@ TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
             nfs4::NFS4ERR_SEQ_FALSE_RETRY);
 }
 
-TEST_F(PersistenceTest, ASessionThatIsNotPersistentEndsWithTheServer) {
+TEST_F(PersistenceTest, NonPersistentSessionEndsWithTheServer) {
   const Opened client = Open("owner");
   EXPECT_FALSE(Start(client.session, 0, 1)->replies);
   StateTables again = Restarted();
@@ -111,7 +111,7 @@ TEST_F(PersistenceTest, ASessionThatIsNotPersistentEndsWithTheServer) {
 }
 
 // RFC 8881 §8.1: the client ID has gone with the server.
-TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
+TEST_F(PersistenceTest, ClientIdOfADeadSessionIsStale) {
   const Opened client = OpenPersistent("owner");
   StateTables again = Restarted();
   const auto created = again.CreateSession(
@@ -124,7 +124,7 @@ TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
   EXPECT_FALSE(exchanged->confirmed);
 }
 
-TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
+TEST_F(PersistenceTest, DeadSessionCanBeBoundAndDestroyed) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -137,7 +137,7 @@ TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
   EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
+TEST_F(PersistenceTest, DeadSessionIsForgottenALeaseAfterItsLastRetry) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -152,7 +152,7 @@ TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
 }
 
-TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
+TEST_F(PersistenceTest, StorageIsRemovedWithTheSession) {
   const Opened destroyed = OpenPersistent("destroyed"), expired = OpenPersistent("expired");
   OpenPersistent("alive");
   EXPECT_EQ(sessions_.Destroy(destroyed.session, connection_.number, {}), NFS4_OK);
@@ -164,7 +164,7 @@ TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
   EXPECT_THAT(store_.Load(), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, CreateSessionIsAnsweredWhenThereIsAPlaceForTheReplies) {
+TEST_F(PersistenceTest, CreateSessionWaitsForTheReplyStore) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   ASSERT_TRUE(created.room);
@@ -175,7 +175,7 @@ TEST_F(PersistenceTest, CreateSessionIsAnsweredWhenThereIsAPlaceForTheReplies) {
   EXPECT_EQ(Ask(exchanged->id, 1).reply, reply);
 }
 
-TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
+TEST_F(PersistenceTest, SessionIsNotPersistentWithoutReplyStorage) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   const auto reply = sessions_.FinishCreate(exchanged->id, created.session, nullptr);
@@ -184,7 +184,7 @@ TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
   EXPECT_FALSE(Start(created.session, 0, 1)->replies);
 }
 
-TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
+TEST_F(PersistenceTest, FinishCreateFailsIfTheClientHasEnded) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   tables_.End(exchanged->id, now_);
@@ -193,7 +193,7 @@ TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
   EXPECT_THAT(sessions_.TakeEnded(now_), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, ThereAreOnlySoMany) {
+TEST_F(PersistenceTest, LimitsTheNumberOfPersistentSessions) {
   settings_.max_persistent_sessions = 2;
   const Opened one = OpenPersistent("one");
   const Opened two = OpenPersistent("two");
@@ -219,7 +219,7 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
                    .room);
 }
 
-TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
+TEST_F(PersistenceTest, StartedRequestTellsWhetherTheClientMayReclaim) {
   const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
   clients_.grace() = Grace({{OwnerKey(DialectOf(1), "holder"), root}}, now_ + settings_.grace);
   const Opened holder = OpenPersistent("holder");
@@ -231,7 +231,7 @@ TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
 }
 
 // Else Linux loses its locks where the server starts again while it reclaims them.
-TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
+TEST_F(PersistenceTest, SessionWithoutKeptRepliesIsUnknownAfterARestart) {
   const Opened client = OpenPersistent("owner");
   ASSERT_TRUE(Start(client.session, 0, 1, kFacts));
   StateTables again = Restarted();
@@ -239,7 +239,7 @@ TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
   EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {
+TEST_F(PersistenceTest, SessionAcceptsNoNewRequestsAfterLosingPersistence) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "one");
   ASSERT_TRUE(Start(client.session, 1, 1, kFacts));

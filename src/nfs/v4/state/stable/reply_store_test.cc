@@ -86,9 +86,9 @@ class ReplyStoreTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Stores, ReplyStoreTest, testing::Values("memory", "files"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_P(ReplyStoreTest, KnowsNothingAtFirst) { EXPECT_THAT(saved_, IsEmpty()); }
+TEST_P(ReplyStoreTest, HasNoSessionsAtFirst) { EXPECT_THAT(saved_, IsEmpty()); }
 
-TEST_P(ReplyStoreTest, WhatIsKeptIsThereAfterARestart) {
+TEST_P(ReplyStoreTest, KeptReplySurvivesARestart) {
   const auto session = store_->Create(Session(1), kRoom);
   ASSERT_TRUE(session);
   EXPECT_TRUE(session->Keep(SlotId(2), Reply(7, "results."), true));
@@ -103,7 +103,7 @@ TEST_P(ReplyStoreTest, WhatIsKeptIsThereAfterARestart) {
   EXPECT_EQ(TextOf(*saved[0].slots[2]), "results.");
 }
 
-TEST_P(ReplyStoreTest, PayloadsStayBesideTheStream) {
+TEST_P(ReplyStoreTest, KeepsPayloadsBesideTheStream) {
   const auto session = store_->Create(Session(1), kRoom);
   ASSERT_TRUE(session->Keep(SlotId(0), Reply(1, "aaaabbbbcccc", {"data", ""}), false));
   const auto saved = Start();
@@ -116,7 +116,7 @@ TEST_P(ReplyStoreTest, PayloadsStayBesideTheStream) {
   EXPECT_EQ(TextOf(kept), "aaaadatabbbbcccc");
 }
 
-TEST_P(ReplyStoreTest, TheNextReplyTakesThePlaceOfTheLast) {
+TEST_P(ReplyStoreTest, NextReplyReplacesTheLastOne) {
   const auto session = store_->Create(Session(1), kRoom);
   EXPECT_TRUE(session->Keep(SlotId(0), Reply(1, std::string(900, 'x')), false));
   EXPECT_TRUE(session->Keep(SlotId(0), Reply(2, "ok.."), false));
@@ -125,7 +125,7 @@ TEST_P(ReplyStoreTest, TheNextReplyTakesThePlaceOfTheLast) {
   EXPECT_EQ(TextOf(*saved.at(0).slots.at(0)), "ok..");
 }
 
-TEST_P(ReplyStoreTest, ThereIsRoomForWhatWasAskedFor) {
+TEST_P(ReplyStoreTest, HasTheRequestedRoomInEverySlot) {
   const auto session = store_->Create(Session(1), kRoom);
   const std::string text(600, 'a'), payload(200, 'b');
   for (uint32_t slot = 0; slot < kRoom.slots; ++slot) {
@@ -138,7 +138,7 @@ TEST_P(ReplyStoreTest, ThereIsRoomForWhatWasAskedFor) {
   }
 }
 
-TEST_P(ReplyStoreTest, SessionsAreApart) {
+TEST_P(ReplyStoreTest, SessionsAreIndependent) {
   const auto one = store_->Create(Session(1), kRoom), two = store_->Create(Session(2), kRoom);
   EXPECT_TRUE(one->Keep(SlotId(0), Reply(1, "one."), false));
   EXPECT_TRUE(two->Keep(SlotId(0), Reply(1, "two."), false));
@@ -149,14 +149,14 @@ TEST_P(ReplyStoreTest, SessionsAreApart) {
   EXPECT_EQ(TextOf(*saved[0].slots[0]), "two.");
 }
 
-TEST_P(ReplyStoreTest, ADeadSessionIsRemoved) {
+TEST_P(ReplyStoreTest, RemovesADeadSession) {
   store_->Create(Session(1), kRoom);
   const auto saved = Start();
   saved.at(0).storage->Remove();
   EXPECT_THAT(Start(), IsEmpty());
 }
 
-TEST_P(ReplyStoreTest, ItsRepliesOutliveTheStore) {
+TEST_P(ReplyStoreTest, LoadedRepliesOutliveTheStore) {
   const auto session = store_->Create(Session(1), kRoom);
   EXPECT_TRUE(session->Keep(SlotId(0), Reply(1, "abcd"), false));
   const auto saved = Start();
@@ -168,7 +168,7 @@ class ReplyFilesTest : public ReplyStoreTest {};
 INSTANTIATE_TEST_SUITE_P(Stores, ReplyFilesTest, testing::Values("files"));
 
 // Every octet of a record counts: one that was written in part, before the power failed, is none.
-TEST_P(ReplyFilesTest, ATornReplyIsNone) {
+TEST_P(ReplyFilesTest, IgnoresATornReply) {
   const KeptReply reply = Reply(1, "aaaabbbb", {"data"});
   const size_t size = ReplyRecord::Serialize(reply).size();
   const auto session = store_->Create(Session(1), kRoom);
@@ -187,7 +187,7 @@ TEST_P(ReplyFilesTest, ATornReplyIsNone) {
   }
 }
 
-TEST_P(ReplyFilesTest, AFileThatWasNotMadeToTheEndIsRemoved) {
+TEST_P(ReplyFilesTest, RemovesAnUnfinishedFile) {
   store_->Create(Session(1), kRoom);
   std::filesystem::resize_file(file(), 20);
   EXPECT_THAT(Start(), IsEmpty());
@@ -201,7 +201,7 @@ TEST_P(ReplyFilesTest, AFileThatWasNotMadeToTheEndIsRemoved) {
 }
 
 // What a client relies on is not thrown away without a word.
-TEST_P(ReplyFilesTest, RefusesWhatItDidNotWrite) {
+TEST_P(ReplyFilesTest, RefusesDamagedAndForeignFiles) {
   store_->Create(Session(1), kRoom);
   const auto refusal = [this] {
     store_.reset();
@@ -227,7 +227,7 @@ TEST_P(ReplyFilesTest, RefusesWhatItDidNotWrite) {
   EXPECT_THAT(refusal(), testing::HasSubstr(std::string(32, '0')));
 }
 
-TEST_P(ReplyFilesTest, AFileUnderAnothersNameIsRefused) {
+TEST_P(ReplyFilesTest, RefusesAFileWithTheNameOfAnotherSession) {
   store_->Create(Session(1), kRoom);
   std::filesystem::rename(file(), directory() / std::string(32, '0'));
   const auto opened = OpenReplyStore(directory().string());
@@ -235,19 +235,19 @@ TEST_P(ReplyFilesTest, AFileUnderAnothersNameIsRefused) {
   EXPECT_THAT(opened.error().message, testing::HasSubstr("another session"));
 }
 
-TEST_P(ReplyFilesTest, NobodyElseMayReadThem) {
+TEST_P(ReplyFilesTest, GivesOtherUsersNoAccess) {
   store_->Create(Session(1), kRoom);
   EXPECT_EQ(std::filesystem::status(file()).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
-TEST_P(ReplyFilesTest, WithoutADirectoryThereIsNoSession) {
+TEST_P(ReplyFilesTest, CreateFailsWithoutADirectory) {
   std::filesystem::remove_all(directory());
   EXPECT_FALSE(store_->Create(Session(1), kRoom));
 }
 
 // Clients without number filled the disk with sessions, and no further client could be recorded.
-TEST_P(ReplyFilesTest, SessionsLeaveRoomForTheTableOfClients) {
+TEST_P(ReplyFilesTest, LeavesDiskSpaceForTheRecoveryStore) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("small", path_.c_str(), "tmpfs", 0, "size=20m") != 0) {
     GTEST_SKIP() << "needs to be root";
@@ -264,7 +264,7 @@ TEST_P(ReplyFilesTest, SessionsLeaveRoomForTheTableOfClients) {
   ::umount(path_.c_str());
 }
 
-TEST_P(ReplyFilesTest, ADirectoryThatCannotBeMadeIsTheOperatorsMatter) {
+TEST_P(ReplyFilesTest, ReportsADirectoryThatCannotBeCreated) {
   const auto opened = OpenReplyStore((path_ / "none" / "sessions").string());
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, testing::HasSubstr("cannot use"));
