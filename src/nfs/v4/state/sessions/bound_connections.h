@@ -11,7 +11,8 @@
 
 namespace penstock::nfs::v4 {
 
-// A connection as the tables know it. `back_channel` is null if the transport cannot carry calls to the client.
+// A connection, as the session tables record it. `back_channel` is null if the transport cannot carry calls to the
+// client.
 struct SessionConnection {
   uint64_t number = 0;
   std::shared_ptr<rpc::BackChannel> back_channel{};

@@ -7,7 +7,7 @@ namespace {
 
 class BoundConnectionsTest : public testing::Test {
  protected:
-  // One that can be called over.
+  // Makes a connection that can carry callbacks.
   SessionConnection Make(uint64_t number) { return {number, std::make_shared<TestBackChannel>(buffers_)}; }
   static void Disconnect(const SessionConnection& connection) {
     static_cast<TestBackChannel&>(*connection.back_channel).Disconnect();

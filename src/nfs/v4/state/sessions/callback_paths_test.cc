@@ -1,4 +1,4 @@
-// How clients of minor version 1 and later are called: slots and connections of the backchannel (RFC 8881 §2.10.6.1,
+// Tests the slots and connections that carry callbacks to clients of minor version 1 and later (RFC 8881 §2.10.6.1,
 // §2.10.6.2).
 #include "nfs/v4/state/clients/test_clients.h"
 

@@ -65,7 +65,7 @@ TEST(ChannelAttributes, GrantsAtLeastOneSlot) {
   EXPECT_EQ(NegotiateFore(PlainChannel(0), Settings())->ca_maxrequests, 1u);
 }
 
-// RFC 8881 §18.36.3: ca_maxoperations and ca_maxrequests of the backchannel are the client's.
+// RFC 8881 §18.36.3: the server must not change ca_maxoperations and ca_maxrequests of the backchannel.
 TEST(ChannelAttributes, AcceptsTheBackchannelThatTheClientOffers) {
   nfs4::channel_attrs4 asked = PlainChannel(1000);
   asked.ca_maxoperations = 2;

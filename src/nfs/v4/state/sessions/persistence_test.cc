@@ -1,4 +1,5 @@
-// Sessions that outlive the server (RFC 8881 §2.10.6.5), in the tables; with operations: session_test.cc.
+// Tests persistent sessions (RFC 8881 §2.10.6.5) in the session tables. nfs/v4/operations/session_test.cc tests them
+// with operations.
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -25,7 +26,7 @@ class PersistenceTest : public ClientsTest {
                                   .back = PlainChannel()},
                                  connection_, User(0), ++random_, now_);
   }
-  // A client with a persistent session.
+  // Makes a client with a persistent session.
   Opened OpenPersistent(std::string_view owner) {
     const auto exchanged = Exchange(owner);
     const auto created = Ask(exchanged->id, exchanged->sequence.value());
@@ -36,7 +37,7 @@ class PersistenceTest : public ClientsTest {
     EXPECT_EQ(reply.csr_resok4().csr_flags, kPersist);
     return {exchanged->id, created.session};
   }
-  // What the request was answered is kept.
+  // Executes a request and keeps `results` as its reply.
   void Answer(const SessionId& session, uint32_t slot, uint32_t sequence, std::string_view results) {
     const auto started = Start(session, slot, sequence, kFacts);
     ASSERT_TRUE(started);
@@ -81,7 +82,7 @@ TEST_F(PersistenceTest, DeadSessionRefusesNewRequests) {
   StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 1, 1).error(), NFS4ERR_DEADSESSION);
-  // Requests that were not to be kept have gone on from there.
+  // Requests whose replies were not kept may have advanced the sequence ID before the restart.
   EXPECT_EQ(Retry(again, client.session, 0, 9).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 0, 0).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 8, 1).error(), NFS4ERR_BADSLOT);
@@ -110,7 +111,7 @@ TEST_F(PersistenceTest, NonPersistentSessionEndsWithTheServer) {
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
 }
 
-// RFC 8881 §8.1: the client ID has gone with the server.
+// RFC 8881 §8.1: a client ID is not valid after a restart of the server.
 TEST_F(PersistenceTest, ClientIdOfADeadSessionIsStale) {
   const Opened client = OpenPersistent("owner");
   StateTables again = Restarted();
@@ -146,7 +147,7 @@ TEST_F(PersistenceTest, DeadSessionIsForgottenALeaseAfterItsLastRetry) {
   EXPECT_TRUE(Retry(again, client.session, 0, 1));
   now_ += kLease;
   EXPECT_THAT(again.sessions.TakeEnded(now_), IsEmpty());
-  EXPECT_FALSE(Retry(again, client.session, 0, 2));  // which is no sign of life
+  EXPECT_FALSE(Retry(again, client.session, 0, 2));  // a refused request does not prolong the session
   now_ += std::chrono::seconds(1);
   EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
@@ -203,7 +204,7 @@ TEST_F(PersistenceTest, LimitsTheNumberOfPersistentSessions) {
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
   EXPECT_EQ(sessions_.Destroy(one.session, connection_.number, {}), NFS4_OK);
   EXPECT_TRUE(Ask(third->id, 2).room);
-  // Those of the run before count.
+  // The sessions of the previous run count, too.
   settings_.max_persistent_sessions = 1;
   Answer(two.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -230,7 +231,7 @@ TEST_F(PersistenceTest, StartedRequestTellsWhetherTheClientMayReclaim) {
   EXPECT_FALSE(Start(holder.session, 1, 1, kFacts)->reclaiming);
 }
 
-// Else Linux loses its locks where the server starts again while it reclaims them.
+// Otherwise Linux would lose its locks if the server restarted while Linux reclaims them (see DeadSessions).
 TEST_F(PersistenceTest, SessionWithoutKeptRepliesIsUnknownAfterARestart) {
   const Opened client = OpenPersistent("owner");
   ASSERT_TRUE(Start(client.session, 0, 1, kFacts));
@@ -249,7 +250,7 @@ TEST_F(PersistenceTest, SessionAcceptsNoNewRequestsAfterLosingPersistence) {
   EXPECT_EQ(Start(client.session, 1, 1, kFacts)->outcome, Sessions::Outcome::kReplay);
   EXPECT_EQ(Start(client.session, 0, 2, kFacts).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Start(client.session, 2, 1, kFacts).error(), NFS4ERR_DEADSESSION);
-  // The client itself lives on, and makes another.
+  // The client remains, and creates another session.
   EXPECT_EQ(Create(client.client, 2).reply.csr_status(), NFS4_OK);
 }
 

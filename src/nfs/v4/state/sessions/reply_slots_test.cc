@@ -108,7 +108,7 @@ TEST_F(ReplySlotsTest, RetryOfARunningRequestGetsDelay) {
 
 TEST_F(ReplySlotsTest, DifferentRequestWithTheSameSequenceIdIsAFalseRetry) {
   ASSERT_TRUE(Start(0, 1, 0, /*digest=*/17));
-  EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_DELAY) << "the other is not over";
+  EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_DELAY) << "the first request is still running";
   table_.Finish(SlotId(0), SequenceId(1), Reply("done"));
   EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_SEQ_FALSE_RETRY);
   EXPECT_EQ(Start(0, 1, 0, 17)->outcome, Outcome::kReplay);
@@ -129,9 +129,9 @@ TEST_F(ReplySlotsTest, SlotsAreRetiredOnceTheClientShowsThatItKnowsTheTarget) {
   EXPECT_EQ(table_.target_highest(), SlotId(1));
   EXPECT_EQ(table_.highest(), SlotId(3));
 
-  Run(0, 2);  // its reply tells of the target, but this request was sent before it
+  Run(0, 2);  // its reply carries the target, but the client sent the request before it saw the target
   EXPECT_EQ(table_.highest(), SlotId(3));
-  Run(0, 3, /*highest=*/3);  // has heard of it, and still has requests out on higher slots
+  Run(0, 3, /*highest=*/3);  // the client knows the target, but still has requests on higher slots
   EXPECT_EQ(table_.highest(), SlotId(3));
   Run(0, 4, /*highest=*/1);
   EXPECT_EQ(table_.highest(), SlotId(1));

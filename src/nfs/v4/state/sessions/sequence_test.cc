@@ -1,4 +1,4 @@
-// SEQUENCE (RFC 8881 §18.46) as a client's request meets it; what a slot does is in slot_table_test.cc.
+// Tests SEQUENCE (RFC 8881 §18.46) and its effects on session and client. reply_slots_test.cc tests the slots alone.
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -109,7 +109,7 @@ TEST_F(StatusFlagsTest, TellsThatTheBackchannelIsDown) {
   channel->Disconnect();
   EXPECT_EQ(StatusFlags(client.session, 0, 2), nfs4::SEQ4_STATUS_CB_PATH_DOWN | nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION);
 
-  // Another session's backchannel will do for the client, but not for this session.
+  // The backchannel of another session serves the client, but not this session.
   connection_ = {2, std::make_shared<TestBackChannel>(buffers)};
   ASSERT_EQ(Create(client.client, 2).reply.csr_status(), nfs4::NFS4_OK);
   EXPECT_EQ(StatusFlags(client.session, 0, 3), nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION);
@@ -143,7 +143,7 @@ TEST_F(RequestDigestTest, DiffersBetweenRequests) {
   other = user;
   other.initiator = &bob;
   EXPECT_NE(RequestDigest(user, 3, 40, rest), RequestDigest(other, 3, 40, rest))
-      << "who may be the same user of the host";
+      << "two initiators may map to the same local user";
   user.initiator = nullptr;
   EXPECT_NE(RequestDigest(user, 4, 40, rest), digest);
   EXPECT_NE(RequestDigest(user, 3, 44, rest), digest);
@@ -156,7 +156,7 @@ TEST_F(RequestDigestTest, IgnoresWhetherAPayloadIsInTheStream) {
   Store(&in_stream[0], nfs4::OP_PUTROOTFH);
   Store(&in_stream[4], nfs4::OP_CREATE);
   Store(&in_stream[8], nfs4::NF4LNK);
-  Store(&in_stream[12], 24);  // a payload of 24 octets, which is zeros, and the name of the link
+  Store(&in_stream[12], 24);  // the text of the link, a payload of 24 zeros; the name of the link follows
   Store(&in_stream[40], 8);
   std::array<std::byte, 40> beside{};
   CopyBytes(beside, ConstBytes(in_stream).first(16));

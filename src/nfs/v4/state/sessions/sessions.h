@@ -3,7 +3,7 @@
 // Each session belongs to a confirmed client in Clients, and ends before that client is removed. This table also has
 // the sessions of earlier runs of the server, which only repeat replies (DeadSessions).
 //
-// Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (how clients are called),
+// Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (callbacks to clients),
 // persistence.cc (sessions that outlive the server), slot_balance.cc (how many slots sessions may use).
 #pragma once
 
@@ -34,17 +34,17 @@ class Sessions {
   struct CreateRequest {
     ClientId client;
     SequenceId sequence;
-    MinorVersion minor_version{1};  // of the session's callbacks
+    MinorVersion minor_version{1};  // callbacks of the session have this version
     bool back_channel = false;      // the connection is to carry callbacks, too (csa_flags)
     bool persist = false;           // the session is to be persistent, if there is room for another one
-    nfs4::channel_attrs4 fore;      // as negotiated
+    nfs4::channel_attrs4 fore;      // negotiated attributes
     nfs4::channel_attrs4 back;
     uint32_t callback_program = 0;
-    // None: the client accepts no flavor that we can use.
+    // Empty if the client accepts no flavor that the server can use.
     std::optional<rpc::ClientCredential> callback_credential{std::in_place};
   };
   struct CreateResult {
-    nfs4::CREATE_SESSION4res reply{};  // new, or the reply to the request that is repeated
+    nfs4::CREATE_SESSION4res reply{};  // the new reply, or the repeated one
     // Set if the new session is to be persistent: make this room for its replies, then call FinishCreate(), which
     // returns the reply.
     std::optional<ReplyRoom> room{};
@@ -60,15 +60,17 @@ class Sessions {
   // FinishCreate().
   CreateResult Create(Client& client, CreateRequest asked, const SessionConnection& connection, uint64_t random,
                       TimePoint now);
-  // Without `replies` the session is not persistent after all. NFS4ERR_STALE_CLIENTID if the session has ended
-  // meanwhile; its storage is then among TakeEnded().
+  // Finishes the creation of a persistent session and returns the reply. Without `replies` the session is not
+  // persistent after all. NFS4ERR_STALE_CLIENTID if the session has ended meanwhile; TakeEnded() then returns its
+  // storage.
   nfs4::CREATE_SESSION4res FinishCreate(ClientId client, const SessionId& id, std::shared_ptr<SessionReplies> replies);
-  // The session must be bound to the connection (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
+  // DESTROY_SESSION. The connection must be bound to the session (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
   nfs4::nfsstat4 Destroy(const SessionId& id, uint64_t connection, const Sender& sender);
+  // BIND_CONN_TO_SESSION. See BoundConnections::Bind().
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction,
                                                               const Sender& sender);
-  // `credential` as in CreateRequest.
+  // Sets the program and the credential of later callbacks (BACKCHANNEL_CTL). See CreateRequest for `credential`.
   nfs4::nfsstat4 ControlBackChannel(const SessionId& id, uint32_t callback_program,
                                     std::optional<rpc::ClientCredential> credential, const Sender& sender);
   // Ends all sessions of a client.
@@ -79,7 +81,7 @@ class Sessions {
   // The properties of a call that SEQUENCE looks at.
   struct RequestFacts {
     size_t size = 0;          // unreduced octets of the call, RPC header included
-    uint32_t operations = 0;  // of the COMPOUND
+    uint32_t operations = 0;  // in the COMPOUND
     uint64_t digest = 0;      // see RequestDigest()
   };
   enum class Outcome : uint8_t {
@@ -105,13 +107,13 @@ class Sessions {
     // before the client sees the reply, so only replies to lasting changes are kept.
     bool reclaiming = false;
   };
-  // Renews the lease. Errors, which leave the slot unchanged: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT,
-  // NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG,
-  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and
-  // NFS4ERR_DEADSESSION (see DeadSessions).
+  // Executes SEQUENCE: takes the slot for the request and renews the lease. Errors leave the slot unchanged:
+  // NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY,
+  // NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG, NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE,
+  // NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and NFS4ERR_DEADSESSION (see DeadSessions).
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
                                                       const SessionConnection& connection, TimePoint now);
-  // Ends a request. `reply`, in memory of its own, is kept for retries. Renews the lease again, because the client has
+  // Ends a request. `reply` is kept for retries and must own its memory. Renews the lease again, because the client has
   // waited until now.
   void FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
                      TimePoint now);
@@ -129,18 +131,18 @@ class Sessions {
 
   // ---- slots and memory (slot_balance.cc)
 
-  // Takes slots back if the kept replies of all sessions need too much memory, and gives them again if they need
-  // little; not often, so that clients have time to follow. Call it regularly. Returns recalls for sessions that may be
-  // idle; others learn of the change by SEQUENCE.
+  // Takes slots back if the kept replies of all sessions need too much memory, and restores them if the replies need
+  // little. Clients have time to follow between two changes. Call it regularly. Returns recalls for sessions that owe
+  // slots and have a working backchannel, because an idle client does not see the change in SEQUENCE.
   std::vector<SlotRecall> BalanceSlots(TimePoint now);
-  // Whether the client has still to follow a recall.
+  // Whether the client has not yet followed a recall.
   bool OwesSlots(const SlotRecall& recall) const;
   size_t kept_octets() const { return kept_octets_; }
 
   // ---- callbacks (callback_paths.cc; callback/ calls them)
 
-  // Whether callbacks reach the client, of any minor version (RFC 8881 §10.2: no delegation is given before that is
-  // known).
+  // Whether callbacks reach the client, of any minor version. The server gives a delegation only if they do (RFC 8881
+  // §10.2).
   bool CanCall(ClientId id) const;
   // A call to a client of minor version 1 or later, on a slot of the backchannel of one of its sessions.
   struct CallbackStart {
@@ -153,8 +155,10 @@ class Sessions {
     std::shared_ptr<rpc::BackChannel> channel;
   };
   enum class NoCallback : uint8_t { kNoClient, kNoPath, kBusy };
-  // With `session`, only on the backchannel of that session (a call that is repeated stays in its session and slot).
+  // Takes a slot and a connection for a call. With `session`, only the backchannel of that session serves: a repeated
+  // call stays in its session and slot.
   Result<CallbackStart, NoCallback> StartCallback(ClientId id, const std::optional<SessionId>& session = std::nullopt);
+  // Returns the slot of a call.
   void FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate);
   bool Has(const SessionId& session) const { return Find(session) != nullptr; }
   // The program that a session's client runs, and the credential that it expects.
@@ -201,10 +205,10 @@ class Sessions {
   std::vector<std::shared_ptr<SessionReplies>> ended_;
 };
 
-// Tells a request from another one with the same sequence ID (RFC 8881 §2.10.6.1.3.1) by its caller, its length, its
-// number of operations, and the octets that follow SEQUENCE. Payloads do not count: a retry over another transport
-// carries them differently. `rest` is the reduced stream behind SEQUENCE; `size` counts the unreduced octets from there
-// on.
+// Returns a digest of a request. It tells the request from another one with the same sequence ID (RFC 8881
+// §2.10.6.1.3.1) by its caller, its length, its number of operations, and the octets that follow SEQUENCE. The digest
+// ignores payloads, because a retry over another transport carries them differently. `rest` is the reduced stream after
+// SEQUENCE; `size` is the number of unreduced octets after SEQUENCE.
 uint64_t RequestDigest(const rpc::Credential& credential, uint32_t operations, size_t size, ConstBytes rest);
 
 }  // namespace penstock::nfs::v4

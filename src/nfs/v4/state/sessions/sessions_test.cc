@@ -1,4 +1,4 @@
-// CREATE_SESSION (RFC 8881 §18.36), DESTROY_SESSION (§18.37), BIND_CONN_TO_SESSION (§18.34).
+// Tests CREATE_SESSION (RFC 8881 §18.36), DESTROY_SESSION (§18.37), BIND_CONN_TO_SESSION (§18.34).
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -36,7 +36,7 @@ TEST_F(CreateSessionTest, SessionServesOnlyItsClient) {
   EXPECT_EQ(Start(second.session, 0, 1)->client, second.client);
   Finish(first.session, 0, 1);
   Finish(second.session, 0, 1);
-  // Nor does one that comes to be in the place of another.
+  // A new session that takes the table entry of a destroyed one also serves only its own client.
   ASSERT_EQ(sessions_.Destroy(first.session, connection_.number, {}), nfs4::NFS4_OK);
   const Opened third = Open("third");
   EXPECT_EQ(Start(first.session, 0, 1).error(), nfs4::NFS4ERR_BADSESSION);
@@ -47,7 +47,7 @@ TEST_F(CreateSessionTest, UnknownClientIsStale) {
   EXPECT_EQ(StatusOf(Create(ClientId(4711), 1)), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-// RFC 8881 §18.36.4: the slot begins with a contrived reply.
+// RFC 8881 §18.36.4: the slot of CREATE_SESSION begins with an artificial reply, NFS4ERR_SEQ_MISORDERED.
 TEST_F(CreateSessionTest, SequenceIdBeforeTheFirstIsMisordered) {
   const auto made = Exchange("owner");
   EXPECT_EQ(StatusOf(Create(made->id, made->sequence.value() - 1)), nfs4::NFS4ERR_SEQ_MISORDERED);
@@ -79,7 +79,7 @@ TEST_F(CreateSessionTest, RequiresThePrincipalOfExchangeIdToConfirm) {
   EXPECT_EQ(StatusOf(Create(made->id, 1, 1)), nfs4::NFS4_OK);
 }
 
-// RFC 8881 §18.35.3: SP4_NONE asks that nothing be enforced.
+// RFC 8881 §18.35.3: with SP4_NONE the server enforces no state protection.
 TEST_F(CreateSessionTest, AnyPrincipalMayAddASessionToAConfirmedClient) {
   const Opened client = Open("owner", 1, /*uid=*/1);
   EXPECT_EQ(StatusOf(Create(client.client, 2, 2)), nfs4::NFS4_OK);
@@ -105,7 +105,7 @@ TEST_F(CreateSessionTest, AddsTheConnectionToTheBackchannelIfItCarriesCallbacks)
   EXPECT_EQ(flags("with"), nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
 }
 
-// RFC 8881 §18.36.3, RFC 8167 §6: nobody is called who has not said that it may be.
+// RFC 8881 §18.36.3, RFC 8167 §6: the server calls a client over a connection only if the client has agreed.
 TEST_F(CreateSessionTest, ConnectionCarriesCallbacksOnlyAtTheClientsRequest) {
   BufferPool buffers;
   connection_.back_channel = std::make_shared<TestBackChannel>(buffers);

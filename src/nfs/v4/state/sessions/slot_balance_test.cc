@@ -21,7 +21,7 @@ class SlotBalanceTest : public ClientsTest {
     ASSERT_TRUE(Start(session, slot, sequence));
     Finish(session, slot, sequence, Reply(octets));
   }
-  // As a request on slot 0 that names the highest slot in use.
+  // Executes a request on slot 0 that names the highest slot in use. Returns the result of SEQUENCE.
   nfs4::SEQUENCE4resok Say(const SessionId& session, uint32_t sequence, uint32_t highest) {
     const auto started = Start(session, 0, sequence, {.size = 200, .operations = 1}, false, highest);
     EXPECT_TRUE(started);
@@ -63,7 +63,7 @@ TEST_F(SlotBalanceTest, TakesSlotsBackOnceTheClientFollowsTheTarget) {
   EXPECT_EQ(recalls[0].target_highest, SlotId(3));
   EXPECT_TRUE(sessions_.OwesSlots(recalls[0]));
 
-  // It hears of the target in this one, and follows in the next.
+  // The client learns the target from the first reply, and follows the target in the second request.
   const auto heard = Say(client.session, 2, 7);
   EXPECT_EQ(heard.sr_target_highest_slotid, 3u);
   EXPECT_EQ(heard.sr_highest_slotid, 7u);
@@ -101,7 +101,7 @@ TEST_F(SlotBalanceTest, RestoresSlotsWhenMemoryIsFreeAgain) {
   Say(client.session, 2, 3);
   Say(client.session, 3, 3);
   now_ += std::chrono::seconds(10);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());  // between the two there is peace
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());  // the kept octets are between the two limits
   EXPECT_EQ(Say(client.session, 4, 3).sr_target_highest_slotid, 3u);
   for (uint32_t slot = 1; slot < 4; ++slot) Keep(client.session, slot, 2, 4);
   EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
