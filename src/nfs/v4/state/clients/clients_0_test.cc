@@ -1,4 +1,5 @@
-// SETCLIENTID and SETCLIENTID_CONFIRM by the cases of RFC 7530 §16.33.5 and §16.34.5, in their letters.
+// Tests SETCLIENTID and SETCLIENTID_CONFIRM by the cases of RFC 7530 §16.33.5 and §16.34.5. Comments write a record as
+// the RFC does: { verifier, id, client ID, callback, confirmation }.
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -8,7 +9,7 @@ using SetClientIdTest = ClientsTest;
 using ConfirmClientIdTest = ClientsTest;
 using MinorZeroTest = ClientsTest;
 
-// No confirmed { *, x, *, *, * }: whatever waits for confirmation is replaced.
+// No { *, x, *, *, * } is confirmed: the new record replaces an unconfirmed one.
 TEST_F(SetClientIdTest, NewOwnerWaitsForConfirmation) {
   const auto set = Set("x");
   ASSERT_TRUE(set);
@@ -31,7 +32,7 @@ TEST_F(SetClientIdTest, ReplacesAnUnconfirmedRecord) {
   }
 }
 
-// { v, x, c, l, s } is confirmed, and { v, x, k } comes.
+// { v, x, c, l, s } is confirmed, and the client sends { v, x, k }.
 TEST_F(SetClientIdTest, ConfirmedClientMayChangeItsCallbackAddress) {
   const ClientId id = OpenMinorZero("x");
   const auto update = Set("x", 1, 0, 4711);
@@ -45,13 +46,13 @@ TEST_F(SetClientIdTest, ConfirmedClientMayChangeItsCallbackAddress) {
 TEST_F(SetClientIdTest, UpdateGetsANewConfirmation) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
-  --random_;  // the same number again, as chance would have it
+  --random_;  // the random number repeats by chance
   const auto update = Set("x");
   EXPECT_EQ(update->id, set->id);
   EXPECT_NE(update->confirmation, set->confirmation);
 }
 
-// { u, x, c, l, s } is confirmed, u != v, and nothing waits.
+// { u, x, c, l, s } is confirmed, u != v, and no record is unconfirmed.
 TEST_F(SetClientIdTest, RestartedClientKeepsItsOldRecordUntilItConfirms) {
   const ClientId before = OpenMinorZero("x", 1);
   const auto restarted = Set("x", 2);
@@ -63,7 +64,7 @@ TEST_F(SetClientIdTest, RestartedClientKeepsItsOldRecordUntilItConfirms) {
   EXPECT_EQ(clients_.Find(before), nullptr);
 }
 
-// { u, x, c, l, s } is confirmed, and { w, x, d, m, t } waits: w == v makes no difference.
+// { u, x, c, l, s } is confirmed, and { w, x, d, m, t } is unconfirmed. Whether w == v makes no difference.
 TEST_F(SetClientIdTest, ReplacesTheUnconfirmedRecordOfAConfirmedClient) {
   for (const uint64_t w : {2, 3}) {
     const std::string name = "x" + std::to_string(w);
@@ -112,7 +113,7 @@ TEST_F(SetClientIdTest, RefusesTooManyClients) {
   EXPECT_TRUE(Set("x", 2));
 }
 
-// { v, x, c, k, s } waits beside { v, x, c, l, t }.
+// { v, x, c, k, s } is unconfirmed, and { v, x, c, l, t } is confirmed.
 TEST_F(ConfirmClientIdTest, UpdateKeepsTheState) {
   const ClientId id = OpenMinorZero("x");
   GiveOpen(id);
@@ -123,7 +124,7 @@ TEST_F(ConfirmClientIdTest, UpdateKeepsTheState) {
   EXPECT_TRUE(tables_.files.HasState(id));
 }
 
-// { v, x, c, *, s } is confirmed: the client has missed the answer.
+// { v, x, c, *, s } is confirmed: the client has missed the reply.
 TEST_F(ConfirmClientIdTest, RepeatedConfirmationSucceeds) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
@@ -141,7 +142,7 @@ TEST_F(ConfirmClientIdTest, OldConfirmationDoesNotConfirmAPendingUpdate) {
   EXPECT_EQ(Confirm(*update), nfs4::NFS4_OK);
 }
 
-// { *, x, c, k, s } waits.
+// { *, x, c, k, s } is unconfirmed.
 TEST_F(ConfirmClientIdTest, RequiresThePrincipalOfSetClientId) {
   const auto set = Set("x", 1, /*uid=*/1);
   EXPECT_EQ(Confirm(*set, 2), nfs4::NFS4ERR_CLID_INUSE);
@@ -156,7 +157,7 @@ TEST_F(ConfirmClientIdTest, RefusesAnotherPrincipalIfTheOwnerGotState) {
   EXPECT_NE(clients_.Find(id), nullptr);
 }
 
-// No { *, *, c, *, s }.
+// No record { *, *, c, *, s } exists.
 TEST_F(ConfirmClientIdTest, UnknownClientIdOrConfirmationIsStale) {
   auto set = *Set("x");
   set.confirmation = Verifier(4711);

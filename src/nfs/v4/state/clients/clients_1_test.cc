@@ -1,4 +1,4 @@
-// EXCHANGE_ID by the cases of RFC 8881 §18.35.4, DESTROY_CLIENTID and RECLAIM_COMPLETE.
+// Tests EXCHANGE_ID by the cases of RFC 8881 §18.35.4, DESTROY_CLIENTID and RECLAIM_COMPLETE.
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -245,7 +245,7 @@ TEST_F(ReclaimCompleteTest, NewIncarnationKeepsTheRecordOfItsOwner) {
   EXPECT_FALSE(clients_.NeedsRecord(restarted.client));
 }
 
-// The store has the name with the principal of before, who alone could reclaim.
+// The record in the store has the old principal, and only that principal could reclaim.
 TEST_F(ReclaimCompleteTest, AnotherPrincipalNeedsANewRecord) {
   const Opened client = Open("owner", 1, 5);
   clients_.SetRecorded(client.client);

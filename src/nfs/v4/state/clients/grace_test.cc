@@ -104,7 +104,7 @@ TEST_F(GraceOfClientsTest, ReclaimCompleteEndsTheRightToReclaim) {
   EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4ERR_NO_GRACE);
 }
 
-// RFC 8881 §18.51.3: what was not reclaimed by then cannot be reclaimed by its next incarnation either.
+// RFC 8881 §18.51.3: after RECLAIM_COMPLETE, the next incarnation of the client may not reclaim either.
 TEST_F(GraceOfClientsTest, ReclaimCompleteAlsoBindsTheNextIncarnation) {
   clients_.grace() = Grace({Record(1, "owner"), Record(1, "other")}, kEnd);
   ASSERT_EQ(clients_.CompleteReclaim(Open("owner").client), nfs4::NFS4_OK);
@@ -134,7 +134,7 @@ TEST_F(GraceOfClientsTest, GraceDoesNotWaitForADestroyedClient) {
 TEST_F(GraceOfClientsTest, MinorVersionZeroClientIsRecordedAgainWhenItReclaims) {
   clients_.grace() = Grace({Record(0, "zero"), Record(1, "one")}, kEnd);
   EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("zero")));
-  // Its old record stands until it says that it is done.
+  // In minor version 1, the old record stays valid until RECLAIM_COMPLETE.
   EXPECT_FALSE(clients_.NeedsRecord(Open("one").client));
 }
 

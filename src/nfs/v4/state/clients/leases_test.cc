@@ -1,4 +1,4 @@
-// Leases: RFC 8881 §8.3, §8.4.3; RFC 7530 §9.5, §9.6.3.
+// Tests the leases of clients (RFC 8881 §8.3, §8.4.3; RFC 7530 §9.5, §9.6.3).
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -41,8 +41,8 @@ TEST_F(LeasesTest, ClientWithARunningRequestDoesNotExpire) {
   EXPECT_TRUE(clients_.IsExpired(client.client, now_ + kLease + kMoment));
 }
 
-// RFC 8881 §2.10.12: neither in a crowd, nor where the client has nothing, nor where it has used another of its
-// sessions.
+// RFC 8881 §2.10.12: a session also lasts if there are too many clients, if the client has no state, and if the client
+// has used only another of its sessions.
 TEST_F(LeasesTest, SessionsLastForALeaseAfterTheLastRequestOfTheClient) {
   settings_.max_clients = 1;
   const Opened client = Open("owner");

@@ -13,7 +13,7 @@ using OperationSet = nfs_protocol::NumberSet<nfs4::nfs_opnum4>;
 struct StateProtection {
   bool by_machine = false;  // SP4_MACH_CRED
   OperationSet enforced{};  // only the machine credential may do these
-  OperationSet allowed{};   // the machine credential may do these, whoever owns the object
+  OperationSet allowed{};   // the machine credential may do these for any owner of the object
 
   // Returns the protection that the server grants for a client's request.
   //

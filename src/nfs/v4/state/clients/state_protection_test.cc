@@ -1,4 +1,4 @@
-// SP4_MACH_CRED (RFC 8881 §2.10.8.3), and principals of RPCSEC_GSS.
+// Tests SP4_MACH_CRED (RFC 8881 §2.10.8.3) and the principals of RPCSEC_GSS.
 #include "nfs/v4/state/clients/state_protection.h"
 
 #include "nfs/v4/dialect/test_dialects.h"
@@ -15,7 +15,7 @@ Sender Sealed(const Principal& principal) { return {principal, true}; }
 const Principal kMachine = Initiator("nfs/client.example.org@EXAMPLE.ORG");
 const Principal kAlice = Initiator("alice@EXAMPLE.ORG");
 
-// What Linux (6.1) asks for.
+// The operations that Linux (6.1) asks for.
 state_protect_ops4 LinuxWishes() {
   return {
       .spo_must_enforce = OperationSet{OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_DESTROY_SESSION,
@@ -26,7 +26,7 @@ state_protect_ops4 LinuxWishes() {
                             .ToBitmap()};
 }
 
-// ---- the two lists ----
+// ---- the lists of operations ----
 
 TEST(StateProtection, AlwaysEnforcesOperationsOnClientsAndSessions) {
   const OperationSet always{OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_DESTROY_SESSION,
@@ -87,7 +87,7 @@ TEST(PrincipalTest, SenderIsProtectedWithIntegrityOrPrivacy) {
   EXPECT_TRUE(Sender::Of(credential).is_protected);
 }
 
-// ---- the tables ----
+// ---- protection in the tables ----
 
 class ProtectedClientTest : public ClientsTest {
  protected:
@@ -171,7 +171,7 @@ TEST_F(ProtectedClientTest, OnlyTheMachineMayCreateSessions) {
   EXPECT_EQ(CreateBy(Sealed(kMachine), exchanged->id, sequence + 1), NFS4_OK);
 }
 
-// Whoever sends the last CREATE_SESSION again would have his connection belong to the session.
+// A retry of CREATE_SESSION adds its connection to the session, so only the machine may send it.
 TEST_F(ProtectedClientTest, OnlyTheMachineMayRetryCreateSession) {
   const auto exchanged = ExchangeBy(Sealed(kMachine));
   ASSERT_EQ(CreateBy(Sealed(kMachine), exchanged->id, exchanged->sequence.value()), NFS4_OK);
