@@ -1,4 +1,4 @@
-// One suite over both stores.
+// Tests both recovery stores with one suite, the layout of the database, and the queue.
 #include "nfs/v4/state/stable/recovery.h"
 
 #include <fmt/core.h>
@@ -42,7 +42,7 @@ class RecoveryTest : public testing::TestWithParam<const char*> {
   }
   bool in_memory() const { return std::string_view(GetParam()) == "memory"; }
 
-  // The server starts (again).
+  // Starts or restarts the server.
   RecoveryStore::Restart Start(Duration lease = kLease) {
     if (in_memory()) {
       if (!store_) store_ = std::make_unique<MemoryRecoveryStore>();
@@ -138,7 +138,8 @@ TEST_P(RecoveryTest, RecordsTheNameOfAnInitiator) {
   EXPECT_THAT(Start().clients, ElementsAre(machine));
 }
 
-// As it was made before there were initiators; and by what comes after us.
+// Tests databases that an earlier or a later version wrote, foreign databases, and damaged ones. The earlier version
+// had no names of initiators.
 class OtherLayoutTest : public testing::Test {
  protected:
   OtherLayoutTest() {
@@ -237,7 +238,8 @@ TEST_F(OtherLayoutTest, RefusesAnotherProgramsDatabase) {
   EXPECT_THAT(Refusal(), IsDamaged(path()));
 }
 
-// A lease of years would be a grace period of years, and an instance that cannot grow one that comes again.
+// A lease of years would mean a grace period of years. The highest instance cannot grow, so the next run would repeat
+// an instance.
 TEST_F(OtherLayoutTest, RefusesAnImpossibleRun) {
   Make();
   for (const char* const set :

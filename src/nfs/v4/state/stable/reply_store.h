@@ -21,14 +21,14 @@ namespace penstock::nfs::v4 {
 struct KeptReply {
   SequenceId sequence{0};
   uint64_t digest = 0;     // see RequestDigest()
-  xdr::Message results{};  // of the COMPOUND, in memory of their own
+  xdr::Message results{};  // the results of the COMPOUND; they own their memory
 };
 
 // The room that a session has for its replies.
 struct ReplyRoom {
   uint32_t slots = 0;
-  uint32_t reply = 0;  // octets of one, unreduced
-  uint32_t items = 0;  // payloads in one
+  uint32_t reply = 0;  // octets of one reply, unreduced
+  uint32_t items = 0;  // payloads in one reply
 };
 
 // The store of one session's replies. Calls block, on any thread; one at a time for each slot.

@@ -1,4 +1,4 @@
-// One suite over both stores, and what only the files can meet.
+// Tests both reply stores with one suite, and the store in files with another one.
 #include "nfs/v4/state/stable/reply_store.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ class ReplyStoreTest : public testing::TestWithParam<const char*> {
   std::filesystem::path directory() const { return path_ / "sessions"; }
   std::filesystem::path file() const { return *std::filesystem::directory_iterator(directory()); }
 
-  // The server starts (again).
+  // Starts or restarts the server.
   std::vector<SavedSession> Start() {
     if (in_memory()) {
       if (!store_) store_ = std::make_unique<MemoryReplyStore>();
@@ -167,7 +167,7 @@ TEST_P(ReplyStoreTest, LoadedRepliesOutliveTheStore) {
 class ReplyFilesTest : public ReplyStoreTest {};
 INSTANTIATE_TEST_SUITE_P(Stores, ReplyFilesTest, testing::Values("files"));
 
-// Every octet of a record counts: one that was written in part, before the power failed, is none.
+// The checksum covers every octet of a record, so a record that was written in part before a power failure is invalid.
 TEST_P(ReplyFilesTest, IgnoresATornReply) {
   const KeptReply reply = Reply(1, "aaaabbbb", {"data"});
   const size_t size = ReplyRecord::Serialize(reply).size();
@@ -192,7 +192,7 @@ TEST_P(ReplyFilesTest, RemovesAnUnfinishedFile) {
   std::filesystem::resize_file(file(), 20);
   EXPECT_THAT(Start(), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
-  // Room was made, and the head not written.
+  // This file has its room, but no head.
   store_->Create(Session(1), kRoom);
   std::filesystem::resize_file(file(), 0);
   std::filesystem::resize_file(file(), 8192);
@@ -200,7 +200,7 @@ TEST_P(ReplyFilesTest, RemovesAnUnfinishedFile) {
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
 }
 
-// What a client relies on is not thrown away without a word.
+// Clients rely on the kept replies, so the store reports a damaged or foreign file and does not delete it.
 TEST_P(ReplyFilesTest, RefusesDamagedAndForeignFiles) {
   store_->Create(Session(1), kRoom);
   const auto refusal = [this] {
@@ -246,7 +246,7 @@ TEST_P(ReplyFilesTest, CreateFailsWithoutADirectory) {
   EXPECT_FALSE(store_->Create(Session(1), kRoom));
 }
 
-// Clients without number filled the disk with sessions, and no further client could be recorded.
+// Otherwise many sessions could fill the disk, and the recovery store could record no further client.
 TEST_P(ReplyFilesTest, LeavesDiskSpaceForTheRecoveryStore) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("small", path_.c_str(), "tmpfs", 0, "size=20m") != 0) {
