@@ -52,8 +52,8 @@ class Clients {
   // Checks a client ID that is an argument in minor version 0 (RFC 7530 §9.1.1, §13.1.4): NFS4ERR_STALE_CLIENTID if
   // another run of the server gave it out, NFS4ERR_EXPIRED if this run gave it out and the client was removed.
   nfs4::nfsstat4 Check(ClientId id) const;
-  // Also NFS4ERR_STALE_CLIENTID if the call does not come from the client's machine. A client whose machine has changed
-  // its address sets its client ID again and keeps its state.
+  // Checks a client ID as above. Also NFS4ERR_STALE_CLIENTID if the call does not come from the client's machine. A
+  // client whose machine has changed its address sets its client ID again and keeps its state.
   nfs4::nfsstat4 Check(ClientId id, const Origin& origin) const;
 
   // ---- leases (clients.cc)
@@ -72,7 +72,7 @@ class Clients {
   // Whether the client has a request under way. A client that waits for a reply is not silent, however long the reply
   // takes.
   static bool HasRequests(const Client& client);
-  // The client that was renewed longest ago comes first.
+  // All clients. The client that was renewed longest ago comes first.
   const std::list<Client*>& by_renewal() const { return by_renewal_; }
   // Begins to remove the state of a client if its lease is still over: from now on, no request renews the lease. Next,
   // the caller removes the client's record from the recovery store, and then calls StateTables::End(). Returns nothing
@@ -95,7 +95,7 @@ class Clients {
   // Executes a global RECLAIM_COMPLETE (RFC 8881 §18.51). NFS4ERR_COMPLETE_ALREADY if the client has sent one before;
   // NFS4ERR_DEADSESSION if the client was removed.
   nfs4::nfsstat4 CompleteReclaim(ClientId id);
-  // Whether the recovery store must record the client and has not done so. See RecordClient() in
+  // Whether the recovery store must still record the client. See RecordClient() in
   // nfs/v4/operations/lease.h.
   bool NeedsRecord(ClientId id) const;
   void SetRecorded(ClientId id);
@@ -103,9 +103,10 @@ class Clients {
 
   // ---- state protection (clients.cc, RFC 8881 §2.10.8.3)
 
-  // NFS4ERR_WRONG_CRED if only the client's machine credential may do the operation, and the sender is another
-  // (§15.1.6.4; §15.2 does not list this error for BIND_CONN_TO_SESSION and BACKCHANNEL_CTL, but lists it for all
-  // others). NFS4_OK if no such client exists: the operation itself has an error for that.
+  // Checks whether the sender may do an operation. NFS4ERR_WRONG_CRED if only the client's machine credential may do
+  // the operation, and the sender is another (§15.1.6.4; §15.2 does not list this error for BIND_CONN_TO_SESSION and
+  // BACKCHANNEL_CTL, but lists it for all others). NFS4_OK if no such client exists: the operation itself has an error
+  // for that.
   nfs4::nfsstat4 CheckProtection(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   // Whether the sender may do the operation as the client's machine, for any owner of the object (spo_must_allow).
   bool MachineMay(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
@@ -129,7 +130,7 @@ class Clients {
   void MakeConfirmed(Client& client, TimePoint now);
   // Removes an unconfirmed record. Such a record has no state.
   void RemoveUnconfirmed(Client& client);
-  // Removes a record whose holdings are forgotten.
+  // Removes a record. `proof` says that the client has no state left.
   void Remove(Client& client, const HoldingsForgotten& proof);
   // Whether there are as many confirmed clients as the settings allow.
   bool IsFull() const { return confirmed_count() >= settings_.max_clients; }
