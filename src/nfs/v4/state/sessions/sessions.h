@@ -101,7 +101,7 @@ class Sessions {
     uint32_t max_reply = 0;
     uint32_t max_kept_reply = 0;
     xdr::Message reply{};  // kReplay
-    // For kRun in a persistent session: where to keep the reply before it is sent.
+    // For kRun in a persistent session: the store that must keep the reply before the server sends it.
     std::shared_ptr<SessionReplies> replies{};
     // For kRun in a persistent session: the client may still reclaim. Its reclaims are lost if the server restarts
     // before the client sees the reply, so only replies to lasting changes are kept.
@@ -123,7 +123,7 @@ class Sessions {
 
   // ---- persistence (persistence.cc)
 
-  // A reply of the session could not be kept: the session accepts no new request.
+  // Notes that the store could not keep a reply of the session: from now on, the session accepts no new request.
   void LosePersistence(const SessionId& id);
   // Takes the storage of sessions that have ended, and of dead sessions that no client has asked for in time. The
   // caller removes it.
@@ -168,9 +168,11 @@ class Sessions {
   };
   // Returns nothing if the client cannot be called, or the session has ended.
   std::optional<CallbackProgram> FindCallbackProgram(const SessionId& session) const;
-  // Returns the next connection for a call whose connection was lost; null if the backchannel has none (now).
+  // Returns the next connection for a call after its connection was lost. Returns null if the backchannel has no
+  // connection now.
   std::shared_ptr<rpc::BackChannel> CallbackChannel(const SessionId& session) const;
-  // No reply came over this connection: the server does not call over it until the client binds it again.
+  // Notes that a call over this connection got no reply: the server does not use the connection for calls until the
+  // client binds it again.
   void SuspectChannel(const SessionId& session, const rpc::BackChannel& channel);
 
   size_t session_count() const { return session_count_; }
@@ -182,7 +184,7 @@ class Sessions {
   const Session* Find(const SessionId& id) const;
   Session& Add(Client& client, CreateRequest asked, uint64_t random);
   void End(const SessionId& id);
-  // The protection of the session's client, if the session exists.
+  // Checks the state protection of the session's client. NFS4_OK if the session does not exist.
   nfs4::nfsstat4 CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   uint32_t SlotShare(size_t sessions) const;
   uint32_t SlotTarget(const Session& session) const;
@@ -197,7 +199,7 @@ class Sessions {
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
   size_t kept_octets_ = 0;
-  // The limit of slots for each session, and when it was last changed.
+  // The limit of slots for each session, and the time of its last change.
   uint32_t slot_limit_ = UINT32_MAX;
   TimePoint slots_balanced_ = TimePoint::min();
   DeadSessions dead_sessions_;
