@@ -1,4 +1,4 @@
-// The replies of persistent sessions, kept where they outlive the server (RFC 8881 §2.10.6.5).
+// The reply store keeps the replies of persistent sessions, so that they outlive the server (RFC 8881 §2.10.6.5).
 //
 // A reply is kept before it is sent. After a restart its session is dead (DeadSessions): it repeats the kept replies
 // and executes no request. So the server need not know which requests were begun and not finished: a request without a
