@@ -4,11 +4,17 @@
 #include <sys/resource.h>
 
 #include <cstddef>
+#include <string_view>
 
 namespace penstock {
 
-// Descriptors for other purposes than connections and served files: libraries, databases, loops, files that are being opened.
+// Descriptors for other purposes than connections and served files: libraries, databases, loops, files that are being
+// opened.
 inline constexpr size_t kOtherDescriptors = 128;
+
+// The advice in each message about a lack of descriptors.
+inline constexpr std::string_view kRaiseTheDescriptorLimit =
+    "Raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)";
 
 // Raises the soft limit of the process to the hard limit, and returns it. Thread-safe.
 inline size_t RaiseDescriptorLimit() {

@@ -12,13 +12,14 @@
 #include <string_view>
 #include <utility>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/log_limit.h"
 
 namespace penstock {
 
-// Shared by all listeners of a process. It reserves the last descriptors for files, which the accepted connections need.
-// Thread-safe.
+// Shared by all listeners of a process. It reserves the last descriptors for files, which the accepted connections
+// need. Thread-safe.
 class DescriptorShortage {
  public:
   using Clock = std::function<TimePoint()>;
@@ -35,8 +36,8 @@ class DescriptorShortage {
     return std::clamp<rlim_t>(limit.rlim_cur / 8, 16, 256);
   }
 
-  // Returns true if a listener may accept a connection now. Otherwise the listener asks again in a moment. If a peer is waiting, this
-  // makes room for it.
+  // Returns true if a listener may accept a connection now. Otherwise the listener asks again in a moment. If a peer is
+  // waiting, this makes room for it.
   bool MayAccept(int listener, std::string_view transport) {
     if (HasSpare()) return true;
     pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
@@ -44,14 +45,15 @@ class DescriptorShortage {
     return false;
   }
 
-  // Reports that a peer waits for lack of a descriptor. Listeners retry, and so report it often; the log shows it once a minute.
+  // Reports that a peer waits for lack of a descriptor. Listeners retry, and so report it often; the log shows it once
+  // a minute.
   void Tell(std::string_view transport) {
     make_room_();
     if (!told_.Allows(now_())) return;
     log::warn(
-        "cannot accept a connection ({}): the process has too many open files; it waits. "
-        "Raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd), or serve fewer with --max-connections",
-        transport);
+        "cannot accept a connection ({}): the process has too many open files; it waits. {}, or serve fewer with "
+        "--max-connections",
+        transport, kRaiseTheDescriptorLimit);
   }
 
  private:

@@ -340,7 +340,8 @@ TEST_P(SmallTransfersTest, ACopyStopsAtTheFirstError) {
   const size_t reads = service.CountCalls(Reads());
   const size_t writes = service.CountCalls(Writes());
   service.files().Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::FailWith(fs::Error::kIo)});
-  service.files().Add({.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
+  service.files().Add(
+      {.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
   EXPECT_EQ(ErrorOf(Download(*mount, workers, *file, local.get(), {.in_flight = 4})).status, Status(5));
   EXPECT_LE(service.CountCalls(Reads()), reads + 4);
   EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), text.size(), *file, {.in_flight = 4})).status,
@@ -375,7 +376,8 @@ TEST_P(SmallTransfersTest, ACopySurvivesTheLossOfItsConnection) {
 
 TEST_P(MountTest, AFullDiskIsReportedByWrite) {
   const auto file = Create("file");
-  service.files().Add({.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
+  service.files().Add(
+      {.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
   const Result<File::WriteReply> written = Write(*file, "data");
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().status, Status::kNoSpace);

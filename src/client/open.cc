@@ -8,14 +8,14 @@
 namespace penstock::client {
 namespace {
 
-uint32_t MinorVersionOf(const Url& url) {
+const v4::Dialect& DialectOf(const Url& url) {
   switch (url.version.value_or(Version::k41)) {
     case Version::k40:
-      return 0;
+      return v4::kVersion40;
     case Version::k42:
-      return 2;
+      return v4::kVersion42;
     default:
-      return 1;
+      return v4::kVersion41;
   }
 }
 
@@ -23,7 +23,7 @@ uint32_t MinorVersionOf(const Url& url) {
 
 Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
-  auto mount = co_await v4::Open(loop, workers, url, MinorVersionOf(url), options);
+  auto mount = co_await v4::Open(loop, workers, url, DialectOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
   log::debug("{}: falling back to version 3", mount.error().message);
   co_return co_await v3::Open(loop, workers, url, options);

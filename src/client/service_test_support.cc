@@ -64,8 +64,9 @@ class Nfs4Run {
                   .max_write = options.max_transfer,
                   .delegations = false},
         recovery_(std::make_unique<SharedStore>(store)),
-        state_(MakeTables(store)),
+        state_(BeginTables(store)),
         timer_(loop.MakeTimer([this] { KeepLeases(); })) {
+    state_.SendBy(callbacks_);
     timer_->ExpireAfter(kLeaseInterval);
   }
 
@@ -75,13 +76,14 @@ class Nfs4Run {
  private:
   static constexpr Duration kLeaseInterval = std::chrono::milliseconds(50);
 
-  nfs::v4::StateTables MakeTables(nfs::v4::RecoveryStore& store) {
+  nfs::v4::StateTables::Beginning BeginTables(nfs::v4::RecoveryStore& store) {
     const auto restart = store.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
     EXPECT_TRUE(restart);
-    const TimePoint now = loop_.Now();
-    return {.clients = nfs::v4::Clients(settings_, restart->instance, nfs::v4::Grace(*restart, settings_.grace, now),
-                                        nfs::v4::DeadSessions({}, settings_.lease, now)),
-            .files = nfs::v4::Files(restart->instance, SipKey{1, 2}, nfs::v4::Files::Limits{.lease = settings_.lease})};
+    return {.settings = settings_,
+            .instance = restart->instance,
+            .secret = SipKey{1, 2},
+            .limits = {.lease = settings_.lease},
+            .grace = nfs::v4::Grace(*restart, settings_.grace, loop_.Now())};
   }
   void KeepLeases() {
     Spawn(nfs::v4::KeepLeases(services_, &loop_));

@@ -117,6 +117,13 @@ struct PostedReceive {
 // is true.
 using Gather = std::vector<Data>;
 
+// The octets of all pieces.
+inline size_t SizeOf(const Gather& gather) {
+  size_t size = 0;
+  for (const Data& data : gather) size += data.size();
+  return size;
+}
+
 struct SendRequest {
   Context context = 0;
   Gather gather;
@@ -190,8 +197,8 @@ class Endpoint {
   virtual void PostSend(SendRequest request) = 0;
   virtual void PostWrite(WriteRequest request) = 0;
   // Completes when the octets are in place. A later Send or Write may reach the peer, and complete, before the Read. A
-  // Read beyond ORD waits until an earlier Read has completed, and all requests posted after it wait too. With an ORD
-  // of 0 a Read completes with kLocalError.
+  // Read beyond ORD waits until an earlier Read has completed; later requests may wait with it. With an ORD of 0 a Read
+  // completes with kLocalError.
   virtual void PostRead(ReadRequest request) = 0;
 
   // Makes memory accessible to the peer from the moment when the peer receives a request that is posted after this

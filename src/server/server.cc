@@ -41,10 +41,8 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   const size_t all = RaiseDescriptorLimit();
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));
   if (wanted.connections <= most) return wanted;
-  log::warn(
-      "no more than {} of {} connections are accepted: the process may have {} open files. "
-      "Raise the limit (ulimit -n, or LimitNOFILE= of systemd)",
-      most, wanted.connections, all);
+  log::warn("no more than {} of {} connections are accepted: the process may have {} open files. {}", most,
+            wanted.connections, all, kRaiseTheDescriptorLimit);
   wanted.connections = most;
   wanted.per_address = std::min(wanted.per_address, most);
   return wanted;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/nfs4/attributes.h"
+#include "client/nfs4/dialect.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -58,7 +59,7 @@ rpc::AcceptStatus CallbackProgram::Compound(xdr::Decoder& arguments, xdr::Encode
   const size_t count_at = results.reduced_size() - 4;
 
   nfsstat4 status = nfsstat4::NFS4_OK;
-  if (head.minorversion == 0 || head.minorversion > 2) {
+  if (const Dialect* const dialect = FindDialect(head.minorversion); !dialect || !dialect->has_sessions) {
     status = nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH;
     head.count = 0;
   }

@@ -15,6 +15,7 @@
 #include "base/signal.h"
 #include "base/timer.h"
 #include "client/mount.h"
+#include "client/nfs4/dialect.h"
 #include "client/nfs4/operations.h"
 #include "client/nfs4/state_owner.h"
 #include "client/retries.h"
@@ -23,7 +24,7 @@
 namespace penstock::client::v4 {
 
 struct CallerOptions {
-  uint32_t minor_version = 1;
+  const Dialect* dialect = &kVersion41;
   // `owner` names this client, uniquely among all clients; `verifier` names this run of it (RFC 8881 §2.4).
   std::string owner;
   Verifier verifier{};
@@ -95,12 +96,15 @@ class CompoundCaller {
   Task<Result<void>> Ready(std::string_view what);
 
   TimerService& timers() { return timers_; }
-  uint32_t minor_version() const { return options_.minor_version; }
-  // The seqid for a request of `owner`. It is zero if there is a session (RFC 8881 §8.2.5).
-  nfs4::seqid4 SequenceOf(const StateOwner& owner) const { return minor_version() == 0 ? owner.sequence() : 0; }
-  // A request of `owner` had no reply. In minor version 0 its count is lost then. A session finds out by itself.
+  const Dialect& dialect() const { return *options_.dialect; }
+  // The seqid for a request of `owner`. It is zero if the dialect does not count the requests of an owner (RFC 8881
+  // §8.2.5).
+  nfs4::seqid4 SequenceOf(const StateOwner& owner) const {
+    return dialect().counts_owner_seqids ? owner.sequence() : 0;
+  }
+  // Call it when a request of `owner` had no reply: the client does not know the owner's sequence number any more.
   void HandleNoReply(StateOwner& owner) const {
-    if (minor_version() == 0) owner.HandleNoReply();
+    if (dialect().counts_owner_seqids) owner.HandleNoReply();
   }
   virtual nfs4::clientid4 client() const = 0;
   // The number of the client id. State of an earlier epoch is lost.
@@ -204,7 +208,7 @@ Task<Result<CompoundReply<Operation>>> CompoundCaller::Bare(rpc::Client& client,
   const std::tuple<Operation> operations(std::move(operation));
   CompoundReply<Operation> reply;
   auto message = co_await client.CallWith<nfs4::NFSPROC4_COMPOUND>(
-      [&](xdr::Encoder& encoder) { EncodeCompound(encoder, options_.minor_version, operations); },
+      [&](xdr::Encoder& encoder) { EncodeCompound(encoder, dialect().minor_version, operations); },
       ShapeOf(operations, {}), [&](xdr::Decoder& decoder) { return DecodeCompound(decoder, reply); });
   answered_ = message.has_value();
   if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));

@@ -242,7 +242,7 @@ Task<void> FileLocks::ReleaseAll() {
       const Result<void> unlocked = co_await UnlockOnce(owner, {});
       if (!unlocked) log::debug("{}", unlocked.error().message);
     }
-    if (file_.caller().minor_version() == 0 && IsKnown(owner)) co_await ReleaseOwner(owner);
+    if (file_.caller().dialect().counts_owner_seqids && IsKnown(owner)) co_await ReleaseOwner(owner);
   }
 }
 

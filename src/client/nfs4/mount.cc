@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
 #include <set>
 
@@ -36,9 +35,9 @@ Verifier RandomVerifier() {
 
 // RFC 8881 §2.4: the owner must be unique. It may differ in the next run of the process, which has no state of this
 // one.
-CallerOptions OptionsOf(const Url& url, uint32_t minor_version) {
+CallerOptions OptionsOf(const Url& url, const Dialect& dialect) {
   CallerOptions options;
-  options.minor_version = minor_version;
+  options.dialect = &dialect;
   options.verifier = RandomVerifier();
   options.owner =
       fmt::format("penstock {} {} {:016x}", HostName(), ::getpid(), LoadBig<uint64_t>(RandomVerifier().data()));
@@ -48,7 +47,7 @@ CallerOptions OptionsOf(const Url& url, uint32_t minor_version) {
 
 class Mount final : public client::Mount, public FileOwner, private CallbackReceiver {
  public:
-  Mount(Loop& loop, Workers& workers, Url url, uint32_t minor_version, MountOptions options)
+  Mount(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options)
       : client::Mount(loop, std::move(url)),
         callbacks_(kBackSlots, *this),
         channel_(
@@ -58,14 +57,14 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
             },
             Limited(options.retry, url_)),
         client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {
-    CallerOptions caller_options = OptionsOf(url_, minor_version);
-    if (minor_version == 0) {
-      caller_ = std::make_unique<ClientId>(loop, client_, std::move(caller_options));
-    } else {
+    CallerOptions caller_options = OptionsOf(url_, dialect);
+    if (dialect.has_sessions) {
       auto session = std::make_unique<Session>(loop, client_, std::move(caller_options));
       session_ = session.get();
       caller_ = std::move(session);
       dispatcher_.Add(callbacks_);
+    } else {
+      caller_ = std::make_unique<ClientId>(loop, client_, std::move(caller_options));
     }
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
@@ -74,10 +73,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
   Task<Result<void>> SetUp();
 
-  std::string_view version() const override {
-    static constexpr std::array<std::string_view, 3> kNames = {"4.0", "4.1", "4.2"};
-    return kNames[caller_->minor_version()];
-  }
+  std::string_view version() const override { return caller_->dialect().name; }
   uint64_t reconnections() const override { return channel_.reconnections(); }
   const std::string& trouble() const override { return channel_.trouble(); }
   Task<void> Unmount() override {
@@ -327,9 +323,9 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
 
 }  // namespace
 
-Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, uint32_t minor_version,
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
                                                   MountOptions options) {
-  auto mount = std::make_unique<Mount>(loop, workers, url, minor_version, options);
+  auto mount = std::make_unique<Mount>(loop, workers, url, dialect, options);
   Result<void> ready = co_await mount->SetUp();
   if (ready) co_return mount;
   // Closed connections need one more turn of the loop before they are destroyed.

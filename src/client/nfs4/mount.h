@@ -3,12 +3,13 @@
 
 #include "base/workers.h"
 #include "client/mount.h"
+#include "client/nfs4/dialect.h"
 
 namespace penstock::client::v4 {
 
-// Establishes a session, or a client id in minor version 0, and learns the server's root and limits. If the server does
-// not speak this version, the error has Status::kVersionMismatch.
-Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, uint32_t minor_version,
+// Establishes a session, or a client id in version 4.0, and learns the server's root and limits. If the server does
+// not speak this dialect, the error has Status::kVersionMismatch.
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
                                                   MountOptions options);
 
 }  // namespace penstock::client::v4

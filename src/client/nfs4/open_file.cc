@@ -28,7 +28,9 @@ nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, 
   nfs4::OPEN4args open;
   open.seqid = caller.SequenceOf(owner);
   open.share_access = static_cast<uint32_t>(access);
-  if (caller.minor_version() > 0 && !may_delegate) open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  if (caller.dialect().has_delegation_wants && !may_delegate) {
+    open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  }
   open.share_deny = nfs4::OPEN4_SHARE_DENY_NONE;
   open.owner = {caller.client(), owner.octets()};
   return open;
@@ -68,7 +70,7 @@ Task<Result<void>> OpenFile::Open() {
 }
 
 Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
-  const bool by_name = caller().minor_version() == 0;  // RFC 7530 §16.16.1: there is no CLAIM_FH
+  const bool by_name = !caller().dialect().opens_by_filehandle;
   if (by_name && node_.name.empty()) {
     co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens files only by name", name_), Status::kInvalid});
   }

@@ -27,8 +27,8 @@ class NoChannel final : public rpc::Channel {
 // A server with one open file, together with the client id at it. The test restarts it.
 class FakeCaller final : public CompoundCaller {
  public:
-  FakeCaller(Loop& loop, rpc::Client& client, uint32_t minor_version)
-      : CompoundCaller(loop, client, {.minor_version = minor_version, .owner = "client"}), loop_(loop) {}
+  FakeCaller(Loop& loop, rpc::Client& client, const Dialect& dialect)
+      : CompoundCaller(loop, client, {.dialect = &dialect, .owner = "client"}), loop_(loop) {}
 
   // The status of the reclaim of the open, and of reclaims of locks by their offset. By default they succeed.
   nfsstat4 open_reclaimed = nfsstat4::NFS4_OK;
@@ -148,7 +148,7 @@ class FakeCaller final : public CompoundCaller {
   uint32_t last_stateid_ = 0;
 };
 
-class LostLocksTest : public testing::TestWithParam<uint32_t>, protected FileOwner {
+class LostLocksTest : public testing::TestWithParam<const Dialect*>, protected FileOwner {
  protected:
   LostLocksTest() {
     server.set_reclaim([this]() -> Task<void> {
@@ -194,7 +194,7 @@ class LostLocksTest : public testing::TestWithParam<uint32_t>, protected FileOwn
   Loop loop;
   NoChannel channel;
   rpc::Client client{channel, loop.buffers(), rpc::Xid(1)};
-  FakeCaller server{loop, client, GetParam()};
+  FakeCaller server{loop, client, *GetParam()};
   Delegations table{server, 0};
   TransferSizes sizes;
   uint64_t owners = 0;
@@ -298,7 +298,7 @@ TEST_P(LostLocksTest, ALockThatTheServerDoesNotKnowIsReportedToItsOwner) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(MinorVersion, LostLocksTest, testing::Values(0u, 1u));
+INSTANTIATE_TEST_SUITE_P(Dialects, LostLocksTest, testing::Values(&kVersion40, &kVersion41));
 
 }  // namespace
 }  // namespace penstock::client::v4

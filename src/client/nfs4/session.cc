@@ -148,7 +148,7 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
                                      compound.must_be_cached};
   AddBounds(sequence, {}, compound.shape);
   const auto encode = [&](xdr::Encoder& encoder) {
-    xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, options_.minor_version, compound.count + 1});
+    xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, dialect().minor_version, compound.count + 1});
     EncodeOperation(encoder, sequence);
     compound.encode(encoder);
   };
@@ -222,7 +222,7 @@ Task<Result<std::optional<SlotUse>>> Session::TakeSlot(uint64_t generation, std:
 Task<Result<void>> Session::Settle(SlotUse use, std::string_view what) {
   const std::tuple operations(
       nfs4::SEQUENCE4args{lease_.session(), use.sequence, use.slot, slots_.highest_in_use(), false});
-  const auto encode = [&](xdr::Encoder& encoder) { EncodeCompound(encoder, options_.minor_version, operations); };
+  const auto encode = [&](xdr::Encoder& encoder) { EncodeCompound(encoder, dialect().minor_version, operations); };
   const auto decode = [&](xdr::Decoder& decoder, nfs4::SEQUENCE4res& result) {
     nfs4::COMPOUND4res_head head;
     const std::byte* rest = nullptr;

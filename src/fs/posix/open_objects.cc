@@ -57,10 +57,8 @@ SharedFile OpenObjects::ShareFor(Purpose purpose, FileDescriptor file) {
   }
   part.descriptors->fetch_sub(1);
   if (part.told.Allows(std::chrono::steady_clock::now())) {
-    log::warn(
-        "clients hold too many {}: programs of this host do not see all of them; raise the limit of open files "
-        "(ulimit -n, or LimitNOFILE= of systemd)",
-        purpose == Purpose::kLocks ? "locks" : "delegations");
+    log::warn("clients hold too many {}: programs of this host do not see all of them. {}",
+              purpose == Purpose::kLocks ? "locks" : "delegations", kRaiseTheDescriptorLimit);
   }
   return nullptr;
 }
@@ -77,8 +75,8 @@ void OpenObjects::TellShortage() {
   if (told_.Allows(std::chrono::steady_clock::now())) {
     log::warn(
         "a file cannot be opened and its client must try again later: the kernel has no more descriptors ({} are open "
-        "for served files); raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)",
-        descriptors());
+        "for served files). {}",
+        descriptors(), kRaiseTheDescriptorLimit);
   }
   errno = error;
 }

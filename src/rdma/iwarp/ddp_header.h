@@ -31,6 +31,11 @@ constexpr bool Invalidates(Opcode opcode) {
 constexpr bool Solicits(Opcode opcode) {
   return opcode == Opcode::kSendSolicited || opcode == Opcode::kSendSolicitedInvalidate;
 }
+// The opcode of a Send with these properties.
+constexpr Opcode SendOpcode(bool solicited, bool invalidates) {
+  if (invalidates) return solicited ? Opcode::kSendSolicitedInvalidate : Opcode::kSendInvalidate;
+  return solicited ? Opcode::kSendSolicited : Opcode::kSend;
+}
 
 // The untagged queues (RFC 5040 §4.1).
 enum QueueNumber : uint32_t { kSendQueue = 0, kReadRequestQueue = 1, kTerminateQueue = 2, kQueues = 3 };

@@ -30,17 +30,6 @@ class Region : public MemoryRegion {
   size_t length_;
 };
 
-size_t SizeOf(const Gather& gather) {
-  size_t size = 0;
-  for (const Data& data : gather) size += data.size();
-  return size;
-}
-
-Opcode SendOpcode(bool solicited, bool invalidates) {
-  if (invalidates) return solicited ? Opcode::kSendSolicitedInvalidate : Opcode::kSendInvalidate;
-  return solicited ? Opcode::kSendSolicited : Opcode::kSend;
-}
-
 // Makes a message of no octets that the stream itself posts. It has no completion.
 WorkRequest InternalRequest(Operation operation) {
   WorkRequest request;

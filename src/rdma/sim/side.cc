@@ -52,12 +52,6 @@ class SimEndpoint : public Endpoint {
   std::shared_ptr<Side> side_;
 };
 
-size_t SizeOf(const Gather& gather) {
-  size_t size = 0;
-  for (const Data& piece : gather) size += piece.size();
-  return size;
-}
-
 // Fills memory with a pattern, so that a read before the octets have arrived is noticed.
 void Poison(Bytes memory) {
   if (!memory.empty()) std::memset(memory.data(), 0xA5, memory.size());

@@ -28,12 +28,7 @@ Endpoint::~Endpoint() {
   if (!ended_) recorder_.RecordEnd(DisconnectReason::kFault, "the endpoint was destroyed");
 }
 
-bool Endpoint::WillLeave(const Gather& gather, uint32_t limit) const {
-  if (closing_) return false;
-  size_t size = 0;
-  for (const Data& data : gather) size += data.size();
-  return size <= limit;
-}
+bool Endpoint::WillLeave(const Gather& gather, uint32_t limit) const { return !closing_ && SizeOf(gather) <= limit; }
 
 void Endpoint::PostSend(SendRequest request) {
   if (WillLeave(request.gather, limits().max_message)) {

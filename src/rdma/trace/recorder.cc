@@ -22,11 +22,6 @@ static_assert(iwarp::kLengthSize + UntaggedHeader::kSize + kMaxSegment + 3 + iwa
 // the same ports.
 uint32_t InitialSequence(uint32_t connection) { return connection * 0x9e3779b1; }
 
-Opcode SendOpcode(bool solicited, bool invalidates) {
-  if (invalidates) return solicited ? Opcode::kSendSolicitedInvalidate : Opcode::kSendInvalidate;
-  return solicited ? Opcode::kSendSolicited : Opcode::kSend;
-}
-
 template <class Header>
 std::array<std::byte, Header::kSize> Serialized(const Header& header) {
   std::array<std::byte, Header::kSize> bytes;
@@ -77,7 +72,7 @@ Recorder::Recorder(const Sink& sink, const SetUp& set_up, std::string_view about
 
 void Recorder::RecordSend(From from, const Gather& gather, bool solicited, std::optional<Stag> invalidate) {
   UntaggedHeader header;
-  header.control.opcode = static_cast<uint8_t>(SendOpcode(solicited, invalidate.has_value()));
+  header.control.opcode = static_cast<uint8_t>(iwarp::SendOpcode(solicited, invalidate.has_value()));
   header.invalidate = invalidate.value_or(Stag());
   header.queue = iwarp::kSendQueue;
   header.msn = iwarp::Msn(++counters(from).sends);
@@ -133,8 +128,7 @@ void Recorder::RecordMpa(const MpaFrame& frame) {
 
 template <class MakeHeader>
 void Recorder::RecordMessage(From from, const Gather& gather, MakeHeader make_header) {
-  size_t size = 0;
-  for (const Data& data : gather) size += data.size();
+  const size_t size = SizeOf(gather);
   iwarp::GatherCursor cursor(gather);
   for (size_t offset = 0;;) {
     const size_t part = std::min(size - offset, kMaxSegment);

@@ -6,12 +6,6 @@
 
 namespace penstock::rdma::verbs {
 
-size_t SizeOf(const Gather& gather) {
-  size_t size = 0;
-  for (const Data& data : gather) size += data.size();
-  return size;
-}
-
 WorkRequest ToWorkRequest(SendRequest request) {
   WorkRequest work;
   work.context = request.context;

@@ -28,9 +28,6 @@ struct WorkRequest {
   std::vector<ibv_mr*> registrations;     // made for this request alone; deregistered at its completion
 };
 
-// The octets of all pieces.
-size_t SizeOf(const Gather& gather);
-
 // The context, opcode and data of a request that an endpoint's owner has posted. A Write loses its empty pieces.
 WorkRequest ToWorkRequest(SendRequest request);
 WorkRequest ToWorkRequest(WriteRequest request);

@@ -174,7 +174,7 @@ TEST_F(DelegationTest, GrantsNoneWhileTheFileChanges) {
   const NamedFile name = NameOf(file);
   const Services services = server.GetServices();
   FileUses uses;
-  const Asker asker{services, nullptr, {2, Client().client()}, uses};
+  const Asker asker{services, nullptr, {DialectOf(2), Client().client()}, uses};
   EXPECT_EQ(Now(Recall(asker, name, std::nullopt, Delegations::Use::kChange)), NFS4_OK);
   EXPECT_EQ(Now(CheckIo(asker, kAnonymous, name, true)), NFS4_OK);
   EXPECT_EQ(Given(Other(), kRead | kWantRead).od_whynone().ond_why(), WND4_CONTENTION);
@@ -200,7 +200,7 @@ TEST_F(DelegationTest, GrantsADelegationToAnOpenThatTruncates) {
 TEST_F(DelegationTest, GrantsADelegationWhileTheFileIsRead) {
   FileUses uses;
   const Services services = server.GetServices();
-  const Asker asker{services, nullptr, {2, Client().client()}, uses};
+  const Asker asker{services, nullptr, {DialectOf(2), Client().client()}, uses};
   EXPECT_EQ(Now(CheckIo(asker, kAnonymous, NameOf(file), false)), NFS4_OK);
   EXPECT_TRUE(uses.empty());
 }

@@ -261,7 +261,7 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
     }
     // If the expired client cannot be removed now, this client tries again. Its sequence has not advanced.
     if (!co_await ForgetExpiredHolders(compound, std::vector(1, *blocker))) {
-      co_return LOCK4res(compound.dialect.errors().no_room_to_lock);
+      co_return LOCK4res(compound.dialect.errors().no_room);
     }
   }
 }
