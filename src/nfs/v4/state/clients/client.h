@@ -1,4 +1,4 @@
-// The record of one client ID: who the client is, its lease, and where the server calls it.
+// The record of one client ID: the identity of the client, its lease, and the path of its callbacks.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace penstock::nfs::v4 {
 // The address where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
 struct CallbackAddress {
   uint32_t program = 0;
-  std::optional<SocketAddress> endpoint{};  // none: the server does not call the client
+  std::optional<SocketAddress> endpoint{};  // empty: the server does not call the client
   uint32_t identifier = 0;
 
   bool operator==(const CallbackAddress&) const = default;
@@ -38,8 +38,8 @@ struct Client {
   nfs4::verifier4 verifier{};
   Principal principal;
   bool confirmed = false;
-  // The state is being given away: no request renews the lease, and the client gets the errors of a client that has
-  // gone.
+  // The server is removing the state of the client: no request renews the lease, and the client gets the errors of a
+  // client that was removed.
   bool doomed = false;
   // The recovery store has a record that this run of the server has made.
   bool recorded = false;
@@ -48,10 +48,10 @@ struct Client {
   std::list<Client*>::iterator by_renewal{};  // the place in Clients::by_renewal_
   PathState path = PathState::kUnknown;
 
-  // ---- of a client without sessions (RFC 7530) ----
+  // ---- fields of a client without sessions (RFC 7530) ----
   nfs4::verifier4 confirmation{};
   CallbackAddress callback{};
-  IpAddress address{};  // of the machine that set the client ID
+  IpAddress address{};  // the machine that set the client ID
   // A new callback address for a confirmed record. It takes effect when the client confirms it.
   struct CallbackUpdate {
     nfs4::verifier4 confirmation;
@@ -60,7 +60,7 @@ struct Client {
   };
   std::optional<CallbackUpdate> update{};
 
-  // ---- of a client with sessions ----
+  // ---- fields of a client with sessions ----
   StateProtection protection{};
   bool reclaim_complete = false;
   // The slot of CREATE_SESSION: its last sequence ID and reply (RFC 8881 §18.36.4).
@@ -70,9 +70,9 @@ struct Client {
   // replies.
   bool creating = false;
   std::vector<SessionId> sessions{};
-  size_t requests = 0;  // under way, in all of its sessions
+  size_t requests = 0;  // the requests under way in all sessions
 
-  // In minor version 0: whether a call comes from the client's machine.
+  // Whether a call of minor version 0 comes from the client's machine.
   bool IsFromMachine(const Origin& origin) const {
     return HostOf(address) == HostOf(origin.address) || (origin.is_authentic() && origin.principal == principal);
   }

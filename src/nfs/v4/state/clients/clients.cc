@@ -91,9 +91,9 @@ nfs4::nfsstat4 Clients::CheckReclaim(ClientId id) const {
 bool Clients::NeedsRecord(ClientId id) const {
   const Client* client = Find(id);
   if (!client || client->recorded) return false;
-  // Until then it has only what it reclaims, for which its old record stands: should the server start again now, it may
-  // reclaim everything again. If it has not said that it is done when the grace period ends, it may not (RFC 8881
-  // §8.4.3).
+  // Before RECLAIM_COMPLETE, a client with sessions has only reclaimed state. Its old record covers that state: if the
+  // server restarts now, the client may reclaim everything again. If the grace period ends before RECLAIM_COMPLETE, the
+  // client may not reclaim after the next restart (RFC 8881 §8.4.3).
   return !client->dialect.has_sessions() || client->reclaim_complete;
 }
 
@@ -109,7 +109,7 @@ void Clients::SetRecorded(ClientId id) {
 
 nfs4::nfsstat4 Clients::CompleteReclaim(ClientId id) {
   Client* client = FindAny(id);
-  // Its new incarnation may have come over another connection since SEQUENCE.
+  // A new incarnation of the client may have replaced it over another connection since SEQUENCE.
   if (!client || client->doomed) return nfs4::NFS4ERR_DEADSESSION;
   if (client->reclaim_complete) return nfs4::NFS4ERR_COMPLETE_ALREADY;
   client->reclaim_complete = true;
@@ -168,7 +168,7 @@ Client& Clients::Add(const Dialect& dialect, std::string_view owner, const nfs4:
   return added;
 }
 
-// RFC 7530 §16.34.5: nobody is obliged to wait for confirmation longer than memory lasts.
+// RFC 7530 §16.34.5: the server need not keep unconfirmed records if memory is short.
 void Clients::DropOldestUnconfirmed() {
   while (!unconfirmed_.empty()) {
     const ClientId id = unconfirmed_.front();

@@ -1,8 +1,8 @@
 // The clients of the server and their leases (RFC 8881 §8; RFC 7530 §9.1, §9.6).
 //
-// A client is first unconfirmed, then confirmed, then gone. A client whose lease is over keeps its state for a while,
-// as a courtesy, until the state conflicts with another client's request or there are too many such clients (RFC 8881
-// §8.4.3).
+// A client is first unconfirmed, then confirmed, and finally removed. A client whose lease is over keeps its state for
+// a while, as a courtesy, until the state conflicts with another client's request or there are too many such clients
+// (RFC 8881 §8.4.3).
 //
 // This table knows clients only. An operation that also concerns the sessions or the state of a client is a method of
 // StateTables (nfs/v4/state/tables.h): EXCHANGE_ID, for example, may replace a client that has opens.
@@ -24,8 +24,8 @@
 
 namespace penstock::nfs::v4 {
 
-// The name under which the recovery store may have a record of a client that goes or has gone; none if the store has no
-// record.
+// The owner key of the record that the recovery store may have of a client that is being removed; empty if the store
+// has no record.
 using OldRecord = std::optional<std::string>;
 
 // Proves that a client has no session, open, lock, delegation or copy left. Only StateTables, which sees all tables,
@@ -44,16 +44,16 @@ class Clients {
 
   // ---- look-ups (clients.cc)
 
-  // Returns null if no such client exists, if it is unconfirmed, or if its state is being given away.
+  // Returns null if no such client exists, if it is unconfirmed, or if the server is removing its state.
   const Client* Find(ClientId id) const;
-  // Also finds unconfirmed clients and clients whose state is being given away.
+  // Also finds unconfirmed clients, and clients whose state the server is removing.
   Client* FindAny(ClientId id);
   bool Has(ClientId id) const { return clients_.contains(id); }
   // Checks a client ID that is an argument in minor version 0 (RFC 7530 §9.1.1, §13.1.4): NFS4ERR_STALE_CLIENTID if
-  // another run of the server gave it out, NFS4ERR_EXPIRED if this run gave it out and the client has gone.
+  // another run of the server gave it out, NFS4ERR_EXPIRED if this run gave it out and the client was removed.
   nfs4::nfsstat4 Check(ClientId id) const;
-  // Also NFS4ERR_STALE_CLIENTID if the call does not come from the client's machine. A client whose machine has changed
-  // its address sets its client ID again and keeps its state.
+  // Checks a client ID as above. Also NFS4ERR_STALE_CLIENTID if the call does not come from the client's machine. A
+  // client whose machine has changed its address sets its client ID again and keeps its state.
   nfs4::nfsstat4 Check(ClientId id, const Origin& origin) const;
 
   // ---- leases (clients.cc)
@@ -63,21 +63,22 @@ class Clients {
   void Renew(ClientId id, TimePoint now);
   void Renew(Client& client, TimePoint now);
   // Whether the lease is over and the client has no request under way, so that its state gives way to other clients.
-  // Also true if the client has gone.
+  // Also true if the client was removed.
   bool IsExpired(ClientId id, TimePoint now) const;
   bool LeaseIsOver(const Client& client, TimePoint now) const;
   // Whether the client was last renewed longer ago than the lease lasts.
   bool IsSilent(const Client& client, TimePoint now) const { return now - client.renewed > settings_.lease; }
   bool IsBeyondCourtesy(const Client& client, TimePoint now) const { return now - client.renewed > settings_.courtesy; }
-  // A client that waits for our reply is not silent, however long the reply takes.
+  // Whether the client has a request under way. A client that waits for a reply is not silent, however long the reply
+  // takes.
   static bool HasRequests(const Client& client);
-  // The client that was renewed longest ago comes first.
+  // All clients. The client that was renewed longest ago comes first.
   const std::list<Client*>& by_renewal() const { return by_renewal_; }
-  // Begins to give the state of a client away if its lease is still over: from now on, the lease is not renewed. Next,
-  // the client's record leaves the recovery store; then follows StateTables::End(). Returns nothing if the lease is not
-  // over, or no confirmed client of this ID is left.
+  // Begins to remove the state of a client if its lease is still over: from now on, no request renews the lease. Next,
+  // the caller removes the client's record from the recovery store, and then calls StateTables::End(). Returns nothing
+  // if the lease is not over, or if no confirmed client of this ID is left.
   std::optional<OldRecord> Doom(ClientId id, TimePoint now);
-  // Undoes Doom(), because the recovery store failed.
+  // Undoes Doom(). The caller uses it if the recovery store has failed.
   void Reprieve(ClientId id);
 
   // ---- recovery (clients.cc)
@@ -91,9 +92,10 @@ class Clients {
   // RECLAIM_COMPLETE, and for a client that the server did not know before its restart or whose lease ended then (RFC
   // 8881 §8.4.3).
   nfs4::nfsstat4 CheckReclaim(ClientId id) const;
-  // A global RECLAIM_COMPLETE (RFC 8881 §18.51). NFS4ERR_COMPLETE_ALREADY.
+  // Executes a global RECLAIM_COMPLETE (RFC 8881 §18.51). NFS4ERR_COMPLETE_ALREADY if the client has sent one before;
+  // NFS4ERR_DEADSESSION if the client was removed.
   nfs4::nfsstat4 CompleteReclaim(ClientId id);
-  // Whether the recovery store must record the client and has not done so. See RecordClient() in
+  // Whether the recovery store must still record the client. See RecordClient() in
   // nfs/v4/operations/lease.h.
   bool NeedsRecord(ClientId id) const;
   void SetRecorded(ClientId id);
@@ -101,9 +103,10 @@ class Clients {
 
   // ---- state protection (clients.cc, RFC 8881 §2.10.8.3)
 
-  // NFS4ERR_WRONG_CRED if only the client's machine credential may do the operation, and the sender is another
-  // (§15.1.6.4; §15.2 does not list this error for BIND_CONN_TO_SESSION and BACKCHANNEL_CTL, but lists it for all
-  // others). NFS4_OK if no such client exists: the operation itself has an error for that.
+  // Checks whether the sender may do an operation. NFS4ERR_WRONG_CRED if only the client's machine credential may do
+  // the operation, and the sender is another (§15.1.6.4; §15.2 does not list this error for BIND_CONN_TO_SESSION and
+  // BACKCHANNEL_CTL, but lists it for all others). NFS4_OK if no such client exists: the operation itself has an error
+  // for that.
   nfs4::nfsstat4 CheckProtection(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   // Whether the sender may do the operation as the client's machine, for any owner of the object (spo_must_allow).
   bool MachineMay(ClientId id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
@@ -119,16 +122,17 @@ class Clients {
     Client* unconfirmed = nullptr;
   };
   Records OfOwner(const Dialect& dialect, std::string_view owner) const;
-  // Adds an unconfirmed record. Requires that the owner has none. If there are too many, the oldest unconfirmed record makes room.
+  // Adds an unconfirmed record. Requires that the owner has none. If there are too many, the oldest unconfirmed record
+  // makes room.
   Client& Add(const Dialect& dialect, std::string_view owner, const nfs4::verifier4& verifier,
               const Principal& principal, TimePoint now);
   // Makes an unconfirmed record the confirmed one of its owner. Requires that the owner has no confirmed record.
   void MakeConfirmed(Client& client, TimePoint now);
-  // Removes a record that is unconfirmed, and thus holds nothing.
+  // Removes an unconfirmed record. Such a record has no state.
   void RemoveUnconfirmed(Client& client);
-  // Removes a record whose holdings are forgotten.
+  // Removes a record. `proof` says that the client has no state left.
   void Remove(Client& client, const HoldingsForgotten& proof);
-  // As many confirmed clients as the settings allow.
+  // Whether there are as many confirmed clients as the settings allow.
   bool IsFull() const { return confirmed_count() >= settings_.max_clients; }
   bool IsCrowded() const { return confirmed_count() > settings_.max_clients / 4 * 3; }
 
@@ -151,9 +155,9 @@ class Clients {
   Grace grace_;
   uint32_t last_client_ = 0;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
-  std::list<Client*> by_renewal_;                    // the one that was renewed longest ago comes first
+  std::list<Client*> by_renewal_;                    // the client that was renewed longest ago comes first
   std::unordered_map<std::string, Records> owners_;  // by OwnerKey()
-  std::deque<ClientId> unconfirmed_;                 // oldest first; some are confirmed or gone by now
+  std::deque<ClientId> unconfirmed_;                 // oldest first; some of them are confirmed or removed by now
   size_t unconfirmed_count_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// SETCLIENTID and SETCLIENTID_CONFIRM by the cases of RFC 7530 §16.33.5 and §16.34.5, in their letters.
+// Tests SETCLIENTID and SETCLIENTID_CONFIRM by the cases of RFC 7530 §16.33.5 and §16.34.5. Comments write a record as
+// the RFC does: { verifier, id, client ID, callback, confirmation }.
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -8,8 +9,8 @@ using SetClientIdTest = ClientsTest;
 using ConfirmClientIdTest = ClientsTest;
 using MinorZeroTest = ClientsTest;
 
-// No confirmed { *, x, *, *, * }: whatever waits for confirmation is replaced.
-TEST_F(SetClientIdTest, ANewNameWaitsForConfirmation) {
+// No { *, x, *, *, * } is confirmed: the new record replaces an unconfirmed one.
+TEST_F(SetClientIdTest, NewOwnerWaitsForConfirmation) {
   const auto set = Set("x");
   ASSERT_TRUE(set);
   EXPECT_EQ(clients_.Find(set->id), nullptr);
@@ -18,7 +19,7 @@ TEST_F(SetClientIdTest, ANewNameWaitsForConfirmation) {
   EXPECT_NE(clients_.Find(set->id), nullptr);
 }
 
-TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
+TEST_F(SetClientIdTest, ReplacesAnUnconfirmedRecord) {
   for (const uint64_t verifier : {1, 2}) {
     const std::string name = "x" + std::to_string(verifier);
     const auto first = Set(name, 1);
@@ -31,8 +32,8 @@ TEST_F(SetClientIdTest, AnUnconfirmedRecordIsReplaced) {
   }
 }
 
-// { v, x, c, l, s } is confirmed, and { v, x, k } comes.
-TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
+// { v, x, c, l, s } is confirmed, and the client sends { v, x, k }.
+TEST_F(SetClientIdTest, ConfirmedClientMayChangeItsCallbackAddress) {
   const ClientId id = OpenMinorZero("x");
   const auto update = Set("x", 1, 0, 4711);
   ASSERT_TRUE(update);
@@ -42,17 +43,17 @@ TEST_F(SetClientIdTest, AConfirmedClientMayMoveItsCallback) {
   EXPECT_EQ(clients_.Find(id)->callback.endpoint->port(), 4711);
 }
 
-TEST_F(SetClientIdTest, TheConfirmationIsAnotherThanBefore) {
+TEST_F(SetClientIdTest, UpdateGetsANewConfirmation) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
-  --random_;  // the same number again, as chance would have it
+  --random_;  // the random number repeats by chance
   const auto update = Set("x");
   EXPECT_EQ(update->id, set->id);
   EXPECT_NE(update->confirmation, set->confirmation);
 }
 
-// { u, x, c, l, s } is confirmed, u != v, and nothing waits.
-TEST_F(SetClientIdTest, ARestartedClientWaitsBesideItsOldIncarnation) {
+// { u, x, c, l, s } is confirmed, u != v, and no record is unconfirmed.
+TEST_F(SetClientIdTest, RestartedClientKeepsItsOldRecordUntilItConfirms) {
   const ClientId before = OpenMinorZero("x", 1);
   const auto restarted = Set("x", 2);
   ASSERT_TRUE(restarted);
@@ -63,8 +64,8 @@ TEST_F(SetClientIdTest, ARestartedClientWaitsBesideItsOldIncarnation) {
   EXPECT_EQ(clients_.Find(before), nullptr);
 }
 
-// { u, x, c, l, s } is confirmed, and { w, x, d, m, t } waits: w == v makes no difference.
-TEST_F(SetClientIdTest, WhatWaitsBesideAConfirmedRecordIsReplaced) {
+// { u, x, c, l, s } is confirmed, and { w, x, d, m, t } is unconfirmed. Whether w == v makes no difference.
+TEST_F(SetClientIdTest, ReplacesTheUnconfirmedRecordOfAConfirmedClient) {
   for (const uint64_t w : {2, 3}) {
     const std::string name = "x" + std::to_string(w);
     const ClientId before = OpenMinorZero(name, 1);
@@ -80,14 +81,14 @@ TEST_F(SetClientIdTest, WhatWaitsBesideAConfirmedRecordIsReplaced) {
   }
 }
 
-TEST_F(SetClientIdTest, AnUpdateReplacesWhatWaits) {
+TEST_F(SetClientIdTest, UpdateReplacesTheUnconfirmedRecord) {
   const ClientId id = OpenMinorZero("x", 1);
   const auto restarted = Set("x", 2);
   ASSERT_EQ(Set("x", 1)->id, id);
   EXPECT_EQ(Confirm(*restarted), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(SetClientIdTest, AnotherPrincipalMustNotTakeANameThatHasState) {
+TEST_F(SetClientIdTest, RefusesAnotherPrincipalWhileTheOwnerHasState) {
   const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
   GiveOpen(id);
   EXPECT_EQ(Set("x", 1, 2).error(), nfs4::NFS4ERR_CLID_INUSE);
@@ -96,7 +97,7 @@ TEST_F(SetClientIdTest, AnotherPrincipalMustNotTakeANameThatHasState) {
   EXPECT_TRUE(Set("x", 2, 2));
 }
 
-TEST_F(SetClientIdTest, AnotherPrincipalMayTakeANameWithoutState) {
+TEST_F(SetClientIdTest, AnotherPrincipalMayTakeAnOwnerWithoutState) {
   const ClientId before = OpenMinorZero("x", 1, /*uid=*/1);
   const auto set = Set("x", 1, 2);
   ASSERT_TRUE(set);
@@ -105,15 +106,15 @@ TEST_F(SetClientIdTest, AnotherPrincipalMayTakeANameWithoutState) {
   EXPECT_FALSE(clients_.Has(before));
 }
 
-TEST_F(SetClientIdTest, TooManyClientsAreRefused) {
+TEST_F(SetClientIdTest, RefusesTooManyClients) {
   settings_.max_clients = 1;
   OpenMinorZero("x");
   EXPECT_EQ(Set("y").error(), nfs4::NFS4ERR_RESOURCE);
   EXPECT_TRUE(Set("x", 2));
 }
 
-// { v, x, c, k, s } waits beside { v, x, c, l, t }.
-TEST_F(ConfirmClientIdTest, AnUpdateKeepsTheState) {
+// { v, x, c, k, s } is unconfirmed, and { v, x, c, l, t } is confirmed.
+TEST_F(ConfirmClientIdTest, UpdateKeepsTheState) {
   const ClientId id = OpenMinorZero("x");
   GiveOpen(id);
   const auto update = Set("x");
@@ -123,8 +124,8 @@ TEST_F(ConfirmClientIdTest, AnUpdateKeepsTheState) {
   EXPECT_TRUE(tables_.files.HasState(id));
 }
 
-// { v, x, c, *, s } is confirmed: the client has missed the answer.
-TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
+// { v, x, c, *, s } is confirmed: the client has missed the reply.
+TEST_F(ConfirmClientIdTest, RepeatedConfirmationSucceeds) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   EXPECT_EQ(Confirm(*set), nfs4::NFS4_OK);
@@ -132,7 +133,7 @@ TEST_F(ConfirmClientIdTest, ARepetitionChangesNothing) {
   EXPECT_EQ(Confirm(*set, /*uid=*/9), nfs4::NFS4ERR_CLID_INUSE);
 }
 
-TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
+TEST_F(ConfirmClientIdTest, OldConfirmationDoesNotConfirmAPendingUpdate) {
   const auto set = Set("x");
   ASSERT_EQ(Confirm(*set), nfs4::NFS4_OK);
   const auto update = Set("x", 1, 0, 4711);
@@ -141,14 +142,14 @@ TEST_F(ConfirmClientIdTest, TheOldConfirmationIsNoneForAnUpdateThatWaits) {
   EXPECT_EQ(Confirm(*update), nfs4::NFS4_OK);
 }
 
-// { *, x, c, k, s } waits.
-TEST_F(ConfirmClientIdTest, OnlyThePrincipalThatAskedConfirms) {
+// { *, x, c, k, s } is unconfirmed.
+TEST_F(ConfirmClientIdTest, RequiresThePrincipalOfSetClientId) {
   const auto set = Set("x", 1, /*uid=*/1);
   EXPECT_EQ(Confirm(*set, 2), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_EQ(Confirm(*set, 1), nfs4::NFS4_OK);
 }
 
-TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
+TEST_F(ConfirmClientIdTest, RefusesAnotherPrincipalIfTheOwnerGotState) {
   const ClientId id = OpenMinorZero("x", 1, /*uid=*/1);
   const auto set = Set("x", 1, 2);
   GiveOpen(id);
@@ -156,8 +157,8 @@ TEST_F(ConfirmClientIdTest, ANameThatGotStateMeanwhileIsKept) {
   EXPECT_NE(clients_.Find(id), nullptr);
 }
 
-// No { *, *, c, *, s }.
-TEST_F(ConfirmClientIdTest, UnknownClientsAndConfirmationsAreStale) {
+// No record { *, *, c, *, s } exists.
+TEST_F(ConfirmClientIdTest, UnknownClientIdOrConfirmationIsStale) {
   auto set = *Set("x");
   set.confirmation = Verifier(4711);
   EXPECT_EQ(Confirm(set), nfs4::NFS4ERR_STALE_CLIENTID);
@@ -167,7 +168,7 @@ TEST_F(ConfirmClientIdTest, UnknownClientsAndConfirmationsAreStale) {
 }
 
 // RFC 7530 §9.1.1, §13.1.4
-TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
+TEST_F(MinorZeroTest, ClientIdOfAnotherRunIsStaleAndOfARemovedClientExpired) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_EQ(clients_.Check(id), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.Check(ClientId(0)), nfs4::NFS4ERR_STALE_CLIENTID);
@@ -178,13 +179,13 @@ TEST_F(MinorZeroTest, ClientIdsOfAnotherRunAreStaleAndThoseGoneAreExpired) {
   EXPECT_EQ(clients_.Check(Open("of another minor version").client), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(MinorZeroTest, NothingHasToBeCompletedBeforeTheFirstOpen) {
+TEST_F(MinorZeroTest, FirstOpenNeedsNoReclaimComplete) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_EQ(clients_.CheckNew(id), nfs4::NFS4_OK);
   EXPECT_TRUE(clients_.NeedsRecord(id));
 }
 
-TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
+TEST_F(MinorZeroTest, RestartedClientKeepsItsRecordOnlyWithTheSamePrincipal) {
   clients_.SetRecorded(OpenMinorZero("x", 1, 5));
   const ClientId restarted = OpenMinorZero("x", 2, 5);
   EXPECT_FALSE(clients_.NeedsRecord(restarted));
@@ -192,7 +193,7 @@ TEST_F(MinorZeroTest, TheStoreKnowsANewIncarnationOfTheSamePrincipalAlone) {
   EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("x", 3, 6)));
 }
 
-TEST_F(MinorZeroTest, DelegationsNeedACallbackThatWorks) {
+TEST_F(MinorZeroTest, CanCallRequiresAWorkingCallbackPath) {
   const ClientId id = OpenMinorZero("x");
   EXPECT_FALSE(sessions_.CanCall(id));
   clients_.SetPath(id, PathState::kWorks);

@@ -1,4 +1,4 @@
-// The client IDs of minor version 1 and later. The cases of EXCHANGE_ID are numbered as in RFC 8881 §18.35.4.
+// The client IDs of minor version 1 and later. Comments number the cases of EXCHANGE_ID as RFC 8881 §18.35.4 does.
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
@@ -7,8 +7,8 @@ Result<ExchangeIdResult, nfs4::nfsstat4> StateTables::Exchange(const ExchangeIdR
                                                                TimePoint now) {
   const Clients::Records known = clients.OfOwner(asked.dialect, asked.owner);
   Client* confirmed = known.confirmed;
-  if (confirmed && confirmed->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);  // it is about to go
-  // RFC 8881 §2.4: of a client with a machine credential nobody is the same but that.
+  if (confirmed && confirmed->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);  // the server is removing it
+  // RFC 8881 §2.4: for a client with a machine credential, only a call with that credential has the same principal.
   const bool same_principal =
       confirmed && confirmed->principal == sender.principal && confirmed->Permits(nfs4::OP_EXCHANGE_ID, sender);
   const bool same_verifier = confirmed && confirmed->verifier == asked.verifier;
@@ -32,13 +32,13 @@ Result<ExchangeIdResult, nfs4::nfsstat4> StateTables::Exchange(const ExchangeIdR
   }
   if (!confirmed && clients.IsFull()) return std::unexpected(nfs4::NFS4ERR_DELAY);
 
-  // 3. a collision with one that is not used any more: as if there had been none.
+  // 3. A collision with an owner that is no longer in use: the server removes its client and goes on.
   const bool replaces = confirmed && !same_principal;
   if (replaces) End(confirmed->id, now);
-  // 4. replacement of an unconfirmed record; also of one beside a confirmed record, which need not outlive the next
-  // EXCHANGE_ID (5.).
+  // 4. The new record replaces an unconfirmed one. It also replaces an unconfirmed record beside a confirmed one (5.),
+  // which need not outlive the next EXCHANGE_ID.
   if (known.unconfirmed) clients.RemoveUnconfirmed(*known.unconfirmed);
-  // 1. new owner ID, or 5. client restart: the confirmed record stays until CREATE_SESSION confirms this one.
+  // 1. New owner ID, or 5. client restart: the confirmed record stays until CREATE_SESSION confirms the new one.
   Client& client = clients.Add(asked.dialect, asked.owner, asked.verifier, sender.principal, now);
   client.protection = asked.protection;
   return ExchangeIdResult{
@@ -54,7 +54,7 @@ Result<OldRecord, nfs4::nfsstat4> StateTables::Destroy(ClientId id, const Sender
   const bool busy = !client->sessions.empty() || files.HasState(id);
   if (busy && !clients.LeaseIsOver(*client, now)) return std::unexpected(nfs4::NFS4ERR_CLIENTID_BUSY);
   OldRecord record = client->confirmed ? clients.RecordOf(*client) : std::nullopt;
-  // Whoever goes has nothing to reclaim.
+  // A destroyed client has nothing to reclaim.
   if (record) clients.grace().Complete(*record, client->principal);
   End(id, now);
   return record;

@@ -3,7 +3,8 @@
 //
 //   off                      no client may reclaim, or the period is over
 //   on, not due              some clients may still reclaim, and there is time left
-//   on, due                  the store is to forget the clients that did not come (RecoveryStore::EndGrace); then End()
+//   on, due                  call RecoveryStore::EndGrace(), so that the store forgets the clients that did not return;
+//                            then call End()
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,13 @@ namespace penstock::nfs::v4 {
 
 class Grace {
  public:
-  // The period is off.
+  // Makes a period that is off.
   Grace() = default;
-  // The period of a server that starts. It is at least as long as the lease that clients were told before (RFC 8881
-  // §8.4.2.1).
+  // Makes the period of a server that starts. It is at least as long as the lease that clients were told before (RFC
+  // 8881 §8.4.2.1).
   Grace(const RecoveryStore::Restart& restart, Duration length, TimePoint now)
       : Grace(restart.clients, now + std::max(length, restart.last_lease)) {}
-  // The period is on until `end` at most, if there is any client to wait for.
+  // Makes a period that is on until `end` at most. It is off if `clients` is empty.
   Grace(const std::vector<RecoveryRecord>& clients, TimePoint end);
 
   bool on() const { return on_; }
@@ -34,7 +35,8 @@ class Grace {
 
   // Whether the store had a record of this client and principal when the server started.
   bool Knew(const std::string& owner, const Principal& principal) const;
-  // Also, the client has not sent RECLAIM_COMPLETE, under this client ID or an earlier one (RFC 8881 §18.51.3).
+  // Whether, in addition, the client has not sent RECLAIM_COMPLETE under this client ID or an earlier one (RFC 8881
+  // §18.51.3).
   bool MayReclaim(const std::string& owner, const Principal& principal) const;
   // Notes a global RECLAIM_COMPLETE by a client of this name. It counts only if the principal is the recorded one;
   // otherwise another client uses the name. Minor version 0 has no RECLAIM_COMPLETE, so the period waits for its
@@ -42,8 +44,8 @@ class Grace {
   void Complete(const std::string& owner, const Principal& principal) {
     if (Knew(owner, principal)) waiting_for_.erase(owner);
   }
-  // The client has lost the locks that it had reclaimed, and local programs may have had them since: it may not reclaim
-  // again.
+  // Takes from a client the right to reclaim. The client has lost the locks that it had reclaimed, and local programs
+  // may have held them since.
   void Forget(const std::string& owner);
 
  private:

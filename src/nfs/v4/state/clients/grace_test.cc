@@ -15,13 +15,13 @@ RecoveryRecord Record(uint32_t minor_version, std::string_view owner, uint32_t u
   return {OwnerKey(DialectOf(minor_version), owner), User(uid)};
 }
 
-TEST(Grace, IsOffWhereNobodyHadAnything) {
+TEST(Grace, IsOffWithoutRecordedClients) {
   EXPECT_FALSE(Grace().on());
   EXPECT_FALSE(Grace({}, kEnd).on());
   EXPECT_FALSE(Grace({}, kEnd).IsDue(kEnd));
 }
 
-TEST(Grace, IsDueWhenItsTimeHasCome) {
+TEST(Grace, IsDueAtItsEndTime) {
   Grace grace({Record(1, "owner")}, kEnd);
   EXPECT_TRUE(grace.on());
   EXPECT_FALSE(grace.IsDue(kBefore));
@@ -32,7 +32,7 @@ TEST(Grace, IsDueWhenItsTimeHasCome) {
   EXPECT_FALSE(grace.IsDue(kEnd));
 }
 
-TEST(Grace, IsDueWhenAllHaveSaidThatTheyAreDone) {
+TEST(Grace, IsDueWhenAllClientsHaveCompletedReclaim) {
   Grace grace({Record(1, "a"), Record(1, "b")}, kEnd);
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
@@ -42,7 +42,7 @@ TEST(Grace, IsDueWhenAllHaveSaidThatTheyAreDone) {
   EXPECT_TRUE(grace.IsDue(kBefore));
 }
 
-TEST(Grace, IsNotEndedByAnotherPrincipalOfTheSameName) {
+TEST(Grace, IgnoresReclaimCompleteOfAnotherPrincipal) {
   Grace grace({Record(1, "a", 5)}, kEnd);
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(6));
   EXPECT_FALSE(grace.IsDue(kBefore));
@@ -58,7 +58,7 @@ TEST(Grace, WaitsForClientsOfMinorVersionZero) {
   EXPECT_TRUE(grace.IsDue(kEnd));
 }
 
-TEST(Grace, IsNoShorterThanTheLeaseThatClientsWereTold) {
+TEST(Grace, LastsAtLeastAsLongAsTheLastLease) {
   const RecoveryStore::Restart restart{
       .instance = 1, .last_lease = std::chrono::seconds(60), .clients = {Record(1, "a")}};
   EXPECT_FALSE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(59)));
@@ -66,7 +66,7 @@ TEST(Grace, IsNoShorterThanTheLeaseThatClientsWereTold) {
   EXPECT_FALSE(Grace(restart, std::chrono::seconds(90), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
 }
 
-TEST(Grace, OnlyThoseWhomTheStoreKnewMayReclaim) {
+TEST(Grace, OnlyRecordedClientsMayReclaim) {
   Grace grace({Record(1, "owner", 5)}, kEnd);
   EXPECT_TRUE(grace.MayReclaim(OwnerKey(DialectOf(1), "owner"), User(5)));
   EXPECT_FALSE(grace.MayReclaim(OwnerKey(DialectOf(1), "owner"), User(6)));
@@ -76,7 +76,7 @@ TEST(Grace, OnlyThoseWhomTheStoreKnewMayReclaim) {
   EXPECT_FALSE(grace.MayReclaim(OwnerKey(DialectOf(1), "owner"), User(5)));
 }
 
-TEST_F(GraceOfClientsTest, NothingNewIsGivenToAnybody) {
+TEST_F(GraceOfClientsTest, NoClientGetsNewStateDuringGrace) {
   clients_.grace() = Grace({Record(1, "owner")}, kEnd);
   const Opened client = Open("new");
   ASSERT_EQ(clients_.CompleteReclaim(client.client), nfs4::NFS4_OK);
@@ -86,7 +86,7 @@ TEST_F(GraceOfClientsTest, NothingNewIsGivenToAnybody) {
   EXPECT_EQ(clients_.CheckNew(client.client), nfs4::NFS4_OK);
 }
 
-TEST_F(GraceOfClientsTest, ReclaimingIsForThoseWhoHadSomething) {
+TEST_F(GraceOfClientsTest, OnlyRecordedClientsMayReclaim) {
   clients_.grace() = Grace({Record(1, "owner"), Record(0, "zero")}, kEnd);
   const ClientId client = Open("owner").client, zero = OpenMinorZero("zero");
   EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4_OK);
@@ -97,15 +97,15 @@ TEST_F(GraceOfClientsTest, ReclaimingIsForThoseWhoHadSomething) {
   EXPECT_EQ(clients_.CheckReclaim(zero), nfs4::NFS4ERR_NO_GRACE);
 }
 
-TEST_F(GraceOfClientsTest, NothingIsReclaimedAfterReclaimComplete) {
+TEST_F(GraceOfClientsTest, ReclaimCompleteEndsTheRightToReclaim) {
   clients_.grace() = Grace({Record(1, "owner"), Record(1, "other")}, kEnd);
   const ClientId client = Open("owner").client;
   EXPECT_EQ(clients_.CompleteReclaim(client), nfs4::NFS4_OK);
   EXPECT_EQ(clients_.CheckReclaim(client), nfs4::NFS4ERR_NO_GRACE);
 }
 
-// RFC 8881 §18.51.3: what was not reclaimed by then cannot be reclaimed by its next incarnation either.
-TEST_F(GraceOfClientsTest, NorByTheSameClientUnderItsNextClientId) {
+// RFC 8881 §18.51.3: after RECLAIM_COMPLETE, the next incarnation of the client may not reclaim either.
+TEST_F(GraceOfClientsTest, ReclaimCompleteAlsoBindsTheNextIncarnation) {
   clients_.grace() = Grace({Record(1, "owner"), Record(1, "other")}, kEnd);
   ASSERT_EQ(clients_.CompleteReclaim(Open("owner").client), nfs4::NFS4_OK);
   const ClientId again = Open("owner", 2).client;
@@ -113,7 +113,7 @@ TEST_F(GraceOfClientsTest, NorByTheSameClientUnderItsNextClientId) {
   EXPECT_EQ(clients_.CompleteReclaim(again), nfs4::NFS4_OK);
 }
 
-TEST_F(GraceOfClientsTest, ReclaimCompleteOfAnotherPrincipalLeavesTheClientItsReclaims) {
+TEST_F(GraceOfClientsTest, ReclaimCompleteOfAnotherPrincipalDoesNotEndTheClientsReclaim) {
   clients_.grace() = Grace({Record(1, "owner", 5)}, kEnd);
   const Opened impostor = Open("owner", 1, 6);
   EXPECT_EQ(clients_.CompleteReclaim(impostor.client), nfs4::NFS4_OK);
@@ -123,7 +123,7 @@ TEST_F(GraceOfClientsTest, ReclaimCompleteOfAnotherPrincipalLeavesTheClientItsRe
   EXPECT_EQ(clients_.CheckReclaim(Open("owner", 2, 5).client), nfs4::NFS4_OK);
 }
 
-TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
+TEST_F(GraceOfClientsTest, GraceDoesNotWaitForADestroyedClient) {
   clients_.grace() = Grace({Record(1, "owner")}, kEnd);
   const Opened client = Open("owner");
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
@@ -131,10 +131,10 @@ TEST_F(GraceOfClientsTest, AClientThatGoesIsNotWaitedFor) {
   EXPECT_TRUE(clients_.grace().IsDue(now_));
 }
 
-TEST_F(GraceOfClientsTest, WhoeverReclaimsInMinorVersionZeroIsRecordedAgain) {
+TEST_F(GraceOfClientsTest, MinorVersionZeroClientIsRecordedAgainWhenItReclaims) {
   clients_.grace() = Grace({Record(0, "zero"), Record(1, "one")}, kEnd);
   EXPECT_TRUE(clients_.NeedsRecord(OpenMinorZero("zero")));
-  // Its old record stands until it says that it is done.
+  // In minor version 1, the old record stays valid until RECLAIM_COMPLETE.
   EXPECT_FALSE(clients_.NeedsRecord(Open("one").client));
 }
 

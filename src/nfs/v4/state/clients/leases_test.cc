@@ -1,4 +1,4 @@
-// Leases: RFC 8881 §8.3, §8.4.3; RFC 7530 §9.5, §9.6.3.
+// Tests the leases of clients (RFC 8881 §8.3, §8.4.3; RFC 7530 §9.5, §9.6.3).
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -16,7 +16,7 @@ class LeasesTest : public ClientsTest {
   std::vector<ClientId> Sweep() { return tables_.Sweep(now_); }
 };
 
-TEST_F(LeasesTest, ALeaseIsOverWhenItHasNotBeenRenewed) {
+TEST_F(LeasesTest, LeaseExpiresWithoutRenewal) {
   const ClientId id = OpenMinorZero("x");
   now_ += kLease;
   EXPECT_FALSE(clients_.IsExpired(id, now_));
@@ -24,14 +24,14 @@ TEST_F(LeasesTest, ALeaseIsOverWhenItHasNotBeenRenewed) {
   EXPECT_TRUE(clients_.IsExpired(id, now_));
 }
 
-TEST_F(LeasesTest, AClientThatComesBackHasItsLeaseAgain) {
+TEST_F(LeasesTest, RenewalRestoresAnExpiredLease) {
   const ClientId id = OpenMinorZero("x");
   now_ += 10 * kLease;
   clients_.Renew(id, now_);
   EXPECT_FALSE(clients_.IsExpired(id, now_ + kLease));
 }
 
-TEST_F(LeasesTest, AClientThatWaitsForAnAnswerIsNotSilent) {
+TEST_F(LeasesTest, ClientWithARunningRequestDoesNotExpire) {
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
   now_ += 2 * kLease;
@@ -41,9 +41,9 @@ TEST_F(LeasesTest, AClientThatWaitsForAnAnswerIsNotSilent) {
   EXPECT_TRUE(clients_.IsExpired(client.client, now_ + kLease + kMoment));
 }
 
-// RFC 8881 §2.10.12: neither in a crowd, nor where the client has nothing, nor where it has used another of its
-// sessions.
-TEST_F(LeasesTest, ASessionLastsForALeaseAfterTheLastRequest) {
+// RFC 8881 §2.10.12: a session also lasts if there are too many clients, if the client has no state, and if the client
+// has used only another of its sessions.
+TEST_F(LeasesTest, SessionsLastForALeaseAfterTheLastRequestOfTheClient) {
   settings_.max_clients = 1;
   const Opened client = Open("owner");
   const SessionId other = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
@@ -63,9 +63,9 @@ TEST_F(LeasesTest, ASessionLastsForALeaseAfterTheLastRequest) {
   EXPECT_THAT(Sweep(), ElementsAre(client.client));
 }
 
-TEST_F(LeasesTest, ClientsThatAreGoneAreExpired) { EXPECT_TRUE(clients_.IsExpired(ClientId(4711), now_)); }
+TEST_F(LeasesTest, UnknownClientIsExpired) { EXPECT_TRUE(clients_.IsExpired(ClientId(4711), now_)); }
 
-TEST_F(LeasesTest, WhoeverIsBeingForgottenDoesNotComeBack) {
+TEST_F(LeasesTest, DoomedClientCannotReturn) {
   const Opened client = Open("owner");
   const ClientId zero = OpenMinorZero("x");
   now_ += kLease + kMoment;
@@ -87,7 +87,7 @@ TEST_F(LeasesTest, WhoeverIsBeingForgottenDoesNotComeBack) {
   EXPECT_TRUE(Exchange("owner"));
 }
 
-TEST_F(LeasesTest, NobodyIsForgottenWhoIsThere) {
+TEST_F(LeasesTest, DoomRefusesAClientWithALease) {
   const Opened client = Open("owner");
   EXPECT_FALSE(clients_.Doom(client.client, now_));
   now_ += kLease + kMoment;
@@ -96,7 +96,7 @@ TEST_F(LeasesTest, NobodyIsForgottenWhoIsThere) {
   EXPECT_FALSE(clients_.Doom(ClientId(4711), now_));
 }
 
-TEST_F(LeasesTest, OnlyOneForgetsAClient) {
+TEST_F(LeasesTest, DoomSucceedsOnceUntilReprieve) {
   const ClientId id = OpenMinorZero("x");
   now_ += kLease + kMoment;
   EXPECT_TRUE(clients_.Doom(id, now_));
@@ -106,7 +106,7 @@ TEST_F(LeasesTest, OnlyOneForgetsAClient) {
   EXPECT_TRUE(clients_.Doom(id, now_));
 }
 
-TEST_F(LeasesTest, ToForgetAClientIsToTakeItsRecordFromTheStore) {
+TEST_F(LeasesTest, DoomReturnsTheRecordOfTheRecoveryStore) {
   const ClientId without = OpenMinorZero("without"), with = OpenMinorZero("with");
   clients_.SetRecorded(with);
   now_ += kLease + kMoment;
@@ -115,7 +115,7 @@ TEST_F(LeasesTest, ToForgetAClientIsToTakeItsRecordFromTheStore) {
 }
 
 // RFC 8881 §18.35.4: "Any unconfirmed record that is not confirmed within a lease period SHOULD be removed."
-TEST_F(LeasesTest, UnconfirmedClientsGoAfterALease) {
+TEST_F(LeasesTest, SweepRemovesUnconfirmedClientsAfterALease) {
   const auto one = Exchange("owner");
   const auto zero = Set("x");
   now_ += kLease;
@@ -128,7 +128,7 @@ TEST_F(LeasesTest, UnconfirmedClientsGoAfterALease) {
   EXPECT_EQ(Confirm(*zero), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-TEST_F(LeasesTest, SilentClientsWithoutStateGoAtOnceAndOthersByCourtesyLater) {
+TEST_F(LeasesTest, SweepRemovesClientsWithStateOnlyAfterTheCourtesyPeriod) {
   const ClientId idle = OpenMinorZero("idle"), holder = OpenMinorZero("holder"), alive = OpenMinorZero("alive");
   for (const ClientId id : {holder, alive}) GiveOpen(id);
   now_ += kLease + kMoment;
@@ -139,7 +139,7 @@ TEST_F(LeasesTest, SilentClientsWithoutStateGoAtOnceAndOthersByCourtesyLater) {
   EXPECT_THAT(Sweep(), UnorderedElementsAre(idle, holder));
 }
 
-TEST_F(LeasesTest, CourtesyEndsWhereThereAreTooManyClients) {
+TEST_F(LeasesTest, CourtesyEndsWhenThereAreTooManyClients) {
   settings_.max_clients = 4;
   std::vector<ClientId> ids;
   for (const char* name : {"a", "b", "c", "d"}) ids.push_back(OpenMinorZero(name));

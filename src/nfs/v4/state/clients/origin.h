@@ -20,7 +20,7 @@ struct Origin {
   bool is_authentic() const { return principal.flavor == rpc::AuthFlavor::RPCSEC_GSS; }
 };
 
-// The principals whose requests made a state: usually one; of many, only the last few are kept.
+// The principals whose requests made a state. There is usually one; if there are many, only the last few are kept.
 class Makers {
  public:
   void Add(const Principal& principal) {

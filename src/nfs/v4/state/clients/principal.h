@@ -1,4 +1,5 @@
-// The sender of a call, as far as the owners of client IDs are distinguished (RFC 8881 §18.35.4, RFC 7530 §16.33.5).
+// The principal of a call. The server compares principals to tell the owners of client IDs apart (RFC 8881 §18.35.4,
+// RFC 7530 §16.33.5).
 #pragma once
 
 #include <cstdint>

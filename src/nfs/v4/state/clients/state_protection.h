@@ -13,13 +13,13 @@ using OperationSet = nfs_protocol::NumberSet<nfs4::nfs_opnum4>;
 struct StateProtection {
   bool by_machine = false;  // SP4_MACH_CRED
   OperationSet enforced{};  // only the machine credential may do these
-  OperationSet allowed{};   // the machine credential may do these, whoever owns the object
+  OperationSet allowed{};   // the machine credential may do these for any owner of the object
 
   // Returns the protection that the server grants for a client's request.
   //
   // The operations that maintain clients and sessions are enforced, even if the client does not ask for that (RFC 8881
-  // §2.10.8.3, §18.34.3, §18.35.3, §18.37.3). Of the other operations, those that need no filehandle are enforced on
-  // request; §18.35.3 lets a client ask for no more.
+  // §2.10.8.3, §18.34.3, §18.35.3, §18.37.3). The server enforces other operations on request if they need
+  // no filehandle; §18.35.3 lets a client ask for no more.
   //
   // The operations that give state back or ask about it are allowed. WRITE and COMMIT are not: a client that may send
   // them with the machine credential always does so (Linux 6.1), and then they come from another user than the one that

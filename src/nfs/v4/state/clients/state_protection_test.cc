@@ -1,4 +1,4 @@
-// SP4_MACH_CRED (RFC 8881 §2.10.8.3), and principals of RPCSEC_GSS.
+// Tests SP4_MACH_CRED (RFC 8881 §2.10.8.3) and the principals of RPCSEC_GSS.
 #include "nfs/v4/state/clients/state_protection.h"
 
 #include "nfs/v4/dialect/test_dialects.h"
@@ -15,7 +15,7 @@ Sender Sealed(const Principal& principal) { return {principal, true}; }
 const Principal kMachine = Initiator("nfs/client.example.org@EXAMPLE.ORG");
 const Principal kAlice = Initiator("alice@EXAMPLE.ORG");
 
-// What Linux (6.1) asks for.
+// The operations that Linux (6.1) asks for.
 state_protect_ops4 LinuxWishes() {
   return {
       .spo_must_enforce = OperationSet{OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_DESTROY_SESSION,
@@ -26,16 +26,16 @@ state_protect_ops4 LinuxWishes() {
                             .ToBitmap()};
 }
 
-// ---- the two lists ----
+// ---- the lists of operations ----
 
-TEST(StateProtection, EnforcesWhatMaintainsClientsAndSessions) {
+TEST(StateProtection, AlwaysEnforcesOperationsOnClientsAndSessions) {
   const OperationSet always{OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_DESTROY_SESSION,
                             OP_DESTROY_CLIENTID};
   EXPECT_EQ(StateProtection::ByMachine(LinuxWishes()).enforced, always);
   EXPECT_EQ(StateProtection::ByMachine({}).enforced, always);
 }
 
-TEST(StateProtection, EnforcesWhatIsWishedBesidesIfItNeedsNoFilehandle) {
+TEST(StateProtection, EnforcesRequestedOperationsThatNeedNoFilehandle) {
   const OperationSet wishes{OP_DELEGPURGE, OP_BACKCHANNEL_CTL, OP_CLOSE, OP_READ};
   const StateProtection made = StateProtection::ByMachine({.spo_must_enforce = wishes.ToBitmap()});
   EXPECT_TRUE(made.enforced.Has(OP_DELEGPURGE));
@@ -44,14 +44,14 @@ TEST(StateProtection, EnforcesWhatIsWishedBesidesIfItNeedsNoFilehandle) {
   EXPECT_FALSE(made.enforced.Has(OP_READ));
 }
 
-TEST(StateProtection, AllowsWhatGivesStateBackAndNoData) {
+TEST(StateProtection, AllowsRequestedOperationsOnStateButNotOnData) {
   const StateProtection made = StateProtection::ByMachine(LinuxWishes());
   EXPECT_EQ(made.allowed, (OperationSet{OP_CLOSE, OP_OPEN_DOWNGRADE, OP_LOCKU, OP_DELEGRETURN, OP_SECINFO,
                                         OP_SECINFO_NO_NAME, OP_TEST_STATEID, OP_FREE_STATEID}));
   EXPECT_EQ(StateProtection::ByMachine({}).allowed, OperationSet());
 }
 
-TEST(OperationSet, KnowsNothingBeyondTheOperationsThatThereAre) {
+TEST(OperationSet, IgnoresBitsBeyondTheLastOperation) {
   const OperationSet all(bitmap4{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX});
   EXPECT_TRUE(all.Has(OP_REMOVEXATTR));
   EXPECT_FALSE(all.Has(OP_ILLEGAL));
@@ -62,7 +62,7 @@ TEST(OperationSet, KnowsNothingBeyondTheOperationsThatThereAre) {
 
 // ---- principals ----
 
-TEST(PrincipalTest, OfRpcsecGssIsTheInitiatorWhoeverThatIsOnThisHost) {
+TEST(PrincipalTest, RpcsecGssPrincipalIsTheInitiatorNotTheLocalUser) {
   const rpc::GssInitiator alice{.name = "exported", .display = "alice@EXAMPLE.ORG"};
   rpc::Credential credential;
   credential.flavor = rpc::AuthFlavor::RPCSEC_GSS;
@@ -76,7 +76,7 @@ TEST(PrincipalTest, OfRpcsecGssIsTheInitiatorWhoeverThatIsOnThisHost) {
   EXPECT_NE(Principal::Of(credential), before);
 }
 
-TEST(PrincipalTest, AProtectedCallSaysSo) {
+TEST(PrincipalTest, SenderIsProtectedWithIntegrityOrPrivacy) {
   rpc::Credential credential;
   EXPECT_FALSE(Sender::Of(credential).is_protected);
   credential.flavor = rpc::AuthFlavor::RPCSEC_GSS;
@@ -87,7 +87,7 @@ TEST(PrincipalTest, AProtectedCallSaysSo) {
   EXPECT_TRUE(Sender::Of(credential).is_protected);
 }
 
-// ---- the tables ----
+// ---- protection in the tables ----
 
 class ProtectedClientTest : public ClientsTest {
  protected:
@@ -118,7 +118,7 @@ class ProtectedClientTest : public ClientsTest {
 };
 
 // RFC 8881 §2.4, §18.35.3
-TEST_F(ProtectedClientTest, NobodyElseIsTheSameClient) {
+TEST_F(ProtectedClientTest, AnotherPrincipalIsNotTheSameClient) {
   const ClientId client = OpenProtected();
   EXPECT_EQ(ExchangeBy(Sealed(kMachine))->id, client);
   EXPECT_EQ(ExchangeBy(Sealed(kAlice)).error(), NFS4ERR_CLID_INUSE);
@@ -126,7 +126,7 @@ TEST_F(ProtectedClientTest, NobodyElseIsTheSameClient) {
   EXPECT_EQ(ExchangeBy(Sealed(kAlice), 1, true).error(), NFS4ERR_PERM);
 }
 
-TEST_F(ProtectedClientTest, NorIsTheMachineWhereAnybodyCouldHaveChangedWhatItSays) {
+TEST_F(ProtectedClientTest, UnprotectedCallOfTheMachineIsNotTheSameClient) {
   OpenProtected();
   EXPECT_EQ(ExchangeBy(kMachine).error(), NFS4ERR_CLID_INUSE);
   EXPECT_EQ(ExchangeBy(kMachine, 2).error(), NFS4ERR_CLID_INUSE);
@@ -135,7 +135,7 @@ TEST_F(ProtectedClientTest, NorIsTheMachineWhereAnybodyCouldHaveChangedWhatItSay
 }
 
 // RFC 8881 §18.35.3: "once the client ID is confirmed, this property cannot be updated".
-TEST_F(ProtectedClientTest, ProtectionStaysAsItIs) {
+TEST_F(ProtectedClientTest, ConfirmedClientKeepsItsProtection) {
   const ClientId client = OpenProtected();
   for (const bool update : {false, true}) {
     const auto again = ExchangeBy(Sealed(kMachine), 1, update, false);
@@ -145,14 +145,14 @@ TEST_F(ProtectedClientTest, ProtectionStaysAsItIs) {
   }
 }
 
-TEST_F(ProtectedClientTest, AnUnprotectedClientStaysThat) {
+TEST_F(ProtectedClientTest, UnprotectedClientStaysUnprotected) {
   const auto first = ExchangeBy(Sealed(kMachine), 1, false, false);
   EXPECT_EQ(CreateBy(Sealed(kMachine), first->id, first->sequence.value()), NFS4_OK);
   EXPECT_EQ(ExchangeBy(Sealed(kMachine))->protection, StateProtection());
   EXPECT_TRUE(ExchangeBy(kMachine));  // RPCSEC_GSS without integrity is the same principal
 }
 
-TEST_F(ProtectedClientTest, ItsNextIncarnationMayChooseAnew) {
+TEST_F(ProtectedClientTest, NextIncarnationMayChooseItsProtection) {
   const ClientId client = OpenProtected();
   const auto next = ExchangeBy(Sealed(kMachine), 2, false, false);
   ASSERT_TRUE(next);
@@ -161,7 +161,7 @@ TEST_F(ProtectedClientTest, ItsNextIncarnationMayChooseAnew) {
   EXPECT_FALSE(clients_.Has(client));
 }
 
-TEST_F(ProtectedClientTest, SessionsAreMadeByTheMachineAlone) {
+TEST_F(ProtectedClientTest, OnlyTheMachineMayCreateSessions) {
   const auto exchanged = ExchangeBy(Sealed(kMachine));
   const uint32_t sequence = exchanged->sequence.value();
   EXPECT_EQ(CreateBy(Sealed(kAlice), exchanged->id, sequence), NFS4ERR_WRONG_CRED);
@@ -171,8 +171,8 @@ TEST_F(ProtectedClientTest, SessionsAreMadeByTheMachineAlone) {
   EXPECT_EQ(CreateBy(Sealed(kMachine), exchanged->id, sequence + 1), NFS4_OK);
 }
 
-// Whoever sends the last CREATE_SESSION again would have his connection belong to the session.
-TEST_F(ProtectedClientTest, NobodyElseGetsItsReplyAgain) {
+// A retry of CREATE_SESSION adds its connection to the session, so only the machine may send it.
+TEST_F(ProtectedClientTest, OnlyTheMachineMayRetryCreateSession) {
   const auto exchanged = ExchangeBy(Sealed(kMachine));
   ASSERT_EQ(CreateBy(Sealed(kMachine), exchanged->id, exchanged->sequence.value()), NFS4_OK);
   EXPECT_EQ(CreateBy(Sealed(kAlice), exchanged->id, exchanged->sequence.value(), 2), NFS4ERR_WRONG_CRED);
@@ -184,7 +184,7 @@ TEST_F(ProtectedClientTest, NobodyElseGetsItsReplyAgain) {
 }
 
 // RFC 8881 §2.10.3.1, §15.1.11.6
-TEST_F(ProtectedClientTest, ConnectionsBelongToItsSessionsOnceTheyAreBound) {
+TEST_F(ProtectedClientTest, ConnectionMustBeBoundToTheSession) {
   OpenProtected();
   EXPECT_EQ(Sequence(session_, 0, 1), NFS4_OK);
   connection_ = {.number = 2};
@@ -195,7 +195,7 @@ TEST_F(ProtectedClientTest, ConnectionsBelongToItsSessionsOnceTheyAreBound) {
   EXPECT_EQ(Sequence(session_, 0, 2), NFS4_OK);
 }
 
-TEST_F(ProtectedClientTest, WhatIsNotEnforcedIsForEverybody) {
+TEST_F(ProtectedClientTest, AnySenderMayUseOperationsThatAreNotEnforced) {
   const ClientId client = OpenProtected();
   EXPECT_EQ(clients_.CheckProtection(client, OP_CLOSE, User(1000)), NFS4_OK);
   EXPECT_EQ(clients_.CheckProtection(client, OP_BACKCHANNEL_CTL, User(1000)), NFS4_OK);
@@ -203,7 +203,7 @@ TEST_F(ProtectedClientTest, WhatIsNotEnforcedIsForEverybody) {
   EXPECT_EQ(clients_.CheckProtection(Open("other").client, OP_DESTROY_CLIENTID, User(1000)), NFS4_OK);
 }
 
-TEST_F(ProtectedClientTest, TheMachineMayDoWhatWasAllowedAndNobodyElse) {
+TEST_F(ProtectedClientTest, OnlyTheMachineMayUseAllowedOperations) {
   const ClientId client = OpenProtected();
   EXPECT_TRUE(clients_.MachineMay(client, OP_CLOSE, Sealed(kMachine)));
   EXPECT_FALSE(clients_.MachineMay(client, OP_CLOSE, kMachine));
@@ -215,7 +215,7 @@ TEST_F(ProtectedClientTest, TheMachineMayDoWhatWasAllowedAndNobodyElse) {
 }
 
 // RFC 8881 §8.4.2.1
-TEST_F(ProtectedClientTest, WhoMayReclaimIsTheSameInitiator) {
+TEST_F(ProtectedClientTest, OnlyTheSameInitiatorMayReclaim) {
   clients_.grace() =
       Grace({{OwnerKey(DialectOf(1), "owner"), kMachine}, {OwnerKey(DialectOf(1), "other"), kAlice}}, now_ + kLease);
   EXPECT_EQ(clients_.CheckReclaim(OpenProtected()), NFS4_OK);

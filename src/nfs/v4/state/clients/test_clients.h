@@ -1,4 +1,4 @@
-// For tests of clients and sessions: the tables, and shorthands for requests to them.
+// A fixture for tests of clients and sessions: the tables, and short functions that make requests to them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ inline nfs4::verifier4 Verifier(uint64_t value) {
 
 inline Principal User(uint32_t uid) { return {rpc::AuthFlavor::AUTH_SYS, uid}; }
 
-// The channel attributes of a client without special needs.
+// Returns the channel attributes that an ordinary client asks for.
 inline nfs4::channel_attrs4 PlainChannel(uint32_t slots = 8) {
   return {.ca_headerpadsize = 0,
           .ca_maxrequestsize = 8192,
@@ -33,7 +33,7 @@ inline nfs4::channel_attrs4 PlainChannel(uint32_t slots = 8) {
           .ca_rdma_ird = {}};
 }
 
-// The backchannel of a connection that is connected or not, and carries no calls.
+// A backchannel that carries no calls. A test can disconnect it.
 class TestBackChannel : public rpc::BackChannel {
  public:
   explicit TestBackChannel(BufferPool& buffers) : BackChannel(PeerWith(buffers)) {}
@@ -52,7 +52,7 @@ class TestBackChannel : public rpc::BackChannel {
 
 class ClientsTest : public testing::Test {
  protected:
-  // After each test, the tables are consistent.
+  // Checks after each test that the tables are consistent.
   void TearDown() override { EXPECT_STREQ(tables_.FindInconsistency(), nullptr); }
   struct Opened {
     ClientId client;
@@ -75,7 +75,7 @@ class ClientsTest : public testing::Test {
                                   .callback_program = 0x40000000},
                                  connection_, User(uid), ++random_, now_);
   }
-  // A confirmed client with one session.
+  // Makes a confirmed client with one session.
   Opened Open(std::string_view owner, uint64_t verifier = 1, uint32_t uid = 0, uint32_t slots = 8) {
     const auto exchanged = Exchange(owner, verifier, uid);
     EXPECT_TRUE(exchanged);
@@ -84,7 +84,7 @@ class ClientsTest : public testing::Test {
     return {exchanged->id, created.reply.csr_resok4().csr_sessionid};
   }
 
-  // ---- what a client holds ----
+  // ---- the state of a client ----
 
   void GiveOpen(ClientId client) {
     OpenOwner* const owner = tables_.files.owners.GetOpenOwner(client, AsBytes("owner"), now_);
@@ -110,7 +110,7 @@ class ClientsTest : public testing::Test {
   void Finish(const SessionId& session, uint32_t slot, uint32_t sequence, std::optional<xdr::Message> reply = {}) {
     sessions_.FinishRequest(session, SlotId(slot), SequenceId(sequence), std::move(reply), now_);
   }
-  // SEQUENCE alone. Returns its status.
+  // Executes a request with SEQUENCE alone. Returns the status of SEQUENCE.
   nfs4::nfsstat4 Sequence(const SessionId& session, uint32_t slot = 0, uint32_t sequence = 1) {
     const auto started = Start(session, slot, sequence);
     if (!started) return started.error();

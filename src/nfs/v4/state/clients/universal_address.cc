@@ -6,7 +6,8 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// Takes the last of the numbers that dots separate off `text`.
+// Removes the last number and its dot from `text`, and returns the number. Returns nothing if `text` does not end with
+// a dot and an octet.
 std::optional<uint16_t> TakePortHalf(std::string_view& text) {
   const size_t dot = text.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;

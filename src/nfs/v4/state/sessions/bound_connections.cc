@@ -47,8 +47,9 @@ Result<channel_dir_from_server4, nfs4::nfsstat4> BoundConnections::Bind(const Se
   const bool insists = direction == nfs4::CDFC4_BACK || direction == nfs4::CDFC4_BACK_OR_BOTH;
   if (insists && !can_call) return std::unexpected(nfs4::NFS4ERR_INVAL);
 
-  // RFC 8881 §18.34.3: once bound, a connection's channels do not change. One that SEQUENCE or CREATE_SESSION brought
-  // in has not been bound by anybody: it may still join the backchannel, which is how a client mends that.
+  // RFC 8881 §18.34.3: BIND_CONN_TO_SESSION does not change the channels of a connection that it bound before. A
+  // connection that only CREATE_SESSION or SEQUENCE added may still join the backchannel. A client repairs a lost
+  // backchannel in this way.
   if (const Binding* known = Find(connection.number); known && known->asked) {
     const bool content = direction == nfs4::CDFC4_FORE_OR_BOTH   ? known->fore
                          : direction == nfs4::CDFC4_BACK_OR_BOTH ? known->back

@@ -11,7 +11,8 @@
 
 namespace penstock::nfs::v4 {
 
-// A connection as the tables know it. `back_channel` is null if the transport cannot carry calls to the client.
+// A connection, as the session tables record it. `back_channel` is null if the transport cannot carry calls to the
+// client.
 struct SessionConnection {
   uint64_t number = 0;
   std::shared_ptr<rpc::BackChannel> back_channel{};
@@ -21,8 +22,8 @@ struct SessionConnection {
 
 class BoundConnections {
  public:
-  // The most connections that are remembered. To make room, the oldest one that is only in the fore channel is
-  // forgotten.
+  // The most connections that a session remembers. To make room, it forgets the oldest connection that is only in the
+  // fore channel.
   static constexpr size_t kMax = 64;
 
   bool Has(uint64_t connection) const { return Find(connection) != nullptr; }
@@ -33,15 +34,16 @@ class BoundConnections {
   // Adds the connection to the backchannel. Returns false if it cannot carry calls to the client.
   bool JoinBack(const SessionConnection& connection);
 
-  // BIND_CONN_TO_SESSION (RFC 8881 §18.34). NFS4ERR_INVAL if the request would change the channels of a connection that
-  // was bound before, or asks for a channel that the connection cannot carry.
+  // Executes BIND_CONN_TO_SESSION (RFC 8881 §18.34). NFS4ERR_INVAL if the request would change the channels of a
+  // connection that was bound before, or asks for a channel that the connection cannot carry.
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction);
 
   // Returns a connection of the backchannel that is not lost and over which no call has failed; null if there is none.
   std::shared_ptr<rpc::BackChannel> BackChannel() const;
   bool HasBack() const { return FindBack() != nullptr; }
-  // A call over the connection was not answered: the connection is not used until the client binds it again.
+  // Notes that a call over the connection got no reply: the connection carries no calls until the client binds it
+  // again.
   void Suspect(const rpc::BackChannel& channel);
 
  private:

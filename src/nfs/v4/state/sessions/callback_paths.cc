@@ -33,7 +33,7 @@ SlotId CallbackSlots::highest_busy() const {
   return SlotId(highest);
 }
 
-// ---- how clients are called ----
+// ---- callbacks to clients ----
 
 bool Sessions::CanCall(ClientId id) const {
   const Client* client = clients_.Find(id);

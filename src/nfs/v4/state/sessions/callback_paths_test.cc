@@ -1,4 +1,4 @@
-// How clients of minor version 1 and later are called: slots and connections of the backchannel (RFC 8881 §2.10.6.1,
+// Tests the slots and connections that carry callbacks to clients of minor version 1 and later (RFC 8881 §2.10.6.1,
 // §2.10.6.2).
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Fate = CallbackSlots::Fate;
 
-TEST(CallbackSlots, AreTakenOneByOne) {
+TEST(CallbackSlots, TakeReturnsTheLowestFreeSlot) {
   CallbackSlots slots(2);
   const auto first = slots.Take(), second = slots.Take();
   ASSERT_TRUE(first && second);
@@ -20,7 +20,7 @@ TEST(CallbackSlots, AreTakenOneByOne) {
   EXPECT_EQ(slots.Take()->id, SlotId(1));
 }
 
-TEST(CallbackSlots, ANumberIsUsedUpOnceTheClientHasExecutedTheCall) {
+TEST(CallbackSlots, SequenceIdAdvancesOnlyAfterAnExecutedCall) {
   CallbackSlots slots(1);
   const auto take = [&] { return slots.Take().value(); };
   auto slot = take();
@@ -32,7 +32,7 @@ TEST(CallbackSlots, ANumberIsUsedUpOnceTheClientHasExecutedTheCall) {
   EXPECT_EQ(take().sequence, SequenceId(2));
 }
 
-TEST(CallbackSlots, ASlotOfUnknownFateIsNotUsedAgain) {
+TEST(CallbackSlots, SlotWithUnknownFateIsNotReused) {
   CallbackSlots slots(2);
   slots.Give(*slots.Take(), Fate::kUnknown);
   EXPECT_FALSE(slots.all_lost());
@@ -52,7 +52,7 @@ class CallbackPathsTest : public ClientsTest {
   std::shared_ptr<TestBackChannel> channel_ = std::make_shared<TestBackChannel>(buffers_);
 };
 
-TEST_F(CallbackPathsTest, ACallGoesOverTheSessionsBackchannel) {
+TEST_F(CallbackPathsTest, CallbackUsesTheSessionsBackchannel) {
   const Opened client = Open("owner");
   const auto call = sessions_.StartCallback(client.client);
   ASSERT_TRUE(call);
@@ -65,7 +65,7 @@ TEST_F(CallbackPathsTest, ACallGoesOverTheSessionsBackchannel) {
   EXPECT_EQ(sessions_.StartCallback(client.client)->slot.sequence, SequenceId(2));
 }
 
-TEST_F(CallbackPathsTest, AnySessionWithABackchannelWillDo) {
+TEST_F(CallbackPathsTest, CallbackUsesAnySessionWithAWorkingBackchannel) {
   const Opened client = Open("owner");
   connection_ = {2, std::make_shared<TestBackChannel>(buffers_)};
   const SessionId second = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
@@ -76,7 +76,7 @@ TEST_F(CallbackPathsTest, AnySessionWithABackchannelWillDo) {
   EXPECT_EQ(sessions_.StartCallback(client.client, client.session).error(), Sessions::NoCallback::kNoPath);
 }
 
-TEST_F(CallbackPathsTest, WhyThereIsNoCall) {
+TEST_F(CallbackPathsTest, StartCallbackReportsWhyItFails) {
   EXPECT_EQ(sessions_.StartCallback(ClientId(4711)).error(), Sessions::NoCallback::kNoClient);
   const Opened client = Open("owner");
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(sessions_.StartCallback(client.client));
@@ -85,7 +85,7 @@ TEST_F(CallbackPathsTest, WhyThereIsNoCall) {
   EXPECT_EQ(sessions_.StartCallback(client.client).error(), Sessions::NoCallback::kNoPath);
 }
 
-TEST_F(CallbackPathsTest, ACallThatWasLostGoesOutAgainOverAnotherConnection) {
+TEST_F(CallbackPathsTest, LostCallbackIsRepeatedOverAnotherConnection) {
   const Opened client = Open("owner");
   const auto call = sessions_.StartCallback(client.client);
   channel_->Disconnect();
@@ -96,7 +96,7 @@ TEST_F(CallbackPathsTest, ACallThatWasLostGoesOutAgainOverAnotherConnection) {
   sessions_.FinishCallback(*call, Fate::kSeen);
 }
 
-TEST_F(CallbackPathsTest, AConnectionThatDoesNotAnswerIsDown) {
+TEST_F(CallbackPathsTest, SuspectConnectionCarriesNoCallbacksUntilBoundAgain) {
   const Opened client = Open("owner");
   sessions_.SuspectChannel(client.session, *channel_);
   EXPECT_FALSE(sessions_.CanCall(client.client));
@@ -105,14 +105,14 @@ TEST_F(CallbackPathsTest, AConnectionThatDoesNotAnswerIsDown) {
   EXPECT_TRUE(sessions_.CanCall(client.client));
 }
 
-TEST_F(CallbackPathsTest, ASessionWithoutASlotThatCanBeUsedHasAFault) {
+TEST_F(CallbackPathsTest, SessionWithAllSlotsLostReportsABackchannelFault) {
   const Opened client = Open("owner");
   for (int i = 0; i < 4; ++i) sessions_.FinishCallback(*sessions_.StartCallback(client.client), Fate::kUnknown);
   EXPECT_NE(StatusFlags(client.session, 0, 1) & nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, 0u);
   EXPECT_FALSE(sessions_.CanCall(client.client));
 }
 
-TEST_F(CallbackPathsTest, ACallMayEndAfterItsSession) {
+TEST_F(CallbackPathsTest, CallbackMayFinishAfterItsSessionEnds) {
   const Opened client = Open("owner");
   const auto call = sessions_.StartCallback(client.client);
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
@@ -120,7 +120,7 @@ TEST_F(CallbackPathsTest, ACallMayEndAfterItsSession) {
   sessions_.FinishCallback(*call, Fate::kSeen);
 }
 
-TEST_F(CallbackPathsTest, TheProgramAndTheCredentialMayChange) {
+TEST_F(CallbackPathsTest, BackchannelCtlChangesProgramAndCredential) {
   const Opened client = Open("owner");
   EXPECT_EQ(sessions_.ControlBackChannel(client.session, 0x40000009,
                                          rpc::ClientCredential({.machine = "m", .uid = 3, .groups = {}}), {}),

@@ -5,7 +5,8 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// With an AUTH_SYS credential of ordinary length and a filehandle of ours.
+// The sizes of a CB_COMPOUND with CB_SEQUENCE and CB_RECALL, and of its reply, for an AUTH_SYS credential of ordinary
+// length and a filehandle of this server.
 constexpr size_t kSmallestCallback = 280;
 constexpr size_t kSmallestCallbackReply = 96;
 
@@ -17,7 +18,7 @@ Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_a
     return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
   }
   nfs4::channel_attrs4 given = asked;
-  given.ca_headerpadsize = 0;  // nothing is padded
+  given.ca_headerpadsize = 0;  // the server uses no header padding
   given.ca_maxrequestsize = std::min(asked.ca_maxrequestsize, settings.max_request);
   given.ca_maxresponsesize = std::min(asked.ca_maxresponsesize, settings.max_response);
   given.ca_maxresponsesize_cached =
@@ -34,7 +35,7 @@ Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_a
   if (!enough) return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
   nfs4::channel_attrs4 given = asked;
   given.ca_headerpadsize = 0;
-  // Nothing that we call is worth remembering to the client: all of it may be done twice.
+  // The client need not keep replies to callbacks, because it may safely execute each of them twice.
   given.ca_maxresponsesize_cached = std::min(asked.ca_maxresponsesize_cached, given.ca_maxresponsesize);
   return given;
 }

@@ -14,10 +14,12 @@ namespace penstock::nfs::v4 {
 inline constexpr size_t kSmallestRequest = 88;
 inline constexpr size_t kSmallestReply = 80;
 
-// NFS4ERR_TOOSMALL if even SEQUENCE alone would not fit.
+// Returns the attributes of the fore channel that the server grants: the requested ones within the limits of
+// `settings`. NFS4ERR_TOOSMALL if even SEQUENCE alone would not fit.
 Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_attrs4& asked, const Settings& settings);
 
-// NFS4ERR_TOOSMALL if CB_SEQUENCE with CB_RECALL would not fit.
+// Returns the attributes of the backchannel that the server grants. NFS4ERR_TOOSMALL if CB_SEQUENCE with CB_RECALL
+// would not fit.
 Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked);
 
 }  // namespace penstock::nfs::v4

@@ -5,14 +5,14 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-TEST(ChannelAttributes, GivesWhatIsAskedWithinItsLimits) {
+TEST(ChannelAttributes, GrantsARequestWithinTheLimits) {
   const nfs4::channel_attrs4 asked = PlainChannel();
   Settings settings;
   settings.max_operations = 200;
   EXPECT_EQ(NegotiateFore(asked, settings), asked);
 }
 
-TEST(ChannelAttributes, NothingIsRaised) {
+TEST(ChannelAttributes, NeverRaisesRequestedSizes) {
   Settings settings;
   const auto given = NegotiateFore(PlainChannel(), settings);
   ASSERT_TRUE(given);
@@ -20,7 +20,7 @@ TEST(ChannelAttributes, NothingIsRaised) {
   EXPECT_EQ(given->ca_maxresponsesize, 8192u);
 }
 
-TEST(ChannelAttributes, TheServersLimitsHold) {
+TEST(ChannelAttributes, ReducesARequestToTheServersLimits) {
   const Settings settings{.max_request = 10'000,
                           .max_response = 9'000,
                           .max_cached_response = 2'000,
@@ -39,13 +39,13 @@ TEST(ChannelAttributes, TheServersLimitsHold) {
   EXPECT_EQ(given->ca_maxrequests, 16u);
 }
 
-TEST(ChannelAttributes, NoReplyIsKeptThatCouldNotBeSent) {
+TEST(ChannelAttributes, CachedReplySizeIsAtMostTheReplySize) {
   nfs4::channel_attrs4 asked = PlainChannel();
   asked.ca_maxresponsesize = 1000;
   EXPECT_EQ(NegotiateFore(asked, Settings())->ca_maxresponsesize_cached, 1000u);
 }
 
-TEST(ChannelAttributes, AForeChannelWithoutRoomForSequenceIsTooSmall) {
+TEST(ChannelAttributes, RefusesAForeChannelTooSmallForSequence) {
   nfs4::channel_attrs4 asked = PlainChannel();
   asked.ca_maxrequestsize = kSmallestRequest - 1;
   EXPECT_EQ(NegotiateFore(asked, Settings()), std::unexpected(nfs4::NFS4ERR_TOOSMALL));
@@ -55,24 +55,24 @@ TEST(ChannelAttributes, AForeChannelWithoutRoomForSequenceIsTooSmall) {
   EXPECT_EQ(NegotiateFore(asked, Settings()), std::unexpected(nfs4::NFS4ERR_TOOSMALL));
 }
 
-TEST(ChannelAttributes, NothingNeedBeKept) {
+TEST(ChannelAttributes, AllowsASessionThatKeepsNoReplies) {
   nfs4::channel_attrs4 asked = PlainChannel();
   asked.ca_maxresponsesize_cached = 0;
   EXPECT_EQ(NegotiateFore(asked, Settings())->ca_maxresponsesize_cached, 0u);
 }
 
-TEST(ChannelAttributes, OneSlotIsTheLeast) {
+TEST(ChannelAttributes, GrantsAtLeastOneSlot) {
   EXPECT_EQ(NegotiateFore(PlainChannel(0), Settings())->ca_maxrequests, 1u);
 }
 
-// RFC 8881 §18.36.3: ca_maxoperations and ca_maxrequests of the backchannel are the client's.
-TEST(ChannelAttributes, TheBackchannelIsAsTheClientOffersIt) {
+// RFC 8881 §18.36.3: the server must not change ca_maxoperations and ca_maxrequests of the backchannel.
+TEST(ChannelAttributes, AcceptsTheBackchannelThatTheClientOffers) {
   nfs4::channel_attrs4 asked = PlainChannel(1000);
   asked.ca_maxoperations = 2;
   EXPECT_EQ(NegotiateBack(asked), asked);
 }
 
-TEST(ChannelAttributes, ABackchannelWithoutRoomForARecallIsTooSmall) {
+TEST(ChannelAttributes, RefusesABackchannelTooSmallForARecall) {
   const auto refused = [](auto change) {
     nfs4::channel_attrs4 asked = PlainChannel();
     change(asked);

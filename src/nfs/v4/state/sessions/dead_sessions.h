@@ -28,8 +28,8 @@ class DeadSessions {
   Result<xdr::Message, nfs4::nfsstat4> Retry(const SessionId& id, const ReplySlots::Request& request, TimePoint now);
   // Ends a session. Returns false if there is no such session.
   bool End(const SessionId& id);
-  // Forgets the sessions whose time is over. Returns the storage of all sessions that have ended; the caller removes
-  // it.
+  // Forgets the sessions whose clients have sent no retry for too long. Returns the storage of all sessions that have
+  // ended; the caller removes it.
   std::vector<std::shared_ptr<SessionReplies>> TakeEnded(TimePoint now);
 
   size_t size() const { return sessions_.size(); }

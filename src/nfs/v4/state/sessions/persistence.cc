@@ -1,5 +1,5 @@
-// Sessions that outlive the server (RFC 8881 §2.10.6.5): those of this run that will, and those of earlier ones that
-// did.
+// Persistent sessions (RFC 8881 §2.10.6.5): the sessions of this run that keep their replies, and the dead sessions of
+// earlier runs.
 #include <algorithm>
 #include <cassert>
 #include <iterator>

@@ -1,4 +1,5 @@
-// Sessions that outlive the server (RFC 8881 §2.10.6.5), in the tables; with operations: session_test.cc.
+// Tests persistent sessions (RFC 8881 §2.10.6.5) in the session tables. nfs/v4/operations/session_test.cc tests them
+// with operations.
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -25,7 +26,7 @@ class PersistenceTest : public ClientsTest {
                                   .back = PlainChannel()},
                                  connection_, User(0), ++random_, now_);
   }
-  // A client with a persistent session.
+  // Makes a client with a persistent session.
   Opened OpenPersistent(std::string_view owner) {
     const auto exchanged = Exchange(owner);
     const auto created = Ask(exchanged->id, exchanged->sequence.value());
@@ -36,7 +37,7 @@ class PersistenceTest : public ClientsTest {
     EXPECT_EQ(reply.csr_resok4().csr_flags, kPersist);
     return {exchanged->id, created.session};
   }
-  // What the request was answered is kept.
+  // Executes a request and keeps `results` as its reply.
   void Answer(const SessionId& session, uint32_t slot, uint32_t sequence, std::string_view results) {
     const auto started = Start(session, slot, sequence, kFacts);
     ASSERT_TRUE(started);
@@ -64,7 +65,7 @@ class PersistenceTest : public ClientsTest {
   MemoryReplyStore store_;
 };
 
-TEST_F(PersistenceTest, ARetryAfterARestartHasTheReply) {
+TEST_F(PersistenceTest, RetryAfterARestartGetsTheKeptReply) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 3, 1, "done");
   StateTables again = Restarted();
@@ -75,19 +76,19 @@ TEST_F(PersistenceTest, ARetryAfterARestartHasTheReply) {
   EXPECT_EQ(AsText(retried->reply.stream.bytes()), "done");
 }
 
-TEST_F(PersistenceTest, WhatIsNewIsNotExecutedOnADeadSession) {
+TEST_F(PersistenceTest, DeadSessionRefusesNewRequests) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 1, 1).error(), NFS4ERR_DEADSESSION);
-  // Requests that were not to be kept have gone on from there.
+  // Requests whose replies were not kept may have advanced the sequence ID before the restart.
   EXPECT_EQ(Retry(again, client.session, 0, 9).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 0, 0).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Retry(again, client.session, 8, 1).error(), NFS4ERR_BADSLOT);
 }
 
-TEST_F(PersistenceTest, WhatWasBegunAndNotAnsweredIsNotExecutedAgain) {
+TEST_F(PersistenceTest, UnfinishedRequestIsNotExecutedAgainAfterARestart) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   ASSERT_TRUE(Start(client.session, 0, 2, kFacts));
@@ -95,7 +96,7 @@ TEST_F(PersistenceTest, WhatWasBegunAndNotAnsweredIsNotExecutedAgain) {
   EXPECT_EQ(Retry(again, client.session, 0, 2).error(), NFS4ERR_DEADSESSION);
 }
 
-TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
+TEST_F(PersistenceTest, DifferentRequestWithTheSameSequenceIdIsAFalseRetry) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -103,15 +104,15 @@ TEST_F(PersistenceTest, AnotherRequestUnderTheSameNumberIsNoRetry) {
             nfs4::NFS4ERR_SEQ_FALSE_RETRY);
 }
 
-TEST_F(PersistenceTest, ASessionThatIsNotPersistentEndsWithTheServer) {
+TEST_F(PersistenceTest, NonPersistentSessionEndsWithTheServer) {
   const Opened client = Open("owner");
   EXPECT_FALSE(Start(client.session, 0, 1)->replies);
   StateTables again = Restarted();
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
 }
 
-// RFC 8881 §8.1: the client ID has gone with the server.
-TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
+// RFC 8881 §8.1: a client ID is not valid after a restart of the server.
+TEST_F(PersistenceTest, ClientIdOfADeadSessionIsStale) {
   const Opened client = OpenPersistent("owner");
   StateTables again = Restarted();
   const auto created = again.CreateSession(
@@ -124,7 +125,7 @@ TEST_F(PersistenceTest, ADeadSessionHasNoClientAnyMore) {
   EXPECT_FALSE(exchanged->confirmed);
 }
 
-TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
+TEST_F(PersistenceTest, DeadSessionCanBeBoundAndDestroyed) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -137,7 +138,7 @@ TEST_F(PersistenceTest, ADeadSessionMayBeBoundToConnectionsAndDestroyed) {
   EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
+TEST_F(PersistenceTest, DeadSessionIsForgottenALeaseAfterItsLastRetry) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -146,13 +147,13 @@ TEST_F(PersistenceTest, ADeadSessionIsForgottenWhenNobodyAsksForIt) {
   EXPECT_TRUE(Retry(again, client.session, 0, 1));
   now_ += kLease;
   EXPECT_THAT(again.sessions.TakeEnded(now_), IsEmpty());
-  EXPECT_FALSE(Retry(again, client.session, 0, 2));  // which is no sign of life
+  EXPECT_FALSE(Retry(again, client.session, 0, 2));  // a refused request does not prolong the session
   now_ += std::chrono::seconds(1);
   EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
   EXPECT_EQ(Retry(again, client.session, 0, 1).error(), NFS4ERR_BADSESSION);
 }
 
-TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
+TEST_F(PersistenceTest, StorageIsRemovedWithTheSession) {
   const Opened destroyed = OpenPersistent("destroyed"), expired = OpenPersistent("expired");
   OpenPersistent("alive");
   EXPECT_EQ(sessions_.Destroy(destroyed.session, connection_.number, {}), NFS4_OK);
@@ -164,7 +165,7 @@ TEST_F(PersistenceTest, TheStorageGoesWithTheSession) {
   EXPECT_THAT(store_.Load(), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, CreateSessionIsAnsweredWhenThereIsAPlaceForTheReplies) {
+TEST_F(PersistenceTest, CreateSessionWaitsForTheReplyStore) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   ASSERT_TRUE(created.room);
@@ -175,7 +176,7 @@ TEST_F(PersistenceTest, CreateSessionIsAnsweredWhenThereIsAPlaceForTheReplies) {
   EXPECT_EQ(Ask(exchanged->id, 1).reply, reply);
 }
 
-TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
+TEST_F(PersistenceTest, SessionIsNotPersistentWithoutReplyStorage) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   const auto reply = sessions_.FinishCreate(exchanged->id, created.session, nullptr);
@@ -184,7 +185,7 @@ TEST_F(PersistenceTest, WhereThereIsNoPlaceTheSessionIsNotPersistent) {
   EXPECT_FALSE(Start(created.session, 0, 1)->replies);
 }
 
-TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
+TEST_F(PersistenceTest, FinishCreateFailsIfTheClientHasEnded) {
   const auto exchanged = Exchange("owner");
   const auto created = Ask(exchanged->id, 1);
   tables_.End(exchanged->id, now_);
@@ -193,7 +194,7 @@ TEST_F(PersistenceTest, ASessionThatHasGoneBeforeItWasMade) {
   EXPECT_THAT(sessions_.TakeEnded(now_), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, ThereAreOnlySoMany) {
+TEST_F(PersistenceTest, LimitsTheNumberOfPersistentSessions) {
   settings_.max_persistent_sessions = 2;
   const Opened one = OpenPersistent("one");
   const Opened two = OpenPersistent("two");
@@ -203,7 +204,7 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
   EXPECT_EQ(sessions_.Destroy(one.session, connection_.number, {}), NFS4_OK);
   EXPECT_TRUE(Ask(third->id, 2).room);
-  // Those of the run before count.
+  // The sessions of the previous run count, too.
   settings_.max_persistent_sessions = 1;
   Answer(two.session, 0, 1, "done");
   StateTables again = Restarted();
@@ -219,7 +220,7 @@ TEST_F(PersistenceTest, ThereAreOnlySoMany) {
                    .room);
 }
 
-TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
+TEST_F(PersistenceTest, StartedRequestTellsWhetherTheClientMayReclaim) {
   const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
   clients_.grace() = Grace({{OwnerKey(DialectOf(1), "holder"), root}}, now_ + settings_.grace);
   const Opened holder = OpenPersistent("holder");
@@ -230,8 +231,8 @@ TEST_F(PersistenceTest, WhoIsToReclaimKeepsOnlyWhatLasts) {
   EXPECT_FALSE(Start(holder.session, 1, 1, kFacts)->reclaiming);
 }
 
-// Else Linux loses its locks where the server starts again while it reclaims them.
-TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
+// Otherwise Linux would lose its locks if the server restarted while Linux reclaims them (see DeadSessions).
+TEST_F(PersistenceTest, SessionWithoutKeptRepliesIsUnknownAfterARestart) {
   const Opened client = OpenPersistent("owner");
   ASSERT_TRUE(Start(client.session, 0, 1, kFacts));
   StateTables again = Restarted();
@@ -239,7 +240,7 @@ TEST_F(PersistenceTest, ASessionThatHasKeptNothingIsNotKnownAfterARestart) {
   EXPECT_THAT(again.sessions.TakeEnded(now_), SizeIs(1));
 }
 
-TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {
+TEST_F(PersistenceTest, SessionAcceptsNoNewRequestsAfterLosingPersistence) {
   const Opened client = OpenPersistent("owner");
   Answer(client.session, 0, 1, "one");
   ASSERT_TRUE(Start(client.session, 1, 1, kFacts));
@@ -249,7 +250,7 @@ TEST_F(PersistenceTest, WhatCannotBeKeptAnyMoreEndsTheSession) {
   EXPECT_EQ(Start(client.session, 1, 1, kFacts)->outcome, Sessions::Outcome::kReplay);
   EXPECT_EQ(Start(client.session, 0, 2, kFacts).error(), NFS4ERR_DEADSESSION);
   EXPECT_EQ(Start(client.session, 2, 1, kFacts).error(), NFS4ERR_DEADSESSION);
-  // The client itself lives on, and makes another.
+  // The client remains, and creates another session.
   EXPECT_EQ(Create(client.client, 2).reply.csr_status(), NFS4_OK);
 }
 

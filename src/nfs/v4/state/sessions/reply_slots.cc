@@ -13,16 +13,17 @@ ReplySlots::ReplySlots(uint32_t count, SequenceId last)
 
 Result<ReplySlots::Started, nfs4::nfsstat4> ReplySlots::Start(const Request& request) {
   if (request.slot.value() >= granted_) return std::unexpected(nfs4::NFS4ERR_BADSLOT);
-  // A client that has not heard of fewer slots may still name those that it had; never ones that it did not have.
+  // A client that has not yet seen a lower target may still name its higher slots, but never a slot beyond the
+  // negotiated number.
   if (request.highest_slot.value() >= count()) return std::unexpected(nfs4::NFS4ERR_BAD_HIGH_SLOT);
 
   Slot& slot = slots_[request.slot.value()];
   if (slot.used && request.sequence == slot.sequence) return Retry(slot, request);
-  const bool next = request.sequence.value() == slot.sequence.value() + 1;  // which wraps around
+  const bool next = request.sequence.value() == slot.sequence.value() + 1;  // the sequence ID wraps around
   const bool first = slot.fresh && request.sequence.value() == 1;
   if (slot.busy || (!next && !first)) return std::unexpected(nfs4::NFS4ERR_SEQ_MISORDERED);
 
-  // By the next number on the slot the client says that it has seen the last reply, and the target in it.
+  // A new request on the slot shows that the client has seen the slot's last reply, and the target in it.
   const bool heard = slot.used && slot.told == generation_;
   Replace(slot,
           {.sequence = request.sequence, .used = true, .busy = true, .told = generation_, .digest = request.digest});
@@ -32,7 +33,8 @@ Result<ReplySlots::Started, nfs4::nfsstat4> ReplySlots::Start(const Request& req
 }
 
 Result<ReplySlots::Started, nfs4::nfsstat4> ReplySlots::Retry(const Slot& slot, const Request& request) const {
-  // Whatever it is: a client that asks what has become of the request by a SEQUENCE alone must not believe that it is over.
+  // This check precedes that of the digest: a client may ask about a running request by SEQUENCE alone, and must not
+  // conclude that the request has ended.
   if (slot.busy) return std::unexpected(nfs4::NFS4ERR_DELAY);
   if (slot.digest != request.digest) return std::unexpected(nfs4::NFS4ERR_SEQ_FALSE_RETRY);
   if (!slot.kept) return Started{Outcome::kUncached};
@@ -69,7 +71,8 @@ void ReplySlots::SetTarget(uint32_t slots) {
   granted_ = std::max(granted_, target_);
 }
 
-// Drops the replies of the slots beyond the target; their numbers are kept, should the slots come back.
+// Takes back the slots beyond the target and drops their replies. Does nothing while one of these slots is busy. Keeps
+// their sequence IDs for the case that the slots come back.
 void ReplySlots::Retire() {
   const auto beyond = std::views::drop(slots_, target_) | std::views::take(granted_ - target_);
   if (std::ranges::any_of(beyond, &Slot::busy)) return;

@@ -25,7 +25,8 @@ class ReplySlots {
     SlotId slot;
     SequenceId sequence;
     SlotId highest_slot;
-    // Of the request and its caller: tells a retry from another request with the same sequence ID (§2.10.6.1.3.1).
+    // The digest of the request and its caller. It tells a retry from another request with the same sequence ID
+    // (§2.10.6.1.3.1).
     uint64_t digest = 0;
   };
 
@@ -47,7 +48,7 @@ class ReplySlots {
   // Whether the sequence ID is that of the last request on the slot, so that the request is not new.
   bool IsLast(SlotId slot, SequenceId sequence) const;
 
-  // Ends the execution of a request that was started; `reply`, in memory of its own, is for retries.
+  // Ends the execution of a request that Start() started. `reply` is kept for retries and must own its memory.
   void Finish(SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply);
 
   // Sets how many slots the client should use: at least one, and at most count().
@@ -67,7 +68,7 @@ class ReplySlots {
  private:
   struct Slot {
     SequenceId sequence{0};
-    bool used = false;  // a request was executed, or is being executed
+    bool used = false;  // the slot has executed a request, or is executing one
     bool busy = false;
     bool kept = false;   // reply is the whole reply
     bool fresh = false;  // retired and given again: the client may have forgotten the sequence ID
@@ -83,7 +84,7 @@ class ReplySlots {
   std::vector<Slot> slots_;
   uint32_t granted_;  // slots that may be used: [0, granted_)
   uint32_t target_;
-  uint32_t generation_ = 0;  // of target_
+  uint32_t generation_ = 0;  // changes with target_
   uint32_t busy_ = 0;
   size_t kept_octets_ = 0;
 };

@@ -38,21 +38,21 @@ class ReplySlotsTest : public testing::Test {
   ReplySlots table_{4};
 };
 
-TEST_F(ReplySlotsTest, RunsRequestsInTheirOrder) {
+TEST_F(ReplySlotsTest, RunsRequestsInSequence) {
   Run(0, 1);
   Run(0, 2);
   Run(3, 1);
   Run(0, 3);
 }
 
-TEST_F(ReplySlotsTest, TheFirstRequestOnASlotHasNumberOne) {
+TEST_F(ReplySlotsTest, FirstSequenceIdOfASlotIsOne) {
   EXPECT_EQ(Refusal(0, 0), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(Refusal(0, 2), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(Refusal(0, 0xffffffff), nfs4::NFS4ERR_SEQ_MISORDERED);
   Run(0, 1);
 }
 
-TEST_F(ReplySlotsTest, ARequestOutOfOrderIsRefusedAndChangesNothing) {
+TEST_F(ReplySlotsTest, MisorderedRequestLeavesTheSlotUnchanged) {
   Run(0, 1);
   Run(0, 2);
   EXPECT_EQ(Refusal(0, 4), nfs4::NFS4ERR_SEQ_MISORDERED);
@@ -60,7 +60,7 @@ TEST_F(ReplySlotsTest, ARequestOutOfOrderIsRefusedAndChangesNothing) {
   Run(0, 3);
 }
 
-TEST_F(ReplySlotsTest, NumbersWrapAround) {
+TEST_F(ReplySlotsTest, SequenceIdsWrapAround) {
   table_ = ReplySlots(1, SequenceId(0xfffffffe));
   Run(0, 0xffffffff);
   EXPECT_EQ(Refusal(0, 1), nfs4::NFS4ERR_SEQ_MISORDERED);
@@ -69,7 +69,7 @@ TEST_F(ReplySlotsTest, NumbersWrapAround) {
   Run(0, 1);
 }
 
-TEST_F(ReplySlotsTest, ARetryHasTheReplyThatWasKept) {
+TEST_F(ReplySlotsTest, RetryGetsTheKeptReply) {
   ASSERT_TRUE(Start(2, 1));
   table_.Finish(SlotId(2), SequenceId(1), Reply("done"));
   for (int i = 0; i < 2; ++i) {
@@ -81,14 +81,14 @@ TEST_F(ReplySlotsTest, ARetryHasTheReplyThatWasKept) {
   EXPECT_EQ(table_.busy(), 0u);
 }
 
-TEST_F(ReplySlotsTest, ARetryOfWhatWasNotKeptIsToldApart) {
+TEST_F(ReplySlotsTest, RetryWithoutAKeptReplyIsUncached) {
   Run(0, 1);
   const auto again = Start(0, 1);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->outcome, Outcome::kUncached);
 }
 
-TEST_F(ReplySlotsTest, TheNextRequestDropsTheReply) {
+TEST_F(ReplySlotsTest, NextRequestDropsTheKeptReply) {
   ASSERT_TRUE(Start(0, 1));
   table_.Finish(SlotId(0), SequenceId(1), Reply("first"));
   ASSERT_TRUE(Start(0, 2));
@@ -97,7 +97,7 @@ TEST_F(ReplySlotsTest, TheNextRequestDropsTheReply) {
   EXPECT_EQ(pool_.outstanding(), 0u);
 }
 
-TEST_F(ReplySlotsTest, ARetryOfWhatIsBeingExecutedHasToWait) {
+TEST_F(ReplySlotsTest, RetryOfARunningRequestGetsDelay) {
   ASSERT_TRUE(Start(0, 1));
   EXPECT_EQ(Refusal(0, 1), nfs4::NFS4ERR_DELAY);
   EXPECT_EQ(Refusal(0, 2), nfs4::NFS4ERR_SEQ_MISORDERED);
@@ -106,15 +106,15 @@ TEST_F(ReplySlotsTest, ARetryOfWhatIsBeingExecutedHasToWait) {
   EXPECT_EQ(Start(0, 1)->outcome, Outcome::kUncached);
 }
 
-TEST_F(ReplySlotsTest, AnotherRequestUnderTheSameNumberIsAFalseRetry) {
+TEST_F(ReplySlotsTest, DifferentRequestWithTheSameSequenceIdIsAFalseRetry) {
   ASSERT_TRUE(Start(0, 1, 0, /*digest=*/17));
-  EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_DELAY) << "the other is not over";
+  EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_DELAY) << "the first request is still running";
   table_.Finish(SlotId(0), SequenceId(1), Reply("done"));
   EXPECT_EQ(Refusal(0, 1, 0, 18), nfs4::NFS4ERR_SEQ_FALSE_RETRY);
   EXPECT_EQ(Start(0, 1, 0, 17)->outcome, Outcome::kReplay);
 }
 
-TEST_F(ReplySlotsTest, SlotsThatWereNeverGrantedAreRefused) {
+TEST_F(ReplySlotsTest, RefusesSlotsThatWereNeverGranted) {
   EXPECT_EQ(Refusal(4, 1), nfs4::NFS4ERR_BADSLOT);
   EXPECT_EQ(Refusal(0xffffffff, 1), nfs4::NFS4ERR_BADSLOT);
   EXPECT_EQ(Refusal(0, 1, /*highest=*/4), nfs4::NFS4ERR_BAD_HIGH_SLOT);
@@ -122,16 +122,16 @@ TEST_F(ReplySlotsTest, SlotsThatWereNeverGrantedAreRefused) {
 }
 
 // RFC 8881 §2.10.6.1: slots are retained until the client shows that it knows of the new target.
-TEST_F(ReplySlotsTest, SlotsAreRetiredOnceTheClientHasHeardOfTheTarget) {
+TEST_F(ReplySlotsTest, SlotsAreRetiredOnceTheClientShowsThatItKnowsTheTarget) {
   Run(0, 1);
   Run(3, 1);
   table_.SetTarget(2);
   EXPECT_EQ(table_.target_highest(), SlotId(1));
   EXPECT_EQ(table_.highest(), SlotId(3));
 
-  Run(0, 2);  // its reply tells of the target, but this request was sent before it
+  Run(0, 2);  // its reply carries the target, but the client sent the request before it saw the target
   EXPECT_EQ(table_.highest(), SlotId(3));
-  Run(0, 3, /*highest=*/3);  // has heard of it, and still has requests out on higher slots
+  Run(0, 3, /*highest=*/3);  // the client knows the target, but still has requests on higher slots
   EXPECT_EQ(table_.highest(), SlotId(3));
   Run(0, 4, /*highest=*/1);
   EXPECT_EQ(table_.highest(), SlotId(1));
@@ -139,7 +139,7 @@ TEST_F(ReplySlotsTest, SlotsAreRetiredOnceTheClientHasHeardOfTheTarget) {
   Run(1, 1);
 }
 
-TEST_F(ReplySlotsTest, ARetryOnASlotToBeRetiredIsStillAnswered) {
+TEST_F(ReplySlotsTest, RetryOnASlotBeyondTheTargetGetsTheKeptReply) {
   ASSERT_TRUE(Start(3, 1));
   table_.Finish(SlotId(3), SequenceId(1), Reply("late"));
   table_.SetTarget(1);
@@ -147,7 +147,7 @@ TEST_F(ReplySlotsTest, ARetryOnASlotToBeRetiredIsStillAnswered) {
   EXPECT_EQ(Start(3, 1)->outcome, Outcome::kReplay);
 }
 
-TEST_F(ReplySlotsTest, SlotsWithRequestsUnderWayAreNotRetired) {
+TEST_F(ReplySlotsTest, BusySlotsAreNotRetired) {
   ASSERT_TRUE(Start(3, 1));
   table_.SetTarget(1);
   Run(0, 1);
@@ -158,7 +158,7 @@ TEST_F(ReplySlotsTest, SlotsWithRequestsUnderWayAreNotRetired) {
   EXPECT_EQ(table_.highest(), SlotId(0));
 }
 
-TEST_F(ReplySlotsTest, RetiredSlotsGiveTheirRepliesBack) {
+TEST_F(ReplySlotsTest, RetiredSlotsDropTheirReplies) {
   ASSERT_TRUE(Start(3, 1));
   table_.Finish(SlotId(3), SequenceId(1), Reply("large"));
   table_.SetTarget(1);
@@ -167,7 +167,7 @@ TEST_F(ReplySlotsTest, RetiredSlotsGiveTheirRepliesBack) {
   EXPECT_EQ(pool_.outstanding(), 0u);
 }
 
-TEST_F(ReplySlotsTest, SlotsThatComeBackBeginAnew) {
+TEST_F(ReplySlotsTest, RestoredSlotMayStartAtSequenceIdOne) {
   for (uint32_t i = 1; i <= 5; ++i) Run(3, i);
   table_.SetTarget(1);
   Run(0, 1);
@@ -178,7 +178,7 @@ TEST_F(ReplySlotsTest, SlotsThatComeBackBeginAnew) {
   Run(3, 1);
 }
 
-TEST_F(ReplySlotsTest, SlotsThatComeBackMayAlsoGoOn) {
+TEST_F(ReplySlotsTest, RestoredSlotMayContinueItsSequence) {
   for (uint32_t i = 1; i <= 5; ++i) Run(3, i);
   table_.SetTarget(1);
   Run(0, 1);
@@ -188,7 +188,7 @@ TEST_F(ReplySlotsTest, SlotsThatComeBackMayAlsoGoOn) {
   Run(3, 6);
 }
 
-TEST_F(ReplySlotsTest, TheTargetStaysWithinWhatWasNegotiated) {
+TEST_F(ReplySlotsTest, TargetStaysWithinTheNegotiatedSlots) {
   table_.SetTarget(100);
   EXPECT_EQ(table_.target_highest(), SlotId(3));
   table_.SetTarget(0);

@@ -6,9 +6,9 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// Octets at the beginning that hold no payload, whatever follows: PUTFH with its filehandle, or an operation's number
-// and whatever it begins with (the first payload that can be there is a symbolic link's, after PUTROOTFH, CREATE and
-// its type).
+// Returns how many octets at the beginning of `rest` cannot hold a payload: PUTFH with its filehandle, otherwise 12
+// octets. The earliest possible payload is the text of a symbolic link, which follows PUTROOTFH, CREATE and the type of
+// the object.
 size_t HeadOf(ConstBytes rest) {
   constexpr size_t kAlways = 12;
   if (rest.size() < 8 || LoadBig<uint32_t>(rest.data()) != static_cast<uint32_t>(nfs4::OP_PUTFH)) return kAlways;

@@ -1,4 +1,4 @@
-// SEQUENCE (RFC 8881 §18.46) as a client's request meets it; what a slot does is in slot_table_test.cc.
+// Tests SEQUENCE (RFC 8881 §18.46) and its effects on session and client. reply_slots_test.cc tests the slots alone.
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -11,7 +11,7 @@ using SequenceTest = ClientsTest;
 using StatusFlagsTest = ClientsTest;
 using RequestDigestTest = ClientsTest;
 
-TEST_F(SequenceTest, AnswersWhatItWasAsked) {
+TEST_F(SequenceTest, ResultRepeatsTheArgumentsAndTellsTheLimits) {
   const Opened client = Open("owner", 1, 0, /*slots=*/8);
   const auto started = Start(client.session, 2, 1, {.size = 200, .operations = 2}, true, /*highest=*/3);
   ASSERT_TRUE(started);
@@ -26,7 +26,7 @@ TEST_F(SequenceTest, AnswersWhatItWasAsked) {
   EXPECT_EQ(started->max_kept_reply, 8192u);
 }
 
-TEST_F(SequenceTest, SessionsThatAreNotThere) {
+TEST_F(SequenceTest, UnknownSessionsAreRefused) {
   const Opened client = Open("owner");
   SessionId other = client.session;
   other[15] ^= std::byte{1};
@@ -37,7 +37,7 @@ TEST_F(SequenceTest, SessionsThatAreNotThere) {
   EXPECT_EQ(Sequence(SessionId()), nfs4::NFS4ERR_BADSESSION);
 }
 
-TEST_F(SequenceTest, ARetryOverAnotherConnectionHasTheReply) {
+TEST_F(SequenceTest, RetryOverAnotherConnectionGetsTheKeptReply) {
   BufferPool buffers;
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
@@ -53,21 +53,21 @@ TEST_F(SequenceTest, ARetryOverAnotherConnectionHasTheReply) {
   EXPECT_EQ(again->sequence.sr_sequenceid, 1u);
 }
 
-TEST_F(SequenceTest, WhatIsNotKeptIsAnsweredAsSuch) {
+TEST_F(SequenceTest, RetryWithoutAKeptReplyIsUncached) {
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
   Finish(client.session, 0, 1);
   EXPECT_EQ(Start(client.session, 0, 1)->outcome, Sessions::Outcome::kUncached);
 }
 
-TEST_F(SequenceTest, RequestsTooLargeForTheSession) {
+TEST_F(SequenceTest, RefusesRequestsTooLargeForTheSession) {
   const Opened client = Open("owner");
   EXPECT_EQ(Start(client.session, 0, 1, {.size = 8193, .operations = 2}).error(), nfs4::NFS4ERR_REQ_TOO_BIG);
   EXPECT_EQ(Start(client.session, 0, 1, {.size = 8192, .operations = 129}).error(), nfs4::NFS4ERR_TOO_MANY_OPS);
   EXPECT_TRUE(Start(client.session, 0, 1, {.size = 8192, .operations = 128}));
 }
 
-TEST_F(SequenceTest, ASessionThatKeepsNothingRefusesToKeep) {
+TEST_F(SequenceTest, SessionWithoutReplyCacheRefusesCacheThis) {
   settings_.max_cached_response = 10;
   const auto made = Exchange("owner");
   auto fore = PlainChannel();
@@ -80,7 +80,7 @@ TEST_F(SequenceTest, ASessionThatKeepsNothingRefusesToKeep) {
   EXPECT_TRUE(Start(session, 0, 1, {.size = 100, .operations = 1}, false));
 }
 
-TEST_F(SequenceTest, RenewsTheLeaseAlsoByARetry) {
+TEST_F(SequenceTest, RequestsAndRetriesRenewTheLease) {
   const Opened client = Open("owner");
   for (uint32_t i = 0; i < 4; ++i) {
     now_ += kLease - std::chrono::seconds(1);
@@ -89,16 +89,18 @@ TEST_F(SequenceTest, RenewsTheLeaseAlsoByARetry) {
   }
 }
 
-TEST_F(SequenceTest, AnErrorDoesNotRenewTheLease) {
+TEST_F(SequenceTest, FailedSequenceDoesNotRenewTheLease) {
   const Opened client = Open("owner");
   now_ += kLease;
   EXPECT_EQ(Sequence(client.session, 0, 9), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_TRUE(clients_.IsExpired(client.client, now_ + std::chrono::seconds(1)));
 }
 
-TEST_F(StatusFlagsTest, NoneForAClientThatWantsNoCallbacks) { EXPECT_EQ(StatusFlags(Open("owner").session, 0, 1), 0u); }
+TEST_F(StatusFlagsTest, ClientWithoutABackchannelGetsNoFlags) {
+  EXPECT_EQ(StatusFlags(Open("owner").session, 0, 1), 0u);
+}
 
-TEST_F(StatusFlagsTest, ABackchannelThatIsDown) {
+TEST_F(StatusFlagsTest, TellsThatTheBackchannelIsDown) {
   BufferPool buffers;
   const auto channel = std::make_shared<TestBackChannel>(buffers);
   connection_.back_channel = channel;
@@ -107,7 +109,7 @@ TEST_F(StatusFlagsTest, ABackchannelThatIsDown) {
   channel->Disconnect();
   EXPECT_EQ(StatusFlags(client.session, 0, 2), nfs4::SEQ4_STATUS_CB_PATH_DOWN | nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION);
 
-  // Another session's backchannel will do for the client, but not for this session.
+  // The backchannel of another session serves the client, but not this session.
   connection_ = {2, std::make_shared<TestBackChannel>(buffers)};
   ASSERT_EQ(Create(client.client, 2).reply.csr_status(), nfs4::NFS4_OK);
   EXPECT_EQ(StatusFlags(client.session, 0, 3), nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION);
@@ -115,7 +117,7 @@ TEST_F(StatusFlagsTest, ABackchannelThatIsDown) {
   EXPECT_EQ(StatusFlags(client.session, 0, 4), 0u);
 }
 
-TEST_F(StatusFlagsTest, ReclaimIsNeededUntilTheClientSaysThatItIsDone) {
+TEST_F(StatusFlagsTest, TellsThatReclaimIsNeededUntilReclaimComplete) {
   const RecoveryRecord record{OwnerKey(DialectOf(1), "owner"), User(0)};
   clients_.grace() = Grace({record}, now_ + kLease);
   const Opened client = Open("owner"), other = Open("other");
@@ -126,7 +128,7 @@ TEST_F(StatusFlagsTest, ReclaimIsNeededUntilTheClientSaysThatItIsDone) {
 }
 
 // RFC 8881 §2.10.6.1.3.1
-TEST_F(RequestDigestTest, TellsRequestsApart) {
+TEST_F(RequestDigestTest, DiffersBetweenRequests) {
   rpc::Credential user, other;
   user.uid = 1;
   other.uid = 2;
@@ -141,7 +143,7 @@ TEST_F(RequestDigestTest, TellsRequestsApart) {
   other = user;
   other.initiator = &bob;
   EXPECT_NE(RequestDigest(user, 3, 40, rest), RequestDigest(other, 3, 40, rest))
-      << "who may be the same user of the host";
+      << "two initiators may map to the same local user";
   user.initiator = nullptr;
   EXPECT_NE(RequestDigest(user, 4, 40, rest), digest);
   EXPECT_NE(RequestDigest(user, 3, 44, rest), digest);
@@ -149,12 +151,12 @@ TEST_F(RequestDigestTest, TellsRequestsApart) {
   EXPECT_NE(RequestDigest(user, 3, 40, rest), digest);
 }
 
-TEST_F(RequestDigestTest, IsTheSameWhereAPayloadTravelsBesideTheStream) {
+TEST_F(RequestDigestTest, IgnoresWhetherAPayloadIsInTheStream) {
   std::array<std::byte, 64> in_stream{};
   Store(&in_stream[0], nfs4::OP_PUTROOTFH);
   Store(&in_stream[4], nfs4::OP_CREATE);
   Store(&in_stream[8], nfs4::NF4LNK);
-  Store(&in_stream[12], 24);  // a payload of 24 octets, which is zeros, and the name of the link
+  Store(&in_stream[12], 24);  // the text of the link, a payload of 24 zeros; the name of the link follows
   Store(&in_stream[40], 8);
   std::array<std::byte, 40> beside{};
   CopyBytes(beside, ConstBytes(in_stream).first(16));
@@ -163,7 +165,7 @@ TEST_F(RequestDigestTest, IsTheSameWhereAPayloadTravelsBesideTheStream) {
   EXPECT_EQ(RequestDigest(user, 3, 64, in_stream), RequestDigest(user, 3, 64, beside));
 }
 
-TEST_F(RequestDigestTest, ReadsNoFurtherThanTheRequest) {
+TEST_F(RequestDigestTest, ReadsOnlyTheOctetsOfTheRequest) {
   std::array<std::byte, 8> rest{};
   Store(&rest[0], nfs4::OP_PUTFH);
   Store(&rest[4], 0xffffffff);

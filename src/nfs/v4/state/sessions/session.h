@@ -33,13 +33,14 @@ class CallbackSlots {
     kUnseen,   // the client has not executed the call
     kUnknown,  // the slot is lost: the server cannot tell which sequence ID the client expects next
   };
+  // Returns a slot after its call, with the fate of the call.
   void Give(const Slot& slot, Fate fate);
   SlotId highest_busy() const;
   bool all_lost() const { return lost_ == slots_.size(); }
 
  private:
   struct Entry {
-    uint32_t sequence = 0;  // of the last call that the client executed
+    uint32_t sequence = 0;  // the last call that the client executed had this sequence ID
     bool taken = false;     // busy or lost
   };
   std::vector<Entry> slots_;
@@ -49,7 +50,7 @@ class CallbackSlots {
 struct Session {
   SessionId id;
   Client* client;
-  MinorVersion minor_version;  // of its callbacks
+  MinorVersion minor_version;  // the callbacks of the session have this version
   nfs4::channel_attrs4 fore;
   nfs4::channel_attrs4 back;
   ReplySlots slots;
@@ -65,7 +66,7 @@ struct Session {
 
   // The session counts as one of the persistent sessions.
   bool persistent = false;
-  // The store of the replies, which outlives the server; null if the session is not persistent, or not yet.
+  // The store of the replies, which outlives the server; null if the session is not persistent or is not yet finished.
   std::shared_ptr<SessionReplies> replies{};
   // A reply could not be kept, so the server cannot promise exactly-once semantics any more and accepts no new request.
   bool dead = false;

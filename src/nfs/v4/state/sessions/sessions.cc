@@ -1,4 +1,4 @@
-// A session's ID contains its index in the table:
+// The ID of a session contains its index in the table:
 //
 //   0         4         8                  16
 //   +---------+---------+-------------------+
@@ -56,7 +56,7 @@ std::optional<Sessions::CreateResult> Sessions::AnswerWithoutCreating(const Crea
   Client* client = clients_.FindAny(asked.client);
   if (!client || client->doomed || !client->dialect.has_sessions()) return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
 
-  // Before anything is said, or a connection comes to a session by a retry.
+  // This check comes before a retry can reveal a reply, or add its connection to a session.
   if (!client->Permits(nfs4::OP_CREATE_SESSION, sender)) return refuse(nfs4::NFS4ERR_WRONG_CRED);
 
   // 2. Sequence ID processing.
@@ -72,7 +72,7 @@ std::optional<Sessions::CreateResult> Sessions::AnswerWithoutCreating(const Crea
   }
   if (asked.sequence != client->NextCreate()) return refuse(nfs4::NFS4ERR_SEQ_MISORDERED);
 
-  // 3. Client ID confirmation. Whoever may not do that has not used up the number either.
+  // 3. Client ID confirmation. A request by another principal does not use up the sequence ID.
   if (!client->confirmed && client->principal != sender.principal) return refuse(nfs4::NFS4ERR_CLID_INUSE);
   client->create_sequence = asked.sequence;
   if (client->sessions.size() >= settings_.max_sessions) {
@@ -161,7 +161,7 @@ void Sessions::EndAll(const Client& client) {
 
 nfs4::nfsstat4 Sessions::Destroy(const SessionId& id, uint64_t connection, const Sender& sender) {
   if (const auto status = CheckProtection(id, nfs4::OP_DESTROY_SESSION, sender); status != nfs4::NFS4_OK) return status;
-  // After a restart no connection is bound to it.
+  // No connection is bound to a dead session, so the client may end it over any connection.
   if (dead_sessions_.End(id)) return nfs4::NFS4_OK;
   Session* session = Find(id);
   if (!session || session->client->doomed) return nfs4::NFS4ERR_BADSESSION;
@@ -177,14 +177,14 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Sessions::Bind(const Sess
   const auto status = CheckProtection(id, nfs4::OP_BIND_CONN_TO_SESSION, sender);
   if (status != nfs4::NFS4_OK) return std::unexpected(status);
   if (dead_sessions_.Has(id)) {
-    // Requests may be sent again over it; calls to the client are new, and there is none that we could call.
+    // The client may send retries over the connection. A dead session has no client that the server could call.
     const bool fore = direction == nfs4::CDFC4_FORE || direction == nfs4::CDFC4_FORE_OR_BOTH;
     if (!fore) return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
     return nfs4::CDFS4_FORE;
   }
   Session* session = Find(id);
   if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
-  // A connection is worth as much to the backchannel as one over which nothing can be called.
+  // If the server has no credential for callbacks, the connection cannot join the backchannel.
   const SessionConnection without{.number = connection.number};
   PENSTOCK_TRY(const auto bound,
                session->connections.Bind(session->callback_credential ? connection : without, direction));
@@ -196,7 +196,7 @@ nfs4::nfsstat4 Sessions::ControlBackChannel(const SessionId& id, uint32_t callba
                                             std::optional<rpc::ClientCredential> credential, const Sender& sender) {
   if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
   Session* session = Find(id);
-  if (!session) return nfs4::NFS4ERR_DEADSESSION;  // destroyed over another connection since SEQUENCE
+  if (!session) return nfs4::NFS4ERR_DEADSESSION;  // another connection has destroyed it since SEQUENCE
   session->callback_program = callback_program;
   session->callback_credential = std::move(credential);
   return nfs4::NFS4_OK;
@@ -214,14 +214,14 @@ Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nf
   if (session->dead && !session->slots.IsLast(SlotId(arguments.sa_slotid), SequenceId(arguments.sa_sequenceid))) {
     return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
   }
-  // RFC 8881 §2.10.3.1: without state protection, whoever knows the session belongs to it. With it, whom its client has
-  // bound (§15.1.11.6).
+  // RFC 8881 §2.10.3.1: without state protection, each connection that sends SEQUENCE joins the session. With state
+  // protection, the client must bind the connection first (§15.1.11.6).
   const bool must_be_bound = session->client->protection.enforced.Has(nfs4::OP_BIND_CONN_TO_SESSION);
   if (must_be_bound && !session->connections.Has(connection.number)) {
     return std::unexpected(nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   }
   session->connections.JoinFore(connection);
-  // RFC 8881 §2.10.6.4: what SEQUENCE itself can tell.
+  // RFC 8881 §2.10.6.4: SEQUENCE itself can check these limits.
   if (facts.size > session->fore.ca_maxrequestsize) return std::unexpected(nfs4::NFS4ERR_REQ_TOO_BIG);
   if (facts.operations > session->fore.ca_maxoperations) return std::unexpected(nfs4::NFS4ERR_TOO_MANY_OPS);
   if (arguments.sa_cachethis && session->fore.ca_maxresponsesize_cached < kSmallestReply) {
@@ -266,16 +266,17 @@ void Sessions::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequen
   session->slots.Finish(slot, sequence, std::move(reply));
   session->client->requests -= busy_before - session->slots.busy();
   kept_octets_ += session->slots.kept_octets() - kept_before;
-  // However long it took: the client has been waiting.
+  // The client has waited for the reply, so the lease is renewed however long the request took.
   if (!session->client->doomed) clients_.Renew(*session->client, now);
 }
 
-// Slots are given equally, where all together would be too many. A client sees its share change in the next SEQUENCE.
+// Returns the most slots that a session may have if all sessions share the total equally. A client learns of a change
+// by its next SEQUENCE.
 uint32_t Sessions::SlotShare(size_t sessions) const {
   return std::max<uint32_t>(1, settings_.max_total_slots / static_cast<uint32_t>(sessions));
 }
 
-// Only of what a client has asked for: one that wants no callbacks need not be told that there are none.
+// Reports a backchannel that is down only to a client that has asked for a backchannel.
 uint32_t Sessions::StatusFlags(const Session& session) const {
   const Client& client = *session.client;
   uint32_t flags = 0;

@@ -3,7 +3,7 @@
 // Each session belongs to a confirmed client in Clients, and ends before that client is removed. This table also has
 // the sessions of earlier runs of the server, which only repeat replies (DeadSessions).
 //
-// Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (how clients are called),
+// Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (callbacks to clients),
 // persistence.cc (sessions that outlive the server), slot_balance.cc (how many slots sessions may use).
 #pragma once
 
@@ -34,17 +34,17 @@ class Sessions {
   struct CreateRequest {
     ClientId client;
     SequenceId sequence;
-    MinorVersion minor_version{1};  // of the session's callbacks
+    MinorVersion minor_version{1};  // callbacks of the session have this version
     bool back_channel = false;      // the connection is to carry callbacks, too (csa_flags)
     bool persist = false;           // the session is to be persistent, if there is room for another one
-    nfs4::channel_attrs4 fore;      // as negotiated
+    nfs4::channel_attrs4 fore;      // negotiated attributes
     nfs4::channel_attrs4 back;
     uint32_t callback_program = 0;
-    // None: the client accepts no flavor that we can use.
+    // Empty if the client accepts no flavor that the server can use.
     std::optional<rpc::ClientCredential> callback_credential{std::in_place};
   };
   struct CreateResult {
-    nfs4::CREATE_SESSION4res reply{};  // new, or the reply to the request that is repeated
+    nfs4::CREATE_SESSION4res reply{};  // the new reply, or the repeated one
     // Set if the new session is to be persistent: make this room for its replies, then call FinishCreate(), which
     // returns the reply.
     std::optional<ReplyRoom> room{};
@@ -60,15 +60,17 @@ class Sessions {
   // FinishCreate().
   CreateResult Create(Client& client, CreateRequest asked, const SessionConnection& connection, uint64_t random,
                       TimePoint now);
-  // Without `replies` the session is not persistent after all. NFS4ERR_STALE_CLIENTID if the session has ended
-  // meanwhile; its storage is then among TakeEnded().
+  // Finishes the creation of a persistent session and returns the reply. Without `replies` the session is not
+  // persistent after all. NFS4ERR_STALE_CLIENTID if the session has ended meanwhile; TakeEnded() then returns its
+  // storage.
   nfs4::CREATE_SESSION4res FinishCreate(ClientId client, const SessionId& id, std::shared_ptr<SessionReplies> replies);
-  // The session must be bound to the connection (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
+  // DESTROY_SESSION. The connection must be bound to the session (NFS4ERR_CONN_NOT_BOUND_TO_SESSION).
   nfs4::nfsstat4 Destroy(const SessionId& id, uint64_t connection, const Sender& sender);
+  // BIND_CONN_TO_SESSION. See BoundConnections::Bind().
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction,
                                                               const Sender& sender);
-  // `credential` as in CreateRequest.
+  // Sets the program and the credential of later callbacks (BACKCHANNEL_CTL). See CreateRequest for `credential`.
   nfs4::nfsstat4 ControlBackChannel(const SessionId& id, uint32_t callback_program,
                                     std::optional<rpc::ClientCredential> credential, const Sender& sender);
   // Ends all sessions of a client.
@@ -79,7 +81,7 @@ class Sessions {
   // The properties of a call that SEQUENCE looks at.
   struct RequestFacts {
     size_t size = 0;          // unreduced octets of the call, RPC header included
-    uint32_t operations = 0;  // of the COMPOUND
+    uint32_t operations = 0;  // in the COMPOUND
     uint64_t digest = 0;      // see RequestDigest()
   };
   enum class Outcome : uint8_t {
@@ -99,19 +101,19 @@ class Sessions {
     uint32_t max_reply = 0;
     uint32_t max_kept_reply = 0;
     xdr::Message reply{};  // kReplay
-    // For kRun in a persistent session: where to keep the reply before it is sent.
+    // For kRun in a persistent session: the store that must keep the reply before the server sends it.
     std::shared_ptr<SessionReplies> replies{};
     // For kRun in a persistent session: the client may still reclaim. Its reclaims are lost if the server restarts
     // before the client sees the reply, so only replies to lasting changes are kept.
     bool reclaiming = false;
   };
-  // Renews the lease. Errors, which leave the slot unchanged: NFS4ERR_BADSESSION, NFS4ERR_BADSLOT,
-  // NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG,
-  // NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and
-  // NFS4ERR_DEADSESSION (see DeadSessions).
+  // Executes SEQUENCE: takes the slot for the request and renews the lease. Errors leave the slot unchanged:
+  // NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY,
+  // NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG, NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE,
+  // NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and NFS4ERR_DEADSESSION (see DeadSessions).
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
                                                       const SessionConnection& connection, TimePoint now);
-  // Ends a request. `reply`, in memory of its own, is kept for retries. Renews the lease again, because the client has
+  // Ends a request. `reply` is kept for retries and must own its memory. Renews the lease again, because the client has
   // waited until now.
   void FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
                      TimePoint now);
@@ -121,7 +123,7 @@ class Sessions {
 
   // ---- persistence (persistence.cc)
 
-  // A reply of the session could not be kept: the session accepts no new request.
+  // Notes that the store could not keep a reply of the session: from now on, the session accepts no new request.
   void LosePersistence(const SessionId& id);
   // Takes the storage of sessions that have ended, and of dead sessions that no client has asked for in time. The
   // caller removes it.
@@ -129,18 +131,18 @@ class Sessions {
 
   // ---- slots and memory (slot_balance.cc)
 
-  // Takes slots back if the kept replies of all sessions need too much memory, and gives them again if they need
-  // little; not often, so that clients have time to follow. Call it regularly. Returns recalls for sessions that may be
-  // idle; others learn of the change by SEQUENCE.
+  // Takes slots back if the kept replies of all sessions need too much memory, and restores them if the replies need
+  // little. Clients have time to follow between two changes. Call it regularly. Returns recalls for sessions that owe
+  // slots and have a working backchannel, because an idle client does not see the change in SEQUENCE.
   std::vector<SlotRecall> BalanceSlots(TimePoint now);
-  // Whether the client has still to follow a recall.
+  // Whether the client has not yet followed a recall.
   bool OwesSlots(const SlotRecall& recall) const;
   size_t kept_octets() const { return kept_octets_; }
 
   // ---- callbacks (callback_paths.cc; callback/ calls them)
 
-  // Whether callbacks reach the client, of any minor version (RFC 8881 §10.2: no delegation is given before that is
-  // known).
+  // Whether callbacks reach the client, of any minor version. The server gives a delegation only if they do (RFC 8881
+  // §10.2).
   bool CanCall(ClientId id) const;
   // A call to a client of minor version 1 or later, on a slot of the backchannel of one of its sessions.
   struct CallbackStart {
@@ -153,8 +155,10 @@ class Sessions {
     std::shared_ptr<rpc::BackChannel> channel;
   };
   enum class NoCallback : uint8_t { kNoClient, kNoPath, kBusy };
-  // With `session`, only on the backchannel of that session (a call that is repeated stays in its session and slot).
+  // Takes a slot and a connection for a call. With `session`, only the backchannel of that session serves: a repeated
+  // call stays in its session and slot.
   Result<CallbackStart, NoCallback> StartCallback(ClientId id, const std::optional<SessionId>& session = std::nullopt);
+  // Returns the slot of a call.
   void FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate);
   bool Has(const SessionId& session) const { return Find(session) != nullptr; }
   // The program that a session's client runs, and the credential that it expects.
@@ -164,9 +168,11 @@ class Sessions {
   };
   // Returns nothing if the client cannot be called, or the session has ended.
   std::optional<CallbackProgram> FindCallbackProgram(const SessionId& session) const;
-  // Returns the next connection for a call whose connection was lost; null if the backchannel has none (now).
+  // Returns the next connection for a call after its connection was lost. Returns null if the backchannel has no
+  // connection now.
   std::shared_ptr<rpc::BackChannel> CallbackChannel(const SessionId& session) const;
-  // No reply came over this connection: the server does not call over it until the client binds it again.
+  // Notes that a call over this connection got no reply: the server does not use the connection for calls until the
+  // client binds it again.
   void SuspectChannel(const SessionId& session, const rpc::BackChannel& channel);
 
   size_t session_count() const { return session_count_; }
@@ -178,7 +184,7 @@ class Sessions {
   const Session* Find(const SessionId& id) const;
   Session& Add(Client& client, CreateRequest asked, uint64_t random);
   void End(const SessionId& id);
-  // The protection of the session's client, if the session exists.
+  // Checks the state protection of the session's client. NFS4_OK if the session does not exist.
   nfs4::nfsstat4 CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   uint32_t SlotShare(size_t sessions) const;
   uint32_t SlotTarget(const Session& session) const;
@@ -193,7 +199,7 @@ class Sessions {
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
   size_t kept_octets_ = 0;
-  // The limit of slots for each session, and when it was last changed.
+  // The limit of slots for each session, and the time of its last change.
   uint32_t slot_limit_ = UINT32_MAX;
   TimePoint slots_balanced_ = TimePoint::min();
   DeadSessions dead_sessions_;
@@ -201,10 +207,10 @@ class Sessions {
   std::vector<std::shared_ptr<SessionReplies>> ended_;
 };
 
-// Tells a request from another one with the same sequence ID (RFC 8881 §2.10.6.1.3.1) by its caller, its length, its
-// number of operations, and the octets that follow SEQUENCE. Payloads do not count: a retry over another transport
-// carries them differently. `rest` is the reduced stream behind SEQUENCE; `size` counts the unreduced octets from there
-// on.
+// Returns a digest of a request. It tells the request from another one with the same sequence ID (RFC 8881
+// §2.10.6.1.3.1) by its caller, its length, its number of operations, and the octets that follow SEQUENCE. The digest
+// ignores payloads, because a retry over another transport carries them differently. `rest` is the reduced stream after
+// SEQUENCE; `size` is the number of unreduced octets after SEQUENCE.
 uint64_t RequestDigest(const rpc::Credential& credential, uint32_t operations, size_t size, ConstBytes rest);
 
 }  // namespace penstock::nfs::v4

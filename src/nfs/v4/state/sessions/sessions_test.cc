@@ -1,4 +1,4 @@
-// CREATE_SESSION (RFC 8881 §18.36), DESTROY_SESSION (§18.37), BIND_CONN_TO_SESSION (§18.34).
+// Tests CREATE_SESSION (RFC 8881 §18.36), DESTROY_SESSION (§18.37), BIND_CONN_TO_SESSION (§18.34).
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -19,7 +19,7 @@ TEST_F(CreateSessionTest, ConfirmsTheClient) {
   EXPECT_EQ(Sequence(created.reply.csr_resok4().csr_sessionid), nfs4::NFS4_OK);
 }
 
-TEST_F(CreateSessionTest, GivesSessionsOfTheirOwn) {
+TEST_F(CreateSessionTest, GivesAClientSeveralSessions) {
   const Opened client = Open("owner");
   const auto second = Create(client.client, 2);
   ASSERT_EQ(StatusOf(second), nfs4::NFS4_OK);
@@ -30,32 +30,32 @@ TEST_F(CreateSessionTest, GivesSessionsOfTheirOwn) {
 }
 
 // RFC 8881 §2.10.1
-TEST_F(CreateSessionTest, ASessionServesItsClientAlone) {
+TEST_F(CreateSessionTest, SessionServesOnlyItsClient) {
   const Opened first = Open("first"), second = Open("second");
   EXPECT_EQ(Start(first.session, 0, 1)->client, first.client);
   EXPECT_EQ(Start(second.session, 0, 1)->client, second.client);
   Finish(first.session, 0, 1);
   Finish(second.session, 0, 1);
-  // Nor does one that comes to be in the place of another.
+  // A new session that takes the table entry of a destroyed one also serves only its own client.
   ASSERT_EQ(sessions_.Destroy(first.session, connection_.number, {}), nfs4::NFS4_OK);
   const Opened third = Open("third");
   EXPECT_EQ(Start(first.session, 0, 1).error(), nfs4::NFS4ERR_BADSESSION);
   EXPECT_EQ(Start(third.session, 0, 1)->client, third.client);
 }
 
-TEST_F(CreateSessionTest, OfAnUnknownClientIsStale) {
+TEST_F(CreateSessionTest, UnknownClientIsStale) {
   EXPECT_EQ(StatusOf(Create(ClientId(4711), 1)), nfs4::NFS4ERR_STALE_CLIENTID);
 }
 
-// RFC 8881 §18.36.4: the slot begins with a contrived reply.
-TEST_F(CreateSessionTest, TheNumberBeforeTheFirstIsMisordered) {
+// RFC 8881 §18.36.4: the slot of CREATE_SESSION begins with an artificial reply, NFS4ERR_SEQ_MISORDERED.
+TEST_F(CreateSessionTest, SequenceIdBeforeTheFirstIsMisordered) {
   const auto made = Exchange("owner");
   EXPECT_EQ(StatusOf(Create(made->id, made->sequence.value() - 1)), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(StatusOf(Create(made->id, made->sequence.value() + 1)), nfs4::NFS4ERR_SEQ_MISORDERED);
   EXPECT_EQ(StatusOf(Create(made->id, made->sequence.value())), nfs4::NFS4_OK);
 }
 
-TEST_F(CreateSessionTest, ARetryHasTheFirstReply) {
+TEST_F(CreateSessionTest, RetryGetsTheFirstReply) {
   const auto made = Exchange("owner");
   const auto first = Create(made->id, 1);
   const auto again = Create(made->id, 1);
@@ -65,7 +65,7 @@ TEST_F(CreateSessionTest, ARetryHasTheFirstReply) {
   EXPECT_EQ(StatusOf(Create(made->id, 0)), nfs4::NFS4ERR_SEQ_MISORDERED);
 }
 
-TEST_F(CreateSessionTest, ARetryOverAnotherConnectionBelongsToTheSession) {
+TEST_F(CreateSessionTest, RetryAddsItsConnectionToTheSession) {
   const auto made = Exchange("owner");
   const SessionId session = Create(made->id, 1).reply.csr_resok4().csr_sessionid;
   connection_.number = 2;
@@ -73,19 +73,19 @@ TEST_F(CreateSessionTest, ARetryOverAnotherConnectionBelongsToTheSession) {
   EXPECT_EQ(sessions_.Destroy(session, 2, {}), nfs4::NFS4_OK);
 }
 
-TEST_F(CreateSessionTest, OnlyThePrincipalThatAskedConfirms) {
+TEST_F(CreateSessionTest, RequiresThePrincipalOfExchangeIdToConfirm) {
   const auto made = Exchange("owner", 1, /*uid=*/1);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(StatusOf(Create(made->id, 1, 2)), nfs4::NFS4ERR_CLID_INUSE);
   EXPECT_EQ(StatusOf(Create(made->id, 1, 1)), nfs4::NFS4_OK);
 }
 
-// RFC 8881 §18.35.3: SP4_NONE asks that nothing be enforced.
-TEST_F(CreateSessionTest, AnyPrincipalMayAddASession) {
+// RFC 8881 §18.35.3: with SP4_NONE the server enforces no state protection.
+TEST_F(CreateSessionTest, AnyPrincipalMayAddASessionToAConfirmedClient) {
   const Opened client = Open("owner", 1, /*uid=*/1);
   EXPECT_EQ(StatusOf(Create(client.client, 2, 2)), nfs4::NFS4_OK);
 }
 
-TEST_F(CreateSessionTest, TooManySessionsAreRefusedAndTheRefusalIsKept) {
+TEST_F(CreateSessionTest, RefusesTooManySessionsAndRepeatsTheRefusal) {
   settings_.max_sessions = 2;
   const Opened client = Open("owner");
   EXPECT_EQ(StatusOf(Create(client.client, 2)), nfs4::NFS4_OK);
@@ -95,7 +95,7 @@ TEST_F(CreateSessionTest, TooManySessionsAreRefusedAndTheRefusalIsKept) {
   EXPECT_EQ(StatusOf(Create(client.client, 4)), nfs4::NFS4_OK);
 }
 
-TEST_F(CreateSessionTest, ABackchannelWhereTheConnectionHasOne) {
+TEST_F(CreateSessionTest, AddsTheConnectionToTheBackchannelIfItCarriesCallbacks) {
   BufferPool buffers;
   const auto flags = [&](std::string_view owner) {
     return Create(Exchange(owner)->id, 1).reply.csr_resok4().csr_flags;
@@ -105,8 +105,8 @@ TEST_F(CreateSessionTest, ABackchannelWhereTheConnectionHasOne) {
   EXPECT_EQ(flags("with"), nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
 }
 
-// RFC 8881 §18.36.3, RFC 8167 §6: nobody is called who has not said that it may be.
-TEST_F(CreateSessionTest, AConnectionIsNotCalledOverBeforeTheClientAsksForThat) {
+// RFC 8881 §18.36.3, RFC 8167 §6: the server calls a client over a connection only if the client has agreed.
+TEST_F(CreateSessionTest, ConnectionCarriesCallbacksOnlyAtTheClientsRequest) {
   BufferPool buffers;
   connection_.back_channel = std::make_shared<TestBackChannel>(buffers);
   const ClientId client = Exchange("owner")->id;
@@ -127,7 +127,7 @@ TEST_F(CreateSessionTest, AConnectionIsNotCalledOverBeforeTheClientAsksForThat) 
   EXPECT_TRUE(sessions_.StartCallback(client));
 }
 
-TEST_F(CreateSessionTest, ManySessionsShareTheSlots) {
+TEST_F(CreateSessionTest, SessionsShareTheTotalSlots) {
   settings_.max_total_slots = 16;
   const Opened first = Open("first", 1, 0, /*slots=*/16);
   EXPECT_EQ(Start(first.session, 0, 1)->sequence.sr_target_highest_slotid, 15u);
@@ -140,7 +140,7 @@ TEST_F(CreateSessionTest, ManySessionsShareTheSlots) {
   EXPECT_EQ(Start(first.session, 0, 3)->sequence.sr_target_highest_slotid, 15u);
 }
 
-TEST_F(DestroySessionTest, TheSessionIsGoneAndTheClientIsNot) {
+TEST_F(DestroySessionTest, EndsTheSessionAndKeepsTheClient) {
   const Opened client = Open("owner");
   EXPECT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   EXPECT_EQ(Sequence(client.session), nfs4::NFS4ERR_BADSESSION);
@@ -148,7 +148,7 @@ TEST_F(DestroySessionTest, TheSessionIsGoneAndTheClientIsNot) {
   EXPECT_EQ(StatusOf(Create(client.client, 2)), nfs4::NFS4_OK);
 }
 
-TEST_F(DestroySessionTest, OnlyOverAConnectionOfTheSession) {
+TEST_F(DestroySessionTest, RequiresAConnectionOfTheSession) {
   const Opened client = Open("owner");
   EXPECT_EQ(sessions_.Destroy(client.session, 2, {}), nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   connection_.number = 2;
@@ -156,14 +156,14 @@ TEST_F(DestroySessionTest, OnlyOverAConnectionOfTheSession) {
   EXPECT_EQ(sessions_.Destroy(client.session, 2, {}), nfs4::NFS4_OK);
 }
 
-TEST_F(DestroySessionTest, ARequestOfItsOwnMayDestroyIt) {
+TEST_F(DestroySessionTest, RequestMayDestroyItsOwnSession) {
   const Opened client = Open("owner");
   ASSERT_TRUE(Start(client.session, 0, 1));
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   Finish(client.session, 0, 1);
 }
 
-TEST_F(DestroySessionTest, TheIdOfADestroyedSessionIsNotThatOfTheNext) {
+TEST_F(DestroySessionTest, SessionIdIsNotReused) {
   const Opened client = Open("owner");
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   const SessionId next = Create(client.client, 2).reply.csr_resok4().csr_sessionid;
@@ -172,17 +172,17 @@ TEST_F(DestroySessionTest, TheIdOfADestroyedSessionIsNotThatOfTheNext) {
   EXPECT_EQ(Sequence(next), nfs4::NFS4_OK);
 }
 
-TEST_F(BindTest, OfAnUnknownSession) {
+TEST_F(BindTest, RefusesAnUnknownSession) {
   EXPECT_EQ(sessions_.Bind(SessionId(), connection_, nfs4::CDFC4_FORE, {}).error(), nfs4::NFS4ERR_BADSESSION);
 }
 
-TEST_F(BindTest, ABackchannelThatHasGoneMeanwhileIsNotControlled) {
+TEST_F(BindTest, BackchannelCtlOfADestroyedSessionGetsDeadSession) {
   const Opened client = Open("owner");
   ASSERT_EQ(sessions_.Destroy(client.session, connection_.number, {}), nfs4::NFS4_OK);
   EXPECT_EQ(sessions_.ControlBackChannel(client.session, 1, {}, {}), nfs4::NFS4ERR_DEADSESSION);
 }
 
-TEST_F(BindTest, GivesTheSessionABackchannel) {
+TEST_F(BindTest, AddsABackchannelToTheSession) {
   BufferPool buffers;
   const Opened client = Open("owner");
   EXPECT_FALSE(sessions_.CanCall(client.client));

@@ -1,4 +1,4 @@
-// How many slots sessions should use, as memory allows (RFC 8881 §2.10.6.1).
+// Adapts the number of slots that sessions should use to the memory that kept replies need (RFC 8881 §2.10.6.1).
 #include <algorithm>
 
 #include "nfs/v4/state/sessions/sessions.h"
@@ -6,7 +6,8 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// A client may take so long to hear of a target and to follow it; then it is seen whether that was enough.
+// The time that clients have to learn of a target and to follow it. After that time the server checks whether memory
+// suffices, and may change the targets again.
 constexpr Duration kTimeToFollow = std::chrono::seconds(10);
 
 }  // namespace

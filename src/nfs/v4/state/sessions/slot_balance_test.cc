@@ -21,7 +21,7 @@ class SlotBalanceTest : public ClientsTest {
     ASSERT_TRUE(Start(session, slot, sequence));
     Finish(session, slot, sequence, Reply(octets));
   }
-  // As a request on slot 0 that names the highest slot in use.
+  // Executes a request on slot 0 that names the highest slot in use. Returns the result of SEQUENCE.
   nfs4::SEQUENCE4resok Say(const SessionId& session, uint32_t sequence, uint32_t highest) {
     const auto started = Start(session, 0, sequence, {.size = 200, .operations = 1}, false, highest);
     EXPECT_TRUE(started);
@@ -32,7 +32,7 @@ class SlotBalanceTest : public ClientsTest {
   BufferPool buffers_;
 };
 
-TEST_F(SlotBalanceTest, KeptRepliesAreCounted) {
+TEST_F(SlotBalanceTest, CountsTheOctetsOfKeptReplies) {
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 40);
   Keep(client.session, 1, 1, 20);
@@ -46,14 +46,14 @@ TEST_F(SlotBalanceTest, KeptRepliesAreCounted) {
   EXPECT_EQ(sessions_.kept_octets(), 0u);
 }
 
-TEST_F(SlotBalanceTest, NothingHappensWhereThereIsMemory) {
+TEST_F(SlotBalanceTest, KeepsAllSlotsWhileMemorySuffices) {
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 100);
   EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
   EXPECT_EQ(Say(client.session, 2, 0).sr_target_highest_slotid, 7u);
 }
 
-TEST_F(SlotBalanceTest, SlotsAreTakenBackWhenTheClientShowsThatItKnows) {
+TEST_F(SlotBalanceTest, TakesSlotsBackOnceTheClientFollowsTheTarget) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
   const auto recalls = sessions_.BalanceSlots(now_);
@@ -63,7 +63,7 @@ TEST_F(SlotBalanceTest, SlotsAreTakenBackWhenTheClientShowsThatItKnows) {
   EXPECT_EQ(recalls[0].target_highest, SlotId(3));
   EXPECT_TRUE(sessions_.OwesSlots(recalls[0]));
 
-  // It hears of the target in this one, and follows in the next.
+  // The client learns the target from the first reply, and follows the target in the second request.
   const auto heard = Say(client.session, 2, 7);
   EXPECT_EQ(heard.sr_target_highest_slotid, 3u);
   EXPECT_EQ(heard.sr_highest_slotid, 7u);
@@ -73,7 +73,7 @@ TEST_F(SlotBalanceTest, SlotsAreTakenBackWhenTheClientShowsThatItKnows) {
   EXPECT_EQ(Start(client.session, 5, 2).error(), nfs4::NFS4ERR_BADSLOT);
 }
 
-TEST_F(SlotBalanceTest, ClientsHaveTimeToFollow) {
+TEST_F(SlotBalanceTest, WaitsForClientsToFollowBeforeTheNextChange) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
   EXPECT_THAT(sessions_.BalanceSlots(now_), SizeIs(1));
@@ -85,7 +85,7 @@ TEST_F(SlotBalanceTest, ClientsHaveTimeToFollow) {
   EXPECT_EQ(recalls[0].target_highest, SlotId(1));
 }
 
-TEST_F(SlotBalanceTest, EverybodyKeepsASlot) {
+TEST_F(SlotBalanceTest, LeavesEachSessionOneSlot) {
   settings_.max_kept_octets = 10;
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 20);
@@ -94,14 +94,14 @@ TEST_F(SlotBalanceTest, EverybodyKeepsASlot) {
   EXPECT_EQ(Sequence(client.session, 0, 3), nfs4::NFS4_OK);
 }
 
-TEST_F(SlotBalanceTest, SlotsComeBackWhenThereIsMemoryAgain) {
+TEST_F(SlotBalanceTest, RestoresSlotsWhenMemoryIsFreeAgain) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
   EXPECT_THAT(sessions_.BalanceSlots(now_), SizeIs(1));
   Say(client.session, 2, 3);
   Say(client.session, 3, 3);
   now_ += std::chrono::seconds(10);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());  // between the two there is peace
+  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());  // the kept octets are between the two limits
   EXPECT_EQ(Say(client.session, 4, 3).sr_target_highest_slotid, 3u);
   for (uint32_t slot = 1; slot < 4; ++slot) Keep(client.session, slot, 2, 4);
   EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
@@ -110,7 +110,7 @@ TEST_F(SlotBalanceTest, SlotsComeBackWhenThereIsMemoryAgain) {
   EXPECT_EQ(said.sr_highest_slotid, 7u);
 }
 
-TEST_F(SlotBalanceTest, WhoCannotBeCalledHearsOfItBySequence) {
+TEST_F(SlotBalanceTest, ClientWithoutABackchannelLearnsTheTargetBySequence) {
   connection_.back_channel.reset();
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);

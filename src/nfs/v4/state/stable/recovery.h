@@ -5,7 +5,7 @@
 // open. The record is removed with the client, and also before the state of a client whose lease is over is given to
 // another client. So a record that is found after a restart proves that no state of the client was given away. At the
 // end of the grace period, the store forgets the clients that earlier runs recorded and that did not come back in this
-// run; only then is new state given.
+// run. Only then does the server give new state.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,8 @@ struct RecoveryRecord {
   bool operator==(const RecoveryRecord&) const = default;
 };
 
-// nfs_client_id4.id of minor version 0 and co_ownerid of the later ones are told apart.
+// Returns the key of a client owner. The key distinguishes nfs_client_id4.id of minor version 0 from co_ownerid of
+// later versions.
 std::string OwnerKey(const Dialect& dialect, std::string_view owner);
 
 // Calls block. If a call returns true, its change is on stable storage; if it returns false, nothing has changed. Calls
@@ -37,7 +38,7 @@ std::string OwnerKey(const Dialect& dialect, std::string_view owner);
 class RecoveryStore {
  public:
   struct Restart {
-    // Greater than that of each earlier run; the high half of this run's client IDs.
+    // The number of this run, greater than that of each earlier run. It is the high half of this run's client IDs.
     uint32_t instance = 0;
     // The lease that the last run told its clients.
     Duration last_lease{};
@@ -50,6 +51,7 @@ class RecoveryStore {
   // Begins a run of the server. Call it once, before all other methods. `wall_clock` makes instances differ even if the
   // store was lost.
   virtual SetupResult<Restart> Begin(Duration lease, std::chrono::sys_seconds wall_clock) = 0;
+  // Records a client in place of its last record.
   virtual bool Record(const RecoveryRecord& client) = 0;
   virtual bool Remove(const std::string& owner) = 0;
   // Forgets the clients that this run has not recorded.

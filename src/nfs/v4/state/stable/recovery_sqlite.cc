@@ -1,7 +1,7 @@
 // The database:
 //
 //   run      one row: the instance of the last run, and its lease in nanoseconds
-//   clients  owner, principal (its flavor, its uid, its name), and the run that recorded the client last
+//   clients  owner, principal (flavor, uid, name), and the instance of the run that recorded the client last
 #include <algorithm>
 
 #include "base/database/database.h"
@@ -12,12 +12,13 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// In version 0 nobody had a name.
+// Layout version 0 had no names of principals.
 constexpr const char* kUpgrades[] = {"ALTER TABLE clients ADD COLUMN name BLOB NOT NULL DEFAULT x'';"};
 
 constexpr DatabaseLayout kLayout{
-    // EXTRA: what a client was told must hold after the power has failed. No write-ahead log: where that is damaged, what is
-    // in it goes without a word; and the memory that comes with it, shared by a file, ends the process where the disk is full.
+    // EXTRA: a change that the store has reported as done must survive a power failure. No write-ahead log: SQLite
+    // drops the contents of a damaged log silently, and the log's shared-memory file ends the process if the disk is
+    // full.
     .settings = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;",
     .schema = R"(
 CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL, lease INTEGER NOT NULL);
@@ -30,7 +31,7 @@ CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEG
     .loss = "without it, NFSv4 clients cannot reclaim their opens and locks after this start",
 };
 
-// More than anybody may set (--lease): what is beyond it was not written by us.
+// No operator can set a longer lease (--lease), so this server did not write a longer one.
 constexpr Duration kLongestLease = std::chrono::hours(24);
 
 class SqliteRecoveryStore : public RecoveryStore {
@@ -55,7 +56,7 @@ class SqliteRecoveryStore : public RecoveryStore {
     }
     if (last_run_.failed()) return std::unexpected(database_->Failure("read"));
     last_run_.Reset();
-    // A lease of a hundred years would be a grace period as long.
+    // The grace period is at least as long as the last lease, so a damaged lease could mean a grace period of years.
     if (last_instance < 0 || last_instance >= UINT32_MAX || restart.last_lease < Duration::zero() ||
         restart.last_lease > kLongestLease) {
       return std::unexpected(DamagedStateFile(path_, "its last run is none of ours", kLayout.loss));
@@ -86,7 +87,7 @@ class SqliteRecoveryStore : public RecoveryStore {
   bool EndGrace() override { return Report(end_grace_.Bind(int64_t{instance_}).Run()); }
 
  private:
-  // Says once that it fails, and once that it does not any more.
+  // Logs once that writing fails, and once that it works again. Returns `done`.
   bool Report(bool done) {
     if (done == failing_) {
       failing_ = !done;

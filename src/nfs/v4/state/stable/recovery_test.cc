@@ -1,4 +1,4 @@
-// One suite over both stores.
+// Tests both recovery stores with one suite, the layout of the database, and the queue.
 #include "nfs/v4/state/stable/recovery.h"
 
 #include <fmt/core.h>
@@ -42,7 +42,7 @@ class RecoveryTest : public testing::TestWithParam<const char*> {
   }
   bool in_memory() const { return std::string_view(GetParam()) == "memory"; }
 
-  // The server starts (again).
+  // Starts or restarts the server.
   RecoveryStore::Restart Start(Duration lease = kLease) {
     if (in_memory()) {
       if (!store_) store_ = std::make_unique<MemoryRecoveryStore>();
@@ -64,13 +64,13 @@ class RecoveryTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Stores, RecoveryTest, testing::Values("memory", "sqlite"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_P(RecoveryTest, KnowsNobodyAtFirst) {
+TEST_P(RecoveryTest, HasNoClientsAtFirst) {
   const auto restart = Start();
   EXPECT_THAT(restart.clients, IsEmpty());
   EXPECT_EQ(restart.last_lease, Duration::zero());
 }
 
-TEST_P(RecoveryTest, InstancesGrowEvenWhereTheClockDoesNot) {
+TEST_P(RecoveryTest, InstancesGrowEvenIfTheClockDoesNotAdvance) {
   const uint32_t first = Start().instance;
   EXPECT_GE(first, 1'700'000'000u);
   EXPECT_GT(Start().instance, first);
@@ -82,7 +82,7 @@ TEST_P(RecoveryTest, RemembersTheLastLease) {
   EXPECT_EQ(Start().last_lease, kLease);
 }
 
-TEST_P(RecoveryTest, RemembersWhoHadSomething) {
+TEST_P(RecoveryTest, RemembersRecordedClients) {
   Start();
   EXPECT_TRUE(store_->Record(kOne));
   EXPECT_TRUE(store_->Record(kTwo));
@@ -90,7 +90,7 @@ TEST_P(RecoveryTest, RemembersWhoHadSomething) {
   EXPECT_THAT(Start().clients, UnorderedElementsAre(kOne, kTwo));
 }
 
-TEST_P(RecoveryTest, ForgetsWhoeverHasNothingAnyMore) {
+TEST_P(RecoveryTest, ForgetsRemovedClients) {
   Start();
   store_->Record(kOne);
   store_->Record(kTwo);
@@ -100,7 +100,7 @@ TEST_P(RecoveryTest, ForgetsWhoeverHasNothingAnyMore) {
 }
 
 // RFC 8881 §8.4.3, the second edge condition.
-TEST_P(RecoveryTest, WhoeverDidNotComeWithinGraceMayNotReclaimLater) {
+TEST_P(RecoveryTest, EndGraceForgetsClientsThatDidNotReturn) {
   Start();
   store_->Record(kOne);
   store_->Record(kTwo);
@@ -110,7 +110,7 @@ TEST_P(RecoveryTest, WhoeverDidNotComeWithinGraceMayNotReclaimLater) {
   EXPECT_THAT(Start().clients, ElementsAre(kTwo));
 }
 
-TEST_P(RecoveryTest, ARestartWithinGraceForgetsNobody) {
+TEST_P(RecoveryTest, RestartDuringGraceForgetsNoClient) {
   Start();
   store_->Record(kOne);
   store_->Record(kTwo);
@@ -120,7 +120,7 @@ TEST_P(RecoveryTest, ARestartWithinGraceForgetsNobody) {
   EXPECT_THAT(Start().clients, UnorderedElementsAre(kOne, kTwo));
 }
 
-TEST_P(RecoveryTest, ThePrincipalIsThatOfTheLastTime) {
+TEST_P(RecoveryTest, NewRecordReplacesThePrincipal) {
   Start();
   store_->Record(kOne);
   RecoveryRecord other = kOne;
@@ -129,7 +129,7 @@ TEST_P(RecoveryTest, ThePrincipalIsThatOfTheLastTime) {
   EXPECT_THAT(Start().clients, ElementsAre(other));
 }
 
-TEST_P(RecoveryTest, AnInitiatorIsKeptByItsName) {
+TEST_P(RecoveryTest, RecordsTheNameOfAnInitiator) {
   const RecoveryRecord machine{
       OwnerKey(DialectOf(1), "machine"),
       {.flavor = rpc::AuthFlavor::RPCSEC_GSS, .name = std::string("\x04\x01\0\x0b", 4) + "nfs/client@EXAMPLE.ORG"}};
@@ -138,7 +138,8 @@ TEST_P(RecoveryTest, AnInitiatorIsKeptByItsName) {
   EXPECT_THAT(Start().clients, ElementsAre(machine));
 }
 
-// As it was made before there were initiators; and by what comes after us.
+// Tests databases that an earlier or a later version wrote, foreign databases, and damaged ones. The earlier version
+// had no names of initiators.
 class OtherLayoutTest : public testing::Test {
  protected:
   OtherLayoutTest() {
@@ -172,7 +173,7 @@ class OtherLayoutTest : public testing::Test {
   std::filesystem::path directory_;
 };
 
-TEST_F(OtherLayoutTest, ClientsOfAnEarlierLayoutAreKept) {
+TEST_F(OtherLayoutTest, KeepsTheClientsOfAnEarlierLayout) {
   Execute(
       "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), instance INTEGER NOT NULL, lease INTEGER NOT NULL);"
       "CREATE TABLE clients (owner BLOB PRIMARY KEY, flavor INTEGER NOT NULL, uid INTEGER NOT NULL,"
@@ -186,7 +187,7 @@ TEST_F(OtherLayoutTest, ClientsOfAnEarlierLayoutAreKept) {
   }
 }
 
-TEST_F(OtherLayoutTest, OneOfALaterVersionIsLeftAlone) {
+TEST_F(OtherLayoutTest, RefusesALaterLayout) {
   Make();
   Execute("PRAGMA user_version = 99;");
   EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr(path()), testing::HasSubstr("another version"),
@@ -237,8 +238,9 @@ TEST_F(OtherLayoutTest, RefusesAnotherProgramsDatabase) {
   EXPECT_THAT(Refusal(), IsDamaged(path()));
 }
 
-// A lease of years would be a grace period of years, and an instance that cannot grow one that comes again.
-TEST_F(OtherLayoutTest, RefusesARunThatCannotHaveBeen) {
+// A lease of years would mean a grace period of years. The highest instance cannot grow, so the next run would repeat
+// an instance.
+TEST_F(OtherLayoutTest, RefusesAnImpossibleRun) {
   Make();
   for (const char* const set :
        {"lease = 9000000000000000000", "lease = -1", "instance = 4294967295", "instance = -1"}) {
@@ -247,7 +249,7 @@ TEST_F(OtherLayoutTest, RefusesARunThatCannotHaveBeen) {
   }
 }
 
-TEST_F(OtherLayoutTest, KeepsItsFilesToItself) {
+TEST_F(OtherLayoutTest, GivesOtherUsersNoAccess) {
   const mode_t mask = ::umask(0);
   Make();
   const auto opened = OpenRecoveryStore(path());
@@ -259,7 +261,7 @@ TEST_F(OtherLayoutTest, KeepsItsFilesToItself) {
   }
 }
 
-TEST(OpenRecoveryStore, SaysWhyItCannot) {
+TEST(OpenRecoveryStore, ErrorNamesThePath) {
   const auto opened = OpenRecoveryStore("/nonexistent/clients.sqlite");
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, testing::HasSubstr("/nonexistent/clients.sqlite"));
@@ -283,7 +285,7 @@ class ListedStore : public MemoryRecoveryStore {
   std::vector<std::string>& log_;
 };
 
-TEST(RecoveryQueue, WritesInTheOrderInWhichItWasAsked) {
+TEST(RecoveryQueue, WritesInTheOrderOfTheCalls) {
   std::vector<std::string> log;
   Loop loop;
   bool done = false;
@@ -306,7 +308,7 @@ TEST(RecoveryQueue, WritesInTheOrderInWhichItWasAsked) {
   EXPECT_THAT(log, ElementsAre("remove a", "record a", "remove b", "record bad", "remove c"));
 }
 
-TEST(RecoveryQueue, WritesAtOnceWhereThereIsNoLoop) {
+TEST(RecoveryQueue, WritesAtOnceWithoutALoop) {
   std::vector<std::string> log;
   RecoveryQueue queue(std::make_unique<ListedStore>(log));
   bool written = false;

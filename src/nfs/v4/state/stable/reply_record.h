@@ -24,10 +24,10 @@ class ReplyRecord {
  public:
   static constexpr size_t kHeader = 32;
 
-  // The largest size of a record in such a session.
+  // Returns the largest size of a record of a session with this room.
   static size_t MaxSize(const ReplyRoom& room) { return kHeader + size_t{8} * room.items + room.reply; }
 
-  // Requires that no payload is in a file.
+  // Returns the record of a reply. Requires that no payload is in a file.
   static std::vector<std::byte> Serialize(const KeptReply& reply);
   // Returns the size of the record that begins with this header; nothing if the header is invalid.
   static std::optional<size_t> SizeOf(ConstBytes header);

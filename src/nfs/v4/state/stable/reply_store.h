@@ -1,4 +1,4 @@
-// The replies of persistent sessions, kept where they outlive the server (RFC 8881 §2.10.6.5).
+// The reply store keeps the replies of persistent sessions, so that they outlive the server (RFC 8881 §2.10.6.5).
 //
 // A reply is kept before it is sent. After a restart its session is dead (DeadSessions): it repeats the kept replies
 // and executes no request. So the server need not know which requests were begun and not finished: a request without a
@@ -21,14 +21,14 @@ namespace penstock::nfs::v4 {
 struct KeptReply {
   SequenceId sequence{0};
   uint64_t digest = 0;     // see RequestDigest()
-  xdr::Message results{};  // of the COMPOUND, in memory of their own
+  xdr::Message results{};  // the results of the COMPOUND; they own their memory
 };
 
 // The room that a session has for its replies.
 struct ReplyRoom {
   uint32_t slots = 0;
-  uint32_t reply = 0;  // octets of one, unreduced
-  uint32_t items = 0;  // payloads in one
+  uint32_t reply = 0;  // octets of one reply, unreduced
+  uint32_t items = 0;  // payloads in one reply
 };
 
 // The store of one session's replies. Calls block, on any thread; one at a time for each slot.

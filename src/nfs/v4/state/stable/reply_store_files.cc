@@ -1,4 +1,4 @@
-// A file for each session, named after its ID:
+// The store has a file for each session. The ID of the session is its name:
 //
 //   0         8        12        16             32         40
 //   +---------+--------+---------+--------------+----------+ - - +
@@ -7,7 +7,7 @@
 //   |  ReplyRecord, or zeros                                     |   for each slot, `octets` long
 //   +- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - +
 //
-// All of it is allocated when the session is made: later writes change nothing but data.
+// The whole file is allocated when the session is created, so later writes change only data.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -38,12 +38,12 @@ namespace stdfs = std::filesystem;
 constexpr size_t kHead = 40;
 constexpr size_t kHeadPage = 4096;
 constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
-// All but the version.
+// The bits of the magic number that are the same in all versions.
 constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
 constexpr const char* kLoss = "without it, calls that clients send again are not known, and some may be executed twice";
-// What sessions leave free, in octets: the table of clients, which is next to them, must still be able to grow.
+// The octets of disk space that sessions leave free, because the recovery store on the same disk must be able to grow.
 constexpr uint64_t kLeftFree = 16 << 20;
-// What no session of ours can have.
+// No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
 
@@ -56,7 +56,7 @@ std::string NameOf(const SessionId& id) {
 struct Head {
   SessionId id{};
   uint32_t slots = 0;
-  uint32_t octets = 0;  // of a slot
+  uint32_t octets = 0;  // the size of a slot
 
   uint64_t OffsetOf(uint32_t slot) const { return kHeadPage + uint64_t{octets} * slot; }
 
@@ -70,10 +70,10 @@ struct Head {
     return head;
   }
   enum class Kind : uint8_t { kWhole, kUnfinished, kForeign, kOtherVersion, kDamaged };
-  // Fills `parsed` where the head is whole.
+  // Returns the kind of a head. Fills `parsed` if the head is whole.
   static Kind Parse(ConstBytes head, Head& parsed) {
     const auto magic = LoadBig<uint64_t>(head.data());
-    // Room was made for the session, and nobody told of it yet.
+    // The server had allocated the file, but had not yet told the client of the session.
     if (std::ranges::all_of(head, [](std::byte octet) { return octet == std::byte{}; })) return Kind::kUnfinished;
     if (magic != kMagic) return (magic & kFamilyMask) == (kMagic & kFamilyMask) ? Kind::kOtherVersion : Kind::kForeign;
     if (LoadBig<uint64_t>(head.data() + 32) != Mix(0, head.first(32))) return Kind::kDamaged;
@@ -102,7 +102,8 @@ class SessionFile : public SessionReplies {
   const Head head_;
 };
 
-// No reply where there is none, or one that was written in part. An error where the file cannot be read.
+// Returns the reply in a slot; no reply if the slot has none, or if it was written only in part. Returns an errno value
+// if the file cannot be read.
 Result<std::optional<KeptReply>, int> LoadSlot(int fd, const Head& head, uint32_t slot, BufferPool& pool) {
   std::array<std::byte, ReplyRecord::kHeader> header;
   const auto begun = ReadUpTo(fd, header, head.OffsetOf(slot));
@@ -121,7 +122,8 @@ bool IsNameOfSession(std::string_view name) {
   return name.size() == 2 * sizeof(SessionId) && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Nothing: the making of the file was not ended, so that nobody was told of the session.
+// Loads the session of a file. Returns nothing if the creation of the file was interrupted; then no client knows of the
+// session.
 SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
   const auto damaged = [&](std::string_view how) { return std::unexpected(DamagedStateFile(path, how, kLoss)); };
   if (!IsNameOfSession(path.filename().native())) return damaged("not a file of penstock's");
@@ -151,7 +153,7 @@ SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, Bu
     if (!reply) return std::unexpected(StateFileError("read", path, reply.error()));
     saved.slots.push_back(*std::move(reply));
   }
-  // Nothing is written to it any more.
+  // The storage of a dead session only removes the file, so it needs no descriptor.
   saved.storage = std::make_shared<SessionFile>(path, FileDescriptor(-1), head);
   return saved;
 }
@@ -160,6 +162,7 @@ class FileReplyStore : public ReplyStore {
  public:
   FileReplyStore(stdfs::path directory, FileDescriptor fd) : directory_(std::move(directory)), fd_(std::move(fd)) {}
 
+  // Loads the sessions of earlier runs, and removes files whose creation was interrupted.
   SetupResult<void> Find() {
     BufferPool pool;
     std::error_code error;
@@ -187,7 +190,7 @@ class FileReplyStore : public ReplyStore {
     FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd || !Prepare(fd.get(), head)) {
       const int error = errno;
-      // Once, until it can be done again.
+      // Logs the failure once, until a creation succeeds again.
       if (!failing_.exchange(true)) {
         log::warn("{}; until then NFSv4 sessions are not persistent", StateFileError("write", path, error).message);
       }
@@ -199,7 +202,8 @@ class FileReplyStore : public ReplyStore {
   }
 
  private:
-  // The head, the room, and the name are on stable storage.
+  // Allocates the file and writes its head. If it returns true, the head, the room and the name of the file are on
+  // stable storage; otherwise errno has the error.
   bool Prepare(int fd, const Head& head) const {
     if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(head.OffsetOf(head.slots)))) {
       errno = error;
@@ -220,7 +224,7 @@ class FileReplyStore : public ReplyStore {
 
   const stdfs::path directory_;
   const FileDescriptor fd_;
-  std::vector<SavedSession> saved_;  // until it is asked for
+  std::vector<SavedSession> saved_;  // until Load() takes it
   std::atomic<bool> failing_ = false;
 };
 

@@ -1,4 +1,4 @@
-// One suite over both stores, and what only the files can meet.
+// Tests both reply stores with one suite, and the store in files with another one.
 #include "nfs/v4/state/stable/reply_store.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ class ReplyStoreTest : public testing::TestWithParam<const char*> {
   std::filesystem::path directory() const { return path_ / "sessions"; }
   std::filesystem::path file() const { return *std::filesystem::directory_iterator(directory()); }
 
-  // The server starts (again).
+  // Starts or restarts the server.
   std::vector<SavedSession> Start() {
     if (in_memory()) {
       if (!store_) store_ = std::make_unique<MemoryReplyStore>();
@@ -86,9 +86,9 @@ class ReplyStoreTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Stores, ReplyStoreTest, testing::Values("memory", "files"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_P(ReplyStoreTest, KnowsNothingAtFirst) { EXPECT_THAT(saved_, IsEmpty()); }
+TEST_P(ReplyStoreTest, HasNoSessionsAtFirst) { EXPECT_THAT(saved_, IsEmpty()); }
 
-TEST_P(ReplyStoreTest, WhatIsKeptIsThereAfterARestart) {
+TEST_P(ReplyStoreTest, KeptReplySurvivesARestart) {
   const auto session = store_->Create(Session(1), kRoom);
   ASSERT_TRUE(session);
   EXPECT_TRUE(session->Keep(SlotId(2), Reply(7, "results."), true));
@@ -103,7 +103,7 @@ TEST_P(ReplyStoreTest, WhatIsKeptIsThereAfterARestart) {
   EXPECT_EQ(TextOf(*saved[0].slots[2]), "results.");
 }
 
-TEST_P(ReplyStoreTest, PayloadsStayBesideTheStream) {
+TEST_P(ReplyStoreTest, KeepsPayloadsBesideTheStream) {
   const auto session = store_->Create(Session(1), kRoom);
   ASSERT_TRUE(session->Keep(SlotId(0), Reply(1, "aaaabbbbcccc", {"data", ""}), false));
   const auto saved = Start();
@@ -116,7 +116,7 @@ TEST_P(ReplyStoreTest, PayloadsStayBesideTheStream) {
   EXPECT_EQ(TextOf(kept), "aaaadatabbbbcccc");
 }
 
-TEST_P(ReplyStoreTest, TheNextReplyTakesThePlaceOfTheLast) {
+TEST_P(ReplyStoreTest, NextReplyReplacesTheLastOne) {
   const auto session = store_->Create(Session(1), kRoom);
   EXPECT_TRUE(session->Keep(SlotId(0), Reply(1, std::string(900, 'x')), false));
   EXPECT_TRUE(session->Keep(SlotId(0), Reply(2, "ok.."), false));
@@ -125,7 +125,7 @@ TEST_P(ReplyStoreTest, TheNextReplyTakesThePlaceOfTheLast) {
   EXPECT_EQ(TextOf(*saved.at(0).slots.at(0)), "ok..");
 }
 
-TEST_P(ReplyStoreTest, ThereIsRoomForWhatWasAskedFor) {
+TEST_P(ReplyStoreTest, HasTheRequestedRoomInEverySlot) {
   const auto session = store_->Create(Session(1), kRoom);
   const std::string text(600, 'a'), payload(200, 'b');
   for (uint32_t slot = 0; slot < kRoom.slots; ++slot) {
@@ -138,7 +138,7 @@ TEST_P(ReplyStoreTest, ThereIsRoomForWhatWasAskedFor) {
   }
 }
 
-TEST_P(ReplyStoreTest, SessionsAreApart) {
+TEST_P(ReplyStoreTest, SessionsAreIndependent) {
   const auto one = store_->Create(Session(1), kRoom), two = store_->Create(Session(2), kRoom);
   EXPECT_TRUE(one->Keep(SlotId(0), Reply(1, "one."), false));
   EXPECT_TRUE(two->Keep(SlotId(0), Reply(1, "two."), false));
@@ -149,14 +149,14 @@ TEST_P(ReplyStoreTest, SessionsAreApart) {
   EXPECT_EQ(TextOf(*saved[0].slots[0]), "two.");
 }
 
-TEST_P(ReplyStoreTest, ADeadSessionIsRemoved) {
+TEST_P(ReplyStoreTest, RemovesADeadSession) {
   store_->Create(Session(1), kRoom);
   const auto saved = Start();
   saved.at(0).storage->Remove();
   EXPECT_THAT(Start(), IsEmpty());
 }
 
-TEST_P(ReplyStoreTest, ItsRepliesOutliveTheStore) {
+TEST_P(ReplyStoreTest, LoadedRepliesOutliveTheStore) {
   const auto session = store_->Create(Session(1), kRoom);
   EXPECT_TRUE(session->Keep(SlotId(0), Reply(1, "abcd"), false));
   const auto saved = Start();
@@ -167,8 +167,8 @@ TEST_P(ReplyStoreTest, ItsRepliesOutliveTheStore) {
 class ReplyFilesTest : public ReplyStoreTest {};
 INSTANTIATE_TEST_SUITE_P(Stores, ReplyFilesTest, testing::Values("files"));
 
-// Every octet of a record counts: one that was written in part, before the power failed, is none.
-TEST_P(ReplyFilesTest, ATornReplyIsNone) {
+// The checksum covers every octet of a record, so a record that was written in part before a power failure is invalid.
+TEST_P(ReplyFilesTest, IgnoresATornReply) {
   const KeptReply reply = Reply(1, "aaaabbbb", {"data"});
   const size_t size = ReplyRecord::Serialize(reply).size();
   const auto session = store_->Create(Session(1), kRoom);
@@ -187,12 +187,12 @@ TEST_P(ReplyFilesTest, ATornReplyIsNone) {
   }
 }
 
-TEST_P(ReplyFilesTest, AFileThatWasNotMadeToTheEndIsRemoved) {
+TEST_P(ReplyFilesTest, RemovesAnUnfinishedFile) {
   store_->Create(Session(1), kRoom);
   std::filesystem::resize_file(file(), 20);
   EXPECT_THAT(Start(), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
-  // Room was made, and the head not written.
+  // This file has its room, but no head.
   store_->Create(Session(1), kRoom);
   std::filesystem::resize_file(file(), 0);
   std::filesystem::resize_file(file(), 8192);
@@ -200,8 +200,8 @@ TEST_P(ReplyFilesTest, AFileThatWasNotMadeToTheEndIsRemoved) {
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
 }
 
-// What a client relies on is not thrown away without a word.
-TEST_P(ReplyFilesTest, RefusesWhatItDidNotWrite) {
+// Clients rely on the kept replies, so the store reports a damaged or foreign file and does not delete it.
+TEST_P(ReplyFilesTest, RefusesDamagedAndForeignFiles) {
   store_->Create(Session(1), kRoom);
   const auto refusal = [this] {
     store_.reset();
@@ -227,7 +227,7 @@ TEST_P(ReplyFilesTest, RefusesWhatItDidNotWrite) {
   EXPECT_THAT(refusal(), testing::HasSubstr(std::string(32, '0')));
 }
 
-TEST_P(ReplyFilesTest, AFileUnderAnothersNameIsRefused) {
+TEST_P(ReplyFilesTest, RefusesAFileWithTheNameOfAnotherSession) {
   store_->Create(Session(1), kRoom);
   std::filesystem::rename(file(), directory() / std::string(32, '0'));
   const auto opened = OpenReplyStore(directory().string());
@@ -235,19 +235,19 @@ TEST_P(ReplyFilesTest, AFileUnderAnothersNameIsRefused) {
   EXPECT_THAT(opened.error().message, testing::HasSubstr("another session"));
 }
 
-TEST_P(ReplyFilesTest, NobodyElseMayReadThem) {
+TEST_P(ReplyFilesTest, GivesOtherUsersNoAccess) {
   store_->Create(Session(1), kRoom);
   EXPECT_EQ(std::filesystem::status(file()).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
-TEST_P(ReplyFilesTest, WithoutADirectoryThereIsNoSession) {
+TEST_P(ReplyFilesTest, CreateFailsWithoutADirectory) {
   std::filesystem::remove_all(directory());
   EXPECT_FALSE(store_->Create(Session(1), kRoom));
 }
 
-// Clients without number filled the disk with sessions, and no further client could be recorded.
-TEST_P(ReplyFilesTest, SessionsLeaveRoomForTheTableOfClients) {
+// Otherwise many sessions could fill the disk, and the recovery store could record no further client.
+TEST_P(ReplyFilesTest, LeavesDiskSpaceForTheRecoveryStore) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("small", path_.c_str(), "tmpfs", 0, "size=20m") != 0) {
     GTEST_SKIP() << "needs to be root";
@@ -264,7 +264,7 @@ TEST_P(ReplyFilesTest, SessionsLeaveRoomForTheTableOfClients) {
   ::umount(path_.c_str());
 }
 
-TEST_P(ReplyFilesTest, ADirectoryThatCannotBeMadeIsTheOperatorsMatter) {
+TEST_P(ReplyFilesTest, ReportsADirectoryThatCannotBeCreated) {
   const auto opened = OpenReplyStore((path_ / "none" / "sessions").string());
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, testing::HasSubstr("cannot use"));
