@@ -1,4 +1,5 @@
-// SETCLIENTID, SETCLIENTID_CONFIRM and RENEW as COMPOUNDs. state/clients_0_test.cc tests the cases of the tables.
+// SETCLIENTID, SETCLIENTID_CONFIRM and RENEW as COMPOUNDs. state/clients/clients_0_test.cc tests the cases of the
+// tables.
 #include "nfs/v4/engine/nfs4_test.h"
 
 namespace penstock::nfs::v4 {

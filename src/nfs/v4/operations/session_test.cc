@@ -1,5 +1,5 @@
-// Clients and sessions of minor version 1 as COMPOUNDs. state/clients_1_test.cc and state/sessions_test.cc test the
-// cases of the tables.
+// Clients and sessions of minor version 1 as COMPOUNDs. state/clients/clients_1_test.cc and
+// state/sessions/sessions_test.cc test the cases of the tables.
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
 

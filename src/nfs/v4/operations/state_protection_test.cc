@@ -1,4 +1,5 @@
-// SP4_MACH_CRED as COMPOUNDs (RFC 8881 §2.10.8.3). state/state_protection_test.cc tests the cases of the tables.
+// SP4_MACH_CRED as COMPOUNDs (RFC 8881 §2.10.8.3). state/clients/state_protection_test.cc tests the cases of the
+// tables.
 #include "base/address.h"
 #include "nfs/v4/operations/stateful_test.h"
 
